@@ -1,0 +1,149 @@
+//! RecordBatches: every column compressed, all with the same chunk boundaries.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Schema, SchemaRef};
+use rayon::prelude::*;
+
+use crate::column::{CompressedColumn, compress_field};
+use crate::error::{Error, Result, ensure};
+use crate::extension::{storage_field, value_field};
+use crate::options::Options;
+
+/// Compresses every column of a batch. The result has one row per chunk and
+/// the fields' names; it can be sliced, concatenated, written and sent like any
+/// other batch. A batch without columns comes back as it is.
+///
+/// ```
+/// use arrow_array::{record_batch, RecordBatch};
+/// use lanepack::{Options, compress, decompress};
+///
+/// let batch = record_batch!(
+///     ("id", Int64, [1, 2, 3]),
+///     ("name", Utf8, ["ant", "bee", "cat"])
+/// )?;
+/// let packed = compress(&batch, &Options::default())?;
+/// assert_eq!(packed.num_rows(), 1);
+/// assert_eq!(decompress(&packed)?, batch);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::Options`] for a setting out of range; [`Error::Verify`] if asked to verify.
+pub fn compress(batch: &RecordBatch, options: &Options) -> Result<RecordBatch> {
+    options.validate()?;
+    let columns = options.install(|| compress_columns(batch, options))??;
+    packed_batch(batch, &columns)
+}
+
+/// Compresses every column of a batch, without making Arrow arrays of them.
+///
+/// # Errors
+/// As [`compress`].
+pub(crate) fn compress_columns(
+    batch: &RecordBatch,
+    options: &Options,
+) -> Result<Vec<CompressedColumn>> {
+    let schema = batch.schema();
+    (schema.fields().par_iter().zip(batch.columns()))
+        .map(|(field, array)| compress_field(field.clone(), array, options))
+        .collect()
+}
+
+fn packed_batch(batch: &RecordBatch, columns: &[CompressedColumn]) -> Result<RecordBatch> {
+    let arrays: Vec<ArrayRef> =
+        columns.iter().map(|column| Arc::new(column.to_storage()) as ArrayRef).collect();
+    let rows = columns.first().map_or(batch.num_rows(), |column| column.chunks().len());
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let schema = packed_schema(&batch.schema());
+    Ok(RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)?)
+}
+
+/// The schema that [`compress`] gives to batches of this one.
+///
+/// ```
+/// use arrow_schema::{DataType, Field, Schema};
+/// let schema = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
+/// let packed = lanepack::packed_schema(&schema);
+/// assert!(lanepack::is_compressed(packed.field(0)));
+/// assert_eq!(lanepack::unpacked_schema(&packed)?, schema);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+pub fn packed_schema(schema: &Schema) -> Schema {
+    let fields: Vec<_> = schema.fields().iter().map(|field| storage_field(field)).collect();
+    Schema::new_with_metadata(fields, schema.metadata().clone())
+}
+
+/// The schema of the batches that [`decompress`] gives for this one.
+///
+/// # Errors
+/// [`Error::NotLanepack`] or [`Error::Version`], with the column.
+pub fn unpacked_schema(schema: &Schema) -> Result<Schema> {
+    let fields: Vec<_> = (schema.fields().iter())
+        .map(|field| value_field(field).map_err(|error| error.in_column(field.name())))
+        .collect::<Result<_>>()?;
+    Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The columns of a compressed batch, validated.
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use lanepack::{Options, columns, compress};
+///
+/// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// let packed = compress(&batch, &Options::default())?;
+/// assert_eq!(columns(&packed)?[0].len(), 3);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`CompressedColumn::try_from_arrow`]; [`Error::Corrupt`] if the columns
+/// do not share their chunk boundaries.
+pub fn columns(packed: &RecordBatch) -> Result<Vec<CompressedColumn>> {
+    let schema = packed.schema();
+    let columns: Vec<CompressedColumn> = (schema.fields().par_iter().zip(packed.columns()))
+        .map(|(field, storage)| CompressedColumn::try_from_arrow(field, storage))
+        .collect::<Result<_>>()?;
+    if let [first, rest @ ..] = columns.as_slice() {
+        for column in rest {
+            let same = first.chunk_rows().eq(column.chunk_rows());
+            let check = || -> Result<()> {
+                ensure!(
+                    same,
+                    "chunk boundaries other than those of column {:?}",
+                    first.field().name()
+                );
+                Ok(())
+            };
+            check().map_err(|error: Error| error.in_column(column.field().name()))?;
+        }
+    }
+    Ok(columns)
+}
+
+/// Decompresses every column of a batch that [`compress`] made, or of any
+/// slice or concatenation of such batches. Body checksums are not compared
+/// (see [`CompressedColumn::verify_checksums`]).
+///
+/// # Errors
+/// As [`columns`] and [`CompressedColumn::decompress`].
+pub fn decompress(packed: &RecordBatch) -> Result<RecordBatch> {
+    let schema = unpacked_schema(&packed.schema())?;
+    let columns = columns(packed)?;
+    decompress_columns(Arc::new(schema), &columns, packed.num_rows())
+}
+
+/// Decompresses columns to a batch; `rows` counts where there are no columns.
+pub(crate) fn decompress_columns(
+    schema: SchemaRef,
+    columns: &[CompressedColumn],
+    rows: usize,
+) -> Result<RecordBatch> {
+    let arrays: Vec<ArrayRef> =
+        columns.par_iter().map(CompressedColumn::decompress).collect::<Result<_>>()?;
+    let rows = columns.first().map_or(rows, CompressedColumn::len);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+}

@@ -1,0 +1,115 @@
+//! A chunk: up to 131,072 values of a column as a header and a body.
+//!
+//! A [`Chunk`] exists only after one validating parse ([`Chunk::parse`]): the
+//! header has been checked against itself, and each node by its encoding
+//! against its buffers and children (sizes, offsets, widths, counts). What
+//! remains unchecked is data that only decoding shows; decoders check that as
+//! they go. Reading goes through [`NodeView`], which hands out typed slices of
+//! the body without copying.
+
+mod header;
+mod stats;
+mod view;
+mod write;
+
+use arrow_buffer::Buffer;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::encoding;
+use crate::error::{Error, Place, Result, ensure};
+
+pub(crate) use header::Header;
+#[cfg(test)]
+pub(crate) use header::seal;
+pub use header::{ALIGNMENT, FORMAT_VERSION};
+pub(crate) use stats::Statistics;
+pub(crate) use view::{NodeView, cast};
+pub(crate) use write::{EncodedNode, assemble};
+
+/// Up to 131,072 compressed values, validated.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    header_bytes: Buffer,
+    header: Header,
+    body: Buffer,
+    statistics: Statistics,
+}
+
+impl Chunk {
+    /// Parses and checks a chunk. A body that does not begin at a multiple of
+    /// [`ALIGNMENT`] bytes is copied to one that does.
+    pub(crate) fn parse(
+        header_bytes: Buffer,
+        body: Buffer,
+        statistics: Statistics,
+    ) -> Result<Self> {
+        let header = Header::parse(&header_bytes)?;
+        ensure!(
+            body.len() == header.body_len,
+            "body of {} bytes, the header states {}",
+            body.len(),
+            header.body_len
+        );
+        let body = realigned(body);
+        let chunk = Self { header_bytes, header, body, statistics };
+        encoding::validate_tree(chunk.root())?;
+        Ok(chunk)
+    }
+
+    /// Values in the chunk.
+    pub fn rows(&self) -> usize {
+        self.header.rows
+    }
+
+    /// Nulls among the values.
+    pub fn null_count(&self) -> usize {
+        self.header.null_count
+    }
+
+    /// The header's bytes.
+    pub fn header(&self) -> &Buffer {
+        &self.header_bytes
+    }
+
+    /// The body's bytes, beginning at a multiple of [`ALIGNMENT`].
+    pub fn body(&self) -> &Buffer {
+        &self.body
+    }
+
+    /// Bytes of header and body.
+    pub fn packed_bytes(&self) -> usize {
+        self.header_bytes.len() + self.body.len()
+    }
+
+    /// Smallest and largest valid value, where the type has an order.
+    pub(crate) fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// The root of the encoding tree.
+    pub(crate) fn root(&self) -> NodeView<'_> {
+        NodeView::root(&self.header, &self.body)
+    }
+
+    /// Compares the body with the checksum that the header states.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] if they differ.
+    pub fn verify_checksum(&self) -> Result<()> {
+        let (expected, found) = (self.header.body_checksum, xxh3_64(&self.body));
+        if expected == found {
+            return Ok(());
+        }
+        Err(Error::Checksum { place: Place::default(), part: "body", expected, found })
+    }
+}
+
+/// The buffer itself if it begins at a multiple of [`ALIGNMENT`], else an aligned copy.
+pub(crate) fn realigned(buffer: Buffer) -> Buffer {
+    if (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+        return buffer;
+    }
+    let mut copy = arrow_buffer::MutableBuffer::with_capacity(buffer.len());
+    copy.extend_from_slice(&buffer);
+    copy.into()
+}

@@ -1,0 +1,174 @@
+//! Least and greatest valid value of a chunk, for pruning without decoding.
+//!
+//! The order is that of Arrow's compute kernels: floats in IEEE 754 total
+//! order (-0.0 before 0.0, NaN last), strings and binary values bytewise. Byte
+//! strings are cut to bounds of at most 64 bytes: a prefix is a lower bound,
+//! and an upper bound is a prefix with its last character or byte increased;
+//! where none can be increased there is no upper bound.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ByteArrayType, ByteViewType};
+use arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BinaryArray, BooleanArray,
+    GenericByteArray, GenericByteViewArray, PrimitiveArray, StringArray, downcast_primitive_array,
+    new_null_array,
+};
+use arrow_schema::DataType;
+use std::sync::Arc;
+
+/// Longest bound of a byte string, in bytes.
+const MAX_BOUND: usize = 64;
+
+/// Arrays of one value each, null where there is no bound.
+#[derive(Debug, Clone)]
+pub(crate) struct Statistics {
+    pub min: ArrayRef,
+    pub max: ArrayRef,
+}
+
+impl Statistics {
+    /// The type of the bounds of a column: its own for fixed-width types with an
+    /// order, Utf8 and Binary for the kinds of strings, Null for all else.
+    pub fn data_type(column: &DataType) -> DataType {
+        match column {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => DataType::Binary,
+            DataType::Interval(_) => DataType::Null,
+            other if other.is_primitive() || *other == DataType::Boolean => other.clone(),
+            _ => DataType::Null,
+        }
+    }
+
+    /// No bounds, for a column of this type.
+    pub fn none(column: &DataType) -> Self {
+        let none = new_null_array(&Self::data_type(column), 1);
+        Self { min: none.clone(), max: none }
+    }
+
+    /// The bounds of an array.
+    pub fn of(array: &ArrayRef) -> Self {
+        let bounds: Option<(ArrayRef, ArrayRef)> = match array.data_type() {
+            DataType::Interval(_) => None,
+            DataType::Boolean => bounds_of_booleans(array.as_boolean()),
+            DataType::Utf8 => strings(bounds_of_bytes(array.as_string::<i32>())),
+            DataType::LargeUtf8 => strings(bounds_of_bytes(array.as_string::<i64>())),
+            DataType::Utf8View => strings(bounds_of_views(array.as_string_view())),
+            DataType::Binary => binaries(bounds_of_bytes(array.as_binary::<i32>())),
+            DataType::LargeBinary => binaries(bounds_of_bytes(array.as_binary::<i64>())),
+            DataType::BinaryView => binaries(bounds_of_views(array.as_binary_view())),
+            DataType::FixedSizeBinary(_) => {
+                binaries(bounds_of(array.as_fixed_size_binary().iter()))
+            }
+            _ => downcast_primitive_array!(
+                array => bounds_of_words(array),
+                _ => None
+            ),
+        };
+        match bounds {
+            Some((min, max)) => Self { min, max },
+            None => Self::none(array.data_type()),
+        }
+    }
+}
+
+fn bounds_of_words<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+) -> Option<(ArrayRef, ArrayRef)> {
+    let least = |a: T::Native, b: T::Native| if b.is_lt(a) { b } else { a };
+    let greatest = |a: T::Native, b: T::Native| if b.is_gt(a) { b } else { a };
+    let (min, max) = if array.null_count() == 0 {
+        let first = *array.values().first()?;
+        let fold = |(min, max), value: &T::Native| (least(min, *value), greatest(max, *value));
+        array.values().iter().fold((first, first), fold)
+    } else {
+        let mut valid = array.iter().flatten();
+        let first = valid.next()?;
+        valid.fold((first, first), |(min, max), value| (least(min, value), greatest(max, value)))
+    };
+    let data_type = array.data_type().clone();
+    let bound = |value| {
+        let array = PrimitiveArray::<T>::from_value(value, 1);
+        Arc::new(array.with_data_type(data_type.clone())) as ArrayRef
+    };
+    Some((bound(min), bound(max)))
+}
+
+fn bounds_of_booleans(array: &BooleanArray) -> Option<(ArrayRef, ArrayRef)> {
+    let valid = array.len() - array.null_count();
+    let trues = array.true_count();
+    let bound = |value: bool| Arc::new(BooleanArray::from(vec![value])) as ArrayRef;
+    (valid > 0).then(|| (bound(trues == valid), bound(trues > 0)))
+}
+
+fn bounds_of<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Option<(&'a [u8], &'a [u8])> {
+    values.flatten().fold(None, |bounds, value| match bounds {
+        None => Some((value, value)),
+        Some((min, max)) => Some((min.min(value), max.max(value))),
+    })
+}
+
+fn bounds_of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> Option<(&[u8], &[u8])> {
+    bounds_of(array.iter().map(|value| value.map(AsRef::as_ref)))
+}
+
+fn bounds_of_views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Option<(&[u8], &[u8])> {
+    bounds_of(array.iter().map(|value| value.map(AsRef::as_ref)))
+}
+
+fn strings(bounds: Option<(&[u8], &[u8])>) -> Option<(ArrayRef, ArrayRef)> {
+    let (min, max) = bounds?;
+    let text = |bytes| std::str::from_utf8(bytes).ok();
+    let min = cut(text(min)?);
+    let max = text(max).and_then(upper_str);
+    Some((Arc::new(StringArray::from(vec![min])), Arc::new(StringArray::from(vec![max]))))
+}
+
+fn binaries(bounds: Option<(&[u8], &[u8])>) -> Option<(ArrayRef, ArrayRef)> {
+    let (min, max) = bounds?;
+    let min = &min[..min.len().min(MAX_BOUND)];
+    let max = upper_bytes(max);
+    Some((
+        Arc::new(BinaryArray::from_vec(vec![min])),
+        Arc::new(BinaryArray::from_opt_vec(vec![max.as_deref()])),
+    ))
+}
+
+/// The longest prefix of whole characters within [`MAX_BOUND`] bytes.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_BOUND)]
+}
+
+/// A text of at most [`MAX_BOUND`] bytes that is not less.
+fn upper_str(text: &str) -> Option<String> {
+    let mut bound = cut(text).to_owned();
+    if bound.len() == text.len() {
+        return Some(bound);
+    }
+    while let Some(last) = bound.pop() {
+        // The next character may be longer: it must still fit.
+        let next = (last as u32 + 1..=char::MAX as u32).find_map(char::from_u32);
+        if let Some(next) = next.filter(|next| bound.len() + next.len_utf8() <= MAX_BOUND) {
+            bound.push(next);
+            return Some(bound);
+        }
+    }
+    None
+}
+
+/// Bytes of at most [`MAX_BOUND`] length that are not less.
+fn upper_bytes(bytes: &[u8]) -> Option<Vec<u8>> {
+    if bytes.len() <= MAX_BOUND {
+        return Some(bytes.to_vec());
+    }
+    let mut bound = bytes[..MAX_BOUND].to_vec();
+    while let Some(last) = bound.pop() {
+        if last < u8::MAX {
+            bound.push(last + 1);
+            return Some(bound);
+        }
+    }
+    None
+}

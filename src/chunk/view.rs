@@ -1,0 +1,112 @@
+//! Typed, zero-copy access to one node of a chunk.
+
+use bytemuck::AnyBitPattern;
+
+use super::header::{Header, Node};
+use crate::encoding::{Encoding, Physical};
+use crate::error::{Error, Result, ensure};
+
+/// A node with the header and body it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeView<'a> {
+    header: &'a Header,
+    body: &'a [u8],
+    node: &'a Node,
+}
+
+impl<'a> NodeView<'a> {
+    pub(super) fn root(header: &'a Header, body: &'a [u8]) -> Self {
+        Self { header, body, node: &header.nodes[0] }
+    }
+
+    pub fn encoding(self) -> Encoding {
+        self.node.encoding
+    }
+
+    pub fn physical(self) -> Physical {
+        self.node.physical
+    }
+
+    pub fn len(self) -> usize {
+        self.node.len
+    }
+
+    pub fn parameter(self, index: usize) -> u64 {
+        self.node.parameters[index]
+    }
+
+    /// The validity bitmap's node, if some values are null.
+    pub fn validity(self) -> Option<NodeView<'a>> {
+        self.node.nullable.then(|| self.node_at(self.node.children.start))
+    }
+
+    fn first_child(self) -> usize {
+        self.node.children.start + usize::from(self.node.nullable)
+    }
+
+    /// Number of children, the validity not counted.
+    pub fn child_count(self) -> usize {
+        self.node.children.end.saturating_sub(self.first_child())
+    }
+
+    /// The `index`-th child, the validity not counted. Only after validation of the count.
+    pub fn child(self, index: usize) -> NodeView<'a> {
+        self.node_at(self.first_child() + index)
+    }
+
+    /// All children, the validity not counted.
+    pub fn children(self) -> impl Iterator<Item = NodeView<'a>> {
+        (0..self.child_count()).map(move |index| self.child(index))
+    }
+
+    fn node_at(self, index: usize) -> NodeView<'a> {
+        NodeView { node: &self.header.nodes[index], ..self }
+    }
+
+    pub fn buffer_count(self) -> usize {
+        self.node.buffers.len()
+    }
+
+    /// The `index`-th buffer. Only after validation of the count.
+    pub fn buffer(self, index: usize) -> &'a [u8] {
+        &self.body[self.header.buffers[self.node.buffers.start + index].clone()]
+    }
+
+    /// The `index`-th buffer as a slice of `T`.
+    ///
+    /// # Errors
+    /// If its length is no multiple of `T`'s.
+    pub fn typed<T: AnyBitPattern>(self, index: usize) -> Result<&'a [T]> {
+        cast(self.buffer(index))
+    }
+
+    /// Checks the shape that an encoding prescribes.
+    pub fn expect_shape(self, children: usize, buffers: usize) -> Result<()> {
+        ensure!(
+            self.child_count() == children && self.buffer_count() == buffers,
+            "{} node with {} children and {} buffers, {children} and {buffers} expected",
+            self.encoding(),
+            self.child_count(),
+            self.buffer_count()
+        );
+        Ok(())
+    }
+
+    /// Bytes of this node's buffers, its validity included, its children's not.
+    pub fn own_bytes(self) -> usize {
+        let own: usize = (0..self.buffer_count()).map(|index| self.buffer(index).len()).sum();
+        own + self.validity().map_or(0, NodeView::own_bytes)
+    }
+}
+
+/// Bytes as a slice of `T`; buffers begin at multiples of 64, so only parts of
+/// them can be misaligned.
+pub(crate) fn cast<T: AnyBitPattern>(bytes: &[u8]) -> Result<&[T]> {
+    bytemuck::try_cast_slice(bytes).map_err(|_| {
+        let size = size_of::<T>();
+        Error::corrupt(format!(
+            "buffer part of {} bytes is no array of {size}-byte words",
+            bytes.len()
+        ))
+    })
+}

@@ -1,0 +1,265 @@
+//! From chunks back to one Arrow array.
+//!
+//! The output is allocated once, from sizes that the headers declare and
+//! validation has bounded; each chunk then decodes into its own part of it, on
+//! its own thread.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, make_array, new_empty_array};
+use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_data::ArrayDataBuilder;
+use arrow_schema::DataType;
+use rayon::prelude::*;
+
+use super::source::physical_of;
+use crate::chunk::Chunk;
+use crate::encoding::{self, Output, Physical, Value};
+use crate::error::{Error, Result, ensure};
+
+/// Decodes all chunks to an array of `data_type`.
+pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
+    if chunks.is_empty() {
+        return Ok(new_empty_array(data_type));
+    }
+    let physical = chunks[0].root().physical();
+    if chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow) {
+        return arrow_array(chunks, data_type);
+    }
+    let rows = chunks.iter().map(Chunk::rows).sum();
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows).nulls(nulls(chunks)?);
+    let builder = match physical {
+        Physical::Bool => builder.add_buffer(bits(chunks)?),
+        Physical::Bytes => return byte_array(chunks, data_type, builder),
+        _ => builder.add_buffer(match physical.bits() {
+            Some(8) => words::<u8, _>(chunks, |out| Output::W8(out))?,
+            Some(16) => words::<u16, _>(chunks, |out| Output::W16(out))?,
+            Some(32) => words::<u32, _>(chunks, |out| Output::W32(out))?,
+            Some(64) => words::<u64, _>(chunks, |out| Output::W64(out))?,
+            // Arrow aligns both to 16 bytes.
+            Some(128) => words::<i128, _>(chunks, |out| Output::W128(out))?,
+            _ => words::<i128, _>(chunks, |out| Output::W256(out))?,
+        }),
+    };
+    Ok(make_array(builder.build()?))
+}
+
+/// One value as an array of one row.
+pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(1);
+    let width = physical_of(data_type).bits().unwrap_or(0).div_ceil(8);
+    let builder = match value {
+        Value::Arrow(array) => return Ok(array),
+        Value::Bit(bit) => builder.add_buffer(Buffer::from_vec(vec![u8::from(bit)])),
+        Value::Word(word) => builder.add_buffer(Buffer::from(&word.to_le_bytes()[..width])),
+        Value::Wide(limbs) => {
+            builder.add_buffer(Buffer::from(&bytemuck::bytes_of(&limbs)[..width]))
+        }
+        Value::Bytes(bytes) => {
+            return finish_bytes(builder, data_type, vec![0, bytes.len()], bytes);
+        }
+    };
+    Ok(make_array(builder.build()?))
+}
+
+/// Runs `decode` for every chunk with its part of the output, in parallel.
+fn each_chunk<T: Send>(
+    chunks: &[Chunk],
+    parts: Vec<T>,
+    decode: impl Fn(&Chunk, T) -> Result<()> + Sync,
+) -> Result<()> {
+    (chunks.par_iter().zip(parts).enumerate())
+        .try_for_each(|(index, (chunk, part))| decode(chunk, part).map_err(|e| e.in_chunk(index)))
+}
+
+/// Cuts `all` into consecutive parts of the given lengths.
+fn split<T>(mut all: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    let mut parts = Vec::new();
+    for len in lengths {
+        let (part, rest) = all.split_at_mut(len);
+        parts.push(part);
+        all = rest;
+    }
+    parts
+}
+
+/// Decodes words of `W` into memory that is aligned for `A`.
+fn words<A, W>(chunks: &[Chunk], output: fn(&mut [W]) -> Output<'_>) -> Result<Buffer>
+where
+    A: ArrowNativeType + bytemuck::Pod,
+    W: bytemuck::Pod + Send,
+{
+    let rows: usize = chunks.iter().map(Chunk::rows).sum();
+    let mut all = vec![A::zeroed(); rows * size_of::<W>() / size_of::<A>()];
+    let parts = split(bytemuck::cast_slice_mut(&mut all), chunks.iter().map(Chunk::rows));
+    each_chunk(chunks, parts, |chunk, part| {
+        encoding::decode(chunk.root(), 0..chunk.rows(), output(part))
+    })?;
+    Ok(Buffer::from_vec(all))
+}
+
+fn bits(chunks: &[Chunk]) -> Result<Buffer> {
+    let mut out = BooleanBufferBuilder::new(chunks.iter().map(Chunk::rows).sum());
+    for (index, chunk) in chunks.iter().enumerate() {
+        encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bits(&mut out))
+            .map_err(|error| error.in_chunk(index))?;
+    }
+    Ok(out.finish().into_inner())
+}
+
+fn nulls(chunks: &[Chunk]) -> Result<Option<NullBuffer>> {
+    if chunks.iter().all(|chunk| chunk.null_count() == 0) {
+        return Ok(None);
+    }
+    let mut out = BooleanBufferBuilder::new(chunks.iter().map(Chunk::rows).sum());
+    for (index, chunk) in chunks.iter().enumerate() {
+        match chunk.root().validity() {
+            None => out.append_n(chunk.rows(), true),
+            Some(validity) => encoding::decode(validity, 0..chunk.rows(), Output::Bits(&mut out))
+                .map_err(|error| error.in_chunk(index))?,
+        }
+    }
+    let nulls = NullBuffer::new(out.finish());
+    let declared: usize = chunks.iter().map(Chunk::null_count).sum();
+    ensure!(
+        nulls.null_count() == declared,
+        "{} nulls in the bitmaps, the headers state {declared}",
+        nulls.null_count()
+    );
+    Ok(Some(nulls))
+}
+
+fn byte_array(
+    chunks: &[Chunk],
+    data_type: &DataType,
+    builder: ArrayDataBuilder,
+) -> Result<ArrayRef> {
+    let totals: Vec<usize> =
+        chunks.iter().map(|chunk| encoding::value_bytes(chunk.root())).collect();
+    let total = (totals.iter()).try_fold(0_usize, |sum, bytes| sum.checked_add(*bytes));
+    let total = total.ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
+    if matches!(data_type, DataType::Utf8 | DataType::Binary) && i32::try_from(total).is_err() {
+        return Err(Error::too_large(format!(
+            "{total} bytes of values, {} fit {data_type}; decompress fewer chunks at a time",
+            i32::MAX
+        )));
+    }
+    let rows = chunks.iter().map(Chunk::rows).sum::<usize>();
+    let mut values = vec![0; total];
+    let mut offsets = vec![0_usize; rows + 1];
+    let starts =
+        totals.iter().scan(0, |start, bytes| Some(std::mem::replace(start, *start + bytes)));
+    let parts = split(&mut values, totals.iter().copied())
+        .into_iter()
+        .zip(split(&mut offsets[1..], chunks.iter().map(Chunk::rows)))
+        .zip(starts)
+        .collect();
+    each_chunk(
+        chunks,
+        parts,
+        |chunk, ((values, offsets), start): ((&mut [u8], &mut [usize]), usize)| {
+            let mut lengths = vec![0; chunk.rows()];
+            let len = values.len();
+            encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bytes(&mut lengths, values))?;
+            let mut end = start;
+            for (offset, length) in offsets.iter_mut().zip(lengths) {
+                end += length as usize;
+                *offset = end;
+            }
+            ensure!(end == start + len, "values of {} bytes, {len} declared", end - start);
+            Ok(())
+        },
+    )?;
+    finish_bytes(builder, data_type, offsets, values)
+}
+
+/// Puts offsets and bytes into the layout of the type; UTF-8 is validated.
+fn finish_bytes(
+    builder: ArrayDataBuilder,
+    data_type: &DataType,
+    offsets: Vec<usize>,
+    values: Vec<u8>,
+) -> Result<ArrayRef> {
+    let narrow = || Buffer::from_iter(offsets.iter().map(|offset| *offset as i32));
+    let wide = || Buffer::from_iter(offsets.iter().map(|offset| *offset as i64));
+    let values = Buffer::from_vec(values);
+    let builder = match data_type {
+        DataType::Utf8 | DataType::Binary => builder.add_buffer(narrow()).add_buffer(values),
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            builder.add_buffer(wide()).add_buffer(values)
+        }
+        DataType::FixedSizeBinary(width) => {
+            builder.add_buffer(fixed_size(width.as_usize(), &offsets, values)?)
+        }
+        DataType::Utf8View => {
+            let strings = builder.data_type(DataType::LargeUtf8).add_buffer(wide());
+            let strings = make_array(strings.add_buffer(values).build()?);
+            return Ok(Arc::new(StringViewArray::from(strings.as_string::<i64>())));
+        }
+        _ => {
+            let strings = builder.data_type(DataType::LargeBinary).add_buffer(wide());
+            let strings = make_array(strings.add_buffer(values).build()?);
+            return Ok(Arc::new(BinaryViewArray::from(strings.as_binary::<i64>())));
+        }
+    };
+    Ok(make_array(builder.build()?))
+}
+
+/// Values of one width; slots that are null come empty and leave as zeros.
+fn fixed_size(width: usize, offsets: &[usize], values: Buffer) -> Result<Buffer> {
+    let lengths = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    if lengths().all(|len| len == width) {
+        return Ok(values);
+    }
+    let mut out = vec![0; (offsets.len() - 1) * width];
+    for (slot, pair) in out.chunks_exact_mut(width.max(1)).zip(offsets.windows(2)) {
+        match pair[1] - pair[0] {
+            0 => {}
+            len => {
+                ensure!(len == width, "a value of {len} bytes in a column of {width} bytes each");
+                slot.copy_from_slice(&values[pair[0]..pair[1]]);
+            }
+        }
+    }
+    Ok(Buffer::from_vec(out))
+}
+
+/// Chunks that hold Arrow arrays (and, for strings of 4 GiB, others between them).
+fn arrow_array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
+    let decode = |(index, chunk): (usize, &Chunk)| -> Result<ArrayRef> {
+        let array = match chunk.root().physical() {
+            Physical::Arrow => encoding::plain_array_of(chunk.root()),
+            _ => array(std::slice::from_ref(chunk), data_type),
+        };
+        let array = array.map_err(|error| error.in_chunk(index))?;
+        ensure!(
+            array.data_type() == data_type,
+            "an array of type {} in a column of type {data_type}",
+            array.data_type()
+        );
+        Ok(array)
+    };
+    let arrays: Vec<ArrayRef> = chunks.par_iter().enumerate().map(decode).collect::<Result<_>>()?;
+    concat(&arrays)
+}
+
+/// One array of all parts. Parts of a dictionary column mostly carry the same
+/// dictionary: it is kept as it is, in its order, rather than merged.
+fn concat(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    if let ([first, rest @ ..], true) = (arrays, arrays.len() > 1)
+        && let Some(dictionary) = first.as_any_dictionary_opt()
+    {
+        let same = |part: &ArrayRef| part.as_any_dictionary().values() == dictionary.values();
+        if rest.iter().all(same) {
+            let keys: Vec<&dyn Array> =
+                arrays.iter().map(|part| part.as_any_dictionary().keys()).collect();
+            let keys = arrow_select::concat::concat(&keys)?.to_data();
+            let data = (keys.into_builder().data_type(first.data_type().clone()))
+                .child_data(vec![dictionary.values().to_data()]);
+            return Ok(make_array(data.build()?));
+        }
+    }
+    Ok(arrow_select::concat::concat(&parts)?)
+}

@@ -1,0 +1,300 @@
+//! A compressed column: the chunks of one Arrow array, and its Arrow field.
+//!
+//! `source` turns slices of arrays into encoder inputs, `build` turns chunks
+//! back into one array; this file is what users hold in hand.
+
+mod build;
+mod source;
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Scalar};
+use arrow_buffer::Buffer;
+use arrow_schema::{DataType, Field, FieldRef};
+use rayon::prelude::*;
+
+use crate::chunk::{Chunk, Statistics, assemble};
+use crate::encoding::fsst::{self, Symbols};
+use crate::encoding::{self, Input, Physical, Values};
+use crate::error::{Error, Place, Result};
+use crate::options::Options;
+use crate::plan::{self, Context, Plan};
+
+/// One Arrow array, compressed: random access, statistics per chunk, and back.
+///
+/// ```
+/// use arrow_array::{ArrayRef, Float64Array, cast::AsArray, types::Float64Type};
+/// use lanepack::{Options, compress_array};
+/// use std::sync::Arc;
+///
+/// let prices: ArrayRef = Arc::new(Float64Array::from_iter_values((0..5000).map(|i| i as f64 / 100.0)));
+/// let column = compress_array(&prices, &Options::default())?;
+/// assert_eq!(column.encoding(), "alp");
+/// assert!(column.bits_per_value() < 16.0);
+/// let value = column.value(1234)?.into_inner();
+/// assert_eq!(value.as_primitive::<Float64Type>().value(0), 12.34);
+/// assert_eq!(&column.decompress()?, &prices);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct CompressedColumn {
+    field: FieldRef,
+    chunks: Vec<Chunk>,
+    /// First row of each chunk, and the number of rows.
+    starts: Vec<usize>,
+    /// How each chunk's encoding was chosen; not stored, so empty after reading.
+    plans: Vec<Plan>,
+}
+
+impl CompressedColumn {
+    /// A column of validated chunks.
+    pub(crate) fn new(field: FieldRef, chunks: Vec<Chunk>, plans: Vec<Plan>) -> Self {
+        let mut starts = vec![0];
+        starts.extend(chunks.iter().scan(0, |rows, chunk| {
+            *rows += chunk.rows();
+            Some(*rows)
+        }));
+        Self { field, chunks, starts, plans }
+    }
+
+    /// The Arrow field of the values: name, type, nullability, metadata.
+    pub fn field(&self) -> &FieldRef {
+        &self.field
+    }
+
+    /// The Arrow type of the values.
+    pub fn data_type(&self) -> &DataType {
+        self.field.data_type()
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.starts[self.chunks.len()]
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Nulls among the values.
+    pub fn null_count(&self) -> usize {
+        self.chunks.iter().map(Chunk::null_count).sum()
+    }
+
+    /// The chunks, in row order.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// The rows of each chunk.
+    pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = Range<usize>> {
+        self.starts.windows(2).map(|pair| pair[0]..pair[1])
+    }
+
+    /// Bytes of all headers and bodies.
+    pub fn packed_bytes(&self) -> usize {
+        self.chunks.iter().map(Chunk::packed_bytes).sum()
+    }
+
+    /// Bits of header and body per value; 0 for an empty column.
+    pub fn bits_per_value(&self) -> f64 {
+        if self.is_empty() { 0.0 } else { self.packed_bytes() as f64 * 8.0 / self.len() as f64 }
+    }
+
+    /// The encoding, with those of its children in brackets, as in
+    /// `fsst(ffor, ffor)`; several, in order of first use, joined by `+`.
+    pub fn encoding(&self) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for chunk in &self.chunks {
+            let name = encoding::describe(chunk.root());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.join("+")
+    }
+
+    /// Lines that say, chunk by chunk, what was chosen and what it takes; for
+    /// a column that was compressed here, also the estimates it was chosen by.
+    pub fn explain(&self) -> String {
+        let mut out = format!(
+            "{:?}: {}, {} rows, {} nulls, {} chunks, {:.2} bits per value\n",
+            self.field.name(),
+            self.data_type(),
+            self.len(),
+            self.null_count(),
+            self.chunks.len(),
+            self.bits_per_value()
+        );
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let _ = write!(
+                out,
+                "  chunk {index}: {} rows, {} B, {}",
+                chunk.rows(),
+                chunk.packed_bytes(),
+                encoding::describe(chunk.root())
+            );
+            if let Some(plan) = self.plans.get(index) {
+                let _ = write!(out, "; {plan}");
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    /// Decodes one value without decoding the rest of its chunk (of strings and
+    /// lengths, its vector's lengths; of types carried as Arrow IPC, the chunk).
+    ///
+    /// # Errors
+    /// [`Error::OutOfRange`], or [`Error::Corrupt`] if the chunk's data are damaged.
+    pub fn value(&self, row: usize) -> Result<Scalar<ArrayRef>> {
+        if row >= self.len() {
+            return Err(Error::OutOfRange { place: Place::default(), row, rows: self.len() });
+        }
+        let index = self.starts.partition_point(|start| *start <= row) - 1;
+        let node = self.chunks[index].root();
+        let row = row - self.starts[index];
+        let value = || {
+            if let Some(validity) = node.validity()
+                && encoding::value(validity, row)? == encoding::Value::Bit(false)
+            {
+                return Ok(arrow_array::new_null_array(self.data_type(), 1));
+            }
+            build::one(encoding::value(node, row)?, self.data_type())
+        };
+        value().map(Scalar::new).map_err(|error: Error| self.place(error.in_chunk(index)))
+    }
+
+    /// Decodes all values, chunks in parallel.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if
+    /// the strings of a Utf8 or Binary column pass 2 GiB.
+    pub fn decompress(&self) -> Result<ArrayRef> {
+        build::array(&self.chunks, self.data_type()).map_err(|error| self.place(error))
+    }
+
+    /// Compares every body with its checksum.
+    ///
+    /// # Errors
+    /// [`Error::Checksum`] for the first that differs.
+    pub fn verify_checksums(&self) -> Result<()> {
+        self.chunks.par_iter().enumerate().try_for_each(|(index, chunk)| {
+            chunk.verify_checksum().map_err(|error| self.place(error.in_chunk(index)))
+        })
+    }
+
+    fn place(&self, error: Error) -> Error {
+        error.in_column(self.field.name())
+    }
+}
+
+/// Compresses one array, as a nullable field without a name.
+///
+/// # Errors
+/// [`Error::Options`] for a setting out of range; [`Error::Verify`] if asked to verify.
+pub fn compress_array(array: &ArrayRef, options: &Options) -> Result<CompressedColumn> {
+    options.validate()?;
+    let field = Arc::new(Field::new("", array.data_type().clone(), true));
+    options.install(|| compress_field(field, array, options))?
+}
+
+/// Compresses one array on the current threads. Options have been validated.
+pub(crate) fn compress_field(
+    field: FieldRef,
+    array: &ArrayRef,
+    options: &Options,
+) -> Result<CompressedColumn> {
+    let ranges: Vec<Range<usize>> = (0..array.len())
+        .step_by(options.chunk_rows)
+        .map(|start| start..(start + options.chunk_rows).min(array.len()))
+        .collect();
+    let symbols = symbols_of(array, &ranges, options);
+    let encode = |(index, range): (usize, &Range<usize>)| {
+        let slice = array.slice(range.start, range.len());
+        let context = Context { options, symbols: symbols[index].as_ref() };
+        encode_chunk(&slice, &context)
+            .map_err(|error| error.in_chunk(index).in_column(field.name()))
+    };
+    let encoded: Vec<(Chunk, Plan)> =
+        ranges.par_iter().enumerate().map(encode).collect::<Result<_>>()?;
+    let (chunks, plans) = encoded.into_iter().unzip();
+    Ok(CompressedColumn::new(field, chunks, plans))
+}
+
+/// Checks that a chunk holds values of this Arrow type.
+pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
+    let (found, expected) = (chunk.root().physical(), source::physical_of(data_type));
+    // Strings too long for the encodings here are carried as Arrow IPC.
+    let carried = found == Physical::Arrow && expected == Physical::Bytes;
+    crate::error::ensure!(
+        found == expected || carried,
+        "values of type {found:?} in a column of type {data_type}"
+    );
+    Ok(())
+}
+
+/// A symbol table for each chunk of a column of strings; one serves as many
+/// consecutive chunks as [`fsst::GROUP_BYTES`] hold.
+fn symbols_of(
+    array: &ArrayRef,
+    ranges: &[Range<usize>],
+    options: &Options,
+) -> Vec<Option<Arc<Symbols>>> {
+    if source::physical_of(array.data_type()) != Physical::Bytes
+        || !options.allows(encoding::Encoding::Fsst)
+    {
+        return vec![None; ranges.len()];
+    }
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (index, range) in ranges.iter().enumerate() {
+        let size = source::string_bytes(array, range);
+        match groups.last_mut() {
+            Some(group) if bytes + size <= fsst::GROUP_BYTES => {
+                group.end = index + 1;
+                bytes += size;
+            }
+            _ => {
+                groups.push(index..index + 1);
+                bytes = size;
+            }
+        }
+    }
+    let train = |group: &Range<usize>| {
+        let rows = ranges[group.start].start..ranges[group.end - 1].end;
+        let value = source::string_values(array);
+        let symbols = Symbols::train(rows.len(), |row| value(rows.start + row)).map(Arc::new);
+        vec![symbols; group.len()]
+    };
+    groups.par_iter().flat_map(train).collect()
+}
+
+fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {
+    let (root, plan, null_count) = source::with_input(array, |input| {
+        let null_count = array.null_count();
+        let plan = plan::plan(input, context);
+        let mut root = plan::encode(input, &plan, context)?;
+        if input.valid.is_some()
+            && null_count > 0
+            && let Some(nulls) = array.nulls()
+        {
+            let validity = Input::new(Physical::Bool, Values::Bits(nulls.inner()));
+            let plan = plan::plan(&validity, context);
+            root.validity = Some(Box::new(plan::encode(&validity, &plan, context)?));
+        }
+        Ok::<_, Error>((root, plan, null_count))
+    })?;
+    let (header, body) = assemble(&root, null_count);
+    let chunk = Chunk::parse(Buffer::from_vec(header), body, Statistics::of(array))?;
+    if context.options.verify {
+        let back = build::array(std::slice::from_ref(&chunk), array.data_type())?;
+        if &back != array {
+            return Err(Error::Verify { place: Place::default() });
+        }
+    }
+    Ok((chunk, plan))
+}

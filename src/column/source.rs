@@ -1,0 +1,171 @@
+//! From Arrow arrays to the encoders' inputs.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ByteArrayType, ByteViewType};
+use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::{DataType, IntervalUnit};
+
+use crate::encoding::{BytesValues, Input, Physical, Values, valid_words};
+
+/// What the values of an Arrow type are to the encoders. Floats of 16 bits are
+/// packed as their bits.
+pub(super) fn physical_of(data_type: &DataType) -> Physical {
+    use DataType as T;
+    match data_type {
+        T::Boolean => Physical::Bool,
+        T::Int8 => Physical::I8,
+        T::Int16 => Physical::I16,
+        T::Int32
+        | T::Date32
+        | T::Time32(_)
+        | T::Interval(IntervalUnit::YearMonth)
+        | T::Decimal32(..) => Physical::I32,
+        T::Int64
+        | T::Date64
+        | T::Time64(_)
+        | T::Timestamp(..)
+        | T::Duration(_)
+        | T::Decimal64(..) => Physical::I64,
+        T::UInt8 => Physical::U8,
+        T::UInt16 | T::Float16 => Physical::U16,
+        T::UInt32 => Physical::U32,
+        T::UInt64 => Physical::U64,
+        T::Float32 => Physical::F32,
+        T::Float64 => Physical::F64,
+        T::Decimal128(..) => Physical::I128,
+        T::Decimal256(..) => Physical::I256,
+        T::Utf8
+        | T::LargeUtf8
+        | T::Utf8View
+        | T::Binary
+        | T::LargeBinary
+        | T::BinaryView
+        | T::FixedSizeBinary(_) => Physical::Bytes,
+        _ => Physical::Arrow,
+    }
+}
+
+/// Calls `work` with the array as an encoder's input.
+pub(super) fn with_input<R>(array: &ArrayRef, work: impl Fn(&Input<'_>) -> R) -> R {
+    let physical = physical_of(array.data_type());
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    let valid = nulls.map(|nulls| valid_words(nulls.inner()));
+    let valid = valid.as_deref().filter(|_| physical != Physical::Arrow);
+    let with = |values: Values<'_>| work(&Input { physical, values, valid });
+    let data = array.to_data();
+    let fixed = |width: usize| {
+        &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width]
+    };
+    match physical {
+        Physical::Bool => with(Values::Bits(array.as_boolean().values())),
+        Physical::Bytes => match byte_strings(array) {
+            Some(Strings { offsets, data }) => {
+                with(Values::Bytes(BytesValues { offsets: &offsets, data: &data }))
+            }
+            // Lengths are 32 bits wide; a longer value travels in the Arrow form.
+            None => work(&Input::new(Physical::Arrow, Values::Arrow(array))),
+        },
+        Physical::Arrow => with(Values::Arrow(array)),
+        _ => match physical.bits() {
+            Some(8) => with(Values::W8(fixed(1))),
+            Some(16) => with(Values::W16(bytemuck::cast_slice(fixed(2)))),
+            Some(32) => with(Values::W32(bytemuck::cast_slice(fixed(4)))),
+            Some(64) => with(Values::W64(bytemuck::cast_slice(fixed(8)))),
+            Some(128) => with(Values::W128(bytemuck::cast_slice(fixed(16)))),
+            _ => with(Values::W256(bytemuck::cast_slice(fixed(32)))),
+        },
+    }
+}
+
+/// Contiguous byte strings, empty where null; the bytes borrowed if they lie so already.
+struct Strings<'a> {
+    offsets: Vec<usize>,
+    data: std::borrow::Cow<'a, [u8]>,
+}
+
+fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
+    let strings = match array.data_type() {
+        DataType::Utf8 => contiguous(array.as_string::<i32>()),
+        DataType::LargeUtf8 => contiguous(array.as_string::<i64>()),
+        DataType::Binary => contiguous(array.as_binary::<i32>()),
+        DataType::LargeBinary => contiguous(array.as_binary::<i64>()),
+        DataType::Utf8View => viewed(array.as_string_view()),
+        DataType::BinaryView => viewed(array.as_binary_view()),
+        _ => copied(array.len(), array.as_fixed_size_binary().iter()),
+    };
+    let fits = |pair: &[usize]| u32::try_from(pair[1] - pair[0]).is_ok();
+    strings.offsets.windows(2).all(fits).then_some(strings)
+}
+
+fn contiguous<T: ByteArrayType>(array: &GenericByteArray<T>) -> Strings<'_> {
+    let hidden = |row: usize| array.is_null(row) && !array.value_length(row).as_usize().eq(&0);
+    if array.null_count() > 0 && (0..array.len()).any(hidden) {
+        return copied(array.len(), array.iter().map(|value| value.map(AsRef::as_ref)));
+    }
+    let offsets = array.value_offsets().iter().map(|offset| offset.as_usize()).collect();
+    Strings { offsets, data: array.value_data().into() }
+}
+
+fn viewed<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Strings<'_> {
+    copied(array.len(), array.iter().map(|value| value.map(AsRef::as_ref)))
+}
+
+fn copied<'a>(len: usize, values: impl Iterator<Item = Option<&'a [u8]>>) -> Strings<'a> {
+    let mut offsets = Vec::with_capacity(len + 1);
+    let mut data = Vec::new();
+    offsets.push(0);
+    for value in values {
+        data.extend_from_slice(value.unwrap_or_default());
+        offsets.push(data.len());
+    }
+    Strings { offsets, data: data.into() }
+}
+
+/// Bytes of the values of a column of strings in `rows`, nulls perhaps counted.
+pub(super) fn string_bytes(array: &ArrayRef, rows: &std::ops::Range<usize>) -> usize {
+    fn span<T: ByteArrayType>(array: &GenericByteArray<T>, rows: &std::ops::Range<usize>) -> usize {
+        let offsets = array.value_offsets();
+        offsets[rows.end].as_usize() - offsets[rows.start].as_usize()
+    }
+    match array.data_type() {
+        DataType::Utf8 => span(array.as_string::<i32>(), rows),
+        DataType::LargeUtf8 => span(array.as_string::<i64>(), rows),
+        DataType::Binary => span(array.as_binary::<i32>(), rows),
+        DataType::LargeBinary => span(array.as_binary::<i64>(), rows),
+        // The low half of a view is its length.
+        DataType::Utf8View => lengths(&array.as_string_view().views()[rows.clone()]),
+        DataType::BinaryView => lengths(&array.as_binary_view().views()[rows.clone()]),
+        _ => rows.len() * array.as_fixed_size_binary().value_length() as usize,
+    }
+}
+
+fn lengths(views: &[u128]) -> usize {
+    views.iter().map(|view| *view as u32 as usize).sum()
+}
+
+/// Access to the values of a column of strings; null ones are empty.
+pub(super) fn string_values<'a>(array: &'a ArrayRef) -> Box<dyn Fn(usize) -> &'a [u8] + 'a> {
+    fn of<'a, T: ByteArrayType>(
+        array: &'a GenericByteArray<T>,
+    ) -> Box<dyn Fn(usize) -> &'a [u8] + 'a> {
+        Box::new(|row| if array.is_null(row) { &[] } else { array.value(row).as_ref() })
+    }
+    fn of_views<'a, T: ByteViewType>(
+        array: &'a GenericByteViewArray<T>,
+    ) -> Box<dyn Fn(usize) -> &'a [u8] + 'a> {
+        Box::new(|row| if array.is_null(row) { &[] } else { array.value(row).as_ref() })
+    }
+    match array.data_type() {
+        DataType::Utf8 => of(array.as_string::<i32>()),
+        DataType::LargeUtf8 => of(array.as_string::<i64>()),
+        DataType::Binary => of(array.as_binary::<i32>()),
+        DataType::LargeBinary => of(array.as_binary::<i64>()),
+        DataType::Utf8View => of_views(array.as_string_view()),
+        DataType::BinaryView => of_views(array.as_binary_view()),
+        _ => {
+            let array = array.as_fixed_size_binary();
+            Box::new(|row| if array.is_null(row) { &[] } else { array.value(row) })
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! ALP in a chunk: the node, its layout, and its codec.
+//!
+//! ```text
+//! buffer 0, packed:     as in `ffor`
+//! buffer 1, vectors:    V x u32 place | pad | V x scale | V x u32 exceptions (if the chunk has any)
+//! buffer 2, exceptions: one block for each vector that has exceptions (`exceptions.rs`)
+//! parameter 0:          exceptions of the chunk
+//! scale, 64 bits: base (54, signed) << 10 | e << 5 | f
+//! scale, 32 bits: base (24, signed) <<  8 | e << 4 | f
+//! exceptions:     bits 0..11 their number, bits 11..32 where the block begins, in values
+//! ```
+//!
+//! Base and exponents share a word because a base has at most 52 (23) bits: a
+//! vector without exceptions takes 96 bits of parameters for doubles and 64 for
+//! floats, the paper's layout 104 and 72.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::{AlpFloat, Encoded, Exponents};
+use crate::chunk::{EncodedNode, NodeView, cast};
+use crate::encoding::exceptions::{self, Locator};
+use crate::encoding::ffor::{PACKED_UNIT, Packer, Place, places_bytes, validate_places};
+use crate::encoding::io::mismatch;
+use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
+use crate::error::{Result, ensure};
+use crate::lanes::{Lane, VECTOR};
+use crate::plan::{Context, Parameters, Plan};
+
+pub(crate) struct Alp;
+
+/// A float whose bits are words of a chunk.
+trait Float: AlpFloat<Bits: Words, Int: Into<i64> + TryFrom<i64>> + Pod {
+    /// Bits of one exponent in a scale.
+    const EXPONENT_BITS: usize;
+}
+
+impl Float for f32 {
+    const EXPONENT_BITS: usize = 4;
+}
+
+impl Float for f64 {
+    const EXPONENT_BITS: usize = 5;
+}
+
+/// Base and exponents of a vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Scale<F: AlpFloat> {
+    base: F::Int,
+    exponents: Exponents,
+}
+
+impl<F: Float> Scale<F> {
+    fn to_bits(self) -> F::Bits {
+        let base: i64 = self.base.into();
+        let exponents =
+            u64::from(self.exponents.e) << F::EXPONENT_BITS | u64::from(self.exponents.f);
+        F::Bits::truncate((base << (2 * F::EXPONENT_BITS)) as u64 | exponents)
+    }
+
+    /// None where the base or an exponent is out of range.
+    fn from_bits(bits: F::Bits) -> Option<Self> {
+        // The sign bit of the word is the base's.
+        let bits = (bits.widen() << (64 - F::Bits::BITS)) as i64 >> (64 - F::Bits::BITS);
+        let field = (1 << F::EXPONENT_BITS) - 1;
+        let exponents =
+            Exponents { e: (bits >> F::EXPONENT_BITS & field) as u8, f: (bits & field) as u8 };
+        let base = bits >> (2 * F::EXPONENT_BITS);
+        let in_range = base.unsigned_abs() <= F::MAX_BASE.into().unsigned_abs();
+        let base = F::Int::try_from(base).ok().filter(|_| in_range)?;
+        exponents.is_valid::<F>().then_some(Self { base, exponents })
+    }
+}
+
+/// The vectors of an encoded node.
+struct Vectors<'a, F: Float> {
+    packed: &'a [F::Bits],
+    places: &'a [u32],
+    scales: &'a [F::Bits],
+    /// Empty if the chunk has no exceptions.
+    locators: &'a [u32],
+    exceptions: &'a [u8],
+}
+
+impl<'a, F: Float> Vectors<'a, F> {
+    fn of(node: NodeView<'a>) -> Result<Self> {
+        let vectors = node.len().div_ceil(VECTOR);
+        let buffer = node.buffer(1);
+        let scales_at = places_bytes::<F>(vectors);
+        let locators_at = scales_at + vectors * size_of::<F>();
+        let expected = locators_at + if node.parameter(0) > 0 { vectors * 4 } else { 0 };
+        ensure!(
+            buffer.len() == expected,
+            "{} bytes of vector parameters, {expected} expected for {vectors} vectors and {} exceptions",
+            buffer.len(),
+            node.parameter(0)
+        );
+        Ok(Self {
+            packed: node.typed(0)?,
+            places: cast(&buffer[..vectors * 4])?,
+            scales: cast(&buffer[scales_at..locators_at])?,
+            locators: cast(&buffer[locators_at..])?,
+            exceptions: node.buffer(2),
+        })
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        validate_places(self.places, F::MAX_WIDTH, node.buffer(0).len())?;
+        for (vector, bits) in self.scales.iter().enumerate() {
+            ensure!(
+                Scale::<F>::from_bits(*bits).is_some(),
+                "vector {vector}: exponents or base out of range in {:#x}",
+                bits.widen()
+            );
+        }
+        let counts = self.locators.iter().map(|bits| Locator::from_bits(*bits).count as u64);
+        let counted: u64 = counts.sum();
+        ensure!(
+            counted == node.parameter(0),
+            "{} exceptions declared, the vectors count {counted}",
+            node.parameter(0)
+        );
+        exceptions::validate::<F::Bits>(self.locators, self.exceptions)
+    }
+
+    fn scale(&self, vector: usize) -> Scale<F> {
+        // Validated, so the default is never taken.
+        Scale::from_bits(self.scales[vector])
+            .unwrap_or(Scale { base: F::Int::default(), exponents: Exponents::default() })
+    }
+
+    fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, F::Bits>>> {
+        match self.locators.get(vector).map(|bits| Locator::from_bits(*bits)) {
+            Some(locator) if locator.count > 0 => {
+                exceptions::block(self.exceptions, locator).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn decode_vector(&self, vector: usize, out: &mut [F; VECTOR]) -> Result<()> {
+        let place = Place::from_bits(self.places[vector]);
+        let Scale { base, exponents } = self.scale(vector);
+        super::decode_vector(place.words(self.packed), base, place.width, exponents, out);
+        if let Some(block) = self.exceptions(vector)? {
+            block.iter().for_each(|(slot, bits)| out[slot] = F::from_bits(bits));
+        }
+        Ok(())
+    }
+
+    fn decode(&self, rows: Range<usize>, out: &mut [F]) -> Result<()> {
+        let first = rows.start / VECTOR;
+        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
+            match <&mut [F; VECTOR]>::try_from(&mut *out) {
+                Ok(whole) => self.decode_vector(first + index, whole)?,
+                Err(_) => {
+                    let mut last = [F::default(); VECTOR];
+                    self.decode_vector(first + index, &mut last)?;
+                    out.copy_from_slice(&last[..out.len()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, row: usize) -> Result<F::Bits> {
+        let (vector, slot) = (row / VECTOR, row % VECTOR);
+        if let Some(block) = self.exceptions(vector)?
+            && let Some((_, bits)) = block.iter().find(|(position, _)| *position == slot)
+        {
+            return Ok(bits);
+        }
+        let place = Place::from_bits(self.places[vector]);
+        let Scale { base, exponents } = self.scale(vector);
+        let words = place.words(self.packed);
+        Ok(super::decode_one::<F>(words, base, place.width, exponents, slot).to_bits())
+    }
+}
+
+/// Vector `index` of the values, the last one filled up.
+fn vector<F: Float>(values: &[F], index: usize) -> std::borrow::Cow<'_, [F; VECTOR]> {
+    let values = &values[index * VECTOR..values.len().min((index + 1) * VECTOR)];
+    match <&[F; VECTOR]>::try_from(values) {
+        Ok(whole) => std::borrow::Cow::Borrowed(whole),
+        Err(_) => {
+            let mut filled = [F::default(); VECTOR];
+            filled[..values.len()].copy_from_slice(values);
+            std::borrow::Cow::Owned(filled)
+        }
+    }
+}
+
+fn plan<F: Float>(input: &Input<'_>, values: &[F], context: &Context<'_>) -> Estimate {
+    let sampled: Vec<_> = super::sampled_vectors(input.vectors())
+        .map(|index| (vector(values, index), input.vector_valid(index)))
+        .collect();
+    let borrowed: Vec<_> =
+        sampled.iter().map(|(values, valid)| (values.as_ref(), *valid)).collect();
+    let candidates = super::candidates(&borrowed);
+    let mut bits = 0;
+    let mut count = 0;
+    for index in context.sampled_vectors(input.vectors()) {
+        let (values, valid) = (vector(values, index), input.vector_valid(index));
+        let pair = super::choose(&values, &valid, &candidates);
+        bits += super::estimate(&values, &valid, pair);
+        count += 1;
+    }
+    let parameters = places_bytes::<F>(input.vectors()) + input.vectors() * size_of::<F>();
+    Estimate {
+        parameters: Parameters::Alp(candidates),
+        ..Estimate::of(bits / 8 * input.vectors() / count.max(1) + parameters)
+    }
+}
+
+fn encode<F: Float>(
+    input: &Input<'_>,
+    values: &[F],
+    bytes: usize,
+    candidates: &[Exponents],
+) -> Option<EncodedNode> {
+    let vectors = input.vectors();
+    let mut packer = Packer::<F::Bits>::with_capacity(vectors, bytes + PACKED_UNIT);
+    let mut scales = Vec::with_capacity(vectors);
+    let mut locators = Vec::with_capacity(vectors);
+    let mut blocks = Vec::new();
+    let mut exceptions = 0;
+    let mut encoded = Encoded::<F>::new();
+    for index in 0..vectors {
+        let (values, valid) = (vector(values, index), input.vector_valid(index));
+        let pair = super::choose(&values, &valid, candidates);
+        super::encode_vector(&values, &valid, pair, &mut encoded);
+        packer.push(&encoded.values, F::Bits::ZERO, usize::from(encoded.width))?;
+        scales.push(Scale::<F> { base: encoded.base, exponents: pair }.to_bits());
+        let mut locator = Locator { count: encoded.exception_count, offset: 0 };
+        if locator.count > 0 {
+            locator.offset = blocks.len() / size_of::<F>();
+            let bits: &[F::Bits; VECTOR] = bytemuck::cast_ref(values.as_ref());
+            exceptions::push(bits, &encoded.exceptions, &mut blocks);
+        }
+        exceptions += locator.count;
+        locators.push(locator.to_bits());
+    }
+    if blocks.len() / size_of::<F>() > Locator::MAX_OFFSET {
+        return None;
+    }
+    let (packed, mut parameters) = packer.finish();
+    parameters.extend_from_slice(bytemuck::cast_slice(&scales));
+    if exceptions > 0 {
+        parameters.extend_from_slice(bytemuck::cast_slice(&locators));
+    }
+    let mut node = EncodedNode::new(Encoding::Alp, input.physical, input.len());
+    node.parameters[0] = exceptions as u64;
+    node.buffers = vec![packed, parameters, blocks];
+    Some(node)
+}
+
+impl Codec for Alp {
+    fn encoding(&self) -> Encoding {
+        Encoding::Alp
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        node.expect_shape(0, 3)?;
+        match node.physical() {
+            Physical::F32 => Vectors::<f32>::of(node)?.validate(node),
+            Physical::F64 => Vectors::<f64>::of(node)?.validate(node),
+            _ => Err(mismatch(node)),
+        }
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        match (input.physical, input.values) {
+            (Physical::F32, Values::W32(words)) => {
+                Some(plan::<f32>(input, bytemuck::cast_slice(words), context))
+            }
+            (Physical::F64, Values::W64(words)) => {
+                Some(plan::<f64>(input, bytemuck::cast_slice(words), context))
+            }
+            _ => None,
+        }
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        plan: &Plan,
+        _: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        let Parameters::Alp(candidates) = &plan.parameters else { return Ok(None) };
+        Ok(match input.values {
+            Values::W32(words) => {
+                encode::<f32>(input, bytemuck::cast_slice(words), plan.bytes, candidates)
+            }
+            Values::W64(words) => {
+                encode::<f64>(input, bytemuck::cast_slice(words), plan.bytes, candidates)
+            }
+            _ => None,
+        })
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        match output {
+            Output::W32(words) => {
+                Vectors::<f32>::of(node)?.decode(rows, bytemuck::cast_slice_mut(words))
+            }
+            Output::W64(words) => {
+                Vectors::<f64>::of(node)?.decode(rows, bytemuck::cast_slice_mut(words))
+            }
+            _ => Err(mismatch(node)),
+        }
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        Ok(Value::Word(match node.physical() {
+            Physical::F32 => Vectors::<f32>::of(node)?.value(row)?.widen(),
+            _ => Vectors::<f64>::of(node)?.value(row)?,
+        }))
+    }
+}

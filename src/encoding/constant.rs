@@ -1,0 +1,133 @@
+//! One value for all rows.
+//!
+//! Words of up to 64 bits stand in the node's first parameter, byte strings of
+//! at most 1,024 bytes in the only buffer. The limit bounds what a few bytes of
+//! input can make a reader allocate to 128 MiB a chunk. A chunk whose values
+//! are all null is a constant of zero bits or an empty string.
+
+use std::ops::Range;
+
+use super::io::{mismatch, with_words};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
+use crate::chunk::{EncodedNode, NodeView};
+use crate::error::{Result, ensure};
+use crate::lanes::Lane;
+use crate::plan::{Context, Plan};
+
+/// Longest byte string that may be a constant.
+const MAX_VALUE_BYTES: usize = 1024;
+
+pub(super) struct Constant;
+
+/// The one value of the input, if there is only one.
+fn single(input: &Input<'_>) -> Option<Value> {
+    let first = input.valid_rows().next();
+    match input.values {
+        Values::Bits(bits) => {
+            let Some(first) = first else { return Some(Value::Bit(false)) };
+            let value = bits.value(first);
+            let same = input.valid_rows().all(|row| bits.value(row) == value);
+            same.then_some(Value::Bit(value))
+        }
+        Values::Bytes(values) => {
+            let Some(first) = first else { return Some(Value::Bytes(Vec::new())) };
+            let value = values.get(first);
+            let same = value.len() <= MAX_VALUE_BYTES
+                && input.valid_rows().all(|row| values.get(row) == value);
+            same.then(|| Value::Bytes(value.to_vec()))
+        }
+        ref words => with_words!(Values, words, words => {
+            let Some(first) = first else { return Some(Value::Word(0)) };
+            let value = words[first];
+            let same = match input.valid {
+                None => words.iter().all(|word| *word == value),
+                Some(_) => input.valid_rows().all(|row| words[row] == value),
+            };
+            same.then(|| Value::Word(value.widen()))
+        }, None),
+    }
+}
+
+impl Codec for Constant {
+    fn encoding(&self) -> Encoding {
+        Encoding::Constant
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        if node.physical() == Physical::Bytes {
+            node.expect_shape(0, 1)?;
+            let len = node.buffer(0).len();
+            ensure!(
+                len <= MAX_VALUE_BYTES,
+                "constant of {len} bytes, at most {MAX_VALUE_BYTES} are allowed"
+            );
+            return Ok(());
+        }
+        node.expect_shape(0, 0)?;
+        let bits = node.physical().bits().filter(|bits| *bits <= 64);
+        let Some(bits) = bits else { return Err(mismatch(node)) };
+        let value = node.parameter(0);
+        ensure!(
+            bits == 64 || value >> bits == 0,
+            "constant {value:#x} does not fit {:?}",
+            node.physical()
+        );
+        Ok(())
+    }
+
+    fn plan(&self, input: &Input<'_>, _: &Context<'_>) -> Option<Estimate> {
+        match single(input)? {
+            Value::Bytes(value) => Some(Estimate::of(value.len())),
+            _ => Some(Estimate::of(0)),
+        }
+    }
+
+    fn encode(&self, input: &Input<'_>, _: &Plan, _: &Context<'_>) -> Result<Option<EncodedNode>> {
+        let mut node = EncodedNode::new(Encoding::Constant, input.physical, input.len());
+        let Some(value) = single(input) else { return Ok(None) };
+        match value {
+            Value::Bit(bit) => node.parameters[0] = bit.into(),
+            Value::Word(word) => node.parameters[0] = word,
+            Value::Bytes(bytes) => node.buffers.push(bytes),
+            Value::Wide(_) | Value::Arrow(_) => return Ok(None),
+        }
+        Ok(Some(node))
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        match output {
+            Output::Bits(bits) => bits.append_n(rows.len(), node.parameter(0) != 0),
+            Output::Bytes(lengths, bytes) => {
+                let value = node.buffer(0);
+                lengths.fill(value.len() as u32);
+                ensure!(
+                    bytes.len() == value.len() * rows.len(),
+                    "constant of another total length"
+                );
+                if !value.is_empty() {
+                    bytes
+                        .chunks_exact_mut(value.len())
+                        .for_each(|slot| slot.copy_from_slice(value));
+                }
+            }
+            words => {
+                with_words!(Output, words, words => words.fill(Lane::truncate(node.parameter(0))), {
+                    return Err(mismatch(node));
+                })
+            }
+        }
+        Ok(())
+    }
+
+    fn value_bytes(&self, node: NodeView<'_>) -> usize {
+        node.buffer(0).len() * node.len()
+    }
+
+    fn value(&self, node: NodeView<'_>, _: usize) -> Result<Value> {
+        Ok(match node.physical() {
+            Physical::Bool => Value::Bit(node.parameter(0) != 0),
+            Physical::Bytes => Value::Bytes(node.buffer(0).to_vec()),
+            _ => Value::Word(node.parameter(0)),
+        })
+    }
+}

@@ -1,0 +1,305 @@
+//! Frame of reference and bit-packing per vector of 1,024 values (FastLanes;
+//! Afroozeh and Boncz, VLDB 2023).
+//!
+//! ```text
+//! buffer 0, packed:  vector 0 | vector 1 | ...      width x 128 bytes each, FastLanes order
+//! buffer 1, vectors: V x u32 place | pad | V x base  base as wide as a value
+//! place: bits 0..24 where the vector's packed data begin, in units of 128 bytes; bits 24..32 width
+//! ```
+//!
+//! The base is the least valid value of the vector in the type's own order, so
+//! that negative numbers need no zigzag; addition wraps. Slots that are null or
+//! past the end hold the base, which costs nothing. Arrays of places and bases
+//! rather than records of 16 bytes: 12 bytes a vector for 64-bit values, 8 for 32.
+
+use std::ops::Range;
+
+use super::io::{mismatch, with_words};
+use super::{Codec, Encoding, Estimate, Input, Output, Value, Values, Words};
+use crate::chunk::{EncodedNode, NodeView, cast};
+use crate::error::{Result, ensure};
+use crate::lanes::{self, Lane, VECTOR};
+use crate::plan::{Context, Plan};
+
+/// Unit of packed offsets: one bit of 1,024 values.
+pub(super) const PACKED_UNIT: usize = VECTOR / 8;
+const MAX_UNITS: usize = 1 << 24;
+
+/// Where a vector's packed data lie and how wide they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Offset in the packed buffer, in units of 128 bytes.
+    pub offset: usize,
+    /// Bits per value.
+    pub width: usize,
+}
+
+impl Place {
+    pub fn to_bits(self) -> u32 {
+        (self.offset as u32) | (self.width as u32) << 24
+    }
+
+    pub fn from_bits(bits: u32) -> Self {
+        Self { offset: (bits & 0xff_ffff) as usize, width: (bits >> 24) as usize }
+    }
+
+    /// The vector's packed words.
+    pub fn words<T: Lane>(self, packed: &[T]) -> &[T] {
+        let unit = PACKED_UNIT / size_of::<T>();
+        &packed[self.offset * unit..][..self.width * unit]
+    }
+}
+
+/// Packed vectors, growing.
+pub(super) struct Packer<T> {
+    places: Vec<u32>,
+    packed: Vec<T>,
+    units: usize,
+}
+
+impl<T: Words> Packer<T> {
+    pub fn with_capacity(vectors: usize, packed_bytes: usize) -> Self {
+        Self {
+            places: Vec::with_capacity(vectors),
+            packed: Vec::with_capacity(packed_bytes / size_of::<T>()),
+            units: 0,
+        }
+    }
+
+    /// Packs one vector; none once the packed data are too long for a place.
+    pub fn push(&mut self, values: &[T; VECTOR], base: T, width: usize) -> Option<()> {
+        self.places.push(Place { offset: self.units, width }.to_bits());
+        let start = self.packed.len();
+        self.packed.resize(start + width * PACKED_UNIT / size_of::<T>(), T::ZERO);
+        lanes::pack(values, base, width, &mut self.packed[start..]);
+        self.units += width;
+        (self.units < MAX_UNITS).then_some(())
+    }
+
+    /// The packed buffer and the places, the latter padded to `T`'s size.
+    pub fn finish(self) -> (Vec<u8>, Vec<u8>) {
+        let mut places = bytemuck::cast_slice(&self.places).to_vec();
+        places.resize(places_bytes::<T>(self.places.len()), 0);
+        (bytemuck::cast_slice(&self.packed).to_vec(), places)
+    }
+}
+
+/// Bytes of the places of `vectors` vectors, with what aligns the bases behind them.
+pub(super) fn places_bytes<T>(vectors: usize) -> usize {
+    (vectors * 4).next_multiple_of(size_of::<T>())
+}
+
+/// Checks that places are dense, in order, and end with the packed buffer.
+pub(super) fn validate_places(places: &[u32], max_width: usize, packed_len: usize) -> Result<()> {
+    let mut units = 0;
+    for (vector, bits) in places.iter().enumerate() {
+        let place = Place::from_bits(*bits);
+        ensure!(
+            place.width <= max_width,
+            "vector {vector}: width {}, at most {max_width} is allowed",
+            place.width
+        );
+        ensure!(
+            place.offset == units,
+            "vector {vector}: packed data at unit {}, {units} expected",
+            place.offset
+        );
+        units += place.width;
+    }
+    ensure!(
+        packed_len == units * PACKED_UNIT,
+        "packed buffer of {packed_len} bytes, {} expected",
+        units * PACKED_UNIT
+    );
+    Ok(())
+}
+
+/// The vectors of an encoded node.
+struct Vectors<'a, T> {
+    packed: &'a [T],
+    places: &'a [u32],
+    bases: &'a [T],
+}
+
+impl<'a, T: Words> Vectors<'a, T> {
+    fn of(node: NodeView<'a>) -> Result<Self> {
+        let vectors = node.len().div_ceil(VECTOR);
+        let buffer = node.buffer(1);
+        let bases_at = places_bytes::<T>(vectors);
+        let expected = bases_at + vectors * size_of::<T>();
+        ensure!(
+            buffer.len() == expected,
+            "{} bytes of vector parameters, {expected} expected for {vectors} vectors",
+            buffer.len()
+        );
+        Ok(Self {
+            packed: node.typed(0)?,
+            places: cast(&buffer[..vectors * 4])?,
+            bases: cast(&buffer[bases_at..])?,
+        })
+    }
+
+    fn unpack(&self, vector: usize, values: &mut [T; VECTOR]) {
+        let place = Place::from_bits(self.places[vector]);
+        lanes::unpack(place.words(self.packed), self.bases[vector], place.width, values);
+    }
+
+    fn decode(&self, rows: Range<usize>, out: &mut [T]) {
+        let first = rows.start / VECTOR;
+        let mut last = [T::ZERO; VECTOR];
+        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
+            match <&mut [T; VECTOR]>::try_from(&mut *out) {
+                Ok(whole) => self.unpack(first + index, whole),
+                Err(_) => {
+                    self.unpack(first + index, &mut last);
+                    out.copy_from_slice(&last[..out.len()]);
+                }
+            }
+        }
+    }
+
+    fn value(&self, row: usize) -> T {
+        let (vector, slot) = (row / VECTOR, row % VECTOR);
+        let place = Place::from_bits(self.places[vector]);
+        lanes::unpack_one(place.words(self.packed), self.bases[vector], place.width, slot)
+    }
+}
+
+/// Least and greatest valid value of a vector, in the type's own order.
+fn bounds<T: Words>(values: &[T], valid: Option<&[u64]>, signed: bool) -> Option<(T, T)> {
+    // With its sign bit flipped a signed number compares like an unsigned one;
+    // adding the bit flips it.
+    let flip = T::truncate(if signed { 1 << (T::BITS - 1) } else { 0 });
+    let ordered = |value: &T| value.wrapping_add(flip);
+    let (least, greatest) = match valid {
+        None => {
+            let first = ordered(values.first()?);
+            values
+                .iter()
+                .map(ordered)
+                .fold((first, first), |(low, high), value| (low.min(value), high.max(value)))
+        }
+        Some(words) => {
+            let mut found: Option<(T, T)> = None;
+            for (values, mut word) in values.chunks(64).zip(words.iter().copied()) {
+                while word != 0 {
+                    let value = ordered(&values[word.trailing_zeros() as usize]);
+                    word &= word - 1;
+                    let (low, high) = found.unwrap_or((value, value));
+                    found = Some((low.min(value), high.max(value)));
+                }
+            }
+            found?
+        }
+    };
+    Some((least.wrapping_add(flip), greatest.wrapping_add(flip)))
+}
+
+/// Bits that the values of a vector need above their base.
+fn width<T: Words>((low, high): (T, T)) -> usize {
+    64 - high.wrapping_sub(low).widen().leading_zeros() as usize
+}
+
+fn vector_bounds<T: Words>(input: &Input<'_>, words: &[T], vector: usize) -> Option<(T, T)> {
+    let values = &words[vector * VECTOR..words.len().min((vector + 1) * VECTOR)];
+    let valid = input.valid.map(|_| input.vector_valid(vector));
+    bounds(values, valid.as_ref().map(|mask| mask.as_slice()), input.physical.is_signed())
+}
+
+fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> usize {
+    let sampled = context.sampled_vectors(input.vectors());
+    let widths: usize =
+        sampled.clone().map(|vector| vector_bounds(input, words, vector).map_or(0, width)).sum();
+    let packed = widths * PACKED_UNIT * input.vectors() / sampled.count().max(1);
+    packed + places_bytes::<T>(input.vectors()) + input.vectors() * size_of::<T>()
+}
+
+fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<EncodedNode> {
+    let mut packer = Packer::with_capacity(input.vectors(), bytes);
+    let mut bases = Vec::with_capacity(input.vectors());
+    for (vector, values) in words.chunks(VECTOR).enumerate() {
+        let (low, high) = vector_bounds(input, words, vector).unwrap_or((T::ZERO, T::ZERO));
+        let width = width((low, high));
+        bases.push(low);
+        match <&[T; VECTOR]>::try_from(values) {
+            Ok(values) if input.valid.is_none() => packer.push(values, low, width)?,
+            _ => {
+                let mut filled = [low; VECTOR];
+                filled[..values.len()].copy_from_slice(values);
+                let mask = input.vector_valid(vector);
+                for (slot, value) in filled.iter_mut().enumerate() {
+                    if mask[slot / 64] >> (slot % 64) & 1 == 0 {
+                        *value = low;
+                    }
+                }
+                packer.push(&filled, low, width)?;
+            }
+        }
+    }
+    let (packed, mut vectors) = packer.finish();
+    vectors.extend_from_slice(bytemuck::cast_slice(&bases));
+    let mut node = EncodedNode::new(Encoding::Ffor, input.physical, input.len());
+    node.buffers = vec![packed, vectors];
+    Some(node)
+}
+
+pub(super) struct Ffor;
+
+impl Codec for Ffor {
+    fn encoding(&self) -> Encoding {
+        Encoding::Ffor
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        fn check<T: Words>(node: NodeView<'_>) -> Result<()> {
+            let vectors = Vectors::<T>::of(node)?;
+            validate_places(vectors.places, T::BITS, node.buffer(0).len())
+        }
+        node.expect_shape(0, 2)?;
+        if !node.physical().is_integer() {
+            return Err(mismatch(node));
+        }
+        match node.physical().bits() {
+            Some(8) => check::<u8>(node),
+            Some(16) => check::<u16>(node),
+            Some(32) => check::<u32>(node),
+            _ => check::<u64>(node),
+        }
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        if !input.physical.is_integer() {
+            return None;
+        }
+        let bytes = with_words!(Values, input.values, words => estimate(input, words, context), {
+            return None;
+        });
+        Some(Estimate::of(bytes))
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        plan: &Plan,
+        _: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        Ok(with_words!(Values, input.values, words => encode(input, words, plan.bytes), None))
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        with_words!(Output, output, words => {
+            Vectors::of(node)?.decode(rows, words);
+            Ok(())
+        }, Err(mismatch(node)))
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        let word = match node.physical().bits() {
+            Some(8) => Vectors::<u8>::of(node)?.value(row).widen(),
+            Some(16) => Vectors::<u16>::of(node)?.value(row).widen(),
+            Some(32) => Vectors::<u32>::of(node)?.value(row).widen(),
+            _ => Vectors::<u64>::of(node)?.value(row),
+        };
+        Ok(Value::Word(word))
+    }
+}

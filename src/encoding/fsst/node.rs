@@ -1,0 +1,278 @@
+//! FSST in a chunk: the node, its layout, and its codec.
+//!
+//! ```text
+//! buffer 0, table:  8 x u8 number of symbols of 1..8 bytes | the symbols in code order
+//! buffer 1, codes:  the codes of all values, one behind the other
+//! buffer 2, starts: where each vector's codes and values begin (`starts.rs`)
+//! buffer 3, tiles:  for every 16 tiles of 512 codes (`tiles.rs`)
+//!                   u64: value offset of the first (48 bits) | 16 bits: tile begins inside an escape
+//!                   16 x u16: value offset of each tile, from the first one's
+//! child 0: code length of each value, u32; child 1: value length of each value, u32
+//! parameter 0: bytes of all values
+//! ```
+//!
+//! Sixteen tiles share an offset because 15 tiles stand for at most 61,440
+//! bytes: 40 bytes for 8,192 codes, read at one place, without a sum over the
+//! tiles before.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
+use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::io::{BytesValues, decode_u32, mismatch};
+use crate::encoding::starts::Starts;
+use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
+use crate::error::{Error, Result, ensure};
+use crate::lanes::VECTOR;
+use crate::plan::{Context, Parameters, Plan, encode_lengths, estimate_lengths};
+
+pub(crate) struct Fsst;
+
+/// Bytes of values that one symbol table serves at most.
+pub(crate) const GROUP_BYTES: usize = 32 << 20;
+/// Bytes of a chunk that are encoded to estimate its codes.
+const ESTIMATE_BYTES: usize = 32 << 10;
+/// A chunk trains a table of its own where the shared one needs this many
+/// percent more codes than it did on what it was trained on.
+const SLIP_PERCENT: usize = 5;
+
+const TILES_PER_GROUP: usize = 16;
+const GROUP: usize = 8 + TILES_PER_GROUP * 2;
+const OFFSET_BITS: u32 = 48;
+
+/// A symbol table in use: with its encoder, and how well it did.
+pub(crate) struct Symbols {
+    table: SymbolTable,
+    encoder: Encoder,
+    /// Codes and bytes of the sample that it was trained on.
+    trained: [usize; 2],
+}
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Symbols")
+            .field("symbols", &self.table.len())
+            .field("trained", &self.trained)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Symbols {
+    /// Trains on a sample of `count` values; none if they are all empty.
+    pub fn train<'a>(count: usize, value: impl Fn(usize) -> &'a [u8]) -> Option<Self> {
+        let sample = sample(count, value, super::SAMPLE_BYTES);
+        let bytes: usize = sample.iter().map(|part| part.len()).sum();
+        if bytes == 0 {
+            return None;
+        }
+        let table = SymbolTable::train(&sample);
+        let encoder = Encoder::new(&table).ok()?;
+        let codes = sample.iter().map(|part| encoder.encoded_len(part)).sum();
+        Some(Self { table, encoder, trained: [codes, bytes] })
+    }
+
+    /// Codes for `sample`, as many as its bytes give.
+    fn codes(&self, sample: &[&[u8]]) -> usize {
+        sample.iter().map(|part| self.encoder.encoded_len(part)).sum()
+    }
+}
+
+/// The table for a chunk, and the codes it gives for the sample: the shared
+/// table unless it slips and one of the chunk's own makes up for it.
+fn symbols_for(
+    values: BytesValues<'_>,
+    sample: &[&[u8]],
+    context: &Context<'_>,
+) -> Option<(Arc<Symbols>, usize)> {
+    let own = || {
+        let symbols = Symbols::train(values.len(), |index| values.get(index)).map(Arc::new)?;
+        let codes = symbols.codes(sample);
+        Some((symbols, codes))
+    };
+    let Some(shared) = context.symbols else { return own() };
+    let codes = shared.codes(sample);
+    let bytes: usize = sample.iter().map(|part| part.len()).sum();
+    let [trained_codes, trained_bytes] = shared.trained;
+    let slips = codes * trained_bytes * 100 > trained_codes * bytes * (100 + SLIP_PERCENT);
+    match slips.then(own).flatten() {
+        Some((symbols, fewer)) if fewer * 50 < codes * 49 => Some((symbols, fewer)),
+        _ => Some((shared.clone(), codes)),
+    }
+}
+
+/// Bytes of the tile index for this many codes.
+fn tiles_len(codes: usize) -> usize {
+    codes.div_ceil(TILE).div_ceil(TILES_PER_GROUP) * GROUP
+}
+
+fn encode_tiles(tiles: &[TileStart]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for group in tiles.chunks(TILES_PER_GROUP) {
+        let first = group[0].offset;
+        let escapes = (group.iter().enumerate())
+            .fold(0_u64, |bits, (index, tile)| bits | u64::from(tile.inside_escape) << index);
+        out.extend((first | escapes << OFFSET_BITS).to_le_bytes());
+        let mut offsets = [0_u16; TILES_PER_GROUP];
+        for (offset, tile) in offsets.iter_mut().zip(group) {
+            *offset = (tile.offset - first) as u16;
+        }
+        out.extend_from_slice(bytemuck::cast_slice(&offsets));
+    }
+    out
+}
+
+/// Checks that tiles begin at offsets that 512 codes can lie apart.
+fn validate_tiles(tiles: &[u8], codes: usize, value_bytes: usize) -> Result<()> {
+    ensure!(
+        tiles.len() == tiles_len(codes),
+        "tile index of {} bytes, {} expected for {codes} codes",
+        tiles.len(),
+        tiles_len(codes)
+    );
+    let count = codes.div_ceil(TILE);
+    let mut previous = 0;
+    for (group, bytes) in tiles.chunks_exact(GROUP).enumerate() {
+        let (head, offsets) = bytes.split_at(8);
+        let first = crate::chunk::cast::<u64>(head)?[0] & ((1 << OFFSET_BITS) - 1);
+        for (index, bytes) in offsets.chunks_exact(2).enumerate() {
+            let relative = u64::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+            let tile = group * TILES_PER_GROUP + index;
+            if tile >= count {
+                ensure!(relative == 0, "tile {tile} of {count} has an offset");
+                continue;
+            }
+            let offset = first + relative;
+            let most = if tile == 0 { 0 } else { previous + (TILE * 8) as u64 };
+            ensure!(
+                (previous..=most).contains(&offset) && offset <= value_bytes as u64,
+                "tile {tile} begins at {offset}, the one before at {previous} of {value_bytes} bytes"
+            );
+            previous = offset;
+        }
+    }
+    Ok(())
+}
+
+impl Codec for Fsst {
+    fn encoding(&self) -> Encoding {
+        Encoding::Fsst
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        if node.physical() != Physical::Bytes {
+            return Err(mismatch(node));
+        }
+        node.expect_shape(2, 4)?;
+        for (lengths, what) in node.children().zip(["code", "value"]) {
+            ensure!(
+                lengths.physical() == Physical::U32 && lengths.len() == node.len(),
+                "{} {what} lengths of type {:?} for {} values",
+                lengths.len(),
+                lengths.physical(),
+                node.len()
+            );
+        }
+        SymbolTable::try_from_bytes(node.buffer(0)).map_err(Error::corrupt)?;
+        let codes = node.buffer(1).len();
+        let bytes = node.parameter(0);
+        ensure!(
+            bytes <= codes as u64 * 8,
+            "{bytes} bytes of values from {codes} codes of at most 8 bytes each"
+        );
+        let bytes = bytes as usize;
+        Starts::parse(node, node.buffer(2), [codes, bytes])?;
+        validate_tiles(node.buffer(3), codes, bytes)
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        let Values::Bytes(values) = input.values else { return None };
+        let sample = sample(values.len(), |index| values.get(index), ESTIMATE_BYTES);
+        let sampled: usize = sample.iter().map(|part| part.len()).sum();
+        if sampled == 0 {
+            return None;
+        }
+        let (symbols, codes) = symbols_for(values, &sample, context)?;
+        let codes = (codes as u64 * values.total() as u64 / sampled as u64) as usize;
+        // Code lengths vary about as much as value lengths; assume so.
+        let lengths = 2 * estimate_lengths(&values.lengths(), context);
+        let bytes = symbols.table.serialised_len()
+            + codes
+            + lengths
+            + input.vectors() * 8
+            + tiles_len(codes);
+        Some(Estimate { parameters: Parameters::Fsst(symbols), ..Estimate::of(bytes) })
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        plan: &Plan,
+        context: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        let (Values::Bytes(values), Parameters::Fsst(symbols)) = (input.values, &plan.parameters)
+        else {
+            return Ok(None);
+        };
+        let mut codes = Vec::with_capacity(plan.bytes);
+        let mut code_lengths = Vec::with_capacity(values.len());
+        symbols.encoder.encode(values.data, values.offsets, &mut codes, &mut code_lengths);
+        let tiles = tile_index(&symbols.table, &codes, &code_lengths, values.offsets);
+        let mut start = 0;
+        let starts = (values.offsets.iter().step_by(VECTOR)).zip(code_lengths.chunks(VECTOR)).map(
+            |(offset, lengths)| {
+                let length: usize = lengths.iter().map(|len| *len as usize).sum();
+                let first = start;
+                start += length;
+                [first, offset - values.offsets[0]]
+            },
+        );
+        let starts = Starts::encode(starts, [codes.len(), values.total()]);
+        let mut node = EncodedNode::new(Encoding::Fsst, input.physical, input.len());
+        node.parameters[0] = values.total() as u64;
+        node.children = vec![
+            encode_lengths(&code_lengths, context)?,
+            encode_lengths(&values.lengths(), context)?,
+        ];
+        node.buffers = vec![symbols.table.to_bytes(), codes, starts, encode_tiles(&tiles)];
+        Ok(Some(node))
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        let Output::Bytes(lengths, bytes) = output else { return Err(mismatch(node)) };
+        let codes = node.buffer(1);
+        let starts = Starts::of(node.buffer(2), [codes.len(), node.parameter(0) as usize])?;
+        ensure!(
+            starts.values(&rows).len() == bytes.len(),
+            "{} bytes of values, {} expected",
+            starts.values(&rows).len(),
+            bytes.len()
+        );
+        lengths.copy_from_slice(&decode_u32(node.child(1), rows.clone())?);
+        let decoder = decoder(node)?;
+        decoder
+            .decode_exact(&codes[starts.stored(&rows)], bytes)
+            .map_err(|error| Error::corrupt(format!("codes of rows {rows:?}: {error}")))
+    }
+
+    fn value_bytes(&self, node: NodeView<'_>) -> usize {
+        node.parameter(0) as usize
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        let codes = node.buffer(1);
+        let starts = Starts::of(node.buffer(2), [codes.len(), node.parameter(0) as usize])?;
+        let range = starts.stored_value(node.child(0), row)?;
+        let mut value = Vec::new();
+        decoder(node)?
+            .decode_value(&codes[range], &mut value)
+            .map_err(|error| Error::corrupt(format!("codes of row {row}: {error}")))?;
+        Ok(Value::Bytes(value))
+    }
+}
+
+fn decoder(node: NodeView<'_>) -> Result<Decoder> {
+    let table = SymbolTable::try_from_bytes(node.buffer(0)).map_err(Error::corrupt)?;
+    Ok(Decoder::new(&table))
+}

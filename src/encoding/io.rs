@@ -1,0 +1,225 @@
+//! What goes into an encoder and what a decoder fills: arrays of a physical type.
+
+use arrow_array::ArrayRef;
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+
+use super::Physical;
+use crate::error::{Error, Result};
+use crate::lanes::{Lane, VECTOR};
+
+/// Words of validity per vector.
+const VALID_WORDS: usize = VECTOR / 64;
+
+/// Values of one chunk, or of a child, to be encoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input<'a> {
+    pub physical: Physical,
+    pub values: Values<'a>,
+    /// Bit i % 64 of word i / 64 is set where value i is valid; whole vectors,
+    /// zero past the end. Absent if all are valid.
+    pub valid: Option<&'a [u64]>,
+}
+
+/// The values themselves. Floats come as their bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Values<'a> {
+    Bits(&'a BooleanBuffer),
+    W8(&'a [u8]),
+    W16(&'a [u16]),
+    W32(&'a [u32]),
+    W64(&'a [u64]),
+    /// Little-endian limbs.
+    W128(&'a [[u64; 2]]),
+    /// Little-endian limbs.
+    W256(&'a [[u64; 4]]),
+    Bytes(BytesValues<'a>),
+    Arrow(&'a ArrayRef),
+}
+
+/// Byte strings: value i is `data[offsets[i]..offsets[i + 1]]`, empty where it is null.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BytesValues<'a> {
+    pub offsets: &'a [usize],
+    pub data: &'a [u8],
+}
+
+impl<'a> BytesValues<'a> {
+    pub fn len(self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    pub fn get(self, index: usize) -> &'a [u8] {
+        &self.data[self.offsets[index]..self.offsets[index + 1]]
+    }
+
+    /// Bytes of all values.
+    pub fn total(self) -> usize {
+        self.offsets[self.len()] - self.offsets[0]
+    }
+
+    /// The bytes of all values, one behind the other.
+    pub fn bytes(self) -> &'a [u8] {
+        &self.data[self.offsets[0]..self.offsets[self.len()]]
+    }
+
+    /// Length of every value; the caller has checked that they fit.
+    pub fn lengths(self) -> Vec<u32> {
+        self.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as u32).collect()
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Values without nulls.
+    pub fn new(physical: Physical, values: Values<'a>) -> Self {
+        Self { physical, values, valid: None }
+    }
+
+    pub fn len(&self) -> usize {
+        match self.values {
+            Values::Bits(bits) => bits.len(),
+            Values::W8(words) => words.len(),
+            Values::W16(words) => words.len(),
+            Values::W32(words) => words.len(),
+            Values::W64(words) => words.len(),
+            Values::W128(words) => words.len(),
+            Values::W256(words) => words.len(),
+            Values::Bytes(values) => values.len(),
+            Values::Arrow(array) => array.len(),
+        }
+    }
+
+    /// Number of vectors, the last one perhaps short.
+    pub fn vectors(&self) -> usize {
+        self.len().div_ceil(VECTOR)
+    }
+
+    /// Whether value `index` is valid.
+    pub fn is_valid(&self, index: usize) -> bool {
+        self.valid.is_none_or(|words| words[index / 64] >> (index % 64) & 1 == 1)
+    }
+
+    /// Rows of the valid values.
+    pub fn valid_rows(&self) -> impl Iterator<Item = usize> {
+        (0..self.len()).filter(|index| self.is_valid(*index))
+    }
+
+    /// Which slots of a vector hold a valid value: bits past the end are zero.
+    pub fn vector_valid(&self, vector: usize) -> [u64; VALID_WORDS] {
+        let mut mask = [0; VALID_WORDS];
+        match self.valid {
+            Some(words) => mask.copy_from_slice(&words[vector * VALID_WORDS..][..VALID_WORDS]),
+            None => {
+                let rows = (self.len() - vector * VECTOR).min(VECTOR);
+                mask[..rows / 64].fill(u64::MAX);
+                if rows % 64 > 0 {
+                    mask[rows / 64] = (1 << (rows % 64)) - 1;
+                }
+            }
+        }
+        mask
+    }
+}
+
+/// A null bitmap as [`Input::valid`] wants it.
+pub(crate) fn valid_words(bits: &BooleanBuffer) -> Vec<u64> {
+    let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();
+    words.resize(bits.len().div_ceil(VECTOR) * VALID_WORDS, 0);
+    words
+}
+
+/// Where decoded values go; slices are as long as the rows asked for.
+pub(crate) enum Output<'a> {
+    /// Bits are appended.
+    Bits(&'a mut BooleanBufferBuilder),
+    W8(&'a mut [u8]),
+    W16(&'a mut [u16]),
+    W32(&'a mut [u32]),
+    W64(&'a mut [u64]),
+    W128(&'a mut [[u64; 2]]),
+    W256(&'a mut [[u64; 4]]),
+    /// The lengths of the values, and exactly their bytes.
+    Bytes(&'a mut [u32], &'a mut [u8]),
+}
+
+impl Output<'_> {
+    /// Whether this is where `rows` values of a physical type go.
+    pub fn fits(&self, physical: Physical, rows: usize) -> bool {
+        let (bits, len) = match self {
+            Self::Bits(_) => (1, rows),
+            Self::W8(words) => (8, words.len()),
+            Self::W16(words) => (16, words.len()),
+            Self::W32(words) => (32, words.len()),
+            Self::W64(words) => (64, words.len()),
+            Self::W128(words) => (128, words.len()),
+            Self::W256(words) => (256, words.len()),
+            Self::Bytes(lengths, _) => return physical == Physical::Bytes && lengths.len() == rows,
+        };
+        physical.bits() == Some(bits) && len == rows
+    }
+}
+
+/// One decoded value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Bit(bool),
+    /// 8 to 64 bits, zero-extended.
+    Word(u64),
+    /// Little-endian limbs; 128-bit values use two.
+    Wide([u64; 4]),
+    Bytes(Vec<u8>),
+    Arrow(ArrayRef),
+}
+
+/// The error for a node that does not hold what its parent or column needs.
+pub(crate) fn mismatch(node: super::NodeView<'_>) -> Error {
+    Error::corrupt(format!(
+        "a {} node of type {:?} where it does not fit",
+        node.encoding(),
+        node.physical()
+    ))
+}
+
+/// Words of 8 to 64 bits: their place in [`Values`] and [`Output`].
+pub(crate) trait Words: Lane + bytemuck::Pod {
+    fn values(input: &[Self]) -> Values<'_>;
+    fn output(output: &mut [Self]) -> Output<'_>;
+}
+
+macro_rules! words {
+    ($($word:ty => $variant:ident),+) => {$(
+        impl Words for $word {
+            fn values(input: &[Self]) -> Values<'_> {
+                Values::$variant(input)
+            }
+            fn output(output: &mut [Self]) -> Output<'_> {
+                Output::$variant(output)
+            }
+        }
+    )+};
+}
+words!(u8 => W8, u16 => W16, u32 => W32, u64 => W64);
+
+/// Decodes `rows` of a child of 32-bit unsigned integers (lengths).
+pub(crate) fn decode_u32(
+    node: super::NodeView<'_>,
+    rows: std::ops::Range<usize>,
+) -> Result<Vec<u32>> {
+    let mut out = vec![0; rows.len()];
+    super::decode(node, rows, Output::W32(&mut out))?;
+    Ok(out)
+}
+
+/// Runs `$body` with `$words` bound to the slice of an [`Values`] or [`Output`]
+/// of 8- to 64-bit words; `$other` for all else.
+macro_rules! with_words {
+    ($kind:ident, $source:expr, $words:ident => $body:expr, $other:expr) => {
+        match $source {
+            $crate::encoding::io::$kind::W8($words) => $body,
+            $crate::encoding::io::$kind::W16($words) => $body,
+            $crate::encoding::io::$kind::W32($words) => $body,
+            $crate::encoding::io::$kind::W64($words) => $body,
+            _ => $other,
+        }
+    };
+}
+pub(crate) use with_words;

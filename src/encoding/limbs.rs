@@ -1,0 +1,150 @@
+//! Integers of 128 and 256 bits (decimals) as 64-bit limbs.
+//!
+//! ```text
+//! child 0: limb of bits 0..64 | child 1: bits 64..128 | ...
+//! ```
+//!
+//! The last child is signed and its sign fills all higher bits, the others are
+//! unsigned; there are as few as hold every valid value of the chunk. Most
+//! decimals fit 64 bits, and are then one child of ordinary signed integers.
+
+use std::ops::Range;
+
+use super::io::mismatch;
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
+use crate::chunk::{EncodedNode, NodeView};
+use crate::error::{Result, ensure};
+use crate::plan::{self, Context, Plan};
+
+pub(super) struct Limbs;
+
+/// Limbs of which the last one's sign gives back all that follow.
+fn needed(limbs: &[u64]) -> usize {
+    let mut count = limbs.len();
+    while count > 1 && limbs[count - 1] == sign(limbs[count - 2]) {
+        count -= 1;
+    }
+    count
+}
+
+/// 64 copies of the sign bit.
+fn sign(limb: u64) -> u64 {
+    ((limb as i64) >> 63) as u64
+}
+
+/// The columns of limbs that hold all valid values; values under nulls are zero.
+fn split<const N: usize>(input: &Input<'_>, words: &[[u64; N]]) -> Vec<Vec<u64>> {
+    let count = input.valid_rows().map(|row| needed(&words[row])).max().unwrap_or(1);
+    let limb = |row: usize, index: usize| if input.is_valid(row) { words[row][index] } else { 0 };
+    (0..count).map(|index| (0..words.len()).map(|row| limb(row, index)).collect()).collect()
+}
+
+fn columns(input: &Input<'_>) -> Option<Vec<Vec<u64>>> {
+    match input.values {
+        Values::W128(words) => Some(split(input, words)),
+        Values::W256(words) => Some(split(input, words)),
+        _ => None,
+    }
+}
+
+/// The children's inputs.
+fn children<'a>(columns: &'a [Vec<u64>], input: &Input<'a>) -> Vec<Input<'a>> {
+    let last = columns.len() - 1;
+    let physical = |index| if index == last { Physical::I64 } else { Physical::U64 };
+    (columns.iter().enumerate())
+        .map(|(index, column)| Input {
+            physical: physical(index),
+            values: Values::W64(column),
+            valid: input.valid,
+        })
+        .collect()
+}
+
+fn decode<const N: usize>(
+    node: NodeView<'_>,
+    rows: Range<usize>,
+    out: &mut [[u64; N]],
+) -> Result<()> {
+    let count = node.child_count();
+    let mut limbs = vec![0; rows.len()];
+    for (index, child) in node.children().enumerate() {
+        super::decode(child, rows.clone(), Output::W64(&mut limbs))?;
+        for (value, limb) in out.iter_mut().zip(&limbs) {
+            value[index] = *limb;
+        }
+    }
+    for value in out {
+        let fill = sign(value[count - 1]);
+        value[count..].fill(fill);
+    }
+    Ok(())
+}
+
+impl Codec for Limbs {
+    fn encoding(&self) -> Encoding {
+        Encoding::Limbs
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        let most = match node.physical() {
+            Physical::I128 => 2,
+            Physical::I256 => 4,
+            _ => return Err(mismatch(node)),
+        };
+        let count = node.child_count();
+        ensure!((1..=most).contains(&count), "{count} limbs, 1 to {most} are allowed");
+        node.expect_shape(count, 0)?;
+        for (index, child) in node.children().enumerate() {
+            let physical = if index + 1 == count { Physical::I64 } else { Physical::U64 };
+            ensure!(
+                child.physical() == physical && child.len() == node.len(),
+                "limb {index} holds {} values of type {:?}",
+                child.len(),
+                child.physical()
+            );
+        }
+        Ok(())
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        let columns = columns(input)?;
+        let children: Vec<Plan> =
+            children(&columns, input).iter().map(|child| plan::plan(child, context)).collect();
+        let bytes = children.iter().map(|child| child.bytes).sum();
+        Some(Estimate { children, ..Estimate::of(bytes) })
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        plan: &Plan,
+        context: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        let Some(columns) = columns(input) else { return Ok(None) };
+        let mut node = EncodedNode::new(Encoding::Limbs, input.physical, input.len());
+        for (child, plan) in children(&columns, input).iter().zip(&plan.children) {
+            node.children.push(plan::encode(child, plan, context)?);
+        }
+        Ok(Some(node))
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        match output {
+            Output::W128(words) => decode(node, rows, words),
+            Output::W256(words) => decode(node, rows, words),
+            _ => Err(mismatch(node)),
+        }
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        let mut limbs = [0; 4];
+        for (limb, child) in limbs.iter_mut().zip(node.children()) {
+            let Value::Word(word) = super::value(child, row)? else { return Err(mismatch(child)) };
+            *limb = word;
+        }
+        let count = node.child_count();
+        let fill = sign(limbs[count - 1]);
+        limbs[count..].fill(fill);
+        Ok(Value::Wide(limbs))
+    }
+}

@@ -1,0 +1,225 @@
+//! The values as they are: what remains when nothing better applies.
+//!
+//! ```text
+//! Bool         buffer 0: bits, least significant first
+//! 8..256 bits  buffer 0: values, little-endian
+//! Bytes        buffer 0: bytes of all values; buffer 1: starts (see `starts.rs`); child 0: lengths, u32
+//! Arrow        buffer 0: an Arrow IPC stream with one batch of one column
+//! ```
+//!
+//! Slots under nulls are zero, so that equal columns have equal bytes.
+
+use std::ops::Range;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_schema::{Field, Schema};
+use std::sync::Arc;
+
+use super::io::{decode_u32, mismatch, with_words};
+use super::starts::Starts;
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
+use crate::chunk::{EncodedNode, NodeView};
+use crate::error::{Error, Result, ensure};
+use crate::lanes::{Lane, VECTOR};
+use crate::plan::{Context, Plan, encode_lengths, estimate_lengths};
+
+pub(super) struct Plain;
+
+/// The bytes of words, zero where null.
+fn fixed_bytes<T: bytemuck::Pod>(input: &Input<'_>, words: &[T]) -> Vec<u8> {
+    let mut words = words.to_vec();
+    if input.valid.is_some() {
+        for (row, word) in words.iter_mut().enumerate() {
+            if !input.is_valid(row) {
+                *word = T::zeroed();
+            }
+        }
+    }
+    bytemuck::cast_slice(&words).to_vec()
+}
+
+/// The bits of a Boolean input from bit 0 on, zero where null.
+fn bit_bytes(input: &Input<'_>, bits: &BooleanBuffer) -> Vec<u8> {
+    let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();
+    if let Some(valid) = input.valid {
+        words.iter_mut().zip(valid).for_each(|(word, valid)| *word &= valid);
+    }
+    let mut bytes: Vec<u8> = bytemuck::cast_slice(&words).to_vec();
+    bytes.truncate(bits.len().div_ceil(8));
+    bytes
+}
+
+/// The array as an Arrow IPC stream.
+fn stream_of(array: &ArrayRef) -> Result<Vec<u8>> {
+    let field = Field::new("", array.data_type().clone(), true);
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array.clone()])?;
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema())?;
+    writer.write(&batch)?;
+    Ok(writer.into_inner()?)
+}
+
+/// The array in a plain node of Arrow values.
+pub(crate) fn array_of(node: NodeView<'_>) -> Result<ArrayRef> {
+    ensure!(
+        node.encoding() == Encoding::Plain && node.physical() == Physical::Arrow,
+        "a {} node of type {:?} where an Arrow array is needed",
+        node.encoding(),
+        node.physical()
+    );
+    let mut decoder = arrow_ipc::reader::StreamDecoder::new();
+    let mut buffer = Buffer::from(node.buffer(0));
+    let batch = crate::ipc::fenced(|| decoder.decode(&mut buffer))?;
+    let array = match batch {
+        Some(batch) if batch.num_columns() == 1 => batch.column(0).clone(),
+        _ => return Err(Error::corrupt("an IPC stream without a batch of one column")),
+    };
+    ensure!(
+        array.len() == node.len(),
+        "an IPC stream with {} values in a node of {}",
+        array.len(),
+        node.len()
+    );
+    Ok(array)
+}
+
+impl Codec for Plain {
+    fn encoding(&self) -> Encoding {
+        Encoding::Plain
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        match node.physical() {
+            Physical::Arrow => node.expect_shape(0, 1),
+            Physical::Bytes => {
+                node.expect_shape(1, 2)?;
+                let lengths = node.child(0);
+                ensure!(
+                    lengths.physical() == Physical::U32 && lengths.len() == node.len(),
+                    "{} lengths of type {:?} for {} byte strings",
+                    lengths.len(),
+                    lengths.physical(),
+                    node.len()
+                );
+                Starts::parse(node, node.buffer(1), [node.buffer(0).len(); 2])?;
+                Ok(())
+            }
+            physical => {
+                node.expect_shape(0, 1)?;
+                let bits = physical.bits().unwrap_or(0);
+                let expected = node.len().checked_mul(bits).map(|bits| bits.div_ceil(8));
+                let found = node.buffer(0).len();
+                ensure!(
+                    Some(found) == expected,
+                    "{found} bytes for {} values of type {physical:?}",
+                    node.len()
+                );
+                Ok(())
+            }
+        }
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        Some(Estimate::of(match input.values {
+            Values::Bytes(values) => {
+                values.total() + input.vectors() * 8 + estimate_lengths(&values.lengths(), context)
+            }
+            Values::Arrow(array) => array.get_buffer_memory_size(),
+            _ => (input.len() * input.physical.bits()?).div_ceil(8),
+        }))
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        _: &Plan,
+        context: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        let mut node = EncodedNode::new(Encoding::Plain, input.physical, input.len());
+        match input.values {
+            Values::Bits(bits) => node.buffers.push(bit_bytes(input, bits)),
+            Values::W128(words) => node.buffers.push(fixed_bytes(input, words)),
+            Values::W256(words) => node.buffers.push(fixed_bytes(input, words)),
+            Values::Bytes(values) => {
+                let starts = (values.offsets.iter().step_by(VECTOR))
+                    .take(input.vectors())
+                    .map(|offset| [offset - values.offsets[0]; 2]);
+                node.buffers.push(values.bytes().to_vec());
+                node.buffers.push(Starts::encode(starts, [values.total(); 2]));
+                node.children.push(encode_lengths(&values.lengths(), context)?);
+            }
+            Values::Arrow(array) => node.buffers.push(stream_of(array)?),
+            ref words => {
+                with_words!(Values, *words, words => node.buffers.push(fixed_bytes(input, words)), return Ok(None))
+            }
+        }
+        Ok(Some(node))
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        fn copy<T: bytemuck::Pod>(
+            node: NodeView<'_>,
+            rows: Range<usize>,
+            out: &mut [T],
+        ) -> Result<()> {
+            out.copy_from_slice(&node.typed::<T>(0)?[rows]);
+            Ok(())
+        }
+        match output {
+            Output::Bits(bits) => {
+                bits.append_packed_range(rows, node.buffer(0));
+                Ok(())
+            }
+            Output::W128(words) => copy(node, rows, words),
+            Output::W256(words) => copy(node, rows, words),
+            Output::Bytes(lengths, bytes) => {
+                lengths.copy_from_slice(&decode_u32(node.child(0), rows.clone())?);
+                let source = node.buffer(0);
+                let range = Starts::of(node.buffer(1), [source.len(); 2])?.values(&rows);
+                ensure!(
+                    bytes.len() == range.len(),
+                    "{} bytes for {} rows, {} expected",
+                    range.len(),
+                    rows.len(),
+                    bytes.len()
+                );
+                bytes.copy_from_slice(&source[range]);
+                Ok(())
+            }
+            words => {
+                with_words!(Output, words, words => copy(node, rows, words), Err(mismatch(node)))
+            }
+        }
+    }
+
+    fn value_bytes(&self, node: NodeView<'_>) -> usize {
+        node.buffer(0).len()
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        fn word<T: Words>(node: NodeView<'_>, row: usize) -> Result<Value> {
+            Ok(Value::Word(node.typed::<T>(0)?[row].widen()))
+        }
+        match node.physical() {
+            Physical::Bool => Ok(Value::Bit(node.buffer(0)[row / 8] >> (row % 8) & 1 == 1)),
+            Physical::I128 => {
+                let [low, high] = node.typed::<[u64; 2]>(0)?[row];
+                Ok(Value::Wide([low, high, 0, 0]))
+            }
+            Physical::I256 => Ok(Value::Wide(node.typed::<[u64; 4]>(0)?[row])),
+            Physical::Arrow => Ok(Value::Arrow(array_of(node)?.slice(row, 1))),
+            Physical::Bytes => {
+                let source = node.buffer(0);
+                let starts = Starts::of(node.buffer(1), [source.len(); 2])?;
+                let range = starts.stored_value(node.child(0), row)?;
+                Ok(Value::Bytes(source[range].to_vec()))
+            }
+            physical => match physical.bits() {
+                Some(8) => word::<u8>(node, row),
+                Some(16) => word::<u16>(node, row),
+                Some(32) => word::<u32>(node, row),
+                _ => word::<u64>(node, row),
+            },
+        }
+    }
+}

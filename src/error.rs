@@ -1,0 +1,209 @@
+//! The crate's one error type.
+//!
+//! Lower layers know what is wrong, upper layers know where: an error is made
+//! without a place, and gains its chunk and its column on the way up.
+
+use std::fmt;
+
+use arrow_schema::ArrowError;
+
+/// Result with lanepack's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Where in a batch something was found. Either part may be unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the column.
+    pub column: Option<String>,
+    /// Index of the chunk in the column, from 0.
+    pub chunk: Option<usize>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.column, self.chunk) {
+            (Some(column), Some(chunk)) => write!(f, "column {column:?}, chunk {chunk}: "),
+            (Some(column), None) => write!(f, "column {column:?}: "),
+            (None, Some(chunk)) => write!(f, "chunk {chunk}: "),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Everything that can go wrong in lanepack.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Bytes that break a rule of the format.
+    #[error("{place}corrupt data: {what}")]
+    Corrupt {
+        /// Where it was found.
+        place: Place,
+        /// The rule that is broken, with what was expected and found.
+        what: String,
+    },
+    /// A checksum that does not match its bytes.
+    #[error("{place}checksum of the {part}: expected {expected:#018x}, found {found:#018x}")]
+    Checksum {
+        /// Where it was found.
+        place: Place,
+        /// `"header"` or `"body"`.
+        part: &'static str,
+        /// The checksum that the header states.
+        expected: u64,
+        /// The checksum of the bytes.
+        found: u64,
+    },
+    /// A format version that this build does not read.
+    #[error("{place}format version {found}, this build reads version {supported}")]
+    Version {
+        /// Where it was found.
+        place: Place,
+        /// The version found.
+        found: u64,
+        /// The version that this build reads.
+        supported: u64,
+    },
+    /// An Arrow field or array that is not a compressed column.
+    #[error("{place}not a lanepack column: expected {expected}, found {found}")]
+    NotLanepack {
+        /// Where it was found.
+        place: Place,
+        /// What a compressed column has there.
+        expected: String,
+        /// What was there.
+        found: String,
+    },
+    /// Data that do not fit the type they are asked for in.
+    #[error("{place}{what}")]
+    TooLarge {
+        /// Where it was found.
+        place: Place,
+        /// What does not fit, with both sizes.
+        what: String,
+    },
+    /// A row past the end of a column.
+    #[error("{place}row {row} of a column of {rows} rows")]
+    OutOfRange {
+        /// Where it was found.
+        place: Place,
+        /// The row asked for.
+        row: usize,
+        /// The rows there are.
+        rows: usize,
+    },
+    /// A setting outside its range.
+    #[error("option {name}: {what}")]
+    Options {
+        /// Name of the field of [`Options`](crate::Options).
+        name: &'static str,
+        /// What is allowed and what was given.
+        what: String,
+    },
+    /// A chunk that did not decode to what went in ([`Options::verify`](crate::Options)).
+    #[error("{place}does not decode to its input; this is a bug in lanepack, please report it")]
+    Verify {
+        /// Where it was found.
+        place: Place,
+    },
+    /// An error of arrow-rs.
+    #[error("{place}{source}")]
+    Arrow {
+        /// Where it was found.
+        place: Place,
+        /// The error.
+        source: ArrowError,
+    },
+    /// An error of a reader or writer.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// Bytes that break the rule `what`.
+    pub(crate) fn corrupt(what: impl Into<String>) -> Self {
+        Self::Corrupt { place: Place::default(), what: what.into() }
+    }
+
+    pub(crate) fn not_lanepack(expected: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::NotLanepack {
+            place: Place::default(),
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+
+    pub(crate) fn too_large(what: impl Into<String>) -> Self {
+        Self::TooLarge { place: Place::default(), what: what.into() }
+    }
+
+    /// The error, found in chunk `index`.
+    pub(crate) fn in_chunk(mut self, index: usize) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.chunk.get_or_insert(index);
+        }
+        self
+    }
+
+    /// The error, found in the column `name`.
+    pub(crate) fn in_column(mut self, name: &str) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.column.get_or_insert_with(|| name.to_owned());
+        }
+        self
+    }
+
+    /// Where the error was found; none for errors that have no place.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Corrupt { place, .. }
+            | Self::Checksum { place, .. }
+            | Self::Version { place, .. }
+            | Self::NotLanepack { place, .. }
+            | Self::TooLarge { place, .. }
+            | Self::OutOfRange { place, .. }
+            | Self::Verify { place }
+            | Self::Arrow { place, .. } => Some(place),
+            Self::Options { .. } | Self::Io(_) => None,
+        }
+    }
+
+    fn place_mut(&mut self) -> Option<&mut Place> {
+        match self {
+            Self::Corrupt { place, .. }
+            | Self::Checksum { place, .. }
+            | Self::Version { place, .. }
+            | Self::NotLanepack { place, .. }
+            | Self::TooLarge { place, .. }
+            | Self::OutOfRange { place, .. }
+            | Self::Verify { place }
+            | Self::Arrow { place, .. } => Some(place),
+            Self::Options { .. } | Self::Io(_) => None,
+        }
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(source: ArrowError) -> Self {
+        Self::Arrow { place: Place::default(), source }
+    }
+}
+
+impl From<Error> for ArrowError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Arrow { source, .. } => source,
+            other => Self::ExternalError(Box::new(other)),
+        }
+    }
+}
+
+/// `Err(corrupt)` with a formatted rule unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($what:tt)+) => {
+        if !$condition {
+            return Err($crate::error::Error::corrupt(format!($($what)+)));
+        }
+    };
+}
+pub(crate) use ensure;

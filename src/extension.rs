@@ -1,0 +1,386 @@
+//! A compressed column as an Arrow extension array.
+//!
+//! One row of the storage is one chunk (docs/FORMAT.md, section "Storage"):
+//!
+//! ```text
+//! Struct<rows: UInt32, null_count: UInt32, min: T, max: T, header: Binary, body: LargeBinary>
+//! ```
+//!
+//! The extension name is `lanepack.column`; the metadata is a JSON object with
+//! the format version and the exact Arrow type. Everything else that makes a
+//! field stays what it was: name, nullability, metadata.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, LargeBinaryArray, StructArray, UInt32Array, new_empty_array,
+};
+use arrow_buffer::{Buffer, MutableBuffer, OffsetBuffer};
+use arrow_schema::extension::{
+    EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY, ExtensionType,
+};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::chunk::{Chunk, FORMAT_VERSION, Statistics, realigned};
+use crate::column::CompressedColumn;
+use crate::error::{Error, Place, Result, ensure};
+
+/// Name of the extension type.
+pub const EXTENSION_NAME: &str = "lanepack.column";
+
+/// The extension type of compressed columns, for use with
+/// [`Field::try_extension_type`].
+///
+/// ```
+/// use arrow_array::{ArrayRef, Int32Array};
+/// use arrow_schema::DataType;
+/// use lanepack::{ColumnType, Options, compress_array};
+/// use std::sync::Arc;
+///
+/// let array: ArrayRef = Arc::new(Int32Array::from_iter_values(0..10));
+/// let (field, _storage) = compress_array(&array, &Options::default())?.to_arrow("n");
+/// let column_type: ColumnType = field.try_extension_type()?;
+/// assert_eq!(column_type.data_type(), &DataType::Int32);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnType {
+    data_type: DataType,
+    /// An extension type that the values themselves have: its name and metadata.
+    inner: Option<(String, Option<String>)>,
+}
+
+/// The JSON of the metadata.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Metadata {
+    version: u64,
+    /// The Arrow type as arrow-rs displays it.
+    #[serde(rename = "type")]
+    data_type: String,
+    /// An Arrow IPC schema message with one field, in hexadecimal digits: for
+    /// types whose display does not say everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<String>,
+    /// The values' own extension type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    extension_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    extension_metadata: Option<String>,
+}
+
+impl ColumnType {
+    /// The Arrow type of the values.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The type of a field that is to be compressed.
+    fn of(field: &Field) -> Self {
+        let metadata = field.metadata();
+        let inner = metadata
+            .get(EXTENSION_TYPE_NAME_KEY)
+            .map(|name| (name.clone(), metadata.get(EXTENSION_TYPE_METADATA_KEY).cloned()));
+        Self { data_type: field.data_type().clone(), inner }
+    }
+
+    fn storage_fields(&self) -> Fields {
+        let bound = Statistics::data_type(&self.data_type);
+        Fields::from(vec![
+            Field::new("rows", DataType::UInt32, false),
+            Field::new("null_count", DataType::UInt32, false),
+            Field::new("min", bound.clone(), true),
+            Field::new("max", bound, true),
+            Field::new("header", DataType::Binary, false),
+            Field::new("body", DataType::LargeBinary, false),
+        ])
+    }
+
+    fn to_json(&self) -> String {
+        let display = self.data_type.to_string();
+        let exact = display.parse::<DataType>().is_ok_and(|parsed| parsed == self.data_type);
+        let (extension_name, extension_metadata) = self.inner.clone().unzip();
+        let metadata = Metadata {
+            version: FORMAT_VERSION.into(),
+            data_type: display,
+            schema: (!exact).then(|| hex(&schema_message(&self.data_type))),
+            extension_name,
+            extension_metadata: extension_metadata.flatten(),
+        };
+        serde_json::to_string(&metadata).expect("a struct of strings is valid JSON")
+    }
+
+    fn from_json(json: &str) -> Result<Self> {
+        // The version first: later versions may have other fields.
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        let broken = |error: serde_json::Error| {
+            Error::not_lanepack(
+                "extension metadata of JSON with version and type",
+                error.to_string(),
+            )
+        };
+        let Version { version } = serde_json::from_str(json).map_err(broken)?;
+        if version != u64::from(FORMAT_VERSION) {
+            let place = Place::default();
+            return Err(Error::Version { place, found: version, supported: FORMAT_VERSION.into() });
+        }
+        let metadata: Metadata = serde_json::from_str(json).map_err(broken)?;
+        let data_type = match &metadata.schema {
+            None => metadata.data_type.parse().map_err(|error: ArrowError| {
+                Error::not_lanepack("an Arrow type in the extension metadata", error.to_string())
+            })?,
+            Some(digits) => type_of_message(digits)?,
+        };
+        let inner = metadata.extension_name.map(|name| (name, metadata.extension_metadata));
+        Ok(Self { data_type, inner })
+    }
+}
+
+/// An IPC schema message with one field of this type.
+fn schema_message(data_type: &DataType) -> Vec<u8> {
+    let schema = Schema::new(vec![Field::new("", data_type.clone(), true)]);
+    let mut tracker = arrow_ipc::writer::DictionaryTracker::new(false);
+    arrow_ipc::writer::IpcDataGenerator::default()
+        .schema_to_bytes_with_dictionary_tracker(&schema, &mut tracker, &Default::default())
+        .ipc_message
+}
+
+fn type_of_message(digits: &str) -> Result<DataType> {
+    let broken =
+        |what: String| Error::not_lanepack("an IPC schema message in the extension metadata", what);
+    let bytes = unhex(digits).ok_or_else(|| broken("other characters than digits".to_owned()))?;
+    let message = arrow_ipc::root_as_message(&bytes).map_err(|error| broken(error.to_string()))?;
+    let schema = message.header_as_schema().ok_or_else(|| broken("another message".to_owned()))?;
+    let schema = crate::ipc::fenced(|| Ok(arrow_ipc::convert::fb_to_schema(schema)))?;
+    match schema.fields().as_ref() {
+        [field] => Ok(field.data_type().clone()),
+        fields => Err(broken(format!("a schema of {} fields", fields.len()))),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.as_bytes();
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(pair).collect())?
+}
+
+impl ExtensionType for ColumnType {
+    const NAME: &'static str = EXTENSION_NAME;
+    type Metadata = Self;
+
+    fn metadata(&self) -> &Self {
+        self
+    }
+
+    fn serialize_metadata(&self) -> Option<String> {
+        Some(self.to_json())
+    }
+
+    fn deserialize_metadata(metadata: Option<&str>) -> Result<Self, ArrowError> {
+        let Some(json) = metadata else {
+            return Err(Error::not_lanepack("extension metadata", "none").into());
+        };
+        Ok(Self::from_json(json)?)
+    }
+
+    fn supports_data_type(&self, data_type: &DataType) -> Result<(), ArrowError> {
+        Ok(self.check_storage(data_type)?)
+    }
+
+    fn try_new(data_type: &DataType, metadata: Self) -> Result<Self, ArrowError> {
+        metadata.supports_data_type(data_type)?;
+        Ok(metadata)
+    }
+}
+
+impl ColumnType {
+    /// Checks names and types of the storage's fields; other writers may have
+    /// changed their nullability or metadata.
+    fn check_storage(&self, data_type: &DataType) -> Result<()> {
+        let expected = self.storage_fields();
+        let same = match data_type {
+            DataType::Struct(fields) => {
+                fields.len() == expected.len()
+                    && fields.iter().zip(&expected).all(|(found, expected)| {
+                        found.name() == expected.name() && found.data_type() == expected.data_type()
+                    })
+            }
+            _ => false,
+        };
+        if same {
+            return Ok(());
+        }
+        let expected = DataType::Struct(expected);
+        Err(Error::not_lanepack(expected.to_string(), data_type.to_string()))
+    }
+}
+
+/// Whether a field says that it is a compressed column.
+pub fn is_compressed(field: &Field) -> bool {
+    field.extension_type_name() == Some(EXTENSION_NAME)
+}
+
+/// The extension field of a field whose values are compressed.
+pub(crate) fn storage_field(field: &Field) -> Field {
+    let column_type = ColumnType::of(field);
+    let mut metadata = field.metadata().clone();
+    metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), EXTENSION_NAME.to_owned());
+    metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), column_type.to_json());
+    let storage = DataType::Struct(column_type.storage_fields());
+    Field::new(field.name(), storage, field.is_nullable()).with_metadata(metadata)
+}
+
+/// The field of the values that an extension field stands for.
+pub(crate) fn value_field(field: &Field) -> Result<Field> {
+    if !is_compressed(field) {
+        let found = field.extension_type_name().unwrap_or("none");
+        return Err(Error::not_lanepack(format!("extension {EXTENSION_NAME:?}"), found));
+    }
+    let json = field.extension_type_metadata();
+    let json = json.ok_or_else(|| Error::not_lanepack("extension metadata", "none"))?;
+    let column_type = ColumnType::from_json(json)?;
+    column_type.check_storage(field.data_type())?;
+    let mut metadata = field.metadata().clone();
+    metadata.remove(EXTENSION_TYPE_NAME_KEY);
+    metadata.remove(EXTENSION_TYPE_METADATA_KEY);
+    if let Some((name, inner)) = column_type.inner {
+        metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name);
+        if let Some(inner) = inner {
+            metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), inner);
+        }
+    }
+    let field = Field::new(field.name(), column_type.data_type, field.is_nullable());
+    Ok(field.with_metadata(metadata))
+}
+
+impl CompressedColumn {
+    /// The column as an extension field of this name and its storage array, one
+    /// row a chunk. The bodies lie one behind the other in one buffer that
+    /// begins at a multiple of 64 bytes.
+    pub fn to_arrow(&self, name: &str) -> (Field, StructArray) {
+        let field = storage_field(self.field()).with_name(name);
+        (field, self.to_storage())
+    }
+
+    /// The storage array alone.
+    pub(crate) fn to_storage(&self) -> StructArray {
+        let chunks = self.chunks();
+        let count = |count: fn(&Chunk) -> usize| -> ArrayRef {
+            let counts = chunks.iter().map(|chunk| count(chunk) as u32);
+            Arc::new(UInt32Array::from_iter_values(counts))
+        };
+        let column_type = ColumnType::of(self.field());
+        let bounds = |bound: fn(&Statistics) -> &ArrayRef| -> ArrayRef {
+            let parts: Vec<&dyn Array> =
+                chunks.iter().map(|chunk| bound(chunk.statistics()).as_ref()).collect();
+            match parts.as_slice() {
+                [] => new_empty_array(&Statistics::data_type(self.data_type())),
+                parts => arrow_select::concat::concat(parts).expect("bounds are of one type"),
+            }
+        };
+        let headers = BinaryArray::from_iter_values(chunks.iter().map(|chunk| chunk.header()));
+        let offsets =
+            OffsetBuffer::<i64>::from_lengths(chunks.iter().map(|chunk| chunk.body().len()));
+        let bodies = match chunks {
+            [chunk] => chunk.body().clone(),
+            chunks => {
+                let total = chunks.iter().map(|chunk| chunk.body().len()).sum();
+                let mut bodies = MutableBuffer::with_capacity(total);
+                chunks.iter().for_each(|chunk| bodies.extend_from_slice(chunk.body()));
+                bodies.into()
+            }
+        };
+        let columns: Vec<ArrayRef> = vec![
+            count(Chunk::rows),
+            count(Chunk::null_count),
+            bounds(|statistics| &statistics.min),
+            bounds(|statistics| &statistics.max),
+            Arc::new(headers),
+            Arc::new(LargeBinaryArray::new(offsets, bodies, None)),
+        ];
+        let fields = column_type.storage_fields();
+        StructArray::try_new_with_length(fields, columns, None, chunks.len())
+            .expect("the storage has the fields of its type")
+    }
+
+    /// Reads a column from an extension field and its storage array, which may
+    /// be sliced. Every size, offset, width and count is validated; bodies are
+    /// used where they lie if they begin at multiples of 64 bytes, and copied
+    /// if they do not.
+    ///
+    /// # Errors
+    /// [`Error::NotLanepack`] if field or array are not a compressed column,
+    /// [`Error::Version`] for another format version, [`Error::Corrupt`] or
+    /// [`Error::Checksum`] if a chunk breaks a rule of the format.
+    pub fn try_from_arrow(field: &Field, storage: &dyn Array) -> Result<Self> {
+        Self::read(field, storage).map_err(|error| error.in_column(field.name()))
+    }
+
+    fn read(field: &Field, storage: &dyn Array) -> Result<Self> {
+        let values = value_field(field)?;
+        if storage.data_type() != field.data_type() {
+            let (expected, found) = (field.data_type(), storage.data_type());
+            return Err(Error::not_lanepack(expected.to_string(), found.to_string()));
+        }
+        let storage = storage.as_struct();
+        ensure!(storage.null_count() == 0, "{} chunks are null", storage.null_count());
+        let columns: [&ArrayRef; 6] =
+            storage.columns().iter().collect::<Vec<_>>().try_into().map_err(|_| {
+                Error::not_lanepack("a storage array of 6 fields", "another number")
+            })?;
+        let [rows, null_counts, mins, maxs, headers, bodies] = columns;
+        for (column, name) in
+            columns.into_iter().zip(["rows", "null_count", "min", "max", "header", "body"])
+        {
+            let optional = matches!(name, "min" | "max");
+            ensure!(optional || column.null_count() == 0, "field {name} of a chunk is null");
+        }
+        let rows = rows.as_primitive::<UInt32Type>();
+        let null_counts = null_counts.as_primitive::<UInt32Type>();
+        let (headers, bodies) = (headers.as_binary::<i32>(), bodies.as_binary::<i64>());
+        let all_bodies = aligned_bodies(bodies);
+        let first = bodies.value_offsets()[0] as usize;
+        let chunk = |index: usize| -> Result<Chunk> {
+            let header = Buffer::from(headers.value(index));
+            let start = bodies.value_offsets()[index] as usize - first;
+            let body = all_bodies.slice_with_length(start, bodies.value_length(index) as usize);
+            let statistics = Statistics { min: mins.slice(index, 1), max: maxs.slice(index, 1) };
+            let chunk = Chunk::parse(header, body, statistics)?;
+            for (what, stated, found) in [
+                ("rows", rows.value(index), chunk.rows()),
+                ("nulls", null_counts.value(index), chunk.null_count()),
+            ] {
+                ensure!(
+                    stated as usize == found,
+                    "{stated} {what} in the storage array, {found} in the header"
+                );
+            }
+            crate::column::check_type(&chunk, values.data_type())?;
+            Ok(chunk)
+        };
+        let chunks = (0..storage.len())
+            .into_par_iter()
+            .map(|index| chunk(index).map_err(|error| error.in_chunk(index)))
+            .collect::<Result<_>>()?;
+        Ok(Self::new(Arc::new(values), chunks, Vec::new()))
+    }
+}
+
+/// The bytes of all bodies, beginning at a multiple of 64: one copy for the
+/// whole column where a writer or file has moved them.
+fn aligned_bodies(bodies: &LargeBinaryArray) -> Buffer {
+    let offsets = bodies.value_offsets();
+    let first = offsets[0] as usize;
+    let len = offsets[bodies.len()] as usize - first;
+    realigned(bodies.values().slice_with_length(first, len))
+}

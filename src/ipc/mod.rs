@@ -1,0 +1,33 @@
+//! Compressed batches in Arrow IPC files and streams.
+//!
+//! [`Writer`] takes ordinary batches, gathers small ones to full chunks,
+//! compresses them and writes ordinary IPC; [`Reader`] gives ordinary batches
+//! back. Both leave the format to arrow-ipc. Any Arrow implementation can read,
+//! slice and rewrite the files in between; if it moves bodies off their 64-byte
+//! alignment, reading moves them back.
+
+mod read;
+mod write;
+
+use arrow_schema::ArrowError;
+
+pub use read::Reader;
+pub use write::Writer;
+
+use crate::error::{Error, Result};
+
+/// Runs arrow-ipc on bytes that may be hostile. Its decoders return errors for
+/// most damage, but assert that buffers lie inside the message: such a panic
+/// becomes an error here, so that it cannot reach the caller. Nothing that the
+/// closure has seen is used afterwards.
+pub(crate) fn fenced<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)) {
+        Ok(result) => Ok(result?),
+        Err(panic) => {
+            let why = (panic.downcast_ref::<String>().map(String::as_str))
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("a failed assertion");
+            Err(Error::corrupt(format!("Arrow IPC message refused by arrow-ipc: {why}")))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Compressed Apache Arrow columns.
+//!
+//! lanepack compresses the columns of a [`RecordBatch`](arrow_array::RecordBatch)
+//! with encodings that keep random access - FSST for strings, ALP for floats,
+//! FastLanes frame of reference for integers - and carries them as ordinary
+//! Arrow extension arrays, through IPC or any Arrow engine that has never heard
+//! of lanepack.
+//!
+//! ```
+//! use arrow_array::record_batch;
+//! use lanepack::{Options, columns, compress, decompress};
+//!
+//! let batch = record_batch!(
+//!     ("id", Int64, [1, 2, 3, 4]),
+//!     ("price", Float64, [9.95, 12.5, 7.25, 12.5])
+//! )?;
+//! let packed = compress(&batch, &Options::default())?;
+//! for column in columns(&packed)? {
+//!     print!("{}", column.explain());
+//! }
+//! assert_eq!(decompress(&packed)?, batch);
+//! # Ok::<(), lanepack::Error>(())
+//! ```
+//!
+//! Where to find what: [`compress`], [`decompress`] and [`columns`] work on
+//! batches, [`compress_array`] and [`CompressedColumn`] on single arrays,
+//! [`ipc`] on files and streams. The byte format is docs/FORMAT.md in the
+//! repository.
+//!
+//! # Guarantees
+//! - Every bit comes back: NaN payloads, -0.0, nulls, types, metadata.
+//! - The same input and options give the same bytes, on any number of threads.
+//! - Bytes from anywhere are safe to read: damage gives an error or, where only
+//!   the checksum of a body could show it, wrong values; never undefined
+//!   behaviour.
+
+#[cfg(target_endian = "big")]
+compile_error!(
+    "lanepack reads its little-endian buffers in place and needs a little-endian target"
+);
+
+mod batch;
+mod chunk;
+mod column;
+mod encoding;
+mod error;
+mod extension;
+pub mod ipc;
+mod lanes;
+mod options;
+mod plan;
+
+pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
+pub use chunk::{ALIGNMENT, Chunk, FORMAT_VERSION};
+pub use column::{CompressedColumn, compress_array};
+pub use encoding::{Encoding, Physical};
+pub use error::{Error, Place, Result};
+pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
+pub use options::{MAX_CHUNK_ROWS, Options};

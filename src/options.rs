@@ -1,0 +1,150 @@
+//! What a caller may choose when compressing.
+
+use crate::encoding::Encoding;
+use crate::error::{Error, Result};
+use crate::lanes::VECTOR;
+
+/// Most values of a chunk: 128 vectors of 1,024 values.
+pub const MAX_CHUNK_ROWS: usize = 128 * VECTOR;
+
+/// Settings for [`compress`](crate::compress); the default suits most data.
+///
+/// ```
+/// use lanepack::{Encoding, Options};
+/// let options = Options::default().with_chunk_rows(65_536).without(Encoding::Fsst);
+/// assert!(options.validate().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Encodings that may be chosen. [`Encoding::Plain`] is always allowed,
+    /// so that no input is refused.
+    pub encodings: Vec<Encoding>,
+    /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
+    pub chunk_rows: usize,
+    /// Threads to use; `None` takes rayon's global pool, 1 stays on the caller's thread.
+    pub threads: Option<usize>,
+    /// Decode every chunk after encoding it and compare all bits; a difference
+    /// is an [`Error::Verify`]. Off by default: it costs about as much as a decompression.
+    pub verify: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            encodings: Encoding::ALL.to_vec(),
+            chunk_rows: MAX_CHUNK_ROWS,
+            threads: None,
+            verify: false,
+        }
+    }
+}
+
+impl Options {
+    /// Sets [`Options::chunk_rows`].
+    #[must_use]
+    pub fn with_chunk_rows(mut self, rows: usize) -> Self {
+        self.chunk_rows = rows;
+        self
+    }
+
+    /// Sets [`Options::threads`].
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Sets [`Options::verify`].
+    #[must_use]
+    pub fn with_verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Allows these encodings (and [`Encoding::Plain`]) only.
+    #[must_use]
+    pub fn with_encodings(mut self, encodings: impl IntoIterator<Item = Encoding>) -> Self {
+        self.encodings = encodings.into_iter().collect();
+        self
+    }
+
+    /// Forbids one encoding.
+    #[must_use]
+    pub fn without(mut self, encoding: Encoding) -> Self {
+        self.encodings.retain(|allowed| *allowed != encoding);
+        self
+    }
+
+    /// Whether `encoding` may be chosen.
+    pub fn allows(&self, encoding: Encoding) -> bool {
+        encoding == Encoding::Plain || self.encodings.contains(&encoding)
+    }
+
+    /// Checks that every setting is in its range.
+    ///
+    /// # Errors
+    /// [`Error::Options`] names the setting and its range.
+    pub fn validate(&self) -> Result<()> {
+        let rows = self.chunk_rows;
+        if rows == 0 || !rows.is_multiple_of(VECTOR) || rows > MAX_CHUNK_ROWS {
+            let what = format!(
+                "a multiple of {VECTOR} from {VECTOR} to {MAX_CHUNK_ROWS} is needed, {rows} was given"
+            );
+            return Err(Error::Options { name: "chunk_rows", what });
+        }
+        if self.threads == Some(0) {
+            let what = "at least 1 is needed, 0 was given".to_owned();
+            return Err(Error::Options { name: "threads", what });
+        }
+        Ok(())
+    }
+
+    /// Runs `work` on the threads asked for.
+    pub(crate) fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
+        run_on(self.threads, work)
+    }
+}
+
+/// Runs `work` on `threads` threads; `None` is rayon's global pool.
+pub(crate) fn run_on<T: Send>(
+    threads: Option<usize>,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T> {
+    match threads {
+        None => Ok(work()),
+        Some(threads) => {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .map_err(|error| Error::Options { name: "threads", what: error.to_string() })?;
+            Ok(pool.install(work))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_chunk_rows_that_are_no_multiple_of_a_vector() {
+        for rows in [0, 1, 1023, 1025, MAX_CHUNK_ROWS + VECTOR] {
+            let error = Options::default().with_chunk_rows(rows).validate().unwrap_err();
+            assert!(error.to_string().contains("chunk_rows"), "{error}");
+        }
+        for rows in [VECTOR, 2 * VECTOR, MAX_CHUNK_ROWS] {
+            Options::default().with_chunk_rows(rows).validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn rejects_zero_threads() {
+        assert!(Options::default().with_threads(0).validate().is_err());
+    }
+
+    #[test]
+    fn plain_cannot_be_forbidden() {
+        let options = Options::default().without(Encoding::Plain);
+        assert!(options.allows(Encoding::Plain));
+    }
+}

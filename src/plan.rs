@@ -1,0 +1,136 @@
+//! The choice of encodings for one chunk.
+//!
+//! Every allowed codec estimates the size it would give; the smallest wins, and
+//! of equals the first in `CODECS`. Estimates look at up to 16 vectors spread
+//! over the chunk (integers, floats) or at a sample of values (strings), at
+//! integers only, and in a fixed order: the same input gives the same plan, on
+//! any machine and with any number of threads. The estimates that were compared
+//! stay in the plan, for [`CompressedColumn::explain`](crate::CompressedColumn::explain).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::chunk::EncodedNode;
+use crate::encoding::alp::Exponents;
+use crate::encoding::fsst::Symbols;
+use crate::encoding::{CODECS, Encoding, Input, Physical, Values, codec};
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// Vectors that an estimate looks at.
+const SAMPLED_VECTORS: usize = 16;
+
+/// What planning and encoding a chunk may use.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub options: &'a Options,
+    /// The symbol table that serves this chunk's column, for strings.
+    pub symbols: Option<&'a Arc<Symbols>>,
+}
+
+impl Context<'_> {
+    /// Vectors to look at: all if they are few, else some spread evenly.
+    pub fn sampled_vectors(&self, vectors: usize) -> impl Iterator<Item = usize> + Clone {
+        let count = vectors.min(SAMPLED_VECTORS);
+        (0..count).map(move |index| index * vectors / count)
+    }
+}
+
+/// What an encoder needs to know beside its input.
+#[derive(Debug, Clone)]
+pub(crate) enum Parameters {
+    None,
+    /// Candidate exponent pairs of the chunk.
+    Alp(Vec<Exponents>),
+    /// The symbol table.
+    Fsst(Arc<Symbols>),
+}
+
+/// The encoding chosen for a node, and why.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub encoding: Encoding,
+    /// Estimated bytes.
+    pub bytes: usize,
+    pub parameters: Parameters,
+    pub children: Vec<Plan>,
+    /// Every estimate made, the chosen one included.
+    pub considered: Vec<(Encoding, usize)>,
+}
+
+/// Chooses the encoding of `input`.
+pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
+    let mut best: Option<Plan> = None;
+    let mut considered = Vec::new();
+    for codec in CODECS {
+        if !context.options.allows(codec.encoding()) {
+            continue;
+        }
+        let Some(estimate) = codec.plan(input, context) else { continue };
+        considered.push((codec.encoding(), estimate.bytes));
+        if best.as_ref().is_none_or(|best| estimate.bytes < best.bytes) {
+            best = Some(Plan {
+                encoding: codec.encoding(),
+                bytes: estimate.bytes,
+                parameters: estimate.parameters,
+                children: estimate.children,
+                considered: Vec::new(),
+            });
+        }
+        // Nothing is smaller than one value for all rows.
+        if codec.encoding() == Encoding::Constant {
+            break;
+        }
+    }
+    let best = best.unwrap_or_else(plain);
+    Plan { considered, ..best }
+}
+
+fn plain() -> Plan {
+    Plan {
+        encoding: Encoding::Plain,
+        bytes: 0,
+        parameters: Parameters::None,
+        children: Vec::new(),
+        considered: Vec::new(),
+    }
+}
+
+/// Encodes by plan, or `plain` where the data turn out not to fit it.
+///
+/// # Errors
+/// Only where Arrow cannot write an array of a type that has no encoding here.
+pub(crate) fn encode(input: &Input<'_>, plan: &Plan, context: &Context<'_>) -> Result<EncodedNode> {
+    match codec(plan.encoding).encode(input, plan, context)? {
+        Some(node) => Ok(node),
+        None => codec(Encoding::Plain)
+            .encode(input, &plain(), context)?
+            .ok_or_else(|| Error::corrupt(format!("no encoding for {:?}", input.physical))),
+    }
+}
+
+/// Encodes lengths of byte strings as a child of their own.
+pub(crate) fn encode_lengths(lengths: &[u32], context: &Context<'_>) -> Result<EncodedNode> {
+    let input = Input::new(Physical::U32, Values::W32(lengths));
+    encode(&input, &plan(&input, context), context)
+}
+
+/// Estimated size of [`encode_lengths`].
+pub(crate) fn estimate_lengths(lengths: &[u32], context: &Context<'_>) -> usize {
+    plan(&Input::new(Physical::U32, Values::W32(lengths)), context).bytes
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of estimates", self.encoding)?;
+        for (index, (encoding, bytes)) in self.considered.iter().enumerate() {
+            write!(f, "{} {encoding} {bytes} B", if index == 0 { "" } else { "," })?;
+        }
+        if let Parameters::Alp(candidates) = &self.parameters {
+            let pairs: Vec<String> =
+                candidates.iter().map(|pair| format!("({}, {})", pair.e, pair.f)).collect();
+            write!(f, "; exponent pairs {}", pairs.join(" "))?;
+        }
+        Ok(())
+    }
+}
