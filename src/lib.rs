@@ -57,3 +57,15 @@ pub use encoding::{Encoding, Physical};
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
 pub use options::{MAX_CHUNK_ROWS, Options};
+
+/// The codecs' inner functions, for benches: not part of the public API.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::encoding::{alp, fsst};
+
+    /// Bit-packing of vectors.
+    pub mod lanes {
+        pub use crate::lanes::{VECTOR, pack, unpack};
+    }
+}

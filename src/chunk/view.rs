@@ -91,17 +91,14 @@ impl<'a> NodeView<'a> {
         );
         Ok(())
     }
-
-    /// Bytes of this node's buffers, its validity included, its children's not.
-    pub fn own_bytes(self) -> usize {
-        let own: usize = (0..self.buffer_count()).map(|index| self.buffer(index).len()).sum();
-        own + self.validity().map_or(0, NodeView::own_bytes)
-    }
 }
 
 /// Bytes as a slice of `T`; buffers begin at multiples of 64, so only parts of
 /// them can be misaligned.
 pub(crate) fn cast<T: AnyBitPattern>(bytes: &[u8]) -> Result<&[T]> {
+    if bytes.is_empty() {
+        return Ok(&[]);
+    }
     bytemuck::try_cast_slice(bytes).map_err(|_| {
         let size = size_of::<T>();
         Error::corrupt(format!(

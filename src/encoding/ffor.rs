@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use super::io::{mismatch, with_words};
-use super::{Codec, Encoding, Estimate, Input, Output, Value, Values, Words};
+use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::error::{Result, ensure};
 use crate::lanes::{self, Lane, VECTOR};

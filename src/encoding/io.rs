@@ -111,8 +111,8 @@ impl<'a> Input<'a> {
             None => {
                 let rows = (self.len() - vector * VECTOR).min(VECTOR);
                 mask[..rows / 64].fill(u64::MAX);
-                if rows % 64 > 0 {
-                    mask[rows / 64] = (1 << (rows % 64)) - 1;
+                if let Some(last) = mask.get_mut(rows / 64) {
+                    *last = (1 << (rows % 64)) - 1;
                 }
             }
         }
@@ -179,25 +179,10 @@ pub(crate) fn mismatch(node: super::NodeView<'_>) -> Error {
     ))
 }
 
-/// Words of 8 to 64 bits: their place in [`Values`] and [`Output`].
-pub(crate) trait Words: Lane + bytemuck::Pod {
-    fn values(input: &[Self]) -> Values<'_>;
-    fn output(output: &mut [Self]) -> Output<'_>;
-}
+/// Words of 8 to 64 bits that buffers can be read as.
+pub(crate) trait Words: Lane + bytemuck::Pod {}
 
-macro_rules! words {
-    ($($word:ty => $variant:ident),+) => {$(
-        impl Words for $word {
-            fn values(input: &[Self]) -> Values<'_> {
-                Values::$variant(input)
-            }
-            fn output(output: &mut [Self]) -> Output<'_> {
-                Output::$variant(output)
-            }
-        }
-    )+};
-}
-words!(u8 => W8, u16 => W16, u32 => W32, u64 => W64);
+impl<T: Lane + bytemuck::Pod> Words for T {}
 
 /// Decodes `rows` of a child of 32-bit unsigned integers (lengths).
 pub(crate) fn decode_u32(

@@ -11,11 +11,11 @@
 //! bytes --Chunk::parse (validate)--> NodeView --decode--> Output
 //! ```
 
-pub(crate) mod alp;
+pub mod alp;
 mod constant;
 mod exceptions;
 mod ffor;
-pub(crate) mod fsst;
+pub mod fsst;
 mod io;
 mod limbs;
 mod plain;

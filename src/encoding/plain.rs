@@ -21,7 +21,7 @@ use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::error::{Error, Result, ensure};
-use crate::lanes::{Lane, VECTOR};
+use crate::lanes::VECTOR;
 use crate::plan::{Context, Plan, encode_lengths, estimate_lengths};
 
 pub(super) struct Plain;

@@ -201,11 +201,11 @@ mod tests {
     fn powers_equal_the_decimal_literals_parsed() {
         for i in 0..=18u8 {
             let (power, inverse) = (format!("1e{i}"), format!("1e-{i}"));
-            assert_eq!(f64::power(i), power.parse().unwrap());
-            assert_eq!(f64::inverse_power(i), inverse.parse().unwrap());
+            assert_eq!(f64::power(i), power.parse::<f64>().unwrap());
+            assert_eq!(f64::inverse_power(i), inverse.parse::<f64>().unwrap());
             if i <= 10 {
-                assert_eq!(f32::power(i), power.parse().unwrap());
-                assert_eq!(f32::inverse_power(i), inverse.parse().unwrap());
+                assert_eq!(f32::power(i), power.parse::<f32>().unwrap());
+                assert_eq!(f32::inverse_power(i), inverse.parse::<f32>().unwrap());
             }
         }
     }

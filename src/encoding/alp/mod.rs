@@ -9,8 +9,8 @@
 //! stored whole beside the vector. Source: Afroozeh, Kuffo, Boncz, "ALP:
 //! Adaptive Lossless floating-Point Compression", SIGMOD 2023. Differences
 //! here: `n` is limited to what a float's mantissa holds, so that decoding needs
-//! no integer-to-float conversion, and the search for exponents weighs sizes
-//! instead of counting winners.
+//! no integer-to-float conversion, the search for exponents weighs sizes
+//! instead of counting winners, and outlying values may become exceptions, too.
 
 mod decode;
 mod encode;
@@ -22,9 +22,9 @@ mod trim;
 pub use decode::{decode_one, decode_vector};
 pub use encode::{Encoded, encode_vector, estimate};
 pub use float::{AlpFloat, Exponents};
-pub use search::{MAX_CANDIDATES, SAMPLED_VECTORS, candidates, choose, sampled_vectors};
+pub(crate) use node::Alp;
+pub use search::{candidates, choose, sampled_vectors};
 pub use trim::trim;
 
 #[cfg(test)]
 mod tests;
-pub(crate) use node::Alp;

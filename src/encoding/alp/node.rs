@@ -230,6 +230,7 @@ fn encode<F: Float>(
         let (values, valid) = (vector(values, index), input.vector_valid(index));
         let pair = super::choose(&values, &valid, candidates);
         super::encode_vector(&values, &valid, pair, &mut encoded);
+        super::trim(&mut encoded, &valid);
         packer.push(&encoded.values, F::Bits::ZERO, usize::from(encoded.width))?;
         scales.push(Scale::<F> { base: encoded.base, exponents: pair }.to_bits());
         let mut locator = Locator { count: encoded.exception_count, offset: 0 };

@@ -46,11 +46,19 @@ fn pairs<F: AlpFloat>() -> impl Iterator<Item = Exponents> {
     (0..=F::MAX_EXPONENT).rev().flat_map(|e| (0..=e).rev().map(move |f| Exponents { e, f }))
 }
 
+/// The pair of a vector that isn't decimal: so precise that all values become
+/// exceptions, at width 0. Among the candidates it says that level one found
+/// nothing better than raw bits, which spares level two to search again.
+fn hopeless<F: AlpFloat>() -> Exponents {
+    Exponents { e: F::MAX_EXPONENT, f: 0 }
+}
+
 /// Level one: the pairs worth trying on the vectors of a chunk, best first, at
 /// most [`MAX_CANDIDATES`]; none if `vectors` is empty.
 ///
 /// `vectors` are those that [`sampled_vectors`] names, each with the bits of its
-/// valid slots. A lone vector gets the one pair that is best for it.
+/// valid slots. A lone vector gets the pair that is best for it. Values that
+/// aren't decimal get, as the last pair, one that encodes none of them.
 pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -> Vec<Exponents> {
     let length = MAX_SAMPLE / vectors.len().max(1);
     let length = length.next_multiple_of(STEP).max(SAMPLE);
@@ -68,7 +76,13 @@ pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         order.sort_by_key(|&pair| costs[0][pair]);
         let finalists = order.iter().take(FINALISTS).map(|&pair| pairs[pair]);
-        return finalists.min_by_key(|&pair| estimate(values, valid, pair)).into_iter().collect();
+        let best = finalists.min_by_key(|&pair| estimate(values, valid, pair));
+        let mut chosen: Vec<Exponents> = best.into_iter().collect();
+        let raw = counts[0] * F::Bits::BITS;
+        if raw > 0 && order.iter().all(|&pair| costs[0][pair] >= raw) {
+            chosen.push(hopeless::<F>());
+        }
+        return chosen;
     }
 
     // What each vector costs with the best of the chosen pairs.
@@ -87,6 +101,11 @@ pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -
             *paid = cost[pair].min(*paid);
         }
         chosen.push(pairs[pair]);
+    }
+    let raw = counts.iter().sum::<usize>() * F::Bits::BITS;
+    if raw > 0 && paid.iter().sum::<usize>() >= raw {
+        chosen.truncate(MAX_CANDIDATES - 1);
+        chosen.push(hopeless::<F>());
     }
     chosen
 }
@@ -121,14 +140,15 @@ pub fn choose<F: AlpFloat>(
             take(pair);
         }
     }
-    if best >= count * F::Bits::BITS {
-        // The chunk changed where level one didn't look: anything goes, also a
-        // pair so precise that all become exceptions of width 0.
-        let mut costs = [[0; MAX_PAIRS]];
-        cost_all_pairs(&sample, &[count], &mut costs);
-        let other = pairs::<F>().zip(costs[0]).min_by_key(|&(_, cost)| cost);
-        take(other.map_or_else(Exponents::default, |(pair, _)| pair));
-        take(Exponents { e: F::MAX_EXPONENT, f: 0 });
+    if count > 0 && best >= count * F::Bits::BITS {
+        if !candidates.contains(&hopeless::<F>()) {
+            // The chunk changed where level one didn't look: anything goes.
+            let mut costs = [[0; MAX_PAIRS]];
+            cost_all_pairs(&sample, &[count], &mut costs);
+            let other = pairs::<F>().zip(costs[0]).min_by_key(|&(_, cost)| cost);
+            take(other.map_or_else(Exponents::default, |(pair, _)| pair));
+        }
+        take(hopeless::<F>());
     }
     let finalists = &finalists[..taken];
     if let [pair] = finalists {
