@@ -21,7 +21,7 @@ pub struct Options {
     pub encodings: Vec<Encoding>,
     /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
     pub chunk_rows: usize,
-    /// Threads to use; `None` takes rayon's global pool, 1 stays on the caller's thread.
+    /// Threads to use; `None` takes the rayon pool that the caller runs in.
     pub threads: Option<usize>,
     /// Decode every chunk after encoding it and compare all bits; a difference
     /// is an [`Error::Verify`]. Off by default: it costs about as much as a decompression.

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, StringViewArray, make_array, new_empty_array};
+use arrow_array::{
+    Array, ArrayRef, BinaryViewArray, OffsetSizeTrait, StringViewArray, make_array, new_empty_array,
+};
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::DataType;
@@ -31,7 +33,12 @@ pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> 
     let builder = ArrayDataBuilder::new(data_type.clone()).len(rows).nulls(nulls(chunks)?);
     let builder = match physical {
         Physical::Bool => builder.add_buffer(bits(chunks)?),
-        Physical::Bytes => return byte_array(chunks, data_type, builder),
+        Physical::Bytes => {
+            return match data_type {
+                DataType::Utf8 | DataType::Binary => byte_array::<i32>(chunks, data_type, builder),
+                _ => byte_array::<i64>(chunks, data_type, builder),
+            };
+        }
         _ => builder.add_buffer(match physical.bits() {
             Some(8) => words::<u8, _>(chunks, |out| Output::W8(out))?,
             Some(16) => words::<u16, _>(chunks, |out| Output::W16(out))?,
@@ -42,7 +49,7 @@ pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> 
             _ => words::<i128, _>(chunks, |out| Output::W256(out))?,
         }),
     };
-    Ok(make_array(builder.build()?))
+    finish(builder)
 }
 
 /// One value as an array of one row.
@@ -57,10 +64,19 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
             builder.add_buffer(Buffer::from(&bytemuck::bytes_of(&limbs)[..width]))
         }
         Value::Bytes(bytes) => {
-            return finish_bytes(builder, data_type, vec![0, bytes.len()], bytes);
+            return match (data_type, i32::try_from(bytes.len())) {
+                (DataType::Utf8 | DataType::Binary, Ok(len)) => {
+                    finish_bytes(builder, data_type, vec![0, len], bytes)
+                }
+                (DataType::Utf8 | DataType::Binary, Err(_)) => Err(Error::too_large(format!(
+                    "a value of {} bytes in {data_type}",
+                    bytes.len()
+                ))),
+                _ => finish_bytes(builder, data_type, vec![0, bytes.len() as i64], bytes),
+            };
         }
     };
-    Ok(make_array(builder.build()?))
+    finish(builder)
 }
 
 /// Runs `decode` for every chunk with its part of the output, in parallel.
@@ -130,7 +146,8 @@ fn nulls(chunks: &[Chunk]) -> Result<Option<NullBuffer>> {
     Ok(Some(nulls))
 }
 
-fn byte_array(
+/// Byte strings with offsets of `O`, which must hold their total length.
+fn byte_array<O: OffsetSizeTrait>(
     chunks: &[Chunk],
     data_type: &DataType,
     builder: ArrayDataBuilder,
@@ -139,90 +156,95 @@ fn byte_array(
         chunks.iter().map(|chunk| encoding::value_bytes(chunk.root())).collect();
     let total = (totals.iter()).try_fold(0_usize, |sum, bytes| sum.checked_add(*bytes));
     let total = total.ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
-    if matches!(data_type, DataType::Utf8 | DataType::Binary) && i32::try_from(total).is_err() {
+    if O::from_usize(total).is_none() {
         return Err(Error::too_large(format!(
-            "{total} bytes of values, {} fit {data_type}; decompress fewer chunks at a time",
-            i32::MAX
+            "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
+            O::MAX_OFFSET
         )));
     }
     let rows = chunks.iter().map(Chunk::rows).sum::<usize>();
     let mut values = vec![0; total];
-    let mut offsets = vec![0_usize; rows + 1];
+    let mut offsets = vec![O::default(); rows + 1];
     let starts =
         totals.iter().scan(0, |start, bytes| Some(std::mem::replace(start, *start + bytes)));
     let parts = split(&mut values, totals.iter().copied())
         .into_iter()
         .zip(split(&mut offsets[1..], chunks.iter().map(Chunk::rows)))
         .zip(starts)
+        .map(|((values, offsets), start)| Part { values, offsets, start })
         .collect();
-    each_chunk(
-        chunks,
-        parts,
-        |chunk, ((values, offsets), start): ((&mut [u8], &mut [usize]), usize)| {
-            let mut lengths = vec![0; chunk.rows()];
-            let len = values.len();
-            encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bytes(&mut lengths, values))?;
-            let mut end = start;
-            for (offset, length) in offsets.iter_mut().zip(lengths) {
-                end += length as usize;
-                *offset = end;
-            }
-            ensure!(end == start + len, "values of {} bytes, {len} declared", end - start);
-            Ok(())
-        },
-    )?;
+    each_chunk(chunks, parts, |chunk, Part { values, offsets, start }| {
+        let mut lengths = vec![0; chunk.rows()];
+        let expected = start + values.len();
+        encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bytes(&mut lengths, values))?;
+        let mut end = start;
+        for (offset, length) in offsets.iter_mut().zip(lengths) {
+            end += length as usize;
+            // Past the total only until the check below.
+            *offset = O::usize_as(end);
+        }
+        ensure!(end == expected, "lengths of values lead to {end}, {expected} expected");
+        Ok(())
+    })?;
     finish_bytes(builder, data_type, offsets, values)
 }
 
+/// Where one chunk's byte strings go.
+struct Part<'a, O> {
+    values: &'a mut [u8],
+    offsets: &'a mut [O],
+    /// Offset of its first value.
+    start: usize,
+}
+
 /// Puts offsets and bytes into the layout of the type; UTF-8 is validated.
-fn finish_bytes(
+/// Offsets of views are 64 bits wide.
+fn finish_bytes<O: OffsetSizeTrait>(
     builder: ArrayDataBuilder,
     data_type: &DataType,
-    offsets: Vec<usize>,
+    offsets: Vec<O>,
     values: Vec<u8>,
 ) -> Result<ArrayRef> {
-    let narrow = || Buffer::from_iter(offsets.iter().map(|offset| *offset as i32));
-    let wide = || Buffer::from_iter(offsets.iter().map(|offset| *offset as i64));
-    let values = Buffer::from_vec(values);
-    let builder = match data_type {
-        DataType::Utf8 | DataType::Binary => builder.add_buffer(narrow()).add_buffer(values),
-        DataType::LargeUtf8 | DataType::LargeBinary => {
-            builder.add_buffer(wide()).add_buffer(values)
-        }
-        DataType::FixedSizeBinary(width) => {
-            builder.add_buffer(fixed_size(width.as_usize(), &offsets, values)?)
-        }
+    if let DataType::FixedSizeBinary(width) = data_type {
+        let values = fixed_size(width.as_usize(), &offsets, values)?;
+        return finish(builder.add_buffer(Buffer::from_vec(values)));
+    }
+    let builder =
+        builder.add_buffer(Buffer::from_vec(offsets)).add_buffer(Buffer::from_vec(values));
+    Ok(match data_type {
         DataType::Utf8View => {
-            let strings = builder.data_type(DataType::LargeUtf8).add_buffer(wide());
-            let strings = make_array(strings.add_buffer(values).build()?);
-            return Ok(Arc::new(StringViewArray::from(strings.as_string::<i64>())));
+            let array = finish(builder.data_type(DataType::LargeUtf8))?;
+            Arc::new(StringViewArray::from(array.as_string::<i64>()))
         }
-        _ => {
-            let strings = builder.data_type(DataType::LargeBinary).add_buffer(wide());
-            let strings = make_array(strings.add_buffer(values).build()?);
-            return Ok(Arc::new(BinaryViewArray::from(strings.as_binary::<i64>())));
+        DataType::BinaryView => {
+            let array = finish(builder.data_type(DataType::LargeBinary))?;
+            Arc::new(BinaryViewArray::from(array.as_binary::<i64>()))
         }
-    };
-    Ok(make_array(builder.build()?))
+        _ => finish(builder)?,
+    })
+}
+
+/// Builds an array; Arrow's checks of it (UTF-8 above all) are checks of what was decoded.
+fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
+    let data = builder.build().map_err(|error| Error::corrupt(error.to_string()))?;
+    Ok(make_array(data))
 }
 
 /// Values of one width; slots that are null come empty and leave as zeros.
-fn fixed_size(width: usize, offsets: &[usize], values: Buffer) -> Result<Buffer> {
-    let lengths = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
-    if lengths().all(|len| len == width) {
+fn fixed_size<O: OffsetSizeTrait>(width: usize, offsets: &[O], values: Vec<u8>) -> Result<Vec<u8>> {
+    let ranges = || offsets.windows(2).map(|pair| pair[0].as_usize()..pair[1].as_usize());
+    if ranges().all(|range| range.len() == width) {
         return Ok(values);
     }
     let mut out = vec![0; (offsets.len() - 1) * width];
-    for (slot, pair) in out.chunks_exact_mut(width.max(1)).zip(offsets.windows(2)) {
-        match pair[1] - pair[0] {
-            0 => {}
-            len => {
-                ensure!(len == width, "a value of {len} bytes in a column of {width} bytes each");
-                slot.copy_from_slice(&values[pair[0]..pair[1]]);
-            }
+    for (slot, range) in out.chunks_exact_mut(width.max(1)).zip(ranges()) {
+        if !range.is_empty() {
+            let len = range.len();
+            ensure!(len == width, "a value of {len} bytes in a column of {width} bytes each");
+            slot.copy_from_slice(&values[range]);
         }
     }
-    Ok(Buffer::from_vec(out))
+    Ok(out)
 }
 
 /// Chunks that hold Arrow arrays (and, for strings of 4 GiB, others between them).

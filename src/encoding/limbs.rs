@@ -14,18 +14,10 @@ use super::io::mismatch;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::error::{Result, ensure};
+use crate::lanes::VECTOR;
 use crate::plan::{self, Context, Plan};
 
 pub(super) struct Limbs;
-
-/// Limbs of which the last one's sign gives back all that follow.
-fn needed(limbs: &[u64]) -> usize {
-    let mut count = limbs.len();
-    while count > 1 && limbs[count - 1] == sign(limbs[count - 2]) {
-        count -= 1;
-    }
-    count
-}
 
 /// 64 copies of the sign bit.
 fn sign(limb: u64) -> u64 {
@@ -34,9 +26,24 @@ fn sign(limb: u64) -> u64 {
 
 /// The columns of limbs that hold all valid values; values under nulls are zero.
 fn split<const N: usize>(input: &Input<'_>, words: &[[u64; N]]) -> Vec<Vec<u64>> {
-    let count = input.valid_rows().map(|row| needed(&words[row])).max().unwrap_or(1);
-    let limb = |row: usize, index: usize| if input.is_valid(row) { words[row][index] } else { 0 };
-    (0..count).map(|index| (0..words.len()).map(|row| limb(row, index)).collect()).collect()
+    // A limb is needed if it is not the sign of the one below.
+    let needed = |limb: usize| {
+        let differs = |value: &[u64; N]| value[limb] != sign(value[limb - 1]);
+        match input.valid {
+            None => words.iter().any(differs),
+            Some(_) => input.valid_rows().any(|row| differs(&words[row])),
+        }
+    };
+    let count = (1..N).rev().find(|limb| needed(*limb)).map_or(1, |limb| limb + 1);
+    let column = |limb: usize| -> Vec<u64> {
+        match input.valid {
+            None => words.iter().map(|value| value[limb]).collect(),
+            Some(_) => (words.iter().enumerate())
+                .map(|(row, value)| if input.is_valid(row) { value[limb] } else { 0 })
+                .collect(),
+        }
+    };
+    (0..count).map(column).collect()
 }
 
 fn columns(input: &Input<'_>) -> Option<Vec<Vec<u64>>> {
@@ -60,22 +67,27 @@ fn children<'a>(columns: &'a [Vec<u64>], input: &Input<'a>) -> Vec<Input<'a>> {
         .collect()
 }
 
+/// Rows that are decoded limb by limb before the next, so that limbs stay in cache.
+const BLOCK: usize = 8 * VECTOR;
+
 fn decode<const N: usize>(
     node: NodeView<'_>,
     rows: Range<usize>,
     out: &mut [[u64; N]],
 ) -> Result<()> {
     let count = node.child_count();
-    let mut limbs = vec![0; rows.len()];
-    for (index, child) in node.children().enumerate() {
-        super::decode(child, rows.clone(), Output::W64(&mut limbs))?;
-        for (value, limb) in out.iter_mut().zip(&limbs) {
-            value[index] = *limb;
+    let mut limbs = [0; BLOCK];
+    for (start, out) in rows.clone().step_by(BLOCK).zip(out.chunks_mut(BLOCK)) {
+        let limbs = &mut limbs[..out.len()];
+        for (index, child) in node.children().enumerate() {
+            super::decode(child, start..start + out.len(), Output::W64(limbs))?;
+            // The last limb's sign fills those above.
+            let fill = if index + 1 == count { N } else { index + 1 };
+            for (value, limb) in out.iter_mut().zip(&*limbs) {
+                value[index] = *limb;
+                value[index + 1..fill].fill(sign(*limb));
+            }
         }
-    }
-    for value in out {
-        let fill = sign(value[count - 1]);
-        value[count..].fill(fill);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 use arrow_schema::{Field, Schema};
 use std::sync::Arc;
 
-use super::io::{decode_u32, mismatch, with_words};
+use super::io::{mismatch, with_words};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
@@ -28,15 +28,15 @@ pub(super) struct Plain;
 
 /// The bytes of words, zero where null.
 fn fixed_bytes<T: bytemuck::Pod>(input: &Input<'_>, words: &[T]) -> Vec<u8> {
-    let mut words = words.to_vec();
+    let mut bytes: Vec<u8> = bytemuck::cast_slice(words).to_vec();
     if input.valid.is_some() {
-        for (row, word) in words.iter_mut().enumerate() {
+        for (row, bytes) in bytes.chunks_exact_mut(size_of::<T>()).enumerate() {
             if !input.is_valid(row) {
-                *word = T::zeroed();
+                bytes.fill(0);
             }
         }
     }
-    bytemuck::cast_slice(&words).to_vec()
+    bytes
 }
 
 /// The bits of a Boolean input from bit 0 on, zero where null.
@@ -173,7 +173,7 @@ impl Codec for Plain {
             Output::W128(words) => copy(node, rows, words),
             Output::W256(words) => copy(node, rows, words),
             Output::Bytes(lengths, bytes) => {
-                lengths.copy_from_slice(&decode_u32(node.child(0), rows.clone())?);
+                super::decode(node.child(0), rows.clone(), Output::W32(lengths))?;
                 let source = node.buffer(0);
                 let range = Starts::of(node.buffer(1), [source.len(); 2])?.values(&rows);
                 ensure!(

@@ -1,30 +1,18 @@
-//! Encoding: greedy longest match, several runs of values in lock step.
+//! The encoder's lookup tables and the greedy longest match.
 //!
 //! ```text
-//! batch of segments   |v0|v1|v2 |v3|v4  |v5|v6|v7|v8|
-//! lanes               |--lane 0-|--lane 1--|--lane 2--|   one cursor each
-//! scratch             |codes..  |codes.... |codes...  |   2 bytes per input byte
-//! out                 |codes..codes....codes...|          stitched in order
+//! next bytes   c u s t o m e r
+//!              '-+-'            slot of the first three bytes: "customer"?
+//!              '-'              else the action of two bytes, which is that of
+//!                               a symbol of two bytes, of one, or an escape
+//! action       code | length | code bytes
 //! ```
 //!
-//! One match is a chain of dependent loads (input word, slot, compare, next
-//! input word) of some 20 cycles, so one cursor leaves the core idle. A step
-//! moves every lane by one code without a branch on the data; the end of a
-//! segment only moves the lane's segment number.
+//! A slot has one symbol, so at most one of 3 or more bytes can match and
+//! longer ones need no probing; both tables are read and the result is
+//! selected, as which of them matches is as random as the data.
 
 use super::symbols::{ESCAPE, SEGMENT, SLOTS, SymbolTable, padded_word, slot_of};
-
-/// Cursors that a step advances.
-const LANES: usize = 6;
-
-/// Input bytes of a batch; its codes and tables stay in the caches.
-const BATCH: usize = 48 << 10;
-
-/// Bytes that a load of an input word may read past the byte it starts at.
-const OVERREAD: usize = 7;
-
-/// Scratch bytes kept free after a lane's codes, as a step always stores two.
-const GAP: usize = 8;
 
 /// What a step does, packed: code, number of input bytes and of code bytes.
 ///
@@ -56,52 +44,10 @@ pub struct Encoder {
     short: Box<[u16; LAST_BYTE_ROWS + 512]>,
 }
 
-/// A run of whole segments of a batch that one cursor encodes.
-#[derive(Clone, Copy, Default)]
-struct Lane {
-    /// Input position, relative to the batch.
-    input: usize,
-    /// Index in `Batch::ends` of the segment that the cursor is in.
-    segment: usize,
-    /// Position in `Batch::codes`.
-    output: usize,
-}
-
 /// The first 8 bytes as a little-endian word, zero past the end.
 #[inline(always)]
 fn word_of(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or_else(|| padded_word(bytes), |word| u64::from_le_bytes(*word))
-}
-
-/// Buffers that every batch of a call reuses.
-#[derive(Default)]
-struct Batch {
-    /// End of each segment; each lane's last is repeated, for it to idle in.
-    ends: Vec<u32>,
-    /// Position in `codes` after each segment.
-    code_ends: Vec<u32>,
-    codes: Vec<u8>,
-    lanes: [Lane; LANES],
-    /// End of the last segment, relative to the first.
-    bytes: usize,
-}
-
-/// Walks the segments of consecutive values.
-#[derive(Clone, Copy)]
-struct Cursor {
-    value: usize,
-    position: usize,
-}
-
-impl Cursor {
-    /// End of the segment that starts at the cursor; empty values are passed.
-    #[inline(always)]
-    fn segment_end(&mut self, offsets: &[usize]) -> Option<usize> {
-        while *offsets.get(self.value + 1)? == self.position {
-            self.value += 1;
-        }
-        Some((self.position + SEGMENT).min(offsets[self.value + 1]))
-    }
 }
 
 impl Encoder {
@@ -110,8 +56,8 @@ impl Encoder {
     /// Errors when two symbols of 3 or more bytes share one of 2,048 slots, as
     /// the greedy parse would then depend on which of the two is looked at.
     pub fn new(table: &SymbolTable) -> Result<Encoder, String> {
-        // The slot that no input reaches with this symbol's first bytes never
-        // matches: word 0 belongs to slot 0, word MAX to another.
+        // A vacant slot holds a word that belongs to another slot, so that no
+        // input that gets there matches it: 0 belongs to slot 0, MAX does not.
         let vacant = Slot { symbol: 0, action: 0 };
         let mut slots = Box::new([vacant; SLOTS]);
         slots[slot_of(0)].symbol = u64::MAX;
@@ -143,59 +89,13 @@ impl Encoder {
         Ok(Encoder { slots, short })
     }
 
-    /// Encodes consecutive values: value `i` is `data[offsets[i]..offsets[i + 1]]`.
-    ///
-    /// Appends the codes of all values, in order and without gaps, to `out`
-    /// and the number of code bytes of each value to `lens`.
-    ///
-    /// # Panics
-    ///
-    /// When the offsets descend or pass the end of `data`, and when the codes
-    /// of one value may reach 4 GiB, that is for values of 2 GiB and more.
-    pub fn encode(&self, data: &[u8], offsets: &[usize], out: &mut Vec<u8>, lens: &mut Vec<u32>) {
-        let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) else { return };
-        let longest = offsets.windows(2).map(|pair| {
-            assert!(pair[0] <= pair[1], "offsets descend");
-            pair[1] - pair[0]
-        });
-        assert!(longest.max().unwrap_or(0) < 1 << 31, "a value has 2 GiB or more");
-        assert!(last <= data.len(), "offsets pass the end of the data");
-
-        let mut batch = Batch::default();
-        let mut cursor = Cursor { value: 0, position: first };
-        let mut value_codes = 0;
-        let mut replay = cursor;
-        // Segments up to here can be read in whole words.
-        let readable = data.len().saturating_sub(OVERREAD);
-        loop {
-            let start = cursor.position;
-            batch.fill(offsets, &mut cursor, readable);
-            if batch.bytes == 0 {
-                break;
-            }
-            self.encode_batch(&data[start..], &mut batch);
-            batch.finish(offsets, &mut replay, &mut value_codes, out, lens);
-        }
-        // The last segments, of at most SEGMENT + OVERREAD bytes, are copied
-        // to where bytes follow them.
-        let start = cursor.position;
-        let mut copy = [0; SEGMENT + 3 * OVERREAD];
-        copy[..last - start].copy_from_slice(&data[start..last]);
-        batch.fill(offsets, &mut cursor, last);
-        if batch.bytes > 0 {
-            self.encode_batch(&copy, &mut batch);
-            batch.finish(offsets, &mut replay, &mut value_codes, out, lens);
-        }
-        lens.resize(lens.len() + offsets.len() - 1 - replay.value, 0);
-    }
-
     /// Number of code bytes of `value`.
     pub fn encoded_len(&self, value: &[u8]) -> usize {
         let mut codes = 0;
         for segment in value.chunks(SEGMENT) {
             let mut rest = segment;
             while !rest.is_empty() {
-                let (code, len) = self.longest_match(rest);
+                let (code, len) = self.longest_match(word_of(rest), rest.len());
                 codes += 1 + code.is_none() as usize;
                 rest = &rest[len..];
             }
@@ -203,11 +103,11 @@ impl Encoder {
         codes
     }
 
-    /// The symbol that `bytes`, which are not empty, start with, and its
-    /// length; no code where the first byte has to be escaped.
+    /// The symbol that the next bytes `word`, `left > 0` of which count, start
+    /// with, and its length; no code where the first byte has to be escaped.
     #[inline(always)]
-    pub(super) fn longest_match(&self, bytes: &[u8]) -> (Option<u8>, usize) {
-        let action = self.action_at(word_of(bytes), bytes.len());
+    pub(super) fn longest_match(&self, word: u64, left: usize) -> (Option<u8>, usize) {
+        let action = self.action_at(word, left);
         ((action >> 13 == 0).then_some(action as u8), (action >> 8 & 15) as usize)
     }
 
@@ -225,7 +125,7 @@ impl Encoder {
 
     /// The longest match of the next bytes `word`, `left` of which count.
     #[inline(always)]
-    fn action_at(&self, word: u64, left: usize) -> u16 {
+    pub(super) fn action_at(&self, word: u64, left: usize) -> u16 {
         let slot = self.slots[slot_of(word)];
         let differs = (word ^ slot.symbol) << (slot.action >> 32 & 63);
         let fits = (slot.action >> 8 & 15) as usize <= left;
@@ -233,147 +133,201 @@ impl Encoder {
         let row = std::hint::select_unpredictable(left >= 2, (word & 0xFFFF) as usize, last);
         std::hint::select_unpredictable((differs == 0) & fits, slot.action as u16, self.short[row])
     }
-
-    /// Encodes the segments of `batch`, which starts at the start of `data`.
-    fn encode_batch(&self, data: &[u8], batch: &mut Batch) {
-        assert!(batch.bytes + OVERREAD <= data.len());
-        assert!(batch.ends.len() == batch.code_ends.len());
-        #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("bmi2") {
-            // SAFETY: the feature was detected; the batch was filled by
-            // `Batch::fill` and its bytes are readable, as asserted above.
-            return unsafe { self.step_lanes_bmi2(data, batch) };
-        }
-        // SAFETY: as above, without the feature.
-        unsafe { self.step_lanes(data, batch) }
-    }
-
-    /// [`Encoder::step_lanes`] with shifts by any register.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Encoder::step_lanes`]; the CPU has BMI2.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "bmi1,bmi2")]
-    unsafe fn step_lanes_bmi2(&self, data: &[u8], batch: &mut Batch) {
-        // SAFETY: the caller's promise.
-        unsafe { self.step_lanes(data, batch) }
-    }
-
-    /// Runs all lanes to the end of their segments.
-    ///
-    /// # Safety
-    ///
-    /// `batch` is as `Batch::fill` left it, and `data` has at least
-    /// `batch.bytes + OVERREAD` bytes.
-    #[inline(always)]
-    unsafe fn step_lanes(&self, data: &[u8], batch: &mut Batch) {
-        let input = data.as_ptr();
-        let ends = batch.ends.as_ptr();
-        let code_ends = batch.code_ends.as_mut_ptr();
-        let codes = batch.codes.as_mut_ptr();
-        let mut lanes = batch.lanes;
-        let mut limits = [0; LANES];
-        for (lane, limit) in limits.iter_mut().enumerate() {
-            let next = batch.lanes.get(lane + 1).map_or(batch.bytes, |lane| lane.input);
-            *limit = next;
-        }
-        loop {
-            let left = lanes.iter().zip(limits).map(|(lane, limit)| limit - lane.input);
-            // A step takes at most 8 bytes of a lane, so the longest lane is
-            // not at its end before.
-            let steps = left.max().unwrap_or(0).div_ceil(8);
-            if steps == 0 {
-                break;
-            }
-            for _ in 0..steps {
-                for lane in &mut lanes {
-                    // SAFETY: `lane.segment` is at most the lane's repeated
-                    // last end, since it only moves past a segment that is not
-                    // empty and the repeated one is; so both arrays have it.
-                    // `lane.input` is at most that end, at most `batch.bytes`,
-                    // so a word can be read there. `lane.output` moves by at
-                    // most 2 per input byte and the lane's scratch has 2 per
-                    // byte and GAP.
-                    unsafe {
-                        let end = *ends.add(lane.segment) as usize;
-                        let left = end - lane.input;
-                        let word = input.add(lane.input).cast::<u64>().read_unaligned();
-                        let word = u64::from_le(word);
-                        let action = self.action_at(word, left) as usize;
-                        let code = (action & 0xFF) as u16 | (word << 8) as u16;
-                        codes.add(lane.output).cast::<u16>().write_unaligned(code.to_le());
-                        let len = action >> 8 & 15;
-                        let active = action >> 12;
-                        lane.output += active - (active >> 1);
-                        lane.input += len;
-                        *code_ends.add(lane.segment) = lane.output as u32;
-                        lane.segment += (len == left) as usize & active;
-                    }
-                }
-            }
-        }
-    }
 }
 
-impl Batch {
-    /// Deals the next segments that end at or before `readable` to the lanes.
-    fn fill(&mut self, offsets: &[usize], cursor: &mut Cursor, readable: usize) {
-        let start = cursor.position;
-        let share = readable.saturating_sub(start).min(BATCH).div_ceil(LANES);
-        self.ends.clear();
-        let mut end = start;
-        for lane in 0..LANES {
-            let input = end - start;
-            self.lanes[lane] =
-                Lane { input, segment: self.ends.len(), output: 2 * input + lane * GAP };
-            while end - start - input < share {
-                match cursor.segment_end(offsets) {
-                    Some(segment_end) if segment_end <= readable => {
-                        end = segment_end;
-                        cursor.position = end;
-                        self.ends.push((end - start) as u32);
-                    }
-                    _ => break,
+#[cfg(test)]
+mod tests {
+    use super::super::Decoder;
+    use super::*;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % limit
+        }
+
+        fn bytes(&mut self, len: usize, alphabet: usize) -> Vec<u8> {
+            (0..len).map(|_| self.below(alphabet) as u8).collect()
+        }
+
+        /// Up to `count` symbols that obey the slot rule.
+        fn table(&mut self, count: usize, alphabet: usize) -> SymbolTable {
+            let mut symbols: Vec<Vec<u8>> = Vec::new();
+            for _ in 0..count {
+                let len = 1 + self.below(8);
+                let symbol = self.bytes(len, alphabet);
+                let slot = |symbol: &[u8]| slot_of(padded_word(symbol));
+                let taken = |other: &Vec<u8>| {
+                    *other == symbol || (other.len() > 2 && len > 2 && slot(other) == slot(&symbol))
+                };
+                if !symbols.iter().any(taken) {
+                    symbols.push(symbol);
                 }
             }
-            self.ends.push((end - start) as u32);
-        }
-        self.bytes = end - start;
-        self.code_ends.resize(self.ends.len(), 0);
-        let scratch = 2 * self.bytes + LANES * GAP;
-        if self.codes.len() < scratch {
-            self.codes.resize(scratch, 0);
+            SymbolTable::from_symbols(symbols.iter().map(Vec::as_slice)).unwrap()
         }
     }
 
-    /// Appends the codes of the batch, and the code lengths of the values that
-    /// end in it; `value_codes` carries the codes of a value begun before.
-    fn finish(
-        &self,
-        offsets: &[usize],
-        replay: &mut Cursor,
-        value_codes: &mut u32,
-        out: &mut Vec<u8>,
-        lens: &mut Vec<u32>,
-    ) {
-        for (index, lane) in self.lanes.iter().enumerate() {
-            let last = self.lanes.get(index + 1).map_or(self.ends.len(), |lane| lane.segment) - 1;
-            let mut code_end = lane.output as u32;
-            for segment in lane.segment..last {
-                let before = replay.value;
-                let Some(end) = replay.segment_end(offsets) else { return };
-                lens.resize(lens.len() + replay.value - before, 0);
-                *value_codes += self.code_ends[segment] - code_end;
-                code_end = self.code_ends[segment];
-                replay.position = end;
-                if end == offsets[replay.value + 1] {
-                    lens.push(*value_codes);
-                    *value_codes = 0;
-                    replay.value += 1;
+    /// The longest symbol that the segment goes on with, one at a time.
+    fn reference(table: &SymbolTable, value: &[u8]) -> Vec<u8> {
+        let mut codes = Vec::new();
+        for mut rest in value.chunks(SEGMENT) {
+            while !rest.is_empty() {
+                // Codes ascend by length, so the last match is the longest.
+                let fits = |&code: &u8| rest.starts_with(table.symbol(code).unwrap());
+                match (0..table.len() as u8).rev().find(fits) {
+                    Some(code) => {
+                        codes.push(code);
+                        rest = &rest[table.symbol_len(code)..];
+                    }
+                    None => {
+                        codes.extend([ESCAPE, rest[0]]);
+                        rest = &rest[1..];
+                    }
                 }
             }
-            out.extend_from_slice(&self.codes[lane.output..code_end as usize]);
         }
+        codes
+    }
+
+    fn check(table: &SymbolTable, values: &[Vec<u8>]) {
+        let encoder = Encoder::new(table).unwrap();
+        let data = values.concat();
+        let mut offsets = vec![0];
+        for value in values {
+            offsets.push(offsets.last().unwrap() + value.len());
+        }
+        let (mut out, mut lens) = (b"before".to_vec(), vec![7]);
+        encoder.encode(&data, &offsets, &mut out, &mut lens);
+        let expected: Vec<Vec<u8>> = values.iter().map(|value| reference(table, value)).collect();
+        assert_eq!(out[6..], expected.concat());
+        assert_eq!(out[..6], *b"before");
+        let expected_lens: Vec<u32> = expected.iter().map(|codes| codes.len() as u32).collect();
+        assert_eq!(lens[1..], expected_lens);
+        for (value, codes) in values.iter().zip(&expected) {
+            assert_eq!(encoder.encoded_len(value), codes.len());
+        }
+        let mut decoded = Vec::new();
+        Decoder::new(table).decode_append(&out[6..], data.len(), &mut decoded).unwrap();
+        assert!(decoded == data);
+    }
+
+    #[test]
+    fn encode_equals_the_naive_longest_match() {
+        let mut random = Random(1);
+        for round in 0..60 {
+            let alphabet = [2, 3, 5, 20, 256][round % 5];
+            let count = random.below(256);
+            let table = random.table(count, alphabet);
+            let count = random.below(200);
+            let longest = [3, 20, 100, 3000][round % 4];
+            let values: Vec<Vec<u8>> = (0..count)
+                .map(|_| {
+                    let len = random.below(longest);
+                    random.bytes(len, alphabet)
+                })
+                .collect();
+            check(&table, &values);
+        }
+    }
+
+    #[test]
+    fn values_of_every_length_at_the_end_of_the_data_are_encoded() {
+        let mut random = Random(2);
+        let table = random.table(200, 3);
+        for len in 0..40 {
+            for before in 0..10 {
+                check(&table, &[random.bytes(before, 3), random.bytes(len, 3)]);
+            }
+        }
+    }
+
+    #[test]
+    fn round_trips_all_256_byte_values() {
+        let every: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+        for table in [SymbolTable::empty(), Random(3).table(255, 256)] {
+            check(&table, &every);
+            check(&table, &[every.concat()]);
+        }
+    }
+
+    #[test]
+    fn vacant_slots_match_nothing() {
+        assert_ne!(slot_of(u64::MAX), slot_of(0));
+        for table in [SymbolTable::empty(), Random(8).table(100, 256)] {
+            check(&table, &[vec![0; 100], vec![255; 100]]);
+        }
+    }
+
+    #[test]
+    fn round_trips_empty_values_and_empty_input() {
+        let table = Random(4).table(100, 4);
+        check(&table, &[]);
+        check(&table, &vec![vec![]; 5]);
+        check(&table, &[vec![], vec![1], vec![], vec![], vec![2, 2], vec![]]);
+        let encoder = Encoder::new(&table).unwrap();
+        let (mut out, mut lens) = (Vec::new(), Vec::new());
+        encoder.encode(&[], &[], &mut out, &mut lens);
+        assert!(out.is_empty() && lens.is_empty());
+    }
+
+    #[test]
+    fn round_trips_one_huge_value_among_short_ones() {
+        let mut random = Random(5);
+        let table = random.table(50, 4);
+        let huge = random.bytes(3 << 20, 4);
+        check(&table, &[vec![1, 2, 3], huge, vec![], vec![3, 1]]);
+    }
+
+    #[test]
+    fn no_symbol_crosses_a_segment_boundary() {
+        let table = SymbolTable::from_symbols([&b"aaaaaaaa"[..], b"a"]).unwrap();
+        let encoder = Encoder::new(&table).unwrap();
+        for before in 0..9 {
+            let (mut out, mut lens) = (Vec::new(), Vec::new());
+            encoder.encode(&vec![b'a'; 4000], &[before, 4000], &mut out, &mut lens);
+            let mut position = 0;
+            for code in out {
+                let len = table.symbol_len(code);
+                assert_eq!(position / SEGMENT, (position + len - 1) / SEGMENT);
+                position += len;
+            }
+            assert_eq!(position, 4000 - before);
+        }
+    }
+
+    #[test]
+    fn values_may_start_anywhere_in_the_data() {
+        let table = Random(6).table(100, 4);
+        let encoder = Encoder::new(&table).unwrap();
+        let data = Random(7).bytes(5000, 4);
+        let (mut out, mut lens) = (Vec::new(), Vec::new());
+        encoder.encode(&data, &[100, 100, 2900, 4000], &mut out, &mut lens);
+        let expected = [&data[100..100], &data[100..2900], &data[2900..4000]];
+        assert_eq!(out, expected.map(|value| reference(&table, value)).concat());
+        assert_eq!(lens.len(), 3);
+    }
+
+    #[test]
+    fn rejects_symbols_that_share_a_slot() {
+        let prefixed = SymbolTable::from_symbols([&b"abc"[..], b"abcd"]).unwrap();
+        assert!(Encoder::new(&prefixed).is_err());
+        assert!(Encoder::new(&SymbolTable::from_symbols([&b"ab"[..], b"abcd"]).unwrap()).is_ok());
+    }
+
+    #[test]
+    #[should_panic = "offsets descend"]
+    fn descending_offsets_panic() {
+        let encoder = Encoder::new(&SymbolTable::empty()).unwrap();
+        encoder.encode(&[0; 10], &[5, 2, 8], &mut Vec::new(), &mut Vec::new());
+    }
+
+    #[test]
+    #[should_panic = "offsets pass the end"]
+    fn offsets_past_the_data_panic() {
+        let encoder = Encoder::new(&SymbolTable::empty()).unwrap();
+        encoder.encode(&[0; 10], &[0, 11], &mut Vec::new(), &mut Vec::new());
     }
 }

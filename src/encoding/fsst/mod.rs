@@ -6,24 +6,29 @@
 //!          code 17 = "https://"  code 4 = "a"   code 203 = ".io/"   escape + literal
 //! ```
 //!
-//! One [`SymbolTable`] serves a chunk. [`sample`] picks the bytes it is
+//! One [`SymbolTable`] serves a chunk of values; values longer than [`SEGMENT`]
+//! are parsed segment by segment. [`sample`] picks the bytes it is
 //! trained on, [`Encoder`] and [`Decoder`] hold lookup tables derived from it,
 //! and [`tile_index`] makes the codes of a chunk decodable from every 512th
 //! code byte on, for engines with many threads per chunk.
 
+#[cfg(target_arch = "x86_64")]
+mod blocks;
 mod decode;
 mod encode;
+mod lanes;
 mod node;
+mod sample;
 mod symbols;
 mod tiles;
 mod train;
 
-pub use decode::{DecodeError, Decoder};
+pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{Fsst, GROUP_BYTES, Symbols};
-pub use symbols::{ESCAPE, MAX_SYMBOL_LEN, MAX_SYMBOLS, SEGMENT, SymbolTable};
+pub use sample::sample;
+pub use symbols::SymbolTable;
 pub use tiles::{TILE, TileStart, tile_index};
-pub use train::sample;
 
-/// Bytes of the sample that a table is trained on.
-pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
+#[allow(unused_imports, reason = "linked from documentation")]
+use symbols::SEGMENT;

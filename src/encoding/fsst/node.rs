@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::io::{BytesValues, decode_u32, mismatch};
+use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::starts::Starts;
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::error::{Error, Result, ensure};
@@ -32,6 +32,8 @@ pub(crate) struct Fsst;
 
 /// Bytes of values that one symbol table serves at most.
 pub(crate) const GROUP_BYTES: usize = 32 << 20;
+/// Bytes of the sample that a table is trained on.
+const SAMPLE_BYTES: usize = 64 << 10;
 /// Bytes of a chunk that are encoded to estimate its codes.
 const ESTIMATE_BYTES: usize = 32 << 10;
 /// A chunk trains a table of its own where the shared one needs this many
@@ -62,7 +64,7 @@ impl fmt::Debug for Symbols {
 impl Symbols {
     /// Trains on a sample of `count` values; none if they are all empty.
     pub fn train<'a>(count: usize, value: impl Fn(usize) -> &'a [u8]) -> Option<Self> {
-        let sample = sample(count, value, super::SAMPLE_BYTES);
+        let sample = sample(count, value, SAMPLE_BYTES);
         let bytes: usize = sample.iter().map(|part| part.len()).sum();
         if bytes == 0 {
             return None;
@@ -249,7 +251,7 @@ impl Codec for Fsst {
             starts.values(&rows).len(),
             bytes.len()
         );
-        lengths.copy_from_slice(&decode_u32(node.child(1), rows.clone())?);
+        crate::encoding::decode(node.child(1), rows.clone(), Output::W32(lengths))?;
         let decoder = decoder(node)?;
         decoder
             .decode_exact(&codes[starts.stored(&rows)], bytes)

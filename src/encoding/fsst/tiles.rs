@@ -66,3 +66,75 @@ pub fn tile_index(
     }
     starts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Encoder;
+    use super::*;
+
+    /// The index by decoding all codes one by one.
+    fn reference(table: &SymbolTable, codes: &[u8]) -> Vec<TileStart> {
+        let mut starts = Vec::new();
+        let (mut offset, mut position) = (0, 0);
+        for boundary in (0..codes.len()).step_by(TILE) {
+            let mut inside_escape = false;
+            while position < boundary {
+                let escape = codes[position] == ESCAPE;
+                if escape && position + 1 == boundary {
+                    inside_escape = true;
+                    break;
+                }
+                offset += if escape { 1 } else { table.symbol_len(codes[position]) as u64 };
+                position += 1 + escape as usize;
+            }
+            starts.push(TileStart { offset, inside_escape });
+        }
+        starts
+    }
+
+    #[test]
+    fn the_index_equals_a_naive_walk() {
+        let table = SymbolTable::from_symbols([&b"a"[..], b"bc", b"abcabc", b"cab"]).unwrap();
+        let encoder = Encoder::new(&table).unwrap();
+        let mut seed = 1u64;
+        let mut inside = 0;
+        for round in 0..40 {
+            let mut data = Vec::new();
+            let mut offsets = vec![0];
+            for _ in 0..round * 5 {
+                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let len = (seed >> 33) as usize % [5, 100, 5000][round % 3];
+                data.extend(
+                    (0..len).map(|i| b"abcabcabd"[(seed >> 40) as usize * (i + i / 9) % 9]),
+                );
+                offsets.push(data.len());
+            }
+            let (mut codes, mut lens) = (Vec::new(), Vec::new());
+            encoder.encode(&data, &offsets, &mut codes, &mut lens);
+            let index = tile_index(&table, &codes, &lens, &offsets);
+            assert_eq!(index, reference(&table, &codes));
+            inside += index.iter().filter(|start| start.inside_escape).count();
+        }
+        assert!(inside > 0);
+    }
+
+    #[test]
+    fn a_tile_that_starts_inside_an_escape_owns_its_literal() {
+        let table = SymbolTable::from_symbols([&b"aa"[..]]).unwrap();
+        let encoder = Encoder::new(&table).unwrap();
+        let mut data = vec![b'a'; 2 * (TILE - 1)];
+        data.extend(b"xaa");
+        let offsets = [0, 500, data.len()];
+        let (mut codes, mut lens) = (Vec::new(), Vec::new());
+        encoder.encode(&data, &offsets, &mut codes, &mut lens);
+        let index = tile_index(&table, &codes, &lens, &offsets);
+        let offset = 2 * (TILE as u64 - 1);
+        assert_eq!(index[1], TileStart { offset, inside_escape: true });
+    }
+
+    #[test]
+    fn no_codes_have_no_tiles() {
+        assert!(tile_index(&SymbolTable::empty(), &[], &[], &[]).is_empty());
+        assert!(tile_index(&SymbolTable::empty(), &[], &[0, 0], &[3, 3, 3]).is_empty());
+    }
+}
