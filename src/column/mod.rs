@@ -228,7 +228,7 @@ pub(crate) fn compress_field(
 /// Checks that a chunk holds values of this Arrow type.
 pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
     let (found, expected) = (chunk.root().physical(), source::physical_of(data_type));
-    // Strings too long for the encodings here are carried as Arrow IPC.
+    // Strings of 2 GiB are carried as Arrow IPC.
     let carried = found == Physical::Arrow && expected == Physical::Bytes;
     crate::error::ensure!(
         found == expected || carried,

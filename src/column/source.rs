@@ -63,7 +63,8 @@ pub(super) fn with_input<R>(array: &ArrayRef, work: impl Fn(&Input<'_>) -> R) ->
             Some(Strings { offsets, data }) => {
                 with(Values::Bytes(BytesValues { offsets: &offsets, data: &data }))
             }
-            // Lengths are 32 bits wide; a longer value travels in the Arrow form.
+            // Codes may be twice as long as the value, and lengths are 32 bits wide: a
+            // value of 2 GiB travels in the Arrow form.
             None => work(&Input::new(Physical::Arrow, Values::Arrow(array))),
         },
         Physical::Arrow => with(Values::Arrow(array)),
@@ -94,7 +95,7 @@ fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
         DataType::BinaryView => viewed(array.as_binary_view()),
         _ => copied(array.len(), array.as_fixed_size_binary().iter()),
     };
-    let fits = |pair: &[usize]| u32::try_from(pair[1] - pair[0]).is_ok();
+    let fits = |pair: &[usize]| i32::try_from(pair[1] - pair[0]).is_ok();
     strings.offsets.windows(2).all(fits).then_some(strings)
 }
 

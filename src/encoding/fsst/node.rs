@@ -197,8 +197,12 @@ impl Codec for Fsst {
         }
         let (symbols, codes) = symbols_for(values, &sample, context)?;
         let codes = (codes as u64 * values.total() as u64 / sampled as u64) as usize;
-        // Code lengths vary about as much as value lengths; assume so.
-        let lengths = 2 * estimate_lengths(&values.lengths(), context);
+        // Code lengths as bit-packing from the least to the greatest of the sample gives them.
+        let lengths = || sample.iter().map(|part| symbols.encoder.encoded_len(part));
+        let range = lengths().max().unwrap_or(0) - lengths().min().unwrap_or(0);
+        let width = (usize::BITS - range.leading_zeros()) as usize;
+        let lengths =
+            width * values.len() / 8 + estimate_lengths(&values.lengths(), context);
         let bytes = symbols.table.serialised_len()
             + codes
             + lengths
