@@ -12,6 +12,7 @@ mod stats;
 mod view;
 mod write;
 
+use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -81,7 +82,31 @@ impl Chunk {
         self.header_bytes.len() + self.body.len()
     }
 
-    /// Smallest and largest valid value, where the type has an order.
+    /// A lower bound of the valid values, as an array of one value; null where
+    /// there is none. Of floats in IEEE 754 total order, as Arrow's kernels
+    /// compare; of strings at most 64 bytes, as Utf8 or Binary. The bound was
+    /// stored beside the values and is as trustworthy as its source.
+    ///
+    /// ```
+    /// use arrow_array::{Array, ArrayRef, Int32Array, cast::AsArray, types::Int32Type};
+    /// use lanepack::{Options, compress_array};
+    /// use std::sync::Arc;
+    ///
+    /// let array: ArrayRef = Arc::new(Int32Array::from(vec![Some(7), None, Some(-3)]));
+    /// let column = compress_array(&array, &Options::default())?;
+    /// assert_eq!(column.chunks()[0].min().as_primitive::<Int32Type>().value(0), -3);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    pub fn min(&self) -> &ArrayRef {
+        &self.statistics.min
+    }
+
+    /// An upper bound of the valid values; see [`Chunk::min`].
+    pub fn max(&self) -> &ArrayRef {
+        &self.statistics.max
+    }
+
+    /// Both bounds.
     pub(crate) fn statistics(&self) -> &Statistics {
         &self.statistics
     }

@@ -67,6 +67,7 @@ pub(crate) fn array_of(node: NodeView<'_>) -> Result<ArrayRef> {
         node.encoding(),
         node.physical()
     );
+    crate::ipc::check_stream(node.buffer(0))?;
     let mut decoder = arrow_ipc::reader::StreamDecoder::new();
     let mut buffer = Buffer::from(node.buffer(0));
     let batch = crate::ipc::fenced(|| decoder.decode(&mut buffer))?;

@@ -6,19 +6,21 @@
 //! slice and rewrite the files in between; if it moves bodies off their 64-byte
 //! alignment, reading moves them back.
 
+mod check;
 mod read;
 mod write;
 
 use arrow_schema::ArrowError;
 
-pub use read::Reader;
+pub(crate) use check::check_stream;
+pub use read::{FileSource, Reader, Source, StreamSource};
 pub use write::Writer;
 
 use crate::error::{Error, Result};
 
-/// Runs arrow-ipc on bytes that may be hostile. Its decoders return errors for
-/// most damage, but assert that buffers lie inside the message: such a panic
-/// becomes an error here, so that it cannot reach the caller. Nothing that the
+/// Runs arrow-ipc on bytes that may be hostile. `check` refuses what is known to
+/// make its decoders panic; should they find another assertion to fail, that
+/// becomes an error here and does not reach the caller. Nothing that the
 /// closure has seen is used afterwards.
 pub(crate) fn fenced<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)) {

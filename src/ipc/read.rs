@@ -7,10 +7,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
-use arrow_ipc::{Block, root_as_footer};
+use arrow_ipc::{Block, root_as_footer, root_as_message};
 use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
+use super::check::check_message;
 use super::fenced;
 use crate::batch::{columns, decompress_columns, unpacked_schema};
 use crate::column::CompressedColumn;
@@ -160,6 +161,11 @@ impl<R: Read + Seek> sealed::Sealed for FileSource<R> {
     fn next_packed(&mut self) -> Result<Option<RecordBatch>> {
         let Some(block) = self.blocks.next() else { return Ok(None) };
         let buffer = self.read_block(&block)?;
+        if let Some(metadata) = buffer.get(8..).filter(|_| buffer.starts_with(&[0xff; 4]))
+            && let Ok(message) = root_as_message(metadata)
+        {
+            check_message(message, block.bodyLength())?;
+        }
         fenced(|| self.decoder.read_record_batch(&block, &buffer))
     }
 }

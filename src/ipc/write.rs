@@ -17,7 +17,7 @@ use crate::options::Options;
 
 /// Chunks that are compressed at once, if so many rows arrive.
 const GATHERED_CHUNKS: usize = 8;
-/// Bytes of Arrow buffers that wait at most, unless one chunk takes more.
+/// Bytes of values that wait at most, a last batch not counted.
 const GATHERED_BYTES: usize = 256 << 20;
 
 /// Writes batches, compressed, to an IPC file or stream.
@@ -96,15 +96,16 @@ impl<W: Write> Writer<W> {
             return self.send(batch);
         }
         self.rows += batch.num_rows();
-        self.bytes += batch.get_array_memory_size();
+        self.bytes += (batch.columns().iter())
+            .map(|array| array.to_data().get_slice_memory_size().unwrap_or_default())
+            .sum::<usize>();
         if batch.num_rows() > 0 {
             self.pending.push(batch.clone());
         }
         let chunk = self.options.chunk_rows;
-        if self.rows >= GATHERED_CHUNKS * chunk
-            || (self.bytes >= GATHERED_BYTES && self.rows >= chunk)
-        {
-            self.flush(self.rows / chunk * chunk)?;
+        let full = self.rows / chunk * chunk;
+        if self.rows >= GATHERED_CHUNKS * chunk || self.bytes >= GATHERED_BYTES {
+            self.flush(if full > 0 { full } else { self.rows })?;
         }
         Ok(())
     }
@@ -114,7 +115,13 @@ impl<W: Write> Writer<W> {
         let all = match self.pending.as_slice() {
             [] => return Ok(()),
             [batch] => batch.clone(),
-            batches => arrow_select::concat::concat_batches(&batches[0].schema(), batches)?,
+            batches => match arrow_select::concat::concat_batches(&self.schema, batches) {
+                Ok(all) => all,
+                // Some batches have no common array: dictionaries of more values
+                // together than keys, runs that end past their type. They keep
+                // chunks of their own.
+                Err(_) => return self.send_apart(),
+            },
         };
         self.send(&all.slice(0, rows))?;
         let rest = all.slice(rows, all.num_rows() - rows);
@@ -122,6 +129,12 @@ impl<W: Write> Writer<W> {
         self.bytes = 0;
         self.pending = if self.rows > 0 { vec![rest] } else { Vec::new() };
         Ok(())
+    }
+
+    /// Writes the pending batches one by one.
+    fn send_apart(&mut self) -> Result<()> {
+        (self.rows, self.bytes) = (0, 0);
+        std::mem::take(&mut self.pending).iter().try_for_each(|batch| self.send(batch))
     }
 
     fn send(&mut self, batch: &RecordBatch) -> Result<()> {

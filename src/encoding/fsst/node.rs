@@ -201,8 +201,7 @@ impl Codec for Fsst {
         let lengths = || sample.iter().map(|part| symbols.encoder.encoded_len(part));
         let range = lengths().max().unwrap_or(0) - lengths().min().unwrap_or(0);
         let width = (usize::BITS - range.leading_zeros()) as usize;
-        let lengths =
-            width * values.len() / 8 + estimate_lengths(&values.lengths(), context);
+        let lengths = width * values.len() / 8 + estimate_lengths(&values.lengths(), context);
         let bytes = symbols.table.serialised_len()
             + codes
             + lengths
