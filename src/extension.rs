@@ -25,12 +25,16 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::arrow_type;
 use crate::chunk::{Chunk, FORMAT_VERSION, Statistics, realigned};
 use crate::column::CompressedColumn;
 use crate::error::{Error, Place, Result, ensure};
 
 /// Name of the extension type.
 pub const EXTENSION_NAME: &str = "lanepack.column";
+
+/// Where a field says what extension type it has.
+const INNER_KEYS: [&str; 2] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];
 
 /// The extension type of compressed columns, for use with
 /// [`Field::try_extension_type`].
@@ -50,8 +54,10 @@ pub const EXTENSION_NAME: &str = "lanepack.column";
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnType {
     data_type: DataType,
-    /// An extension type that the values themselves have: its name and metadata.
-    inner: Option<(String, Option<String>)>,
+    /// Name and metadata of the extension type that the values themselves have.
+    inner: [Option<String>; 2],
+    /// Whether the field says that the order of its dictionary means something.
+    dictionary_ordered: bool,
 }
 
 /// The JSON of the metadata.
@@ -70,6 +76,8 @@ struct Metadata {
     extension_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     extension_metadata: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    dictionary_ordered: bool,
 }
 
 impl ColumnType {
@@ -80,11 +88,9 @@ impl ColumnType {
 
     /// The type of a field that is to be compressed.
     fn of(field: &Field) -> Self {
-        let metadata = field.metadata();
-        let inner = metadata
-            .get(EXTENSION_TYPE_NAME_KEY)
-            .map(|name| (name.clone(), metadata.get(EXTENSION_TYPE_METADATA_KEY).cloned()));
-        Self { data_type: field.data_type().clone(), inner }
+        let inner = INNER_KEYS.map(|key| field.metadata().get(key).cloned());
+        let dictionary_ordered = field.dict_is_ordered().unwrap_or(false);
+        Self { data_type: field.data_type().clone(), inner, dictionary_ordered }
     }
 
     fn storage_fields(&self) -> Fields {
@@ -101,14 +107,15 @@ impl ColumnType {
 
     fn to_json(&self) -> String {
         let display = self.data_type.to_string();
-        let exact = display.parse::<DataType>().is_ok_and(|parsed| parsed == self.data_type);
-        let (extension_name, extension_metadata) = self.inner.clone().unzip();
+        let exact = arrow_type::parse(&display).is_ok_and(|parsed| parsed == self.data_type);
+        let [extension_name, extension_metadata] = self.inner.clone();
         let metadata = Metadata {
             version: FORMAT_VERSION.into(),
             data_type: display,
             schema: (!exact).then(|| hex(&schema_message(&self.data_type))),
             extension_name,
-            extension_metadata: extension_metadata.flatten(),
+            extension_metadata,
+            dictionary_ordered: self.dictionary_ordered,
         };
         serde_json::to_string(&metadata).expect("a struct of strings is valid JSON")
     }
@@ -132,13 +139,14 @@ impl ColumnType {
         }
         let metadata: Metadata = serde_json::from_str(json).map_err(broken)?;
         let data_type = match &metadata.schema {
-            None => metadata.data_type.parse().map_err(|error: ArrowError| {
-                Error::not_lanepack("an Arrow type in the extension metadata", error.to_string())
+            None => arrow_type::parse(&metadata.data_type).map_err(|error| {
+                Error::not_lanepack("an Arrow type in the extension metadata", error)
             })?,
             Some(digits) => type_of_message(digits)?,
         };
-        let inner = metadata.extension_name.map(|name| (name, metadata.extension_metadata));
-        Ok(Self { data_type, inner })
+        arrow_type::check(&data_type)?;
+        let inner = [metadata.extension_name, metadata.extension_metadata];
+        Ok(Self { data_type, inner, dictionary_ordered: metadata.dictionary_ordered })
     }
 }
 
@@ -204,8 +212,9 @@ impl ExtensionType for ColumnType {
 }
 
 impl ColumnType {
-    /// Checks names and types of the storage's fields; other writers may have
-    /// changed their nullability or metadata.
+    /// Checks names and types of the storage's fields. Other writers may have
+    /// changed their nullability or metadata, and the types of the bounds:
+    /// Parquet has no times in seconds, say.
     fn check_storage(&self, data_type: &DataType) -> Result<()> {
         let expected = self.storage_fields();
         let same = match data_type {
@@ -253,14 +262,13 @@ pub(crate) fn value_field(field: &Field) -> Result<Field> {
     let mut metadata = field.metadata().clone();
     metadata.remove(EXTENSION_TYPE_NAME_KEY);
     metadata.remove(EXTENSION_TYPE_METADATA_KEY);
-    if let Some((name, inner)) = column_type.inner {
-        metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), name);
-        if let Some(inner) = inner {
-            metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), inner);
+    for (key, value) in INNER_KEYS.into_iter().zip(column_type.inner) {
+        if let Some(value) = value {
+            metadata.insert(key.to_owned(), value);
         }
     }
-    let field = Field::new(field.name(), column_type.data_type, field.is_nullable());
-    Ok(field.with_metadata(metadata))
+    let value_field = Field::new(field.name(), column_type.data_type, field.is_nullable());
+    Ok(value_field.with_dict_is_ordered(column_type.dictionary_ordered).with_metadata(metadata))
 }
 
 impl CompressedColumn {
@@ -349,12 +357,21 @@ impl CompressedColumn {
         let null_counts = null_counts.as_primitive::<UInt32Type>();
         let (headers, bodies) = (headers.as_binary::<i32>(), bodies.as_binary::<i64>());
         let all_bodies = aligned_bodies(bodies);
+        // Bounds that came back as another type are no bounds.
+        let bound = Statistics::data_type(values.data_type());
+        let bounds =
+            (mins.data_type() == &bound && maxs.data_type() == &bound).then_some((mins, maxs));
         let first = bodies.value_offsets()[0] as usize;
         let chunk = |index: usize| -> Result<Chunk> {
             let header = Buffer::from(headers.value(index));
             let start = bodies.value_offsets()[index] as usize - first;
             let body = all_bodies.slice_with_length(start, bodies.value_length(index) as usize);
-            let statistics = Statistics { min: mins.slice(index, 1), max: maxs.slice(index, 1) };
+            let statistics = match &bounds {
+                Some((mins, maxs)) => {
+                    Statistics { min: mins.slice(index, 1), max: maxs.slice(index, 1) }
+                }
+                None => Statistics::none(values.data_type()),
+            };
             let chunk = Chunk::parse(header, body, statistics)?;
             for (what, stated, found) in [
                 ("rows", rows.value(index), chunk.rows()),

@@ -39,6 +39,7 @@ compile_error!(
     "lanepack reads its little-endian buffers in place and needs a little-endian target"
 );
 
+mod arrow_type;
 mod batch;
 mod chunk;
 mod column;

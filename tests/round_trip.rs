@@ -70,7 +70,7 @@ fn round_trips_types_without_an_encoding() {
     for len in [0, 1, 7, 1025, 3000] {
         for array in carried_arrays(len) {
             let column = check(&array, &Options::default().with_chunk_rows(1024));
-            assert_eq!(column.null_count(), array.null_count());
+            assert_eq!(column.null_count(), array.logical_null_count());
         }
     }
 }

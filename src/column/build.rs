@@ -11,7 +11,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryViewArray, OffsetSizeTrait, StringViewArray, make_array, new_empty_array,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
-use arrow_data::ArrayDataBuilder;
+use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::DataType;
 use rayon::prelude::*;
 
@@ -30,13 +30,16 @@ pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> 
         return arrow_array(chunks, data_type);
     }
     let rows = chunks.iter().map(Chunk::rows).sum();
-    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows).nulls(nulls(chunks)?);
+    let nulls = nulls(chunks)?;
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows);
     let builder = match physical {
         Physical::Bool => builder.add_buffer(bits(chunks)?),
         Physical::Bytes => {
             return match data_type {
-                DataType::Utf8 | DataType::Binary => byte_array::<i32>(chunks, data_type, builder),
-                _ => byte_array::<i64>(chunks, data_type, builder),
+                DataType::Utf8 | DataType::Binary => {
+                    byte_array::<i32>(chunks, data_type, builder, nulls)
+                }
+                _ => byte_array::<i64>(chunks, data_type, builder, nulls),
             };
         }
         _ => builder.add_buffer(match physical.bits() {
@@ -49,7 +52,7 @@ pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> 
             _ => words::<i128, _>(chunks, |out| Output::W256(out))?,
         }),
     };
-    finish(builder)
+    finish(builder.nulls(nulls))
 }
 
 /// One value as an array of one row.
@@ -57,7 +60,7 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
     let builder = ArrayDataBuilder::new(data_type.clone()).len(1);
     let width = physical_of(data_type).bits().unwrap_or(0).div_ceil(8);
     let builder = match value {
-        Value::Arrow(array) => return Ok(array),
+        Value::Arrow(array) => return of_type(array, data_type),
         Value::Bit(bit) => builder.add_buffer(Buffer::from_vec(vec![u8::from(bit)])),
         Value::Word(word) => builder.add_buffer(Buffer::from(&word.to_le_bytes()[..width])),
         Value::Wide(limbs) => {
@@ -66,13 +69,13 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
         Value::Bytes(bytes) => {
             return match (data_type, i32::try_from(bytes.len())) {
                 (DataType::Utf8 | DataType::Binary, Ok(len)) => {
-                    finish_bytes(builder, data_type, vec![0, len], bytes)
+                    finish_bytes(builder, data_type, None, vec![0, len], bytes)
                 }
                 (DataType::Utf8 | DataType::Binary, Err(_)) => Err(Error::too_large(format!(
                     "a value of {} bytes in {data_type}",
                     bytes.len()
                 ))),
-                _ => finish_bytes(builder, data_type, vec![0, bytes.len() as i64], bytes),
+                _ => finish_bytes(builder, data_type, None, vec![0, bytes.len() as i64], bytes),
             };
         }
     };
@@ -128,7 +131,8 @@ fn nulls(chunks: &[Chunk]) -> Result<Option<NullBuffer>> {
     if chunks.iter().all(|chunk| chunk.null_count() == 0) {
         return Ok(None);
     }
-    let mut out = BooleanBufferBuilder::new(chunks.iter().map(Chunk::rows).sum());
+    let rows = chunks.iter().map(Chunk::rows).sum();
+    let mut out = BooleanBufferBuilder::new(rows);
     for (index, chunk) in chunks.iter().enumerate() {
         match chunk.root().validity() {
             None => out.append_n(chunk.rows(), true),
@@ -136,14 +140,21 @@ fn nulls(chunks: &[Chunk]) -> Result<Option<NullBuffer>> {
                 .map_err(|error| error.in_chunk(index))?,
         }
     }
-    let nulls = NullBuffer::new(out.finish());
-    let declared: usize = chunks.iter().map(Chunk::null_count).sum();
-    ensure!(
-        nulls.null_count() == declared,
-        "{} nulls in the bitmaps, the headers state {declared}",
-        nulls.null_count()
-    );
-    Ok(Some(nulls))
+    let bits = out.finish();
+    let mut start = 0;
+    for (index, chunk) in chunks.iter().enumerate() {
+        let valid = bits.slice(start, chunk.rows()).count_set_bits();
+        check_nulls(chunk, chunk.rows() - valid).map_err(|error| error.in_chunk(index))?;
+        start += chunk.rows();
+    }
+    Ok(Some(NullBuffer::new(bits)))
+}
+
+/// Compares the nulls found with those that a header states.
+fn check_nulls(chunk: &Chunk, found: usize) -> Result<()> {
+    let stated = chunk.null_count();
+    ensure!(found == stated, "{found} nulls among the values, the header states {stated}");
+    Ok(())
 }
 
 /// Byte strings with offsets of `O`, which must hold their total length.
@@ -151,6 +162,7 @@ fn byte_array<O: OffsetSizeTrait>(
     chunks: &[Chunk],
     data_type: &DataType,
     builder: ArrayDataBuilder,
+    nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let totals: Vec<usize> =
         chunks.iter().map(|chunk| encoding::value_bytes(chunk.root())).collect();
@@ -186,7 +198,7 @@ fn byte_array<O: OffsetSizeTrait>(
         ensure!(end == expected, "lengths of values lead to {end}, {expected} expected");
         Ok(())
     })?;
-    finish_bytes(builder, data_type, offsets, values)
+    finish_bytes(builder, data_type, nulls, offsets, values)
 }
 
 /// Where one chunk's byte strings go.
@@ -202,15 +214,18 @@ struct Part<'a, O> {
 fn finish_bytes<O: OffsetSizeTrait>(
     builder: ArrayDataBuilder,
     data_type: &DataType,
+    nulls: Option<NullBuffer>,
     offsets: Vec<O>,
     values: Vec<u8>,
 ) -> Result<ArrayRef> {
     if let DataType::FixedSizeBinary(width) = data_type {
-        let values = fixed_size(width.as_usize(), &offsets, values)?;
-        return finish(builder.add_buffer(Buffer::from_vec(values)));
+        let values = fixed_size(width.as_usize(), nulls.as_ref(), &offsets, values)?;
+        return finish(builder.nulls(nulls).add_buffer(Buffer::from_vec(values)));
     }
-    let builder =
-        builder.add_buffer(Buffer::from_vec(offsets)).add_buffer(Buffer::from_vec(values));
+    let builder = builder
+        .nulls(nulls)
+        .add_buffer(Buffer::from_vec(offsets))
+        .add_buffer(Buffer::from_vec(values));
     Ok(match data_type {
         DataType::Utf8View => {
             let array = finish(builder.data_type(DataType::LargeUtf8))?;
@@ -230,58 +245,90 @@ fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
     Ok(make_array(data))
 }
 
-/// Values of one width; slots that are null come empty and leave as zeros.
-fn fixed_size<O: OffsetSizeTrait>(width: usize, offsets: &[O], values: Vec<u8>) -> Result<Vec<u8>> {
+/// Values of one width; slots that are null may come empty and leave as zeros.
+/// The size has been checked with the column's type.
+fn fixed_size<O: OffsetSizeTrait>(
+    width: usize,
+    nulls: Option<&NullBuffer>,
+    offsets: &[O],
+    values: Vec<u8>,
+) -> Result<Vec<u8>> {
     let ranges = || offsets.windows(2).map(|pair| pair[0].as_usize()..pair[1].as_usize());
     if ranges().all(|range| range.len() == width) {
         return Ok(values);
     }
     let mut out = vec![0; (offsets.len() - 1) * width];
-    for (slot, range) in out.chunks_exact_mut(width.max(1)).zip(ranges()) {
-        if !range.is_empty() {
-            let len = range.len();
-            ensure!(len == width, "a value of {len} bytes in a column of {width} bytes each");
-            slot.copy_from_slice(&values[range]);
+    for (row, range) in ranges().enumerate() {
+        let absent = range.is_empty() && nulls.is_some_and(|nulls| nulls.is_null(row));
+        let len = range.len();
+        ensure!(absent || len == width, "a value of {len} bytes in a column of {width} bytes each");
+        if !absent {
+            out[row * width..][..width].copy_from_slice(&values[range]);
         }
     }
     Ok(out)
 }
 
-/// Chunks that hold Arrow arrays (and, for strings of 4 GiB, others between them).
+/// Chunks that hold Arrow arrays (and, for strings of 2 GiB, others between them).
 fn arrow_array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
     let decode = |(index, chunk): (usize, &Chunk)| -> Result<ArrayRef> {
+        let carried = || {
+            let array = of_type(encoding::plain_array_of(chunk.root())?, data_type)?;
+            check_nulls(chunk, array.logical_null_count())?;
+            Ok(array)
+        };
         let array = match chunk.root().physical() {
-            Physical::Arrow => encoding::plain_array_of(chunk.root()),
+            Physical::Arrow => carried(),
             _ => array(std::slice::from_ref(chunk), data_type),
         };
-        let array = array.map_err(|error| error.in_chunk(index))?;
-        ensure!(
-            array.data_type() == data_type,
-            "an array of type {} in a column of type {data_type}",
-            array.data_type()
-        );
-        Ok(array)
+        array.map_err(|error: Error| error.in_chunk(index))
     };
     let arrays: Vec<ArrayRef> = chunks.par_iter().enumerate().map(decode).collect::<Result<_>>()?;
     concat(&arrays)
 }
 
-/// One array of all parts. Parts of a dictionary column mostly carry the same
-/// dictionary: it is kept as it is, in its order, rather than merged.
+/// The array, if it is of this type.
+fn of_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let found = array.data_type();
+    ensure!(found == data_type, "an array of type {found} in a column of type {data_type}");
+    Ok(array)
+}
+
+/// One array of all parts.
 fn concat(arrays: &[ArrayRef]) -> Result<ArrayRef> {
-    let parts: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-    if let ([first, rest @ ..], true) = (arrays, arrays.len() > 1)
-        && let Some(dictionary) = first.as_any_dictionary_opt()
-    {
-        let same = |part: &ArrayRef| part.as_any_dictionary().values() == dictionary.values();
-        if rest.iter().all(same) {
-            let keys: Vec<&dyn Array> =
-                arrays.iter().map(|part| part.as_any_dictionary().keys()).collect();
-            let keys = arrow_select::concat::concat(&keys)?.to_data();
-            let data = (keys.into_builder().data_type(first.data_type().clone()))
-                .child_data(vec![dictionary.values().to_data()]);
-            return Ok(make_array(data.build()?));
-        }
+    let [first, rest @ ..] = arrays else {
+        return Err(Error::corrupt("a column without chunks"));
+    };
+    if rest.is_empty() {
+        return Ok(first.clone());
     }
-    Ok(arrow_select::concat::concat(&parts)?)
+    let first = first.to_data();
+    let shared = rest
+        .iter()
+        .map(|part| Ok(make_array(with_dictionaries_of(&first, part.to_data())?)))
+        .collect::<Result<Vec<_>>>()?;
+    let first = make_array(first);
+    let parts: Vec<&dyn Array> =
+        std::iter::once(&first).chain(&shared).map(AsRef::as_ref).collect();
+    crate::ipc::fenced(|| arrow_select::concat::concat(&parts))
+}
+
+/// `part` with every dictionary that equals the one in the same place of `first`
+/// being that one, in memory: so concatenation keeps it, in its order, rather
+/// than merge or repeat it.
+fn with_dictionaries_of(first: &ArrayData, part: ArrayData) -> Result<ArrayData> {
+    let is_dictionary = matches!(part.data_type(), DataType::Dictionary(..));
+    let children = (part.child_data().iter().zip(first.child_data()))
+        .map(|(part, first)| {
+            if is_dictionary && part == first {
+                Ok(first.clone())
+            } else {
+                with_dictionaries_of(first, part.clone())
+            }
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if children.is_empty() {
+        return Ok(part);
+    }
+    Ok(part.into_builder().child_data(children).build()?)
 }

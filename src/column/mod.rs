@@ -15,10 +15,11 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, FieldRef};
 use rayon::prelude::*;
 
+use crate::arrow_type;
 use crate::chunk::{Chunk, Statistics, assemble};
 use crate::encoding::fsst::{self, Symbols};
 use crate::encoding::{self, Input, Physical, Values};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Place, Result, ensure};
 use crate::options::Options;
 use crate::plan::{self, Context, Plan};
 
@@ -208,6 +209,7 @@ pub(crate) fn compress_field(
     array: &ArrayRef,
     options: &Options,
 ) -> Result<CompressedColumn> {
+    arrow_type::check(field.data_type()).map_err(|error| error.in_column(field.name()))?;
     let ranges: Vec<Range<usize>> = (0..array.len())
         .step_by(options.chunk_rows)
         .map(|start| start..(start + options.chunk_rows).min(array.len()))
@@ -230,10 +232,23 @@ pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
     let (found, expected) = (chunk.root().physical(), source::physical_of(data_type));
     // Strings of 2 GiB are carried as Arrow IPC.
     let carried = found == Physical::Arrow && expected == Physical::Bytes;
-    crate::error::ensure!(
+    ensure!(
         found == expected || carried,
         "values of type {found:?} in a column of type {data_type}"
     );
+    if let (DataType::FixedSizeBinary(width), Physical::Bytes) = (data_type, found) {
+        let width = *width as usize;
+        let bytes = |values: usize| values.checked_mul(width);
+        let stored = Some(encoding::value_bytes(chunk.root()));
+        let absent =
+            width <= source::MAX_ABSENT_WIDTH && stored == bytes(chunk.rows() - chunk.null_count());
+        ensure!(
+            absent || stored == bytes(chunk.rows()),
+            "{stored:?} bytes of values for {} rows and {} nulls of {data_type}",
+            chunk.rows(),
+            chunk.null_count()
+        );
+    }
     Ok(())
 }
 
@@ -275,7 +290,7 @@ fn symbols_of(
 
 fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {
     let (root, plan, null_count) = source::with_input(array, |input| {
-        let null_count = array.null_count();
+        let null_count = array.logical_null_count();
         let plan = plan::plan(input, context);
         let mut root = plan::encode(input, &plan, context)?;
         if input.valid.is_some()

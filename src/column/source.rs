@@ -8,6 +8,11 @@ use arrow_schema::{DataType, IntervalUnit};
 
 use crate::encoding::{BytesValues, Input, Physical, Values, valid_words};
 
+/// Widest FixedSizeBinary whose nulls are stored as empty strings. Wider ones are
+/// stored as zeros, so that a few bytes of nulls cannot make a reader allocate
+/// more than 128 MiB a chunk.
+pub(super) const MAX_ABSENT_WIDTH: usize = 1024;
+
 /// What the values of an Arrow type are to the encoders. Floats of 16 bits are
 /// packed as their bits.
 pub(super) fn physical_of(data_type: &DataType) -> Physical {
@@ -93,7 +98,14 @@ fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
         DataType::LargeBinary => contiguous(array.as_binary::<i64>()),
         DataType::Utf8View => viewed(array.as_string_view()),
         DataType::BinaryView => viewed(array.as_binary_view()),
-        _ => copied(array.len(), array.as_fixed_size_binary().iter()),
+        _ => {
+            let array = array.as_fixed_size_binary();
+            let width = array.value_length() as usize;
+            let zeros = vec![0; if width > MAX_ABSENT_WIDTH { width } else { 0 }];
+            let values = array.iter().map(|value| Some(value.unwrap_or(&zeros)));
+            let Strings { offsets, data } = copied(array.len(), values);
+            Strings { offsets, data: data.into_owned().into() }
+        }
     };
     let fits = |pair: &[usize]| i32::try_from(pair[1] - pair[0]).is_ok();
     strings.offsets.windows(2).all(fits).then_some(strings)

@@ -124,12 +124,18 @@ impl<'a, T: Words + Pod> Block<'a, T> {
         let (Some(rows), true) = (rows, len <= bytes.len()) else {
             return Err(crate::Error::corrupt("rows of exceptions pass their buffer"));
         };
-        let highest = rows.iter().copied().max().unwrap_or(0);
-        ensure!(
-            usize::from(highest) < T::BITS,
-            "exception in row {highest} of a lane of {} rows",
-            T::BITS
-        );
+        let mut next_row = [0; 32];
+        let lanes =
+            rest[..masks_len].chunks_exact(Self::MASK).flat_map(|mask| bits_of(mask_of(mask)));
+        for (lane, row) in lanes.zip(rows) {
+            let least = next_row[lane];
+            ensure!(
+                (least..T::BITS).contains(&usize::from(*row)),
+                "lane {lane}: exception in row {row}, {least} to {} are allowed",
+                T::BITS - 1
+            );
+            next_row[lane] = usize::from(*row) + 1;
+        }
         Ok(Self { values: crate::chunk::cast(values)?, masks: &rest[..masks_len], rows, len })
     }
 

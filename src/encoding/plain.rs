@@ -102,7 +102,11 @@ impl Codec for Plain {
                     lengths.physical(),
                     node.len()
                 );
-                Starts::parse(node, node.buffer(1), [node.buffer(0).len(); 2])?;
+                let starts = Starts::parse(node, node.buffer(1), [node.buffer(0).len(); 2])?;
+                let unequal = |rows: &Range<usize>| starts.stored(rows) != starts.values(rows);
+                let vector =
+                    (0..node.len()).step_by(VECTOR).find(|row| unequal(&(*row..node.len())));
+                ensure!(vector.is_none(), "unequal starts of the vector of row {vector:?}");
                 Ok(())
             }
             physical => {
@@ -125,7 +129,7 @@ impl Codec for Plain {
             Values::Bytes(values) => {
                 values.total() + input.vectors() * 8 + estimate_lengths(&values.lengths(), context)
             }
-            Values::Arrow(array) => array.get_buffer_memory_size(),
+            Values::Arrow(array) => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
             _ => (input.len() * input.physical.bits()?).div_ceil(8),
         }))
     }

@@ -12,15 +12,14 @@ const CONTINUATION: u32 = 0xffff_ffff;
 /// refused: they state their own sizes, which nothing here bounds.
 pub(crate) fn check_stream(mut bytes: &[u8]) -> Result<()> {
     while let Some((metadata, rest)) = split_metadata(bytes)? {
-        let message = root_as_message(metadata)
-            .map_err(|error| Error::corrupt(format!("metadata of an IPC message: {error}")))?;
+        let message = message_of(metadata)?;
         let body = usize::try_from(message.bodyLength()).unwrap_or(usize::MAX);
         ensure!(
             body <= rest.len(),
             "an IPC message with a body of {body} bytes, {} left",
             rest.len()
         );
-        check_message(message, body as i64)?;
+        check_message(message, &rest[..body])?;
         if let Some(batch) = batch_of(message) {
             ensure!(batch.compression().is_none(), "a compressed IPC message inside a chunk");
         }
@@ -60,17 +59,36 @@ fn batch_of(message: Message<'_>) -> Option<RecordBatch<'_>> {
         .or_else(|| message.header_as_dictionary_batch().and_then(|batch| batch.data()))
 }
 
-/// Checks the lengths and buffers of a message with a body of `body` bytes.
-pub(crate) fn check_message(message: Message<'_>, body: i64) -> Result<()> {
+/// Parses the metadata of a message.
+pub(crate) fn message_of(metadata: &[u8]) -> Result<Message<'_>> {
+    root_as_message(metadata)
+        .map_err(|error| Error::corrupt(format!("metadata of an IPC message: {error}")))
+}
+
+/// Checks the lengths and buffers of a message with this body.
+pub(crate) fn check_message(message: Message<'_>, body: &[u8]) -> Result<()> {
     let Some(batch) = batch_of(message) else { return Ok(()) };
     ensure!(batch.length() >= 0, "an IPC batch of {} rows", batch.length());
     for buffer in batch.buffers().into_iter().flatten() {
         let (offset, length) = (buffer.offset(), buffer.length());
-        let end = offset.checked_add(length).filter(|_| offset >= 0 && length >= 0);
-        ensure!(
-            end.is_some_and(|end| end <= body),
-            "an IPC buffer of {length} bytes at {offset} in a body of {body}"
-        );
+        let range = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
+        let bytes = range.and_then(|(offset, length)| body.get(offset..)?.get(..length));
+        let Some(bytes) = bytes else {
+            return Err(Error::corrupt(format!(
+                "an IPC buffer of {length} bytes at {offset} in a body of {}",
+                body.len()
+            )));
+        };
+        if batch.compression().is_some()
+            && let Some(stated) = bytes.first_chunk()
+        {
+            // A compressed buffer begins with its size before; -1 if it is not compressed.
+            let (stated, most) = (i64::from_le_bytes(*stated), most_uncompressed(bytes.len()));
+            ensure!(
+                (-1..=most).contains(&stated),
+                "a compressed IPC buffer of {length} bytes that states {stated}"
+            );
+        }
     }
     for node in batch.nodes().into_iter().flatten() {
         let (length, nulls) = (node.length(), node.null_count());
@@ -80,4 +98,10 @@ pub(crate) fn check_message(message: Message<'_>, body: i64) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// What a compressed buffer may become: chunks are compressed already, so far
+/// less than LZ4 and Zstandard can do.
+fn most_uncompressed(bytes: usize) -> i64 {
+    (bytes as i64).saturating_mul(1024).max(64 << 20)
 }

@@ -18,18 +18,19 @@ pub use write::Writer;
 
 use crate::error::{Error, Result};
 
-/// Runs arrow-ipc on bytes that may be hostile. `check` refuses what is known to
-/// make its decoders panic; should they find another assertion to fail, that
-/// becomes an error here and does not reach the caller. Nothing that the
-/// closure has seen is used afterwards.
-pub(crate) fn fenced<T>(decode: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
-    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode)) {
+/// Runs code of arrow-rs on what may be hostile, or too much. `check` refuses
+/// what is known to make arrow-ipc panic; should it or `concat` fail another
+/// assertion, that becomes an error here and does not reach the caller (unless
+/// the program is built with `panic = "abort"`). Callers use nothing afterwards
+/// that the closure may have left half-done.
+pub(crate) fn fenced<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(result) => Ok(result?),
         Err(panic) => {
             let why = (panic.downcast_ref::<String>().map(String::as_str))
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("a failed assertion");
-            Err(Error::corrupt(format!("Arrow IPC message refused by arrow-ipc: {why}")))
+            Err(Error::corrupt(format!("refused by arrow: {why}")))
         }
     }
 }

@@ -1,24 +1,25 @@
 //! Reading: IPC messages, checked against the size of their file before
-//! anything is allocated; then columns, checksums, and batches.
+//! anything is allocated (or read piece by piece from a stream); then columns,
+//! checksums, and batches.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::{Buffer, MutableBuffer};
-use arrow_ipc::reader::{FileDecoder, StreamDecoder, read_footer_length};
-use arrow_ipc::{Block, root_as_footer, root_as_message};
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
+use arrow_ipc::{Block, Message, root_as_footer};
 use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
-use super::check::check_message;
+use super::check::{check_message, message_of};
 use super::fenced;
 use crate::batch::{columns, decompress_columns, unpacked_schema};
 use crate::column::CompressedColumn;
 use crate::error::{Error, Result, ensure};
 
-/// Bytes that a stream is read by.
-const READ_BYTES: usize = 1 << 20;
+/// Bytes of a stream that are read, and allocated, at once.
+const READ_BYTES: u64 = 1 << 20;
 /// The end of a file: length of the footer, and the magic bytes.
 const TRAILER: usize = 10;
 
@@ -32,6 +33,8 @@ pub struct Reader<S> {
     /// What the batches have once decompressed.
     schema: SchemaRef,
     verify: bool,
+    /// Set by an error: there is nothing behind it.
+    failed: bool,
 }
 
 /// Where a [`Reader`] takes batches from: an IPC file or stream. Sealed.
@@ -60,11 +63,7 @@ pub struct FileSource<R> {
 /// The messages of an IPC stream.
 pub struct StreamSource<R> {
     reader: R,
-    decoder: StreamDecoder,
-    /// Read but not decoded yet.
-    buffer: Buffer,
-    /// Decoded together with the schema.
-    first: Option<RecordBatch>,
+    decoder: FileDecoder,
 }
 
 impl<R: Read + Seek> Reader<FileSource<R>> {
@@ -95,7 +94,7 @@ impl<R: Read + Seek> Reader<FileSource<R>> {
         let blocks: Vec<Block> = footer.recordBatches().into_iter().flatten().copied().collect();
         let schema = Arc::new(unpacked_schema(&schema)?);
         let source = FileSource { reader, len, decoder, blocks: blocks.into_iter() };
-        Ok(Self { source, schema, verify: true })
+        Ok(Self { source, schema, verify: true, failed: false })
     }
 }
 
@@ -104,14 +103,19 @@ impl<R: Read> Reader<StreamSource<R>> {
     ///
     /// # Errors
     /// If it is no IPC stream, or its columns are not compressed ones of this version.
-    pub fn stream(reader: R) -> Result<Self> {
-        let (decoder, buffer) = (StreamDecoder::new(), Buffer::from(&[]));
-        let mut source = StreamSource { reader, decoder, buffer, first: None };
-        source.first = source.decode_until(|decoder| decoder.schema().is_some())?;
-        let schema = source.decoder.schema();
-        let schema = schema.ok_or_else(|| Error::corrupt("an IPC stream without schema"))?;
+    pub fn stream(mut reader: R) -> Result<Self> {
+        let first = read_message(&mut reader)?;
+        let message = first.as_ref().map(|(block, buffer)| parts(block, buffer)).transpose()?;
+        let Some((message, Some(schema))) =
+            message.map(|(message, _)| (message, message.header_as_schema()))
+        else {
+            return Err(Error::corrupt("an IPC stream that does not begin with a schema"));
+        };
+        let schema = Arc::new(fenced(|| Ok(arrow_ipc::convert::fb_to_schema(schema)))?);
+        let decoder = FileDecoder::new(schema.clone(), message.version());
         let schema = Arc::new(unpacked_schema(&schema)?);
-        Ok(Self { source, schema, verify: true })
+        let source = StreamSource { reader, decoder };
+        Ok(Self { source, schema, verify: true, failed: false })
     }
 }
 
@@ -129,12 +133,21 @@ impl<S: Source> Reader<S> {
     }
 
     /// The columns of the next batch, validated but not decompressed, with the
-    /// batch that holds them; none at the end.
+    /// batch that holds them; none at the end and after an error.
     ///
     /// # Errors
     /// As [`columns`], [`Error::Checksum`] for a damaged body, and what the
     /// reader reports.
     pub fn next_columns(&mut self) -> Result<Option<(RecordBatch, Vec<CompressedColumn>)>> {
+        if self.failed {
+            return Ok(None);
+        }
+        let next = self.read_columns();
+        self.failed = next.is_err();
+        next
+    }
+
+    fn read_columns(&mut self) -> Result<Option<(RecordBatch, Vec<CompressedColumn>)>> {
         let Some(packed) = self.source.next_packed()? else { return Ok(None) };
         let columns = columns(&packed)?;
         if self.verify {
@@ -161,11 +174,8 @@ impl<R: Read + Seek> sealed::Sealed for FileSource<R> {
     fn next_packed(&mut self) -> Result<Option<RecordBatch>> {
         let Some(block) = self.blocks.next() else { return Ok(None) };
         let buffer = self.read_block(&block)?;
-        if let Some(metadata) = buffer.get(8..).filter(|_| buffer.starts_with(&[0xff; 4]))
-            && let Ok(message) = root_as_message(metadata)
-        {
-            check_message(message, block.bodyLength())?;
-        }
+        let (message, body) = parts(&block, &buffer)?;
+        check_message(message, body)?;
         fenced(|| self.decoder.read_record_batch(&block, &buffer))
     }
 }
@@ -196,32 +206,72 @@ impl<R: Read + Seek> FileSource<R> {
 
 impl<R: Read> sealed::Sealed for StreamSource<R> {
     fn next_packed(&mut self) -> Result<Option<RecordBatch>> {
-        match self.first.take() {
-            Some(batch) => Ok(Some(batch)),
-            None => self.decode_until(|_| false),
-        }
+        let Some((block, buffer)) = read_message(&mut self.reader)? else { return Ok(None) };
+        let (message, body) = parts(&block, &buffer)?;
+        check_message(message, body)?;
+        fenced(|| self.decoder.read_record_batch(&block, &buffer))
     }
 }
 
-impl<R: Read> StreamSource<R> {
-    /// Decodes until there is a batch, the stream ends, or `enough`. Memory
-    /// grows with what was read, not with what a message says of its length.
-    fn decode_until(
-        &mut self,
-        enough: impl Fn(&StreamDecoder) -> bool,
-    ) -> Result<Option<RecordBatch>> {
-        loop {
-            let batch = fenced(|| self.decoder.decode(&mut self.buffer))?;
-            if batch.is_some() || enough(&self.decoder) {
-                return Ok(batch);
-            }
-            let mut bytes = Vec::with_capacity(READ_BYTES);
-            self.reader.by_ref().take(READ_BYTES as u64).read_to_end(&mut bytes)?;
-            if bytes.is_empty() {
-                fenced(|| self.decoder.finish())?;
-                return Ok(None);
-            }
-            self.buffer = Buffer::from_vec(bytes);
-        }
+/// A message's metadata and body.
+fn parts<'a>(block: &Block, buffer: &'a [u8]) -> Result<(Message<'a>, &'a [u8])> {
+    let (metadata, body) = buffer.split_at(block.metaDataLength() as usize);
+    // Behind the marker of newer streams, and the length.
+    let prefix = if metadata.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    Ok((message_of(metadata.get(prefix..).unwrap_or_default())?, body))
+}
+
+/// Reads the next message of a stream; none at its end. Memory grows with what
+/// was read, not with what a message says of its length, and nothing is read
+/// past the message.
+fn read_message(reader: &mut impl Read) -> Result<Option<(Block, Buffer)>> {
+    let mut bytes = MutableBuffer::new(0);
+    match read(reader, 4, &mut bytes)? {
+        0 => return Ok(None),
+        4 => {}
+        found => return Err(Error::corrupt(format!("{found} bytes behind the last IPC message"))),
     }
+    if bytes.as_slice() == [0xff; 4] {
+        read_all(reader, 4, &mut bytes)?;
+    }
+    let len = bytes.last_chunk().map_or(0, |len| u32::from_le_bytes(*len));
+    if len == 0 {
+        return Ok(None);
+    }
+    let prefix = bytes.len();
+    read_all(reader, len.into(), &mut bytes)?;
+    let metadata = i32::try_from(bytes.len())
+        .map_err(|_| Error::corrupt(format!("an IPC message with {len} bytes of metadata")))?;
+    let body = message_of(&bytes[prefix..])?.bodyLength();
+    let body_len = u64::try_from(body)
+        .map_err(|_| Error::corrupt(format!("an IPC message with a body of {body} bytes")))?;
+    read_all(reader, body_len, &mut bytes)?;
+    Ok(Some((Block::new(0, metadata, body), bytes.into())))
+}
+
+/// Appends up to `len` bytes; how many there were.
+fn read(reader: &mut impl Read, len: u64, bytes: &mut MutableBuffer) -> Result<u64> {
+    let mut left = len;
+    while left > 0 {
+        let start = bytes.len();
+        bytes.resize(start + left.min(READ_BYTES) as usize, 0);
+        let read = reader.read(&mut bytes[start..]);
+        bytes.truncate(start + *read.as_ref().unwrap_or(&0));
+        let read = match read {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            break;
+        }
+        left -= read as u64;
+    }
+    Ok(len - left)
+}
+
+/// Appends `len` bytes.
+fn read_all(reader: &mut impl Read, len: u64, bytes: &mut MutableBuffer) -> Result<()> {
+    let found = read(reader, len, bytes)?;
+    ensure!(found == len, "an IPC stream that ends {} bytes early", len - found);
+    Ok(())
 }

@@ -11,6 +11,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{Schema, SchemaRef};
 
+use super::fenced;
 use crate::batch::{compress, packed_schema};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -20,7 +21,8 @@ const GATHERED_CHUNKS: usize = 8;
 /// Bytes of values that wait at most, a last batch not counted.
 const GATHERED_BYTES: usize = 256 << 20;
 
-/// Writes batches, compressed, to an IPC file or stream.
+/// Writes batches, compressed, to an IPC file or stream. Rows that wait for more
+/// are lost unless [`Writer::finish`] is called.
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -115,7 +117,8 @@ impl<W: Write> Writer<W> {
         let all = match self.pending.as_slice() {
             [] => return Ok(()),
             [batch] => batch.clone(),
-            batches => match arrow_select::concat::concat_batches(&self.schema, batches) {
+            batches => match fenced(|| arrow_select::concat::concat_batches(&self.schema, batches))
+            {
                 Ok(all) => all,
                 // Some batches have no common array: dictionaries of more values
                 // together than keys, runs that end past their type. They keep

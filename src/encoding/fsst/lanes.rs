@@ -25,8 +25,9 @@ const LANES: usize = 4;
 /// Input bytes of a batch; its codes and tables stay in the caches.
 const BATCH: usize = 64 << 10;
 
-/// Bytes that a load of an input word may read past the byte it starts at.
-const OVERREAD: usize = 7;
+/// Bytes that a load of an input word takes from where it starts; a lane that is
+/// done loads at the end of its batch.
+const OVERREAD: usize = 8;
 
 /// Scratch bytes kept free after a lane's codes, as a step always stores two.
 const GAP: usize = 8;
@@ -178,7 +179,7 @@ impl Encoder {
                     // last end, since it only moves past a segment that is not
                     // empty and the repeated one is; so both arrays have it.
                     // `lane.input` is at most that end, at most `batch.bytes`,
-                    // so a word can be read there. `lane.output` moves by at
+                    // and OVERREAD bytes follow it, so a word can be read there. `lane.output` moves by at
                     // most 2 per input byte and the lane's scratch has 2 per
                     // byte and GAP.
                     unsafe {

@@ -38,7 +38,7 @@ const SAMPLE_BYTES: usize = 64 << 10;
 const ESTIMATE_BYTES: usize = 32 << 10;
 /// A chunk trains a table of its own where the shared one needs this many
 /// percent more codes than it did on what it was trained on.
-const SLIP_PERCENT: usize = 5;
+const SLIP_PERCENT: u64 = 5;
 
 const TILES_PER_GROUP: usize = 16;
 const GROUP: usize = 8 + TILES_PER_GROUP * 2;
@@ -97,7 +97,8 @@ fn symbols_for(
     let codes = shared.codes(sample);
     let bytes: usize = sample.iter().map(|part| part.len()).sum();
     let [trained_codes, trained_bytes] = shared.trained;
-    let slips = codes * trained_bytes * 100 > trained_codes * bytes * (100 + SLIP_PERCENT);
+    let per = |codes: usize, bytes: usize| codes as u64 * bytes as u64;
+    let slips = per(codes, trained_bytes) * 100 > per(trained_codes, bytes) * (100 + SLIP_PERCENT);
     match slips.then(own).flatten() {
         Some((symbols, fewer)) if fewer * 50 < codes * 49 => Some((symbols, fewer)),
         _ => Some((shared.clone(), codes)),
@@ -137,12 +138,21 @@ fn validate_tiles(tiles: &[u8], codes: usize, value_bytes: usize) -> Result<()> 
     let mut previous = 0;
     for (group, bytes) in tiles.chunks_exact(GROUP).enumerate() {
         let (head, offsets) = bytes.split_at(8);
-        let first = crate::chunk::cast::<u64>(head)?[0] & ((1 << OFFSET_BITS) - 1);
+        let head = crate::chunk::cast::<u64>(head)?[0];
+        let first = head & ((1 << OFFSET_BITS) - 1);
+        let tiles = (count - group * TILES_PER_GROUP).min(TILES_PER_GROUP);
+        let escapes = head >> OFFSET_BITS;
+        ensure!(
+            (escapes >> (tiles - 1)) < 2 && (group > 0 || escapes & 1 == 0),
+            "tiles {escapes:#x} of group {group} of {tiles} begin inside an escape"
+        );
         for (index, bytes) in offsets.chunks_exact(2).enumerate() {
             let relative = u64::from(u16::from_le_bytes([bytes[0], bytes[1]]));
             let tile = group * TILES_PER_GROUP + index;
+            if index == 0 || tile >= count {
+                ensure!(relative == 0, "tile {tile} of {count} has a relative offset");
+            }
             if tile >= count {
-                ensure!(relative == 0, "tile {tile} of {count} has an offset");
                 continue;
             }
             let offset = first + relative;
@@ -273,6 +283,12 @@ impl Codec for Fsst {
         decoder(node)?
             .decode_value(&codes[range], &mut value)
             .map_err(|error| Error::corrupt(format!("codes of row {row}: {error}")))?;
+        let stated = crate::encoding::value(node.child(1), row)?;
+        ensure!(
+            stated == Value::Word(value.len() as u64),
+            "codes of row {row} stand for {} bytes, its length is {stated:?}",
+            value.len()
+        );
         Ok(Value::Bytes(value))
     }
 }
