@@ -54,7 +54,7 @@ mod plan;
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, FORMAT_VERSION};
 pub use column::{CompressedColumn, compress_array};
-pub use encoding::{Encoding, Physical};
+pub use encoding::Encoding;
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
 pub use options::{MAX_CHUNK_ROWS, Options};

@@ -253,12 +253,3 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
-
-/// Writes a valid checksum into a header that a test has damaged.
-#[cfg(test)]
-pub(crate) fn seal(header: &mut [u8]) {
-    if header.len() >= FIXED {
-        let checksum = checksum_of(header);
-        header[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
-    }
-}

@@ -20,8 +20,6 @@ use crate::encoding;
 use crate::error::{Error, Place, Result, ensure};
 
 pub(crate) use header::Header;
-#[cfg(test)]
-pub(crate) use header::seal;
 pub use header::{ALIGNMENT, FORMAT_VERSION};
 pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};

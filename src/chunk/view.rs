@@ -80,8 +80,15 @@ impl<'a> NodeView<'a> {
         cast(self.buffer(index))
     }
 
-    /// Checks the shape that an encoding prescribes.
-    pub fn expect_shape(self, children: usize, buffers: usize) -> Result<()> {
+    /// Checks the shape that an encoding prescribes; parameters that it does not
+    /// use are zero.
+    pub fn expect_shape(self, children: usize, buffers: usize, parameters: usize) -> Result<()> {
+        let unused = &self.node.parameters[parameters..];
+        ensure!(
+            unused.iter().all(|parameter| *parameter == 0),
+            "{} node with unused parameters {unused:x?}",
+            self.encoding()
+        );
         ensure!(
             self.child_count() == children && self.buffer_count() == buffers,
             "{} node with {} children and {} buffers, {children} and {buffers} expected",

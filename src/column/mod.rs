@@ -181,7 +181,7 @@ impl CompressedColumn {
     /// Compares every body with its checksum.
     ///
     /// # Errors
-    /// [`Error::Checksum`] for the first that differs.
+    /// [`Error::Checksum`] for one that differs.
     pub fn verify_checksums(&self) -> Result<()> {
         self.chunks.par_iter().enumerate().try_for_each(|(index, chunk)| {
             chunk.verify_checksum().map_err(|error| self.place(error.in_chunk(index)))

@@ -135,26 +135,10 @@ fn copied<'a>(len: usize, values: impl Iterator<Item = Option<&'a [u8]>>) -> Str
     Strings { offsets, data: data.into() }
 }
 
-/// Bytes of the values of a column of strings in `rows`, nulls perhaps counted.
+/// Bytes of the valid values of a column of strings in `rows`.
 pub(super) fn string_bytes(array: &ArrayRef, rows: &std::ops::Range<usize>) -> usize {
-    fn span<T: ByteArrayType>(array: &GenericByteArray<T>, rows: &std::ops::Range<usize>) -> usize {
-        let offsets = array.value_offsets();
-        offsets[rows.end].as_usize() - offsets[rows.start].as_usize()
-    }
-    match array.data_type() {
-        DataType::Utf8 => span(array.as_string::<i32>(), rows),
-        DataType::LargeUtf8 => span(array.as_string::<i64>(), rows),
-        DataType::Binary => span(array.as_binary::<i32>(), rows),
-        DataType::LargeBinary => span(array.as_binary::<i64>(), rows),
-        // The low half of a view is its length.
-        DataType::Utf8View => lengths(&array.as_string_view().views()[rows.clone()]),
-        DataType::BinaryView => lengths(&array.as_binary_view().views()[rows.clone()]),
-        _ => rows.len() * array.as_fixed_size_binary().value_length() as usize,
-    }
-}
-
-fn lengths(views: &[u128]) -> usize {
-    views.iter().map(|view| *view as u32 as usize).sum()
+    let value = string_values(array);
+    rows.clone().map(|row| value(row).len()).sum()
 }
 
 /// Access to the values of a column of strings; null ones are empty.

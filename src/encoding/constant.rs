@@ -55,7 +55,7 @@ impl Codec for Constant {
 
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() == Physical::Bytes {
-            node.expect_shape(0, 1)?;
+            node.expect_shape(0, 1, 0)?;
             let len = node.buffer(0).len();
             ensure!(
                 len <= MAX_VALUE_BYTES,
@@ -63,7 +63,7 @@ impl Codec for Constant {
             );
             return Ok(());
         }
-        node.expect_shape(0, 0)?;
+        node.expect_shape(0, 0, 1)?;
         let bits = node.physical().bits().filter(|bits| *bits <= 64);
         let Some(bits) = bits else { return Err(mismatch(node)) };
         let value = node.parameter(0);

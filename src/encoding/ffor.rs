@@ -255,7 +255,7 @@ impl Codec for Ffor {
             let vectors = Vectors::<T>::of(node)?;
             validate_places(vectors.places, T::BITS, node.buffer(0).len())
         }
-        node.expect_shape(0, 2)?;
+        node.expect_shape(0, 2, 0)?;
         if !node.physical().is_integer() {
             return Err(mismatch(node));
         }

@@ -105,7 +105,7 @@ impl Codec for Limbs {
         };
         let count = node.child_count();
         ensure!((1..=most).contains(&count), "{count} limbs, 1 to {most} are allowed");
-        node.expect_shape(count, 0)?;
+        node.expect_shape(count, 0, 0)?;
         for (index, child) in node.children().enumerate() {
             let physical = if index + 1 == count { Physical::I64 } else { Physical::U64 };
             ensure!(

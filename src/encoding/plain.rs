@@ -11,9 +11,11 @@
 
 use std::ops::Range;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer};
-use arrow_schema::{Field, Schema};
+use arrow_data::ArrayData;
+use arrow_data::transform::MutableArrayData;
+use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
 use super::io::{mismatch, with_words};
@@ -50,8 +52,49 @@ fn bit_bytes(input: &Input<'_>, bits: &BooleanBuffer) -> Vec<u8> {
     bytes
 }
 
+/// Whether a type has string views in it, which share buffers with other rows.
+fn has_views(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView => true,
+        DataType::Dictionary(_, values) => has_views(values),
+        DataType::RunEndEncoded(_, values) => has_views(values.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_views(field.data_type())),
+        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_views(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_views(item.data_type()),
+        _ => false,
+    }
+}
+
+/// The data with views of their own buffers only.
+fn with_own_views(data: &ArrayData) -> Result<ArrayData> {
+    match data.data_type() {
+        DataType::Utf8View => Ok(StringViewArray::from(data.clone()).gc().into_data()),
+        DataType::BinaryView => Ok(BinaryViewArray::from(data.clone()).gc().into_data()),
+        data_type if has_views(data_type) => {
+            let children = data.child_data().iter().map(with_own_views).collect::<Result<_>>()?;
+            Ok(data.clone().into_builder().child_data(children).build()?)
+        }
+        _ => Ok(data.clone()),
+    }
+}
+
 /// The array as an Arrow IPC stream.
 fn stream_of(array: &ArrayRef) -> Result<Vec<u8>> {
+    let array = &match has_views(array.data_type()) {
+        true => {
+            // A copy of these rows only, then of the bytes that they use.
+            let data = array.to_data();
+            let mut rows = MutableArrayData::new(vec![&data], false, data.len());
+            rows.try_extend(0, 0, data.len())?;
+            make_array(with_own_views(&rows.freeze())?)
+        }
+        false => array.clone(),
+    };
     let field = Field::new("", array.data_type().clone(), true);
     let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array.clone()])?;
     let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema())?;
@@ -91,9 +134,9 @@ impl Codec for Plain {
 
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         match node.physical() {
-            Physical::Arrow => node.expect_shape(0, 1),
+            Physical::Arrow => node.expect_shape(0, 1, 0),
             Physical::Bytes => {
-                node.expect_shape(1, 2)?;
+                node.expect_shape(1, 2, 0)?;
                 let lengths = node.child(0);
                 ensure!(
                     lengths.physical() == Physical::U32 && lengths.len() == node.len(),
@@ -110,7 +153,7 @@ impl Codec for Plain {
                 Ok(())
             }
             physical => {
-                node.expect_shape(0, 1)?;
+                node.expect_shape(0, 1, 0)?;
                 let bits = physical.bits().unwrap_or(0);
                 let expected = node.len().checked_mul(bits).map(|bits| bits.div_ceil(8));
                 let found = node.buffer(0).len();

@@ -8,9 +8,10 @@ use crate::error::{Error, Result, ensure};
 /// Marks the start of a message since format version 0.15.
 const CONTINUATION: u32 = 0xffff_ffff;
 
-/// Checks all messages of an IPC stream in memory. Compressed bodies are
-/// refused: they state their own sizes, which nothing here bounds.
+/// Checks all messages of an IPC stream in memory that holds one batch.
+/// Compressed bodies are refused: they state their own sizes.
 pub(crate) fn check_stream(mut bytes: &[u8]) -> Result<()> {
+    let mut batches = 0;
     while let Some((metadata, rest)) = split_metadata(bytes)? {
         let message = message_of(metadata)?;
         let body = usize::try_from(message.bodyLength()).unwrap_or(usize::MAX);
@@ -23,8 +24,10 @@ pub(crate) fn check_stream(mut bytes: &[u8]) -> Result<()> {
         if let Some(batch) = batch_of(message) {
             ensure!(batch.compression().is_none(), "a compressed IPC message inside a chunk");
         }
+        batches += usize::from(message.header_as_record_batch().is_some());
         bytes = &rest[body..];
     }
+    ensure!(batches == 1, "an IPC stream of {batches} batches inside a chunk, 1 expected");
     Ok(())
 }
 
@@ -43,6 +46,7 @@ fn split_metadata(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
         (len, rest) = (u32::from_le_bytes(*stated), behind);
     }
     if len == 0 {
+        ensure!(rest.is_empty(), "{} bytes behind the end of an IPC stream", rest.len());
         return Ok(None);
     }
     let parts = rest.split_at_checked(len as usize);

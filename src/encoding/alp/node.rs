@@ -262,7 +262,7 @@ impl Codec for Alp {
     }
 
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
-        node.expect_shape(0, 3)?;
+        node.expect_shape(0, 3, 1)?;
         match node.physical() {
             Physical::F32 => Vectors::<f32>::of(node)?.validate(node),
             Physical::F64 => Vectors::<f64>::of(node)?.validate(node),

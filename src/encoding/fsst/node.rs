@@ -176,7 +176,7 @@ impl Codec for Fsst {
         if node.physical() != Physical::Bytes {
             return Err(mismatch(node));
         }
-        node.expect_shape(2, 4)?;
+        node.expect_shape(2, 4, 1)?;
         for (lengths, what) in node.children().zip(["code", "value"]) {
             ensure!(
                 lengths.physical() == Physical::U32 && lengths.len() == node.len(),
