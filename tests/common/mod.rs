@@ -60,9 +60,9 @@ impl Nulls {
             Self::First => row != 0,
             Self::Last => row + 1 != len,
             Self::All => false,
-            Self::Alternating => row % 2 == 0,
+            Self::Alternating => row.is_multiple_of(2),
             Self::Random => rng.below(3) > 0,
-            Self::Vectors => row / 1024 % 2 == 0,
+            Self::Vectors => (row / 1024).is_multiple_of(2),
         };
         let bits = BooleanBuffer::from_iter((0..len).map(valid));
         (self != Self::None).then(|| NullBuffer::new(bits))

@@ -1,0 +1,222 @@
+//! pyarrow reads, slices, joins and rewrites compressed columns without knowing
+//! lanepack, as Arrow files, streams, Feather and Parquet, and nothing is lost.
+//!
+//! Needs a Python with pyarrow: `LANEPACK_PYTHON`, or .venv/bin/python as
+//! scripts/test makes it. Where there is none the test prints so and passes,
+//! unless `LANEPACK_REQUIRE_PYTHON` is 1.
+
+mod common;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_select::concat::concat_batches;
+use common::*;
+use lanepack::{Options, decompress, ipc, packed_schema};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+/// A Python that can import pyarrow.
+fn python() -> Option<PathBuf> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let chosen = std::env::var_os("LANEPACK_PYTHON").map(PathBuf::from);
+    let python = chosen.unwrap_or_else(|| root.join(".venv/bin/python"));
+    let why = match Command::new(&python).args(["-c", "import pyarrow"]).output() {
+        Ok(output) if output.status.success() => return Some(python),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    let why = format!("no pyarrow in {}: {why}", python.display());
+    let required = std::env::var_os("LANEPACK_REQUIRE_PYTHON").is_some_and(|value| value == "1");
+    assert!(!required, "{why}");
+    println!("skipped: {why}");
+    None
+}
+
+/// A folder of this test's own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("lanepack-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Columns of every type that pyarrow knows, in three chunks, with metadata.
+fn every_type() -> RecordBatch {
+    let len = 3000;
+    let mut columns: Vec<ArrayRef> = (encoded_types().iter().enumerate())
+        .map(|(at, data_type)| {
+            array_of(data_type, len, Shape::ALL[at % 4], Nulls::ALL[at % Nulls::ALL.len()])
+        })
+        .collect();
+    columns.extend(carried_arrays(len));
+    let fields: Vec<Field> = (columns.iter().enumerate())
+        .map(|(at, array)| {
+            let unit = [("unit".to_owned(), format!("m{at}"))].into();
+            let name = format!("column {at} ü");
+            Field::new(name, array.data_type().clone(), true).with_metadata(unit)
+        })
+        .collect();
+    let schema =
+        Schema::new(fields).with_metadata([("origin".to_owned(), "test".to_owned())].into());
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+}
+
+fn options() -> Options {
+    Options::default().with_chunk_rows(1024)
+}
+
+fn write(path: &Path, batch: &RecordBatch) {
+    let file = File::create(path).unwrap();
+    let mut writer = ipc::Writer::file(file, &batch.schema(), options()).unwrap();
+    writer.write(batch).unwrap();
+    writer.finish().unwrap();
+}
+
+/// Runs tests/interop/rewrite.py on a file of `batch`; what it prints.
+fn rewrite(python: &Path, folder: &Folder, format: &str, batch: &RecordBatch) -> serde_json::Value {
+    let input = folder.0.join("input.arrow");
+    write(&input, batch);
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop/rewrite.py");
+    let output =
+        Command::new(python).arg(script).arg(format).arg(&input).arg(&folder.0).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "rewrite.py: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// All rows of a file, by the reader of its kind.
+fn read(path: &Path) -> RecordBatch {
+    let file = File::open(path).unwrap();
+    let (schema, batches): (_, Vec<RecordBatch>) = match path.extension().unwrap().to_str() {
+        Some("parquet") => {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+            let packed = builder.schema().clone();
+            let batches: Vec<_> = builder.build().unwrap().map(Result::unwrap).collect();
+            let batch = decompress(&concat_batches(&packed, &batches).unwrap());
+            let batch = batch.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (batch.schema(), vec![batch])
+        }
+        Some("arrows") => {
+            let reader = ipc::Reader::stream(file).unwrap();
+            (reader.schema().clone(), reader.map(Result::unwrap).collect())
+        }
+        _ => {
+            let reader = ipc::Reader::file(file);
+            let reader = reader.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (reader.schema().clone(), reader.map(Result::unwrap).collect())
+        }
+    };
+    concat_batches(&schema, &batches).unwrap()
+}
+
+/// The same fields and values; Parquet readers add metadata of their own.
+fn assert_same(path: &Path, found: &RecordBatch, expected: &RecordBatch) {
+    let name = path.file_name().unwrap();
+    assert_eq!(found.num_rows(), expected.num_rows(), "{name:?}");
+    let (found_schema, schema) = (found.schema(), expected.schema());
+    for (at, (found_field, field)) in found_schema.fields().iter().zip(schema.fields()).enumerate()
+    {
+        let mut metadata = found_field.metadata().clone();
+        metadata.remove("PARQUET:field_id");
+        assert_eq!(&found_field.as_ref().clone().with_metadata(metadata), field.as_ref());
+        assert!(found.column(at) == expected.column(at), "{name:?}: {field} differs");
+    }
+    assert_eq!(found.num_columns(), expected.num_columns());
+}
+
+fn joined(batches: &[RecordBatch]) -> RecordBatch {
+    concat_batches(&batches[0].schema(), batches).unwrap()
+}
+
+/// What rewrite.py writes in this format, and what it then holds.
+fn rewritten(batch: &RecordBatch, format: &str) -> Vec<(String, RecordBatch)> {
+    let sliced = batch.slice(1024, batch.num_rows() - 1024);
+    let both = joined(&[sliced.clone(), batch.clone()]);
+    let taken = joined(&[batch.slice(2048, batch.num_rows() - 2048), batch.slice(0, 1024)]);
+    let files = match format {
+        "arrow" => vec![
+            ("file.arrow", batch.clone()),
+            ("stream.arrows", batch.clone()),
+            ("feather.arrow", batch.clone()),
+            ("sliced.arrow", sliced),
+            ("joined.arrow", both),
+            ("taken.arrow", taken),
+        ],
+        _ => vec![
+            ("uncompressed.parquet", batch.clone()),
+            ("zstd.parquet", batch.clone()),
+            ("sliced.parquet", sliced),
+            ("joined.parquet", both),
+            ("from_parquet.arrow", batch.clone()),
+        ],
+    };
+    files.into_iter().map(|(name, batch)| (name.to_owned(), batch)).collect()
+}
+
+#[track_caller]
+fn check(format: &str, batch: &RecordBatch) {
+    let Some(python) = python() else { return };
+    let folder = Folder::new(format);
+    let seen = rewrite(&python, &folder, format, batch);
+    let packed = packed_schema(&batch.schema());
+    let expected: Vec<serde_json::Value> = (packed.fields().iter())
+        .map(|field| {
+            serde_json::json!({
+                "name": field.name(),
+                "nullable": field.is_nullable(),
+                "metadata": field.metadata(),
+            })
+        })
+        .collect();
+    assert_eq!(seen, serde_json::Value::Array(expected));
+    for (name, expected) in rewritten(batch, format) {
+        let path = folder.0.join(name);
+        assert_same(&path, &read(&path), &expected);
+    }
+}
+
+#[test]
+fn pyarrow_rewrites_arrow_files_and_streams_without_loss() {
+    check("arrow", &every_type());
+}
+
+/// Columns that Parquet's own types can hold the bounds of: it has no negative
+/// scales.
+fn for_parquet(keep: impl Fn(&DataType) -> bool) -> RecordBatch {
+    let all = every_type();
+    let holds = |data_type: &DataType| !matches!(data_type, DataType::Decimal64(_, ..0));
+    let kept: Vec<usize> = (0..all.num_columns())
+        .filter(|at| holds(all.column(*at).data_type()) && keep(all.column(*at).data_type()))
+        .collect();
+    all.project(&kept).unwrap()
+}
+
+/// Types that Parquet has not in this unit: pyarrow stores whole days and
+/// milliseconds, and so gives bounds of another type back.
+fn in_another_unit(data_type: &DataType) -> bool {
+    use DataType::{Date64, Time32, Timestamp};
+    matches!(data_type, Date64 | Time32(TimeUnit::Second) | Timestamp(TimeUnit::Second, _))
+}
+
+#[test]
+fn pyarrow_rewrites_as_parquet_without_loss() {
+    check("parquet", &for_parquet(|data_type| !in_another_unit(data_type)));
+}
+
+#[test]
+fn pyarrow_rewrites_bounds_in_another_unit_as_parquet_without_loss() {
+    check("parquet-units", &for_parquet(in_another_unit));
+}

@@ -1,0 +1,417 @@
+//! Compressed files and streams come back as what was written, through
+//! lanepack's own readers and through any other; damage is an error.
+
+mod common;
+
+use std::io::{Cursor, Seek, Write};
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_ipc::MetadataVersion;
+use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use common::*;
+use lanepack::{Error, Options, compress, decompress, ipc, is_compressed};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_writer::ArrowWriter;
+
+/// One column of every type.
+fn every_type(len: usize) -> RecordBatch {
+    let encoded = encoded_types().into_iter().enumerate().map(|(at, data_type)| {
+        let shape = Shape::ALL[at % Shape::ALL.len()];
+        array_of(&data_type, len, shape, Nulls::ALL[at % Nulls::ALL.len()])
+    });
+    let columns = encoded.chain(carried_arrays(len)).enumerate();
+    let columns = columns.map(|(at, array)| (format!("column {at}"), array, true));
+    RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+fn numbers(rows: std::ops::Range<i64>) -> RecordBatch {
+    let texts = StringArray::from_iter_values(rows.clone().map(|row| format!("row {row}")));
+    let numbers = Int64Array::from_iter_values(rows);
+    let columns: [(&str, ArrayRef); 2] = [("n", Arc::new(numbers)), ("text", Arc::new(texts))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn file(schema: &SchemaRef, options: &Options, batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = ipc::Writer::file(Vec::new(), schema, options.clone()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.finish().unwrap()
+}
+
+fn stream(schema: &SchemaRef, options: &Options, batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = ipc::Writer::stream(Vec::new(), schema, options.clone()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.finish().unwrap()
+}
+
+fn read_file(bytes: &[u8]) -> Result<Vec<RecordBatch>, Error> {
+    ipc::Reader::file(Cursor::new(bytes))?.collect()
+}
+
+fn read_stream(bytes: &[u8]) -> Result<Vec<RecordBatch>, Error> {
+    ipc::Reader::stream(bytes)?.collect()
+}
+
+fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> RecordBatch {
+    concat_batches(schema, batches).unwrap()
+}
+
+/// Rows of each chunk of a file.
+fn chunk_rows(bytes: &[u8]) -> Vec<usize> {
+    let mut reader = ipc::Reader::file(Cursor::new(bytes)).unwrap();
+    let mut rows = Vec::new();
+    while let Some((_, columns)) = reader.next_columns().unwrap() {
+        rows.extend(columns[0].chunks().iter().map(lanepack::Chunk::rows));
+    }
+    rows
+}
+
+#[test]
+fn every_type_round_trips_through_files_and_streams() {
+    for len in [1, 5, 1024, 3000] {
+        let batch = every_type(len);
+        let options = Options::default().with_chunk_rows(1024);
+        let file = file(&batch.schema(), &options, std::slice::from_ref(&batch));
+        assert_eq!(read_file(&file).unwrap(), std::slice::from_ref(&batch));
+        let stream = stream(&batch.schema(), &options, std::slice::from_ref(&batch));
+        assert_eq!(read_stream(&stream).unwrap(), [batch]);
+    }
+}
+
+#[test]
+fn schemas_and_their_metadata_come_back() {
+    let metadata = |value: &str| [("key".to_owned(), value.to_owned())].into();
+    let schema = Schema::new(vec![
+        Field::new("a", DataType::Int32, false).with_metadata(metadata("field")),
+        Field::new("b", DataType::Utf8, true),
+    ]);
+    let schema = Arc::new(schema.with_metadata(metadata("schema")));
+    let columns = |len| -> Vec<ArrayRef> {
+        let a = array_of(&DataType::Int32, len, Shape::Narrow, Nulls::None);
+        vec![a, array_of(&DataType::Utf8, len, Shape::Narrow, Nulls::Random)]
+    };
+    let batch = RecordBatch::try_new(schema.clone(), columns(100)).unwrap();
+    let file = file(&schema, &Options::default(), std::slice::from_ref(&batch));
+    let reader = ipc::Reader::file(Cursor::new(&file)).unwrap();
+    assert_eq!(reader.schema(), &schema);
+    assert_eq!(read_file(&file).unwrap()[0].schema(), schema);
+    let stream = stream(&schema, &Options::default(), &[batch]);
+    let reader = ipc::Reader::stream(stream.as_slice()).unwrap();
+    assert_eq!(reader.schema(), &schema);
+}
+
+#[test]
+fn tiny_batches_become_full_chunks() {
+    let options = Options::default().with_chunk_rows(1024);
+    let all = numbers(0..10_000);
+    let batches: Vec<RecordBatch> =
+        (0..10_000).step_by(7).map(|at| all.slice(at, 7.min(10_000 - at))).collect();
+    let file = file(&all.schema(), &options, &batches);
+    let rows = chunk_rows(&file);
+    assert_eq!(rows, [vec![1024; 9], vec![10_000 - 9 * 1024]].concat());
+    assert_eq!(joined(&all.schema(), &read_file(&file).unwrap()), all);
+}
+
+#[test]
+fn batches_of_any_size_become_full_chunks() {
+    let options = Options::default().with_chunk_rows(2048);
+    let mut rng = Rng(5);
+    let all = numbers(0..60_000);
+    let mut batches = Vec::new();
+    let mut at = 0;
+    while at < all.num_rows() {
+        let len = (rng.below(3) * rng.below(12_000)).min((all.num_rows() - at) as u64) as usize;
+        batches.push(all.slice(at, len));
+        at += len;
+    }
+    let file = file(&all.schema(), &options, &batches);
+    let rows = chunk_rows(&file);
+    let (last, full) = rows.split_last().unwrap();
+    assert!(full.iter().all(|rows| *rows == 2048) && *last <= 2048, "{rows:?}");
+    assert_eq!(joined(&all.schema(), &read_file(&file).unwrap()), all);
+}
+
+#[test]
+fn tiny_batches_of_every_type_round_trip() {
+    let all = every_type(2500);
+    let batches: Vec<RecordBatch> = (0..2500).step_by(100).map(|at| all.slice(at, 100)).collect();
+    let options = Options::default().with_chunk_rows(1024);
+    let stream = stream(&all.schema(), &options, &batches);
+    assert_eq!(joined(&all.schema(), &read_stream(&stream).unwrap()), all);
+}
+
+#[test]
+fn batches_that_cannot_be_joined_round_trip() {
+    // Together more values than keys of 8 bits can tell apart.
+    let batch = |batch: i8| {
+        let keys = Int8Array::from_iter_values((0..1000).map(|row| (row % 100) as i8));
+        let values = (0..100).map(|value| format!("value {value} of batch {batch}"));
+        let values = Arc::new(StringArray::from_iter_values(values));
+        let array = Arc::new(DictionaryArray::new(keys, values)) as ArrayRef;
+        RecordBatch::try_from_iter([("name", array)]).unwrap()
+    };
+    let batches: Vec<RecordBatch> = (0..5).map(batch).collect();
+    let bytes = file(&batches[0].schema(), &Options::default(), &batches);
+    let read = read_file(&bytes).unwrap();
+    assert_eq!(read, batches);
+}
+
+#[test]
+fn nothing_written_is_nothing_read() {
+    let schema = every_type(3).schema();
+    let file = file(&schema, &Options::default(), &[]);
+    assert_eq!(read_file(&file).unwrap(), []);
+    assert_eq!(ipc::Reader::file(Cursor::new(file)).unwrap().schema(), &schema);
+    let stream = stream(&schema, &Options::default(), &[]);
+    assert_eq!(read_stream(&stream).unwrap(), []);
+    assert_eq!(ipc::Reader::stream(stream.as_slice()).unwrap().schema(), &schema);
+}
+
+#[test]
+fn batches_without_rows_vanish() {
+    let all = numbers(0..10);
+    let batches = [all.slice(0, 0), all.slice(0, 4), all.slice(4, 0), all.slice(4, 6)];
+    let file = file(&all.schema(), &Options::default(), &batches);
+    assert_eq!(read_file(&file).unwrap(), std::slice::from_ref(&all));
+    let none = stream(&all.schema(), &Options::default(), &batches[..1]);
+    assert_eq!(read_stream(&none).unwrap(), []);
+}
+
+#[test]
+fn batches_without_columns_keep_their_rows() {
+    let schema = Arc::new(Schema::empty());
+    let batch = |rows| {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options).unwrap()
+    };
+    let batches = [batch(7), batch(0), batch(300_000)];
+    let rows = |batches: Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    let file = file(&schema, &Options::default(), &batches);
+    assert_eq!(rows(read_file(&file).unwrap()), 300_007);
+    let stream = stream(&schema, &Options::default(), &batches);
+    assert_eq!(rows(read_stream(&stream).unwrap()), 300_007);
+}
+
+#[test]
+fn batches_of_another_schema_are_refused() {
+    let mut writer =
+        ipc::Writer::file(Vec::new(), &numbers(0..1).schema(), Options::default()).unwrap();
+    writer.write(&numbers(0..5)).unwrap();
+    let array = Arc::new(Int32Array::from(vec![1])) as ArrayRef;
+    let other = RecordBatch::try_from_iter([("n", array)]).unwrap();
+    let error = writer.write(&other).unwrap_err().to_string();
+    assert!(error.contains("a batch of the schema"), "{error}");
+    // What was taken before is not lost.
+    assert_eq!(read_file(&writer.finish().unwrap()).unwrap(), [numbers(0..5)]);
+}
+
+#[test]
+fn settings_out_of_range_are_refused() {
+    let options = Options::default().with_chunk_rows(1000);
+    let result = ipc::Writer::file(Vec::new(), &numbers(0..1).schema(), options);
+    assert!(matches!(result.map(drop), Err(Error::Options { name: "chunk_rows", .. })));
+}
+
+/// A sink that fails after some bytes.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn errors_of_the_sink_are_reported() {
+    let batch = numbers(0..5000);
+    let len = stream(&batch.schema(), &Options::default(), std::slice::from_ref(&batch)).len();
+    for room in (0..len).step_by(501) {
+        let result = ipc::Writer::stream(Full(room), &batch.schema(), Options::default())
+            .and_then(|mut writer| writer.write(&batch).and_then(|()| writer.finish()));
+        assert!(result.is_err(), "{room} bytes of room");
+    }
+}
+
+#[test]
+fn files_cut_anywhere_are_errors() {
+    let batch = every_type(2000);
+    let file = file(&batch.schema(), &Options::default(), &[batch]);
+    for len in (0..file.len()).step_by(97).chain(file.len() - 200..file.len()) {
+        assert!(read_file(&file[..len]).is_err(), "{len} of {} bytes", file.len());
+    }
+}
+
+#[test]
+fn streams_cut_anywhere_are_errors_or_end_between_batches() {
+    let options = Options::default().with_chunk_rows(1024);
+    let batches: Vec<RecordBatch> = (0..4).map(|_| every_type(8 * 1024)).collect();
+    let stream = stream(&batches[0].schema(), &options, &batches);
+    let mut whole = 0;
+    for len in (0..stream.len()).step_by(9_973).chain(stream.len() - 100..stream.len()) {
+        // A stream may end without its end marker, but only between messages.
+        if let Ok(read) = read_stream(&stream[..len]) {
+            assert!(read.len() <= batches.len());
+            assert_eq!(read, batches[..read.len()], "{len} of {} bytes", stream.len());
+            whole += 1;
+        }
+    }
+    assert!(whole <= 8, "{whole} cuts are not noticed");
+}
+
+/// The place of the body of column `text` in a file of one chunk.
+fn body_of(file: &[u8]) -> usize {
+    let (_, columns) =
+        ipc::Reader::file(Cursor::new(file)).unwrap().next_columns().unwrap().unwrap();
+    let body = columns[1].chunks()[0].body();
+    file.windows(body.len()).position(|bytes| bytes == body.as_slice()).unwrap()
+}
+
+#[test]
+fn damaged_bodies_are_found_by_their_checksums() {
+    let batch = numbers(0..3000);
+    let intact = file(&batch.schema(), &Options::default(), std::slice::from_ref(&batch));
+    let mut rng = Rng(3);
+    let (start, mut lost) = (body_of(&intact), 0);
+    for _ in 0..300 {
+        let mut file = intact.clone();
+        file[start + rng.below(2000) as usize] ^= 1 << rng.below(8);
+        let error = read_file(&file).unwrap_err();
+        // Rules of the format may be broken as well, and are looked at first.
+        if let Error::Checksum { part: "body", .. } = error {
+            let text = "column \"text\", chunk 0: checksum of the body: expected 0x";
+            assert!(error.to_string().starts_with(text), "{error}");
+            lost += 1;
+        }
+        let place = error.place().unwrap();
+        assert_eq!((place.column.as_deref(), place.chunk), (Some("text"), Some(0)), "{error}");
+        let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_verify(false);
+        for result in reader {
+            assert!(!matches!(result, Err(Error::Checksum { .. })));
+        }
+    }
+    assert!(lost > 100, "{lost} of 300");
+    // The last byte of the values themselves: only the checksum can tell.
+    let mut file = intact.clone();
+    let column =
+        &ipc::Reader::file(Cursor::new(&intact)).unwrap().next_columns().unwrap().unwrap().1[0];
+    let body = column.chunks()[0].body();
+    let at = intact.windows(body.len()).position(|bytes| bytes == body.as_slice()).unwrap();
+    file[at] ^= 1;
+    assert!(matches!(read_file(&file), Err(Error::Checksum { .. })));
+    let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_verify(false);
+    let read: Vec<RecordBatch> = reader.collect::<Result<_, _>>().unwrap();
+    assert_eq!(read[0].num_rows(), 3000);
+    assert_ne!(read[0], batch);
+}
+
+#[test]
+fn ordinary_files_are_not_compressed_ones() {
+    let batch = numbers(0..5);
+    let mut writer = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    let error = read_file(&writer.into_inner().unwrap()).unwrap_err();
+    assert!(error.to_string().starts_with("column \"n\": not a lanepack column"), "{error}");
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    assert!(read_stream(&writer.into_inner().unwrap()).is_err());
+}
+
+#[test]
+fn bytes_behind_a_stream_are_left_alone_or_an_error() {
+    let batch = numbers(0..5);
+    let mut bytes = stream(&batch.schema(), &Options::default(), std::slice::from_ref(&batch));
+    bytes.extend(b"something else that follows the end of the stream");
+    let read = ipc::Reader::stream(bytes.as_slice()).unwrap().take(3).filter_map(Result::ok);
+    assert_eq!(read.collect::<Vec<_>>(), [batch]);
+}
+
+#[test]
+fn arrow_readers_see_ordinary_struct_columns() {
+    let batch = every_type(3000);
+    let options = Options::default().with_chunk_rows(1024);
+    let check = |schema: SchemaRef, packed: Vec<RecordBatch>| {
+        for (field, original) in schema.fields().iter().zip(batch.schema().fields()) {
+            assert!(is_compressed(field));
+            assert!(matches!(field.data_type(), DataType::Struct(fields) if fields.len() == 6));
+            assert_eq!(field.name(), original.name());
+        }
+        assert_eq!(packed.iter().map(RecordBatch::num_rows).sum::<usize>(), 3);
+        let packed = joined(&schema, &packed);
+        assert_eq!(decompress(&packed).unwrap(), batch);
+    };
+    let file = file(&batch.schema(), &options, std::slice::from_ref(&batch));
+    let reader = FileReader::try_new(Cursor::new(file), None).unwrap();
+    check(reader.schema(), reader.map(Result::unwrap).collect());
+    let stream = stream(&batch.schema(), &options, std::slice::from_ref(&batch));
+    let reader = StreamReader::try_new(stream.as_slice(), None).unwrap();
+    check(reader.schema(), reader.map(Result::unwrap).collect());
+}
+
+#[test]
+fn bodies_moved_off_their_alignment_still_read() {
+    let batch = every_type(3000);
+    let packed = compress(&batch, &Options::default().with_chunk_rows(1024)).unwrap();
+    let expected = std::slice::from_ref(&batch);
+    for alignment in [8, 16, 32, 64] {
+        let options = IpcWriteOptions::try_new(alignment, false, MetadataVersion::V5).unwrap();
+        let mut writer =
+            FileWriter::try_new_with_options(Vec::new(), &packed.schema(), options.clone())
+                .unwrap();
+        writer.write(&packed).unwrap();
+        let file = writer.into_inner().unwrap();
+        assert_eq!(read_file(&file).unwrap(), expected, "files, {alignment} bytes");
+        let mut writer =
+            StreamWriter::try_new_with_options(Vec::new(), &packed.schema(), options).unwrap();
+        writer.write(&packed).unwrap();
+        let stream = writer.into_inner().unwrap();
+        assert_eq!(read_stream(&stream).unwrap(), expected, "streams, {alignment} bytes");
+        // From memory at every offset: the reader takes what the allocator gives.
+        for offset in [1, 8, 63] {
+            let moved = [vec![0; offset], stream.clone()].concat();
+            assert_eq!(read_stream(&moved[offset..]).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn parquet_carries_compressed_columns() {
+    // Parquet has no negative scales, in bounds as little as in columns.
+    let batch = every_type(3000);
+    let negative = |field: &Field| matches!(field.data_type(), DataType::Decimal64(_, ..0));
+    let kept: Vec<usize> = (batch.schema().fields().iter().enumerate())
+        .filter_map(|(at, field)| (!negative(field)).then_some(at))
+        .collect();
+    let batch = batch.project(&kept).unwrap();
+    let packed = compress(&batch, &Options::default().with_chunk_rows(1024)).unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), packed.schema(), None).unwrap();
+    writer.write(&packed).unwrap();
+    let file = bytes(writer.into_inner().unwrap());
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let schema = builder.schema().clone();
+    let read: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    let read = joined(&schema, &read);
+    assert_eq!(schema.fields(), packed.schema().fields());
+    assert_eq!(decompress(&read).unwrap(), batch);
+    for column in lanepack::columns(&read).unwrap() {
+        column.verify_checksums().unwrap();
+    }
+}
+
+/// A file that the Parquet reader can read.
+fn bytes(content: Vec<u8>) -> std::fs::File {
+    let path = std::env::temp_dir().join(format!("lanepack-{}.parquet", std::process::id()));
+    let mut file = std::fs::OpenOptions::new();
+    let mut file = file.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    file.write_all(&content).unwrap();
+    file.rewind().unwrap();
+    file
+}
