@@ -103,11 +103,28 @@ fn bounds_of_booleans(array: &BooleanArray) -> Option<(ArrayRef, ArrayRef)> {
     (valid > 0).then(|| (bound(trues == valid), bound(trues > 0)))
 }
 
+/// A byte string behind its first eight bytes as a number, which compare as the
+/// bytes do and mostly settle it.
+type Prefixed<'a> = (u64, &'a [u8]);
+
+fn prefixed(value: &[u8]) -> Prefixed<'_> {
+    let prefix = value.first_chunk().map_or_else(
+        || {
+            let mut padded = [0; 8];
+            padded[..value.len()].copy_from_slice(value);
+            padded
+        },
+        |prefix| *prefix,
+    );
+    (u64::from_be_bytes(prefix), value)
+}
+
 fn bounds_of<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Option<(&'a [u8], &'a [u8])> {
-    values.flatten().fold(None, |bounds, value| match bounds {
-        None => Some((value, value)),
-        Some((min, max)) => Some((min.min(value), max.max(value))),
-    })
+    let mut values = values.flatten().map(prefixed);
+    let first = values.next()?;
+    let (min, max) =
+        values.fold((first, first), |(min, max), value| (min.min(value), max.max(value)));
+    Some((min.1, max.1))
 }
 
 fn bounds_of_bytes<T: ByteArrayType>(array: &GenericByteArray<T>) -> Option<(&[u8], &[u8])> {

@@ -4,18 +4,14 @@
 //! validation has bounded; each chunk then decodes into its own part of it, on
 //! its own thread.
 
-use std::sync::Arc;
-
-use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BinaryViewArray, OffsetSizeTrait, StringViewArray, make_array, new_empty_array,
-};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array, new_empty_array};
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::DataType;
 use rayon::prelude::*;
 
 use super::source::physical_of;
+use super::text;
 use crate::chunk::Chunk;
 use crate::encoding::{self, Output, Physical, Value};
 use crate::error::{Error, Result, ensure};
@@ -34,14 +30,7 @@ pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> 
     let builder = ArrayDataBuilder::new(data_type.clone()).len(rows);
     let builder = match physical {
         Physical::Bool => builder.add_buffer(bits(chunks)?),
-        Physical::Bytes => {
-            return match data_type {
-                DataType::Utf8 | DataType::Binary => {
-                    byte_array::<i32>(chunks, data_type, builder, nulls)
-                }
-                _ => byte_array::<i64>(chunks, data_type, builder, nulls),
-            };
-        }
+        Physical::Bytes => return text::array(chunks, data_type, nulls),
         _ => builder.add_buffer(match physical.bits() {
             Some(8) => words::<u8, _>(chunks, |out| Output::W8(out))?,
             Some(16) => words::<u16, _>(chunks, |out| Output::W16(out))?,
@@ -66,24 +55,13 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
         Value::Wide(limbs) => {
             builder.add_buffer(Buffer::from(&bytemuck::bytes_of(&limbs)[..width]))
         }
-        Value::Bytes(bytes) => {
-            return match (data_type, i32::try_from(bytes.len())) {
-                (DataType::Utf8 | DataType::Binary, Ok(len)) => {
-                    finish_bytes(builder, data_type, None, vec![0, len], bytes)
-                }
-                (DataType::Utf8 | DataType::Binary, Err(_)) => Err(Error::too_large(format!(
-                    "a value of {} bytes in {data_type}",
-                    bytes.len()
-                ))),
-                _ => finish_bytes(builder, data_type, None, vec![0, bytes.len() as i64], bytes),
-            };
-        }
+        Value::Bytes(bytes) => return text::one(bytes, data_type),
     };
     finish(builder)
 }
 
 /// Runs `decode` for every chunk with its part of the output, in parallel.
-fn each_chunk<T: Send>(
+pub(super) fn each_chunk<T: Send>(
     chunks: &[Chunk],
     parts: Vec<T>,
     decode: impl Fn(&Chunk, T) -> Result<()> + Sync,
@@ -93,7 +71,7 @@ fn each_chunk<T: Send>(
 }
 
 /// Cuts `all` into consecutive parts of the given lengths.
-fn split<T>(mut all: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+pub(super) fn split<T>(mut all: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
     let mut parts = Vec::new();
     for len in lengths {
         let (part, rest) = all.split_at_mut(len);
@@ -157,116 +135,40 @@ fn check_nulls(chunk: &Chunk, found: usize) -> Result<()> {
     Ok(())
 }
 
-/// Byte strings with offsets of `O`, which must hold their total length.
-fn byte_array<O: OffsetSizeTrait>(
-    chunks: &[Chunk],
-    data_type: &DataType,
-    builder: ArrayDataBuilder,
-    nulls: Option<NullBuffer>,
-) -> Result<ArrayRef> {
-    let totals: Vec<usize> =
-        chunks.iter().map(|chunk| encoding::value_bytes(chunk.root())).collect();
-    let total = (totals.iter()).try_fold(0_usize, |sum, bytes| sum.checked_add(*bytes));
-    let total = total.ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
-    if O::from_usize(total).is_none() {
-        return Err(Error::too_large(format!(
-            "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
-            O::MAX_OFFSET
-        )));
-    }
-    let rows = chunks.iter().map(Chunk::rows).sum::<usize>();
-    let mut values = vec![0; total];
-    let mut offsets = vec![O::default(); rows + 1];
-    let starts =
-        totals.iter().scan(0, |start, bytes| Some(std::mem::replace(start, *start + bytes)));
-    let parts = split(&mut values, totals.iter().copied())
-        .into_iter()
-        .zip(split(&mut offsets[1..], chunks.iter().map(Chunk::rows)))
-        .zip(starts)
-        .map(|((values, offsets), start)| Part { values, offsets, start })
-        .collect();
-    each_chunk(chunks, parts, |chunk, Part { values, offsets, start }| {
-        let mut lengths = vec![0; chunk.rows()];
-        let expected = start + values.len();
-        encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bytes(&mut lengths, values))?;
-        let mut end = start;
-        for (offset, length) in offsets.iter_mut().zip(lengths) {
-            end += length as usize;
-            // Past the total only until the check below.
-            *offset = O::usize_as(end);
-        }
-        ensure!(end == expected, "lengths of values lead to {end}, {expected} expected");
-        Ok(())
-    })?;
-    finish_bytes(builder, data_type, nulls, offsets, values)
-}
-
-/// Where one chunk's byte strings go.
-struct Part<'a, O> {
-    values: &'a mut [u8],
-    offsets: &'a mut [O],
-    /// Offset of its first value.
-    start: usize,
-}
-
-/// Puts offsets and bytes into the layout of the type; UTF-8 is validated.
-/// Offsets of views are 64 bits wide.
-fn finish_bytes<O: OffsetSizeTrait>(
-    builder: ArrayDataBuilder,
-    data_type: &DataType,
-    nulls: Option<NullBuffer>,
-    offsets: Vec<O>,
-    values: Vec<u8>,
-) -> Result<ArrayRef> {
-    if let DataType::FixedSizeBinary(width) = data_type {
-        let values = fixed_size(width.as_usize(), nulls.as_ref(), &offsets, values)?;
-        return finish(builder.nulls(nulls).add_buffer(Buffer::from_vec(values)));
-    }
-    let builder = builder
-        .nulls(nulls)
-        .add_buffer(Buffer::from_vec(offsets))
-        .add_buffer(Buffer::from_vec(values));
-    Ok(match data_type {
-        DataType::Utf8View => {
-            let array = finish(builder.data_type(DataType::LargeUtf8))?;
-            Arc::new(StringViewArray::from(array.as_string::<i64>()))
-        }
-        DataType::BinaryView => {
-            let array = finish(builder.data_type(DataType::LargeBinary))?;
-            Arc::new(BinaryViewArray::from(array.as_binary::<i64>()))
-        }
-        _ => finish(builder)?,
-    })
-}
-
 /// Builds an array; Arrow's checks of it (UTF-8 above all) are checks of what was decoded.
 fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
     let data = builder.build().map_err(|error| Error::corrupt(error.to_string()))?;
     Ok(make_array(data))
 }
 
-/// Values of one width; slots that are null may come empty and leave as zeros.
-/// The size has been checked with the column's type.
-fn fixed_size<O: OffsetSizeTrait>(
-    width: usize,
-    nulls: Option<&NullBuffer>,
+/// An array of values of one width; slots that are null may come empty and leave
+/// as zeros. The size has been checked with the column's type.
+pub(super) fn fixed_size<O: OffsetSizeTrait>(
+    width: i32,
+    nulls: Option<NullBuffer>,
     offsets: &[O],
-    values: Vec<u8>,
-) -> Result<Vec<u8>> {
+    mut values: Vec<u8>,
+) -> Result<ArrayRef> {
+    let rows = offsets.len() - 1;
+    let (data_type, width) = (DataType::FixedSizeBinary(width), width as usize);
     let ranges = || offsets.windows(2).map(|pair| pair[0].as_usize()..pair[1].as_usize());
-    if ranges().all(|range| range.len() == width) {
-        return Ok(values);
-    }
-    let mut out = vec![0; (offsets.len() - 1) * width];
-    for (row, range) in ranges().enumerate() {
-        let absent = range.is_empty() && nulls.is_some_and(|nulls| nulls.is_null(row));
-        let len = range.len();
-        ensure!(absent || len == width, "a value of {len} bytes in a column of {width} bytes each");
-        if !absent {
-            out[row * width..][..width].copy_from_slice(&values[range]);
+    if ranges().any(|range| range.len() != width) {
+        let mut out = vec![0; rows * width];
+        for (row, range) in ranges().enumerate() {
+            let absent = range.is_empty() && nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            let len = range.len();
+            ensure!(
+                absent || len == width,
+                "a value of {len} bytes in a column of {width} bytes each"
+            );
+            if !absent {
+                out[row * width..][..width].copy_from_slice(&values[range]);
+            }
         }
+        values = out;
     }
-    Ok(out)
+    let builder = ArrayDataBuilder::new(data_type).len(rows).nulls(nulls);
+    finish(builder.add_buffer(Buffer::from_vec(values)))
 }
 
 /// Chunks that hold Arrow arrays (and, for strings of 2 GiB, others between them).

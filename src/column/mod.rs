@@ -1,10 +1,11 @@
 //! A compressed column: the chunks of one Arrow array, and its Arrow field.
 //!
-//! `source` turns slices of arrays into encoder inputs, `build` turns chunks
-//! back into one array; this file is what users hold in hand.
+//! `source` turns slices of arrays into encoder inputs, `build` and (for strings)
+//! `text` turn chunks back into one array; this file is what users hold in hand.
 
 mod build;
 mod source;
+mod text;
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -281,6 +282,9 @@ fn symbols_of(
     }
     let train = |group: &Range<usize>| {
         let rows = ranges[group.start].start..ranges[group.end - 1].end;
+        if !fsst::pays(source::string_bytes(array, &rows), rows.len()) {
+            return vec![None; group.len()];
+        }
         let value = source::string_values(array);
         let symbols = Symbols::train(rows.len(), |row| value(rows.start + row)).map(Arc::new);
         vec![symbols; group.len()]

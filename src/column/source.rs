@@ -103,7 +103,7 @@ fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
             let width = array.value_length() as usize;
             let zeros = vec![0; if width > MAX_ABSENT_WIDTH { width } else { 0 }];
             let values = array.iter().map(|value| Some(value.unwrap_or(&zeros)));
-            let Strings { offsets, data } = copied(array.len(), values);
+            let Strings { offsets, data } = copied(array.len(), array.len() * width, values);
             Strings { offsets, data: data.into_owned().into() }
         }
     };
@@ -114,19 +114,24 @@ fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
 fn contiguous<T: ByteArrayType>(array: &GenericByteArray<T>) -> Strings<'_> {
     let hidden = |row: usize| array.is_null(row) && !array.value_length(row).as_usize().eq(&0);
     if array.null_count() > 0 && (0..array.len()).any(hidden) {
-        return copied(array.len(), array.iter().map(|value| value.map(AsRef::as_ref)));
+        return copied(array.len(), 0, array.iter().map(|value| value.map(AsRef::as_ref)));
     }
     let offsets = array.value_offsets().iter().map(|offset| offset.as_usize()).collect();
     Strings { offsets, data: array.value_data().into() }
 }
 
 fn viewed<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Strings<'_> {
-    copied(array.len(), array.iter().map(|value| value.map(AsRef::as_ref)))
+    copied(array.len(), lengths(array.views()), array.iter().map(|value| value.map(AsRef::as_ref)))
 }
 
-fn copied<'a>(len: usize, values: impl Iterator<Item = Option<&'a [u8]>>) -> Strings<'a> {
+/// Copies `len` values of about `bytes` bytes.
+fn copied<'a>(
+    len: usize,
+    bytes: usize,
+    values: impl Iterator<Item = Option<&'a [u8]>>,
+) -> Strings<'a> {
     let mut offsets = Vec::with_capacity(len + 1);
-    let mut data = Vec::new();
+    let mut data = Vec::with_capacity(bytes);
     offsets.push(0);
     for value in values {
         data.extend_from_slice(value.unwrap_or_default());
@@ -137,8 +142,32 @@ fn copied<'a>(len: usize, values: impl Iterator<Item = Option<&'a [u8]>>) -> Str
 
 /// Bytes of the valid values of a column of strings in `rows`.
 pub(super) fn string_bytes(array: &ArrayRef, rows: &std::ops::Range<usize>) -> usize {
-    let value = string_values(array);
-    rows.clone().map(|row| value(row).len()).sum()
+    if array.null_count() > 0 {
+        let value = string_values(array);
+        return rows.clone().map(|row| value(row).len()).sum();
+    }
+    fn ends<T: ByteArrayType>(
+        array: &GenericByteArray<T>,
+        rows: &std::ops::Range<usize>,
+    ) -> (usize, usize) {
+        let offsets = array.value_offsets();
+        (offsets[rows.start].as_usize(), offsets[rows.end].as_usize())
+    }
+    let (first, last) = match array.data_type() {
+        DataType::Utf8 => ends(array.as_string::<i32>(), rows),
+        DataType::LargeUtf8 => ends(array.as_string::<i64>(), rows),
+        DataType::Binary => ends(array.as_binary::<i32>(), rows),
+        DataType::LargeBinary => ends(array.as_binary::<i64>(), rows),
+        DataType::Utf8View => (0, lengths(&array.as_string_view().views()[rows.clone()])),
+        DataType::BinaryView => (0, lengths(&array.as_binary_view().views()[rows.clone()])),
+        _ => (0, rows.len() * array.as_fixed_size_binary().value_length() as usize),
+    };
+    last - first
+}
+
+/// Sum of the lengths of views, which are their low halves.
+fn lengths(views: &[u128]) -> usize {
+    views.iter().map(|view| *view as u32 as usize).sum()
 }
 
 /// Access to the values of a column of strings; null ones are empty.

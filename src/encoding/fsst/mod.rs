@@ -25,7 +25,7 @@ mod train;
 
 pub use decode::Decoder;
 pub use encode::Encoder;
-pub(crate) use node::{Fsst, GROUP_BYTES, Symbols};
+pub(crate) use node::{Fsst, GROUP_BYTES, Symbols, pays};
 pub use sample::sample;
 pub use symbols::SymbolTable;
 pub use tiles::{TILE, TileStart, tile_index};

@@ -81,6 +81,12 @@ impl Symbols {
     }
 }
 
+/// Whether values of so many bytes can become smaller: a code takes a byte, so
+/// values of one byte cannot.
+pub(crate) fn pays(bytes: usize, values: usize) -> bool {
+    bytes > values + values / 2
+}
+
 /// The table for a chunk, and the codes it gives for the sample: the shared
 /// table unless it slips and one of the chunk's own makes up for it.
 fn symbols_for(
@@ -200,6 +206,9 @@ impl Codec for Fsst {
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
         let Values::Bytes(values) = input.values else { return None };
+        if !pays(values.total(), values.len()) {
+            return None;
+        }
         let sample = sample(values.len(), |index| values.get(index), ESTIMATE_BYTES);
         let sampled: usize = sample.iter().map(|part| part.len()).sum();
         if sampled == 0 {
