@@ -123,7 +123,7 @@ impl SymbolTable {
     }
 
     /// Whether the table has no symbol.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(feature = "internals")]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
