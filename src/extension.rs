@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrow_type;
 use crate::chunk::{Chunk, FORMAT_VERSION, Statistics, realigned};
 use crate::column::CompressedColumn;
+use crate::encoding;
 use crate::error::{Error, Place, Result, ensure};
 
 /// Name of the extension type.
@@ -374,7 +375,7 @@ impl CompressedColumn {
                 }
                 None => Statistics::none(values.data_type()),
             };
-            let chunk = Chunk::parse(header, body, statistics)?;
+            let chunk = Chunk::parse(header, body, statistics, encoding::validate_tree)?;
             for (what, stated, found) in [
                 ("rows", rows.value(index), chunk.rows()),
                 ("nulls", null_counts.value(index), chunk.null_count()),

@@ -49,15 +49,13 @@ mod extension;
 pub mod ipc;
 mod lanes;
 mod options;
-mod plan;
 
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
-pub use chunk::{ALIGNMENT, Chunk, FORMAT_VERSION};
+pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
-pub use encoding::Encoding;
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
-pub use options::{MAX_CHUNK_ROWS, Options};
+pub use options::Options;
 
 /// The codecs' inner functions, for benches: not part of the public API.
 #[cfg(feature = "internals")]

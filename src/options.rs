@@ -1,11 +1,8 @@
 //! What a caller may choose when compressing.
 
-use crate::encoding::Encoding;
+use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
-
-/// Most values of a chunk: 128 vectors of 1,024 values.
-pub const MAX_CHUNK_ROWS: usize = 128 * VECTOR;
 
 /// Settings for [`compress`](crate::compress); the default suits most data.
 ///

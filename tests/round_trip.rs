@@ -165,7 +165,7 @@ fn strings_of_all_kinds_of_length_round_trip() {
     let mut rng = Rng(7);
     let mut values: Vec<Vec<u8>> = (0..=255_u8).map(|byte| vec![byte; byte as usize]).collect();
     values.extend((0..500).map(|_| Vec::new()));
-    values.push((0..20_u64 << 20).map(|i| (i * i >> 9) as u8).collect());
+    values.push((0..20_u64 << 20).map(|i| ((i * i) >> 9) as u8).collect());
     values.extend((0..300).map(|_| (0..rng.below(40)).map(|_| rng.next() as u8).collect()));
     for data_type in [DataType::Binary, DataType::LargeBinary, DataType::BinaryView] {
         check(&strings(&data_type, &values, Nulls::None), &Options::default());

@@ -16,12 +16,14 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::encoding::{Encoding, Physical};
+use super::ids::{Encoding, Physical};
 use crate::error::{Error, Place, Result, ensure};
-use crate::options::MAX_CHUNK_ROWS;
+use crate::lanes::VECTOR;
 
 /// Version of the byte format that this build writes and reads.
 pub const FORMAT_VERSION: u16 = 1;
+/// Most values of a chunk: 128 vectors of 1,024 values.
+pub const MAX_CHUNK_ROWS: usize = 128 * VECTOR;
 /// Every buffer of a body begins at a multiple of this many bytes.
 pub const ALIGNMENT: usize = 64;
 /// Deepest nesting of encodings, the root included.

@@ -8,6 +8,7 @@
 //! the body without copying.
 
 mod header;
+mod ids;
 mod stats;
 mod view;
 mod write;
@@ -16,11 +17,11 @@ use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::encoding;
 use crate::error::{Error, Place, Result, ensure};
 
 pub(crate) use header::Header;
-pub use header::{ALIGNMENT, FORMAT_VERSION};
+pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
+pub use ids::{Encoding, Physical};
 pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};
 pub(crate) use write::{EncodedNode, assemble};
@@ -35,12 +36,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Parses and checks a chunk. A body that does not begin at a multiple of
+    /// Parses and checks a chunk; `validate` is [`encoding::validate_tree`](crate::encoding),
+    /// which knows what the nodes mean. A body that does not begin at a multiple of
     /// [`ALIGNMENT`] bytes is copied to one that does.
     pub(crate) fn parse(
         header_bytes: Buffer,
         body: Buffer,
         statistics: Statistics,
+        validate: fn(NodeView<'_>) -> Result<()>,
     ) -> Result<Self> {
         let header = Header::parse(&header_bytes)?;
         ensure!(
@@ -51,7 +54,7 @@ impl Chunk {
         );
         let body = realigned(body);
         let chunk = Self { header_bytes, header, body, statistics };
-        encoding::validate_tree(chunk.root())?;
+        validate(chunk.root())?;
         Ok(chunk)
     }
 

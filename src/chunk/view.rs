@@ -3,7 +3,7 @@
 use bytemuck::AnyBitPattern;
 
 use super::header::{Header, Node};
-use crate::encoding::{Encoding, Physical};
+use super::ids::{Encoding, Physical};
 use crate::error::{Error, Result, ensure};
 
 /// A node with the header and body it belongs to.

@@ -4,7 +4,7 @@ use arrow_buffer::{Buffer, MutableBuffer};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::header::{Header, Node, aligned};
-use crate::encoding::{Encoding, Physical};
+use super::ids::{Encoding, Physical};
 
 /// A node on its way into a chunk: it owns its buffers and children.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,12 +4,13 @@
 //! validation has bounded; each chunk then decodes into its own part of it, on
 //! its own thread.
 
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array, new_empty_array};
+use arrow_array::{Array, ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::DataType;
 use rayon::prelude::*;
 
+use super::parts::{each_chunk, split};
 use super::source::physical_of;
 use super::text;
 use crate::chunk::Chunk;
@@ -58,27 +59,6 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
         Value::Bytes(bytes) => return text::one(bytes, data_type),
     };
     finish(builder)
-}
-
-/// Runs `decode` for every chunk with its part of the output, in parallel.
-pub(super) fn each_chunk<T: Send>(
-    chunks: &[Chunk],
-    parts: Vec<T>,
-    decode: impl Fn(&Chunk, T) -> Result<()> + Sync,
-) -> Result<()> {
-    (chunks.par_iter().zip(parts).enumerate())
-        .try_for_each(|(index, (chunk, part))| decode(chunk, part).map_err(|e| e.in_chunk(index)))
-}
-
-/// Cuts `all` into consecutive parts of the given lengths.
-pub(super) fn split<T>(mut all: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
-    let mut parts = Vec::new();
-    for len in lengths {
-        let (part, rest) = all.split_at_mut(len);
-        parts.push(part);
-        all = rest;
-    }
-    parts
 }
 
 /// Decodes words of `W` into memory that is aligned for `A`.
@@ -139,36 +119,6 @@ fn check_nulls(chunk: &Chunk, found: usize) -> Result<()> {
 fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
     let data = builder.build().map_err(|error| Error::corrupt(error.to_string()))?;
     Ok(make_array(data))
-}
-
-/// An array of values of one width; slots that are null may come empty and leave
-/// as zeros. The size has been checked with the column's type.
-pub(super) fn fixed_size<O: OffsetSizeTrait>(
-    width: i32,
-    nulls: Option<NullBuffer>,
-    offsets: &[O],
-    mut values: Vec<u8>,
-) -> Result<ArrayRef> {
-    let rows = offsets.len() - 1;
-    let (data_type, width) = (DataType::FixedSizeBinary(width), width as usize);
-    let ranges = || offsets.windows(2).map(|pair| pair[0].as_usize()..pair[1].as_usize());
-    if ranges().any(|range| range.len() != width) {
-        let mut out = vec![0; rows * width];
-        for (row, range) in ranges().enumerate() {
-            let absent = range.is_empty() && nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-            let len = range.len();
-            ensure!(
-                absent || len == width,
-                "a value of {len} bytes in a column of {width} bytes each"
-            );
-            if !absent {
-                out[row * width..][..width].copy_from_slice(&values[range]);
-            }
-        }
-        values = out;
-    }
-    let builder = ArrayDataBuilder::new(data_type).len(rows).nulls(nulls);
-    finish(builder.add_buffer(Buffer::from_vec(values)))
 }
 
 /// Chunks that hold Arrow arrays (and, for strings of 2 GiB, others between them).

@@ -4,6 +4,7 @@
 //! `text` turn chunks back into one array; this file is what users hold in hand.
 
 mod build;
+mod parts;
 mod source;
 mod text;
 
@@ -19,10 +20,10 @@ use rayon::prelude::*;
 use crate::arrow_type;
 use crate::chunk::{Chunk, Statistics, assemble};
 use crate::encoding::fsst::{self, Symbols};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{self, Input, Physical, Values};
 use crate::error::{Error, Place, Result, ensure};
 use crate::options::Options;
-use crate::plan::{self, Context, Plan};
 
 /// One Arrow array, compressed: random access, statistics per chunk, and back.
 ///
@@ -308,7 +309,12 @@ fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)
         Ok::<_, Error>((root, plan, null_count))
     })?;
     let (header, body) = assemble(&root, null_count);
-    let chunk = Chunk::parse(Buffer::from_vec(header), body, Statistics::of(array))?;
+    let chunk = Chunk::parse(
+        Buffer::from_vec(header),
+        body,
+        Statistics::of(array),
+        encoding::validate_tree,
+    )?;
     if context.options.verify {
         let back = build::array(std::slice::from_ref(&chunk), array.data_type())?;
         if &back != array {

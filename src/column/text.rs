@@ -11,13 +11,14 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{
     ArrayRef, BinaryViewArray, GenericBinaryArray, GenericStringArray, OffsetSizeTrait,
-    StringViewArray,
+    StringViewArray, make_array,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_data::ArrayDataBuilder;
 use arrow_schema::DataType;
 use rayon::prelude::*;
 
-use super::build::{each_chunk, fixed_size, split};
+use super::parts::{each_chunk, split};
 use crate::chunk::Chunk;
 use crate::encoding::{self, Output};
 use crate::error::{Error, Result, ensure};
@@ -169,6 +170,37 @@ fn with_offsets<O: OffsetSizeTrait>(
         }
         _ => Arc::new(GenericBinaryArray::<O>::try_new(offsets, values, nulls)?),
     })
+}
+
+/// An array of values of one width; slots that are null may come empty and leave
+/// as zeros. The size has been checked with the column's type.
+fn fixed_size<O: OffsetSizeTrait>(
+    width: i32,
+    nulls: Option<NullBuffer>,
+    offsets: &[O],
+    mut values: Vec<u8>,
+) -> Result<ArrayRef> {
+    let rows = offsets.len() - 1;
+    let (data_type, width) = (DataType::FixedSizeBinary(width), width as usize);
+    let ranges = || offsets.windows(2).map(|pair| pair[0].as_usize()..pair[1].as_usize());
+    if ranges().any(|range| range.len() != width) {
+        let mut out = vec![0; rows * width];
+        for (row, range) in ranges().enumerate() {
+            let absent = range.is_empty() && nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            let len = range.len();
+            ensure!(
+                absent || len == width,
+                "a value of {len} bytes in a column of {width} bytes each"
+            );
+            if !absent {
+                out[row * width..][..width].copy_from_slice(&values[range]);
+            }
+        }
+        values = out;
+    }
+    let values = Buffer::from_vec(values);
+    let builder = ArrayDataBuilder::new(data_type).len(rows).nulls(nulls).add_buffer(values);
+    Ok(make_array(builder.build()?))
 }
 
 /// An array of views, with a buffer for each chunk.

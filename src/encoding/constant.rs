@@ -10,9 +10,9 @@ use std::ops::Range;
 use super::io::{mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::plan::{Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::Lane;
-use crate::plan::{Context, Plan};
 
 /// Longest byte string that may be a constant.
 const MAX_VALUE_BYTES: usize = 1024;

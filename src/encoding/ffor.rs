@@ -17,9 +17,9 @@ use std::ops::Range;
 use super::io::{mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, NodeView, cast};
+use crate::encoding::plan::{Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::{self, Lane, VECTOR};
-use crate::plan::{Context, Plan};
 
 /// Unit of packed offsets: one bit of 1,024 values.
 pub(super) const PACKED_UNIT: usize = VECTOR / 8;

@@ -13,9 +13,9 @@ use std::ops::Range;
 use super::io::mismatch;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
-use crate::plan::{self, Context, Plan};
 
 pub(super) struct Limbs;
 

@@ -22,9 +22,9 @@ use super::io::{mismatch, with_words};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::plan::{Context, Plan, encode_lengths, estimate_lengths};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
-use crate::plan::{Context, Plan, encode_lengths, estimate_lengths};
 
 pub(super) struct Plain;
 

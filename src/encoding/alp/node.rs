@@ -23,10 +23,10 @@ use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{self, Locator};
 use crate::encoding::ffor::{PACKED_UNIT, Packer, Place, places_bytes, validate_places};
 use crate::encoding::io::mismatch;
+use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
-use crate::plan::{Context, Parameters, Plan};
 
 pub(crate) struct Alp;
 

@@ -22,11 +22,11 @@ use std::sync::Arc;
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::io::{BytesValues, mismatch};
+use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths, estimate_lengths};
 use crate::encoding::starts::Starts;
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
-use crate::plan::{Context, Parameters, Plan, encode_lengths, estimate_lengths};
 
 pub(crate) struct Fsst;
 

@@ -1,4 +1,5 @@
-//! The choice of encodings for one chunk.
+//! The choice of encodings for one chunk. It lies among the encodings, not above
+//! them, because they nest: a codec plans its own children.
 //!
 //! Every allowed codec estimates the size it would give; the smallest wins, and
 //! of equals the first in `CODECS`. Estimates look at up to 16 vectors spread
@@ -10,8 +11,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::alp::Exponents;
 use crate::chunk::EncodedNode;
-use crate::encoding::alp::Exponents;
 use crate::encoding::fsst::Symbols;
 use crate::encoding::{CODECS, Encoding, Input, Physical, Values, codec};
 use crate::error::{Error, Result};

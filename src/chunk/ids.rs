@@ -1,0 +1,152 @@
+//! The names of encodings and physical types, and their numbers in headers.
+
+use std::fmt;
+
+use crate::error::{Error, Result};
+
+/// How the values of a node are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Encoding {
+    /// The values as they are.
+    Plain = 0,
+    /// One value for all rows.
+    Constant = 1,
+    /// Frame of reference and bit-packing, per vector (FastLanes).
+    Ffor = 2,
+    /// Adaptive lossless floating point: decimals as integers, bit-packed (ALP, G-ALP).
+    Alp = 3,
+    /// Fast static symbol table for strings.
+    Fsst = 4,
+    /// 128- and 256-bit integers as 64-bit limbs.
+    Limbs = 5,
+}
+
+impl Encoding {
+    /// All encodings.
+    pub const ALL: &[Self] =
+        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+
+    /// The encoding's name in lower case, as tables and messages show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Constant => "constant",
+            Self::Ffor => "ffor",
+            Self::Alp => "alp",
+            Self::Fsst => "fsst",
+            Self::Limbs => "limbs",
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl TryFrom<u8> for Encoding {
+    type Error = Error;
+
+    fn try_from(id: u8) -> Result<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|encoding| *encoding as u8 == id)
+            .ok_or_else(|| Error::corrupt(format!("unknown encoding {id}")))
+    }
+}
+
+/// What the values of a node are, apart from their Arrow type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Physical {
+    /// Bits.
+    Bool = 0,
+    /// Signed integers of 8 bits.
+    I8 = 1,
+    /// Signed integers of 16 bits.
+    I16 = 2,
+    /// Signed integers of 32 bits.
+    I32 = 3,
+    /// Signed integers of 64 bits.
+    I64 = 4,
+    /// Unsigned integers of 8 bits.
+    U8 = 5,
+    /// Unsigned integers of 16 bits.
+    U16 = 6,
+    /// Unsigned integers of 32 bits.
+    U32 = 7,
+    /// Unsigned integers of 64 bits.
+    U64 = 8,
+    /// IEEE binary32.
+    F32 = 9,
+    /// IEEE binary64.
+    F64 = 10,
+    /// Signed integers of 128 bits.
+    I128 = 11,
+    /// Signed integers of 256 bits.
+    I256 = 12,
+    /// Byte strings.
+    Bytes = 13,
+    /// Values of any other Arrow type, as an Arrow IPC stream.
+    Arrow = 14,
+}
+
+impl Physical {
+    const ALL: [Self; 15] = [
+        Self::Bool,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::F32,
+        Self::F64,
+        Self::I128,
+        Self::I256,
+        Self::Bytes,
+        Self::Arrow,
+    ];
+
+    /// Bits of one value; none for types of varying length.
+    pub fn bits(self) -> Option<usize> {
+        match self {
+            Self::Bool => Some(1),
+            Self::I8 | Self::U8 => Some(8),
+            Self::I16 | Self::U16 => Some(16),
+            Self::I32 | Self::U32 | Self::F32 => Some(32),
+            Self::I64 | Self::U64 | Self::F64 => Some(64),
+            Self::I128 => Some(128),
+            Self::I256 => Some(256),
+            Self::Bytes | Self::Arrow => None,
+        }
+    }
+
+    /// Whether the values are integers of 8 to 64 bits.
+    pub fn is_integer(self) -> bool {
+        matches!(self as u8, 1..=8)
+    }
+
+    /// Whether integers of this type have a sign.
+    pub fn is_signed(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::I128 | Self::I256)
+    }
+}
+
+impl TryFrom<u8> for Physical {
+    type Error = Error;
+
+    fn try_from(id: u8) -> Result<Self> {
+        Self::ALL
+            .get(usize::from(id))
+            .copied()
+            .ok_or_else(|| Error::corrupt(format!("unknown physical type {id}")))
+    }
+}
