@@ -29,7 +29,9 @@
 //!
 //! # Guarantees
 //! - Every bit comes back: NaN payloads, -0.0, nulls, types, metadata.
-//! - The same input and options give the same bytes, on any number of threads.
+//! - The same input and options give the same bytes, on any machine and any
+//!   number of threads (of carried types, the same array: a slice and a copy of
+//!   it may differ in bytes that mean nothing).
 //! - Bytes from anywhere are safe to read: damage gives an error or, where only
 //!   the checksum of a body could show it, wrong values; never undefined
 //!   behaviour.
