@@ -3,13 +3,13 @@
 //!
 //! ```text
 //! buffer 0, packed:  vector 0 | vector 1 | ...      width x 128 bytes each, FastLanes order
-//! buffer 1, vectors: V x u32 place | pad | V x base  base as wide as a value
+//! buffer 1, vectors: V x base | pad | V x u32 place  base as wide as a value
 //! place: bits 0..24 where the vector's packed data begin, in units of 128 bytes; bits 24..32 width
 //! ```
 //!
 //! The base is the least valid value of the vector in the type's own order, so
 //! that negative numbers need no zigzag; addition wraps. Slots that are null or
-//! past the end hold the base, which costs nothing. Arrays of places and bases
+//! past the end hold the base, which costs nothing. Arrays of bases and places
 //! rather than records of 16 bytes: 12 bytes a vector for 64-bit values, 8 for 32.
 
 use std::ops::Range;
@@ -76,17 +76,18 @@ impl<T: Words> Packer<T> {
         (self.units < MAX_UNITS).then_some(())
     }
 
-    /// The packed buffer and the places, the latter padded to `T`'s size.
-    pub fn finish(self) -> (Vec<u8>, Vec<u8>) {
-        let mut places = bytemuck::cast_slice(&self.places).to_vec();
-        places.resize(places_bytes::<T>(self.places.len()), 0);
-        (bytemuck::cast_slice(&self.packed).to_vec(), places)
+    /// The packed buffer, and the vectors' bases with the places behind them.
+    pub fn finish(self, bases: &[T]) -> (Vec<u8>, Vec<u8>) {
+        let mut vectors = bytemuck::cast_slice(bases).to_vec();
+        vectors.resize(places_at::<T>(bases.len()), 0);
+        vectors.extend_from_slice(bytemuck::cast_slice(&self.places));
+        (bytemuck::cast_slice(&self.packed).to_vec(), vectors)
     }
 }
 
-/// Bytes of the places of `vectors` vectors, with what aligns the bases behind them.
-pub(super) fn places_bytes<T>(vectors: usize) -> usize {
-    (vectors * 4).next_multiple_of(size_of::<T>())
+/// Where the places of `vectors` vectors begin, behind their bases.
+pub(super) fn places_at<T>(vectors: usize) -> usize {
+    (vectors * size_of::<T>()).next_multiple_of(4)
 }
 
 /// Checks that places are dense, in order, and end with the packed buffer.
@@ -125,8 +126,8 @@ impl<'a, T: Words> Vectors<'a, T> {
     fn of(node: NodeView<'a>) -> Result<Self> {
         let vectors = node.len().div_ceil(VECTOR);
         let buffer = node.buffer(1);
-        let bases_at = places_bytes::<T>(vectors);
-        let expected = bases_at + vectors * size_of::<T>();
+        let places_at = places_at::<T>(vectors);
+        let expected = places_at + vectors * 4;
         ensure!(
             buffer.len() == expected,
             "{} bytes of vector parameters, {expected} expected for {vectors} vectors",
@@ -134,8 +135,8 @@ impl<'a, T: Words> Vectors<'a, T> {
         );
         Ok(Self {
             packed: node.typed(0)?,
-            places: cast(&buffer[..vectors * 4])?,
-            bases: cast(&buffer[bases_at..])?,
+            places: cast(&buffer[places_at..])?,
+            bases: cast(&buffer[..vectors * size_of::<T>()])?,
         })
     }
 
@@ -211,7 +212,7 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     let widths: usize =
         sampled.clone().map(|vector| vector_bounds(input, words, vector).map_or(0, width)).sum();
     let packed = widths * PACKED_UNIT * input.vectors() / sampled.count().max(1);
-    packed + places_bytes::<T>(input.vectors()) + input.vectors() * size_of::<T>()
+    packed + places_at::<T>(input.vectors()) + input.vectors() * 4
 }
 
 fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<EncodedNode> {
@@ -236,8 +237,7 @@ fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<Enco
             }
         }
     }
-    let (packed, mut vectors) = packer.finish();
-    vectors.extend_from_slice(bytemuck::cast_slice(&bases));
+    let (packed, vectors) = packer.finish(&bases);
     let mut node = EncodedNode::new(Encoding::Ffor, input.physical, input.len());
     node.buffers = vec![packed, vectors];
     Some(node)

@@ -26,7 +26,7 @@ fn of(data_type: &DataType, encoding: Encoding) -> Image {
 }
 
 /// 1,500 decimals; with exceptions these are rows 3, 700 and 1400. Buffers:
-/// packed, vectors (2 places, 2 scales, 2 locators), exceptions.
+/// packed, vectors (2 scales, 2 places, 2 locators), exceptions.
 fn floats(double: bool, exceptions: bool) -> Image {
     let value = |i: i32| f64::from(i % 500) / 4.0;
     let exception = |i: i32| exceptions && matches!(i, 3 | 700 | 1400);
@@ -44,7 +44,7 @@ fn floats(double: bool, exceptions: bool) -> Image {
 
 /// Where scales and locators begin in the vectors' buffer.
 fn parts(double: bool) -> (usize, usize) {
-    if double { (8, 24) } else { (8, 16) }
+    if double { (0, 24) } else { (0, 16) }
 }
 
 /// Changes a scale of a chunk of floats.
@@ -164,8 +164,10 @@ fn ffor_rejects_widths_above_the_type() {
         [(DataType::Int8, 8), (DataType::UInt16, 16), (DataType::Int32, 32), (DataType::UInt64, 64)]
     {
         for width in [bits + 1, 255] {
+            // Places lie behind the bases of two vectors.
+            let place = (2 * bits as usize / 8).div_ceil(4);
             let mut image = of(&data_type, Encoding::Ffor);
-            image.change(|tree| tree.set_word(1, 0, width << 24));
+            image.change(|tree| tree.set_word(1, place, width << 24));
             image.rejects(&format!("vector 0: width {width}, at most {bits} is allowed"));
         }
     }
@@ -176,15 +178,15 @@ fn ffor_rejects_places_that_do_not_follow() {
     for units in [0, 1, 0xff_ffff] {
         let mut image = of(&DataType::Int64, Encoding::Ffor);
         image.change(|tree| {
-            let width = tree.word(1, 1) >> 24;
-            tree.set_word(1, 1, units | width << 24);
+            let width = tree.word(1, 5) >> 24;
+            tree.set_word(1, 5, units | width << 24);
         });
         image.rejects("vector 1: packed data at unit");
     }
     let mut image = of(&DataType::Int64, Encoding::Ffor);
     image.change(|tree| {
-        let place = tree.word(1, 0);
-        tree.set_word(1, 0, place | 1);
+        let place = tree.word(1, 4);
+        tree.set_word(1, 4, place | 1);
     });
     image.rejects("vector 0: packed data at unit 1, 0 expected");
 }
@@ -205,8 +207,8 @@ fn ffor_rejects_packed_data_of_another_length() {
     // A narrower last vector leaves packed data that are nobody's.
     let mut image = of(&DataType::Int64, Encoding::Ffor);
     image.change(|tree| {
-        let place = tree.word(1, 1);
-        tree.set_word(1, 1, place - (1 << 24));
+        let place = tree.word(1, 5);
+        tree.set_word(1, 5, place - (1 << 24));
     });
     image.rejects("packed buffer of");
 }
@@ -236,8 +238,9 @@ fn ffor_rejects_what_is_no_integer() {
 fn alp_rejects_widths_above_the_mantissa() {
     for (double, most) in [(true, 52), (false, 23)] {
         for width in [most + 1, 64, 255] {
+            let place = if double { 4 } else { 2 };
             let mut image = floats(double, false);
-            image.change(|tree| tree.set_word(1, 0, width << 24));
+            image.change(|tree| tree.set_word(1, place, width << 24));
             image.rejects(&format!("vector 0: width {width}, at most {most} is allowed"));
         }
     }
@@ -248,8 +251,9 @@ fn alp_rejects_places_that_do_not_follow() {
     for double in [true, false] {
         let mut image = floats(double, false);
         image.change(|tree| {
-            let place = tree.word(1, 1);
-            tree.set_word(1, 1, place + 1);
+            let last = if double { 5 } else { 3 };
+            let place = tree.word(1, last);
+            tree.set_word(1, last, place + 1);
         });
         image.rejects("vector 1: packed data at unit");
         let mut image = floats(double, false);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! buffer 0, packed:     as in `ffor`
-//! buffer 1, vectors:    V x u32 place | pad | V x scale | V x u32 exceptions (if the chunk has any)
+//! buffer 1, vectors:    V x scale | V x u32 place | V x u32 exceptions (if the chunk has any)
 //! buffer 2, exceptions: one block for each vector that has exceptions (`exceptions.rs`)
 //! parameter 0:          exceptions of the chunk
 //! scale, 64 bits: base (54, signed) << 10 | e << 5 | f
@@ -21,7 +21,7 @@ use bytemuck::Pod;
 use super::{AlpFloat, Encoded, Exponents};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{self, Locator};
-use crate::encoding::ffor::{PACKED_UNIT, Packer, Place, places_bytes, validate_places};
+use crate::encoding::ffor::{PACKED_UNIT, Packer, Place, places_at, validate_places};
 use crate::encoding::io::mismatch;
 use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
@@ -87,8 +87,8 @@ impl<'a, F: Float> Vectors<'a, F> {
     fn of(node: NodeView<'a>) -> Result<Self> {
         let vectors = node.len().div_ceil(VECTOR);
         let buffer = node.buffer(1);
-        let scales_at = places_bytes::<F>(vectors);
-        let locators_at = scales_at + vectors * size_of::<F>();
+        let places_at = places_at::<F>(vectors);
+        let locators_at = places_at + vectors * 4;
         let expected = locators_at + if node.parameter(0) > 0 { vectors * 4 } else { 0 };
         ensure!(
             buffer.len() == expected,
@@ -98,8 +98,8 @@ impl<'a, F: Float> Vectors<'a, F> {
         );
         Ok(Self {
             packed: node.typed(0)?,
-            places: cast(&buffer[..vectors * 4])?,
-            scales: cast(&buffer[scales_at..locators_at])?,
+            places: cast(&buffer[places_at..locators_at])?,
+            scales: cast(&buffer[..places_at])?,
             locators: cast(&buffer[locators_at..])?,
             exceptions: node.buffer(2),
         })
@@ -206,7 +206,7 @@ fn plan<F: Float>(input: &Input<'_>, values: &[F], context: &Context<'_>) -> Est
         bits += super::estimate(&values, &valid, pair);
         count += 1;
     }
-    let parameters = places_bytes::<F>(input.vectors()) + input.vectors() * size_of::<F>();
+    let parameters = places_at::<F>(input.vectors()) + input.vectors() * 4;
     Estimate {
         parameters: Parameters::Alp(candidates),
         ..Estimate::of(bits / 8 * input.vectors() / count.max(1) + parameters)
@@ -245,8 +245,7 @@ fn encode<F: Float>(
     if blocks.len() / size_of::<F>() > Locator::MAX_OFFSET {
         return None;
     }
-    let (packed, mut parameters) = packer.finish();
-    parameters.extend_from_slice(bytemuck::cast_slice(&scales));
+    let (packed, mut parameters) = packer.finish(&scales);
     if exceptions > 0 {
         parameters.extend_from_slice(bytemuck::cast_slice(&locators));
     }
