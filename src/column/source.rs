@@ -112,7 +112,7 @@ fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
 }
 
 fn contiguous<T: ByteArrayType>(array: &GenericByteArray<T>) -> Strings<'_> {
-    let hidden = |row: usize| array.is_null(row) && !array.value_length(row).as_usize().eq(&0);
+    let hidden = |row: usize| array.is_null(row) && array.value_length(row).as_usize() != 0;
     if array.null_count() > 0 && (0..array.len()).any(hidden) {
         return copied(array.len(), 0, array.iter().map(|value| value.map(AsRef::as_ref)));
     }

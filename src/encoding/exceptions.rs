@@ -17,7 +17,7 @@
 //! 2025, section 4.2), which costs 256 bits a vector for doubles and 512 for
 //! floats however few exceptions there are, and cannot count the 64 exceptions
 //! that a lane of doubles may have. Eight exceptions strewn over a vector of
-//! doubles need 2.1 rounds on average: 77 bytes with masks, 104 with words.
+//! doubles need two or three rounds: 80 bytes with masks, 104 with words.
 
 use std::ops::Range;
 
