@@ -24,6 +24,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::Words;
+use crate::chunk::MAX_CHUNK_ROWS;
 use crate::error::{Result, ensure};
 use crate::lanes::{self, VECTOR};
 
@@ -36,10 +37,12 @@ pub(super) struct Locator {
     pub offset: usize,
 }
 
+/// The blocks of a chunk of nothing but exceptions of 32 bits, masks and rows
+/// counted in values: a locator has room for their offsets.
+const _: () = assert!(MAX_CHUNK_ROWS * 2 < 1 << (32 - Locator::COUNT_BITS));
+
 impl Locator {
     const COUNT_BITS: u32 = 11;
-    /// Offsets must stay below this.
-    pub const MAX_OFFSET: usize = 1 << (32 - Self::COUNT_BITS);
 
     pub fn to_bits(self) -> u32 {
         self.count as u32 | (self.offset as u32) << Self::COUNT_BITS

@@ -16,14 +16,15 @@ use std::ops::Range;
 
 use super::io::{mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
-use crate::chunk::{EncodedNode, NodeView, cast};
+use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView, cast};
 use crate::encoding::plan::{Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::{self, Lane, VECTOR};
 
 /// Unit of packed offsets: one bit of 1,024 values.
 pub(super) const PACKED_UNIT: usize = VECTOR / 8;
-const MAX_UNITS: usize = 1 << 24;
+/// The vectors of a chunk at the greatest width: a place has room for their offsets.
+const _: () = assert!(MAX_CHUNK_ROWS / VECTOR * 64 < 1 << 24);
 
 /// Where a vector's packed data lie and how wide they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,14 +67,13 @@ impl<T: Words> Packer<T> {
         }
     }
 
-    /// Packs one vector; none once the packed data are too long for a place.
-    pub fn push(&mut self, values: &[T; VECTOR], base: T, width: usize) -> Option<()> {
+    /// Packs one vector.
+    pub fn push(&mut self, values: &[T; VECTOR], base: T, width: usize) {
         self.places.push(Place { offset: self.units, width }.to_bits());
         let start = self.packed.len();
         self.packed.resize(start + width * PACKED_UNIT / size_of::<T>(), T::ZERO);
         lanes::pack(values, base, width, &mut self.packed[start..]);
         self.units += width;
-        (self.units < MAX_UNITS).then_some(())
     }
 
     /// The packed buffer, and the vectors' bases with the places behind them.
@@ -215,7 +215,7 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     packed + places_at::<T>(input.vectors()) + input.vectors() * 4
 }
 
-fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<EncodedNode> {
+fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> EncodedNode {
     let mut packer = Packer::with_capacity(input.vectors(), bytes);
     let mut bases = Vec::with_capacity(input.vectors());
     for (vector, values) in words.chunks(VECTOR).enumerate() {
@@ -223,7 +223,7 @@ fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<Enco
         let width = width((low, high));
         bases.push(low);
         match <&[T; VECTOR]>::try_from(values) {
-            Ok(values) if input.valid.is_none() => packer.push(values, low, width)?,
+            Ok(values) if input.valid.is_none() => packer.push(values, low, width),
             _ => {
                 let mut filled = [low; VECTOR];
                 filled[..values.len()].copy_from_slice(values);
@@ -233,14 +233,14 @@ fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<Enco
                         *value = low;
                     }
                 }
-                packer.push(&filled, low, width)?;
+                packer.push(&filled, low, width);
             }
         }
     }
     let (packed, vectors) = packer.finish(&bases);
     let mut node = EncodedNode::new(Encoding::Ffor, input.physical, input.len());
     node.buffers = vec![packed, vectors];
-    Some(node)
+    node
 }
 
 pub(super) struct Ffor;
@@ -283,7 +283,7 @@ impl Codec for Ffor {
         plan: &Plan,
         _: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
-        Ok(with_words!(Values, input.values, words => encode(input, words, plan.bytes), None))
+        Ok(with_words!(Values, input.values, words => Some(encode(input, words, plan.bytes)), None))
     }
 
     fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {

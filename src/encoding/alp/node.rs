@@ -218,7 +218,7 @@ fn encode<F: Float>(
     values: &[F],
     bytes: usize,
     candidates: &[Exponents],
-) -> Option<EncodedNode> {
+) -> EncodedNode {
     let vectors = input.vectors();
     let mut packer = Packer::<F::Bits>::with_capacity(vectors, bytes + PACKED_UNIT);
     let mut scales = Vec::with_capacity(vectors);
@@ -231,7 +231,7 @@ fn encode<F: Float>(
         let pair = super::choose(&values, &valid, candidates);
         super::encode_vector(&values, &valid, pair, &mut encoded);
         super::trim(&mut encoded, &valid);
-        packer.push(&encoded.values, F::Bits::ZERO, usize::from(encoded.width))?;
+        packer.push(&encoded.values, F::Bits::ZERO, usize::from(encoded.width));
         scales.push(Scale::<F> { base: encoded.base, exponents: pair }.to_bits());
         let mut locator = Locator { count: encoded.exception_count, offset: 0 };
         if locator.count > 0 {
@@ -242,9 +242,6 @@ fn encode<F: Float>(
         exceptions += locator.count;
         locators.push(locator.to_bits());
     }
-    if blocks.len() / size_of::<F>() > Locator::MAX_OFFSET {
-        return None;
-    }
     let (packed, mut parameters) = packer.finish(&scales);
     if exceptions > 0 {
         parameters.extend_from_slice(bytemuck::cast_slice(&locators));
@@ -252,7 +249,7 @@ fn encode<F: Float>(
     let mut node = EncodedNode::new(Encoding::Alp, input.physical, input.len());
     node.parameters[0] = exceptions as u64;
     node.buffers = vec![packed, parameters, blocks];
-    Some(node)
+    node
 }
 
 impl Codec for Alp {
@@ -290,10 +287,10 @@ impl Codec for Alp {
         let Parameters::Alp(candidates) = &plan.parameters else { return Ok(None) };
         Ok(match input.values {
             Values::W32(words) => {
-                encode::<f32>(input, bytemuck::cast_slice(words), plan.bytes, candidates)
+                Some(encode::<f32>(input, bytemuck::cast_slice(words), plan.bytes, candidates))
             }
             Values::W64(words) => {
-                encode::<f64>(input, bytemuck::cast_slice(words), plan.bytes, candidates)
+                Some(encode::<f64>(input, bytemuck::cast_slice(words), plan.bytes, candidates))
             }
             _ => None,
         })
