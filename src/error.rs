@@ -106,6 +106,36 @@ pub enum Error {
         /// Where it was found.
         place: Place,
     },
+    /// There is no GPU that can be used.
+    #[error("no usable GPU: {what}")]
+    NoDevice {
+        /// What is missing: a driver, a device, a newer one.
+        what: String,
+    },
+    /// Not enough memory on a device.
+    #[error(
+        "{place}{needed} bytes of device memory needed, {free} of {total} are free on {device}"
+    )]
+    DeviceMemory {
+        /// What the memory was for.
+        place: Place,
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes that were free.
+        free: u64,
+        /// Bytes that the device has.
+        total: u64,
+        /// The device's name.
+        device: String,
+    },
+    /// A call of the driver that failed, or a kernel that did.
+    #[error("{place}device error: {what}")]
+    Device {
+        /// What it was working on.
+        place: Place,
+        /// What failed: the call or kernel, and what the driver said.
+        what: String,
+    },
     /// An error of arrow-rs.
     #[error("{place}{source}")]
     Arrow {
@@ -131,6 +161,12 @@ impl Error {
             expected: expected.into(),
             found: found.into(),
         }
+    }
+
+    /// A call of the driver, or a kernel, that failed.
+    #[cfg(any(feature = "cuda", feature = "simt"))]
+    pub(crate) fn device(what: impl Into<String>) -> Self {
+        Self::Device { place: Place::default(), what: what.into() }
     }
 
     pub(crate) fn too_large(what: impl Into<String>) -> Self {
@@ -163,8 +199,10 @@ impl Error {
             | Self::TooLarge { place, .. }
             | Self::OutOfRange { place, .. }
             | Self::Verify { place }
+            | Self::DeviceMemory { place, .. }
+            | Self::Device { place, .. }
             | Self::Arrow { place, .. } => Some(place),
-            Self::Options { .. } | Self::Io(_) => None,
+            Self::Options { .. } | Self::NoDevice { .. } | Self::Io(_) => None,
         }
     }
 
@@ -177,8 +215,10 @@ impl Error {
             | Self::TooLarge { place, .. }
             | Self::OutOfRange { place, .. }
             | Self::Verify { place }
+            | Self::DeviceMemory { place, .. }
+            | Self::Device { place, .. }
             | Self::Arrow { place, .. } => Some(place),
-            Self::Options { .. } | Self::Io(_) => None,
+            Self::Options { .. } | Self::NoDevice { .. } | Self::Io(_) => None,
         }
     }
 }

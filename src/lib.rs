@@ -48,6 +48,8 @@ mod column;
 mod encoding;
 mod error;
 mod extension;
+#[cfg(any(feature = "cuda", feature = "simt"))]
+mod gpu;
 pub mod ipc;
 mod lanes;
 mod options;

@@ -1,0 +1,56 @@
+// Arguments of the kernels in this folder, one struct each; mirrored by the
+// structs of the same names in src/gpu/abi.rs.
+#pragma once
+
+#include "lanepack/node.cuh"
+
+namespace lanepack {
+
+// Values of 8 to 64 bits to memory: ffor_*, alp_*, plain_*, constant_*.
+struct WordsArguments {
+    const Node* nodes;
+    // At a multiple of 256 bytes; `at` of a node counts values.
+    u8* out;
+    u32 blocks_per_node;
+    u32 zero;
+};
+static_assert(sizeof(WordsArguments) == 24, "mirrored");
+
+// 64-bit limbs of 128- and 256-bit values to memory: limb_*.
+struct LimbArguments {
+    const Node* nodes;
+    u64* out;
+    u32 blocks_per_node;
+    // Limbs of a value (2 or 4), which one this is, and how many this launch
+    // writes: 1, or for the last limb also all above it, with its sign.
+    u32 limbs;
+    u32 limb;
+    u32 fill;
+};
+static_assert(sizeof(LimbArguments) == 32, "mirrored");
+
+// Bits to a bitmap that begins as zeros: bits_plain, bits_constant.
+struct BitsArguments {
+    const Node* nodes;
+    u32* out;
+    // For each node, the number of set bits is added here.
+    u32* counts;
+    u32 blocks_per_node;
+    u32 zero;
+};
+static_assert(sizeof(BitsArguments) == 32, "mirrored");
+
+// Bytes of strings: fsst, bytes_plain, bytes_constant. `at` of a node counts bytes.
+struct BytesArguments {
+    const Node* nodes;
+    // At a multiple of 256 bytes.
+    u8* out;
+    u64* status;
+    // For each node, set to 1 if a byte above 127 is written.
+    u32* not_ascii;
+    u32 blocks_per_node;
+    u32 zero;
+};
+static_assert(sizeof(BytesArguments) == 40, "mirrored");
+
+}  // namespace lanepack

@@ -1,0 +1,54 @@
+// What all of lanepack's device code stands on: integer names, qualifiers, and
+// the few things that nvcc, NVRTC and g++ spell differently.
+//
+// No standard headers are included, here or in any other header of this folder:
+// NVRTC has none. Under nvcc and NVRTC the CUDA names (threadIdx, __shfl_sync,
+// atomicAdd, uint4, ...) are built in; under g++ (LANEPACK_SIMT) they come from
+// ../simt/simt.h, which runs every CUDA thread as a fiber on the host.
+//
+// Three spellings replace CUDA's own, so that the emulation can see them:
+//
+//   LANEPACK_DEVICE                     __device__ __forceinline__
+//   LANEPACK_SHARED(type, name)         __shared__ type name;      (also arrays: type = u8[128])
+//   LANEPACK_KERNEL(name, threads, blocks, Arguments)
+//                                       extern "C" __global__ __launch_bounds__(threads, blocks)
+//                                       void name(const Arguments args)
+//
+// A kernel takes exactly one plain struct by value, called `args`.
+#pragma once
+
+#if defined(LANEPACK_SIMT)
+#include "../simt/simt.h"
+#else
+#define LANEPACK_DEVICE __device__ __forceinline__
+#define LANEPACK_SHARED(type, name) __shared__ ::lanepack::Same<type> name
+#define LANEPACK_KERNEL(name, threads, blocks, Arguments) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Arguments args)
+#endif
+
+namespace lanepack {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+using i8 = signed char;
+using i16 = short;
+using i32 = int;
+using i64 = long long;
+
+static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8 && sizeof(void*) == 8,
+              "lanepack's device code counts on these sizes");
+
+// `Same<u8[128]>` is `u8[128]`: lets array types stand left of a name.
+template <class T>
+struct SameType {
+    using Type = T;
+};
+template <class T>
+using Same = typename SameType<T>::Type;
+
+constexpr u32 WARP = 32;
+constexpr u32 FULL = 0xffffffffu;
+
+}  // namespace lanepack

@@ -1,0 +1,36 @@
+// Constants of the format that device code needs; docs/FORMAT.md says what they
+// mean. src/gpu/abi.rs compares every one with the Rust constant of the same
+// meaning when the crate is compiled.
+#pragma once
+
+#include "base.cuh"
+
+namespace lanepack {
+
+// Values of a vector.
+constexpr u32 VECTOR = 1024;
+// Values of a chunk at most.
+constexpr u32 MAX_CHUNK_ROWS = 131072;
+// Bytes of a vector packed at one bit.
+constexpr u32 PACKED_UNIT = 128;
+// Code bytes of an FSST tile, and tiles of a group of the tile index.
+constexpr u32 TILE = 512;
+constexpr u32 TILES_PER_GROUP = 16;
+// Bytes of a group: u64 head, u16 offset of every tile.
+constexpr u32 TILE_GROUP = 40;
+// Bits of the value offset in a group's head; escape bits stand above.
+constexpr u32 TILE_OFFSET_BITS = 48;
+// The code that makes the byte behind it a literal.
+constexpr u32 ESCAPE = 255;
+// Bits of a locator that count exceptions.
+constexpr u32 LOCATOR_COUNT_BITS = 11;
+
+// Ids of encodings.
+constexpr u32 PLAIN = 0;
+constexpr u32 CONSTANT = 1;
+constexpr u32 FFOR = 2;
+constexpr u32 ALP = 3;
+constexpr u32 FSST = 4;
+constexpr u32 LIMBS = 5;
+
+}  // namespace lanepack

@@ -1,0 +1,66 @@
+// A node of a chunk as kernels see it: where its buffers lie in device memory.
+//
+// The host builds an array of these for every launch, one for each chunk that
+// the launch works on, from headers that have been validated (src/chunk): every
+// size, offset, width and count that a node's parameters state is in range, so
+// device code need not look again. What only decoding shows (codes, lengths)
+// device code checks, and reports through a status word.
+#pragma once
+
+#include "format.cuh"
+
+namespace lanepack {
+
+// 64 bytes; mirrored by `Node` in src/gpu/abi.rs.
+struct Node {
+    // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md.
+    const u8* buffer[4];
+    // The node's parameter 0.
+    u64 parameter;
+    // fsst: bytes of codes. plain and constant of byte strings: bytes of buffer 0. Else 0.
+    u64 size;
+    // Where the node's first value goes: rows from the start of the output, for
+    // byte strings bytes.
+    u64 at;
+    // Values.
+    u32 rows;
+    u32 encoding;
+};
+static_assert(sizeof(Node) == 64, "Node is mirrored in src/gpu/abi.rs");
+
+// What a kernel found wrong; 0 is not used. Mirrored by `Fault` in src/gpu/abi.rs.
+enum Fault : u32 {
+    // A code that stands for no symbol.
+    FAULT_CODE = 1,
+    // Codes that end inside an escape.
+    FAULT_ESCAPE = 2,
+    // Codes that stand for more or fewer bytes than the tile index says.
+    FAULT_TILE_BYTES = 3,
+    // Lengths of a vector that do not add up to what the starts say.
+    FAULT_LENGTHS = 4,
+    // Text that is not UTF-8.
+    FAULT_UTF8 = 5,
+    // A text that ends inside a character.
+    FAULT_CHARACTER = 6,
+    // A value of another width than the column's.
+    FAULT_WIDTH = 7,
+};
+
+// Reports a fault of node `node`. The status word begins as all ones and keeps
+// the fault of the lowest node, so that the report does not depend on timing.
+LANEPACK_DEVICE void report(u64* status, u32 node, Fault fault) {
+    atomicMin(status, static_cast<u64>(node) << 32 | static_cast<u64>(fault));
+}
+
+// The work of a block: a launch has `blocks_per_node` blocks for every node,
+// those past the end of a short node have nothing to do.
+struct Part {
+    u32 node;
+    u32 part;
+};
+
+LANEPACK_DEVICE Part part_of_block(u32 blocks_per_node) {
+    return {blockIdx.x / blocks_per_node, blockIdx.x % blocks_per_node};
+}
+
+}  // namespace lanepack

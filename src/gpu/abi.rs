@@ -1,0 +1,125 @@
+//! What host and kernels share: structs byte for byte, and constants.
+//!
+//! The C++ side is `kernels/lanepack/{format,node}.cuh` and
+//! `kernels/arguments.cuh`; constants are compared with it when the crate is
+//! compiled, sizes are asserted on both sides, and every parity test would fail
+//! on fields out of order.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
+use crate::lanes::VECTOR;
+
+/// `lanepack::Node`: a node of a chunk on the device.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct Node {
+    /// Addresses of the buffers.
+    pub buffer: [u64; 4],
+    pub parameter: u64,
+    pub size: u64,
+    pub at: u64,
+    pub rows: u32,
+    pub encoding: u32,
+}
+
+/// `lanepack::WordsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct WordsArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub blocks_per_node: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::LimbArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct LimbArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub blocks_per_node: u32,
+    pub limbs: u32,
+    pub limb: u32,
+    pub fill: u32,
+}
+
+/// `lanepack::BitsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct BitsArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub counts: u64,
+    pub blocks_per_node: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::BytesArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct BytesArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub status: u64,
+    pub not_ascii: u64,
+    pub blocks_per_node: u32,
+    pub zero: u32,
+}
+
+const _: () = {
+    assert!(size_of::<Node>() == 64);
+    assert!(size_of::<WordsArguments>() == 24);
+    assert!(size_of::<LimbArguments>() == 32);
+    assert!(size_of::<BitsArguments>() == 32);
+    assert!(size_of::<BytesArguments>() == 40);
+};
+
+/// The value that a header of the kernels gives a constant.
+const fn constant(source: &str, name: &str) -> u64 {
+    let (source, name) = (source.as_bytes(), name.as_bytes());
+    const BEFORE: &[u8] = b"constexpr u32 ";
+    let mut start = 0;
+    while start + BEFORE.len() + name.len() + 3 < source.len() {
+        if matches(source, start, BEFORE)
+            && matches(source, start + BEFORE.len(), name)
+            && matches(source, start + BEFORE.len() + name.len(), b" = ")
+        {
+            let mut value = 0;
+            let mut at = start + BEFORE.len() + name.len() + 3;
+            while source[at].is_ascii_digit() {
+                value = value * 10 + (source[at] - b'0') as u64;
+                at += 1;
+            }
+            assert!(source[at] == b';', "a constant that is no plain number");
+            return value;
+        }
+        start += 1;
+    }
+    panic!("no such constant");
+}
+
+const fn matches(source: &[u8], at: usize, part: &[u8]) -> bool {
+    let mut index = 0;
+    while index < part.len() {
+        if source[at + index] != part[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+const FORMAT: &str = include_str!("../../kernels/lanepack/format.cuh");
+
+const _: () = {
+    assert!(constant(FORMAT, "VECTOR") == VECTOR as u64);
+    assert!(constant(FORMAT, "MAX_CHUNK_ROWS") == MAX_CHUNK_ROWS as u64);
+    assert!(constant(FORMAT, "PLAIN") == Encoding::Plain as u64);
+    assert!(constant(FORMAT, "CONSTANT") == Encoding::Constant as u64);
+    assert!(constant(FORMAT, "FFOR") == Encoding::Ffor as u64);
+    assert!(constant(FORMAT, "ALP") == Encoding::Alp as u64);
+    assert!(constant(FORMAT, "FSST") == Encoding::Fsst as u64);
+    assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
+};

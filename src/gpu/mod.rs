@@ -1,0 +1,165 @@
+//! Devices that run kernels: memory, streams, launches.
+//!
+//! Two implement [`Device`]: `cuda`, a GPU through the driver, and `simt`, which
+//! runs the same kernel sources as fibers on the host so that everything above
+//! this line is tested without a GPU.
+//!
+//! ```text
+//! Device --stream()--> Stream --allocate--> DeviceBuffer
+//!                             --upload, fill, launch, download--> in order
+//!                             --record--> Event: other streams wait for it
+//! ```
+//!
+//! Work on a stream runs in the order it was given; nothing here waits for it but
+//! [`Stream::download`], [`Stream::synchronize`] and [`Event::elapsed`]. A buffer
+//! is freed in the order of the stream that allocated it, after what any other
+//! stream does with it: launches and copies say which buffers they use.
+
+pub(crate) mod abi;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+
+/// Buffers have at least this many bytes more than asked for, which may be read
+/// but hold anything; they begin at multiples of it.
+pub(crate) const PADDING: usize = 256;
+
+/// What a device is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Its name, as the driver states it.
+    pub name: String,
+    /// Its number among the devices of its kind, from 0.
+    pub ordinal: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Compute capability, major and minor.
+    pub compute_capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Version of the driver, as in `13.0`.
+    pub driver: String,
+}
+
+/// A device that kernels run on.
+pub(crate) trait Device: fmt::Debug + Send + Sync {
+    /// What it is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Bytes of memory that are free now.
+    fn free_memory(&self) -> Result<u64>;
+
+    /// A new stream.
+    fn stream(&self) -> Result<Arc<dyn Stream>>;
+}
+
+/// A queue of work on a device, done in order.
+pub(crate) trait Stream: fmt::Debug + Send + Sync {
+    /// Uninitialised memory; at least [`PADDING`] bytes longer than `len`, which may be 0.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error) with the size asked for and the memory
+    /// that is free, if there is not enough.
+    fn allocate(&self, len: usize) -> Result<DeviceBuffer>;
+
+    /// Sets `len` bytes from `at` on to `byte`.
+    fn fill(&self, target: &DeviceBuffer, at: usize, len: usize, byte: u8) -> Result<()>;
+
+    /// Copies bytes to the device; has read them all when it returns.
+    fn upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()>;
+
+    /// Copies bytes from the device; waits for them, and so for all work before.
+    fn download(&self, source: &DeviceBuffer, at: usize, target: &mut [u8]) -> Result<()>;
+
+    /// Copies bytes within the device.
+    fn copy(
+        &self,
+        source: &DeviceBuffer,
+        from: usize,
+        target: &DeviceBuffer,
+        to: usize,
+        len: usize,
+    ) -> Result<()>;
+
+    /// Starts a kernel.
+    fn launch(&self, launch: &Launch<'_>) -> Result<()>;
+
+    /// Marks this place in the stream.
+    fn record(&self) -> Result<Arc<dyn Event>>;
+
+    /// Work given from now on waits for an event of any stream of this device.
+    fn wait(&self, event: &dyn Event) -> Result<()>;
+
+    /// Waits for all work on this stream; reports what went wrong in it.
+    fn synchronize(&self) -> Result<()>;
+}
+
+/// A place in a stream.
+pub(crate) trait Event: fmt::Debug + Send + Sync {
+    /// Waits for this event, and tells the time between `earlier` and it.
+    fn elapsed(&self, earlier: &dyn Event) -> Result<Duration>;
+
+    /// The native handle (`CUevent*` for CUDA) for the Arrow C Device interface;
+    /// null where there is none.
+    fn handle(&self) -> *mut std::ffi::c_void;
+
+    /// For implementations.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A kernel to be started.
+#[derive(Debug)]
+pub(crate) struct Launch<'a> {
+    /// Its name in the module.
+    pub kernel: &'static str,
+    /// Blocks of the grid; none start nothing.
+    pub blocks: usize,
+    /// Threads of a block.
+    pub threads: u32,
+    /// The bytes of its only argument, a plain struct.
+    pub arguments: &'a [u8],
+    /// Every buffer that the arguments point into.
+    pub buffers: &'a [&'a DeviceBuffer],
+}
+
+/// Memory of a device, freed when dropped.
+#[derive(Debug)]
+pub(crate) struct DeviceBuffer {
+    address: u64,
+    len: usize,
+    allocation: Box<dyn Allocation>,
+}
+
+/// What an implementation keeps with a buffer; frees it when dropped.
+pub(crate) trait Allocation: fmt::Debug + Send + Sync {
+    /// For implementations.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl DeviceBuffer {
+    /// A buffer that an implementation has allocated.
+    pub fn new(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
+        debug_assert!(address.is_multiple_of(PADDING as u64));
+        Self { address, len, allocation }
+    }
+
+    /// Where it begins, on the device; a multiple of [`PADDING`].
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Bytes asked for.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What the implementation keeps with it.
+    pub fn allocation(&self) -> &dyn Allocation {
+        self.allocation.as_ref()
+    }
+}
