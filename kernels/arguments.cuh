@@ -29,7 +29,7 @@ struct LimbArguments {
 };
 static_assert(sizeof(LimbArguments) == 32, "mirrored");
 
-// Bits to a bitmap that begins as zeros: bits_plain, bits_constant.
+// Bits to a bitmap that begins as zeros: bits.
 struct BitsArguments {
     const Node* nodes;
     u32* out;
@@ -52,5 +52,40 @@ struct BytesArguments {
     u32 zero;
 };
 static_assert(sizeof(BytesArguments) == 40, "mirrored");
+
+// Lengths of strings to Arrow offsets: offsets_32, offsets_64.
+struct OffsetsArguments {
+    // The nodes of the strings, `at` counting bytes, and behind them, as many,
+    // the nodes of their value lengths, `at` counting rows.
+    const Node* nodes;
+    u8* out;
+    u64* status;
+    u32 node_count;
+    u32 blocks_per_node;
+};
+static_assert(sizeof(OffsetsArguments) == 32, "mirrored");
+
+// What was decoded of strings: utf8 checks it, views and fixed make other arrays of it.
+struct StringsArguments {
+    // `at` counts rows.
+    const Node* nodes;
+    // All bytes, and the offset of every row and behind the last one.
+    const u8* bytes;
+    const u8* offsets;
+    // views: 16 bytes a row. fixed: `width` bytes a row. utf8: not used.
+    u8* out;
+    // fixed: the validity bitmap, or null. Else not used.
+    const u32* valid;
+    u64* status;
+    // utf8: the flags that the decoders have set. Else not used.
+    const u32* not_ascii;
+    u32 blocks_per_node;
+    // Bytes of an offset, 4 or 8.
+    u32 offset_bytes;
+    // fixed: bytes of a value. Else not used.
+    u32 width;
+    u32 zero;
+};
+static_assert(sizeof(StringsArguments) == 72, "mirrored");
 
 }  // namespace lanepack

@@ -143,7 +143,15 @@ pub(crate) fn decompress_columns(
 ) -> Result<RecordBatch> {
     let arrays: Vec<ArrayRef> =
         columns.par_iter().map(CompressedColumn::decompress).collect::<Result<_>>()?;
-    let rows = columns.first().map_or(rows, CompressedColumn::len);
+    batch_of(schema, arrays, columns.first().map_or(rows, CompressedColumn::len))
+}
+
+/// A batch of arrays; `rows` counts where there are none.
+pub(crate) fn batch_of(
+    schema: SchemaRef,
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
 }

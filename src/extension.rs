@@ -392,7 +392,7 @@ impl CompressedColumn {
             .into_par_iter()
             .map(|index| chunk(index).map_err(|error| error.in_chunk(index)))
             .collect::<Result<_>>()?;
-        Ok(Self::new(Arc::new(values), chunks, Vec::new()))
+        Ok(Self::new(Arc::new(values), chunks, Vec::new()).with_bodies(all_bodies))
     }
 }
 

@@ -46,9 +46,9 @@ mod batch;
 mod chunk;
 mod column;
 mod encoding;
+mod engine;
 mod error;
 mod extension;
-#[cfg(any(feature = "cuda", feature = "simt"))]
 mod gpu;
 pub mod ipc;
 mod lanes;
@@ -57,8 +57,12 @@ mod options;
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
+pub use engine::{
+    ArrowDeviceArray, ArrowDeviceType, Choice, DeviceArray, DeviceBatch, DeviceColumn, Engine,
+};
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
+pub use gpu::DeviceInfo;
 pub use options::Options;
 
 /// The codecs' inner functions, for benches: not part of the public API.

@@ -112,6 +112,11 @@ impl Chunk {
         &self.statistics
     }
 
+    /// The header, parsed.
+    pub(crate) fn parsed_header(&self) -> &Header {
+        &self.header
+    }
+
     /// The root of the encoding tree.
     pub(crate) fn root(&self) -> NodeView<'_> {
         NodeView::root(&self.header, &self.body)

@@ -1,5 +1,7 @@
 //! Typed, zero-copy access to one node of a chunk.
 
+use std::ops::Range;
+
 use bytemuck::AnyBitPattern;
 
 use super::header::{Header, Node};
@@ -17,6 +19,12 @@ pub(crate) struct NodeView<'a> {
 impl<'a> NodeView<'a> {
     pub(super) fn root(header: &'a Header, body: &'a [u8]) -> Self {
         Self { header, body, node: &header.nodes[0] }
+    }
+
+    /// The root of a chunk whose body lies elsewhere: it tells where buffers are,
+    /// but cannot hand them out.
+    pub fn of_header(header: &'a Header) -> Self {
+        Self::root(header, &[])
     }
 
     pub fn encoding(self) -> Encoding {
@@ -69,7 +77,12 @@ impl<'a> NodeView<'a> {
 
     /// The `index`-th buffer. Only after validation of the count.
     pub fn buffer(self, index: usize) -> &'a [u8] {
-        &self.body[self.header.buffers[self.node.buffers.start + index].clone()]
+        &self.body[self.buffer_range(index)]
+    }
+
+    /// Where the `index`-th buffer lies in the body. Only after validation of the count.
+    pub fn buffer_range(self, index: usize) -> Range<usize> {
+        self.header.buffers[self.node.buffers.start + index].clone()
     }
 
     /// The `index`-th buffer as a slice of `T`.

@@ -49,6 +49,8 @@ pub struct CompressedColumn {
     starts: Vec<usize>,
     /// How each chunk's encoding was chosen; not stored, so empty after reading.
     plans: Vec<Plan>,
+    /// The bodies of all chunks one behind the other, if they came so.
+    bodies: Option<Buffer>,
 }
 
 impl CompressedColumn {
@@ -59,7 +61,34 @@ impl CompressedColumn {
             *rows += chunk.rows();
             Some(*rows)
         }));
-        Self { field, chunks, starts, plans }
+        Self { field, chunks, starts, plans, bodies: None }
+    }
+
+    /// With the buffer in which the bodies of all chunks lie one behind the other.
+    pub(crate) fn with_bodies(self, bodies: Buffer) -> Self {
+        debug_assert_eq!(
+            bodies.len(),
+            self.chunks.iter().map(|chunk| chunk.body().len()).sum::<usize>()
+        );
+        Self { bodies: Some(bodies), ..self }
+    }
+
+    /// The bodies of all chunks in as few pieces as they lie in.
+    pub(crate) fn body_runs(&self) -> Vec<Buffer> {
+        match &self.bodies {
+            Some(bodies) => vec![bodies.clone()],
+            None => self.chunks.iter().map(|chunk| chunk.body().clone()).collect(),
+        }
+    }
+
+    /// Bytes of the values as Arrow arrays hold them, offsets and bitmaps left
+    /// out; for types carried as Arrow IPC, of the stream.
+    pub(crate) fn decompressed_bytes(&self) -> usize {
+        let bytes = |chunk: &Chunk| match chunk.root().physical().bits() {
+            Some(bits) => chunk.rows() * bits / 8,
+            None => encoding::value_bytes(chunk.root()),
+        };
+        self.chunks.iter().map(bytes).sum()
     }
 
     /// The Arrow field of the values: name, type, nullability, metadata.

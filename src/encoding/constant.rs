@@ -120,7 +120,7 @@ impl Codec for Constant {
     }
 
     fn value_bytes(&self, node: NodeView<'_>) -> usize {
-        node.buffer(0).len() * node.len()
+        node.buffer_range(0).len() * node.len()
     }
 
     fn value(&self, node: NodeView<'_>, _: usize) -> Result<Value> {

@@ -241,7 +241,7 @@ impl Codec for Plain {
     }
 
     fn value_bytes(&self, node: NodeView<'_>) -> usize {
-        node.buffer(0).len()
+        node.buffer_range(0).len()
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

@@ -68,31 +68,93 @@ pub(crate) struct BytesArguments {
     pub zero: u32,
 }
 
+/// `lanepack::OffsetsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct OffsetsArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub status: u64,
+    pub node_count: u32,
+    pub blocks_per_node: u32,
+}
+
+/// `lanepack::StringsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct StringsArguments {
+    pub nodes: u64,
+    pub bytes: u64,
+    pub offsets: u64,
+    pub out: u64,
+    pub valid: u64,
+    pub status: u64,
+    pub not_ascii: u64,
+    pub blocks_per_node: u32,
+    pub offset_bytes: u32,
+    pub width: u32,
+    pub zero: u32,
+}
+
+/// What kernels find wrong: `lanepack::Fault`.
+pub(crate) struct Fault;
+
+impl Fault {
+    const CODE: u32 = 1;
+    const ESCAPE: u32 = 2;
+    const TILE_BYTES: u32 = 3;
+    const LENGTHS: u32 = 4;
+    const UTF8: u32 = 5;
+    const CHARACTER: u32 = 6;
+    const WIDTH: u32 = 7;
+
+    /// The rule that is broken.
+    pub fn message(fault: u32) -> String {
+        let what = match fault {
+            Self::CODE => "a code that stands for no symbol",
+            Self::ESCAPE => "codes that end inside an escape",
+            Self::TILE_BYTES => "codes that stand for more or fewer bytes than the tile index says",
+            Self::LENGTHS => "lengths of a vector that do not add up to its bytes",
+            Self::UTF8 => "text that is not UTF-8",
+            Self::CHARACTER => "a text that ends inside a character",
+            Self::WIDTH => "a value of another width than its column's",
+            _ => return format!("fault {fault} of a kernel"),
+        };
+        what.to_owned()
+    }
+}
+
 const _: () = {
     assert!(size_of::<Node>() == 64);
     assert!(size_of::<WordsArguments>() == 24);
     assert!(size_of::<LimbArguments>() == 32);
     assert!(size_of::<BitsArguments>() == 32);
     assert!(size_of::<BytesArguments>() == 40);
+    assert!(size_of::<OffsetsArguments>() == 32);
+    assert!(size_of::<StringsArguments>() == 72);
 };
 
 /// The value that a header of the kernels gives a constant.
-const fn constant(source: &str, name: &str) -> u64 {
+pub(super) const fn constant(source: &str, name: &str) -> u64 {
+    number(source, b"constexpr u32 ", name)
+}
+
+/// The number that stands behind `before`, `name` and an equals sign.
+const fn number(source: &str, before: &[u8], name: &str) -> u64 {
     let (source, name) = (source.as_bytes(), name.as_bytes());
-    const BEFORE: &[u8] = b"constexpr u32 ";
     let mut start = 0;
-    while start + BEFORE.len() + name.len() + 3 < source.len() {
-        if matches(source, start, BEFORE)
-            && matches(source, start + BEFORE.len(), name)
-            && matches(source, start + BEFORE.len() + name.len(), b" = ")
+    while start + before.len() + name.len() + 3 < source.len() {
+        if matches(source, start, before)
+            && matches(source, start + before.len(), name)
+            && matches(source, start + before.len() + name.len(), b" = ")
         {
             let mut value = 0;
-            let mut at = start + BEFORE.len() + name.len() + 3;
+            let mut at = start + before.len() + name.len() + 3;
             while source[at].is_ascii_digit() {
                 value = value * 10 + (source[at] - b'0') as u64;
                 at += 1;
             }
-            assert!(source[at] == b';', "a constant that is no plain number");
+            assert!(matches!(source[at], b';' | b','), "a constant that is no plain number");
             return value;
         }
         start += 1;
@@ -122,4 +184,20 @@ const _: () = {
     assert!(constant(FORMAT, "ALP") == Encoding::Alp as u64);
     assert!(constant(FORMAT, "FSST") == Encoding::Fsst as u64);
     assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
+};
+
+const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");
+
+const fn fault(name: &str) -> u32 {
+    number(NODE, b"FAULT_", name) as u32
+}
+
+const _: () = {
+    assert!(fault("CODE") == Fault::CODE);
+    assert!(fault("ESCAPE") == Fault::ESCAPE);
+    assert!(fault("TILE_BYTES") == Fault::TILE_BYTES);
+    assert!(fault("LENGTHS") == Fault::LENGTHS);
+    assert!(fault("UTF8") == Fault::UTF8);
+    assert!(fault("CHARACTER") == Fault::CHARACTER);
+    assert!(fault("WIDTH") == Fault::WIDTH);
 };

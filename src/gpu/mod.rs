@@ -15,7 +15,13 @@
 //! is freed in the order of the stream that allocated it, after what any other
 //! stream does with it: launches and copies say which buffers they use.
 
+#![cfg_attr(
+    not(any(feature = "cuda", feature = "simt")),
+    allow(dead_code, reason = "without a device nobody calls what devices offer")
+)]
+
 pub(crate) mod abi;
+pub(crate) mod kernels;
 
 use std::any::Any;
 use std::fmt;
@@ -50,6 +56,11 @@ pub struct DeviceInfo {
 pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
+
+    /// Whether its memory is the host's: true of emulations only.
+    fn is_host(&self) -> bool {
+        false
+    }
 
     /// Bytes of memory that are free now.
     fn free_memory(&self) -> Result<u64>;

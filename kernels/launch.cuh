@@ -1,0 +1,34 @@
+// Shapes of the launches, for kernels and host: src/gpu/kernels.rs reads these
+// lines when the crate is compiled.
+#pragma once
+
+#include "lanepack/base.cuh"
+
+namespace lanepack {
+
+// ffor_*, alp_*, plain_*, constant_*
+constexpr u32 WORDS_THREADS = 128;
+constexpr u32 WORDS_VALUES = 4096;
+// limb_*
+constexpr u32 LIMB_THREADS = 128;
+constexpr u32 LIMB_VALUES = 4096;
+// fsst_decode
+constexpr u32 FSST_THREADS = 128;
+constexpr u32 FSST_CODES = 65536;
+// bytes_*
+constexpr u32 BYTES_THREADS = 256;
+constexpr u32 BYTES_BYTES = 65536;
+// bits: a thread makes a word of 32 bits.
+constexpr u32 BITS_THREADS = 256;
+// offsets_*: a warp makes the offsets of a vector.
+constexpr u32 OFFSETS_THREADS = 128;
+// utf8: a thread looks at 16 bytes, and at the offsets of as many rows as it has bytes.
+constexpr u32 UTF8_THREADS = 256;
+constexpr u32 UTF8_BYTES = 16;
+// views: a thread makes a view.
+constexpr u32 VIEWS_THREADS = 256;
+// fixed: a warp copies values.
+constexpr u32 FIXED_THREADS = 256;
+constexpr u32 FIXED_VALUES = 64;
+
+}  // namespace lanepack

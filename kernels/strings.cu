@@ -1,0 +1,234 @@
+// Arrow's offsets of strings from their packed lengths, and what follows from
+// bytes and offsets: the check of UTF-8, views, and values of one width.
+#include "arguments.cuh"
+#include "lanepack/ffor.cuh"
+#include "launch.cuh"
+
+namespace lanepack {
+
+// Bytes of all values of a node of strings.
+LANEPACK_DEVICE u64 value_bytes(const Node& node) {
+    if (node.encoding == FSST) return node.parameter;
+    return node.encoding == CONSTANT ? node.size * node.rows : node.size;
+}
+
+// Where vector `vector` begins in the values of its node: docs/FORMAT.md, starts.
+LANEPACK_DEVICE u64 vector_start(const Node& node, u32 vector) {
+    if (vector * VECTOR >= node.rows) return value_bytes(node);
+    if (node.encoding == CONSTANT) return node.size * vector * VECTOR;
+    const u8* starts = node.buffer[node.encoding == FSST ? 2 : 1];
+    const u64 stored = node.size;
+    const bool wide = (stored | value_bytes(node)) >> 32 != 0;
+    if (wide) return reinterpret_cast<const u64*>(starts)[vector * 2 + 1];
+    return reinterpret_cast<const u32*>(starts)[vector * 2 + 1];
+}
+
+// The lengths of a vector, by a warp, to `lengths`: value i at i + i / 32, so that
+// 32 lanes that each read 32 values in a row read 32 banks. Slots past the end are zero.
+LANEPACK_DEVICE void unpack_lengths(const Node& strings, const Node& node, u32 vector, u32 lane, u32* lengths) {
+    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
+    if (strings.encoding == CONSTANT) {
+        const u32 length = static_cast<u32>(strings.size);
+        for (u32 slot = lane; slot < VECTOR; slot += WARP) {
+            lengths[slot + slot / 32] = slot < rows ? length : 0;
+        }
+    } else if (node.encoding == FFOR) {
+        FforLane<u32> values(node, vector, lane);
+        for (u32 row = 0; row < 32; ++row) {
+            const u32 slot = lane_index(row, lane);
+            const u32 length = values.next();
+            lengths[slot + slot / 32] = slot < rows ? length : 0;
+        }
+    } else {
+        const u32* plain = reinterpret_cast<const u32*>(node.buffer[0]) + vector * VECTOR;
+        for (u32 slot = lane; slot < VECTOR; slot += WARP) {
+            const u32 length = node.encoding == CONSTANT ? static_cast<u32>(node.parameter)
+                               : slot < rows             ? plain[slot]
+                                                         : 0;
+            lengths[slot + slot / 32] = slot < rows ? length : 0;
+        }
+    }
+}
+
+// A warp turns the lengths of a vector into the offsets at which its values
+// begin; every vector knows its own start, so no warp waits for another.
+//
+// Lanes of a packed vector hold every 32nd value, so the lengths go through
+// shared memory: each lane sums 32 values in a row, a scan over the lanes adds
+// what lies before. Offsets are clamped to the node's bytes: whatever lengths
+// say, nobody who uses the offsets leaves the values.
+template <class Offset>
+LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
+    constexpr u32 WARPS = OFFSETS_THREADS / WARP;
+    constexpr u32 SLOTS = VECTOR + VECTOR / 32;
+    LANEPACK_SHARED(u32[WARPS * SLOTS], shared);
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& strings = args.nodes[part.node];
+    const Node& node = args.nodes[args.node_count + part.node];
+    const u32 lane = threadIdx.x % WARP;
+    const u32 vector = part.part * WARPS + threadIdx.x / WARP;
+    if (vector * VECTOR >= node.rows) return;
+    u32* lengths = shared + threadIdx.x / WARP * SLOTS;
+    unpack_lengths(strings, node, vector, lane, lengths);
+    __syncwarp();
+    u64 sum = 0;
+    for (u32 i = 0; i < 32; ++i) sum += lengths[lane * 33 + i];
+    u64 before = sum;
+    for (u32 step = 1; step < WARP; step *= 2) {
+        const u64 other = __shfl_up_sync(FULL, before, step);
+        if (lane >= step) before += other;
+    }
+    const u64 start = vector_start(strings, vector);
+    const u64 end = vector_start(strings, vector + 1);
+    const u64 total = __shfl_sync(FULL, before, WARP - 1);
+    if (lane == 0 && total != end - start) report(args.status, part.node, FAULT_LENGTHS);
+    before = start + before - sum;
+    // The lengths of a vector can pass 32 bits, but then they are no offsets either.
+    const u64 most = value_bytes(strings);
+    for (u32 i = 0; i < 32; ++i) {
+        u32& slot = lengths[lane * 33 + i];
+        const u32 length = slot;
+        slot = static_cast<u32>(min(before, most) - min(start, most));
+        before += length;
+    }
+    __syncwarp();
+    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
+    Offset* out = reinterpret_cast<Offset*>(args.out) + node.at + vector * VECTOR;
+    const Offset base = static_cast<Offset>(strings.at + start);
+    for (u32 slot = lane; slot < rows; slot += WARP) {
+        out[slot] = base + static_cast<Offset>(lengths[slot + slot / 32]);
+    }
+    const bool last = part.node + 1 == args.node_count && vector * VECTOR + rows == node.rows;
+    if (last && lane == 0) out[rows] = static_cast<Offset>(strings.at + most);
+}
+
+LANEPACK_KERNEL(offsets_32, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_vectors<u32>(args); }
+
+LANEPACK_KERNEL(offsets_64, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_vectors<u64>(args); }
+
+constexpr u64 HIGH = 0x8080808080808080ull;
+
+// The high bit of every byte that equals `byte`.
+LANEPACK_DEVICE u64 bytes_equal(u64 word, u64 byte) {
+    const u64 differs = word ^ byte * 0x0101010101010101ull;
+    const u64 low = (differs & ~HIGH) + ~HIGH;
+    return ~(low | differs) & HIGH;
+}
+
+// The high bit of every byte of eight that breaks a rule of UTF-8 together with
+// the three before it, which are the highest bytes of `before` (table 3-7 of the
+// Unicode standard): continuation bytes stand exactly where the lead bytes
+// before ask for them, some leads are never used, some restrict the byte behind them.
+LANEPACK_DEVICE u64 utf8_errors(u64 word, u64 before) {
+    const u64 one = word << 8 | before >> 56;
+    const u64 two = word << 16 | before >> 48;
+    const u64 three = word << 24 | before >> 40;
+    const u64 continuation = word & ~(word << 1) & HIGH;
+    const u64 lead_of_two = one & one << 1 & HIGH;
+    const u64 lead_of_three = two & two << 1 & two << 2 & HIGH;
+    const u64 lead_of_four = three & three << 1 & three << 2 & three << 3 & HIGH;
+    u64 errors = continuation ^ (lead_of_two | lead_of_three | lead_of_four);
+    // C0 and C1, F5 and above.
+    errors |= bytes_equal(word & 0xfefefefefefefefeull, 0xc0);
+    errors |= word & word << 1 & word << 2 & word << 3 & ((word << 4) | ((word << 5) & (word << 6 | word << 7))) & HIGH;
+    const u64 bit5 = word << 2;
+    const u64 bit4 = word << 3;
+    errors |= bytes_equal(one, 0xe0) & ~bit5;
+    errors |= bytes_equal(one, 0xed) & bit5;
+    errors |= bytes_equal(one, 0xf0) & ~(bit5 | bit4);
+    errors |= bytes_equal(one, 0xf4) & (bit5 | bit4);
+    return errors & HIGH;
+}
+
+// Offset `index` of 4 or 8 bytes.
+LANEPACK_DEVICE u64 offset_at(const StringsArguments& args, u64 index) {
+    if (args.offset_bytes == 4) return reinterpret_cast<const u32*>(args.offsets)[index];
+    return reinterpret_cast<const u64*>(args.offsets)[index];
+}
+
+// Checks that the values of every node are UTF-8 each: its bytes as a whole are,
+// and none begins inside a character. Only nodes with bytes above 127 are read.
+LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
+    const Part part = part_of_block(args.blocks_per_node);
+    if (args.not_ascii[part.node] == 0) return;
+    const Node& node = args.nodes[part.node];
+    const u64 begin = offset_at(args, node.at);
+    const u64 end = offset_at(args, node.at + node.rows);
+    const u64 step = static_cast<u64>(part.part) * UTF8_THREADS + threadIdx.x;
+    // Aligned pieces of the output, which begins at a multiple of 256.
+    const u64 piece = begin / UTF8_BYTES * UTF8_BYTES + step * UTF8_BYTES;
+    if (piece < end) {
+        const u64* words = reinterpret_cast<const u64*>(args.bytes + piece);
+        // What lies outside the node's bytes counts as zero, which is ASCII.
+        auto inside = [&](u64 at, u64 word) {
+            if (at + 8 <= begin || at >= end) return u64{0};
+            if (at < begin) word = word >> (begin - at) * 8 << (begin - at) * 8;
+            if (at + 8 > end) word = word << (at + 8 - end) * 8 >> (at + 8 - end) * 8;
+            return word;
+        };
+        u64 before = piece > begin ? inside(piece - 8, words[-1]) : 0;
+        u64 errors = 0;
+        for (u32 i = 0; i < UTF8_BYTES / 8; ++i) {
+            const u64 at = piece + i * 8;
+            const u64 word = at < end ? inside(at, words[i]) : 0;
+            if (((word | before) & HIGH) != 0) errors |= utf8_errors(word, before);
+            before = word;
+        }
+        // A character that the end of the node cuts: the zeros behind it are no continuation.
+        if (piece + UTF8_BYTES >= end && before >> 56 != 0) errors |= utf8_errors(0, before);
+        if (errors != 0) report(args.status, part.node, FAULT_UTF8);
+    }
+    for (u32 i = 0; i < UTF8_BYTES; ++i) {
+        const u64 row = static_cast<u64>(part.part) * UTF8_THREADS * UTF8_BYTES + i * UTF8_THREADS + threadIdx.x;
+        if (row >= node.rows) break;
+        const u64 offset = offset_at(args, node.at + row);
+        if (offset < end && (args.bytes[offset] & 0xc0) == 0x80) report(args.status, part.node, FAULT_CHARACTER);
+    }
+}
+
+// Arrow's views: length, and up to 12 bytes or 4 bytes, buffer and offset. The
+// bytes of each node are a buffer of their own.
+LANEPACK_KERNEL(views, VIEWS_THREADS, 1, StringsArguments) {
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& node = args.nodes[part.node];
+    const u32 row = part.part * VIEWS_THREADS + threadIdx.x;
+    if (row >= node.rows) return;
+    const u64 begin = offset_at(args, node.at + row);
+    const u32 length = static_cast<u32>(offset_at(args, node.at + row + 1) - begin);
+    constexpr u32 INLINE = 12;
+    u32 view[4] = {length, 0, 0, 0};
+    const u32 kept = length <= INLINE ? length : 4;
+    for (u32 i = 0; i < INLINE; ++i) {
+        if (i < kept) view[1 + i / 4] |= static_cast<u32>(args.bytes[begin + i]) << i % 4 * 8;
+    }
+    if (length > INLINE) {
+        view[2] = part.node;
+        view[3] = static_cast<u32>(begin - offset_at(args, node.at));
+    }
+    reinterpret_cast<uint4*>(args.out)[node.at + row] = make_uint4(view[0], view[1], view[2], view[3]);
+}
+
+// Values of one width, each at its row; null ones may come empty and leave as zeros.
+LANEPACK_KERNEL(fixed, FIXED_THREADS, 1, StringsArguments) {
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& node = args.nodes[part.node];
+    const u32 lane = threadIdx.x % WARP;
+    for (u32 value = threadIdx.x / WARP; value < FIXED_VALUES; value += FIXED_THREADS / WARP) {
+        const u32 row = part.part * FIXED_VALUES + value;
+        if (row >= node.rows) return;
+        const u64 at = node.at + row;
+        const u64 begin = offset_at(args, at);
+        const u64 length = offset_at(args, at + 1) - begin;
+        const bool null = args.valid != nullptr && (args.valid[at / 32] >> at % 32 & 1) == 0;
+        const bool absent = length == 0 && null;
+        if (!absent && length != args.width) {
+            if (lane == 0) report(args.status, part.node, FAULT_WIDTH);
+            continue;
+        }
+        for (u32 i = lane; i < args.width; i += WARP) {
+            args.out[at * args.width + i] = absent ? 0 : args.bytes[begin + i];
+        }
+    }
+}
+
+}  // namespace lanepack

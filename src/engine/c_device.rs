@@ -1,0 +1,185 @@
+//! Export through the Arrow C Device data interface, so that other GPU libraries
+//! (cuDF, PyArrow, ...) take a decompressed column without a copy.
+//!
+//! arrow-rs has the C Data interface but not the device one; this file holds the
+//! two C structs and the release callback, and can be swapped for arrow-rs's own
+//! when that exists. Layout and rules:
+//! <https://arrow.apache.org/docs/format/CDeviceDataInterface.html>. Types go through
+//! the ordinary C schema, `arrow_schema::ffi::FFI_ArrowSchema`.
+
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+
+use super::array::{DeviceArray, DeviceSlice};
+use crate::error::Result;
+use crate::gpu::Event;
+
+/// `ArrowDeviceType`: where the buffers of an exported array lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[repr(i32)]
+pub enum ArrowDeviceType {
+    /// Host memory (the emulation that tests use).
+    Cpu = 1,
+    /// Memory of an NVIDIA GPU.
+    Cuda = 2,
+}
+
+/// `struct ArrowArray` of the Arrow C Data interface.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ArrowArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *const *const c_void,
+    children: *mut *mut ArrowArray,
+    dictionary: *mut ArrowArray,
+    release: Option<unsafe extern "C" fn(*mut ArrowArray)>,
+    private_data: *mut c_void,
+}
+
+/// `struct ArrowDeviceArray` of the Arrow C Device data interface: an array whose
+/// buffers lie in device memory. It releases what it holds when dropped, unless a
+/// consumer has moved it (and set `release` to null).
+///
+/// `sync_event` points to a `cudaEvent_t` (which is a `CUevent`) that the consumer
+/// waits for before it reads, or is null.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ArrowDeviceArray {
+    array: ArrowArray,
+    device_id: i64,
+    device_type: i32,
+    sync_event: *mut c_void,
+    reserved: [i64; 3],
+}
+
+// The layout of the C structs on 64-bit targets.
+const _: () = assert!(size_of::<ArrowArray>() == 80 && size_of::<ArrowDeviceArray>() == 128);
+
+// SAFETY: the pointers lead to `Exported`, which is Send, and which nobody else has.
+unsafe impl Send for ArrowDeviceArray {}
+
+/// What an exported array keeps alive; `buffers` and `event` are pointed at.
+struct Exported {
+    buffers: Vec<*const c_void>,
+    /// A handle behind a pointer, as the interface wants it.
+    event: *mut c_void,
+    _memory: Vec<DeviceSlice>,
+    _ready: Arc<dyn Event>,
+}
+
+/// Frees what an exported array holds; called once, by whoever holds the struct.
+unsafe extern "C" fn release(array: *mut ArrowArray) {
+    if array.is_null() {
+        return;
+    }
+    // SAFETY: not null, and the interface lets only the holder of the struct call this.
+    let array = unsafe { &mut *array };
+    array.release = None;
+    // SAFETY: `private_data` came from `Box::into_raw` in `DeviceArray::export`, and
+    // `release` is now unset, so that nobody gets here again.
+    drop(unsafe { Box::from_raw(array.private_data.cast::<Exported>()) });
+}
+
+impl Drop for ArrowDeviceArray {
+    fn drop(&mut self) {
+        if let Some(release) = self.array.release {
+            // SAFETY: `release` is set, so the array has neither been released nor moved.
+            unsafe { release(&mut self.array) };
+        }
+    }
+}
+
+impl ArrowDeviceArray {
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.array.length as usize
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.array.length == 0
+    }
+
+    /// Nulls among the values.
+    pub fn null_count(&self) -> usize {
+        self.array.null_count as usize
+    }
+
+    /// Which kind of device it lies on, and its number.
+    pub fn device(&self) -> (ArrowDeviceType, i64) {
+        let kind = if self.device_type == ArrowDeviceType::Cuda as i32 {
+            ArrowDeviceType::Cuda
+        } else {
+            ArrowDeviceType::Cpu
+        };
+        (kind, self.device_id)
+    }
+}
+
+impl DeviceArray {
+    /// The array for another library, without a copy; its memory is freed when
+    /// that library releases it. The type travels apart, as the `ArrowSchema` that
+    /// arrow's `FFI_ArrowSchema` makes of [`DeviceArray::data_type`].
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) or
+    /// [`Error::DeviceMemory`](crate::Error::DeviceMemory), for view types only:
+    /// their last buffer is made here.
+    pub fn export(self) -> Result<ArrowDeviceArray> {
+        let (validity, slices) = self.slices();
+        let mut memory: Vec<DeviceSlice> = slices.to_vec();
+        let mut ready = self.ready().clone();
+        if matches!(self.data_type(), DataType::Utf8View | DataType::BinaryView) {
+            // The interface has the lengths of the data buffers behind them, as i64.
+            let lengths: Vec<i64> = slices[1..].iter().map(|slice| slice.len() as i64).collect();
+            let (buffer, event) = self.context().with_stream(|stream| {
+                stream.wait(ready.as_ref())?;
+                let buffer = stream.allocate(lengths.len() * 8)?;
+                stream.upload(bytemuck::cast_slice(&lengths), &buffer, 0)?;
+                Ok((Arc::new(buffer), stream.record()?))
+            })?;
+            memory.push(buffer.into());
+            ready = event;
+        }
+        let pointer = |slice: &DeviceSlice| slice.address() as usize as *const c_void;
+        let mut buffers = vec![validity.map_or(null(), pointer)];
+        buffers.extend(memory.iter().map(pointer));
+        memory.extend(validity.cloned());
+        let device = &self.context().device;
+        let kind = if device.is_host() { ArrowDeviceType::Cpu } else { ArrowDeviceType::Cuda };
+        let exported =
+            Box::new(Exported { event: ready.handle(), buffers, _memory: memory, _ready: ready });
+        let array = ArrowArray {
+            length: self.len() as i64,
+            null_count: self.null_count() as i64,
+            offset: 0,
+            n_buffers: exported.buffers.len() as i64,
+            n_children: 0,
+            buffers: exported.buffers.as_ptr(),
+            children: null_mut(),
+            dictionary: null_mut(),
+            release: Some(release),
+            private_data: null_mut(),
+        };
+        let exported = Box::into_raw(exported);
+        // SAFETY: the pointer was made in the line above.
+        let event = unsafe { &raw mut (*exported).event };
+        // SAFETY: as above.
+        let has_event = unsafe { !(*exported).event.is_null() };
+        Ok(ArrowDeviceArray {
+            array: ArrowArray { private_data: exported.cast(), ..array },
+            device_id: self.device().ordinal as i64,
+            device_type: kind as i32,
+            sync_event: if has_event { event.cast() } else { null_mut() },
+            reserved: [0; 3],
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! Engines: what executes decompression, the CPU or a GPU.
+//!
+//! ```text
+//! packed RecordBatch --upload (column.rs)--> DeviceBatch, still compressed
+//!                                               |  decompress (decode.rs, strings.rs):
+//!                                               |  a list of steps, one launch each
+//!                                               v
+//! RecordBatch <--to_host (array.rs)-- DeviceArray --export (c_device.rs)--> others
+//! ```
+//!
+//! Sizes come from headers that have been validated on the host, so a column is
+//! decompressed without waiting for the device in between: the nodes of all its
+//! launches go up in one copy, the kernels follow one another on a stream, and
+//! one report comes back, with what they found wrong and the nulls they counted.
+
+mod array;
+mod c_device;
+mod column;
+mod decode;
+mod strings;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use rayon::prelude::*;
+
+pub use array::DeviceArray;
+pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
+pub use column::{DeviceBatch, DeviceColumn};
+
+use crate::batch;
+use crate::column::CompressedColumn;
+use crate::error::{Error, Result};
+use crate::gpu::{Device, DeviceInfo, Stream};
+
+/// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
+const AUTO_BYTES: usize = 64 << 20;
+
+/// What executes: the CPU, one GPU, or whichever of both fits a batch.
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use lanepack::{Engine, Options, compress};
+///
+/// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// let packed = compress(&batch, &Options::default())?;
+/// let engine = Engine::auto();
+/// assert_eq!(engine.decompress(&packed)?, batch);
+/// println!("{}", engine.last_choice().unwrap()); // "CPU: 24 bytes of values, ..."
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    kind: Kind,
+    last: Mutex<Option<Choice>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Cpu,
+    Device(Arc<Context>),
+    /// A device, or why there is none.
+    Auto(Result<Arc<Context>, String>),
+}
+
+/// What an [`Engine`] runs on for one batch, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The GPU; none for the CPU.
+    pub device: Option<DeviceInfo>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.device {
+            None => write!(f, "CPU: {}", self.reason),
+            Some(device) => write!(f, "{} {}: {}", device.name, device.ordinal, self.reason),
+        }
+    }
+}
+
+/// A device, and streams that nobody uses at the moment.
+#[derive(Debug)]
+pub(crate) struct Context {
+    device: Arc<dyn Device>,
+    streams: Mutex<Vec<Arc<dyn Stream>>>,
+}
+
+impl Context {
+    fn new(device: Arc<dyn Device>) -> Arc<Self> {
+        Arc::new(Self { device, streams: Mutex::default() })
+    }
+
+    /// Runs `work` with a stream of its own.
+    fn with_stream<T>(&self, work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>) -> Result<T> {
+        let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let stream = match idle {
+            Some(stream) => stream,
+            None => self.device.stream()?,
+        };
+        let result = work(&stream);
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        result
+    }
+}
+
+impl Engine {
+    /// The CPU.
+    pub fn cpu() -> Self {
+        Self::of(Kind::Cpu)
+    }
+
+    /// The NVIDIA GPU number `ordinal`, counted from 0 as the driver does.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if there is no driver, no such device, one that is too
+    /// old, or if lanepack was built without the feature `cuda`.
+    pub fn cuda(ordinal: usize) -> Result<Self> {
+        Ok(Self::of(Kind::Device(Context::new(open_cuda(ordinal)?))))
+    }
+
+    /// The first GPU for batches that are large enough, else the CPU.
+    ///
+    /// The rule: a GPU is used if there is one and the values of the batch take
+    /// 64 MiB or more; below that, starting and copying costs more than it saves.
+    /// [`Engine::last_choice`] says what was used and why.
+    pub fn auto() -> Self {
+        let context = open_cuda(0).map(Context::new).map_err(|error| error.to_string());
+        Self::of(Kind::Auto(context))
+    }
+
+    /// An emulation of a GPU on the host, for tests.
+    #[cfg(feature = "simt")]
+    #[doc(hidden)]
+    pub fn simt(seed: u64, memory: u64) -> Self {
+        Self::of(Kind::Device(Context::new(crate::gpu::simt::open(seed, memory))))
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { kind, last: Mutex::new(None) }
+    }
+
+    /// The GPU that this engine uses; for [`Engine::auto`] the one it may use.
+    pub fn device(&self) -> Option<&DeviceInfo> {
+        match &self.kind {
+            Kind::Cpu | Kind::Auto(Err(_)) => None,
+            Kind::Device(context) | Kind::Auto(Ok(context)) => Some(context.device.info()),
+        }
+    }
+
+    /// What decompressing these columns would run on, and why.
+    pub fn choose(&self, columns: &[CompressedColumn]) -> Choice {
+        self.pick(columns).1
+    }
+
+    /// What the last call of [`Engine::decompress`] ran on, and why.
+    pub fn last_choice(&self) -> Option<Choice> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn pick(&self, columns: &[CompressedColumn]) -> (Option<&Arc<Context>>, Choice) {
+        let cpu = |reason: String| (None, Choice { device: None, reason });
+        let gpu = |context, reason: String| {
+            let device = Some(Context::device(context).info().clone());
+            (Some(context), Choice { device, reason })
+        };
+        match &self.kind {
+            Kind::Cpu => cpu("asked for".to_owned()),
+            Kind::Device(context) => gpu(context, "asked for".to_owned()),
+            Kind::Auto(Err(reason)) => cpu(reason.clone()),
+            Kind::Auto(Ok(context)) => {
+                let bytes: usize = columns.iter().map(CompressedColumn::decompressed_bytes).sum();
+                if bytes >= AUTO_BYTES {
+                    gpu(context, format!("{bytes} bytes of values, {AUTO_BYTES} or more"))
+                } else {
+                    cpu(format!("{bytes} bytes of values, less than {AUTO_BYTES}"))
+                }
+            }
+        }
+    }
+
+    /// Decompresses every column of a batch to host memory; see
+    /// [`decompress`](crate::decompress).
+    ///
+    /// Columns of types that are carried as Arrow IPC have nothing to decode and
+    /// are read by the CPU on any engine.
+    ///
+    /// # Errors
+    /// As [`decompress`](crate::decompress); on a GPU also [`Error::DeviceMemory`]
+    /// and [`Error::Device`].
+    pub fn decompress(&self, packed: &RecordBatch) -> Result<RecordBatch> {
+        let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
+        let columns = batch::columns(packed)?;
+        let (context, choice) = self.pick(&columns);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
+        let Some(context) = context else {
+            return batch::decompress_columns(schema, &columns, packed.num_rows());
+        };
+        let rows = columns.first().map_or(packed.num_rows(), CompressedColumn::len);
+        batch::batch_of(schema, decompress_on(context, &columns)?, rows)
+    }
+
+    /// Copies a compressed batch to the GPU, where it stays compressed.
+    ///
+    /// # Errors
+    /// As [`columns`](crate::columns); [`Error::NoDevice`] for an engine without
+    /// a GPU; [`Error::DeviceMemory`], [`Error::Device`].
+    pub fn upload(&self, packed: &RecordBatch) -> Result<DeviceBatch> {
+        let context = match &self.kind {
+            Kind::Device(context) | Kind::Auto(Ok(context)) => context,
+            Kind::Cpu => return Err(Error::NoDevice { what: "a CPU engine".to_owned() }),
+            Kind::Auto(Err(reason)) => return Err(Error::NoDevice { what: reason.clone() }),
+        };
+        let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
+        DeviceBatch::upload(context, schema, &batch::columns(packed)?, packed.num_rows())
+    }
+}
+
+impl Context {
+    fn device(self: &Arc<Self>) -> &dyn Device {
+        self.device.as_ref()
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn open_cuda(ordinal: usize) -> Result<Arc<dyn Device>> {
+    crate::gpu::cuda::open(ordinal)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_cuda(_: usize) -> Result<Arc<dyn Device>> {
+    Err(Error::NoDevice { what: "lanepack was built without the feature \"cuda\"".to_owned() })
+}
+
+/// Decompresses columns on a device, each on a stream and thread of its own, so
+/// that copies up, kernels and copies down of different columns overlap. Columns
+/// that a device has nothing to do for are read by the CPU.
+fn decompress_on(context: &Arc<Context>, columns: &[CompressedColumn]) -> Result<Vec<ArrayRef>> {
+    let decompress = |column: &CompressedColumn| {
+        if !column::decodes_on_device(column) {
+            return column.decompress();
+        }
+        let on_device = || DeviceColumn::upload(context, column)?.decompress()?.to_host();
+        on_device().map_err(|error| error.in_column(column.field().name()))
+    };
+    columns.par_iter().map(decompress).collect()
+}
