@@ -70,6 +70,7 @@ pub use options::Options;
 #[doc(hidden)]
 pub mod internals {
     pub use crate::encoding::{alp, fsst};
+    pub use crate::engine::measure;
 
     /// Bit-packing of vectors.
     pub mod lanes {

@@ -113,6 +113,19 @@ impl ArrowDeviceArray {
         self.array.null_count as usize
     }
 
+    /// Addresses of its buffers in device memory, the validity bitmap first (0 if
+    /// no value is null); none once it has been released or moved.
+    pub fn buffer_addresses(&self) -> Vec<u64> {
+        if self.array.release.is_none() {
+            return Vec::new();
+        }
+        let count = self.array.n_buffers as usize;
+        // SAFETY: `release` is set, so the array's `Exported` lives, and `buffers` leads to
+        // the `n_buffers` pointers in it.
+        let buffers = unsafe { std::slice::from_raw_parts(self.array.buffers, count) };
+        buffers.iter().map(|buffer| *buffer as u64).collect()
+    }
+
     /// Which kind of device it lies on, and its number.
     pub fn device(&self) -> (ArrowDeviceType, i64) {
         let kind = if self.device_type == ArrowDeviceType::Cuda as i32 {

@@ -76,7 +76,7 @@ impl DeviceBatch {
                 .columns
                 .iter()
                 .map(|column| {
-                    decode::start(stream, column).map_err(|error| in_column(column, error))
+                    decode::start(stream, column, &mut ()).map_err(|error| in_column(column, error))
                 })
                 .collect::<Result<_>>()?;
             let finished = started.into_iter().zip(&self.columns);
@@ -196,7 +196,7 @@ impl DeviceColumn {
     /// [`Error::Device`].
     pub fn decompress(&self) -> Result<DeviceArray> {
         let decompress =
-            || self.context.with_stream(|stream| decode::start(stream, self)?.finish());
+            || self.context.with_stream(|stream| decode::start(stream, self, &mut ())?.finish());
         decompress().map_err(|error| error.in_column(self.field.name()))
     }
 

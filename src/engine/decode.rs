@@ -242,8 +242,9 @@ impl<'a> Program<'a> {
         Ok((out, counts))
     }
 
-    /// Uploads the nodes and starts every launch.
-    fn start(self, column: &DeviceColumn) -> Result<Report> {
+    /// Uploads the nodes and starts every launch; tells `marks` before the first
+    /// and after each.
+    fn start(self, column: &DeviceColumn, marks: &mut dyn Marks) -> Result<Report> {
         let Self { stream, nodes, steps, words } = self;
         let statuses = steps.len() * 8;
         let report = stream.allocate(statuses + words * 4)?;
@@ -251,6 +252,7 @@ impl<'a> Program<'a> {
         stream.fill(&report, statuses, words * 4, 0)?;
         let nodes_buffer = stream.allocate(size_of_val(nodes.as_slice()))?;
         stream.upload(bytemuck::cast_slice(&nodes), &nodes_buffer, 0)?;
+        marks.mark(stream, "")?;
         for (index, step) in steps.iter().enumerate() {
             let address = Addresses {
                 nodes: nodes_buffer.address() + (step.first_node * size_of::<Node>()) as u64,
@@ -266,6 +268,7 @@ impl<'a> Program<'a> {
                 arguments: &step.arguments(&address),
                 buffers: &buffers,
             })?;
+            marks.mark(stream, step.kernel.name)?;
         }
         let chunks = steps.into_iter().map(|step| step.chunks).collect();
         Ok(Report { stream: stream.clone(), buffer: report, chunks, words })
@@ -370,8 +373,25 @@ fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
         .collect()
 }
 
+/// Who wants to know when launches begin and end.
+pub(super) trait Marks {
+    /// Called behind the launch of `kernel`; with no name before the first one.
+    fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
+}
+
+/// Nobody.
+impl Marks for () {
+    fn mark(&mut self, _: &Arc<dyn Stream>, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+}
+
 /// Starts the decompression of a column on a stream.
-pub(super) fn start(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Pending> {
+pub(super) fn start(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    marks: &mut dyn Marks,
+) -> Result<Pending> {
     let field = column.field();
     let (rows, data_type) = (column.len(), field.data_type());
     let chunks = column.chunks();
@@ -409,7 +429,7 @@ pub(super) fn start(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<P
         }
         _ => vec![program.allocate(0)?.into()],
     };
-    let report = program.start(column)?;
+    let report = program.start(column, marks)?;
     let array = DeviceArray::new(
         column.context().clone(),
         data_type.clone(),

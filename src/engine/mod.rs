@@ -17,6 +17,8 @@ mod array;
 mod c_device;
 mod column;
 mod decode;
+#[cfg(feature = "internals")]
+pub mod measure;
 mod strings;
 
 use std::fmt;

@@ -2,6 +2,8 @@
 //! the shared data.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod image;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use lanepack::{CompressedColumn, Encoding};
 
 use super::common::{Nulls, Shape, array_of};
-use super::damage::{Image, Node, largest_allocation};
+use super::damage::{Image, Node, Read, largest_allocation};
 
 const F64: bool = true;
 

@@ -1,129 +1,25 @@
-//! A column taken apart, to be damaged and put together again.
-//!
-//! [`Image`] holds header and body of one chunk as bytes; [`Tree`] the same as
-//! nodes and buffers, from which it makes sealed bytes whatever nonsense they are.
+//! Reading of damaged columns ([`Image`]), with an eye on allocations.
 
-use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
 use arrow_array::*;
-use arrow_schema::Field;
-use lanepack::{CompressedColumn, Encoding, Error, Options, compress_array};
-use xxhash_rust::xxh3::xxh3_64;
+use lanepack::{CompressedColumn, Error};
 
+pub use super::common::image::{Image, Node, Tree};
 use super::{Counting, LIMIT};
 
 /// Reads share this; what may allocate more than [`LIMIT`] takes it alone.
 static ALLOCATIONS: RwLock<()> = RwLock::new(());
 
-/// A column of which one chunk is laid open.
-#[derive(Clone)]
-pub struct Image {
-    pub field: Field,
-    storage: StructArray,
-    index: usize,
-    /// The storage's fields for the chunk.
-    pub rows: u32,
-    pub nulls: u32,
-    pub header: Vec<u8>,
-    pub body: Vec<u8>,
-}
-
-impl Image {
-    /// Compresses an array and lays its only chunk open.
-    pub fn of(array: &ArrayRef, options: &Options) -> Self {
-        let column = compress_array(array, options).unwrap();
-        assert_eq!(column.chunks().len(), 1);
-        let (field, storage) = column.to_arrow("price");
-        Self::open_up(field, storage, 0)
-    }
-
-    /// With this encoding and plain ones only.
-    pub fn with(array: &ArrayRef, encoding: Encoding) -> Self {
-        let image = Self::of(array, &Options::default().with_encodings([encoding]));
-        assert_eq!(image.tree().nodes[0].encoding, encoding as u8, "chosen for {encoding}");
-        image
-    }
-
-    /// Lays chunk `index` of a storage array open.
-    pub fn open_up(field: Field, storage: StructArray, index: usize) -> Self {
-        let count = |at: usize| storage.column(at).as_primitive::<UInt32Type>().value(index);
-        let header = storage.column(4).as_binary::<i32>().value(index).to_vec();
-        let body = storage.column(5).as_binary::<i64>().value(index).to_vec();
-        Self { rows: count(0), nulls: count(1), field, storage, index, header, body }
-    }
-
-    /// The storage array with the chunk as it is now.
-    pub fn storage(&self) -> StructArray {
-        let (fields, mut columns, _) = self.storage.clone().into_parts();
-        let counts = |at: usize, here: u32| -> ArrayRef {
-            let counts = self.storage.column(at).as_primitive::<UInt32Type>().iter().enumerate();
-            let counts =
-                counts.map(|(index, count)| if index == self.index { Some(here) } else { count });
-            Arc::new(UInt32Array::from_iter(counts))
-        };
-        (columns[0], columns[1]) = (counts(0, self.rows), counts(1, self.nulls));
-        let with = |index: usize, old, new| if index == self.index { new } else { old };
-        let headers = columns[4].as_binary::<i32>().iter().flatten().enumerate();
-        let headers = headers.map(|(index, old)| with(index, old, self.header.as_slice()));
-        let bodies = columns[5].as_binary::<i64>().iter().flatten().enumerate();
-        let bodies = bodies.map(|(index, old)| with(index, old, self.body.as_slice()));
-        let headers = Arc::new(BinaryArray::from_iter_values(headers));
-        let bodies = Arc::new(LargeBinaryArray::from_iter_values(bodies));
-        (columns[4], columns[5]) = (headers, bodies);
-        StructArray::new(fields, columns, None)
-    }
-
-    /// Makes both checksums right.
-    pub fn seal(&mut self) {
-        if self.header.len() >= 40 {
-            let body = xxh3_64(&self.body);
-            self.header[24..32].copy_from_slice(&body.to_le_bytes());
-            self.header[32..40].fill(0);
-            let header = xxh3_64(&self.header);
-            self.header[32..40].copy_from_slice(&header.to_le_bytes());
-        }
-    }
-
-    /// Overwrites bytes of the header and seals it.
-    pub fn patch(&mut self, at: usize, bytes: &[u8]) {
-        self.header[at..at + bytes.len()].copy_from_slice(bytes);
-        self.seal();
-    }
-
-    /// Nodes and buffers of the chunk, which must still be whole.
-    pub fn tree(&self) -> Tree {
-        Tree::of(&self.header, &self.body)
-    }
-
-    /// Changes nodes or buffers and seals.
-    pub fn change(&mut self, change: impl FnOnce(&mut Tree)) {
-        let mut tree = self.tree();
-        change(&mut tree);
-        (self.header, self.body) = tree.to_bytes();
-    }
-
-    /// Opens the column.
-    pub fn open(&self) -> Result<CompressedColumn, Error> {
-        CompressedColumn::try_from_arrow(&self.field, &self.storage())
-    }
-
+/// What a reader does with an image.
+pub trait Read {
     /// Does all that readers do. What comes back must be of the declared number
     /// and type, and no allocation may have been too large.
-    pub fn read(&self) -> Result<ArrayRef, Error> {
-        let turn = ALLOCATIONS.read().unwrap_or_else(PoisonError::into_inner);
-        let result = self.open().and_then(|column| read(&column));
-        let largest = Counting::largest();
-        assert!(largest < LIMIT, "an allocation of {largest} bytes");
-        drop(turn);
-        result
-    }
+    fn read(&self) -> Result<ArrayRef, Error>;
 
     /// The message of the error that reading must give.
     #[track_caller]
-    pub fn error(&self) -> String {
+    fn error(&self) -> String {
         match self.read() {
             Ok(_) => panic!("read without an error"),
             Err(error) => error.to_string(),
@@ -132,10 +28,21 @@ impl Image {
 
     /// Reading must give an error that says `what`.
     #[track_caller]
-    pub fn rejects(&self, what: &str) {
+    fn rejects(&self, what: &str) {
         let error = self.error();
         assert!(error.contains(what), "{what:?} expected, found: {error}");
         assert!(error.starts_with("column \"price\""), "{error}");
+    }
+}
+
+impl Read for Image {
+    fn read(&self) -> Result<ArrayRef, Error> {
+        let turn = ALLOCATIONS.read().unwrap_or_else(PoisonError::into_inner);
+        let result = self.open().and_then(|column| read(&column));
+        let largest = Counting::largest();
+        assert!(largest < LIMIT, "an allocation of {largest} bytes");
+        drop(turn);
+        result
     }
 }
 
@@ -173,99 +80,4 @@ pub fn largest_allocation<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let largest = Counting::largest();
     Counting::reset();
     (result, largest)
-}
-
-/// A node as the header has it.
-#[derive(Clone, Debug, Default)]
-pub struct Node {
-    pub encoding: u8,
-    pub physical: u8,
-    pub flags: u8,
-    pub children: u8,
-    pub buffers: u8,
-    pub reserved: [u8; 3],
-    pub len: u64,
-    pub parameters: [u64; 2],
-}
-
-/// A chunk as nodes and buffers.
-#[derive(Clone, Debug)]
-pub struct Tree {
-    pub rows: u32,
-    pub nulls: u32,
-    pub nodes: Vec<Node>,
-    pub buffers: Vec<Vec<u8>>,
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
-}
-
-impl Tree {
-    fn of(header: &[u8], body: &[u8]) -> Self {
-        let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap());
-        let lengths = 40 + 32 * usize::from(header[2]);
-        let nodes = header[40..lengths].chunks(32).map(|node| Node {
-            encoding: node[0],
-            physical: node[1],
-            flags: node[2],
-            children: node[3],
-            buffers: node[4],
-            reserved: node[5..8].try_into().unwrap(),
-            len: u64_at(node, 8),
-            parameters: [u64_at(node, 16), u64_at(node, 24)],
-        });
-        let mut at = 0;
-        let buffers = header[lengths..].chunks(8).map(|len| {
-            let len = u64_at(len, 0) as usize;
-            let buffer = body[at..at + len].to_vec();
-            at = (at + len).next_multiple_of(64);
-            buffer
-        });
-        let (nodes, buffers) = (nodes.collect(), buffers.collect());
-        Self { rows: u32_at(4), nulls: u32_at(8), nodes, buffers }
-    }
-
-    /// Header and body, sealed.
-    pub fn to_bytes(&self) -> (Vec<u8>, Vec<u8>) {
-        let mut body = Vec::new();
-        for buffer in &self.buffers {
-            body.extend(buffer);
-            body.resize(body.len().next_multiple_of(64), 0);
-        }
-        let mut header = vec![1, 0, self.nodes.len() as u8, self.buffers.len() as u8];
-        header.extend(self.rows.to_le_bytes());
-        header.extend(self.nulls.to_le_bytes());
-        header.extend([0; 4]);
-        header.extend((body.len() as u64).to_le_bytes());
-        header.extend([0; 16]);
-        for node in &self.nodes {
-            header.extend([node.encoding, node.physical, node.flags, node.children, node.buffers]);
-            header.extend(node.reserved);
-            header.extend(node.len.to_le_bytes());
-            header.extend(node.parameters.iter().flat_map(|parameter| parameter.to_le_bytes()));
-        }
-        header.extend(self.buffers.iter().flat_map(|buffer| (buffer.len() as u64).to_le_bytes()));
-        header[24..32].copy_from_slice(&xxh3_64(&body).to_le_bytes());
-        let checksum = xxh3_64(&header);
-        header[32..40].copy_from_slice(&checksum.to_le_bytes());
-        (header, body)
-    }
-
-    /// Word `index` of a buffer of u32.
-    pub fn word(&self, buffer: usize, index: usize) -> u32 {
-        u32::from_le_bytes(self.buffers[buffer][index * 4..][..4].try_into().unwrap())
-    }
-
-    /// Overwrites word `index` of a buffer of u32.
-    pub fn set_word(&mut self, buffer: usize, index: usize, word: u32) {
-        self.buffers[buffer][index * 4..][..4].copy_from_slice(&word.to_le_bytes());
-    }
-
-    /// The codes of value `row` in an `fsst` tree without nulls, whose lengths are plain.
-    pub fn codes_of(&self, row: usize) -> Range<usize> {
-        assert_eq!((self.nodes[0].encoding, self.nodes[1].encoding), (4, 0));
-        let start = (0..row).map(|row| self.word(4, row) as usize).sum();
-        start..start + self.word(4, row) as usize
-    }
 }

@@ -6,7 +6,7 @@ use arrow_array::*;
 use lanepack::{Encoding, Error, Options};
 
 use super::common::{Nulls, Shape, array_of};
-use super::damage::{Image, Node};
+use super::damage::{Image, Node, Read};
 
 /// 1,500 integers in two vectors; nodes and buffers: ffor with `packed`, `vectors`.
 fn integers() -> Image {

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Schema};
 use lanepack::*;
 
 use super::LIMIT;
-use super::damage::{Image, largest_allocation};
+use super::damage::{Image, Read, largest_allocation};
 
 const NAME: &str = "ARROW:extension:name";
 const METADATA: &str = "ARROW:extension:metadata";

@@ -7,7 +7,7 @@ use arrow_schema::DataType;
 use lanepack::Encoding;
 
 use super::common::{Nulls, strings};
-use super::damage::{Image, Node, Tree};
+use super::damage::{Image, Node, Read, Tree};
 
 const KINDS: [DataType; 7] = [
     DataType::Utf8,

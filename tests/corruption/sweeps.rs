@@ -2,54 +2,14 @@
 //! of bodies, for every encoding and type.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Once};
+use std::sync::Once;
 
-use arrow_array::*;
 use arrow_schema::DataType;
-use lanepack::{Encoding, Error, Options};
+use lanepack::{Error, Options};
 
-use super::common::{Nulls, Rng, Shape, array_of, carried_arrays, encoded_types};
-use super::damage::Image;
-
-/// Small chunks of every type and encoding, with a name each.
-fn images(len: usize) -> Vec<(String, Image)> {
-    let mut images: Vec<(String, Image)> = Vec::new();
-    let mut push = |array: &ArrayRef, options: &Options, what: &str| {
-        let image = Image::of(array, options);
-        let encoding = image.open().unwrap().encoding();
-        let name = format!("{} {encoding} {what}", array.data_type());
-        if images.iter().all(|(other, _)| *other != name) {
-            images.push((name, image));
-        }
-    };
-    let all = Options::default();
-    for data_type in encoded_types() {
-        for shape in Shape::ALL {
-            for nulls in [Nulls::None, Nulls::Random] {
-                let array = array_of(&data_type, len, shape, nulls);
-                push(&array, &all, &format!("{nulls:?}"));
-                for encoding in Encoding::ALL {
-                    let options = all.clone().with_encodings([*encoding]);
-                    push(&array, &options, &format!("{nulls:?}"));
-                }
-            }
-        }
-    }
-    // Decimals with exceptions, which the generated floats seldom are.
-    let prices = (0..len).map(|i| if i % 40 == 7 { f64::NAN } else { i as f64 / 100.0 });
-    let doubles = Arc::new(Float64Array::from_iter_values(prices.clone())) as ArrayRef;
-    let floats = Arc::new(Float32Array::from_iter_values(prices.map(|price| price as f32)));
-    push(&doubles, &all, "with exceptions");
-    push(&(floats as ArrayRef), &all, "with exceptions");
-    for array in carried_arrays(len.min(60)) {
-        push(&array, &all, "carried");
-    }
-    let names: Vec<&str> = images.iter().map(|(name, _)| name.as_str()).collect();
-    for encoding in Encoding::ALL {
-        assert!(names.iter().any(|name| name.contains(encoding.name())), "no {encoding}");
-    }
-    images
-}
+use super::common::image::images;
+use super::common::{Nulls, Rng, Shape, array_of};
+use super::damage::{Image, Read};
 
 /// Panics that arrow-ipc raises on damaged messages, and lanepack catches, are
 /// not printed.

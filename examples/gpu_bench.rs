@@ -1,0 +1,255 @@
+//! Measures decompression on a GPU, column by column:
+//!
+//! ```sh
+//! cargo run --release --features cuda,internals --example gpu_bench -- decode [FILES...]
+//! ```
+//!
+//! Every column of the Parquet files (by default all of the shared data), and
+//! integers of every few widths, is compressed, repeated until its values take
+//! more than 1 GB, uploaded, decompressed and compared with what went in; then
+//! the kernels are timed with events on the device, the median of 15 runs after
+//! two for warming up. A line has:
+//!
+//! - `what`: the encoding, or `copy` for a copy within the device of as many bytes;
+//! - `GB/s`: Arrow's buffers (values, offsets, bitmaps) made per second; for
+//!   strings `values` has the same without offsets and bitmaps;
+//! - `moved`: compressed bytes read plus bytes written per second, and `of copy`
+//!   their share of what the copy moves in the same run;
+//! - `ratio`: Arrow's bytes per compressed byte.
+
+#[path = "gpu_bench/cases.rs"]
+mod cases;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Schema};
+use clap::{Parser, Subcommand};
+use lanepack::internals::measure::{self, Times};
+use lanepack::{Engine, Error};
+use serde_json::json;
+
+use cases::{Case, Cases};
+
+/// Measure lanepack on a GPU.
+#[derive(Parser)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Decompression to device memory.
+    Decode {
+        /// Parquet files; without any, the shared data and generated integers.
+        files: Vec<PathBuf>,
+        /// Lines of JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+        /// Bytes of values to decompress at a time.
+        #[arg(long, default_value_t = 1_050_000_000)]
+        bytes: usize,
+        /// Only cases whose name has this in it.
+        #[arg(long, default_value = "")]
+        only: String,
+        /// Which GPU.
+        #[arg(long, default_value_t = 0)]
+        device: usize,
+    },
+}
+
+const WARM_UP: usize = 2;
+const RUNS: usize = 15;
+
+fn main() -> ExitCode {
+    let Command::Decode { files, json, bytes, only, device } = Args::parse().command;
+    match decode(&files, json, bytes, &only, device) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a line for each case; whether all came back as they went in.
+fn decode(
+    files: &[PathBuf],
+    json: bool,
+    bytes: usize,
+    only: &str,
+    device: usize,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let engine = Engine::cuda(device)?;
+    let info = engine.device().expect("a CUDA engine has a device");
+    eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
+    let printer = Printer { json };
+    printer.head();
+    let copy = copy_rate(&engine, bytes)?;
+    printer.line(&Line {
+        what: "copy".to_owned(),
+        case: "device to device".to_owned(),
+        arrow: copy / 2.0,
+        values: copy / 2.0,
+        moved: copy,
+        of_copy: 1.0,
+        ratio: 1.0,
+        kernels: String::new(),
+        same: true,
+    });
+    let mut all_same = true;
+    for case in Cases::new(files)?.filter(|case| case.name.contains(only)) {
+        let line = measure_case(&engine, &case, bytes, copy)
+            .map_err(|error| format!("{}: {error}", case.name))?;
+        all_same &= line.same;
+        printer.line(&line);
+    }
+    Ok(all_same)
+}
+
+/// Bytes per second that a copy within the device reads and writes.
+fn copy_rate(engine: &Engine, bytes: usize) -> Result<f64, Error> {
+    let times = measure::copies(engine, bytes, WARM_UP + RUNS)?;
+    Ok(2.0 * bytes as f64 / median(times[WARM_UP..].to_vec()).as_secs_f64())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// One line of the table; rates in bytes per second.
+struct Line {
+    what: String,
+    case: String,
+    arrow: f64,
+    values: f64,
+    moved: f64,
+    of_copy: f64,
+    ratio: f64,
+    kernels: String,
+    same: bool,
+}
+
+fn measure_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
+    let column = &case.column;
+    let (field, storage) = column.to_arrow(&case.name);
+    // Whole copies of the column, one behind the other.
+    let (all, values) = sizes(&case.array);
+    let most = match case.array.data_type() {
+        DataType::Utf8 | DataType::Binary => (i32::MAX as usize / values.max(1)).max(1),
+        _ => usize::MAX,
+    };
+    let copies = bytes.div_ceil(all.max(1)).min(most);
+    let schema = std::sync::Arc::new(Schema::new(vec![field]));
+    let packed = RecordBatch::try_new(schema.clone(), vec![std::sync::Arc::new(storage)])?;
+    let packed = arrow_select::concat::concat_batches(&schema, vec![&packed; copies])?;
+    let on_device = engine.upload(&packed)?;
+    drop(packed);
+    let on_device = &on_device.columns()[0];
+    let (array, _) = measure::decompress(on_device)?;
+    let written: usize =
+        array.buffers().chain(array.validity()).map(|(_, bytes)| bytes).sum::<usize>();
+    let same = {
+        let back = array.to_host()?;
+        let rows = case.array.len();
+        (0..copies).all(|index| back.slice(index * rows, rows) == case.array)
+    };
+    drop(array);
+    let mut runs: Vec<Times> = Vec::with_capacity(RUNS);
+    for run in 0..WARM_UP + RUNS {
+        let (_, times) = measure::decompress(on_device)?;
+        if run >= WARM_UP {
+            runs.push(times);
+        }
+    }
+    let seconds = median(runs.iter().map(|times| times.all).collect()).as_secs_f64();
+    let kernels = (0..runs[0].kernels.len()).map(|index| {
+        let time = median(runs.iter().map(|times| times.kernels[index].1).collect());
+        format!("{} {:.0}", runs[0].kernels[index].0, time.as_secs_f64() * 1e6)
+    });
+    let moved = (on_device.device_bytes() + written) as f64 / seconds;
+    Ok(Line {
+        what: column.encoding(),
+        case: case.name.clone(),
+        arrow: written as f64 / seconds,
+        values: (values * copies) as f64 / seconds,
+        moved,
+        of_copy: moved / copy,
+        ratio: written as f64 / on_device.device_bytes().max(1) as f64,
+        kernels: kernels.collect::<Vec<_>>().join(", "),
+        same,
+    })
+}
+
+/// Bytes of Arrow's buffers, and of the values among them.
+fn sizes(array: &ArrayRef) -> (usize, usize) {
+    let data = array.to_data();
+    let all = data.get_slice_memory_size().unwrap_or(0);
+    let values = match data.data_type() {
+        DataType::Utf8 | DataType::Binary => {
+            let offsets = data.buffer::<i32>(0);
+            (offsets[array.len()] - offsets[0]) as usize
+        }
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let offsets = data.buffer::<i64>(0);
+            (offsets[array.len()] - offsets[0]) as usize
+        }
+        _ => all - array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8)),
+    };
+    (all, values)
+}
+
+struct Printer {
+    json: bool,
+}
+
+impl Printer {
+    fn head(&self) {
+        if !self.json {
+            println!(
+                "{:<34} {:<26} {:>7} {:>7} {:>7} {:>8} {:>7}  kernels (us)",
+                "what", "case", "GB/s", "values", "moved", "of copy", "ratio"
+            );
+        }
+    }
+
+    fn line(&self, line: &Line) {
+        let gb = |rate: f64| rate / 1e9;
+        if self.json {
+            let line = json!({
+                "what": line.what,
+                "case": line.case,
+                "arrow_gb_per_s": gb(line.arrow),
+                "values_gb_per_s": gb(line.values),
+                "moved_gb_per_s": gb(line.moved),
+                "share_of_copy": line.of_copy,
+                "ratio": line.ratio,
+                "kernels_us": line.kernels,
+                "same": line.same,
+            });
+            println!("{line}");
+        } else {
+            println!(
+                "{:<34} {:<26} {:>7.0} {:>7.0} {:>7.0} {:>7.1}% {:>7.2}  {}{}",
+                shorten(&line.what, 34),
+                shorten(&line.case, 26),
+                gb(line.arrow),
+                gb(line.values),
+                gb(line.moved),
+                line.of_copy * 100.0,
+                line.ratio,
+                line.kernels,
+                if line.same { "" } else { "  DIFFERENT" }
+            );
+        }
+    }
+}
+
+fn shorten(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
+}

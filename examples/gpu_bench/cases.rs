@@ -1,0 +1,201 @@
+//! What is measured: columns of files, and generated integers and decimals.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Float32Array, Float64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow_schema::DataType;
+use lanepack::{CompressedColumn, Encoding, Options, compress_array};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+/// A column to measure.
+pub struct Case {
+    pub name: String,
+    pub array: ArrayRef,
+    pub column: CompressedColumn,
+}
+
+/// Cases one after the other, so that one at a time is in memory.
+pub struct Cases {
+    sources: std::vec::IntoIter<Source>,
+}
+
+enum Source {
+    Column(PathBuf, usize),
+    /// Unsigned integers of so many bits, packed at a width.
+    Integers(usize, u32),
+    /// Doubles or floats of two decimals below 2^width, and exceptions per vector.
+    Decimals(bool, u32, u64),
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+impl Cases {
+    pub fn new(files: &[PathBuf]) -> Result<Self, Failure> {
+        let mut sources = Vec::new();
+        let files = if files.is_empty() { shared_files()? } else { files.to_vec() };
+        for file in &files {
+            let columns = open(file)?.schema().fields().len();
+            sources.extend((0..columns).map(|column| Source::Column(file.clone(), column)));
+        }
+        for width in [0, 1, 2, 3, 5, 7, 8, 10, 12, 16, 20, 24, 28, 32] {
+            sources.push(Source::Integers(32, width));
+        }
+        for width in [0, 1, 3, 5, 8, 10, 16, 20, 24, 32, 40, 48, 56, 63, 64] {
+            sources.push(Source::Integers(64, width));
+        }
+        for (bits, width) in [(8, 1), (8, 3), (8, 6), (16, 1), (16, 5), (16, 11)] {
+            sources.push(Source::Integers(bits, width));
+        }
+        for exceptions in [0, 1, 8, 32] {
+            for width in [8, 16, 24] {
+                sources.push(Source::Decimals(true, width, exceptions));
+            }
+            for width in [8, 16] {
+                sources.push(Source::Decimals(false, width, exceptions));
+            }
+        }
+        Ok(Self { sources: sources.into_iter() })
+    }
+}
+
+impl Iterator for Cases {
+    type Item = Case;
+
+    /// The next case that is compressed and not carried as Arrow IPC.
+    fn next(&mut self) -> Option<Case> {
+        loop {
+            let source = self.sources.next()?;
+            match source.case() {
+                Ok(Some(case)) => return Some(case),
+                Ok(None) => {}
+                Err(error) => eprintln!("{}: {error}", source.name()),
+            }
+        }
+    }
+}
+
+impl Source {
+    fn name(&self) -> String {
+        match self {
+            Self::Column(path, index) => format!("{} {index}", path.display()),
+            Self::Integers(bits, width) => format!("u{bits} of {width} bits"),
+            Self::Decimals(double, width, exceptions) => {
+                let bits = if *double { 64 } else { 32 };
+                format!("f{bits} of {width} bits, {exceptions} exc.")
+            }
+        }
+    }
+
+    fn case(&self) -> Result<Option<Case>, Failure> {
+        let (name, array) = match self {
+            Self::Column(path, index) => {
+                let batch = read(path, *index)?;
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                let field = batch.0;
+                let name = if field == stem { field } else { format!("{stem}.{field}") };
+                (name, batch.1)
+            }
+            Self::Integers(bits, width) => (self.name(), integers(*bits, *width)),
+            Self::Decimals(double, width, exceptions) => {
+                (self.name(), decimals(*double, *width, *exceptions))
+            }
+        };
+        if array.is_empty() {
+            return Ok(None);
+        }
+        let options = match self {
+            // The width that is asked for, whatever else would be smaller.
+            Self::Integers(..) => Options::default().with_encodings([Encoding::Ffor]),
+            _ => Options::default(),
+        };
+        let column = compress_array(&array, &options)?;
+        // Types without an encoding are carried and have nothing to decode.
+        let carried = matches!(
+            array.data_type(),
+            DataType::List(_)
+                | DataType::Struct(_)
+                | DataType::Dictionary(..)
+                | DataType::Map(..)
+                | DataType::Null
+        );
+        Ok((!carried).then_some(Case { name, array, column }))
+    }
+}
+
+/// Pseudo-random numbers (SplitMix64).
+fn random(mut state: u64) -> impl FnMut() -> u64 {
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+/// Rows of generated columns: eight chunks.
+const ROWS: usize = 8 * lanepack::MAX_CHUNK_ROWS;
+
+fn integers(bits: usize, width: u32) -> ArrayRef {
+    let mut next = random(u64::from(width));
+    let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
+    let values = (0..ROWS).map(|_| (next() & mask).wrapping_add(if width < 8 { 3 } else { 0 }));
+    match bits {
+        8 => Arc::new(UInt8Array::from_iter_values(values.map(|value| value as u8))),
+        16 => Arc::new(UInt16Array::from_iter_values(values.map(|value| value as u16))),
+        32 => Arc::new(UInt32Array::from_iter_values(values.map(|value| value as u32))),
+        _ => Arc::new(UInt64Array::from_iter_values(values)),
+    }
+}
+
+fn decimals(double: bool, width: u32, exceptions: u64) -> ArrayRef {
+    let mut next = random(u64::from(width) + 100);
+    let values = (0..ROWS).map(|_| {
+        let value = (next() >> (64 - width)) as f64 / 100.0;
+        if next() % 1024 < exceptions { value * std::f64::consts::PI } else { value }
+    });
+    match double {
+        true => Arc::new(Float64Array::from_iter_values(values)),
+        false => Arc::new(Float32Array::from_iter_values(values.map(|value| value as f32))),
+    }
+}
+
+fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<std::fs::File>, Failure> {
+    let file = std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(ParquetRecordBatchReaderBuilder::try_new(file)?)
+}
+
+/// A column of a file, with its name.
+fn read(path: &Path, column: usize) -> Result<(String, ArrayRef), Failure> {
+    let reader = open(path)?;
+    let schema = reader.schema().clone();
+    let mask = parquet::arrow::ProjectionMask::roots(reader.parquet_schema(), [column]);
+    let reader = reader.with_projection(mask).with_batch_size(1 << 20).build()?;
+    let batches = reader.collect::<Result<Vec<_>, _>>()?;
+    let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
+    let name = schema.field(column).name().clone();
+    if arrays.is_empty() {
+        return Ok((name, arrow_array::new_empty_array(schema.field(column).data_type())));
+    }
+    Ok((name, arrow_select::concat::concat(&arrays)?))
+}
+
+/// The Parquet files of the shared data, strings first.
+fn shared_files() -> Result<Vec<PathBuf>, Failure> {
+    let root = std::env::var_os("LANEPACK_DATA").map_or("../shared/data".into(), PathBuf::from);
+    let mut files = Vec::new();
+    for folder in ["strings", "floats", "tables"] {
+        let folder = root.join(folder);
+        let entries =
+            std::fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let mut paths: Vec<PathBuf> =
+            entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "parquet"));
+        paths.sort();
+        files.extend(paths);
+    }
+    Ok(files)
+}

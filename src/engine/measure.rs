@@ -1,0 +1,68 @@
+//! Times of launches and copies on a device, for benches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::decode::{self, Marks};
+use super::{Context, DeviceArray, DeviceColumn, Engine, Kind};
+use crate::error::{Error, Result};
+use crate::gpu::{Event, Stream};
+
+/// What the kernels of one decompression took, by events on the device.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// From before the first launch to the end of the last.
+    pub all: Duration,
+    /// Each launch, by name, in order.
+    pub kernels: Vec<(&'static str, Duration)>,
+}
+
+#[derive(Default)]
+struct Recorder(Vec<(&'static str, Arc<dyn Event>)>);
+
+impl Marks for Recorder {
+    fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()> {
+        self.0.push((kernel, stream.record()?));
+        Ok(())
+    }
+}
+
+/// Decompresses a column and measures its kernels.
+pub fn decompress(column: &DeviceColumn) -> Result<(DeviceArray, Times)> {
+    column.context().with_stream(|stream| {
+        let mut recorder = Recorder::default();
+        let array = decode::start(stream, column, &mut recorder)?.finish()?;
+        let marks = recorder.0;
+        let between = |pair: &[(&'static str, Arc<dyn Event>)]| {
+            Ok((pair[1].0, pair[1].1.elapsed(pair[0].1.as_ref())?))
+        };
+        let kernels = marks.windows(2).map(between).collect::<Result<_>>()?;
+        let (first, last) = (&marks[0].1, &marks[marks.len() - 1].1);
+        Ok((array, Times { all: last.elapsed(first.as_ref())?, kernels }))
+    })
+}
+
+/// Times of `runs` copies of `bytes` bytes from one buffer of the device to another.
+pub fn copies(engine: &Engine, bytes: usize, runs: usize) -> Result<Vec<Duration>> {
+    context(engine)?.with_stream(|stream| {
+        let (from, to) = (stream.allocate(bytes)?, stream.allocate(bytes)?);
+        stream.fill(&from, 0, bytes, 0x5a)?;
+        let copy = |_| {
+            let start = stream.record()?;
+            stream.copy(&from, 0, &to, 0, bytes)?;
+            stream.record()?.elapsed(start.as_ref())
+        };
+        let times = (0..runs).map(copy).collect();
+        stream.synchronize()?;
+        times
+    })
+}
+
+fn context(engine: &Engine) -> Result<&Arc<Context>> {
+    match &engine.kind {
+        Kind::Device(context) | Kind::Auto(Ok(context)) => Ok(context),
+        Kind::Cpu | Kind::Auto(Err(_)) => {
+            Err(Error::NoDevice { what: "an engine without a GPU".to_owned() })
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a GPU decompresses equals what the CPU does, bit for bit: the same tests
+//! on the host emulation (feature `simt`) and on CUDA (feature `cuda`, where there
+//! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
+//!
+//! `arrays` has every type, size, null pattern and encoding, `files` the shared
+//! data, `damage` corrupt chunks, `devices` what is about devices: memory,
+//! threads, errors, export; `small` has a little of all for compute-sanitizer.
+
+#![cfg(any(feature = "cuda", feature = "simt"))]
+
+mod common;
+
+#[path = "gpu_parity/arrays.rs"]
+mod arrays;
+#[path = "gpu_parity/damage.rs"]
+mod damage;
+#[path = "gpu_parity/devices.rs"]
+mod devices;
+#[path = "gpu_parity/files.rs"]
+mod files;
+#[path = "gpu_parity/small.rs"]
+mod small;
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{Field, Schema};
+use lanepack::{CompressedColumn, Engine, Error, Options, compress_array};
+
+/// Device memory of the emulation.
+#[cfg(feature = "simt")]
+const SIMT_MEMORY: u64 = 4 << 30;
+
+/// The engines to compare with the CPU.
+fn engines() -> Vec<Engine> {
+    let mut engines = Vec::new();
+    #[cfg(feature = "simt")]
+    engines.push(Engine::simt(1, SIMT_MEMORY));
+    #[cfg(feature = "cuda")]
+    match Engine::cuda(0) {
+        Ok(engine) => engines.push(engine),
+        Err(Error::NoDevice { what }) => {
+            let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
+            assert!(!required, "a GPU is required: {what}");
+            println!("CUDA skipped: {what}");
+        }
+        Err(error) => panic!("{error}"),
+    }
+    engines
+}
+
+/// Fewer cases where each costs much: the emulation's share of a test's cases is
+/// one in this many.
+fn thinned(engine: &Engine, case: usize, every: usize) -> bool {
+    engine.device().is_some_and(|device| device.name.contains("emulation"))
+        && !case.is_multiple_of(every)
+}
+
+/// A column as a packed batch.
+fn batch_of(field: Field, storage: StructArray) -> RecordBatch {
+    RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(storage)]).unwrap()
+}
+
+/// A packed batch of one column.
+fn packed(column: &CompressedColumn) -> RecordBatch {
+    let (field, storage) = column.to_arrow("price");
+    batch_of(field, storage)
+}
+
+/// Decompresses on a device and compares with the array that went in.
+#[track_caller]
+fn check(engine: &Engine, array: &ArrayRef, options: &Options) {
+    let column = compress_array(array, options).unwrap();
+    let back = engine.decompress(&packed(&column)).unwrap();
+    assert_same(back.column(0), array, || format!("{} on {:?}", column.explain(), engine.device()));
+}
+
+/// Arrow's equality of arrays compares floats by their bits.
+#[track_caller]
+fn assert_same(found: &ArrayRef, expected: &ArrayRef, what: impl Fn() -> String) {
+    assert_eq!(found.data_type(), expected.data_type(), "{}", what());
+    assert_eq!(found.len(), expected.len(), "{}", what());
+    if found != expected {
+        let differs = |row: &usize| found.slice(*row, 1) != expected.slice(*row, 1);
+        let row = (0..found.len()).find(differs);
+        let at = |array: &ArrayRef| row.map(|row| array.slice(row, 1));
+        panic!("{}: row {row:?} is {:?}, not {:?}", what(), at(found), at(expected));
+    }
+    found.to_data().validate_full().unwrap();
+}

@@ -1,0 +1,164 @@
+//! Damaged chunks: whatever the CPU refuses a device refuses, what a device
+//! accepts equals what the CPU makes of it, nobody leaves a buffer (the emulation
+//! runs under AddressSanitizer), and the device works on afterwards.
+
+use arrow_array::*;
+use lanepack::{Engine, Options};
+
+use super::common::image::{Image, images};
+use super::common::{Nulls, Rng, Shape, array_of};
+use super::{assert_same, batch_of, check, engines, thinned};
+
+/// Reads a damaged image on both; whether it was an error on the device.
+fn compare(engine: &Engine, image: &Image, damage: impl Fn() -> String) -> bool {
+    let packed = batch_of(image.field.clone(), image.storage());
+    let cpu = lanepack::decompress(&packed);
+    match (engine.decompress(&packed), cpu) {
+        (Ok(found), Ok(expected)) => {
+            assert_same(found.column(0), expected.column(0), damage);
+            false
+        }
+        (Ok(_), Err(error)) => panic!("{}: only the CPU says: {error}", damage()),
+        (Err(error), _) => {
+            let text = error.to_string();
+            assert!(text.starts_with("column \"price\""), "{}: {text}", damage());
+            true
+        }
+    }
+}
+
+/// The device still decompresses what is whole.
+fn still_works(engine: &Engine) {
+    for data_type in [arrow_schema::DataType::Utf8, arrow_schema::DataType::Float64] {
+        let array = array_of(&data_type, 1500, Shape::Outliers, Nulls::Random);
+        check(engine, &array, &Options::default());
+    }
+}
+
+#[test]
+fn random_damage_to_bodies() {
+    for engine in engines() {
+        let mut rng = Rng(2);
+        let (mut reads, mut errors, mut case) = (0, 0, 0);
+        for (name, intact) in images(1100) {
+            if intact.body.is_empty() {
+                continue;
+            }
+            for _ in 0..60 {
+                let mut image = intact.clone();
+                let mut damage = Vec::new();
+                for _ in 0..1 + rng.below(4) {
+                    let at = rng.below(image.body.len() as u64) as usize;
+                    let new = [0, 0xff, 0x80, rng.next() as u8, image.body[at] ^ 1]
+                        [rng.below(5) as usize];
+                    image.body[at] = new;
+                    damage.push((at, new));
+                }
+                image.seal();
+                case += 1;
+                if !thinned(&engine, case, 6) {
+                    reads += 1;
+                    errors +=
+                        usize::from(compare(&engine, &image, || format!("{name}: {damage:?}")));
+                }
+            }
+        }
+        println!("{reads} reads, {errors} of them errors");
+        assert!(errors > 0 && errors < reads);
+        still_works(&engine);
+    }
+}
+
+#[test]
+fn every_byte_of_parameters_and_tables() {
+    for engine in engines() {
+        let mut case = 0;
+        for (name, image) in images(1100) {
+            let buffers = image.tree().buffers;
+            let small = buffers.iter().enumerate().filter(|(_, bytes)| bytes.len() <= 200);
+            for (buffer, bytes) in small {
+                for (at, old) in bytes.iter().enumerate() {
+                    for new in [0, 0x7f, 0xff, old ^ 1] {
+                        case += 1;
+                        if thinned(&engine, case, 23) {
+                            continue;
+                        }
+                        let mut image = image.clone();
+                        image.change(|tree| tree.buffers[buffer][at] = new);
+                        compare(&engine, &image, || {
+                            format!("{name}: buffer {buffer} byte {at} is {new}")
+                        });
+                    }
+                }
+            }
+        }
+        still_works(&engine);
+    }
+}
+
+/// The strings of a chunk whose codes, tiles or lengths say other things than
+/// each other, rule by rule.
+#[test]
+fn strings_that_contradict_themselves_are_errors() {
+    use arrow_schema::DataType;
+    use lanepack::Encoding;
+    let array = array_of(&DataType::Utf8, 1100, Shape::Narrow, Nulls::None);
+    let fsst = Image::with(&array, Encoding::Fsst);
+    assert_eq!(fsst.tree().nodes[0].encoding, Encoding::Fsst as u8);
+    let with = |change: &dyn Fn(&mut super::common::image::Tree)| {
+        let mut image = fsst.clone();
+        image.change(|tree| change(tree));
+        image
+    };
+    let symbols = fsst.tree().buffers[0][..8].iter().map(|count| *count as usize).sum::<usize>();
+    assert!(symbols < 255);
+    let cases = [
+        ("a code without a symbol", with(&|tree| tree.buffers[1][100] = symbols as u8)),
+        ("an escape at the end", with(&|tree| *tree.buffers[1].last_mut().unwrap() = 255)),
+        ("an escape in place of a code", with(&|tree| tree.buffers[1][300] = 255)),
+        // The second tile's offset, behind the head and the first tile's.
+        ("a tile one byte later", with(&|tree| tree.buffers[3][10] ^= 1)),
+        ("a tile inside an escape", with(&|tree| tree.buffers[3][6] ^= 2)),
+        (
+            "a longer value",
+            with(&|tree| {
+                let lengths = tree.buffers.len() - 2;
+                let packed = &mut tree.buffers[lengths];
+                packed[0] ^= 1;
+            }),
+        ),
+    ];
+    for engine in engines() {
+        for (what, image) in &cases {
+            let packed = batch_of(image.field.clone(), image.storage());
+            match engine.decompress(&packed) {
+                Ok(_) => panic!("{what}: read without an error"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains("corrupt") && text.contains("chunk 0"), "{what}: {text}");
+                }
+            }
+        }
+        still_works(&engine);
+    }
+}
+
+/// The fault of the first damaged chunk is reported, whichever is found first.
+#[test]
+fn the_first_damaged_chunk_is_named() {
+    use arrow_schema::DataType;
+    let array = array_of(&DataType::Utf8, 1100, Shape::Narrow, Nulls::None);
+    let whole = Image::with(&array, lanepack::Encoding::Fsst);
+    let mut broken = whole.clone();
+    broken.change(|tree| *tree.buffers[1].last_mut().unwrap() = 255);
+    let parts: Vec<RecordBatch> = [&whole, &whole, &broken, &whole, &broken]
+        .map(|image| batch_of(image.field.clone(), image.storage()))
+        .into();
+    let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+    for engine in engines() {
+        for _ in 0..5 {
+            let error = engine.decompress(&joined).unwrap_err().to_string();
+            assert!(error.starts_with("column \"price\", chunk 2: "), "{error}");
+        }
+    }
+}

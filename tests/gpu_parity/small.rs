@@ -1,0 +1,82 @@
+//! Every kernel on little data: what compute-sanitizer runs, each launch of which
+//! takes it many times as long.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::DataType;
+use lanepack::{Encoding, Options, compress_array};
+
+use super::common::image::Image;
+use super::common::*;
+use super::{assert_same, batch_of, check, engines, packed};
+
+#[test]
+fn every_type_and_encoding() {
+    for engine in engines() {
+        for data_type in encoded_types() {
+            for shape in Shape::ALL {
+                let array = array_of(&data_type, 2100, shape, Nulls::Random);
+                check(&engine, &array, &Options::default());
+            }
+            for encoding in Encoding::ALL {
+                let options = Options::default().with_encodings([*encoding]);
+                let array = array_of(&data_type, 1300, Shape::Outliers, Nulls::Random);
+                check(&engine, &array, &options);
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_at_odd_places() {
+    for engine in engines() {
+        for data_type in encoded_types() {
+            let parts = [3, 1100, 1, 2048].map(|len| {
+                let array = array_of(&data_type, len, Shape::Outliers, Nulls::Random);
+                packed(&compress_array(&array, &Options::default()).unwrap())
+            });
+            let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+            let expected = lanepack::decompress(&joined).unwrap();
+            let back = engine.decompress(&joined).unwrap();
+            assert_same(back.column(0), expected.column(0), || data_type.to_string());
+        }
+    }
+}
+
+#[test]
+fn exceptions_and_long_strings() {
+    let values = (0..3000).map(|row| if row % 37 == 5 { f64::NAN } else { row as f64 / 100.0 });
+    let doubles: ArrayRef = Arc::new(Float64Array::from_iter_values(values.clone()));
+    let floats: ArrayRef = Arc::new(Float32Array::from_iter_values(values.map(|v| v as f32)));
+    let long = |i: usize| "lorem ipsum dolor sit amet ä ".repeat(i % 90);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..400).map(long)));
+    for engine in engines() {
+        for array in [&doubles, &floats, &texts] {
+            check(&engine, array, &Options::default());
+        }
+    }
+}
+
+#[test]
+fn damaged_codes() {
+    let array = array_of(&DataType::Utf8, 1100, Shape::Narrow, Nulls::None);
+    let whole = Image::with(&array, Encoding::Fsst);
+    let mut rng = Rng(9);
+    for engine in engines() {
+        let mut errors = 0;
+        for _ in 0..20 {
+            let mut image = whole.clone();
+            image.change(|tree| {
+                for _ in 0..3 {
+                    let at = rng.below(tree.buffers[1].len() as u64) as usize;
+                    tree.buffers[1][at] = rng.next() as u8;
+                }
+            });
+            let packed = batch_of(image.field.clone(), image.storage());
+            errors += usize::from(engine.decompress(&packed).is_err());
+        }
+        assert!(errors > 0);
+        check(&engine, &array, &Options::default());
+    }
+}
