@@ -35,7 +35,7 @@ LANEPACK_DEVICE void unpack_lengths(const Node& strings, const Node& node, u32 v
     } else if (node.encoding == FFOR) {
         FforLane<u32> values(node, vector, lane);
         for (u32 row = 0; row < 32; ++row) {
-            const u32 slot = lane_index(row, lane);
+            const u32 slot = index(row, lane);
             const u32 length = values.next();
             lengths[slot + slot / 32] = slot < rows ? length : 0;
         }
@@ -55,8 +55,8 @@ LANEPACK_DEVICE void unpack_lengths(const Node& strings, const Node& node, u32 v
 //
 // Lanes of a packed vector hold every 32nd value, so the lengths go through
 // shared memory: each lane sums 32 values in a row, a scan over the lanes adds
-// what lies before. Offsets are clamped to the node's bytes: whatever lengths
-// say, nobody who uses the offsets leaves the values.
+// what lies before. Offsets are clamped to the vector's bytes: whatever
+// lengths say, offsets never fall and nobody who uses them leaves the values.
 template <class Offset>
 LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
     constexpr u32 WARPS = OFFSETS_THREADS / WARP;
@@ -83,23 +83,26 @@ LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
     const u64 total = __shfl_sync(FULL, before, WARP - 1);
     if (lane == 0 && total != end - start) report(args.status, part.node, FAULT_LENGTHS);
     before = start + before - sum;
-    // The lengths of a vector can pass 32 bits, but then they are no offsets either.
-    const u64 most = value_bytes(strings);
+    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
+    Offset* out = reinterpret_cast<Offset*>(args.out) + node.at + vector * VECTOR;
+    // Offsets from the vector's start have 32 bits, unless its values are some of
+    // the longest there can be: then each lane writes its own, however scattered.
+    const bool narrow = (end - start) >> 32 == 0;
     for (u32 i = 0; i < 32; ++i) {
         u32& slot = lengths[lane * 33 + i];
         const u32 length = slot;
-        slot = static_cast<u32>(min(before, most) - min(start, most));
+        const u64 offset = min(before, end);
+        slot = static_cast<u32>(offset - start);
+        if (!narrow && lane * 32 + i < rows) out[lane * 32 + i] = static_cast<Offset>(strings.at + offset);
         before += length;
     }
     __syncwarp();
-    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
-    Offset* out = reinterpret_cast<Offset*>(args.out) + node.at + vector * VECTOR;
     const Offset base = static_cast<Offset>(strings.at + start);
-    for (u32 slot = lane; slot < rows; slot += WARP) {
+    for (u32 slot = lane; narrow && slot < rows; slot += WARP) {
         out[slot] = base + static_cast<Offset>(lengths[slot + slot / 32]);
     }
     const bool last = part.node + 1 == args.node_count && vector * VECTOR + rows == node.rows;
-    if (last && lane == 0) out[rows] = static_cast<Offset>(strings.at + most);
+    if (last && lane == 0) out[rows] = static_cast<Offset>(strings.at + end);
 }
 
 LANEPACK_KERNEL(offsets_32, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_vectors<u32>(args); }
