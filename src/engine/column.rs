@@ -14,6 +14,7 @@ use crate::chunk::{Chunk, Header, NodeView};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Physical};
 use crate::error::{Error, Result};
+use crate::gpu::abi::Node as DeviceNode;
 use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
 
 /// A compressed batch in device memory, made by [`Engine::upload`](crate::Engine::upload).
@@ -185,6 +186,30 @@ impl DeviceColumn {
     /// Bytes of device memory that the compressed column takes.
     pub fn device_bytes(&self) -> usize {
         self.bodies.len()
+    }
+
+    /// What kernels of your own see of the column: for each chunk the root of its
+    /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
+    /// counting rows. docs/GPU.md in the repository has a complete kernel.
+    ///
+    /// The addresses are valid as long as the column is; the bodies have arrived
+    /// when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the upload failed.
+    pub fn nodes(&self) -> Result<Vec<DeviceNode>> {
+        self.ready.synchronize()?;
+        Ok(decode::roots(&self.chunks).iter().map(decode::Target::node).collect())
+    }
+
+    /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without
+    /// nulls a constant 1. See [`DeviceColumn::nodes`].
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::nodes`].
+    pub fn validity_nodes(&self) -> Result<Vec<DeviceNode>> {
+        self.ready.synchronize()?;
+        Ok(decode::validity(&self.chunks).iter().map(|job| job.node).collect())
     }
 
     /// Decompresses the column to device memory and waits for it.

@@ -55,6 +55,24 @@ impl Target<'_> {
     }
 }
 
+/// What one node of a launch is: kernels see the node, errors name the chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Job {
+    pub chunk: usize,
+    pub node: Node,
+}
+
+impl From<&Target<'_>> for Job {
+    fn from(target: &Target<'_>) -> Self {
+        Self { chunk: target.chunk, node: target.node() }
+    }
+}
+
+/// The jobs of targets.
+pub(super) fn jobs(targets: &[Target<'_>]) -> Vec<Job> {
+    targets.iter().map(Job::from).collect()
+}
+
 /// One launch.
 struct Step {
     kernel: Kernel,
@@ -131,29 +149,29 @@ impl<'a> Program<'a> {
         words
     }
 
-    /// Adds a launch over `targets`, if there are any; `longest` is the length
-    /// of the longest of them in the unit of the kernel's blocks. `more` are
-    /// nodes that stand behind those of the targets.
+    /// Adds a launch over `jobs`, if there are any; `longest` is the length of the
+    /// longest of them in the unit of the kernel's blocks. `more` are nodes that
+    /// stand behind those of the jobs.
     pub fn step(
         &mut self,
         kernel: Kernel,
-        targets: &[Target<'_>],
-        more: &[Target<'_>],
+        jobs: &[Job],
+        more: &[Job],
         longest: usize,
         arguments: Arguments,
         buffers: &[&Arc<DeviceBuffer>],
     ) {
-        if targets.is_empty() {
+        if jobs.is_empty() {
             return;
         }
         let first_node = self.nodes.len();
-        self.nodes.extend(targets.iter().chain(more).map(Target::node));
+        self.nodes.extend(jobs.iter().chain(more).map(|job| job.node));
         self.steps.push(Step {
             kernel,
             first_node,
-            nodes: targets.len(),
+            nodes: jobs.len(),
             blocks_per_node: kernel.blocks_per_node(longest),
-            chunks: targets.iter().map(|target| target.chunk).collect(),
+            chunks: jobs.iter().map(|job| job.chunk).collect(),
             arguments,
             buffers: buffers.iter().copied().cloned().collect(),
         });
@@ -167,7 +185,7 @@ impl<'a> Program<'a> {
             let bits = first.view.physical().bits().unwrap_or(0);
             let kernel = words_kernel(encoding, bits)?;
             let arguments = Arguments::Words { out: out.address() };
-            self.step(kernel, &targets, &[], longest(&targets), arguments, &[out]);
+            self.step(kernel, &jobs(&targets), &[], longest(&targets), arguments, &[out]);
         }
         Ok(())
     }
@@ -181,17 +199,14 @@ impl<'a> Program<'a> {
     ) -> Result<()> {
         // Plain values are copied limb by limb as 64-bit words.
         let plain = of_encoding(targets, Encoding::Plain);
-        if !plain.is_empty() {
-            let kernel = words_kernel(Encoding::Plain, 64)?;
-            let longest = longest(&plain) * limbs;
-            let first = self.nodes.len();
-            let arguments = Arguments::Words { out: out.address() };
-            self.step(kernel, &plain, &[], longest, arguments, &[out]);
-            for node in &mut self.nodes[first..] {
-                node.at *= limbs as u64;
-                node.rows *= limbs as u32;
-            }
+        let mut words = jobs(&plain);
+        for Job { node, .. } in &mut words {
+            node.at *= limbs as u64;
+            node.rows *= limbs as u32;
         }
+        let kernel = words_kernel(Encoding::Plain, 64)?;
+        let arguments = Arguments::Words { out: out.address() };
+        self.step(kernel, &words, &[], longest(&plain) * limbs, arguments, &[out]);
         let split = of_encoding(targets, Encoding::Limbs);
         for limb in 0..limbs {
             for fill in 1..=limbs - limb {
@@ -217,7 +232,7 @@ impl<'a> Program<'a> {
                         limb: limb as u32,
                         fill: fill as u32,
                     };
-                    self.step(kernel, &targets, &[], longest(&targets), arguments, &[out]);
+                    self.step(kernel, &jobs(&targets), &[], longest(&targets), arguments, &[out]);
                 }
             }
         }
@@ -225,20 +240,16 @@ impl<'a> Program<'a> {
     }
 
     /// Bits to a new bitmap of `rows` bits, and the words that count those set
-    /// in each target.
-    fn bits_of(
-        &mut self,
-        targets: &[Target<'_>],
-        rows: usize,
-    ) -> Result<(Arc<DeviceBuffer>, Words)> {
+    /// for each job.
+    fn bits_of(&mut self, jobs: &[Job], rows: usize) -> Result<(Arc<DeviceBuffer>, Words)> {
         let len = rows.div_ceil(32) * 4;
         let out = self.allocate(len)?;
         self.stream.fill(&out, 0, len, 0)?;
-        let counts = self.words(targets.len());
+        let counts = self.words(jobs.len());
         // A node that begins inside a word touches one word more.
-        let words = longest(targets).div_ceil(32) + 1;
+        let longest = jobs.iter().map(|job| job.node.rows).max().unwrap_or(0) as usize;
         let arguments = Arguments::Bits { out: out.address(), counts };
-        self.step(kernels::BITS, targets, &[], words, arguments, &[&out]);
+        self.step(kernels::BITS, jobs, &[], longest.div_ceil(32) + 1, arguments, &[&out]);
         Ok((out, counts))
     }
 
@@ -362,7 +373,7 @@ pub(super) fn longest(targets: &[Target<'_>]) -> usize {
 }
 
 /// The roots of all chunks, at their rows.
-fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
+pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
     (chunks.iter().enumerate())
         .map(|(index, chunk)| Target {
             view: chunk.root(),
@@ -408,7 +419,7 @@ pub(super) fn start(
     let validity = match column.null_count() {
         0 => None,
         _ => {
-            let (bitmap, counts) = program.validity(chunks, rows)?;
+            let (bitmap, counts) = program.bits_of(&validity(chunks), rows)?;
             expected = Some(counts);
             Some(bitmap)
         }
@@ -418,7 +429,7 @@ pub(super) fn start(
         (Some(Physical::Bytes) | None, _) if strings::is_string(data_type) => {
             strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?
         }
-        (Some(Physical::Bool), _) => vec![program.bits_of(&targets, rows)?.0.into()],
+        (Some(Physical::Bool), _) => vec![program.bits_of(&jobs(&targets), rows)?.0.into()],
         (Some(_), Some(bits)) => {
             let out = program.allocate(rows * bits / 8)?;
             match bits {
@@ -444,28 +455,18 @@ pub(super) fn start(
     Ok(Pending { array, report, valid: expected, nulls, rows })
 }
 
-impl Program<'_> {
-    /// The validity bitmap, and where the valid rows of each chunk are counted.
-    fn validity(
-        &mut self,
-        chunks: &[DeviceChunk],
-        rows: usize,
-    ) -> Result<(Arc<DeviceBuffer>, Words)> {
-        let first = self.nodes.len();
-        let targets: Vec<Target<'_>> = roots(chunks)
-            .into_iter()
-            .map(|root| Target { view: root.view.validity().unwrap_or(root.view), ..root })
-            .collect();
-        let bits = self.bits_of(&targets, rows)?;
+/// The validity of all chunks, at their rows.
+pub(super) fn validity(chunks: &[DeviceChunk]) -> Vec<Job> {
+    let job = |root: Target<'_>| match root.view.validity() {
+        Some(view) => Job::from(&Target { view, ..root }),
         // A chunk without nulls has no bitmap: all its rows are valid.
-        for (node, chunk) in self.nodes[first..].iter_mut().zip(chunks) {
-            if chunk.root().validity().is_none() {
-                node.encoding = Encoding::Constant as u32;
-                node.parameter = 1;
-            }
+        None => {
+            let encoding = Encoding::Constant as u32;
+            let node = Node { encoding, parameter: 1, buffer: [0; 4], ..root.node() };
+            Job { chunk: root.chunk, node }
         }
-        Ok(bits)
-    }
+    };
+    roots(chunks).into_iter().map(job).collect()
 }
 
 /// What a device found while decompressing a column.

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 
 use super::array::DeviceSlice;
-use super::decode::{Arguments, Program, Strings, Target, Words, is_text, longest, of_encoding};
+use super::decode::{
+    Arguments, Program, Strings, Target, Words, is_text, jobs, longest, of_encoding,
+};
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
@@ -78,7 +80,7 @@ pub(super) fn start<'a>(
         let longest = (most_bytes + 16).max(longest(roots));
         program.step(
             kernels::UTF8,
-            &at_rows(&grouped),
+            &jobs(&at_rows(&grouped)),
             &[],
             longest,
             Arguments::Strings(common),
@@ -90,7 +92,7 @@ pub(super) fn start<'a>(
             let views = program.allocate(rows * 16)?;
             let arguments = Arguments::Strings(Strings { out: views.address(), ..common });
             let buffers = [&bytes, &offsets, &views];
-            program.step(kernels::VIEWS, roots, &[], longest(roots), arguments, &buffers);
+            program.step(kernels::VIEWS, &jobs(roots), &[], longest(roots), arguments, &buffers);
             let parts = parts.into_iter().map(|part| DeviceSlice::of(&bytes, part));
             Ok(std::iter::once(views.into()).chain(parts).collect())
         }
@@ -105,7 +107,7 @@ pub(super) fn start<'a>(
             });
             let buffers = [&bytes, &offsets, &values];
             let buffers = buffers.into_iter().chain(validity).collect::<Vec<_>>();
-            program.step(kernels::FIXED, roots, &[], longest(roots), arguments, &buffers);
+            program.step(kernels::FIXED, &jobs(roots), &[], longest(roots), arguments, &buffers);
             Ok(vec![values.into()])
         }
         _ => Ok(vec![offsets.into(), bytes.into()]),
@@ -135,7 +137,7 @@ fn values<'a>(
         };
         let longest = targets.iter().map(size).max().unwrap_or(0);
         let arguments = Arguments::Bytes { out: bytes.address(), not_ascii };
-        program.step(kernel, &targets, &[], longest, arguments, &[bytes]);
+        program.step(kernel, &jobs(&targets), &[], longest, arguments, &[bytes]);
         grouped.extend(targets);
     }
     (grouped, words)
@@ -163,6 +165,6 @@ fn offsets(
         .collect();
     let kernel = if offset_bytes == 4 { kernels::OFFSETS_32 } else { kernels::OFFSETS_64 };
     let arguments = Arguments::Offsets { out: out.address() };
-    program.step(kernel, strings, &lengths, longest(roots), arguments, &[&out]);
+    program.step(kernel, &jobs(strings), &jobs(&lengths), longest(roots), arguments, &[&out]);
     Ok(out)
 }

@@ -10,16 +10,22 @@ use bytemuck::{Pod, Zeroable};
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
 use crate::lanes::VECTOR;
 
-/// `lanepack::Node`: a node of a chunk on the device.
+/// A node of a chunk in device memory, byte for byte `lanepack::Node` of
+/// `kernels/lanepack/node.cuh`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct Node {
-    /// Addresses of the buffers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Node {
+    /// Addresses of the buffers, in the order of docs/FORMAT.md.
     pub buffer: [u64; 4],
+    /// Parameter 0.
     pub parameter: u64,
+    /// Of byte strings: bytes of codes, or of the values as they are stored.
     pub size: u64,
+    /// Where the first value goes, in rows (of byte strings that are decoded: bytes).
     pub at: u64,
+    /// Values.
     pub rows: u32,
+    /// The [`Encoding`], as a number.
     pub encoding: u32,
 }
 

@@ -112,6 +112,9 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
 
 /// A place in a stream.
 pub(crate) trait Event: fmt::Debug + Send + Sync {
+    /// Waits for this event; reports what went wrong before it.
+    fn synchronize(&self) -> Result<()>;
+
     /// Waits for this event, and tells the time between `earlier` and it.
     fn elapsed(&self, earlier: &dyn Event) -> Result<Duration>;
 
