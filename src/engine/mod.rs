@@ -20,6 +20,8 @@ mod decode;
 #[cfg(feature = "internals")]
 pub mod measure;
 mod strings;
+#[cfg(all(test, feature = "simt"))]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
