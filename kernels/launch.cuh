@@ -6,12 +6,12 @@
 
 namespace lanepack {
 
-// ffor_*, alp_*, plain_*, constant_*
-constexpr u32 WORDS_THREADS = 128;
-constexpr u32 WORDS_VALUES = 4096;
-// limb_*
-constexpr u32 LIMB_THREADS = 128;
-constexpr u32 LIMB_VALUES = 4096;
+// ffor_*, alp_*, limb_ffor: a block decodes whole vectors of so many bytes of values.
+constexpr u32 UNIT_THREADS = 64;
+constexpr u32 UNIT_BYTES = 8192;
+// plain_*, constant_*, limb_plain, limb_constant: bytes of values that a block writes.
+constexpr u32 COPY_THREADS = 256;
+constexpr u32 COPY_BYTES = 16384;
 // fsst_decode
 constexpr u32 FSST_THREADS = 128;
 constexpr u32 FSST_CODES = 65536;

@@ -6,9 +6,10 @@
 // atomicAdd, uint4, ...) are built in; under g++ (LANEPACK_SIMT) they come from
 // ../simt/simt.h, which runs every CUDA thread as a fiber on the host.
 //
-// Three spellings replace CUDA's own, so that the emulation can see them:
+// Four spellings replace CUDA's own, so that the emulation can see them:
 //
 //   LANEPACK_DEVICE                     __device__ __forceinline__
+//   LANEPACK_CONSTANT(type, name)       static __constant__ const type name; (also arrays: type = f64[19])
 //   LANEPACK_SHARED(type, name)         __shared__ type name;      (also arrays: type = u8[128])
 //   LANEPACK_KERNEL(name, threads, blocks, Arguments)
 //                                       extern "C" __global__ __launch_bounds__(threads, blocks)
@@ -25,6 +26,7 @@
 #define LANEPACK_KERNEL(name, threads, blocks, Arguments) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Arguments args)
 #endif
+#define LANEPACK_CONSTANT(type, name) static __constant__ const ::lanepack::Same<type> name
 
 namespace lanepack {
 

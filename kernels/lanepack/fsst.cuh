@@ -270,7 +270,7 @@ LANEPACK_DEVICE u32 decode_tile(const SymbolTable& table, const Node& node, u32 
     if (!present) return 0;
     if (reader.invalid) return FAULT_CODE;
     if (reader.literal != next.literal) return FAULT_ESCAPE;
-    return decoder.decoded() == next.offset - start.offset ? 0 : FAULT_TILE_BYTES;
+    return decoder.decoded() == next.offset - start.offset ? 0u : static_cast<u32>(FAULT_TILE_BYTES);
 }
 
 }  // namespace lanepack

@@ -149,8 +149,8 @@ impl<'a> Program<'a> {
         words
     }
 
-    /// Adds a launch over `jobs`, if there are any; `longest` is the length of the
-    /// longest of them in the unit of the kernel's blocks. `more` are nodes that
+    /// Adds a launch over `jobs`, if there are any; `longest` is the number of values
+    /// (codes, bytes) of the longest of them. `more` are nodes that
     /// stand behind those of the jobs.
     pub fn step(
         &mut self,
@@ -170,7 +170,7 @@ impl<'a> Program<'a> {
             kernel,
             first_node,
             nodes: jobs.len(),
-            blocks_per_node: kernel.blocks_per_node(longest),
+            blocks_per_node: kernel.blocks(longest),
             chunks: jobs.iter().map(|job| job.chunk).collect(),
             arguments,
             buffers: buffers.iter().copied().cloned().collect(),
@@ -246,10 +246,9 @@ impl<'a> Program<'a> {
         let out = self.allocate(len)?;
         self.stream.fill(&out, 0, len, 0)?;
         let counts = self.words(jobs.len());
-        // A node that begins inside a word touches one word more.
         let longest = jobs.iter().map(|job| job.node.rows).max().unwrap_or(0) as usize;
         let arguments = Arguments::Bits { out: out.address(), counts };
-        self.step(kernels::BITS, jobs, &[], longest.div_ceil(32) + 1, arguments, &[&out]);
+        self.step(kernels::BITS, jobs, &[], longest, arguments, &[&out]);
         Ok((out, counts))
     }
 

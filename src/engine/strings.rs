@@ -76,8 +76,7 @@ pub(super) fn start<'a>(
     };
     if is_text(data_type) {
         let most_bytes = parts.iter().map(|part| part.len()).max().unwrap_or(0);
-        // A chunk may begin inside a piece of 16 bytes.
-        let longest = (most_bytes + 16).max(longest(roots));
+        let longest = most_bytes.max(longest(roots));
         program.step(
             kernels::UTF8,
             &jobs(&at_rows(&grouped)),

@@ -10,14 +10,23 @@ pub(crate) struct Kernel {
     pub name: &'static str,
     /// Threads of a block.
     pub threads: u32,
-    /// What a block works on at most, in the unit of the kernel: values, bytes, ...
+    /// What a block works on at most, in the unit of the kernel: bytes, rows, ...
     pub block: usize,
+    /// Bytes (or whatever the unit is) of one value of a node.
+    pub value: usize,
+    /// What a node may touch more than its length, as it may begin anywhere.
+    pub more: usize,
 }
 
 impl Kernel {
-    /// Blocks for the longest node of a launch.
-    pub fn blocks_per_node(self, longest: usize) -> u32 {
-        longest.div_ceil(self.block).max(1) as u32
+    const fn new(name: &'static str, threads: &str, block: &str) -> Self {
+        let (threads, block) = (shape(threads), shape(block) as usize);
+        Self { name, threads, block, value: 1, more: 0 }
+    }
+
+    /// Blocks for a node of so many values.
+    pub fn blocks(self, values: usize) -> u32 {
+        (values * self.value + self.more).div_ceil(self.block).max(1) as u32
     }
 }
 
@@ -27,51 +36,54 @@ const fn shape(name: &str) -> u32 {
     constant(LAUNCH, name) as u32
 }
 
-const fn words(name: &'static str) -> Kernel {
-    Kernel { name, threads: shape("WORDS_THREADS"), block: shape("WORDS_VALUES") as usize }
+/// A kernel that decodes whole vectors of values of `value` bytes.
+const fn unit(name: &'static str, value: usize) -> Kernel {
+    Kernel { value, ..Kernel::new(name, "UNIT_THREADS", "UNIT_BYTES") }
+}
+
+/// A kernel that writes pieces of 16 bytes, the first of which may hold other values.
+const fn copy(name: &'static str, value: usize) -> Kernel {
+    Kernel { value, more: 15, ..Kernel::new(name, "COPY_THREADS", "COPY_BYTES") }
 }
 
 /// Values of 8, 16, 32 and 64 bits.
 pub(crate) type ByWidth = [Kernel; 4];
 
 pub(crate) const FFOR: ByWidth =
-    [words("ffor_8"), words("ffor_16"), words("ffor_32"), words("ffor_64")];
+    [unit("ffor_8", 1), unit("ffor_16", 2), unit("ffor_32", 4), unit("ffor_64", 8)];
+pub(crate) const ALP_32: Kernel = unit("alp_32", 4);
+pub(crate) const ALP_64: Kernel = unit("alp_64", 8);
 pub(crate) const PLAIN: ByWidth =
-    [words("plain_8"), words("plain_16"), words("plain_32"), words("plain_64")];
+    [copy("plain_8", 1), copy("plain_16", 2), copy("plain_32", 4), copy("plain_64", 8)];
 pub(crate) const CONSTANT: ByWidth =
-    [words("constant_8"), words("constant_16"), words("constant_32"), words("constant_64")];
-pub(crate) const ALP_32: Kernel = words("alp_32");
-pub(crate) const ALP_64: Kernel = words("alp_64");
+    [copy("constant_8", 1), copy("constant_16", 2), copy("constant_32", 4), copy("constant_64", 8)];
 
-const fn limb(name: &'static str) -> Kernel {
-    Kernel { name, threads: shape("LIMB_THREADS"), block: shape("LIMB_VALUES") as usize }
-}
+pub(crate) const LIMB_FFOR: Kernel = unit("limb_ffor", 8);
+pub(crate) const LIMB_PLAIN: Kernel = copy("limb_plain", 8);
+pub(crate) const LIMB_CONSTANT: Kernel = copy("limb_constant", 8);
 
-pub(crate) const LIMB_FFOR: Kernel = limb("limb_ffor");
-pub(crate) const LIMB_PLAIN: Kernel = limb("limb_plain");
-pub(crate) const LIMB_CONSTANT: Kernel = limb("limb_constant");
-
-/// Blocks count words of 32 bits, of which a node may touch one more than it fills.
-pub(crate) const BITS: Kernel =
-    Kernel { name: "bits", threads: shape("BITS_THREADS"), block: shape("BITS_THREADS") as usize };
-
-/// Blocks count codes.
-pub(crate) const FSST_DECODE: Kernel = Kernel {
-    name: "fsst_decode",
-    threads: shape("FSST_THREADS"),
-    block: shape("FSST_CODES") as usize,
+/// Blocks count words of 32 bits: of bits 31 more, and the word that a node begins in.
+pub(crate) const BITS: Kernel = Kernel {
+    block: shape("BITS_THREADS") as usize * 32,
+    more: 31,
+    ..Kernel::new("bits", "BITS_THREADS", "BITS_THREADS")
 };
 
-const fn bytes(name: &'static str) -> Kernel {
-    Kernel { name, threads: shape("BYTES_THREADS"), block: shape("BYTES_BYTES") as usize }
-}
+/// Blocks count codes.
+pub(crate) const FSST_DECODE: Kernel = Kernel::new("fsst_decode", "FSST_THREADS", "FSST_CODES");
 
-pub(crate) const BYTES_PLAIN: Kernel = bytes("bytes_plain");
-pub(crate) const BYTES_CONSTANT: Kernel = bytes("bytes_constant");
+/// Blocks count bytes.
+pub(crate) const BYTES_PLAIN: Kernel =
+    Kernel { more: 15, ..Kernel::new("bytes_plain", "BYTES_THREADS", "BYTES_BYTES") };
+pub(crate) const BYTES_CONSTANT: Kernel =
+    Kernel { more: 15, ..Kernel::new("bytes_constant", "BYTES_THREADS", "BYTES_BYTES") };
 
 const fn offsets(name: &'static str) -> Kernel {
-    let threads = shape("OFFSETS_THREADS");
-    Kernel { name, threads, block: (threads / 32) as usize * crate::lanes::VECTOR }
+    let warps = shape("OFFSETS_THREADS") as usize / 32;
+    Kernel {
+        block: warps * crate::lanes::VECTOR,
+        ..Kernel::new(name, "OFFSETS_THREADS", "OFFSETS_THREADS")
+    }
 }
 
 pub(crate) const OFFSETS_32: Kernel = offsets("offsets_32");
@@ -79,17 +91,9 @@ pub(crate) const OFFSETS_64: Kernel = offsets("offsets_64");
 
 /// Blocks count bytes, and as many rows.
 pub(crate) const UTF8: Kernel = Kernel {
-    name: "utf8",
-    threads: shape("UTF8_THREADS"),
     block: (shape("UTF8_THREADS") * shape("UTF8_BYTES")) as usize,
+    more: 15,
+    ..Kernel::new("utf8", "UTF8_THREADS", "UTF8_BYTES")
 };
-pub(crate) const VIEWS: Kernel = Kernel {
-    name: "views",
-    threads: shape("VIEWS_THREADS"),
-    block: shape("VIEWS_THREADS") as usize,
-};
-pub(crate) const FIXED: Kernel = Kernel {
-    name: "fixed",
-    threads: shape("FIXED_THREADS"),
-    block: shape("FIXED_VALUES") as usize,
-};
+pub(crate) const VIEWS: Kernel = Kernel::new("views", "VIEWS_THREADS", "VIEWS_THREADS");
+pub(crate) const FIXED: Kernel = Kernel::new("fixed", "FIXED_THREADS", "FIXED_VALUES");

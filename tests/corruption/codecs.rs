@@ -334,59 +334,36 @@ fn alp_rejects_more_exceptions_than_a_vector_has_values() {
     image.rejects("1024 exceptions in");
 }
 
-/// Bytes of the first block: two values, one or two masks, two rows.
-fn with_block(change: impl Fn(&mut [u8], usize)) -> Image {
-    let mut image = floats(F64, true);
+/// Changes the slots of the first block, which has two exceptions.
+fn with_slots(double: bool, change: impl Fn(&mut [u16; 2])) -> Image {
+    let mut image = floats(double, true);
     image.change(|tree| {
-        let block = &mut tree.buffers[2];
-        let first = u16::from_le_bytes([block[16], block[17]]);
-        let rows = if first.count_ones() == 2 { 18 } else { 20 };
-        change(block, rows);
+        let at = if double { 16 } else { 8 };
+        let bytes = &mut tree.buffers[2][at..at + 4];
+        let mut slots = [0, 2].map(|i| u16::from_le_bytes([bytes[i], bytes[i + 1]]));
+        assert!(slots[0] < slots[1], "{slots:?}");
+        change(&mut slots);
+        bytes.copy_from_slice(&slots.map(u16::to_le_bytes).concat());
     });
     image
 }
 
 #[test]
-fn alp_rejects_exceptions_outside_their_lane() {
-    for row in [64, 65, 255] {
-        let image = with_block(|block, rows| block[rows + 1] = row);
-        image.rejects(&format!("exception in row {row}"));
-    }
-    let mut image = floats(false, true);
-    image.change(|tree| {
-        let first = u32::from_le_bytes(tree.buffers[2][8..12].try_into().unwrap());
-        let rows = if first.count_ones() == 2 { 12 } else { 16 };
-        tree.buffers[2][rows] = 32;
-    });
-    image.rejects("exception in row 32");
-}
-
-#[test]
-fn alp_rejects_exceptions_of_a_lane_that_do_not_ascend() {
-    // Values 0 and 128 are rows 0 and 1 of lane 0.
-    let value = |i: i32| if matches!(i, 0 | 128) { f64::NAN } else { f64::from(i % 500) / 4.0 };
-    let array = Arc::new(Float64Array::from_iter_values((0..1024).map(value))) as ArrayRef;
-    let with = |rows: [u8; 2]| {
-        let mut image = Image::with(&array, Encoding::Alp);
-        image.change(|tree| {
-            assert_eq!(tree.buffers[2][16..22], [1, 0, 1, 0, 0, 1]);
-            tree.buffers[2][20..22].copy_from_slice(&rows);
-        });
-        image
-    };
-    with([0, 1]).read().unwrap();
-    for rows in [[0, 0], [1, 1], [1, 0], [63, 62]] {
-        with(rows).rejects("lane 0: exception in row");
+fn alp_rejects_exceptions_past_the_vector() {
+    for double in [F64, false] {
+        for slot in [1024, 1025, u16::MAX] {
+            let image = with_slots(double, |slots| slots[1] = slot);
+            image.rejects(&format!("exception in slot {slot} of 1024"));
+        }
     }
 }
 
 #[test]
-fn alp_rejects_lane_masks_that_miscount() {
-    with_block(|block, _| block[16..18].fill(0)).rejects("lane mask 0x0 of exceptions");
-    with_block(|block, _| block[16..18].fill(0xff)).rejects("2 exceptions, their lane masks count");
-    // Lanes that take part in a round without the one before.
-    with_block(|block, _| block[16..20].copy_from_slice(&[1, 0, 2, 0]))
-        .rejects("lane mask 0x2 of exceptions behind 0x1");
+fn alp_rejects_exceptions_that_do_not_ascend() {
+    with_slots(F64, |_| ()).read().unwrap();
+    with_slots(F64, |slots| slots[1] = slots[0]).rejects("behind slot");
+    with_slots(F64, |slots| slots.swap(0, 1)).rejects("behind slot");
+    with_slots(false, |slots| slots[0] = 1023).rejects("behind slot 1023");
 }
 
 #[test]

@@ -1,0 +1,129 @@
+// ALP on the device: vectors of an alp node, and one lane of them as an iterator
+// with exceptions patched.
+//
+//   packed p -> as_float(BINADE | p) - (BINADE - base) = base + p, exactly
+//            -> * 10^f * 10^-e, each product rounded once
+//
+// Powers of ten are correctly rounded decimal literals; nothing is fused, so the
+// results are the CPU's bit for bit.
+#pragma once
+
+#include "exceptions.cuh"
+
+namespace lanepack {
+
+// Correctly rounded powers of ten: 10^i, and behind them 10^-i.
+LANEPACK_CONSTANT(double[2][19], POWERS_F64) = {
+    {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+     1e17, 1e18},
+    {1e-0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14,
+     1e-15, 1e-16, 1e-17, 1e-18}};
+LANEPACK_CONSTANT(float[2][11], POWERS_F32) = {
+    {1e0f, 1e1f, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f, 1e8f, 1e9f, 1e10f},
+    {1e-0f, 1e-1f, 1e-2f, 1e-3f, 1e-4f, 1e-5f, 1e-6f, 1e-7f, 1e-8f, 1e-9f, 1e-10f}};
+
+// What turns packed integers into floats; T is the unsigned integer as wide as
+// the float, and results are the float's bits.
+template <class T>
+struct AlpStep;
+
+template <>
+struct AlpStep<u64> {
+    static constexpr u64 BINADE = 0x4330000000000000;  // 2^52
+    double bias;
+    double power_f;
+    double inverse_e;
+
+    AlpStep() = default;
+    LANEPACK_DEVICE explicit AlpStep(u64 scale) {
+        bias = __dsub_rn(4503599627370496.0, static_cast<double>(static_cast<i64>(scale) >> 10));
+        power_f = POWERS_F64[0][scale & 31];
+        inverse_e = POWERS_F64[1][scale >> 5 & 31];
+    }
+
+    LANEPACK_DEVICE double decode(u64 packed) const {
+        const double sum = __longlong_as_double(static_cast<i64>(packed | BINADE));
+        return __dmul_rn(__dmul_rn(__dsub_rn(sum, bias), power_f), inverse_e);
+    }
+    LANEPACK_DEVICE u64 value(u64 packed) const {
+        return static_cast<u64>(__double_as_longlong(decode(packed)));
+    }
+    LANEPACK_DEVICE uint4 piece(uint4 packed) const {
+        const u64 x = value(join(packed.x, packed.y));
+        const u64 y = value(join(packed.z, packed.w));
+        return uint4{static_cast<u32>(x), static_cast<u32>(x >> 32), static_cast<u32>(y),
+                     static_cast<u32>(y >> 32)};
+    }
+};
+
+template <>
+struct AlpStep<u32> {
+    static constexpr u32 BINADE = 0x4b000000;  // 2^23
+    float bias;
+    float power_f;
+    float inverse_e;
+
+    AlpStep() = default;
+    LANEPACK_DEVICE explicit AlpStep(u32 scale) {
+        bias = __fsub_rn(8388608.0f, static_cast<float>(static_cast<i32>(scale) >> 8));
+        power_f = POWERS_F32[0][scale & 15];
+        inverse_e = POWERS_F32[1][scale >> 4 & 15];
+    }
+
+    LANEPACK_DEVICE float decode(u32 packed) const {
+        const float sum = __uint_as_float(packed | BINADE);
+        return __fmul_rn(__fmul_rn(__fsub_rn(sum, bias), power_f), inverse_e);
+    }
+    LANEPACK_DEVICE u32 value(u32 packed) const { return __float_as_uint(decode(packed)); }
+    LANEPACK_DEVICE uint4 piece(uint4 packed) const {
+        return uint4{value(packed.x), value(packed.y), value(packed.z), value(packed.w)};
+    }
+};
+
+// A vector of an alp node.
+template <class T>
+struct AlpVector {
+    Packed<T> packed;
+    T scale;
+    u32 locator;
+
+    LANEPACK_DEVICE AlpVector(const Node& node, u32 vector) {
+        const u32 vectors = vectors_of(node);
+        const T* scales = reinterpret_cast<const T*>(node.buffer[1]);
+        const u32* places = reinterpret_cast<const u32*>(scales + vectors);
+        const u32 place = __ldg(places + vector);
+        scale = __ldg(scales + vector);
+        locator = node.parameter > 0 ? __ldg(places + vectors + vector) : 0;
+        packed = packed_at<T>(node, place);
+    }
+};
+
+// The values of a lane of a vector of an alp node, in rows 0 to ROWS<T> - 1, as
+// bits; `AlpStep::decode` gives floats where no exceptions matter.
+template <class T>
+struct AlpLane {
+    PackedLane<T> packed;
+    AlpStep<T> step;
+    LaneExceptions<T> exceptions;
+    u32 row;
+
+    LANEPACK_DEVICE AlpLane(const Node& node, u32 vector, u32 lane) {
+        const AlpVector<T> parameters(node, vector);
+        packed = PackedLane<T>(parameters.packed, lane, reinterpret_cast<const T*>(node.buffer[1]));
+        step = AlpStep<T>(parameters.scale);
+        exceptions = LaneExceptions<T>(Exceptions<T>(node.buffer[2], parameters.locator), lane);
+        row = 0;
+    }
+
+    LANEPACK_DEVICE T next() {
+        T value = step.value(packed.next());
+        if (row == exceptions.row) {
+            value = exceptions.value;
+            exceptions.advance();
+        }
+        row++;
+        return value;
+    }
+};
+
+}  // namespace lanepack

@@ -1,0 +1,264 @@
+// Decodes UNIT_BYTES of values, a whole number of vectors, by one block.
+//
+//   packed words of consecutive vectors -> shared memory -> registers, 16 bytes a step -> `store`
+//
+// The packed words of neighbouring vectors are neighbours, so one copy brings
+// them all. The unit is written front to back, UNIT_THREADS * 16 bytes at a time:
+// a thread looks up the row that its 16 bytes of output hold, takes the one or two
+// pieces that the row's bits lie in from shared memory, and shifts all lanes of
+// the piece alike. Exceptions are listed in shared memory while the packed words
+// are under way, with a bit for each in a mask of the thread that writes it, so
+// that they cost the loop a test of two (four) bits.
+//
+// On an NVIDIA H200, bytes read and written as a share of a device-to-device copy
+// (4,220 GB/s): ffor of 32 and 64 bits 92 to 98 %, alp 93 to 96 % (exceptions.cuh has
+// its figures). A kernel that moves the same bytes and decodes nothing, a warp a
+// vector, reaches 91 to 93 % at widths 1 and 3, 92 to 98 % above.
+//
+// Lost, in the same measure (mixed widths unless said):
+// - pieces straight from global memory, a warp a vector: 85-93 (words are fetched
+//   twice; loads hoisted by __ldg take 167 registers: 57 at width 1 of 64 bits);
+// - code unrolled per width, a lane a thread, 128-byte stores: 89-95 (32 bits);
+// - a lane a thread with the iterator of lanes.cuh: 62-66 (it is for fused scans);
+// - the copy through registers instead of cp.async: 87-91 (ffor), 83-86 (alp);
+// - 128 threads a unit: 93, 256: 80 (too few vectors under way); a warp a vector: 95;
+// - one loop with a test for misaligned output inside: 0.5 to 1 % (8 bits: 4 %);
+// - exceptions written over the vector in global memory: 76 with 8 a vector, 67 with
+//   32, and 79, 73 without streaming stores; all values once more through shared
+//   memory: 83-86; a table of 8 KB by position instead of list and numbers, of which
+//   14 blocks fit a multiprocessor instead of 22: 91, 90 (64 bits).
+#pragma once
+
+#include "lanepack/alp.cuh"
+#include "lanepack/ffor.cuh"
+#include "launch.cuh"
+
+namespace lanepack {
+
+// Vectors of a unit; steps of a thread, in all and for a vector.
+template <class T>
+constexpr u32 UNIT_VECTORS = UNIT_BYTES / (VECTOR * static_cast<u32>(sizeof(T)));
+constexpr u32 UNIT_STEPS = UNIT_BYTES / 16 / UNIT_THREADS;
+template <class T>
+constexpr u32 VECTOR_STEPS = UNIT_STEPS / UNIT_VECTORS<T>;
+
+// Copies 16 bytes to shared memory without passing through registers;
+// `copies_done` waits for the thread's own copies.
+LANEPACK_DEVICE void copy_async(uint4* to, const uint4* from) {
+#if defined(LANEPACK_SIMT)
+    *to = *from;
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<u32>(__cvta_generic_to_shared(to))),
+                 "l"(from)
+                 : "memory");
+#endif
+}
+LANEPACK_DEVICE void copies_done() {
+#if !defined(LANEPACK_SIMT)
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// Brings the packed words of the vectors from `first` to `last` to `lines`.
+template <class T>
+LANEPACK_DEVICE void copy_packed(Packed<T> first, Packed<T> last, uint4* lines) {
+    const uint4* from = reinterpret_cast<const uint4*>(first.words);
+    const uint4* end = reinterpret_cast<const uint4*>(last.words) + last.width * 8;
+    const u32 pieces = static_cast<u32>(end - from);
+#pragma unroll
+    for (u32 i = 0; i < UNIT_STEPS; i++) {
+        const u32 piece = i * UNIT_THREADS + threadIdx.x;
+        if (piece < pieces) copy_async(lines + piece, from + piece);
+    }
+}
+
+// The packed values of this thread's step i of a vector, whose first line is `lines`.
+template <class T>
+LANEPACK_DEVICE uint4 unpack_step(const uint4* lines, u32 width, T mask, u32 i) {
+    const u32 row = row_at<T>((i * UNIT_THREADS + threadIdx.x) * PIECE<T>);
+    const u32 bit = row * width;
+    const uint4* line = lines + bit / ROWS<T> * 8 + threadIdx.x % 8;
+    const u32 shift = bit % ROWS<T>;
+    const uint4 low = line[0];
+    const uint4 high = line[shift + width > ROWS<T> ? 8 : 0];
+    return unpack_piece<T>(low, high, shift, mask);
+}
+
+template <bool WHOLE, class Store>
+LANEPACK_DEVICE void put(const Store& store, u32 row, uint4 piece) {
+    if constexpr (WHOLE) {
+        store.whole(row, piece);
+    } else {
+        store(row, piece);
+    }
+}
+
+// Once the packed words have come: all steps of a unit of `vectors` vectors.
+template <class T, bool WHOLE, class Store>
+LANEPACK_DEVICE void ffor_steps(const uint4* lines, const u32* places, const T* bases, u32 first, u32 vectors,
+                                const Store& store) {
+#pragma unroll
+    for (u32 j = 0; j < UNIT_VECTORS<T>; j++) {
+        if (j >= vectors) break;
+        const AddBase<T> step{bases[j]};
+        const u32 width = places[j] >> 24;
+        const uint4* from = lines + (places[j] & 0xffffff) * 8;
+        const T mask = low_bits<T>(width);
+#pragma unroll
+        for (u32 i = 0; i < VECTOR_STEPS<T>; i++) {
+            const u32 row = (first + j) * VECTOR + (i * UNIT_THREADS + threadIdx.x) * PIECE<T>;
+            // At width 0 this reads a piece that nobody wrote; the mask drops it.
+            put<WHOLE>(store, row, step.piece(unpack_step<T>(from, width, mask, i)));
+        }
+    }
+}
+
+// Decodes unit `unit` of an ffor node; calls `store.whole(row of the node, piece)` if
+// all of the unit can be stored so (`is_whole`), else `store(row, piece)`.
+template <class T, class Store>
+LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Store& store) {
+    LANEPACK_SHARED(uint4[UNIT_BYTES / 16], lines);
+    LANEPACK_SHARED(T[UNIT_VECTORS<T>], bases);
+    LANEPACK_SHARED(u32[UNIT_VECTORS<T>], places);
+    const u32 first = unit * UNIT_VECTORS<T>;
+    const u32 all = vectors_of(node);
+    if (first >= all) return;
+    const u32 vectors = all - first < UNIT_VECTORS<T> ? all - first : UNIT_VECTORS<T>;
+    const FforVector<T> head(node, first);
+    const FforVector<T> tail = vectors > 1 ? FforVector<T>(node, first + vectors - 1) : head;
+    if (threadIdx.x < vectors) {
+        const FforVector<T> vector(node, first + threadIdx.x);
+        bases[threadIdx.x] = vector.base;
+        // Lines before it in the unit, and its width.
+        const u64 before =
+            reinterpret_cast<u64>(vector.packed.words) - reinterpret_cast<u64>(head.packed.words);
+        places[threadIdx.x] = static_cast<u32>(before / PACKED_UNIT) | vector.packed.width << 24;
+    }
+    copy_packed(head.packed, tail.packed, lines);
+    copies_done();
+    __syncthreads();
+    if (store.is_whole(first * VECTOR)) {
+        ffor_steps<T, true>(lines, places, bases, first, vectors, store);
+    } else {
+        ffor_steps<T, false>(lines, places, bases, first, vectors, store);
+    }
+}
+
+// Sets value k of a piece.
+template <class T>
+LANEPACK_DEVICE void set_value(uint4& piece, u32 k, T value) {
+    static_assert(sizeof(T) >= 4, "floats only");
+    if constexpr (sizeof(T) == 8) {
+        const u32 low = static_cast<u32>(value);
+        const u32 high = static_cast<u32>(value >> 32);
+        if (k == 0) piece.x = low, piece.y = high;
+        if (k == 1) piece.z = low, piece.w = high;
+    } else {
+        if (k == 0) piece.x = value;
+        if (k == 1) piece.y = value;
+        if (k == 2) piece.z = value;
+        if (k == 3) piece.w = value;
+    }
+}
+
+// Exceptions of a vector that are patched while decoding; those of vectors that
+// have more are written afterwards.
+constexpr u32 ALP_LISTED = 128;
+
+// Once packed words and exceptions have come: all steps of a unit. Bit k of `bits`:
+// value k of this thread is an exception, list[numbers[its slot]].
+template <class T, bool WHOLE, class Store>
+LANEPACK_DEVICE void alp_steps(const AlpVector<T>& head, const AlpVector<T>& tail, const uint4* lines,
+                               const T* list, const u8* numbers, u32 bits, u32 first, u32 vectors,
+                               const Store& store) {
+#pragma unroll
+    for (u32 j = 0; j < UNIT_VECTORS<T>; j++) {
+        if (j >= vectors) break;
+        const AlpVector<T>& vector = j == 0 ? head : tail;
+        const AlpStep<T> step(vector.scale);
+        const u32 width = vector.packed.width;
+        const uint4* from = lines + (j == 0 ? 0 : head.packed.width * 8);
+        const T mask = low_bits<T>(width);
+#pragma unroll
+        for (u32 i = 0; i < VECTOR_STEPS<T>; i++) {
+            const u32 all_i = j * VECTOR_STEPS<T> + i;
+            const u32 slot = (all_i * UNIT_THREADS + threadIdx.x) * PIECE<T>;
+            // At width 0 this reads a piece that nobody wrote; the mask drops it.
+            uint4 piece = step.piece(unpack_step<T>(from, width, mask, i));
+            if ((bits >> (all_i * PIECE<T>) & ((1u << PIECE<T>) - 1)) != 0) {
+#pragma unroll
+                for (u32 k = 0; k < PIECE<T>; k++) {
+                    if (bits >> (all_i * PIECE<T> + k) & 1) {
+                        set_value<T>(piece, k, list[j * ALP_LISTED + numbers[slot + k]]);
+                    }
+                }
+            }
+            put<WHOLE>(store, first * VECTOR + slot, piece);
+        }
+    }
+}
+
+// Decodes unit `unit` of an alp node; calls `store` as above, and
+// `store.value(row, value)` for exceptions of vectors that have more than ALP_LISTED.
+template <class T, class Store>
+LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Store& store) {
+    constexpr u32 MAX_WIDTH = sizeof(T) == 8 ? 52 : 23;
+    constexpr u32 THREADS_EACH = UNIT_THREADS / UNIT_VECTORS<T>;
+    static_assert(UNIT_VECTORS<T> <= 2, "a first vector and a last");
+    LANEPACK_SHARED(uint4[UNIT_VECTORS<T> * MAX_WIDTH * 8], lines);
+    // The exceptions; for the positions of exceptions, their numbers; for every
+    // thread, which of its values are exceptions.
+    LANEPACK_SHARED(T[UNIT_VECTORS<T> * ALP_LISTED], list);
+    LANEPACK_SHARED(u8[UNIT_VECTORS<T> * VECTOR], numbers);
+    LANEPACK_SHARED(u32[UNIT_THREADS], masks);
+    const u32 first = unit * UNIT_VECTORS<T>;
+    const u32 all = vectors_of(node);
+    if (first >= all) return;
+    const u32 vectors = all - first < UNIT_VECTORS<T> ? all - first : UNIT_VECTORS<T>;
+    masks[threadIdx.x] = 0;
+    const AlpVector<T> head(node, first);
+    const AlpVector<T> tail = vectors > 1 ? AlpVector<T>(node, first + 1) : head;
+    copy_packed(head.packed, tail.packed, lines);
+    const bool has_exceptions = (head.locator | tail.locator) != 0;
+    const u32 j_mine = threadIdx.x / THREADS_EACH;
+    const u32 locator = j_mine == 0 ? head.locator : j_mine < vectors ? tail.locator : 0;
+    if (has_exceptions) {
+        // All masks are zero.
+        __syncthreads();
+        const Exceptions<T> exceptions(node.buffer[2], locator);
+        if (exceptions.count <= ALP_LISTED) {
+            exceptions.for_each(
+                threadIdx.x % THREADS_EACH, THREADS_EACH, [&](u32 number, u32 position, T value) {
+                    const u32 slot = j_mine * VECTOR + position;
+                    const u32 step = slot / PIECE<T> / UNIT_THREADS;
+                    list[j_mine * ALP_LISTED + number] = value;
+                    numbers[slot] = static_cast<u8>(number);
+                    atomicOr(&masks[slot / PIECE<T> % UNIT_THREADS],
+                             1u << (step * PIECE<T> + slot % PIECE<T>));
+                });
+        }
+    }
+    copies_done();
+    __syncthreads();
+    const u32 bits = has_exceptions ? masks[threadIdx.x] : 0;
+    if (store.is_whole(first * VECTOR)) {
+        alp_steps<T, true>(head, tail, lines, list, numbers, bits, first, vectors, store);
+    } else {
+        alp_steps<T, false>(head, tail, lines, list, numbers, bits, first, vectors, store);
+    }
+    constexpr u32 COUNT = (1u << LOCATOR_COUNT_BITS) - 1;
+    if ((head.locator & COUNT) > ALP_LISTED || (tail.locator & COUNT) > ALP_LISTED) {
+        // Over what other threads have written.
+        __syncthreads();
+        const Exceptions<T> exceptions(node.buffer[2], locator);
+        if (exceptions.count > ALP_LISTED) {
+            exceptions.for_each(threadIdx.x % THREADS_EACH, THREADS_EACH,
+                                [&](u32, u32 position, T value) {
+                                    store.value((first + j_mine) * VECTOR + position, value);
+                                });
+        }
+    }
+}
+
+}  // namespace lanepack
