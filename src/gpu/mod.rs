@@ -22,6 +22,8 @@
 
 pub(crate) mod abi;
 pub(crate) mod kernels;
+#[cfg(feature = "simt")]
+pub(crate) mod simt;
 
 use std::any::Any;
 use std::fmt;

@@ -1,0 +1,66 @@
+//! The feature `simt`: every kernel compiled by g++ for the host emulation, with
+//! AddressSanitizer and UndefinedBehaviorSanitizer unless `LANEPACK_SIMT_SANITIZE=0`.
+//!
+//! The emulation itself is compiled without them and optimised: it is not what is
+//! tested, and every warp collective passes through it. Kernels enter themselves
+//! into a table before `main`, so the linker must keep objects that nothing refers
+//! to (`+whole-archive`).
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+const SANITIZERS: &str = "-fsanitize=address,undefined";
+
+/// Compiles and links the emulation and the kernels.
+pub fn build() {
+    for folder in ["kernels", "kernels/lanepack", "kernels/simt", "build/simt.rs"] {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    println!("cargo:rerun-if-env-changed=LANEPACK_SIMT_SANITIZE");
+    let sanitize = env::var("LANEPACK_SIMT_SANITIZE").map_or(true, |value| value != "0");
+    println!("cargo:rustc-check-cfg=cfg(lanepack_sanitized)");
+
+    let mut kernels = compiler();
+    kernels.opt_level(1).flags(["-x", "c++", "-fno-exceptions"]);
+    kernels.link_lib_modifier("+whole-archive");
+    kernels.files(sources("kernels", "cu").into_iter().chain(sources("kernels/simt", "cu")));
+
+    let mut emulation = compiler();
+    emulation.opt_level(2).flag("-pthread").files(sources("kernels/simt", "cpp"));
+
+    if sanitize {
+        // GCC's warning is often wrong about code that sanitizers have grown.
+        kernels.flags([SANITIZERS, "-fno-sanitize-recover=all"]);
+        kernels.flag("-Wno-maybe-uninitialized");
+        emulation.define("LANEPACK_SIMT_ASAN", None);
+        // Before every other library: their calls of malloc must find AddressSanitizer's.
+        // Not as the linker's `-fsanitize`, which rustc's `-nodefaultlibs` makes void.
+        println!("cargo:rustc-link-lib=dylib=asan");
+        println!("cargo:rustc-link-lib=dylib=ubsan");
+        println!("cargo:rustc-cfg=lanepack_sanitized");
+    }
+    kernels.compile("lanepack_simt_kernels");
+    emulation.compile("lanepack_simt");
+}
+
+fn compiler() -> cc::Build {
+    let mut build = cc::Build::new();
+    // With line numbers and frame pointers, for the sanitizers' reports.
+    build.debug(true).cpp(true).std("c++17").pic(true).warnings(true).extra_warnings(true);
+    build.include("kernels").define("LANEPACK_SIMT", "1");
+    build.flags(["-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off"]);
+    build
+}
+
+/// The files of a folder with an extension, in order.
+fn sources(folder: impl AsRef<Path>, extension: &str) -> Vec<PathBuf> {
+    let folder = folder.as_ref();
+    let entries = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("cannot list {}: {error}", folder.display()));
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry of a folder that was just opened").path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}

@@ -1,0 +1,116 @@
+#include "fiber.h"
+
+#include <cstdint>
+
+#if defined(LANEPACK_SIMT_ASAN)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace lanepack::simt {
+
+namespace {
+
+// Half a page in steps of odd numbers of cache lines.
+constexpr size_t COLOUR_STEP = 320, COLOURS = 4096;
+
+}  // namespace
+
+#if defined(LANEPACK_SIMT_UCONTEXT_FIBERS)
+
+void Fiber::start(unsigned high, unsigned low) {
+    auto* fiber = reinterpret_cast<Fiber*>(static_cast<uintptr_t>(high) << 32 | low);
+    fiber->entry_(fiber->argument_);
+}
+
+void Fiber::prepare(char* bottom, unsigned colour, void (*entry)(void*), void* argument) {
+    bottom_ = bottom;
+    size_ = STACK;
+    entry_ = entry;
+    argument_ = argument;
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = bottom;
+    context_.uc_stack.ss_size = STACK - colour * COLOUR_STEP % COLOURS;
+    context_.uc_link = nullptr;
+    const auto self = reinterpret_cast<uintptr_t>(this);
+    makecontext(&context_, reinterpret_cast<void (*)()>(start), 2, static_cast<unsigned>(self >> 32),
+                static_cast<unsigned>(self));
+}
+
+#else
+
+// Saves what a called function must keep, and the stack pointer, in *from; takes
+// them from `to`. A jump instead of `ret`, whose prediction always fails here.
+extern "C" void lanepack_simt_switch(void** from, void* to);
+extern "C" void lanepack_simt_start();
+asm(R"(
+    .text
+    .p2align 4
+    .globl lanepack_simt_switch
+    .type lanepack_simt_switch, @function
+lanepack_simt_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    popq %rcx
+    jmpq *%rcx
+    .size lanepack_simt_switch, .-lanepack_simt_switch
+    .globl lanepack_simt_start
+    .type lanepack_simt_start, @function
+lanepack_simt_start:
+    movq %r13, %rdi
+    callq *%r12
+    ud2
+    .size lanepack_simt_start, .-lanepack_simt_start
+)");
+
+void Fiber::prepare(char* bottom, unsigned colour, void (*entry)(void*), void* argument) {
+    bottom_ = bottom;
+    size_ = STACK;
+    // r15, r14, r13, r12, rbx, rbp, where to go on; above it a multiple of 16.
+    auto** top = reinterpret_cast<void**>(bottom + STACK - 64 - colour * COLOUR_STEP % COLOURS);
+    *--top = reinterpret_cast<void*>(lanepack_simt_start);
+    *--top = nullptr;
+    *--top = nullptr;
+    *--top = reinterpret_cast<void*>(entry);
+    *--top = argument;
+    *--top = nullptr;
+    *--top = nullptr;
+    top_ = top;
+}
+
+#endif
+
+void Fiber::switch_from(Fiber& from) {
+    previous_ = &from;
+#if defined(LANEPACK_SIMT_ASAN)
+    void* fake_stack = nullptr;
+    __sanitizer_start_switch_fiber(&fake_stack, bottom_, size_);
+#endif
+#if defined(LANEPACK_SIMT_UCONTEXT_FIBERS)
+    swapcontext(&from.context_, &context_);
+#else
+    lanepack_simt_switch(&from.top_, top_);
+#endif
+#if defined(LANEPACK_SIMT_ASAN)
+    __sanitizer_finish_switch_fiber(fake_stack, &from.previous_->bottom_, &from.previous_->size_);
+#endif
+}
+
+void Fiber::arrived([[maybe_unused]] Fiber& self) {
+#if defined(LANEPACK_SIMT_ASAN)
+    __sanitizer_finish_switch_fiber(nullptr, &self.previous_->bottom_, &self.previous_->size_);
+#endif
+}
+
+}  // namespace lanepack::simt

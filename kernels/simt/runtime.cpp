@@ -1,0 +1,111 @@
+// What Rust calls (src/gpu/simt/ffi.rs): memory, and launches of kernels by name,
+// whose blocks several OS threads take in an order drawn from the seed.
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+
+#include "pool.h"
+
+namespace lanepack::simt {
+
+namespace {
+
+// Not initialised at run time: kernels of any file may come first.
+const Kernel* kernels = nullptr;
+
+const Kernel* find(const char* name) {
+    for (const Kernel* kernel = kernels; kernel != nullptr; kernel = kernel->next) {
+        if (std::strcmp(kernel->name, name) == 0) return kernel;
+    }
+    return nullptr;
+}
+
+// The arguments in memory of their own, so that nothing can be read beyond them.
+struct Arguments {
+    Arguments(const Kernel& kernel, const void* bytes)
+        : copy(::operator new(kernel.size, std::align_val_t(kernel.alignment))), alignment(kernel.alignment) {
+        std::memcpy(copy, bytes, kernel.size);
+    }
+    ~Arguments() { ::operator delete(copy, std::align_val_t(alignment)); }
+    Arguments(const Arguments&) = delete;
+    Arguments& operator=(const Arguments&) = delete;
+
+    void* copy;
+    unsigned long alignment;
+};
+
+// Empty if all went well.
+std::string launch(const char* name, u32 blocks, u32 threads, const void* bytes, size_t size, u64 seed) {
+    const Kernel* kernel = find(name);
+    if (kernel == nullptr) return "there is no such kernel";
+    if (threads != kernel->threads) {
+        return "blocks of " + std::to_string(threads) + " threads, the kernel is made for " +
+               std::to_string(kernel->threads);
+    }
+    if (size != kernel->size) {
+        return "arguments of " + std::to_string(size) + " bytes, the kernel takes " + std::to_string(kernel->size);
+    }
+    if (blocks == 0) return "";
+    const Arguments arguments(*kernel, bytes);
+    Job job({kernel, arguments.copy, blocks, seed});
+    return job.run();
+}
+
+}  // namespace
+
+Kernel::Kernel(const char* name, u32 threads, unsigned long size, unsigned long alignment, void (*run)(const void*))
+    : name(name), threads(threads), size(size), alignment(alignment), run(run), next(kernels) {
+    kernels = this;
+}
+
+}  // namespace lanepack::simt
+
+extern "C" {
+
+// Runs all blocks of a kernel; false, and a text in `error`, if that fails.
+bool lanepack_simt_launch(const char* name, unsigned blocks, unsigned threads, const void* arguments, size_t size,
+                          unsigned long long seed, char* error, size_t error_size) {
+    try {
+        const std::string what = lanepack::simt::launch(name, blocks, threads, arguments, size, seed);
+        if (what.empty()) return true;
+        std::snprintf(error, error_size, "%s", what.c_str());
+    } catch (const std::exception& failure) {
+        std::snprintf(error, error_size, "%s", failure.what());
+    }
+    return false;
+}
+
+// Memory that was never written, at a multiple of `alignment`; null if there is none.
+void* lanepack_simt_allocate(size_t size, size_t alignment) {
+    void* memory = nullptr;
+    if (posix_memalign(&memory, alignment, size) != 0) return nullptr;
+    std::memset(memory, lanepack::simt::UNWRITTEN, size);
+    return memory;
+}
+
+void lanepack_simt_free(void* memory) { std::free(memory); }
+
+// The names of up to `capacity` kernels; how many there are.
+size_t lanepack_simt_kernels(const char** names, size_t capacity) {
+    size_t count = 0;
+    for (const lanepack::simt::Kernel* kernel = lanepack::simt::kernels; kernel != nullptr; kernel = kernel->next) {
+        if (count < capacity) names[count] = kernel->name;
+        count++;
+    }
+    return count;
+}
+
+#if defined(LANEPACK_SIMT_ASAN)
+// Rust keeps a few things for ever, and fibers that failed are left as they are.
+// An allocation that is too large must become an error, not an abort.
+const char* __asan_default_options() {
+    return "detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1";
+}
+
+const char* __ubsan_default_options() { return "print_stacktrace=1"; }
+#endif
+
+}  // extern "C"

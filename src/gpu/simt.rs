@@ -1,0 +1,322 @@
+//! The host emulation as a device, for tests: kernels run as fibers (`kernels/simt`).
+//!
+//! Streams do their work at once, so events are times and nothing is ever waited
+//! for; one lock per device keeps work of different streams apart. Beyond what the
+//! kernels' sanitizers see, a launch checks what a GPU cannot: that it names every
+//! buffer that its arguments point into, and that no kernel has written into the
+//! padding behind one.
+
+mod ffi;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::{Allocation, Device, DeviceBuffer, DeviceInfo, Event, Launch, PADDING, Stream};
+use crate::error::{Error, Place, Result};
+
+/// Sets the order in which threads run, where the device's user does not.
+const SEED_VARIABLE: &str = "LANEPACK_SIMT_SEED";
+
+/// Holds everywhere in memory that was never written; `UNWRITTEN` in `kernels/simt/block.h`.
+const UNWRITTEN: u8 = 0xA5;
+
+/// The most blocks of a grid on any GPU.
+const MAX_BLOCKS: usize = (1 << 31) - 1;
+
+/// A device that runs kernels on the host.
+#[derive(Debug)]
+pub(crate) struct SimtDevice {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    info: DeviceInfo,
+    seed: u64,
+    /// Held by whoever reads or writes memory of the device.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: u64,
+    /// Launches so far: each gets another order of threads.
+    launches: u64,
+    /// The addresses of every buffer, without its padding.
+    live: Vec<Range<u64>>,
+}
+
+#[derive(Debug)]
+struct SimtStream {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct SimtEvent {
+    shared: Arc<Shared>,
+    time: Instant,
+}
+
+#[derive(Debug)]
+struct SimtMemory {
+    shared: Arc<Shared>,
+    memory: ffi::Memory,
+}
+
+impl SimtDevice {
+    /// Device number `ordinal` with `memory` bytes. Threads run in an order drawn
+    /// from `LANEPACK_SIMT_SEED`, or 0.
+    pub fn new(ordinal: usize, memory: u64) -> Self {
+        let seed = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
+        Self::with_seed(ordinal, memory, seed.unwrap_or(0))
+    }
+
+    /// As [`new`](Self::new), with an order of threads drawn from `seed`.
+    pub fn with_seed(ordinal: usize, memory: u64, seed: u64) -> Self {
+        let info = DeviceInfo {
+            name: "host emulation".to_owned(),
+            ordinal,
+            memory,
+            compute_capability: (8, 0),
+            multiprocessors: std::thread::available_parallelism()
+                .map_or(1, |count| count.get() as u32),
+            driver: "0.0".to_owned(),
+        };
+        Self { shared: Arc::new(Shared { info, seed, state: Mutex::default() }) }
+    }
+}
+
+impl Device for SimtDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.shared.info
+    }
+
+    fn free_memory(&self) -> Result<u64> {
+        Ok(self.shared.info.memory - self.shared.lock().used)
+    }
+
+    fn stream(&self) -> Result<Arc<dyn Stream>> {
+        Ok(Arc::new(SimtStream { shared: self.shared.clone() }))
+    }
+}
+
+impl Shared {
+    /// A panic elsewhere leaves nothing half done: memory is bytes, and counts
+    /// change in one step.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The memory of a buffer, if it is of this device.
+    fn memory<'a>(
+        self: &Arc<Self>,
+        buffer: &'a DeviceBuffer,
+        what: &str,
+    ) -> Result<&'a SimtMemory> {
+        match buffer.allocation().as_any().downcast_ref::<SimtMemory>() {
+            Some(memory) if Arc::ptr_eq(&memory.shared, self) => Ok(memory),
+            _ => Err(Error::device(format!("{what}: a buffer of another device"))),
+        }
+    }
+
+    /// Where bytes `at..at + len` of a buffer begin, if it has them.
+    fn part(
+        self: &Arc<Self>,
+        buffer: &DeviceBuffer,
+        at: usize,
+        len: usize,
+        what: &str,
+    ) -> Result<*mut u8> {
+        let memory = self.memory(buffer, what)?;
+        if at.checked_add(len).is_none_or(|end| end > buffer.len()) {
+            return Err(Error::device(format!(
+                "{what}: {len} bytes from {at} on of a buffer of {}",
+                buffer.len()
+            )));
+        }
+        Ok(memory.memory.start().wrapping_add(at))
+    }
+}
+
+impl Stream for SimtStream {
+    fn allocate(&self, len: usize) -> Result<DeviceBuffer> {
+        let mut state = self.shared.lock();
+        let total = self.shared.info.memory;
+        let free = total - state.used;
+        let full = || Error::DeviceMemory {
+            place: Place::default(),
+            needed: len as u64,
+            free,
+            total,
+            device: self.shared.info.name.clone(),
+        };
+        let size = len.checked_add(PADDING).ok_or_else(full)?;
+        if size as u64 > free {
+            return Err(full());
+        }
+        let memory = ffi::Memory::allocate(size, PADDING).ok_or_else(full)?;
+        let address = memory.start() as u64;
+        state.used += size as u64;
+        state.live.push(address..address + len as u64);
+        let allocation = SimtMemory { shared: self.shared.clone(), memory };
+        Ok(DeviceBuffer::new(address, len, Box::new(allocation)))
+    }
+
+    fn fill(&self, target: &DeviceBuffer, at: usize, len: usize, byte: u8) -> Result<()> {
+        let _state = self.shared.lock();
+        let to = self.shared.part(target, at, len, "fill")?;
+        // SAFETY: `part` has checked that the buffer has these bytes; the lock is held.
+        unsafe { ptr::write_bytes(to, byte, len) };
+        Ok(())
+    }
+
+    fn upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()> {
+        let _state = self.shared.lock();
+        let to = self.shared.part(target, at, source.len(), "upload")?;
+        // SAFETY: as in `fill`; no Rust slice ever covers memory of a device.
+        unsafe { ptr::copy_nonoverlapping(source.as_ptr(), to, source.len()) };
+        Ok(())
+    }
+
+    fn download(&self, source: &DeviceBuffer, at: usize, target: &mut [u8]) -> Result<()> {
+        let _state = self.shared.lock();
+        let from = self.shared.part(source, at, target.len(), "download")?;
+        // SAFETY: as in `upload`; allocated memory holds a pattern, so all of it is initialised.
+        unsafe { ptr::copy_nonoverlapping(from, target.as_mut_ptr(), target.len()) };
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        source: &DeviceBuffer,
+        from: usize,
+        target: &DeviceBuffer,
+        to: usize,
+        len: usize,
+    ) -> Result<()> {
+        let _state = self.shared.lock();
+        let from = self.shared.part(source, from, len, "copy")?;
+        let to = self.shared.part(target, to, len, "copy")?;
+        if from.addr().abs_diff(to.addr()) < len {
+            return Err(Error::device(format!("copy: {len} bytes onto themselves")));
+        }
+        // SAFETY: `part` has checked both ranges, which do not overlap; the lock is held.
+        unsafe { ptr::copy_nonoverlapping(from, to, len) };
+        Ok(())
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<()> {
+        let failed = |what: String| Error::device(format!("kernel {}: {what}", launch.kernel));
+        let mut state = self.shared.lock();
+        let mut memories = Vec::with_capacity(launch.buffers.len());
+        for buffer in launch.buffers {
+            memories.push((self.shared.memory(buffer, launch.kernel)?, buffer.len()));
+        }
+        if launch.blocks > MAX_BLOCKS {
+            return Err(failed(format!(
+                "{} blocks, a grid has at most {MAX_BLOCKS}",
+                launch.blocks
+            )));
+        }
+        if let Some(address) = unnamed(&state.live, launch) {
+            return Err(failed(format!(
+                "an argument, {address:#x}, points into a buffer that the launch does not name"
+            )));
+        }
+        let seed = self.shared.seed.wrapping_add(state.launches);
+        state.launches += 1;
+        // SAFETY: the lock keeps everyone else from the device's memory, and named
+        // buffers outlive the call. A kernel that goes astray nevertheless is what
+        // its sanitizers are for: they end the process.
+        unsafe {
+            let blocks = launch.blocks as u32;
+            ffi::launch(launch.kernel, blocks, launch.threads, launch.arguments, seed)
+        }
+        .map_err(failed)?;
+        for (memory, len) in memories {
+            if let Some(at) = memory.first_written(len) {
+                return Err(failed(format!(
+                    "has written {at} bytes past the end of a buffer of {len} bytes"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&self) -> Result<Arc<dyn Event>> {
+        Ok(Arc::new(SimtEvent { shared: self.shared.clone(), time: Instant::now() }))
+    }
+
+    fn wait(&self, event: &dyn Event) -> Result<()> {
+        SimtEvent::of(event, &self.shared).map(|_| ())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An argument that points into a buffer that the launch does not name.
+fn unnamed(live: &[Range<u64>], launch: &Launch<'_>) -> Option<u64> {
+    let words = launch.arguments.chunks_exact(8);
+    words.map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8"))).find(|address| {
+        let buffer = live.iter().find(|buffer| buffer.contains(address));
+        buffer.is_some_and(|buffer| {
+            launch.buffers.iter().all(|named| named.address() != buffer.start)
+        })
+    })
+}
+
+impl SimtEvent {
+    fn of<'a>(event: &'a dyn Event, shared: &Arc<Shared>) -> Result<&'a Self> {
+        match event.as_any().downcast_ref::<Self>() {
+            Some(event) if Arc::ptr_eq(&event.shared, shared) => Ok(event),
+            _ => Err(Error::device("an event of another device")),
+        }
+    }
+}
+
+impl Event for SimtEvent {
+    fn elapsed(&self, earlier: &dyn Event) -> Result<Duration> {
+        let earlier = Self::of(earlier, &self.shared)?;
+        Ok(self.time.saturating_duration_since(earlier.time))
+    }
+
+    fn handle(&self) -> *mut c_void {
+        ptr::null_mut()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl SimtMemory {
+    /// How far into the padding behind `len` bytes the first byte was written.
+    fn first_written(&self, len: usize) -> Option<usize> {
+        (len..self.memory.size())
+            // SAFETY: within the allocation; called with the device's lock held.
+            .position(|at| unsafe { self.memory.start().add(at).read() } != UNWRITTEN)
+    }
+}
+
+impl Allocation for SimtMemory {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for SimtMemory {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.used -= self.memory.size() as u64;
+        let start = self.memory.start() as u64;
+        state.live.retain(|buffer| buffer.start != start);
+    }
+}
