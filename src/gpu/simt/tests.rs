@@ -85,7 +85,7 @@ fn threads_of_many_blocks_know_their_places() {
         let found = Bench::new(seed)
             .run("selftest_index", (blocks, 48), &[], &output, (all as u32, 0))
             .unwrap();
-        let place = |at: u32| (at / 48) << 16 | 201 << 8 | at % 48;
+        let place = |at: u32| ((at / 48) << 16) | (201 << 8) | (at % 48);
         assert_eq!(found, (0..all as u32).map(place).collect::<Vec<_>>());
     }
 }
@@ -151,7 +151,7 @@ fn a_warp_that_parted_meets_again() {
         let own = if lane < 32 { own + low } else { lane + 32 };
         // The last warp has eight lanes.
         let even = if lane < 32 { 0x5555_5555 } else { 0x55 };
-        if lane % 2 == 0 { own.wrapping_add(even) } else { own }
+        if lane.is_multiple_of(2) { own.wrapping_add(even) } else { own }
     };
     for seed in SEEDS {
         let found = Bench::new(seed).run("selftest_divergence", (1, 40), &[], &[0; 40], (0, 0));
@@ -232,7 +232,7 @@ fn integer_and_float_functions_give_what_cuda_gives() {
         0x0000_ffff,
         3f32.to_bits(),
         2 | 1 << 8 | 1 << 9,
-        (u64::from(x) * u64::from(y) >> 32) as u32,
+        ((u64::from(x) * u64::from(y)) >> 32) as u32,
         7 | x << 8,
         1 << 16 | (32 + 2) << 8 | wide.count_ones(),
         y.reverse_bits(),
