@@ -13,9 +13,9 @@ const SANITIZERS: &str = "-fsanitize=address,undefined";
 
 /// Compiles and links the emulation and the kernels.
 pub fn build() {
-    for folder in ["kernels", "kernels/lanepack", "kernels/simt", "build/simt.rs"] {
-        println!("cargo:rerun-if-changed={folder}");
-    }
+    println!("cargo:rerun-if-changed=build/simt.rs");
+    // Folders count as changed when a file anywhere in them does.
+    println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-env-changed=LANEPACK_SIMT_SANITIZE");
     let sanitize = env::var("LANEPACK_SIMT_SANITIZE").map_or(true, |value| value != "0");
     println!("cargo:rustc-check-cfg=cfg(lanepack_sanitized)");
@@ -23,7 +23,9 @@ pub fn build() {
     let mut kernels = compiler();
     kernels.opt_level(1).flags(["-x", "c++", "-fno-exceptions"]);
     kernels.link_lib_modifier("+whole-archive");
-    kernels.files(sources("kernels", "cu").into_iter().chain(sources("kernels/simt", "cu")));
+    for folder in ["kernels", "kernels/examples", "kernels/simt"] {
+        kernels.files(sources(folder, "cu"));
+    }
 
     let mut emulation = compiler();
     emulation.opt_level(2).flag("-pthread").files(sources("kernels/simt", "cpp"));

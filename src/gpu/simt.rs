@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::{Allocation, Device, DeviceBuffer, DeviceInfo, Event, Launch, PADDING, Stream};
 use crate::error::{Error, Place, Result};
 
-/// Sets the order in which threads run, where the device's user does not.
+/// Changes the order in which threads run, of every device.
 const SEED_VARIABLE: &str = "LANEPACK_SIMT_SEED";
 
 /// Holds everywhere in memory that was never written; `UNWRITTEN` in `kernels/simt/block.h`.
@@ -31,7 +31,7 @@ const MAX_BLOCKS: usize = (1 << 31) - 1;
 
 /// A device that runs kernels on the host.
 #[derive(Debug)]
-pub(crate) struct SimtDevice {
+struct SimtDevice {
     shared: Arc<Shared>,
 }
 
@@ -69,16 +69,17 @@ struct SimtMemory {
     memory: ffi::Memory,
 }
 
-impl SimtDevice {
-    /// Device number `ordinal` with `memory` bytes. Threads run in an order drawn
-    /// from `LANEPACK_SIMT_SEED`, or 0.
-    pub fn new(ordinal: usize, memory: u64) -> Self {
-        let seed = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
-        Self::with_seed(ordinal, memory, seed.unwrap_or(0))
-    }
+/// A device with `memory` bytes, whose threads run in an order drawn from `seed`.
+pub(crate) fn open(seed: u64, memory: u64) -> Arc<dyn Device> {
+    Arc::new(SimtDevice::new(0, memory, seed))
+}
 
-    /// As [`new`](Self::new), with an order of threads drawn from `seed`.
-    pub fn with_seed(ordinal: usize, memory: u64, seed: u64) -> Self {
+impl SimtDevice {
+    /// Device number `ordinal` with `memory` bytes, whose threads run in an order
+    /// drawn from `seed` plus what `LANEPACK_SIMT_SEED` says.
+    fn new(ordinal: usize, memory: u64, seed: u64) -> Self {
+        let more = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
+        let seed = seed.wrapping_add(more.unwrap_or(0));
         let info = DeviceInfo {
             name: "host emulation".to_owned(),
             ordinal,
@@ -95,6 +96,10 @@ impl SimtDevice {
 impl Device for SimtDevice {
     fn info(&self) -> &DeviceInfo {
         &self.shared.info
+    }
+
+    fn is_host(&self) -> bool {
+        true
     }
 
     fn free_memory(&self) -> Result<u64> {
@@ -283,6 +288,10 @@ impl SimtEvent {
 }
 
 impl Event for SimtEvent {
+    fn synchronize(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn elapsed(&self, earlier: &dyn Event) -> Result<Duration> {
         let earlier = Self::of(earlier, &self.shared)?;
         Ok(self.time.saturating_duration_since(earlier.time))

@@ -18,17 +18,16 @@ struct Arguments {
     mode: u32,
 }
 
-/// A stream, and a launch's buffers of 32-bit words.
+/// A stream of a device of its own, and buffers of 32-bit words.
 struct Bench {
-    device: SimtDevice,
     stream: Arc<dyn Stream>,
 }
 
 impl Bench {
     fn new(seed: u64) -> Self {
-        let device = SimtDevice::with_seed(0, 1 << 30, seed);
+        let device = SimtDevice::new(0, 1 << 30, seed);
         let stream = device.stream().unwrap();
-        Self { device, stream }
+        Self { stream }
     }
 
     fn words(&self, words: &[u32]) -> DeviceBuffer {

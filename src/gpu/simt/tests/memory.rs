@@ -17,7 +17,7 @@ fn memory_begins_unwritten_and_aligned() {
 
 #[test]
 fn memory_ends_at_the_limit() {
-    let device = SimtDevice::new(3, 10_000);
+    let device = SimtDevice::new(3, 10_000, 0);
     assert_eq!(device.info().memory, 10_000);
     assert_eq!(device.info().ordinal, 3);
     let stream = device.stream().unwrap();
@@ -39,7 +39,7 @@ fn memory_ends_at_the_limit() {
 
 #[test]
 fn an_allocation_beyond_the_host_is_an_error() {
-    let device = SimtDevice::new(0, u64::MAX);
+    let device = SimtDevice::new(0, u64::MAX, 0);
     let error = device.stream().unwrap().allocate(1 << 60).unwrap_err();
     assert!(matches!(error, Error::DeviceMemory { needed: 0x1000_0000_0000_0000, .. }), "{error}");
     assert_eq!(device.free_memory().unwrap(), u64::MAX);
@@ -92,6 +92,7 @@ fn events_tell_time_and_belong_to_a_device() {
     assert!(first.handle().is_null());
     bench.stream.wait(first.as_ref()).unwrap();
     bench.stream.synchronize().unwrap();
+    first.synchronize().unwrap();
     let other = Bench::new(0).stream.record().unwrap();
     assert!(bench.stream.wait(other.as_ref()).is_err());
     assert!(first.elapsed(other.as_ref()).is_err());
