@@ -16,6 +16,12 @@
 //! stream does with it: launches and copies say which buffers they use.
 
 pub(crate) mod abi;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
+#[cfg(feature = "cuda")]
+mod module;
+#[cfg(feature = "cuda")]
+mod nvrtc;
 
 use std::any::Any;
 use std::fmt;
