@@ -21,7 +21,13 @@
 )]
 
 pub(crate) mod abi;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
 pub(crate) mod kernels;
+#[cfg(feature = "cuda")]
+mod module;
+#[cfg(feature = "cuda")]
+mod nvrtc;
 #[cfg(feature = "simt")]
 pub(crate) mod simt;
 

@@ -1,0 +1,279 @@
+//! Where kernels come from.
+//!
+//! Machine code made by nvcc when lanepack was built is part of the binary. Without
+//! it, the sources, which are always part of it, are compiled by NVRTC for the
+//! device at hand when that is opened, which takes seconds, and kept in a folder:
+//! `LANEPACK_CACHE_DIR`, or `lanepack` in `XDG_CACHE_HOME` or in `~/.cache`.
+//!
+//! `LANEPACK_KERNELS` set to `fatbin` or `nvrtc` asks for one of the two ways.
+//!
+//! ```text
+//! HASH.cubin = XXH3-128 of the code, 16 bytes | code
+//! HASH       = XXH3-128 of sources, options, target and version of NVRTC
+//! ```
+//!
+//! A file that is damaged is made anew; a folder that cannot be written to is no
+//! error, and neither are two processes at once: files appear whole, by renaming.
+
+use std::borrow::Cow;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+
+use super::cuda::Version;
+use super::nvrtc::{Nvrtc, OPTIONS, Source, Target};
+use crate::error::{Error, Result};
+
+/// All kernels and their headers.
+pub(crate) const SOURCES: &[Source] = &include!(concat!(env!("OUT_DIR"), "/kernel_sources.rs"));
+
+/// What nvcc made of them, and its version, if there was one.
+#[cfg(lanepack_fatbin)]
+const FATBIN: Option<(&[u8], &str)> =
+    Some((include_bytes!(concat!(env!("OUT_DIR"), "/lanepack.fatbin")), env!("LANEPACK_NVCC")));
+#[cfg(not(lanepack_fatbin))]
+const FATBIN: Option<(&[u8], &str)> = None;
+
+/// Bytes of the checksum in front of a cached file.
+const CHECKSUM: usize = 16;
+
+/// The kernels, for a device of this compute capability under this driver.
+pub(crate) fn image(capability: (u32, u32), driver: Version) -> Result<Cow<'static, [u8]>> {
+    let way = env::var("LANEPACK_KERNELS").unwrap_or_default();
+    match (way.as_str(), FATBIN) {
+        ("" | "fatbin", Some((fatbin, nvcc))) => {
+            check_driver(driver, nvcc)?;
+            Ok(fatbin.into())
+        }
+        ("" | "nvrtc", _) => {
+            let nvrtc = Nvrtc::load(Some(driver))?;
+            let target = nvrtc.target(capability)?;
+            compiled(&nvrtc, SOURCES, target, cache_folder().as_deref()).map(Cow::Owned)
+        }
+        ("fatbin", None) => Err(Error::NoDevice {
+            what: "LANEPACK_KERNELS=fatbin, but lanepack was built without nvcc".to_owned(),
+        }),
+        _ => Err(Error::NoDevice {
+            what: format!("LANEPACK_KERNELS={way}: expected fatbin, nvrtc or nothing"),
+        }),
+    }
+}
+
+/// Drivers load what compilers of their own major version make, and older ones.
+fn check_driver(driver: Version, nvcc: &str) -> Result<()> {
+    let major = nvcc.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+    if driver.major >= major {
+        return Ok(());
+    }
+    Err(Error::NoDevice {
+        what: format!(
+            "the driver is too old: it is for CUDA {driver}, the kernels were compiled by nvcc \
+             {nvcc} and need {major}.0 or later; LANEPACK_KERNELS=nvrtc compiles them anew with \
+             the NVRTC of CUDA {}",
+            driver.major
+        ),
+    })
+}
+
+/// The sources, compiled now or earlier.
+fn compiled(
+    nvrtc: &Nvrtc,
+    sources: &[Source],
+    target: Target,
+    folder: Option<&Path>,
+) -> Result<Vec<u8>> {
+    let Some(folder) = folder else { return nvrtc.compile(sources, target) };
+    let name = cache_name(sources, target, nvrtc.version()?);
+    cached(&folder.join(name), || nvrtc.compile(sources, target))
+}
+
+fn cache_folder() -> Option<PathBuf> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("LANEPACK_CACHE_DIR")
+        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("lanepack")))
+        .or_else(|| variable("HOME").map(|home| home.join(".cache").join("lanepack")))
+}
+
+fn cache_name(sources: &[Source], target: Target, nvrtc: Version) -> String {
+    let mut hash = Xxh3::new();
+    let mut add = |text: &str| {
+        hash.update(&(text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
+    };
+    sources.iter().for_each(|(name, text)| [*name, *text].into_iter().for_each(&mut add));
+    OPTIONS.into_iter().for_each(&mut add);
+    add(&target.option());
+    add(&nvrtc.to_string());
+    format!("{:032x}.cubin", hash.digest128())
+}
+
+/// The bytes kept in a file, or those that `make` makes, which are then kept.
+fn cached(path: &Path, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
+    if let Some(kept) = read(path) {
+        return Ok(kept);
+    }
+    let made = make()?;
+    // Without the file it is only made again.
+    let _ = write(path, &made);
+    Ok(made)
+}
+
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut file = fs::read(path).ok()?;
+    let (checksum, code) = file.split_first_chunk::<CHECKSUM>()?;
+    if xxh3_128(code).to_le_bytes() != *checksum {
+        return None;
+    }
+    file.drain(..CHECKSUM);
+    Some(file)
+}
+
+fn write(path: &Path, code: &[u8]) -> std::io::Result<()> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let unfinished = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
+    let bytes = [&xxh3_128(code).to_le_bytes(), code].concat();
+    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::nvrtc::Target::Machine;
+
+    /// A folder that is removed afterwards.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            Self(env::temp_dir().join(format!("lanepack-{name}-{}", std::process::id())))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// NVRTC; nothing, with the reason printed, if there is none.
+    fn nvrtc() -> Option<Nvrtc> {
+        match Nvrtc::load(None) {
+            Ok(nvrtc) => Some(nvrtc),
+            Err(error) => {
+                assert!(env::var_os("LANEPACK_REQUIRE_NVRTC").is_none(), "{error}");
+                eprintln!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn compiles_all_kernels_with_nvrtc() {
+        let Some(nvrtc) = nvrtc() else { return };
+        for capability in [(8, 0), (9, 0), (10, 0)] {
+            let target = nvrtc.target(capability).unwrap();
+            let code = nvrtc.compile(SOURCES, target).unwrap();
+            if target == Machine(capability.0 * 10 + capability.1) {
+                assert!(code.starts_with(b"\x7fELF"));
+            } else {
+                assert!(code.ends_with(b"\0"));
+            }
+        }
+    }
+
+    #[test]
+    fn shows_what_nvrtc_says_of_a_source() {
+        let Some(nvrtc) = nvrtc() else { return };
+        let broken = [("broken.cu", "#include \"lanepack/none.cuh\"\n")];
+        let error = nvrtc.compile(&broken, Machine(80)).unwrap_err().to_string();
+        assert!(error.contains("broken.cu(1)") && error.contains("none.cuh"), "{error}");
+    }
+
+    #[test]
+    fn compiles_once_and_keeps_the_code() {
+        let Some(nvrtc) = nvrtc() else { return };
+        let folder = Folder::new("keeps");
+        let code = compiled(&nvrtc, SOURCES, Machine(90), Some(&folder.0)).unwrap();
+        let path = folder.0.join(cache_name(SOURCES, Machine(90), nvrtc.version().unwrap()));
+        assert!(cached(&path, || panic!("compiled again")).unwrap() == code);
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "and nothing else");
+    }
+
+    #[test]
+    fn makes_damaged_files_anew() {
+        let folder = Folder::new("damaged");
+        let path = folder.0.join("code.cubin");
+        let code = vec![7; 1000];
+        let make = || cached(&path, || Ok(code.clone())).unwrap();
+        let kept = || cached(&path, || panic!("made again")).unwrap();
+        assert_eq!(make(), code);
+        assert_eq!(kept(), code);
+        let good = fs::read(&path).unwrap();
+        for len in [0, 1, CHECKSUM, good.len() - 1] {
+            fs::write(&path, &good[..len]).unwrap();
+            assert_eq!(make(), code);
+            assert_eq!(kept(), code);
+        }
+        for at in [0, CHECKSUM, good.len() - 1] {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            fs::write(&path, bad).unwrap();
+            assert_eq!(make(), code);
+            assert_eq!(kept(), code);
+        }
+    }
+
+    #[test]
+    fn needs_no_folder_that_can_be_written() {
+        // A file where a folder should be: not even root can write there.
+        let folder = Folder::new("file");
+        fs::create_dir_all(&folder.0).unwrap();
+        fs::write(folder.0.join("file"), b"").unwrap();
+        let path = folder.0.join("file").join("code.cubin");
+        assert_eq!(cached(&path, || Ok(vec![1, 2])).unwrap(), [1, 2]);
+    }
+
+    #[test]
+    fn keeps_no_errors() {
+        let folder = Folder::new("errors");
+        let path = folder.0.join("code.cubin");
+        assert!(cached(&path, || Err(Error::device("broken"))).is_err());
+        assert_eq!(cached(&path, || Ok(vec![3])).unwrap(), [3]);
+    }
+
+    #[test]
+    fn names_code_by_everything_it_depends_on() {
+        let version = Version { major: 13, minor: 0 };
+        let sources = [("a.cu", "1"), ("b.cuh", "2")];
+        let name = cache_name(&sources, Machine(80), version);
+        for other in [
+            cache_name(&[("a.cu", "1"), ("b.cuh", "3")], Machine(80), version),
+            cache_name(&[("a.cu", "1b.cuh"), ("", "2")], Machine(80), version),
+            cache_name(&sources, Target::Ptx(80), version),
+            cache_name(&sources, Machine(90), version),
+            cache_name(&sources, Machine(80), Version { major: 12, minor: 9 }),
+        ] {
+            assert_ne!(name, other);
+        }
+    }
+
+    #[test]
+    fn says_which_driver_the_kernels_need() {
+        let driver = |major, minor| Version { major, minor };
+        assert!(check_driver(driver(13, 0), "13.1").is_ok());
+        assert!(check_driver(driver(14, 0), "13.0").is_ok());
+        let text = check_driver(driver(12, 4), "13.0").unwrap_err().to_string();
+        assert!(text.contains("12.4") && text.contains("13.0"), "{text}");
+    }
+}
