@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
-use lanepack::{CompressedColumn, Engine, Error, Options, compress_array};
+use lanepack::{CompressedColumn, Engine, Options, compress_array};
 
 /// Device memory of the emulation.
 #[cfg(feature = "simt")]
@@ -39,7 +39,7 @@ fn engines() -> Vec<Engine> {
     #[cfg(feature = "cuda")]
     match Engine::cuda(0) {
         Ok(engine) => engines.push(engine),
-        Err(Error::NoDevice { what }) => {
+        Err(lanepack::Error::NoDevice { what }) => {
             let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "a GPU is required: {what}");
             println!("CUDA skipped: {what}");

@@ -122,9 +122,10 @@ fn strings_that_contradict_themselves_are_errors() {
         (
             "a longer value",
             with(&|tree| {
-                let lengths = tree.buffers.len() - 2;
-                let packed = &mut tree.buffers[lengths];
-                packed[0] ^= 1;
+                // The value lengths are the last node, the first of its buffers holds them.
+                let buffers = usize::from(tree.nodes[2].buffers);
+                let lengths = tree.buffers.len() - buffers;
+                tree.buffers[lengths][0] ^= 1;
             }),
         ),
     ];
