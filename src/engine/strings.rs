@@ -57,8 +57,8 @@ pub(super) fn start<'a>(
             i32::MAX
         )));
     }
-    // The last word is read whole by `utf8`.
-    let bytes = program.allocate(total)?;
+    // The last word is read whole by `utf8`, so 8 bytes behind the values are zeros.
+    let bytes = program.allocate(total.saturating_add(8))?;
     program.stream.fill(&bytes, total, 8, 0)?;
     let (grouped, not_ascii) = values(program, &strings, &bytes);
     let offset_bytes = if narrow { 4 } else { 8 };
@@ -109,7 +109,7 @@ pub(super) fn start<'a>(
             program.step(kernels::FIXED, &jobs(roots), &[], longest(roots), arguments, &buffers);
             Ok(vec![values.into()])
         }
-        _ => Ok(vec![offsets.into(), bytes.into()]),
+        _ => Ok(vec![offsets.into(), DeviceSlice::of(&bytes, 0..total)]),
     }
 }
 
