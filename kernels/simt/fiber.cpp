@@ -10,7 +10,7 @@ namespace lanepack::simt {
 
 namespace {
 
-// Half a page in steps of odd numbers of cache lines.
+// Within a page, in steps of five cache lines.
 constexpr size_t COLOUR_STEP = 320, COLOURS = 4096;
 
 }  // namespace

@@ -19,6 +19,11 @@
 // conflicts, coalescing, and time. A thread that spins on a flag of its own block
 // hangs unless it calls __nanosleep; one that spins on another block must have
 // drawn a ticket from an atomic counter, as on a GPU.
+//
+// Processor time on an AMD EPYC: 17 ns per lane for a shuffle or a barrier, 350,000
+// blocks of 128 threads a second; 40 ns and 210,000 with sanitizers, where ffor
+// decodes 240 MB/s on two cores. Lost: a switch that ends in a jump, which misleads
+// the prediction of returns (43 ns instead of 17); ucontext (270 ns).
 #pragma once
 
 #include "types.h"
