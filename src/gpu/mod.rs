@@ -82,7 +82,7 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// Uninitialised memory; at least [`PADDING`] bytes longer than `len`, which may be 0.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error) with the size asked for and the memory
+    /// [`Error::DeviceMemory`](crate::Error) with the size asked for and the memory
     /// that is free, if there is not enough.
     fn allocate(&self, len: usize) -> Result<DeviceBuffer>;
 
