@@ -157,7 +157,7 @@ fn measure_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result
     let same = {
         let back = array.to_host()?;
         let rows = case.array.len();
-        (0..copies).all(|index| back.slice(index * rows, rows) == case.array)
+        (0..copies).all(|index| back.slice(index * rows, rows).as_ref() == case.array.as_ref())
     };
     drop(array);
     let mut runs: Vec<Times> = Vec::with_capacity(RUNS);

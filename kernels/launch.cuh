@@ -22,9 +22,9 @@ constexpr u32 BYTES_BYTES = 65536;
 constexpr u32 BITS_THREADS = 256;
 // offsets_*: a warp makes the offsets of a vector.
 constexpr u32 OFFSETS_THREADS = 128;
-// utf8: a thread looks at 16 bytes, and at the offsets of as many rows as it has bytes.
+// utf8: bytes that a block looks at.
 constexpr u32 UTF8_THREADS = 256;
-constexpr u32 UTF8_BYTES = 16;
+constexpr u32 UTF8_BYTES = 65536;
 // views: a thread makes a view.
 constexpr u32 VIEWS_THREADS = 256;
 // fixed: a warp copies values.

@@ -150,43 +150,58 @@ LANEPACK_DEVICE u64 offset_at(const StringsArguments& args, u64 index) {
 }
 
 // Checks that the values of every node are UTF-8 each: its bytes as a whole are,
-// and none begins inside a character. Only nodes with bytes above 127 are read.
+// and none begins inside a character. Only nodes with bytes above 127 are read. A
+// block looks at UTF8_BYTES bytes, and at its share of the rows, which begin about
+// there, so that their bytes are still in the cache.
+//
+// On an NVIDIA H200: FIGURES_UTF8
 LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
     const Part part = part_of_block(args.blocks_per_node);
     if (args.not_ascii[part.node] == 0) return;
     const Node& node = args.nodes[part.node];
     const u64 begin = offset_at(args, node.at);
     const u64 end = offset_at(args, node.at + node.rows);
-    const u64 step = static_cast<u64>(part.part) * UTF8_THREADS + threadIdx.x;
-    // Aligned pieces of the output, which begins at a multiple of 256.
-    const u64 piece = begin / UTF8_BYTES * UTF8_BYTES + step * UTF8_BYTES;
-    if (piece < end) {
-        const u64* words = reinterpret_cast<const u64*>(args.bytes + piece);
-        // What lies outside the node's bytes counts as zero, which is ASCII.
-        auto inside = [&](u64 at, u64 word) {
-            if (at + 8 <= begin || at >= end) return u64{0};
-            if (at < begin) word = word >> (begin - at) * 8 << (begin - at) * 8;
-            if (at + 8 > end) word = word << (at + 8 - end) * 8 >> (at + 8 - end) * 8;
-            return word;
-        };
-        u64 before = piece > begin ? inside(piece - 8, words[-1]) : 0;
-        u64 errors = 0;
-        for (u32 i = 0; i < UTF8_BYTES / 8; ++i) {
-            const u64 at = piece + i * 8;
-            const u64 word = at < end ? inside(at, words[i]) : 0;
-            if (((word | before) & HIGH) != 0) errors |= utf8_errors(word, before);
-            before = word;
+    // Pieces of 16 bytes are aligned in the output, which begins at a multiple of 256.
+    const u64 aligned = begin / 16 * 16;
+    const u32 parts = static_cast<u32>((end - aligned + UTF8_BYTES - 1) / UTF8_BYTES);
+    if (part.part >= parts) return;
+    // What lies outside the node's bytes counts as zero, which is ASCII.
+    auto inside = [&](u64 at, u64 word) {
+        if (at + 8 <= begin || at >= end) return u64{0};
+        if (at < begin) word = word >> (begin - at) * 8 << (begin - at) * 8;
+        if (at + 8 > end) word = word << (at + 8 - end) * 8 >> (at + 8 - end) * 8;
+        return word;
+    };
+    const u64 first = aligned + static_cast<u64>(part.part) * UTF8_BYTES + threadIdx.x * 16;
+    u64 errors = 0;
+#pragma unroll 4
+    for (u32 i = 0; i < UTF8_BYTES; i += UTF8_THREADS * 16) {
+        const u64 piece = first + i;
+        if (piece >= end) break;
+        const ulonglong2 words = *reinterpret_cast<const ulonglong2*>(args.bytes + piece);
+        // The last bytes before the piece; in a node's first piece what is there is no matter.
+        const u64* before = reinterpret_cast<const u64*>(args.bytes + piece) - (piece == 0 ? 0 : 1);
+        if (piece >= begin + 8 && piece + 16 < end) {
+            if (((words.x | words.y | *before) & HIGH) == 0) continue;
+            errors |= utf8_errors(words.x, *before) | utf8_errors(words.y, words.x);
+        } else {
+            const u64 low = inside(piece, words.x);
+            const u64 high = inside(piece + 8, words.y);
+            errors |= utf8_errors(low, piece > begin ? inside(piece - 8, *before) : 0);
+            errors |= utf8_errors(high, low);
+            // A character that the end of the node cuts: the zeros behind it are no continuation.
+            if (piece + 16 >= end) errors |= utf8_errors(0, high);
         }
-        // A character that the end of the node cuts: the zeros behind it are no continuation.
-        if (piece + UTF8_BYTES >= end && before >> 56 != 0) errors |= utf8_errors(0, before);
-        if (errors != 0) report(args.status, part.node, FAULT_UTF8);
     }
-    for (u32 i = 0; i < UTF8_BYTES; ++i) {
-        const u64 row = static_cast<u64>(part.part) * UTF8_THREADS * UTF8_BYTES + i * UTF8_THREADS + threadIdx.x;
-        if (row >= node.rows) break;
+    if (errors != 0) report(args.status, part.node, FAULT_UTF8);
+    const u32 share = (node.rows + parts - 1) / parts;
+    const u32 last = min(node.rows, (part.part + 1) * share);
+    bool cut = false;
+    for (u32 row = part.part * share + threadIdx.x; row < last; row += UTF8_THREADS) {
         const u64 offset = offset_at(args, node.at + row);
-        if (offset < end && (args.bytes[offset] & 0xc0) == 0x80) report(args.status, part.node, FAULT_CHARACTER);
+        cut |= offset < end && (args.bytes[offset] & 0xc0) == 0x80;
     }
+    if (cut) report(args.status, part.node, FAULT_CHARACTER);
 }
 
 // Arrow's views: length, and up to 12 bytes or 4 bytes, buffer and offset. The

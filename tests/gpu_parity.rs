@@ -33,20 +33,28 @@ const SIMT_MEMORY: u64 = 4 << 30;
 
 /// The engines to compare with the CPU.
 fn engines() -> Vec<Engine> {
-    let mut engines = Vec::new();
+    simt().into_iter().chain(cuda()).collect()
+}
+
+fn simt() -> Option<Engine> {
     #[cfg(feature = "simt")]
-    engines.push(Engine::simt(1, SIMT_MEMORY));
-    #[cfg(feature = "cuda")]
+    return Some(Engine::simt(1, SIMT_MEMORY));
+    #[cfg(not(feature = "simt"))]
+    None
+}
+
+/// The first GPU; none, with a printed reason, if there is none and none is required.
+fn cuda() -> Option<Engine> {
     match Engine::cuda(0) {
-        Ok(engine) => engines.push(engine),
+        Ok(engine) => Some(engine),
         Err(lanepack::Error::NoDevice { what }) => {
             let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "a GPU is required: {what}");
             println!("CUDA skipped: {what}");
+            None
         }
         Err(error) => panic!("{error}"),
     }
-    engines
 }
 
 /// Fewer cases where each costs much: the emulation's share of a test's cases is

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::decode::{self, Marks};
-use super::{Context, DeviceArray, DeviceColumn, Engine, Kind};
-use crate::error::{Error, Result};
+use super::{DeviceArray, DeviceColumn, Engine};
+use crate::error::Result;
 use crate::gpu::{Event, Stream};
 
 /// What the kernels of one decompression took, by events on the device.
@@ -44,7 +44,7 @@ pub fn decompress(column: &DeviceColumn) -> Result<(DeviceArray, Times)> {
 
 /// Times of `runs` copies of `bytes` bytes from one buffer of the device to another.
 pub fn copies(engine: &Engine, bytes: usize, runs: usize) -> Result<Vec<Duration>> {
-    context(engine)?.with_stream(|stream| {
+    engine.context()?.with_stream(|stream| {
         let (from, to) = (stream.allocate(bytes)?, stream.allocate(bytes)?);
         stream.fill(&from, 0, bytes, 0x5a)?;
         let copy = |_| {
@@ -56,13 +56,4 @@ pub fn copies(engine: &Engine, bytes: usize, runs: usize) -> Result<Vec<Duration
         stream.synchronize()?;
         times
     })
-}
-
-fn context(engine: &Engine) -> Result<&Arc<Context>> {
-    match &engine.kind {
-        Kind::Device(context) | Kind::Auto(Ok(context)) => Ok(context),
-        Kind::Cpu | Kind::Auto(Err(_)) => {
-            Err(Error::NoDevice { what: "an engine without a GPU".to_owned() })
-        }
-    }
 }

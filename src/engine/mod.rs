@@ -126,6 +126,15 @@ impl Engine {
         Ok(Self::of(Kind::Device(Context::new(open_cuda(ordinal)?))))
     }
 
+    /// How many NVIDIA GPUs there are.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if there is no driver, an old one, or if lanepack was
+    /// built without the feature `cuda`.
+    pub fn cuda_devices() -> Result<usize> {
+        count_cuda()
+    }
+
     /// The first GPU for batches that are large enough, else the CPU.
     ///
     /// The rule: a GPU is used if there is one and the values of the batch take
@@ -153,6 +162,14 @@ impl Engine {
             Kind::Cpu | Kind::Auto(Err(_)) => None,
             Kind::Device(context) | Kind::Auto(Ok(context)) => Some(context.device.info()),
         }
+    }
+
+    /// Bytes of the GPU's memory that are free now.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] for an engine without a GPU, [`Error::Device`].
+    pub fn free_memory(&self) -> Result<u64> {
+        self.context()?.device.free_memory()
     }
 
     /// What decompressing these columns would run on, and why.
@@ -213,13 +230,19 @@ impl Engine {
     /// As [`columns`](crate::columns); [`Error::NoDevice`] for an engine without
     /// a GPU; [`Error::DeviceMemory`], [`Error::Device`].
     pub fn upload(&self, packed: &RecordBatch) -> Result<DeviceBatch> {
-        let context = match &self.kind {
-            Kind::Device(context) | Kind::Auto(Ok(context)) => context,
-            Kind::Cpu => return Err(Error::NoDevice { what: "a CPU engine".to_owned() }),
-            Kind::Auto(Err(reason)) => return Err(Error::NoDevice { what: reason.clone() }),
-        };
+        let context = self.context()?;
         let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
         DeviceBatch::upload(context, schema, &batch::columns(packed)?, packed.num_rows())
+    }
+}
+
+impl Engine {
+    fn context(&self) -> Result<&Arc<Context>> {
+        match &self.kind {
+            Kind::Device(context) | Kind::Auto(Ok(context)) => Ok(context),
+            Kind::Cpu => Err(Error::NoDevice { what: "a CPU engine".to_owned() }),
+            Kind::Auto(Err(reason)) => Err(Error::NoDevice { what: reason.clone() }),
+        }
     }
 }
 
@@ -234,9 +257,24 @@ fn open_cuda(ordinal: usize) -> Result<Arc<dyn Device>> {
     crate::gpu::cuda::open(ordinal)
 }
 
+#[cfg(feature = "cuda")]
+fn count_cuda() -> Result<usize> {
+    crate::gpu::cuda::devices()
+}
+
 #[cfg(not(feature = "cuda"))]
 fn open_cuda(_: usize) -> Result<Arc<dyn Device>> {
-    Err(Error::NoDevice { what: "lanepack was built without the feature \"cuda\"".to_owned() })
+    Err(without_cuda())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn count_cuda() -> Result<usize> {
+    Err(without_cuda())
+}
+
+#[cfg(not(feature = "cuda"))]
+fn without_cuda() -> Error {
+    Error::NoDevice { what: "lanepack was built without the feature \"cuda\"".to_owned() }
 }
 
 /// Decompresses columns on a device, each on a stream and thread of its own, so

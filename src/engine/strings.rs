@@ -76,12 +76,11 @@ pub(super) fn start<'a>(
     };
     if is_text(data_type) {
         let most_bytes = parts.iter().map(|part| part.len()).max().unwrap_or(0);
-        let longest = most_bytes.max(longest(roots));
         program.step(
             kernels::UTF8,
             &jobs(&at_rows(&grouped)),
             &[],
-            longest,
+            most_bytes,
             Arguments::Strings(common),
             &[&bytes, &offsets],
         );

@@ -89,11 +89,8 @@ const fn offsets(name: &'static str) -> Kernel {
 pub(crate) const OFFSETS_32: Kernel = offsets("offsets_32");
 pub(crate) const OFFSETS_64: Kernel = offsets("offsets_64");
 
-/// Blocks count bytes, and as many rows.
-pub(crate) const UTF8: Kernel = Kernel {
-    block: (shape("UTF8_THREADS") * shape("UTF8_BYTES")) as usize,
-    more: 15,
-    ..Kernel::new("utf8", "UTF8_THREADS", "UTF8_BYTES")
-};
+/// Blocks count bytes.
+pub(crate) const UTF8: Kernel =
+    Kernel { more: 15, ..Kernel::new("utf8", "UTF8_THREADS", "UTF8_BYTES") };
 pub(crate) const VIEWS: Kernel = Kernel::new("views", "VIEWS_THREADS", "VIEWS_THREADS");
 pub(crate) const FIXED: Kernel = Kernel::new("fixed", "FIXED_THREADS", "FIXED_VALUES");

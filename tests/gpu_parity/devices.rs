@@ -6,8 +6,10 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 use lanepack::*;
 
+#[cfg(feature = "simt")]
+use super::check;
 use super::common::*;
-use super::{assert_same, check, engines, packed};
+use super::{assert_same, engines, packed};
 
 fn batch(rows: usize) -> RecordBatch {
     let types = [DataType::Int32, DataType::Utf8, DataType::Float64, DataType::Boolean];
@@ -166,8 +168,12 @@ fn engines_without_a_device_say_why() {
     assert_eq!(engine.device(), None);
     let packed = compress(&batch(10), &Options::default()).unwrap();
     assert!(matches!(engine.upload(&packed), Err(Error::NoDevice { .. })));
+    assert!(matches!(engine.free_memory(), Err(Error::NoDevice { .. })));
     let error = Engine::cuda(1000).unwrap_err();
     assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+    for engine in engines() {
+        assert!(engine.free_memory().unwrap() <= engine.device().unwrap().memory);
+    }
 }
 
 #[test]
