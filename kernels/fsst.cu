@@ -1,24 +1,37 @@
-// Strings' bytes: codes of fsst, and bytes of plain and constant nodes.
+// Bytes of strings from FSST codes: lanepack/fsst.cuh.
+//
+// fsst_decode: a warp decodes up to 16 tiles, so a block 32,768 codes with one table.
+// With more blocks a node than that takes, a warp has fewer tiles, but at least 4:
+// a lone chunk then takes 13 us on an NVIDIA H200 instead of 31.
 #include "arguments.cuh"
 #include "lanepack/fsst.cuh"
 #include "launch.cuh"
 
 namespace lanepack {
 
-LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 1, BytesArguments) {
+LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, BytesArguments) {
+    constexpr u32 WARPS = FSST_THREADS / WARP;
+    constexpr u32 MOST = FSST_CODES / TILE / WARPS;
+    constexpr u32 LEAST = FSST_CODES_LEAST / TILE / WARPS;
+    static_assert(MOST < WARP, "a lane for every tile and one for the end");
     LANEPACK_SHARED(SymbolTable, table);
-    LANEPACK_SHARED(uint4[FSST_THREADS * RING_STRIDE / 16], rings);
+    LANEPACK_SHARED(uint4[WARPS * (STAGE / 16)], stages);
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    const u32 first = part.part * (FSST_CODES / TILE);
-    if (static_cast<u64>(first) * TILE >= node.size) return;
+    const u64 tiles = (node.size + TILE - 1) / TILE;
+    const u64 warps = static_cast<u64>(args.blocks_per_node) * WARPS;
+    const u32 count = min(max(static_cast<u32>((tiles + warps - 1) / warps), LEAST), MOST);
+    if (static_cast<u64>(part.part) * WARPS * count >= tiles) return;
     table.load(node.buffer[0]);
     __syncthreads();
-    u8* ring = reinterpret_cast<u8*>(rings) + threadIdx.x * RING_STRIDE;
+    const u32 warp = threadIdx.x / WARP;
     bool not_ascii = false;
-    const u32 fault = decode_tile(table, node, first + threadIdx.x, args.out, ring, not_ascii);
+    const u32 fault = decode_tiles(table, node, (part.part * WARPS + warp) * count, count, args.out,
+                                   stages + warp * (STAGE / 16), not_ascii);
+    const bool any = __any_sync(FULL, not_ascii) != 0;
+    if (threadIdx.x % WARP != 0) return;
     if (fault != 0) report(args.status, part.node, static_cast<Fault>(fault));
-    if (not_ascii) args.not_ascii[part.node] = 1;
+    if (any) args.not_ascii[part.node] = 1;
 }
 
 }  // namespace lanepack

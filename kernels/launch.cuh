@@ -12,12 +12,13 @@ constexpr u32 UNIT_BYTES = 8192;
 // plain_*, constant_*, limb_plain, limb_constant: bytes of values that a block writes.
 constexpr u32 COPY_THREADS = 256;
 constexpr u32 COPY_BYTES = 16384;
-// fsst_decode
+// fsst_decode: codes that a block decodes at most, and, given more blocks, at least.
 constexpr u32 FSST_THREADS = 128;
-constexpr u32 FSST_CODES = 65536;
+constexpr u32 FSST_CODES = 32768;
+constexpr u32 FSST_CODES_LEAST = 8192;
 // bytes_*
 constexpr u32 BYTES_THREADS = 256;
-constexpr u32 BYTES_BYTES = 65536;
+constexpr u32 BYTES_BYTES = 16384;
 // bits: a thread makes a word of 32 bits.
 constexpr u32 BITS_THREADS = 256;
 // offsets_*: a warp makes the offsets of a vector.

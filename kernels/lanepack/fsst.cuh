@@ -1,276 +1,401 @@
-// FSST on the device: the symbol table, one tile as a thread decodes it, one value.
+// FSST on the device: the symbol table, tiles as a warp decodes them, one value
+// as a thread decodes it.
 //
-//   codes    | tile 0: 512 codes | tile 1 | ...     a thread decodes a tile
-//   output   |  tile 0's bytes      |  tile 1's ...  known from the tile index
+//   codes    | lane 0: 16 codes | lane 1 | ... | lane 31 |    a tile, 512 codes
+//   lengths      11                 40             27          looked up, then
+//   begins    0                 11       51 ...                a scan over the lanes
+//   stage    |---- the tile's bytes in shared memory ----|    then whole lines to memory
 //
-// A thread shifts symbols into a 64-bit accumulator and stores it, 8 bytes at a
-// time, into a ring of its own in shared memory, at the output's address modulo
-// the ring. Now and then the warp votes whose ring holds a whole line, and copies
-// such lines together, so that global stores are whole lines; what a tile shares
-// with its neighbours is written byte by byte.
+// A lane knows where its bytes begin before it writes one, so no lane waits for
+// another and every byte is written once. It looks symbols up as two words, keeps
+// the last four bytes in a register, and when a symbol completes a word of the
+// stage, one funnel shift makes it. Words that lanes share are completed by one of
+// them, and the others OR theirs in. 128-byte lines leave by 16-byte stores; the
+// rest of a line waits in the stage for the warp's next tile.
 //
-// Codes are not trusted: a tile writes into its own range only, whatever they
-// say, and reports codes without a symbol, escapes that nothing follows, and
-// bytes that are more or fewer than the range.
+// Codes are not trusted: bytes are counted before any is written, a tile with
+// other bytes than the index says, codes without symbol or a wrong escape is
+// reported, and neither it nor what the warp would decode behind it is written.
+//
+// On an NVIDIA H200, GB/s of values, 15 files of strings tiled to 1 GB, offsets not
+// counted: geometric mean 1,511 (1,180 to 2,324), l_comment 1,835, wiki 1,180, which
+// is 550 to 790 codes a nanosecond. A warp executes 43 instructions for 32 codes
+// (36 where symbols are short). The limit is shared memory, busy 93 to 95 % of the
+// time: 12.2 wavefronts for 32 codes of l_comment (loads 8.0, stores 4.3), 8.9 of
+// wiki (6.4 and 2.5).
+// Lost:
+// - a thread per tile, with a ring in shared memory and whole lines by vote: 1,019
+//   l_comment, 643 wiki; more instructions a code, conflicts of 8-byte stores
+// - a warp per tile that stores bytes in shared memory: 705 and 368
+// - a symbol as one word of 8 bytes and no branch: mean 8 % slower, 12 % on wiki;
+//   more bank conflicts than four bytes, and four more where a symbol is longer
+// - 32 warps a multiprocessor at 64 registers, 40 bytes spilled: 4 % slower
+// - 8 tiles a warp instead of 16: 3 % slower; 24: 3 %, as chunks fill blocks badly
 #pragma once
 
 #include "node.cuh"
 
 namespace lanepack {
 
-// The symbols of a node, for lookup: the bytes of a symbol, and in the highest
-// byte, unless the symbol needs it, its length in bits.
+// The symbols of a node, for lookup by code, or by 256 + byte for a literal.
 struct SymbolTable {
-    u64 words[256];
-    // Number of symbols, and the first one of 8 bytes.
-    u32 count;
-    u32 first_of_8;
+    // Length of codes that have no symbol: more than 16 symbols have together.
+    static constexpr u32 INVALID = 255;
+
+    // Bytes 0 to 4 and 4 to 8 of a symbol, zeros above its length.
+    u32 low[512];
+    u32 high[256];
+    // Bytes; 0 for the escape.
+    u8 length[512];
 
     // Expands the serialised table, by all threads of a block. A barrier must
     // follow before anyone decodes.
     LANEPACK_DEVICE void load(const u8* table) {
+        const u64 counts = *reinterpret_cast<const u64*>(table);
         for (u32 code = threadIdx.x; code < 256; code += blockDim.x) {
-            u32 first = 0, start = 8, length = 0;
-            for (u32 bytes = 1; bytes <= 8; bytes++) {
-                const u32 symbols = table[bytes - 1];
-                if (code >= first && code < first + symbols) {
-                    length = bytes;
-                    start += (code - first) * bytes;
-                    break;
-                }
-                first += symbols;
-                start += symbols * bytes;
+            u32 bytes = 0;
+            u32 first = 0;
+            u32 at = 8;
+            while (bytes < 8) {
+                const u32 count = static_cast<u32>(counts >> 8 * bytes) & 255;
+                ++bytes;
+                if (code < first + count) break;
+                first += count;
+                at += count * bytes;
+                if (bytes == 8) bytes = INVALID;
             }
-            u64 word = static_cast<u64>(length % 8 * 8) << 56;
-            for (u32 i = 0; i < length; i++) word |= static_cast<u64>(table[start + i]) << i * 8;
-            words[code] = word;
-        }
-        if (threadIdx.x == 0) {
-            count = 0;
-            for (u32 i = 0; i < 8; i++) count += table[i];
-            first_of_8 = count - table[7];
+            u64 word = 0;
+            if (bytes <= 8) {
+                at += (code - first) * bytes;
+                for (u32 i = 0; i < bytes; ++i) word |= static_cast<u64>(table[at + i]) << 8 * i;
+            }
+            low[code] = static_cast<u32>(word);
+            high[code] = static_cast<u32>(word >> 32);
+            length[code] = static_cast<u8>(code == ESCAPE ? 0 : bytes);
+            low[256 + code] = code;
+            length[256 + code] = 1;
         }
     }
 };
 
-// A symbol or literal: its bytes, and how many bits they are.
+// A symbol or literal: its bytes, the lowest first, and how many they are.
 struct Piece {
-    u64 bytes;
-    u32 bits;
-};
-
-// Turns codes into pieces, one at a time.
-struct CodeReader {
-    const SymbolTable& table;
-    u32 first_of_8;
-    u32 symbols_of_8;
-    u32 count;
-    // The next code is a literal.
-    bool literal;
-    // A code without a symbol has come.
-    bool invalid;
-
-    LANEPACK_DEVICE CodeReader(const SymbolTable& table_, bool literal_)
-        : table(table_),
-          first_of_8(table_.first_of_8),
-          symbols_of_8(table_.count - table_.first_of_8),
-          count(table_.count),
-          literal(literal_),
-          invalid(false) {}
-
-    // What a code stands for; nothing for an escape.
-    LANEPACK_DEVICE Piece next(u32 code) {
-        const u64 word = table.words[code];
-        const bool is_8 = code - first_of_8 < symbols_of_8;
-        u32 bits = is_8 ? 64 : static_cast<u32>(word >> 56);
-        u64 bytes = is_8 ? word : word & 0x00ffffffffffffffull;
-        const bool escape = !literal && code == ESCAPE;
-        invalid |= !literal && code >= count && code != ESCAPE;
-        if (literal) {
-            bytes = code;
-            bits = 8;
-        }
-        literal = escape;
-        return {bytes, bits};
-    }
+    u64 word;
+    u32 length;
 };
 
 // One value, decoded by one thread, symbol by symbol.
 //
 //   FsstValue value(table, codes, code_length);
-//   for (Piece piece; value.next(piece);) { ... piece.bits / 8 bytes, the lowest first ... }
+//   for (Piece piece; value.next(piece);) { ... piece.length bytes of piece.word ... }
 struct FsstValue {
-    CodeReader reader;
+    const SymbolTable& table;
     const u8* code;
     const u8* end;
+    // The next code is a literal.
+    bool literal = false;
+    // A code without a symbol has come; it counts as no bytes.
+    bool invalid = false;
 
-    LANEPACK_DEVICE FsstValue(const SymbolTable& table, const u8* codes, u32 code_length)
-        : reader(table, false), code(codes), end(codes + code_length) {}
+    LANEPACK_DEVICE FsstValue(const SymbolTable& table_, const u8* codes, u32 code_length)
+        : table(table_), code(codes), end(codes + code_length) {}
 
     // The next symbol or literal; false at the end.
     LANEPACK_DEVICE bool next(Piece& piece) {
         while (code < end) {
-            piece = reader.next(*code++);
-            if (piece.bits != 0) return true;
+            const u32 index = *code++ | (literal ? 256u : 0u);
+            literal = index == ESCAPE;
+            const u32 length = table.length[index];
+            if (length == SymbolTable::INVALID) invalid = true;
+            if (length == 0 || length == SymbolTable::INVALID) continue;
+            const u64 high = length > 4 ? table.high[index] : 0;
+            piece = {high << 32 | table.low[index], length};
+            return true;
         }
         return false;
     }
 
     // Whether every code had a symbol and every escape a literal, once `next` is false.
-    LANEPACK_DEVICE bool valid() const { return !reader.invalid && !reader.literal; }
+    LANEPACK_DEVICE bool valid() const { return !invalid && !literal; }
 };
 
-// Where a tile begins: docs/FORMAT.md, tiles.
-struct TileStart {
-    u64 offset;
-    bool literal;
+// Codes of a lane, bytes of a line, and of a warp's stage: the longest tile and
+// what stands before it in its first line.
+constexpr u32 LANE_CODES = TILE / WARP;
+constexpr u32 LINE = 128;
+constexpr u32 STAGE = TILE * 8 + LINE;
+static_assert(LANE_CODES == 16, "a lane's codes are a uint4");
+
+// Bytes of high:low as the nibbles of `selector` say, whose bit 3 asks for eight
+// times the byte's sign instead (which __byte_perm does not do).
+LANEPACK_DEVICE u32 permute(u32 low, u32 high, u32 selector) {
+    u32 result;
+#if defined(LANEPACK_SIMT)
+    const u64 bytes = static_cast<u64>(high) << 32 | low;
+    result = 0;
+    for (u32 i = 0; i < 4; ++i) {
+        const u32 nibble = selector >> 4 * i & 15;
+        const u32 byte = static_cast<u32>(bytes >> 8 * (nibble & 7)) & 255;
+        result |= (nibble < 8 ? byte : byte < 128 ? 0 : 255) << 8 * i;
+    }
+#else
+    // Volatile: done again where it is used again, which keeps 12 registers free (sm_100).
+    asm volatile("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selector));
+#endif
+    return result;
+}
+
+// A lane's codes, and a 1 in the byte of each that is a literal.
+struct LaneCodes {
+    u32 word[4];
+    u32 literal[4];
+
+    // Where the symbol of code i stands in the table.
+    LANEPACK_DEVICE u32 index(u32 i) const {
+        // Bytes of the result: the code, its literal byte, and that byte's sign, zero.
+        const u32 byte = i % 4;
+        return permute(word[i / 4], literal[i / 4], byte | (byte + 4) << 4 | (byte + 12) << 8 | (byte + 12) << 12);
+    }
 };
 
-LANEPACK_DEVICE TileStart tile_start(const Node& node, u32 tile) {
+constexpr u32 HIGH_BITS = 0x80808080u;
+
+// The top bit of every byte that is 255.
+LANEPACK_DEVICE u32 bytes_of_255(u32 word) { return ((word & ~HIGH_BITS) + 0x01010101u) & word & HIGH_BITS; }
+
+// The top bits of literals among bytes, those of 255 given: bytes behind an
+// escape, and the first one if `inside`.
+LANEPACK_DEVICE u32 literals_of(u32 escapes, u32 inside) {
+    u32 literals = inside << 7;
+    for (u32 i = 0; i < 3; ++i) literals = inside << 7 | (escapes & ~literals) << 8;
+    return literals;
+}
+
+// Finds the literals of a tile that begins inside an escape or not (1 or 0); the
+// result is whether it ends inside one. By a warp together.
+LANEPACK_DEVICE u32 find_literals(LaneCodes& codes, u32 inside) {
+    const u32 lane = threadIdx.x % WARP;
+    u32 escapes[4];
+    u32 literals[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) escapes[i] = bytes_of_255(codes.word[i]);
+    // As if all 255s were escapes: what stands behind one is a literal.
+    u32 ends = __ballot_sync(FULL, escapes[3] >> 31 != 0);
+    const u32 begins = (ends << 1 | inside) >> lane & 1;
+    u32 doubtful = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        literals[i] = escapes[i] << 8 | (i == 0 ? begins << 7 : escapes[(i + 3) % 4] >> 24);
+        doubtful |= literals[i] & escapes[i];
+    }
+    if (__any_sync(FULL, doubtful != 0)) {
+        // A 255 behind a 255, which text in UTF-8 never has: one after the other.
+        // A lane of nothing else ends as it begins, others end the same either way.
+        u32 state = 0;
+        u32 all = HIGH_BITS;
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+            state = (escapes[i] & ~literals_of(escapes[i], state)) >> 31;
+            all &= escapes[i];
+        }
+        ends = __ballot_sync(FULL, state != 0);
+        const u32 others = __ballot_sync(FULL, all != HIGH_BITS) & ((1u << lane) - 1);
+        state = others == 0 ? inside : ends >> (31 - __clz(static_cast<int>(others))) & 1;
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+            literals[i] = literals_of(escapes[i], state);
+            state = (escapes[i] & ~literals[i]) >> 31;
+        }
+        ends = __ballot_sync(FULL, state != 0);
+    }
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) codes.literal[i] = literals[i] >> 7;
+    return ends >> 31;
+}
+
+// The same for a tile of which the lane has `count` codes, the node's last: those
+// past the end become escapes that nothing follows, of no bytes.
+LANEPACK_DEVICE u32 find_literals(LaneCodes& codes, u32 inside, u32 count) {
+    u32 kept[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        kept[i] = count <= 4 * i ? 0 : count >= 4 * i + 4 ? FULL : FULL >> (32 - 8 * (count - 4 * i));
+        codes.word[i] &= kept[i];
+    }
+    const u32 ends = find_literals(codes, inside);
+    u32 past = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        past |= codes.literal[i] & ~kept[i];
+        codes.word[i] |= ~kept[i];
+        codes.literal[i] &= kept[i];
+    }
+    return __any_sync(FULL, past != 0) ? 1 : ends;
+}
+
+// Where a warp's bytes go: positions count from the first byte of the stage, which
+// is the first of a line of the output.
+struct StagedOutput {
+    u32* stage;
+    u8* line;
+    // The first byte that is the warp's and not written yet, and the end of all.
+    u32 begin;
+    u32 end;
+    // The bytes of the unfinished word before `end`, at the top.
+    u32 held;
+    // All bytes written, ORed.
+    u32 seen;
+
+    LANEPACK_DEVICE StagedOutput(u32* stage_, u8* out, u64 at)
+        : stage(stage_),
+          line(out + at / LINE * LINE),
+          begin(static_cast<u32>(at % LINE)),
+          end(begin),
+          held(0),
+          seen(0) {}
+
+    // Decodes a tile of `bytes` bytes, the lane's from `at` on.
+    LANEPACK_DEVICE void decode(const SymbolTable& table, const LaneCodes& codes, const u32 (&length)[LANE_CODES],
+                                u32 at, u32 bytes) {
+        u32 last = threadIdx.x % WARP == 0 ? held : 0;
+        end += bytes;
+        // The word that no lane completes.
+        if (threadIdx.x % WARP == 0) stage[end / 4] = 0;
+#pragma unroll
+        for (u32 i = 0; i < LANE_CODES; ++i) {
+            const u32 index = codes.index(i);
+            const u32 low = table.low[index];
+            const u32 word = at & ~3u;
+            const u32 next = at + length[i];
+            const u32 next_word = next & ~3u;
+            if (next_word != word) stage[word / 4] = __funnelshift_l(last, low, 8 * at);
+            if (length[i] > 4) {
+                const u32 high = table.high[index];
+                if (next_word - word > 4) stage[word / 4 + 1] = __funnelshift_l(low, high, 8 * at);
+                last = __funnelshift_rc(low, high, 8 * length[i] - 32);
+            } else {
+                last = __funnelshift_rc(last, low, 8 * length[i]);
+            }
+            at = next;
+        }
+        __syncwarp();
+        if (at % 4 != 0) atomicOr(stage + at / 4, last >> (32 - 8 * (at % 4)));
+        __syncwarp();
+    }
+
+    // Writes the lines that are whole and keeps the rest.
+    LANEPACK_DEVICE void flush() {
+        const u32 lane = threadIdx.x % WARP;
+        held = __funnelshift_r(0, stage[end / 4], 8 * end);
+        const u32 whole = end / LINE * LINE;
+        if (whole != 0) {
+            write(whole);
+            uint4* units = reinterpret_cast<uint4*>(stage);
+            const uint4 rest = units[whole / 16 + lane % (LINE / 16)];
+            __syncwarp();
+            if (lane < LINE / 16) units[lane] = rest;
+            line += whole;
+            begin = 0;
+            end -= whole;
+        }
+        __syncwarp();
+    }
+
+    // Writes what stands before `until`: 16 bytes at a time, but byte by byte where
+    // others write some of the 16.
+    LANEPACK_DEVICE void write(u32 until) {
+        const u32 lane = threadIdx.x % WARP;
+        const u32 first = (begin + 15) & ~15u;
+        const u32 behind = until & ~15u;
+#pragma unroll 1
+        for (u32 at = first + lane * 16; at < behind; at += WARP * 16) {
+            const uint4 unit = *reinterpret_cast<const uint4*>(stage + at / 4);
+            seen |= unit.x | unit.y | unit.z | unit.w;
+            __stcs(reinterpret_cast<uint4*>(line + at), unit);
+        }
+        if (begin == first && until == behind) return;
+        const u8* bytes = reinterpret_cast<const u8*>(stage);
+        const u32 before = begin + lane;
+        if (before < min(first, until)) {
+            seen |= bytes[before];
+            line[before] = bytes[before];
+        }
+        const u32 after = max(first, behind) + lane;
+        if (after < until) {
+            seen |= bytes[after];
+            line[after] = bytes[after];
+        }
+    }
+};
+
+// Where a tile begins in the node's bytes; `inside` is 1 if inside an escape.
+LANEPACK_DEVICE u64 tile_start(const Node& node, u32 tile, u32& inside) {
     const u8* group = node.buffer[3] + static_cast<u64>(tile / TILES_PER_GROUP) * TILE_GROUP;
     const u64 head = *reinterpret_cast<const u64*>(group);
     const u32 index = tile % TILES_PER_GROUP;
-    const u32 relative = reinterpret_cast<const u16*>(group + 8)[index];
-    const u64 first = head & ((u64{1} << TILE_OFFSET_BITS) - 1);
-    return {first + relative, (head >> (TILE_OFFSET_BITS + index) & 1) != 0};
+    inside = static_cast<u32>(head >> (TILE_OFFSET_BITS + index)) & 1;
+    return (head & ((u64{1} << TILE_OFFSET_BITS) - 1)) + reinterpret_cast<const u16*>(group + 8)[index];
 }
 
-// The ring of a lane, and between two lanes' rings; bytes of a line; codes
-// between votes. A ring holds a line that is not full and all that comes between
-// two votes.
-constexpr u32 RING = 256;
-constexpr u32 RING_STRIDE = RING + 16;
-constexpr u32 LINE = 128;
-constexpr u32 CODES_PER_VOTE = 16;
-static_assert(RING >= LINE + CODES_PER_VOTE * 8 && RING % LINE == 0, "a ring holds what comes");
-
-// Decodes a tile of every lane, a warp together. Lanes beyond the node's tiles
-// take part with nothing to do.
-struct TileDecoder {
-    u8* ring;       // of this lane
-    u8* out;        // where position 0 is written
-    u64 begin;      // positions of this lane's tile in the output
-    u64 end;
-    u64 flushed;    // the first line that is not written yet
-    u64 position;   // of the accumulator's first byte, a multiple of 8
-    u64 accumulator;
-    u32 fill;       // bits in it
-    u64 seen;       // all bytes ORed
-
-    LANEPACK_DEVICE TileDecoder(u8* ring_, u8* out_, u64 begin_, u64 end_)
-        : ring(ring_),
-          out(out_),
-          begin(begin_),
-          end(end_),
-          flushed(begin_ / LINE * LINE),
-          position(begin_ / 8 * 8),
-          accumulator(0),
-          fill(static_cast<u32>(begin_ % 8) * 8),
-          seen(0) {}
-
-    LANEPACK_DEVICE void push(Piece piece) {
-        accumulator |= piece.bytes << fill;
-        const u32 bits = fill + piece.bits;
-        if (bits >= 64) {
-            store();
-            position += 8;
-            accumulator = piece.bytes >> 1 >> (63 - fill);
-        }
-        fill = bits % 64;
-    }
-
-    LANEPACK_DEVICE void store() {
-        *reinterpret_cast<u64*>(ring + position % RING) = accumulator;
-        seen |= accumulator;
-    }
-
-    // Bytes decoded so far.
-    LANEPACK_DEVICE u64 decoded() const { return position + fill / 8 - begin; }
-
-    // Writes lines of all lanes that have a whole one, or with `all` what is left.
-    LANEPACK_DEVICE void flush(bool all) {
-        const u32 lane = threadIdx.x % WARP;
-        const u64 ready = all ? position + fill / 8 : position / LINE * LINE;
-        u32 lanes = __ballot_sync(FULL, flushed < ready);
-        while (lanes != 0) {
-            // Four lanes' lines at once, each by eight threads.
-            u32 mine = lanes;
-            for (u32 i = 0; i < lane / 8; i++) mine &= mine - 1;
-            const u32 owner = mine != 0 ? __ffs(static_cast<int>(mine)) - 1 : lane;
-            const u64 line = __shfl_sync(FULL, flushed, owner);
-            const u64 low = __shfl_sync(FULL, begin, owner);
-            const u64 high = __shfl_sync(FULL, end < ready ? end : ready, owner);
-            if (mine != 0) {
-                const u32 piece = lane % 8 * 16;
-                const u8* from = ring + (static_cast<int>(owner) - static_cast<int>(lane)) * static_cast<int>(RING_STRIDE);
-                from += (line + piece) % RING;
-                write(from, line + piece, low, high);
-            }
-            for (u32 i = 0; i < 4; i++) lanes &= lanes - 1;
-        }
-        if (flushed < ready) flushed += LINE;
-        __syncwarp();
-    }
-
-    // Writes those of 16 bytes that lie in [low, high).
-    LANEPACK_DEVICE void write(const u8* from, u64 at, u64 low, u64 high) {
-        if (at >= low && at + 16 <= high) {
-            const uint4 bytes = *reinterpret_cast<const uint4*>(from);
-            __stcs(reinterpret_cast<uint4*>(out + at), bytes);
-        } else {
-            for (u32 i = 0; i < 16; i++) {
-                if (at + i >= low && at + i < high) out[at + i] = from[i];
-            }
-        }
-    }
-};
-
-// Decodes a tile with each thread of a warp; what is wrong with it, or 0.
-LANEPACK_DEVICE u32 decode_tile(const SymbolTable& table, const Node& node, u32 tile, u8* out, u8* ring,
-                                bool& not_ascii) {
+// Decodes up to 31 tiles of a node from tile `first` on to out + node.at, by a warp
+// with a stage of STAGE bytes of its own. The result, the same in all lanes, is what
+// is wrong with the codes, or 0; not_ascii becomes true if the lane wrote a byte above 127.
+LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32 first, u32 count, u8* out,
+                                 uint4* stage, bool& not_ascii) {
+    const u32 lane = threadIdx.x % WARP;
     const u32 tiles = static_cast<u32>((node.size + TILE - 1) / TILE);
-    const bool present = tile < tiles;
-    TileStart start{0, false}, next{0, false};
-    u32 count = 0;
-    if (present) {
-        start = tile_start(node, tile);
-        const bool last = tile + 1 == tiles;
-        next = last ? TileStart{node.parameter, false} : tile_start(node, tile + 1);
-        count = last ? static_cast<u32>(node.size - static_cast<u64>(tile) * TILE) : TILE;
-    }
-    CodeReader reader(table, start.literal);
-    TileDecoder decoder(ring, out, node.at + start.offset, node.at + next.offset);
-    const uint4* codes = reinterpret_cast<const uint4*>(node.buffer[1] + static_cast<u64>(tile) * TILE);
-    uint4 ahead{0, 0, 0, 0};
-    if (count > 0) ahead = __ldg(codes);
-    for (u32 first = 0; first < TILE; first += 16) {
-        if (!__any_sync(FULL, first < count)) break;
-        const uint4 sixteen = ahead;
-        if (first + 16 < count) ahead = __ldg(codes + first / 16 + 1);
-        const u32 words[4] = {sixteen.x, sixteen.y, sixteen.z, sixteen.w};
-        if (first + 16 <= count) {
+    if (first >= tiles) return 0;
+    count = min(count, tiles - first);
+    // Lane i keeps where tile first + i begins.
+    u32 inside = 0;
+    u64 offset = node.parameter;
+    if (lane <= count && first + lane < tiles) offset = tile_start(node, first + lane, inside);
+    const u32 insides = __ballot_sync(FULL, inside != 0);
+    const u64 start = __shfl_sync(FULL, offset, 0);
+    const u32 relative = static_cast<u32>(min(offset - start, u64{FULL}));
+
+    StagedOutput output(reinterpret_cast<u32*>(stage), out, node.at + start);
+    const u64 left = node.size - static_cast<u64>(first) * TILE;
+    const uint4* const codes = reinterpret_cast<const uint4*>(node.buffer[1] + static_cast<u64>(first) * TILE) + lane;
+    uint4 ahead = make_uint4(0, 0, 0, 0);
+    if (lane * LANE_CODES < left) ahead = __ldcs(codes);
+    for (u32 tile = 0; tile < count; ++tile) {
+        LaneCodes own{{ahead.x, ahead.y, ahead.z, ahead.w}, {}};
+        const u32 behind = (tile + 1) * TILE;
+        if (tile + 1 < count && behind + lane * LANE_CODES < left) ahead = __ldcs(codes + behind / LANE_CODES);
+        const bool whole = behind <= left;
+        const u32 mine = tile * TILE + lane * LANE_CODES;
+        const u32 ends = whole ? find_literals(own, insides >> tile & 1)
+                               : find_literals(own, insides >> tile & 1,
+                                               mine < left ? min(static_cast<u32>(left) - mine, LANE_CODES) : 0);
+
+        u32 length[LANE_CODES];
+        u32 sum = 0;
 #pragma unroll
-            for (u32 i = 0; i < 16; i++) decoder.push(reader.next(words[i / 4] >> i % 4 * 8 & 255));
-        } else {
-#pragma unroll 1
-            for (u32 i = 0; i < 16 && first + i < count; i++) {
-                const u32 word = i < 4 ? words[0] : i < 8 ? words[1] : i < 12 ? words[2] : words[3];
-                decoder.push(reader.next(word >> i % 4 * 8 & 255));
-            }
+        for (u32 i = 0; i < LANE_CODES; ++i) {
+            length[i] = table.length[own.index(i)];
+            sum += length[i];
         }
-        __syncwarp();
-        decoder.flush(false);
+        u32 before = sum;
+#pragma unroll
+        for (u32 step = 1; step < WARP; step *= 2) {
+            const u32 other = __shfl_up_sync(FULL, before, step);
+            if (lane >= step) before += other;
+        }
+        const u32 bytes = __shfl_sync(FULL, before, WARP - 1);
+        const u32 expected = __shfl_sync(FULL, relative, tile + 1) - __shfl_sync(FULL, relative, tile);
+        const bool last = first + tile + 1 == tiles;
+        const u32 next_inside = last ? 0 : insides >> (tile + 1) & 1;
+        // 16 symbols have at most 128 bytes; one code without symbol counts as more.
+        if (__any_sync(FULL, sum > LANE_CODES * 8)) return FAULT_CODE;
+        if (ends != next_inside) return last ? FAULT_ESCAPE : FAULT_TILE_BYTES;
+        if (bytes != expected) return FAULT_TILE_BYTES;
+        output.decode(table, own, length, output.end + before - sum, bytes);
+        output.flush();
     }
-    if (decoder.fill > 0) decoder.store();
-    __syncwarp();
-    // At most a line and a word are left.
-    decoder.flush(true);
-    decoder.flush(true);
-    not_ascii = (decoder.seen & 0x8080808080808080ull) != 0;
-    if (!present) return 0;
-    if (reader.invalid) return FAULT_CODE;
-    if (reader.literal != next.literal) return FAULT_ESCAPE;
-    return decoder.decoded() == next.offset - start.offset ? 0u : static_cast<u32>(FAULT_TILE_BYTES);
+    output.write(output.end);
+    not_ascii |= (output.seen & HIGH_BITS) != 0;
+    return 0;
 }
 
 }  // namespace lanepack

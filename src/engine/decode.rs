@@ -170,7 +170,7 @@ impl<'a> Program<'a> {
             kernel,
             first_node,
             nodes: jobs.len(),
-            blocks_per_node: kernel.blocks(longest),
+            blocks_per_node: kernel.blocks_per_node(jobs.len(), longest),
             chunks: jobs.iter().map(|job| job.chunk).collect(),
             arguments,
             buffers: buffers.iter().copied().cloned().collect(),

@@ -57,9 +57,9 @@ pub(super) fn start<'a>(
             i32::MAX
         )));
     }
-    // `utf8` reads the last word whole.
-    let bytes = program.allocate(total + 8)?;
-    program.stream.fill(&bytes, total, 8, 0)?;
+    // `utf8` reads the last 16 bytes whole.
+    let bytes = program.allocate(total + 16)?;
+    program.stream.fill(&bytes, total, 16, 0)?;
     let (grouped, not_ascii) = values(program, &strings, &bytes);
     let offset_bytes = if narrow { 4 } else { 8 };
     let offsets = offsets(program, &strings, roots, rows, offset_bytes)?;

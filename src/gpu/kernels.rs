@@ -12,6 +12,8 @@ pub(crate) struct Kernel {
     pub threads: u32,
     /// What a block works on at most, in the unit of the kernel: bytes, rows, ...
     pub block: usize,
+    /// What it works on at least, given more blocks.
+    pub least: usize,
     /// Bytes (or whatever the unit is) of one value of a node.
     pub value: usize,
     /// What a node may touch more than its length, as it may begin anywhere.
@@ -21,14 +23,21 @@ pub(crate) struct Kernel {
 impl Kernel {
     const fn new(name: &'static str, threads: &str, block: &str) -> Self {
         let (threads, block) = (shape(threads), shape(block) as usize);
-        Self { name, threads, block, value: 1, more: 0 }
+        Self { name, threads, block, least: block, value: 1, more: 0 }
     }
 
-    /// Blocks for a node of so many values.
-    pub fn blocks(self, values: usize) -> u32 {
-        (values * self.value + self.more).div_ceil(self.block).max(1) as u32
+    /// Blocks for each of `nodes` nodes, the longest of which has so many values:
+    /// as many as that takes, more if there are too few to fill a GPU.
+    pub fn blocks_per_node(self, nodes: usize, longest: usize) -> u32 {
+        let len = longest * self.value + self.more;
+        let needed = len.div_ceil(self.block).max(1);
+        let most = len.div_ceil(self.least).max(1);
+        needed.max(FILL.div_ceil(nodes.max(1))).min(most) as u32
     }
 }
+
+/// Blocks that keep every multiprocessor of a large GPU busy.
+const FILL: usize = 1000;
 
 const LAUNCH: &str = include_str!("../../kernels/launch.cuh");
 
@@ -65,12 +74,16 @@ pub(crate) const LIMB_CONSTANT: Kernel = copy("limb_constant", 8);
 /// Blocks count words of 32 bits: of bits 31 more, and the word that a node begins in.
 pub(crate) const BITS: Kernel = Kernel {
     block: shape("BITS_THREADS") as usize * 32,
+    least: shape("BITS_THREADS") as usize * 32,
     more: 31,
     ..Kernel::new("bits", "BITS_THREADS", "BITS_THREADS")
 };
 
 /// Blocks count codes.
-pub(crate) const FSST_DECODE: Kernel = Kernel::new("fsst_decode", "FSST_THREADS", "FSST_CODES");
+pub(crate) const FSST_DECODE: Kernel = Kernel {
+    least: shape("FSST_CODES_LEAST") as usize,
+    ..Kernel::new("fsst_decode", "FSST_THREADS", "FSST_CODES")
+};
 
 /// Blocks count bytes.
 pub(crate) const BYTES_PLAIN: Kernel =
@@ -79,9 +92,10 @@ pub(crate) const BYTES_CONSTANT: Kernel =
     Kernel { more: 15, ..Kernel::new("bytes_constant", "BYTES_THREADS", "BYTES_BYTES") };
 
 const fn offsets(name: &'static str) -> Kernel {
-    let warps = shape("OFFSETS_THREADS") as usize / 32;
+    let vectors = shape("OFFSETS_THREADS") as usize / 32;
     Kernel {
-        block: warps * crate::lanes::VECTOR,
+        block: vectors * crate::lanes::VECTOR,
+        least: vectors * crate::lanes::VECTOR,
         ..Kernel::new(name, "OFFSETS_THREADS", "OFFSETS_THREADS")
     }
 }
