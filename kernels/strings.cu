@@ -109,38 +109,68 @@ LANEPACK_KERNEL(offsets_32, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_v
 
 LANEPACK_KERNEL(offsets_64, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_vectors<u64>(args); }
 
-constexpr u64 HIGH = 0x8080808080808080ull;
+constexpr u32 HIGH = 0x80808080u;
 
-// The high bit of every byte that equals `byte`.
-LANEPACK_DEVICE u64 bytes_equal(u64 word, u64 byte) {
-    const u64 differs = word ^ byte * 0x0101010101010101ull;
-    const u64 low = (differs & ~HIGH) + ~HIGH;
-    return ~(low | differs) & HIGH;
+// What the bytes of a word are in UTF-8, each by the highest bit of its byte: leads
+// of two, three, four bytes or more, bytes that are never used, and leads that
+// restrict the byte behind them (table 3-7 of the Unicode standard).
+struct Utf8Bytes {
+    u32 two;
+    u32 three;
+    u32 four;
+    u32 unused;
+    u32 e0;
+    u32 ed;
+    u32 f0;
+    u32 f4;
+
+    LANEPACK_DEVICE explicit Utf8Bytes(u32 word) {
+        const u32 bit4 = word << 3;
+        const u32 bit2 = word << 5;
+        const u32 bit0 = word << 7;
+        const u32 low3 = word << 4 | word << 6;
+        const u32 no_bits_3_to_1 = ~(low3 | bit2);
+        two = word & word << 1 & HIGH;
+        three = two & word << 2;
+        four = three & bit4;
+        // C0 and C1, F5 and above.
+        unused = (two & ~(word << 2) & ~bit4 & no_bits_3_to_1) | (four & (word << 4 | (bit2 & (word << 6 | bit0))));
+        e0 = three & ~bit4 & no_bits_3_to_1 & ~bit0;
+        ed = three & ~bit4 & word << 4 & bit2 & ~(word << 6) & bit0;
+        f0 = four & no_bits_3_to_1 & ~bit0;
+        f4 = four & ~low3 & bit2 & ~bit0;
+    }
+};
+
+// The highest bit of every byte of `word` that breaks a rule of UTF-8 together with
+// the bytes of the word before: continuation bytes stand exactly where leads ask
+// for them, and second bytes are as their lead asks.
+LANEPACK_DEVICE u32 utf8_errors(u32 word, const Utf8Bytes& bytes, const Utf8Bytes& before) {
+    const u32 asked = __funnelshift_l(before.two, bytes.two, 8) | __funnelshift_l(before.three, bytes.three, 16) |
+                      __funnelshift_l(before.four, bytes.four, 24);
+    const u32 bit5 = word << 2;
+    const u32 bit5_or_4 = bit5 | word << 3;
+    return (((word & ~(word << 1)) ^ asked) & HIGH) | bytes.unused |
+           (__funnelshift_l(before.e0, bytes.e0, 8) & ~bit5) | (__funnelshift_l(before.ed, bytes.ed, 8) & bit5) |
+           (__funnelshift_l(before.f0, bytes.f0, 8) & ~bit5_or_4) |
+           (__funnelshift_l(before.f4, bytes.f4, 8) & bit5_or_4);
 }
 
-// The high bit of every byte of eight that breaks a rule of UTF-8 together with
-// the three before it, which are the highest bytes of `before` (table 3-7 of the
-// Unicode standard): continuation bytes stand exactly where the lead bytes
-// before ask for them, some leads are never used, some restrict the byte behind them.
-LANEPACK_DEVICE u64 utf8_errors(u64 word, u64 before) {
-    const u64 one = word << 8 | before >> 56;
-    const u64 two = word << 16 | before >> 48;
-    const u64 three = word << 24 | before >> 40;
-    const u64 continuation = word & ~(word << 1) & HIGH;
-    const u64 lead_of_two = one & one << 1 & HIGH;
-    const u64 lead_of_three = two & two << 1 & two << 2 & HIGH;
-    const u64 lead_of_four = three & three << 1 & three << 2 & three << 3 & HIGH;
-    u64 errors = continuation ^ (lead_of_two | lead_of_three | lead_of_four);
-    // C0 and C1, F5 and above.
-    errors |= bytes_equal(word & 0xfefefefefefefefeull, 0xc0);
-    errors |= word & word << 1 & word << 2 & word << 3 & ((word << 4) | ((word << 5) & (word << 6 | word << 7))) & HIGH;
-    const u64 bit5 = word << 2;
-    const u64 bit4 = word << 3;
-    errors |= bytes_equal(one, 0xe0) & ~bit5;
-    errors |= bytes_equal(one, 0xed) & bit5;
-    errors |= bytes_equal(one, 0xf0) & ~(bit5 | bit4);
-    errors |= bytes_equal(one, 0xf4) & (bit5 | bit4);
-    return errors & HIGH;
+// The errors of 16 bytes behind the four of `before`, and of what they leave
+// unfinished if nothing is `last`.
+LANEPACK_DEVICE u32 utf8_errors(uint4 piece, u32 before, bool last) {
+    const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
+    Utf8Bytes previous(before);
+    u32 errors = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        const Utf8Bytes bytes(words[i]);
+        errors |= utf8_errors(words[i], bytes, previous);
+        previous = bytes;
+    }
+    // Behind the last byte stand zeros, which are no continuation.
+    if (last) errors |= utf8_errors(0, Utf8Bytes(0), previous);
+    return errors;
 }
 
 // Offset `index` of 4 or 8 bytes.
@@ -166,31 +196,29 @@ LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
     const u32 parts = static_cast<u32>((end - aligned + UTF8_BYTES - 1) / UTF8_BYTES);
     if (part.part >= parts) return;
     // What lies outside the node's bytes counts as zero, which is ASCII.
-    auto inside = [&](u64 at, u64 word) {
-        if (at + 8 <= begin || at >= end) return u64{0};
+    auto inside = [&](u64 at, u32 word) {
+        if (at + 4 <= begin || at >= end) return u32{0};
         if (at < begin) word = word >> (begin - at) * 8 << (begin - at) * 8;
-        if (at + 8 > end) word = word << (at + 8 - end) * 8 >> (at + 8 - end) * 8;
+        if (at + 4 > end) word = word << (at + 4 - end) * 8 >> (at + 4 - end) * 8;
         return word;
     };
     const u64 first = aligned + static_cast<u64>(part.part) * UTF8_BYTES + threadIdx.x * 16;
-    u64 errors = 0;
-#pragma unroll 4
+    u32 errors = 0;
+#pragma unroll 2
     for (u32 i = 0; i < UTF8_BYTES; i += UTF8_THREADS * 16) {
-        const u64 piece = first + i;
-        if (piece >= end) break;
-        const ulonglong2 words = *reinterpret_cast<const ulonglong2*>(args.bytes + piece);
-        // The last bytes before the piece; in a node's first piece what is there is no matter.
-        const u64* before = reinterpret_cast<const u64*>(args.bytes + piece) - (piece == 0 ? 0 : 1);
-        if (piece >= begin + 8 && piece + 16 < end) {
-            if (((words.x | words.y | *before) & HIGH) == 0) continue;
-            errors |= utf8_errors(words.x, *before) | utf8_errors(words.y, words.x);
-        } else {
-            const u64 low = inside(piece, words.x);
-            const u64 high = inside(piece + 8, words.y);
-            errors |= utf8_errors(low, piece > begin ? inside(piece - 8, *before) : 0);
-            errors |= utf8_errors(high, low);
-            // A character that the end of the node cuts: the zeros behind it are no continuation.
-            if (piece + 16 >= end) errors |= utf8_errors(0, high);
+        const u64 at = first + i;
+        if (at >= end) break;
+        uint4 piece = *reinterpret_cast<const uint4*>(args.bytes + at);
+        // What is before a node's first piece is no matter.
+        u32 before = at == 0 ? 0 : *reinterpret_cast<const u32*>(args.bytes + at - 4);
+        const bool last = at + 16 >= end;
+        if (at < begin + 4 || last) {
+            piece = make_uint4(inside(at, piece.x), inside(at + 4, piece.y), inside(at + 8, piece.z),
+                               inside(at + 12, piece.w));
+            before = at == 0 ? 0 : inside(at - 4, before);
+        }
+        if (((piece.x | piece.y | piece.z | piece.w | before) & HIGH) != 0) {
+            errors |= utf8_errors(piece, before, last);
         }
     }
     if (errors != 0) report(args.status, part.node, FAULT_UTF8);
