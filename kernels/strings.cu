@@ -112,64 +112,63 @@ LANEPACK_KERNEL(offsets_64, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_v
 constexpr u32 HIGH = 0x80808080u;
 
 // What the bytes of a word are in UTF-8, each by the highest bit of its byte: leads
-// of two, three, four bytes or more, bytes that are never used, and leads that
-// restrict the byte behind them (table 3-7 of the Unicode standard).
+// of two, three, four bytes or more, and bytes that need a closer look: those that
+// are never used and leads that restrict the byte behind them are among them.
 struct Utf8Bytes {
     u32 two;
     u32 three;
     u32 four;
-    u32 unused;
-    u32 e0;
-    u32 ed;
-    u32 f0;
-    u32 f4;
+    u32 rare;
 
     LANEPACK_DEVICE explicit Utf8Bytes(u32 word) {
         const u32 bit4 = word << 3;
+        const u32 bit3 = word << 4;
         const u32 bit2 = word << 5;
-        const u32 bit0 = word << 7;
-        const u32 low3 = word << 4 | word << 6;
-        const u32 no_bits_3_to_1 = ~(low3 | bit2);
+        const u32 bit1 = word << 6;
         two = word & word << 1 & HIGH;
         three = two & word << 2;
         four = three & bit4;
-        // C0 and C1, F5 and above.
-        unused = (two & ~(word << 2) & ~bit4 & no_bits_3_to_1) | (four & (word << 4 | (bit2 & (word << 6 | bit0))));
-        e0 = three & ~bit4 & no_bits_3_to_1 & ~bit0;
-        ed = three & ~bit4 & word << 4 & bit2 & ~(word << 6) & bit0;
-        f0 = four & no_bits_3_to_1 & ~bit0;
-        f4 = four & ~low3 & bit2 & ~bit0;
+        // F0 and above; C0, C1, E0 (and E1); ED.
+        rare = four | (two & ~bit4 & (~(bit3 | bit2 | bit1) | (bit3 & bit2 & ~bit1 & word << 7)));
     }
 };
 
-// The highest bit of every byte of `word` that breaks a rule of UTF-8 together with
-// the bytes of the word before: continuation bytes stand exactly where leads ask
-// for them, and second bytes are as their lead asks.
-LANEPACK_DEVICE u32 utf8_errors(u32 word, const Utf8Bytes& bytes, const Utf8Bytes& before) {
-    const u32 asked = __funnelshift_l(before.two, bytes.two, 8) | __funnelshift_l(before.three, bytes.three, 16) |
-                      __funnelshift_l(before.four, bytes.four, 24);
-    const u32 bit5 = word << 2;
-    const u32 bit5_or_4 = bit5 | word << 3;
-    return (((word & ~(word << 1)) ^ asked) & HIGH) | bytes.unused |
-           (__funnelshift_l(before.e0, bytes.e0, 8) & ~bit5) | (__funnelshift_l(before.ed, bytes.ed, 8) & bit5) |
-           (__funnelshift_l(before.f0, bytes.f0, 8) & ~bit5_or_4) |
-           (__funnelshift_l(before.f4, bytes.f4, 8) & bit5_or_4);
+// The highest bit of bytes that are never used, or that their lead does not allow
+// as a second byte (table 3-7 of the Unicode standard).
+LANEPACK_DEVICE u32 rare_errors(u32 word, u32 before) {
+    u32 errors = 0;
+    u32 lead = before >> 24;
+    for (u32 i = 0; i < 4; ++i) {
+        const u32 byte = word >> 8 * i & 255;
+        const bool wrong = byte == 0xc0 || byte == 0xc1 || byte >= 0xf5 || (lead == 0xe0 && byte < 0xa0) ||
+                           (lead == 0xed && byte > 0x9f) || (lead == 0xf0 && byte < 0x90) ||
+                           (lead == 0xf4 && byte > 0x8f);
+        if (wrong) errors |= 0x80u << 8 * i;
+        lead = byte;
+    }
+    return errors;
 }
 
-// The errors of 16 bytes behind the four of `before`, and of what they leave
-// unfinished if nothing is `last`.
+// The errors of 16 bytes behind the four of `before`, and, if they are the `last`,
+// of a character that they leave unfinished.
 LANEPACK_DEVICE u32 utf8_errors(uint4 piece, u32 before, bool last) {
-    const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
+    const u32 words[6] = {before, piece.x, piece.y, piece.z, piece.w, 0};
     Utf8Bytes previous(before);
     u32 errors = 0;
 #pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-        const Utf8Bytes bytes(words[i]);
-        errors |= utf8_errors(words[i], bytes, previous);
+    for (u32 i = 1; i < 6; ++i) {
+        // Behind the last byte stand zeros, which are no continuation.
+        if (i == 5 && !last) break;
+        const u32 word = words[i];
+        const Utf8Bytes bytes(word);
+        // Continuation bytes stand exactly where leads ask for them.
+        const u32 asked = __funnelshift_l(previous.two, bytes.two, 8) |
+                          __funnelshift_l(previous.three, bytes.three, 16) |
+                          __funnelshift_l(previous.four, bytes.four, 24);
+        errors |= ((word & ~(word << 1)) ^ asked) & HIGH;
+        if ((bytes.rare | previous.rare) != 0) errors |= rare_errors(word, words[i - 1]);
         previous = bytes;
     }
-    // Behind the last byte stand zeros, which are no continuation.
-    if (last) errors |= utf8_errors(0, Utf8Bytes(0), previous);
     return errors;
 }
 

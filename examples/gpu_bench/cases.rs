@@ -20,10 +20,12 @@ pub struct Case {
 /// Cases one after the other, so that one at a time is in memory.
 pub struct Cases {
     sources: std::vec::IntoIter<Source>,
+    only: String,
 }
 
 enum Source {
-    Column(PathBuf, usize),
+    /// A file's column, by number and name.
+    Column(PathBuf, usize, String),
     /// Unsigned integers of so many bits, packed at a width.
     Integers(usize, u32),
     /// Doubles or floats of two decimals below 2^width, and exceptions per vector.
@@ -33,12 +35,19 @@ enum Source {
 type Failure = Box<dyn std::error::Error>;
 
 impl Cases {
-    pub fn new(files: &[PathBuf]) -> Result<Self, Failure> {
+    /// The columns of files, or, without any, of the shared data, and generated
+    /// ones; those whose name has `only` in it.
+    pub fn new(files: &[PathBuf], only: &str) -> Result<Self, Failure> {
         let mut sources = Vec::new();
-        let files = if files.is_empty() { shared_files()? } else { files.to_vec() };
-        for file in &files {
-            let columns = open(file)?.schema().fields().len();
-            sources.extend((0..columns).map(|column| Source::Column(file.clone(), column)));
+        let shared = if files.is_empty() { shared_files()? } else { Vec::new() };
+        for file in files.iter().chain(&shared) {
+            let schema = open(file)?.schema().clone();
+            for (column, field) in schema.fields().iter().enumerate() {
+                sources.push(Source::Column(file.clone(), column, field.name().clone()));
+            }
+        }
+        if !files.is_empty() {
+            return Ok(Self { sources: sources.into_iter(), only: only.to_owned() });
         }
         for width in [0, 1, 2, 3, 5, 7, 8, 10, 12, 16, 20, 24, 28, 32] {
             sources.push(Source::Integers(32, width));
@@ -57,7 +66,7 @@ impl Cases {
                 sources.push(Source::Decimals(false, width, exceptions));
             }
         }
-        Ok(Self { sources: sources.into_iter() })
+        Ok(Self { sources: sources.into_iter(), only: only.to_owned() })
     }
 }
 
@@ -68,6 +77,9 @@ impl Iterator for Cases {
     fn next(&mut self) -> Option<Case> {
         loop {
             let source = self.sources.next()?;
+            if !source.name().contains(&self.only) {
+                continue;
+            }
             match source.case() {
                 Ok(Some(case)) => return Some(case),
                 Ok(None) => {}
@@ -80,7 +92,10 @@ impl Iterator for Cases {
 impl Source {
     fn name(&self) -> String {
         match self {
-            Self::Column(path, index) => format!("{} {index}", path.display()),
+            Self::Column(path, _, field) => {
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                format!("{stem}.{field}")
+            }
             Self::Integers(bits, width) => format!("u{bits} of {width} bits"),
             Self::Decimals(double, width, exceptions) => {
                 let bits = if *double { 64 } else { 32 };
@@ -90,18 +105,10 @@ impl Source {
     }
 
     fn case(&self) -> Result<Option<Case>, Failure> {
-        let (name, array) = match self {
-            Self::Column(path, index) => {
-                let batch = read(path, *index)?;
-                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-                let field = batch.0;
-                let name = if field == stem { field } else { format!("{stem}.{field}") };
-                (name, batch.1)
-            }
-            Self::Integers(bits, width) => (self.name(), integers(*bits, *width)),
-            Self::Decimals(double, width, exceptions) => {
-                (self.name(), decimals(*double, *width, *exceptions))
-            }
+        let array = match self {
+            Self::Column(path, index, _) => read(path, *index)?,
+            Self::Integers(bits, width) => integers(*bits, *width),
+            Self::Decimals(double, width, exceptions) => decimals(*double, *width, *exceptions),
         };
         if array.is_empty() {
             return Ok(None);
@@ -121,7 +128,7 @@ impl Source {
                 | DataType::Map(..)
                 | DataType::Null
         );
-        Ok((!carried).then_some(Case { name, array, column }))
+        Ok((!carried).then(|| Case { name: self.name(), array, column }))
     }
 }
 
@@ -168,19 +175,18 @@ fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<std::fs::File>, F
     Ok(ParquetRecordBatchReaderBuilder::try_new(file)?)
 }
 
-/// A column of a file, with its name.
-fn read(path: &Path, column: usize) -> Result<(String, ArrayRef), Failure> {
+/// A column of a file.
+fn read(path: &Path, column: usize) -> Result<ArrayRef, Failure> {
     let reader = open(path)?;
-    let schema = reader.schema().clone();
+    let data_type = reader.schema().field(column).data_type().clone();
     let mask = parquet::arrow::ProjectionMask::roots(reader.parquet_schema(), [column]);
     let reader = reader.with_projection(mask).with_batch_size(1 << 20).build()?;
     let batches = reader.collect::<Result<Vec<_>, _>>()?;
     let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(0).as_ref()).collect();
-    let name = schema.field(column).name().clone();
     if arrays.is_empty() {
-        return Ok((name, arrow_array::new_empty_array(schema.field(column).data_type())));
+        return Ok(arrow_array::new_empty_array(&data_type));
     }
-    Ok((name, arrow_select::concat::concat(&arrays)?))
+    Ok(arrow_select::concat::concat(&arrays)?)
 }
 
 /// The Parquet files of the shared data, strings first.

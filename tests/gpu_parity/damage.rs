@@ -163,3 +163,35 @@ fn the_first_damaged_chunk_is_named() {
         }
     }
 }
+
+/// Leads of every kind with second bytes around every limit, whole, cut short and
+/// too long, at every place of a word.
+#[test]
+fn text_is_judged_as_the_cpu_judges_it() {
+    let text: ArrayRef = std::sync::Arc::new(StringArray::from(vec!["a".repeat(40)]));
+    let intact = Image::with(&text, lanepack::Encoding::Plain);
+    assert_eq!(intact.tree().buffers[0].len(), 40);
+    for engine in engines() {
+        let (mut case, mut errors, mut valid) = (0, 0, 0);
+        for lead in 0x7f..=0xff_u8 {
+            for second in [0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0] {
+                for tail in 0..=3 {
+                    case += 1;
+                    let at = case % 37;
+                    let mut image = intact.clone();
+                    image.change(|tree| {
+                        let bytes = [lead, second, 0x80, 0x80, 0x80];
+                        let end = (at + 2 + tail).min(40);
+                        tree.buffers[0][at..end].copy_from_slice(&bytes[..end - at]);
+                    });
+                    if compare(&engine, &image, || format!("{lead:x} {second:x} {tail} at {at}")) {
+                        errors += 1;
+                    } else {
+                        valid += 1;
+                    }
+                }
+            }
+        }
+        assert!(errors > 1000 && valid > 100, "{errors} errors, {valid} valid");
+    }
+}
