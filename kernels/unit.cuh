@@ -25,7 +25,8 @@
 // - one loop with a test for misaligned output inside: 0.5 to 1 % (8 bits: 4 %);
 // - exceptions written over the vector in global memory: 76 with 8 a vector, 67 with
 //   32, and 79, 73 without streaming stores; all values once more through shared
-//   memory: 83-86; a table of 8 KB by position instead of list and numbers, of which
+//   memory: 83-86 (what vectors of more than 128 exceptions take, a part at a time;
+//   writing those over in global memory took them to 47); a table of 8 KB by position instead of list and numbers, of which
 //   14 blocks fit a multiprocessor instead of 22: 91, 90 (64 bits).
 #pragma once
 
@@ -162,9 +163,10 @@ LANEPACK_DEVICE void set_value(uint4& piece, u32 k, T value) {
     }
 }
 
-// Exceptions of a vector that are patched while decoding; those of vectors that
-// have more are written afterwards.
+// Exceptions of a vector that are listed and patched while decoding; vectors that
+// have more go through shared memory, STAGED steps at a time.
 constexpr u32 ALP_LISTED = 128;
+constexpr u32 STAGED = 2;
 
 // Once packed words and exceptions have come: all steps of a unit. Bit k of `bits`:
 // value k of this thread is an exception, list[numbers[its slot]].
@@ -199,19 +201,61 @@ LANEPACK_DEVICE void alp_steps(const AlpVector<T>& head, const AlpVector<T>& tai
     }
 }
 
-// Decodes unit `unit` of an alp node; calls `store` as above, and
-// `store.value(row, value)` for exceptions of vectors that have more than ALP_LISTED.
+// The same for a unit with a vector of many exceptions: they are written over its
+// values in `stage`.
+template <class T, class Store>
+LANEPACK_DEVICE void alp_staged_steps(const Node& node, const uint4* lines, uint4* stage, u32 first,
+                                      u32 vectors, const Store& store) {
+    constexpr u32 VALUES = STAGED * UNIT_THREADS * PIECE<T>;
+    T* values = reinterpret_cast<T*>(stage);
+#pragma unroll 1
+    for (u32 j = 0; j < vectors; j++) {
+        // Read again rather than kept: registers are short.
+        const AlpVector<T> vector(node, first + j);
+        const AlpStep<T> step(vector.scale);
+        const u32 width = vector.packed.width;
+        const uint4* from = lines + (j == 0 ? 0 : AlpVector<T>(node, first).packed.width * 8);
+        const T mask = low_bits<T>(width);
+        const Exceptions<T> exceptions(node.buffer[2], vector.locator);
+#pragma unroll 1
+        for (u32 i = 0; i < VECTOR_STEPS<T>; i += STAGED) {
+#pragma unroll 1
+            for (u32 k = 0; k < STAGED; k++) {
+                stage[k * UNIT_THREADS + threadIdx.x] = step.piece(unpack_step<T>(from, width, mask, i + k));
+            }
+            __syncthreads();
+            const u32 before = i * UNIT_THREADS * PIECE<T>;
+            exceptions.for_each(threadIdx.x, UNIT_THREADS, [&](u32, u32 position, T value) {
+                if (position - before < VALUES) values[position - before] = value;
+            });
+            __syncthreads();
+#pragma unroll 1
+            for (u32 k = threadIdx.x; k < VALUES; k += UNIT_THREADS) {
+                store.value((first + j) * VECTOR + before + k, values[k]);
+            }
+            __syncthreads();
+        }
+    }
+}
+
+// Decodes unit `unit` of an alp node; calls `store` as above, or for units with a
+// vector of more than ALP_LISTED exceptions `store.value(row, value)`.
 template <class T, class Store>
 LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Store& store) {
     constexpr u32 MAX_WIDTH = sizeof(T) == 8 ? 52 : 23;
     constexpr u32 THREADS_EACH = UNIT_THREADS / UNIT_VECTORS<T>;
+    constexpr u32 LIST = UNIT_VECTORS<T> * ALP_LISTED * static_cast<u32>(sizeof(T));
+    constexpr u32 NUMBERS = UNIT_VECTORS<T> * VECTOR;
+    constexpr u32 STAGE = STAGED * UNIT_THREADS * 16;
     static_assert(UNIT_VECTORS<T> <= 2, "a first vector and a last");
+    static_assert(LIST + NUMBERS >= STAGE && VECTOR_STEPS<T> % STAGED == 0, "the stage fits");
     LANEPACK_SHARED(uint4[UNIT_VECTORS<T> * MAX_WIDTH * 8], lines);
-    // The exceptions; for the positions of exceptions, their numbers; for every
-    // thread, which of its values are exceptions.
-    LANEPACK_SHARED(T[UNIT_VECTORS<T> * ALP_LISTED], list);
-    LANEPACK_SHARED(u8[UNIT_VECTORS<T> * VECTOR], numbers);
+    // The exceptions, and for the positions of exceptions their numbers; or the stage.
+    LANEPACK_SHARED(uint4[(LIST + NUMBERS) / 16], scratch);
+    // For every thread, which of its values are exceptions.
     LANEPACK_SHARED(u32[UNIT_THREADS], masks);
+    T* list = reinterpret_cast<T*>(&scratch[0]);
+    u8* numbers = reinterpret_cast<u8*>(&scratch[0]) + LIST;
     const u32 first = unit * UNIT_VECTORS<T>;
     const u32 all = vectors_of(node);
     if (first >= all) return;
@@ -220,44 +264,38 @@ LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Store& st
     const AlpVector<T> head(node, first);
     const AlpVector<T> tail = vectors > 1 ? AlpVector<T>(node, first + 1) : head;
     copy_packed(head.packed, tail.packed, lines);
+    constexpr u32 COUNT = (1u << LOCATOR_COUNT_BITS) - 1;
+    const bool is_whole = store.is_whole(first * VECTOR);
+    if (max(head.locator & COUNT, tail.locator & COUNT) > ALP_LISTED) {
+        copies_done();
+        __syncthreads();
+        alp_staged_steps<T>(node, lines, scratch, first, vectors, store);
+        return;
+    }
     const bool has_exceptions = (head.locator | tail.locator) != 0;
-    const u32 j_mine = threadIdx.x / THREADS_EACH;
-    const u32 locator = j_mine == 0 ? head.locator : j_mine < vectors ? tail.locator : 0;
     if (has_exceptions) {
         // All masks are zero.
         __syncthreads();
+        const u32 j_mine = threadIdx.x / THREADS_EACH;
+        const u32 locator = j_mine == 0 ? head.locator : j_mine < vectors ? tail.locator : 0;
         const Exceptions<T> exceptions(node.buffer[2], locator);
-        if (exceptions.count <= ALP_LISTED) {
-            exceptions.for_each(
-                threadIdx.x % THREADS_EACH, THREADS_EACH, [&](u32 number, u32 position, T value) {
-                    const u32 slot = j_mine * VECTOR + position;
-                    const u32 step = slot / PIECE<T> / UNIT_THREADS;
-                    list[j_mine * ALP_LISTED + number] = value;
-                    numbers[slot] = static_cast<u8>(number);
-                    atomicOr(&masks[slot / PIECE<T> % UNIT_THREADS],
-                             1u << (step * PIECE<T> + slot % PIECE<T>));
-                });
-        }
+        exceptions.for_each(
+            threadIdx.x % THREADS_EACH, THREADS_EACH, [&](u32 number, u32 position, T value) {
+                const u32 slot = j_mine * VECTOR + position;
+                const u32 step = slot / PIECE<T> / UNIT_THREADS;
+                list[j_mine * ALP_LISTED + number] = value;
+                numbers[slot] = static_cast<u8>(number);
+                atomicOr(&masks[slot / PIECE<T> % UNIT_THREADS],
+                         1u << (step * PIECE<T> + slot % PIECE<T>));
+            });
     }
     copies_done();
     __syncthreads();
     const u32 bits = has_exceptions ? masks[threadIdx.x] : 0;
-    if (store.is_whole(first * VECTOR)) {
+    if (is_whole) {
         alp_steps<T, true>(head, tail, lines, list, numbers, bits, first, vectors, store);
     } else {
         alp_steps<T, false>(head, tail, lines, list, numbers, bits, first, vectors, store);
-    }
-    constexpr u32 COUNT = (1u << LOCATOR_COUNT_BITS) - 1;
-    if ((head.locator & COUNT) > ALP_LISTED || (tail.locator & COUNT) > ALP_LISTED) {
-        // Over what other threads have written.
-        __syncthreads();
-        const Exceptions<T> exceptions(node.buffer[2], locator);
-        if (exceptions.count > ALP_LISTED) {
-            exceptions.for_each(threadIdx.x % THREADS_EACH, THREADS_EACH,
-                                [&](u32, u32 position, T value) {
-                                    store.value((first + j_mine) * VECTOR + position, value);
-                                });
-        }
     }
 }
 
