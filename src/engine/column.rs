@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 
-use super::array::DeviceArray;
-use super::{Context, decode};
+use super::Context;
 use crate::chunk::{Chunk, Header, NodeView};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Physical};
-use crate::error::{Error, Result};
-use crate::gpu::abi::Node as DeviceNode;
+use crate::error::Result;
 use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
 
 /// A compressed batch in device memory, made by [`Engine::upload`](crate::Engine::upload).
@@ -49,6 +47,10 @@ impl DeviceBatch {
         &self.schema
     }
 
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     /// The columns.
     pub fn columns(&self) -> &[DeviceColumn] {
         &self.columns
@@ -62,29 +64,6 @@ impl DeviceBatch {
     /// The device that it lies on.
     pub fn device(&self) -> &DeviceInfo {
         self.context.device.info()
-    }
-
-    /// Decompresses every column to device memory: all kernels first, then one
-    /// wait.
-    ///
-    /// # Errors
-    /// As [`DeviceColumn::decompress`].
-    pub fn decompress(&self) -> Result<Vec<DeviceArray>> {
-        self.context.with_stream(|stream| {
-            let in_column =
-                |column: &DeviceColumn, error: Error| error.in_column(column.field.name());
-            let started: Vec<_> = self
-                .columns
-                .iter()
-                .map(|column| {
-                    decode::start(stream, column, &mut ()).map_err(|error| in_column(column, error))
-                })
-                .collect::<Result<_>>()?;
-            let finished = started.into_iter().zip(&self.columns);
-            finished
-                .map(|(pending, column)| pending.finish().map_err(|error| in_column(column, error)))
-                .collect()
-        })
     }
 }
 
@@ -188,43 +167,6 @@ impl DeviceColumn {
         self.bodies.len()
     }
 
-    /// What kernels of your own see of the column: for each chunk the root of its
-    /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
-    /// counting rows. docs/GPU.md in the repository has a complete kernel.
-    ///
-    /// The addresses are valid as long as the column is; the bodies have arrived
-    /// when this returns.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the upload failed.
-    pub fn nodes(&self) -> Result<Vec<DeviceNode>> {
-        self.ready.synchronize()?;
-        Ok(decode::roots(&self.chunks).iter().map(decode::Target::node).collect())
-    }
-
-    /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without
-    /// nulls a constant 1. See [`DeviceColumn::nodes`].
-    ///
-    /// # Errors
-    /// As [`DeviceColumn::nodes`].
-    pub fn validity_nodes(&self) -> Result<Vec<DeviceNode>> {
-        self.ready.synchronize()?;
-        Ok(decode::validity(&self.chunks).iter().map(|job| job.node).collect())
-    }
-
-    /// Decompresses the column to device memory and waits for it.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if the
-    /// strings of a Utf8 or Binary column pass 2 GiB or if the column's type is
-    /// carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
-    /// [`Error::Device`].
-    pub fn decompress(&self) -> Result<DeviceArray> {
-        let decompress =
-            || self.context.with_stream(|stream| decode::start(stream, self, &mut ())?.finish());
-        decompress().map_err(|error| error.in_column(self.field.name()))
-    }
-
     pub(super) fn context(&self) -> &Arc<Context> {
         &self.context
     }
@@ -237,6 +179,7 @@ impl DeviceColumn {
         &self.bodies
     }
 
+    /// When the bodies have arrived.
     pub(super) fn ready(&self) -> &dyn Event {
         self.ready.as_ref()
     }

@@ -1,182 +1,176 @@
 //! From a compressed column on a device to the buffers of an Arrow array: which
 //! kernels, over which nodes, to where.
-//!
-//! A [`Program`] collects steps; each is one launch over all chunks of the
-//! column that have the same encoding. Then all nodes go up in one copy and the
-//! launches follow. What kernels find wrong goes to a status word for each step,
-//! from which [`Pending::finish`] makes the error; counts of valid rows and the
-//! like go to words of the same report.
 
 use std::sync::Arc;
 
-use arrow_schema::DataType;
-
 use super::array::{DeviceArray, DeviceSlice};
-use super::column::{DeviceChunk, DeviceColumn};
+use super::column::{DeviceBatch, DeviceChunk, DeviceColumn};
+use super::program::{
+    Arguments, Job, Marks, Program, Report, Target, Words, jobs, longest, of_encoding,
+};
 use super::strings;
-use crate::chunk::NodeView;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result, ensure};
-use crate::gpu::abi::{self, Fault, Node};
+use crate::gpu::abi::Node;
 use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::gpu::{DeviceBuffer, Stream};
 
-/// A node to decode and where its first value goes, in the unit of the output.
-#[derive(Clone, Copy)]
-pub(super) struct Target<'a> {
-    pub view: NodeView<'a>,
-    /// Index of the chunk.
-    pub chunk: usize,
-    /// Address of the chunk's body.
-    pub body: u64,
-    pub at: usize,
+impl DeviceBatch {
+    /// Decompresses every column to device memory: all kernels first, then one
+    /// wait.
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::decompress`].
+    pub fn decompress(&self) -> Result<Vec<DeviceArray>> {
+        self.context().with_stream(|stream| {
+            let in_column =
+                |column: &DeviceColumn, error: Error| error.in_column(column.field().name());
+            let started: Vec<_> = self
+                .columns()
+                .iter()
+                .map(|column| {
+                    start(stream, column, &mut ()).map_err(|error| in_column(column, error))
+                })
+                .collect::<Result<_>>()?;
+            let finished = started.into_iter().zip(self.columns());
+            finished
+                .map(|(pending, column)| pending.finish().map_err(|error| in_column(column, error)))
+                .collect()
+        })
+    }
 }
 
-impl Target<'_> {
-    /// What kernels see of it.
-    pub fn node(&self) -> Node {
-        let mut buffer = [0; 4];
-        for (index, address) in buffer.iter_mut().enumerate().take(self.view.buffer_count()) {
-            *address = self.body + self.view.buffer_range(index).start as u64;
+impl DeviceColumn {
+    /// What kernels of your own see of the column: for each chunk the root of its
+    /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
+    /// counting rows. docs/GPU.md in the repository has a complete kernel.
+    ///
+    /// The addresses are valid as long as the column is; the bodies have arrived
+    /// when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the upload failed.
+    pub fn nodes(&self) -> Result<Vec<Node>> {
+        self.ready().synchronize()?;
+        Ok(roots(self.chunks()).iter().map(Target::node).collect())
+    }
+
+    /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without
+    /// nulls a constant 1. See [`DeviceColumn::nodes`].
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::nodes`].
+    pub fn validity_nodes(&self) -> Result<Vec<Node>> {
+        self.ready().synchronize()?;
+        Ok(validity(self.chunks()).iter().map(|job| job.node).collect())
+    }
+
+    /// Decompresses the column to device memory and waits for it.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if the
+    /// strings of a Utf8 or Binary column pass 2 GiB or if the column's type is
+    /// carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
+    /// [`Error::Device`].
+    pub fn decompress(&self) -> Result<DeviceArray> {
+        let decompress =
+            || self.context().with_stream(|stream| start(stream, self, &mut ())?.finish());
+        decompress().map_err(|error| error.in_column(self.field().name()))
+    }
+}
+
+/// Starts the decompression of a column on a stream.
+pub(super) fn start(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    marks: &mut dyn Marks,
+) -> Result<Pending> {
+    let field = column.field();
+    let (rows, data_type) = (column.len(), field.data_type());
+    let chunks = column.chunks();
+    let targets = roots(chunks);
+    if let Some(target) = targets.iter().find(|t| t.view.physical() == Physical::Arrow) {
+        return Err(Error::too_large(format!(
+            "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
+        ))
+        .in_chunk(target.chunk));
+    }
+    stream.wait(column.ready())?;
+    let mut program = Program::new(stream);
+    let mut expected = None;
+    let validity = match column.null_count() {
+        0 => None,
+        _ => {
+            let (bitmap, counts) = program.bits_of(&validity(chunks), rows)?;
+            expected = Some(counts);
+            Some(bitmap)
         }
-        let size = match (self.view.physical(), self.view.encoding()) {
-            (Physical::Bytes, Encoding::Fsst) => self.view.buffer_range(1).len(),
-            (Physical::Bytes, _) => self.view.buffer_range(0).len(),
-            _ => 0,
-        };
-        Node {
-            buffer,
-            parameter: self.view.parameter(0),
-            size: size as u64,
-            at: self.at as u64,
-            rows: self.view.len() as u32,
-            encoding: self.view.encoding() as u32,
+    };
+    let physical = targets.first().map(|target| target.view.physical());
+    let buffers = match (physical, physical.and_then(Physical::bits)) {
+        (Some(Physical::Bytes) | None, _) if strings::is_string(data_type) => {
+            strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?
         }
-    }
-}
-
-/// What one node of a launch is: kernels see the node, errors name the chunk.
-#[derive(Clone, Copy)]
-pub(super) struct Job {
-    pub chunk: usize,
-    pub node: Node,
-}
-
-impl From<&Target<'_>> for Job {
-    fn from(target: &Target<'_>) -> Self {
-        Self { chunk: target.chunk, node: target.node() }
-    }
-}
-
-/// The jobs of targets.
-pub(super) fn jobs(targets: &[Target<'_>]) -> Vec<Job> {
-    targets.iter().map(Job::from).collect()
-}
-
-/// One launch.
-struct Step {
-    kernel: Kernel,
-    /// Index of its first node in the program, and how many blocks each gets.
-    first_node: usize,
-    nodes: usize,
-    blocks_per_node: u32,
-    /// The chunk of each node.
-    chunks: Vec<usize>,
-    arguments: Arguments,
-    /// Buffers that it reads or writes, the bodies not counted.
-    buffers: Vec<Arc<DeviceBuffer>>,
-}
-
-/// The arguments of a step, but for what is known only when all steps are.
-#[derive(Clone, Copy)]
-pub(super) enum Arguments {
-    Words { out: u64 },
-    Limb { out: u64, limbs: u32, limb: u32, fill: u32 },
-    Bits { out: u64, counts: Words },
-    Bytes { out: u64, not_ascii: Words },
-    Offsets { out: u64 },
-    Strings(Strings),
-}
-
-/// The arguments of kernels that work on decoded strings.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Strings {
-    pub bytes: u64,
-    pub offsets: u64,
-    /// Bytes of an offset.
-    pub offset_bytes: u32,
-    pub out: u64,
-    pub valid: u64,
-    pub not_ascii: Words,
-    pub width: u32,
-}
-
-/// Words of 32 bits in the report, one for each node of a step; they begin as zeros.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Words {
-    first: usize,
-}
-
-impl Words {
-    /// The words from `index` on.
-    pub fn from(self, index: usize) -> Self {
-        Self { first: self.first + index }
-    }
-}
-
-/// The launches of one column.
-pub(super) struct Program<'a> {
-    pub stream: &'a Arc<dyn Stream>,
-    nodes: Vec<Node>,
-    steps: Vec<Step>,
-    words: usize,
-}
-
-impl<'a> Program<'a> {
-    fn new(stream: &'a Arc<dyn Stream>) -> Self {
-        Self { stream, nodes: Vec::new(), steps: Vec::new(), words: 0 }
-    }
-
-    /// Uninitialised device memory.
-    pub fn allocate(&self, len: usize) -> Result<Arc<DeviceBuffer>> {
-        Ok(Arc::new(self.stream.allocate(len)?))
-    }
-
-    /// Room for a word of the report for each of `nodes` nodes.
-    pub fn words(&mut self, nodes: usize) -> Words {
-        let words = Words { first: self.words };
-        self.words += nodes;
-        words
-    }
-
-    /// Adds a launch over `jobs`, if there are any; `longest` is the number of values
-    /// (codes, bytes) of the longest of them. `more` are nodes that
-    /// stand behind those of the jobs.
-    pub fn step(
-        &mut self,
-        kernel: Kernel,
-        jobs: &[Job],
-        more: &[Job],
-        longest: usize,
-        arguments: Arguments,
-        buffers: &[&Arc<DeviceBuffer>],
-    ) {
-        if jobs.is_empty() {
-            return;
+        (Some(Physical::Bool), _) => vec![program.bits_of(&jobs(&targets), rows)?.0.into()],
+        (Some(_), Some(bits)) => {
+            let out = program.allocate(rows * bits / 8)?;
+            match bits {
+                128 | 256 => program.limbs_of(&targets, bits / 64, &out)?,
+                _ => program.words_of(&targets, &out)?,
+            }
+            vec![out.into()]
         }
-        let first_node = self.nodes.len();
-        self.nodes.extend(jobs.iter().chain(more).map(|job| job.node));
-        self.steps.push(Step {
-            kernel,
-            first_node,
-            nodes: jobs.len(),
-            blocks_per_node: kernel.blocks_per_node(jobs.len(), longest),
-            chunks: jobs.iter().map(|job| job.chunk).collect(),
-            arguments,
-            buffers: buffers.iter().copied().cloned().collect(),
-        });
-    }
+        _ => vec![program.allocate(0)?.into()],
+    };
+    let report = program.start(column.bodies(), marks)?;
+    let array = DeviceArray::new(
+        column.context().clone(),
+        data_type.clone(),
+        rows,
+        column.null_count(),
+        validity.map(DeviceSlice::from),
+        buffers,
+        stream.record()?,
+    );
+    let nulls = chunks.iter().map(DeviceChunk::null_count).collect();
+    let rows = chunks.iter().map(DeviceChunk::rows).collect();
+    Ok(Pending { array, report, valid: expected, nulls, rows })
+}
 
+/// A column whose decompression has been started.
+pub(super) struct Pending {
+    array: DeviceArray,
+    report: Report,
+    /// Where the valid rows of each chunk are counted.
+    valid: Option<Words>,
+    /// Nulls and rows that headers state, for each chunk.
+    nulls: Vec<usize>,
+    rows: Vec<usize>,
+}
+
+impl Pending {
+    /// Waits, and reports what the kernels found.
+    pub fn finish(self) -> Result<DeviceArray> {
+        let words = self.report.read()?;
+        if let Some(valid) = self.valid {
+            let stated = self.nulls.iter().zip(&self.rows).enumerate();
+            for ((chunk, (nulls, rows)), valid) in stated.zip(valid.of(&words)) {
+                let check = || -> Result<()> {
+                    let found = rows - *valid as usize;
+                    ensure!(
+                        found == *nulls,
+                        "{found} nulls among the values, the header states {nulls}"
+                    );
+                    Ok(())
+                };
+                check().map_err(|error| error.in_chunk(chunk))?;
+            }
+        }
+        Ok(self.array)
+    }
+}
+
+impl Program<'_> {
     /// Values of 8 to 64 bits to `out`.
     pub fn words_of(&mut self, targets: &[Target<'_>], out: &Arc<DeviceBuffer>) -> Result<()> {
         for encoding in [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Alp] {
@@ -251,101 +245,6 @@ impl<'a> Program<'a> {
         self.step(kernels::BITS, jobs, &[], longest, arguments, &[&out]);
         Ok((out, counts))
     }
-
-    /// Uploads the nodes and starts every launch; tells `marks` before the first
-    /// and after each.
-    fn start(self, column: &DeviceColumn, marks: &mut dyn Marks) -> Result<Report> {
-        let Self { stream, nodes, steps, words } = self;
-        let statuses = steps.len() * 8;
-        let report = stream.allocate(statuses + words * 4)?;
-        stream.fill(&report, 0, statuses, 0xff)?;
-        stream.fill(&report, statuses, words * 4, 0)?;
-        let nodes_buffer = stream.allocate(size_of_val(nodes.as_slice()))?;
-        stream.upload(bytemuck::cast_slice(&nodes), &nodes_buffer, 0)?;
-        marks.mark(stream, "")?;
-        for (index, step) in steps.iter().enumerate() {
-            let address = Addresses {
-                nodes: nodes_buffer.address() + (step.first_node * size_of::<Node>()) as u64,
-                status: report.address() + index as u64 * 8,
-                words: report.address() + statuses as u64,
-            };
-            let mut buffers: Vec<&DeviceBuffer> = vec![&nodes_buffer, &report, column.bodies()];
-            buffers.extend(step.buffers.iter().map(AsRef::as_ref));
-            stream.launch(&Launch {
-                kernel: step.kernel.name,
-                blocks: step.nodes * step.blocks_per_node as usize,
-                threads: step.kernel.threads,
-                arguments: &step.arguments(&address),
-                buffers: &buffers,
-            })?;
-            marks.mark(stream, step.kernel.name)?;
-        }
-        let chunks = steps.into_iter().map(|step| step.chunks).collect();
-        Ok(Report { stream: stream.clone(), buffer: report, chunks, words })
-    }
-}
-
-/// What is known once all steps are.
-struct Addresses {
-    nodes: u64,
-    status: u64,
-    words: u64,
-}
-
-impl Step {
-    /// The bytes of the kernel's argument.
-    fn arguments(&self, address: &Addresses) -> Vec<u8> {
-        let Addresses { nodes, status, .. } = *address;
-        let words = |words: Words| address.words + words.first as u64 * 4;
-        let blocks_per_node = self.blocks_per_node;
-        match self.arguments {
-            Arguments::Words { out } => {
-                bytes_of(&abi::WordsArguments { nodes, out, blocks_per_node, zero: 0 })
-            }
-            Arguments::Limb { out, limbs, limb, fill } => {
-                bytes_of(&abi::LimbArguments { nodes, out, blocks_per_node, limbs, limb, fill })
-            }
-            Arguments::Bits { out, counts } => bytes_of(&abi::BitsArguments {
-                nodes,
-                out,
-                counts: words(counts),
-                blocks_per_node,
-                zero: 0,
-            }),
-            Arguments::Bytes { out, not_ascii } => bytes_of(&abi::BytesArguments {
-                nodes,
-                out,
-                status,
-                not_ascii: words(not_ascii),
-                blocks_per_node,
-                zero: 0,
-            }),
-            Arguments::Offsets { out } => bytes_of(&abi::OffsetsArguments {
-                nodes,
-                out,
-                status,
-                node_count: self.nodes as u32,
-                blocks_per_node,
-            }),
-            Arguments::Strings(strings) => bytes_of(&abi::StringsArguments {
-                nodes,
-                bytes: strings.bytes,
-                offsets: strings.offsets,
-                out: strings.out,
-                valid: strings.valid,
-                status,
-                not_ascii: words(strings.not_ascii),
-                blocks_per_node,
-                offset_bytes: strings.offset_bytes,
-                width: strings.width,
-                zero: 0,
-            }),
-        }
-    }
-}
-
-fn bytes_of<T: bytemuck::Pod>(arguments: &T) -> Vec<u8> {
-    bytemuck::bytes_of(arguments).to_vec()
 }
 
 /// The kernel for words of one encoding.
@@ -361,16 +260,6 @@ fn words_kernel(encoding: Encoding, bits: usize) -> Result<Kernel> {
     })
 }
 
-/// The targets of one encoding.
-pub(super) fn of_encoding<'a>(targets: &[Target<'a>], encoding: Encoding) -> Vec<Target<'a>> {
-    targets.iter().filter(|target| target.view.encoding() == encoding).copied().collect()
-}
-
-/// Most values of a target.
-pub(super) fn longest(targets: &[Target<'_>]) -> usize {
-    targets.iter().map(|target| target.view.len()).max().unwrap_or(0)
-}
-
 /// The roots of all chunks, at their rows.
 pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
     (chunks.iter().enumerate())
@@ -381,77 +270,6 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
             at: chunk.start,
         })
         .collect()
-}
-
-/// Who wants to know when launches begin and end.
-pub(super) trait Marks {
-    /// Called behind the launch of `kernel`; with no name before the first one.
-    fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
-}
-
-/// Nobody.
-impl Marks for () {
-    fn mark(&mut self, _: &Arc<dyn Stream>, _: &'static str) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// Starts the decompression of a column on a stream.
-pub(super) fn start(
-    stream: &Arc<dyn Stream>,
-    column: &DeviceColumn,
-    marks: &mut dyn Marks,
-) -> Result<Pending> {
-    let field = column.field();
-    let (rows, data_type) = (column.len(), field.data_type());
-    let chunks = column.chunks();
-    let targets = roots(chunks);
-    if let Some(target) = targets.iter().find(|t| t.view.physical() == Physical::Arrow) {
-        return Err(Error::too_large(format!(
-            "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
-        ))
-        .in_chunk(target.chunk));
-    }
-    stream.wait(column.ready())?;
-    let mut program = Program::new(stream);
-    let mut expected = None;
-    let validity = match column.null_count() {
-        0 => None,
-        _ => {
-            let (bitmap, counts) = program.bits_of(&validity(chunks), rows)?;
-            expected = Some(counts);
-            Some(bitmap)
-        }
-    };
-    let physical = targets.first().map(|target| target.view.physical());
-    let buffers = match (physical, physical.and_then(Physical::bits)) {
-        (Some(Physical::Bytes) | None, _) if strings::is_string(data_type) => {
-            strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?
-        }
-        (Some(Physical::Bool), _) => vec![program.bits_of(&jobs(&targets), rows)?.0.into()],
-        (Some(_), Some(bits)) => {
-            let out = program.allocate(rows * bits / 8)?;
-            match bits {
-                128 | 256 => program.limbs_of(&targets, bits / 64, &out)?,
-                _ => program.words_of(&targets, &out)?,
-            }
-            vec![out.into()]
-        }
-        _ => vec![program.allocate(0)?.into()],
-    };
-    let report = program.start(column, marks)?;
-    let array = DeviceArray::new(
-        column.context().clone(),
-        data_type.clone(),
-        rows,
-        column.null_count(),
-        validity.map(DeviceSlice::from),
-        buffers,
-        stream.record()?,
-    );
-    let nulls = chunks.iter().map(DeviceChunk::null_count).collect();
-    let rows = chunks.iter().map(DeviceChunk::rows).collect();
-    Ok(Pending { array, report, valid: expected, nulls, rows })
 }
 
 /// The validity of all chunks, at their rows.
@@ -466,73 +284,4 @@ pub(super) fn validity(chunks: &[DeviceChunk]) -> Vec<Job> {
         }
     };
     roots(chunks).into_iter().map(job).collect()
-}
-
-/// What a device found while decompressing a column.
-struct Report {
-    stream: Arc<dyn Stream>,
-    buffer: DeviceBuffer,
-    /// For each step, the chunk of each node.
-    chunks: Vec<Vec<usize>>,
-    words: usize,
-}
-
-impl Report {
-    /// Waits for the launches; the words, if nothing was wrong.
-    fn read(self) -> Result<Vec<u32>> {
-        let statuses = self.chunks.len() * 8;
-        let mut bytes = vec![0_u64; (statuses + self.words * 4).div_ceil(8)];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut bytes);
-        let bytes = &mut bytes[..statuses + self.words * 4];
-        self.stream.download(&self.buffer, 0, bytes)?;
-        let (found, words) = bytes.split_at(statuses);
-        let found: &[u64] = bytemuck::cast_slice(found);
-        // The fault of the lowest chunk, whichever step found it.
-        let fault = (found.iter().zip(&self.chunks))
-            .filter(|(status, _)| **status != u64::MAX)
-            .map(|(status, chunks)| (chunks[(status >> 32) as usize], *status as u32))
-            .min();
-        match fault {
-            Some((chunk, fault)) => Err(Error::corrupt(Fault::message(fault)).in_chunk(chunk)),
-            None => Ok(bytemuck::cast_slice(words).to_vec()),
-        }
-    }
-}
-
-/// A column whose decompression has been started.
-pub(super) struct Pending {
-    array: DeviceArray,
-    report: Report,
-    /// Where the valid rows of each chunk are counted.
-    valid: Option<Words>,
-    /// Nulls and rows that headers state, for each chunk.
-    nulls: Vec<usize>,
-    rows: Vec<usize>,
-}
-
-impl Pending {
-    /// Waits, and reports what the kernels found.
-    pub fn finish(self) -> Result<DeviceArray> {
-        let words = self.report.read()?;
-        if let Some(valid) = self.valid {
-            let stated = self.nulls.iter().zip(&self.rows).enumerate();
-            for ((chunk, (nulls, rows)), valid) in stated.zip(&words[valid.first..]) {
-                let check = || -> Result<()> {
-                    let found = rows - *valid as usize;
-                    ensure!(
-                        found == *nulls,
-                        "{found} nulls among the values, the header states {nulls}"
-                    );
-                    Ok(())
-                };
-                check().map_err(|error| error.in_chunk(chunk))?;
-            }
-        }
-        Ok(self.array)
-    }
-}
-
-/// Whether values of an Arrow type must be UTF-8.
-pub(super) fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }

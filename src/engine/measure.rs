@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::decode::{self, Marks};
+use super::decode;
+use super::program::Marks;
 use super::{DeviceArray, DeviceColumn, Engine};
 use crate::error::Result;
 use crate::gpu::{Event, Stream};

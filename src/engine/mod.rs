@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! packed RecordBatch --upload (column.rs)--> DeviceBatch, still compressed
-//!                                               |  decompress (decode.rs, strings.rs):
-//!                                               |  a list of steps, one launch each
+//!                                               |  decompress (decode.rs, strings.rs): steps,
+//!                                               |  one launch each, run by program.rs
 //!                                               v
 //! RecordBatch <--to_host (array.rs)-- DeviceArray --export (c_device.rs)--> others
 //! ```
@@ -19,6 +19,7 @@ mod column;
 mod decode;
 #[cfg(feature = "internals")]
 pub mod measure;
+mod program;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;

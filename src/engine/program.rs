@@ -1,0 +1,327 @@
+//! A list of launches: collected first, started together.
+//!
+//! A [`Program`] collects steps; each is one launch over all chunks of a column
+//! that have the same encoding. Then all nodes go up in one copy and the launches
+//! follow. What kernels find wrong goes to a status word for each step, counts of
+//! valid rows and the like to words behind them: the [`Report`].
+
+use std::sync::Arc;
+
+use crate::chunk::NodeView;
+use crate::encoding::{Encoding, Physical};
+use crate::error::{Error, Result};
+use crate::gpu::abi::{self, Fault, Node};
+use crate::gpu::kernels::Kernel;
+use crate::gpu::{DeviceBuffer, Launch, Stream};
+
+/// A node to decode and where its first value goes, in the unit of the output.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub view: NodeView<'a>,
+    /// Index of the chunk.
+    pub chunk: usize,
+    /// Address of the chunk's body.
+    pub body: u64,
+    pub at: usize,
+}
+
+impl Target<'_> {
+    /// What kernels see of it.
+    pub fn node(&self) -> Node {
+        let mut buffer = [0; 4];
+        for (index, address) in buffer.iter_mut().enumerate().take(self.view.buffer_count()) {
+            *address = self.body + self.view.buffer_range(index).start as u64;
+        }
+        let size = match (self.view.physical(), self.view.encoding()) {
+            (Physical::Bytes, Encoding::Fsst) => self.view.buffer_range(1).len(),
+            (Physical::Bytes, _) => self.view.buffer_range(0).len(),
+            _ => 0,
+        };
+        Node {
+            buffer,
+            parameter: self.view.parameter(0),
+            size: size as u64,
+            at: self.at as u64,
+            rows: self.view.len() as u32,
+            encoding: self.view.encoding() as u32,
+        }
+    }
+}
+
+/// What one node of a launch is: kernels see the node, errors name the chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Job {
+    pub chunk: usize,
+    pub node: Node,
+}
+
+impl From<&Target<'_>> for Job {
+    fn from(target: &Target<'_>) -> Self {
+        Self { chunk: target.chunk, node: target.node() }
+    }
+}
+
+/// The jobs of targets.
+pub(super) fn jobs(targets: &[Target<'_>]) -> Vec<Job> {
+    targets.iter().map(Job::from).collect()
+}
+
+/// One launch.
+struct Step {
+    kernel: Kernel,
+    /// Index of its first node in the program, and how many blocks each gets.
+    first_node: usize,
+    nodes: usize,
+    blocks_per_node: u32,
+    /// The chunk of each node.
+    chunks: Vec<usize>,
+    arguments: Arguments,
+    /// Buffers that it reads or writes, the bodies not counted.
+    buffers: Vec<Arc<DeviceBuffer>>,
+}
+
+/// The arguments of a step, but for what is known only when all steps are.
+#[derive(Clone, Copy)]
+pub(super) enum Arguments {
+    Words { out: u64 },
+    Limb { out: u64, limbs: u32, limb: u32, fill: u32 },
+    Bits { out: u64, counts: Words },
+    Bytes { out: u64, not_ascii: Words },
+    Offsets { out: u64 },
+    Strings(Strings),
+}
+
+/// The arguments of kernels that work on decoded strings.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Strings {
+    pub bytes: u64,
+    pub offsets: u64,
+    /// Bytes of an offset.
+    pub offset_bytes: u32,
+    pub out: u64,
+    pub valid: u64,
+    pub not_ascii: Words,
+    pub width: u32,
+}
+
+/// Words of 32 bits in the report, one for each node of a step; they begin as zeros.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Words {
+    first: usize,
+}
+
+impl Words {
+    /// The words from `index` on.
+    pub fn from(self, index: usize) -> Self {
+        Self { first: self.first + index }
+    }
+
+    /// These words and those behind them, of all that a report has.
+    pub fn of(self, report: &[u32]) -> &[u32] {
+        &report[self.first..]
+    }
+}
+
+/// The launches of one column.
+pub(super) struct Program<'a> {
+    pub stream: &'a Arc<dyn Stream>,
+    nodes: Vec<Node>,
+    steps: Vec<Step>,
+    words: usize,
+}
+
+impl<'a> Program<'a> {
+    /// No launches yet.
+    pub fn new(stream: &'a Arc<dyn Stream>) -> Self {
+        Self { stream, nodes: Vec::new(), steps: Vec::new(), words: 0 }
+    }
+
+    /// Uninitialised device memory.
+    pub fn allocate(&self, len: usize) -> Result<Arc<DeviceBuffer>> {
+        Ok(Arc::new(self.stream.allocate(len)?))
+    }
+
+    /// Room for a word of the report for each of `nodes` nodes.
+    pub fn words(&mut self, nodes: usize) -> Words {
+        let words = Words { first: self.words };
+        self.words += nodes;
+        words
+    }
+
+    /// Adds a launch over `jobs`, if there are any; `longest` is the number of values
+    /// (codes, bytes) of the longest of them. `more` are nodes that
+    /// stand behind those of the jobs.
+    pub fn step(
+        &mut self,
+        kernel: Kernel,
+        jobs: &[Job],
+        more: &[Job],
+        longest: usize,
+        arguments: Arguments,
+        buffers: &[&Arc<DeviceBuffer>],
+    ) {
+        if jobs.is_empty() {
+            return;
+        }
+        let first_node = self.nodes.len();
+        self.nodes.extend(jobs.iter().chain(more).map(|job| job.node));
+        self.steps.push(Step {
+            kernel,
+            first_node,
+            nodes: jobs.len(),
+            blocks_per_node: kernel.blocks_per_node(jobs.len(), longest),
+            chunks: jobs.iter().map(|job| job.chunk).collect(),
+            arguments,
+            buffers: buffers.iter().copied().cloned().collect(),
+        });
+    }
+
+    /// Uploads the nodes and starts every launch, over bodies that have arrived;
+    /// tells `marks` before the first and after each.
+    pub fn start(self, bodies: &DeviceBuffer, marks: &mut dyn Marks) -> Result<Report> {
+        let Self { stream, nodes, steps, words } = self;
+        let statuses = steps.len() * 8;
+        let report = stream.allocate(statuses + words * 4)?;
+        stream.fill(&report, 0, statuses, 0xff)?;
+        stream.fill(&report, statuses, words * 4, 0)?;
+        let nodes_buffer = stream.allocate(size_of_val(nodes.as_slice()))?;
+        stream.upload(bytemuck::cast_slice(&nodes), &nodes_buffer, 0)?;
+        marks.mark(stream, "")?;
+        for (index, step) in steps.iter().enumerate() {
+            let address = Addresses {
+                nodes: nodes_buffer.address() + (step.first_node * size_of::<Node>()) as u64,
+                status: report.address() + index as u64 * 8,
+                words: report.address() + statuses as u64,
+            };
+            let mut buffers: Vec<&DeviceBuffer> = vec![&nodes_buffer, &report, bodies];
+            buffers.extend(step.buffers.iter().map(AsRef::as_ref));
+            stream.launch(&Launch {
+                kernel: step.kernel.name,
+                blocks: step.nodes * step.blocks_per_node as usize,
+                threads: step.kernel.threads,
+                arguments: &step.arguments(&address),
+                buffers: &buffers,
+            })?;
+            marks.mark(stream, step.kernel.name)?;
+        }
+        let chunks = steps.into_iter().map(|step| step.chunks).collect();
+        Ok(Report { stream: stream.clone(), buffer: report, chunks, words })
+    }
+}
+
+/// What is known once all steps are.
+struct Addresses {
+    nodes: u64,
+    status: u64,
+    words: u64,
+}
+
+impl Step {
+    /// The bytes of the kernel's argument.
+    fn arguments(&self, address: &Addresses) -> Vec<u8> {
+        let Addresses { nodes, status, .. } = *address;
+        let words = |words: Words| address.words + words.first as u64 * 4;
+        let blocks_per_node = self.blocks_per_node;
+        match self.arguments {
+            Arguments::Words { out } => {
+                bytes_of(&abi::WordsArguments { nodes, out, blocks_per_node, zero: 0 })
+            }
+            Arguments::Limb { out, limbs, limb, fill } => {
+                bytes_of(&abi::LimbArguments { nodes, out, blocks_per_node, limbs, limb, fill })
+            }
+            Arguments::Bits { out, counts } => bytes_of(&abi::BitsArguments {
+                nodes,
+                out,
+                counts: words(counts),
+                blocks_per_node,
+                zero: 0,
+            }),
+            Arguments::Bytes { out, not_ascii } => bytes_of(&abi::BytesArguments {
+                nodes,
+                out,
+                status,
+                not_ascii: words(not_ascii),
+                blocks_per_node,
+                zero: 0,
+            }),
+            Arguments::Offsets { out } => bytes_of(&abi::OffsetsArguments {
+                nodes,
+                out,
+                status,
+                node_count: self.nodes as u32,
+                blocks_per_node,
+            }),
+            Arguments::Strings(strings) => bytes_of(&abi::StringsArguments {
+                nodes,
+                bytes: strings.bytes,
+                offsets: strings.offsets,
+                out: strings.out,
+                valid: strings.valid,
+                status,
+                not_ascii: words(strings.not_ascii),
+                blocks_per_node,
+                offset_bytes: strings.offset_bytes,
+                width: strings.width,
+                zero: 0,
+            }),
+        }
+    }
+}
+
+fn bytes_of<T: bytemuck::Pod>(arguments: &T) -> Vec<u8> {
+    bytemuck::bytes_of(arguments).to_vec()
+}
+
+/// The targets of one encoding.
+pub(super) fn of_encoding<'a>(targets: &[Target<'a>], encoding: Encoding) -> Vec<Target<'a>> {
+    targets.iter().filter(|target| target.view.encoding() == encoding).copied().collect()
+}
+
+/// Most values of a target.
+pub(super) fn longest(targets: &[Target<'_>]) -> usize {
+    targets.iter().map(|target| target.view.len()).max().unwrap_or(0)
+}
+
+/// Who wants to know when launches begin and end.
+pub(super) trait Marks {
+    /// Called behind the launch of `kernel`; with no name before the first one.
+    fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
+}
+
+/// Nobody.
+impl Marks for () {
+    fn mark(&mut self, _: &Arc<dyn Stream>, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What a device found while decompressing a column.
+pub(super) struct Report {
+    stream: Arc<dyn Stream>,
+    buffer: DeviceBuffer,
+    /// For each step, the chunk of each node.
+    chunks: Vec<Vec<usize>>,
+    words: usize,
+}
+
+impl Report {
+    /// Waits for the launches; the words, if nothing was wrong.
+    pub fn read(self) -> Result<Vec<u32>> {
+        let statuses = self.chunks.len() * 8;
+        let mut bytes = vec![0_u64; (statuses + self.words * 4).div_ceil(8)];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut bytes);
+        let bytes = &mut bytes[..statuses + self.words * 4];
+        self.stream.download(&self.buffer, 0, bytes)?;
+        let (found, words) = bytes.split_at(statuses);
+        let found: &[u64] = bytemuck::cast_slice(found);
+        // The fault of the lowest chunk, whichever step found it.
+        let fault = (found.iter().zip(&self.chunks))
+            .filter(|(status, _)| **status != u64::MAX)
+            .map(|(status, chunks)| (chunks[(status >> 32) as usize], *status as u32))
+            .min();
+        match fault {
+            Some((chunk, fault)) => Err(Error::corrupt(Fault::message(fault)).in_chunk(chunk)),
+            None => Ok(bytemuck::cast_slice(words).to_vec()),
+        }
+    }
+}
