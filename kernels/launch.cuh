@@ -30,6 +30,6 @@ constexpr u32 UTF8_BYTES = 65536;
 constexpr u32 VIEWS_THREADS = 256;
 // fixed: a warp copies values.
 constexpr u32 FIXED_THREADS = 256;
-constexpr u32 FIXED_VALUES = 64;
+constexpr u32 FIXED_VALUES = 512;
 
 }  // namespace lanepack

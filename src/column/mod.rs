@@ -258,6 +258,11 @@ pub(crate) fn compress_field(
     Ok(CompressedColumn::new(field, chunks, plans))
 }
 
+/// Whether values of this type have no encoding and are carried as Arrow IPC.
+pub(crate) fn is_carried(data_type: &DataType) -> bool {
+    source::physical_of(data_type) == Physical::Arrow
+}
+
 /// Checks that a chunk holds values of this Arrow type.
 pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
     let (found, expected) = (chunk.root().physical(), source::physical_of(data_type));

@@ -41,8 +41,11 @@ pub(super) struct Locator {
 /// in values: a locator has room for their offsets.
 const _: () = assert!(MAX_CHUNK_ROWS * 2 < 1 << (32 - Locator::COUNT_BITS));
 
+/// Bits of a locator that count exceptions.
+pub(crate) const LOCATOR_COUNT_BITS: u32 = 11;
+
 impl Locator {
-    const COUNT_BITS: u32 = 11;
+    const COUNT_BITS: u32 = LOCATOR_COUNT_BITS;
 
     pub fn to_bits(self) -> u32 {
         self.count as u32 | (self.offset as u32) << Self::COUNT_BITS

@@ -22,7 +22,7 @@ use crate::error::{Result, ensure};
 use crate::lanes::{self, Lane, VECTOR};
 
 /// Unit of packed offsets: one bit of 1,024 values.
-pub(super) const PACKED_UNIT: usize = VECTOR / 8;
+pub(crate) const PACKED_UNIT: usize = VECTOR / 8;
 /// The vectors of a chunk at the greatest width: a place has room for their offsets.
 const _: () = assert!(MAX_CHUNK_ROWS / VECTOR * 64 < 1 << 24);
 

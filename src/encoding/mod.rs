@@ -33,6 +33,15 @@ use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 use plan::{Context, Parameters, Plan};
 
+/// Constants of the byte layouts that kernels have as well.
+pub(crate) mod format {
+    pub(crate) use super::exceptions::LOCATOR_COUNT_BITS;
+    pub(crate) use super::ffor::PACKED_UNIT;
+    pub(crate) use super::fsst::{
+        ESCAPE, GROUP as TILE_GROUP, OFFSET_BITS as TILE_OFFSET_BITS, TILE, TILES_PER_GROUP,
+    };
+}
+
 /// One encoding: what `CODECS` has a row for.
 pub(crate) trait Codec: Sync {
     /// Which one.

@@ -66,11 +66,9 @@ const _: () = assert!(size_of::<ArrowArray>() == 80 && size_of::<ArrowDeviceArra
 // SAFETY: the pointers lead to `Exported`, which is Send, and which nobody else has.
 unsafe impl Send for ArrowDeviceArray {}
 
-/// What an exported array keeps alive; `buffers` and `event` are pointed at.
+/// What an exported array keeps alive; `buffers` is pointed at.
 struct Exported {
     buffers: Vec<*const c_void>,
-    /// A handle behind a pointer, as the interface wants it.
-    event: *mut c_void,
     _memory: Vec<DeviceSlice>,
     _ready: Arc<dyn Event>,
 }
@@ -126,6 +124,12 @@ impl ArrowDeviceArray {
         buffers.iter().map(|buffer| *buffer as u64).collect()
     }
 
+    /// Where the handle of the event stands that a consumer waits for, a `cudaEvent_t`;
+    /// null on a host.
+    pub fn sync_event(&self) -> *mut c_void {
+        self.sync_event
+    }
+
     /// Which kind of device it lies on, and its number.
     pub fn device(&self) -> (ArrowDeviceType, i64) {
         let kind = if self.device_type == ArrowDeviceType::Cuda as i32 {
@@ -168,8 +172,9 @@ impl DeviceArray {
         memory.extend(validity.cloned());
         let device = &self.context().device;
         let kind = if device.is_host() { ArrowDeviceType::Cpu } else { ArrowDeviceType::Cuda };
-        let exported =
-            Box::new(Exported { event: ready.handle(), buffers, _memory: memory, _ready: ready });
+        // Points into the event, which `_ready` keeps where it is.
+        let sync_event = ready.handle();
+        let exported = Box::new(Exported { buffers, _memory: memory, _ready: ready });
         let array = ArrowArray {
             length: self.len() as i64,
             null_count: self.null_count() as i64,
@@ -182,16 +187,11 @@ impl DeviceArray {
             release: Some(release),
             private_data: null_mut(),
         };
-        let exported = Box::into_raw(exported);
-        // SAFETY: the pointer was made in the line above.
-        let event = unsafe { &raw mut (*exported).event };
-        // SAFETY: as above.
-        let has_event = unsafe { !(*exported).event.is_null() };
         Ok(ArrowDeviceArray {
-            array: ArrowArray { private_data: exported.cast(), ..array },
+            array: ArrowArray { private_data: Box::into_raw(exported).cast(), ..array },
             device_id: self.device().ordinal as i64,
             device_type: kind as i32,
-            sync_event: if has_event { event.cast() } else { null_mut() },
+            sync_event,
             reserved: [0; 3],
         })
     }

@@ -106,12 +106,19 @@ impl DeviceChunk {
 /// Whether a device decodes the column: not if chunks are carried as Arrow IPC,
 /// nor if one has more bytes than views have offsets for.
 pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
-    let views = matches!(column.data_type(), DataType::Utf8View | DataType::BinaryView);
     !column.is_empty()
-        && column.chunks().iter().all(|chunk| {
-            let bytes = || encoding::value_bytes(chunk.root());
-            chunk.root().physical() != Physical::Arrow && (!views || u32::try_from(bytes()).is_ok())
+        && column.chunks().iter().all(|chunk| match chunk.root().physical() {
+            Physical::Arrow => false,
+            Physical::Bytes => views_hold(column.data_type(), encoding::value_bytes(chunk.root())),
+            _ => true,
         })
+}
+
+/// Whether a chunk of strings of so many bytes can have views: their offsets are
+/// signed and of 32 bits.
+pub(super) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
+    let views = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    !views || i32::try_from(bytes).is_ok()
 }
 
 impl DeviceColumn {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::{DeviceBatch, DeviceChunk, DeviceColumn};
 use super::program::{
-    Arguments, Job, Marks, Program, Report, Target, Words, jobs, longest, of_encoding,
+    Arguments, Damage, Job, Marks, Program, Report, Target, Words, jobs, longest, of_encoding,
 };
 use super::strings;
+use crate::column::is_carried;
 use crate::encoding::{Encoding, Physical};
-use crate::error::{Error, Result, ensure};
+use crate::error::{Error, Result};
 use crate::gpu::abi::Node;
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Stream};
@@ -49,10 +50,28 @@ impl DeviceColumn {
     /// when this returns.
     ///
     /// # Errors
-    /// [`Error::Device`] if the upload failed.
+    /// [`Error::TooLarge`] if the column is carried as Arrow IPC, [`Error::Device`]
+    /// if the upload failed.
     pub fn nodes(&self) -> Result<Vec<Node>> {
+        check_decodable(self)?;
         self.ready().synchronize()?;
         Ok(roots(self.chunks()).iter().map(Target::node).collect())
+    }
+
+    /// Of each chunk child number `child` of the root, if it has so many: of `fsst` 0
+    /// has the code lengths and 1 the value lengths, of plain strings 0 has the value
+    /// lengths, of `limbs` they are the limbs. See [`DeviceColumn::nodes`].
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::nodes`].
+    pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
+        check_decodable(self)?;
+        self.ready().synchronize()?;
+        let node = |root: &Target<'_>| {
+            let has = child < root.view.child_count();
+            has.then(|| Target { view: root.view.child(child), ..*root }.node())
+        };
+        Ok(roots(self.chunks()).iter().map(node).collect())
     }
 
     /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without
@@ -61,6 +80,7 @@ impl DeviceColumn {
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn validity_nodes(&self) -> Result<Vec<Node>> {
+        check_decodable(self)?;
         self.ready().synchronize()?;
         Ok(validity(self.chunks()).iter().map(|job| job.node).collect())
     }
@@ -89,12 +109,7 @@ pub(super) fn start(
     let (rows, data_type) = (column.len(), field.data_type());
     let chunks = column.chunks();
     let targets = roots(chunks);
-    if let Some(target) = targets.iter().find(|t| t.view.physical() == Physical::Arrow) {
-        return Err(Error::too_large(format!(
-            "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
-        ))
-        .in_chunk(target.chunk));
-    }
+    check_decodable(column)?;
     stream.wait(column.ready())?;
     let mut program = Program::new(stream);
     let mut expected = None;
@@ -149,24 +164,22 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Waits, and reports what the kernels found.
+    /// Waits, and reports what is wrong with the first damaged chunk.
     pub fn finish(self) -> Result<DeviceArray> {
-        let words = self.report.read()?;
-        if let Some(valid) = self.valid {
-            let stated = self.nulls.iter().zip(&self.rows).enumerate();
-            for ((chunk, (nulls, rows)), valid) in stated.zip(valid.of(&words)) {
-                let check = || -> Result<()> {
-                    let found = rows - *valid as usize;
-                    ensure!(
-                        found == *nulls,
-                        "{found} nulls among the values, the header states {nulls}"
-                    );
-                    Ok(())
-                };
-                check().map_err(|error| error.in_chunk(chunk))?;
-            }
+        let (words, fault) = self.report.read()?;
+        let valid = self.valid.map_or(&[][..], |valid| valid.of(&words));
+        let stated = self.nulls.iter().zip(&self.rows).zip(valid).enumerate();
+        let miscounted = stated
+            .map(|(chunk, ((nulls, rows), valid))| (chunk, *nulls, rows - *valid as usize))
+            .find(|(_, nulls, found)| nulls != found)
+            .map(|(chunk, nulls, found)| {
+                let what = format!("{found} nulls among the values, the header states {nulls}");
+                Damage { chunk, error: Error::corrupt(what) }
+            });
+        match fault.into_iter().chain(miscounted).min_by_key(|damage| damage.chunk) {
+            Some(Damage { chunk, error }) => Err(error.in_chunk(chunk)),
+            None => Ok(self.array),
         }
-        Ok(self.array)
     }
 }
 
@@ -270,6 +283,20 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
             at: chunk.start,
         })
         .collect()
+}
+
+/// An error for columns of which a chunk, or every chunk there could be, is
+/// carried as Arrow IPC.
+fn check_decodable(column: &DeviceColumn) -> Result<()> {
+    let data_type = column.field().data_type();
+    let carried = is_carried(data_type)
+        || column.chunks().iter().any(|chunk| chunk.root().physical() == Physical::Arrow);
+    if carried {
+        return Err(Error::too_large(format!(
+            "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
+        )));
+    }
+    Ok(())
 }
 
 /// The validity of all chunks, at their rows.

@@ -138,8 +138,9 @@ impl Engine {
 
     /// The first GPU for batches that are large enough, else the CPU.
     ///
-    /// The rule: a GPU is used if there is one and the values of the batch take
-    /// 64 MiB or more; below that, starting and copying costs more than it saves.
+    /// The rule: a GPU is used if there is one, the values that it would decode take
+    /// 64 MiB or more (below that, starting and copying costs more than it saves),
+    /// and its memory suffices.
     /// [`Engine::last_choice`] says what was used and why.
     pub fn auto() -> Self {
         let context = open_cuda(0).map(Context::new).map_err(|error| error.to_string());
@@ -194,7 +195,8 @@ impl Engine {
             Kind::Device(context) => gpu(context, "asked for".to_owned()),
             Kind::Auto(Err(reason)) => cpu(reason.clone()),
             Kind::Auto(Ok(context)) => {
-                let bytes: usize = columns.iter().map(CompressedColumn::decompressed_bytes).sum();
+                let decoded = columns.iter().filter(|column| column::decodes_on_device(column));
+                let bytes: usize = decoded.map(CompressedColumn::decompressed_bytes).sum();
                 if bytes >= AUTO_BYTES {
                     gpu(context, format!("{bytes} bytes of values, {AUTO_BYTES} or more"))
                 } else {
@@ -216,13 +218,20 @@ impl Engine {
     pub fn decompress(&self, packed: &RecordBatch) -> Result<RecordBatch> {
         let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
         let columns = batch::columns(packed)?;
-        let (context, choice) = self.pick(&columns);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
-        let Some(context) = context else {
-            return batch::decompress_columns(schema, &columns, packed.num_rows());
-        };
         let rows = columns.first().map_or(packed.num_rows(), CompressedColumn::len);
-        batch::batch_of(schema, decompress_on(context, &columns)?, rows)
+        let (context, mut choice) = self.pick(&columns);
+        let mut on_device = context.map(|context| decompress_on(context, &columns));
+        if let (Kind::Auto(_), Some(Err(error @ Error::DeviceMemory { .. }))) =
+            (&self.kind, &on_device)
+        {
+            choice = Choice { device: None, reason: error.to_string() };
+            on_device = None;
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
+        match on_device {
+            Some(arrays) => batch::batch_of(schema, arrays?, rows),
+            None => batch::decompress_columns(schema, &columns, packed.num_rows()),
+        }
     }
 
     /// Copies a compressed batch to the GPU, where it stays compressed.
@@ -289,5 +298,12 @@ fn decompress_on(context: &Arc<Context>, columns: &[CompressedColumn]) -> Result
         let on_device = || DeviceColumn::upload(context, column)?.decompress()?.to_host();
         on_device().map_err(|error| error.in_column(column.field().name()))
     };
-    columns.par_iter().map(decompress).collect()
+    let side_by_side: Vec<Result<ArrayRef>> = columns.par_iter().map(decompress).collect();
+    // What did not fit beside others may fit alone.
+    (side_by_side.into_iter().zip(columns))
+        .map(|(array, column)| match array {
+            Err(Error::DeviceMemory { .. }) => decompress(column),
+            array => array,
+        })
+        .collect()
 }

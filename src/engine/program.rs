@@ -111,11 +111,6 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The words from `index` on.
-    pub fn from(self, index: usize) -> Self {
-        Self { first: self.first + index }
-    }
-
     /// These words and those behind them, of all that a report has.
     pub fn of(self, report: &[u32]) -> &[u32] {
         &report[self.first..]
@@ -295,6 +290,12 @@ impl Marks for () {
     }
 }
 
+/// What is wrong with a chunk.
+pub(super) struct Damage {
+    pub chunk: usize,
+    pub error: Error,
+}
+
 /// What a device found while decompressing a column.
 pub(super) struct Report {
     stream: Arc<dyn Stream>,
@@ -305,8 +306,10 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Waits for the launches; the words, if nothing was wrong.
-    pub fn read(self) -> Result<Vec<u32>> {
+    /// Waits for the launches: the words, and what is wrong with the first damaged chunk.
+    pub fn read(self) -> Result<(Vec<u32>, Option<Damage>)> {
+        // Names the kernel where one has failed.
+        self.stream.synchronize()?;
         let statuses = self.chunks.len() * 8;
         let mut bytes = vec![0_u64; (statuses + self.words * 4).div_ceil(8)];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut bytes);
@@ -314,14 +317,12 @@ impl Report {
         self.stream.download(&self.buffer, 0, bytes)?;
         let (found, words) = bytes.split_at(statuses);
         let found: &[u64] = bytemuck::cast_slice(found);
-        // The fault of the lowest chunk, whichever step found it.
         let fault = (found.iter().zip(&self.chunks))
             .filter(|(status, _)| **status != u64::MAX)
             .map(|(status, chunks)| (chunks[(status >> 32) as usize], *status as u32))
             .min();
-        match fault {
-            Some((chunk, fault)) => Err(Error::corrupt(Fault::message(fault)).in_chunk(chunk)),
-            None => Ok(bytemuck::cast_slice(words).to_vec()),
-        }
+        let fault = fault
+            .map(|(chunk, fault)| Damage { chunk, error: Error::corrupt(Fault::message(fault)) });
+        Ok((bytemuck::cast_slice(words).to_vec(), fault))
     }
 }

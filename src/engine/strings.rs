@@ -10,11 +10,13 @@
 //! Bytes and offsets are independent of each other: both follow from the header
 //! and from the starts of vectors.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
 
 use super::array::DeviceSlice;
+use super::column::views_hold;
 use super::program::{Arguments, Program, Strings, Target, Words, jobs, longest, of_encoding};
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
@@ -47,11 +49,16 @@ pub(super) fn start<'a>(
     let mut strings = Vec::new();
     for root in roots {
         let bytes = encoding::value_bytes(root.view);
-        strings.push(Target { at: total, ..*root });
-        parts.push(total..total + bytes);
-        total = total
+        if !views_hold(data_type, bytes) {
+            let what = format!("{bytes} bytes of values in a chunk of {data_type}");
+            return Err(Error::too_large(format!("{what}, views hold {}", i32::MAX)));
+        }
+        let end = total
             .checked_add(bytes)
             .ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
+        strings.push(Target { at: total, ..*root });
+        parts.push(total..end);
+        total = end;
     }
     let narrow = matches!(data_type, DataType::Utf8 | DataType::Binary);
     if narrow && i32::try_from(total).is_err() {
@@ -63,7 +70,7 @@ pub(super) fn start<'a>(
     // `utf8` reads the last 16 bytes whole.
     let bytes = program.allocate(total + 16)?;
     program.stream.fill(&bytes, total, 16, 0)?;
-    let (grouped, not_ascii) = values(program, &strings, &bytes);
+    let groups = values(program, &strings, &bytes);
     let offset_bytes = if narrow { 4 } else { 8 };
     let offsets = offsets(program, &strings, roots, rows, offset_bytes)?;
     // From here on targets are chunks at their rows.
@@ -73,20 +80,15 @@ pub(super) fn start<'a>(
     let common = Strings {
         bytes: bytes.address(),
         offsets: offsets.address(),
-        not_ascii,
         offset_bytes: offset_bytes as u32,
         ..Strings::default()
     };
     if is_text(data_type) {
-        let most_bytes = parts.iter().map(|part| part.len()).max().unwrap_or(0);
-        program.step(
-            kernels::UTF8,
-            &jobs(&at_rows(&grouped)),
-            &[],
-            most_bytes,
-            Arguments::Strings(common),
-            &[&bytes, &offsets],
-        );
+        for Group { targets, not_ascii, longest } in &groups {
+            let arguments = Arguments::Strings(Strings { not_ascii: *not_ascii, ..common });
+            let jobs = jobs(&at_rows(targets));
+            program.step(kernels::UTF8, &jobs, &[], *longest, arguments, &[&bytes, &offsets]);
+        }
     }
     match data_type {
         DataType::Utf8View | DataType::BinaryView => {
@@ -115,33 +117,48 @@ pub(super) fn start<'a>(
     }
 }
 
-/// The bytes of all values. The targets in the order of the steps, and for each
-/// a word that says whether it has bytes above 127.
+/// Chunks of one encoding and of about the same size.
+struct Group<'a> {
+    targets: Vec<Target<'a>>,
+    /// For each, whether it has bytes above 127.
+    not_ascii: Words,
+    /// Bytes of values of the longest.
+    longest: usize,
+}
+
+/// The bytes of all values. A launch has as many blocks for each node as the
+/// longest needs, so chunks go together only with others of at most 16 times
+/// their size.
 fn values<'a>(
     program: &mut Program<'_>,
     strings: &[Target<'a>],
     bytes: &Arc<DeviceBuffer>,
-) -> (Vec<Target<'a>>, Words) {
-    let words = program.words(strings.len());
-    let mut grouped = Vec::with_capacity(strings.len());
+) -> Vec<Group<'a>> {
+    let size = |target: &Target<'_>| encoding::value_bytes(target.view);
+    let codes = |target: &Target<'_>| target.view.buffer_range(1).len();
+    let mut groups = Vec::new();
     for (encoding, kernel) in [
         (Encoding::Fsst, kernels::FSST_DECODE),
         (Encoding::Plain, kernels::BYTES_PLAIN),
         (Encoding::Constant, kernels::BYTES_CONSTANT),
     ] {
-        let targets = of_encoding(strings, encoding);
-        let not_ascii = words.from(grouped.len());
-        // Codes for fsst, bytes of values for the others.
-        let size = |target: &Target<'_>| match encoding {
-            Encoding::Fsst => target.view.buffer_range(1).len(),
-            _ => encoding::value_bytes(target.view),
-        };
-        let longest = targets.iter().map(size).max().unwrap_or(0);
-        let arguments = Arguments::Bytes { out: bytes.address(), not_ascii };
-        program.step(kernel, &jobs(&targets), &[], longest, arguments, &[bytes]);
-        grouped.extend(targets);
+        let mut by_size: BTreeMap<u32, Vec<Target<'a>>> = BTreeMap::new();
+        for target in of_encoding(strings, encoding) {
+            by_size.entry(size(&target).max(1).ilog2() / 4).or_default().push(target);
+        }
+        for targets in by_size.into_values() {
+            let longest = targets.iter().map(size).max().unwrap_or(0);
+            let decoded = match encoding {
+                Encoding::Fsst => targets.iter().map(codes).max().unwrap_or(0),
+                _ => longest,
+            };
+            let not_ascii = program.words(targets.len());
+            let arguments = Arguments::Bytes { out: bytes.address(), not_ascii };
+            program.step(kernel, &jobs(&targets), &[], decoded, arguments, &[bytes]);
+            groups.push(Group { targets, not_ascii, longest });
+        }
     }
-    (grouped, words)
+    groups
 }
 
 /// Where each value begins, and the end of the last one.

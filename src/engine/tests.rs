@@ -15,6 +15,7 @@ use crate::{Options, compress_array};
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct SumAbove {
     nodes: u64,
+    validity: u64,
     sum: u64,
     bound: f64,
     blocks_per_node: u32,
@@ -23,12 +24,23 @@ struct SumAbove {
 
 #[test]
 fn a_kernel_of_a_user_reads_a_compressed_column() {
-    let value = |row: u32| if row.is_multiple_of(91) { 1e300 } else { f64::from(row % 977) / 4.0 };
-    let values = Float64Array::from_iter_values((0..5000).map(value));
+    // Chunks of alp with nulls and exceptions, of one value, and of random bits.
+    let value = |row: u32| match row {
+        0..4096 if row.is_multiple_of(7) => None,
+        0..4096 if row.is_multiple_of(91) => Some(1e300),
+        0..4096 => Some(f64::from(row % 977) / 4.0),
+        4096..6144 => Some(250.5),
+        _ => Some(f64::from_bits(
+            0x4080_0000_0000_0000 | u64::from(row).wrapping_mul(0x9e37_79b9_7f4a),
+        )),
+    };
+    let values = Float64Array::from_iter((0..7000).map(value));
     let expected: f64 = values.iter().flatten().filter(|value| *value > 100.0).sum();
     let array: ArrayRef = Arc::new(values);
     let options = Options::default().with_chunk_rows(2048);
-    let (field, storage) = compress_array(&array, &options).unwrap().to_arrow("price");
+    let column = compress_array(&array, &options).unwrap();
+    assert_eq!(column.encoding(), "alp+constant+plain");
+    let (field, storage) = column.to_arrow("price");
     let schema = Arc::new(Schema::new(vec![field]));
     let packed = RecordBatch::try_new(schema, vec![Arc::new(storage)]).unwrap();
 
@@ -37,14 +49,18 @@ fn a_kernel_of_a_user_reads_a_compressed_column() {
     let batch = engine.upload(&packed).unwrap();
     let column = &batch.columns()[0];
     let nodes = column.nodes().unwrap();
-    assert_eq!(nodes.len(), 3);
+    let validity = column.validity_nodes().unwrap();
+    assert_eq!((nodes.len(), validity.len()), (4, 4));
     let sum = context.with_stream(|stream| {
-        let nodes_buffer = stream.allocate(size_of_val(nodes.as_slice()))?;
+        let bytes = size_of_val(nodes.as_slice());
+        let nodes_buffer = stream.allocate(2 * bytes)?;
         stream.upload(bytemuck::cast_slice(&nodes), &nodes_buffer, 0)?;
+        stream.upload(bytemuck::cast_slice(&validity), &nodes_buffer, bytes)?;
         let sum = stream.allocate(8)?;
         stream.fill(&sum, 0, 8, 0)?;
         let arguments = SumAbove {
             nodes: nodes_buffer.address(),
+            validity: nodes_buffer.address() + bytes as u64,
             sum: sum.address(),
             bound: 100.0,
             blocks_per_node: 1,

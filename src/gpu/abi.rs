@@ -8,6 +8,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
+use crate::encoding::format;
 use crate::lanes::VECTOR;
 
 /// A node of a chunk in device memory, byte for byte `lanepack::Node` of
@@ -184,6 +185,13 @@ const FORMAT: &str = include_str!("../../kernels/lanepack/format.cuh");
 const _: () = {
     assert!(constant(FORMAT, "VECTOR") == VECTOR as u64);
     assert!(constant(FORMAT, "MAX_CHUNK_ROWS") == MAX_CHUNK_ROWS as u64);
+    assert!(constant(FORMAT, "PACKED_UNIT") == format::PACKED_UNIT as u64);
+    assert!(constant(FORMAT, "TILE") == format::TILE as u64);
+    assert!(constant(FORMAT, "TILES_PER_GROUP") == format::TILES_PER_GROUP as u64);
+    assert!(constant(FORMAT, "TILE_GROUP") == format::TILE_GROUP as u64);
+    assert!(constant(FORMAT, "TILE_OFFSET_BITS") == format::TILE_OFFSET_BITS as u64);
+    assert!(constant(FORMAT, "ESCAPE") == format::ESCAPE as u64);
+    assert!(constant(FORMAT, "LOCATOR_COUNT_BITS") == format::LOCATOR_COUNT_BITS as u64);
     assert!(constant(FORMAT, "PLAIN") == Encoding::Plain as u64);
     assert!(constant(FORMAT, "CONSTANT") == Encoding::Constant as u64);
     assert!(constant(FORMAT, "FFOR") == Encoding::Ffor as u64);

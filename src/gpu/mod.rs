@@ -126,8 +126,8 @@ pub(crate) trait Event: fmt::Debug + Send + Sync {
     /// Waits for this event, and tells the time between `earlier` and it.
     fn elapsed(&self, earlier: &dyn Event) -> Result<Duration>;
 
-    /// The native handle (`CUevent*` for CUDA) for the Arrow C Device interface;
-    /// null where there is none.
+    /// Where the native handle stands (`CUevent*` for CUDA), for the Arrow C Device
+    /// interface; as long as the event lives. Null where there is none.
     fn handle(&self) -> *mut std::ffi::c_void;
 
     /// For implementations.

@@ -100,12 +100,44 @@ fn batches_without_rows_or_columns() {
 
 #[test]
 fn carried_types_stay_off_the_device() {
-    let array = carried_arrays(10).remove(0);
-    let column = compress_array(&array, &Options::default()).unwrap();
     for engine in engines() {
-        let on_device = engine.upload(&packed(&column)).unwrap();
-        let error = on_device.decompress().unwrap_err().to_string();
-        assert!(error.contains("only the CPU reads") && error.contains("price"), "{error}");
+        for array in carried_arrays(10) {
+            for len in [10, 0] {
+                let column = compress_array(&array.slice(0, len), &Options::default()).unwrap();
+                let on_device = engine.upload(&packed(&column)).unwrap();
+                let error = on_device.decompress().unwrap_err().to_string();
+                assert!(error.contains("only the CPU reads") && error.contains("price"), "{error}");
+                assert!(on_device.columns()[0].nodes().is_err());
+                assert!(on_device.columns()[0].validity_nodes().is_err());
+            }
+        }
+    }
+}
+
+/// Chunks of one row beside one of thousands, and of values of one byte beside one of
+/// a megabyte.
+#[test]
+fn chunks_of_very_different_sizes() {
+    for engine in engines() {
+        for data_type in [DataType::Utf8, DataType::Int32, DataType::FixedSizeBinary(5)] {
+            let sizes = [1, 9000, 1, 2, 3, 1, 70];
+            let parts: Vec<ArrayRef> =
+                (sizes.iter())
+                    .map(|rows| array_of(&data_type, *rows, Shape::Random, Nulls::None))
+                    .chain((data_type == DataType::Utf8).then(|| {
+                        Arc::new(StringArray::from(vec!["ab€".repeat(200_000)])) as ArrayRef
+                    }))
+                    .collect();
+            let options = Options::default();
+            let batches: Vec<RecordBatch> =
+                parts.iter().map(|part| packed(&compress_array(part, &options).unwrap())).collect();
+            let joined =
+                arrow_select::concat::concat_batches(&batches[0].schema(), &batches).unwrap();
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            let expected = arrow_select::concat::concat(&parts).unwrap();
+            let back = engine.decompress(&joined).unwrap();
+            assert_same(back.column(0), &expected, || data_type.to_string());
+        }
     }
 }
 
@@ -135,12 +167,33 @@ fn exported_arrays_have_the_layout_of_the_interface() {
             let validity = on_device.validity().map_or(0, |(address, _)| address);
             let exported = on_device.export().unwrap();
             assert_eq!((exported.len(), exported.null_count()), (1500, array.null_count()));
+            // CUDA's handle is not null; an emulation has none.
+            let (kind, _) = exported.device();
+            assert_eq!(exported.sync_event().is_null(), kind == ArrowDeviceType::Cpu);
             let found = exported.buffer_addresses();
             assert_eq!(found[0], validity);
             assert_eq!(found[1..=buffers.len()], buffers, "{data_type}");
             let views = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
             assert_eq!(found.len(), 1 + buffers.len() + usize::from(views));
         }
+    }
+}
+
+#[test]
+#[cfg(feature = "simt")]
+fn exported_arrays_hold_their_memory_until_they_are_released() {
+    let engine = Engine::simt(1, 1 << 30);
+    for data_type in encoded_types() {
+        let array = array_of(&data_type, 1500, Shape::Narrow, Nulls::Random);
+        let column = compress_array(&array, &Options::default()).unwrap();
+        let before = engine.free_memory().unwrap();
+        let exported = {
+            let on_device = engine.upload(&packed(&column)).unwrap();
+            on_device.decompress().unwrap().remove(0).export().unwrap()
+        };
+        assert!(engine.free_memory().unwrap() < before, "{data_type}");
+        drop(exported);
+        assert_eq!(engine.free_memory().unwrap(), before, "{data_type}");
     }
 }
 

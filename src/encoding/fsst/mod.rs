@@ -25,8 +25,9 @@ mod train;
 
 pub use decode::Decoder;
 pub use encode::Encoder;
-pub(crate) use node::{Fsst, GROUP_BYTES, Symbols, pays};
+pub(crate) use node::{Fsst, GROUP, GROUP_BYTES, OFFSET_BITS, Symbols, TILES_PER_GROUP, pays};
 pub use sample::sample;
+pub(crate) use symbols::ESCAPE;
 pub use symbols::SymbolTable;
 pub use tiles::{TILE, TileStart, tile_index};
 

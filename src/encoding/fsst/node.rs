@@ -40,9 +40,11 @@ const ESTIMATE_BYTES: usize = 32 << 10;
 /// percent more codes than it did on what it was trained on.
 const SLIP_PERCENT: u64 = 5;
 
-const TILES_PER_GROUP: usize = 16;
-const GROUP: usize = 8 + TILES_PER_GROUP * 2;
-const OFFSET_BITS: u32 = 48;
+/// Tiles that share an offset in the tile index, and the bytes they take there.
+pub(crate) const TILES_PER_GROUP: usize = 16;
+pub(crate) const GROUP: usize = 8 + TILES_PER_GROUP * 2;
+/// Bits of a group's offset; above stand those of tiles that begin inside an escape.
+pub(crate) const OFFSET_BITS: u32 = 48;
 
 /// A symbol table in use: with its encoder, and how well it did.
 pub(crate) struct Symbols {

@@ -36,7 +36,7 @@ const CAPABILITY_NEEDED: (u32, u32) = (8, 0);
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Everything called below. cudarc panics where one is missing, so look first.
-const FUNCTIONS: [&str; 40] = [
+const FUNCTIONS: [&str; 41] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -77,6 +77,7 @@ const FUNCTIONS: [&str; 40] = [
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    "cuStreamWaitEvent",
 ];
 
 /// Whether there is a driver's library.
