@@ -24,10 +24,11 @@
 // - 128 threads a unit: 93, 256: 80 (too few vectors under way); a warp a vector: 95;
 // - one loop with a test for misaligned output inside: 0.5 to 1 % (8 bits: 4 %);
 // - exceptions written over the vector in global memory: 76 with 8 a vector, 67 with
-//   32, and 79, 73 without streaming stores; all values once more through shared
-//   memory: 83-86 (what vectors of more than 128 exceptions take, a part at a time;
-//   writing those over in global memory took them to 47); a table of 8 KB by position instead of list and numbers, of which
-//   14 blocks fit a multiprocessor instead of 22: 91, 90 (64 bits).
+//   32, and 79, 73 without streaming stores (vectors of more than 128 exceptions were
+//   written so, at 47; now they go through shared memory a part at a time, which is
+//   not timed yet); all values once more through shared memory: 83-86; a table of 8 KB
+//   by position instead of list and numbers, of which 14 blocks fit a multiprocessor
+//   instead of 22: 91, 90 (64 bits).
 #pragma once
 
 #include "lanepack/alp.cuh"
