@@ -8,9 +8,6 @@
 
 namespace lanepack {
 
-// The highest bit of every byte: set in none of ASCII.
-constexpr u32 TOP_BITS = 0x80808080u;
-
 // Notes a byte above 127. Looks first: stores of every block to one place hold each
 // other up (bytes_constant 2,918 GB/s instead of 3,867).
 LANEPACK_DEVICE void note_not_ascii(const BytesArguments& args, u32 node) {
@@ -59,22 +56,7 @@ LANEPACK_DEVICE void write_bytes(const BytesArguments& args, const Part& part, u
             }
         }
     }
-    if (__any_sync(FULL, (seen & TOP_BITS) != 0) && threadIdx.x % WARP == 0) note_not_ascii(args, part.node);
-}
-
-// 16 bytes from byte `skip` on of the 32 in low and high.
-LANEPACK_DEVICE uint4 shifted(uint4 low, uint4 high, u32 skip) {
-    u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#pragma unroll
-    for (u32 step = 2; step > 0; step /= 2) {
-        if ((skip / 4 & step) != 0) {
-#pragma unroll
-            for (u32 i = 0; i + step < 8; ++i) words[i] = words[i + step];
-        }
-    }
-    const u32 shift = skip % 4 * 8;
-    return make_uint4(__funnelshift_r(words[0], words[1], shift), __funnelshift_r(words[1], words[2], shift),
-                      __funnelshift_r(words[2], words[3], shift), __funnelshift_r(words[3], words[4], shift));
+    if (__any_sync(FULL, (seen & HIGH_BITS) != 0) && threadIdx.x % WARP == 0) note_not_ascii(args, part.node);
 }
 
 LANEPACK_KERNEL(bytes_plain, BYTES_THREADS, 1, BytesArguments) {
@@ -90,7 +72,7 @@ LANEPACK_KERNEL(bytes_plain, BYTES_THREADS, 1, BytesArguments) {
     } else {
         // Byte 16 unit - past of the node, in the last bytes of the unit before and the first of this one.
         const auto unit_at = [&](u64 unit) {
-            return shifted(__ldg(units + unit - 1), __ldg(units + unit), 16 - past);
+            return bytes_from(__ldg(units + unit - 1), __ldg(units + unit), 16 - past);
         };
         write_bytes(args, part, node.at, node.size, unit_at, byte_at);
     }

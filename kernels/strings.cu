@@ -109,8 +109,6 @@ LANEPACK_KERNEL(offsets_32, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_v
 
 LANEPACK_KERNEL(offsets_64, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_vectors<u64>(args); }
 
-constexpr u32 HIGH = 0x80808080u;
-
 // What the bytes of a word are in UTF-8, each by the highest bit of its byte: leads
 // of two, three, four bytes or more, and bytes that need a closer look: those that
 // are never used and leads that restrict the byte behind them are among them.
@@ -125,7 +123,7 @@ struct Utf8Bytes {
         const u32 bit3 = word << 4;
         const u32 bit2 = word << 5;
         const u32 bit1 = word << 6;
-        two = word & word << 1 & HIGH;
+        two = word & word << 1 & HIGH_BITS;
         three = two & word << 2;
         four = three & bit4;
         // F0 and above; C0, C1, E0 (and E1); ED.
@@ -165,7 +163,7 @@ LANEPACK_DEVICE u32 utf8_errors(uint4 piece, u32 before, bool last) {
         const u32 asked = __funnelshift_l(previous.two, bytes.two, 8) |
                           __funnelshift_l(previous.three, bytes.three, 16) |
                           __funnelshift_l(previous.four, bytes.four, 24);
-        errors |= ((word & ~(word << 1)) ^ asked) & HIGH;
+        errors |= ((word & ~(word << 1)) ^ asked) & HIGH_BITS;
         if ((bytes.rare | previous.rare) != 0) errors |= rare_errors(word, words[i - 1]);
         previous = bytes;
     }
@@ -218,7 +216,7 @@ LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
                                inside(at + 12, piece.w));
             before = at == 0 ? 0 : inside(at - 4, before);
         }
-        if (((piece.x | piece.y | piece.z | piece.w | before) & HIGH) != 0) {
+        if (((piece.x | piece.y | piece.z | piece.w | before) & HIGH_BITS) != 0) {
             errors |= utf8_errors(piece, before, last);
         }
     }

@@ -53,4 +53,22 @@ using Same = typename SameType<T>::Type;
 constexpr u32 WARP = 32;
 constexpr u32 FULL = 0xffffffffu;
 
+// The highest bit of every byte: set in none of ASCII.
+constexpr u32 HIGH_BITS = 0x80808080u;
+
+// 16 bytes from byte `at` on of the 32 in low and high.
+LANEPACK_DEVICE uint4 bytes_from(uint4 low, uint4 high, u32 at) {
+    u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (u32 step = 2; step > 0; step /= 2) {
+        if (at / 4 & step) {
+#pragma unroll
+            for (u32 i = 0; i + step < 8; i++) words[i] = words[i + step];
+        }
+    }
+    const u32 shift = at % 4 * 8;
+    return uint4{__funnelshift_r(words[0], words[1], shift), __funnelshift_r(words[1], words[2], shift),
+                 __funnelshift_r(words[2], words[3], shift), __funnelshift_r(words[3], words[4], shift)};
+}
+
 }  // namespace lanepack

@@ -158,8 +158,6 @@ struct LaneCodes {
     }
 };
 
-constexpr u32 HIGH_BITS = 0x80808080u;
-
 // The top bit of every byte that is 255.
 LANEPACK_DEVICE u32 bytes_of_255(u32 word) { return ((word & ~HIGH_BITS) + 0x01010101u) & word & HIGH_BITS; }
 

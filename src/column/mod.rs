@@ -8,6 +8,9 @@ mod parts;
 mod source;
 mod text;
 
+pub(crate) use source::physical_of;
+pub(crate) use text::is_text;
+
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -256,11 +259,6 @@ pub(crate) fn compress_field(
         ranges.par_iter().enumerate().map(encode).collect::<Result<_>>()?;
     let (chunks, plans) = encoded.into_iter().unzip();
     Ok(CompressedColumn::new(field, chunks, plans))
-}
-
-/// Whether values of this type have no encoding and are carried as Arrow IPC.
-pub(crate) fn is_carried(data_type: &DataType) -> bool {
-    source::physical_of(data_type) == Physical::Arrow
 }
 
 /// Checks that a chunk holds values of this Arrow type.

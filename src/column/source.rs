@@ -15,7 +15,7 @@ pub(super) const MAX_ABSENT_WIDTH: usize = 1024;
 
 /// What the values of an Arrow type are to the encoders. Floats of 16 bits are
 /// packed as their bits.
-pub(super) fn physical_of(data_type: &DataType) -> Physical {
+pub(crate) fn physical_of(data_type: &DataType) -> Physical {
     use DataType as T;
     match data_type {
         T::Boolean => Physical::Bool,

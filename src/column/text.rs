@@ -59,7 +59,8 @@ pub(super) fn one(value: Vec<u8>, data_type: &DataType) -> Result<ArrayRef> {
     }
 }
 
-fn is_text(data_type: &DataType) -> bool {
+/// Whether values of a type must be UTF-8.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 

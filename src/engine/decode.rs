@@ -9,7 +9,7 @@ use super::program::{
     Arguments, Damage, Job, Marks, Program, Report, Target, Words, jobs, longest, of_encoding,
 };
 use super::strings;
-use crate::column::is_carried;
+use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Node;
@@ -121,13 +121,10 @@ pub(super) fn start(
             Some(bitmap)
         }
     };
-    let physical = targets.first().map(|target| target.view.physical());
-    let buffers = match (physical, physical.and_then(Physical::bits)) {
-        (Some(Physical::Bytes) | None, _) if strings::is_string(data_type) => {
-            strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?
-        }
-        (Some(Physical::Bool), _) => vec![program.bits_of(&jobs(&targets), rows)?.0.into()],
-        (Some(_), Some(bits)) => {
+    let physical = physical_of(data_type);
+    let buffers = match (physical, physical.bits()) {
+        (Physical::Bool, _) => vec![program.bits_of(&jobs(&targets), rows)?.0.into()],
+        (_, Some(bits)) => {
             let out = program.allocate(rows * bits / 8)?;
             match bits {
                 128 | 256 => program.limbs_of(&targets, bits / 64, &out)?,
@@ -135,7 +132,7 @@ pub(super) fn start(
             }
             vec![out.into()]
         }
-        _ => vec![program.allocate(0)?.into()],
+        (_, None) => strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?,
     };
     let report = program.start(column.bodies(), marks)?;
     let array = DeviceArray::new(
@@ -289,7 +286,7 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
 /// carried as Arrow IPC.
 fn check_decodable(column: &DeviceColumn) -> Result<()> {
     let data_type = column.field().data_type();
-    let carried = is_carried(data_type)
+    let carried = physical_of(data_type) == Physical::Arrow
         || column.chunks().iter().any(|chunk| chunk.root().physical() == Physical::Arrow);
     if carried {
         return Err(Error::too_large(format!(

@@ -18,22 +18,11 @@ use arrow_schema::DataType;
 use super::array::DeviceSlice;
 use super::column::views_hold;
 use super::program::{Arguments, Program, Strings, Target, Words, jobs, longest, of_encoding};
+use crate::column::is_text;
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::kernels;
-
-/// Whether values of this type are decoded here.
-pub(super) fn is_string(data_type: &DataType) -> bool {
-    use DataType as T;
-    let text = is_text(data_type);
-    text || matches!(data_type, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_))
-}
-
-/// Whether values of a type must be UTF-8.
-fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
 
 /// Adds the steps for a column of strings: the buffers of its array, validity
 /// left out.
