@@ -64,7 +64,7 @@ struct StoreLimbs {
 LANEPACK_KERNEL(limb_ffor, UNIT_THREADS, 16, LimbArguments) {
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    decode_ffor_unit<u64>(node, part.part, StoreLimbs(args, node));
+    decode_ffor_unit<u64>(node, part.part, {args.nodes, args.blocks_per_node}, StoreLimbs(args, node));
 }
 
 // A thread writes the limbs of COPY_BYTES / 8 / COPY_THREADS values.

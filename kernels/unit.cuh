@@ -10,12 +10,22 @@
 // are under way, with a bit for each in a mask of the thread that writes it, so
 // that they cost the loop a test of two (four) bits.
 //
+// While its words are under way a block asks for those of the block AHEAD later to be
+// brought to the second-level cache: memory takes few reads among many writes less
+// well than half of each, and so has longer to fit them in.
+//
 // On an NVIDIA H200, bytes read and written as a share of a device-to-device copy
-// (4,220 GB/s): ffor of 32 and 64 bits 92 to 98 %, alp 93 to 96 % (exceptions.cuh has
-// its figures). A kernel that moves the same bytes and decodes nothing, a warp a
-// vector, reaches 91 to 93 % at widths 1 and 3, 92 to 98 % above.
+// (4,200 GB/s): ffor of 32 and 64 bits 93 to 96 % up to width 8, 96 to 99 % above; alp
+// 94 to 97 % (exceptions.cuh has its figures). A kernel that moves the same bytes and
+// decodes nothing gets 93.1, 93.7, 96.0, 96.7 % at widths 1, 3, 8, 16 of 32, and without
+// prefetching 93.1, 92.6, 94.2, 95.0; units of 16 to 64 KB, 128 to 1,024 threads, blocks
+// that stay and copy the next unit meanwhile, bulk stores from shared memory: 0.5 to 6
+// points less.
 //
 // Lost, in the same measure (mixed widths unless said):
+// - prefetching nothing: 1 to 2 points less from width 5 on; 2,048 blocks ahead: the same
+//   for ffor, alp 0.5 to 1 less; in alp after the exceptions rather than before: 0.5 to
+//   1 less; one block for 16 and more: up to 2 less;
 // - pieces straight from global memory, a warp a vector: 85-93 (words are fetched
 //   twice; loads hoisted by __ldg take 167 registers: 57 at width 1 of 64 bits);
 // - code unrolled per width, a lane a thread, 128-byte stores: 89-95 (32 bits);
@@ -23,12 +33,11 @@
 // - the copy through registers instead of cp.async: 87-91 (ffor), 83-86 (alp);
 // - 128 threads a unit: 93, 256: 80 (too few vectors under way); a warp a vector: 95;
 // - one loop with a test for misaligned output inside: 0.5 to 1 % (8 bits: 4 %);
-// - exceptions written over the vector in global memory: 76 with 8 a vector, 67 with
-//   32, and 79, 73 without streaming stores (vectors of more than 128 exceptions were
-//   written so, at 47; now they go through shared memory a part at a time, which is
-//   not timed yet); all values once more through shared memory: 83-86; a table of 8 KB
-//   by position instead of list and numbers, of which 14 blocks fit a multiprocessor
-//   instead of 22: 91, 90 (64 bits).
+// - exceptions written over the vector in global memory: 76 with 8 a vector, 67 with 32,
+//   47 with 250 (now 66 to 72: such vectors go through shared memory a part at a time),
+//   and 79, 73 without streaming stores; all values once more through shared memory:
+//   83-86; a table of 8 KB by position instead of list and numbers, of which 14 blocks
+//   fit a multiprocessor instead of 22: 91, 90 (64 bits).
 #pragma once
 
 #include "lanepack/alp.cuh"
@@ -36,6 +45,14 @@
 #include "launch.cuh"
 
 namespace lanepack {
+
+// Blocks from one that prefetches to the one that reads, on an H200 half of what runs at once.
+// Few in the emulation, whose launches are small.
+#if defined(LANEPACK_SIMT)
+constexpr u32 AHEAD = 5;
+#else
+constexpr u32 AHEAD = 1024;
+#endif
 
 // Vectors of a unit; steps of a thread, in all and for a vector.
 template <class T>
@@ -74,6 +91,39 @@ LANEPACK_DEVICE void copy_packed(Packed<T> first, Packed<T> last, uint4* lines) 
         if (piece < pieces) copy_async(lines + piece, from + piece);
     }
 }
+
+// Asks for a line of 128 bytes to be brought to the second-level cache.
+LANEPACK_DEVICE void prefetch(const void* line) {
+#if defined(LANEPACK_SIMT)
+    // A prefetch does not fault, a read past a buffer does.
+    static_cast<void>(*static_cast<const volatile u8*>(line));
+#else
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+#endif
+}
+
+// The work of the block AHEAD later, whose packed words a block prefetches while it
+// waits for its own.
+struct Later {
+    const Node* nodes;
+    u32 blocks_per_node;
+
+    template <class T, class Vector>
+    LANEPACK_DEVICE void prefetch_packed() const {
+        constexpr u32 LINE = 128;
+        static_assert(UNIT_THREADS * LINE == UNIT_BYTES, "a line a thread");
+        const u32 block = blockIdx.x + AHEAD;
+        if (block >= gridDim.x) return;
+        const Node& node = nodes[block / blocks_per_node];
+        const u32 first = block % blocks_per_node * UNIT_VECTORS<T>;
+        const u32 all = vectors_of(node);
+        if (first >= all) return;
+        const Packed<T> head = Vector(node, first).packed;
+        const Packed<T> tail = Vector(node, min(first + UNIT_VECTORS<T>, all) - 1).packed;
+        const u8* line = reinterpret_cast<const u8*>(head.words) + threadIdx.x * LINE;
+        if (line < reinterpret_cast<const u8*>(tail.words) + tail.width * LINE) prefetch(line);
+    }
+};
 
 // The packed values of this thread's step i of a vector, whose first line is `lines`.
 template <class T>
@@ -119,7 +169,7 @@ LANEPACK_DEVICE void ffor_steps(const uint4* lines, const u32* places, const T* 
 // Decodes unit `unit` of an ffor node; calls `store.whole(row of the node, piece)` if
 // all of the unit can be stored so (`is_whole`), else `store(row, piece)`.
 template <class T, class Store>
-LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Store& store) {
+LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Later& later, const Store& store) {
     LANEPACK_SHARED(uint4[UNIT_BYTES / 16], lines);
     LANEPACK_SHARED(T[UNIT_VECTORS<T>], bases);
     LANEPACK_SHARED(u32[UNIT_VECTORS<T>], places);
@@ -138,6 +188,7 @@ LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Store& s
         places[threadIdx.x] = static_cast<u32>(before / PACKED_UNIT) | vector.packed.width << 24;
     }
     copy_packed(head.packed, tail.packed, lines);
+    later.prefetch_packed<T, FforVector<T>>();
     copies_done();
     __syncthreads();
     if (store.is_whole(first * VECTOR)) {
@@ -242,7 +293,7 @@ LANEPACK_DEVICE void alp_staged_steps(const Node& node, const uint4* lines, uint
 // Decodes unit `unit` of an alp node; calls `store` as above, or for units with a
 // vector of more than ALP_LISTED exceptions `store.value(row, value)`.
 template <class T, class Store>
-LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Store& store) {
+LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Later& later, const Store& store) {
     constexpr u32 MAX_WIDTH = sizeof(T) == 8 ? 52 : 23;
     constexpr u32 THREADS_EACH = UNIT_THREADS / UNIT_VECTORS<T>;
     constexpr u32 LIST = UNIT_VECTORS<T> * ALP_LISTED * static_cast<u32>(sizeof(T));
@@ -265,6 +316,7 @@ LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Store& st
     const AlpVector<T> head(node, first);
     const AlpVector<T> tail = vectors > 1 ? AlpVector<T>(node, first + 1) : head;
     copy_packed(head.packed, tail.packed, lines);
+    later.prefetch_packed<T, AlpVector<T>>();
     constexpr u32 COUNT = (1u << LOCATOR_COUNT_BITS) - 1;
     const bool is_whole = store.is_whole(first * VECTOR);
     if (max(head.locator & COUNT, tail.locator & COUNT) > ALP_LISTED) {

@@ -82,14 +82,14 @@ template <class T>
 LANEPACK_DEVICE void ffor(const WordsArguments& args) {
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    decode_ffor_unit<T>(node, part.part, StoreWords<T>(args.out, node));
+    decode_ffor_unit<T>(node, part.part, {args.nodes, args.blocks_per_node}, StoreWords<T>(args.out, node));
 }
 
 template <class T>
 LANEPACK_DEVICE void alp(const WordsArguments& args) {
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    decode_alp_unit<T>(node, part.part, StoreWords<T>(args.out, node));
+    decode_alp_unit<T>(node, part.part, {args.nodes, args.blocks_per_node}, StoreWords<T>(args.out, node));
 }
 
 LANEPACK_KERNEL(ffor_8, UNIT_THREADS, 20, WordsArguments) { ffor<u8>(args); }
