@@ -34,7 +34,7 @@ use crate::options::Options;
 pub fn compress(batch: &RecordBatch, options: &Options) -> Result<RecordBatch> {
     options.validate()?;
     let columns = options.install(|| compress_columns(batch, options))??;
-    packed_batch(batch, &columns)
+    packed_batch(&batch.schema(), batch.num_rows(), &columns)
 }
 
 /// Compresses every column of a batch, without making Arrow arrays of them.
@@ -51,12 +51,17 @@ pub(crate) fn compress_columns(
         .collect()
 }
 
-fn packed_batch(batch: &RecordBatch, columns: &[CompressedColumn]) -> Result<RecordBatch> {
+/// The compressed batch of columns of this schema; `rows` counts where there are none.
+pub(crate) fn packed_batch(
+    schema: &Schema,
+    rows: usize,
+    columns: &[CompressedColumn],
+) -> Result<RecordBatch> {
     let arrays: Vec<ArrayRef> =
         columns.iter().map(|column| Arc::new(column.to_storage()) as ArrayRef).collect();
-    let rows = columns.first().map_or(batch.num_rows(), |column| column.chunks().len());
+    let rows = columns.first().map_or(rows, |column| column.chunks().len());
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let schema = packed_schema(&batch.schema());
+    let schema = packed_schema(schema);
     Ok(RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)?)
 }
 

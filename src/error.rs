@@ -92,6 +92,14 @@ pub enum Error {
         /// The rows there are.
         rows: usize,
     },
+    /// Arrays that do not fit a schema or each other.
+    #[error("{place}{what}")]
+    Mismatch {
+        /// Where it was found.
+        place: Place,
+        /// What was expected and found.
+        what: String,
+    },
     /// A setting outside its range.
     #[error("option {name}: {what}")]
     Options {
@@ -198,6 +206,7 @@ impl Error {
             | Self::NotLanepack { place, .. }
             | Self::TooLarge { place, .. }
             | Self::OutOfRange { place, .. }
+            | Self::Mismatch { place, .. }
             | Self::Verify { place }
             | Self::DeviceMemory { place, .. }
             | Self::Device { place, .. }
@@ -214,6 +223,7 @@ impl Error {
             | Self::NotLanepack { place, .. }
             | Self::TooLarge { place, .. }
             | Self::OutOfRange { place, .. }
+            | Self::Mismatch { place, .. }
             | Self::Verify { place }
             | Self::DeviceMemory { place, .. }
             | Self::Device { place, .. }

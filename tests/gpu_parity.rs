@@ -79,8 +79,36 @@ fn packed(column: &CompressedColumn) -> RecordBatch {
 #[track_caller]
 fn check(engine: &Engine, array: &ArrayRef, options: &Options) {
     let column = compress_array(array, options).unwrap();
-    let back = engine.decompress(&packed(&column)).unwrap();
-    assert_same(back.column(0), array, || format!("{} on {:?}", column.explain(), engine.device()));
+    let packed = packed(&column);
+    let what = || format!("{} on {:?}", column.explain(), engine.device());
+    let back = engine.decompress(&packed).unwrap();
+    assert_same(back.column(0), array, what);
+    let field = Field::new("price", array.data_type().clone(), true);
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array.clone()]);
+    let found = engine.compress(&batch.unwrap(), options).unwrap();
+    assert_same_bytes(&found, &packed, what);
+}
+
+/// Compares compressed batches chunk by chunk.
+#[track_caller]
+fn assert_same_bytes(found: &RecordBatch, expected: &RecordBatch, what: impl Fn() -> String) {
+    if found == expected {
+        return;
+    }
+    let columns = |batch| lanepack::columns(batch).unwrap();
+    for (found, expected) in columns(found).iter().zip(columns(expected)) {
+        assert_eq!(found.field(), expected.field(), "{}", what());
+        let chunks = found.chunks().iter().zip(expected.chunks());
+        for (index, (found_chunk, expected)) in chunks.enumerate() {
+            let place = || format!("chunk {index} of {}\n{}", found.explain(), what());
+            assert_eq!(found_chunk.min(), expected.min(), "min, {}", place());
+            assert_eq!(found_chunk.max(), expected.max(), "max, {}", place());
+            let differs = found_chunk.body().iter().zip(expected.body().iter()).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "first byte that differs, {}", place());
+            assert_eq!(found_chunk.header(), expected.header(), "header, {}", place());
+        }
+    }
+    panic!("{found:?}, not {expected:?}: {}", what());
 }
 
 /// Arrow's equality of arrays compares floats by their bits.

@@ -19,12 +19,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Place, Result, ensure};
 
-pub(crate) use header::Header;
+pub(crate) use header::{Header, aligned};
 pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use ids::{Encoding, Physical};
 pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};
-pub(crate) use write::{EncodedNode, assemble};
+pub(crate) use write::{EncodedNode, assemble, lay_out};
 
 /// Up to 131,072 compressed values, validated.
 #[derive(Debug, Clone)]

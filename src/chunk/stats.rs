@@ -11,8 +11,10 @@ use arrow_array::types::{ByteArrayType, ByteViewType};
 use arrow_array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BinaryArray, BooleanArray,
     GenericByteArray, GenericByteViewArray, PrimitiveArray, StringArray, downcast_primitive_array,
-    new_null_array,
+    make_array, new_null_array,
 };
+use arrow_buffer::Buffer;
+use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use std::sync::Arc;
 
@@ -46,6 +48,29 @@ impl Statistics {
     pub fn none(column: &DataType) -> Self {
         let none = new_null_array(&Self::data_type(column), 1);
         Self { min: none.clone(), max: none }
+    }
+
+    /// The bounds of a column of words of up to 64 bits, given as their bits.
+    pub fn of_words(column: &DataType, bounds: Option<[u64; 2]>) -> Self {
+        let data_type = Self::data_type(column);
+        let (Some(bounds), Some(width)) = (bounds, data_type.primitive_width()) else {
+            return Self::none(column);
+        };
+        let one = |word: u64| {
+            let bytes = Buffer::from_slice_ref(&word.to_le_bytes()[..width]);
+            let values = ArrayData::builder(data_type.clone()).len(1).add_buffer(bytes).build();
+            values.map_or_else(|_| new_null_array(&data_type, 1), make_array)
+        };
+        Self { min: one(bounds[0]), max: one(bounds[1]) }
+    }
+
+    /// The bounds of booleans, `valid` of them valid and `set` of these true.
+    pub fn of_counts(valid: usize, set: usize) -> Self {
+        let bound = |value: bool| Arc::new(BooleanArray::from(vec![value])) as ArrayRef;
+        if valid == 0 {
+            return Self::none(&DataType::Boolean);
+        }
+        Self { min: bound(set == valid), max: bound(set > 0) }
     }
 
     /// The bounds of an array.
@@ -97,10 +122,9 @@ fn bounds_of_words<T: ArrowPrimitiveType>(
 }
 
 fn bounds_of_booleans(array: &BooleanArray) -> Option<(ArrayRef, ArrayRef)> {
-    let valid = array.len() - array.null_count();
-    let trues = array.true_count();
-    let bound = |value: bool| Arc::new(BooleanArray::from(vec![value])) as ArrayRef;
-    (valid > 0).then(|| (bound(trues == valid), bound(trues > 0)))
+    let Statistics { min, max } =
+        Statistics::of_counts(array.len() - array.null_count(), array.true_count());
+    Some((min, max))
 }
 
 /// A byte string behind its first eight bytes as a number, which compare as the

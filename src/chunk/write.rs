@@ -1,25 +1,28 @@
 //! From an encoded tree to the bytes of a chunk.
 
+use std::ops::Range;
+
 use arrow_buffer::{Buffer, MutableBuffer};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::header::{Header, Node, aligned};
 use super::ids::{Encoding, Physical};
 
-/// A node on its way into a chunk: it owns its buffers and children.
+/// A node on its way into a chunk: it owns its children and buffers, which are bytes
+/// or, for nodes that a device will write, what `B` says of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EncodedNode {
+pub(crate) struct EncodedNode<B = Vec<u8>> {
     pub encoding: Encoding,
     pub physical: Physical,
     pub len: usize,
     pub parameters: [u64; 2],
     /// Bitmap of the valid values, if some are null: becomes the first child.
-    pub validity: Option<Box<EncodedNode>>,
-    pub children: Vec<EncodedNode>,
-    pub buffers: Vec<Vec<u8>>,
+    pub validity: Option<Box<EncodedNode<B>>>,
+    pub children: Vec<EncodedNode<B>>,
+    pub buffers: Vec<B>,
 }
 
-impl EncodedNode {
+impl<B> EncodedNode<B> {
     /// A node without parameters, children or buffers.
     pub fn new(encoding: Encoding, physical: Physical, len: usize) -> Self {
         Self {
@@ -33,23 +36,33 @@ impl EncodedNode {
         }
     }
 
-    fn all_children(&self) -> impl Iterator<Item = &EncodedNode> {
+    fn all_children(&self) -> impl Iterator<Item = &EncodedNode<B>> {
         self.validity.as_deref().into_iter().chain(&self.children)
     }
 }
 
-/// Lays the tree out breadth first: a header and a body.
-pub(crate) fn assemble(root: &EncodedNode, null_count: usize) -> (Vec<u8>, Buffer) {
+/// Lays the tree out breadth first: a header, but for the checksum of a body that
+/// is still to be written, and the nodes in its order.
+pub(crate) fn lay_out<B>(
+    root: &EncodedNode<B>,
+    null_count: usize,
+    len: impl Fn(&B) -> usize,
+) -> (Header, Vec<&EncodedNode<B>>) {
     let mut order = vec![root];
     let mut nodes = Vec::new();
-    let mut lengths = Vec::new();
+    let mut buffers: Vec<Range<usize>> = Vec::new();
+    let mut body_len = 0;
     let mut at = 0;
     while at < order.len() {
         let node = order[at];
         let children = order.len();
         order.extend(node.all_children());
-        let first_buffer = lengths.len();
-        lengths.extend(node.buffers.iter().map(Vec::len));
+        let first_buffer = buffers.len();
+        for buffer in &node.buffers {
+            let end = body_len + len(buffer);
+            buffers.push(body_len..end);
+            body_len = aligned(end);
+        }
         nodes.push(Node {
             encoding: node.encoding,
             physical: node.physical,
@@ -57,26 +70,23 @@ pub(crate) fn assemble(root: &EncodedNode, null_count: usize) -> (Vec<u8>, Buffe
             len: node.len,
             parameters: node.parameters,
             children: children..order.len(),
-            buffers: first_buffer..lengths.len(),
+            buffers: first_buffer..buffers.len(),
         });
         at += 1;
     }
-    let body_len = lengths.iter().map(|len| aligned(*len)).sum();
-    let mut body = MutableBuffer::with_capacity(body_len);
-    let mut buffers = Vec::with_capacity(lengths.len());
+    let header = Header { rows: root.len, null_count, body_len, body_checksum: 0, nodes, buffers };
+    (header, order)
+}
+
+/// Lays the tree out: a header and a body.
+pub(crate) fn assemble(root: &EncodedNode, null_count: usize) -> (Vec<u8>, Buffer) {
+    let (header, order) = lay_out(root, null_count, Vec::len);
+    let mut body = MutableBuffer::with_capacity(header.body_len);
     for buffer in order.iter().flat_map(|node| &node.buffers) {
-        buffers.push(body.len()..body.len() + buffer.len());
         body.extend_from_slice(buffer);
         body.resize(aligned(body.len()), 0);
     }
     let body = Buffer::from(body);
-    let header = Header {
-        rows: root.len,
-        null_count,
-        body_len,
-        body_checksum: xxh3_64(&body),
-        nodes,
-        buffers,
-    };
+    let header = Header { body_checksum: xxh3_64(&body), ..header };
     (header.to_bytes(), body)
 }

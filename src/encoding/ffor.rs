@@ -211,8 +211,22 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     let sampled = context.sampled_vectors(input.vectors());
     let widths: usize =
         sampled.clone().map(|vector| vector_bounds(input, words, vector).map_or(0, width)).sum();
-    let packed = widths * PACKED_UNIT * input.vectors() / sampled.count().max(1);
-    packed + places_at::<T>(input.vectors()) + input.vectors() * 4
+    estimated_bytes(size_of::<T>(), widths, sampled.count(), input.vectors())
+}
+
+/// The size that `sampled` of `vectors` vectors promise, whose widths add up to `widths`.
+pub(crate) fn estimated_bytes(
+    value: usize,
+    widths: usize,
+    sampled: usize,
+    vectors: usize,
+) -> usize {
+    widths * PACKED_UNIT * vectors / sampled.max(1) + vectors_len(value, vectors)
+}
+
+/// Bytes of the parameters of vectors of values of `value` bytes.
+pub(crate) fn vectors_len(value: usize, vectors: usize) -> usize {
+    (vectors * value).next_multiple_of(4) + vectors * 4
 }
 
 fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> EncodedNode {

@@ -14,7 +14,7 @@
 pub mod alp;
 mod constant;
 mod exceptions;
-mod ffor;
+pub(crate) mod ffor;
 pub mod fsst;
 mod io;
 mod limbs;

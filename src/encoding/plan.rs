@@ -14,12 +14,12 @@ use std::sync::Arc;
 use super::alp::Exponents;
 use crate::chunk::EncodedNode;
 use crate::encoding::fsst::Symbols;
-use crate::encoding::{CODECS, Encoding, Input, Physical, Values, codec};
+use crate::encoding::{CODECS, Encoding, Estimate, Input, Physical, Values, codec};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
 /// Vectors that an estimate looks at.
-const SAMPLED_VECTORS: usize = 16;
+pub(crate) const SAMPLED_VECTORS: usize = 16;
 
 /// What planning and encoding a chunk may use.
 #[derive(Clone, Copy)]
@@ -61,17 +61,23 @@ pub(crate) struct Plan {
 
 /// Chooses the encoding of `input`.
 pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
+    choose(
+        (CODECS.iter())
+            .filter(|codec| context.options.allows(codec.encoding()))
+            .filter_map(|codec| Some((codec.encoding(), codec.plan(input, context)?))),
+    )
+}
+
+/// Chooses the smallest of estimates, of equal ones the first; `plain` if there are
+/// none. They come in the order of [`CODECS`], as far as they are asked for.
+pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> Plan {
     let mut best: Option<Plan> = None;
     let mut considered = Vec::new();
-    for codec in CODECS {
-        if !context.options.allows(codec.encoding()) {
-            continue;
-        }
-        let Some(estimate) = codec.plan(input, context) else { continue };
-        considered.push((codec.encoding(), estimate.bytes));
+    for (encoding, estimate) in estimates {
+        considered.push((encoding, estimate.bytes));
         if best.as_ref().is_none_or(|best| estimate.bytes < best.bytes) {
             best = Some(Plan {
-                encoding: codec.encoding(),
+                encoding,
                 bytes: estimate.bytes,
                 parameters: estimate.parameters,
                 children: estimate.children,
@@ -79,7 +85,7 @@ pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
             });
         }
         // Nothing is smaller than one value for all rows.
-        if codec.encoding() == Encoding::Constant {
+        if encoding == Encoding::Constant {
             break;
         }
     }

@@ -44,6 +44,11 @@ impl DeviceSlice {
         self.buffer.address() + self.range.start as u64
     }
 
+    /// The buffer that it is a part of.
+    pub fn buffer(&self) -> &Arc<DeviceBuffer> {
+        &self.buffer
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.range.len()

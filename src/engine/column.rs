@@ -6,10 +6,15 @@
 
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
+use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::{DataType, FieldRef, SchemaRef};
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
-use crate::chunk::{Chunk, Header, NodeView};
+use crate::batch;
+use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Physical};
 use crate::error::Result;
@@ -40,6 +45,26 @@ impl DeviceBatch {
             })
             .collect::<Result<_>>()?;
         Ok(Self { context: context.clone(), schema, columns, rows })
+    }
+
+    pub(super) fn new(
+        context: Arc<Context>,
+        schema: SchemaRef,
+        columns: Vec<DeviceColumn>,
+        rows: usize,
+    ) -> Self {
+        Self { context, schema, columns, rows }
+    }
+
+    /// Copies the batch to host memory, compressed as it is: what
+    /// [`compress`](crate::compress) gives.
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::download`].
+    pub fn download(&self) -> Result<RecordBatch> {
+        let columns: Vec<CompressedColumn> =
+            self.columns.par_iter().map(DeviceColumn::download).collect::<Result<_>>()?;
+        batch::packed_batch(&self.schema, self.rows, &columns)
     }
 
     /// The schema of the values.
@@ -82,6 +107,9 @@ pub struct DeviceColumn {
 #[derive(Debug)]
 pub(super) struct DeviceChunk {
     header: Header,
+    /// Whether the header has the body's checksum: not if the body was written here.
+    has_checksum: bool,
+    statistics: Statistics,
     /// Address of the body.
     pub body: u64,
     /// The column's first row in this chunk.
@@ -89,6 +117,20 @@ pub(super) struct DeviceChunk {
 }
 
 impl DeviceChunk {
+    pub fn new(
+        header: Header,
+        has_checksum: bool,
+        statistics: Statistics,
+        body: u64,
+        start: usize,
+    ) -> Self {
+        Self { header, has_checksum, statistics, body, start }
+    }
+
+    pub fn body_len(&self) -> usize {
+        self.header.body_len
+    }
+
     /// The root of the encoding tree, without access to the body.
     pub fn root(&self) -> NodeView<'_> {
         NodeView::of_header(&self.header)
@@ -122,6 +164,50 @@ pub(super) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
 }
 
 impl DeviceColumn {
+    /// A column whose bodies, one behind the other, are there at `ready`.
+    pub(super) fn new(
+        context: Arc<Context>,
+        field: FieldRef,
+        chunks: Vec<DeviceChunk>,
+        bodies: Arc<DeviceBuffer>,
+        ready: Arc<dyn Event>,
+    ) -> Self {
+        Self { context, field, chunks, bodies, ready }
+    }
+
+    /// Copies the column to host memory, compressed as it is.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if a copy fails.
+    pub fn download(&self) -> Result<CompressedColumn> {
+        let mut bytes = MutableBuffer::from_len_zeroed(self.bodies.len());
+        self.context.with_stream(|stream| {
+            stream.wait(self.ready.as_ref())?;
+            stream.download(&self.bodies, 0, bytes.as_slice_mut())
+        })?;
+        let bodies = Buffer::from(bytes);
+        let mut at = 0;
+        let placed: Vec<(&DeviceChunk, Buffer)> = (self.chunks.iter())
+            .map(|chunk| {
+                let body = bodies.slice_with_length(at, chunk.body_len());
+                at += chunk.body_len();
+                (chunk, body)
+            })
+            .collect();
+        let chunk = |(index, (chunk, body)): (usize, &(&DeviceChunk, Buffer))| {
+            let mut header = chunk.header.clone();
+            if !chunk.has_checksum {
+                header.body_checksum = xxh3_64(body);
+            }
+            let header = Buffer::from_vec(header.to_bytes());
+            let statistics = chunk.statistics.clone();
+            Chunk::parse(header, body.clone(), statistics, encoding::validate_tree)
+                .map_err(|error| error.in_chunk(index).in_column(self.field.name()))
+        };
+        let chunks = placed.par_iter().enumerate().map(chunk).collect::<Result<_>>()?;
+        Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
+    }
+
     pub(super) fn upload(context: &Arc<Context>, column: &CompressedColumn) -> Result<Self> {
         context.with_stream(|stream| {
             let body_bytes: usize = column.chunks().iter().map(|chunk| chunk.body().len()).sum();
@@ -133,7 +219,9 @@ impl DeviceColumn {
             }
             let (mut body, mut start) = (bodies.address(), 0);
             let place = |chunk: &Chunk| {
-                let placed = DeviceChunk { header: chunk.parsed_header().clone(), body, start };
+                let header = chunk.parsed_header().clone();
+                let statistics = chunk.statistics().clone();
+                let placed = DeviceChunk::new(header, true, statistics, body, start);
                 body += chunk.body().len() as u64;
                 start += chunk.rows();
                 placed

@@ -17,6 +17,7 @@ mod array;
 mod c_device;
 mod column;
 mod decode;
+mod encode;
 #[cfg(feature = "internals")]
 pub mod measure;
 mod program;
@@ -176,15 +177,16 @@ impl Engine {
 
     /// What decompressing these columns would run on, and why.
     pub fn choose(&self, columns: &[CompressedColumn]) -> Choice {
-        self.pick(columns).1
+        self.pick(bytes_of(columns)).1
     }
 
-    /// What the last call of [`Engine::decompress`] ran on, and why.
+    /// What the last call of [`Engine::decompress`] or [`Engine::compress`] ran on, and why.
     pub fn last_choice(&self) -> Option<Choice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn pick(&self, columns: &[CompressedColumn]) -> (Option<&Arc<Context>>, Choice) {
+    /// What work on so many bytes of values runs on.
+    fn pick(&self, bytes: usize) -> (Option<&Arc<Context>>, Choice) {
         let cpu = |reason: String| (None, Choice { device: None, reason });
         let gpu = |context, reason: String| {
             let device = Some(Context::device(context).info().clone());
@@ -195,8 +197,6 @@ impl Engine {
             Kind::Device(context) => gpu(context, "asked for".to_owned()),
             Kind::Auto(Err(reason)) => cpu(reason.clone()),
             Kind::Auto(Ok(context)) => {
-                let decoded = columns.iter().filter(|column| column::decodes_on_device(column));
-                let bytes: usize = decoded.map(CompressedColumn::decompressed_bytes).sum();
                 if bytes >= AUTO_BYTES {
                     gpu(context, format!("{bytes} bytes of values, {AUTO_BYTES} or more"))
                 } else {
@@ -219,19 +219,11 @@ impl Engine {
         let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
         let columns = batch::columns(packed)?;
         let rows = columns.first().map_or(packed.num_rows(), CompressedColumn::len);
-        let (context, mut choice) = self.pick(&columns);
-        let mut on_device = context.map(|context| decompress_on(context, &columns));
-        if let (Kind::Auto(_), Some(Err(error @ Error::DeviceMemory { .. }))) =
-            (&self.kind, &on_device)
-        {
-            choice = Choice { device: None, reason: error.to_string() };
-            on_device = None;
-        }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
-        match on_device {
-            Some(arrays) => batch::batch_of(schema, arrays?, rows),
-            None => batch::decompress_columns(schema, &columns, packed.num_rows()),
-        }
+        self.run(
+            bytes_of(&columns),
+            |context| batch::batch_of(schema.clone(), decompress_on(context, &columns)?, rows),
+            || batch::decompress_columns(schema.clone(), &columns, packed.num_rows()),
+        )
     }
 
     /// Copies a compressed batch to the GPU, where it stays compressed.
@@ -247,6 +239,26 @@ impl Engine {
 }
 
 impl Engine {
+    /// Does work on `bytes` bytes of values where that pays, on the CPU if a device
+    /// that was not asked for by name has too little memory; remembers the choice.
+    fn run<T>(
+        &self,
+        bytes: usize,
+        on_device: impl FnOnce(&Arc<Context>) -> Result<T>,
+        on_cpu: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let (context, mut choice) = self.pick(bytes);
+        let mut result = context.map(on_device);
+        if let (Kind::Auto(_), Some(Err(error @ Error::DeviceMemory { .. }))) =
+            (&self.kind, &result)
+        {
+            choice = Choice { device: None, reason: error.to_string() };
+            result = None;
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
+        result.unwrap_or_else(on_cpu)
+    }
+
     fn context(&self) -> Result<&Arc<Context>> {
         match &self.kind {
             Kind::Device(context) | Kind::Auto(Ok(context)) => Ok(context),
@@ -285,6 +297,12 @@ fn count_cuda() -> Result<usize> {
 #[cfg(not(feature = "cuda"))]
 fn without_cuda() -> Error {
     Error::NoDevice { what: "lanepack was built without the feature \"cuda\"".to_owned() }
+}
+
+/// Bytes of the values that a device would decode.
+fn bytes_of(columns: &[CompressedColumn]) -> usize {
+    let decoded = columns.iter().filter(|column| column::decodes_on_device(column));
+    decoded.map(CompressedColumn::decompressed_bytes).sum()
 }
 
 /// Decompresses columns on a device, each on a stream and thread of its own, so

@@ -5,6 +5,8 @@
 //! compiled, sizes are asserted on both sides, and every parity test would fail
 //! on fields out of order.
 
+pub(crate) mod encode;
+
 use bytemuck::{Pod, Zeroable};
 
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};

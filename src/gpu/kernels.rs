@@ -67,6 +67,60 @@ pub(crate) const PLAIN: ByWidth =
 pub(crate) const CONSTANT: ByWidth =
     [copy("constant_8", 1), copy("constant_16", 2), copy("constant_32", 4), copy("constant_64", 8)];
 
+/// A kernel that takes whole vectors: `threads` of a block, `each` of them a vector.
+const fn vectors(name: &'static str, threads: &str, each: usize) -> Kernel {
+    let count = shape(threads) as usize / each;
+    Kernel { block: count, least: count, ..Kernel::new(name, threads, threads) }
+}
+
+const fn measure(name: &'static str) -> Kernel {
+    vectors(name, "MEASURE_THREADS", 32)
+}
+
+const fn pack(name: &'static str) -> Kernel {
+    vectors(name, "PACK_THREADS", shape("PACK_LANES") as usize)
+}
+
+/// A kernel of which a block takes a chunk.
+const fn chunk(name: &'static str, threads: &str) -> Kernel {
+    Kernel { block: 1, least: 1, ..Kernel::new(name, threads, threads) }
+}
+
+/// Blocks count vectors.
+pub(crate) const BOUNDS: ByWidth =
+    [measure("bounds_8"), measure("bounds_16"), measure("bounds_32"), measure("bounds_64")];
+pub(crate) const PACK: ByWidth =
+    [pack("pack_8"), pack("pack_16"), pack("pack_32"), pack("pack_64")];
+pub(crate) const ALP_CHOOSE: [Kernel; 2] = [measure("alp_choose_32"), measure("alp_choose_64")];
+pub(crate) const ALP_PACK: [Kernel; 2] = [pack("alp_pack_32"), pack("alp_pack_64")];
+
+/// Blocks count chunks.
+pub(crate) const LAYOUT: ByWidth = [
+    chunk("layout_8", "LAYOUT_THREADS"),
+    chunk("layout_16", "LAYOUT_THREADS"),
+    chunk("layout_32", "LAYOUT_THREADS"),
+    chunk("layout_64", "LAYOUT_THREADS"),
+];
+pub(crate) const ALP_CANDIDATES: [Kernel; 2] = [
+    chunk("alp_candidates_32", "CANDIDATES_THREADS"),
+    chunk("alp_candidates_64", "CANDIDATES_THREADS"),
+];
+pub(crate) const ALP_LAYOUT: [Kernel; 2] =
+    [chunk("alp_layout_32", "LAYOUT_THREADS"), chunk("alp_layout_64", "LAYOUT_THREADS")];
+
+/// Blocks count bytes.
+const fn copy_words(name: &'static str) -> Kernel {
+    Kernel::new(name, "COPY_THREADS", "COPY_BYTES")
+}
+pub(crate) const COPY: ByWidth =
+    [copy_words("copy_8"), copy_words("copy_16"), copy_words("copy_32"), copy_words("copy_64")];
+
+/// Blocks count words of 32 bits.
+pub(crate) const COUNT_BITS: Kernel = Kernel::new("count_bits", "BITS_THREADS", "BITS_THREADS");
+pub(crate) const COPY_BITS: Kernel = Kernel::new("copy_bits", "BITS_THREADS", "BITS_THREADS");
+/// Blocks count gaps.
+pub(crate) const GAPS: Kernel = Kernel::new("gaps", "BITS_THREADS", "BITS_THREADS");
+
 pub(crate) const LIMB_FFOR: Kernel = unit("limb_ffor", 8);
 pub(crate) const LIMB_PLAIN: Kernel = copy("limb_plain", 8);
 pub(crate) const LIMB_CONSTANT: Kernel = copy("limb_constant", 8);

@@ -22,8 +22,8 @@ mod trim;
 pub use decode::{decode_one, decode_vector};
 pub use encode::{Encoded, encode_vector, estimate};
 pub use float::{AlpFloat, Exponents};
-pub(crate) use node::Alp;
-pub use search::{candidates, choose, sampled_vectors};
+pub(crate) use node::{Alp, estimated_bytes};
+pub use search::{MAX_CANDIDATES, candidates, choose, sampled_vectors};
 pub use trim::trim;
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use bytemuck::Pod;
 use super::{AlpFloat, Encoded, Exponents};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{self, Locator};
-use crate::encoding::ffor::{PACKED_UNIT, Packer, Place, places_at, validate_places};
+use crate::encoding::ffor::{self, PACKED_UNIT, Packer, Place, places_at, validate_places};
 use crate::encoding::io::mismatch;
 use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
@@ -206,11 +206,13 @@ fn plan<F: Float>(input: &Input<'_>, values: &[F], context: &Context<'_>) -> Est
         bits += super::estimate(&values, &valid, pair);
         count += 1;
     }
-    let parameters = places_at::<F>(input.vectors()) + input.vectors() * 4;
-    Estimate {
-        parameters: Parameters::Alp(candidates),
-        ..Estimate::of(bits / 8 * input.vectors() / count.max(1) + parameters)
-    }
+    let bytes = estimated_bytes(size_of::<F>(), bits, count, input.vectors());
+    Estimate { parameters: Parameters::Alp(candidates), ..Estimate::of(bytes) }
+}
+
+/// The size that `sampled` of `vectors` vectors promise, which take `bits` bits.
+pub(crate) fn estimated_bytes(value: usize, bits: usize, sampled: usize, vectors: usize) -> usize {
+    bits / 8 * vectors / sampled.max(1) + ffor::vectors_len(value, vectors)
 }
 
 fn encode<F: Float>(

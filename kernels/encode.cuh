@@ -1,0 +1,393 @@
+// What the encoders share: a column as Arrow lays it out, arguments, and small reductions.
+//
+//   measure   every vector: bounds (encode_words.cu) or exponents (encode_alp.cu); reads all values
+//   layout    every chunk: where its vectors' packed words begin, totals for the host
+//   (host)    chooses encodings, lays out bodies, allocates exactly
+//   write     every vector to its place in a body; reads all values again
+//
+// Values are read twice rather than kept: there is no scratch but what is known of
+// vectors, 16 to 40 bytes each.
+//
+// Structs are mirrored in src/gpu/abi.rs.
+#pragma once
+
+#include "lanepack/lanes.cuh"
+
+namespace lanepack {
+
+// The order of a column's values: as unsigned or signed integers, or floats in
+// IEEE 754 total order.
+constexpr u32 UNSIGNED = 0;
+constexpr u32 SIGNED = 1;
+constexpr u32 FLOAT = 2;
+
+// A column to be compressed. Its vectors are numbered through all chunks, which have
+// `chunk_vectors` each but for the last.
+struct Source {
+    // Row 0.
+    const u8* values;
+    // A bit for each row, row 0's is bit `valid_at`, below 32; null if all are valid.
+    const u32* valid;
+    u64 rows;
+    u32 valid_at;
+    // Words from one value to the next: 1, or the limbs of a value.
+    u32 stride;
+    u32 chunk_vectors;
+    u32 order;
+};
+static_assert(sizeof(Source) == 40, "mirrored");
+
+// Bit i: row `row` + i exists and is valid; `row` is a multiple of 32.
+LANEPACK_DEVICE u32 valid_rows(const Source& source, u64 row) {
+    if (row >= source.rows) return 0;
+    const u64 left = source.rows - row;
+    const u32 exist = left >= 32 ? FULL : FULL >> (32 - static_cast<u32>(left));
+    if (source.valid == nullptr) return exist;
+    const u64 bit = source.valid_at + row;
+    const u32 shift = bit % 32;
+    const u32 low = __ldg(source.valid + bit / 32);
+    const u32 high = shift + left > 32 && shift > 0 ? __ldg(source.valid + bit / 32 + 1) : 0;
+    return __funnelshift_r(low, high, shift) & exist;
+}
+
+// The rows of a vector that exist.
+LANEPACK_DEVICE u32 rows_of(const Source& source, u64 vector) {
+    const u64 row = vector * VECTOR;
+    if (row >= source.rows) return 0;
+    return source.rows - row < VECTOR ? static_cast<u32>(source.rows - row) : VECTOR;
+}
+
+// A piece of values.
+template <class T>
+LANEPACK_DEVICE uint4 piece_of(const T* values) {
+    if constexpr (sizeof(T) == 8) {
+        return uint4{static_cast<u32>(values[0]), static_cast<u32>(values[0] >> 32),
+                     static_cast<u32>(values[1]), static_cast<u32>(values[1] >> 32)};
+    } else {
+        u32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (u32 i = 0; i < PIECE<T>; i++) {
+            words[i * sizeof(T) / 4] |= static_cast<u32>(values[i]) << i * ROWS<T> % 32;
+        }
+        return uint4{words[0], words[1], words[2], words[3]};
+    }
+}
+
+// Values `row` to `row` + PIECE - 1 as 16 bytes; zeros from `rows` rows on.
+template <class T>
+LANEPACK_DEVICE uint4 load_piece(const Source& source, u64 row) {
+    const T* values = reinterpret_cast<const T*>(source.values);
+    if (source.stride == 1 && row + PIECE<T> <= source.rows) {
+        const T* from = values + row;
+        if (reinterpret_cast<u64>(from) % 16 == 0) return __ldcs(reinterpret_cast<const uint4*>(from));
+    }
+    T parts[PIECE<T>];
+#pragma unroll
+    for (u32 i = 0; i < PIECE<T>; i++) {
+        parts[i] = row + i < source.rows ? __ldg(values + (row + i) * source.stride) : T{0};
+    }
+    return piece_of<T>(parts);
+}
+
+// Value i of a piece.
+template <class T>
+LANEPACK_DEVICE T value_of(uint4 piece, u32 i) {
+    const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
+    if constexpr (sizeof(T) == 8) {
+        return join(words[2 * i], words[2 * i + 1]);
+    } else {
+        return static_cast<T>(words[i * sizeof(T) / 4] >> i * ROWS<T> % 32);
+    }
+}
+
+// The valid ones of the rows of a piece of vector `vector`, from `position` on.
+template <class T>
+LANEPACK_DEVICE u32 valid_piece(const Source& source, u64 vector, u32 position) {
+    const u32 word = valid_rows(source, vector * VECTOR + position / 32 * 32);
+    return word >> position % 32 & low_bits<u32>(PIECE<T>);
+}
+
+// All ones in the values of a piece whose bit in `chosen` is set.
+template <class T>
+LANEPACK_DEVICE uint4 spread(u32 chosen) {
+    u32 words[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        if constexpr (sizeof(T) >= 4) {
+            words[i] = chosen >> i * 4 / sizeof(T) & 1 ? FULL : 0;
+        } else {
+            words[i] = 0;
+#pragma unroll
+            for (u32 k = 0; k < 4 / sizeof(T); k++) {
+                const u32 bit = chosen >> (i * (4 / sizeof(T)) + k) & 1;
+                words[i] |= (bit != 0 ? low_bits<u32>(ROWS<T>) : 0) << k * ROWS<T>;
+            }
+        }
+    }
+    return uint4{words[0], words[1], words[2], words[3]};
+}
+
+// A word in the order of its column as an unsigned number, and back.
+template <class T>
+LANEPACK_DEVICE T ordered(T word, u32 order) {
+    const T top = static_cast<T>(T{1} << (ROWS<T> - 1));
+    if (order == UNSIGNED) return word;
+    if (order == FLOAT && (word & top) != 0) return static_cast<T>(~word);
+    return static_cast<T>(word ^ top);
+}
+template <class T>
+LANEPACK_DEVICE T unordered(T word, u32 order) {
+    const T top = static_cast<T>(T{1} << (ROWS<T> - 1));
+    if (order == UNSIGNED) return word;
+    if (order == FLOAT && (word & top) == 0) return static_cast<T>(~word);
+    return static_cast<T>(word ^ top);
+}
+
+// The signed type of the same size.
+LANEPACK_DEVICE i32 signed_of(u32 value) { return static_cast<i32>(value); }
+LANEPACK_DEVICE i64 signed_of(u64 value) { return static_cast<i64>(value); }
+
+// Reductions over a warp; every thread gets the result.
+LANEPACK_DEVICE u64 warp_min(u64 value) {
+#pragma unroll
+    for (u32 step = WARP / 2; step > 0; step /= 2) value = min(value, __shfl_xor_sync(FULL, value, step));
+    return value;
+}
+LANEPACK_DEVICE u64 warp_max(u64 value) {
+#pragma unroll
+    for (u32 step = WARP / 2; step > 0; step /= 2) value = max(value, __shfl_xor_sync(FULL, value, step));
+    return value;
+}
+LANEPACK_DEVICE u32 warp_min(u32 value) { return __reduce_min_sync(FULL, value); }
+LANEPACK_DEVICE u32 warp_max(u32 value) { return __reduce_max_sync(FULL, value); }
+
+// The sum over the lanes below.
+LANEPACK_DEVICE u32 warp_sum_before(u32 value) {
+    u32 sum = value;
+#pragma unroll
+    for (u32 step = 1; step < WARP; step *= 2) {
+        const u32 other = __shfl_up_sync(FULL, sum, step);
+        if (threadIdx.x % WARP >= step) sum += other;
+    }
+    return sum - value;
+}
+
+// The sum over the threads below in a block of LAYOUT_THREADS; `sums` is shared.
+LANEPACK_DEVICE u32 block_sum_before(u32 value, u32* sums, u32& total) {
+    const u32 before = warp_sum_before(value);
+    const u32 warp = threadIdx.x / WARP;
+    __syncthreads();
+    if (threadIdx.x % WARP == WARP - 1) sums[warp] = before + value;
+    __syncthreads();
+    u32 offset = 0;
+    total = 0;
+    for (u32 i = 0; i < blockDim.x / WARP; i++) {
+        if (i < warp) offset += sums[i];
+        total += sums[i];
+    }
+    return offset + before;
+}
+
+// Every value of a piece shifted towards higher bits, or lower ones, by less than its width.
+template <class T>
+LANEPACK_DEVICE uint4 shift_up(uint4 piece, u32 by) {
+    if constexpr (sizeof(T) == 8) {
+        const u64 x = join(piece.x, piece.y) << by;
+        const u64 y = join(piece.z, piece.w) << by;
+        return uint4{static_cast<u32>(x), static_cast<u32>(x >> 32), static_cast<u32>(y),
+                     static_cast<u32>(y >> 32)};
+    } else {
+        const u32 mask = repeat<T>(low_bits<u32>(ROWS<T> - by) << by);
+        return uint4{piece.x << by & mask, piece.y << by & mask, piece.z << by & mask, piece.w << by & mask};
+    }
+}
+template <class T>
+LANEPACK_DEVICE uint4 shift_down(uint4 piece, u32 by) {
+    if constexpr (sizeof(T) == 8) {
+        const u64 x = join(piece.x, piece.y) >> by;
+        const u64 y = join(piece.z, piece.w) >> by;
+        return uint4{static_cast<u32>(x), static_cast<u32>(x >> 32), static_cast<u32>(y),
+                     static_cast<u32>(y >> 32)};
+    } else {
+        const u32 mask = repeat<T>(low_bits<u32>(ROWS<T> - by));
+        return uint4{piece.x >> by & mask, piece.y >> by & mask, piece.z >> by & mask, piece.w >> by & mask};
+    }
+}
+
+// Packs the rows of a vector, one piece of each in a thread: piece `thread` of every line.
+template <class T>
+struct LinePacker {
+    uint4* out;
+    u32 width;
+    u32 shift;
+    uint4 line;
+
+    LANEPACK_DEVICE LinePacker(u8* packed, u32 place, u32 thread) {
+        out = reinterpret_cast<uint4*>(packed + static_cast<u64>(place & 0xffffff) * PACKED_UNIT) + thread;
+        width = place >> 24;
+        shift = 0;
+        line = uint4{0, 0, 0, 0};
+    }
+
+    // The next row; values are below 2^width.
+    LANEPACK_DEVICE void push(uint4 piece) {
+        const uint4 up = shift_up<T>(piece, shift);
+        line = uint4{line.x | up.x, line.y | up.y, line.z | up.z, line.w | up.w};
+        shift += width;
+        if (shift >= ROWS<T>) {
+            *out = line;
+            out += PACKED_UNIT / 16;
+            shift -= ROWS<T>;
+            line = shift == 0 ? uint4{0, 0, 0, 0} : shift_down<T>(piece, width - shift);
+        }
+    }
+};
+
+// Bits of a number.
+LANEPACK_DEVICE u32 bits_of(u64 number) {
+    return 64 - static_cast<u32>(__clzll(static_cast<i64>(number)));
+}
+
+// Vectors that estimates look at: at most 16 of a chunk, evenly spread.
+constexpr u32 SAMPLED_VECTORS = 16;
+
+LANEPACK_DEVICE bool is_sampled(u32 vector, u32 vectors) {
+    const u32 count = vectors < SAMPLED_VECTORS ? vectors : SAMPLED_VECTORS;
+    // Sample i is vector i * vectors / count: the least i that gets there.
+    const u32 i = (vector * count + vectors - 1) / vectors;
+    return i < count && i * vectors / count == vector;
+}
+
+// What a chunk's vectors come to.
+struct ChunkTotals {
+    // Bounds of the valid values, ordered; low above high if there are none.
+    u64 low;
+    u64 high;
+    // Units of packed words, and widths of the sampled vectors (alp: their bits as
+    // estimates count them).
+    u32 units;
+    u32 sampled;
+    // alp: exceptions, and where the last block ends, in values.
+    u32 exceptions;
+    u32 exceptions_end;
+};
+static_assert(sizeof(ChunkTotals) == 32, "mirrored");
+
+// Bounds of the vectors of a column: bounds_*.
+struct BoundsArguments {
+    Source source;
+    // T for each vector, ordered; low above high if it has no valid value.
+    u8* lows;
+    u8* highs;
+};
+static_assert(sizeof(BoundsArguments) == 56, "mirrored");
+
+// Places and totals from bounds: layout_*. A block a chunk.
+struct LayoutArguments {
+    const u8* lows;
+    const u8* highs;
+    // For each vector, as in the format.
+    u32* places;
+    // For each chunk.
+    ChunkTotals* totals;
+    u64 vectors;
+    u32 chunk_vectors;
+    u32 zero;
+};
+static_assert(sizeof(LayoutArguments) == 48, "mirrored");
+
+// A chunk's node to be written.
+struct Target {
+    // Its buffers.
+    u8* buffer[3];
+    // The chunk's first vector, and rows.
+    u64 vector;
+    u32 rows;
+    u32 zero;
+};
+static_assert(sizeof(Target) == 40, "mirrored");
+
+// ffor nodes: pack_*.
+struct PackArguments {
+    Source source;
+    const Target* targets;
+    const u8* lows;
+    const u8* highs;
+    const u32* places;
+    u32 blocks_per_target;
+    u32 zero;
+};
+static_assert(sizeof(PackArguments) == 80, "mirrored");
+
+// plain nodes of words: copy_*. A row has `row_words` words in the node.
+struct CopyArguments {
+    Source source;
+    const Target* targets;
+    u32 blocks_per_target;
+    u32 row_words;
+};
+static_assert(sizeof(CopyArguments) == 56, "mirrored");
+
+// Bits of chunks, counted and copied: count_bits, copy_bits. Values are bits here,
+// row 0's is bit `values_at` of `source.values`.
+struct CopyBitsArguments {
+    Source source;
+    const Target* targets;
+    // For each chunk its valid rows and the set bits among them.
+    uint2* counts;
+    u32 blocks_per_target;
+    u32 values_at;
+};
+static_assert(sizeof(CopyBitsArguments) == 64, "mirrored");
+
+// Gaps between and in buffers: gaps.
+struct Gap {
+    u8* at;
+    u64 bytes;
+};
+struct GapsArguments {
+    const Gap* gaps;
+    u64 count;
+};
+static_assert(sizeof(GapsArguments) == 16, "mirrored");
+
+// Exponents that a chunk's vectors try.
+constexpr u32 MAX_CANDIDATES = 5;
+struct Candidates {
+    u32 count;
+    u8 e[6];
+    u8 f[6];
+};
+static_assert(sizeof(Candidates) == 16, "between kernels only, but in scratch");
+
+// What is known of a vector of floats.
+struct AlpChoice {
+    // As in the format.
+    u64 scale;
+    u32 width;
+    u32 exceptions;
+    // Bits as estimates count them: before outliers became exceptions.
+    u32 estimate;
+    u32 zero;
+};
+static_assert(sizeof(AlpChoice) == 24, "in scratch");
+
+// alp nodes: alp_candidates_* (a block a chunk), alp_choose_* (a warp a vector),
+// alp_layout_* (a block a chunk), alp_pack_*.
+struct AlpArguments {
+    Source source;
+    Candidates* candidates;
+    AlpChoice* choices;
+    // T for each vector: bounds in total order.
+    u8* lows;
+    u8* highs;
+    u32* places;
+    u32* locators;
+    ChunkTotals* totals;
+    const Target* targets;
+    u32 blocks_per_target;
+    u32 zero;
+};
+static_assert(sizeof(AlpArguments) == 112, "mirrored");
+
+}  // namespace lanepack

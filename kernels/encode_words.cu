@@ -1,0 +1,280 @@
+// Integers of 8 to 64 bits to ffor, words to plain, bits to plain.
+//
+// bounds: a warp reads a vector, 16 bytes a thread and step. pack: eight threads
+// take a vector, each the same 16 bytes of every line (kernels/lanepack/lanes.cuh): its
+// values of eight rows at a time, shifted alike into the line under way.
+#include "encode.cuh"
+#include "launch.cuh"
+
+namespace lanepack {
+
+template <class T>
+LANEPACK_DEVICE void bounds(const BoundsArguments& args) {
+    const Source& source = args.source;
+    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + threadIdx.x / WARP;
+    const u32 rows = rows_of(source, vector);
+    if (rows == 0) return;
+    const u32 lane = threadIdx.x % WARP;
+    T low = static_cast<T>(~T{0});
+    T high = 0;
+    constexpr u32 STEPS = VECTOR / (WARP * PIECE<T>);
+    constexpr u32 BATCH = STEPS < 8 ? STEPS : 8;
+#pragma unroll 1
+    for (u32 first = 0; first < STEPS; first += BATCH) {
+        uint4 pieces[BATCH];
+#pragma unroll
+        for (u32 i = 0; i < BATCH; i++) {
+            const u32 position = ((first + i) * WARP + lane) * PIECE<T>;
+            pieces[i] = load_piece<T>(source, vector * VECTOR + position);
+        }
+#pragma unroll
+        for (u32 i = 0; i < BATCH; i++) {
+            const u32 position = ((first + i) * WARP + lane) * PIECE<T>;
+            u32 valid = low_bits<u32>(PIECE<T>);
+            if (source.valid != nullptr || rows < VECTOR) {
+                valid = valid_piece<T>(source, vector, position);
+            }
+#pragma unroll
+            for (u32 k = 0; k < PIECE<T>; k++) {
+                const T value = ordered(value_of<T>(pieces[i], k), source.order);
+                if ((valid >> k & 1) == 0) continue;
+                if (value < low) low = value;
+                if (value > high) high = value;
+            }
+        }
+    }
+    if constexpr (sizeof(T) == 8) {
+        low = warp_min(static_cast<u64>(low));
+        high = warp_max(static_cast<u64>(high));
+    } else {
+        low = static_cast<T>(warp_min(static_cast<u32>(low)));
+        high = static_cast<T>(warp_max(static_cast<u32>(high)));
+    }
+    if (lane == 0) {
+        reinterpret_cast<T*>(args.lows)[vector] = low;
+        reinterpret_cast<T*>(args.highs)[vector] = high;
+    }
+}
+
+LANEPACK_KERNEL(bounds_8, MEASURE_THREADS, 8, BoundsArguments) { bounds<u8>(args); }
+LANEPACK_KERNEL(bounds_16, MEASURE_THREADS, 8, BoundsArguments) { bounds<u16>(args); }
+LANEPACK_KERNEL(bounds_32, MEASURE_THREADS, 8, BoundsArguments) { bounds<u32>(args); }
+LANEPACK_KERNEL(bounds_64, MEASURE_THREADS, 8, BoundsArguments) { bounds<u64>(args); }
+
+// A thread a vector: MAX_CHUNK_ROWS / VECTOR of them.
+template <class T>
+LANEPACK_DEVICE void layout(const LayoutArguments& args) {
+    static_assert(LAYOUT_THREADS == MAX_CHUNK_ROWS / VECTOR, "a thread a vector");
+    LANEPACK_SHARED(u32[LAYOUT_THREADS / WARP], sums);
+    LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
+    const u64 first = static_cast<u64>(blockIdx.x) * args.chunk_vectors;
+    const u64 left = args.vectors - first;
+    const u32 vectors = left < args.chunk_vectors ? static_cast<u32>(left) : args.chunk_vectors;
+    u64 low = ~u64{0};
+    u64 high = 0;
+    u32 width = 0;
+    if (threadIdx.x < vectors) {
+        const T vector_low = reinterpret_cast<const T*>(args.lows)[first + threadIdx.x];
+        const T vector_high = reinterpret_cast<const T*>(args.highs)[first + threadIdx.x];
+        if (vector_low <= vector_high) {
+            low = vector_low;
+            high = vector_high;
+            width = bits_of(high - low);
+        }
+    }
+    u32 units;
+    const u32 before = block_sum_before(width, sums, units);
+    if (threadIdx.x < vectors) args.places[first + threadIdx.x] = before | width << 24;
+    u32 sampled;
+    const bool is_one = threadIdx.x < vectors && is_sampled(threadIdx.x, vectors);
+    block_sum_before(is_one ? width : 0, sums, sampled);
+    low = warp_min(low);
+    high = warp_max(high);
+    const u32 warp = threadIdx.x / WARP;
+    if (threadIdx.x % WARP == 0) {
+        ends[2 * warp] = low;
+        ends[2 * warp + 1] = high;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (u32 i = 1; i < LAYOUT_THREADS / WARP; i++) {
+            low = min(low, ends[2 * i]);
+            high = max(high, ends[2 * i + 1]);
+        }
+        args.totals[blockIdx.x] = ChunkTotals{low, high, units, sampled, 0, 0};
+    }
+}
+
+LANEPACK_KERNEL(layout_8, LAYOUT_THREADS, 1, LayoutArguments) { layout<u8>(args); }
+LANEPACK_KERNEL(layout_16, LAYOUT_THREADS, 1, LayoutArguments) { layout<u16>(args); }
+LANEPACK_KERNEL(layout_32, LAYOUT_THREADS, 1, LayoutArguments) { layout<u32>(args); }
+LANEPACK_KERNEL(layout_64, LAYOUT_THREADS, 1, LayoutArguments) { layout<u64>(args); }
+
+// x - y, value by value, in two or four values of a word.
+template <class T>
+LANEPACK_DEVICE u32 subtract_in_word(u32 x, u32 y) {
+    if constexpr (sizeof(T) == 4) {
+        return x - y;
+    } else {
+        // The top bit of each value keeps borrows from its neighbour.
+        const u32 tops = repeat<T>(1u << (ROWS<T> - 1));
+        return ((x | tops) - (y & ~tops)) ^ ((x ^ ~y) & tops);
+    }
+}
+
+template <class T>
+LANEPACK_DEVICE uint4 subtract(uint4 piece, T base) {
+    if constexpr (sizeof(T) == 8) {
+        const u64 x = join(piece.x, piece.y) - base;
+        const u64 y = join(piece.z, piece.w) - base;
+        return uint4{static_cast<u32>(x), static_cast<u32>(x >> 32), static_cast<u32>(y),
+                     static_cast<u32>(y >> 32)};
+    } else {
+        const u32 y = repeat<T>(base);
+        return uint4{subtract_in_word<T>(piece.x, y), subtract_in_word<T>(piece.y, y),
+                     subtract_in_word<T>(piece.z, y), subtract_in_word<T>(piece.w, y)};
+    }
+}
+
+LANEPACK_DEVICE uint4 both(uint4 x, uint4 y) {
+    return uint4{x.x & y.x, x.y & y.y, x.z & y.z, x.w & y.w};
+}
+
+template <class T>
+LANEPACK_DEVICE void pack(const PackArguments& args) {
+    const u32 target_index = blockIdx.x / args.blocks_per_target;
+    const Target& target = args.targets[target_index];
+    const u32 in_chunk = blockIdx.x % args.blocks_per_target * (PACK_THREADS / PACK_LANES) +
+                         threadIdx.x / PACK_LANES;
+    const u32 vectors = (target.rows + VECTOR - 1) / VECTOR;
+    if (in_chunk >= vectors) return;
+    const u64 vector = target.vector + in_chunk;
+    const u32 thread = threadIdx.x % PACK_LANES;
+    const Source& source = args.source;
+    const T low = reinterpret_cast<const T*>(args.lows)[vector];
+    const T high = reinterpret_cast<const T*>(args.highs)[vector];
+    const T base = low <= high ? unordered(low, source.order) : T{0};
+    const u32 place = args.places[vector];
+    if (thread == 0) {
+        const u32 places_at = (vectors * static_cast<u32>(sizeof(T)) + 3) / 4 * 4;
+        reinterpret_cast<T*>(target.buffer[1])[in_chunk] = base;
+        reinterpret_cast<u32*>(target.buffer[1] + places_at)[in_chunk] = place;
+    }
+    const bool is_whole = source.valid == nullptr && rows_of(source, vector) == VECTOR;
+    LinePacker<T> packer(target.buffer[0], place, thread);
+    if (packer.width == 0) return;
+#pragma unroll 1
+    for (u32 group = 0; group < ROWS<T> / 8; group++) {
+        uint4 pieces[8];
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const u32 position = index(group * 8 + i, thread * PIECE<T>);
+            pieces[i] = load_piece<T>(source, vector * VECTOR + position);
+        }
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            uint4 piece = subtract<T>(pieces[i], base);
+            if (!is_whole) {
+                const u32 position = index(group * 8 + i, thread * PIECE<T>);
+                piece = both(piece, spread<T>(valid_piece<T>(source, vector, position)));
+            }
+            packer.push(piece);
+        }
+    }
+}
+
+LANEPACK_KERNEL(pack_8, PACK_THREADS, 8, PackArguments) { pack<u8>(args); }
+LANEPACK_KERNEL(pack_16, PACK_THREADS, 8, PackArguments) { pack<u16>(args); }
+LANEPACK_KERNEL(pack_32, PACK_THREADS, 8, PackArguments) { pack<u32>(args); }
+LANEPACK_KERNEL(pack_64, PACK_THREADS, 8, PackArguments) { pack<u64>(args); }
+
+// Words as they are, zero where null; behind the last one zeros to 64 bytes.
+template <class T>
+LANEPACK_DEVICE void copy(const CopyArguments& args) {
+    const Target& target = args.targets[blockIdx.x / args.blocks_per_target];
+    const u32 block = blockIdx.x % args.blocks_per_target;
+    const u32 words = target.rows * args.row_words;
+    const Source& source = args.source;
+    const u64 first = target.vector * VECTOR;
+    T* out = reinterpret_cast<T*>(target.buffer[0]);
+#pragma unroll
+    for (u32 i = 0; i < COPY_BYTES / COPY_THREADS / 16; i++) {
+        const u32 word = (block * COPY_BYTES / 16 + i * COPY_THREADS + threadIdx.x) * PIECE<T>;
+        if (word * sizeof(T) >= (words * sizeof(T) + 63) / 64 * 64) continue;
+        uint4 piece{0, 0, 0, 0};
+        if (args.row_words == 1 && (word + PIECE<T> <= words)) {
+            piece = load_piece<T>(source, first + word);
+            if (source.valid != nullptr) {
+                const u32 vector = word / VECTOR;
+                piece = both(piece, spread<T>(valid_piece<T>(source, target.vector + vector, word % VECTOR)));
+            }
+        } else {
+            T parts[PIECE<T>];
+#pragma unroll
+            for (u32 k = 0; k < PIECE<T>; k++) {
+                parts[k] = 0;
+                if (word + k >= words) continue;
+                const u64 row = first + (word + k) / args.row_words;
+                if ((valid_rows(source, row / 32 * 32) >> row % 32 & 1) == 0) continue;
+                parts[k] = __ldg(reinterpret_cast<const T*>(source.values) + row * source.stride +
+                                 (word + k) % args.row_words);
+            }
+            piece = piece_of<T>(parts);
+        }
+        __stcs(reinterpret_cast<uint4*>(out + word), piece);
+    }
+}
+
+LANEPACK_KERNEL(copy_8, COPY_THREADS, 1, CopyArguments) { copy<u8>(args); }
+LANEPACK_KERNEL(copy_16, COPY_THREADS, 1, CopyArguments) { copy<u16>(args); }
+LANEPACK_KERNEL(copy_32, COPY_THREADS, 1, CopyArguments) { copy<u32>(args); }
+LANEPACK_KERNEL(copy_64, COPY_THREADS, 1, CopyArguments) { copy<u64>(args); }
+
+// 32 bits of a column of bits, zero where null or past the end.
+LANEPACK_DEVICE u32 set_rows(const CopyBitsArguments& args, u64 row, u32 valid) {
+    if (valid == 0 || args.source.values == nullptr) return valid;
+    Source bits = args.source;
+    bits.valid = reinterpret_cast<const u32*>(bits.values);
+    bits.valid_at = args.values_at;
+    return valid_rows(bits, row) & valid;
+}
+
+// A block counts BITS_THREADS words of a chunk of `chunk_vectors`.
+LANEPACK_KERNEL(count_bits, BITS_THREADS, 1, CopyBitsArguments) {
+    const u32 chunk = blockIdx.x / args.blocks_per_target;
+    const u32 word = blockIdx.x % args.blocks_per_target * BITS_THREADS + threadIdx.x;
+    const u64 row = static_cast<u64>(chunk) * args.source.chunk_vectors * VECTOR + word * 32;
+    u32 valid = 0;
+    if (word < args.source.chunk_vectors * (VECTOR / 32)) valid = valid_rows(args.source, row);
+    const u32 set = set_rows(args, row, valid);
+    const u32 valid_sum = __reduce_add_sync(FULL, static_cast<u32>(__popc(valid)));
+    const u32 set_sum = __reduce_add_sync(FULL, static_cast<u32>(__popc(set)));
+    if (threadIdx.x % WARP == 0 && valid_sum > 0) {
+        atomicAdd(&args.counts[chunk].x, valid_sum);
+        if (set_sum > 0) atomicAdd(&args.counts[chunk].y, set_sum);
+    }
+}
+
+// A thread copies a word; behind the last one zeros to 64 bytes.
+LANEPACK_KERNEL(copy_bits, BITS_THREADS, 1, CopyBitsArguments) {
+    const Target& target = args.targets[blockIdx.x / args.blocks_per_target];
+    const u32 word = blockIdx.x % args.blocks_per_target * BITS_THREADS + threadIdx.x;
+    if (word >= (target.rows + 511) / 512 * 16) return;
+    u32 set = 0;
+    if (word * 32 < target.rows) {
+        const u64 row = target.vector * VECTOR + word * 32;
+        set = set_rows(args, row, valid_rows(args.source, row));
+        // The next chunk begins at a multiple of 1,024 rows, the column may end here.
+    }
+    reinterpret_cast<u32*>(target.buffer[0])[word] = set;
+}
+
+// A thread a gap; they are shorter than 64 bytes.
+LANEPACK_KERNEL(gaps, BITS_THREADS, 1, GapsArguments) {
+    const u64 at = static_cast<u64>(blockIdx.x) * BITS_THREADS + threadIdx.x;
+    if (at >= args.count) return;
+    const Gap gap = args.gaps[at];
+    for (u64 i = 0; i < gap.bytes; i++) gap.at[i] = 0;
+}
+
+}  // namespace lanepack

@@ -1,0 +1,340 @@
+//! Compression on a device: the same chunks as the CPU's, byte for byte.
+//!
+//! ```text
+//! Arrow buffers --measure--> what is known of vectors (stays there)
+//!                                |  totals of chunks, 32 bytes each
+//!                                v
+//!               host: plans, headers, places  --write--> bodies in device memory
+//! ```
+//!
+//! *Measure* (words.rs) reads all values once: bounds, or exponents of floats. What
+//! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
+//! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
+//! of each chunk is an eighth of it, and searching it on the CPU would take longer
+//! than everything else. *Write* (write.rs) knows every size, lays all bodies out in
+//! one buffer and reads the values again; nothing is kept in between but the
+//! parameters of vectors ([`words::Words`] states how much that is).
+//!
+//! Columns that devices do not encode (strings, decimals of 128 bits and more, types
+//! carried as Arrow IPC) are compressed by the CPU.
+
+mod launch;
+mod source;
+mod words;
+mod write;
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
+use rayon::prelude::*;
+
+use super::column::{DeviceBatch, DeviceChunk, DeviceColumn};
+use super::program::Marks;
+use super::{Context, DeviceArray, Engine};
+use crate::batch;
+use crate::chunk::{EncodedNode, Statistics};
+use crate::column::{CompressedColumn, compress_field, physical_of};
+use crate::encoding::{Encoding, Physical};
+use crate::error::{Error, Place, Result};
+use crate::gpu::abi::encode as abi;
+use crate::gpu::{DeviceBuffer, Stream};
+use crate::options::Options;
+use launch::Launcher;
+use source::Column;
+use words::{Words, order_of};
+use write::{Origin, Part, Planned};
+
+impl Engine {
+    /// Compresses every column of a batch; see [`compress`](crate::compress). The
+    /// result is the same, byte for byte, whatever the engine runs on.
+    ///
+    /// Columns of types that a GPU does not encode are compressed by the CPU.
+    ///
+    /// # Errors
+    /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
+    /// [`Error::Device`].
+    pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
+        options.validate()?;
+        let bytes = (values.columns().iter())
+            .filter(|array| encodes_on_device(array.data_type()))
+            .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
+            .sum();
+        let compress = |context: &Arc<Context>| -> Result<Vec<CompressedColumn>> {
+            options.install(|| {
+                let on_device = upload_and_compress(context, values, options)?;
+                on_device.par_iter().map(DeviceColumn::download).collect()
+            })?
+        };
+        let columns = self.run(bytes, compress, || {
+            options.install(|| batch::compress_columns(values, options))?
+        })?;
+        batch::packed_batch(&values.schema(), values.num_rows(), &columns)
+    }
+
+    /// Compresses every column of a batch to GPU memory.
+    ///
+    /// # Errors
+    /// As [`Engine::compress`]; [`Error::NoDevice`] for an engine without a GPU.
+    pub fn compress_to_device(
+        &self,
+        values: &RecordBatch,
+        options: &Options,
+    ) -> Result<DeviceBatch> {
+        options.validate()?;
+        let context = self.context()?;
+        let columns = options.install(|| upload_and_compress(context, values, options))??;
+        Ok(DeviceBatch::new(context.clone(), values.schema(), columns, values.num_rows()))
+    }
+
+    /// Compresses arrays that lie in GPU memory, one for each field of `schema`, to
+    /// GPU memory.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if types or lengths do not fit the schema and each other;
+    /// [`Error::NoDevice`], [`Error::DeviceMemory`], [`Error::Device`].
+    pub fn compress_arrays(
+        &self,
+        schema: &SchemaRef,
+        arrays: &[DeviceArray],
+        options: &Options,
+    ) -> Result<DeviceBatch> {
+        options.validate()?;
+        let context = self.context()?;
+        let rows = check_arrays(context, schema, arrays)?;
+        let compress = |(field, array): (&FieldRef, &DeviceArray)| {
+            let column = || {
+                if !encodes_on_device(field.data_type()) {
+                    return compressed_by_cpu(context, field, &array.to_host()?, options);
+                }
+                let column = context.with_stream(|stream| {
+                    encode(context, stream, Column::of(field, array), options, &mut ())
+                })?;
+                verify(&column, || array.to_host(), options)?;
+                Ok(column)
+            };
+            column().map_err(|error: Error| error.in_column(field.name()))
+        };
+        let columns = options.install(|| {
+            schema.fields().par_iter().zip(arrays).map(compress).collect::<Result<Vec<_>>>()
+        })??;
+        Ok(DeviceBatch::new(context.clone(), schema.clone(), columns, rows))
+    }
+}
+
+/// Checks arrays against a schema; their number of rows.
+fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> Result<usize> {
+    let mismatch = |what: String| Err(Error::Mismatch { place: Place::default(), what });
+    if schema.fields().len() != arrays.len() {
+        let fields = schema.fields().len();
+        return mismatch(format!("{} arrays for {fields} fields", arrays.len()));
+    }
+    let rows = arrays.first().map_or(0, DeviceArray::len);
+    for (field, array) in schema.fields().iter().zip(arrays) {
+        let name = field.name();
+        if field.data_type() != array.data_type() {
+            let (expected, found) = (field.data_type(), array.data_type());
+            return mismatch(format!("an array of {found} for column {name:?} of {expected}"));
+        }
+        if array.len() != rows {
+            return mismatch(format!(
+                "{} rows in column {name:?}, {rows} in the first",
+                array.len()
+            ));
+        }
+        if array.device() != context.device.info() {
+            return mismatch(format!("column {name:?} lies on {}", array.device().name));
+        }
+    }
+    Ok(rows)
+}
+
+/// Whether values of a type are encoded by kernels.
+pub(super) fn encodes_on_device(data_type: &DataType) -> bool {
+    physical_of(data_type).bits().is_some_and(|bits| bits <= 64)
+}
+
+/// Compresses the columns of a batch side by side, each on a stream and thread of its
+/// own, so that copies and kernels of different columns overlap.
+fn upload_and_compress(
+    context: &Arc<Context>,
+    values: &RecordBatch,
+    options: &Options,
+) -> Result<Vec<DeviceColumn>> {
+    let schema = values.schema();
+    let compress = |(field, array): (&FieldRef, &ArrayRef)| -> Result<DeviceColumn> {
+        let column = || {
+            if !encodes_on_device(field.data_type()) {
+                return compressed_by_cpu(context, field, array, options);
+            }
+            let column = context.with_stream(|stream| {
+                let column = Column::upload(stream, field, array)?;
+                encode(context, stream, column, options, &mut ())
+            })?;
+            verify(&column, || Ok(array.clone()), options)?;
+            Ok(column)
+        };
+        column().map_err(|error: Error| error.in_column(field.name()))
+    };
+    let side_by_side: Vec<Result<DeviceColumn>> =
+        schema.fields().par_iter().zip(values.columns()).map(compress).collect();
+    // What did not fit beside others may fit alone.
+    (side_by_side.into_iter().zip(schema.fields().iter().zip(values.columns())))
+        .map(|(column, input)| match column {
+            Err(Error::DeviceMemory { .. }) => compress(input),
+            column => column,
+        })
+        .collect()
+}
+
+fn compressed_by_cpu(
+    context: &Arc<Context>,
+    field: &FieldRef,
+    array: &ArrayRef,
+    options: &Options,
+) -> Result<DeviceColumn> {
+    DeviceColumn::upload(context, &compress_field(field.clone(), array, options)?)
+}
+
+/// If asked to, decompresses a column and compares it with what went in.
+fn verify(
+    column: &DeviceColumn,
+    values: impl FnOnce() -> Result<ArrayRef>,
+    options: &Options,
+) -> Result<()> {
+    if options.verify && !column.is_empty() {
+        let (back, values) = (column.decompress()?.to_host()?, values()?);
+        if back.as_ref() != values.as_ref() {
+            return Err(Error::Verify { place: Place::default() });
+        }
+    }
+    Ok(())
+}
+
+/// Compresses a column; kernels have been started when this returns.
+fn encode(
+    context: &Arc<Context>,
+    stream: &Arc<dyn Stream>,
+    column: Column,
+    options: &Options,
+    marks: &mut dyn Marks,
+) -> Result<DeviceColumn> {
+    if let Some(ready) = &column.ready {
+        stream.wait(ready.as_ref())?;
+    }
+    marks.mark(stream, "")?;
+    let mut launcher = Launcher { stream, marks, memory: column.memory.clone() };
+    let mut measured = Measured::start(&mut launcher, &column, options)?;
+    let (chunks, statistics) = measured.plan(&launcher, &column, options)?;
+    let written =
+        write::write(&mut launcher, &column, &measured.words, options.chunk_rows, &chunks)?;
+    let (mut body, mut start) = (written.bodies.address(), 0);
+    let placed = (written.headers.into_iter().zip(statistics))
+        .map(|(header, statistics)| {
+            let chunk = DeviceChunk::new(header, false, statistics, body, start);
+            body += chunk.body_len() as u64;
+            start += chunk.rows();
+            chunk
+        })
+        .collect();
+    let ready = stream.record()?;
+    Ok(DeviceColumn::new(context.clone(), column.field, placed, written.bodies, ready))
+}
+
+/// A column whose values have been read once.
+struct Measured {
+    chunk_rows: usize,
+    /// The values first; of Float16, whose order is not that of its bits, then again
+    /// in their order.
+    words: Vec<Words>,
+    /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
+    counts: Option<Arc<DeviceBuffer>>,
+}
+
+impl Measured {
+    fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
+        let chunk_rows = options.chunk_rows;
+        let mut measured = Self { chunk_rows, words: Vec::new(), counts: None };
+        if column.rows == 0 {
+            return Ok(measured);
+        }
+        let physical = column.physical();
+        if physical == Physical::Bool || column.valid.is_some() {
+            measured.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
+        }
+        if physical == Physical::Bool {
+            return Ok(measured);
+        }
+        let source = abi::Source { order: order_of(physical), ..column.source(chunk_rows) };
+        let alp = options.allows(Encoding::Alp);
+        measured.words.push(Words::measure(launcher, physical, source, alp)?);
+        if column.data_type() == &DataType::Float16 {
+            let source = abi::Source { order: abi::FLOAT, ..source };
+            measured.words.push(Words::measure(launcher, physical, source, false)?);
+        }
+        Ok(measured)
+    }
+
+    /// Waits, and plans every chunk.
+    fn plan(
+        &mut self,
+        launcher: &Launcher<'_>,
+        column: &Column,
+        options: &Options,
+    ) -> Result<(Vec<Planned>, Vec<Statistics>)> {
+        for words in &mut self.words {
+            words.read(launcher)?;
+        }
+        let chunks = column.rows.div_ceil(self.chunk_rows);
+        let counts: Vec<[u32; 2]> = match &self.counts {
+            Some(counts) => launcher.download(counts, 0, chunks)?,
+            None => Vec::new(),
+        };
+        let chunk = |index: usize| {
+            let rows = (column.rows - index * self.chunk_rows).min(self.chunk_rows);
+            let (valid, set) = match counts.get(index) {
+                Some([valid, set]) => (*valid as usize, *set as usize),
+                None => (rows, 0),
+            };
+            let (mut root, statistics) = match self.words.first() {
+                Some(words) => {
+                    let bounds = self.words[self.words.len() - 1].bounds(index);
+                    (
+                        words.node(index, &words.plan(index, options), 0),
+                        Statistics::of_words(column.data_type(), bounds),
+                    )
+                }
+                None => {
+                    let node = bits_node(rows, valid, set, Origin::Bits, options);
+                    (node, Statistics::of_counts(valid, set))
+                }
+            };
+            if valid < rows {
+                // As bits of which all are valid.
+                let validity = bits_node(rows, rows, valid, Origin::Validity, options);
+                root.validity = Some(Box::new(validity));
+            }
+            (Planned { root, null_count: rows - valid }, statistics)
+        };
+        Ok((0..chunks).map(chunk).unzip())
+    }
+}
+
+/// A node of bits, `valid` of them valid and `set` of these set.
+fn bits_node(
+    rows: usize,
+    valid: usize,
+    set: usize,
+    origin: Origin,
+    options: &Options,
+) -> EncodedNode<Part> {
+    let single = set == 0 || set == valid;
+    if single && options.allows(Encoding::Constant) {
+        let mut node = EncodedNode::new(Encoding::Constant, Physical::Bool, rows);
+        node.parameters[0] = u64::from(set > 0);
+        return node;
+    }
+    let mut node = EncodedNode::new(Encoding::Plain, Physical::Bool, rows);
+    node.buffers.push(Part { len: rows.div_ceil(8), origin });
+    node
+}

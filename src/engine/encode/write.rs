@@ -1,0 +1,171 @@
+//! From planned nodes to bodies in device memory.
+//!
+//! Sizes are known, so all bodies of a column get one buffer and every node its place
+//! in it; then each encoding's kernel writes all nodes that read the same source.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::launch::Launcher;
+use super::source::Column;
+use super::words::Words;
+use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
+use crate::encoding::{Encoding, Physical};
+use crate::error::Result;
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::encode as abi;
+use crate::gpu::kernels;
+use crate::lanes::VECTOR;
+
+/// A buffer that a kernel will write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    pub len: usize,
+    pub origin: Origin,
+}
+
+/// What a buffer is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Origin {
+    /// Words by number, written as the node's encoding says.
+    Words(usize),
+    /// The column's validity.
+    Validity,
+    /// The column's booleans.
+    Bits,
+}
+
+/// A chunk that has been planned.
+pub(super) struct Planned {
+    pub root: EncodedNode<Part>,
+    pub null_count: usize,
+}
+
+/// Headers of chunks (without the bodies' checksums), and their bodies one behind the
+/// other, which kernels have been started to write.
+pub(super) struct Written {
+    pub headers: Vec<Header>,
+    pub bodies: Arc<DeviceBuffer>,
+}
+
+/// Starts writing chunks.
+pub(super) fn write(
+    launcher: &mut Launcher<'_>,
+    column: &Column,
+    words: &[Words],
+    chunk_rows: usize,
+    chunks: &[Planned],
+) -> Result<Written> {
+    let laid: Vec<_> = (chunks.iter())
+        .map(|chunk| lay_out(&chunk.root, chunk.null_count, |part: &Part| part.len))
+        .collect();
+    let total = laid.iter().map(|(header, _)| header.body_len).sum();
+    let bodies = Arc::new(launcher.stream.allocate(total)?);
+    launcher.memory.push(bodies.clone());
+    let mut jobs: Vec<(Origin, Encoding, abi::Target)> = Vec::new();
+    let mut gaps = Vec::new();
+    let mut body = bodies.address();
+    for (index, (header, order)) in laid.iter().enumerate() {
+        let first = (index * chunk_rows / VECTOR) as u64;
+        for (node, placed) in order.iter().zip(&header.nodes) {
+            let ranges = &header.buffers[placed.buffers.clone()];
+            let Some(part) = node.buffers.first() else { continue };
+            let mut buffer = [0; 3];
+            for (address, range) in buffer.iter_mut().zip(ranges) {
+                // No third buffer says that there are no locators.
+                let absent = range.is_empty() && node.encoding == Encoding::Alp;
+                *address = if absent { 0 } else { body + range.start as u64 };
+            }
+            gaps.extend(gaps_of(node, ranges).map(|gap| abi::Gap {
+                at: body + gap.start as u64,
+                bytes: gap.len() as u64,
+            }));
+            let target = abi::Target { buffer, vector: first, rows: node.len as u32, zero: 0 };
+            jobs.push((part.origin, node.encoding, target));
+        }
+        body += header.body_len as u64;
+    }
+    jobs.sort_by_key(|(origin, encoding, _)| (*origin, *encoding as u32));
+    let same = |a: &(Origin, Encoding, _), b: &(Origin, Encoding, _)| (a.0, a.1) == (b.0, b.1);
+    for group in jobs.chunk_by(same) {
+        let (origin, encoding, _) = group[0];
+        let targets: Vec<abi::Target> = group.iter().map(|(_, _, target)| *target).collect();
+        match origin {
+            Origin::Words(number) => words[number].write(launcher, encoding, &targets)?,
+            Origin::Validity => copy_bits(launcher, column, chunk_rows, &targets, false)?,
+            Origin::Bits => copy_bits(launcher, column, chunk_rows, &targets, true)?,
+        }
+    }
+    if !gaps.is_empty() {
+        let arguments =
+            abi::GapsArguments { gaps: launcher.upload(&gaps)?, count: gaps.len() as u64 };
+        launcher.launch(kernels::GAPS, gaps.len().div_ceil(kernels::GAPS.block), &arguments)?;
+    }
+    let headers = laid.into_iter().map(|(header, _)| header).collect();
+    Ok(Written { headers, bodies })
+}
+
+/// What no kernel of the node's encoding writes: gaps behind its buffers and in them.
+fn gaps_of(node: &EncodedNode<Part>, ranges: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> {
+    // Copies fill up to the next buffer themselves.
+    let copied = node.encoding == Encoding::Plain;
+    let behind = move |range: &Range<usize>| {
+        debug_assert!(range.start.is_multiple_of(ALIGNMENT));
+        (!copied).then(|| range.end..aligned(range.end))
+    };
+    // Bases of 8 or 16 bits end anywhere, places begin at multiples of 4.
+    let inside = ranges.get(1).map(|range| {
+        let vectors = node.len.div_ceil(VECTOR);
+        let bases = vectors * node.physical.bits().unwrap_or(0) / 8;
+        range.start + bases..range.start + bases.next_multiple_of(4)
+    });
+    (ranges.iter().filter_map(behind).collect::<Vec<_>>().into_iter())
+        .chain(inside)
+        .filter(|gap| !gap.is_empty())
+}
+
+/// Starts copying bits, of the values or of the validity.
+fn copy_bits(
+    launcher: &mut Launcher<'_>,
+    column: &Column,
+    chunk_rows: usize,
+    targets: &[abi::Target],
+    values: bool,
+) -> Result<()> {
+    let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
+    // Words to the next multiple of 64 bytes.
+    let blocks = (longest.div_ceil(512) * 16).div_ceil(kernels::COPY_BITS.block);
+    let targets_at = launcher.upload(targets)?;
+    let arguments = bits_arguments(column, chunk_rows, values, targets_at, 0, blocks);
+    launcher.launch(kernels::COPY_BITS, targets.len() * blocks, &arguments)
+}
+
+/// Starts counting valid rows, and set bits among them if the column is one of booleans.
+pub(super) fn count_bits(
+    launcher: &mut Launcher<'_>,
+    column: &Column,
+    chunk_rows: usize,
+) -> Result<Arc<DeviceBuffer>> {
+    let chunks = column.rows.div_ceil(chunk_rows);
+    let counts = launcher.allocate(chunks * 8)?;
+    launcher.stream.fill(&counts, 0, chunks * 8, 0)?;
+    let blocks = (chunk_rows / 32).div_ceil(kernels::COUNT_BITS.block);
+    let values = column.physical() == Physical::Bool;
+    let arguments = bits_arguments(column, chunk_rows, values, 0, counts.address(), blocks);
+    launcher.launch(kernels::COUNT_BITS, chunks * blocks, &arguments)?;
+    Ok(counts)
+}
+
+fn bits_arguments(
+    column: &Column,
+    chunk_rows: usize,
+    values: bool,
+    targets: u64,
+    counts: u64,
+    blocks: usize,
+) -> abi::CopyBitsArguments {
+    let (address, bit) = if values { (column.bits.address, column.bits.bit) } else { (0, 0) };
+    let source = abi::Source { values: address, ..column.source(chunk_rows) };
+    let blocks_per_target = blocks as u32;
+    abi::CopyBitsArguments { source, targets, counts, blocks_per_target, values_at: bit }
+}

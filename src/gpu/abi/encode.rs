@@ -1,0 +1,173 @@
+//! What host and encoding kernels share: the structs of `kernels/encode.cuh`.
+
+use bytemuck::{Pod, Zeroable};
+
+use super::constant;
+use crate::encoding::alp::MAX_CANDIDATES;
+use crate::encoding::plan::SAMPLED_VECTORS;
+
+/// `lanepack::Source`: a column to be compressed.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct Source {
+    /// Address of row 0; 0 for bitmaps of which only the validity counts.
+    pub values: u64,
+    /// Address of the validity bitmap, a multiple of 4; 0 if all rows are valid.
+    pub valid: u64,
+    pub rows: u64,
+    /// Bit of row 0, below 32.
+    pub valid_at: u32,
+    /// Words from one value to the next.
+    pub stride: u32,
+    pub chunk_vectors: u32,
+    pub order: u32,
+}
+
+/// How words of a column compare: `Source::order`.
+pub(crate) const UNSIGNED: u32 = 0;
+pub(crate) const SIGNED: u32 = 1;
+pub(crate) const FLOAT: u32 = 2;
+
+/// `lanepack::ChunkTotals`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct ChunkTotals {
+    /// Bounds of the valid values, ordered as unsigned numbers; `low` above `high`
+    /// if there are none.
+    pub low: u64,
+    pub high: u64,
+    /// Units of packed words.
+    pub units: u32,
+    /// What the sampled vectors add up to: widths, of `alp` bits.
+    pub sampled: u32,
+    pub exceptions: u32,
+    /// Values that blocks of exceptions take.
+    pub exceptions_end: u32,
+}
+
+/// `lanepack::BoundsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct BoundsArguments {
+    pub source: Source,
+    pub lows: u64,
+    pub highs: u64,
+}
+
+/// `lanepack::LayoutArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct LayoutArguments {
+    pub lows: u64,
+    pub highs: u64,
+    pub places: u64,
+    pub totals: u64,
+    pub vectors: u64,
+    pub chunk_vectors: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::Target`: a chunk's node to be written.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct Target {
+    /// Addresses of its buffers; 0 for those that it lacks.
+    pub buffer: [u64; 3],
+    /// The chunk's first vector.
+    pub vector: u64,
+    pub rows: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::PackArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct PackArguments {
+    pub source: Source,
+    pub targets: u64,
+    pub lows: u64,
+    pub highs: u64,
+    pub places: u64,
+    pub blocks_per_target: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::CopyArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct CopyArguments {
+    pub source: Source,
+    pub targets: u64,
+    pub blocks_per_target: u32,
+    /// Words of a row.
+    pub row_words: u32,
+}
+
+/// `lanepack::CopyBitsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct CopyBitsArguments {
+    pub source: Source,
+    pub targets: u64,
+    pub counts: u64,
+    pub blocks_per_target: u32,
+    /// Bit of row 0 in the values.
+    pub values_at: u32,
+}
+
+/// `lanepack::Gap`: bytes to be set to zero.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct Gap {
+    pub at: u64,
+    pub bytes: u64,
+}
+
+/// `lanepack::GapsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct GapsArguments {
+    pub gaps: u64,
+    pub count: u64,
+}
+
+/// `lanepack::AlpArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct AlpArguments {
+    pub source: Source,
+    pub candidates: u64,
+    pub choices: u64,
+    pub lows: u64,
+    pub highs: u64,
+    pub places: u64,
+    pub locators: u64,
+    pub totals: u64,
+    pub targets: u64,
+    pub blocks_per_target: u32,
+    pub zero: u32,
+}
+
+/// Bytes of `lanepack::Candidates` and `lanepack::AlpChoice`, which only kernels read.
+pub(crate) const CANDIDATES_BYTES: usize = 16;
+pub(crate) const CHOICE_BYTES: usize = 24;
+
+const ENCODE: &str = include_str!("../../../kernels/encode.cuh");
+
+const _: () = {
+    assert!(size_of::<Source>() == 40);
+    assert!(size_of::<ChunkTotals>() == 32);
+    assert!(size_of::<BoundsArguments>() == 56);
+    assert!(size_of::<LayoutArguments>() == 48);
+    assert!(size_of::<Target>() == 40);
+    assert!(size_of::<PackArguments>() == 80);
+    assert!(size_of::<CopyArguments>() == 56);
+    assert!(size_of::<CopyBitsArguments>() == 64);
+    assert!(size_of::<GapsArguments>() == 16);
+    assert!(size_of::<AlpArguments>() == 112);
+    assert!(constant(ENCODE, "UNSIGNED") == UNSIGNED as u64);
+    assert!(constant(ENCODE, "SIGNED") == SIGNED as u64);
+    assert!(constant(ENCODE, "FLOAT") == FLOAT as u64);
+    assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
+    assert!(constant(ENCODE, "MAX_CANDIDATES") == MAX_CANDIDATES as u64);
+};
