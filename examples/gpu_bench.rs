@@ -1,10 +1,11 @@
-//! Measures decompression on a GPU, column by column:
+//! Measures decompression and compression on a GPU, column by column:
 //!
 //! ```sh
 //! cargo run --release --features cuda,internals --example gpu_bench -- decode [FILES...]
+//! cargo run --release --features cuda,internals --example gpu_bench -- encode [FILES...]
 //! ```
 //!
-//! Every column of the Parquet files (by default all of the shared data), and
+//! `decode`: every column of the Parquet files (by default all of the shared data), and
 //! integers of every few widths, is compressed, repeated until its values take
 //! more than 1 GB, uploaded, decompressed and compared with what went in; then
 //! the kernels are timed with events on the device, the median of 15 runs after
@@ -16,9 +17,17 @@
 //! - `moved`: compressed bytes read plus bytes written per second, and `of copy`
 //!   their share of what the copy moves in the same run;
 //! - `ratio`: Arrow's bytes per compressed byte.
+//!
+//! `encode`: the same columns, repeated and copied to the device as Arrow arrays, are
+//! compressed there, and what comes out is compared with the CPU's bytes. `GB/s` are
+//! Arrow's buffers read per second, from the first kernel to the end of the last with
+//! the host's planning in between (`plan`, in the last column); `host` the same from
+//! host memory to host memory.
 
 #[path = "gpu_bench/cases.rs"]
 mod cases;
+#[path = "gpu_bench/encode.rs"]
+mod encode;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,30 +52,38 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Decompression to device memory.
-    Decode {
-        /// Parquet files; without any, the shared data and generated integers.
-        files: Vec<PathBuf>,
-        /// Lines of JSON instead of a table.
-        #[arg(long)]
-        json: bool,
-        /// Bytes of values to decompress at a time.
-        #[arg(long, default_value_t = 1_050_000_000)]
-        bytes: usize,
-        /// Only cases whose name has this in it.
-        #[arg(long, default_value = "")]
-        only: String,
-        /// Which GPU.
-        #[arg(long, default_value_t = 0)]
-        device: usize,
-    },
+    Decode(What),
+    /// Compression in device memory.
+    Encode(What),
+}
+
+#[derive(clap::Args)]
+struct What {
+    /// Parquet files; without any, the shared data and generated numbers.
+    files: Vec<PathBuf>,
+    /// Lines of JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Bytes of values to work on at a time.
+    #[arg(long, default_value_t = 1_050_000_000)]
+    bytes: usize,
+    /// Only cases whose name has this in it.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Which GPU.
+    #[arg(long, default_value_t = 0)]
+    device: usize,
 }
 
 const WARM_UP: usize = 2;
 const RUNS: usize = 15;
 
 fn main() -> ExitCode {
-    let Command::Decode { files, json, bytes, only, device } = Args::parse().command;
-    match decode(&files, json, bytes, &only, device) {
+    let result = match Args::parse().command {
+        Command::Decode(what) => run(&what, "values", decode_case),
+        Command::Encode(what) => run(&what, "host", encode::case),
+    };
+    match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -76,20 +93,18 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a line for each case; whether all came back as they went in.
-fn decode(
-    files: &[PathBuf],
-    json: bool,
-    bytes: usize,
-    only: &str,
-    device: usize,
+/// Prints a line for each case; whether all came out as they should.
+fn run(
+    what: &What,
+    values: &'static str,
+    measure: impl Fn(&Engine, &Case, usize, f64) -> Result<Line, Error>,
 ) -> Result<bool, Box<dyn std::error::Error>> {
-    let engine = Engine::cuda(device)?;
+    let engine = Engine::cuda(what.device)?;
     let info = engine.device().expect("a CUDA engine has a device");
     eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
-    let printer = Printer { json };
+    let printer = Printer { json: what.json, values };
     printer.head();
-    let copy = copy_rate(&engine, bytes)?;
+    let copy = copy_rate(&engine, what.bytes)?;
     printer.line(&Line {
         what: "copy".to_owned(),
         case: "device to device".to_owned(),
@@ -102,8 +117,8 @@ fn decode(
         same: true,
     });
     let mut all_same = true;
-    for case in Cases::new(files, only)? {
-        let line = measure_case(&engine, &case, bytes, copy)
+    for case in Cases::new(&what.files, &what.only)? {
+        let line = measure(&engine, &case, what.bytes, copy)
             .map_err(|error| format!("{}: {error}", case.name))?;
         all_same &= line.same;
         printer.line(&line);
@@ -135,16 +150,10 @@ struct Line {
     same: bool,
 }
 
-fn measure_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
+fn decode_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
     let column = &case.column;
     let (field, storage) = column.to_arrow(&case.name);
-    // Whole copies of the column, one behind the other.
-    let (all, values) = sizes(&case.array);
-    let most = match case.array.data_type() {
-        DataType::Utf8 | DataType::Binary => (i32::MAX as usize / values.max(1)).max(1),
-        _ => usize::MAX,
-    };
-    let copies = bytes.div_ceil(all.max(1)).min(most);
+    let (copies, values) = copies(&case.array, bytes);
     let schema = std::sync::Arc::new(Schema::new(vec![field]));
     let packed = RecordBatch::try_new(schema.clone(), vec![std::sync::Arc::new(storage)])?;
     let packed = arrow_select::concat::concat_batches(&schema, vec![&packed; copies])?;
@@ -168,10 +177,6 @@ fn measure_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result
         }
     }
     let seconds = median(runs.iter().map(|times| times.all).collect()).as_secs_f64();
-    let kernels = (0..runs[0].kernels.len()).map(|index| {
-        let time = median(runs.iter().map(|times| times.kernels[index].1).collect());
-        format!("{} {:.0}", runs[0].kernels[index].0, time.as_secs_f64() * 1e6)
-    });
     let moved = (on_device.device_bytes() + written) as f64 / seconds;
     Ok(Line {
         what: column.encoding(),
@@ -181,9 +186,29 @@ fn measure_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result
         moved,
         of_copy: moved / copy,
         ratio: written as f64 / on_device.device_bytes().max(1) as f64,
-        kernels: kernels.collect::<Vec<_>>().join(", "),
+        kernels: kernels(&runs),
         same,
     })
+}
+
+/// How many copies of a column, one behind the other, have `bytes` bytes; and the bytes
+/// of the values of one.
+fn copies(array: &ArrayRef, bytes: usize) -> (usize, usize) {
+    let (all, values) = sizes(array);
+    let most = match array.data_type() {
+        DataType::Utf8 | DataType::Binary => (i32::MAX as usize / values.max(1)).max(1),
+        _ => usize::MAX,
+    };
+    (bytes.div_ceil(all.max(1)).min(most), values)
+}
+
+/// Medians of each kernel's times.
+fn kernels(runs: &[Times]) -> String {
+    let kernels = (0..runs[0].kernels.len()).map(|index| {
+        let time = median(runs.iter().map(|times| times.kernels[index].1).collect());
+        format!("{} {:.0}", runs[0].kernels[index].0, time.as_secs_f64() * 1e6)
+    });
+    kernels.collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes of Arrow's buffers, and of the values among them.
@@ -206,6 +231,8 @@ fn sizes(array: &ArrayRef) -> (usize, usize) {
 
 struct Printer {
     json: bool,
+    /// What the fourth column has.
+    values: &'static str,
 }
 
 impl Printer {
@@ -213,7 +240,7 @@ impl Printer {
         if !self.json {
             println!(
                 "{:<34} {:<26} {:>7} {:>7} {:>7} {:>8} {:>7}  kernels (us)",
-                "what", "case", "GB/s", "values", "moved", "of copy", "ratio"
+                "what", "case", "GB/s", self.values, "moved", "of copy", "ratio"
             );
         }
     }

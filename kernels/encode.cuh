@@ -148,18 +148,16 @@ LANEPACK_DEVICE i32 signed_of(u32 value) { return static_cast<i32>(value); }
 LANEPACK_DEVICE i64 signed_of(u64 value) { return static_cast<i64>(value); }
 
 // Reductions over a warp; every thread gets the result.
-LANEPACK_DEVICE u64 warp_min(u64 value) {
-#pragma unroll
-    for (u32 step = WARP / 2; step > 0; step /= 2) value = min(value, __shfl_xor_sync(FULL, value, step));
-    return value;
-}
-LANEPACK_DEVICE u64 warp_max(u64 value) {
-#pragma unroll
-    for (u32 step = WARP / 2; step > 0; step /= 2) value = max(value, __shfl_xor_sync(FULL, value, step));
-    return value;
-}
 LANEPACK_DEVICE u32 warp_min(u32 value) { return __reduce_min_sync(FULL, value); }
 LANEPACK_DEVICE u32 warp_max(u32 value) { return __reduce_max_sync(FULL, value); }
+LANEPACK_DEVICE u64 warp_min(u64 value) {
+    const u32 high = warp_min(static_cast<u32>(value >> 32));
+    return join(warp_min(value >> 32 == high ? static_cast<u32>(value) : FULL), high);
+}
+LANEPACK_DEVICE u64 warp_max(u64 value) {
+    const u32 high = warp_max(static_cast<u32>(value >> 32));
+    return join(warp_max(value >> 32 == high ? static_cast<u32>(value) : 0), high);
+}
 
 // The sum over the lanes below.
 LANEPACK_DEVICE u32 warp_sum_before(u32 value) {

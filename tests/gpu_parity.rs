@@ -103,7 +103,8 @@ fn assert_same_bytes(found: &RecordBatch, expected: &RecordBatch, what: impl Fn(
             let place = || format!("chunk {index} of {}\n{}", found.explain(), what());
             assert_eq!(found_chunk.min(), expected.min(), "min, {}", place());
             assert_eq!(found_chunk.max(), expected.max(), "max, {}", place());
-            let differs = found_chunk.body().iter().zip(expected.body().iter()).position(|(a, b)| a != b);
+            let differs =
+                found_chunk.body().iter().zip(expected.body().iter()).position(|(a, b)| a != b);
             assert_eq!(differs, None, "first byte that differs, {}", place());
             assert_eq!(found_chunk.header(), expected.header(), "header, {}", place());
         }

@@ -15,6 +15,7 @@ pub struct Case {
     pub name: String,
     pub array: ArrayRef,
     pub column: CompressedColumn,
+    pub options: Options,
 }
 
 /// Cases one after the other, so that one at a time is in memory.
@@ -128,7 +129,7 @@ impl Source {
                 | DataType::Map(..)
                 | DataType::Null
         );
-        Ok((!carried).then(|| Case { name: self.name(), array, column }))
+        Ok((!carried).then(|| Case { name: self.name(), array, column, options }))
     }
 }
 

@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, make_array};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::Context;
-use crate::error::Result;
+use crate::column::physical_of;
+use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
 
 /// A decompressed Arrow array whose buffers lie in device memory, in Arrow's
@@ -63,6 +65,40 @@ impl From<Arc<DeviceBuffer>> for DeviceSlice {
 }
 
 impl DeviceArray {
+    /// Copies an array of fixed-width values, booleans, or strings with offsets to the
+    /// device.
+    pub(super) fn upload(context: &Arc<Context>, array: &ArrayRef) -> Result<Self> {
+        context.with_stream(|stream| {
+            let upload = |bytes: &[u8]| -> Result<DeviceSlice> {
+                let buffer = stream.allocate(bytes.len())?;
+                stream.upload(bytes, &buffer, 0)?;
+                Ok(Arc::new(buffer).into())
+            };
+            // From bit 0 on, a copy only if they begin elsewhere.
+            let upload_bits =
+                |bits: &BooleanBuffer| upload(&bits.sliced()[..bits.len().div_ceil(8)]);
+            let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+            let validity = nulls.map(|nulls| upload_bits(nulls.inner())).transpose()?;
+            let data = array.to_data();
+            let values = |width: usize| {
+                let range = data.offset() * width..(data.offset() + data.len()) * width;
+                upload(&data.buffers()[0].as_slice()[range])
+            };
+            let buffers = match physical_of(array.data_type()).bits() {
+                Some(1) => vec![upload_bits(array.as_boolean().values())?],
+                Some(bits) => vec![values(bits / 8)?],
+                None => {
+                    let what = format!("values of {} in device memory", array.data_type());
+                    return Err(Error::too_large(what));
+                }
+            };
+            let null_count = nulls.map_or(0, NullBuffer::null_count);
+            let (data_type, ready) = (array.data_type().clone(), stream.record()?);
+            let context = context.clone();
+            Ok(Self::new(context, data_type, array.len(), null_count, validity, buffers, ready))
+        })
+    }
+
     pub(super) fn new(
         context: Arc<Context>,
         data_type: DataType,

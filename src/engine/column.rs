@@ -109,22 +109,43 @@ pub(super) struct DeviceChunk {
     header: Header,
     /// Whether the header has the body's checksum: not if the body was written here.
     has_checksum: bool,
-    statistics: Statistics,
+    bounds: Bounds,
     /// Address of the body.
     pub body: u64,
     /// The column's first row in this chunk.
     pub start: usize,
 }
 
+/// The bounds of a chunk's values; made to arrays when they are asked for, which takes
+/// longer than all else that the host does for a chunk.
+#[derive(Debug, Clone)]
+pub(super) enum Bounds {
+    Known(Statistics),
+    /// Least and greatest word, of types of up to 64 bits.
+    Words(Option<[u64; 2]>),
+    /// Valid booleans, and those that are true.
+    Counts(usize, usize),
+}
+
+impl Bounds {
+    fn statistics(&self, data_type: &DataType) -> Statistics {
+        match self {
+            Self::Known(statistics) => statistics.clone(),
+            Self::Words(bounds) => Statistics::of_words(data_type, *bounds),
+            Self::Counts(valid, set) => Statistics::of_counts(*valid, *set),
+        }
+    }
+}
+
 impl DeviceChunk {
     pub fn new(
         header: Header,
         has_checksum: bool,
-        statistics: Statistics,
+        bounds: Bounds,
         body: u64,
         start: usize,
     ) -> Self {
-        Self { header, has_checksum, statistics, body, start }
+        Self { header, has_checksum, bounds, body, start }
     }
 
     pub fn body_len(&self) -> usize {
@@ -200,7 +221,7 @@ impl DeviceColumn {
                 header.body_checksum = xxh3_64(body);
             }
             let header = Buffer::from_vec(header.to_bytes());
-            let statistics = chunk.statistics.clone();
+            let statistics = chunk.bounds.statistics(self.field.data_type());
             Chunk::parse(header, body.clone(), statistics, encoding::validate_tree)
                 .map_err(|error| error.in_chunk(index).in_column(self.field.name()))
         };
@@ -220,8 +241,8 @@ impl DeviceColumn {
             let (mut body, mut start) = (bodies.address(), 0);
             let place = |chunk: &Chunk| {
                 let header = chunk.parsed_header().clone();
-                let statistics = chunk.statistics().clone();
-                let placed = DeviceChunk::new(header, true, statistics, body, start);
+                let bounds = Bounds::Known(chunk.statistics().clone());
+                let placed = DeviceChunk::new(header, true, bounds, body, start);
                 body += chunk.body().len() as u64;
                 start += chunk.rows();
                 placed

@@ -1,13 +1,16 @@
 //! Times of launches and copies on a device, for benches.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::decode;
+use arrow_schema::FieldRef;
+
 use super::program::Marks;
 use super::{DeviceArray, DeviceColumn, Engine};
+use super::{decode, encode};
 use crate::error::Result;
 use crate::gpu::{Event, Stream};
+use crate::options::Options;
 
 /// What the kernels of one decompression took, by events on the device.
 #[derive(Debug, Clone)]
@@ -28,19 +31,48 @@ impl Marks for Recorder {
     }
 }
 
-/// Decompresses a column and measures its kernels.
-pub fn decompress(column: &DeviceColumn) -> Result<(DeviceArray, Times)> {
-    column.context().with_stream(|stream| {
-        let mut recorder = Recorder::default();
-        let array = decode::start(stream, column, &mut recorder)?.finish()?;
-        let marks = recorder.0;
+impl Recorder {
+    fn times(self) -> Result<Times> {
+        let marks = self.0;
         let between = |pair: &[(&'static str, Arc<dyn Event>)]| {
             Ok((pair[1].0, pair[1].1.elapsed(pair[0].1.as_ref())?))
         };
         let kernels = marks.windows(2).map(between).collect::<Result<_>>()?;
         let (first, last) = (&marks[0].1, &marks[marks.len() - 1].1);
-        Ok((array, Times { all: last.elapsed(first.as_ref())?, kernels }))
+        Ok(Times { all: last.elapsed(first.as_ref())?, kernels })
+    }
+}
+
+/// Decompresses a column and measures its kernels.
+pub fn decompress(column: &DeviceColumn) -> Result<(DeviceArray, Times)> {
+    column.context().with_stream(|stream| {
+        let mut recorder = Recorder::default();
+        let array = decode::start(stream, column, &mut recorder)?.finish()?;
+        Ok((array, recorder.times()?))
     })
+}
+
+/// What compressing an array on a device took.
+#[derive(Debug, Clone)]
+pub struct EncodeTimes {
+    /// From before the first kernel to the end of the last, waits for the host included.
+    pub times: Times,
+    /// The same by the host's clock, from the call to the end of the last kernel.
+    pub wall: Duration,
+}
+
+/// Compresses an array that lies on a device and measures it.
+pub fn compress(
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+) -> Result<(DeviceColumn, EncodeTimes)> {
+    let mut recorder = Recorder::default();
+    let start = Instant::now();
+    let column = encode::encode_array(field, array, options, &mut recorder)?;
+    column.ready().synchronize()?;
+    let wall = start.elapsed();
+    Ok((column, EncodeTimes { times: recorder.times()?, wall }))
 }
 
 /// Times of `runs` copies of `bytes` bytes from one buffer of the device to another.

@@ -29,11 +29,11 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use rayon::prelude::*;
 
-use super::column::{DeviceBatch, DeviceChunk, DeviceColumn};
+use super::column::{Bounds, DeviceBatch, DeviceChunk, DeviceColumn};
 use super::program::Marks;
 use super::{Context, DeviceArray, Engine};
 use crate::batch;
-use crate::chunk::{EncodedNode, Statistics};
+use crate::chunk::EncodedNode;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
@@ -46,6 +46,15 @@ use words::{Words, order_of};
 use write::{Origin, Part, Planned};
 
 impl Engine {
+    /// Copies an array to GPU memory, as it is.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] for an engine without a GPU; [`Error::TooLarge`] for types
+    /// that only the CPU reads; [`Error::DeviceMemory`], [`Error::Device`].
+    pub fn copy_to_device(&self, array: &ArrayRef) -> Result<DeviceArray> {
+        DeviceArray::upload(self.context()?, array)
+    }
+
     /// Compresses every column of a batch; see [`compress`](crate::compress). The
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
@@ -107,9 +116,7 @@ impl Engine {
                 if !encodes_on_device(field.data_type()) {
                     return compressed_by_cpu(context, field, &array.to_host()?, options);
                 }
-                let column = context.with_stream(|stream| {
-                    encode(context, stream, Column::of(field, array), options, &mut ())
-                })?;
+                let column = encode_array(field, array, options, &mut ())?;
                 verify(&column, || array.to_host(), options)?;
                 Ok(column)
             };
@@ -167,10 +174,8 @@ fn upload_and_compress(
             if !encodes_on_device(field.data_type()) {
                 return compressed_by_cpu(context, field, array, options);
             }
-            let column = context.with_stream(|stream| {
-                let column = Column::upload(stream, field, array)?;
-                encode(context, stream, column, options, &mut ())
-            })?;
+            let on_device = DeviceArray::upload(context, array)?;
+            let column = encode_array(field, &on_device, options, &mut ())?;
             verify(&column, || Ok(array.clone()), options)?;
             Ok(column)
         };
@@ -211,7 +216,18 @@ fn verify(
     Ok(())
 }
 
-/// Compresses a column; kernels have been started when this returns.
+/// Compresses an array; kernels have been started when this returns.
+pub(super) fn encode_array(
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+    marks: &mut dyn Marks,
+) -> Result<DeviceColumn> {
+    let context = array.context();
+    context.with_stream(|stream| encode(context, stream, Column::new(field, array), options, marks))
+}
+
+/// Compresses a column on a stream.
 fn encode(
     context: &Arc<Context>,
     stream: &Arc<dyn Stream>,
@@ -219,19 +235,18 @@ fn encode(
     options: &Options,
     marks: &mut dyn Marks,
 ) -> Result<DeviceColumn> {
-    if let Some(ready) = &column.ready {
-        stream.wait(ready.as_ref())?;
-    }
+    stream.wait(column.ready.as_ref())?;
     marks.mark(stream, "")?;
     let mut launcher = Launcher { stream, marks, memory: column.memory.clone() };
     let mut measured = Measured::start(&mut launcher, &column, options)?;
-    let (chunks, statistics) = measured.plan(&launcher, &column, options)?;
+    let chunks = measured.plan(&launcher, &column, options)?;
+    launcher.marks.mark(stream, "plan")?;
     let written =
         write::write(&mut launcher, &column, &measured.words, options.chunk_rows, &chunks)?;
     let (mut body, mut start) = (written.bodies.address(), 0);
-    let placed = (written.headers.into_iter().zip(statistics))
-        .map(|(header, statistics)| {
-            let chunk = DeviceChunk::new(header, false, statistics, body, start);
+    let placed = (written.headers.into_iter().zip(chunks))
+        .map(|(header, planned)| {
+            let chunk = DeviceChunk::new(header, false, planned.bounds, body, start);
             body += chunk.body_len() as u64;
             start += chunk.rows();
             chunk
@@ -240,6 +255,9 @@ fn encode(
     let ready = stream.record()?;
     Ok(DeviceColumn::new(context.clone(), column.field, placed, written.bodies, ready))
 }
+
+/// Chunks that are planned by one thread at least.
+pub(super) const MIN_CHUNKS: usize = 32;
 
 /// A column whose values have been read once.
 struct Measured {
@@ -281,7 +299,7 @@ impl Measured {
         launcher: &Launcher<'_>,
         column: &Column,
         options: &Options,
-    ) -> Result<(Vec<Planned>, Vec<Statistics>)> {
+    ) -> Result<Vec<Planned>> {
         for words in &mut self.words {
             words.read(launcher)?;
         }
@@ -296,17 +314,14 @@ impl Measured {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
             };
-            let (mut root, statistics) = match self.words.first() {
+            let (mut root, bounds) = match self.words.first() {
                 Some(words) => {
                     let bounds = self.words[self.words.len() - 1].bounds(index);
-                    (
-                        words.node(index, &words.plan(index, options), 0),
-                        Statistics::of_words(column.data_type(), bounds),
-                    )
+                    (words.node(index, &words.plan(index, options), 0), Bounds::Words(bounds))
                 }
                 None => {
                     let node = bits_node(rows, valid, set, Origin::Bits, options);
-                    (node, Statistics::of_counts(valid, set))
+                    (node, Bounds::Counts(valid, set))
                 }
             };
             if valid < rows {
@@ -314,9 +329,10 @@ impl Measured {
                 let validity = bits_node(rows, rows, valid, Origin::Validity, options);
                 root.validity = Some(Box::new(validity));
             }
-            (Planned { root, null_count: rows - valid }, statistics)
+            Planned { root, null_count: rows - valid, bounds }
         };
-        Ok((0..chunks).map(chunk).unzip())
+        // A few hundred nanoseconds each: thousands of chunks are worth all threads.
+        Ok((0..chunks).into_par_iter().with_min_len(MIN_CHUNKS).map(chunk).collect())
     }
 }
 

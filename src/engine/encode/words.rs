@@ -92,8 +92,7 @@ impl Words {
         let at = Scratch::new(value, vectors, chunks, is_alp);
         let scratch = launcher.allocate(at.len)?;
         let totals = Vec::new();
-        let words =
-            Self { physical, source, is_alp, rows, chunk_rows, scratch, at, totals };
+        let words = Self { physical, source, is_alp, rows, chunk_rows, scratch, at, totals };
         if is_alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
@@ -182,8 +181,9 @@ impl Words {
             (Encoding::Plain, of(rows * value)),
             (
                 Encoding::Ffor,
-                (self.physical.is_integer())
-                    .then(|| Estimate::of(ffor::estimated_bytes(value, measured, sampled, vectors))),
+                (self.physical.is_integer()).then(|| {
+                    Estimate::of(ffor::estimated_bytes(value, measured, sampled, vectors))
+                }),
             ),
             (
                 Encoding::Alp,

@@ -6,11 +6,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::launch::Launcher;
 use super::source::Column;
 use super::words::Words;
 use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
 use crate::encoding::{Encoding, Physical};
+use crate::engine::column::Bounds;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
@@ -39,6 +42,7 @@ pub(super) enum Origin {
 pub(super) struct Planned {
     pub root: EncodedNode<Part>,
     pub null_count: usize,
+    pub bounds: Bounds,
 }
 
 /// Headers of chunks (without the bodies' checksums), and their bodies one behind the
@@ -56,7 +60,7 @@ pub(super) fn write(
     chunk_rows: usize,
     chunks: &[Planned],
 ) -> Result<Written> {
-    let laid: Vec<_> = (chunks.iter())
+    let laid: Vec<_> = (chunks.par_iter().with_min_len(super::MIN_CHUNKS))
         .map(|chunk| lay_out(&chunk.root, chunk.null_count, |part: &Part| part.len))
         .collect();
     let total = laid.iter().map(|(header, _)| header.body_len).sum();
@@ -76,10 +80,10 @@ pub(super) fn write(
                 let absent = range.is_empty() && node.encoding == Encoding::Alp;
                 *address = if absent { 0 } else { body + range.start as u64 };
             }
-            gaps.extend(gaps_of(node, ranges).map(|gap| abi::Gap {
-                at: body + gap.start as u64,
-                bytes: gap.len() as u64,
-            }));
+            gaps.extend(
+                gaps_of(node, ranges)
+                    .map(|gap| abi::Gap { at: body + gap.start as u64, bytes: gap.len() as u64 }),
+            );
             let target = abi::Target { buffer, vector: first, rows: node.len as u32, zero: 0 };
             jobs.push((part.origin, node.encoding, target));
         }
@@ -106,7 +110,10 @@ pub(super) fn write(
 }
 
 /// What no kernel of the node's encoding writes: gaps behind its buffers and in them.
-fn gaps_of(node: &EncodedNode<Part>, ranges: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> {
+fn gaps_of<'a>(
+    node: &EncodedNode<Part>,
+    ranges: &'a [Range<usize>],
+) -> impl Iterator<Item = Range<usize>> + use<'a> {
     // Copies fill up to the next buffer themselves.
     let copied = node.encoding == Encoding::Plain;
     let behind = move |range: &Range<usize>| {
@@ -119,9 +126,7 @@ fn gaps_of(node: &EncodedNode<Part>, ranges: &[Range<usize>]) -> impl Iterator<I
         let bases = vectors * node.physical.bits().unwrap_or(0) / 8;
         range.start + bases..range.start + bases.next_multiple_of(4)
     });
-    (ranges.iter().filter_map(behind).collect::<Vec<_>>().into_iter())
-        .chain(inside)
-        .filter(|gap| !gap.is_empty())
+    ranges.iter().filter_map(behind).chain(inside).filter(|gap| !gap.is_empty())
 }
 
 /// Starts copying bits, of the values or of the validity.

@@ -1,0 +1,67 @@
+//! Compression in device memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{Field, Schema};
+use lanepack::internals::measure::{self, EncodeTimes};
+use lanepack::{Engine, Error, Options, compress};
+
+use super::{Case, Line, RUNS, WARM_UP, copies, kernels, median};
+
+/// Runs from host memory to host memory.
+const HOST_RUNS: usize = 3;
+
+/// Measures one column.
+pub fn case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
+    let (copies, _) = copies(&case.array, bytes);
+    let parts: Vec<&dyn Array> = (0..copies).map(|_| case.array.as_ref()).collect();
+    let array = arrow_select::concat::concat(&parts)?;
+    let field = Arc::new(Field::new(&case.name, array.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    let batch = RecordBatch::try_new(schema, vec![array.clone()])?;
+    let options = &case.options;
+    let read = array.to_data().get_slice_memory_size()?;
+    let packed = compress(&batch, options)?;
+    let same = engine.compress(&batch, options)? == packed;
+    let host: Vec<_> = (0..HOST_RUNS)
+        .map(|_| {
+            let start = Instant::now();
+            engine.compress(&batch, options).map(|_| start.elapsed())
+        })
+        .collect::<Result<_, _>>()?;
+    let (column, runs) = runs(&field, &engine.copy_to_device(&array)?, options)?;
+    let seconds = median(runs.iter().map(|run| run.times.all).collect()).as_secs_f64();
+    let times: Vec<_> = runs.into_iter().map(|run| run.times).collect();
+    let moved = (read + column) as f64 / seconds;
+    Ok(Line {
+        what: case.column.encoding(),
+        case: case.name.clone(),
+        arrow: read as f64 / seconds,
+        values: read as f64 / median(host).as_secs_f64(),
+        moved,
+        of_copy: moved / copy,
+        ratio: read as f64 / column.max(1) as f64,
+        kernels: kernels(&times),
+        same,
+    })
+}
+
+/// The bytes that come out, and the times of each run.
+fn runs(
+    field: &Arc<Field>,
+    array: &lanepack::DeviceArray,
+    options: &Options,
+) -> Result<(usize, Vec<EncodeTimes>), Error> {
+    let mut bytes = 0;
+    let mut runs = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        let (column, times) = measure::compress(field, array, options)?;
+        bytes = column.device_bytes();
+        if run >= WARM_UP {
+            runs.push(times);
+        }
+    }
+    Ok((bytes, runs))
+}
