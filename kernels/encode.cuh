@@ -280,6 +280,21 @@ struct BoundsArguments {
 };
 static_assert(sizeof(BoundsArguments) == 56, "mirrored");
 
+// Bounds of vectors of values of `stride` limbs of 64 bits, and how many limbs they
+// need: wide_bounds_*. The top limb is signed; in `low` and `high` its sign is flipped.
+struct WideBounds {
+    u64 low[4];
+    u64 high[4];
+    u32 limbs;
+    u32 valid;
+};
+static_assert(sizeof(WideBounds) == 72, "mirrored");
+struct WideBoundsArguments {
+    Source source;
+    WideBounds* bounds;
+};
+static_assert(sizeof(WideBoundsArguments) == 48, "mirrored");
+
 // Places and totals from bounds: layout_*. A block a chunk.
 struct LayoutArguments {
     const u8* lows;

@@ -61,6 +61,88 @@ LANEPACK_KERNEL(bounds_16, MEASURE_THREADS, 8, BoundsArguments) { bounds<u16>(ar
 LANEPACK_KERNEL(bounds_32, MEASURE_THREADS, 8, BoundsArguments) { bounds<u32>(args); }
 LANEPACK_KERNEL(bounds_64, MEASURE_THREADS, 8, BoundsArguments) { bounds<u64>(args); }
 
+// Whether x is below y, limb by limb from the top one.
+template <u32 LIMBS>
+LANEPACK_DEVICE bool is_below(const u64* x, const u64* y) {
+    bool below = false;
+#pragma unroll
+    for (u32 i = 0; i < LIMBS; i++) below = x[i] < y[i] || (x[i] == y[i] && below);
+    return below;
+}
+
+// A warp takes a vector.
+template <u32 LIMBS>
+LANEPACK_DEVICE void wide_bounds(const WideBoundsArguments& args) {
+    const Source& source = args.source;
+    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + threadIdx.x / WARP;
+    if (rows_of(source, vector) == 0) return;
+    const u32 lane = threadIdx.x % WARP;
+    constexpr u64 SIGN = u64{1} << 63;
+    u64 low[LIMBS];
+    u64 high[LIMBS];
+#pragma unroll
+    for (u32 i = 0; i < LIMBS; i++) low[i] = ~u64{0}, high[i] = 0;
+    u32 limbs = 1;
+    u32 count = 0;
+#pragma unroll 2
+    for (u32 i = 0; i < VECTOR / WARP; i++) {
+        const u64 row = vector * VECTOR + i * WARP;
+        const u32 valid = valid_rows(source, row);
+        count += static_cast<u32>(__popc(valid));
+        if ((valid >> lane & 1) == 0) continue;
+        const u64* from = reinterpret_cast<const u64*>(source.values) + (row + lane) * source.stride;
+        u64 value[LIMBS];
+#pragma unroll
+        for (u32 k = 0; k < LIMBS; k++) value[k] = __ldg(from + k);
+#pragma unroll
+        for (u32 k = 1; k < LIMBS; k++) {
+            // A limb is needed if it is not the sign of the one below.
+            const u64 sign = (value[k - 1] & SIGN) != 0 ? ~u64{0} : 0;
+            if (value[k] != sign && limbs < k + 1) limbs = k + 1;
+        }
+        value[LIMBS - 1] ^= SIGN;
+        const bool is_low = is_below<LIMBS>(value, low);
+        const bool is_high = is_below<LIMBS>(high, value);
+#pragma unroll
+        for (u32 k = 0; k < LIMBS; k++) {
+            low[k] = is_low ? value[k] : low[k];
+            high[k] = is_high ? value[k] : high[k];
+        }
+    }
+#pragma unroll
+    for (u32 step = WARP / 2; step > 0; step /= 2) {
+        u64 other_low[LIMBS];
+        u64 other_high[LIMBS];
+#pragma unroll
+        for (u32 k = 0; k < LIMBS; k++) {
+            other_low[k] = __shfl_xor_sync(FULL, low[k], step);
+            other_high[k] = __shfl_xor_sync(FULL, high[k], step);
+        }
+        const bool is_low = is_below<LIMBS>(other_low, low);
+        const bool is_high = is_below<LIMBS>(high, other_high);
+#pragma unroll
+        for (u32 k = 0; k < LIMBS; k++) {
+            low[k] = is_low ? other_low[k] : low[k];
+            high[k] = is_high ? other_high[k] : high[k];
+        }
+    }
+    limbs = warp_max(limbs);
+    if (lane == 0) {
+        WideBounds bounds{};
+#pragma unroll
+        for (u32 k = 0; k < LIMBS; k++) {
+            bounds.low[k] = low[k];
+            bounds.high[k] = high[k];
+        }
+        bounds.limbs = limbs;
+        bounds.valid = count;
+        args.bounds[vector] = bounds;
+    }
+}
+
+LANEPACK_KERNEL(wide_bounds_128, MEASURE_THREADS, 8, WideBoundsArguments) { wide_bounds<2>(args); }
+LANEPACK_KERNEL(wide_bounds_256, MEASURE_THREADS, 8, WideBoundsArguments) { wide_bounds<4>(args); }
+
 // A thread a vector: MAX_CHUNK_ROWS / VECTOR of them.
 template <class T>
 LANEPACK_DEVICE void layout(const LayoutArguments& args) {

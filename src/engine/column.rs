@@ -123,6 +123,8 @@ pub(super) enum Bounds {
     Known(Statistics),
     /// Least and greatest word, of types of up to 64 bits.
     Words(Option<[u64; 2]>),
+    /// Least and greatest value, of types of more bits.
+    Limbs(Option<[[u64; 4]; 2]>),
     /// Valid booleans, and those that are true.
     Counts(usize, usize),
 }
@@ -131,7 +133,10 @@ impl Bounds {
     fn statistics(&self, data_type: &DataType) -> Statistics {
         match self {
             Self::Known(statistics) => statistics.clone(),
-            Self::Words(bounds) => Statistics::of_words(data_type, *bounds),
+            Self::Words(bounds) => {
+                Statistics::of_limbs(data_type, bounds.map(|words| words.map(|word| [word])))
+            }
+            Self::Limbs(bounds) => Statistics::of_limbs(data_type, *bounds),
             Self::Counts(valid, set) => Statistics::of_counts(*valid, *set),
         }
     }

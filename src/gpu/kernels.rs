@@ -91,6 +91,8 @@ pub(crate) const BOUNDS: ByWidth =
     [measure("bounds_8"), measure("bounds_16"), measure("bounds_32"), measure("bounds_64")];
 pub(crate) const PACK: ByWidth =
     [pack("pack_8"), pack("pack_16"), pack("pack_32"), pack("pack_64")];
+pub(crate) const WIDE_BOUNDS: [Kernel; 2] =
+    [measure("wide_bounds_128"), measure("wide_bounds_256")];
 pub(crate) const ALP_CHOOSE: [Kernel; 2] = [measure("alp_choose_32"), measure("alp_choose_64")];
 pub(crate) const ALP_PACK: [Kernel; 2] = [pack("alp_pack_32"), pack("alp_pack_64")];
 

@@ -15,11 +15,12 @@
 //! one buffer and reads the values again; nothing is kept in between but the
 //! parameters of vectors ([`words::Words`] states how much that is).
 //!
-//! Columns that devices do not encode (strings, decimals of 128 bits and more, types
-//! carried as Arrow IPC) are compressed by the CPU.
+//! Columns that devices do not encode (strings, types carried as Arrow IPC) are
+//! compressed by the CPU.
 
 mod launch;
 mod source;
+mod wide;
 mod words;
 mod write;
 
@@ -42,6 +43,7 @@ use crate::gpu::{DeviceBuffer, Stream};
 use crate::options::Options;
 use launch::Launcher;
 use source::Column;
+use wide::Wide;
 use words::{Words, order_of};
 use write::{Origin, Part, Planned};
 
@@ -158,7 +160,7 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 
 /// Whether values of a type are encoded by kernels.
 pub(super) fn encodes_on_device(data_type: &DataType) -> bool {
-    physical_of(data_type).bits().is_some_and(|bits| bits <= 64)
+    physical_of(data_type).bits().is_some()
 }
 
 /// Compresses the columns of a batch side by side, each on a stream and thread of its
@@ -239,10 +241,9 @@ fn encode(
     marks.mark(stream, "")?;
     let mut launcher = Launcher { stream, marks, memory: column.memory.clone() };
     let mut measured = Measured::start(&mut launcher, &column, options)?;
-    let chunks = measured.plan(&launcher, &column, options)?;
+    let chunks = measured.plan(&mut launcher, &column, options)?;
     launcher.marks.mark(stream, "plan")?;
-    let written =
-        write::write(&mut launcher, &column, &measured.words, options.chunk_rows, &chunks)?;
+    let written = write::write(&mut launcher, &column, &measured, &chunks)?;
     let (mut body, mut start) = (written.bodies.address(), 0);
     let placed = (written.headers.into_iter().zip(chunks))
         .map(|(header, planned)| {
@@ -265,6 +266,8 @@ struct Measured {
     /// The values first; of Float16, whose order is not that of its bits, then again
     /// in their order.
     words: Vec<Words>,
+    /// The values, if they have more than 64 bits; `words` then holds limbs.
+    wide: Option<Wide>,
     /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
     counts: Option<Arc<DeviceBuffer>>,
 }
@@ -272,7 +275,7 @@ struct Measured {
 impl Measured {
     fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
-        let mut measured = Self { chunk_rows, words: Vec::new(), counts: None };
+        let mut measured = Self { chunk_rows, words: Vec::new(), wide: None, counts: None };
         if column.rows == 0 {
             return Ok(measured);
         }
@@ -281,6 +284,10 @@ impl Measured {
             measured.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
         }
         if physical == Physical::Bool {
+            return Ok(measured);
+        }
+        if physical.bits().is_some_and(|bits| bits > 64) {
+            measured.wide = Some(Wide::measure(launcher, column, chunk_rows)?);
             return Ok(measured);
         }
         let source = abi::Source { order: order_of(physical), ..column.source(chunk_rows) };
@@ -296,10 +303,13 @@ impl Measured {
     /// Waits, and plans every chunk.
     fn plan(
         &mut self,
-        launcher: &Launcher<'_>,
+        launcher: &mut Launcher<'_>,
         column: &Column,
         options: &Options,
     ) -> Result<Vec<Planned>> {
+        if let Some(wide) = &mut self.wide {
+            wide.read(launcher, &mut self.words)?;
+        }
         for words in &mut self.words {
             words.read(launcher)?;
         }
@@ -314,12 +324,15 @@ impl Measured {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
             };
-            let (mut root, bounds) = match self.words.first() {
-                Some(words) => {
+            let (mut root, bounds) = match (&self.wide, self.words.first()) {
+                (Some(wide), _) => {
+                    (wide.node(index, &self.words, options), Bounds::Limbs(wide.bounds(index)))
+                }
+                (None, Some(words)) => {
                     let bounds = self.words[self.words.len() - 1].bounds(index);
                     (words.node(index, &words.plan(index, options), 0), Bounds::Words(bounds))
                 }
-                None => {
+                (None, None) => {
                     let node = bits_node(rows, valid, set, Origin::Bits, options);
                     (node, Bounds::Counts(valid, set))
                 }

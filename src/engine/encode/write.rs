@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::Measured;
 use super::launch::Launcher;
 use super::source::Column;
-use super::words::Words;
 use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::Bounds;
@@ -32,6 +32,8 @@ pub(super) struct Part {
 pub(super) enum Origin {
     /// Words by number, written as the node's encoding says.
     Words(usize),
+    /// The column's values of more than 64 bits.
+    Wide,
     /// The column's validity.
     Validity,
     /// The column's booleans.
@@ -56,10 +58,10 @@ pub(super) struct Written {
 pub(super) fn write(
     launcher: &mut Launcher<'_>,
     column: &Column,
-    words: &[Words],
-    chunk_rows: usize,
+    measured: &Measured,
     chunks: &[Planned],
 ) -> Result<Written> {
+    let Measured { chunk_rows, ref words, ref wide, .. } = *measured;
     let laid: Vec<_> = (chunks.par_iter().with_min_len(super::MIN_CHUNKS))
         .map(|chunk| lay_out(&chunk.root, chunk.null_count, |part: &Part| part.len))
         .collect();
@@ -96,6 +98,10 @@ pub(super) fn write(
         let targets: Vec<abi::Target> = group.iter().map(|(_, _, target)| *target).collect();
         match origin {
             Origin::Words(number) => words[number].write(launcher, encoding, &targets)?,
+            Origin::Wide => match wide {
+                Some(wide) => wide.write(launcher, &targets)?,
+                None => unreachable!("a node of wide values in a column without"),
+            },
             Origin::Validity => copy_bits(launcher, column, chunk_rows, &targets, false)?,
             Origin::Bits => copy_bits(launcher, column, chunk_rows, &targets, true)?,
         }

@@ -54,6 +54,27 @@ pub(crate) struct BoundsArguments {
     pub highs: u64,
 }
 
+/// `lanepack::WideBounds`: of a vector of values of two or four limbs, the sign of the
+/// top one flipped.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct WideBounds {
+    pub low: [u64; 4],
+    pub high: [u64; 4],
+    /// Limbs that every valid value fits.
+    pub limbs: u32,
+    /// Valid values.
+    pub valid: u32,
+}
+
+/// `lanepack::WideBoundsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct WideBoundsArguments {
+    pub source: Source,
+    pub bounds: u64,
+}
+
 /// `lanepack::LayoutArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -158,6 +179,8 @@ const _: () = {
     assert!(size_of::<Source>() == 40);
     assert!(size_of::<ChunkTotals>() == 32);
     assert!(size_of::<BoundsArguments>() == 56);
+    assert!(size_of::<WideBounds>() == 72);
+    assert!(size_of::<WideBoundsArguments>() == 48);
     assert!(size_of::<LayoutArguments>() == 48);
     assert!(size_of::<Target>() == 40);
     assert!(size_of::<PackArguments>() == 80);

@@ -1,0 +1,145 @@
+//! Decimals of 128 and 256 bits: limbs of 64 bits, each a column of words in place.
+//!
+//! How many limbs a chunk needs decides which of them is its last, and so signed:
+//! limbs that are last in some chunks only are measured in both orders.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::launch::Launcher;
+use super::source::Column;
+use super::words::{Words, order_of};
+use super::write::{Origin, Part};
+use crate::chunk::EncodedNode;
+use crate::encoding::plan::{self, Plan};
+use crate::encoding::{Encoding, Estimate, Physical};
+use crate::error::Result;
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::encode as abi;
+use crate::gpu::kernels;
+use crate::lanes::VECTOR;
+use crate::options::Options;
+
+/// A column of wide values that has been read once.
+pub(super) struct Wide {
+    physical: Physical,
+    source: abi::Source,
+    scratch: Arc<DeviceBuffer>,
+    /// For each chunk.
+    chunks: Vec<Chunk>,
+    /// Numbers of the words that hold a limb, unsigned or signed.
+    words: BTreeMap<(usize, bool), usize>,
+}
+
+struct Chunk {
+    rows: usize,
+    limbs: usize,
+    /// Least and greatest valid value; the sign of the top limb flipped.
+    bounds: Option<[[u64; 4]; 2]>,
+}
+
+impl Wide {
+    /// Starts measuring: 72 bytes of scratch a vector.
+    pub fn measure(
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        chunk_rows: usize,
+    ) -> Result<Self> {
+        let physical = column.physical();
+        let limbs = physical.bits().unwrap_or(0) / 64;
+        let source = abi::Source { stride: limbs as u32, ..column.source(chunk_rows) };
+        let vectors = column.rows.div_ceil(VECTOR);
+        let scratch = launcher.allocate(vectors * size_of::<abi::WideBounds>())?;
+        let kernel = kernels::WIDE_BOUNDS[usize::from(limbs == 4)];
+        let arguments = abi::WideBoundsArguments { source, bounds: scratch.address() };
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
+        Ok(Self { physical, source, scratch, chunks: Vec::new(), words: BTreeMap::new() })
+    }
+
+    /// Waits for the bounds and starts measuring limbs, which become the last of `words`.
+    pub fn read(&mut self, launcher: &mut Launcher<'_>, words: &mut Vec<Words>) -> Result<()> {
+        let rows = self.source.rows as usize;
+        let chunk_vectors = self.source.chunk_vectors as usize;
+        let bounds: Vec<abi::WideBounds> =
+            launcher.download(&self.scratch, 0, rows.div_ceil(VECTOR))?;
+        let chunk = |(index, vectors): (usize, &[abi::WideBounds])| {
+            let valid = vectors.iter().filter(|bounds| bounds.valid > 0);
+            // Limbs from the top one down compare as the values do.
+            let order = |limbs: &[u64; 4]| [limbs[3], limbs[2], limbs[1], limbs[0]];
+            let low = valid.clone().map(|bounds| bounds.low).min_by_key(order);
+            let high = valid.clone().map(|bounds| bounds.high).max_by_key(order);
+            Chunk {
+                rows: (rows - index * chunk_vectors * VECTOR).min(chunk_vectors * VECTOR),
+                limbs: valid.map(|bounds| bounds.limbs as usize).max().unwrap_or(1),
+                bounds: low.zip(high).map(|(low, high)| [low, high]),
+            }
+        };
+        self.chunks = bounds.chunks(chunk_vectors).enumerate().map(chunk).collect();
+        for chunk in &self.chunks {
+            for limb in 0..chunk.limbs {
+                let is_last = limb + 1 == chunk.limbs;
+                if self.words.contains_key(&(limb, is_last)) {
+                    continue;
+                }
+                let physical = if is_last { Physical::I64 } else { Physical::U64 };
+                let source = abi::Source {
+                    values: self.source.values + limb as u64 * 8,
+                    order: order_of(physical),
+                    ..self.source
+                };
+                self.words.insert((limb, is_last), words.len());
+                words.push(Words::measure(launcher, physical, source, false)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Least and greatest valid value of a chunk, as limbs.
+    pub fn bounds(&self, chunk: usize) -> Option<[[u64; 4]; 2]> {
+        let top = self.source.stride as usize - 1;
+        self.chunks[chunk].bounds.map(|bounds| {
+            bounds.map(|mut limbs| {
+                limbs[top] ^= 1 << 63;
+                limbs
+            })
+        })
+    }
+
+    /// A chunk's node, as the CPU would choose it.
+    pub fn node(&self, chunk: usize, words: &[Words], options: &Options) -> EncodedNode<Part> {
+        let Chunk { rows, limbs, .. } = self.chunks[chunk];
+        let bytes = rows * self.source.stride as usize * 8;
+        let numbers = (0..limbs).map(|limb| self.words[&(limb, limb + 1 == limbs)]);
+        let children: Vec<(usize, Plan)> =
+            numbers.map(|number| (number, words[number].plan(chunk, options))).collect();
+        let limbs_bytes = children.iter().map(|(_, plan)| plan.bytes).sum();
+        let estimates = [(Encoding::Plain, bytes), (Encoding::Limbs, limbs_bytes)]
+            .into_iter()
+            .filter(|(encoding, _)| options.allows(*encoding))
+            .map(|(encoding, bytes)| (encoding, Estimate::of(bytes)));
+        let mut node = EncodedNode::new(plan::choose(estimates).encoding, self.physical, rows);
+        if node.encoding == Encoding::Limbs {
+            node.children = (children.iter())
+                .map(|(number, plan)| words[*number].node(chunk, plan, *number))
+                .collect();
+        } else {
+            node.buffers.push(Part { len: bytes, origin: Origin::Wide });
+        }
+        node
+    }
+
+    /// Starts copying chunks as they are.
+    pub fn write(&self, launcher: &mut Launcher<'_>, targets: &[abi::Target]) -> Result<()> {
+        let kernel = kernels::COPY[3];
+        let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
+        let row_words = self.source.stride;
+        let blocks = (longest * row_words as usize * 8).div_ceil(kernel.block);
+        let arguments = abi::CopyArguments {
+            source: self.source,
+            targets: launcher.upload(targets)?,
+            blocks_per_target: blocks as u32,
+            row_words,
+        };
+        launcher.launch(kernel, targets.len() * blocks, &arguments)
+    }
+}
