@@ -202,11 +202,20 @@ fn copies(array: &ArrayRef, bytes: usize) -> (usize, usize) {
     (bytes.div_ceil(all.max(1)).min(most), values)
 }
 
-/// Medians of each kernel's times.
+/// Medians of each kernel's times, all its launches together.
 fn kernels(runs: &[Times]) -> String {
-    let kernels = (0..runs[0].kernels.len()).map(|index| {
-        let time = median(runs.iter().map(|times| times.kernels[index].1).collect());
-        format!("{} {:.0}", runs[0].kernels[index].0, time.as_secs_f64() * 1e6)
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in &runs[0].kernels {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let of = |times: &Times, name: &str| -> Duration {
+        times.kernels.iter().filter(|(kernel, _)| *kernel == name).map(|(_, time)| *time).sum()
+    };
+    let kernels = names.iter().map(|name| {
+        let time = median(runs.iter().map(|times| of(times, name)).collect());
+        format!("{name} {:.0}", time.as_secs_f64() * 1e6)
     });
     kernels.collect::<Vec<_>>().join(", ")
 }

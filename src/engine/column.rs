@@ -1,6 +1,7 @@
 //! Compressed columns in device memory.
 //!
-//! A column's bodies lie one behind the other, as in its Arrow storage, and are
+//! The bodies of consecutive chunks lie one behind the other, in one buffer or a few;
+//! those of a column that comes from the host as in its Arrow storage, so that they are
 //! uploaded in one copy; headers stay on the host, where they have been
 //! validated and where launches are planned.
 
@@ -98,7 +99,7 @@ pub struct DeviceColumn {
     context: Arc<Context>,
     field: FieldRef,
     chunks: Vec<DeviceChunk>,
-    bodies: Arc<DeviceBuffer>,
+    bodies: Vec<Arc<DeviceBuffer>>,
     /// When the bodies have arrived.
     ready: Arc<dyn Event>,
 }
@@ -190,12 +191,12 @@ pub(super) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
 }
 
 impl DeviceColumn {
-    /// A column whose bodies, one behind the other, are there at `ready`.
+    /// A column whose bodies, one behind the other in few buffers, are there at `ready`.
     pub(super) fn new(
         context: Arc<Context>,
         field: FieldRef,
         chunks: Vec<DeviceChunk>,
-        bodies: Arc<DeviceBuffer>,
+        bodies: Vec<Arc<DeviceBuffer>>,
         ready: Arc<dyn Event>,
     ) -> Self {
         Self { context, field, chunks, bodies, ready }
@@ -206,10 +207,16 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a copy fails.
     pub fn download(&self) -> Result<CompressedColumn> {
-        let mut bytes = MutableBuffer::from_len_zeroed(self.bodies.len());
+        let mut bytes = MutableBuffer::from_len_zeroed(self.device_bytes());
         self.context.with_stream(|stream| {
             stream.wait(self.ready.as_ref())?;
-            stream.download(&self.bodies, 0, bytes.as_slice_mut())
+            let mut rest = bytes.as_slice_mut();
+            for bodies in &self.bodies {
+                let (part, behind) = rest.split_at_mut(bodies.len());
+                stream.download(bodies, 0, part)?;
+                rest = behind;
+            }
+            Ok(())
         })?;
         let bodies = Buffer::from(bytes);
         let mut at = 0;
@@ -257,7 +264,7 @@ impl DeviceColumn {
                 context: context.clone(),
                 field: column.field().clone(),
                 chunks,
-                bodies: Arc::new(bodies),
+                bodies: vec![Arc::new(bodies)],
                 ready: stream.record()?,
             })
         })
@@ -285,7 +292,7 @@ impl DeviceColumn {
 
     /// Bytes of device memory that the compressed column takes.
     pub fn device_bytes(&self) -> usize {
-        self.bodies.len()
+        self.bodies.iter().map(|bodies| bodies.len()).sum()
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {
@@ -296,7 +303,7 @@ impl DeviceColumn {
         &self.chunks
     }
 
-    pub(super) fn bodies(&self) -> &Arc<DeviceBuffer> {
+    pub(super) fn bodies(&self) -> &[Arc<DeviceBuffer>] {
         &self.bodies
     }
 

@@ -173,7 +173,7 @@ impl<'a> Program<'a> {
 
     /// Uploads the nodes and starts every launch, over bodies that have arrived;
     /// tells `marks` before the first and after each.
-    pub fn start(self, bodies: &DeviceBuffer, marks: &mut dyn Marks) -> Result<Report> {
+    pub fn start(self, bodies: &[Arc<DeviceBuffer>], marks: &mut dyn Marks) -> Result<Report> {
         let Self { stream, nodes, steps, words } = self;
         let statuses = steps.len() * 8;
         let report = stream.allocate(statuses + words * 4)?;
@@ -188,7 +188,8 @@ impl<'a> Program<'a> {
                 status: report.address() + index as u64 * 8,
                 words: report.address() + statuses as u64,
             };
-            let mut buffers: Vec<&DeviceBuffer> = vec![&nodes_buffer, &report, bodies];
+            let mut buffers: Vec<&DeviceBuffer> = vec![&nodes_buffer, &report];
+            buffers.extend(bodies.iter().map(AsRef::as_ref));
             buffers.extend(step.buffers.iter().map(AsRef::as_ref));
             stream.launch(&Launch {
                 kernel: step.kernel.name,

@@ -76,7 +76,7 @@ fn a_kernel_of_a_user_reads_a_compressed_column() {
             blocks: nodes.len(),
             threads: 256,
             arguments: bytemuck::bytes_of(&arguments),
-            buffers: &[&nodes_buffer, &sum, column.bodies()],
+            buffers: &[&nodes_buffer, &sum, &column.bodies()[0]],
         })?;
         let mut bytes = [0; 8];
         stream.download(&sum, 0, &mut bytes)?;
@@ -127,7 +127,7 @@ fn check_lanes(array: &ArrayRef, encoding: Encoding, kernel: &'static str) {
             blocks: nodes.len(),
             threads: 32,
             arguments: bytemuck::bytes_of(&[nodes_buffer.address(), out.address()]),
-            buffers: &[&nodes_buffer, &out, batch.columns()[0].bodies()],
+            buffers: &[&nodes_buffer, &out, &batch.columns()[0].bodies()[0]],
         })?;
         let mut found = vec![0; expected.len()];
         stream.download(&out, 0, &mut found)?;
@@ -225,7 +225,13 @@ fn strings_decode_value_by_value() {
             blocks: 1,
             threads: 64,
             arguments: bytemuck::bytes_of(&arguments),
-            buffers: &[&nodes_buffer, &places_buffer, &out, &wrong, batch.columns()[0].bodies()],
+            buffers: &[
+                &nodes_buffer,
+                &places_buffer,
+                &out,
+                &wrong,
+                &batch.columns()[0].bodies()[0],
+            ],
         })?;
         let (mut found, mut count) = (vec![0; bytes.len()], [0; 4]);
         stream.download(&out, 0, &mut found)?;

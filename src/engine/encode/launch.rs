@@ -1,5 +1,6 @@
 //! Launches of encoders: a stream, what its kernels read and write, and who times them.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -7,16 +8,36 @@ use bytemuck::Pod;
 use crate::engine::program::Marks;
 use crate::error::Result;
 use crate::gpu::kernels::Kernel;
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::gpu::{DeviceBuffer, Event, Launch, Stream};
+
+/// A result on the device that some kernels are still to write.
+pub(super) struct Pending<T> {
+    buffer: Arc<DeviceBuffer>,
+    at: usize,
+    count: usize,
+    written: Arc<dyn Event>,
+    of: PhantomData<T>,
+}
 
 /// Starts kernels over one column. Every launch keeps all of the column's buffers.
 pub(super) struct Launcher<'a> {
     pub stream: &'a Arc<dyn Stream>,
+    /// What is read back goes through a stream of its own, past kernels that have been
+    /// started but need not be waited for.
+    pub reader: &'a Arc<dyn Stream>,
     pub marks: &'a mut dyn Marks,
     pub memory: Vec<Arc<DeviceBuffer>>,
 }
 
-impl Launcher<'_> {
+impl<'a> Launcher<'a> {
+    pub fn new(
+        stream: &'a Arc<dyn Stream>,
+        reader: &'a Arc<dyn Stream>,
+        marks: &'a mut dyn Marks,
+    ) -> Self {
+        Self { stream, reader, marks, memory: Vec::new() }
+    }
+
     /// Device memory that lives as long as the column's launches.
     pub fn allocate(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = Arc::new(self.stream.allocate(len)?);
@@ -32,15 +53,23 @@ impl Launcher<'_> {
         Ok(buffer.address())
     }
 
-    /// Copies items from the device; waits for them.
-    pub fn download<T: Pod>(
+    /// What the kernels started so far will have left in a buffer from `at` on.
+    pub fn result<T: Pod>(
         &self,
-        buffer: &DeviceBuffer,
+        buffer: &Arc<DeviceBuffer>,
         at: usize,
         count: usize,
-    ) -> Result<Vec<T>> {
-        let mut items = vec![T::zeroed(); count];
-        self.stream.download(buffer, at, bytemuck::cast_slice_mut(&mut items))?;
+    ) -> Result<Pending<T>> {
+        let (buffer, written) = (buffer.clone(), self.stream.record()?);
+        Ok(Pending { buffer, at, count, written, of: PhantomData })
+    }
+
+    /// Copies a result from the device; waits for it.
+    pub fn read<T: Pod>(&self, pending: &Pending<T>) -> Result<Vec<T>> {
+        self.reader.wait(pending.written.as_ref())?;
+        let mut items = vec![T::zeroed(); pending.count];
+        let bytes = bytemuck::cast_slice_mut(&mut items);
+        self.reader.download(&pending.buffer, pending.at, bytes)?;
         Ok(items)
     }
 

@@ -13,7 +13,8 @@
 //! of each chunk is an eighth of it, and searching it on the CPU would take longer
 //! than everything else. *Write* (write.rs) knows every size, lays all bodies out in
 //! one buffer and reads the values again; nothing is kept in between but the
-//! parameters of vectors ([`words::Words`] states how much that is).
+//! parameters of vectors ([`words::Words`] states how much that is). A large column is
+//! worked on in parts, so that the host plans one while the device is busy with others.
 //!
 //! Columns that devices do not encode (strings, types carried as Arrow IPC) are
 //! compressed by the CPU.
@@ -39,9 +40,8 @@ use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::encode as abi;
-use crate::gpu::{DeviceBuffer, Stream};
 use crate::options::Options;
-use launch::Launcher;
+use launch::{Launcher, Pending};
 use source::Column;
 use wide::Wide;
 use words::{Words, order_of};
@@ -226,35 +226,56 @@ pub(super) fn encode_array(
     marks: &mut dyn Marks,
 ) -> Result<DeviceColumn> {
     let context = array.context();
-    context.with_stream(|stream| encode(context, stream, Column::new(field, array), options, marks))
+    context.with_stream(|stream| {
+        context.with_stream(|reader| {
+            let column = Column::new(field, array);
+            encode(context, Launcher::new(stream, reader, marks), column, options)
+        })
+    })
 }
 
-/// Compresses a column on a stream.
+/// Bytes of a part's values; on the emulation few, so that tests see parts.
+fn part_bytes(context: &Context) -> usize {
+    if context.device.is_host() { 1 << 20 } else { 128 << 20 }
+}
+
+/// Compresses a column. All parts of it are measured first; each is planned and its
+/// bodies are given a buffer while the device measures or writes others.
 fn encode(
     context: &Arc<Context>,
-    stream: &Arc<dyn Stream>,
+    mut launcher: Launcher<'_>,
     column: Column,
     options: &Options,
-    marks: &mut dyn Marks,
 ) -> Result<DeviceColumn> {
-    stream.wait(column.ready.as_ref())?;
-    marks.mark(stream, "")?;
-    let mut launcher = Launcher { stream, marks, memory: column.memory.clone() };
-    let mut measured = Measured::start(&mut launcher, &column, options)?;
-    let chunks = measured.plan(&mut launcher, &column, options)?;
-    launcher.marks.mark(stream, "plan")?;
-    let written = write::write(&mut launcher, &column, &measured, &chunks)?;
-    let (mut body, mut start) = (written.bodies.address(), 0);
-    let placed = (written.headers.into_iter().zip(chunks))
-        .map(|(header, planned)| {
+    launcher.stream.wait(column.ready.as_ref())?;
+    launcher.marks.mark(launcher.stream, "")?;
+    launcher.memory.extend(column.memory.iter().cloned());
+    let value = column.physical().bits().unwrap_or(8).div_ceil(8);
+    let part_rows = (part_bytes(context) / value / options.chunk_rows).max(1) * options.chunk_rows;
+    let parts: Vec<Column> = (0..column.rows)
+        .step_by(part_rows)
+        .map(|start| column.slice(start, part_rows.min(column.rows - start)))
+        .collect();
+    let measured: Vec<Measured> = (parts.iter())
+        .map(|part| Measured::start(&mut launcher, part, options))
+        .collect::<Result<_>>()?;
+    let mut chunks = Vec::new();
+    let mut bodies = Vec::new();
+    let mut start = 0;
+    for (part, mut measured) in parts.iter().zip(measured) {
+        let planned = measured.plan(&mut launcher, part, options)?;
+        let written = write::write(&mut launcher, part, &measured, &planned)?;
+        let mut body = written.bodies.address();
+        for (header, planned) in written.headers.into_iter().zip(planned) {
             let chunk = DeviceChunk::new(header, false, planned.bounds, body, start);
             body += chunk.body_len() as u64;
             start += chunk.rows();
-            chunk
-        })
-        .collect();
-    let ready = stream.record()?;
-    Ok(DeviceColumn::new(context.clone(), column.field, placed, written.bodies, ready))
+            chunks.push(chunk);
+        }
+        bodies.push(written.bodies);
+    }
+    let ready = launcher.stream.record()?;
+    Ok(DeviceColumn::new(context.clone(), column.field, chunks, bodies, ready))
 }
 
 /// Chunks that are planned by one thread at least.
@@ -269,7 +290,7 @@ struct Measured {
     /// The values, if they have more than 64 bits; `words` then holds limbs.
     wide: Option<Wide>,
     /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
-    counts: Option<Arc<DeviceBuffer>>,
+    counts: Option<Pending<[u32; 2]>>,
 }
 
 impl Measured {
@@ -315,7 +336,7 @@ impl Measured {
         }
         let chunks = column.rows.div_ceil(self.chunk_rows);
         let counts: Vec<[u32; 2]> = match &self.counts {
-            Some(counts) => launcher.download(counts, 0, chunks)?,
+            Some(counts) => launcher.read(counts)?,
             None => Vec::new(),
         };
         let chunk = |index: usize| {

@@ -60,6 +60,22 @@ impl Column {
         }
     }
 
+    /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.
+    pub fn slice(&self, start: usize, rows: usize) -> Self {
+        debug_assert!(start.is_multiple_of(VECTOR));
+        let bytes = start * self.physical().bits().unwrap_or(0) / 8;
+        let bits = |bits: Bits| Bits { address: bits.address + start as u64 / 8, ..bits };
+        Self {
+            field: self.field.clone(),
+            rows,
+            values: self.values + bytes as u64,
+            bits: bits(self.bits),
+            valid: self.valid.map(bits),
+            memory: self.memory.clone(),
+            ready: self.ready.clone(),
+        }
+    }
+
     pub fn data_type(&self) -> &DataType {
         self.field.data_type()
     }

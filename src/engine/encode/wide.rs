@@ -4,9 +4,8 @@
 //! limbs that are last in some chunks only are measured in both orders.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::launch::Launcher;
+use super::launch::{Launcher, Pending};
 use super::source::Column;
 use super::words::{Words, order_of};
 use super::write::{Origin, Part};
@@ -14,7 +13,6 @@ use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Estimate, Physical};
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -24,7 +22,7 @@ use crate::options::Options;
 pub(super) struct Wide {
     physical: Physical,
     source: abi::Source,
-    scratch: Arc<DeviceBuffer>,
+    pending: Pending<abi::WideBounds>,
     /// For each chunk.
     chunks: Vec<Chunk>,
     /// Numbers of the words that hold a limb, unsigned or signed.
@@ -53,15 +51,15 @@ impl Wide {
         let kernel = kernels::WIDE_BOUNDS[usize::from(limbs == 4)];
         let arguments = abi::WideBoundsArguments { source, bounds: scratch.address() };
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
-        Ok(Self { physical, source, scratch, chunks: Vec::new(), words: BTreeMap::new() })
+        let pending = launcher.result(&scratch, 0, vectors)?;
+        Ok(Self { physical, source, pending, chunks: Vec::new(), words: BTreeMap::new() })
     }
 
     /// Waits for the bounds and starts measuring limbs, which become the last of `words`.
     pub fn read(&mut self, launcher: &mut Launcher<'_>, words: &mut Vec<Words>) -> Result<()> {
         let rows = self.source.rows as usize;
         let chunk_vectors = self.source.chunk_vectors as usize;
-        let bounds: Vec<abi::WideBounds> =
-            launcher.download(&self.scratch, 0, rows.div_ceil(VECTOR))?;
+        let bounds = launcher.read(&self.pending)?;
         let chunk = |(index, vectors): (usize, &[abi::WideBounds])| {
             let valid = vectors.iter().filter(|bounds| bounds.valid > 0);
             // Limbs from the top one down compare as the values do.

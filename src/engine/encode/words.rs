@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::launch::Launcher;
+use super::launch::{Launcher, Pending};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
@@ -25,6 +25,7 @@ pub(super) struct Words {
     chunk_rows: usize,
     scratch: Arc<DeviceBuffer>,
     at: Scratch,
+    pending: Option<Pending<abi::ChunkTotals>>,
     /// For each chunk.
     totals: Vec<abi::ChunkTotals>,
 }
@@ -91,8 +92,9 @@ impl Words {
         let value = physical.bits().unwrap_or(0) / 8;
         let at = Scratch::new(value, vectors, chunks, is_alp);
         let scratch = launcher.allocate(at.len)?;
-        let totals = Vec::new();
-        let words = Self { physical, source, is_alp, rows, chunk_rows, scratch, at, totals };
+        let (pending, totals) = (None, Vec::new());
+        let mut words =
+            Self { physical, source, is_alp, rows, chunk_rows, scratch, at, pending, totals };
         if is_alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
@@ -119,17 +121,16 @@ impl Words {
             };
             launcher.launch(words.by_width(kernels::LAYOUT), chunks, &arguments)?;
         }
+        words.pending = Some(launcher.result(&words.scratch, at.totals, chunks)?);
         Ok(words)
     }
 
     /// Waits for the totals.
     pub fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
-        self.totals = launcher.download(&self.scratch, self.at.totals, self.chunks())?;
+        if let Some(pending) = self.pending.take() {
+            self.totals = launcher.read(&pending)?;
+        }
         Ok(())
-    }
-
-    fn chunks(&self) -> usize {
-        self.rows.div_ceil(self.chunk_rows)
     }
 
     fn address(&self, at: usize) -> u64 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::Measured;
-use super::launch::Launcher;
+use super::launch::{Launcher, Pending};
 use super::source::Column;
 use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
 use crate::encoding::{Encoding, Physical};
@@ -156,7 +156,7 @@ pub(super) fn count_bits(
     launcher: &mut Launcher<'_>,
     column: &Column,
     chunk_rows: usize,
-) -> Result<Arc<DeviceBuffer>> {
+) -> Result<Pending<[u32; 2]>> {
     let chunks = column.rows.div_ceil(chunk_rows);
     let counts = launcher.allocate(chunks * 8)?;
     launcher.stream.fill(&counts, 0, chunks * 8, 0)?;
@@ -164,7 +164,7 @@ pub(super) fn count_bits(
     let values = column.physical() == Physical::Bool;
     let arguments = bits_arguments(column, chunk_rows, values, 0, counts.address(), blocks);
     launcher.launch(kernels::COUNT_BITS, chunks * blocks, &arguments)?;
-    Ok(counts)
+    launcher.result(&counts, 0, chunks)
 }
 
 fn bits_arguments(
