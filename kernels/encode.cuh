@@ -37,6 +37,17 @@ struct Source {
 };
 static_assert(sizeof(Source) == 40, "mirrored");
 
+// Word `word` of a bitmap of which `bits` bits count: the last one may lie in memory of
+// others, which ends with the byte of the last bit.
+LANEPACK_DEVICE u32 bitmap_word(const u32* bitmap, u64 word, u64 bits) {
+    if ((word + 1) * 32 <= bits) return __ldg(bitmap + word);
+    u32 value = 0;
+    for (u32 i = 0; i < 4 && word * 32 + i * 8 < bits; i++) {
+        value |= static_cast<u32>(__ldg(reinterpret_cast<const u8*>(bitmap + word) + i)) << i * 8;
+    }
+    return value;
+}
+
 // Bit i: row `row` + i exists and is valid; `row` is a multiple of 32.
 LANEPACK_DEVICE u32 valid_rows(const Source& source, u64 row) {
     if (row >= source.rows) return 0;
@@ -45,8 +56,9 @@ LANEPACK_DEVICE u32 valid_rows(const Source& source, u64 row) {
     if (source.valid == nullptr) return exist;
     const u64 bit = source.valid_at + row;
     const u32 shift = bit % 32;
-    const u32 low = __ldg(source.valid + bit / 32);
-    const u32 high = shift + left > 32 && shift > 0 ? __ldg(source.valid + bit / 32 + 1) : 0;
+    const u64 bits = source.valid_at + source.rows;
+    const u32 low = bitmap_word(source.valid, bit / 32, bits);
+    const u32 high = shift + left > 32 && shift > 0 ? bitmap_word(source.valid, bit / 32 + 1, bits) : 0;
     return __funnelshift_r(low, high, shift) & exist;
 }
 

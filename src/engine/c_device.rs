@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
+use super::Context;
 use super::array::{DeviceArray, DeviceSlice};
-use crate::error::Result;
+use crate::error::{Error, Place, Result};
 use crate::gpu::Event;
 
 /// `ArrowDeviceType`: where the buffers of an exported array lie.
@@ -32,9 +33,9 @@ pub enum ArrowDeviceType {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ArrowArray {
-    length: i64,
-    null_count: i64,
-    offset: i64,
+    pub(super) length: i64,
+    pub(super) null_count: i64,
+    pub(super) offset: i64,
     n_buffers: i64,
     n_children: i64,
     buffers: *const *const c_void,
@@ -53,7 +54,7 @@ pub struct ArrowArray {
 #[derive(Debug)]
 #[repr(C)]
 pub struct ArrowDeviceArray {
-    array: ArrowArray,
+    pub(super) array: ArrowArray,
     device_id: i64,
     device_type: i32,
     sync_event: *mut c_void,
@@ -63,8 +64,11 @@ pub struct ArrowDeviceArray {
 // The layout of the C structs on 64-bit targets.
 const _: () = assert!(size_of::<ArrowArray>() == 80 && size_of::<ArrowDeviceArray>() == 128);
 
-// SAFETY: the pointers lead to `Exported`, which is Send, and which nobody else has.
+// SAFETY: nobody else has what the pointers lead to; the interface lets any thread
+// release it.
 unsafe impl Send for ArrowDeviceArray {}
+// SAFETY: through a shared reference the struct and what it points to are only read.
+unsafe impl Sync for ArrowDeviceArray {}
 
 /// What an exported array keeps alive; `buffers` is pointed at.
 struct Exported {
@@ -96,6 +100,22 @@ impl Drop for ArrowDeviceArray {
 }
 
 impl ArrowDeviceArray {
+    /// Moves an array out of a C struct that a producer has filled in; the struct is
+    /// marked as released.
+    ///
+    /// # Safety
+    /// `source` points to a `struct ArrowDeviceArray` that follows the interface, and
+    /// that nobody else uses meanwhile.
+    pub unsafe fn take(source: *mut Self) -> Self {
+        // SAFETY: the caller's promise; the copy is the only one to be released, as the
+        // interface says of moves.
+        unsafe {
+            let array = source.read();
+            (*source).array.release = None;
+            array
+        }
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         self.array.length as usize
@@ -141,6 +161,49 @@ impl ArrowDeviceArray {
     }
 }
 
+/// Where arrays of a device lie.
+pub(super) fn kind_of(context: &Context) -> ArrowDeviceType {
+    if context.device.is_host() { ArrowDeviceType::Cpu } else { ArrowDeviceType::Cuda }
+}
+
+/// What an array of the interface states.
+pub(super) struct Parts {
+    /// Addresses, the validity first.
+    pub buffers: Vec<u64>,
+    /// Rows before the first.
+    pub offset: usize,
+    /// None if nobody has counted.
+    pub null_count: Option<usize>,
+}
+
+impl ArrowDeviceArray {
+    /// What it states, checked as far as it shows.
+    pub(super) fn parts(&self) -> Result<Parts> {
+        let array = &self.array;
+        let mismatch = |what: &str| {
+            Err(Error::Mismatch { place: Place::default(), what: format!("a device array {what}") })
+        };
+        if array.release.is_none() {
+            return mismatch("that has been released");
+        }
+        if array.n_children != 0 || !array.dictionary.is_null() {
+            return mismatch("with children or a dictionary");
+        }
+        let (length, offset) = (usize::try_from(array.length), usize::try_from(array.offset));
+        let (Ok(length), Ok(offset)) = (length, offset) else {
+            return mismatch("of negative length or offset");
+        };
+        if !(1..=3).contains(&array.n_buffers)
+            || array.null_count > array.length
+            || offset.checked_add(length).is_none_or(|rows| rows > isize::MAX as usize / 64)
+        {
+            return mismatch("whose numbers of buffers, rows or nulls cannot be");
+        }
+        let null_count = usize::try_from(array.null_count).ok();
+        Ok(Parts { buffers: self.buffer_addresses(), offset, null_count })
+    }
+}
+
 impl DeviceArray {
     /// The array for another library, without a copy; its memory is freed when
     /// that library releases it. The type travels apart, as the `ArrowSchema` that
@@ -170,8 +233,7 @@ impl DeviceArray {
         let mut buffers = vec![validity.map_or(null(), pointer)];
         buffers.extend(memory.iter().map(pointer));
         memory.extend(validity.cloned());
-        let device = &self.context().device;
-        let kind = if device.is_host() { ArrowDeviceType::Cpu } else { ArrowDeviceType::Cuda };
+        let kind = kind_of(self.context());
         // Points into the event, which `_ready` keeps where it is.
         let sync_event = ready.handle();
         let exported = Box::new(Exported { buffers, _memory: memory, _ready: ready });

@@ -18,6 +18,7 @@ mod c_device;
 mod column;
 mod decode;
 mod encode;
+mod foreign;
 #[cfg(feature = "internals")]
 pub mod measure;
 mod program;

@@ -86,6 +86,20 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// that is free, if there is not enough.
     fn allocate(&self, len: usize) -> Result<DeviceBuffer>;
 
+    /// Memory of others as a buffer, of exactly `len` bytes, without padding. `owner` is
+    /// dropped once the buffer is and nothing given so far uses it any more.
+    ///
+    /// # Safety
+    /// `address` leads to `len` bytes of this device's memory that stay there, and are
+    /// not written to by others, until `owner` is dropped.
+    unsafe fn adopt(&self, address: u64, len: usize, owner: Owner) -> Result<DeviceBuffer>;
+
+    /// Work given from now on waits for an event of others (`CUevent` for CUDA).
+    ///
+    /// # Safety
+    /// `event` is a valid handle of an event of this device.
+    unsafe fn wait_for_handle(&self, event: *mut std::ffi::c_void) -> Result<()>;
+
     /// Sets `len` bytes from `at` on to `byte`.
     fn fill(&self, target: &DeviceBuffer, at: usize, len: usize, byte: u8) -> Result<()>;
 
@@ -163,7 +177,15 @@ pub(crate) trait Allocation: fmt::Debug + Send + Sync {
     fn as_any(&self) -> &dyn Any;
 }
 
+/// What keeps memory of others alive.
+pub(crate) type Owner = Box<dyn Any + Send + Sync>;
+
 impl DeviceBuffer {
+    /// Memory of others, which may begin anywhere.
+    pub fn adopted(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
+        Self { address, len, allocation }
+    }
+
     /// A buffer that an implementation has allocated.
     pub fn new(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
         debug_assert!(address.is_multiple_of(PADDING as u64));

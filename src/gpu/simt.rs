@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::{Allocation, Device, DeviceBuffer, DeviceInfo, Event, Launch, PADDING, Stream};
+use super::{Allocation, Device, DeviceBuffer, DeviceInfo, Event, Launch, Owner, PADDING, Stream};
 use crate::error::{Error, Place, Result};
 
 /// Changes the order in which threads run, of every device.
@@ -66,7 +66,31 @@ struct SimtEvent {
 #[derive(Debug)]
 struct SimtMemory {
     shared: Arc<Shared>,
-    memory: ffi::Memory,
+    memory: Backing,
+}
+
+#[derive(Debug)]
+enum Backing {
+    Own(ffi::Memory),
+    /// Memory of others, from this address on.
+    Adopted(u64, #[allow(dead_code, reason = "kept")] Owner),
+}
+
+impl Backing {
+    fn start(&self) -> *mut u8 {
+        match self {
+            Self::Own(memory) => memory.start(),
+            Self::Adopted(address, _) => ptr::with_exposed_provenance_mut(*address as usize),
+        }
+    }
+
+    /// Bytes that were allocated.
+    fn size(&self) -> usize {
+        match self {
+            Self::Own(memory) => memory.size(),
+            Self::Adopted(..) => 0,
+        }
+    }
 }
 
 /// A device with `memory` bytes, whose threads run in an order drawn from `seed`.
@@ -169,8 +193,19 @@ impl Stream for SimtStream {
         let address = memory.start() as u64;
         state.used += size as u64;
         state.live.push(address..address + len as u64);
+        let memory = Backing::Own(memory);
         let allocation = SimtMemory { shared: self.shared.clone(), memory };
         Ok(DeviceBuffer::new(address, len, Box::new(allocation)))
+    }
+
+    unsafe fn adopt(&self, address: u64, len: usize, owner: Owner) -> Result<DeviceBuffer> {
+        let memory = Backing::Adopted(address, owner);
+        let allocation = SimtMemory { shared: self.shared.clone(), memory };
+        Ok(DeviceBuffer::adopted(address, len, Box::new(allocation)))
+    }
+
+    unsafe fn wait_for_handle(&self, _: *mut c_void) -> Result<()> {
+        Ok(())
     }
 
     fn fill(&self, target: &DeviceBuffer, at: usize, len: usize, byte: u8) -> Result<()> {

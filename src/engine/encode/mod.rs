@@ -25,21 +25,25 @@ mod wide;
 mod words;
 mod write;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use rayon::prelude::*;
 
+use super::array::DeviceSlice;
 use super::column::{Bounds, DeviceBatch, DeviceChunk, DeviceColumn};
 use super::program::Marks;
 use super::{Context, DeviceArray, Engine};
 use crate::batch;
-use crate::chunk::EncodedNode;
+use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::encode as abi;
+use crate::gpu::{DeviceBuffer, Stream};
+use crate::lanes::VECTOR;
 use crate::options::Options;
 use launch::{Launcher, Pending};
 use source::Column;
@@ -276,6 +280,52 @@ fn encode(
     }
     let ready = launcher.stream.record()?;
     Ok(DeviceColumn::new(context.clone(), column.field, chunks, bodies, ready))
+}
+
+/// Counts the set bits among the first `len` of a bitmap.
+pub(super) fn count_valid(
+    context: &Context,
+    stream: &Arc<dyn Stream>,
+    bitmap: &DeviceSlice,
+    len: usize,
+) -> Result<usize> {
+    context.with_stream(|reader| {
+        let marks: &mut dyn Marks = &mut ();
+        let mut launcher = Launcher::new(stream, reader, marks);
+        let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len, stream.record()?);
+        launcher.memory.extend(column.memory.iter().cloned());
+        let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
+        Ok(launcher.read(&counts)?.iter().map(|[_, set]| *set as usize).sum())
+    })
+}
+
+/// The bits `rows` of a bitmap in memory of their own, from bit 0 on.
+pub(super) fn moved_bits(
+    context: &Context,
+    stream: &Arc<dyn Stream>,
+    bitmap: &Arc<DeviceBuffer>,
+    rows: &Range<usize>,
+) -> Result<DeviceSlice> {
+    context.with_stream(|reader| {
+        let marks: &mut dyn Marks = &mut ();
+        let mut launcher = Launcher::new(stream, reader, marks);
+        let (address, bit) = (bitmap.address(), rows.start);
+        let column = Column::of_bits(bitmap, address, bit, rows.len(), stream.record()?);
+        launcher.memory.extend(column.memory.iter().cloned());
+        let bytes = rows.len().div_ceil(8);
+        let out = launcher.allocate(bytes.next_multiple_of(ALIGNMENT))?;
+        let parts = (0..rows.len()).step_by(MAX_CHUNK_ROWS);
+        let targets: Vec<abi::Target> = parts
+            .map(|start| abi::Target {
+                buffer: [out.address() + start as u64 / 8, 0, 0],
+                vector: (start / VECTOR) as u64,
+                rows: (rows.len() - start).min(MAX_CHUNK_ROWS) as u32,
+                zero: 0,
+            })
+            .collect();
+        write::copy_bits(&mut launcher, &column, MAX_CHUNK_ROWS, &targets, true)?;
+        Ok(DeviceSlice::of(&out, 0..bytes))
+    })
 }
 
 /// Chunks that are planned by one thread at least.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef};
 
 use crate::column::physical_of;
 use crate::encoding::Physical;
@@ -58,6 +58,19 @@ impl Column {
             memory: all.map(|slice| slice.buffer().clone()).collect(),
             ready: array.ready().clone(),
         }
+    }
+
+    /// Booleans from bit `bit` of `address` on.
+    pub fn of_bits(
+        memory: &Arc<DeviceBuffer>,
+        address: u64,
+        bit: usize,
+        rows: usize,
+        ready: Arc<dyn Event>,
+    ) -> Self {
+        let field = Arc::new(Field::new("", DataType::Boolean, false));
+        let bits = Bits::at(address, bit);
+        Self { field, rows, values: 0, bits, valid: None, memory: vec![memory.clone()], ready }
     }
 
     /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.

@@ -136,7 +136,7 @@ fn gaps_of<'a>(
 }
 
 /// Starts copying bits, of the values or of the validity.
-fn copy_bits(
+pub(super) fn copy_bits(
     launcher: &mut Launcher<'_>,
     column: &Column,
     chunk_rows: usize,

@@ -23,7 +23,7 @@ use cudarc::driver::{CudaContext, sys::CUevent_flags};
 
 use super::failure::{During, Version, no_device, reason};
 use crate::error::{Error, Place, Result};
-use crate::gpu::{DeviceInfo, PADDING};
+use crate::gpu::{DeviceInfo, Owner, PADDING};
 
 /// The oldest driver that will do: CUDA 12, which is what the oldest NVRTC that
 /// we look for compiles for. What we call of the driver has been there since 11.2.
@@ -322,9 +322,13 @@ impl Queue {
             address = once();
         }
         match address {
-            Ok(address) => {
-                Ok(Memory { address, len, home: self.clone(), guests: Mutex::default() })
-            }
+            Ok(address) => Ok(Memory {
+                address,
+                len,
+                home: self.clone(),
+                guests: Mutex::default(),
+                owner: None,
+            }),
             Err(OUT_OF_MEMORY) => Err(Error::DeviceMemory {
                 place: Place::default(),
                 needed: bytes as u64,
@@ -334,6 +338,12 @@ impl Queue {
             }),
             Err(error) => Err(error).during(&format!("allocating {bytes} bytes")),
         }
+    }
+
+    /// Memory of others, kept by `owner`.
+    pub fn adopt(self: &Arc<Self>, address: u64, len: usize, owner: Owner) -> Memory {
+        let owner = Some(owner);
+        Memory { address, len, home: self.clone(), guests: Mutex::default(), owner }
     }
 
     /// That `memory` is of this device and has these bytes.
@@ -493,6 +503,18 @@ impl Queue {
         unsafe { result::stream::wait_event(self.raw, mark.raw, flags) }.during("cuStreamWaitEvent")
     }
 
+    /// Lets the stream wait for an event of others.
+    ///
+    /// # Safety
+    /// `event` is a valid event of this device.
+    pub unsafe fn wait_for_handle(&self, event: *mut c_void) -> Result<()> {
+        self.context.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: the stream is alive, the event by the caller's promise.
+        unsafe { result::stream::wait_event(self.raw, event.cast(), flags) }
+            .during("cuStreamWaitEvent")
+    }
+
     /// Waits for all work of the stream. Also reports what went wrong in freeing
     /// something of this device since the last time.
     pub fn synchronize(&self) -> Result<()> {
@@ -528,6 +550,8 @@ pub(super) struct Memory {
     home: Arc<Queue>,
     /// Other streams that have used it.
     guests: Mutex<Vec<Arc<Queue>>>,
+    /// Of memory of others, what keeps it.
+    owner: Option<Owner>,
 }
 
 impl Memory {
@@ -554,6 +578,15 @@ impl Memory {
     /// given so far. Nothing waits here.
     fn free(&mut self) -> Result<()> {
         let guests = self.guests.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(owner) = self.owner.take() {
+            // Whoever owns it does not know of our streams.
+            let mut done = Ok(());
+            for queue in guests.drain(..).chain([self.home.clone()]) {
+                done = done.and(queue.synchronize());
+            }
+            drop(owner);
+            return done;
+        }
         for guest in guests.drain(..) {
             let mark = Mark::new(&self.home.context, false)?;
             guest.record(&mark)?;

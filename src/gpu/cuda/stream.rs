@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Shared;
 use super::driver::{Mark, Memory, Queue};
 use crate::error::{Error, Result};
-use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Stream};
+use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Owner, Stream};
 
 /// Blocks that a grid can have in its first dimension.
 const MAX_BLOCKS: u32 = i32::MAX as u32;
@@ -52,6 +52,16 @@ impl Stream for CudaStream {
     fn allocate(&self, len: usize) -> Result<DeviceBuffer> {
         let memory = self.queue.allocate(len)?;
         Ok(DeviceBuffer::new(memory.address(), memory.len(), Box::new(memory)))
+    }
+
+    unsafe fn adopt(&self, address: u64, len: usize, owner: Owner) -> Result<DeviceBuffer> {
+        let memory = self.queue.adopt(address, len, owner);
+        Ok(DeviceBuffer::adopted(address, len, Box::new(memory)))
+    }
+
+    unsafe fn wait_for_handle(&self, event: *mut c_void) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.queue.wait_for_handle(event) }
     }
 
     fn fill(&self, target: &DeviceBuffer, at: usize, len: usize, byte: u8) -> Result<()> {
