@@ -85,21 +85,35 @@ LANEPACK_DEVICE uint4 piece_of(const T* values) {
     }
 }
 
-// Values `row` to `row` + PIECE - 1 as 16 bytes; zeros from `rows` rows on.
+// A vector of a source, read piece by piece.
 template <class T>
-LANEPACK_DEVICE uint4 load_piece(const Source& source, u64 row) {
-    const T* values = reinterpret_cast<const T*>(source.values);
-    if (source.stride == 1 && row + PIECE<T> <= source.rows) {
-        const T* from = values + row;
-        if (reinterpret_cast<u64>(from) % 16 == 0) return __ldcs(reinterpret_cast<const uint4*>(from));
+struct VectorReader {
+    const T* values;
+    u32 rows;
+    u32 stride;
+    // Whether pieces can be read as they are.
+    bool is_direct;
+
+    LANEPACK_DEVICE VectorReader(const Source& source, u64 vector) {
+        stride = source.stride;
+        values = reinterpret_cast<const T*>(source.values) + vector * VECTOR * stride;
+        rows = rows_of(source, vector);
+        is_direct = stride == 1 && rows == VECTOR && reinterpret_cast<u64>(values) % 16 == 0;
     }
-    T parts[PIECE<T>];
+
+    LANEPACK_DEVICE T value(u32 position) const {
+        return __ldg(values + static_cast<u64>(position) * stride);
+    }
+
+    // Values `position` to `position` + PIECE - 1; zeros past the end.
+    LANEPACK_DEVICE uint4 piece(u32 position) const {
+        if (is_direct) return __ldcs(reinterpret_cast<const uint4*>(values + position));
+        T parts[PIECE<T>];
 #pragma unroll
-    for (u32 i = 0; i < PIECE<T>; i++) {
-        parts[i] = row + i < source.rows ? __ldg(values + (row + i) * source.stride) : T{0};
+        for (u32 i = 0; i < PIECE<T>; i++) parts[i] = position + i < rows ? value(position + i) : T{0};
+        return piece_of<T>(parts);
     }
-    return piece_of<T>(parts);
-}
+};
 
 // Value i of a piece.
 template <class T>
@@ -144,8 +158,9 @@ template <class T>
 LANEPACK_DEVICE T ordered(T word, u32 order) {
     const T top = static_cast<T>(T{1} << (ROWS<T> - 1));
     if (order == UNSIGNED) return word;
-    if (order == FLOAT && (word & top) != 0) return static_cast<T>(~word);
-    return static_cast<T>(word ^ top);
+    // The signs of floats decide about all bits.
+    const T rest = order == FLOAT && (word & top) != 0 ? static_cast<T>(~top) : T{0};
+    return static_cast<T>(word ^ (top | rest));
 }
 template <class T>
 LANEPACK_DEVICE T unordered(T word, u32 order) {

@@ -45,6 +45,13 @@ struct AlpEncoder<u64> {
              static_cast<u64>(__double_as_longlong(decoded)) == bits;
         return static_cast<u64>(__double_as_longlong(sum));
     }
+
+    // The value that a sum stands for.
+    LANEPACK_DEVICE u64 decode(u64 sum) const {
+        constexpr double round = 6755399441055744.0;
+        const double integer = __dsub_rn(__longlong_as_double(static_cast<i64>(sum)), round);
+        return static_cast<u64>(__double_as_longlong(__dmul_rn(__dmul_rn(integer, power_f), inverse_e)));
+    }
 };
 
 template <>
@@ -71,6 +78,13 @@ struct AlpEncoder<u32> {
         const float decoded = __fmul_rn(__fmul_rn(__fsub_rn(sum, round), power_f), inverse_e);
         ok = sum > 8388608.0f && sum < 16777216.0f && __float_as_uint(decoded) == bits;
         return __float_as_uint(sum);
+    }
+
+    // The value that a sum stands for.
+    LANEPACK_DEVICE u32 decode(u32 sum) const {
+        constexpr float round = 12582912.0f;
+        const float integer = __fsub_rn(__uint_as_float(sum), round);
+        return __float_as_uint(__fmul_rn(__fmul_rn(integer, power_f), inverse_e));
     }
 };
 
@@ -532,46 +546,55 @@ LANEPACK_DEVICE void trim(const SharedVector<T>& vector, u32* below, T& base, u3
 template <class T>
 LANEPACK_DEVICE void alp_choose(const AlpArguments& args) {
     constexpr u32 WARPS = MEASURE_THREADS / WARP;
-    LANEPACK_SHARED(T[WARPS * VECTOR], values);
+    constexpr u32 PIECES = VECTOR / PIECE<T>;
+    LANEPACK_SHARED(uint4[WARPS * PIECES], values);
     LANEPACK_SHARED(u32[WARPS * (BINS + 2)], bins);
     const Source& source = args.source;
     const u32 warp = threadIdx.x / WARP;
     const u32 lane = threadIdx.x % WARP;
     const u64 index = static_cast<u64>(blockIdx.x) * WARPS + warp;
-    const u32 rows = rows_of(source, index);
-    if (rows == 0) return;
-    const SharedVector<T> vector{&values[warp * VECTOR], lane};
-    T low = static_cast<T>(~T{0});
-    T high = 0;
-    constexpr u32 STEPS = VECTOR / (WARP * PIECE<T>);
+    if (rows_of(source, index) == 0) return;
+    const VectorReader<T> reader(source, index);
+    uint4* pieces = &values[warp * PIECES];
+    const SharedVector<T> vector{reinterpret_cast<T*>(pieces), lane};
 #pragma unroll
-    for (u32 i = 0; i < STEPS; i++) {
-        const u32 position = (i * WARP + lane) * PIECE<T>;
-        const uint4 piece = load_piece<T>(source, index * VECTOR + position);
-        u32 valid = low_bits<u32>(PIECE<T>);
-        if (source.valid != nullptr || rows < VECTOR) valid = valid_piece<T>(source, index, position);
-#pragma unroll
-        for (u32 k = 0; k < PIECE<T>; k++) {
-            T value = value_of<T>(piece, k);
-            if (valid >> k & 1) {
-                const T place = ordered(value, FLOAT);
-                low = place < low ? place : low;
-                high = place > high ? place : high;
-            } else {
-                value = AlpEncoder<T>::NOT_A_NUMBER;
-            }
-            vector.values[position + k] = value;
+    for (u32 i = 0; i < PIECES / WARP; i++) {
+        pieces[i * WARP + lane] = reader.piece((i * WARP + lane) * PIECE<T>);
+    }
+    const ValidSlots slots(source, index);
+    __syncwarp();
+    if (slots.count < VECTOR) {
+        for (u32 i = 0; i < VECTOR / WARP; i++) {
+            const u32 word = __shfl_sync(FULL, slots.word, i);
+            if ((word >> lane & 1) == 0) vector.values[i * WARP + lane] = AlpEncoder<T>::NOT_A_NUMBER;
         }
     }
-    low = warp_min(low);
-    high = warp_max(high);
-    const ValidSlots slots(source, index);
     __syncwarp();
     const Candidates& candidates = args.candidates[index / source.chunk_vectors];
     const u32 pair = choose_pair<T>(vector, slots, candidates);
     __syncwarp();
     const Measure<T> measure = vector.encode(pair);
     const u32 estimate = measure.bits(VECTOR, slots.count);
+    // Decoding is monotone: bounds of what was encoded are those of the sums. The
+    // others are looked at one by one.
+    T low = static_cast<T>(~T{0});
+    T high = 0;
+    if (measure.count > 0) {
+        const AlpEncoder<T> encoder = encoder_of<T>(pair);
+        low = ordered(encoder.decode(measure.low), FLOAT);
+        high = ordered(encoder.decode(measure.high), FLOAT);
+    }
+    if (measure.count < slots.count) {
+        for (u32 i = 0; i < VECTOR / WARP; i++) {
+            const u32 word = __shfl_sync(FULL, slots.word, i);
+            if ((word >> lane & 1) == 0 || vector.values[i * WARP + lane] != FAILED<T>) continue;
+            const T place = ordered(reader.value(i * WARP + lane), FLOAT);
+            low = place < low ? place : low;
+            high = place > high ? place : high;
+        }
+        low = warp_min(low);
+        high = warp_max(high);
+    }
     T base = measure.low;
     u32 width = measure.width();
     u32 count = measure.count;
@@ -687,7 +710,8 @@ LANEPACK_DEVICE void alp_pack(const AlpArguments& args) {
     // The base's sign is the scale's.
     using Signed = decltype(signed_of(T{}));
     const T base = AlpEncoder<T>::ROUND + static_cast<T>(static_cast<Signed>(scale) >> 2 * BITS);
-    const bool is_whole = source.valid == nullptr && rows_of(source, vector) == VECTOR;
+    const VectorReader<T> reader(source, vector);
+    const bool is_whole = source.valid == nullptr && reader.rows == VECTOR;
     LinePacker<T> packer(target.buffer[0], place, thread);
     const T mask = low_bits<T>(packer.width);
     // For each of this thread's lanes, the rows of exceptions.
@@ -701,7 +725,7 @@ LANEPACK_DEVICE void alp_pack(const AlpArguments& args) {
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
                 const u32 position = lanepack::index(group * 8 + i, thread * PIECE<T>);
-                pieces[i] = load_piece<T>(source, vector * VECTOR + position);
+                pieces[i] = reader.piece(position);
             }
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
@@ -743,7 +767,7 @@ LANEPACK_DEVICE void alp_pack(const AlpArguments& args) {
         const u32 lane = thread * PIECE<T> + k;
         for (T rows = failed[k]; rows != 0; rows &= rows - 1) {
             const u32 row = static_cast<u32>(__ffsll(static_cast<i64>(rows))) - 1;
-            block[number] = float_at<T>(source, vector, lanepack::index(row, lane));
+            block[number] = reader.value(lanepack::index(row, lane));
             slots[number] = static_cast<u16>(lane * ROWS<T> + row);
             number++;
         }
@@ -754,7 +778,7 @@ LANEPACK_DEVICE void alp_pack(const AlpArguments& args) {
     }
 }
 
-LANEPACK_KERNEL(alp_pack_32, PACK_THREADS, 8, AlpArguments) { alp_pack<u32>(args); }
-LANEPACK_KERNEL(alp_pack_64, PACK_THREADS, 8, AlpArguments) { alp_pack<u64>(args); }
+LANEPACK_KERNEL(alp_pack_32, PACK_THREADS, 10, AlpArguments) { alp_pack<u32>(args); }
+LANEPACK_KERNEL(alp_pack_64, PACK_THREADS, 10, AlpArguments) { alp_pack<u64>(args); }
 
 }  // namespace lanepack

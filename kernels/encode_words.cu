@@ -12,8 +12,9 @@ template <class T>
 LANEPACK_DEVICE void bounds(const BoundsArguments& args) {
     const Source& source = args.source;
     const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + threadIdx.x / WARP;
-    const u32 rows = rows_of(source, vector);
-    if (rows == 0) return;
+    if (rows_of(source, vector) == 0) return;
+    const VectorReader<T> reader(source, vector);
+    const bool is_whole = source.valid == nullptr && reader.rows == VECTOR;
     const u32 lane = threadIdx.x % WARP;
     T low = static_cast<T>(~T{0});
     T high = 0;
@@ -25,15 +26,13 @@ LANEPACK_DEVICE void bounds(const BoundsArguments& args) {
 #pragma unroll
         for (u32 i = 0; i < BATCH; i++) {
             const u32 position = ((first + i) * WARP + lane) * PIECE<T>;
-            pieces[i] = load_piece<T>(source, vector * VECTOR + position);
+            pieces[i] = reader.piece(position);
         }
 #pragma unroll
         for (u32 i = 0; i < BATCH; i++) {
             const u32 position = ((first + i) * WARP + lane) * PIECE<T>;
-            u32 valid = low_bits<u32>(PIECE<T>);
-            if (source.valid != nullptr || rows < VECTOR) {
-                valid = valid_piece<T>(source, vector, position);
-            }
+            const u32 valid =
+                is_whole ? low_bits<u32>(PIECE<T>) : valid_piece<T>(source, vector, position);
 #pragma unroll
             for (u32 k = 0; k < PIECE<T>; k++) {
                 const T value = ordered(value_of<T>(pieces[i], k), source.order);
@@ -242,7 +241,8 @@ LANEPACK_DEVICE void pack(const PackArguments& args) {
         reinterpret_cast<T*>(target.buffer[1])[in_chunk] = base;
         reinterpret_cast<u32*>(target.buffer[1] + places_at)[in_chunk] = place;
     }
-    const bool is_whole = source.valid == nullptr && rows_of(source, vector) == VECTOR;
+    const VectorReader<T> reader(source, vector);
+    const bool is_whole = source.valid == nullptr && reader.rows == VECTOR;
     LinePacker<T> packer(target.buffer[0], place, thread);
     if (packer.width == 0) return;
 #pragma unroll 1
@@ -251,7 +251,7 @@ LANEPACK_DEVICE void pack(const PackArguments& args) {
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
             const u32 position = index(group * 8 + i, thread * PIECE<T>);
-            pieces[i] = load_piece<T>(source, vector * VECTOR + position);
+            pieces[i] = reader.piece(position);
         }
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
@@ -265,10 +265,10 @@ LANEPACK_DEVICE void pack(const PackArguments& args) {
     }
 }
 
-LANEPACK_KERNEL(pack_8, PACK_THREADS, 8, PackArguments) { pack<u8>(args); }
-LANEPACK_KERNEL(pack_16, PACK_THREADS, 8, PackArguments) { pack<u16>(args); }
-LANEPACK_KERNEL(pack_32, PACK_THREADS, 8, PackArguments) { pack<u32>(args); }
-LANEPACK_KERNEL(pack_64, PACK_THREADS, 8, PackArguments) { pack<u64>(args); }
+LANEPACK_KERNEL(pack_8, PACK_THREADS, 12, PackArguments) { pack<u8>(args); }
+LANEPACK_KERNEL(pack_16, PACK_THREADS, 12, PackArguments) { pack<u16>(args); }
+LANEPACK_KERNEL(pack_32, PACK_THREADS, 12, PackArguments) { pack<u32>(args); }
+LANEPACK_KERNEL(pack_64, PACK_THREADS, 14, PackArguments) { pack<u64>(args); }
 
 // Words as they are, zero where null; behind the last one zeros to 64 bytes.
 template <class T>
@@ -285,10 +285,10 @@ LANEPACK_DEVICE void copy(const CopyArguments& args) {
         if (word * sizeof(T) >= (words * sizeof(T) + 63) / 64 * 64) continue;
         uint4 piece{0, 0, 0, 0};
         if (args.row_words == 1 && (word + PIECE<T> <= words)) {
-            piece = load_piece<T>(source, first + word);
+            const u64 vector = target.vector + word / VECTOR;
+            piece = VectorReader<T>(source, vector).piece(word % VECTOR);
             if (source.valid != nullptr) {
-                const u32 vector = word / VECTOR;
-                piece = both(piece, spread<T>(valid_piece<T>(source, target.vector + vector, word % VECTOR)));
+                piece = both(piece, spread<T>(valid_piece<T>(source, vector, word % VECTOR)));
             }
         } else {
             T parts[PIECE<T>];
