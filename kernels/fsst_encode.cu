@@ -1,0 +1,501 @@
+// FSST codes from strings: lanepack/fsst_encode.cuh.
+//
+//   fsst_lengths_*   value lengths; bytes, segments and the first run of every vector
+//   fsst_encode_*    a thread encodes a run: codes to scratch, code lengths of values
+//   fsst_chunks      where runs begin in their chunk, and what chunks come to; the host
+//                    then has sizes, and places for the buffers
+//   fsst_place       codes from scratch to their chunks
+//   fsst_index       starts and tiles
+//
+// A run is a share of a vector's bytes, at most run_bytes of them and the rest of the
+// last segment that begins there. A vector that has `bytes` from `begin` on has
+// (begin + bytes) / run_bytes - begin / run_bytes + 1 runs, so that runs are numbered
+// without a scan; it is cut into as many equal parts. Long values are spread over
+// runs, and rows without bytes cost a step each, at most 1,024 in a run.
+//
+//   ring of a lane   word 0 | word 1 | ... | word 15 | word 0 | word 1 |
+//   shared memory    32 lanes' word 0, 32 lanes' word 1, ...
+//
+// Input and codes pass through rings of 64 and 32 bytes in shared memory. Word i of
+// all lanes lies side by side, so that each lane has a bank of its own wherever it
+// reads or writes; the first words stand behind the last ones too, so that three
+// words in a row need one address. All four steps lanes refill their rings from
+// 16-byte units that were loaded before, and write 16 bytes of codes if they have
+// them.
+#include "encode_arguments.cuh"
+#include "lanepack/fsst_encode.cuh"
+#include "launch.cuh"
+
+namespace lanepack {
+
+constexpr u32 SEGMENT = 1024;
+// Units of codes, and codes between two marks.
+constexpr u32 UNIT = 16;
+constexpr u32 MARK = 64;
+// Bits of a mark that count codes behind the multiple of 64 that it belongs to.
+constexpr u32 MARK_CODE_BITS = 4;
+
+// Offset `index` of the window, as it stands there.
+template <class Offset>
+LANEPACK_DEVICE Offset offset_of(const FsstWindow& args, u32 index) {
+    return reinterpret_cast<const Offset*>(args.offsets)[index];
+}
+
+LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
+    if (args.valid == nullptr) return true;
+    const u64 bit = args.first_bit + row;
+    return (args.valid[bit / 8] >> bit % 8 & 1) != 0;
+}
+
+LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
+
+// Where vector `vector` begins, or the window ends.
+LANEPACK_DEVICE u32 row_of(const FsstWindow& args, u32 vector) {
+    return vector < vectors_of(args.rows) ? vector * VECTOR : args.rows;
+}
+
+// A block sums over its threads; the result is whole in thread 0.
+LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& segments) {
+    constexpr u32 WARPS = FSST_VECTOR_THREADS / WARP;
+    LANEPACK_SHARED(u64[WARPS], all_bytes);
+    LANEPACK_SHARED(u32[WARPS], all_segments);
+    for (u32 step = WARP / 2; step > 0; step /= 2) {
+        bytes += __shfl_down_sync(FULL, bytes, step);
+        segments += __shfl_down_sync(FULL, segments, step);
+    }
+    if (threadIdx.x % WARP == 0) {
+        all_bytes[threadIdx.x / WARP] = bytes;
+        all_segments[threadIdx.x / WARP] = segments;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (u32 warp = 1; warp < WARPS; ++warp) {
+            bytes += all_bytes[warp];
+            segments += all_segments[warp];
+        }
+    }
+}
+
+template <class Offset>
+LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
+    const u32 vector = blockIdx.x;
+    u64 bytes = 0;
+    u32 segments = 0;
+    for (u32 i = threadIdx.x; i < VECTOR; i += FSST_VECTOR_THREADS) {
+        const u32 row = vector * VECTOR + i;
+        if (row >= args.rows) break;
+        u32 length = static_cast<u32>(offset_of<Offset>(args, row + 1) - offset_of<Offset>(args, row));
+        if (!is_valid(args, row)) length = 0;
+        args.value_lengths[row] = length;
+        // What no run has, or several have.
+        if (length == 0 || length > SEGMENT) args.code_lengths[row] = 0;
+        bytes += length;
+        segments += length / SEGMENT + (length % SEGMENT != 0);
+    }
+    sum_of_block(bytes, segments);
+    if (threadIdx.x != 0) return;
+    const Offset origin = offset_of<Offset>(args, 0);
+    const u64 begin = static_cast<u64>(offset_of<Offset>(args, vector * VECTOR) - origin);
+    args.vectors[vector] = {bytes, segments, static_cast<u32>(begin / args.run_bytes) + vector};
+    if (vector + 1 == vectors_of(args.rows)) {
+        const u64 end = static_cast<u64>(offset_of<Offset>(args, args.rows) - origin);
+        args.vectors[vector + 1] = {0, 0, static_cast<u32>(end / args.run_bytes) + vector + 1};
+    }
+}
+
+LANEPACK_KERNEL(fsst_lengths_32, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u32>(args); }
+
+LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u64>(args); }
+
+constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
+// Steps between two looks at the rings.
+constexpr u32 STEPS = 4;
+// Bytes and words of the rings. A step takes up to 8 bytes of 8 that it looks at, and
+// gives up to 2; up to 15 codes wait for more.
+constexpr u32 INPUT_RING = 64;
+constexpr u32 INPUT_WORDS = INPUT_RING / 4 + 2;
+constexpr u32 OUTPUT_RING = 32;
+static_assert(INPUT_RING >= STEPS * 8 + 8 + UNIT && OUTPUT_RING >= UNIT - 1 + STEPS * 2, "rings hold that");
+
+struct FsstEncodeShared {
+    EncoderTable table;
+    u32 input[ENCODE_WARPS * INPUT_WORDS * WARP];
+    u32 output[ENCODE_WARPS * OUTPUT_RING / 4 * WARP];
+};
+static_assert(sizeof(FsstEncodeShared) == FSST_ENCODE_SHARED, "the host asks for it");
+static_assert(FSST_ENCODE_SHARED <= MAX_DYNAMIC_SHARED, "a launch can have it");
+
+// A lane's run while it is encoded. Positions count from a byte of `values` at a
+// multiple of 16.
+template <class Offset>
+struct RunEncoder {
+    const FsstWindow& args;
+    const Offset origin;
+    // The next byte, the end of its segment and of its value, and where the run's
+    // segments no longer begin: 0 once all are encoded.
+    u32 at = 0;
+    u32 end = 0;
+    u32 value_end = 0;
+    u32 limit = 0;
+    u32 row = 0;
+    // Codes so far, and before the value; bytes of nulls passed.
+    u32 codes = 0;
+    u32 value_codes = 0;
+    u32 skipped = 0;
+    // The value has several segments; it is null.
+    bool several = false;
+    bool null = false;
+    // The end of the value behind this one, as it stands in the offsets.
+    Offset next = 0;
+
+    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, Offset origin_) : args(args_), origin(origin_) {}
+
+    // A position, that of far ones cut.
+    LANEPACK_DEVICE u32 position(Offset offset) const {
+        const Offset distance = offset - origin;
+        if (sizeof(Offset) == 4) return static_cast<u32>(distance);
+        return static_cast<u32>(min(static_cast<u64>(distance), u64{1} << 30));
+    }
+
+    // Begins a value that starts at `at`, of row `row`.
+    LANEPACK_DEVICE void begin_value(u32 length) {
+        several = length > SEGMENT;
+        value_codes = codes;
+        null = args.valid != nullptr && row < args.rows && !is_valid(args, row);
+        next = offset_of<Offset>(args, min(row + 2, args.rows));
+    }
+
+    // At the end of a segment: the next one, or none.
+    LANEPACK_DEVICE void advance() {
+        if (at == value_end) {
+            if (!null) finish_value();
+            ++row;
+            value_end = position(next);
+            begin_value(value_end - at);
+        } else if (at >= limit && !null) {
+            finish_value();
+        }
+        if (at >= limit) {
+            end = at;
+            limit = 0;
+        } else if (null) {
+            const u32 step = min(value_end - at, 8u);
+            at += step;
+            skipped += step;
+            end = at;
+        } else {
+            end = min(at + SEGMENT, value_end);
+        }
+    }
+
+    LANEPACK_DEVICE void finish_value() {
+        if (several) {
+            atomicAdd(args.code_lengths + row, codes - value_codes);
+        } else {
+            args.code_lengths[row] = codes - value_codes;
+        }
+    }
+};
+
+template <class Offset>
+LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
+    LANEPACK_DYNAMIC_SHARED(FsstEncodeShared, shared);
+    shared.table.load(args.table);
+    const u32 lane = threadIdx.x % WARP;
+    u32* const input = shared.input + threadIdx.x / WARP * INPUT_WORDS * WARP + lane;
+    u32* const output = shared.output + threadIdx.x / WARP * (OUTPUT_RING / 4) * WARP + lane;
+
+    const u32 vectors = vectors_of(args.rows);
+    const u32 run = blockIdx.x * FSST_ENCODE_THREADS + threadIdx.x;
+    const bool exists = run < args.vectors[vectors].run;
+    // The vector: the last one that begins at this run or before.
+    u32 vector = 0;
+    for (u32 count = exists ? vectors : 1; count > 1;) {
+        const u32 half = count / 2;
+        if (args.vectors[vector + half].run <= run) vector += half;
+        count -= half;
+    }
+    // The run's part of the vector's bytes.
+    const u32 first_row = vector * VECTOR;
+    const u32 last_row = row_of(args, vector + 1);
+    const u64 begin = offset_of<Offset>(args, first_row);
+    const u64 bytes = offset_of<Offset>(args, last_row) - begin;
+    const u32 first_run = args.vectors[vector].run;
+    const u32 runs = args.vectors[vector + 1].run - first_run;
+    const u64 share = bytes / runs;
+    const u32 rest = static_cast<u32>(bytes % runs);
+    const u32 index = exists ? run - first_run : 0;
+    const u64 from = begin + share * index + min(index, rest);
+    const u64 until = exists ? from + share + (index < rest ? 1 : 0) : from;
+    // The row that holds its first byte, and the first segment from there on.
+    u32 row = first_row;
+    for (u32 count = last_row - first_row; count > 1;) {
+        const u32 half = count / 2;
+        if (offset_of<Offset>(args, row + half) <= from) row += half;
+        count -= half;
+    }
+    const u64 value_begin = offset_of<Offset>(args, row);
+    const u64 value_end = offset_of<Offset>(args, row + 1);
+    u64 start = value_begin + (from - value_begin + SEGMENT - 1) / SEGMENT * SEGMENT;
+    const bool behind = start >= value_end;
+    if (behind) start = value_end;
+
+    const u64 origin = start / UNIT * UNIT;
+    RunEncoder<Offset> state(args, static_cast<Offset>(origin));
+    state.at = static_cast<u32>(start - origin);
+    const u32 first_at = state.at;
+    state.row = row;
+    state.limit = until > start ? static_cast<u32>(until - origin) : 0;
+    state.end = state.at;
+    state.value_end = state.position(static_cast<Offset>(value_end));
+    if (state.limit != 0) {
+        if (behind) {
+            // As if it had passed the value before.
+            state.row = row + 1;
+            state.value_end = state.position(offset_of<Offset>(args, row + 2));
+            state.begin_value(state.value_end - state.at);
+        } else {
+            state.begin_value(static_cast<u32>(min(value_end - value_begin, u64{SEGMENT + 1})));
+        }
+        if (!state.null) state.end = min(state.at + SEGMENT, state.value_end);
+    }
+    const u64 window_begin = offset_of<Offset>(args, 0);
+    const u64 unit = (start - window_begin) / (UNIT / 2) + run;
+    u8* const codes = args.codes + unit * UNIT;
+    u16* const marks = args.marks + unit / (MARK / UNIT);
+
+    // Units up to `loaded` are in the ring, the one behind them is on its way.
+    const uint4* const units = reinterpret_cast<const uint4*>(args.values + origin);
+    const u64 readable = offset_of<Offset>(args, args.rows) - origin;
+    const u32 stop = static_cast<u32>(min((readable + UNIT - 1) / UNIT * UNIT, u64{1} << 30));
+    u32 loaded = 0;
+    uint4 ahead = make_uint4(0, 0, 0, 0);
+    if (state.limit != 0) ahead = units[0];
+    auto refill = [&] {
+        u32* const words = input + loaded % INPUT_RING / 4 * WARP;
+        words[0] = ahead.x;
+        words[WARP] = ahead.y;
+        words[2 * WARP] = ahead.z;
+        words[3 * WARP] = ahead.w;
+        if (loaded % INPUT_RING == 0) {
+            words[INPUT_RING / 4 * WARP] = ahead.x;
+            words[(INPUT_RING / 4 + 1) * WARP] = ahead.y;
+        }
+        loaded += UNIT;
+        if (loaded < stop) ahead = units[loaded / UNIT];
+    };
+    const u32 eights = shared.table.eights;
+    u32 flushed = 0;
+    auto flush = [&] {
+        const u32* const words = output + flushed % OUTPUT_RING / 4 * WARP;
+        *reinterpret_cast<uint4*>(codes + flushed) =
+            make_uint4(words[0], words[WARP], words[2 * WARP], words[3 * WARP]);
+        flushed += UNIT;
+    };
+
+    while (__any_sync(FULL, state.limit != 0)) {
+        // The ring may begin behind the first byte's place in its unit.
+        if (static_cast<i32>(loaded - state.at) <= static_cast<i32>(INPUT_RING - UNIT)) refill();
+        while (static_cast<i32>(loaded - state.at) < static_cast<i32>(STEPS * 8 + 8)) refill();
+#pragma unroll
+        for (u32 step = 0; step < STEPS; ++step) {
+            if (state.at < state.end) {
+                const u32* const words = input + state.at % INPUT_RING / 4 * WARP;
+                const u32 first = words[0];
+                const u32 second = words[WARP];
+                const u32 third = words[2 * WARP];
+                const u32 low = __funnelshift_r(first, second, state.at * 8);
+                const u32 high = __funnelshift_r(second, third, state.at * 8);
+                const Match match = shared.table.match(low, high, state.end - state.at, eights);
+                u8* const out = reinterpret_cast<u8*>(output);
+                out[state.codes % OUTPUT_RING / 4 * (WARP * 4) + state.codes % 4] = static_cast<u8>(match.code);
+                if (match.bytes == 2) {
+                    const u32 second_code = state.codes + 1;
+                    out[second_code % OUTPUT_RING / 4 * (WARP * 4) + second_code % 4] = static_cast<u8>(low);
+                }
+                state.at += match.length;
+                state.codes += match.bytes;
+            }
+            if (state.at >= state.end && state.limit != 0) state.advance();
+        }
+        if (state.codes - flushed >= UNIT) {
+            flush();
+            if (flushed % MARK == 0) {
+                const u32 passed = state.at - first_at - state.skipped;
+                marks[flushed / MARK - 1] = static_cast<u16>((state.codes - flushed) | passed << MARK_CODE_BITS);
+            }
+        }
+    }
+    if (state.codes > flushed) flush();
+    if (exists) {
+        args.runs[run] = {static_cast<u32>(unit), vector, state.codes, state.at - first_at - state.skipped};
+    }
+}
+
+LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, 2, FsstWindow) { encode_runs<u32>(args); }
+
+LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, 2, FsstWindow) { encode_runs<u64>(args); }
+
+// Two sums over the threads before, by a block of FSST_SCAN_THREADS; `totals` are
+// those of all threads.
+LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
+    constexpr u32 WARPS = FSST_SCAN_THREADS / WARP;
+    static_assert(WARPS == WARP, "a warp scans the warps");
+    LANEPACK_SHARED(uint2[WARPS], sums);
+    const u32 lane = threadIdx.x % WARP;
+    auto scan = [lane](uint2 sum) {
+        for (u32 step = 1; step < WARP; step *= 2) {
+            const u32 x = __shfl_up_sync(FULL, sum.x, step);
+            const u32 y = __shfl_up_sync(FULL, sum.y, step);
+            if (lane >= step) sum = make_uint2(sum.x + x, sum.y + y);
+        }
+        return sum;
+    };
+    const uint2 upto = scan(own);
+    __syncthreads();
+    if (lane == WARP - 1) sums[threadIdx.x / WARP] = upto;
+    __syncthreads();
+    if (threadIdx.x < WARP) sums[lane] = scan(sums[lane]);
+    __syncthreads();
+    totals = sums[WARPS - 1];
+    const u32 warp = threadIdx.x / WARP;
+    const uint2 before = warp == 0 ? make_uint2(0, 0) : sums[warp - 1];
+    return make_uint2(before.x + upto.x - own.x, before.y + upto.y - own.y);
+}
+
+LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
+    const u32 chunk_vectors = args.chunk_rows / VECTOR;
+    const u32 first = args.vectors[blockIdx.x * chunk_vectors].run;
+    const u32 end = args.vectors[min((blockIdx.x + 1) * chunk_vectors, vectors_of(args.rows))].run;
+    FsstPlace place = {0, 0};
+    for (u32 base = first; base < end; base += FSST_SCAN_THREADS) {
+        const u32 run = base + threadIdx.x;
+        uint2 own = make_uint2(0, 0);
+        if (run < end) own = make_uint2(args.runs[run].codes, args.runs[run].bytes);
+        uint2 totals;
+        const uint2 before = scan_of_block(own, totals);
+        if (run < end) args.places[run] = {place.codes + before.x, place.bytes + before.y};
+        place.codes += totals.x;
+        place.bytes += totals.y;
+    }
+    if (threadIdx.x == 0) args.chunks[blockIdx.x] = place;
+}
+
+LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 run = blockIdx.x * (FSST_PLACE_THREADS / WARP) + threadIdx.x / WARP;
+    if (run >= args.vectors[vectors_of(args.rows)].run) return;
+    const FsstRun found = args.runs[run];
+    u8* const out = args.outputs[found.vector / (args.chunk_rows / VECTOR)].codes + args.places[run].codes;
+    const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
+    // Words of the output, and single bytes before and behind them.
+    const u32 before = min(static_cast<u32>(-reinterpret_cast<u64>(out) % 4), found.codes);
+    if (lane < before) out[lane] = codes[lane];
+    const u32 words = (found.codes - before) / 4;
+    const u32* const from = reinterpret_cast<const u32*>(codes);
+#pragma unroll 4
+    for (u32 i = lane; i < words; i += WARP) {
+        const u32 word = __funnelshift_r(from[i], from[i + 1], before * 8);
+        reinterpret_cast<u32*>(out + before)[i] = word;
+    }
+    const u32 last = before + words * 4 + lane;
+    if (last < found.codes) out[last] = codes[last];
+}
+
+// The offset of a tile that begins at code `position` of a chunk, whose runs are
+// those from `first` to `end`; `inside` is whether it begins inside an escape.
+LANEPACK_DEVICE u64 tile_offset(const FsstWindow& args, const u8* lengths, u32 first, u32 end, u64 position,
+                                bool& inside) {
+    for (u32 count = end - first; count > 1;) {
+        const u32 half = count / 2;
+        if (args.places[first + half].codes <= position) first += half;
+        count -= half;
+    }
+    const FsstRun run = args.runs[first];
+    const FsstPlace place = args.places[first];
+    const u32 until = static_cast<u32>(position - place.codes);
+    const u8* const codes = args.codes + static_cast<u64>(run.unit) * UNIT;
+    const u16* const marks = args.marks + run.unit / (MARK / UNIT);
+    // From the last mark before, or the run's begin.
+    u32 at = 0;
+    u32 bytes = 0;
+    for (u32 mark = until / MARK; mark > 0; --mark) {
+        const u32 state = marks[mark - 1];
+        at = mark * MARK + (state & ((1u << MARK_CODE_BITS) - 1));
+        bytes = state >> MARK_CODE_BITS;
+        if (at <= until) break;
+        at = 0;
+        bytes = 0;
+    }
+    inside = false;
+    while (at < until) {
+        const u32 code = codes[at];
+        if (code == ESCAPE) {
+            inside = at + 1 == until;
+            if (inside) break;
+            at += 2;
+            bytes += 1;
+        } else {
+            at += 1;
+            bytes += lengths[code];
+        }
+    }
+    return place.bytes + bytes;
+}
+
+LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
+    LANEPACK_SHARED(u8[256], lengths);
+    const SerialisedTable table(args.table);
+    for (u32 code = threadIdx.x; code < 256; code += FSST_INDEX_THREADS) {
+        u64 word;
+        lengths[code] = static_cast<u8>(table.symbol(code, word));
+    }
+    __syncthreads();
+    const u32 chunk = blockIdx.x / args.blocks_per_chunk;
+    const u32 part = blockIdx.x % args.blocks_per_chunk;
+    const u32 chunk_vectors = args.chunk_rows / VECTOR;
+    const u32 first_vector = chunk * chunk_vectors;
+    const u32 vectors = min(chunk_vectors, vectors_of(args.rows) - first_vector);
+    const FsstPlace totals = args.chunks[chunk];
+    const FsstOutput output = args.outputs[chunk];
+
+    const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
+    const u32 threads = args.blocks_per_chunk * FSST_INDEX_THREADS;
+    const u32 thread = part * FSST_INDEX_THREADS + threadIdx.x;
+    for (u32 vector = thread; vector < vectors; vector += threads) {
+        const FsstPlace place = args.places[args.vectors[first_vector + vector].run];
+        if (wide) {
+            reinterpret_cast<FsstPlace*>(output.starts)[vector] = place;
+        } else {
+            reinterpret_cast<uint2*>(output.starts)[vector] =
+                make_uint2(static_cast<u32>(place.codes), static_cast<u32>(place.bytes));
+        }
+    }
+
+    const u32 first = args.vectors[first_vector].run;
+    const u32 end = args.vectors[first_vector + vectors].run;
+    const u32 tiles = static_cast<u32>((totals.codes + TILE - 1) / TILE);
+    const u32 whole_groups = (tiles + TILES_PER_GROUP - 1) / TILES_PER_GROUP * TILES_PER_GROUP;
+    // Whole warps go on together.
+    for (u32 tile = thread; tile / WARP * WARP < whole_groups; tile += threads) {
+        u64 offset = 0;
+        bool inside = false;
+        if (tile < tiles) offset = tile_offset(args, lengths, first, end, static_cast<u64>(tile) * TILE, inside);
+        __syncwarp();
+        const u32 escapes = __ballot_sync(FULL, inside);
+        const u32 lane = threadIdx.x % WARP;
+        const u32 leader = lane / TILES_PER_GROUP * TILES_PER_GROUP;
+        const u64 begin = __shfl_sync(FULL, offset, leader);
+        u8* const group = output.tiles + static_cast<u64>(tile / TILES_PER_GROUP) * TILE_GROUP;
+        if (tile < whole_groups) {
+            if (lane == leader) {
+                const u64 bits = escapes >> leader & 0xffff;
+                *reinterpret_cast<u64*>(group) = begin | bits << TILE_OFFSET_BITS;
+            }
+            reinterpret_cast<u16*>(group + 8)[tile % TILES_PER_GROUP] =
+                tile < tiles ? static_cast<u16>(offset - begin) : 0;
+        }
+    }
+}
+
+}  // namespace lanepack
