@@ -20,13 +20,26 @@ static_assert(sizeof(FsstVector) == 16, "mirrored");
 struct FsstRun {
     // Where its codes are, in units of 16 bytes.
     u32 unit;
-    // The window's vector that it belongs to.
-    u32 vector;
     // Code bytes, and the bytes they stand for.
     u32 codes;
     u32 bytes;
+    u32 zero;
 };
 static_assert(sizeof(FsstRun) == 16, "mirrored");
+
+// Where a run begins.
+struct FsstRunStart {
+    static constexpr u32 INSIDE = 1u << 31;
+
+    // Its first segment's first byte, from the window's first one on.
+    u64 start;
+    // The row of that segment.
+    u32 row;
+    // Segments of the run begin less than so many bytes from there on; INSIDE is set
+    // if the first one is not its value's first.
+    u32 span;
+};
+static_assert(sizeof(FsstRunStart) == 16, "mirrored");
 
 // Code bytes and value bytes: of a chunk, or before a run in its chunk.
 struct FsstPlace {
@@ -74,7 +87,7 @@ struct FsstWindow {
     // Bytes of the column, at a multiple of 16; units of 16 bytes that hold some of
     // the window's are read as a whole.
     const u8* values;
-    // rows + 1 offsets into `values`, u32 or i64: those of the window.
+    // rows + 1 offsets into `values`, u32 or i64: those of the window; read as `values` are.
     const void* offsets;
     // A bit per row, from bit first_bit on; or null.
     const u8* valid;
@@ -87,6 +100,7 @@ struct FsstWindow {
     // V + 1.
     FsstVector* vectors;
     // R.
+    FsstRunStart* run_starts;
     FsstRun* runs;
     FsstPlace* places;
     // 2 B + 16 (R + 1) bytes, at a multiple of 16.
@@ -103,7 +117,7 @@ struct FsstWindow {
     // fsst_index only.
     u32 blocks_per_chunk;
 };
-static_assert(sizeof(FsstWindow) == 128, "mirrored");
+static_assert(sizeof(FsstWindow) == 136, "mirrored");
 
 // A sample of each group of vectors of a window: `window` needs values, offsets,
 // valid, first_bit, rows, value_lengths, vectors and, to estimate, the table.
@@ -128,6 +142,6 @@ struct FsstSampling {
     u32 first_only;
     u32 zero;
 };
-static_assert(sizeof(FsstSampling) == 192, "mirrored");
+static_assert(sizeof(FsstSampling) == 200, "mirrored");
 
 }  // namespace lanepack

@@ -76,16 +76,20 @@ LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& segments) {
     }
 }
 
+// Lengths of a vector, and where its runs begin.
 template <class Offset>
 LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
+    LANEPACK_SHARED(Offset[VECTOR + 1], offsets);
     const u32 vector = blockIdx.x;
+    const u32 first_row = vector * VECTOR;
+    const u32 rows = min(args.rows - first_row, VECTOR);
+    for (u32 i = threadIdx.x; i <= rows; i += FSST_VECTOR_THREADS) offsets[i] = offset_of<Offset>(args, first_row + i);
+    __syncthreads();
     u64 bytes = 0;
     u32 segments = 0;
-    for (u32 i = threadIdx.x; i < VECTOR; i += FSST_VECTOR_THREADS) {
-        const u32 row = vector * VECTOR + i;
-        if (row >= args.rows) break;
-        u32 length = static_cast<u32>(offset_of<Offset>(args, row + 1) - offset_of<Offset>(args, row));
-        if (!is_valid(args, row)) length = 0;
+    for (u32 i = threadIdx.x; i < rows; i += FSST_VECTOR_THREADS) {
+        const u32 row = first_row + i;
+        const u32 length = is_valid(args, row) ? static_cast<u32>(offsets[i + 1] - offsets[i]) : 0;
         args.value_lengths[row] = length;
         // What no run has, or several have.
         if (length == 0 || length > SEGMENT) args.code_lengths[row] = 0;
@@ -93,13 +97,39 @@ LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
         segments += length / SEGMENT + (length % SEGMENT != 0);
     }
     sum_of_block(bytes, segments);
-    if (threadIdx.x != 0) return;
-    const Offset origin = offset_of<Offset>(args, 0);
-    const u64 begin = static_cast<u64>(offset_of<Offset>(args, vector * VECTOR) - origin);
-    args.vectors[vector] = {bytes, segments, static_cast<u32>(begin / args.run_bytes) + vector};
-    if (vector + 1 == vectors_of(args.rows)) {
-        const u64 end = static_cast<u64>(offset_of<Offset>(args, args.rows) - origin);
-        args.vectors[vector + 1] = {0, 0, static_cast<u32>(end / args.run_bytes) + vector + 1};
+    const u64 origin = offset_of<Offset>(args, 0);
+    const u64 begin = offsets[0] - origin;
+    const u64 end = offsets[rows] - origin;
+    const u32 first_run = static_cast<u32>(begin / args.run_bytes) + vector;
+    const u32 end_run = static_cast<u32>(end / args.run_bytes) + vector + 1;
+    if (threadIdx.x == 0) {
+        args.vectors[vector] = {bytes, segments, first_run};
+        if (first_row + rows == args.rows) args.vectors[vector + 1] = {0, 0, end_run};
+    }
+    const u32 runs = end_run - first_run;
+    const u64 share = (end - begin) / runs;
+    const u32 rest = static_cast<u32>((end - begin) % runs);
+    for (u32 index = threadIdx.x; index < runs; index += FSST_VECTOR_THREADS) {
+        // The run's part of the vector's bytes, and the row that holds the first one.
+        const u64 from = begin + share * index + min(index, rest);
+        const u64 until = from + share + (index < rest ? 1 : 0);
+        u32 row = 0;
+        for (u32 count = rows; count > 1;) {
+            const u32 half = count / 2;
+            if (offsets[row + half] - origin <= from) row += half;
+            count -= half;
+        }
+        const u64 value_begin = offsets[row] - origin;
+        const u64 value_end = offsets[row + 1] - origin;
+        // The first segment from there on.
+        u64 start = value_begin + (from - value_begin + SEGMENT - 1) / SEGMENT * SEGMENT;
+        const bool inside = start != value_begin && start < value_end;
+        if (start >= value_end) {
+            start = value_end;
+            ++row;
+        }
+        const u32 span = until > start ? static_cast<u32>(until - start) : 0;
+        args.run_starts[first_run + index] = {start, first_row + row, span | (inside ? FsstRunStart::INSIDE : 0)};
     }
 }
 
@@ -108,29 +138,45 @@ LANEPACK_KERNEL(fsst_lengths_32, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_o
 LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u64>(args); }
 
 constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
-// Steps between two looks at the rings.
+// Steps between two looks at the rings, and at whether segments have ended.
 constexpr u32 STEPS = 4;
+constexpr u32 ADVANCE = 1;
+// Lanes without a run at which they get new ones.
+constexpr u32 IDLE_LANES = 8;
 // Bytes and words of the rings. A step takes up to 8 bytes of 8 that it looks at, and
 // gives up to 2; up to 15 codes wait for more.
 constexpr u32 INPUT_RING = 64;
 constexpr u32 INPUT_WORDS = INPUT_RING / 4 + 2;
 constexpr u32 OUTPUT_RING = 32;
-static_assert(INPUT_RING >= STEPS * 8 + 8 + UNIT && OUTPUT_RING >= UNIT - 1 + STEPS * 2, "rings hold that");
+// Ends of values: four come at a time, and four steps take at most as many.
+constexpr u32 ENDS_RING = 8;
+constexpr u32 ENDS = 4;
+static_assert(INPUT_RING >= STEPS * 8 + 8 + UNIT && OUTPUT_RING >= UNIT - 1 + STEPS * 2 && ENDS >= STEPS / ADVANCE,
+              "rings hold that");
 
 struct FsstEncodeShared {
     EncoderTable table;
     u32 input[ENCODE_WARPS * INPUT_WORDS * WARP];
     u32 output[ENCODE_WARPS * OUTPUT_RING / 4 * WARP];
+    u32 ends[ENCODE_WARPS * ENDS_RING * WARP];
 };
 static_assert(sizeof(FsstEncodeShared) == FSST_ENCODE_SHARED, "the host asks for it");
 static_assert(FSST_ENCODE_SHARED <= MAX_DYNAMIC_SHARED, "a launch can have it");
 
-// A lane's run while it is encoded. Positions count from a byte of `values` at a
-// multiple of 16.
+// A lane and its run. Positions count from a byte of `values` at a multiple of 16.
 template <class Offset>
 struct RunEncoder {
+    static constexpr u32 NONE = FULL;
+    // Units of 16 bytes that hold four offsets.
+    static constexpr u32 END_UNITS = ENDS * sizeof(Offset) / UNIT;
+
     const FsstWindow& args;
-    const Offset origin;
+    // The lane's words of the rings.
+    u32* const input;
+    u32* const output;
+    u32* const ends;
+    u32 run = NONE;
+    Offset origin = 0;
     // The next byte, the end of its segment and of its value, and where the run's
     // segments no longer begin: 0 once all are encoded.
     u32 at = 0;
@@ -138,140 +184,62 @@ struct RunEncoder {
     u32 value_end = 0;
     u32 limit = 0;
     u32 row = 0;
-    // Codes so far, and before the value; bytes of nulls passed.
+    // Position of the first byte, and bytes of nulls passed since.
+    u32 passed = 0;
+    // Codes so far, before the value, and of those in memory.
     u32 codes = 0;
     u32 value_codes = 0;
-    u32 skipped = 0;
+    u32 flushed = 0;
+    u32 unit = 0;
     // The value has several segments; it is null.
     bool several = false;
     bool null = false;
-    // The end of the value behind this one, as it stands in the offsets.
-    Offset next = 0;
-
-    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, Offset origin_) : args(args_), origin(origin_) {}
-
-    // A position, that of far ones cut.
-    LANEPACK_DEVICE u32 position(Offset offset) const {
-        const Offset distance = offset - origin;
-        if (sizeof(Offset) == 4) return static_cast<u32>(distance);
-        return static_cast<u32>(min(static_cast<u64>(distance), u64{1} << 30));
-    }
-
-    // Begins a value that starts at `at`, of row `row`.
-    LANEPACK_DEVICE void begin_value(u32 length) {
-        several = length > SEGMENT;
-        value_codes = codes;
-        null = args.valid != nullptr && row < args.rows && !is_valid(args, row);
-        next = offset_of<Offset>(args, min(row + 2, args.rows));
-    }
-
-    // At the end of a segment: the next one, or none.
-    LANEPACK_DEVICE void advance() {
-        if (at == value_end) {
-            if (!null) finish_value();
-            ++row;
-            value_end = position(next);
-            begin_value(value_end - at);
-        } else if (at >= limit && !null) {
-            finish_value();
-        }
-        if (at >= limit) {
-            end = at;
-            limit = 0;
-        } else if (null) {
-            const u32 step = min(value_end - at, 8u);
-            at += step;
-            skipped += step;
-            end = at;
-        } else {
-            end = min(at + SEGMENT, value_end);
-        }
-    }
-
-    LANEPACK_DEVICE void finish_value() {
-        if (several) {
-            atomicAdd(args.code_lengths + row, codes - value_codes);
-        } else {
-            args.code_lengths[row] = codes - value_codes;
-        }
-    }
-};
-
-template <class Offset>
-LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
-    LANEPACK_DYNAMIC_SHARED(FsstEncodeShared, shared);
-    shared.table.load(args.table);
-    const u32 lane = threadIdx.x % WARP;
-    u32* const input = shared.input + threadIdx.x / WARP * INPUT_WORDS * WARP + lane;
-    u32* const output = shared.output + threadIdx.x / WARP * (OUTPUT_RING / 4) * WARP + lane;
-
-    const u32 vectors = vectors_of(args.rows);
-    const u32 run = blockIdx.x * FSST_ENCODE_THREADS + threadIdx.x;
-    const bool exists = run < args.vectors[vectors].run;
-    // The vector: the last one that begins at this run or before.
-    u32 vector = 0;
-    for (u32 count = exists ? vectors : 1; count > 1;) {
-        const u32 half = count / 2;
-        if (args.vectors[vector + half].run <= run) vector += half;
-        count -= half;
-    }
-    // The run's part of the vector's bytes.
-    const u32 first_row = vector * VECTOR;
-    const u32 last_row = row_of(args, vector + 1);
-    const u64 begin = offset_of<Offset>(args, first_row);
-    const u64 bytes = offset_of<Offset>(args, last_row) - begin;
-    const u32 first_run = args.vectors[vector].run;
-    const u32 runs = args.vectors[vector + 1].run - first_run;
-    const u64 share = bytes / runs;
-    const u32 rest = static_cast<u32>(bytes % runs);
-    const u32 index = exists ? run - first_run : 0;
-    const u64 from = begin + share * index + min(index, rest);
-    const u64 until = exists ? from + share + (index < rest ? 1 : 0) : from;
-    // The row that holds its first byte, and the first segment from there on.
-    u32 row = first_row;
-    for (u32 count = last_row - first_row; count > 1;) {
-        const u32 half = count / 2;
-        if (offset_of<Offset>(args, row + half) <= from) row += half;
-        count -= half;
-    }
-    const u64 value_begin = offset_of<Offset>(args, row);
-    const u64 value_end = offset_of<Offset>(args, row + 1);
-    u64 start = value_begin + (from - value_begin + SEGMENT - 1) / SEGMENT * SEGMENT;
-    const bool behind = start >= value_end;
-    if (behind) start = value_end;
-
-    const u64 origin = start / UNIT * UNIT;
-    RunEncoder<Offset> state(args, static_cast<Offset>(origin));
-    state.at = static_cast<u32>(start - origin);
-    const u32 first_at = state.at;
-    state.row = row;
-    state.limit = until > start ? static_cast<u32>(until - origin) : 0;
-    state.end = state.at;
-    state.value_end = state.position(static_cast<Offset>(value_end));
-    if (state.limit != 0) {
-        if (behind) {
-            // As if it had passed the value before.
-            state.row = row + 1;
-            state.value_end = state.position(offset_of<Offset>(args, row + 2));
-            state.begin_value(state.value_end - state.at);
-        } else {
-            state.begin_value(static_cast<u32>(min(value_end - value_begin, u64{SEGMENT + 1})));
-        }
-        if (!state.null) state.end = min(state.at + SEGMENT, state.value_end);
-    }
-    const u64 window_begin = offset_of<Offset>(args, 0);
-    const u64 unit = (start - window_begin) / (UNIT / 2) + run;
-    u8* const codes = args.codes + unit * UNIT;
-    u16* const marks = args.marks + unit / (MARK / UNIT);
-
-    // Units up to `loaded` are in the ring, the one behind them is on its way.
-    const uint4* const units = reinterpret_cast<const uint4*>(args.values + origin);
-    const u64 readable = offset_of<Offset>(args, args.rows) - origin;
-    const u32 stop = static_cast<u32>(min((readable + UNIT - 1) / UNIT * UNIT, u64{1} << 30));
+    // Input: units before `loaded` are in the ring, the next is on its way.
+    const uint4* units = nullptr;
     u32 loaded = 0;
-    uint4 ahead = make_uint4(0, 0, 0, 0);
-    if (state.limit != 0) ahead = units[0];
-    auto refill = [&] {
+    u32 stop = 0;
+    uint4 ahead = {};
+    // Ends of values: taken from the ring, put there, and the next ones on their way.
+    u32 taken = 0;
+    u32 filled = 0;
+    const uint4* end_units = nullptr;
+    uint4 ends_ahead[END_UNITS] = {};
+
+    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, u32* input_, u32* output_, u32* ends_)
+        : args(args_), input(input_), output(output_), ends(ends_) {}
+
+    LANEPACK_DEVICE void start(u32 run_) {
+        run = run_;
+        const FsstRunStart found = args.run_starts[run];
+        const u64 begin = static_cast<u64>(offset_of<Offset>(args, 0)) + found.start;
+        unit = static_cast<u32>(found.start / (UNIT / 2) + run);
+        origin = static_cast<Offset>(begin / UNIT * UNIT);
+        at = static_cast<u32>(begin % UNIT);
+        end = at;
+        passed = at;
+        codes = 0;
+        flushed = 0;
+        row = found.row;
+        const u32 span = found.span & ~FsstRunStart::INSIDE;
+        limit = span == 0 ? 0 : at + span;
+        if (span == 0) return;
+        units = reinterpret_cast<const uint4*>(args.values + origin);
+        const u64 readable = static_cast<u64>(offset_of<Offset>(args, args.rows)) - origin;
+        stop = static_cast<u32>(min(readable, u64{1} << 30));
+        loaded = 0;
+        ahead = units[0];
+        const u64 address = reinterpret_cast<u64>(args.offsets) + (row + u64{1}) * sizeof(Offset);
+        end_units = reinterpret_cast<const uint4*>(address / UNIT * UNIT);
+        taken = static_cast<u32>(address % UNIT / sizeof(Offset));
+        filled = 0;
+        load_ends();
+        fill_ends();
+        fill_ends();
+        begin_value((found.span & FsstRunStart::INSIDE) != 0);
+        if (!null) end = min(at + SEGMENT, value_end);
+    }
+
+    LANEPACK_DEVICE void refill() {
         u32* const words = input + loaded % INPUT_RING / 4 * WARP;
         words[0] = ahead.x;
         words[WARP] = ahead.y;
@@ -283,53 +251,157 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
         }
         loaded += UNIT;
         if (loaded < stop) ahead = units[loaded / UNIT];
-    };
-    const u32 eights = shared.table.eights;
-    u32 flushed = 0;
-    auto flush = [&] {
+    }
+
+    LANEPACK_DEVICE void load_ends() {
+        const Offset* const last = reinterpret_cast<const Offset*>(args.offsets) + args.rows;
+#pragma unroll
+        for (u32 i = 0; i < END_UNITS; ++i) {
+            if (reinterpret_cast<const Offset*>(end_units) <= last) ends_ahead[i] = *end_units;
+            ++end_units;
+        }
+    }
+
+    LANEPACK_DEVICE void fill_ends() {
+        u32* const words = ends + filled % ENDS_RING * WARP;
+#pragma unroll
+        for (u32 i = 0; i < END_UNITS; ++i) {
+            const uint4 unit = ends_ahead[i];
+            if (sizeof(Offset) == 4) {
+                const u32 from = static_cast<u32>(origin);
+                words[0] = unit.x - from;
+                words[WARP] = unit.y - from;
+                words[2 * WARP] = unit.z - from;
+                words[3 * WARP] = unit.w - from;
+            } else {
+                // Far ones are cut.
+                const u64 first = (static_cast<u64>(unit.y) << 32 | unit.x) - origin;
+                const u64 second = (static_cast<u64>(unit.w) << 32 | unit.z) - origin;
+                words[2 * i * WARP] = static_cast<u32>(min(first, u64{1} << 30));
+                words[(2 * i + 1) * WARP] = static_cast<u32>(min(second, u64{1} << 30));
+            }
+        }
+        filled += ENDS;
+        load_ends();
+    }
+
+    // Begins a value, or the rest of one, at `at`.
+    LANEPACK_DEVICE void begin_value(bool inside) {
+        value_end = ends[taken % ENDS_RING * WARP];
+        ++taken;
+        value_codes = codes;
+        several = inside || value_end - at > SEGMENT;
+        null = args.valid != nullptr && row < args.rows && !is_valid(args, row);
+    }
+
+    // At the end of a segment: the next one, or none. Of a null, 8 bytes are passed, so
+    // that a step takes no more of the ring than it does where it encodes.
+    LANEPACK_DEVICE void advance() {
+        if (at == value_end) {
+            if (!null) finish_value();
+            ++row;
+            begin_value(false);
+        } else if (null) {
+            const u32 skipped = min(value_end - at, 8u);
+            at += skipped;
+            passed += skipped;
+        } else if (at >= limit) {
+            finish_value();
+        }
+        end = null ? at : min(at + SEGMENT, value_end);
+        if (at >= limit) {
+            end = at;
+            limit = 0;
+        }
+    }
+
+    LANEPACK_DEVICE void finish_value() {
+        if (several) {
+            atomicAdd(args.code_lengths + row, codes - value_codes);
+        } else {
+            args.code_lengths[row] = codes - value_codes;
+        }
+    }
+
+    LANEPACK_DEVICE void step(const EncoderTable& table, u32 eights) {
+        const u32* const words = input + at % INPUT_RING / 4 * WARP;
+        const u32 first = words[0];
+        const u32 second = words[WARP];
+        const u32 third = words[2 * WARP];
+        const u32 low = __funnelshift_r(first, second, at * 8);
+        const u32 high = __funnelshift_r(second, third, at * 8);
+        const Match match = table.match(low, high, end - at, eights);
+        code_at(codes) = static_cast<u8>(match.code);
+        if (match.bytes == 2) code_at(codes + 1) = static_cast<u8>(low);
+        at += match.length;
+        codes += match.bytes;
+    }
+
+    LANEPACK_DEVICE u8& code_at(u32 index) {
+        return reinterpret_cast<u8*>(output)[index % OUTPUT_RING / 4 * (WARP * 4) + index % 4];
+    }
+
+    // Writes 16 codes, and a mark behind every 64.
+    LANEPACK_DEVICE void flush() {
         const u32* const words = output + flushed % OUTPUT_RING / 4 * WARP;
-        *reinterpret_cast<uint4*>(codes + flushed) =
+        *reinterpret_cast<uint4*>(args.codes + static_cast<u64>(unit) * UNIT + flushed) =
             make_uint4(words[0], words[WARP], words[2 * WARP], words[3 * WARP]);
         flushed += UNIT;
-    };
+        if (flushed % MARK == 0 && codes >= flushed) {
+            args.marks[unit / (MARK / UNIT) + flushed / MARK - 1] =
+                static_cast<u16>((codes - flushed) | (at - passed) << MARK_CODE_BITS);
+        }
+    }
 
-    while (__any_sync(FULL, state.limit != 0)) {
-        // The ring may begin behind the first byte's place in its unit.
-        if (static_cast<i32>(loaded - state.at) <= static_cast<i32>(INPUT_RING - UNIT)) refill();
-        while (static_cast<i32>(loaded - state.at) < static_cast<i32>(STEPS * 8 + 8)) refill();
+    LANEPACK_DEVICE void finish() {
+        if (run == NONE) return;
+        if (codes > flushed) flush();
+        args.runs[run] = {unit, codes, at - passed, 0};
+        run = NONE;
+        flushed = codes;
+    }
+};
+
+template <class Offset>
+LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
+    LANEPACK_DYNAMIC_SHARED(FsstEncodeShared, shared);
+    shared.table.load(args.table);
+    const u32 eights = shared.table.eights;
+    const u32 lane = threadIdx.x % WARP;
+    const u32 warp = threadIdx.x / WARP;
+    RunEncoder<Offset> state(args, shared.input + warp * INPUT_WORDS * WARP + lane,
+                             shared.output + warp * (OUTPUT_RING / 4) * WARP + lane,
+                             shared.ends + warp * ENDS_RING * WARP + lane);
+    u32 next = (blockIdx.x * ENCODE_WARPS + warp) * (WARP * FSST_ENCODE_RUNS);
+    const u32 end = min(args.vectors[vectors_of(args.rows)].run, next + WARP * FSST_ENCODE_RUNS);
+    for (;;) {
+        const u32 idle = __ballot_sync(FULL, state.limit == 0);
+        if (next < end) {
+            if (static_cast<u32>(__popc(idle)) >= IDLE_LANES) {
+                const u32 take = next + static_cast<u32>(__popc(idle & ((1u << lane) - 1)));
+                if (state.limit == 0) {
+                    state.finish();
+                    if (take < end) state.start(take);
+                }
+                next += static_cast<u32>(__popc(idle));
+            }
+        } else if (idle == FULL) {
+            break;
+        }
+        if (state.limit != 0) {
+            // The ring may begin behind the first byte's place in its unit.
+            if (static_cast<i32>(state.loaded - state.at) <= static_cast<i32>(INPUT_RING - UNIT)) state.refill();
+            while (static_cast<i32>(state.loaded - state.at) < static_cast<i32>(STEPS * 8 + 8)) state.refill();
+            if (state.filled - state.taken <= ENDS_RING - ENDS) state.fill_ends();
+        }
 #pragma unroll
         for (u32 step = 0; step < STEPS; ++step) {
-            if (state.at < state.end) {
-                const u32* const words = input + state.at % INPUT_RING / 4 * WARP;
-                const u32 first = words[0];
-                const u32 second = words[WARP];
-                const u32 third = words[2 * WARP];
-                const u32 low = __funnelshift_r(first, second, state.at * 8);
-                const u32 high = __funnelshift_r(second, third, state.at * 8);
-                const Match match = shared.table.match(low, high, state.end - state.at, eights);
-                u8* const out = reinterpret_cast<u8*>(output);
-                out[state.codes % OUTPUT_RING / 4 * (WARP * 4) + state.codes % 4] = static_cast<u8>(match.code);
-                if (match.bytes == 2) {
-                    const u32 second_code = state.codes + 1;
-                    out[second_code % OUTPUT_RING / 4 * (WARP * 4) + second_code % 4] = static_cast<u8>(low);
-                }
-                state.at += match.length;
-                state.codes += match.bytes;
-            }
-            if (state.at >= state.end && state.limit != 0) state.advance();
+            if (state.at < state.end) state.step(shared.table, eights);
+            if (step % ADVANCE == ADVANCE - 1 && state.at >= state.end && state.limit != 0) state.advance();
         }
-        if (state.codes - flushed >= UNIT) {
-            flush();
-            if (flushed % MARK == 0) {
-                const u32 passed = state.at - first_at - state.skipped;
-                marks[flushed / MARK - 1] = static_cast<u16>((state.codes - flushed) | passed << MARK_CODE_BITS);
-            }
-        }
+        if (state.codes - state.flushed >= UNIT) state.flush();
     }
-    if (state.codes > flushed) flush();
-    if (exists) {
-        args.runs[run] = {static_cast<u32>(unit), vector, state.codes, state.at - first_at - state.skipped};
-    }
+    state.finish();
 }
 
 LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, 2, FsstWindow) { encode_runs<u32>(args); }
@@ -382,11 +454,23 @@ LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
 }
 
 LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
-    const u32 lane = threadIdx.x % WARP;
-    const u32 run = blockIdx.x * (FSST_PLACE_THREADS / WARP) + threadIdx.x / WARP;
-    if (run >= args.vectors[vectors_of(args.rows)].run) return;
+    constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
+    const u32 chunk_vectors = args.chunk_rows / VECTOR;
+    const u32 vectors = vectors_of(args.rows);
+    const u32 lane = threadIdx.x % FSST_PLACE_LANES;
+    const u32 first = blockIdx.x * BLOCK_RUNS;
+    const u32 run = first + threadIdx.x / FSST_PLACE_LANES;
+    if (run >= args.vectors[vectors].run) return;
+    // The chunk: that of the block's first run, or one behind it.
+    u32 chunk = 0;
+    for (u32 count = (vectors + chunk_vectors - 1) / chunk_vectors; count > 1;) {
+        const u32 half = count / 2;
+        if (args.vectors[(chunk + half) * chunk_vectors].run <= first) chunk += half;
+        count -= half;
+    }
+    while (run >= args.vectors[min((chunk + 1) * chunk_vectors, vectors)].run) ++chunk;
     const FsstRun found = args.runs[run];
-    u8* const out = args.outputs[found.vector / (args.chunk_rows / VECTOR)].codes + args.places[run].codes;
+    u8* const out = args.outputs[chunk].codes + args.places[run].codes;
     const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
     // Words of the output, and single bytes before and behind them.
     const u32 before = min(static_cast<u32>(-reinterpret_cast<u64>(out) % 4), found.codes);
@@ -394,7 +478,7 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     const u32 words = (found.codes - before) / 4;
     const u32* const from = reinterpret_cast<const u32*>(codes);
 #pragma unroll 4
-    for (u32 i = lane; i < words; i += WARP) {
+    for (u32 i = lane; i < words; i += FSST_PLACE_LANES) {
         const u32 word = __funnelshift_r(from[i], from[i + 1], before * 8);
         reinterpret_cast<u32*>(out + before)[i] = word;
     }
