@@ -84,10 +84,11 @@ static_assert(sizeof(FsstSegment) == 16, "mirrored");
 // Consecutive rows of a column of strings, all but the column's last of whole chunks:
 // V vectors, B bytes from the first offset to the last, R = B / run_bytes + V runs.
 struct FsstWindow {
-    // Bytes of the column, at a multiple of 16; units of 16 bytes that hold some of
+    // Bytes of the column, at a multiple of 32; units of 32 bytes that hold some of
     // the window's are read as a whole.
     const u8* values;
-    // rows + 1 offsets into `values`, u32 or i64: those of the window; read as `values` are.
+    // rows + 1 offsets into `values`, u32 or i64: those of the window; units of 16 bytes that hold some
+    // of them are read as a whole.
     const void* offsets;
     // A bit per row, from bit first_bit on; or null.
     const u8* valid;

@@ -19,9 +19,8 @@
 // Input and codes pass through rings of 64 and 32 bytes in shared memory. Word i of
 // all lanes lies side by side, so that each lane has a bank of its own wherever it
 // reads or writes; the first words stand behind the last ones too, so that three
-// words in a row need one address. All four steps lanes refill their rings from
-// 16-byte units that were loaded before, and write 16 bytes of codes if they have
-// them.
+// words in a row need one address. Every three steps lanes refill their rings from
+// sectors that were loaded before, and write 16 bytes of codes if they have them.
 #include "encode_arguments.cuh"
 #include "lanepack/fsst_encode.cuh"
 #include "launch.cuh"
@@ -138,9 +137,10 @@ LANEPACK_KERNEL(fsst_lengths_32, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_o
 LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u64>(args); }
 
 constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
-// Steps between two looks at the rings, and at whether segments have ended.
-constexpr u32 STEPS = 4;
-constexpr u32 ADVANCE = 1;
+// Steps between two looks at the rings, and those behind which segments end, a bit each.
+constexpr u32 STEPS = 3;
+constexpr u32 ADVANCE = 5;
+constexpr u32 ADVANCES = 2;
 // Lanes without a run at which they get new ones.
 constexpr u32 IDLE_LANES = 8;
 // Bytes and words of the rings. A step takes up to 8 bytes of 8 that it looks at, and
@@ -151,7 +151,9 @@ constexpr u32 OUTPUT_RING = 32;
 // Ends of values: four come at a time, and four steps take at most as many.
 constexpr u32 ENDS_RING = 8;
 constexpr u32 ENDS = 4;
-static_assert(INPUT_RING >= STEPS * 8 + 8 + UNIT && OUTPUT_RING >= UNIT - 1 + STEPS * 2 && ENDS >= STEPS / ADVANCE,
+// Input comes as whole sectors, when there is room for one.
+constexpr u32 SECTOR = 32;
+static_assert(INPUT_RING - SECTOR + 1 >= STEPS * 8 + 8 && OUTPUT_RING >= UNIT - 1 + STEPS * 2 && ENDS >= ADVANCES,
               "rings hold that");
 
 struct FsstEncodeShared {
@@ -163,7 +165,7 @@ struct FsstEncodeShared {
 static_assert(sizeof(FsstEncodeShared) == FSST_ENCODE_SHARED, "the host asks for it");
 static_assert(FSST_ENCODE_SHARED <= MAX_DYNAMIC_SHARED, "a launch can have it");
 
-// A lane and its run. Positions count from a byte of `values` at a multiple of 16.
+// A lane and its run. Positions count from a byte of `values` at a multiple of 32.
 template <class Offset>
 struct RunEncoder {
     static constexpr u32 NONE = FULL;
@@ -191,14 +193,15 @@ struct RunEncoder {
     u32 value_codes = 0;
     u32 flushed = 0;
     u32 unit = 0;
-    // The value has several segments; it is null.
+    // The value has several segments; it is null; or it may be.
     bool several = false;
     bool null = false;
-    // Input: units before `loaded` are in the ring, the next is on its way.
+    bool careful = false;
+    // Input: sectors before `loaded` are in the ring, the next is on its way.
     const uint4* units = nullptr;
     u32 loaded = 0;
     u32 stop = 0;
-    uint4 ahead = {};
+    uint4 ahead[2] = {};
     // Ends of values: taken from the ring, put there, and the next ones on their way.
     u32 taken = 0;
     u32 filled = 0;
@@ -213,8 +216,8 @@ struct RunEncoder {
         const FsstRunStart found = args.run_starts[run];
         const u64 begin = static_cast<u64>(offset_of<Offset>(args, 0)) + found.start;
         unit = static_cast<u32>(found.start / (UNIT / 2) + run);
-        origin = static_cast<Offset>(begin / UNIT * UNIT);
-        at = static_cast<u32>(begin % UNIT);
+        origin = static_cast<Offset>(begin / SECTOR * SECTOR);
+        at = static_cast<u32>(begin % SECTOR);
         end = at;
         passed = at;
         codes = 0;
@@ -227,42 +230,66 @@ struct RunEncoder {
         const u64 readable = static_cast<u64>(offset_of<Offset>(args, args.rows)) - origin;
         stop = static_cast<u32>(min(readable, u64{1} << 30));
         loaded = 0;
-        ahead = units[0];
+        load();
         const u64 address = reinterpret_cast<u64>(args.offsets) + (row + u64{1}) * sizeof(Offset);
         end_units = reinterpret_cast<const uint4*>(address / UNIT * UNIT);
         taken = static_cast<u32>(address % UNIT / sizeof(Offset));
         filled = 0;
         load_ends();
-        fill_ends();
-        fill_ends();
+        put();
+        put_ends();
+        load();
+        load_ends();
+        put_ends();
+        load_ends();
         begin_value((found.span & FsstRunStart::INSIDE) != 0);
         if (!null) end = min(at + SEGMENT, value_end);
     }
 
-    LANEPACK_DEVICE void refill() {
-        u32* const words = input + loaded % INPUT_RING / 4 * WARP;
-        words[0] = ahead.x;
-        words[WARP] = ahead.y;
-        words[2 * WARP] = ahead.z;
-        words[3 * WARP] = ahead.w;
-        if (loaded % INPUT_RING == 0) {
-            words[INPUT_RING / 4 * WARP] = ahead.x;
-            words[(INPUT_RING / 4 + 1) * WARP] = ahead.y;
+    LANEPACK_DEVICE void load() {
+        if (loaded < stop) {
+            ahead[0] = __ldg(units + loaded / UNIT);
+            ahead[1] = __ldg(units + loaded / UNIT + 1);
         }
-        loaded += UNIT;
-        if (loaded < stop) ahead = units[loaded / UNIT];
+    }
+
+    LANEPACK_DEVICE void put() {
+        u32* const words = input + loaded % INPUT_RING / 4 * WARP;
+#pragma unroll
+        for (u32 i = 0; i < 2; ++i) {
+            words[4 * i * WARP] = ahead[i].x;
+            words[(4 * i + 1) * WARP] = ahead[i].y;
+            words[(4 * i + 2) * WARP] = ahead[i].z;
+            words[(4 * i + 3) * WARP] = ahead[i].w;
+        }
+        if (loaded % INPUT_RING == 0) {
+            words[INPUT_RING / 4 * WARP] = ahead[0].x;
+            words[(INPUT_RING / 4 + 1) * WARP] = ahead[0].y;
+        }
+        loaded += SECTOR;
+    }
+
+    // Refills the rings: all that has come is put there before anything is loaded, as a
+    // wait for one load may be a wait for all.
+    LANEPACK_DEVICE void refill() {
+        const bool more = static_cast<i32>(loaded - at) <= static_cast<i32>(INPUT_RING - SECTOR);
+        const bool more_ends = filled - taken <= ENDS_RING - ENDS;
+        if (more) put();
+        if (more_ends) put_ends();
+        if (more) load();
+        if (more_ends) load_ends();
     }
 
     LANEPACK_DEVICE void load_ends() {
         const Offset* const last = reinterpret_cast<const Offset*>(args.offsets) + args.rows;
 #pragma unroll
         for (u32 i = 0; i < END_UNITS; ++i) {
-            if (reinterpret_cast<const Offset*>(end_units) <= last) ends_ahead[i] = *end_units;
+            if (reinterpret_cast<const Offset*>(end_units) <= last) ends_ahead[i] = __ldg(end_units);
             ++end_units;
         }
     }
 
-    LANEPACK_DEVICE void fill_ends() {
+    LANEPACK_DEVICE void put_ends() {
         u32* const words = ends + filled % ENDS_RING * WARP;
 #pragma unroll
         for (u32 i = 0; i < END_UNITS; ++i) {
@@ -282,7 +309,6 @@ struct RunEncoder {
             }
         }
         filled += ENDS;
-        load_ends();
     }
 
     // Begins a value, or the rest of one, at `at`.
@@ -292,11 +318,30 @@ struct RunEncoder {
         value_codes = codes;
         several = inside || value_end - at > SEGMENT;
         null = args.valid != nullptr && row < args.rows && !is_valid(args, row);
+        careful = several || args.valid != nullptr;
     }
 
     // At the end of a segment: the next one, or none. Of a null, 8 bytes are passed, so
     // that a step takes no more of the ring than it does where it encodes.
     LANEPACK_DEVICE void advance() {
+        if (!careful) {
+            args.code_lengths[row] = codes - value_codes;
+            value_codes = codes;
+            ++row;
+            value_end = ends[taken % ENDS_RING * WARP];
+            ++taken;
+            several = careful = value_end - at > SEGMENT;
+            end = min(at + SEGMENT, value_end);
+        } else {
+            advance_carefully();
+        }
+        if (at >= limit) {
+            end = at;
+            limit = 0;
+        }
+    }
+
+    LANEPACK_DEVICE void advance_carefully() {
         if (at == value_end) {
             if (!null) finish_value();
             ++row;
@@ -309,10 +354,6 @@ struct RunEncoder {
             finish_value();
         }
         end = null ? at : min(at + SEGMENT, value_end);
-        if (at >= limit) {
-            end = at;
-            limit = 0;
-        }
     }
 
     LANEPACK_DEVICE void finish_value() {
@@ -324,7 +365,8 @@ struct RunEncoder {
     }
 
     LANEPACK_DEVICE void step(const EncoderTable& table, u32 eights) {
-        const u32* const words = input + at % INPUT_RING / 4 * WARP;
+        const u32* const words =
+            reinterpret_cast<const u32*>(reinterpret_cast<const u8*>(input) + (at % INPUT_RING & ~3u) * WARP);
         const u32 first = words[0];
         const u32 second = words[WARP];
         const u32 third = words[2 * WARP];
@@ -388,16 +430,11 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
         } else if (idle == FULL) {
             break;
         }
-        if (state.limit != 0) {
-            // The ring may begin behind the first byte's place in its unit.
-            if (static_cast<i32>(state.loaded - state.at) <= static_cast<i32>(INPUT_RING - UNIT)) state.refill();
-            while (static_cast<i32>(state.loaded - state.at) < static_cast<i32>(STEPS * 8 + 8)) state.refill();
-            if (state.filled - state.taken <= ENDS_RING - ENDS) state.fill_ends();
-        }
+        if (state.limit != 0) state.refill();
 #pragma unroll
         for (u32 step = 0; step < STEPS; ++step) {
             if (state.at < state.end) state.step(shared.table, eights);
-            if (step % ADVANCE == ADVANCE - 1 && state.at >= state.end && state.limit != 0) state.advance();
+            if ((ADVANCE >> step & 1) != 0 && state.at >= state.end && state.limit != 0) state.advance();
         }
         if (state.codes - state.flushed >= UNIT) state.flush();
     }
@@ -472,17 +509,19 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     const FsstRun found = args.runs[run];
     u8* const out = args.outputs[chunk].codes + args.places[run].codes;
     const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
-    // Words of the output, and single bytes before and behind them.
-    const u32 before = min(static_cast<u32>(-reinterpret_cast<u64>(out) % 4), found.codes);
+    // Words of 8 bytes of the output, and single bytes before and behind them.
+    const u32 before = min(static_cast<u32>(-reinterpret_cast<u64>(out) % 8), found.codes);
     if (lane < before) out[lane] = codes[lane];
-    const u32 words = (found.codes - before) / 4;
-    const u32* const from = reinterpret_cast<const u32*>(codes);
+    const u32 words = (found.codes - before) / 8;
+    const u32* const from = reinterpret_cast<const u32*>(codes + (before & 4));
 #pragma unroll 4
     for (u32 i = lane; i < words; i += FSST_PLACE_LANES) {
-        const u32 word = __funnelshift_r(from[i], from[i + 1], before * 8);
-        reinterpret_cast<u32*>(out + before)[i] = word;
+        const u32 middle = from[2 * i + 1];
+        const u32 low = __funnelshift_r(from[2 * i], middle, before * 8);
+        const u32 high = __funnelshift_r(middle, from[2 * i + 2], before * 8);
+        reinterpret_cast<uint2*>(out + before)[i] = make_uint2(low, high);
     }
-    const u32 last = before + words * 4 + lane;
+    const u32 last = before + words * 8 + lane;
     if (last < found.codes) out[last] = codes[last];
 }
 
