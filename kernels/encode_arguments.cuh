@@ -117,8 +117,11 @@ struct FsstWindow {
     u32 run_bytes;
     // fsst_index only.
     u32 blocks_per_chunk;
+    // 0, which the compiler must not know.
+    u32 zero;
+    u32 zero_too;
 };
-static_assert(sizeof(FsstWindow) == 136, "mirrored");
+static_assert(sizeof(FsstWindow) == 144, "mirrored");
 
 // A sample of each group of vectors of a window: `window` needs values, offsets,
 // valid, first_bit, rows, value_lengths, vectors and, to estimate, the table.
@@ -143,6 +146,6 @@ struct FsstSampling {
     u32 first_only;
     u32 zero;
 };
-static_assert(sizeof(FsstSampling) == 200, "mirrored");
+static_assert(sizeof(FsstSampling) == 208, "mirrored");
 
 }  // namespace lanepack

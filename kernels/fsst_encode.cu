@@ -156,11 +156,13 @@ constexpr u32 SECTOR = 32;
 static_assert(INPUT_RING - SECTOR + 1 >= STEPS * 8 + 8 && OUTPUT_RING >= UNIT - 1 + STEPS * 2 && ENDS >= ADVANCES,
               "rings hold that");
 
+// Words of a lane's rings: input, codes, ends of values.
+constexpr u32 OUTPUT_WORDS = OUTPUT_RING / 4;
+constexpr u32 LANE_WORDS = INPUT_WORDS + OUTPUT_WORDS + ENDS_RING;
+
 struct FsstEncodeShared {
     EncoderTable table;
-    u32 input[ENCODE_WARPS * INPUT_WORDS * WARP];
-    u32 output[ENCODE_WARPS * OUTPUT_RING / 4 * WARP];
-    u32 ends[ENCODE_WARPS * ENDS_RING * WARP];
+    u32 rings[ENCODE_WARPS * LANE_WORDS * WARP];
 };
 static_assert(sizeof(FsstEncodeShared) == FSST_ENCODE_SHARED, "the host asks for it");
 static_assert(FSST_ENCODE_SHARED <= MAX_DYNAMIC_SHARED, "a launch can have it");
@@ -173,10 +175,9 @@ struct RunEncoder {
     static constexpr u32 END_UNITS = ENDS * sizeof(Offset) / UNIT;
 
     const FsstWindow& args;
-    // The lane's words of the rings.
-    u32* const input;
-    u32* const output;
-    u32* const ends;
+    FsstEncodeShared& shared;
+    // The lane's first word of the rings.
+    const u32 first_word;
     u32 run = NONE;
     Offset origin = 0;
     // The next byte, the end of its segment and of its value, and where the run's
@@ -205,11 +206,16 @@ struct RunEncoder {
     // Ends of values: taken from the ring, put there, and the next ones on their way.
     u32 taken = 0;
     u32 filled = 0;
-    const uint4* end_units = nullptr;
+    u32 end_unit = 0;
     uint4 ends_ahead[END_UNITS] = {};
 
-    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, u32* input_, u32* output_, u32* ends_)
-        : args(args_), input(input_), output(output_), ends(ends_) {}
+    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, FsstEncodeShared& shared_, u32 first_word_)
+        : args(args_), shared(shared_), first_word(first_word_) {}
+
+    // Word `index` of the lane's rings, or the one that holds byte `byte` from there on.
+    LANEPACK_DEVICE u32& word(u32 index, u32 byte = 0) {
+        return shared.rings[first_word + byte / 4 * WARP + index * WARP];
+    }
 
     LANEPACK_DEVICE void start(u32 run_) {
         run = run_;
@@ -231,9 +237,10 @@ struct RunEncoder {
         stop = static_cast<u32>(min(readable, u64{1} << 30));
         loaded = 0;
         load();
-        const u64 address = reinterpret_cast<u64>(args.offsets) + (row + u64{1}) * sizeof(Offset);
-        end_units = reinterpret_cast<const uint4*>(address / UNIT * UNIT);
-        taken = static_cast<u32>(address % UNIT / sizeof(Offset));
+        constexpr u32 EACH = UNIT / sizeof(Offset);
+        const u32 before = static_cast<u32>(reinterpret_cast<u64>(args.offsets) % UNIT / sizeof(Offset));
+        end_unit = static_cast<u32>((row + u64{1} + before) / EACH);
+        taken = (row + 1 + before) % EACH;
         filled = 0;
         load_ends();
         put();
@@ -254,58 +261,62 @@ struct RunEncoder {
     }
 
     LANEPACK_DEVICE void put() {
-        u32* const words = input + loaded % INPUT_RING / 4 * WARP;
+        const u32 at_ring = loaded % INPUT_RING;
 #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
-            words[4 * i * WARP] = ahead[i].x;
-            words[(4 * i + 1) * WARP] = ahead[i].y;
-            words[(4 * i + 2) * WARP] = ahead[i].z;
-            words[(4 * i + 3) * WARP] = ahead[i].w;
+            word(4 * i, at_ring) = ahead[i].x;
+            word(4 * i + 1, at_ring) = ahead[i].y;
+            word(4 * i + 2, at_ring) = ahead[i].z;
+            word(4 * i + 3, at_ring) = ahead[i].w;
         }
-        if (loaded % INPUT_RING == 0) {
-            words[INPUT_RING / 4 * WARP] = ahead[0].x;
-            words[(INPUT_RING / 4 + 1) * WARP] = ahead[0].y;
+        if (at_ring == 0) {
+            word(INPUT_RING / 4) = ahead[0].x;
+            word(INPUT_RING / 4 + 1) = ahead[0].y;
         }
         loaded += SECTOR;
     }
 
-    // Refills the rings: all that has come is put there before anything is loaded, as a
-    // wait for one load may be a wait for all.
+    // Refills the rings. All that is on its way is waited for before more is loaded: it was
+    // loaded three steps ago, and a load into registers that are still awaited waits for
+    // whatever shares their scoreboard, which may be a load just begun. The sum needs the
+    // values and changes nothing.
     LANEPACK_DEVICE void refill() {
         const bool more = static_cast<i32>(loaded - at) <= static_cast<i32>(INPUT_RING - SECTOR);
         const bool more_ends = filled - taken <= ENDS_RING - ENDS;
         if (more) put();
         if (more_ends) put_ends();
+        loaded += (ahead[0].x ^ ahead[1].x ^ ends_ahead[0].x ^ ends_ahead[END_UNITS - 1].x) & args.zero;
         if (more) load();
         if (more_ends) load_ends();
     }
 
     LANEPACK_DEVICE void load_ends() {
-        const Offset* const last = reinterpret_cast<const Offset*>(args.offsets) + args.rows;
+        const u64 begin = reinterpret_cast<u64>(args.offsets);
+        const uint4* const all = reinterpret_cast<const uint4*>(begin / UNIT * UNIT);
+        const u32 last = static_cast<u32>((begin % UNIT + args.rows * u64{sizeof(Offset)}) / UNIT);
 #pragma unroll
-        for (u32 i = 0; i < END_UNITS; ++i) {
-            if (reinterpret_cast<const Offset*>(end_units) <= last) ends_ahead[i] = __ldg(end_units);
-            ++end_units;
-        }
+        for (u32 i = 0; i < END_UNITS; ++i) ends_ahead[i] = __ldg(all + min(end_unit + i, last));
+        end_unit += END_UNITS;
     }
 
     LANEPACK_DEVICE void put_ends() {
-        u32* const words = ends + filled % ENDS_RING * WARP;
+        const u32 at_ring = filled % ENDS_RING * 4;
+        constexpr u32 FIRST = INPUT_WORDS + OUTPUT_WORDS;
 #pragma unroll
         for (u32 i = 0; i < END_UNITS; ++i) {
             const uint4 unit = ends_ahead[i];
             if (sizeof(Offset) == 4) {
                 const u32 from = static_cast<u32>(origin);
-                words[0] = unit.x - from;
-                words[WARP] = unit.y - from;
-                words[2 * WARP] = unit.z - from;
-                words[3 * WARP] = unit.w - from;
+                word(FIRST, at_ring) = unit.x - from;
+                word(FIRST + 1, at_ring) = unit.y - from;
+                word(FIRST + 2, at_ring) = unit.z - from;
+                word(FIRST + 3, at_ring) = unit.w - from;
             } else {
                 // Far ones are cut.
                 const u64 first = (static_cast<u64>(unit.y) << 32 | unit.x) - origin;
                 const u64 second = (static_cast<u64>(unit.w) << 32 | unit.z) - origin;
-                words[2 * i * WARP] = static_cast<u32>(min(first, u64{1} << 30));
-                words[(2 * i + 1) * WARP] = static_cast<u32>(min(second, u64{1} << 30));
+                word(FIRST + 2 * i, at_ring) = static_cast<u32>(min(first, u64{1} << 30));
+                word(FIRST + 2 * i + 1, at_ring) = static_cast<u32>(min(second, u64{1} << 30));
             }
         }
         filled += ENDS;
@@ -313,7 +324,7 @@ struct RunEncoder {
 
     // Begins a value, or the rest of one, at `at`.
     LANEPACK_DEVICE void begin_value(bool inside) {
-        value_end = ends[taken % ENDS_RING * WARP];
+        value_end = word(INPUT_WORDS + OUTPUT_WORDS, taken % ENDS_RING * 4);
         ++taken;
         value_codes = codes;
         several = inside || value_end - at > SEGMENT;
@@ -328,7 +339,7 @@ struct RunEncoder {
             args.code_lengths[row] = codes - value_codes;
             value_codes = codes;
             ++row;
-            value_end = ends[taken % ENDS_RING * WARP];
+            value_end = word(INPUT_WORDS + OUTPUT_WORDS, taken % ENDS_RING * 4);
             ++taken;
             several = careful = value_end - at > SEGMENT;
             end = min(at + SEGMENT, value_end);
@@ -365,11 +376,9 @@ struct RunEncoder {
     }
 
     LANEPACK_DEVICE void step(const EncoderTable& table, u32 eights) {
-        const u32* const words =
-            reinterpret_cast<const u32*>(reinterpret_cast<const u8*>(input) + (at % INPUT_RING & ~3u) * WARP);
-        const u32 first = words[0];
-        const u32 second = words[WARP];
-        const u32 third = words[2 * WARP];
+        const u32 first = word(0, at % INPUT_RING);
+        const u32 second = word(1, at % INPUT_RING);
+        const u32 third = word(2, at % INPUT_RING);
         const u32 low = __funnelshift_r(first, second, at * 8);
         const u32 high = __funnelshift_r(second, third, at * 8);
         const Match match = table.match(low, high, end - at, eights);
@@ -380,14 +389,15 @@ struct RunEncoder {
     }
 
     LANEPACK_DEVICE u8& code_at(u32 index) {
-        return reinterpret_cast<u8*>(output)[index % OUTPUT_RING / 4 * (WARP * 4) + index % 4];
+        return reinterpret_cast<u8*>(&word(INPUT_WORDS, index % OUTPUT_RING))[index % 4];
     }
 
     // Writes 16 codes, and a mark behind every 64.
     LANEPACK_DEVICE void flush() {
-        const u32* const words = output + flushed % OUTPUT_RING / 4 * WARP;
+        const u32 ring = flushed % OUTPUT_RING;
         *reinterpret_cast<uint4*>(args.codes + static_cast<u64>(unit) * UNIT + flushed) =
-            make_uint4(words[0], words[WARP], words[2 * WARP], words[3 * WARP]);
+            make_uint4(word(INPUT_WORDS, ring), word(INPUT_WORDS + 1, ring), word(INPUT_WORDS + 2, ring),
+                       word(INPUT_WORDS + 3, ring));
         flushed += UNIT;
         if (flushed % MARK == 0 && codes >= flushed) {
             args.marks[unit / (MARK / UNIT) + flushed / MARK - 1] =
@@ -411,9 +421,9 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     const u32 eights = shared.table.eights;
     const u32 lane = threadIdx.x % WARP;
     const u32 warp = threadIdx.x / WARP;
-    RunEncoder<Offset> state(args, shared.input + warp * INPUT_WORDS * WARP + lane,
-                             shared.output + warp * (OUTPUT_RING / 4) * WARP + lane,
-                             shared.ends + warp * ENDS_RING * WARP + lane);
+    // Through a shuffle, so that it stays in a register: else it is computed again for
+    // every step.
+    RunEncoder<Offset> state(args, shared, __shfl_sync(FULL, warp * LANE_WORDS * WARP + lane, lane));
     u32 next = (blockIdx.x * ENCODE_WARPS + warp) * (WARP * FSST_ENCODE_RUNS);
     const u32 end = min(args.vectors[vectors_of(args.rows)].run, next + WARP * FSST_ENCODE_RUNS);
     for (;;) {

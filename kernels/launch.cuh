@@ -35,9 +35,9 @@ constexpr u32 FIXED_VALUES = 512;
 // fsst_lengths_*, fsst_pick_*, fsst_estimate_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;
 // fsst_encode_*: a thread encodes so many runs on average; dynamic shared memory of a block.
-constexpr u32 FSST_ENCODE_THREADS = 448;
+constexpr u32 FSST_ENCODE_THREADS = 384;
 constexpr u32 FSST_ENCODE_RUNS = 4;
-constexpr u32 FSST_ENCODE_SHARED = 93704;
+constexpr u32 FSST_ENCODE_SHARED = 85000;
 // fsst_chunks, fsst_numbers, fsst_pick_places: a block scans a chunk or group.
 constexpr u32 FSST_SCAN_THREADS = 1024;
 // fsst_place: so many lanes copy the codes of a run.
