@@ -68,7 +68,8 @@ struct FsstSample {
     u32 picked;
     u32 least;
     u32 most;
-    u32 zero;
+    // 1 if the first segment is picked because no other would be (fsst_pick only).
+    u32 first_only;
 };
 static_assert(sizeof(FsstSample) == 48, "mirrored");
 
