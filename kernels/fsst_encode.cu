@@ -16,11 +16,36 @@
 //   ring of a lane   word 0 | word 1 | ... | word 15 | word 0 | word 1 |
 //   shared memory    32 lanes' word 0, 32 lanes' word 1, ...
 //
-// Input and codes pass through rings of 64 and 32 bytes in shared memory. Word i of
-// all lanes lies side by side, so that each lane has a bank of its own wherever it
-// reads or writes; the first words stand behind the last ones too, so that three
-// words in a row need one address. Every three steps lanes refill their rings from
-// sectors that were loaded before, and write 16 bytes of codes if they have them.
+// Input, codes and ends of values pass through rings of 64, 32 and 32 bytes in shared
+// memory. Word i of all lanes lies side by side, so that each lane has a bank of its own
+// wherever it reads or writes; the first words of the input stand behind the last ones
+// too, so that three words in a row need one address. Every three steps lanes refill
+// their rings from what was loaded three steps before, and write 16 bytes of codes if
+// they have them. A warp has 128 runs in a row, and lanes whose run has ended get the
+// next ones, eight or more at a time.
+//
+// A step is some 75 instructions and 14 wavefronts of shared memory for 25 lanes (8 for
+// slots and input, 4 for pairs, 1 for the code). On an NVIDIA H200, 1 GB of input,
+// encode alone and all kernels, GB/s; runs of 256 bytes unless it says otherwise:
+//
+//                                                     l_comment        wiki   wikipedia
+// - a run a thread, found by bisection, no refetch,
+//   ends of values loaded where needed, runs of 512   335, 262    199, 162
+//   the same, runs of 1,024                           242, 208    155, 135    309, 249
+// - run records, refetch, ring of ends, 4 steps       307, 243    181, 149    243, 193
+// - whole sectors, waits first, 3 steps, 28 warps     336, 264    203, 167    258, 208
+//   the same, 24 warps, runs of 512                   329, 271                260, 212
+//   the same, runs of 1,024, 28 warps                 242, 210    158, 135
+// - 20 warps 304, 243 of l_comment; 2 steps 317, 252; new runs at 12 idle lanes 340,
+//   266, at 6 332, 261; 256 runs a warp 317, 252
+//
+// In the last measured form 28 % of all stalls stood at one load that waited for
+// another which shared its scoreboard; `refill` since then waits for all before it
+// loads (not measured yet). Runs longer than 512 lose as lanes' lines no longer stay in
+// the caches: 3.5 times the bytes from device memory at runs of 1,024.
+//
+// fsst_place, by lanes a run, runs of 256 and 512, ms for 1 GB of l_comment: 32 lanes
+// 1.23, 0.69; 16 lanes 0.70, 0.46; 8 lanes 0.47, 0.36; and words of 8 bytes 0.44, 0.32.
 #include "encode_arguments.cuh"
 #include "lanepack/fsst_encode.cuh"
 #include "launch.cuh"
@@ -47,11 +72,6 @@ LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
 }
 
 LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
-
-// Where vector `vector` begins, or the window ends.
-LANEPACK_DEVICE u32 row_of(const FsstWindow& args, u32 vector) {
-    return vector < vectors_of(args.rows) ? vector * VECTOR : args.rows;
-}
 
 // A block sums over its threads; the result is whole in thread 0.
 LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& segments) {
@@ -137,9 +157,10 @@ LANEPACK_KERNEL(fsst_lengths_32, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_o
 LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u64>(args); }
 
 constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
-// Steps between two looks at the rings, and those behind which segments end, a bit each.
+// Steps between two looks at the rings; those behind which segments may end, a bit each,
+// and how many they are.
 constexpr u32 STEPS = 3;
-constexpr u32 ADVANCE = 5;
+constexpr u32 ADVANCE = 0b101;
 constexpr u32 ADVANCES = 2;
 // Lanes without a run at which they get new ones.
 constexpr u32 IDLE_LANES = 8;
@@ -482,6 +503,7 @@ LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
     return make_uint2(before.x + upto.x - own.x, before.y + upto.y - own.y);
 }
 
+// A block scans the runs of a chunk.
 LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
     const u32 first = args.vectors[blockIdx.x * chunk_vectors].run;
@@ -500,6 +522,7 @@ LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
     if (threadIdx.x == 0) args.chunks[blockIdx.x] = place;
 }
 
+// Eight lanes copy a run, in words of the output.
 LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
@@ -576,6 +599,7 @@ LANEPACK_DEVICE u64 tile_offset(const FsstWindow& args, const u8* lengths, u32 f
     return place.bytes + bytes;
 }
 
+// A thread finds where a tile begins; 16 in a row have the index's group.
 LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
     LANEPACK_SHARED(u8[256], lengths);
     const SerialisedTable table(args.table);
