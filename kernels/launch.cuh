@@ -41,4 +41,18 @@ constexpr u32 PACK_LANES = 8;
 // alp_candidates_*: a block takes a chunk.
 constexpr u32 CANDIDATES_THREADS = 256;
 
+// fsst_lengths_*, fsst_pick_*, fsst_estimate_*: a block looks at a vector.
+constexpr u32 FSST_VECTOR_THREADS = 256;
+// fsst_encode_*: a thread encodes so many runs on average; dynamic shared memory of a block.
+constexpr u32 FSST_ENCODE_THREADS = 384;
+constexpr u32 FSST_ENCODE_RUNS = 4;
+constexpr u32 FSST_ENCODE_SHARED = 85000;
+// fsst_chunks, fsst_numbers, fsst_pick_places: a block scans a chunk or group.
+constexpr u32 FSST_SCAN_THREADS = 1024;
+// fsst_place: so many lanes copy the codes of a run.
+constexpr u32 FSST_PLACE_THREADS = 256;
+constexpr u32 FSST_PLACE_LANES = 8;
+// fsst_index: a thread makes a tile's entry.
+constexpr u32 FSST_INDEX_THREADS = 256;
+
 }  // namespace lanepack

@@ -6,11 +6,13 @@
 // atomicAdd, uint4, ...) are built in; under g++ (LANEPACK_SIMT) they come from
 // ../simt/simt.h, which runs every CUDA thread as a fiber on the host.
 //
-// Four spellings replace CUDA's own, so that the emulation can see them:
+// Five spellings replace CUDA's own, so that the emulation can see them:
 //
 //   LANEPACK_DEVICE                     __device__ __forceinline__
 //   LANEPACK_CONSTANT(type, name)       static __constant__ const type name; (also arrays: type = f64[19])
 //   LANEPACK_SHARED(type, name)         __shared__ type name;      (also arrays: type = u8[128])
+//   LANEPACK_DYNAMIC_SHARED(type, name) extern __shared__ memory of that type, one a kernel: its
+//                                       launch asks for sizeof(type) bytes, MAX_DYNAMIC_SHARED at most
 //   LANEPACK_KERNEL(name, threads, blocks, Arguments)
 //                                       extern "C" __global__ __launch_bounds__(threads, blocks)
 //                                       void name(const Arguments args)
@@ -23,6 +25,9 @@
 #else
 #define LANEPACK_DEVICE __device__ __forceinline__
 #define LANEPACK_SHARED(type, name) __shared__ ::lanepack::Same<type> name
+#define LANEPACK_DYNAMIC_SHARED(type, name)          \
+    extern __shared__ uint4 lanepack_dynamic_shared[]; \
+    type& name = *reinterpret_cast<type*>(lanepack_dynamic_shared)
 #define LANEPACK_KERNEL(name, threads, blocks, Arguments) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Arguments args)
 #endif
@@ -52,6 +57,9 @@ using Same = typename SameType<T>::Type;
 
 constexpr u32 WARP = 32;
 constexpr u32 FULL = 0xffffffffu;
+
+// Shared memory that every GPU since compute capability 8.0 gives a block that asks for it.
+constexpr u32 MAX_DYNAMIC_SHARED = 99 << 10;
 
 // The highest bit of every byte: set in none of ASCII.
 constexpr u32 HIGH_BITS = 0x80808080u;

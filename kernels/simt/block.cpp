@@ -51,7 +51,11 @@ u64 collective(Op op, u32 mask, u64 value, u32 source, Site site) {
 void pass() { Block::current().block->pass(); }
 void fail(const char* what, Site site) { Block::current().block->fail(what, site); }
 void* shared(const void* declaration, const char* name, unsigned long size, unsigned long alignment) {
-    return Block::current().block->shared(declaration, name, size, alignment);
+    return Block::current().block->shared(declaration, name, size, alignment, SHARED_LIMIT);
+}
+
+void* dynamic_shared(const void* declaration, const char* name, unsigned long size, unsigned long alignment) {
+    return Block::current().block->shared(declaration, name, size, alignment, DYNAMIC_SHARED_LIMIT);
 }
 
 Block::Block() : lanes_(new Lane[MAX_THREADS]), warps_(new Warp[MAX_THREADS / LANES]) {
@@ -214,14 +218,14 @@ void Block::pass() {
     leave(lane);
 }
 
-void* Block::shared(const void* declaration, const char* name, size_t size, size_t alignment) {
+void* Block::shared(const void* declaration, const char* name, size_t size, size_t alignment, size_t limit) {
     for (const SharedVariable& variable : variables_) {
         if (variable.declaration == declaration) return variable.address;
     }
     shared_bytes_ = (shared_bytes_ + alignment - 1) / alignment * alignment + size;
-    if (shared_bytes_ > SHARED_LIMIT) {
+    if (shared_bytes_ > limit) {
         fail(std::string("shared memory of ") + std::to_string(shared_bytes_) + " bytes with " + name +
-                 ", there are " + std::to_string(SHARED_LIMIT),
+                 ", there are " + std::to_string(limit),
              {nullptr, 0});
     }
     // An odd multiple of the alignment.

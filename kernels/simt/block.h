@@ -26,6 +26,8 @@ constexpr u32 LANES = 32;
 constexpr u32 MAX_THREADS = 1024;
 // Static shared memory of a block on every GPU.
 constexpr size_t SHARED_LIMIT = 48 << 10;
+// With what a launch can ask for: MAX_DYNAMIC_SHARED of ../lanepack/base.cuh.
+constexpr size_t DYNAMIC_SHARED_LIMIT = 99 << 10;
 // What memory holds that was never written.
 constexpr u8 UNWRITTEN = 0xA5;
 
@@ -86,7 +88,7 @@ class Block {
     u32 barrier(Op op, bool predicate, Site site);
     u64 collective(Op op, u32 mask, u64 value, u32 source, Site site);
     void pass();
-    void* shared(const void* declaration, const char* name, size_t size, size_t alignment);
+    void* shared(const void* declaration, const char* name, size_t size, size_t alignment, size_t limit);
     [[noreturn]] void fail(const std::string& what, Site site);
 
     // The thread that runs.

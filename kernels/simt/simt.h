@@ -55,6 +55,11 @@
     ::lanepack::Same<type>& name =                                                                            \
         ::lanepack::simt::shared<::lanepack::Same<type>>(&name##_declaration, #name)
 
+#define LANEPACK_DYNAMIC_SHARED(type, name)                                                                   \
+    static const char name##_declaration = 0;                                                                 \
+    ::lanepack::Same<type>& name =                                                                            \
+        ::lanepack::simt::dynamic_shared<::lanepack::Same<type>>(&name##_declaration, #name)
+
 #define LANEPACK_KERNEL(name, threads, blocks, Arguments)                                                     \
     extern "C" void lanepack_kernel_##name(const Arguments& args);                                            \
     static_assert((threads) > 0 && (threads) <= 1024 && (blocks) > 0, "no GPU launches such a block");        \
@@ -69,10 +74,19 @@ namespace lanepack::simt {
 // The block's memory for a declaration: the same for all its threads.
 void* shared(const void* declaration, const char* name, unsigned long size, unsigned long alignment);
 
+// The same for memory that the launch gives beyond the static limit.
+void* dynamic_shared(const void* declaration, const char* name, unsigned long size, unsigned long alignment);
+
 template <class T>
 T& shared(const void* declaration, const char* name) {
     static_assert(__is_trivially_constructible(T), "shared memory is never constructed");
     return *static_cast<T*>(shared(declaration, name, sizeof(T), alignof(T)));
+}
+
+template <class T>
+T& dynamic_shared(const void* declaration, const char* name) {
+    static_assert(__is_trivially_constructible(T), "shared memory is never constructed");
+    return *static_cast<T*>(dynamic_shared(declaration, name, sizeof(T), alignof(T)));
 }
 
 }  // namespace lanepack::simt
