@@ -149,4 +149,63 @@ struct FsstSampling {
 };
 static_assert(sizeof(FsstSampling) == 208, "mirrored");
 
+// Bytes of a bound: as many as the longest that is stored, and a character more.
+constexpr u32 STRING_HEAD = 72;
+
+// Bounds of the values of a chunk.
+struct StringBounds {
+    // The first bytes of the least and the greatest, and their lengths.
+    u8 heads[2][STRING_HEAD];
+    u32 length[2];
+    // Whether there is a valid value, and whether all are equal.
+    u32 has;
+    u32 is_single;
+    // The least one's first byte in the window's values.
+    u64 from;
+};
+static_assert(sizeof(StringBounds) == 168, "mirrored");
+
+// string_*: `window` needs values, offsets, valid, first_bit, rows and chunk_rows.
+struct StringBoundsArguments {
+    FsstWindow window;
+    // For each vector, the rows of its least and greatest value.
+    uint2* extremes;
+    // For each chunk.
+    StringBounds* bounds;
+    // Offsets where chunks begin, and at the end of the last.
+    u64* borders;
+};
+static_assert(sizeof(StringBoundsArguments) == 168, "mirrored");
+
+// Bytes to be copied, to a multiple of 16; units of 16 bytes that hold some of them are
+// read as a whole.
+struct ByteSpan {
+    const u8* from;
+    u8* to;
+    u64 bytes;
+};
+static_assert(sizeof(ByteSpan) == 24, "mirrored");
+struct SpansArguments {
+    const ByteSpan* spans;
+    u32 blocks_per_span;
+    u32 zero;
+};
+static_assert(sizeof(SpansArguments) == 16, "mirrored");
+
+// A vector whose values are copied: its first row, and where its bytes go.
+struct GatherVector {
+    u8* to;
+    u32 row;
+    u32 zero;
+};
+static_assert(sizeof(GatherVector) == 16, "mirrored");
+// `window` as for string_*.
+struct GatherArguments {
+    FsstWindow window;
+    const GatherVector* vectors;
+    u32 count;
+    u32 zero;
+};
+static_assert(sizeof(GatherArguments) == 160, "mirrored");
+
 }  // namespace lanepack

@@ -539,6 +539,8 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
         count -= half;
     }
     while (run >= args.vectors[min((chunk + 1) * chunk_vectors, vectors)].run) ++chunk;
+    // A chunk that is stored in another way.
+    if (args.outputs[chunk].codes == nullptr) return;
     const FsstRun found = args.runs[run];
     u8* const out = args.outputs[chunk].codes + args.places[run].codes;
     const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
@@ -615,6 +617,7 @@ LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
     const u32 vectors = min(chunk_vectors, vectors_of(args.rows) - first_vector);
     const FsstPlace totals = args.chunks[chunk];
     const FsstOutput output = args.outputs[chunk];
+    if (output.codes == nullptr) return;
 
     const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
     const u32 threads = args.blocks_per_chunk * FSST_INDEX_THREADS;

@@ -55,4 +55,8 @@ constexpr u32 FSST_PLACE_LANES = 8;
 // fsst_index: a thread makes a tile's entry.
 constexpr u32 FSST_INDEX_THREADS = 256;
 
+// string_*, gather_strings_*: a warp a vector; copy_spans: bytes of a block.
+constexpr u32 STRINGS_THREADS = 128;
+constexpr u32 SPAN_BYTES = 16384;
+
 }  // namespace lanepack

@@ -64,6 +64,24 @@ impl Statistics {
         Self { min: one(bounds[0]), max: one(bounds[1]) }
     }
 
+    /// The bounds of a column of strings, from the first bytes of the least and the
+    /// greatest: all of them, or more than a bound has by a character.
+    pub fn of_strings(column: &DataType, bounds: Option<[&[u8]; 2]>) -> Self {
+        let Some([min, max]) = bounds else { return Self::none(column) };
+        let both = match Self::data_type(column) {
+            DataType::Utf8 => {
+                // A character that was cut off is no part of a bound.
+                let whole = |bytes: &'_ [u8]| match std::str::from_utf8(bytes) {
+                    Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                    _ => bytes.len(),
+                };
+                strings(Some((&min[..whole(min)], &max[..whole(max)])))
+            }
+            _ => binaries(Some((min, max))),
+        };
+        both.map_or_else(|| Self::none(column), |(min, max)| Self { min, max })
+    }
+
     /// The bounds of booleans, `valid` of them valid and `set` of these true.
     pub fn of_counts(valid: usize, set: usize) -> Self {
         let bound = |value: bool| Arc::new(BooleanArray::from(vec![value])) as ArrayRef;

@@ -287,7 +287,7 @@ pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
 }
 
 /// A symbol table for each chunk of a column of strings; one serves as many
-/// consecutive chunks as [`fsst::GROUP_BYTES`] hold.
+/// consecutive chunks as have [`fsst::GROUP_ROWS`] rows.
 fn symbols_of(
     array: &ArrayRef,
     ranges: &[Range<usize>],
@@ -298,23 +298,8 @@ fn symbols_of(
     {
         return vec![None; ranges.len()];
     }
-    let mut groups: Vec<Range<usize>> = Vec::new();
-    let mut bytes = 0;
-    for (index, range) in ranges.iter().enumerate() {
-        let size = source::string_bytes(array, range);
-        match groups.last_mut() {
-            Some(group) if bytes + size <= fsst::GROUP_BYTES => {
-                group.end = index + 1;
-                bytes += size;
-            }
-            _ => {
-                groups.push(index..index + 1);
-                bytes = size;
-            }
-        }
-    }
-    let train = |group: &Range<usize>| {
-        let rows = ranges[group.start].start..ranges[group.end - 1].end;
+    let train = |group: &[Range<usize>]| {
+        let rows = group[0].start..group[group.len() - 1].end;
         if !fsst::pays(source::string_bytes(array, &rows), rows.len()) {
             return vec![None; group.len()];
         }
@@ -322,7 +307,7 @@ fn symbols_of(
         let symbols = Symbols::train(rows.len(), |row| value(rows.start + row)).map(Arc::new);
         vec![symbols; group.len()]
     };
-    groups.par_iter().flat_map(train).collect()
+    ranges.par_chunks(fsst::GROUP_ROWS / options.chunk_rows).flat_map(train).collect()
 }
 
 fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {

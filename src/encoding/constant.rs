@@ -15,7 +15,7 @@ use crate::error::{Result, ensure};
 use crate::lanes::Lane;
 
 /// Longest byte string that may be a constant.
-const MAX_VALUE_BYTES: usize = 1024;
+pub(crate) const MAX_VALUE_BYTES: usize = 1024;
 
 pub(super) struct Constant;
 

@@ -12,7 +12,7 @@
 //! ```
 
 pub mod alp;
-mod constant;
+pub(crate) mod constant;
 mod exceptions;
 pub(crate) mod ffor;
 pub mod fsst;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
@@ -64,6 +64,25 @@ impl From<Arc<DeviceBuffer>> for DeviceSlice {
     }
 }
 
+/// Uploads offsets, which begin at 0, and the bytes that they count.
+fn upload_strings<O: OffsetSizeTrait + bytemuck::Pod>(
+    data: &ArrayData,
+    upload: impl Fn(&[u8]) -> Result<DeviceSlice>,
+) -> Result<Vec<DeviceSlice>> {
+    // Arrays without rows may come without offsets.
+    let zero = [O::default()];
+    let offsets = if data.is_empty() { &zero[..] } else { &data.buffer::<O>(0)[..data.len() + 1] };
+    let (first, last) = (offsets[0], offsets[data.len()]);
+    let bytes = &data.buffers()[1].as_slice()[first.as_usize()..last.as_usize()];
+    let offsets = if first == O::default() {
+        upload(bytemuck::cast_slice(offsets))?
+    } else {
+        let moved: Vec<O> = offsets.iter().map(|offset| *offset - first).collect();
+        upload(bytemuck::cast_slice(&moved))?
+    };
+    Ok(vec![offsets, upload(bytes)?])
+}
+
 impl DeviceArray {
     /// Copies an array of fixed-width values, booleans, or strings with offsets to the
     /// device.
@@ -87,10 +106,16 @@ impl DeviceArray {
             let buffers = match physical_of(array.data_type()).bits() {
                 Some(1) => vec![upload_bits(array.as_boolean().values())?],
                 Some(bits) => vec![values(bits / 8)?],
-                None => {
-                    let what = format!("values of {} in device memory", array.data_type());
-                    return Err(Error::too_large(what));
-                }
+                None => match array.data_type() {
+                    DataType::Utf8 | DataType::Binary => upload_strings::<i32>(&data, upload)?,
+                    DataType::LargeUtf8 | DataType::LargeBinary => {
+                        upload_strings::<i64>(&data, upload)?
+                    }
+                    other => {
+                        let what = format!("values of {other} in device memory");
+                        return Err(Error::too_large(what));
+                    }
+                },
             };
             let null_count = nulls.map_or(0, NullBuffer::null_count);
             let (data_type, ready) = (array.data_type().clone(), stream.record()?);

@@ -126,6 +126,8 @@ pub(super) enum Bounds {
     Words(Option<[u64; 2]>),
     /// Least and greatest value, of types of more bits.
     Limbs(Option<[[u64; 4]; 2]>),
+    /// First bytes of the least and the greatest string.
+    Strings(Option<[Vec<u8>; 2]>),
     /// Valid booleans, and those that are true.
     Counts(usize, usize),
 }
@@ -136,6 +138,10 @@ impl Bounds {
             Self::Known(statistics) => statistics.clone(),
             Self::Words(bounds) => {
                 Statistics::of_limbs(data_type, bounds.map(|words| words.map(|word| [word])))
+            }
+            Self::Strings(bounds) => {
+                let heads = bounds.as_ref().map(|heads| heads.each_ref().map(Vec::as_slice));
+                Statistics::of_strings(data_type, heads)
             }
             Self::Limbs(bounds) => Statistics::of_limbs(data_type, *bounds),
             Self::Counts(valid, set) => Statistics::of_counts(*valid, *set),

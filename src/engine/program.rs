@@ -195,6 +195,7 @@ impl<'a> Program<'a> {
                 kernel: step.kernel.name,
                 blocks: step.nodes * step.blocks_per_node as usize,
                 threads: step.kernel.threads,
+                shared: step.kernel.shared,
                 arguments: &step.arguments(&address),
                 buffers: &buffers,
             })?;

@@ -75,6 +75,7 @@ fn a_kernel_of_a_user_reads_a_compressed_column() {
             kernel: "sum_above",
             blocks: nodes.len(),
             threads: 256,
+            shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
             buffers: &[&nodes_buffer, &sum, &column.bodies()[0]],
         })?;
@@ -126,6 +127,7 @@ fn check_lanes(array: &ArrayRef, encoding: Encoding, kernel: &'static str) {
             kernel,
             blocks: nodes.len(),
             threads: 32,
+            shared: 0,
             arguments: bytemuck::bytes_of(&[nodes_buffer.address(), out.address()]),
             buffers: &[&nodes_buffer, &out, &batch.columns()[0].bodies()[0]],
         })?;
@@ -224,6 +226,7 @@ fn strings_decode_value_by_value() {
             kernel: "iterate_fsst",
             blocks: 1,
             threads: 64,
+            shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
             buffers: &[
                 &nodes_buffer,

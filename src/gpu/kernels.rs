@@ -16,6 +16,8 @@ pub(crate) struct Kernel {
     pub least: usize,
     /// Bytes (or whatever the unit is) of one value of a node.
     pub value: usize,
+    /// Bytes of shared memory that a block asks for beside what the kernel declares.
+    pub shared: u32,
     /// What a node may touch more than its length, as it may begin anywhere.
     pub more: usize,
 }
@@ -23,7 +25,7 @@ pub(crate) struct Kernel {
 impl Kernel {
     const fn new(name: &'static str, threads: &str, block: &str) -> Self {
         let (threads, block) = (shape(threads), shape(block) as usize);
-        Self { name, threads, block, least: block, value: 1, more: 0 }
+        Self { name, threads, block, least: block, value: 1, shared: 0, more: 0 }
     }
 
     /// Blocks for each of `nodes` nodes, the longest of which has so many values:
@@ -120,6 +122,69 @@ pub(crate) const COPY: ByWidth =
 /// Blocks count words of 32 bits.
 pub(crate) const COUNT_BITS: Kernel = Kernel::new("count_bits", "BITS_THREADS", "BITS_THREADS");
 pub(crate) const COPY_BITS: Kernel = Kernel::new("copy_bits", "BITS_THREADS", "BITS_THREADS");
+type ByOffset = [Kernel; 2];
+
+/// A kernel of which a block takes so many values of something.
+const fn each(name: &'static str, threads: &str, block: usize) -> Kernel {
+    Kernel { block, least: block, ..Kernel::new(name, threads, threads) }
+}
+
+/// Blocks count vectors.
+const fn fsst_vector(name: &'static str) -> Kernel {
+    each(name, "FSST_VECTOR_THREADS", 1)
+}
+pub(crate) const FSST_LENGTHS: ByOffset =
+    [fsst_vector("fsst_lengths_32"), fsst_vector("fsst_lengths_64")];
+pub(crate) const FSST_PICK_COUNT: ByOffset =
+    [fsst_vector("fsst_pick_count_32"), fsst_vector("fsst_pick_count_64")];
+pub(crate) const FSST_PICK: ByOffset = [fsst_vector("fsst_pick_32"), fsst_vector("fsst_pick_64")];
+pub(crate) const FSST_ESTIMATE: ByOffset =
+    [fsst_vector("fsst_estimate_32"), fsst_vector("fsst_estimate_64")];
+
+/// Blocks count runs.
+const fn fsst_encode(name: &'static str) -> Kernel {
+    let runs = shape("FSST_ENCODE_THREADS") as usize * shape("FSST_ENCODE_RUNS") as usize;
+    Kernel { shared: shape("FSST_ENCODE_SHARED"), ..each(name, "FSST_ENCODE_THREADS", runs) }
+}
+pub(crate) const FSST_ENCODE: ByOffset =
+    [fsst_encode("fsst_encode_32"), fsst_encode("fsst_encode_64")];
+pub(crate) const FSST_PLACE: Kernel = each(
+    "fsst_place",
+    "FSST_PLACE_THREADS",
+    shape("FSST_PLACE_THREADS") as usize / shape("FSST_PLACE_LANES") as usize,
+);
+
+/// Blocks count chunks, or groups of vectors.
+pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_SCAN_THREADS", 1);
+pub(crate) const FSST_NUMBERS: Kernel = each("fsst_numbers", "FSST_SCAN_THREADS", 1);
+pub(crate) const FSST_PICK_PLACES: Kernel = each("fsst_pick_places", "FSST_SCAN_THREADS", 1);
+/// Blocks count tiles of the longest chunk.
+pub(crate) const FSST_INDEX: Kernel =
+    each("fsst_index", "FSST_INDEX_THREADS", shape("FSST_INDEX_THREADS") as usize);
+
+/// Blocks count borders of chunks.
+pub(crate) const STRING_OFFSETS: ByOffset = [
+    Kernel::new("string_offsets_32", "STRINGS_THREADS", "STRINGS_THREADS"),
+    Kernel::new("string_offsets_64", "STRINGS_THREADS", "STRINGS_THREADS"),
+];
+/// Blocks count vectors.
+pub(crate) const STRING_EXTREMES: ByOffset = [
+    vectors("string_extremes_32", "STRINGS_THREADS", 32),
+    vectors("string_extremes_64", "STRINGS_THREADS", 32),
+];
+pub(crate) const GATHER_STRINGS: ByOffset = [
+    vectors("gather_strings_32", "STRINGS_THREADS", 32),
+    vectors("gather_strings_64", "STRINGS_THREADS", 32),
+];
+/// Blocks count chunks.
+const fn string_bounds(name: &'static str) -> Kernel {
+    Kernel { threads: 32, ..each(name, "STRINGS_THREADS", 1) }
+}
+pub(crate) const STRING_BOUNDS: ByOffset =
+    [string_bounds("string_bounds_32"), string_bounds("string_bounds_64")];
+/// Blocks count bytes.
+pub(crate) const COPY_SPANS: Kernel = Kernel::new("copy_spans", "STRINGS_THREADS", "SPAN_BYTES");
+
 /// Blocks count gaps.
 pub(crate) const GAPS: Kernel = Kernel::new("gaps", "BITS_THREADS", "BITS_THREADS");
 

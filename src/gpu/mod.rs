@@ -157,6 +157,8 @@ pub(crate) struct Launch<'a> {
     pub blocks: usize,
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes of shared memory that a block asks for beside what the kernel declares.
+    pub shared: u32,
     /// The bytes of its only argument, a plain struct.
     pub arguments: &'a [u8],
     /// Every buffer that the arguments point into.
@@ -168,6 +170,7 @@ pub(crate) struct Launch<'a> {
 pub(crate) struct DeviceBuffer {
     address: u64,
     len: usize,
+    is_padded: bool,
     allocation: Box<dyn Allocation>,
 }
 
@@ -183,13 +186,18 @@ pub(crate) type Owner = Box<dyn Any + Send + Sync>;
 impl DeviceBuffer {
     /// Memory of others, which may begin anywhere.
     pub fn adopted(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
-        Self { address, len, allocation }
+        Self { address, len, is_padded: false, allocation }
+    }
+
+    /// Whether there are [`PADDING`] bytes behind it.
+    pub fn is_padded(&self) -> bool {
+        self.is_padded
     }
 
     /// A buffer that an implementation has allocated.
     pub fn new(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
         debug_assert!(address.is_multiple_of(PADDING as u64));
-        Self { address, len, allocation }
+        Self { address, len, is_padded: true, allocation }
     }
 
     /// Where it begins, on the device; a multiple of [`PADDING`].

@@ -25,7 +25,10 @@ mod train;
 
 pub use decode::Decoder;
 pub use encode::Encoder;
-pub(crate) use node::{Fsst, GROUP, GROUP_BYTES, OFFSET_BITS, Symbols, TILES_PER_GROUP, pays};
+pub(crate) use node::{
+    ESTIMATE_BYTES, Fsst, GROUP, GROUP_ROWS, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols,
+    TILES_PER_GROUP, estimated_bytes, makes_up, pays, tiles_len,
+};
 pub use sample::sample;
 pub(crate) use symbols::ESCAPE;
 pub use symbols::SymbolTable;

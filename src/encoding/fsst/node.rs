@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
-use crate::chunk::{EncodedNode, NodeView};
+use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView};
 use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths, estimate_lengths};
 use crate::encoding::starts::Starts;
@@ -30,12 +30,12 @@ use crate::lanes::VECTOR;
 
 pub(crate) struct Fsst;
 
-/// Bytes of values that one symbol table serves at most.
-pub(crate) const GROUP_BYTES: usize = 32 << 20;
+/// Rows that one symbol table serves at most: 64 of the largest chunks.
+pub(crate) const GROUP_ROWS: usize = 64 * MAX_CHUNK_ROWS;
 /// Bytes of the sample that a table is trained on.
-const SAMPLE_BYTES: usize = 64 << 10;
+pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 /// Bytes of a chunk that are encoded to estimate its codes.
-const ESTIMATE_BYTES: usize = 32 << 10;
+pub(crate) const ESTIMATE_BYTES: usize = 32 << 10;
 /// A chunk trains a table of its own where the shared one needs this many
 /// percent more codes than it did on what it was trained on.
 const SLIP_PERCENT: u64 = 5;
@@ -66,15 +66,32 @@ impl fmt::Debug for Symbols {
 impl Symbols {
     /// Trains on a sample of `count` values; none if they are all empty.
     pub fn train<'a>(count: usize, value: impl Fn(usize) -> &'a [u8]) -> Option<Self> {
-        let sample = sample(count, value, SAMPLE_BYTES);
+        Self::of_sample(&sample(count, value, SAMPLE_BYTES))
+    }
+
+    /// Trains on these segments; none if they are all empty.
+    pub fn of_sample(sample: &[&[u8]]) -> Option<Self> {
         let bytes: usize = sample.iter().map(|part| part.len()).sum();
         if bytes == 0 {
             return None;
         }
-        let table = SymbolTable::train(&sample);
+        let table = SymbolTable::train(sample);
         let encoder = Encoder::new(&table).ok()?;
         let codes = sample.iter().map(|part| encoder.encoded_len(part)).sum();
         Some(Self { table, encoder, trained: [codes, bytes] })
+    }
+
+    /// The table as it is stored.
+    pub fn table(&self) -> &SymbolTable {
+        &self.table
+    }
+
+    /// Whether the table needs many more codes for these bytes than for what it was
+    /// trained on.
+    pub fn slips(&self, codes: usize, bytes: usize) -> bool {
+        let [trained_codes, trained_bytes] = self.trained;
+        let per = |codes: usize, bytes: usize| codes as u64 * bytes as u64;
+        per(codes, trained_bytes) * 100 > per(trained_codes, bytes) * (100 + SLIP_PERCENT)
     }
 
     /// Codes for `sample`, as many as its bytes give.
@@ -104,17 +121,50 @@ fn symbols_for(
     let Some(shared) = context.symbols else { return own() };
     let codes = shared.codes(sample);
     let bytes: usize = sample.iter().map(|part| part.len()).sum();
-    let [trained_codes, trained_bytes] = shared.trained;
-    let per = |codes: usize, bytes: usize| codes as u64 * bytes as u64;
-    let slips = per(codes, trained_bytes) * 100 > per(trained_codes, bytes) * (100 + SLIP_PERCENT);
-    match slips.then(own).flatten() {
-        Some((symbols, fewer)) if fewer * 50 < codes * 49 => Some((symbols, fewer)),
+    match shared.slips(codes, bytes).then(own).flatten() {
+        Some((symbols, fewer)) if makes_up(fewer, codes) => Some((symbols, fewer)),
         _ => Some((shared.clone(), codes)),
     }
 }
 
+/// Whether a table that needs `fewer` codes is worth its training and its bytes.
+pub(crate) fn makes_up(fewer: usize, codes: usize) -> bool {
+    fewer * 50 < codes * 49
+}
+
+/// What segments of a chunk come to when they are encoded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sampled {
+    pub bytes: usize,
+    pub codes: usize,
+    /// Fewest and most codes of a segment.
+    pub least: usize,
+    pub most: usize,
+}
+
+/// The size that a sample promises for `values` values of `total` bytes, whose value
+/// lengths take `lengths` bytes.
+pub(crate) fn estimated_bytes(
+    table: &SymbolTable,
+    sampled: Sampled,
+    values: usize,
+    total: usize,
+    lengths: usize,
+) -> usize {
+    let codes = (sampled.codes as u64 * total as u64 / sampled.bytes as u64) as usize;
+    // Code lengths as bit-packing from the least to the greatest of the sample gives them.
+    let range = sampled.most - sampled.least;
+    let width = (usize::BITS - range.leading_zeros()) as usize;
+    table.serialised_len()
+        + codes
+        + width * values / 8
+        + lengths
+        + values.div_ceil(VECTOR) * 8
+        + tiles_len(codes)
+}
+
 /// Bytes of the tile index for this many codes.
-fn tiles_len(codes: usize) -> usize {
+pub(crate) fn tiles_len(codes: usize) -> usize {
     codes.div_ceil(TILE).div_ceil(TILES_PER_GROUP) * GROUP
 }
 
@@ -217,17 +267,16 @@ impl Codec for Fsst {
             return None;
         }
         let (symbols, codes) = symbols_for(values, &sample, context)?;
-        let codes = (codes as u64 * values.total() as u64 / sampled as u64) as usize;
-        // Code lengths as bit-packing from the least to the greatest of the sample gives them.
         let lengths = || sample.iter().map(|part| symbols.encoder.encoded_len(part));
-        let range = lengths().max().unwrap_or(0) - lengths().min().unwrap_or(0);
-        let width = (usize::BITS - range.leading_zeros()) as usize;
-        let lengths = width * values.len() / 8 + estimate_lengths(&values.lengths(), context);
-        let bytes = symbols.table.serialised_len()
-            + codes
-            + lengths
-            + input.vectors() * 8
-            + tiles_len(codes);
+        let sampled = Sampled {
+            bytes: sampled,
+            codes,
+            least: lengths().min().unwrap_or(0),
+            most: lengths().max().unwrap_or(0),
+        };
+        let lengths = estimate_lengths(&values.lengths(), context);
+        let (table, total) = (&symbols.table, values.total());
+        let bytes = estimated_bytes(table, sampled, values.len(), total, lengths);
         Some(Estimate { parameters: Parameters::Fsst(symbols), ..Estimate::of(bytes) })
     }
 

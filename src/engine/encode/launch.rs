@@ -19,6 +19,13 @@ pub(super) struct Pending<T> {
     of: PhantomData<T>,
 }
 
+impl<T> Pending<T> {
+    /// The first `count` items.
+    pub fn first(self, count: usize) -> Self {
+        Self { count: count.min(self.count), ..self }
+    }
+}
+
 /// Starts kernels over one column. Every launch keeps all of the column's buffers.
 pub(super) struct Launcher<'a> {
     pub stream: &'a Arc<dyn Stream>,
@@ -26,7 +33,10 @@ pub(super) struct Launcher<'a> {
     /// started but need not be waited for.
     pub reader: &'a Arc<dyn Stream>,
     pub marks: &'a mut dyn Marks,
-    pub memory: Vec<Arc<DeviceBuffer>>,
+    /// Each with the scope that it is kept for.
+    memory: Vec<(usize, Arc<DeviceBuffer>)>,
+    /// What memory is kept for from now on; 0 is the whole column.
+    pub scope: usize,
 }
 
 impl<'a> Launcher<'a> {
@@ -35,13 +45,23 @@ impl<'a> Launcher<'a> {
         reader: &'a Arc<dyn Stream>,
         marks: &'a mut dyn Marks,
     ) -> Self {
-        Self { stream, reader, marks, memory: Vec::new() }
+        Self { stream, reader, marks, memory: Vec::new(), scope: 0 }
     }
 
-    /// Device memory that lives as long as the column's launches.
+    /// Keeps memory that others have allocated.
+    pub fn keep(&mut self, memory: &[Arc<DeviceBuffer>]) {
+        self.memory.extend(memory.iter().map(|buffer| (self.scope, buffer.clone())));
+    }
+
+    /// Lets go of the memory of a scope. The device frees it behind what uses it.
+    pub fn release(&mut self, scope: usize) {
+        self.memory.retain(|(kept_for, _)| *kept_for != scope);
+    }
+
+    /// Device memory that is kept for the present scope.
     pub fn allocate(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = Arc::new(self.stream.allocate(len)?);
-        self.memory.push(buffer.clone());
+        self.memory.push((self.scope, buffer.clone()));
         Ok(buffer)
     }
 
@@ -75,11 +95,13 @@ impl<'a> Launcher<'a> {
 
     /// Starts `blocks` blocks of a kernel.
     pub fn launch<T: Pod>(&mut self, kernel: Kernel, blocks: usize, arguments: &T) -> Result<()> {
-        let buffers: Vec<&DeviceBuffer> = self.memory.iter().map(AsRef::as_ref).collect();
+        let buffers: Vec<&DeviceBuffer> =
+            self.memory.iter().map(|(_, buffer)| buffer.as_ref()).collect();
         self.stream.launch(&Launch {
             kernel: kernel.name,
             blocks,
             threads: kernel.threads,
+            shared: kernel.shared,
             arguments: bytemuck::bytes_of(arguments),
             buffers: &buffers,
         })?;

@@ -16,11 +16,12 @@
 //! parameters of vectors ([`words::Words`] states how much that is). A large column is
 //! worked on in parts, so that the host plans one while the device is busy with others.
 //!
-//! Columns that devices do not encode (strings, types carried as Arrow IPC) are
-//! compressed by the CPU.
+//! Columns that devices do not encode (views, FixedSizeBinary, types carried as Arrow
+//! IPC) are compressed by the CPU.
 
 mod launch;
 mod source;
+mod strings;
 mod wide;
 mod words;
 mod write;
@@ -47,9 +48,10 @@ use crate::lanes::VECTOR;
 use crate::options::Options;
 use launch::{Launcher, Pending};
 use source::Column;
+use strings::StringColumn;
 use wide::Wide;
 use words::{Words, order_of};
-use write::{Origin, Part, Planned};
+use write::{Origin, Part, Planned, Written};
 
 impl Engine {
     /// Copies an array to GPU memory, as it is.
@@ -164,7 +166,13 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 
 /// Whether values of a type are encoded by kernels.
 pub(super) fn encodes_on_device(data_type: &DataType) -> bool {
-    physical_of(data_type).bits().is_some()
+    physical_of(data_type).bits().is_some() || is_strings(data_type)
+}
+
+/// Whether values are strings with offsets.
+fn is_strings(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(data_type, T::Utf8 | T::LargeUtf8 | T::Binary | T::LargeBinary)
 }
 
 /// Compresses the columns of a batch side by side, each on a stream and thread of its
@@ -232,8 +240,15 @@ pub(super) fn encode_array(
     let context = array.context();
     context.with_stream(|stream| {
         context.with_stream(|reader| {
-            let column = Column::new(field, array);
-            encode(context, Launcher::new(stream, reader, marks), column, options)
+            let mut launcher = Launcher::new(stream, reader, marks);
+            if !is_strings(field.data_type()) {
+                let column = Column::new(field, array);
+                return encode(context, launcher, column, options);
+            }
+            match encode_strings(context, &mut launcher, field, array, options)? {
+                Some(column) => Ok(column),
+                None => compressed_by_cpu(context, field, &array.to_host()?, options),
+            }
         })
     })
 }
@@ -253,7 +268,7 @@ fn encode(
 ) -> Result<DeviceColumn> {
     launcher.stream.wait(column.ready.as_ref())?;
     launcher.marks.mark(launcher.stream, "")?;
-    launcher.memory.extend(column.memory.iter().cloned());
+    launcher.keep(&column.memory);
     let value = column.physical().bits().unwrap_or(8).div_ceil(8);
     let part_rows = (part_bytes(context) / value / options.chunk_rows).max(1) * options.chunk_rows;
     let parts: Vec<Column> = (0..column.rows)
@@ -263,12 +278,41 @@ fn encode(
     let measured: Vec<Measured> = (parts.iter())
         .map(|part| Measured::start(&mut launcher, part, options))
         .collect::<Result<_>>()?;
+    let mut written = Vec::new();
+    for (part, mut measured) in parts.iter().zip(measured) {
+        let planned = measured.plan(&mut launcher, part, options)?;
+        written.push((measured.write(&mut launcher, part, &planned)?, planned));
+    }
+    column_of(context, &launcher, &column.field, written)
+}
+
+/// Compresses a column of strings; none if only the CPU can.
+fn encode_strings(
+    context: &Arc<Context>,
+    launcher: &mut Launcher<'_>,
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+) -> Result<Option<DeviceColumn>> {
+    let column = StringColumn::new(launcher, field, array)?;
+    launcher.marks.mark(launcher.stream, "")?;
+    launcher.keep(&column.memory);
+    let window_bytes = strings::window_bytes(context.device.is_host());
+    let written = strings::encode(launcher, &column, options, window_bytes)?;
+    written.map(|written| column_of(context, launcher, field, written)).transpose()
+}
+
+/// The column of chunks that kernels have been started to write.
+fn column_of(
+    context: &Arc<Context>,
+    launcher: &Launcher<'_>,
+    field: &FieldRef,
+    written: Vec<(Written, Vec<Planned>)>,
+) -> Result<DeviceColumn> {
     let mut chunks = Vec::new();
     let mut bodies = Vec::new();
     let mut start = 0;
-    for (part, mut measured) in parts.iter().zip(measured) {
-        let planned = measured.plan(&mut launcher, part, options)?;
-        let written = write::write(&mut launcher, part, &measured, &planned)?;
+    for (written, planned) in written {
         let mut body = written.bodies.address();
         for (header, planned) in written.headers.into_iter().zip(planned) {
             let chunk = DeviceChunk::new(header, false, planned.bounds, body, start);
@@ -279,7 +323,7 @@ fn encode(
         bodies.push(written.bodies);
     }
     let ready = launcher.stream.record()?;
-    Ok(DeviceColumn::new(context.clone(), column.field, chunks, bodies, ready))
+    Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
 }
 
 /// Counts the set bits among the first `len` of a bitmap.
@@ -293,7 +337,7 @@ pub(super) fn count_valid(
         let marks: &mut dyn Marks = &mut ();
         let mut launcher = Launcher::new(stream, reader, marks);
         let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len, stream.record()?);
-        launcher.memory.extend(column.memory.iter().cloned());
+        launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
         Ok(launcher.read(&counts)?.iter().map(|[_, set]| *set as usize).sum())
     })
@@ -311,7 +355,7 @@ pub(super) fn moved_bits(
         let mut launcher = Launcher::new(stream, reader, marks);
         let (address, bit) = (bitmap.address(), rows.start);
         let column = Column::of_bits(bitmap, address, bit, rows.len(), stream.record()?);
-        launcher.memory.extend(column.memory.iter().cloned());
+        launcher.keep(&column.memory);
         let bytes = rows.len().div_ceil(8);
         let out = launcher.allocate(bytes.next_multiple_of(ALIGNMENT))?;
         let parts = (0..rows.len()).step_by(MAX_CHUNK_ROWS);
@@ -391,6 +435,8 @@ impl Measured {
         };
         let chunk = |index: usize| {
             let rows = (column.rows - index * self.chunk_rows).min(self.chunk_rows);
+            let vector = (index * self.chunk_rows / VECTOR) as u64;
+            let part = |origin| Part { len: rows.div_ceil(8), origin, vector };
             let (valid, set) = match counts.get(index) {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
@@ -404,13 +450,13 @@ impl Measured {
                     (words.node(index, &words.plan(index, options), 0), Bounds::Words(bounds))
                 }
                 (None, None) => {
-                    let node = bits_node(rows, valid, set, Origin::Bits, options);
+                    let node = bits_node(rows, valid, set, part(Origin::Bits), options);
                     (node, Bounds::Counts(valid, set))
                 }
             };
             if valid < rows {
                 // As bits of which all are valid.
-                let validity = bits_node(rows, rows, valid, Origin::Validity, options);
+                let validity = bits_node(rows, rows, valid, part(Origin::Validity), options);
                 root.validity = Some(Box::new(validity));
             }
             Planned { root, null_count: rows - valid, bounds }
@@ -420,12 +466,41 @@ impl Measured {
     }
 }
 
+impl Measured {
+    /// Starts writing planned chunks.
+    fn write(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        planned: &[Planned],
+    ) -> Result<Written> {
+        write::write(launcher, planned, |launcher, origin, encoding, jobs| {
+            let targets = write::targets(jobs);
+            match (origin, &self.wide) {
+                (Origin::Words(number), _) => {
+                    self.words[number].write(launcher, encoding, &targets)
+                }
+                (Origin::Wide, Some(wide)) => wide.write(launcher, &targets),
+                (Origin::Validity, _) => {
+                    write::copy_bits(launcher, column, self.chunk_rows, &targets, false)
+                }
+                (Origin::Bits, _) => {
+                    write::copy_bits(launcher, column, self.chunk_rows, &targets, true)
+                }
+                (Origin::Wide, None) | (Origin::Strings, _) => {
+                    Err(Error::device(format!("a node of {origin:?} in a column without")))
+                }
+            }
+        })
+    }
+}
+
 /// A node of bits, `valid` of them valid and `set` of these set.
 fn bits_node(
     rows: usize,
     valid: usize,
     set: usize,
-    origin: Origin,
+    part: Part,
     options: &Options,
 ) -> EncodedNode<Part> {
     let single = set == 0 || set == valid;
@@ -435,6 +510,6 @@ fn bits_node(
         return node;
     }
     let mut node = EncodedNode::new(Encoding::Plain, Physical::Bool, rows);
-    node.buffers.push(Part { len: rows.div_ceil(8), origin });
+    node.buffers.push(part);
     node
 }

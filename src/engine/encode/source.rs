@@ -19,8 +19,13 @@ pub(super) struct Bits {
 }
 
 impl Bits {
+    /// The bit of row `row`, a multiple of 8, if this is that of row 0.
+    pub fn at_row(self, row: usize) -> Self {
+        Self { address: self.address + row as u64 / 8, ..self }
+    }
+
     /// The bit `bit` of the bytes from `address` on.
-    fn at(address: u64, bit: usize) -> Self {
+    pub fn at(address: u64, bit: usize) -> Self {
         let bit = (address % 4) * 8 + bit as u64;
         Self { address: address / 4 * 4 + bit / 32 * 4, bit: (bit % 32) as u32 }
     }
@@ -73,11 +78,23 @@ impl Column {
         Self { field, rows, values: 0, bits, valid: None, memory: vec![memory.clone()], ready }
     }
 
+    /// Nothing but the validity of rows.
+    pub fn of_validity(
+        memory: Vec<Arc<DeviceBuffer>>,
+        valid: Bits,
+        rows: usize,
+        ready: Arc<dyn Event>,
+    ) -> Self {
+        let field = Arc::new(Field::new("", DataType::Null, true));
+        let bits = Bits { address: 0, bit: 0 };
+        Self { field, rows, values: 0, bits, valid: Some(valid), memory, ready }
+    }
+
     /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.
     pub fn slice(&self, start: usize, rows: usize) -> Self {
         debug_assert!(start.is_multiple_of(VECTOR));
         let bytes = start * self.physical().bits().unwrap_or(0) / 8;
-        let bits = |bits: Bits| Bits { address: bits.address + start as u64 / 8, ..bits };
+        let bits = |bits: Bits| bits.at_row(start);
         Self {
             field: self.field.clone(),
             rows,

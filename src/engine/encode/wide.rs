@@ -121,7 +121,8 @@ impl Wide {
                 .map(|(number, plan)| words[*number].node(chunk, plan, *number))
                 .collect();
         } else {
-            node.buffers.push(Part { len: bytes, origin: Origin::Wide });
+            let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
+            node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
         }
         node
     }

@@ -200,7 +200,8 @@ impl Words {
     pub fn node(&self, chunk: usize, plan: &Plan, words: usize) -> EncodedNode<Part> {
         let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
         let vectors = rows.div_ceil(VECTOR);
-        let part = |len: usize| Part { len, origin: Origin::Words(words) };
+        let vector = (chunk * self.chunk_rows / VECTOR) as u64;
+        let part = |len: usize| Part { len, origin: Origin::Words(words), vector };
         let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
         match plan.encoding {
             Encoding::Constant => {

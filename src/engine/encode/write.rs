@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::Measured;
 use super::launch::{Launcher, Pending};
 use super::source::Column;
 use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
@@ -25,6 +24,8 @@ use crate::lanes::VECTOR;
 pub(super) struct Part {
     pub len: usize,
     pub origin: Origin,
+    /// The chunk's first vector in what it is made of.
+    pub vector: u64,
 }
 
 /// What a buffer is made of.
@@ -38,6 +39,8 @@ pub(super) enum Origin {
     Validity,
     /// The column's booleans.
     Bits,
+    /// The column's strings.
+    Strings,
 }
 
 /// A chunk that has been planned.
@@ -54,30 +57,51 @@ pub(super) struct Written {
     pub bodies: Arc<DeviceBuffer>,
 }
 
-/// Starts writing chunks.
+/// A node to be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    origin: Origin,
+    pub encoding: Encoding,
+    /// Number of its chunk among those planned together.
+    pub chunk: usize,
+    /// Addresses of its buffers; 0 for those that it lacks.
+    pub buffers: [u64; 4],
+    vector: u64,
+    rows: usize,
+}
+
+/// What kernels see of jobs.
+pub(super) fn targets(jobs: &[Job]) -> Vec<abi::Target> {
+    let target = |job: &Job| abi::Target {
+        buffer: [job.buffers[0], job.buffers[1], job.buffers[2]],
+        vector: job.vector,
+        rows: job.rows as u32,
+        zero: 0,
+    };
+    jobs.iter().map(target).collect()
+}
+
+/// Lays chunks out and starts writing them: `write` is called with all nodes of one
+/// origin and encoding.
 pub(super) fn write(
     launcher: &mut Launcher<'_>,
-    column: &Column,
-    measured: &Measured,
     chunks: &[Planned],
+    mut write: impl FnMut(&mut Launcher<'_>, Origin, Encoding, &[Job]) -> Result<()>,
 ) -> Result<Written> {
-    let Measured { chunk_rows, ref words, ref wide, .. } = *measured;
     let laid: Vec<_> = (chunks.par_iter().with_min_len(super::MIN_CHUNKS))
         .map(|chunk| lay_out(&chunk.root, chunk.null_count, |part: &Part| part.len))
         .collect();
     let total = laid.iter().map(|(header, _)| header.body_len).sum();
-    let bodies = Arc::new(launcher.stream.allocate(total)?);
-    launcher.memory.push(bodies.clone());
-    let mut jobs: Vec<(Origin, Encoding, abi::Target)> = Vec::new();
+    let bodies = launcher.allocate(total)?;
+    let mut jobs: Vec<Job> = Vec::new();
     let mut gaps = Vec::new();
     let mut body = bodies.address();
-    for (index, (header, order)) in laid.iter().enumerate() {
-        let first = (index * chunk_rows / VECTOR) as u64;
+    for (chunk, (header, order)) in laid.iter().enumerate() {
         for (node, placed) in order.iter().zip(&header.nodes) {
             let ranges = &header.buffers[placed.buffers.clone()];
             let Some(part) = node.buffers.first() else { continue };
-            let mut buffer = [0; 3];
-            for (address, range) in buffer.iter_mut().zip(ranges) {
+            let mut buffers = [0; 4];
+            for (address, range) in buffers.iter_mut().zip(ranges) {
                 // No third buffer says that there are no locators.
                 let absent = range.is_empty() && node.encoding == Encoding::Alp;
                 *address = if absent { 0 } else { body + range.start as u64 };
@@ -86,25 +110,21 @@ pub(super) fn write(
                 gaps_of(node, ranges)
                     .map(|gap| abi::Gap { at: body + gap.start as u64, bytes: gap.len() as u64 }),
             );
-            let target = abi::Target { buffer, vector: first, rows: node.len as u32, zero: 0 };
-            jobs.push((part.origin, node.encoding, target));
+            let (origin, vector) = (part.origin, part.vector);
+            jobs.push(Job {
+                origin,
+                encoding: node.encoding,
+                chunk,
+                buffers,
+                vector,
+                rows: node.len,
+            });
         }
         body += header.body_len as u64;
     }
-    jobs.sort_by_key(|(origin, encoding, _)| (*origin, *encoding as u32));
-    let same = |a: &(Origin, Encoding, _), b: &(Origin, Encoding, _)| (a.0, a.1) == (b.0, b.1);
-    for group in jobs.chunk_by(same) {
-        let (origin, encoding, _) = group[0];
-        let targets: Vec<abi::Target> = group.iter().map(|(_, _, target)| *target).collect();
-        match origin {
-            Origin::Words(number) => words[number].write(launcher, encoding, &targets)?,
-            Origin::Wide => match wide {
-                Some(wide) => wide.write(launcher, &targets)?,
-                None => unreachable!("a node of wide values in a column without"),
-            },
-            Origin::Validity => copy_bits(launcher, column, chunk_rows, &targets, false)?,
-            Origin::Bits => copy_bits(launcher, column, chunk_rows, &targets, true)?,
-        }
+    jobs.sort_by_key(|job| (job.origin, job.encoding as u32));
+    for group in jobs.chunk_by(|a, b| (a.origin, a.encoding) == (b.origin, b.encoding)) {
+        write(launcher, group[0].origin, group[0].encoding, group)?;
     }
     if !gaps.is_empty() {
         let arguments =
@@ -120,8 +140,8 @@ fn gaps_of<'a>(
     node: &EncodedNode<Part>,
     ranges: &'a [Range<usize>],
 ) -> impl Iterator<Item = Range<usize>> + use<'a> {
-    // Copies fill up to the next buffer themselves.
-    let copied = node.encoding == Encoding::Plain;
+    // Copies of words and bits fill up to the next buffer themselves.
+    let copied = node.encoding == Encoding::Plain && node.physical != Physical::Bytes;
     let behind = move |range: &Range<usize>| {
         debug_assert!(range.start.is_multiple_of(ALIGNMENT));
         (!copied).then(|| range.end..aligned(range.end))

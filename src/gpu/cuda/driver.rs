@@ -450,7 +450,7 @@ impl Queue {
     pub fn launch(
         self: &Arc<Self>,
         function: &Function,
-        (blocks, threads): (u32, u32),
+        (blocks, threads, shared): (u32, u32, u32),
         arguments: &[u8],
         memories: &[&Memory],
     ) -> Result<()> {
@@ -471,6 +471,7 @@ impl Queue {
             self.use_of(memory, 0..0, name)?;
         }
         self.context.bind()?;
+        function.allow_shared(shared)?;
         *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
         let mut parameters = [block.as_mut_ptr().cast::<c_void>()];
         // SAFETY: the function is of a loaded module of this context (checked above)
@@ -482,7 +483,7 @@ impl Queue {
                 function.raw,
                 (blocks, 1, 1),
                 (threads, 1, 1),
-                0,
+                shared,
                 self.raw,
                 &mut parameters,
             )
@@ -799,6 +800,22 @@ pub(super) struct Function {
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
+
+/// Shared memory that a block may have without asking.
+const STATIC_SHARED: u32 = 48 << 10;
+
+impl Function {
+    /// Makes sure that a launch may ask for so many bytes of shared memory.
+    fn allow_shared(&self, bytes: u32) -> Result<()> {
+        if bytes <= STATIC_SHARED {
+            return Ok(());
+        }
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function is of a loaded module; the driver locks what it must.
+        unsafe { result::function::set_function_attribute(self.raw, attribute, bytes as i32) }
+            .during(&format!("kernel {}: {bytes} bytes of shared memory", self.name))
+    }
+}
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -104,7 +104,8 @@ impl Stream for CudaStream {
         let function = self.shared.function(name)?;
         let memories = launch.buffers.iter().map(|buffer| memory(buffer));
         let memories = memories.collect::<Result<Vec<_>>>()?;
-        self.queue.launch(&function, (blocks, launch.threads), launch.arguments, &memories)
+        let shape = (blocks, launch.threads, launch.shared);
+        self.queue.launch(&function, shape, launch.arguments, &memories)
     }
 
     fn record(&self) -> Result<Arc<dyn Event>> {

@@ -180,7 +180,7 @@ fn launches_kernels_or_names_the_one_that_failed() {
     let arguments = add(a.address(), b.address(), (1000, 7, 2));
     let launch = |kernel, blocks| {
         let (arguments, buffers) = (&arguments[..], &[&a, &b][..]);
-        stream.launch(&Launch { kernel, blocks, threads: 256, arguments, buffers })
+        stream.launch(&Launch { kernel, blocks, threads: 256, shared: 0, arguments, buffers })
     };
     launch("no_such_kernel", 0).unwrap();
     is_device_error(launch("no_such_kernel", 1), "no_such_kernel");
@@ -211,6 +211,7 @@ fn frees_after_other_streams_are_done() {
                 kernel: "test_add",
                 blocks: len / 256,
                 threads: 256,
+                shared: 0,
                 arguments: &add(buffer.address(), result.address(), (len as u64, round, 2000)),
                 buffers: &[&buffer, &result],
             };

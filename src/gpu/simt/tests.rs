@@ -57,6 +57,7 @@ impl Bench {
             kernel,
             blocks,
             threads,
+            shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
             buffers: &[&input, &output],
         })?;
@@ -296,7 +297,7 @@ fn launches_that_do_not_fit_the_kernel_are_refused() {
 
     let launch = |blocks, arguments: &[u8], buffers: &[&DeviceBuffer]| {
         let kernel = "selftest_shared";
-        bench.stream.launch(&Launch { kernel, blocks, threads: 32, arguments, buffers })
+        bench.stream.launch(&Launch { kernel, blocks, threads: 32, shared: 0, arguments, buffers })
     };
     let error = launch(1, &[0; 16], &[]).unwrap_err().to_string();
     assert!(error.contains("arguments of 16 bytes, the kernel takes 24"), "{error}");

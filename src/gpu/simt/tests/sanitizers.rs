@@ -69,8 +69,14 @@ fn a_buffer_that_was_freed() {
         let freed = bench.words(&[1]).address();
         let arguments = Arguments { input: freed, output: freed, n: 0, mode: 3 };
         let arguments = bytemuck::bytes_of(&arguments);
-        let launch =
-            Launch { kernel: "selftest_wild", blocks: 1, threads: 32, arguments, buffers: &[] };
+        let launch = Launch {
+            kernel: "selftest_wild",
+            blocks: 1,
+            threads: 32,
+            shared: 0,
+            arguments,
+            buffers: &[],
+        };
         println!("no sanitizer has ended this: {:?}", bench.stream.launch(&launch));
     };
     ends_the_process("a_buffer_that_was_freed", fault, &["heap-use-after-free"]);
@@ -85,7 +91,14 @@ fn a_read_past_memory_of_rust() {
         let arguments = Arguments { input, output: output.address(), n: 8, mode: 3 };
         let arguments = bytemuck::bytes_of(&arguments);
         let buffers = &[&output];
-        let launch = Launch { kernel: "selftest_wild", blocks: 1, threads: 32, arguments, buffers };
+        let launch = Launch {
+            kernel: "selftest_wild",
+            blocks: 1,
+            threads: 32,
+            shared: 0,
+            arguments,
+            buffers,
+        };
         println!("no sanitizer has ended this: {:?}", bench.stream.launch(&launch));
     };
     ends_the_process("a_read_past_memory_of_rust", fault, &["heap-buffer-overflow", "READ"]);

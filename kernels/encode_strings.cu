@@ -1,0 +1,201 @@
+// What compressing strings needs beside their codes: bounds of chunks, offsets at their
+// borders, and bytes copied as they are.
+//
+//   string_offsets_*        offsets at the borders of chunks
+//   string_extremes_*       a warp a vector: the rows of the least and the greatest value
+//   string_bounds_*         a block a chunk: of those, the chunk's; whether they are equal
+//   copy_spans              bytes from anywhere to multiples of 16
+//   gather_strings_*        a warp a vector: values one behind the other, nulls left out
+//
+// Values compare by their first eight bytes as a number; only where these are equal
+// are bytes looked at one by one.
+#include "encode_arguments.cuh"
+#include "launch.cuh"
+
+namespace lanepack {
+
+template <class Offset>
+struct StringReader {
+    const FsstWindow& window;
+
+    LANEPACK_DEVICE u64 from(u32 row) const {
+        return static_cast<u64>(reinterpret_cast<const Offset*>(window.offsets)[row]);
+    }
+    LANEPACK_DEVICE u32 length(u32 row) const { return static_cast<u32>(from(row + 1) - from(row)); }
+    LANEPACK_DEVICE bool is_valid(u32 row) const {
+        if (window.valid == nullptr) return true;
+        const u64 bit = window.first_bit + row;
+        return (window.valid[bit / 8] >> bit % 8 & 1) != 0;
+    }
+};
+
+// A value: its bytes and its first eight as a number, zeros past its end.
+struct Text {
+    const u8* bytes;
+    u64 prefix;
+    u32 length;
+    u32 row;
+};
+constexpr u32 NO_ROW = FULL;
+
+template <class Offset>
+LANEPACK_DEVICE Text text_at(const StringReader<Offset>& reader, u32 row) {
+    const u64 from = reader.from(row);
+    Text text{reader.window.values + from, 0, reader.length(row), row};
+    if (text.length == 0) return text;
+    // Words that hold some of its bytes.
+    const u64* word = reinterpret_cast<const u64*>(reader.window.values + from / 8 * 8);
+    const u32 shift = static_cast<u32>(from % 8) * 8;
+    u64 bytes = __ldg(word) >> shift;
+    if (shift != 0 && shift / 8 + text.length > 8) bytes |= __ldg(word + 1) << (64 - shift);
+    if (text.length < 8) bytes &= ~u64{0} >> (64 - text.length * 8);
+    const u32 low = __byte_perm(static_cast<u32>(bytes), 0, 0x0123);
+    const u32 high = __byte_perm(static_cast<u32>(bytes >> 32), 0, 0x0123);
+    text.prefix = static_cast<u64>(low) << 32 | high;
+    return text;
+}
+
+// Less than zero if x comes before y bytewise, more if behind it.
+LANEPACK_DEVICE i32 compare(const Text& x, const Text& y) {
+    if (x.prefix != y.prefix) return x.prefix < y.prefix ? -1 : 1;
+    const u32 both = min(x.length, y.length);
+    for (u32 i = 8; i < both; i++) {
+        if (x.bytes[i] != y.bytes[i]) return x.bytes[i] < y.bytes[i] ? -1 : 1;
+    }
+    if (x.length == y.length) return 0;
+    return x.length < y.length ? -1 : 1;
+}
+
+// Takes `other` if it comes before (sign -1) or behind (1) `text`, or there is none yet.
+LANEPACK_DEVICE void take(Text& text, const Text& other, i32 sign) {
+    if (other.row == NO_ROW) return;
+    if (text.row == NO_ROW || compare(other, text) * sign > 0) text = other;
+}
+
+template <class Offset>
+LANEPACK_DEVICE void reduce(const StringReader<Offset>& reader, Text& text, i32 sign) {
+#pragma unroll 1
+    for (u32 step = WARP / 2; step > 0; step /= 2) {
+        const u32 row = __shfl_down_sync(FULL, text.row, step);
+        Text other{nullptr, 0, 0, NO_ROW};
+        if (row != NO_ROW) other = text_at(reader, row);
+        take(text, other, sign);
+    }
+}
+
+template <class Offset>
+LANEPACK_DEVICE void string_offsets(const StringBoundsArguments& args) {
+    const u32 border = blockIdx.x * STRINGS_THREADS + threadIdx.x;
+    const u32 rows = args.window.rows;
+    const u32 chunks = (rows + args.window.chunk_rows - 1) / args.window.chunk_rows;
+    if (border > chunks) return;
+    const StringReader<Offset> reader{args.window};
+    args.borders[border] = reader.from(border == chunks ? rows : border * args.window.chunk_rows);
+}
+
+template <class Offset>
+LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
+    const u32 vector = blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP;
+    const u32 first = vector * VECTOR;
+    if (first >= args.window.rows) return;
+    const u32 end = min(args.window.rows - first, VECTOR) + first;
+    const StringReader<Offset> reader{args.window};
+    Text least{nullptr, 0, 0, NO_ROW};
+    Text most = least;
+    for (u32 row = first + threadIdx.x % WARP; row < end; row += WARP) {
+        if (!reader.is_valid(row)) continue;
+        const Text text = text_at(reader, row);
+        take(least, text, -1);
+        take(most, text, 1);
+    }
+    reduce(reader, least, -1);
+    reduce(reader, most, 1);
+    if (threadIdx.x % WARP == 0) args.extremes[vector] = make_uint2(least.row, most.row);
+}
+
+template <class Offset>
+LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
+    const u32 chunk_vectors = args.window.chunk_rows / VECTOR;
+    const u32 first = blockIdx.x * chunk_vectors;
+    const u32 end = min(first + chunk_vectors, (args.window.rows + VECTOR - 1) / VECTOR);
+    const StringReader<Offset> reader{args.window};
+    Text least{nullptr, 0, 0, NO_ROW};
+    Text most = least;
+    for (u32 vector = first + threadIdx.x; vector < end; vector += WARP) {
+        const uint2 rows = args.extremes[vector];
+        if (rows.x == NO_ROW) continue;
+        take(least, text_at(reader, rows.x), -1);
+        take(most, text_at(reader, rows.y), 1);
+    }
+    reduce(reader, least, -1);
+    reduce(reader, most, 1);
+    const u32 least_row = __shfl_sync(FULL, least.row, 0);
+    const u32 most_row = __shfl_sync(FULL, most.row, 0);
+    StringBounds& bounds = args.bounds[blockIdx.x];
+    const bool has = least_row != NO_ROW;
+    if (has) {
+        least = text_at(reader, least_row);
+        most = text_at(reader, most_row);
+        for (u32 i = threadIdx.x; i < STRING_HEAD; i += WARP) {
+            bounds.heads[0][i] = i < least.length ? least.bytes[i] : 0;
+            bounds.heads[1][i] = i < most.length ? most.bytes[i] : 0;
+        }
+    }
+    if (threadIdx.x == 0) {
+        bounds.has = has ? 1 : 0;
+        bounds.is_single = has && compare(least, most) == 0 ? 1 : 0;
+        bounds.length[0] = has ? least.length : 0;
+        bounds.length[1] = has ? most.length : 0;
+        bounds.from = has ? reader.from(least_row) : 0;
+    }
+}
+
+LANEPACK_KERNEL(string_offsets_32, STRINGS_THREADS, 1, StringBoundsArguments) { string_offsets<u32>(args); }
+LANEPACK_KERNEL(string_offsets_64, STRINGS_THREADS, 1, StringBoundsArguments) { string_offsets<u64>(args); }
+LANEPACK_KERNEL(string_extremes_32, STRINGS_THREADS, 1, StringBoundsArguments) { string_extremes<u32>(args); }
+LANEPACK_KERNEL(string_extremes_64, STRINGS_THREADS, 1, StringBoundsArguments) { string_extremes<u64>(args); }
+LANEPACK_KERNEL(string_bounds_32, 32, 1, StringBoundsArguments) { string_bounds<u32>(args); }
+LANEPACK_KERNEL(string_bounds_64, 32, 1, StringBoundsArguments) { string_bounds<u64>(args); }
+
+// A thread writes 16 bytes, SPAN_BYTES / STRINGS_THREADS / 16 times.
+LANEPACK_KERNEL(copy_spans, STRINGS_THREADS, 1, SpansArguments) {
+    const ByteSpan span = args.spans[blockIdx.x / args.blocks_per_span];
+    const u64 first = static_cast<u64>(blockIdx.x % args.blocks_per_span) * SPAN_BYTES;
+    const u32 shift = static_cast<u32>(reinterpret_cast<u64>(span.from) % 16);
+    const uint4* from = reinterpret_cast<const uint4*>(span.from - shift);
+#pragma unroll 4
+    for (u32 i = 0; i < SPAN_BYTES / STRINGS_THREADS / 16; i++) {
+        const u64 at = first + (i * STRINGS_THREADS + threadIdx.x) * 16;
+        if (at >= span.bytes) continue;
+        if (at + 16 <= span.bytes) {
+            uint4 piece = __ldcs(from + at / 16);
+            if (shift != 0) piece = bytes_from(piece, __ldcs(from + at / 16 + 1), shift);
+            __stcs(reinterpret_cast<uint4*>(span.to + at), piece);
+        } else {
+            for (u64 byte = at; byte < span.bytes; byte++) span.to[byte] = span.from[byte];
+        }
+    }
+}
+
+template <class Offset>
+LANEPACK_DEVICE void gather_strings(const GatherArguments& args) {
+    const u32 number = blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP;
+    if (number >= args.count) return;
+    const GatherVector vector = args.vectors[number];
+    const StringReader<Offset> reader{args.window};
+    const u32 lane = threadIdx.x % WARP;
+    const u32 end = min(args.window.rows - vector.row, VECTOR) + vector.row;
+    u8* to = vector.to;
+    for (u32 row = vector.row; row < end; row++) {
+        if (!reader.is_valid(row)) continue;
+        const u8* from = args.window.values + reader.from(row);
+        const u32 length = reader.length(row);
+        for (u32 i = lane; i < length; i += WARP) to[i] = from[i];
+        to += length;
+    }
+}
+
+LANEPACK_KERNEL(gather_strings_32, STRINGS_THREADS, 1, GatherArguments) { gather_strings<u32>(args); }
+LANEPACK_KERNEL(gather_strings_64, STRINGS_THREADS, 1, GatherArguments) { gather_strings<u64>(args); }
+
+}  // namespace lanepack
