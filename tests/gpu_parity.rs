@@ -1,9 +1,9 @@
-//! What a GPU decompresses equals what the CPU does, bit for bit: the same tests
+//! What a GPU decompresses and compresses equals what the CPU does, bit for bit: the same tests
 //! on the host emulation (feature `simt`) and on CUDA (feature `cuda`, where there
 //! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
 //!
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
-//! data, `damage` corrupt chunks, `devices` what is about devices: memory,
+//! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
 //! threads, errors, export; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
@@ -12,6 +12,8 @@ mod common;
 
 #[path = "gpu_parity/arrays.rs"]
 mod arrays;
+#[path = "gpu_parity/compress.rs"]
+mod compress;
 #[path = "gpu_parity/damage.rs"]
 mod damage;
 #[path = "gpu_parity/devices.rs"]

@@ -51,7 +51,7 @@ use source::Column;
 use strings::StringColumn;
 use wide::Wide;
 use words::{Words, order_of};
-use write::{Origin, Part, Planned, Written};
+use write::{Origin, Part, Parts, Planned, Written};
 
 impl Engine {
     /// Copies an array to GPU memory, as it is.
@@ -307,7 +307,7 @@ fn column_of(
     context: &Arc<Context>,
     launcher: &Launcher<'_>,
     field: &FieldRef,
-    written: Vec<(Written, Vec<Planned>)>,
+    written: Parts,
 ) -> Result<DeviceColumn> {
     let mut chunks = Vec::new();
     let mut bodies = Vec::new();

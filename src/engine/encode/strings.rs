@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use super::launch::{Launcher, Pending};
 use super::source::{Bits, Column};
 use super::words::Words;
-use super::write::{self, Job, Origin, Part, Planned, Written};
+use super::write::{self, Job, Origin, Part, Parts, Planned, Written};
 use crate::chunk::EncodedNode;
 use crate::column::is_text;
 use crate::encoding::fsst::{self, Sampled, Symbols};
@@ -874,7 +874,7 @@ pub(super) fn encode(
     column: &StringColumn,
     options: &Options,
     window_bytes: usize,
-) -> Result<Option<Vec<(Written, Vec<Planned>)>>> {
+) -> Result<Option<Parts>> {
     if column.rows == 0 {
         return Ok(Some(Vec::new()));
     }

@@ -57,6 +57,9 @@ pub(super) struct Written {
     pub bodies: Arc<DeviceBuffer>,
 }
 
+/// The parts of a column that kernels have been started to write.
+pub(super) type Parts = Vec<(Written, Vec<Planned>)>;
+
 /// A node to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
