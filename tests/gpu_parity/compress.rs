@@ -191,3 +191,24 @@ fn a_device_without_enough_memory_says_how_much_it_needs() {
         assert_eq!(engine.free_memory().unwrap(), 300_000);
     }
 }
+
+/// Several tables, each of which serves several windows, or one.
+#[test]
+fn long_columns_have_a_table_for_each_group_of_chunks() {
+    let mut rng = Rng(24);
+    let word = |rng: &mut Rng| ["north", "south", "east", "west", "up"][rng.below(5) as usize];
+    let value = |row: usize, rng: &mut Rng| match row / 70_000 {
+        0 => format!("{}-{}", word(rng), word(rng)),
+        _ => format!("{:05x}", rng.below(4000)),
+    };
+    let values: Vec<String> = (0..150_000).map(|row| value(row, &mut rng)).collect();
+    let short = values.iter().map(|value| &value[value.len() - 2..]);
+    let short: ArrayRef = Arc::new(StringArray::from_iter_values(short));
+    let long: ArrayRef = Arc::new(StringArray::from_iter_values(&values));
+    let options = Options::default().with_chunk_rows(8192);
+    for engine in engines() {
+        for array in [&short, &long] {
+            check(&engine, array, &options);
+        }
+    }
+}

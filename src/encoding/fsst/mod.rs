@@ -26,8 +26,8 @@ mod train;
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
-    ESTIMATE_BYTES, Fsst, GROUP, GROUP_ROWS, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols,
-    TILES_PER_GROUP, estimated_bytes, makes_up, pays, tiles_len,
+    ESTIMATE_BYTES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols, TILES_PER_GROUP,
+    estimated_bytes, group_chunks, makes_up, pays, tiles_len,
 };
 pub use sample::sample;
 pub(crate) use symbols::ESCAPE;

@@ -255,7 +255,7 @@ pub(super) fn encode_array(
 
 /// Bytes of a part's values; on the emulation few, so that tests see parts.
 fn part_bytes(context: &Context) -> usize {
-    if context.device.is_host() { 1 << 20 } else { 128 << 20 }
+    if context.device.is_host() { 1 << 20 } else { 512 << 20 }
 }
 
 /// Compresses a column. All parts of it are measured first; each is planned and its

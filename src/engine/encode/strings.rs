@@ -116,7 +116,7 @@ impl StringColumn {
 /// Bytes of values of a window.
 pub(super) fn window_bytes(is_host: bool) -> usize {
     // On the emulation few, so that tests see several windows.
-    if is_host { 16 << 10 } else { 256 << 20 }
+    if is_host { 160 << 10 } else { 256 << 20 }
 }
 
 /// Places of arrays in one allocation, each at a multiple of 256 bytes.
@@ -889,8 +889,8 @@ pub(super) fn encode(
     };
     let raw = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
     let groups: Vec<Range<usize>> = (0..chunks)
-        .step_by(fsst::GROUP_ROWS / chunk_rows)
-        .map(|start| start..(start + fsst::GROUP_ROWS / chunk_rows).min(chunks))
+        .step_by(fsst::group_chunks(chunk_rows))
+        .map(|start| start..(start + fsst::group_chunks(chunk_rows)).min(chunks))
         .collect();
 
     // All samples are under way before the first is waited for.
@@ -924,6 +924,8 @@ pub(super) fn encode(
     let mut scope = 0;
     let mut before: Option<(usize, Started)> = None;
     for (group, (lengths, symbols)) in groups.iter().zip(trained) {
+        // Serves all windows of the group.
+        launcher.scope = 0;
         let table = match symbols {
             Some(symbols) => Some(Table::upload(launcher, symbols)?),
             None => None,
