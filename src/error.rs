@@ -172,7 +172,6 @@ impl Error {
     }
 
     /// A call of the driver, or a kernel, that failed.
-    #[cfg_attr(not(any(feature = "cuda", feature = "simt")), expect(dead_code))]
     pub(crate) fn device(what: impl Into<String>) -> Self {
         Self::Device { place: Place::default(), what: what.into() }
     }

@@ -37,6 +37,10 @@ struct Slot {
     action: u64,
 }
 
+/// A vacant slot holds a word that belongs to another slot, so that no input that gets
+/// there matches it: 0 belongs to slot 0, which holds MAX, which does not.
+const VACANT: Slot = Slot { symbol: 0, action: 0 };
+
 /// Lookup tables that encode values with one [`SymbolTable`].
 pub struct Encoder {
     slots: Box<[Slot; SLOTS]>,
@@ -56,14 +60,26 @@ impl Encoder {
     /// Errors when two symbols of 3 or more bytes share one of 2,048 slots, as
     /// the greedy parse would then depend on which of the two is looked at.
     pub fn new(table: &SymbolTable) -> Result<Encoder, String> {
-        // A vacant slot holds a word that belongs to another slot, so that no
-        // input that gets there matches it: 0 belongs to slot 0, MAX does not.
-        let vacant = Slot { symbol: 0, action: 0 };
-        let mut slots = Box::new([vacant; SLOTS]);
+        let mut encoder = Self::empty();
+        encoder.load(table)?;
+        Ok(encoder)
+    }
+
+    /// Tables for no symbols.
+    pub(super) fn empty() -> Encoder {
+        let short = vec![0; LAST_BYTE_ROWS + 512].into_boxed_slice();
+        Encoder {
+            slots: Box::new([VACANT; SLOTS]),
+            short: short.try_into().expect("a slice of as many actions"),
+        }
+    }
+
+    /// Makes these the tables of other symbols; as [`Encoder::new`] without allocating.
+    pub(super) fn load(&mut self, table: &SymbolTable) -> Result<(), String> {
+        let Self { slots, short } = self;
+        slots.fill(VACANT);
         slots[slot_of(0)].symbol = u64::MAX;
-        let short = vec![ESCAPE_ACTION; LAST_BYTE_ROWS + 512];
-        let mut short: Box<[u16; LAST_BYTE_ROWS + 512]> =
-            short.into_boxed_slice().try_into().map_err(|_| "table size".to_owned())?;
+        short.fill(ESCAPE_ACTION);
         short[LAST_BYTE_ROWS..LAST_BYTE_ROWS + 256].fill(0);
         for (code, symbol) in (0..=u8::MAX).zip(table.words()) {
             let action = action(code, symbol.len);
@@ -86,7 +102,7 @@ impl Encoder {
                 }
             }
         }
-        Ok(Encoder { slots, short })
+        Ok(())
     }
 
     /// Number of code bytes of `value`.

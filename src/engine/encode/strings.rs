@@ -16,10 +16,7 @@
 //! Chunks for which the group's table slips get a table and a window of their own.
 
 use std::ops::Range;
-use std::sync::Arc;
-
-use arrow_schema::FieldRef;
-use rayon::prelude::*;
+use std::sync::{Arc, mpsc};
 
 use super::launch::{Launcher, Pending};
 use super::source::{Bits, Column};
@@ -39,6 +36,7 @@ use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Event};
 use crate::lanes::VECTOR;
 use crate::options::Options;
+use arrow_schema::FieldRef;
 
 /// Bytes of values that a thread encodes.
 const RUN_BYTES: usize = 512;
@@ -893,70 +891,92 @@ pub(super) fn encode(
         .map(|start| start..(start + fsst::group_chunks(chunk_rows)).min(chunks))
         .collect();
 
-    // All samples are under way before the first is waited for.
-    let mut trained: Vec<(Lengths, Option<Arc<Symbols>>)> = Vec::new();
-    let mut sampled = Vec::new();
+    // All samples are under way before the first is waited for, and all tables before
+    // the first is used.
+    let mut picked = Vec::new();
     for group in &groups {
         let lengths = Lengths::start(launcher, column, rows(group), chunk_rows, raw(group))?;
-        let picked = match options.allows(Encoding::Fsst) {
+        let sample = match options.allows(Encoding::Fsst) {
             true => Some(pick(launcher, column, &lengths, CAPACITY)?),
             false => None,
         };
-        sampled.push((lengths, picked));
+        picked.push((lengths, sample));
     }
-    let mut samples: Vec<(Lengths, Option<Sample>)> = Vec::new();
-    for (mut lengths, picked) in sampled {
-        lengths.read(launcher)?;
-        let pays = fsst::pays(lengths.bytes(), lengths.rows.len());
-        let sample = match picked.filter(|_| pays) {
-            Some(picked) => Some(read_sample(launcher, column, &lengths, picked)?),
-            None => None,
-        };
-        samples.push((lengths, sample));
-    }
-    let train =
-        |(lengths, sample): (Lengths, Option<Sample>)| (lengths, sample.as_ref().and_then(train));
-    trained.extend(samples.into_par_iter().map(train).collect::<Vec<_>>());
-    launcher.marks.mark(launcher.stream, "train")?;
-
-    let mut out = Vec::new();
-    // Scopes of windows, each of which is let go of when its bodies are being written.
-    let mut scope = 0;
-    let mut before: Option<(usize, Started)> = None;
-    for (group, (lengths, symbols)) in groups.iter().zip(trained) {
-        // Serves all windows of the group.
-        launcher.scope = 0;
-        let table = match symbols {
-            Some(symbols) => Some(Table::upload(launcher, symbols)?),
-            None => None,
-        };
-        let windows = windows_of(&borders, group, window_bytes);
-        let mut whole = (windows.len() == 1).then_some(lengths);
-        for chunks in windows {
-            scope += 1;
-            launcher.scope = scope;
-            let lengths = match whole.take() {
-                Some(lengths) => lengths,
-                None => Lengths::start(launcher, column, rows(&chunks), chunk_rows, raw(&chunks))?,
+    let (sender, receiver) = mpsc::channel();
+    rayon::in_place_scope(|tasks| {
+        let mut lengths = Vec::new();
+        for (number, (mut group, sample)) in picked.into_iter().enumerate() {
+            group.read(launcher)?;
+            let pays = fsst::pays(group.bytes(), group.rows.len());
+            let sample = match sample.filter(|_| pays) {
+                Some(sample) => Some(read_sample(launcher, column, &group, sample)?),
+                None => None,
             };
-            let table = table.clone();
-            let borders = part(&borders, chunks);
-            let window = Window::start(launcher, column, lengths, table, borders, options)?;
-            let started = window.encode(launcher, column)?;
-            if let Some((scope, before)) = before.replace((scope, started)) {
+            lengths.push(group);
+            let sender = sender.clone();
+            // Nobody listens any more where an error has ended this.
+            tasks.spawn(move |_| drop(sender.send((number, sample.as_ref().and_then(train)))));
+        }
+        drop(sender);
+        let mut out = Vec::new();
+        // Scopes of windows, each of which is let go of when its bodies are being written.
+        let mut scope = 0;
+        let mut before: Option<(usize, Started)> = None;
+        let mut tables: Vec<Option<Arc<Symbols>>> = vec![None; groups.len()];
+        let mut is_trained = vec![false; groups.len()];
+        for (number, (group, lengths)) in groups.iter().zip(lengths).enumerate() {
+            while !is_trained[number] {
+                match receiver.try_recv() {
+                    Ok((number, symbols)) => {
+                        is_trained[number] = true;
+                        tables[number] = symbols;
+                    }
+                    // A task that has panicked, which ends this when all are done.
+                    Err(mpsc::TryRecvError::Disconnected) => is_trained[number] = true,
+                    // Trains itself if all threads are busy with other things.
+                    Err(mpsc::TryRecvError::Empty) => match rayon::yield_now() {
+                        Some(rayon::Yield::Executed) => {}
+                        _ => std::thread::yield_now(),
+                    },
+                }
+            }
+            launcher.marks.mark(launcher.stream, "train")?;
+            // Serves all windows of the group.
+            launcher.scope = 0;
+            let table = match tables[number].take() {
+                Some(symbols) => Some(Table::upload(launcher, symbols)?),
+                None => None,
+            };
+            let windows = windows_of(&borders, group, window_bytes);
+            let mut whole = (windows.len() == 1).then_some(lengths);
+            for chunks in windows {
+                scope += 1;
                 launcher.scope = scope;
-                out.push(before.write(launcher, column)?);
-                launcher.release(scope);
+                let lengths = match whole.take() {
+                    Some(lengths) => lengths,
+                    None => {
+                        Lengths::start(launcher, column, rows(&chunks), chunk_rows, raw(&chunks))?
+                    }
+                };
+                let table = table.clone();
+                let borders = part(&borders, chunks);
+                let window = Window::start(launcher, column, lengths, table, borders, options)?;
+                let started = window.encode(launcher, column)?;
+                if let Some((scope, before)) = before.replace((scope, started)) {
+                    launcher.scope = scope;
+                    out.push(before.write(launcher, column)?);
+                    launcher.release(scope);
+                }
             }
         }
-    }
-    if let Some((scope, before)) = before {
-        launcher.scope = scope;
-        out.push(before.write(launcher, column)?);
-        launcher.release(scope);
-    }
-    launcher.scope = 0;
-    Ok(Some(out))
+        if let Some((scope, before)) = before {
+            launcher.scope = scope;
+            out.push(before.write(launcher, column)?);
+            launcher.release(scope);
+        }
+        launcher.scope = 0;
+        Ok(Some(out))
+    })
 }
 
 /// The chunks of a group in windows.
