@@ -21,7 +21,7 @@
 //! `encode`: the same columns, repeated and copied to the device as Arrow arrays, are
 //! compressed there, and what comes out is compared with the CPU's bytes. `GB/s` are
 //! Arrow's buffers read per second, from the first kernel to the end of the last with
-//! the host's planning in between (`plan`, in the last column); `host` the same from
+//! the host's work in between (`train`, `plan` and `assemble` in the last column); `host` the same from
 //! host memory to host memory.
 
 #[path = "gpu_bench/cases.rs"]

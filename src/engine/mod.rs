@@ -38,7 +38,7 @@ pub use column::{DeviceBatch, DeviceColumn};
 
 use crate::batch;
 use crate::column::CompressedColumn;
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::gpu::{Device, DeviceInfo, Stream};
 
 /// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
@@ -99,6 +99,21 @@ pub(crate) struct Context {
 impl Context {
     fn new(device: Arc<dyn Device>) -> Arc<Self> {
         Arc::new(Self { device, streams: Mutex::default() })
+    }
+
+    /// An error if the device has less memory free than work is going to need.
+    fn require(&self, needed: usize) -> Result<()> {
+        let (info, free) = (self.device.info(), self.device.free_memory()?);
+        if needed as u64 <= free {
+            return Ok(());
+        }
+        Err(Error::DeviceMemory {
+            place: Place::default(),
+            needed: needed as u64,
+            free,
+            total: info.memory,
+            device: info.name.clone(),
+        })
     }
 
     /// Runs `work` with a stream of its own.

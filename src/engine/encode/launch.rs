@@ -58,6 +58,11 @@ impl<'a> Launcher<'a> {
         self.memory.retain(|(kept_for, _)| *kept_for != scope);
     }
 
+    /// Tells who measures that the host has done `what`.
+    pub fn mark(&mut self, what: &'static str) -> Result<()> {
+        self.marks.mark(self.stream, what)
+    }
+
     /// Device memory that is kept for the present scope.
     pub fn allocate(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = Arc::new(self.stream.allocate(len)?);

@@ -267,7 +267,7 @@ fn encode(
     options: &Options,
 ) -> Result<DeviceColumn> {
     launcher.stream.wait(column.ready.as_ref())?;
-    launcher.marks.mark(launcher.stream, "")?;
+    launcher.mark("")?;
     launcher.keep(&column.memory);
     let value = column.physical().bits().unwrap_or(8).div_ceil(8);
     let part_rows = (part_bytes(context) / value / options.chunk_rows).max(1) * options.chunk_rows;
@@ -275,12 +275,15 @@ fn encode(
         .step_by(part_rows)
         .map(|start| column.slice(start, part_rows.min(column.rows - start)))
         .collect();
+    let scratch = |part: &Column| Measured::scratch_bytes(part, options);
+    context.require(parts.iter().map(scratch).sum())?;
     let measured: Vec<Measured> = (parts.iter())
         .map(|part| Measured::start(&mut launcher, part, options))
         .collect::<Result<_>>()?;
     let mut written = Vec::new();
     for (part, mut measured) in parts.iter().zip(measured) {
         let planned = measured.plan(&mut launcher, part, options)?;
+        launcher.mark("plan")?;
         written.push((measured.write(&mut launcher, part, &planned)?, planned));
     }
     column_of(context, &launcher, &column.field, written)
@@ -295,10 +298,10 @@ fn encode_strings(
     options: &Options,
 ) -> Result<Option<DeviceColumn>> {
     let column = StringColumn::new(launcher, field, array)?;
-    launcher.marks.mark(launcher.stream, "")?;
+    launcher.mark("")?;
     launcher.keep(&column.memory);
     let window_bytes = strings::window_bytes(context.device.is_host());
-    let written = strings::encode(launcher, &column, options, window_bytes)?;
+    let written = strings::encode(context, launcher, &column, options, window_bytes)?;
     written.map(|written| column_of(context, launcher, field, written)).transpose()
 }
 
@@ -388,6 +391,23 @@ struct Measured {
 }
 
 impl Measured {
+    /// Bytes of device memory that [`Measured::start`] and what follows need beside the
+    /// result.
+    fn scratch_bytes(column: &Column, options: &Options) -> usize {
+        let (rows, physical) = (column.rows, column.physical());
+        let words = |physical| {
+            words::scratch_bytes(physical, rows, options.chunk_rows, options.allows(Encoding::Alp))
+        };
+        let counts = rows.div_ceil(options.chunk_rows) * 8;
+        counts
+            + match physical.bits().unwrap_or(0) {
+                1 => 0,
+                bits @ (128 | 256) => wide::scratch_bytes(rows) + bits / 64 * words(Physical::U64),
+                _ if column.data_type() == &DataType::Float16 => 2 * words(physical),
+                _ => words(physical),
+            }
+    }
+
     fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
         let mut measured = Self { chunk_rows, words: Vec::new(), wide: None, counts: None };

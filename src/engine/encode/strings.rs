@@ -27,6 +27,7 @@ use crate::column::is_text;
 use crate::encoding::fsst::{self, Sampled, Symbols};
 use crate::encoding::plan;
 use crate::encoding::{Encoding, Estimate, Physical, constant};
+use crate::engine::Context;
 use crate::engine::array::DeviceArray;
 use crate::engine::column::Bounds;
 use crate::error::Result;
@@ -504,6 +505,7 @@ impl Window {
                 _ => Choice::Plain,
             });
         }
+        launcher.mark("plan")?;
         let has_shared = choices.iter().any(|choice| matches!(choice, Choice::Fsst(0, _)));
         let mut encoded = Vec::new();
         if let (true, Some(table)) = (has_shared, &self.table) {
@@ -860,6 +862,18 @@ fn borders(
     launcher.read(&pending)
 }
 
+/// About the bytes of scratch that the lengths of rows need ([`Lengths`]).
+fn lengths_bytes(rows: usize, raw_bytes: usize) -> usize {
+    let vectors = rows.div_ceil(VECTOR);
+    8 * rows + 16 * (vectors + 1) + 16 * (raw_bytes / RUN_BYTES + vectors)
+}
+
+/// About the bytes of scratch that the codes of rows need ([`Window::codes`]).
+fn codes_bytes(rows: usize, raw_bytes: usize) -> usize {
+    let runs = raw_bytes / RUN_BYTES + rows.div_ceil(VECTOR);
+    48 * runs + 2 * raw_bytes + raw_bytes / 16 + runs / 2
+}
+
 /// Rows of chunks, with the borders of their bytes.
 fn part(borders: &[u64], chunks: Range<usize>) -> Vec<u64> {
     borders[chunks.start..=chunks.end].to_vec()
@@ -868,6 +882,7 @@ fn part(borders: &[u64], chunks: Range<usize>) -> Vec<u64> {
 /// Compresses a column of strings; none if a chunk has so many bytes that a value may be
 /// too long for a length of 32 bits.
 pub(super) fn encode(
+    context: &Context,
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
     options: &Options,
@@ -890,6 +905,13 @@ pub(super) fn encode(
         .step_by(fsst::group_chunks(chunk_rows))
         .map(|start| start..(start + fsst::group_chunks(chunk_rows)).min(chunks))
         .collect();
+
+    let lengths_of = |chunks: &Range<usize>| lengths_bytes(rows(chunks).len(), raw(chunks));
+    let window_of =
+        |chunks: Range<usize>| lengths_of(&chunks) + codes_bytes(rows(&chunks).len(), raw(&chunks));
+    let windows = groups.iter().flat_map(|group| windows_of(&borders, group, window_bytes));
+    let largest = windows.map(window_of).max().unwrap_or(0);
+    context.require(groups.iter().map(lengths_of).sum::<usize>() + 2 * largest)?;
 
     // All samples are under way before the first is waited for, and all tables before
     // the first is used.
@@ -940,7 +962,7 @@ pub(super) fn encode(
                     },
                 }
             }
-            launcher.marks.mark(launcher.stream, "train")?;
+            launcher.mark("train")?;
             // Serves all windows of the group.
             launcher.scope = 0;
             let table = match tables[number].take() {

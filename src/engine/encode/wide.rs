@@ -36,6 +36,11 @@ struct Chunk {
     bounds: Option<[[u64; 4]; 2]>,
 }
 
+/// Bytes of scratch that measuring so many values needs, but for their limbs.
+pub(super) fn scratch_bytes(rows: usize) -> usize {
+    rows.div_ceil(VECTOR) * size_of::<abi::WideBounds>()
+}
+
 impl Wide {
     /// Starts measuring: 72 bytes of scratch a vector.
     pub fn measure(

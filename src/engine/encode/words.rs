@@ -68,6 +68,18 @@ impl Scratch {
     }
 }
 
+/// Bytes of scratch that measuring words needs.
+pub(super) fn scratch_bytes(
+    physical: Physical,
+    rows: usize,
+    chunk_rows: usize,
+    alp: bool,
+) -> usize {
+    let value = physical.bits().unwrap_or(0) / 8;
+    let is_alp = alp && matches!(physical, Physical::F32 | Physical::F64);
+    Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), is_alp).len
+}
+
 /// The order of words of a physical type.
 pub(super) fn order_of(physical: Physical) -> u32 {
     match physical {

@@ -126,6 +126,7 @@ pub(super) fn write(
         body += header.body_len as u64;
     }
     jobs.sort_by_key(|job| (job.origin, job.encoding as u32));
+    launcher.mark("assemble")?;
     for group in jobs.chunk_by(|a, b| (a.origin, a.encoding) == (b.origin, b.encoding)) {
         write(launcher, group[0].origin, group[0].encoding, group)?;
     }
