@@ -8,7 +8,7 @@
 // Values are read twice rather than kept: there is no scratch but what is known of
 // vectors, 16 to 40 bytes each.
 //
-// Structs are mirrored in src/gpu/abi.rs.
+// Structs are mirrored in src/gpu/abi/encode.rs.
 #pragma once
 
 #include "lanepack/lanes.cuh"

@@ -160,7 +160,7 @@ struct StringBounds {
     // Whether there is a valid value, and whether all are equal.
     u32 has;
     u32 is_single;
-    // The least one's first byte in the window's values.
+    // The least one's first byte in the column's values.
     u64 from;
 };
 static_assert(sizeof(StringBounds) == 168, "mirrored");

@@ -169,7 +169,7 @@ constexpr u32 IDLE_LANES = 8;
 constexpr u32 INPUT_RING = 64;
 constexpr u32 INPUT_WORDS = INPUT_RING / 4 + 2;
 constexpr u32 OUTPUT_RING = 32;
-// Ends of values: four come at a time, and four steps take at most as many.
+// Ends of values: four come at a time, and three steps take fewer.
 constexpr u32 ENDS_RING = 8;
 constexpr u32 ENDS = 4;
 // Input comes as whole sectors, when there is room for one.

@@ -249,6 +249,8 @@ LANEPACK_DEVICE void estimate(const FsstSampling& args) {
     LANEPACK_SHARED(u32[VECTOR + 1], before);
     LANEPACK_SHARED(EncoderTable, table);
     FsstSample& sample = args.samples[blockIdx.x / args.group_vectors];
+    // Before anything that other blocks write is looked at: threads must agree.
+    if (args.window.vectors[blockIdx.x].segments == 0) return;
     if (args.first_only != 0 && (sample.picked != 0 || args.numbers[blockIdx.x] != 0)) return;
     table.load(args.window.table);
     const Picks<Offset> picks(args, before);

@@ -23,7 +23,13 @@ pub struct Options {
     /// Decode every chunk after encoding it and compare all bits; a difference
     /// is an [`Error::Verify`]. Off by default: it costs about as much as a decompression.
     pub verify: bool,
+    /// Rows that share an FSST symbol table, in whole chunks and at least one; for tests.
+    #[doc(hidden)]
+    pub group_rows: usize,
 }
+
+/// Rows that share a symbol table: 64 of the largest chunks.
+const GROUP_ROWS: usize = 64 * MAX_CHUNK_ROWS;
 
 impl Default for Options {
     fn default() -> Self {
@@ -32,6 +38,7 @@ impl Default for Options {
             chunk_rows: MAX_CHUNK_ROWS,
             threads: None,
             verify: false,
+            group_rows: GROUP_ROWS,
         }
     }
 }
@@ -94,6 +101,11 @@ impl Options {
             return Err(Error::Options { name: "threads", what });
         }
         Ok(())
+    }
+
+    /// Consecutive chunks that share a symbol table.
+    pub(crate) fn group_chunks(&self) -> usize {
+        (self.group_rows / self.chunk_rows).max(1)
     }
 
     /// Runs `work` on the threads asked for.

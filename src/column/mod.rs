@@ -287,7 +287,7 @@ pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
 }
 
 /// A symbol table for each chunk of a column of strings; one serves as many
-/// consecutive chunks as [`fsst::group_chunks`] says.
+/// consecutive chunks as [`Options::group_chunks`] says.
 fn symbols_of(
     array: &ArrayRef,
     ranges: &[Range<usize>],
@@ -307,7 +307,7 @@ fn symbols_of(
         let symbols = Symbols::train(rows.len(), |row| value(rows.start + row)).map(Arc::new);
         vec![symbols; group.len()]
     };
-    ranges.par_chunks(fsst::group_chunks(options.chunk_rows)).flat_map(train).collect()
+    ranges.par_chunks(options.group_chunks()).flat_map(train).collect()
 }
 
 fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {

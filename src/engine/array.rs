@@ -197,7 +197,7 @@ impl DeviceArray {
                 .len(self.len)
                 .nulls(nulls)
                 .buffers(buffers);
-            // SAFETY: the kernels wrote every value of every buffer; offsets rise from 0 to
+            // SAFETY: of arrays of others by the contracts of `from_raw` and `import`. Else the kernels wrote every value of every buffer; offsets rise from 0 to
             // the number of bytes because `offsets_*` clamps them, views point into their
             // chunk's buffer because they are made of those offsets, and a `DeviceArray`
             // exists only if the report of `utf8` and of the decoders named no fault.

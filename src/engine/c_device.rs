@@ -126,9 +126,9 @@ impl ArrowDeviceArray {
         self.array.length == 0
     }
 
-    /// Nulls among the values.
-    pub fn null_count(&self) -> usize {
-        self.array.null_count as usize
+    /// Nulls among the values; none if the producer has not counted them.
+    pub fn null_count(&self) -> Option<usize> {
+        usize::try_from(self.array.null_count).ok()
     }
 
     /// Addresses of its buffers in device memory, the validity bitmap first (0 if

@@ -21,7 +21,7 @@ use crate::encoding::{self, Physical};
 use crate::error::Result;
 use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
 
-/// A compressed batch in device memory, made by [`Engine::upload`](crate::Engine::upload).
+/// A compressed batch in device memory.
 #[derive(Debug)]
 pub struct DeviceBatch {
     context: Arc<Context>,
@@ -299,6 +299,11 @@ impl DeviceColumn {
     /// Bytes of device memory that the compressed column takes.
     pub fn device_bytes(&self) -> usize {
         self.bodies.iter().map(|bodies| bodies.len()).sum()
+    }
+
+    /// Whether a chunk is carried as Arrow IPC.
+    pub(super) fn is_carried(&self) -> bool {
+        self.chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow)
     }
 
     pub(super) fn context(&self) -> &Arc<Context> {

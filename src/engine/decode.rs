@@ -286,8 +286,7 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
 /// carried as Arrow IPC.
 fn check_decodable(column: &DeviceColumn) -> Result<()> {
     let data_type = column.field().data_type();
-    let carried = physical_of(data_type) == Physical::Arrow
-        || column.chunks().iter().any(|chunk| chunk.root().physical() == Physical::Arrow);
+    let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {
         return Err(Error::too_large(format!(
             "values of {data_type} are carried as Arrow IPC, which only the CPU reads"

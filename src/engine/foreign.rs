@@ -76,7 +76,7 @@ impl DeviceArray {
         }
         let validity = validity.filter(|_| null_count > 0);
         let bitmap = validity.map(|buffer| (buffer, (len.div_ceil(8), 1)));
-        let all = bitmap.into_iter().chain(buffers.iter().copied().zip(needed));
+        let all = bitmap.into_iter().chain(buffers.iter().copied().zip(needed.iter().copied()));
         for ((address, found), (needed, align)) in all.clone() {
             if found < needed {
                 return mismatch(format!(
@@ -97,7 +97,11 @@ impl DeviceArray {
                 Ok(Arc::new(buffer).into())
             };
             let validity = validity.map(adopt).transpose()?;
-            let buffers = buffers.iter().copied().map(adopt).collect::<Result<_>>()?;
+            // No more than the rows have, but of the bytes of strings all.
+            let cut = |(&(address, found), &(needed, _)): (&(u64, usize), &(usize, usize))| {
+                adopt((address, if needed == 0 { found } else { needed }))
+            };
+            let buffers = buffers.iter().zip(&needed).map(cut).collect::<Result<_>>()?;
             let (data_type, ready) = (data_type.clone(), stream.record()?);
             let context = context.clone();
             Ok(Self::new(context, data_type, len, null_count, validity, buffers, ready))
@@ -155,7 +159,14 @@ impl DeviceArray {
                 found if found == count => Ok(()),
                 found => mismatch(format!("{found} buffers for {data_type}, {count} expected")),
             };
+            let aligned = |address: u64, align: usize| match address % align as u64 {
+                0 => Ok(()),
+                _ => mismatch(format!(
+                    "values of {data_type} at {address:#x}, no multiple of {align}"
+                )),
+            };
             let values = |width: usize| -> Result<DeviceSlice> {
+                aligned(parts.buffers[1], alignment(width))?;
                 let all = adopt(parts.buffers[1], rows.end * width)?;
                 Ok(DeviceSlice::of(&all, rows.start * width..rows.end * width))
             };
@@ -170,6 +181,17 @@ impl DeviceArray {
                 }
                 Layout::Offsets(width) => {
                     expect(3)?;
+                    aligned(parts.buffers[1], width)?;
+                    if rows.end == 0 {
+                        // There may be no offsets at all.
+                        let offset = Arc::new(stream.allocate(width)?);
+                        stream.fill(&offset, 0, width, 0)?;
+                        let none = Arc::new(stream.allocate(0)?);
+                        let ready: Arc<dyn Event> = stream.record()?;
+                        let (data_type, context) = (data_type.clone(), context.clone());
+                        let buffers = vec![offset.into(), none.into()];
+                        return Ok(Self::new(context, data_type, 0, 0, None, buffers, ready));
+                    }
                     let all = adopt(parts.buffers[1], (rows.end + 1) * width)?;
                     let mut last = [0; 8];
                     stream.download(&all, rows.end * width, &mut last[..width])?;
@@ -289,6 +311,47 @@ mod tests {
         // SAFETY: a slice of what was exported, of this type.
         let back = unsafe { DeviceArray::import(&engine, exported, text.data_type()) };
         assert_eq!(&back.unwrap().to_host().unwrap(), &text.slice(1, 3));
+    }
+
+    /// Buffers longer than the rows ask for, values that begin anywhere.
+    #[test]
+    fn strings_of_others_are_compressed() {
+        let engine = Engine::simt(6, 1 << 30);
+        let text: Vec<String> = (0..3000).map(|row| format!("text {}", row % 77)).collect();
+        let array = StringArray::from(text);
+        let field = Field::new("column", DataType::Utf8, false);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let expected: ArrayRef = Arc::new(array.clone());
+        let batch = arrow_array::RecordBatch::try_new(schema.clone(), vec![expected]).unwrap();
+        let expected = compress(&batch, &Options::default()).unwrap();
+        for shift in [0, 1, 31] {
+            let mut offsets = array.value_offsets().to_vec();
+            offsets.resize(offsets.len() + 29, -1);
+            let mut bytes = vec![b'x'; shift];
+            bytes.extend_from_slice(array.value_data());
+            let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
+            let buffers = [
+                (address(bytemuck::cast_slice(&offsets)), offsets.len() * 4),
+                (address(&bytes) + shift as u64, array.value_data().len()),
+            ];
+            let owner = (offsets, bytes);
+            // SAFETY: the emulation's memory is the host's; the owner holds the buffers.
+            let array = unsafe {
+                DeviceArray::from_raw(&engine, &DataType::Utf8, (3000, 0), None, &buffers, owner)
+            };
+            let packed = engine.compress_arrays(&schema, &[array.unwrap()], &Options::default());
+            assert_eq!(packed.unwrap().download().unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn strings_without_rows_may_lack_offsets() {
+        let engine = Engine::simt(7, 1 << 30);
+        let none: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+        let exported = engine.copy_to_device(&none).unwrap().export().unwrap();
+        // SAFETY: exported just now, of this type.
+        let back = unsafe { DeviceArray::import(&engine, exported, none.data_type()) };
+        assert_eq!(&back.unwrap().to_host().unwrap(), &none);
     }
 
     #[test]

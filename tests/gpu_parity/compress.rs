@@ -172,6 +172,10 @@ fn arrays_that_do_not_fit_a_schema_are_errors() {
             let result = engine.compress_arrays(&schema, arrays, &Options::default());
             result.unwrap_err().to_string()
         };
+        let nulls: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None]));
+        let nulls = [engine.copy_to_device(&nulls).unwrap()];
+        let never = Field::new("column", DataType::Int32, false);
+        assert!(error(vec![never], &nulls).contains("not nullable"));
         let (int, float) = (|| field(DataType::Int32), || field(DataType::Float32));
         assert!(error(vec![int()], &arrays()).contains("2 arrays for 1 fields"));
         assert!(error(vec![int(), float()], &arrays()).contains("Float32"));
@@ -212,7 +216,8 @@ fn long_columns_have_a_table_for_each_group_of_chunks() {
     let short = values.iter().map(|value| &value[value.len() - 2..]);
     let short: ArrayRef = Arc::new(StringArray::from_iter_values(short));
     let long: ArrayRef = Arc::new(StringArray::from_iter_values(&values));
-    let options = Options::default().with_chunk_rows(8192);
+    let mut options = Options::default().with_chunk_rows(8192).with_verify(true).with_threads(1);
+    options.group_rows = 8 * 8192;
     for engine in engines() {
         for array in [&short, &long] {
             check(&engine, array, &options);

@@ -27,7 +27,7 @@ pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
     ESTIMATE_BYTES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols, TILES_PER_GROUP,
-    estimated_bytes, group_chunks, makes_up, pays, tiles_len,
+    estimated_bytes, makes_up, pays, tiles_len,
 };
 pub use sample::sample;
 pub(crate) use symbols::ESCAPE;

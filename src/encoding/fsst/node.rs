@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
-use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView};
+use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths, estimate_lengths};
 use crate::encoding::starts::Starts;
@@ -30,14 +30,6 @@ use crate::lanes::VECTOR;
 
 pub(crate) struct Fsst;
 
-/// Rows that one symbol table serves at most, but always a chunk: 64 of the largest
-/// chunks; with the emulation, for which that is much, 64 vectors.
-const GROUP_ROWS: usize = 64 * if cfg!(feature = "simt") { VECTOR } else { MAX_CHUNK_ROWS };
-
-/// Consecutive chunks of so many rows that share a symbol table.
-pub(crate) fn group_chunks(chunk_rows: usize) -> usize {
-    (GROUP_ROWS / chunk_rows).max(1)
-}
 /// Bytes of the sample that a table is trained on.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 /// Bytes of a chunk that are encoded to estimate its codes.

@@ -37,6 +37,7 @@ pub(super) struct Launcher<'a> {
     memory: Vec<(usize, Arc<DeviceBuffer>)>,
     /// What memory is kept for from now on; 0 is the whole column.
     pub scope: usize,
+    is_host: bool,
 }
 
 impl<'a> Launcher<'a> {
@@ -44,8 +45,9 @@ impl<'a> Launcher<'a> {
         stream: &'a Arc<dyn Stream>,
         reader: &'a Arc<dyn Stream>,
         marks: &'a mut dyn Marks,
+        is_host: bool,
     ) -> Self {
-        Self { stream, reader, marks, memory: Vec::new(), scope: 0 }
+        Self { stream, reader, marks, memory: Vec::new(), scope: 0, is_host }
     }
 
     /// Keeps memory that others have allocated.
@@ -100,8 +102,15 @@ impl<'a> Launcher<'a> {
 
     /// Starts `blocks` blocks of a kernel.
     pub fn launch<T: Pod>(&mut self, kernel: Kernel, blocks: usize, arguments: &T) -> Result<()> {
-        let buffers: Vec<&DeviceBuffer> =
-            self.memory.iter().map(|(_, buffer)| buffer.as_ref()).collect();
+        // The emulation wants all named. A GPU's stream needs to be told only of memory
+        // that it has not allocated itself, which is the whole column's.
+        let is_named = |scope: usize| self.is_host || scope == 0;
+        let buffers: Vec<&DeviceBuffer> = self
+            .memory
+            .iter()
+            .filter(|(scope, _)| is_named(*scope))
+            .map(|(_, buffer)| buffer.as_ref())
+            .collect();
         self.stream.launch(&Launch {
             kernel: kernel.name,
             blocks,

@@ -37,6 +37,7 @@ use super::array::DeviceSlice;
 use super::column::{Bounds, DeviceBatch, DeviceChunk, DeviceColumn};
 use super::program::Marks;
 use super::{Context, DeviceArray, Engine};
+use crate::arrow_type;
 use crate::batch;
 use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
 use crate::column::{CompressedColumn, compress_field, physical_of};
@@ -121,6 +122,7 @@ impl Engine {
         let rows = check_arrays(context, schema, arrays)?;
         let compress = |(field, array): (&FieldRef, &DeviceArray)| {
             let column = || {
+                arrow_type::check(field.data_type())?;
                 if !encodes_on_device(field.data_type()) {
                     return compressed_by_cpu(context, field, &array.to_host()?, options);
                 }
@@ -130,9 +132,8 @@ impl Engine {
             };
             column().map_err(|error: Error| error.in_column(field.name()))
         };
-        let columns = options.install(|| {
-            schema.fields().par_iter().zip(arrays).map(compress).collect::<Result<Vec<_>>>()
-        })??;
+        let columns = options
+            .install(|| side_by_side(schema.fields().iter().zip(arrays).collect(), compress))??;
         Ok(DeviceBatch::new(context.clone(), schema.clone(), columns, rows))
     }
 }
@@ -156,6 +157,10 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
                 "{} rows in column {name:?}, {rows} in the first",
                 array.len()
             ));
+        }
+        if !field.is_nullable() && array.null_count() > 0 {
+            let nulls = array.null_count();
+            return mismatch(format!("{nulls} nulls in column {name:?}, which is not nullable"));
         }
         if array.device() != context.device.info() {
             return mismatch(format!("column {name:?} lies on {}", array.device().name));
@@ -185,6 +190,7 @@ fn upload_and_compress(
     let schema = values.schema();
     let compress = |(field, array): (&FieldRef, &ArrayRef)| -> Result<DeviceColumn> {
         let column = || {
+            arrow_type::check(field.data_type())?;
             if !encodes_on_device(field.data_type()) {
                 return compressed_by_cpu(context, field, array, options);
             }
@@ -195,13 +201,20 @@ fn upload_and_compress(
         };
         column().map_err(|error: Error| error.in_column(field.name()))
     };
-    let side_by_side: Vec<Result<DeviceColumn>> =
-        schema.fields().par_iter().zip(values.columns()).map(compress).collect();
-    // What did not fit beside others may fit alone.
-    (side_by_side.into_iter().zip(schema.fields().iter().zip(values.columns())))
-        .map(|(column, input)| match column {
-            Err(Error::DeviceMemory { .. }) => compress(input),
-            column => column,
+    side_by_side(schema.fields().iter().zip(values.columns()).collect(), compress)
+}
+
+/// Does something for every column, all at a time; what did not fit beside others may
+/// fit alone.
+fn side_by_side<T: Copy + Send + Sync>(
+    columns: Vec<T>,
+    work: impl Fn(T) -> Result<DeviceColumn> + Sync,
+) -> Result<Vec<DeviceColumn>> {
+    let all: Vec<Result<DeviceColumn>> = columns.par_iter().map(|column| work(*column)).collect();
+    (all.into_iter().zip(columns))
+        .map(|(done, column)| match done {
+            Err(Error::DeviceMemory { .. }) => work(column),
+            done => done,
         })
         .collect()
 }
@@ -221,7 +234,8 @@ fn verify(
     values: impl FnOnce() -> Result<ArrayRef>,
     options: &Options,
 ) -> Result<()> {
-    if options.verify && !column.is_empty() {
+    // What is carried as Arrow IPC the CPU has verified itself.
+    if options.verify && !column.is_empty() && !column.is_carried() {
         let (back, values) = (column.decompress()?.to_host()?, values()?);
         if back.as_ref() != values.as_ref() {
             return Err(Error::Verify { place: Place::default() });
@@ -240,7 +254,7 @@ pub(super) fn encode_array(
     let context = array.context();
     context.with_stream(|stream| {
         context.with_stream(|reader| {
-            let mut launcher = Launcher::new(stream, reader, marks);
+            let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
             if !is_strings(field.data_type()) {
                 let column = Column::new(field, array);
                 return encode(context, launcher, column, options);
@@ -338,7 +352,7 @@ pub(super) fn count_valid(
 ) -> Result<usize> {
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
-        let mut launcher = Launcher::new(stream, reader, marks);
+        let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
         let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len, stream.record()?);
         launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
@@ -355,7 +369,7 @@ pub(super) fn moved_bits(
 ) -> Result<DeviceSlice> {
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
-        let mut launcher = Launcher::new(stream, reader, marks);
+        let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
         let (address, bit) = (bitmap.address(), rows.start);
         let column = Column::of_bits(bitmap, address, bit, rows.len(), stream.record()?);
         launcher.keep(&column.memory);

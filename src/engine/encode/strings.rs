@@ -23,7 +23,6 @@ use super::source::{Bits, Column};
 use super::words::Words;
 use super::write::{self, Job, Origin, Part, Parts, Planned, Written};
 use crate::chunk::EncodedNode;
-use crate::column::is_text;
 use crate::encoding::fsst::{self, Sampled, Symbols};
 use crate::encoding::plan;
 use crate::encoding::{Encoding, Estimate, Physical, constant};
@@ -37,18 +36,19 @@ use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Event};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-use arrow_schema::FieldRef;
+use arrow_schema::{DataType, FieldRef};
 
 /// Bytes of values that a thread encodes.
 const RUN_BYTES: usize = 512;
 /// Bytes and segments of a sample that are expected at most; else it is drawn again.
 const CAPACITY: usize = 4 * fsst::SAMPLE_BYTES;
+/// The scope of what only helps to choose a table.
+const TRIAL: usize = usize::MAX;
 /// Codes and places for the end of a table, which is read in words of 8 bytes.
 const TABLE_BYTES: usize = 4096;
 
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
-    pub field: FieldRef,
     pub rows: usize,
     offsets: u64,
     /// Bytes of an offset.
@@ -80,10 +80,12 @@ impl StringColumn {
         let (offsets, values) = (address_of(&slices[0])?, address_of(&slices[1])?);
         memory.extend(validity.map(|slice| slice.buffer().clone()));
         Ok(Self {
-            field: field.clone(),
             rows: array.len(),
             offsets,
-            width: if slices[0].len() == (array.len() + 1) * 4 { 4 } else { 8 },
+            width: match field.data_type() {
+                DataType::LargeUtf8 | DataType::LargeBinary => 8,
+                _ => 4,
+            },
             values,
             valid: validity.map(|slice| Bits::at(slice.address(), 0)),
             memory,
@@ -239,6 +241,8 @@ fn pick(
     lengths: &Lengths,
     capacity: usize,
 ) -> Result<Picked> {
+    // Segments have at least a byte.
+    let capacity = capacity.min(lengths.raw_bytes).max(1);
     let vectors = lengths.vector_count();
     let sampling = lengths.sampling(launcher, vectors, fsst::SAMPLE_BYTES)?;
     let mut arrays = Arrays::default();
@@ -492,7 +496,7 @@ impl Window {
         let mut choices = Vec::new();
         for (chunk, sample) in samples.iter().enumerate() {
             let shared = sampled(sample).and_then(|sampled| Some((self.table.clone()?, sampled)));
-            let fsst = self.table_for(launcher, column, chunk, shared)?;
+            let fsst = self.table_for(launcher, column, chunk, &bounds[chunk], shared)?;
             let choice = self.choose(chunk, &bounds[chunk], fsst.as_ref());
             choices.push(match (choice, fsst) {
                 (Encoding::Fsst, Some((table, _, Some(lengths)))) => {
@@ -532,10 +536,12 @@ impl Window {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         chunk: usize,
+        bounds: &abi::StringBounds,
         shared: Option<(Table, Sampled)>,
     ) -> Result<Option<(Table, Sampled, Option<Lengths>)>> {
         let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
-        if !self.options.allows(Encoding::Fsst) || !fsst::pays(bytes, rows) {
+        let is_constant = self.options.allows(Encoding::Constant) && is_single(bounds);
+        if is_constant || !self.options.allows(Encoding::Fsst) || !fsst::pays(bytes, rows) {
             return Ok(None);
         }
         if let Some((table, sampled)) = &shared
@@ -547,22 +553,38 @@ impl Window {
         let raw = (self.borders[chunk + 1] - self.borders[chunk]) as usize;
         let chunk_rows = self.options.chunk_rows;
         let mut lengths = Lengths::start(launcher, column, start..start + rows, chunk_rows, raw)?;
-        let picked = pick(launcher, column, &lengths, CAPACITY)?;
-        let sample = read_sample(launcher, column, &lengths, picked)?;
-        let of_shared = |shared: Option<(Table, Sampled)>| {
-            Ok(shared.map(|(table, sampled)| (table, sampled, None)))
+        // What is tried is let go of at once: there may be many such chunks.
+        let scope = std::mem::replace(&mut launcher.scope, TRIAL);
+        let own = self.own_table(launcher, column, &lengths);
+        launcher.scope = scope;
+        launcher.release(TRIAL);
+        let Some((symbols, own)) = own? else {
+            return Ok(shared.map(|(table, sampled)| (table, sampled, None)));
         };
-        let Some(symbols) = train(&sample) else { return of_shared(shared) };
-        let table = Table::upload(launcher, symbols)?;
-        let samples = estimate(launcher, column, &lengths, &table, self.chunk_vectors())?;
-        let Some(own) = sampled(&launcher.read(&samples)?[0]) else { return of_shared(shared) };
         match shared {
-            Some((_, sampled)) if !fsst::makes_up(own.codes, sampled.codes) => of_shared(shared),
+            Some((table, sampled)) if !fsst::makes_up(own.codes, sampled.codes) => {
+                Ok(Some((table, sampled, None)))
+            }
             _ => {
                 lengths.read(launcher)?;
-                Ok(Some((table, own, Some(lengths))))
+                Ok(Some((Table::upload(launcher, symbols)?, own, Some(lengths))))
             }
         }
+    }
+
+    /// A table trained on rows, and what it makes of a sample of them.
+    fn own_table(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+    ) -> Result<Option<(Arc<Symbols>, Sampled)>> {
+        let picked = pick(launcher, column, lengths, CAPACITY)?;
+        let sample = read_sample(launcher, column, lengths, picked)?;
+        let Some(symbols) = train(&sample) else { return Ok(None) };
+        let table = Table::upload(launcher, symbols.clone())?;
+        let samples = estimate(launcher, column, lengths, &table, self.chunk_vectors())?;
+        Ok(sampled(&launcher.read(&samples)?[0]).map(|sampled| (symbols, sampled)))
     }
 
     /// Chooses a chunk's encoding, as [`plan::plan`] does.
@@ -576,10 +598,8 @@ impl Window {
         let vectors = rows.div_ceil(VECTOR);
         let lengths = self.value_words.plan(chunk, &self.options).bytes;
         let length = bounds.length[0] as usize;
-        let is_single =
-            bounds.has == 0 || (bounds.is_single != 0 && length <= constant::MAX_VALUE_BYTES);
         let estimates = [
-            (Encoding::Constant, is_single.then_some(length)),
+            (Encoding::Constant, is_single(bounds).then_some(length)),
             (Encoding::Plain, Some(bytes + vectors * 8 + lengths)),
             (
                 Encoding::Fsst,
@@ -658,7 +678,7 @@ impl Started {
             encoded.code_words.read(launcher)?;
         }
         let planned: Vec<Planned> =
-            (0..self.window.chunks()).map(|chunk| self.planned(chunk, column)).collect();
+            (0..self.window.chunks()).map(|chunk| self.planned(chunk)).collect();
         let written = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
             match (origin, &self.window.validity) {
@@ -679,7 +699,7 @@ impl Started {
     }
 
     /// A chunk's node, bounds and nulls.
-    fn planned(&self, chunk: usize, column: &StringColumn) -> Planned {
+    fn planned(&self, chunk: usize) -> Planned {
         let window = &self.window;
         let (rows, bytes, options) = (window.rows(chunk), window.bytes(chunk), &window.options);
         let vectors = rows.div_ceil(VECTOR);
@@ -730,7 +750,6 @@ impl Started {
             bounds.heads[which][..len].to_vec()
         };
         let bounds = (bounds.has != 0).then(|| [head(0), head(1)]);
-        debug_assert!(!is_text(column.field.data_type()) || rows > 0);
         Planned { root, null_count: rows - valid, bounds: Bounds::Strings(bounds) }
     }
 
@@ -843,6 +862,12 @@ impl Encoded {
     }
 }
 
+/// Whether a chunk is one value for all rows, of a length that a constant may have.
+fn is_single(bounds: &abi::StringBounds) -> bool {
+    let length = bounds.length[0] as usize;
+    bounds.has == 0 || (bounds.is_single != 0 && length <= constant::MAX_VALUE_BYTES)
+}
+
 /// Offsets where chunks begin, and at the end of the last.
 fn borders(
     launcher: &mut Launcher<'_>,
@@ -879,8 +904,8 @@ fn part(borders: &[u64], chunks: Range<usize>) -> Vec<u64> {
     borders[chunks.start..=chunks.end].to_vec()
 }
 
-/// Compresses a column of strings; none if a chunk has so many bytes that a value may be
-/// too long for a length of 32 bits.
+/// Compresses a column of strings; none if it has 2^32 rows, or a chunk so many bytes
+/// that a value may be too long for a length of 32 bits.
 pub(super) fn encode(
     context: &Context,
     launcher: &mut Launcher<'_>,
@@ -891,7 +916,10 @@ pub(super) fn encode(
     if column.rows == 0 {
         return Ok(Some(Vec::new()));
     }
-    let chunk_rows = options.chunk_rows;
+    if u32::try_from(column.rows).is_err() {
+        return Ok(None);
+    }
+    let (chunk_rows, group_chunks) = (options.chunk_rows, options.group_chunks());
     let borders = borders(launcher, column, chunk_rows)?;
     if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
         return Ok(None);
@@ -902,8 +930,8 @@ pub(super) fn encode(
     };
     let raw = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
     let groups: Vec<Range<usize>> = (0..chunks)
-        .step_by(fsst::group_chunks(chunk_rows))
-        .map(|start| start..(start + fsst::group_chunks(chunk_rows)).min(chunks))
+        .step_by(group_chunks)
+        .map(|start| start..(start + group_chunks).min(chunks))
         .collect();
 
     let lengths_of = |chunks: &Range<usize>| lengths_bytes(rows(chunks).len(), raw(chunks));
@@ -956,7 +984,7 @@ pub(super) fn encode(
                     // A task that has panicked, which ends this when all are done.
                     Err(mpsc::TryRecvError::Disconnected) => is_trained[number] = true,
                     // Trains itself if all threads are busy with other things.
-                    Err(mpsc::TryRecvError::Empty) => match rayon::yield_now() {
+                    Err(mpsc::TryRecvError::Empty) => match rayon::yield_local() {
                         Some(rayon::Yield::Executed) => {}
                         _ => std::thread::yield_now(),
                     },
