@@ -3,6 +3,10 @@
 // bounds: a warp reads a vector, 16 bytes a thread and step. pack: eight threads
 // take a vector, each the same 16 bytes of every line (kernels/lanepack/lanes.cuh): its
 // values of eight rows at a time, shifted alike into the line under way.
+//
+// On an NVIDIA H200 bounds read 4.0 TB/s (64 and 32 bits; 16 bits 2.3, 8 bits 1.2, bound by
+// instructions: a comparison or two for every byte); pack of 64 to 8 bits reads 3.5 TB/s
+// with memory busy 77 % of the time.
 #include "encode.cuh"
 #include "launch.cuh"
 

@@ -89,10 +89,11 @@ struct Picks {
     u32 rows;
     u32 segments;
 
-    // By all threads of a block, with VECTOR + 1 words of shared memory. Ends with a barrier.
-    LANEPACK_DEVICE Picks(const FsstSampling& args_, u32* before_) : args(args_), before(before_) {
+    // Of a vector, by all threads of a block, with VECTOR + 1 words of shared memory that
+    // nobody uses any more. Ends with a barrier.
+    LANEPACK_DEVICE Picks(const FsstSampling& args_, u32* before_, u32 vector)
+        : args(args_), before(before_) {
         constexpr u32 EACH = VECTOR / FSST_VECTOR_THREADS;
-        const u32 vector = blockIdx.x;
         first_number = args.numbers[vector];
         threshold = threshold_of(args, args.samples[vector / args.group_vectors].bytes);
         first_row = vector * VECTOR;
@@ -138,7 +139,7 @@ struct Picks {
 template <class Offset>
 LANEPACK_DEVICE void count_picks(const FsstSampling& args) {
     LANEPACK_SHARED(u32[VECTOR + 1], before);
-    const Picks<Offset> picks(args, before);
+    const Picks<Offset> picks(args, before, blockIdx.x);
     u32 count = 0;
     u32 bytes = 0;
     for (u32 index = threadIdx.x; index < picks.segments; index += FSST_VECTOR_THREADS) {
@@ -192,7 +193,7 @@ LANEPACK_KERNEL(fsst_pick_places, FSST_SCAN_THREADS, 1, FsstSampling) {
 template <class Offset>
 LANEPACK_DEVICE void pick(const FsstSampling& args) {
     LANEPACK_SHARED(u32[VECTOR + 1], before);
-    const Picks<Offset> picks(args, before);
+    const Picks<Offset> picks(args, before, blockIdx.x);
     const u32 group = blockIdx.x / args.group_vectors;
     FsstSample& sample = args.samples[group];
     const bool first_only = sample.first_only != 0;
@@ -244,27 +245,37 @@ LANEPACK_DEVICE u32 encoded_length(const EncoderTable& table, const u8* values, 
     return codes;
 }
 
+// A block takes a few vectors with one table, which takes longer to expand than a few
+// segments to parse.
 template <class Offset>
 LANEPACK_DEVICE void estimate(const FsstSampling& args) {
     LANEPACK_SHARED(u32[VECTOR + 1], before);
     LANEPACK_SHARED(EncoderTable, table);
-    FsstSample& sample = args.samples[blockIdx.x / args.group_vectors];
-    // Before anything that other blocks write is looked at: threads must agree.
-    if (args.window.vectors[blockIdx.x].segments == 0) return;
-    if (args.first_only != 0 && (sample.picked != 0 || args.numbers[blockIdx.x] != 0)) return;
-    table.load(args.window.table);
-    const Picks<Offset> picks(args, before);
-    for (u32 index = threadIdx.x; index < picks.segments; index += FSST_VECTOR_THREADS) {
-        const bool mine = args.first_only != 0 ? picks.first_number + index == 0 : picks.picked(index);
-        if (!mine) continue;
-        u32 length;
-        const u64 from = picks.find(index, length);
-        const u32 codes = encoded_length(table, args.window.values, from, length);
-        atomicAdd(&sample.picked, 1u);
-        atomicAdd(&sample.picked_bytes, u64{length});
-        atomicAdd(&sample.picked_codes, u64{codes});
-        atomicMin(&sample.least, codes);
-        atomicMax(&sample.most, codes);
+    const u32 vectors = window_vectors(args.window);
+    bool is_loaded = false;
+    for (u32 i = 0; i < FSST_ESTIMATE_VECTORS; i++) {
+        const u32 vector = blockIdx.x * FSST_ESTIMATE_VECTORS + i;
+        // Vectors without segments first: whether others are looked at may depend on what
+        // blocks write that have segments, and all threads must agree.
+        if (vector >= vectors || args.window.vectors[vector].segments == 0) continue;
+        FsstSample& sample = args.samples[vector / args.group_vectors];
+        if (args.first_only != 0 && (sample.picked != 0 || args.numbers[vector] != 0)) continue;
+        __syncthreads();
+        if (!is_loaded) table.load(args.window.table);
+        is_loaded = true;
+        const Picks<Offset> picks(args, before, vector);
+        for (u32 index = threadIdx.x; index < picks.segments; index += FSST_VECTOR_THREADS) {
+            const bool mine = args.first_only != 0 ? picks.first_number + index == 0 : picks.picked(index);
+            if (!mine) continue;
+            u32 length;
+            const u64 from = picks.find(index, length);
+            const u32 codes = encoded_length(table, args.window.values, from, length);
+            atomicAdd(&sample.picked, 1u);
+            atomicAdd(&sample.picked_bytes, u64{length});
+            atomicAdd(&sample.picked_codes, u64{codes});
+            atomicMin(&sample.least, codes);
+            atomicMax(&sample.most, codes);
+        }
     }
 }
 

@@ -41,8 +41,9 @@ constexpr u32 PACK_LANES = 8;
 // alp_candidates_*: a block takes a chunk.
 constexpr u32 CANDIDATES_THREADS = 256;
 
-// fsst_lengths_*, fsst_pick_*, fsst_estimate_*: a block looks at a vector.
+// fsst_lengths_*, fsst_pick_*: a block looks at a vector; fsst_estimate_*: at so many.
 constexpr u32 FSST_VECTOR_THREADS = 256;
+constexpr u32 FSST_ESTIMATE_VECTORS = 8;
 // fsst_encode_*: a thread encodes so many runs on average; dynamic shared memory of a block.
 constexpr u32 FSST_ENCODE_THREADS = 384;
 constexpr u32 FSST_ENCODE_RUNS = 4;

@@ -138,8 +138,11 @@ pub(crate) const FSST_LENGTHS: ByOffset =
 pub(crate) const FSST_PICK_COUNT: ByOffset =
     [fsst_vector("fsst_pick_count_32"), fsst_vector("fsst_pick_count_64")];
 pub(crate) const FSST_PICK: ByOffset = [fsst_vector("fsst_pick_32"), fsst_vector("fsst_pick_64")];
+const fn fsst_estimate(name: &'static str) -> Kernel {
+    each(name, "FSST_VECTOR_THREADS", shape("FSST_ESTIMATE_VECTORS") as usize)
+}
 pub(crate) const FSST_ESTIMATE: ByOffset =
-    [fsst_vector("fsst_estimate_32"), fsst_vector("fsst_estimate_64")];
+    [fsst_estimate("fsst_estimate_32"), fsst_estimate("fsst_estimate_64")];
 
 /// Blocks count runs.
 const fn fsst_encode(name: &'static str) -> Kernel {

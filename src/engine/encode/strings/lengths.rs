@@ -240,7 +240,7 @@ pub(super) fn estimate(
     for first_only in [0, 1] {
         arguments.first_only = first_only;
         let kernel = column.by_width(kernels::FSST_ESTIMATE);
-        launcher.launch(kernel, lengths.vector_count(), &arguments)?;
+        launcher.launch(kernel, lengths.vector_count().div_ceil(kernel.block), &arguments)?;
     }
     launcher.result(&sampling.scratch, sampling.samples_at, sampling.groups)
 }
