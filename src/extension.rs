@@ -302,12 +302,12 @@ impl CompressedColumn {
         let headers = BinaryArray::from_iter_values(chunks.iter().map(|chunk| chunk.header()));
         let offsets =
             OffsetBuffer::<i64>::from_lengths(chunks.iter().map(|chunk| chunk.body().len()));
-        let bodies = match chunks {
-            [chunk] => chunk.body().clone(),
-            chunks => {
-                let total = chunks.iter().map(|chunk| chunk.body().len()).sum();
+        let bodies = match self.body_runs().as_slice() {
+            [bodies] => bodies.clone(),
+            runs => {
+                let total = runs.iter().map(|run| run.len()).sum();
                 let mut bodies = MutableBuffer::with_capacity(total);
-                chunks.iter().for_each(|chunk| bodies.extend_from_slice(chunk.body()));
+                runs.iter().for_each(|run| bodies.extend_from_slice(run));
                 bodies.into()
             }
         };
