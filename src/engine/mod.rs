@@ -160,7 +160,10 @@ impl Engine {
     /// and its memory suffices.
     /// [`Engine::last_choice`] says what was used and why.
     pub fn auto() -> Self {
-        let context = open_cuda(0).map(Context::new).map_err(|error| error.to_string());
+        let context = open_cuda(0).map(Context::new).map_err(|error| match error {
+            Error::NoDevice { what } => what,
+            other => other.to_string(),
+        });
         Self::of(Kind::Auto(context))
     }
 
@@ -211,7 +214,7 @@ impl Engine {
         match &self.kind {
             Kind::Cpu => cpu("asked for".to_owned()),
             Kind::Device(context) => gpu(context, "asked for".to_owned()),
-            Kind::Auto(Err(reason)) => cpu(reason.clone()),
+            Kind::Auto(Err(what)) => cpu(Error::NoDevice { what: what.clone() }.to_string()),
             Kind::Auto(Ok(context)) => {
                 if bytes >= AUTO_BYTES {
                     gpu(context, format!("{bytes} bytes of values, {AUTO_BYTES} or more"))
