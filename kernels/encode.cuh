@@ -197,7 +197,7 @@ LANEPACK_DEVICE u32 warp_sum_before(u32 value) {
     return sum - value;
 }
 
-// The sum over the threads below in a block of LAYOUT_THREADS; `sums` is shared.
+// The sum over the threads below in a block; `sums` is shared, a word for each warp.
 LANEPACK_DEVICE u32 block_sum_before(u32 value, u32* sums, u32& total) {
     const u32 before = warp_sum_before(value);
     const u32 warp = threadIdx.x / WARP;
@@ -211,6 +211,24 @@ LANEPACK_DEVICE u32 block_sum_before(u32 value, u32* sums, u32& total) {
         total += sums[i];
     }
     return offset + before;
+}
+
+// The least `low` and the greatest `high` of a block's threads, in thread 0; `ends` is
+// shared, two words for each warp.
+LANEPACK_DEVICE void bounds_of_block(u64& low, u64& high, u64* ends) {
+    low = warp_min(low);
+    high = warp_max(high);
+    const u32 warp = threadIdx.x / WARP;
+    if (threadIdx.x % WARP == 0) {
+        ends[2 * warp] = low;
+        ends[2 * warp + 1] = high;
+    }
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (u32 i = 1; i < blockDim.x / WARP; i++) {
+        low = min(low, ends[2 * i]);
+        high = max(high, ends[2 * i + 1]);
+    }
 }
 
 // Every value of a piece shifted towards higher bits, or lower ones, by less than its width.

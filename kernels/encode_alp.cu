@@ -186,12 +186,6 @@ LANEPACK_DEVICE u32 drawn(const ValidSlots& slots, u32 length, u32 i) {
     return i < taken ? position : VECTOR;
 }
 
-template <class T>
-LANEPACK_DEVICE T float_at(const Source& source, u64 vector, u32 position) {
-    const u64 row = vector * VECTOR + position;
-    return __ldg(reinterpret_cast<const T*>(source.values) + row * source.stride);
-}
-
 // Vectors of a chunk that candidates come from, values of each, of one alone.
 constexpr u32 SEARCHED = 8;
 constexpr u32 DRAWN = 32;
@@ -229,11 +223,12 @@ LANEPACK_DEVICE void alp_candidates(const AlpArguments& args) {
     if (warp < taken) {
         const u64 vector = first + (2 * warp + 1) * vectors / (2 * taken);
         const ValidSlots slots(source, vector);
+        const VectorReader<T> reader(source, vector);
         for (u32 i = lane; i - lane < length; i += WARP) {
             const u32 position = drawn(slots, length, i);
             if (i >= length) continue;
             samples[warp * length + i] =
-                position < VECTOR ? float_at<T>(source, vector, position) : AlpEncoder<T>::NOT_A_NUMBER;
+                position < VECTOR ? reader.value(position) : AlpEncoder<T>::NOT_A_NUMBER;
         }
         if (lane == 0) counts[warp] = slots.count < length ? slots.count : length;
     }
@@ -275,6 +270,7 @@ LANEPACK_DEVICE void alp_candidates(const AlpArguments& args) {
         }
         __syncthreads();
         const ValidSlots slots(source, first);
+        const VectorReader<T> reader(source, first);
         u64 best = ~u64{0};
         for (u32 i = warp; i < FINALISTS; i += CANDIDATES_THREADS / WARP) {
             const AlpEncoder<T> encoder = encoder_of<T>(pair_at<T>(finalists[i]));
@@ -283,7 +279,7 @@ LANEPACK_DEVICE void alp_candidates(const AlpArguments& args) {
                 const u32 word = __shfl_sync(FULL, slots.word, k);
                 if ((word >> lane & 1) == 0) continue;
                 bool ok;
-                const T sum = encoder.encode(float_at<T>(source, first, k * WARP + lane), ok);
+                const T sum = encoder.encode(reader.value(k * WARP + lane), ok);
                 measure.add(sum, ok);
             }
             measure.reduce();
@@ -659,19 +655,8 @@ LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
         args.locators[vector] =
             choice.exceptions == 0 ? 0 : choice.exceptions | offset << LOCATOR_COUNT_BITS;
     }
-    low = warp_min(low);
-    high = warp_max(high);
-    const u32 warp = threadIdx.x / WARP;
-    if (threadIdx.x % WARP == 0) {
-        ends[2 * warp] = low;
-        ends[2 * warp + 1] = high;
-    }
-    __syncthreads();
+    bounds_of_block(low, high, ends);
     if (threadIdx.x == 0) {
-        for (u32 i = 1; i < LAYOUT_THREADS / WARP; i++) {
-            low = min(low, ends[2 * i]);
-            high = max(high, ends[2 * i + 1]);
-        }
         args.totals[blockIdx.x] = ChunkTotals{low, high, units, sampled, exceptions, values};
     }
 }

@@ -124,6 +124,20 @@ struct FsstWindow {
 };
 static_assert(sizeof(FsstWindow) == 144, "mirrored");
 
+// Offset `index` of the window, as it stands there.
+template <class Offset>
+LANEPACK_DEVICE Offset offset_of(const FsstWindow& args, u32 index) {
+    return reinterpret_cast<const Offset*>(args.offsets)[index];
+}
+
+LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
+    if (args.valid == nullptr) return true;
+    const u64 bit = args.first_bit + row;
+    return (args.valid[bit / 8] >> bit % 8 & 1) != 0;
+}
+
+LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
+
 // A sample of each group of vectors of a window: `window` needs values, offsets,
 // valid, first_bit, rows, value_lengths, vectors and, to estimate, the table.
 struct FsstSampling {

@@ -19,14 +19,10 @@ struct StringReader {
     const FsstWindow& window;
 
     LANEPACK_DEVICE u64 from(u32 row) const {
-        return static_cast<u64>(reinterpret_cast<const Offset*>(window.offsets)[row]);
+        return static_cast<u64>(offset_of<Offset>(window, row));
     }
     LANEPACK_DEVICE u32 length(u32 row) const { return static_cast<u32>(from(row + 1) - from(row)); }
-    LANEPACK_DEVICE bool is_valid(u32 row) const {
-        if (window.valid == nullptr) return true;
-        const u64 bit = window.first_bit + row;
-        return (window.valid[bit / 8] >> bit % 8 & 1) != 0;
-    }
+    LANEPACK_DEVICE bool is_valid(u32 row) const { return lanepack::is_valid(window, row); }
 };
 
 // A value: its bytes and its first eight as a number, zeros past its end.

@@ -173,19 +173,8 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     u32 sampled;
     const bool is_one = threadIdx.x < vectors && is_sampled(threadIdx.x, vectors);
     block_sum_before(is_one ? width : 0, sums, sampled);
-    low = warp_min(low);
-    high = warp_max(high);
-    const u32 warp = threadIdx.x / WARP;
-    if (threadIdx.x % WARP == 0) {
-        ends[2 * warp] = low;
-        ends[2 * warp + 1] = high;
-    }
-    __syncthreads();
+    bounds_of_block(low, high, ends);
     if (threadIdx.x == 0) {
-        for (u32 i = 1; i < LAYOUT_THREADS / WARP; i++) {
-            low = min(low, ends[2 * i]);
-            high = max(high, ends[2 * i + 1]);
-        }
         args.totals[blockIdx.x] = ChunkTotals{low, high, units, sampled, 0, 0};
     }
 }

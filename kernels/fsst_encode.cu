@@ -52,26 +52,11 @@
 
 namespace lanepack {
 
-constexpr u32 SEGMENT = 1024;
 // Units of codes, and codes between two marks.
 constexpr u32 UNIT = 16;
 constexpr u32 MARK = 64;
 // Bits of a mark that count codes behind the multiple of 64 that it belongs to.
 constexpr u32 MARK_CODE_BITS = 4;
-
-// Offset `index` of the window, as it stands there.
-template <class Offset>
-LANEPACK_DEVICE Offset offset_of(const FsstWindow& args, u32 index) {
-    return reinterpret_cast<const Offset*>(args.offsets)[index];
-}
-
-LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
-    if (args.valid == nullptr) return true;
-    const u64 bit = args.first_bit + row;
-    return (args.valid[bit / 8] >> bit % 8 & 1) != 0;
-}
-
-LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
 
 // A block sums over its threads; the result is whole in thread 0.
 LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& segments) {

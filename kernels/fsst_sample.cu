@@ -19,12 +19,6 @@
 
 namespace lanepack {
 
-constexpr u32 SAMPLED_SEGMENT = 1024;
-
-LANEPACK_DEVICE u32 window_vectors(const FsstWindow& window) {
-    return window.rows / VECTOR + (window.rows % VECTOR != 0);
-}
-
 // A segment is picked if its hash is below this; all are if that is 2^32 or more.
 LANEPACK_DEVICE u64 threshold_of(const FsstSampling& args, u64 bytes) {
     return bytes == 0 ? 0 : (static_cast<u64>(args.budget) << 32) / bytes;
@@ -61,7 +55,7 @@ LANEPACK_DEVICE u64 sum_before(u64 own, u64& total) {
 
 LANEPACK_KERNEL(fsst_numbers, FSST_SCAN_THREADS, 1, FsstSampling) {
     const u32 first = blockIdx.x * args.group_vectors;
-    const u32 end = min(first + args.group_vectors, window_vectors(args.window));
+    const u32 end = min(first + args.group_vectors, vectors_of(args.window.rows));
     u64 segments = 0;
     u64 bytes = 0;
     for (u32 base = first; base < end; base += FSST_SCAN_THREADS) {
@@ -104,7 +98,7 @@ struct Picks {
         for (u32 i = 0; i < EACH; ++i) {
             const u32 row = threadIdx.x * EACH + i;
             const u32 length = row < rows ? args.window.value_lengths[first_row + row] : 0;
-            counts[i] = length / SAMPLED_SEGMENT + (length % SAMPLED_SEGMENT != 0);
+            counts[i] = length / SEGMENT + (length % SEGMENT != 0);
             sum += counts[i];
         }
         u64 total;
@@ -130,9 +124,9 @@ struct Picks {
             if (before[row + half] <= index) row += half;
             count -= half;
         }
-        const u32 skipped = (index - before[row]) * SAMPLED_SEGMENT;
-        length = min(args.window.value_lengths[first_row + row] - skipped, SAMPLED_SEGMENT);
-        return static_cast<u64>(reinterpret_cast<const Offset*>(args.window.offsets)[first_row + row]) + skipped;
+        const u32 skipped = (index - before[row]) * SEGMENT;
+        length = min(args.window.value_lengths[first_row + row] - skipped, SEGMENT);
+        return offset_of<Offset>(args.window, first_row + row) + skipped;
     }
 };
 
@@ -162,7 +156,7 @@ LANEPACK_KERNEL(fsst_pick_count_64, FSST_VECTOR_THREADS, 1, FsstSampling) { coun
 
 LANEPACK_KERNEL(fsst_pick_places, FSST_SCAN_THREADS, 1, FsstSampling) {
     const u32 first = blockIdx.x * args.group_vectors;
-    const u32 end = min(first + args.group_vectors, window_vectors(args.window));
+    const u32 end = min(first + args.group_vectors, vectors_of(args.window.rows));
     u64 count = 0;
     u64 bytes = 0;
     for (u32 base = first; base < end; base += FSST_SCAN_THREADS) {
@@ -251,7 +245,7 @@ template <class Offset>
 LANEPACK_DEVICE void estimate(const FsstSampling& args) {
     LANEPACK_SHARED(u32[VECTOR + 1], before);
     LANEPACK_SHARED(EncoderTable, table);
-    const u32 vectors = window_vectors(args.window);
+    const u32 vectors = vectors_of(args.window.rows);
     bool is_loaded = false;
     for (u32 i = 0; i < FSST_ESTIMATE_VECTORS; i++) {
         const u32 vector = blockIdx.x * FSST_ESTIMATE_VECTORS + i;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Field, Schema};
-use lanepack::internals::measure::{self, EncodeTimes};
+use lanepack::internals::measure::{self, Times};
 use lanepack::{Engine, Error, Options, compress};
 
 use super::{Case, Line, RUNS, WARM_UP, copies, kernels, median};
@@ -27,8 +27,7 @@ pub fn case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Lin
     let same = found == packed;
     drop((found, packed, batch));
     let (column, runs) = runs(&field, &engine.copy_to_device(&array)?, options)?;
-    let seconds = median(runs.iter().map(|run| run.times.all).collect()).as_secs_f64();
-    let times: Vec<_> = runs.into_iter().map(|run| run.times).collect();
+    let seconds = median(runs.iter().map(|run| run.all).collect()).as_secs_f64();
     let moved = (read + column) as f64 / seconds;
     Ok(Line {
         what: case.column.encoding(),
@@ -38,7 +37,7 @@ pub fn case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Lin
         moved,
         of_copy: moved / copy,
         ratio: read as f64 / column.max(1) as f64,
-        kernels: kernels(&times),
+        kernels: kernels(&runs),
         same,
     })
 }
@@ -48,7 +47,7 @@ fn runs(
     field: &Arc<Field>,
     array: &lanepack::DeviceArray,
     options: &Options,
-) -> Result<(usize, Vec<EncodeTimes>), Error> {
+) -> Result<(usize, Vec<Times>), Error> {
     let mut bytes = 0;
     let mut runs = Vec::new();
     for run in 0..WARM_UP + RUNS {

@@ -20,6 +20,8 @@ constexpr u32 TILES_PER_GROUP = 16;
 constexpr u32 TILE_GROUP = 40;
 // Bits of the value offset in a group's head; escape bits stand above.
 constexpr u32 TILE_OFFSET_BITS = 48;
+// Symbols and escapes never cross a multiple of so many bytes from a value's start.
+constexpr u32 SEGMENT = 1024;
 // The code that makes the byte behind it a literal.
 constexpr u32 ESCAPE = 255;
 // Bits of a locator that count exceptions.

@@ -38,7 +38,8 @@ pub(crate) mod format {
     pub(crate) use super::exceptions::LOCATOR_COUNT_BITS;
     pub(crate) use super::ffor::PACKED_UNIT;
     pub(crate) use super::fsst::{
-        ESCAPE, GROUP as TILE_GROUP, OFFSET_BITS as TILE_OFFSET_BITS, TILE, TILES_PER_GROUP,
+        ESCAPE, GROUP as TILE_GROUP, OFFSET_BITS as TILE_OFFSET_BITS, SEGMENT, TILE,
+        TILES_PER_GROUP,
     };
 }
 

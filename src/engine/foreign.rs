@@ -65,7 +65,9 @@ impl DeviceArray {
         let needed = match layout_of(data_type)? {
             Layout::Bits => vec![(len.div_ceil(8), 1)],
             Layout::Fixed(width) => vec![(len.saturating_mul(width), alignment(width))],
-            Layout::Offsets(width) => vec![((len + 1).saturating_mul(width), width), (0, 1)],
+            Layout::Offsets(width) => {
+                vec![(len.saturating_add(1).saturating_mul(width), width), (0, 1)]
+            }
         };
         if needed.len() != buffers.len() {
             let (needed, found) = (needed.len(), buffers.len());

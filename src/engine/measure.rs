@@ -1,7 +1,7 @@
 //! Times of launches and copies on a device, for benches.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_schema::FieldRef;
 
@@ -52,27 +52,15 @@ pub fn decompress(column: &DeviceColumn) -> Result<(DeviceArray, Times)> {
     })
 }
 
-/// What compressing an array on a device took.
-#[derive(Debug, Clone)]
-pub struct EncodeTimes {
-    /// From before the first kernel to the end of the last, waits for the host included.
-    pub times: Times,
-    /// The same by the host's clock, from the call to the end of the last kernel.
-    pub wall: Duration,
-}
-
-/// Compresses an array that lies on a device and measures it.
+/// Compresses an array that lies on a device and measures it, waits for the host included.
 pub fn compress(
     field: &FieldRef,
     array: &DeviceArray,
     options: &Options,
-) -> Result<(DeviceColumn, EncodeTimes)> {
+) -> Result<(DeviceColumn, Times)> {
     let mut recorder = Recorder::default();
-    let start = Instant::now();
     let column = encode::encode_array(field, array, options, &mut recorder)?;
-    column.ready().synchronize()?;
-    let wall = start.elapsed();
-    Ok((column, EncodeTimes { times: recorder.times()?, wall }))
+    Ok((column, recorder.times()?))
 }
 
 /// Times of `runs` copies of `bytes` bytes from one buffer of the device to another.

@@ -193,6 +193,7 @@ const _: () = {
     assert!(constant(FORMAT, "TILES_PER_GROUP") == format::TILES_PER_GROUP as u64);
     assert!(constant(FORMAT, "TILE_GROUP") == format::TILE_GROUP as u64);
     assert!(constant(FORMAT, "TILE_OFFSET_BITS") == format::TILE_OFFSET_BITS as u64);
+    assert!(constant(FORMAT, "SEGMENT") == format::SEGMENT as u64);
     assert!(constant(FORMAT, "ESCAPE") == format::ESCAPE as u64);
     assert!(constant(FORMAT, "LOCATOR_COUNT_BITS") == format::LOCATOR_COUNT_BITS as u64);
     assert!(constant(FORMAT, "PLAIN") == Encoding::Plain as u64);

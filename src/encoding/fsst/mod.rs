@@ -30,9 +30,6 @@ pub(crate) use node::{
     estimated_bytes, makes_up, pays, tiles_len,
 };
 pub use sample::sample;
-pub(crate) use symbols::ESCAPE;
 pub use symbols::SymbolTable;
+pub(crate) use symbols::{ESCAPE, SEGMENT};
 pub use tiles::{TILE, TileStart, tile_index};
-
-#[allow(unused_imports, reason = "linked from documentation")]
-use symbols::SEGMENT;

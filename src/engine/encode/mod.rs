@@ -254,6 +254,7 @@ pub(super) fn encode_array(
     let context = array.context();
     context.with_stream(|stream| {
         context.with_stream(|reader| {
+            stream.wait(array.ready().as_ref())?;
             let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
             if !is_strings(field.data_type()) {
                 let column = Column::new(field, array);
@@ -280,7 +281,6 @@ fn encode(
     column: Column,
     options: &Options,
 ) -> Result<DeviceColumn> {
-    launcher.stream.wait(column.ready.as_ref())?;
     launcher.mark("")?;
     launcher.keep(&column.memory);
     let value = column.physical().bits().unwrap_or(8).div_ceil(8);
@@ -353,7 +353,7 @@ pub(super) fn count_valid(
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
         let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
-        let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len, stream.record()?);
+        let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len);
         launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
         Ok(launcher.read(&counts)?.iter().map(|[_, set]| *set as usize).sum())
@@ -371,7 +371,7 @@ pub(super) fn moved_bits(
         let marks: &mut dyn Marks = &mut ();
         let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
         let (address, bit) = (bitmap.address(), rows.start);
-        let column = Column::of_bits(bitmap, address, bit, rows.len(), stream.record()?);
+        let column = Column::of_bits(bitmap, address, bit, rows.len());
         launcher.keep(&column.memory);
         let bytes = rows.len().div_ceil(8);
         let out = launcher.allocate(bytes.next_multiple_of(ALIGNMENT))?;

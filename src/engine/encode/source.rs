@@ -7,8 +7,8 @@ use arrow_schema::{DataType, Field, FieldRef};
 use crate::column::physical_of;
 use crate::encoding::Physical;
 use crate::engine::array::DeviceArray;
+use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
-use crate::gpu::{DeviceBuffer, Event};
 use crate::lanes::VECTOR;
 
 /// Where a bitmap begins: the address of a word of 32 bits, and a bit of it.
@@ -44,8 +44,6 @@ pub(super) struct Column {
     pub valid: Option<Bits>,
     /// What the addresses lead to.
     pub memory: Vec<Arc<DeviceBuffer>>,
-    /// When they have been written.
-    pub ready: Arc<dyn Event>,
 }
 
 impl Column {
@@ -61,33 +59,21 @@ impl Column {
             bits: Bits::at(first, 0),
             valid: validity.map(|slice| Bits::at(slice.address(), 0)),
             memory: all.map(|slice| slice.buffer().clone()).collect(),
-            ready: array.ready().clone(),
         }
     }
 
     /// Booleans from bit `bit` of `address` on.
-    pub fn of_bits(
-        memory: &Arc<DeviceBuffer>,
-        address: u64,
-        bit: usize,
-        rows: usize,
-        ready: Arc<dyn Event>,
-    ) -> Self {
+    pub fn of_bits(memory: &Arc<DeviceBuffer>, address: u64, bit: usize, rows: usize) -> Self {
         let field = Arc::new(Field::new("", DataType::Boolean, false));
         let bits = Bits::at(address, bit);
-        Self { field, rows, values: 0, bits, valid: None, memory: vec![memory.clone()], ready }
+        Self { field, rows, values: 0, bits, valid: None, memory: vec![memory.clone()] }
     }
 
     /// Nothing but the validity of rows.
-    pub fn of_validity(
-        memory: Vec<Arc<DeviceBuffer>>,
-        valid: Bits,
-        rows: usize,
-        ready: Arc<dyn Event>,
-    ) -> Self {
+    pub fn of_validity(memory: Vec<Arc<DeviceBuffer>>, valid: Bits, rows: usize) -> Self {
         let field = Arc::new(Field::new("", DataType::Null, true));
         let bits = Bits { address: 0, bit: 0 };
-        Self { field, rows, values: 0, bits, valid: Some(valid), memory, ready }
+        Self { field, rows, values: 0, bits, valid: Some(valid), memory }
     }
 
     /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.
@@ -102,7 +88,6 @@ impl Column {
             bits: bits(self.bits),
             valid: self.valid.map(bits),
             memory: self.memory.clone(),
-            ready: self.ready.clone(),
         }
     }
 

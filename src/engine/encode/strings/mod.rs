@@ -32,9 +32,9 @@ use crate::encoding::fsst::{self, Symbols};
 use crate::engine::Context;
 use crate::engine::array::DeviceArray;
 use crate::error::Result;
+use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::{DeviceBuffer, Event};
 use crate::options::Options;
 use bodies::Started;
 use lengths::{CAPACITY, Lengths, RUN_BYTES, Table, lengths_bytes, pick, read_sample, train};
@@ -49,14 +49,12 @@ pub(super) struct StringColumn {
     values: u64,
     valid: Option<Bits>,
     pub memory: Vec<Arc<DeviceBuffer>>,
-    pub ready: Arc<dyn Event>,
 }
 
 impl StringColumn {
     /// An array that lies on the device. Kernels read units of 32 bytes: what begins or
     /// ends elsewhere is copied.
     pub fn new(launcher: &mut Launcher<'_>, field: &FieldRef, array: &DeviceArray) -> Result<Self> {
-        launcher.stream.wait(array.ready().as_ref())?;
         let (validity, slices) = array.slices();
         let mut memory: Vec<Arc<DeviceBuffer>> = Vec::new();
         let mut address_of = |slice: &crate::engine::array::DeviceSlice| -> Result<u64> {
@@ -82,7 +80,6 @@ impl StringColumn {
             values,
             valid: validity.map(|slice| Bits::at(slice.address(), 0)),
             memory,
-            ready: launcher.stream.record()?,
         })
     }
 

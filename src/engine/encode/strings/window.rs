@@ -99,7 +99,7 @@ impl Window {
         let validity = column.valid.map(|valid| {
             let (rows, memory) = (lengths.rows.len(), column.memory.clone());
             let valid = valid.at_row(lengths.rows.start);
-            Column::of_validity(memory, valid, rows, column.ready.clone())
+            Column::of_validity(memory, valid, rows)
         });
         let counts = match &validity {
             Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
