@@ -6,11 +6,11 @@
 
 namespace lanepack {
 
-// A vector of a window of strings, and one entry behind the last.
+// A vector of a column of strings, and one entry behind the last.
 struct FsstVector {
-    // Bytes and segments of its values, nulls left out.
+    // Bytes and pieces of its values, nulls left out.
     u64 bytes;
-    u32 segments;
+    u32 pieces;
     // Its first run.
     u32 run;
 };
@@ -31,7 +31,7 @@ static_assert(sizeof(FsstRun) == 16, "mirrored");
 struct FsstRunStart {
     static constexpr u32 INSIDE = 1u << 31;
 
-    // Its first segment's first byte, from the window's first one on.
+    // Its first segment's first byte, from the column's first one on.
     u64 start;
     // The row of that segment.
     u32 row;
@@ -56,75 +56,140 @@ struct FsstOutput {
 };
 static_assert(sizeof(FsstOutput) == 24, "mirrored");
 
-// What a sample of a group of vectors comes to.
-struct FsstSample {
-    // All bytes and segments of the group.
+// What stands before a vector in its group, and at the end of the group.
+struct FsstBefore {
     u64 bytes;
-    u64 segments;
-    // Of what is picked: bytes, segments, code bytes (fsst_estimate only), and the
-    // least and greatest code bytes of a segment.
-    u64 picked_bytes;
-    u64 picked_codes;
-    u32 picked;
-    u32 least;
-    u32 most;
-    // 1 if the first segment is picked because no other would be (fsst_pick only).
-    u32 first_only;
+    u64 pieces;
 };
-static_assert(sizeof(FsstSample) == 48, "mirrored");
+static_assert(sizeof(FsstBefore) == 16, "mirrored");
 
-// A picked segment.
-struct FsstSegment {
-    // Its first byte in `values`, and its place in the sample.
+// Consecutive vectors of a group, of which a sample is taken, and the number of the
+// table that is trained on it or tried on it.
+struct FsstRange {
+    u32 first_vector;
+    u32 end_vector;
+    u32 group;
+    u32 table;
+};
+static_assert(sizeof(FsstRange) == 16, "mirrored");
+
+// A picked piece of a value: its first byte in `values`.
+struct FsstPiece {
     u64 from;
-    u32 at;
     u32 length;
+    u32 zero;
 };
-static_assert(sizeof(FsstSegment) == 16, "mirrored");
+static_assert(sizeof(FsstPiece) == 16, "mirrored");
 
-// Consecutive rows of a column of strings, all but the column's last of whole chunks:
-// V vectors, B bytes from the first offset to the last, R = B / run_bytes + V runs.
+// What a table makes of a sample.
+struct FsstSample {
+    // Bytes of the pieces and of their codes.
+    u64 bytes;
+    u64 codes;
+    u32 pieces;
+    // The least (all bits inverted, so that zeros are where all begins) and greatest code
+    // bytes of a piece.
+    u32 least_inverted;
+    u32 most;
+    u32 zero;
+};
+static_assert(sizeof(FsstSample) == 32, "mirrored");
+
+// Bytes of the largest serialised table: 8 counts and 255 symbols.
+constexpr u32 MAX_TABLE = 2048;
+
+// A trained table, at a multiple of 16.
+struct FsstTrained {
+    u8 table[MAX_TABLE];
+    // Bytes of the sample and of its codes; pieces, 0 if there is no table.
+    u64 bytes;
+    u32 codes;
+    u32 pieces;
+};
+static_assert(sizeof(FsstTrained) == 2064, "mirrored");
+
+// What the next byte or symbol is in the counts of training: a byte without a symbol,
+// or 256 and a code.
+constexpr u32 UNITS = 512;
+// Places for candidates, more than twice as many as there can be: a candidate occurs once
+// for every 12 KiB of sample at least, and twice, and each byte gives two at most.
+constexpr u32 CANDIDATES = 65536;
+
+// What training needs beside the sample, for each table.
+struct FsstTrainer {
+    // Candidates by hash, VACANT where there is none, what each would save, and the places
+    // of those that there are.
+    u64 keys[CANDIDATES];
+    u32 gains[CANDIDATES];
+    u32 places[CANDIDATES];
+    // Of each unit after another, and of each unit. Zero between generations, as is what
+    // else is counted.
+    u32 pairs[UNITS * UNITS];
+    u32 units[UNITS];
+    // The table that is tried.
+    u8 table[MAX_TABLE];
+    // Of the pieces parsed with it.
+    u32 bytes;
+    u32 codes;
+    u32 candidates;
+    // Whether no more tables are to be tried.
+    u32 is_done;
+};
+static_assert(sizeof(FsstTrainer) == 2101264, "mirrored");
+
+// A column of strings: V vectors, B bytes from the first offset to the last, R = B /
+// run_bytes + V runs; and what is made of some of its chunks with one table: from
+// first_vector to end_vector, with b bytes and r runs, at most b / run_bytes + 1 and one
+// for each vector.
 struct FsstWindow {
-    // Bytes of the column, at a multiple of 32; units of 32 bytes that hold some of
-    // the window's are read as a whole.
+    // Bytes, at a multiple of 32; units of 32 bytes that hold some of the column's are read
+    // as a whole.
     const u8* values;
-    // rows + 1 offsets into `values`, u32 or i64: those of the window; units of 16 bytes that hold some
-    // of them are read as a whole.
+    // rows + 1 offsets into `values`, u32 or i64; units of 16 bytes that hold some of them
+    // are read as a whole.
     const void* offsets;
     // A bit per row, from bit first_bit on; or null.
     const u8* valid;
     u64 first_bit;
     // The serialised table, at a multiple of 8.
     const u8* table;
-    // A number for each row.
+    // A number for each row, zeros up to a whole vector.
     u32* value_lengths;
     u32* code_lengths;
     // V + 1.
     FsstVector* vectors;
     // R.
     FsstRunStart* run_starts;
+    // r, from the first run of first_vector on.
     FsstRun* runs;
     FsstPlace* places;
-    // 2 B + 16 (R + 1) bytes, at a multiple of 16.
+    // 2 b + 16 (r + 2) bytes, at a multiple of 16.
     u8* codes;
-    // B / 32 + R / 4 + 2.
+    // b / 32 + r / 4 + 3.
     u16* marks;
-    // One for each chunk.
+    // One for each chunk from first_vector on.
     FsstPlace* chunks;
     const FsstOutput* outputs;
     u32 rows;
     u32 chunk_rows;
     // 64 to 2,048; 256 to 512 is fastest.
     u32 run_bytes;
+    u32 first_vector;
+    u32 end_vector;
     // fsst_index only.
     u32 blocks_per_chunk;
     // 0, which the compiler must not know.
     u32 zero;
     u32 zero_too;
 };
-static_assert(sizeof(FsstWindow) == 144, "mirrored");
+static_assert(sizeof(FsstWindow) == 152, "mirrored");
 
-// Offset `index` of the window, as it stands there.
+// Samples are made of pieces of values: so many bytes each, from the value's begin on.
+constexpr u32 PIECE = 128;
+
+LANEPACK_DEVICE u32 pieces_of(u32 length) { return length / PIECE + (length % PIECE != 0); }
+
+// Offset `index` of the column, as it stands there.
 template <class Offset>
 LANEPACK_DEVICE Offset offset_of(const FsstWindow& args, u32 index) {
     return reinterpret_cast<const Offset*>(args.offsets)[index];
@@ -138,30 +203,47 @@ LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
 
 LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
 
-// A sample of each group of vectors of a window: `window` needs values, offsets,
-// valid, first_bit, rows, value_lengths, vectors and, to estimate, the table.
+// Samples of ranges: `window` needs values, offsets, valid, first_bit, rows,
+// value_lengths and vectors.
 struct FsstSampling {
     FsstWindow window;
-    // One for each group.
+    // V and one for each group; a group's end stands between it and the next.
+    FsstBefore* before;
+    const FsstRange* ranges;
+    // fsst_pick: `capacity` for each range.
+    FsstPiece* pieces;
+    // One for each table.
+    FsstTrained* trained;
+    // fsst_estimate: one for each range.
     FsstSample* samples;
-    // For each vector, how many segments of its group come before.
-    u64* numbers;
-    // For each vector, segments and bytes picked; behind fsst_pick_places, before it.
-    uint2* picks;
-    // For each group, `capacity` bytes at a distance of as many, and a segment for every
-    // 1 to 1,024 of them: what does not fit is counted and left out.
-    u8* bytes;
-    FsstSegment* segments;
+    // fsst_numbers: vectors of a group.
     u32 group_vectors;
+    // Bytes to pick of a range; 0 for as many pieces as there may be.
     u32 budget;
+    // Most pieces of a range.
     u32 capacity;
-    u32 segment_capacity;
-    // fsst_estimate: look only at groups of which nothing is picked, and there at their
-    // first segment.
-    u32 first_only;
-    u32 zero;
+    u32 blocks_per_range;
 };
 static_assert(sizeof(FsstSampling) == 208, "mirrored");
+
+// Training of a table for each range of an FsstSampling, on its pieces.
+struct FsstTraining {
+    const u8* values;
+    const FsstPiece* pieces;
+    FsstTrained* trained;
+    FsstTrainer* trainers;
+    // Pieces between those of two tables.
+    u32 capacity;
+    u32 blocks_per_table;
+    // How many of 128 pieces are parsed.
+    u32 share;
+    // Whether candidates are to improve a table, rather than for a new one.
+    u32 refines;
+    // Whether it ends with this table.
+    u32 is_last;
+    u32 zero;
+};
+static_assert(sizeof(FsstTraining) == 56, "mirrored");
 
 // Bytes of a bound: as many as the longest that is stored, and a character more.
 constexpr u32 STRING_HEAD = 72;
@@ -189,7 +271,7 @@ struct StringBoundsArguments {
     // Offsets where chunks begin, and at the end of the last.
     u64* borders;
 };
-static_assert(sizeof(StringBoundsArguments) == 168, "mirrored");
+static_assert(sizeof(StringBoundsArguments) == 176, "mirrored");
 
 // Bytes to be copied, to a multiple of 16; units of 16 bytes that hold some of them are
 // read as a whole.
@@ -220,6 +302,6 @@ struct GatherArguments {
     u32 count;
     u32 zero;
 };
-static_assert(sizeof(GatherArguments) == 160, "mirrored");
+static_assert(sizeof(GatherArguments) == 168, "mirrored");
 
 }  // namespace lanepack

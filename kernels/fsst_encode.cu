@@ -1,7 +1,7 @@
 // FSST codes from strings: lanepack/fsst_encode.cuh.
 //
-//   fsst_lengths_*   value lengths; bytes, segments and the first run of every vector
-//   fsst_encode_*    a thread encodes a run: codes to scratch, code lengths of values
+//   fsst_lengths_*   value lengths; bytes, pieces and the first run of every vector
+//   fsst_encode_*    a thread encodes a run, then another: codes to scratch, code lengths
 //   fsst_chunks      where runs begin in their chunk, and what chunks come to; the host
 //                    then has sizes, and places for the buffers
 //   fsst_place       codes from scratch to their chunks
@@ -21,8 +21,9 @@
 // wherever it reads or writes; the first words of the input stand behind the last ones
 // too, so that three words in a row need one address. Every three steps lanes refill
 // their rings from what was loaded three steps before, and write 16 bytes of codes if
-// they have them. A warp has 128 runs in a row, and lanes whose run has ended get the
-// next ones, eight or more at a time.
+// they have them. All warps that the GPU holds at a time share all runs evenly, each has
+// its share in a row, and lanes whose run has ended get the next ones, eight or more at a
+// time.
 //
 // A step is some 75 instructions and 14 wavefronts of shared memory for 25 lanes (8 for
 // slots and input, 4 for pairs, 1 for the code). On an NVIDIA H200, 1 GB of input,
@@ -59,23 +60,23 @@ constexpr u32 MARK = 64;
 constexpr u32 MARK_CODE_BITS = 4;
 
 // A block sums over its threads; the result is whole in thread 0.
-LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& segments) {
+LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& pieces) {
     constexpr u32 WARPS = FSST_VECTOR_THREADS / WARP;
     LANEPACK_SHARED(u64[WARPS], all_bytes);
-    LANEPACK_SHARED(u32[WARPS], all_segments);
+    LANEPACK_SHARED(u32[WARPS], all_pieces);
     for (u32 step = WARP / 2; step > 0; step /= 2) {
         bytes += __shfl_down_sync(FULL, bytes, step);
-        segments += __shfl_down_sync(FULL, segments, step);
+        pieces += __shfl_down_sync(FULL, pieces, step);
     }
     if (threadIdx.x % WARP == 0) {
         all_bytes[threadIdx.x / WARP] = bytes;
-        all_segments[threadIdx.x / WARP] = segments;
+        all_pieces[threadIdx.x / WARP] = pieces;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         for (u32 warp = 1; warp < WARPS; ++warp) {
             bytes += all_bytes[warp];
-            segments += all_segments[warp];
+            pieces += all_pieces[warp];
         }
     }
 }
@@ -90,24 +91,24 @@ LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
     for (u32 i = threadIdx.x; i <= rows; i += FSST_VECTOR_THREADS) offsets[i] = offset_of<Offset>(args, first_row + i);
     __syncthreads();
     u64 bytes = 0;
-    u32 segments = 0;
-    for (u32 i = threadIdx.x; i < rows; i += FSST_VECTOR_THREADS) {
+    u32 pieces = 0;
+    for (u32 i = threadIdx.x; i < VECTOR; i += FSST_VECTOR_THREADS) {
         const u32 row = first_row + i;
-        const u32 length = is_valid(args, row) ? static_cast<u32>(offsets[i + 1] - offsets[i]) : 0;
+        const u32 length = i < rows && is_valid(args, row) ? static_cast<u32>(offsets[i + 1] - offsets[i]) : 0;
         args.value_lengths[row] = length;
         // What no run has, or several have.
         if (length == 0 || length > SEGMENT) args.code_lengths[row] = 0;
         bytes += length;
-        segments += length / SEGMENT + (length % SEGMENT != 0);
+        pieces += pieces_of(length);
     }
-    sum_of_block(bytes, segments);
+    sum_of_block(bytes, pieces);
     const u64 origin = offset_of<Offset>(args, 0);
     const u64 begin = offsets[0] - origin;
     const u64 end = offsets[rows] - origin;
     const u32 first_run = static_cast<u32>(begin / args.run_bytes) + vector;
     const u32 end_run = static_cast<u32>(end / args.run_bytes) + vector + 1;
     if (threadIdx.x == 0) {
-        args.vectors[vector] = {bytes, segments, first_run};
+        args.vectors[vector] = {bytes, pieces, first_run};
         if (first_row + rows == args.rows) args.vectors[vector + 1] = {0, 0, end_run};
     }
     const u32 runs = end_run - first_run;
@@ -215,19 +216,28 @@ struct RunEncoder {
     u32 end_unit = 0;
     uint4 ends_ahead[END_UNITS] = {};
 
-    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, FsstEncodeShared& shared_, u32 first_word_)
-        : args(args_), shared(shared_), first_word(first_word_) {}
+    // The first run of all, and where it begins.
+    const u32 first_run;
+    const u64 first_start;
+
+    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, FsstEncodeShared& shared_, u32 first_word_, u32 first_run_)
+        : args(args_),
+          shared(shared_),
+          first_word(first_word_),
+          first_run(first_run_),
+          first_start(args_.run_starts[first_run_].start / (UNIT / 2)) {}
 
     // Word `index` of the lane's rings, or the one that holds byte `byte` from there on.
     LANEPACK_DEVICE u32& word(u32 index, u32 byte = 0) {
         return shared.rings[first_word + byte / 4 * WARP + index * WARP];
     }
 
+    // `run` counts from the first.
     LANEPACK_DEVICE void start(u32 run_) {
         run = run_;
-        const FsstRunStart found = args.run_starts[run];
+        const FsstRunStart found = args.run_starts[first_run + run];
         const u64 begin = static_cast<u64>(offset_of<Offset>(args, 0)) + found.start;
-        unit = static_cast<u32>(found.start / (UNIT / 2) + run);
+        unit = static_cast<u32>(found.start / (UNIT / 2) - first_start) + run;
         origin = static_cast<Offset>(begin / SECTOR * SECTOR);
         at = static_cast<u32>(begin % SECTOR);
         end = at;
@@ -427,11 +437,15 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     const u32 eights = shared.table.eights;
     const u32 lane = threadIdx.x % WARP;
     const u32 warp = threadIdx.x / WARP;
+    const u32 first_run = args.vectors[args.first_vector].run;
+    const u32 runs = args.vectors[args.end_vector].run - first_run;
     // Through a shuffle, so that it stays in a register: else it is computed again for
     // every step.
-    RunEncoder<Offset> state(args, shared, __shfl_sync(FULL, warp * LANE_WORDS * WARP + lane, lane));
-    u32 next = (blockIdx.x * ENCODE_WARPS + warp) * (WARP * FSST_ENCODE_RUNS);
-    const u32 end = min(args.vectors[vectors_of(args.rows)].run, next + WARP * FSST_ENCODE_RUNS);
+    RunEncoder<Offset> state(args, shared, __shfl_sync(FULL, warp * LANE_WORDS * WARP + lane, lane), first_run);
+    const u32 warps = gridDim.x * ENCODE_WARPS;
+    const u32 share = max((runs + warps - 1) / warps, WARP);
+    u32 next = (blockIdx.x * ENCODE_WARPS + warp) * share;
+    const u32 end = min(next + share, runs);
     for (;;) {
         const u32 idle = __ballot_sync(FULL, state.limit == 0);
         if (next < end) {
@@ -457,9 +471,9 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     state.finish();
 }
 
-LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, 2, FsstWindow) { encode_runs<u32>(args); }
+LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS, FsstWindow) { encode_runs<u32>(args); }
 
-LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, 2, FsstWindow) { encode_runs<u64>(args); }
+LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS, FsstWindow) { encode_runs<u64>(args); }
 
 // Two sums over the threads before, by a block of FSST_SCAN_THREADS; `totals` are
 // those of all threads.
@@ -491,8 +505,10 @@ LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
 // A block scans the runs of a chunk.
 LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
-    const u32 first = args.vectors[blockIdx.x * chunk_vectors].run;
-    const u32 end = args.vectors[min((blockIdx.x + 1) * chunk_vectors, vectors_of(args.rows))].run;
+    const u32 first_run = args.vectors[args.first_vector].run;
+    const u32 first_vector = args.first_vector + blockIdx.x * chunk_vectors;
+    const u32 first = args.vectors[first_vector].run - first_run;
+    const u32 end = args.vectors[min(first_vector + chunk_vectors, args.end_vector)].run - first_run;
     FsstPlace place = {0, 0};
     for (u32 base = first; base < end; base += FSST_SCAN_THREADS) {
         const u32 run = base + threadIdx.x;
@@ -511,21 +527,21 @@ LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
 LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
-    const u32 vectors = vectors_of(args.rows);
+    const u32 vectors = args.end_vector - args.first_vector;
+    const FsstVector* const window = args.vectors + args.first_vector;
+    const u32 first_run = window[0].run;
     const u32 lane = threadIdx.x % FSST_PLACE_LANES;
     const u32 first = blockIdx.x * BLOCK_RUNS;
     const u32 run = first + threadIdx.x / FSST_PLACE_LANES;
-    if (run >= args.vectors[vectors].run) return;
+    if (run >= window[vectors].run - first_run) return;
     // The chunk: that of the block's first run, or one behind it.
     u32 chunk = 0;
     for (u32 count = (vectors + chunk_vectors - 1) / chunk_vectors; count > 1;) {
         const u32 half = count / 2;
-        if (args.vectors[(chunk + half) * chunk_vectors].run <= first) chunk += half;
+        if (window[(chunk + half) * chunk_vectors].run - first_run <= first) chunk += half;
         count -= half;
     }
-    while (run >= args.vectors[min((chunk + 1) * chunk_vectors, vectors)].run) ++chunk;
-    // A chunk that is stored in another way.
-    if (args.outputs[chunk].codes == nullptr) return;
+    while (run >= window[min((chunk + 1) * chunk_vectors, vectors)].run - first_run) ++chunk;
     const FsstRun found = args.runs[run];
     u8* const out = args.outputs[chunk].codes + args.places[run].codes;
     const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
@@ -598,17 +614,17 @@ LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
     const u32 chunk = blockIdx.x / args.blocks_per_chunk;
     const u32 part = blockIdx.x % args.blocks_per_chunk;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
-    const u32 first_vector = chunk * chunk_vectors;
-    const u32 vectors = min(chunk_vectors, vectors_of(args.rows) - first_vector);
+    const u32 first_run = args.vectors[args.first_vector].run;
+    const u32 first_vector = args.first_vector + chunk * chunk_vectors;
+    const u32 vectors = min(chunk_vectors, args.end_vector - first_vector);
     const FsstPlace totals = args.chunks[chunk];
     const FsstOutput output = args.outputs[chunk];
-    if (output.codes == nullptr) return;
 
     const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
     const u32 threads = args.blocks_per_chunk * FSST_INDEX_THREADS;
     const u32 thread = part * FSST_INDEX_THREADS + threadIdx.x;
     for (u32 vector = thread; vector < vectors; vector += threads) {
-        const FsstPlace place = args.places[args.vectors[first_vector + vector].run];
+        const FsstPlace place = args.places[args.vectors[first_vector + vector].run - first_run];
         if (wide) {
             reinterpret_cast<FsstPlace*>(output.starts)[vector] = place;
         } else {
@@ -617,8 +633,8 @@ LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
         }
     }
 
-    const u32 first = args.vectors[first_vector].run;
-    const u32 end = args.vectors[first_vector + vectors].run;
+    const u32 first = args.vectors[first_vector].run - first_run;
+    const u32 end = args.vectors[first_vector + vectors].run - first_run;
     const u32 tiles = static_cast<u32>((totals.codes + TILE - 1) / TILE);
     const u32 whole_groups = (tiles + TILES_PER_GROUP - 1) / TILES_PER_GROUP * TILES_PER_GROUP;
     // Whole warps go on together.

@@ -41,14 +41,24 @@ constexpr u32 PACK_LANES = 8;
 // alp_candidates_*: a block takes a chunk.
 constexpr u32 CANDIDATES_THREADS = 256;
 
-// fsst_lengths_*, fsst_pick_*: a block looks at a vector; fsst_estimate_*: at so many.
+// fsst_lengths_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;
-constexpr u32 FSST_ESTIMATE_VECTORS = 8;
-// fsst_encode_*: a thread encodes so many runs on average; dynamic shared memory of a block.
+// fsst_pick_*, fsst_estimate_*: a warp finds a piece at a time.
+constexpr u32 FSST_SAMPLE_THREADS = 256;
+// fsst_train_clear, fsst_train_count: blocks that share a table.
+constexpr u32 FSST_TRAIN_THREADS = 256;
+constexpr u32 FSST_TRAIN_BLOCKS = 8;
+// fsst_train_candidates: a block looks at the pairs of so many units.
+constexpr u32 FSST_CANDIDATES_UNITS = 32;
+// fsst_train_grow, fsst_train_refine: a block makes a table.
+constexpr u32 FSST_CHOOSE_THREADS = 1024;
+// fsst_encode_*: blocks that a multiprocessor holds, each thread of which encodes at least
+// so many runs; dynamic shared memory of a block.
 constexpr u32 FSST_ENCODE_THREADS = 384;
-constexpr u32 FSST_ENCODE_RUNS = 4;
+constexpr u32 FSST_ENCODE_BLOCKS = 2;
+constexpr u32 FSST_ENCODE_RUNS = 1;
 constexpr u32 FSST_ENCODE_SHARED = 85000;
-// fsst_chunks, fsst_numbers, fsst_pick_places: a block scans a chunk or group.
+// fsst_chunks, fsst_numbers: a block scans a chunk or group.
 constexpr u32 FSST_SCAN_THREADS = 1024;
 // fsst_place: so many lanes copy the codes of a run.
 constexpr u32 FSST_PLACE_THREADS = 256;

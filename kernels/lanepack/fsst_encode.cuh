@@ -123,17 +123,19 @@ struct EncoderTable {
         differs |= eight ? last ^ high >> 24 : 0;
         const u32 length = eight ? 8 : last;
         Match match{slot.x >> 24, length, 1};
-        if (differs != 0 || length > left) {
-            const u32 pair = __byte_perm(low, 0, 0x4401);
-            const u32 word = pairs[word_of(pair)];
-            // The pair's bit on top, below it those of the pairs before.
-            const u32 until = word << (31 - pair % 16);
-            const bool two = static_cast<i32>(until) < 0 && left > 1;
-            match.code = two ? ((word >> 16) + static_cast<u32>(__popc(until))) & 255 : word >> 24;
-            match.length = two ? 2 : 1;
-            match.bytes = match.code == ESCAPE ? 2 : 1;
-        }
+        if (differs != 0 || length > left) match = short_match(low, left);
         return match;
+    }
+
+    // The longest match of two bytes, or of one if only one is left.
+    LANEPACK_DEVICE Match short_match(u32 low, u32 left) const {
+        const u32 pair = __byte_perm(low, 0, 0x4401);
+        const u32 word = pairs[word_of(pair)];
+        // The pair's bit on top, below it those of the pairs before.
+        const u32 until = word << (31 - pair % 16);
+        const bool two = static_cast<i32>(until) < 0 && left > 1;
+        const u32 code = two ? ((word >> 16) + static_cast<u32>(__popc(until))) & 255 : word >> 24;
+        return {code, two ? 2u : 1u, code == ESCAPE ? 2u : 1u};
     }
 };
 

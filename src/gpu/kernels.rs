@@ -135,16 +135,30 @@ const fn fsst_vector(name: &'static str) -> Kernel {
 }
 pub(crate) const FSST_LENGTHS: ByOffset =
     [fsst_vector("fsst_lengths_32"), fsst_vector("fsst_lengths_64")];
-pub(crate) const FSST_PICK_COUNT: ByOffset =
-    [fsst_vector("fsst_pick_count_32"), fsst_vector("fsst_pick_count_64")];
-pub(crate) const FSST_PICK: ByOffset = [fsst_vector("fsst_pick_32"), fsst_vector("fsst_pick_64")];
-const fn fsst_estimate(name: &'static str) -> Kernel {
-    each(name, "FSST_VECTOR_THREADS", shape("FSST_ESTIMATE_VECTORS") as usize)
-}
-pub(crate) const FSST_ESTIMATE: ByOffset =
-    [fsst_estimate("fsst_estimate_32"), fsst_estimate("fsst_estimate_64")];
 
-/// Blocks count runs.
+/// Blocks count picks of a range.
+const fn fsst_sample(name: &'static str) -> Kernel {
+    each(name, "FSST_SAMPLE_THREADS", shape("FSST_SAMPLE_THREADS") as usize / 32)
+}
+pub(crate) const FSST_PICK: ByOffset = [fsst_sample("fsst_pick_32"), fsst_sample("fsst_pick_64")];
+pub(crate) const FSST_ESTIMATE: ByOffset =
+    [fsst_sample("fsst_estimate_32"), fsst_sample("fsst_estimate_64")];
+
+/// Blocks that train a table together.
+pub(crate) const TRAIN_BLOCKS: usize = shape("FSST_TRAIN_BLOCKS") as usize;
+/// Blocks count [`TRAIN_BLOCKS`]ths of tables.
+pub(crate) const FSST_TRAIN_CLEAR: Kernel = each("fsst_train_clear", "FSST_TRAIN_THREADS", 1);
+pub(crate) const FSST_TRAIN_COUNT: Kernel = each("fsst_train_count", "FSST_TRAIN_THREADS", 1);
+/// Blocks count units of tables, of which each has [`UNITS`].
+pub(crate) const FSST_TRAIN_CANDIDATES: Kernel =
+    each("fsst_train_candidates", "FSST_TRAIN_THREADS", shape("FSST_CANDIDATES_UNITS") as usize);
+pub(crate) const UNITS: usize = 512;
+/// Blocks count tables.
+pub(crate) const FSST_TRAIN_GROW: Kernel = each("fsst_train_grow", "FSST_CHOOSE_THREADS", 1);
+pub(crate) const FSST_TRAIN_REFINE: Kernel = each("fsst_train_refine", "FSST_CHOOSE_THREADS", 1);
+
+/// Blocks count runs; this many of them a multiprocessor holds at a time.
+pub(crate) const ENCODE_BLOCKS: usize = shape("FSST_ENCODE_BLOCKS") as usize;
 const fn fsst_encode(name: &'static str) -> Kernel {
     let runs = shape("FSST_ENCODE_THREADS") as usize * shape("FSST_ENCODE_RUNS") as usize;
     Kernel { shared: shape("FSST_ENCODE_SHARED"), ..each(name, "FSST_ENCODE_THREADS", runs) }
@@ -160,7 +174,6 @@ pub(crate) const FSST_PLACE: Kernel = each(
 /// Blocks count chunks, or groups of vectors.
 pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_SCAN_THREADS", 1);
 pub(crate) const FSST_NUMBERS: Kernel = each("fsst_numbers", "FSST_SCAN_THREADS", 1);
-pub(crate) const FSST_PICK_PLACES: Kernel = each("fsst_pick_places", "FSST_SCAN_THREADS", 1);
 /// Blocks count tiles of the longest chunk.
 pub(crate) const FSST_INDEX: Kernel =
     each("fsst_index", "FSST_INDEX_THREADS", shape("FSST_INDEX_THREADS") as usize);

@@ -193,13 +193,20 @@ fn a_device_without_enough_memory_says_how_much_it_needs() {
         assert!(matches!(error, lanepack::Error::DeviceMemory { .. }), "{error}");
         assert!(error.to_string().contains("800000"), "{error}");
         assert_eq!(engine.free_memory().unwrap(), 300_000);
-        // Room for the values, not for their codes.
-        let texts = (0..20_000).map(|row| format!("text number {row}"));
+        // Room for the values, not for their lengths and the training of a table; room for
+        // these too, not for codes.
+        let texts = (0..300_000).map(|row| format!("text number {row}"));
         let array: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
-        let engine = Engine::simt(1, 600_000);
-        let error = engine.compress(&batch_of(&[array]), &Options::default()).unwrap_err();
-        assert!(matches!(error, lanepack::Error::DeviceMemory { .. }), "{error}");
-        assert_eq!(engine.free_memory().unwrap(), 600_000);
+        let options = Options::default().with_chunk_rows(131_072);
+        for memory in [8_000_000, 14_000_000] {
+            let engine = Engine::simt(1, memory);
+            let error = engine.compress(&batch_of(std::slice::from_ref(&array)), &options);
+            let error = error.unwrap_err();
+            assert!(matches!(error, lanepack::Error::DeviceMemory { .. }), "{error}");
+            assert_eq!(engine.free_memory().unwrap(), memory);
+        }
+        let engine = Engine::simt(1, 30_000_000);
+        engine.compress(&batch_of(&[array]), &options).unwrap();
     }
 }
 

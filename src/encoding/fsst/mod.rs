@@ -26,10 +26,14 @@ mod train;
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
-    ESTIMATE_BYTES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols, TILES_PER_GROUP,
-    estimated_bytes, makes_up, pays, tiles_len,
+    ESTIMATE_PIECES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols, TILES_PER_GROUP,
+    Trained, estimated_bytes, makes_up, pays, tiles_len,
 };
+pub(crate) use sample::PIECE;
 pub use sample::sample;
 pub use symbols::SymbolTable;
 pub(crate) use symbols::{ESCAPE, SEGMENT};
 pub use tiles::{TILE, TileStart, tile_index};
+pub(crate) use train::{
+    ADDITIONS, BYTES_PER_OCCURRENCE, LEAST_COUNT, REFINEMENTS, SHARES, SINGLE_WEIGHT, SWAPS, WHOLE,
+};

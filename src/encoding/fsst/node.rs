@@ -19,6 +19,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::sample::sample_pieces;
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::io::{BytesValues, mismatch};
@@ -32,8 +33,8 @@ pub(crate) struct Fsst;
 
 /// Bytes of the sample that a table is trained on.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
-/// Bytes of a chunk that are encoded to estimate its codes.
-pub(crate) const ESTIMATE_BYTES: usize = 32 << 10;
+/// Pieces of a chunk that are encoded to estimate its codes.
+pub(crate) const ESTIMATE_PIECES: u64 = 256;
 /// A chunk trains a table of its own where the shared one needs this many
 /// percent more codes than it did on what it was trained on.
 const SLIP_PERCENT: u64 = 5;
@@ -48,8 +49,23 @@ pub(crate) const OFFSET_BITS: u32 = 48;
 pub(crate) struct Symbols {
     table: SymbolTable,
     encoder: Encoder,
-    /// Codes and bytes of the sample that it was trained on.
-    trained: [usize; 2],
+    trained: Trained,
+}
+
+/// What a table made of the sample that it was trained on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trained {
+    pub codes: u64,
+    pub bytes: u64,
+}
+
+impl Trained {
+    /// Whether the table needs many more codes for these bytes than for what it was
+    /// trained on.
+    pub fn slips(self, codes: usize, bytes: usize) -> bool {
+        let per = |codes: u64, bytes: u64| codes * bytes;
+        per(codes as u64, self.bytes) * 100 > per(self.codes, bytes as u64) * (100 + SLIP_PERCENT)
+    }
 }
 
 impl fmt::Debug for Symbols {
@@ -67,29 +83,15 @@ impl Symbols {
         Self::of_sample(&sample(count, value, SAMPLE_BYTES))
     }
 
-    /// Trains on these segments; none if they are all empty.
-    pub fn of_sample(sample: &[&[u8]]) -> Option<Self> {
-        let bytes: usize = sample.iter().map(|part| part.len()).sum();
+    /// Trains on these pieces; none if they are all empty.
+    fn of_sample(sample: &[&[u8]]) -> Option<Self> {
+        let bytes: usize = sample.iter().map(|piece| piece.len()).sum();
         if bytes == 0 {
             return None;
         }
-        let table = SymbolTable::train(sample);
+        let (table, codes) = SymbolTable::train_with_cost(sample);
         let encoder = Encoder::new(&table).ok()?;
-        let codes = sample.iter().map(|part| encoder.encoded_len(part)).sum();
-        Some(Self { table, encoder, trained: [codes, bytes] })
-    }
-
-    /// The table as it is stored.
-    pub fn table(&self) -> &SymbolTable {
-        &self.table
-    }
-
-    /// Whether the table needs many more codes for these bytes than for what it was
-    /// trained on.
-    pub fn slips(&self, codes: usize, bytes: usize) -> bool {
-        let [trained_codes, trained_bytes] = self.trained;
-        let per = |codes: usize, bytes: usize| codes as u64 * bytes as u64;
-        per(codes, trained_bytes) * 100 > per(trained_codes, bytes) * (100 + SLIP_PERCENT)
+        Some(Self { table, encoder, trained: Trained { codes, bytes: bytes as u64 } })
     }
 
     /// Codes for `sample`, as many as its bytes give.
@@ -119,7 +121,7 @@ fn symbols_for(
     let Some(shared) = context.symbols else { return own() };
     let codes = shared.codes(sample);
     let bytes: usize = sample.iter().map(|part| part.len()).sum();
-    match shared.slips(codes, bytes).then(own).flatten() {
+    match shared.trained.slips(codes, bytes).then(own).flatten() {
         Some((symbols, fewer)) if makes_up(fewer, codes) => Some((symbols, fewer)),
         _ => Some((shared.clone(), codes)),
     }
@@ -259,7 +261,7 @@ impl Codec for Fsst {
         if !pays(values.total(), values.len()) {
             return None;
         }
-        let sample = sample(values.len(), |index| values.get(index), ESTIMATE_BYTES);
+        let sample = sample_pieces(values.len(), |index| values.get(index), ESTIMATE_PIECES);
         let sampled: usize = sample.iter().map(|part| part.len()).sum();
         if sampled == 0 {
             return None;

@@ -1,44 +1,80 @@
 //! Choosing what a symbol table is trained on.
 //!
-//! Whole segments are picked, so that symbols at the start and the end of
-//! values are as frequent in the sample as in the data. 64 KiB are enough for
-//! 255 symbols: 16 KiB lose 1.8 % of the factor, 128 KiB win 0.1 %.
+//! Pieces of values are picked whole, so that symbols at the start and the end of values
+//! are as frequent in the sample as in the data. All pieces are numbered, and of as many
+//! numbers in a row as one is picked of, a hash says which: the picks are spread evenly,
+//! never in step with the data, and a piece is found without looking at those before.
+//!
+//! 64 KiB are enough for 255 symbols: 16 KiB lose 1.8 % of the factor, 128 KiB win
+//! 0.1 %. Pieces of 128 bytes and of 1,024 give the same factors within 0.05 %.
 
-use super::symbols::SEGMENT;
+/// A value is cut into pieces of so many bytes, and the rest.
+pub(crate) const PIECE: usize = 128;
 
-/// Picks some `budget` bytes of segments, spread over all values, to train on.
+/// Picks some `budget` bytes of pieces, spread over all values, to train on.
 ///
-/// `get` returns value `i` of `value_count`. The choice depends on nothing but
-/// the values' lengths; when all values together have no more than `budget`
-/// bytes, all their segments are picked.
+/// `get` returns value `i` of `value_count`. The choice depends on nothing but the
+/// values' lengths; when all values together have no more than `budget` bytes, all their
+/// pieces are picked.
 pub fn sample<'a>(
     value_count: usize,
     get: impl Fn(usize) -> &'a [u8],
     budget: usize,
 ) -> Vec<&'a [u8]> {
-    let total: usize = (0..value_count).map(|value| get(value).len()).sum();
-    if total == 0 {
-        return Vec::new();
-    }
-    // Each segment is picked with probability budget / total, by a hash of its
-    // number: equal distances could fall in step with the data.
-    let threshold = ((budget as u128) << 32) / total as u128;
-    let mut picked = Vec::new();
-    let mut number = 0u64;
+    pick(value_count, get, |bytes, pieces| match bytes {
+        0 => 0,
+        _ if bytes <= budget as u64 => pieces,
+        _ => (pieces * budget as u64 / bytes).max(1),
+    })
+}
+
+/// Picks `most` pieces, or all if there are fewer, as [`sample`] does.
+pub(super) fn sample_pieces<'a>(
+    value_count: usize,
+    get: impl Fn(usize) -> &'a [u8],
+    most: u64,
+) -> Vec<&'a [u8]> {
+    pick(value_count, get, |_, pieces| pieces.min(most))
+}
+
+/// Picks as many pieces as `count` says for all bytes, less than 2^47, and pieces.
+fn pick<'a>(
+    value_count: usize,
+    get: impl Fn(usize) -> &'a [u8],
+    count: impl Fn(u64, u64) -> u64,
+) -> Vec<&'a [u8]> {
+    let (mut bytes, mut pieces) = (0u64, 0u64);
     for value in 0..value_count {
-        for segment in get(value).chunks(SEGMENT) {
-            number += 1;
-            let hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let hash = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
-            if (hash as u128) < threshold {
-                picked.push(segment);
-            }
-        }
+        let len = get(value).len();
+        bytes += len as u64;
+        pieces += len.div_ceil(PIECE) as u64;
     }
-    if picked.is_empty() {
-        picked.extend((0..value_count).flat_map(|value| get(value).chunks(SEGMENT)).next());
+    let count = count(bytes, pieces);
+    let mut picked = Vec::with_capacity(count as usize);
+    let mut numbers = (0..count).map(|index| picked_number(index, count, pieces)).peekable();
+    let mut before = 0;
+    for value in 0..value_count {
+        if numbers.peek().is_none() {
+            break;
+        }
+        let value = get(value);
+        let end = before + value.len().div_ceil(PIECE) as u64;
+        while let Some(number) = numbers.next_if(|number| *number < end) {
+            let at = (number - before) as usize * PIECE;
+            picked.push(&value[at..value.len().min(at + PIECE)]);
+        }
+        before = end;
     }
     picked
+}
+
+/// The number of the `index`th of `count` picks from `pieces` pieces: one out of every
+/// `pieces / count` in a row, by a hash.
+fn picked_number(index: u64, count: u64, pieces: u64) -> u64 {
+    let (first, end) = (index * pieces / count, (index + 1) * pieces / count);
+    let hash = (index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let hash = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
+    first + (hash * (end - first) >> 32)
 }
 
 #[cfg(test)]
@@ -67,9 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_sampled_in_segments() {
+    fn a_long_value_is_sampled_in_pieces() {
         let long = vec![b'a'; 1 << 20];
         let picked = sample(1, |_| &long, 64 << 10);
-        assert!(picked.len() > 20 && picked.iter().all(|segment| segment.len() == SEGMENT));
+        assert!(picked.len() > 20 && picked.iter().all(|piece| piece.len() == PIECE));
     }
 }

@@ -7,55 +7,72 @@
 //! refinement     swap symbols that cost little to lose for pairs that save more
 //! ```
 //!
+//! kernels/fsst_train.cu does the same on a device, to the byte: candidates are ordered
+//! by gain and then by [`key`](Candidate::key), so that nothing depends on the order in
+//! which they are found.
+//!
 //! Growing finds long symbols, since each generation may double their length,
 //! but `count * length` values a symbol as if nothing could replace it. The
 //! refinement counts the code bytes that a removal really costs.
 //!
 //! Factors, mean of 15 files, against five generations on 64 KiB: eight with
-//! refinements +2.3 %; 16 KiB -1.8 %; 256 KiB -0.2 %, at 2.6 times the time.
+//! refinements +2.3 %; 16 KiB -1.8 %; 256 KiB -0.2 %, at 2.6 times the time. A third
+//! refinement changes less than 0.01 %, and so do more than 128 candidates for it.
 //! Lost against eight: first bytes that are no candidates -3.3 %; gains of
 //! `count * (length - 1)` -1.2 %, which starve the short symbols that long ones
 //! grow from; pairs cut off at 8 bytes -0.1 %; refinements with the real cost
 //! for all symbols at once, up to -10 %, as the costs are not independent.
 
+use std::ops::{ControlFlow, Range};
+
 use super::encode::Encoder;
-use super::symbols::{MAX_SYMBOL_LEN, MAX_SYMBOLS, SEGMENT, SLOTS, Symbol, SymbolTable, slot_of};
+use super::sample::PIECE;
+use super::symbols::{MAX_SYMBOL_LEN, MAX_SYMBOLS, SLOTS, Symbol, SymbolTable, slot_of};
 
 /// Share of the sample that each generation parses, in 128ths: the early ones
 /// only need the most frequent pairs.
-const SHARES: [u32; 8] = [16, 32, 64, 96, 128, 128, 128, 128];
+pub(crate) const SHARES: [u32; 8] = [16, 32, 64, 96, 128, 128, 128, 128];
 
 /// Share that stands for the whole sample.
-const WHOLE: u32 = 128;
+pub(crate) const WHOLE: u32 = 128;
 
 /// Most refinements after the last generation; one that does not shorten the
 /// codes of the sample ends training.
-const REFINEMENTS: usize = 3;
+pub(crate) const REFINEMENTS: usize = 2;
 
 /// Most symbols that a refinement swaps. Their gains are counted one by one,
 /// so that many swaps at once may spoil each other.
-const SWAPS: usize = 64;
+pub(crate) const SWAPS: usize = 64;
+
+/// Most candidates that a refinement looks at.
+pub(crate) const ADDITIONS: usize = 128;
 
 /// Bytes of sample per occurrence that a candidate must have.
-const BYTES_PER_OCCURRENCE: u64 = 12 << 10;
+pub(crate) const BYTES_PER_OCCURRENCE: u64 = 12 << 10;
 
 /// Fewest occurrences of a candidate: one alone never pays for its place in
 /// the serialised table.
-const LEAST_COUNT: u64 = 2;
+pub(crate) const LEAST_COUNT: u64 = 2;
 
 /// Weight of a one-byte symbol's count: it is what keeps escapes away.
-const SINGLE_WEIGHT: u64 = 8;
+pub(crate) const SINGLE_WEIGHT: u64 = 8;
 
 /// What the parse yields: a literal byte is `byte`, a symbol `256 + code`.
 const UNITS: usize = 512;
 
 impl SymbolTable {
-    /// Trains a table on a sample of the values, see [`sample`](super::sample);
-    /// lines of more than [`SEGMENT`] bytes count as several.
+    /// Trains a table on a sample of the values, see [`sample`](super::sample()); lines of
+    /// more than 128 bytes count as several.
     ///
     /// The same sample gives the same table on every machine. The table obeys
     /// the slot rule of [`Encoder::new`]. 64 KiB of sample take 3 to 9 ms.
+    #[cfg(any(test, feature = "internals"))]
     pub fn train(sample: &[&[u8]]) -> SymbolTable {
+        Self::train_with_cost(sample).0
+    }
+
+    /// Trains a table; also gives the code bytes of the sample, piece by piece.
+    pub(super) fn train_with_cost(sample: &[&[u8]]) -> (SymbolTable, u64) {
         let sample = &Sample::new(sample);
         let mut counters = Counters::new();
         let mut best = SymbolTable::empty();
@@ -69,28 +86,31 @@ impl SymbolTable {
             }
             table = counters.grow(&table);
         }
-        for _ in 0..=REFINEMENTS {
+        for refinement in 0..=REFINEMENTS {
             let cost = counters.count(&table, sample, WHOLE);
             if cost >= best_cost {
                 break;
             }
             best_cost = cost;
             best = table;
+            if refinement == REFINEMENTS {
+                break;
+            }
             table = counters.refine(&best);
         }
-        best
+        (best, best_cost)
     }
 }
 
-/// In place of the unit before the first of a segment.
+/// In place of the unit before the first of a piece.
 const START: usize = UNITS;
 
-/// Segments that are parsed in turn, a code each: one parse alone is a chain of loads
+/// Pieces that are parsed in turn, a code each: one parse alone is a chain of loads
 /// that wait for each other. On 64 KiB of six files training took 4.2 to 6.2 ms with one
 /// lane and takes 3.5 to 5.7.
 const LANES: usize = 4;
 
-/// A place in a segment.
+/// A place in a piece.
 #[derive(Clone, Copy, Default)]
 struct Lane {
     at: usize,
@@ -103,29 +123,20 @@ struct Lane {
 struct Sample {
     /// With [`MAX_SYMBOL_LEN`] bytes behind them.
     bytes: Vec<u8>,
-    segments: Vec<Part>,
-}
-
-/// A segment of a sample.
-struct Part {
-    line: usize,
-    start: usize,
-    end: usize,
+    pieces: Vec<Range<usize>>,
 }
 
 impl Sample {
     fn new(lines: &[&[u8]]) -> Sample {
         let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.len()).sum::<usize>() + 8);
-        let mut segments = Vec::with_capacity(lines.len());
-        for (line, text) in lines.iter().enumerate() {
-            for segment in text.chunks(SEGMENT) {
-                let start = bytes.len();
-                bytes.extend_from_slice(segment);
-                segments.push(Part { line, start, end: bytes.len() });
-            }
+        let mut pieces = Vec::with_capacity(lines.len());
+        for piece in lines.iter().flat_map(|line| line.chunks(PIECE)) {
+            let start = bytes.len();
+            bytes.extend_from_slice(piece);
+            pieces.push(start..bytes.len());
         }
         bytes.resize(bytes.len() + MAX_SYMBOL_LEN, 0);
-        Sample { bytes, segments }
+        Sample { bytes, pieces }
     }
 
     /// The eight bytes from `at` on.
@@ -156,8 +167,61 @@ struct Counters {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,
-    word: u64,
-    len: u32,
+    /// The symbol: its word, with [`MARK`] and its length above if it has less than 8 bytes.
+    key: u64,
+}
+
+/// Above the bytes of a key: here stands the length of a symbol of less than 8 bytes.
+const MARK: u64 = 0xF8;
+
+/// The key that marks vacant places where keys are hashed.
+const VACANT: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The key of a symbol; none for a few of 8 bytes, which look like the key of a shorter
+/// one or of none: zeros and a last byte above [`MARK`].
+fn key_of(Symbol { word, len }: Symbol) -> Option<u64> {
+    let key = if len < 8 { word | (MARK + u64::from(len)) << 56 } else { word };
+    (key != VACANT && symbol_of_key(key).len == len).then_some(key)
+}
+
+fn symbol_of_key(key: u64) -> Symbol {
+    let (word, len) = (key << 8 >> 8, (key >> 56).saturating_sub(MARK));
+    match len {
+        1.. if word >> (8 * len) == 0 => Symbol { word, len: len as u32 },
+        _ => Symbol { word: key, len: 8 },
+    }
+}
+
+/// Candidates, each once: one symbol may come from several pairs, such as a + bc and
+/// ab + c.
+fn merged(gains: impl Iterator<Item = (Symbol, u64)>) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> =
+        gains.filter_map(|(symbol, gain)| Some(Candidate { gain, key: key_of(symbol)? })).collect();
+    all.sort_unstable_by_key(|candidate| candidate.key);
+    all.chunk_by(|left, right| left.key == right.key)
+        .map(|same| {
+            let gain = same.iter().map(|candidate| candidate.gain).sum();
+            Candidate { gain, key: same[0].key }
+        })
+        .collect()
+}
+
+/// Calls `take` with the best candidates first, until it is full.
+fn best_first(mut all: Vec<Candidate>, mut take: impl FnMut(Candidate) -> ControlFlow<()>) {
+    // The best of thousands, a few hundred at a time.
+    let mut rest = all.as_mut_slice();
+    while !rest.is_empty() {
+        let count = rest.len().min(2 * MAX_SYMBOLS);
+        if count < rest.len() {
+            rest.select_nth_unstable_by(count, |left, right| right.cmp(left));
+        }
+        let (best, others) = rest.split_at_mut(count);
+        best.sort_unstable_by(|left, right| right.cmp(left));
+        if best.iter().try_for_each(|candidate| take(*candidate)).is_break() {
+            return;
+        }
+        rest = others;
+    }
 }
 
 impl Counters {
@@ -184,18 +248,18 @@ impl Counters {
         if encoder.load(table).is_err() {
             return u64::MAX;
         }
-        // Lines of a small share are spread over the sample by hashing.
-        let mut segments = (sample.segments.iter())
-            .filter(|segment| (segment.line as u32).wrapping_mul(0x9E37_79B1) >> 25 < share);
+        // Pieces of a small share are spread over the sample by hashing.
+        let mut pieces = (sample.pieces.iter().enumerate())
+            .filter(|(number, _)| (*number as u32).wrapping_mul(0x9E37_79B1) >> 25 < share);
         let mut cost = 0;
         let mut lanes = [Lane::default(); LANES];
         loop {
             let mut is_done = true;
             for lane in &mut lanes {
                 if lane.at == lane.end {
-                    let Some(segment) = segments.next() else { continue };
-                    *lane = Lane { at: segment.start, end: segment.end, previous: START };
-                    self.bytes += (segment.end - segment.start) as u64;
+                    let Some((_, piece)) = pieces.next() else { continue };
+                    *lane = Lane { at: piece.start, end: piece.end, previous: START };
+                    self.bytes += piece.len() as u64;
                 }
                 is_done = false;
                 cost += self.step(&encoder, sample.word(lane.at), lane);
@@ -271,41 +335,23 @@ impl Counters {
         let symbols: Vec<Symbol> = table.words().collect();
         let units = self.frequent_units(&symbols).map(|(_, symbol, count)| (symbol, count));
         let pairs = self.frequent_pairs(&symbols).map(|(_, symbol, count)| (symbol, count));
-        let mut counted: Vec<(Symbol, u64)> = units.chain(pairs).collect();
-        // Any order that brings equal symbols together.
-        counted.sort_unstable_by_key(|&(symbol, _)| (symbol.word, symbol.len));
-        // One symbol may come from several pairs, such as a + bc and ab + c.
-        let mut candidates: Vec<Candidate> = counted
-            .chunk_by(|left, right| left.0 == right.0)
-            .map(|same| {
-                let Symbol { word, len } = same[0].0;
-                let count: u64 = same.iter().map(|&(_, count)| count).sum();
-                let gain = count * if len == 1 { SINGLE_WEIGHT } else { len as u64 };
-                Candidate { gain, word, len }
-            })
-            .collect();
-
+        let candidates = merged(units.chain(pairs).map(|(symbol, count)| {
+            let weight = if symbol.len == 1 { SINGLE_WEIGHT } else { u64::from(symbol.len) };
+            (symbol, count * weight)
+        }));
         let mut taken = [false; SLOTS];
         let mut chosen = Vec::with_capacity(MAX_SYMBOLS);
-        // The best of thousands, a few hundred at a time.
-        let mut rest = candidates.as_mut_slice();
-        while chosen.len() < MAX_SYMBOLS && !rest.is_empty() {
-            let count = rest.len().min(2 * MAX_SYMBOLS);
-            if count < rest.len() {
-                rest.select_nth_unstable_by(count, |left, right| right.cmp(left));
+        best_first(candidates, |candidate| {
+            let symbol = symbol_of_key(candidate.key);
+            if symbol.len < 3 || !std::mem::replace(&mut taken[slot_of(symbol.word)], true) {
+                chosen.push(symbol);
             }
-            let (best, others) = rest.split_at_mut(count);
-            best.sort_unstable_by(|left, right| right.cmp(left));
-            for &mut Candidate { word, len, .. } in best {
-                if chosen.len() == MAX_SYMBOLS {
-                    break;
-                }
-                if len < 3 || !std::mem::replace(&mut taken[slot_of(word)], true) {
-                    chosen.push(Symbol { word, len });
-                }
+            if chosen.len() < MAX_SYMBOLS {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
-            rest = others;
-        }
+        });
         table_of(chosen)
     }
 
@@ -332,7 +378,8 @@ impl Counters {
         let mut swapped = vec![false; symbols.len()];
         let mut cheapest = order.into_iter().peekable();
         let mut swaps = 0;
-        for Candidate { gain, word, len } in additions {
+        for Candidate { gain, key } in additions {
+            let Symbol { word, len } = symbol_of_key(key);
             while cheapest.next_if(|&code| swapped[code]).is_some() {}
             let Some(&cheap) = cheapest.peek() else { break };
             if swaps == SWAPS || losses[cheap] >= gain {
@@ -357,8 +404,8 @@ impl Counters {
         table_of(symbols)
     }
 
-    /// Symbols that the table lacks, with the code bytes each would save, most
-    /// first.
+    /// Symbols that the table lacks, with the code bytes each would save: the best ones,
+    /// most first.
     fn additions(&self, symbols: &[Symbol]) -> Vec<Candidate> {
         // Symbols ascend in rank, as codes do.
         let is_symbol = |symbol: Symbol| {
@@ -369,7 +416,7 @@ impl Counters {
         let literals = self
             .frequent_units(symbols)
             .filter(|&(unit, ..)| unit < 256 && literal[unit])
-            .map(|(_, Symbol { word, len }, gain)| Candidate { gain, word, len });
+            .map(|(_, symbol, gain)| (symbol, gain));
         // A byte that has a symbol is only counted as the first of a longer
         // one here; a pair with it would not save a code.
         let pairs = self
@@ -377,14 +424,13 @@ impl Counters {
             .filter(|&([_, right], symbol, _)| {
                 (right >= 256 || literal[right]) && !is_symbol(symbol)
             })
-            .map(|(units, Symbol { word, len }, count)| {
+            .map(|(units, symbol, count)| {
                 let escapes = units.iter().filter(|&&unit| unit < 256).count() as u64;
-                Candidate { gain: count * (1 + escapes), word, len }
+                (symbol, count * (1 + escapes))
             });
-        let mut additions: Vec<Candidate> = literals.chain(pairs).collect();
-        // A symbol may be here twice, from pairs such as a + bcd and abc + d:
-        // it has a slot then, which the first of them will hold.
+        let mut additions = merged(literals.chain(pairs));
         additions.sort_unstable_by(|left, right| right.cmp(left));
+        additions.truncate(ADDITIONS);
         additions
     }
 }

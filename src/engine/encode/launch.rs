@@ -19,13 +19,6 @@ pub(super) struct Pending<T> {
     of: PhantomData<T>,
 }
 
-impl<T> Pending<T> {
-    /// The first `count` items.
-    pub fn first(self, count: usize) -> Self {
-        Self { count: count.min(self.count), ..self }
-    }
-}
-
 /// Starts kernels over one column. Every launch keeps all of the column's buffers.
 pub(super) struct Launcher<'a> {
     pub stream: &'a Arc<dyn Stream>,

@@ -4,14 +4,15 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::constant;
+use crate::encoding::fsst;
 
 /// `lanepack::FsstVector`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct FsstVector {
-    /// Bytes and segments of the values, nulls left out.
+    /// Bytes and pieces of the values, nulls left out.
     pub bytes: u64,
-    pub segments: u32,
+    pub pieces: u32,
     pub run: u32,
 }
 
@@ -32,28 +33,61 @@ pub(crate) struct FsstOutput {
     pub tiles: u64,
 }
 
-/// `lanepack::FsstSample`.
+/// `lanepack::FsstBefore`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct FsstBefore {
+    pub bytes: u64,
+    pub pieces: u64,
+}
+
+/// `lanepack::FsstRange`: vectors of a group, and the number of a table.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct FsstRange {
+    pub first_vector: u32,
+    pub end_vector: u32,
+    pub group: u32,
+    pub table: u32,
+}
+
+/// `lanepack::FsstPiece`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct FsstPiece {
+    pub from: u64,
+    pub length: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::FsstSample`: what a table makes of a sample.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct FsstSample {
     pub bytes: u64,
-    pub segments: u64,
-    pub picked_bytes: u64,
-    pub picked_codes: u64,
-    pub picked: u32,
-    pub least: u32,
+    pub codes: u64,
+    pub pieces: u32,
+    pub least_inverted: u32,
     pub most: u32,
-    pub first_only: u32,
+    pub zero: u32,
 }
 
-/// `lanepack::FsstSegment`.
+/// Bytes of the largest serialised symbol table.
+pub(crate) const MAX_TABLE: usize = 2048;
+
+/// `lanepack::FsstTrained`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct FsstSegment {
-    pub from: u64,
-    pub at: u32,
-    pub length: u32,
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct FsstTrained {
+    pub table: [u8; MAX_TABLE],
+    pub bytes: u64,
+    pub codes: u32,
+    /// 0 if there is no table.
+    pub pieces: u32,
 }
+
+/// Bytes of `lanepack::FsstTrainer`, which only kernels look into.
+pub(crate) const TRAINER_BYTES: usize = 2_101_264;
 
 /// `lanepack::FsstWindow`.
 #[repr(C)]
@@ -77,6 +111,8 @@ pub(crate) struct FsstWindow {
     pub rows: u32,
     pub chunk_rows: u32,
     pub run_bytes: u32,
+    pub first_vector: u32,
+    pub end_vector: u32,
     pub blocks_per_chunk: u32,
     pub zero: u32,
     pub zero_too: u32,
@@ -87,16 +123,30 @@ pub(crate) struct FsstWindow {
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct FsstSampling {
     pub window: FsstWindow,
+    pub before: u64,
+    pub ranges: u64,
+    pub pieces: u64,
+    pub trained: u64,
     pub samples: u64,
-    pub numbers: u64,
-    pub picks: u64,
-    pub bytes: u64,
-    pub segments: u64,
     pub group_vectors: u32,
     pub budget: u32,
     pub capacity: u32,
-    pub segment_capacity: u32,
-    pub first_only: u32,
+    pub blocks_per_range: u32,
+}
+
+/// `lanepack::FsstTraining`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct FsstTraining {
+    pub values: u64,
+    pub pieces: u64,
+    pub trained: u64,
+    pub trainers: u64,
+    pub capacity: u32,
+    pub blocks_per_table: u32,
+    pub share: u32,
+    pub refines: u32,
+    pub is_last: u32,
     pub zero: u32,
 }
 
@@ -161,21 +211,34 @@ pub(crate) struct GatherArguments {
     pub zero: u32,
 }
 
+const TRAIN: &str = include_str!("../../../kernels/fsst_train.cu");
 const ARGUMENTS: &str = include_str!("../../../kernels/encode_arguments.cuh");
 
 const _: () = {
     assert!(size_of::<FsstVector>() == 16);
     assert!(size_of::<FsstPlace>() == 16);
     assert!(size_of::<FsstOutput>() == 24);
-    assert!(size_of::<FsstSample>() == 48);
-    assert!(size_of::<FsstSegment>() == 16);
-    assert!(size_of::<FsstWindow>() == 144);
+    assert!(size_of::<FsstBefore>() == 16);
+    assert!(size_of::<FsstRange>() == 16);
+    assert!(size_of::<FsstPiece>() == 16);
+    assert!(size_of::<FsstSample>() == 32);
+    assert!(size_of::<FsstTrained>() == 2064);
+    assert!(size_of::<FsstWindow>() == 152);
     assert!(size_of::<FsstSampling>() == 208);
+    assert!(size_of::<FsstTraining>() == 56);
     assert!(size_of::<StringBounds>() == 168);
-    assert!(size_of::<StringBoundsArguments>() == 168);
+    assert!(size_of::<StringBoundsArguments>() == 176);
     assert!(size_of::<ByteSpan>() == 24);
     assert!(size_of::<SpansArguments>() == 16);
     assert!(size_of::<GatherVector>() == 16);
-    assert!(size_of::<GatherArguments>() == 160);
+    assert!(size_of::<GatherArguments>() == 168);
     assert!(constant(ARGUMENTS, "STRING_HEAD") == STRING_HEAD as u64);
+    assert!(constant(ARGUMENTS, "MAX_TABLE") == MAX_TABLE as u64);
+    assert!(constant(ARGUMENTS, "PIECE") == fsst::PIECE as u64);
+    assert!(constant(TRAIN, "WHOLE_SHARE") == fsst::WHOLE as u64);
+    assert!(constant(TRAIN, "MOST_SWAPS") == fsst::SWAPS as u64);
+    assert!(constant(TRAIN, "MOST_ADDITIONS") == fsst::ADDITIONS as u64);
+    assert!(constant(TRAIN, "LEAST_COUNT") == fsst::LEAST_COUNT);
+    assert!(constant(TRAIN, "SINGLE_WEIGHT") == fsst::SINGLE_WEIGHT);
+    assert!(constant(TRAIN, "BYTES_PER_OCCURRENCE") == fsst::BYTES_PER_OCCURRENCE);
 };

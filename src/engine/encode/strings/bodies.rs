@@ -1,91 +1,99 @@
-//! The bodies of a window, once sizes are known.
+//! The bodies of a stretch of chunks, once sizes are known.
+
+use std::ops::Range;
 
 use super::StringColumn;
-use super::window::{Choice, Encoded, Window};
+use super::codes::Codes;
+use super::plan::{Choice, Known};
 use crate::chunk::EncodedNode;
 use crate::encoding::{Encoding, Physical, fsst};
 use crate::engine::column::Bounds;
 use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
 use crate::engine::encode::write::{self, Job, Origin, Part, Planned, Written};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 
-/// A window whose codes are under way.
-pub(super) struct Started {
-    pub(super) window: Window,
-    pub(super) choices: Vec<Choice>,
-    pub(super) encoded: Vec<Encoded>,
-    pub(super) bounds: Vec<abi::StringBounds>,
-    pub(super) valid: Vec<usize>,
+/// Consecutive chunks, of which all have codes with one table, or none.
+pub(super) struct Stretch {
+    pub(super) chunks: Range<usize>,
+    /// If they have codes.
+    pub(super) codes: Option<Codes>,
 }
 
-/// Words 0 are the value lengths, those behind them the code lengths of each job.
-pub(super) const VALUE_LENGTHS: usize = 0;
+/// The numbers of words: value lengths of the column, code lengths of the stretch.
+const VALUE_LENGTHS: usize = 0;
+const CODE_LENGTHS: usize = 1;
 
-impl Started {
+impl Stretch {
     /// Waits for sizes and starts writing bodies.
     pub(super) fn write(
         mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
+        known: &Known,
+        choices: &[Choice],
+        borders: &[u64],
     ) -> Result<(Written, Vec<Planned>)> {
-        for encoded in &mut self.encoded {
-            encoded.totals = launcher.read(&encoded.chunks)?;
-            encoded.code_words.read(launcher)?;
+        if let Some(codes) = &mut self.codes {
+            codes.read(launcher)?;
         }
-        let planned: Vec<Planned> =
-            (0..self.window.chunks()).map(|chunk| self.planned(chunk)).collect();
+        let planned: Vec<Planned> = (self.chunks.clone())
+            .map(|chunk| self.planned(known, &choices[chunk], chunk))
+            .collect::<Result<_>>()?;
         let written = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
-            match (origin, &self.window.validity) {
-                (Origin::Words(VALUE_LENGTHS), _) => {
-                    self.window.value_words.write(launcher, encoding, &targets)
+            match (origin, &known.validity, &self.codes) {
+                (Origin::Words(VALUE_LENGTHS), ..) => {
+                    known.value_words.write(launcher, encoding, &targets)
                 }
-                (Origin::Words(number), _) => {
-                    self.encoded[number - 1].code_words.write(launcher, encoding, &targets)
+                (Origin::Words(_), _, Some(codes)) => {
+                    codes.code_words.write(launcher, encoding, &targets)
                 }
-                (Origin::Validity, Some(validity)) => {
-                    let chunk_rows = self.window.options.chunk_rows;
+                (Origin::Validity, Some(validity), _) => {
+                    let chunk_rows = known.options.chunk_rows;
                     write::copy_bits(launcher, validity, chunk_rows, &targets, false)
                 }
-                _ => self.write_strings(launcher, column, encoding, jobs),
+                (Origin::Strings, _, Some(codes)) => codes.write(launcher, jobs),
+                (Origin::Strings, ..) => {
+                    self.write_plain(launcher, column, known, choices, borders, jobs)
+                }
+                _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
         })?;
         Ok((written, planned))
     }
 
     /// A chunk's node, bounds and nulls.
-    pub(super) fn planned(&self, chunk: usize) -> Planned {
-        let window = &self.window;
-        let (rows, bytes, options) = (window.rows(chunk), window.bytes(chunk), &window.options);
+    fn planned(&self, known: &Known, choice: &Choice, chunk: usize) -> Result<Planned> {
+        let (rows, bytes, options) = (known.rows(chunk), known.bytes(chunk), &known.options);
         let vectors = rows.div_ceil(VECTOR);
         let part = |len: usize| Part { len, origin: Origin::Strings, vector: 0 };
         let values = || {
-            let plan = window.value_words.plan(chunk, options);
-            window.value_words.node(chunk, &plan, VALUE_LENGTHS)
+            let plan = known.value_words.plan(chunk, options);
+            known.value_words.node(chunk, &plan, VALUE_LENGTHS)
         };
-        let bounds = &self.bounds[chunk];
+        let bounds = &known.bounds[chunk];
         let starts = |wide: bool| part(vectors * if wide { 16 } else { 8 });
         let is_wide = |bytes: usize| u32::try_from(bytes).is_err();
-        let mut root = match self.choices[chunk] {
-            Choice::Constant => {
+        let mut root = match (choice, &self.codes) {
+            (Choice::Constant, _) => {
                 let mut node = EncodedNode::new(Encoding::Constant, Physical::Bytes, rows);
                 node.buffers = vec![part(bounds.length[0] as usize)];
                 node
             }
-            Choice::Plain => {
+            (Choice::Plain, _) => {
                 let mut node = EncodedNode::new(Encoding::Plain, Physical::Bytes, rows);
                 node.buffers = vec![part(bytes), starts(is_wide(bytes))];
                 node.children = vec![values()];
                 node
             }
-            Choice::Fsst(job, number) => {
-                let Encoded { table, code_words, totals, .. } = &self.encoded[job];
-                let codes = totals[number].codes as usize;
-                let plan = code_words.plan(number, options);
+            (Choice::Fsst(table), Some(stretch)) => {
+                let number = chunk - self.chunks.start;
+                let codes = stretch.totals[number].codes as usize;
+                let plan = stretch.code_words.plan(number, options);
                 let mut node = EncodedNode::new(Encoding::Fsst, Physical::Bytes, rows);
                 node.parameters[0] = bytes as u64;
                 node.buffers = vec![
@@ -94,13 +102,15 @@ impl Started {
                     starts(is_wide(bytes) || is_wide(codes)),
                     part(fsst::tiles_len(codes)),
                 ];
-                node.children = vec![code_words.node(number, &plan, job + 1), values()];
+                let lengths = stretch.code_words.node(number, &plan, CODE_LENGTHS);
+                node.children = vec![lengths, values()];
                 node
             }
+            (Choice::Fsst(_), None) => return Err(Error::device("a chunk's codes are missing")),
         };
-        let valid = self.valid[chunk];
+        let valid = known.valid[chunk];
         if valid < rows {
-            let vector = (chunk * window.chunk_vectors()) as u64;
+            let vector = (chunk * known.chunk_vectors()) as u64;
             let part = Part { len: rows.div_ceil(8), origin: Origin::Validity, vector };
             root.validity = Some(Box::new(bits_node(rows, rows, valid, part, options)));
         }
@@ -109,118 +119,108 @@ impl Started {
             bounds.heads[which][..len].to_vec()
         };
         let bounds = (bounds.has != 0).then(|| [head(0), head(1)]);
-        Planned { root, null_count: rows - valid, bounds: Bounds::Strings(bounds) }
+        Ok(Planned { root, null_count: rows - valid, bounds: Bounds::Strings(bounds) })
     }
 
-    /// Starts writing nodes of one encoding, but for their children.
-    pub(super) fn write_strings(
+    /// Starts writing constants and plain nodes, but for their children.
+    fn write_plain(
         &self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        encoding: Encoding,
+        known: &Known,
+        choices: &[Choice],
+        borders: &[u64],
         jobs: &[Job],
     ) -> Result<()> {
-        let window = &self.window;
         let mut spans = Vec::new();
         let mut gathered = Vec::new();
-        let mut outputs: Vec<Vec<abi::FsstOutput>> = (self.encoded.iter())
-            .map(|encoded| vec![abi::FsstOutput::default(); encoded.totals.len()])
-            .collect();
         for job in jobs {
-            let chunk = job.chunk;
-            let border = window.borders[chunk];
-            match self.choices[chunk] {
-                Choice::Constant => spans.push(abi::ByteSpan {
-                    from: column.values + self.bounds[chunk].from,
+            let chunk = self.chunks.start + job.chunk;
+            if let Choice::Constant = choices[chunk] {
+                let bounds = &known.bounds[chunk];
+                spans.push(abi::ByteSpan {
+                    from: column.values + bounds.from,
                     to: job.buffers[0],
-                    bytes: u64::from(self.bounds[chunk].length[0]),
-                }),
-                Choice::Plain => {
-                    let bytes = window.bytes(chunk) as u64;
-                    let is_whole = window.borders[chunk + 1] - border == bytes;
-                    let mut starts: Vec<u64> = Vec::new();
-                    let mut start = 0;
-                    for (index, vector) in window.vectors(chunk).iter().enumerate() {
-                        starts.extend([start, start]);
-                        if !is_whole {
-                            let row = chunk * window.options.chunk_rows + index * VECTOR;
-                            let to = job.buffers[0] + start;
-                            gathered.push(abi::GatherVector { to, row: row as u32, zero: 0 });
-                        }
-                        start += vector.bytes;
-                    }
-                    if is_whole {
-                        let from = column.values + border;
-                        spans.push(abi::ByteSpan { from, to: job.buffers[0], bytes });
-                    }
-                    let (from, len) = match u32::try_from(bytes) {
-                        Ok(_) => {
-                            let narrow: Vec<u32> =
-                                starts.iter().map(|start| *start as u32).collect();
-                            (launcher.upload(&narrow)?, narrow.len() * 4)
-                        }
-                        Err(_) => (launcher.upload(&starts)?, starts.len() * 8),
-                    };
-                    spans.push(abi::ByteSpan { from, to: job.buffers[1], bytes: len as u64 });
-                }
-                Choice::Fsst(number, index) => {
-                    let table = &self.encoded[number].table;
-                    let (from, bytes) = (table.address, table.len as u64);
-                    spans.push(abi::ByteSpan { from, to: job.buffers[0], bytes });
-                    outputs[number][index] = abi::FsstOutput {
-                        codes: job.buffers[1],
-                        starts: job.buffers[2],
-                        tiles: job.buffers[3],
-                    };
-                }
+                    bytes: u64::from(bounds.length[0]),
+                });
+                continue;
             }
-        }
-        if encoding == Encoding::Fsst {
-            for (encoded, outputs) in self.encoded.iter().zip(&outputs) {
-                encoded.place(launcher, outputs)?;
+            let bytes = known.bytes(chunk) as u64;
+            let is_whole = borders[chunk + 1] - borders[chunk] == bytes;
+            let mut starts: Vec<u64> = Vec::new();
+            let mut start = 0;
+            for (index, vector) in known.vectors(chunk).iter().enumerate() {
+                starts.extend([start, start]);
+                if !is_whole {
+                    let row = (chunk * known.options.chunk_rows + index * VECTOR) as u32;
+                    gathered.push(abi::GatherVector { to: job.buffers[0] + start, row, zero: 0 });
+                }
+                start += vector.bytes;
             }
-        }
-        let longest = spans.iter().map(|span| span.bytes).max().unwrap_or(0) as usize;
-        if longest > 0 {
-            let blocks = longest.div_ceil(kernels::COPY_SPANS.block);
-            let arguments = abi::SpansArguments {
-                spans: launcher.upload(&spans)?,
-                blocks_per_span: blocks as u32,
-                zero: 0,
+            if is_whole {
+                let from = column.values + borders[chunk];
+                spans.push(abi::ByteSpan { from, to: job.buffers[0], bytes });
+            }
+            let (from, len) = match u32::try_from(bytes) {
+                Ok(_) => {
+                    let narrow: Vec<u32> = starts.iter().map(|start| *start as u32).collect();
+                    (launcher.upload(&narrow)?, narrow.len() * 4)
+                }
+                Err(_) => (launcher.upload(&starts)?, starts.len() * 8),
             };
-            launcher.launch(kernels::COPY_SPANS, spans.len() * blocks, &arguments)?;
+            spans.push(abi::ByteSpan { from, to: job.buffers[1], bytes: len as u64 });
         }
-        if !gathered.is_empty() {
-            let kernel = column.by_width(kernels::GATHER_STRINGS);
-            let arguments = abi::GatherArguments {
-                window: window.lengths.window,
-                vectors: launcher.upload(&gathered)?,
-                count: gathered.len() as u32,
-                zero: 0,
-            };
-            launcher.launch(kernel, gathered.len().div_ceil(kernel.block), &arguments)?;
+        copy_spans(launcher, &spans)?;
+        if gathered.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let kernel = column.by_width(kernels::GATHER_STRINGS);
+        let arguments = abi::GatherArguments {
+            window: known.lengths.window,
+            vectors: launcher.upload(&gathered)?,
+            count: gathered.len() as u32,
+            zero: 0,
+        };
+        launcher.launch(kernel, gathered.len().div_ceil(kernel.block), &arguments)
     }
 }
 
-impl Encoded {
-    /// Starts copying codes to their chunks, with starts and tiles.
-    pub(super) fn place(
-        &self,
-        launcher: &mut Launcher<'_>,
-        outputs: &[abi::FsstOutput],
-    ) -> Result<()> {
+impl Codes {
+    /// Starts copying codes to their chunks, with tables, starts and tiles.
+    fn write(&self, launcher: &mut Launcher<'_>, jobs: &[Job]) -> Result<()> {
+        let mut outputs = vec![abi::FsstOutput::default(); self.totals.len()];
+        let mut spans = Vec::new();
+        for job in jobs {
+            let [table, codes, starts, tiles] = job.buffers;
+            let (from, bytes) = (self.table.address, self.table.len as u64);
+            spans.push(abi::ByteSpan { from, to: table, bytes });
+            outputs[job.chunk] = abi::FsstOutput { codes, starts, tiles };
+        }
         let most = self.totals.iter().map(|totals| totals.codes).max().unwrap_or(0) as usize;
         let tiles = most.div_ceil(fsst::TILE);
         let blocks = tiles.div_ceil(kernels::FSST_INDEX.block).max(1);
         let window = abi::FsstWindow {
-            outputs: launcher.upload(outputs)?,
+            outputs: launcher.upload(&outputs)?,
             blocks_per_chunk: blocks as u32,
-            ..self.lengths_window
+            ..self.window
         };
         let place = kernels::FSST_PLACE;
         launcher.launch(place, self.runs.div_ceil(place.block), &window)?;
-        launcher.launch(kernels::FSST_INDEX, outputs.len() * blocks, &window)
+        launcher.launch(kernels::FSST_INDEX, outputs.len() * blocks, &window)?;
+        copy_spans(launcher, &spans)
     }
+}
+
+fn copy_spans(launcher: &mut Launcher<'_>, spans: &[abi::ByteSpan]) -> Result<()> {
+    let longest = spans.iter().map(|span| span.bytes).max().unwrap_or(0) as usize;
+    let blocks = longest.div_ceil(kernels::COPY_SPANS.block);
+    if blocks == 0 {
+        return Ok(());
+    }
+    let arguments = abi::SpansArguments {
+        spans: launcher.upload(spans)?,
+        blocks_per_span: blocks as u32,
+        zero: 0,
+    };
+    launcher.launch(kernels::COPY_SPANS, spans.len() * blocks, &arguments)
 }

@@ -1,34 +1,34 @@
-//! Strings with offsets: lengths and samples from the device, symbol tables from the
-//! host, codes from the device.
+//! Strings with offsets: everything that plans need is measured for the whole column at
+//! once, then codes are made in windows.
 //!
 //! ```text
-//! group    lengths, picked segments --> host trains a table
-//! window   lengths, bounds, what the table makes of a sample of each chunk --> host plans
-//!          codes to scratch, lengths of codes              --> host knows sizes
+//! column   lengths, samples --> tables trained --> what they make of a sample of each chunk
+//!          bounds, bits of lengths                            --> host plans all chunks
+//! window   codes to scratch, lengths of codes                 --> host knows sizes
 //!          codes, starts, tiles and lengths to bodies
 //! ```
 //!
-//! A *group* shares a table, as on the CPU. A *window* is a part of a group of at most
+//! A *group* of chunks shares a table, as on the CPU; chunks for which it slips get one of
+//! their own. A *window* is a stretch of chunks with the same table of at most
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
-//! byte of values, and 8 bytes a row, whatever the data. Two windows are under way at a
-//! time, so that the host waits for one while the device works on the other.
-//!
-//! Chunks for which the group's table slips get a table and a window of their own.
+//! byte of values, whatever the data. Two windows are under way at a time, so that the
+//! host waits for one while the device works on the other.
 
 mod bodies;
+mod codes;
 mod lengths;
-mod window;
+mod plan;
+mod tables;
 
 use std::ops::Range;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef};
 
-use super::launch::Launcher;
+use super::launch::{Launcher, Pending};
 use super::source::Bits;
 use super::write::Parts;
 use crate::encoding::Encoding;
-use crate::encoding::fsst::{self, Symbols};
 use crate::engine::Context;
 use crate::engine::array::DeviceArray;
 use crate::error::Result;
@@ -36,9 +36,9 @@ use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels::{self, Kernel};
 use crate::options::Options;
-use bodies::Started;
-use lengths::{CAPACITY, Lengths, RUN_BYTES, Table, lengths_bytes, pick, read_sample, train};
-use window::{Window, codes_bytes};
+use bodies::Stretch;
+use codes::Codes;
+use plan::{Choice, Measured};
 
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
@@ -47,7 +47,11 @@ pub(super) struct StringColumn {
     /// Bytes of an offset.
     width: usize,
     values: u64,
+    /// Bytes of values, at least.
+    value_bytes: usize,
     valid: Option<Bits>,
+    /// Multiprocessors of the device.
+    multiprocessors: usize,
     pub memory: Vec<Arc<DeviceBuffer>>,
 }
 
@@ -78,6 +82,8 @@ impl StringColumn {
                 _ => 4,
             },
             values,
+            value_bytes: slices[1].len(),
+            multiprocessors: array.context().device.info().multiprocessors as usize,
             valid: validity.map(|slice| Bits::at(slice.address(), 0)),
             memory,
         })
@@ -87,21 +93,12 @@ impl StringColumn {
     fn by_width(&self, kernels: [Kernel; 2]) -> Kernel {
         kernels[usize::from(self.width == 8)]
     }
+}
 
-    /// What kernels see of some rows, which begin at a multiple of 1,024.
-    fn window(&self, rows: &Range<usize>, chunk_rows: usize) -> abi::FsstWindow {
-        let valid = self.valid.unwrap_or(Bits { address: 0, bit: 0 });
-        abi::FsstWindow {
-            values: self.values,
-            offsets: self.offsets + (rows.start * self.width) as u64,
-            valid: valid.address,
-            first_bit: u64::from(valid.bit) + rows.start as u64,
-            rows: rows.len() as u32,
-            chunk_rows: chunk_rows as u32,
-            run_bytes: RUN_BYTES as u32,
-            ..Default::default()
-        }
-    }
+/// Blocks that encode so many blocks' worth of runs: no more than the device holds at a
+/// time, as they share the runs evenly.
+fn encode_blocks(column: &StringColumn, needed: usize) -> usize {
+    needed.min(column.multiprocessors * kernels::ENCODE_BLOCKS)
 }
 
 /// Bytes of values of a window.
@@ -115,23 +112,22 @@ fn borders(
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
     chunk_rows: usize,
-) -> Result<Vec<u64>> {
+) -> Result<Pending<u64>> {
     let chunks = column.rows.div_ceil(chunk_rows);
     let scratch = launcher.allocate((chunks + 1) * 8)?;
     let arguments = abi::StringBoundsArguments {
-        window: column.window(&(0..column.rows), chunk_rows),
+        window: abi::FsstWindow {
+            offsets: column.offsets,
+            rows: column.rows as u32,
+            chunk_rows: chunk_rows as u32,
+            ..Default::default()
+        },
         borders: scratch.address(),
         ..Default::default()
     };
     let kernel = column.by_width(kernels::STRING_OFFSETS);
     launcher.launch(kernel, (chunks + 1).div_ceil(kernel.block), &arguments)?;
-    let pending = launcher.result(&scratch, 0, chunks + 1)?;
-    launcher.read(&pending)
-}
-
-/// Rows of chunks, with the borders of their bytes.
-fn part(borders: &[u64], chunks: Range<usize>) -> Vec<u64> {
-    borders[chunks.start..=chunks.end].to_vec()
+    launcher.result(&scratch, 0, chunks + 1)
 }
 
 /// Compresses a column of strings; none if it has 2^32 rows, or a chunk so many bytes
@@ -149,125 +145,79 @@ pub(super) fn encode(
     if u32::try_from(column.rows).is_err() {
         return Ok(None);
     }
-    let (chunk_rows, group_chunks) = (options.chunk_rows, options.group_chunks());
+    let chunk_rows = options.chunk_rows;
+    let groups = column.rows.div_ceil(options.group_chunks() * chunk_rows);
+    let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
+    context.require(
+        lengths::scratch_bytes(column.rows, column.value_bytes) + tables::scratch_bytes(tables),
+    )?;
     let borders = borders(launcher, column, chunk_rows)?;
+    let measured = Measured::start(launcher, column, options)?;
+    let borders = launcher.read(&borders)?;
     if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
         return Ok(None);
     }
-    let chunks = borders.len() - 1;
-    let rows = |chunks: &Range<usize>| {
-        chunks.start * chunk_rows..(chunks.end * chunk_rows).min(column.rows)
+    let known = measured.read(launcher, column.rows)?;
+    launcher.mark("wait")?;
+    let choices = known.choose(launcher, column)?;
+    let bytes = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
+    let windows = windows(&choices, &borders, window_bytes);
+    let scratch = |(chunks, _): &(Range<usize>, _)| {
+        codes::scratch_bytes(chunks.len() * chunk_rows, bytes(chunks))
     };
-    let raw = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
-    let groups: Vec<Range<usize>> = (0..chunks)
-        .step_by(group_chunks)
-        .map(|start| start..(start + group_chunks).min(chunks))
-        .collect();
-
-    let lengths_of = |chunks: &Range<usize>| lengths_bytes(rows(chunks).len(), raw(chunks));
-    let window_of =
-        |chunks: Range<usize>| lengths_of(&chunks) + codes_bytes(rows(&chunks).len(), raw(&chunks));
-    let windows = groups.iter().flat_map(|group| windows_of(&borders, group, window_bytes));
-    let largest = windows.map(window_of).max().unwrap_or(0);
-    context.require(groups.iter().map(lengths_of).sum::<usize>() + 2 * largest)?;
-
-    // All samples are under way before the first is waited for, and all tables before
-    // the first is used.
-    let mut picked = Vec::new();
-    for group in &groups {
-        let lengths = Lengths::start(launcher, column, rows(group), chunk_rows, raw(group))?;
-        let sample = match options.allows(Encoding::Fsst) {
-            true => Some(pick(launcher, column, &lengths, CAPACITY)?),
-            false => None,
+    context.require(2 * windows.iter().map(scratch).max().unwrap_or(0))?;
+    launcher.mark("plan")?;
+    let mut out = Vec::new();
+    // Each window has a scope, which is let go of when its bodies are being written.
+    let mut before: Option<Stretch> = None;
+    let mut write = |launcher: &mut Launcher<'_>, stretch: Stretch| {
+        launcher.scope = 1 + stretch.chunks.start;
+        out.push(stretch.write(launcher, column, &known, &choices, &borders)?);
+        launcher.release(launcher.scope);
+        Ok::<_, crate::error::Error>(())
+    };
+    for (chunks, table) in windows {
+        launcher.scope = 1 + chunks.start;
+        let codes = match table {
+            Some(table) => {
+                let bytes = bytes(&chunks);
+                Some(Codes::start(launcher, column, &known, &chunks, &table, bytes)?)
+            }
+            None => None,
         };
-        picked.push((lengths, sample));
+        if let Some(before) = before.replace(Stretch { chunks, codes }) {
+            write(launcher, before)?;
+        }
     }
-    let (sender, receiver) = mpsc::channel();
-    rayon::in_place_scope(|tasks| {
-        let mut lengths = Vec::new();
-        for (number, (mut group, sample)) in picked.into_iter().enumerate() {
-            group.read(launcher)?;
-            let pays = fsst::pays(group.bytes(), group.rows.len());
-            let sample = match sample.filter(|_| pays) {
-                Some(sample) => Some(read_sample(launcher, column, &group, sample)?),
-                None => None,
-            };
-            lengths.push(group);
-            let sender = sender.clone();
-            // Nobody listens any more where an error has ended this.
-            tasks.spawn(move |_| drop(sender.send((number, sample.as_ref().and_then(train)))));
-        }
-        drop(sender);
-        let mut out = Vec::new();
-        // Scopes of windows, each of which is let go of when its bodies are being written.
-        let mut scope = 0;
-        let mut before: Option<(usize, Started)> = None;
-        let mut tables: Vec<Option<Arc<Symbols>>> = vec![None; groups.len()];
-        let mut is_trained = vec![false; groups.len()];
-        for (number, (group, lengths)) in groups.iter().zip(lengths).enumerate() {
-            while !is_trained[number] {
-                match receiver.try_recv() {
-                    Ok((number, symbols)) => {
-                        is_trained[number] = true;
-                        tables[number] = symbols;
-                    }
-                    // A task that has panicked, which ends this when all are done.
-                    Err(mpsc::TryRecvError::Disconnected) => is_trained[number] = true,
-                    // Trains itself if all threads are busy with other things.
-                    Err(mpsc::TryRecvError::Empty) => match rayon::yield_local() {
-                        Some(rayon::Yield::Executed) => {}
-                        _ => std::thread::yield_now(),
-                    },
-                }
-            }
-            launcher.mark("train")?;
-            // Serves all windows of the group.
-            launcher.scope = 0;
-            let table = match tables[number].take() {
-                Some(symbols) => Some(Table::upload(launcher, symbols)?),
-                None => None,
-            };
-            let windows = windows_of(&borders, group, window_bytes);
-            let mut whole = (windows.len() == 1).then_some(lengths);
-            for chunks in windows {
-                scope += 1;
-                launcher.scope = scope;
-                let lengths = match whole.take() {
-                    Some(lengths) => lengths,
-                    None => {
-                        Lengths::start(launcher, column, rows(&chunks), chunk_rows, raw(&chunks))?
-                    }
-                };
-                let table = table.clone();
-                let borders = part(&borders, chunks);
-                let window = Window::start(launcher, column, lengths, table, borders, options)?;
-                let started = window.encode(launcher, column)?;
-                if let Some((scope, before)) = before.replace((scope, started)) {
-                    launcher.scope = scope;
-                    out.push(before.write(launcher, column)?);
-                    launcher.release(scope);
-                }
-            }
-        }
-        if let Some((scope, before)) = before {
-            launcher.scope = scope;
-            out.push(before.write(launcher, column)?);
-            launcher.release(scope);
-        }
-        launcher.scope = 0;
-        Ok(Some(out))
-    })
+    if let Some(before) = before {
+        write(launcher, before)?;
+    }
+    launcher.scope = 0;
+    Ok(Some(out))
 }
 
-/// The chunks of a group in windows.
-fn windows_of(borders: &[u64], group: &Range<usize>, bytes: usize) -> Vec<Range<usize>> {
-    let mut windows: Vec<Range<usize>> = Vec::new();
-    for chunk in group.clone() {
+/// Stretches of chunks that have codes with one table, or none, of at most so many bytes.
+fn windows(
+    choices: &[Choice],
+    borders: &[u64],
+    bytes: usize,
+) -> Vec<(Range<usize>, Option<Arc<tables::Table>>)> {
+    let mut windows: Vec<(Range<usize>, Option<Arc<tables::Table>>)> = Vec::new();
+    for (chunk, choice) in choices.iter().enumerate() {
+        let table = match choice {
+            Choice::Fsst(table) => Some(table),
+            Choice::Constant | Choice::Plain => None,
+        };
+        let joins = |window: &(Range<usize>, Option<Arc<tables::Table>>)| {
+            let is_same = match (&window.1, table) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+            is_same && (borders[chunk + 1] - borders[window.0.start]) as usize <= bytes
+        };
         match windows.last_mut() {
-            Some(window) if (borders[chunk + 1] - borders[window.start]) as usize <= bytes => {
-                window.end = chunk + 1;
-            }
-            _ => windows.push(chunk..chunk + 1),
+            Some(window) if joins(window) => window.0.end = chunk + 1,
+            _ => windows.push((chunk..chunk + 1, table.cloned())),
         }
     }
     windows

@@ -1,0 +1,91 @@
+//! Codes of a stretch of chunks that share a table, in scratch.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::lengths::{Arrays, most_runs};
+use super::plan::{Known, lengths_source};
+use super::tables::Table;
+use super::{StringColumn, encode_blocks};
+use crate::encoding::Physical;
+use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::words::Words;
+use crate::error::Result;
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels;
+use crate::lanes::VECTOR;
+
+/// Chunks whose codes are made with one table.
+pub(super) struct Codes {
+    pub(super) window: abi::FsstWindow,
+    pub(super) table: Arc<Table>,
+    pub(super) code_words: Words,
+    pub(super) runs: usize,
+    chunks: Pending<abi::FsstPlace>,
+    /// What is read back, for each chunk.
+    pub(super) totals: Vec<abi::FsstPlace>,
+}
+
+impl Codes {
+    /// Starts making the codes of chunks, which have so many bytes from the first to the
+    /// last.
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        known: &Known,
+        chunks: &Range<usize>,
+        table: &Arc<Table>,
+        bytes: usize,
+    ) -> Result<Self> {
+        let chunk_vectors = known.chunk_vectors();
+        let first_vector = chunks.start * chunk_vectors;
+        let end_vector = (chunks.end * chunk_vectors).min(known.rows.div_ceil(VECTOR));
+        let first_row = first_vector * VECTOR;
+        let rows = (end_vector * VECTOR).min(known.rows) - first_row;
+        let runs = most_runs(bytes, end_vector - first_vector);
+        let mut arrays = Arrays::default();
+        let runs_at = arrays.add(runs * 16);
+        let places = arrays.add(runs * 16);
+        let codes = arrays.add(2 * bytes + 16 * (runs + 2));
+        let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
+        let chunks_at = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
+        let scratch = launcher.allocate(arrays.len)?;
+        let at = |at: usize| scratch.address() + at as u64;
+        let window = abi::FsstWindow {
+            table: table.address,
+            runs: at(runs_at),
+            places: at(places),
+            codes: at(codes),
+            marks: at(marks),
+            chunks: at(chunks_at),
+            first_vector: first_vector as u32,
+            end_vector: end_vector as u32,
+            ..known.lengths.window
+        };
+        let kernel = column.by_width(kernels::FSST_ENCODE);
+        launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
+        launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
+        let source =
+            lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);
+        Ok(Self {
+            window,
+            table: table.clone(),
+            code_words: Words::measure(launcher, Physical::U32, source, false)?,
+            runs,
+            chunks: launcher.result(&scratch, chunks_at, chunks.len())?,
+            totals: Vec::new(),
+        })
+    }
+
+    /// Waits for sizes.
+    pub(super) fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
+        self.totals = launcher.read(&self.chunks)?;
+        self.code_words.read(launcher)
+    }
+}
+
+/// About the bytes of scratch that the codes of rows need ([`Codes::start`]).
+pub(super) fn scratch_bytes(rows: usize, bytes: usize) -> usize {
+    let runs = most_runs(bytes, rows.div_ceil(VECTOR));
+    48 * runs + 2 * bytes + bytes / 16 + runs / 2
+}

@@ -1,0 +1,277 @@
+//! What is known of a column before codes are made, and how each chunk is stored.
+
+use std::sync::Arc;
+
+use super::StringColumn;
+use super::lengths::{Arrays, Lengths};
+use super::tables::{Table, Tables, sampled};
+use crate::encoding::fsst::{self, Sampled};
+use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
+use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::source::Column;
+use crate::engine::encode::words::Words;
+use crate::engine::encode::write;
+use crate::error::Result;
+use crate::gpu::abi::encode::Source;
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels;
+use crate::lanes::VECTOR;
+use crate::options::Options;
+
+/// A column that is being looked at.
+pub(super) struct Measured {
+    lengths: Lengths,
+    value_words: Words,
+    bounds: Pending<abi::StringBounds>,
+    /// Valid rows of each chunk, if there may be nulls.
+    counts: Option<Pending<[u32; 2]>>,
+    validity: Option<Column>,
+    /// Tables of groups, and what they make of chunks.
+    tables: Option<(Tables, Pending<abi::FsstSample>)>,
+    options: Options,
+}
+
+/// A column that has been looked at.
+pub(super) struct Known {
+    pub(super) lengths: Lengths,
+    pub(super) value_words: Words,
+    pub(super) validity: Option<Column>,
+    pub(super) options: Options,
+    pub(super) rows: usize,
+    pub(super) bounds: Vec<abi::StringBounds>,
+    /// Valid rows of each chunk.
+    pub(super) valid: Vec<usize>,
+    vectors: Vec<abi::FsstVector>,
+    /// The table of each group, and what it makes of a sample of each chunk.
+    tables: Vec<Option<Arc<Table>>>,
+    samples: Vec<abi::FsstSample>,
+}
+
+/// How a chunk is stored.
+#[derive(Debug, Clone)]
+pub(super) enum Choice {
+    Constant,
+    Plain,
+    Fsst(Arc<Table>),
+}
+
+impl Measured {
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        options: &Options,
+    ) -> Result<Self> {
+        let lengths = Lengths::start(launcher, column, options)?;
+        let chunk_vectors = options.chunk_rows / VECTOR;
+        let vectors = column.rows.div_ceil(VECTOR);
+        let chunks = vectors.div_ceil(chunk_vectors);
+        let tables = match options.allows(Encoding::Fsst) {
+            true => {
+                let groups = ranges(vectors, lengths.group_vectors, |index| [index, index]);
+                let tables = Tables::train(launcher, column, &lengths, &groups)?;
+                let group_of = |chunk: usize| chunk * chunk_vectors / lengths.group_vectors;
+                let all = ranges(vectors, chunk_vectors, |chunk| [group_of(chunk); 2]);
+                let samples = tables.estimate(launcher, column, &lengths, &all)?;
+                Some((tables, samples))
+            }
+            false => None,
+        };
+        let mut arrays = Arrays::default();
+        let extremes = arrays.add(vectors * 8);
+        let bounds_at = arrays.add(chunks * size_of::<abi::StringBounds>());
+        let scratch = launcher.allocate(arrays.len)?;
+        let arguments = abi::StringBoundsArguments {
+            window: lengths.window,
+            extremes: scratch.address() + extremes as u64,
+            bounds: scratch.address() + bounds_at as u64,
+            borders: 0,
+        };
+        let kernel = column.by_width(kernels::STRING_EXTREMES);
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
+        launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &arguments)?;
+        let bounds = launcher.result(&scratch, bounds_at, chunks)?;
+        let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
+        let value_words = Words::measure(launcher, Physical::U32, source, false)?;
+        let validity = (column.valid)
+            .map(|valid| Column::of_validity(column.memory.clone(), valid, column.rows));
+        let counts = match &validity {
+            Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
+            None => None,
+        };
+        let options = options.clone();
+        Ok(Self { lengths, value_words, bounds, counts, validity, tables, options })
+    }
+
+    /// Waits for all that.
+    pub(super) fn read(mut self, launcher: &Launcher<'_>, rows: usize) -> Result<Known> {
+        let vectors = launcher.read(&self.lengths.pending)?;
+        let chunk_rows = self.options.chunk_rows;
+        let chunks = rows.div_ceil(chunk_rows);
+        let (tables, samples) = match &self.tables {
+            Some((tables, samples)) => (tables.read(launcher)?, launcher.read(samples)?),
+            None => (Vec::new(), vec![abi::FsstSample::default(); chunks]),
+        };
+        let bounds = launcher.read(&self.bounds)?;
+        self.value_words.read(launcher)?;
+        let valid = match &self.counts {
+            Some(counts) => {
+                launcher.read(counts)?.iter().map(|[valid, _]| *valid as usize).collect()
+            }
+            None => (0..chunks).map(|chunk| (rows - chunk * chunk_rows).min(chunk_rows)).collect(),
+        };
+        Ok(Known {
+            lengths: self.lengths,
+            value_words: self.value_words,
+            validity: self.validity,
+            options: self.options,
+            rows,
+            bounds,
+            valid,
+            vectors,
+            tables,
+            samples,
+        })
+    }
+}
+
+/// Every so many of `vectors`; `of` gives the group and table of a range.
+fn ranges(vectors: usize, each: usize, of: impl Fn(usize) -> [usize; 2]) -> Vec<abi::FsstRange> {
+    let range = |index: usize| {
+        let [group, table] = of(index).map(|number| number as u32);
+        let end = ((index + 1) * each).min(vectors);
+        abi::FsstRange { first_vector: (index * each) as u32, end_vector: end as u32, group, table }
+    };
+    (0..vectors.div_ceil(each)).map(range).collect()
+}
+
+/// Lengths as a column of numbers.
+pub(super) fn lengths_source(values: u64, rows: usize, chunk_vectors: usize) -> Source {
+    let chunk_vectors = chunk_vectors as u32;
+    Source { values, rows: rows as u64, stride: 1, chunk_vectors, ..Default::default() }
+}
+
+impl Known {
+    pub(super) fn chunk_vectors(&self) -> usize {
+        self.options.chunk_rows / VECTOR
+    }
+
+    pub(super) fn chunks(&self) -> usize {
+        self.bounds.len()
+    }
+
+    /// Rows of a chunk.
+    pub(super) fn rows(&self, chunk: usize) -> usize {
+        (self.rows - chunk * self.options.chunk_rows).min(self.options.chunk_rows)
+    }
+
+    /// The vectors of a chunk.
+    pub(super) fn vectors(&self, chunk: usize) -> &[abi::FsstVector] {
+        let all = &self.vectors[chunk * self.chunk_vectors()..];
+        &all[..self.rows(chunk).div_ceil(VECTOR)]
+    }
+
+    /// Bytes of a chunk's valid values.
+    pub(super) fn bytes(&self, chunk: usize) -> usize {
+        self.vectors(chunk).iter().map(|vector| vector.bytes as usize).sum()
+    }
+
+    fn is_constant(&self, chunk: usize) -> bool {
+        self.options.allows(Encoding::Constant) && is_single(&self.bounds[chunk])
+    }
+
+    /// How each chunk is stored. Where a group's table slips, tables of chunks' own are
+    /// tried, as `symbols_for` of the CPU does.
+    pub(super) fn choose(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+    ) -> Result<Vec<Choice>> {
+        let group_chunks = self.options.group_chunks();
+        let shared = |chunk: usize| -> Option<(Arc<Table>, Sampled)> {
+            let table = self.tables.get(chunk / group_chunks)?.clone()?;
+            Some((table, sampled(&self.samples[chunk])?))
+        };
+        let tries = |chunk: usize| {
+            self.options.allows(Encoding::Fsst)
+                && !self.is_constant(chunk)
+                && fsst::pays(self.bytes(chunk), self.rows(chunk))
+        };
+        let slips = |chunk: usize| {
+            shared(chunk)
+                .is_none_or(|(table, sampled)| table.trained.slips(sampled.codes, sampled.bytes))
+        };
+        let slipping: Vec<usize> =
+            (0..self.chunks()).filter(|&chunk| tries(chunk) && slips(chunk)).collect();
+        let own = self.own_tables(launcher, column, &slipping)?;
+        let mut own = slipping.into_iter().zip(own).peekable();
+        let choice = |chunk: usize| {
+            let own = own.next_if(|(slipping, _)| *slipping == chunk).and_then(|(_, own)| own);
+            let table = match (tries(chunk).then(|| shared(chunk)).flatten(), own) {
+                (Some((_, shared)), Some((table, own)))
+                    if fsst::makes_up(own.codes, shared.codes) =>
+                {
+                    Some((table, own))
+                }
+                (None, own) => own,
+                (shared, _) => shared,
+            };
+            let encoding = self.encoding(chunk, table.as_ref());
+            match (encoding, table) {
+                (Encoding::Fsst, Some((table, _))) => Choice::Fsst(table),
+                (Encoding::Constant, _) => Choice::Constant,
+                _ => Choice::Plain,
+            }
+        };
+        Ok((0..self.chunks()).map(choice).collect())
+    }
+
+    /// Tables trained on single chunks, and what they make of them.
+    fn own_tables(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        chunks: &[usize],
+    ) -> Result<Vec<Option<(Arc<Table>, Sampled)>>> {
+        if chunks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let all = ranges(self.vectors.len(), self.chunk_vectors(), |chunk| {
+            [chunk * self.chunk_vectors() / self.lengths.group_vectors, 0]
+        });
+        let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
+            .map(|(table, &chunk)| abi::FsstRange { table: table as u32, ..all[chunk] })
+            .collect();
+        let tables = Tables::train(launcher, column, &self.lengths, &ranges)?;
+        let samples = tables.estimate(launcher, column, &self.lengths, &ranges)?;
+        let tables = tables.read(launcher)?;
+        let samples = launcher.read(&samples)?;
+        let own = tables.into_iter().zip(&samples);
+        Ok(own.map(|(table, sample)| Some((table?, sampled(sample)?))).collect())
+    }
+
+    /// Chooses a chunk's encoding, as [`plan::plan`] does.
+    fn encoding(&self, chunk: usize, fsst: Option<&(Arc<Table>, Sampled)>) -> Encoding {
+        let (rows, bytes, bounds) = (self.rows(chunk), self.bytes(chunk), &self.bounds[chunk]);
+        let vectors = rows.div_ceil(VECTOR);
+        let lengths = self.value_words.plan(chunk, &self.options).bytes;
+        let estimates = [
+            (Encoding::Constant, is_single(bounds).then_some(bounds.length[0] as usize)),
+            (Encoding::Plain, Some(bytes + vectors * 8 + lengths)),
+            (
+                Encoding::Fsst,
+                fsst.map(|(table, sampled)| {
+                    fsst::estimated_bytes(&table.symbols, *sampled, rows, bytes, lengths)
+                }),
+            ),
+        ];
+        let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
+        plan::choose(allowed.filter_map(|(encoding, bytes)| Some((encoding, Estimate::of(bytes?)))))
+            .encoding
+    }
+}
+
+/// Whether a chunk is one value for all rows, of a length that a constant may have.
+fn is_single(bounds: &abi::StringBounds) -> bool {
+    let length = bounds.length[0] as usize;
+    bounds.has == 0 || (bounds.is_single != 0 && length <= constant::MAX_VALUE_BYTES)
+}

@@ -1,0 +1,205 @@
+//! Symbol tables, trained on the device on samples of the column, and what they make of
+//! chunks.
+//!
+//! ```text
+//! ranges --fsst_pick--> pieces --fsst_train_*, a few generations--> tables (stay there)
+//! chunks --fsst_estimate, with a table each--> code bytes of a sample
+//! ```
+//!
+//! All tables are trained at the same time, as one alone leaves most of a GPU idle.
+
+use std::sync::Arc;
+
+use super::StringColumn;
+use super::lengths::{Arrays, Lengths};
+use crate::encoding::fsst::{self, Sampled, SymbolTable, Trained};
+use crate::engine::encode::launch::{Launcher, Pending};
+use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels;
+
+/// Tables that are trained at a time.
+const TRAINERS: usize = 32;
+
+/// Most blocks that pick the pieces of a table, and that estimate a chunk.
+const PICK_BLOCKS: usize = 64;
+const ESTIMATE_BLOCKS: usize = 4;
+
+/// The scope of what only training needs.
+const TRAINING: usize = usize::MAX;
+
+/// Bytes of scratch that training so many tables needs.
+pub(super) fn scratch_bytes(tables: usize) -> usize {
+    let piece = size_of::<abi::FsstPiece>();
+    tables * size_of::<abi::FsstTrained>()
+        + tables.min(TRAINERS) * (abi::TRAINER_BYTES + fsst::SAMPLE_BYTES * piece)
+}
+
+/// A table in device memory.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) symbols: SymbolTable,
+    pub(super) trained: Trained,
+    pub(super) address: u64,
+    pub(super) len: usize,
+}
+
+/// Tables that are being trained, one for each range.
+pub(super) struct Tables {
+    trained: Arc<DeviceBuffer>,
+    pending: Pending<abi::FsstTrained>,
+}
+
+impl Tables {
+    /// Starts training a table for each range, whose `table` is its place among them.
+    pub(super) fn train(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: &[abi::FsstRange],
+    ) -> Result<Self> {
+        let trained = launcher.allocate(ranges.len() * size_of::<abi::FsstTrained>())?;
+        let scope = std::mem::replace(&mut launcher.scope, TRAINING);
+        let started = Self::start(launcher, column, lengths, ranges, trained.address());
+        launcher.scope = scope;
+        launcher.release(TRAINING);
+        started?;
+        let pending = launcher.result(&trained, 0, ranges.len())?;
+        Ok(Self { trained, pending })
+    }
+
+    fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: &[abi::FsstRange],
+        trained: u64,
+    ) -> Result<()> {
+        let at_a_time = ranges.len().min(TRAINERS);
+        let capacity = fsst::SAMPLE_BYTES;
+        let mut arrays = Arrays::default();
+        let trainers = arrays.add(at_a_time * abi::TRAINER_BYTES);
+        let pieces = arrays.add(at_a_time * capacity * size_of::<abi::FsstPiece>());
+        let scratch = launcher.allocate(arrays.len)?;
+        let all = launcher.upload(ranges)?;
+        let pick = column.by_width(kernels::FSST_PICK);
+        let most = column.rows + column.value_bytes / fsst::PIECE;
+        let pick_blocks = most.div_ceil(pick.block).min(PICK_BLOCKS);
+        for (batch, ranges) in ranges.chunks(TRAINERS).enumerate() {
+            let first = batch * TRAINERS;
+            let sampling = abi::FsstSampling {
+                window: lengths.window,
+                before: lengths.before,
+                ranges: all + (first * size_of::<abi::FsstRange>()) as u64,
+                pieces: scratch.address() + pieces as u64,
+                trained,
+                budget: fsst::SAMPLE_BYTES as u32,
+                capacity: capacity as u32,
+                blocks_per_range: pick_blocks as u32,
+                ..Default::default()
+            };
+            launcher.launch(pick, ranges.len() * pick_blocks, &sampling)?;
+            let training = abi::FsstTraining {
+                values: column.values,
+                pieces: sampling.pieces,
+                trained: trained + (first * size_of::<abi::FsstTrained>()) as u64,
+                trainers: scratch.address() + trainers as u64,
+                capacity: capacity as u32,
+                blocks_per_table: kernels::TRAIN_BLOCKS as u32,
+                ..Default::default()
+            };
+            generations(launcher, ranges.len(), training)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the tables; none for ranges without any bytes worth it.
+    pub(super) fn read(&self, launcher: &Launcher<'_>) -> Result<Vec<Option<Arc<Table>>>> {
+        let trained = launcher.read(&self.pending)?;
+        (trained.iter().enumerate())
+            .map(|(index, trained)| {
+                if trained.pieces == 0 {
+                    return Ok(None);
+                }
+                let counts = trained.table.iter().take(8);
+                let len = 8 + (1..).zip(counts).map(|(len, n)| len * *n as usize).sum::<usize>();
+                let symbols = (trained.table.get(..len))
+                    .ok_or_else(|| format!("{len} bytes"))
+                    .and_then(SymbolTable::try_from_bytes)
+                    .map_err(|error| Error::device(format!("a trained table: {error}")))?;
+                let at = index * size_of::<abi::FsstTrained>();
+                Ok(Some(Arc::new(Table {
+                    symbols,
+                    trained: Trained { codes: trained.codes.into(), bytes: trained.bytes },
+                    address: self.trained.address() + at as u64,
+                    len,
+                })))
+            })
+            .collect()
+    }
+
+    /// Starts encoding a sample of each range with its table; nothing is written.
+    pub(super) fn estimate(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: &[abi::FsstRange],
+    ) -> Result<Pending<abi::FsstSample>> {
+        let bytes = ranges.len() * size_of::<abi::FsstSample>();
+        let samples = launcher.allocate(bytes)?;
+        launcher.stream.fill(&samples, 0, bytes, 0)?;
+        let arguments = abi::FsstSampling {
+            window: lengths.window,
+            before: lengths.before,
+            ranges: launcher.upload(ranges)?,
+            trained: self.trained.address(),
+            samples: samples.address(),
+            capacity: fsst::ESTIMATE_PIECES as u32,
+            blocks_per_range: ESTIMATE_BLOCKS as u32,
+            ..Default::default()
+        };
+        let kernel = column.by_width(kernels::FSST_ESTIMATE);
+        launcher.launch(kernel, ranges.len() * ESTIMATE_BLOCKS, &arguments)?;
+        launcher.result(&samples, 0, ranges.len())
+    }
+}
+
+/// Starts the generations of some tables, as `SymbolTable::train` has them.
+fn generations(
+    launcher: &mut Launcher<'_>,
+    tables: usize,
+    training: abi::FsstTraining,
+) -> Result<()> {
+    let shared = tables * kernels::TRAIN_BLOCKS;
+    let candidates = kernels::FSST_TRAIN_CANDIDATES;
+    let candidate_blocks = tables * (kernels::UNITS / candidates.block);
+    launcher.launch(kernels::FSST_TRAIN_CLEAR, shared, &training)?;
+    for share in fsst::SHARES {
+        let training = abi::FsstTraining { share, ..training };
+        launcher.launch(kernels::FSST_TRAIN_COUNT, shared, &training)?;
+        launcher.launch(candidates, candidate_blocks, &training)?;
+        launcher.launch(kernels::FSST_TRAIN_GROW, tables, &training)?;
+    }
+    for refinement in 0..=fsst::REFINEMENTS {
+        let is_last = u32::from(refinement == fsst::REFINEMENTS);
+        let training = abi::FsstTraining { share: fsst::WHOLE, refines: 1, is_last, ..training };
+        launcher.launch(kernels::FSST_TRAIN_COUNT, shared, &training)?;
+        if is_last == 0 {
+            launcher.launch(candidates, candidate_blocks, &training)?;
+        }
+        launcher.launch(kernels::FSST_TRAIN_REFINE, tables, &training)?;
+    }
+    Ok(())
+}
+
+/// What a sample of a chunk came to; none if nothing was picked.
+pub(super) fn sampled(sample: &abi::FsstSample) -> Option<Sampled> {
+    (sample.pieces > 0).then_some(Sampled {
+        bytes: sample.bytes as usize,
+        codes: sample.codes as usize,
+        least: !sample.least_inverted as usize,
+        most: sample.most as usize,
+    })
+}
