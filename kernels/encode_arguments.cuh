@@ -185,9 +185,9 @@ struct FsstWindow {
 static_assert(sizeof(FsstWindow) == 152, "mirrored");
 
 // Samples are made of pieces of values: so many bytes each, from the value's begin on.
-constexpr u32 PIECE = 128;
+constexpr u32 SAMPLE_PIECE = 128;
 
-LANEPACK_DEVICE u32 pieces_of(u32 length) { return length / PIECE + (length % PIECE != 0); }
+LANEPACK_DEVICE u32 pieces_of(u32 length) { return length / SAMPLE_PIECE + (length % SAMPLE_PIECE != 0); }
 
 // Offset `index` of the column, as it stands there.
 template <class Offset>

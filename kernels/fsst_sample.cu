@@ -47,14 +47,28 @@ LANEPACK_KERNEL(fsst_numbers, FSST_SCAN_THREADS, 1, FsstSampling) {
     const u32 first = blockIdx.x * args.group_vectors;
     const u32 end = min(first + args.group_vectors, vectors_of(args.window.rows));
     FsstBefore* const out = args.before + blockIdx.x;
+    // A few vectors of a thread follow one another.
+    constexpr u32 EACH = 4;
     FsstBefore sum = {0, 0};
-    for (u32 base = first; base < end; base += FSST_SCAN_THREADS) {
-        const u32 vector = base + threadIdx.x;
-        FsstVector found = {0, 0, 0};
-        if (vector < end) found = args.window.vectors[vector];
+    for (u32 base = first; base < end; base += EACH * FSST_SCAN_THREADS) {
+        FsstBefore own[EACH];
+        FsstBefore all = {0, 0};
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            const u32 vector = base + threadIdx.x * EACH + i;
+            FsstVector found = {0, 0, 0};
+            if (vector < end) found = args.window.vectors[vector];
+            own[i] = all;
+            all = {all.bytes + found.bytes, all.pieces + found.pieces};
+        }
         FsstBefore total;
-        const FsstBefore before = sums_before({found.bytes, found.pieces}, total);
-        if (vector < end) out[vector] = {sum.bytes + before.bytes, sum.pieces + before.pieces};
+        const FsstBefore before = sums_before(all, total);
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            const u32 vector = base + threadIdx.x * EACH + i;
+            if (vector >= end) break;
+            out[vector] = {sum.bytes + before.bytes + own[i].bytes, sum.pieces + before.pieces + own[i].pieces};
+        }
         sum = {sum.bytes + total.bytes, sum.pieces + total.pieces};
     }
     if (threadIdx.x == 0) out[end] = sum;
@@ -139,8 +153,8 @@ struct Picks {
         const u32 at = holder(pieces_of(row_length), left);
         const u32 length = __shfl_sync(FULL, row_length, at);
         const u32 row = vector * VECTOR + first_row + at;
-        const u32 skipped = left * PIECE;
-        return {static_cast<u64>(offset_of<Offset>(args.window, row)) + skipped, min(length - skipped, PIECE), 0};
+        const u32 skipped = left * SAMPLE_PIECE;
+        return {static_cast<u64>(offset_of<Offset>(args.window, row)) + skipped, min(length - skipped, SAMPLE_PIECE), 0};
     }
 };
 

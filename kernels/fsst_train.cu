@@ -94,7 +94,7 @@ LANEPACK_KERNEL(fsst_train_clear, FSST_TRAIN_THREADS, 1, FsstTraining) {
     args.trained[index].codes = FULL;
 }
 
-LANEPACK_KERNEL(fsst_train_count, FSST_TRAIN_THREADS, 1, FsstTraining) {
+LANEPACK_KERNEL(fsst_train_count, FSST_TRAIN_THREADS, 2, FsstTraining) {
     LANEPACK_SHARED(EncoderTable, table);
     LANEPACK_SHARED(u32[UNITS], units);
     const u32 index = blockIdx.x / args.blocks_per_table;
@@ -211,6 +211,10 @@ LANEPACK_KERNEL(fsst_train_candidates, FSST_TRAIN_THREADS, 1, FsstTraining) {
     // Whether the table is better than those before, fsst_train_refine finds out too.
     const bool refines = args.refines != 0;
     if (trainer.is_done != 0 || (refines && trainer.codes >= args.trained[index].codes)) return;
+    const u32 known = 256 + SerialisedTable(trainer.table).first(9);
+    const u32 from = part * FSST_CANDIDATES_UNITS;
+    const u32 until = min(from + FSST_CANDIDATES_UNITS, known);
+    if (from >= until) return;
     symbols.load(trainer.table);
     const u32 least = least_count(trainer.bytes);
     if (part == 0) {
@@ -225,9 +229,6 @@ LANEPACK_KERNEL(fsst_train_candidates, FSST_TRAIN_THREADS, 1, FsstTraining) {
             }
         }
     }
-    const u32 known = 256 + symbols.first[9];
-    const u32 from = part * FSST_CANDIDATES_UNITS;
-    const u32 until = min(from + FSST_CANDIDATES_UNITS, known);
     constexpr u32 ROW = UNITS / 4;
     for (u32 i = from * ROW + threadIdx.x; i < until * ROW; i += FSST_TRAIN_THREADS) {
         uint4* const at = reinterpret_cast<uint4*>(trainer.pairs) + i;
@@ -266,18 +267,44 @@ struct Candidate {
     LANEPACK_DEVICE bool operator>(const Candidate& other) const { return !(other >= *this); }
 };
 
-LANEPACK_DEVICE Candidate candidate_at(const FsstTrainer& trainer, u32 index) {
-    const u32 place = trainer.places[index];
-    return {trainer.keys[place], trainer.gains[place]};
-}
+// Candidates as a block of FSST_CHOOSE_THREADS goes through them, again and again: the
+// first few of each thread in registers.
+struct CandidateReader {
+    static constexpr u32 KEPT = 4;
+
+    const FsstTrainer& trainer;
+    const u32 count;
+    Candidate kept[KEPT];
+
+    LANEPACK_DEVICE explicit CandidateReader(const FsstTrainer& trainer_) : trainer(trainer_), count(trainer_.candidates) {
+#pragma unroll
+        for (u32 i = 0; i < KEPT; ++i) {
+            const u32 index = i * FSST_CHOOSE_THREADS + threadIdx.x;
+            kept[i] = index < count ? at(index) : Candidate{0, 0};
+        }
+    }
+
+    LANEPACK_DEVICE Candidate at(u32 index) const {
+        const u32 place = trainer.places[index];
+        return {trainer.keys[place], trainer.gains[place]};
+    }
+
+    template <class Take>
+    LANEPACK_DEVICE void each(Take take) const {
+#pragma unroll
+        for (u32 i = 0; i < KEPT; ++i) {
+            if (i * FSST_CHOOSE_THREADS + threadIdx.x < count) take(kept[i]);
+        }
+        for (u32 i = KEPT * FSST_CHOOSE_THREADS + threadIdx.x; i < count; i += FSST_CHOOSE_THREADS) take(at(i));
+    }
+};
 
 // The best candidates of those that `takes` says, as the least of them: by a block of
 // FSST_CHOOSE_THREADS, digit by digit of the order. Ends with a barrier.
 template <class Takes>
-LANEPACK_DEVICE Candidate best(const FsstTrainer& trainer, u32 most, Takes takes) {
+LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most, Takes takes) {
     LANEPACK_SHARED(u32[256], counts);
     LANEPACK_SHARED(u32[3], found);
-    const u32 candidates = trainer.candidates;
     Candidate least = {0, 0};
     // Of gain and key, the bits that are known.
     u32 gain_mask = 0;
@@ -287,18 +314,18 @@ LANEPACK_DEVICE Candidate best(const FsstTrainer& trainer, u32 most, Takes takes
         const u32 shift = of_gain ? 24 - 8 * digit : 88 - 8 * digit;
         if (threadIdx.x < 256) counts[threadIdx.x] = 0;
         __syncthreads();
-        for (u32 i = threadIdx.x; i < candidates; i += FSST_CHOOSE_THREADS) {
-            const Candidate candidate = candidate_at(trainer, i);
-            if ((candidate.gain & gain_mask) != least.gain || (candidate.key & key_mask) != least.key) continue;
-            if (!takes(candidate)) continue;
+        candidates.each([&](const Candidate& candidate) {
+            if ((candidate.gain & gain_mask) != least.gain || (candidate.key & key_mask) != least.key) return;
+            if (!takes(candidate)) return;
             const u64 bits = of_gain ? candidate.gain >> shift : candidate.key >> shift;
             atomicAdd(counts + (bits & 255), 1u);
-        }
+        });
         __syncthreads();
         // The digit at which they come to `most`, counted from the greatest.
         if (threadIdx.x < WARP) {
             u32 own[8];
             u32 sum = 0;
+#pragma unroll
             for (u32 i = 0; i < 8; ++i) {
                 own[i] = counts[255 - (threadIdx.x * 8 + i)];
                 sum += own[i];
@@ -311,12 +338,17 @@ LANEPACK_DEVICE Candidate best(const FsstTrainer& trainer, u32 most, Takes takes
             const u32 all = __shfl_sync(FULL, upto, WARP - 1);
             u32 before = upto - sum;
             if (threadIdx.x == 0 && all <= most) found[0] = 256;
-            if (all > most && before < most && upto >= most) {
-                u32 i = 0;
-                for (; before + own[i] < most; ++i) before += own[i];
-                found[0] = 255 - (threadIdx.x * 8 + i);
-                found[1] = before;
-                found[2] = own[i];
+            const bool has = all > most && before < most && upto >= most;
+            bool is_done = !has;
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) {
+                if (!is_done && before + own[i] >= most) {
+                    found[0] = 255 - (threadIdx.x * 8 + i);
+                    found[1] = before;
+                    found[2] = own[i];
+                    is_done = true;
+                }
+                before += own[i];
             }
         }
         __syncthreads();
@@ -409,29 +441,27 @@ LANEPACK_KERNEL(fsst_train_grow, FSST_CHOOSE_THREADS, 1, FsstTraining) {
     }
     if (threadIdx.x == 0) count = 0;
     __syncthreads();
-    for (u32 i = threadIdx.x; i < trainer.candidates; i += FSST_CHOOSE_THREADS) {
-        const Candidate candidate = candidate_at(trainer, i);
+    const CandidateReader candidates(trainer);
+    candidates.each([&](const Candidate& candidate) {
         const Symbol symbol = symbol_of_key(candidate.key);
         if (symbol.length >= 3) atomicMax(gains + slot_of(symbol.word), candidate.gain);
-    }
+    });
     __syncthreads();
-    for (u32 i = threadIdx.x; i < trainer.candidates; i += FSST_CHOOSE_THREADS) {
-        const Candidate candidate = candidate_at(trainer, i);
+    candidates.each([&](const Candidate& candidate) {
         const Symbol symbol = symbol_of_key(candidate.key);
         const u32 slot = slot_of(symbol.word);
         if (symbol.length >= 3 && candidate.gain == gains[slot]) atomicMax(keys + slot, candidate.key);
-    }
+    });
     __syncthreads();
     const auto takes = [&](const Candidate& candidate) {
         const Symbol symbol = symbol_of_key(candidate.key);
         const u32 slot = slot_of(symbol.word);
         return symbol.length < 3 || (candidate.gain == gains[slot] && candidate.key == keys[slot]);
     };
-    const Candidate least = best(trainer, MOST_SYMBOLS, takes);
-    for (u32 i = threadIdx.x; i < trainer.candidates; i += FSST_CHOOSE_THREADS) {
-        const Candidate candidate = candidate_at(trainer, i);
+    const Candidate least = best(candidates, MOST_SYMBOLS, takes);
+    candidates.each([&](const Candidate& candidate) {
         if (candidate >= least && takes(candidate)) chosen[atomicAdd(&count, 1u)] = symbol_of_key(candidate.key);
-    }
+    });
     __syncthreads();
     write_table(trainer.table, chosen, count);
     clear_counts(trainer);
@@ -482,12 +512,11 @@ LANEPACK_KERNEL(fsst_train_refine, FSST_CHOOSE_THREADS, 1, FsstTraining) {
         swapped[code] = 0;
         losses[code] = trainer.units[256 + code] * (bytes_without(table, symbol) - 1);
     }
-    const auto takes = [](const Candidate&) { return true; };
-    const Candidate least = best(trainer, MOST_ADDITIONS, takes);
-    for (u32 i = threadIdx.x; i < trainer.candidates; i += FSST_CHOOSE_THREADS) {
-        const Candidate candidate = candidate_at(trainer, i);
+    const CandidateReader candidates(trainer);
+    const Candidate least = best(candidates, MOST_ADDITIONS, [](const Candidate&) { return true; });
+    candidates.each([&](const Candidate& candidate) {
         if (candidate >= least) found[atomicAdd(&count, 1u)] = candidate;
-    }
+    });
     __syncthreads();
     if (code < count) {
         u32 rank = 0;

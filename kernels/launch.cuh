@@ -47,9 +47,9 @@ constexpr u32 FSST_VECTOR_THREADS = 256;
 constexpr u32 FSST_SAMPLE_THREADS = 256;
 // fsst_train_clear, fsst_train_count: blocks that share a table.
 constexpr u32 FSST_TRAIN_THREADS = 256;
-constexpr u32 FSST_TRAIN_BLOCKS = 8;
+constexpr u32 FSST_TRAIN_BLOCKS = 16;
 // fsst_train_candidates: a block looks at the pairs of so many units.
-constexpr u32 FSST_CANDIDATES_UNITS = 32;
+constexpr u32 FSST_CANDIDATES_UNITS = 4;
 // fsst_train_grow, fsst_train_refine: a block makes a table.
 constexpr u32 FSST_CHOOSE_THREADS = 1024;
 // fsst_encode_*: blocks that a multiprocessor holds, each thread of which encodes at least

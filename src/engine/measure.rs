@@ -29,6 +29,10 @@ impl Marks for Recorder {
         self.0.push((kernel, stream.record()?));
         Ok(())
     }
+
+    fn is_serial(&self) -> bool {
+        true
+    }
 }
 
 impl Recorder {
@@ -66,8 +70,7 @@ impl Marks for First {
 }
 
 /// Compresses an array that lies on a device and measures it, waits for the host included:
-/// all of it, then again kernel by kernel, as dozens of events between launches take time
-/// themselves.
+/// all of it, then again kernel by kernel, one after the other.
 pub fn compress(
     field: &FieldRef,
     array: &DeviceArray,

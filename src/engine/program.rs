@@ -283,6 +283,11 @@ pub(super) fn longest(targets: &[Target<'_>]) -> usize {
 pub(super) trait Marks {
     /// Called behind the launch of `kernel`; with no name before the first one.
     fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
+
+    /// Whether kernels are to run one by one, even where they need not.
+    fn is_serial(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody.

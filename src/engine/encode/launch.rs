@@ -19,38 +19,94 @@ pub(super) struct Pending<T> {
     of: PhantomData<T>,
 }
 
-/// Starts kernels over one column. Every launch keeps all of the column's buffers.
+/// Memory that launches may need.
+struct Kept {
+    scope: usize,
+    /// Whether it was allocated on the side.
+    is_side: bool,
+    buffer: Arc<DeviceBuffer>,
+}
+
+/// Starts kernels over one column, on a stream or, where that helps, beside it.
 pub(super) struct Launcher<'a> {
+    /// Where launches go now.
     pub stream: &'a Arc<dyn Stream>,
+    main: &'a Arc<dyn Stream>,
+    side: &'a Arc<dyn Stream>,
     /// What is read back goes through a stream of its own, past kernels that have been
     /// started but need not be waited for.
     pub reader: &'a Arc<dyn Stream>,
     pub marks: &'a mut dyn Marks,
-    /// Each with the scope that it is kept for.
-    memory: Vec<(usize, Arc<DeviceBuffer>)>,
+    memory: Vec<Kept>,
     /// What memory is kept for from now on; 0 is the whole column.
     pub scope: usize,
+    is_side: bool,
     is_host: bool,
 }
 
 impl<'a> Launcher<'a> {
+    /// Streams: for kernels, for kernels beside these, and for what is read back.
     pub fn new(
-        stream: &'a Arc<dyn Stream>,
-        reader: &'a Arc<dyn Stream>,
+        [main, side, reader]: [&'a Arc<dyn Stream>; 3],
         marks: &'a mut dyn Marks,
         is_host: bool,
     ) -> Self {
-        Self { stream, reader, marks, memory: Vec::new(), scope: 0, is_host }
+        // What is measured kernel by kernel happens one by one.
+        let side = if marks.is_serial() { main } else { side };
+        Self {
+            stream: main,
+            main,
+            side,
+            reader,
+            marks,
+            memory: Vec::new(),
+            scope: 0,
+            is_side: false,
+            is_host,
+        }
+    }
+
+    /// From now on launches go to the side, behind what has been started so far.
+    pub fn fork(&mut self) -> Result<()> {
+        let started = self.main.record()?;
+        self.fork_behind(started.as_ref())
+    }
+
+    /// From now on launches go to the side, behind what had been started at `event`.
+    pub fn fork_behind(&mut self, event: &dyn Event) -> Result<()> {
+        self.side.wait(event)?;
+        self.stream = self.side;
+        self.is_side = true;
+        Ok(())
+    }
+
+    /// From now on launches no longer go to the side.
+    pub fn resume(&mut self) {
+        self.stream = self.main;
+        self.is_side = false;
+    }
+
+    /// What comes now is behind everything on the side.
+    pub fn join(&mut self) -> Result<()> {
+        self.resume();
+        self.main.wait(self.side.record()?.as_ref())
     }
 
     /// Keeps memory that others have allocated.
     pub fn keep(&mut self, memory: &[Arc<DeviceBuffer>]) {
-        self.memory.extend(memory.iter().map(|buffer| (self.scope, buffer.clone())));
+        for buffer in memory {
+            self.kept(buffer);
+        }
+    }
+
+    fn kept(&mut self, buffer: &Arc<DeviceBuffer>) {
+        let buffer = buffer.clone();
+        self.memory.push(Kept { scope: self.scope, is_side: self.is_side, buffer });
     }
 
     /// Lets go of the memory of a scope. The device frees it behind what uses it.
     pub fn release(&mut self, scope: usize) {
-        self.memory.retain(|(kept_for, _)| *kept_for != scope);
+        self.memory.retain(|kept| kept.scope != scope);
     }
 
     /// Tells who measures that the host has done `what`.
@@ -61,7 +117,7 @@ impl<'a> Launcher<'a> {
     /// Device memory that is kept for the present scope.
     pub fn allocate(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = Arc::new(self.stream.allocate(len)?);
-        self.memory.push((self.scope, buffer.clone()));
+        self.kept(&buffer);
         Ok(buffer)
     }
 
@@ -96,13 +152,13 @@ impl<'a> Launcher<'a> {
     /// Starts `blocks` blocks of a kernel.
     pub fn launch<T: Pod>(&mut self, kernel: Kernel, blocks: usize, arguments: &T) -> Result<()> {
         // The emulation wants all named. A GPU's stream needs to be told only of memory
-        // that it has not allocated itself, which is the whole column's.
-        let is_named = |scope: usize| self.is_host || scope == 0;
-        let buffers: Vec<&DeviceBuffer> = self
-            .memory
-            .iter()
-            .filter(|(scope, _)| is_named(*scope))
-            .map(|(_, buffer)| buffer.as_ref())
+        // that it has not allocated itself.
+        let (here, scope) = (self.is_side, self.scope);
+        let is_foreign =
+            |kept: &Kept| kept.scope == 0 || (kept.scope == scope && kept.is_side != here);
+        let buffers: Vec<&DeviceBuffer> = (self.memory.iter())
+            .filter(|kept| self.is_host || is_foreign(kept))
+            .map(|kept| kept.buffer.as_ref())
             .collect();
         self.stream.launch(&Launch {
             kernel: kernel.name,

@@ -252,18 +252,31 @@ pub(super) fn encode_array(
     marks: &mut dyn Marks,
 ) -> Result<DeviceColumn> {
     let context = array.context();
-    context.with_stream(|stream| {
-        context.with_stream(|reader| {
-            stream.wait(array.ready().as_ref())?;
-            let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
-            if !is_strings(field.data_type()) {
-                let column = Column::new(field, array);
-                return encode(context, launcher, column, options);
-            }
-            match encode_strings(context, &mut launcher, field, array, options)? {
-                Some(column) => Ok(column),
-                None => compressed_by_cpu(context, field, &array.to_host()?, options),
-            }
+    with_launcher(context, marks, |mut launcher| {
+        launcher.stream.wait(array.ready().as_ref())?;
+        if !is_strings(field.data_type()) {
+            let column = Column::new(field, array);
+            return encode(context, launcher, column, options);
+        }
+        match encode_strings(context, &mut launcher, field, array, options)? {
+            Some(column) => Ok(column),
+            None => compressed_by_cpu(context, field, &array.to_host()?, options),
+        }
+    })
+}
+
+/// Calls `work` with a launcher on streams of its own.
+fn with_launcher<T>(
+    context: &Context,
+    marks: &mut dyn Marks,
+    work: impl FnOnce(Launcher<'_>) -> Result<T>,
+) -> Result<T> {
+    context.with_stream(|main| {
+        context.with_stream(|side| {
+            context.with_stream(|reader| {
+                let streams = [main, side, reader];
+                work(Launcher::new(streams, marks, context.device.is_host()))
+            })
         })
     })
 }
@@ -352,7 +365,8 @@ pub(super) fn count_valid(
 ) -> Result<usize> {
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
-        let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
+        let is_host = context.device.is_host();
+        let mut launcher = Launcher::new([stream, stream, reader], marks, is_host);
         let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len);
         launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
@@ -369,7 +383,8 @@ pub(super) fn moved_bits(
 ) -> Result<DeviceSlice> {
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
-        let mut launcher = Launcher::new(stream, reader, marks, context.device.is_host());
+        let is_host = context.device.is_host();
+        let mut launcher = Launcher::new([stream, stream, reader], marks, is_host);
         let (address, bit) = (bitmap.address(), rows.start);
         let column = Column::of_bits(bitmap, address, bit, rows.len());
         launcher.keep(&column.memory);

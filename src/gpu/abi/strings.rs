@@ -234,7 +234,7 @@ const _: () = {
     assert!(size_of::<GatherArguments>() == 168);
     assert!(constant(ARGUMENTS, "STRING_HEAD") == STRING_HEAD as u64);
     assert!(constant(ARGUMENTS, "MAX_TABLE") == MAX_TABLE as u64);
-    assert!(constant(ARGUMENTS, "PIECE") == fsst::PIECE as u64);
+    assert!(constant(ARGUMENTS, "SAMPLE_PIECE") == fsst::PIECE as u64);
     assert!(constant(TRAIN, "WHOLE_SHARE") == fsst::WHOLE as u64);
     assert!(constant(TRAIN, "MOST_SWAPS") == fsst::SWAPS as u64);
     assert!(constant(TRAIN, "MOST_ADDITIONS") == fsst::ADDITIONS as u64);

@@ -12,7 +12,8 @@
 //! their own. A *window* is a stretch of chunks with the same table of at most
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
 //! byte of values, whatever the data. Two windows are under way at a time, so that the
-//! host waits for one while the device works on the other.
+//! host waits for one while the device works on the other; bodies are written beside the
+//! next window's codes, as making codes leaves most of the memory's bandwidth unused.
 
 mod bodies;
 mod codes;
@@ -170,10 +171,13 @@ pub(super) fn encode(
     let mut out = Vec::new();
     // Each window has a scope, which is let go of when its bodies are being written.
     let mut before: Option<Stretch> = None;
-    let mut write = |launcher: &mut Launcher<'_>, stretch: Stretch| {
+    let mut write = |launcher: &mut Launcher<'_>, mut stretch: Stretch| {
+        stretch.read(launcher)?;
+        launcher.fork_behind(stretch.started.as_ref())?;
         launcher.scope = 1 + stretch.chunks.start;
         out.push(stretch.write(launcher, column, &known, &choices, &borders)?);
         launcher.release(launcher.scope);
+        launcher.resume();
         Ok::<_, crate::error::Error>(())
     };
     for (chunks, table) in windows {
@@ -185,7 +189,8 @@ pub(super) fn encode(
             }
             None => None,
         };
-        if let Some(before) = before.replace(Stretch { chunks, codes }) {
+        let started = launcher.stream.record()?;
+        if let Some(before) = before.replace(Stretch { chunks, codes, started }) {
             write(launcher, before)?;
         }
     }
@@ -193,6 +198,7 @@ pub(super) fn encode(
         write(launcher, before)?;
     }
     launcher.scope = 0;
+    launcher.join()?;
     Ok(Some(out))
 }
 

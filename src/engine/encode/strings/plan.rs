@@ -42,6 +42,8 @@ pub(super) struct Known {
     /// Valid rows of each chunk.
     pub(super) valid: Vec<usize>,
     vectors: Vec<abi::FsstVector>,
+    /// Bytes of each chunk's valid values.
+    bytes: Vec<usize>,
     /// The table of each group, and what it makes of a sample of each chunk.
     tables: Vec<Option<Arc<Table>>>,
     samples: Vec<abi::FsstSample>,
@@ -65,17 +67,9 @@ impl Measured {
         let chunk_vectors = options.chunk_rows / VECTOR;
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
-        let tables = match options.allows(Encoding::Fsst) {
-            true => {
-                let groups = ranges(vectors, lengths.group_vectors, |index| [index, index]);
-                let tables = Tables::train(launcher, column, &lengths, &groups)?;
-                let group_of = |chunk: usize| chunk * chunk_vectors / lengths.group_vectors;
-                let all = ranges(vectors, chunk_vectors, |chunk| [group_of(chunk); 2]);
-                let samples = tables.estimate(launcher, column, &lengths, &all)?;
-                Some((tables, samples))
-            }
-            false => None,
-        };
+        // Training has few blocks, which wait for each other: meanwhile the rest of the GPU
+        // reads the values for their bounds.
+        launcher.fork()?;
         let mut arrays = Arrays::default();
         let extremes = arrays.add(vectors * 8);
         let bounds_at = arrays.add(chunks * size_of::<abi::StringBounds>());
@@ -98,6 +92,18 @@ impl Measured {
             Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
             None => None,
         };
+        launcher.resume();
+        let tables = match options.allows(Encoding::Fsst) {
+            true => {
+                let groups = ranges(vectors, lengths.group_vectors, |index| [index, index]);
+                let tables = Tables::train(launcher, column, &lengths, &groups)?;
+                let group_of = |chunk: usize| chunk * chunk_vectors / lengths.group_vectors;
+                let all = ranges(vectors, chunk_vectors, |chunk| [group_of(chunk); 2]);
+                let samples = tables.estimate(launcher, column, &lengths, &all)?;
+                Some((tables, samples))
+            }
+            false => None,
+        };
         let options = options.clone();
         Ok(Self { lengths, value_words, bounds, counts, validity, tables, options })
     }
@@ -119,6 +125,9 @@ impl Measured {
             }
             None => (0..chunks).map(|chunk| (rows - chunk * chunk_rows).min(chunk_rows)).collect(),
         };
+        let bytes = (vectors.chunks(chunk_rows / VECTOR))
+            .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
+            .collect();
         Ok(Known {
             lengths: self.lengths,
             value_words: self.value_words,
@@ -128,6 +137,7 @@ impl Measured {
             bounds,
             valid,
             vectors,
+            bytes,
             tables,
             samples,
         })
@@ -172,7 +182,7 @@ impl Known {
 
     /// Bytes of a chunk's valid values.
     pub(super) fn bytes(&self, chunk: usize) -> usize {
-        self.vectors(chunk).iter().map(|vector| vector.bytes as usize).sum()
+        self.bytes[chunk]
     }
 
     fn is_constant(&self, chunk: usize) -> bool {
