@@ -2,7 +2,7 @@
 // mirrored on the host.
 #pragma once
 
-#include "lanepack/format.cuh"
+#include "lanepack/fsst_encode.cuh"
 
 namespace lanepack {
 
@@ -95,9 +95,6 @@ struct FsstSample {
 };
 static_assert(sizeof(FsstSample) == 32, "mirrored");
 
-// Bytes of the largest serialised table: 8 counts and 255 symbols.
-constexpr u32 MAX_TABLE = 2048;
-
 // A trained table, at a multiple of 16.
 struct FsstTrained {
     u8 table[MAX_TABLE];
@@ -151,13 +148,15 @@ struct FsstWindow {
     // A bit per row, from bit first_bit on; or null.
     const u8* valid;
     u64 first_bit;
-    // The serialised table, at a multiple of 8.
+    // MAX_TABLE bytes that begin with the serialised table, at a multiple of 8.
     const u8* table;
     // A number for each row, zeros up to a whole vector.
     u32* value_lengths;
     u32* code_lengths;
     // V + 1.
     FsstVector* vectors;
+    // 32 for each vector: pieces of 32 rows each.
+    u32* row_pieces;
     // R.
     FsstRunStart* run_starts;
     // r, from the first run of first_vector on.
@@ -170,6 +169,8 @@ struct FsstWindow {
     // One for each chunk from first_vector on.
     FsstPlace* chunks;
     const FsstOutput* outputs;
+    // fsst_encode: how many runs have been taken; 0 before.
+    u32* taken;
     u32 rows;
     u32 chunk_rows;
     // 64 to 2,048; 256 to 512 is fastest.
@@ -182,7 +183,7 @@ struct FsstWindow {
     u32 zero;
     u32 zero_too;
 };
-static_assert(sizeof(FsstWindow) == 152, "mirrored");
+static_assert(sizeof(FsstWindow) == 168, "mirrored");
 
 // Samples are made of pieces of values: so many bytes each, from the value's begin on.
 constexpr u32 SAMPLE_PIECE = 128;
@@ -224,7 +225,7 @@ struct FsstSampling {
     u32 capacity;
     u32 blocks_per_range;
 };
-static_assert(sizeof(FsstSampling) == 208, "mirrored");
+static_assert(sizeof(FsstSampling) == 224, "mirrored");
 
 // Training of a table for each range of an FsstSampling, on its pieces.
 struct FsstTraining {
@@ -271,7 +272,7 @@ struct StringBoundsArguments {
     // Offsets where chunks begin, and at the end of the last.
     u64* borders;
 };
-static_assert(sizeof(StringBoundsArguments) == 176, "mirrored");
+static_assert(sizeof(StringBoundsArguments) == 192, "mirrored");
 
 // Bytes to be copied, to a multiple of 16; units of 16 bytes that hold some of them are
 // read as a whole.
@@ -302,6 +303,6 @@ struct GatherArguments {
     u32 count;
     u32 zero;
 };
-static_assert(sizeof(GatherArguments) == 168, "mirrored");
+static_assert(sizeof(GatherArguments) == 184, "mirrored");
 
 }  // namespace lanepack

@@ -21,9 +21,9 @@
 // wherever it reads or writes; the first words of the input stand behind the last ones
 // too, so that three words in a row need one address. Every three steps lanes refill
 // their rings from what was loaded three steps before, and write 16 bytes of codes if
-// they have them. All warps that the GPU holds at a time share all runs evenly, each has
-// its share in a row, and lanes whose run has ended get the next ones, eight or more at a
-// time.
+// they have them. A warp takes 64 runs in a row at a time from those that are left, and
+// lanes whose run has ended get the next ones, eight or more at a time: there are no more
+// blocks than the GPU holds, and all end together, whatever else runs beside them.
 //
 // A step is some 75 instructions and 14 wavefronts of shared memory for 25 lanes (8 for
 // slots and input, 4 for pairs, 1 for the code). On an NVIDIA H200, 1 GB of input,
@@ -59,14 +59,14 @@ constexpr u32 MARK = 64;
 // Bits of a mark that count codes behind the multiple of 64 that it belongs to.
 constexpr u32 MARK_CODE_BITS = 4;
 
-// A block sums over its threads; the result is whole in thread 0.
+// A block sums bytes over its threads, and pieces over the first of its warps' lanes; the
+// results are whole in thread 0.
 LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& pieces) {
     constexpr u32 WARPS = FSST_VECTOR_THREADS / WARP;
     LANEPACK_SHARED(u64[WARPS], all_bytes);
     LANEPACK_SHARED(u32[WARPS], all_pieces);
     for (u32 step = WARP / 2; step > 0; step /= 2) {
         bytes += __shfl_down_sync(FULL, bytes, step);
-        pieces += __shfl_down_sync(FULL, pieces, step);
     }
     if (threadIdx.x % WARP == 0) {
         all_bytes[threadIdx.x / WARP] = bytes;
@@ -99,7 +99,11 @@ LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
         // What no run has, or several have.
         if (length == 0 || length > SEGMENT) args.code_lengths[row] = 0;
         bytes += length;
-        pieces += pieces_of(length);
+        const u32 of_warp = __reduce_add_sync(FULL, pieces_of(length));
+        if (threadIdx.x % WARP == 0) {
+            args.row_pieces[(u64{vector} * VECTOR + i) / WARP] = of_warp;
+            pieces += of_warp;
+        }
     }
     sum_of_block(bytes, pieces);
     const u64 origin = offset_of<Offset>(args, 0);
@@ -148,8 +152,9 @@ constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
 constexpr u32 STEPS = 3;
 constexpr u32 ADVANCE = 0b101;
 constexpr u32 ADVANCES = 2;
-// Lanes without a run at which they get new ones.
+// Lanes without a run at which they get new ones; runs that a warp takes at a time.
 constexpr u32 IDLE_LANES = 8;
+constexpr u32 WARP_RUNS = 2 * WARP;
 // Bytes and words of the rings. A step takes up to 8 bytes of 8 that it looks at, and
 // gives up to 2; up to 15 codes wait for more.
 constexpr u32 INPUT_RING = 64;
@@ -442,22 +447,26 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     // Through a shuffle, so that it stays in a register: else it is computed again for
     // every step.
     RunEncoder<Offset> state(args, shared, __shfl_sync(FULL, warp * LANE_WORDS * WARP + lane, lane), first_run);
-    const u32 warps = gridDim.x * ENCODE_WARPS;
-    const u32 share = max((runs + warps - 1) / warps, WARP);
-    u32 next = (blockIdx.x * ENCODE_WARPS + warp) * share;
-    const u32 end = min(next + share, runs);
+    // Runs from `next` to `end` are this warp's.
+    u32 next = 0;
+    u32 end = 0;
+    bool more = true;
     for (;;) {
         const u32 idle = __ballot_sync(FULL, state.limit == 0);
-        if (next < end) {
-            if (static_cast<u32>(__popc(idle)) >= IDLE_LANES) {
-                const u32 take = next + static_cast<u32>(__popc(idle & ((1u << lane) - 1)));
-                if (state.limit == 0) {
-                    state.finish();
-                    if (take < end) state.start(take);
-                }
-                next += static_cast<u32>(__popc(idle));
+        if (static_cast<u32>(__popc(idle)) >= IDLE_LANES && more) {
+            if (next == end) {
+                if (lane == 0) next = atomicAdd(args.taken, WARP_RUNS);
+                next = __shfl_sync(FULL, next, 0);
+                end = min(next + WARP_RUNS, runs);
+                more = next < end;
             }
-        } else if (idle == FULL) {
+            const u32 take = next + static_cast<u32>(__popc(idle & ((1u << lane) - 1)));
+            if (state.limit == 0) {
+                state.finish();
+                if (take < end) state.start(take);
+            }
+            next = min(next + static_cast<u32>(__popc(idle)), end);
+        } else if (idle == FULL && !more) {
             break;
         }
         if (state.limit != 0) state.refill();

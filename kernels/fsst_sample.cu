@@ -7,7 +7,7 @@
 //
 // Which piece is the next pick follows from the number of pieces and bytes alone, so a
 // warp finds it by itself: its vector by 32 probes at a time among the numbers before
-// vectors, its row by the lengths of the vector's 1,024. Nothing is copied; pieces are
+// vectors, then 32 rows of it, then the row. Nothing is copied; pieces are
 // parsed where they lie.
 //
 // Before (NVIDIA H200, 1 GB of l_comment): each piece by a hash of its number, with
@@ -140,19 +140,12 @@ struct Picks {
             end = min(vector + step, end);
         }
         u32 left = static_cast<u32>(wanted - before[vector].pieces);
-        // The lane that has the piece among its 32 rows, then the one that has it as a row.
-        const u32* const lengths = args.window.value_lengths + vector * u64{VECTOR};
-        u32 own = 0;
-#pragma unroll
-        for (u32 i = 0; i < VECTOR / WARP; i += 4) {
-            const uint4 four = *reinterpret_cast<const uint4*>(lengths + lane * (VECTOR / WARP) + i);
-            own += pieces_of(four.x) + pieces_of(four.y) + pieces_of(four.z) + pieces_of(four.w);
-        }
-        const u32 first_row = holder(own, left) * (VECTOR / WARP);
-        const u32 row_length = lengths[first_row + lane];
+        // Of 32 times 32 rows those that have the piece, then the row.
+        const u32 rows = vector * VECTOR + holder(args.window.row_pieces[vector * u64{WARP} + lane], left) * WARP;
+        const u32 row_length = args.window.value_lengths[rows + lane];
         const u32 at = holder(pieces_of(row_length), left);
         const u32 length = __shfl_sync(FULL, row_length, at);
-        const u32 row = vector * VECTOR + first_row + at;
+        const u32 row = rows + at;
         const u32 skipped = left * SAMPLE_PIECE;
         return {static_cast<u64>(offset_of<Offset>(args.window, row)) + skipped, min(length - skipped, SAMPLE_PIECE), 0};
     }

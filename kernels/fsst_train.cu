@@ -59,11 +59,6 @@ LANEPACK_DEVICE u64 big_endian(u64 word) {
     return static_cast<u64>(low) << 32 | high;
 }
 
-LANEPACK_DEVICE bool comes_before(Symbol x, Symbol y) {
-    if (x.length != y.length) return x.length < y.length;
-    return big_endian(x.word) < big_endian(y.word);
-}
-
 // The fewest occurrences of a candidate in so many bytes of sample.
 LANEPACK_DEVICE u32 least_count(u32 bytes) { return max(bytes / BYTES_PER_OCCURRENCE, LEAST_COUNT); }
 
@@ -309,7 +304,16 @@ LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most, Take
     // Of gain and key, the bits that are known.
     u32 gain_mask = 0;
     u64 key_mask = 0;
-    for (u32 digit = 0; digit < 12; ++digit) {
+    u32 greatest = 0;
+    candidates.each([&](const Candidate& candidate) { greatest = max(greatest, candidate.gain); });
+    greatest = __reduce_max_sync(FULL, greatest);
+    if (threadIdx.x == 0) found[0] = 0;
+    __syncthreads();
+    if (threadIdx.x % WARP == 0) atomicMax(found, greatest);
+    __syncthreads();
+    // Digits that all have in common are zeros.
+    const u32 first = min(static_cast<u32>(__clz(static_cast<i32>(found[0]))) / 8, 3u);
+    for (u32 digit = first; digit < 12; ++digit) {
         const bool of_gain = digit < 4;
         const u32 shift = of_gain ? 24 - 8 * digit : 88 - 8 * digit;
         if (threadIdx.x < 256) counts[threadIdx.x] = 0;
@@ -370,24 +374,34 @@ LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most, Take
     return least;
 }
 
-// The table of some symbols, by a block of which each thread may have one.
+// The table of some symbols, by a block of FSST_CHOOSE_THREADS.
 LANEPACK_DEVICE void write_table(u8* out, const Symbol* symbols, u32 count) {
+    LANEPACK_SHARED(u64[256], words);
+    LANEPACK_SHARED(u32[256], codes);
     LANEPACK_SHARED(u32[9], lengths);
+    constexpr u32 SHARES = FSST_CHOOSE_THREADS / 256;
+    const u32 index = threadIdx.x / SHARES;
     if (threadIdx.x < 9) lengths[threadIdx.x] = 0;
+    if (threadIdx.x < count) words[threadIdx.x] = big_endian(symbols[threadIdx.x].word);
+    if (threadIdx.x < 256) codes[threadIdx.x] = 0;
     __syncthreads();
     if (threadIdx.x < count) atomicAdd(lengths + symbols[threadIdx.x].length, 1u);
+    if (index < count) {
+        const u64 word = words[index];
+        const u32 length = symbols[index].length;
+        // How many of its length come before.
+        u32 before = 0;
+        for (u32 i = threadIdx.x % SHARES; i < count; i += SHARES) {
+            before += symbols[i].length == length && words[i] < word ? 1 : 0;
+        }
+        atomicAdd(codes + index, before);
+    }
     __syncthreads();
     if (threadIdx.x < 8) out[threadIdx.x] = static_cast<u8>(lengths[threadIdx.x + 1]);
     if (threadIdx.x >= count) return;
     const Symbol own = symbols[threadIdx.x];
-    u32 code = 0;
-    for (u32 i = 0; i < count; ++i) code += comes_before(symbols[i], own) ? 1 : 0;
-    u32 at = 8;
-    for (u32 length = 1; length < own.length; ++length) {
-        at += lengths[length] * length;
-        code -= lengths[length];
-    }
-    at += code * own.length;
+    u32 at = 8 + codes[threadIdx.x] * own.length;
+    for (u32 length = 1; length < own.length; ++length) at += lengths[length] * length;
     for (u32 i = 0; i < own.length; ++i) out[at + i] = static_cast<u8>(own.word >> 8 * i);
 }
 

@@ -21,6 +21,9 @@ namespace lanepack {
 constexpr u32 SLOTS = 2048;
 constexpr u32 SLOT_MULTIPLIER = 0x67e332bf;
 
+// Bytes of the largest serialised table: 8 counts and 255 symbols.
+constexpr u32 MAX_TABLE = 2048;
+
 // The symbols of a serialised table, by code.
 struct SerialisedTable {
     const u8* table;
@@ -74,39 +77,49 @@ struct EncoderTable {
     // Where the word of two bytes is, given as b0 * 256 + b1.
     static LANEPACK_DEVICE u32 word_of(u32 pair) { return pair >> 4; }
 
-    // Expands the serialised table, by all threads of a block. Ends with a barrier.
+    // Expands the serialised table, by all threads of a block of at least 256. Ends with a
+    // barrier.
     LANEPACK_DEVICE void load(const u8* serialised) {
-        const SerialisedTable table(serialised);
+        // Read as a whole, to where slots will be; each thread has a code.
+        u64* const staged = reinterpret_cast<u64*>(slots);
+        for (u32 i = threadIdx.x; i < MAX_TABLE / 8; i += blockDim.x) {
+            staged[i] = reinterpret_cast<const u64*>(serialised)[i];
+        }
+        __syncthreads();
+        const SerialisedTable table(reinterpret_cast<const u8*>(staged));
+        const u32 code = threadIdx.x;
+        u64 word = 0;
+        u64 before = 0;
+        u32 length = 0;
+        bool follows = false;
+        if (code < 256) {
+            length = table.symbol(code, word);
+            follows = code > 0 && length == 2 && table.symbol(code - 1, before) == 2;
+        }
+        const u32 first_eight = table.first(8);
+        __syncthreads();
         // A vacant slot has bytes 0 and 1 that belong to another one: zeros, and
         // one and zero where zeros and some third byte belong here.
         for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) slots[i] = make_uint2(3 << 16, 0);
         for (u32 i = threadIdx.x; i < 4096; i += blockDim.x) pairs[i] = ESCAPE << 24;
-        if (threadIdx.x == 0) eights = table.first(8) << 24;
+        if (threadIdx.x == 0) eights = first_eight << 24;
         __syncthreads();
-        for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
-            slots[slot_of(i << 16)].x = 1 | 3 << 16;
-            u64 word;
-            if (table.symbol(i, word) == 1) {
-                for (u32 j = 0; j < 16; ++j) pairs[static_cast<u32>(word) * 16 + j] = i << 24;
+        if (code < 256) {
+            slots[slot_of(code << 16)].x = 1 | 3 << 16;
+            if (length == 1) {
+                for (u32 j = 0; j < 16; ++j) pairs[static_cast<u32>(word) * 16 + j] = code << 24;
             }
         }
         __syncthreads();
-        for (u32 code = threadIdx.x; code < 256; code += blockDim.x) {
-            u64 word;
-            const u32 length = table.symbol(code, word);
-            const u32 low = static_cast<u32>(word);
-            const u32 high = static_cast<u32>(word >> 32);
-            if (length == 2) {
-                const u32 pair = __byte_perm(low, 0, 0x4401);
-                u64 before = 0;
-                const bool follows = code > 0 && table.symbol(code - 1, before) == 2 &&
-                                     word_of(__byte_perm(static_cast<u32>(before), 0, 0x4401)) == word_of(pair);
-                atomicOr(pairs + word_of(pair), 1u << pair % 16 | (follows ? 0 : ((code - 1) & 255) << 16));
-            } else if (length > 2) {
-                const u32 last = length == 8 ? high >> 24 : length;
-                slots[slot_of(low)] =
-                    make_uint2((low & 0xffff) | last << 16 | code << 24, __funnelshift_r(low, high, 24));
-            }
+        const u32 low = static_cast<u32>(word);
+        const u32 high = static_cast<u32>(word >> 32);
+        if (length == 2) {
+            const u32 pair = __byte_perm(low, 0, 0x4401);
+            follows = follows && word_of(__byte_perm(static_cast<u32>(before), 0, 0x4401)) == word_of(pair);
+            atomicOr(pairs + word_of(pair), 1u << pair % 16 | (follows ? 0 : ((code - 1) & 255) << 16));
+        } else if (length > 2) {
+            const u32 last = length == 8 ? high >> 24 : length;
+            slots[slot_of(low)] = make_uint2((low & 0xffff) | last << 16 | code << 24, __funnelshift_r(low, high, 24));
         }
         __syncthreads();
     }

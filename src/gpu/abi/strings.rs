@@ -101,6 +101,7 @@ pub(crate) struct FsstWindow {
     pub value_lengths: u64,
     pub code_lengths: u64,
     pub vectors: u64,
+    pub row_pieces: u64,
     pub run_starts: u64,
     pub runs: u64,
     pub places: u64,
@@ -108,6 +109,7 @@ pub(crate) struct FsstWindow {
     pub marks: u64,
     pub chunks: u64,
     pub outputs: u64,
+    pub taken: u64,
     pub rows: u32,
     pub chunk_rows: u32,
     pub run_bytes: u32,
@@ -211,6 +213,7 @@ pub(crate) struct GatherArguments {
     pub zero: u32,
 }
 
+const TABLE: &str = include_str!("../../../kernels/lanepack/fsst_encode.cuh");
 const TRAIN: &str = include_str!("../../../kernels/fsst_train.cu");
 const ARGUMENTS: &str = include_str!("../../../kernels/encode_arguments.cuh");
 
@@ -223,17 +226,17 @@ const _: () = {
     assert!(size_of::<FsstPiece>() == 16);
     assert!(size_of::<FsstSample>() == 32);
     assert!(size_of::<FsstTrained>() == 2064);
-    assert!(size_of::<FsstWindow>() == 152);
-    assert!(size_of::<FsstSampling>() == 208);
+    assert!(size_of::<FsstWindow>() == 168);
+    assert!(size_of::<FsstSampling>() == 224);
     assert!(size_of::<FsstTraining>() == 56);
     assert!(size_of::<StringBounds>() == 168);
-    assert!(size_of::<StringBoundsArguments>() == 176);
+    assert!(size_of::<StringBoundsArguments>() == 192);
     assert!(size_of::<ByteSpan>() == 24);
     assert!(size_of::<SpansArguments>() == 16);
     assert!(size_of::<GatherVector>() == 16);
-    assert!(size_of::<GatherArguments>() == 168);
+    assert!(size_of::<GatherArguments>() == 184);
     assert!(constant(ARGUMENTS, "STRING_HEAD") == STRING_HEAD as u64);
-    assert!(constant(ARGUMENTS, "MAX_TABLE") == MAX_TABLE as u64);
+    assert!(constant(TABLE, "MAX_TABLE") == MAX_TABLE as u64);
     assert!(constant(ARGUMENTS, "SAMPLE_PIECE") == fsst::PIECE as u64);
     assert!(constant(TRAIN, "WHOLE_SHARE") == fsst::WHOLE as u64);
     assert!(constant(TRAIN, "MOST_SWAPS") == fsst::SWAPS as u64);

@@ -49,6 +49,7 @@ impl Codes {
         let codes = arrays.add(2 * bytes + 16 * (runs + 2));
         let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
         let chunks_at = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
+        let taken = arrays.add(4);
         let scratch = launcher.allocate(arrays.len)?;
         let at = |at: usize| scratch.address() + at as u64;
         let window = abi::FsstWindow {
@@ -58,10 +59,12 @@ impl Codes {
             codes: at(codes),
             marks: at(marks),
             chunks: at(chunks_at),
+            taken: at(taken),
             first_vector: first_vector as u32,
             end_vector: end_vector as u32,
             ..known.lengths.window
         };
+        launcher.stream.fill(&scratch, taken, 4, 0)?;
         let kernel = column.by_width(kernels::FSST_ENCODE);
         launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
         launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;

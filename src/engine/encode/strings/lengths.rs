@@ -47,6 +47,7 @@ impl Lengths {
         let value_lengths = arrays.add(vectors * VECTOR * 4);
         let code_lengths = arrays.add(vectors * VECTOR * 4);
         let vectors_at = arrays.add((vectors + 1) * size_of::<abi::FsstVector>());
+        let row_pieces = arrays.add(vectors * 32 * 4);
         let before = arrays.add((vectors + groups) * size_of::<abi::FsstBefore>());
         let run_starts = arrays.add(most_runs(column.value_bytes, vectors) * 16);
         let scratch = launcher.allocate(arrays.len)?;
@@ -60,6 +61,7 @@ impl Lengths {
             value_lengths: at(value_lengths),
             code_lengths: at(code_lengths),
             vectors: at(vectors_at),
+            row_pieces: at(row_pieces),
             run_starts: at(run_starts),
             rows: column.rows as u32,
             chunk_rows: options.chunk_rows as u32,
@@ -89,5 +91,5 @@ pub(super) fn most_runs(bytes: usize, vectors: usize) -> usize {
 /// About the bytes of scratch that [`Lengths`] needs.
 pub(super) fn scratch_bytes(rows: usize, value_bytes: usize) -> usize {
     let vectors = rows.div_ceil(VECTOR);
-    vectors * (8 * VECTOR + 48) + 16 * most_runs(value_bytes, vectors)
+    vectors * (8 * VECTOR + 128 + 48) + 16 * most_runs(value_bytes, vectors)
 }

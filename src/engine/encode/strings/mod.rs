@@ -97,7 +97,7 @@ impl StringColumn {
 }
 
 /// Blocks that encode so many blocks' worth of runs: no more than the device holds at a
-/// time, as they share the runs evenly.
+/// time, as they take runs while there are any.
 fn encode_blocks(column: &StringColumn, needed: usize) -> usize {
     needed.min(column.multiprocessors * kernels::ENCODE_BLOCKS)
 }

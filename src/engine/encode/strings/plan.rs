@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths};
 use super::tables::{Table, Tables, sampled};
 use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
+use crate::engine::encode::MIN_CHUNKS;
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::engine::encode::source::Column;
 use crate::engine::encode::words::Words;
@@ -108,15 +111,11 @@ impl Measured {
         Ok(Self { lengths, value_words, bounds, counts, validity, tables, options })
     }
 
-    /// Waits for all that.
+    /// Waits for all that; for what comes last, the tables, at the end.
     pub(super) fn read(mut self, launcher: &Launcher<'_>, rows: usize) -> Result<Known> {
         let vectors = launcher.read(&self.lengths.pending)?;
         let chunk_rows = self.options.chunk_rows;
         let chunks = rows.div_ceil(chunk_rows);
-        let (tables, samples) = match &self.tables {
-            Some((tables, samples)) => (tables.read(launcher)?, launcher.read(samples)?),
-            None => (Vec::new(), vec![abi::FsstSample::default(); chunks]),
-        };
         let bounds = launcher.read(&self.bounds)?;
         self.value_words.read(launcher)?;
         let valid = match &self.counts {
@@ -128,6 +127,10 @@ impl Measured {
         let bytes = (vectors.chunks(chunk_rows / VECTOR))
             .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
             .collect();
+        let (tables, samples) = match &self.tables {
+            Some((tables, samples)) => (tables.read(launcher)?, launcher.read(samples)?),
+            None => (Vec::new(), vec![abi::FsstSample::default(); chunks]),
+        };
         Ok(Known {
             lengths: self.lengths,
             value_words: self.value_words,
@@ -212,10 +215,12 @@ impl Known {
         };
         let slipping: Vec<usize> =
             (0..self.chunks()).filter(|&chunk| tries(chunk) && slips(chunk)).collect();
-        let own = self.own_tables(launcher, column, &slipping)?;
-        let mut own = slipping.into_iter().zip(own).peekable();
-        let choice = |chunk: usize| {
-            let own = own.next_if(|(slipping, _)| *slipping == chunk).and_then(|(_, own)| own);
+        let mut own = vec![None; self.chunks()];
+        let tables = self.own_tables(launcher, column, &slipping)?;
+        for (chunk, table) in slipping.into_iter().zip(tables) {
+            own[chunk] = table;
+        }
+        let choice = |(chunk, own): (usize, Option<(Arc<Table>, Sampled)>)| {
             let table = match (tries(chunk).then(|| shared(chunk)).flatten(), own) {
                 (Some((_, shared)), Some((table, own)))
                     if fsst::makes_up(own.codes, shared.codes) =>
@@ -232,7 +237,7 @@ impl Known {
                 _ => Choice::Plain,
             }
         };
-        Ok((0..self.chunks()).map(choice).collect())
+        Ok(own.into_par_iter().enumerate().with_min_len(MIN_CHUNKS).map(choice).collect())
     }
 
     /// Tables trained on single chunks, and what they make of them.
