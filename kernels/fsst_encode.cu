@@ -453,19 +453,24 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     bool more = true;
     for (;;) {
         const u32 idle = __ballot_sync(FULL, state.limit == 0);
-        if (static_cast<u32>(__popc(idle)) >= IDLE_LANES && more) {
-            if (next == end) {
-                if (lane == 0) next = atomicAdd(args.taken, WARP_RUNS);
-                next = __shfl_sync(FULL, next, 0);
-                end = min(next + WARP_RUNS, runs);
-                more = next < end;
+        const u32 wanted = static_cast<u32>(__popc(idle));
+        if (wanted >= IDLE_LANES && more) {
+            u32 take = next + static_cast<u32>(__popc(idle & ((1u << lane) - 1)));
+            next += wanted;
+            if (next > end) {
+                // The last ones of these, then the first ones of others.
+                u32 others = 0;
+                if (lane == 0) others = atomicAdd(args.taken, WARP_RUNS);
+                others = __shfl_sync(FULL, others, 0);
+                if (take >= end) take += others - end;
+                next += others - end;
+                end = min(others + WARP_RUNS, runs);
+                more = others < runs;
             }
-            const u32 take = next + static_cast<u32>(__popc(idle & ((1u << lane) - 1)));
             if (state.limit == 0) {
                 state.finish();
-                if (take < end) state.start(take);
+                if (take < runs) state.start(take);
             }
-            next = min(next + static_cast<u32>(__popc(idle)), end);
         } else if (idle == FULL && !more) {
             break;
         }

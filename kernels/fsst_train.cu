@@ -284,20 +284,35 @@ struct CandidateReader {
         return {trainer.keys[place], trainer.gains[place]};
     }
 
+    // Those that have a gain.
     template <class Take>
     LANEPACK_DEVICE void each(Take take) const {
 #pragma unroll
         for (u32 i = 0; i < KEPT; ++i) {
-            if (i * FSST_CHOOSE_THREADS + threadIdx.x < count) take(kept[i]);
+            if (kept[i].gain != 0) take(kept[i]);
         }
-        for (u32 i = KEPT * FSST_CHOOSE_THREADS + threadIdx.x; i < count; i += FSST_CHOOSE_THREADS) take(at(i));
+        for (u32 i = KEPT * FSST_CHOOSE_THREADS + threadIdx.x; i < count; i += FSST_CHOOSE_THREADS) {
+            const Candidate candidate = at(i);
+            if (candidate.gain != 0) take(candidate);
+        }
+    }
+
+    // Takes their gain from those that `loses` says.
+    template <class Loses>
+    LANEPACK_DEVICE void drop(FsstTrainer& own, Loses loses) {
+#pragma unroll
+        for (u32 i = 0; i < KEPT; ++i) {
+            if (kept[i].gain != 0 && loses(kept[i])) kept[i].gain = 0;
+        }
+        for (u32 i = KEPT * FSST_CHOOSE_THREADS + threadIdx.x; i < count; i += FSST_CHOOSE_THREADS) {
+            if (loses(at(i))) own.gains[own.places[i]] = 0;
+        }
     }
 };
 
-// The best candidates of those that `takes` says, as the least of them: by a block of
-// FSST_CHOOSE_THREADS, digit by digit of the order. Ends with a barrier.
-template <class Takes>
-LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most, Takes takes) {
+// The best candidates, as the least of them: by a block of FSST_CHOOSE_THREADS, digit by
+// digit of the order. Ends with a barrier.
+LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most) {
     LANEPACK_SHARED(u32[256], counts);
     LANEPACK_SHARED(u32[3], found);
     Candidate least = {0, 0};
@@ -320,7 +335,6 @@ LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most, Take
         __syncthreads();
         candidates.each([&](const Candidate& candidate) {
             if ((candidate.gain & gain_mask) != least.gain || (candidate.key & key_mask) != least.key) return;
-            if (!takes(candidate)) return;
             const u64 bits = of_gain ? candidate.gain >> shift : candidate.key >> shift;
             atomicAdd(counts + (bits & 255), 1u);
         });
@@ -455,7 +469,7 @@ LANEPACK_KERNEL(fsst_train_grow, FSST_CHOOSE_THREADS, 1, FsstTraining) {
     }
     if (threadIdx.x == 0) count = 0;
     __syncthreads();
-    const CandidateReader candidates(trainer);
+    CandidateReader candidates(trainer);
     candidates.each([&](const Candidate& candidate) {
         const Symbol symbol = symbol_of_key(candidate.key);
         if (symbol.length >= 3) atomicMax(gains + slot_of(symbol.word), candidate.gain);
@@ -467,14 +481,14 @@ LANEPACK_KERNEL(fsst_train_grow, FSST_CHOOSE_THREADS, 1, FsstTraining) {
         if (symbol.length >= 3 && candidate.gain == gains[slot]) atomicMax(keys + slot, candidate.key);
     });
     __syncthreads();
-    const auto takes = [&](const Candidate& candidate) {
+    candidates.drop(trainer, [&](const Candidate& candidate) {
         const Symbol symbol = symbol_of_key(candidate.key);
         const u32 slot = slot_of(symbol.word);
-        return symbol.length < 3 || (candidate.gain == gains[slot] && candidate.key == keys[slot]);
-    };
-    const Candidate least = best(candidates, MOST_SYMBOLS, takes);
+        return symbol.length >= 3 && (candidate.gain != gains[slot] || candidate.key != keys[slot]);
+    });
+    const Candidate least = best(candidates, MOST_SYMBOLS);
     candidates.each([&](const Candidate& candidate) {
-        if (candidate >= least && takes(candidate)) chosen[atomicAdd(&count, 1u)] = symbol_of_key(candidate.key);
+        if (candidate >= least) chosen[atomicAdd(&count, 1u)] = symbol_of_key(candidate.key);
     });
     __syncthreads();
     write_table(trainer.table, chosen, count);
@@ -527,7 +541,7 @@ LANEPACK_KERNEL(fsst_train_refine, FSST_CHOOSE_THREADS, 1, FsstTraining) {
         losses[code] = trainer.units[256 + code] * (bytes_without(table, symbol) - 1);
     }
     const CandidateReader candidates(trainer);
-    const Candidate least = best(candidates, MOST_ADDITIONS, [](const Candidate&) { return true; });
+    const Candidate least = best(candidates, MOST_ADDITIONS);
     candidates.each([&](const Candidate& candidate) {
         if (candidate >= least) found[atomicAdd(&count, 1u)] = candidate;
     });

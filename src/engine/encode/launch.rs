@@ -66,29 +66,22 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// From now on launches go to the side, behind what has been started so far.
-    pub fn fork(&mut self) -> Result<()> {
-        let started = self.main.record()?;
-        self.fork_behind(started.as_ref())
+    /// From now on launches go to the side, or no longer.
+    pub fn switch(&mut self, is_side: bool) {
+        self.stream = if is_side { self.side } else { self.main };
+        self.is_side = is_side;
     }
 
-    /// From now on launches go to the side, behind what had been started at `event`.
-    pub fn fork_behind(&mut self, event: &dyn Event) -> Result<()> {
-        self.side.wait(event)?;
-        self.stream = self.side;
-        self.is_side = true;
+    /// From now on launches go to the side, behind what has been started so far.
+    pub fn fork(&mut self) -> Result<()> {
+        self.side.wait(self.main.record()?.as_ref())?;
+        self.switch(true);
         Ok(())
     }
 
-    /// From now on launches no longer go to the side.
-    pub fn resume(&mut self) {
-        self.stream = self.main;
-        self.is_side = false;
-    }
-
-    /// What comes now is behind everything on the side.
+    /// What comes now, and not to the side, is behind everything there.
     pub fn join(&mut self) -> Result<()> {
-        self.resume();
+        self.switch(false);
         self.main.wait(self.side.record()?.as_ref())
     }
 

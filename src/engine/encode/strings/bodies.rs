@@ -1,7 +1,6 @@
 //! The bodies of a stretch of chunks, once sizes are known.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::StringColumn;
 use super::codes::Codes;
@@ -13,7 +12,6 @@ use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
 use crate::engine::encode::write::{self, Job, Origin, Part, Planned, Written};
 use crate::error::{Error, Result};
-use crate::gpu::Event;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -23,8 +21,8 @@ pub(super) struct Stretch {
     pub(super) chunks: Range<usize>,
     /// If they have codes.
     pub(super) codes: Option<Codes>,
-    /// When these have been made.
-    pub(super) started: Arc<dyn Event>,
+    /// Whether they are made on the side.
+    pub(super) is_side: bool,
 }
 
 /// The numbers of words: value lengths of the column, code lengths of the stretch.
@@ -32,20 +30,18 @@ const VALUE_LENGTHS: usize = 0;
 const CODE_LENGTHS: usize = 1;
 
 impl Stretch {
-    /// Waits for sizes.
-    pub(super) fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
-        self.codes.as_mut().map_or(Ok(()), |codes| codes.read(launcher))
-    }
-
-    /// Starts writing bodies.
+    /// Waits for sizes and starts writing bodies.
     pub(super) fn write(
-        self,
+        mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         known: &Known,
         choices: &[Choice],
         borders: &[u64],
     ) -> Result<(Written, Vec<Planned>)> {
+        if let Some(codes) = &mut self.codes {
+            codes.read(launcher)?;
+        }
         let planned: Vec<Planned> = (self.chunks.clone())
             .map(|chunk| self.planned(known, &choices[chunk], chunk))
             .collect::<Result<_>>()?;

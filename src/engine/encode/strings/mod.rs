@@ -12,8 +12,9 @@
 //! their own. A *window* is a stretch of chunks with the same table of at most
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
 //! byte of values, whatever the data. Two windows are under way at a time, so that the
-//! host waits for one while the device works on the other; bodies are written beside the
-//! next window's codes, as making codes leaves most of the memory's bandwidth unused.
+//! host waits for one while the device works on the other. They are on two streams: what
+//! a window ends with, few threads with the last long runs and the writing of bodies,
+//! leaves room for the next one's codes.
 
 mod bodies;
 mod codes;
@@ -149,8 +150,13 @@ pub(super) fn encode(
     let chunk_rows = options.chunk_rows;
     let groups = column.rows.div_ceil(options.group_chunks() * chunk_rows);
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
+    // Measures and tables, and the codes of two windows that are not a single chunk.
+    let window_rows = column.rows.min(window_bytes);
+    let in_windows = codes::scratch_bytes(window_rows, column.value_bytes.min(window_bytes));
     context.require(
-        lengths::scratch_bytes(column.rows, column.value_bytes) + tables::scratch_bytes(tables),
+        lengths::scratch_bytes(column.rows, column.value_bytes)
+            + tables::scratch_bytes(tables)
+            + 2 * in_windows,
     )?;
     let borders = borders(launcher, column, chunk_rows)?;
     let measured = Measured::start(launcher, column, options)?;
@@ -163,24 +169,27 @@ pub(super) fn encode(
     let choices = known.choose(launcher, column)?;
     let bytes = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
     let windows = windows(&choices, &borders, window_bytes);
-    let scratch = |(chunks, _): &(Range<usize>, _)| {
-        codes::scratch_bytes(chunks.len() * chunk_rows, bytes(chunks))
-    };
-    context.require(2 * windows.iter().map(scratch).max().unwrap_or(0))?;
+    if let Some(largest) = windows.iter().map(|(chunks, _)| bytes(chunks)).max()
+        && largest > window_bytes
+    {
+        context.require(2 * codes::scratch_bytes(chunk_rows, largest))?;
+    }
     launcher.mark("plan")?;
     let mut out = Vec::new();
     // Each window has a scope, which is let go of when its bodies are being written.
     let mut before: Option<Stretch> = None;
-    let mut write = |launcher: &mut Launcher<'_>, mut stretch: Stretch| {
-        stretch.read(launcher)?;
-        launcher.fork_behind(stretch.started.as_ref())?;
+    let mut write = |launcher: &mut Launcher<'_>, stretch: Stretch| {
+        launcher.switch(stretch.is_side);
         launcher.scope = 1 + stretch.chunks.start;
         out.push(stretch.write(launcher, column, &known, &choices, &borders)?);
         launcher.release(launcher.scope);
-        launcher.resume();
         Ok::<_, crate::error::Error>(())
     };
-    for (chunks, table) in windows {
+    launcher.join()?;
+    launcher.fork()?;
+    for (number, (chunks, table)) in windows.into_iter().enumerate() {
+        let is_side = number % 2 == 1;
+        launcher.switch(is_side);
         launcher.scope = 1 + chunks.start;
         let codes = match table {
             Some(table) => {
@@ -189,8 +198,7 @@ pub(super) fn encode(
             }
             None => None,
         };
-        let started = launcher.stream.record()?;
-        if let Some(before) = before.replace(Stretch { chunks, codes, started }) {
+        if let Some(before) = before.replace(Stretch { chunks, codes, is_side }) {
             write(launcher, before)?;
         }
     }

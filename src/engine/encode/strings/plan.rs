@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths};
 use super::tables::{Table, Tables, sampled};
 use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
-use crate::engine::encode::MIN_CHUNKS;
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::engine::encode::source::Column;
 use crate::engine::encode::words::Words;
@@ -95,7 +92,7 @@ impl Measured {
             Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
             None => None,
         };
-        launcher.resume();
+        launcher.switch(false);
         let tables = match options.allows(Encoding::Fsst) {
             true => {
                 let groups = ranges(vectors, lengths.group_vectors, |index| [index, index]);
@@ -237,7 +234,7 @@ impl Known {
                 _ => Choice::Plain,
             }
         };
-        Ok(own.into_par_iter().enumerate().with_min_len(MIN_CHUNKS).map(choice).collect())
+        Ok(own.into_iter().enumerate().map(choice).collect())
     }
 
     /// Tables trained on single chunks, and what they make of them.
