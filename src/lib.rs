@@ -59,6 +59,7 @@ pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
 pub use engine::{
     ArrowDeviceArray, ArrowDeviceType, Choice, DeviceArray, DeviceBatch, DeviceColumn, Engine,
+    PinnedBuffer,
 };
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};

@@ -84,6 +84,18 @@ impl CompressedColumn {
         }
     }
 
+    /// As [`body_runs`](Self::body_runs), of some chunks.
+    pub(crate) fn body_runs_of(&self, chunks: Range<usize>) -> Vec<Buffer> {
+        let len = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.body().len()).sum();
+        match &self.bodies {
+            Some(bodies) => {
+                let start = len(&self.chunks[..chunks.start]);
+                vec![bodies.slice_with_length(start, len(&self.chunks[chunks]))]
+            }
+            None => self.chunks[chunks].iter().map(|chunk| chunk.body().clone()).collect(),
+        }
+    }
+
     /// Bytes of the values as Arrow arrays hold them, offsets and bitmaps left
     /// out; for types carried as Arrow IPC, of the stream.
     pub(crate) fn decompressed_bytes(&self) -> usize {

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, make_array};
-use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::Context;
+use super::pinned::Landing;
 use crate::column::physical_of;
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
+use crate::gpu::{DeviceBuffer, DeviceInfo, Event, Stream};
 
 /// A decompressed Arrow array whose buffers lie in device memory, in Arrow's
 /// layout. Everything that Arrow asks of an array has been checked.
@@ -51,6 +52,11 @@ impl DeviceSlice {
         &self.buffer
     }
 
+    /// Where in its buffer it begins.
+    pub fn start(&self) -> usize {
+        self.range.start
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.range.len()
@@ -64,63 +70,108 @@ impl From<Arc<DeviceBuffer>> for DeviceSlice {
     }
 }
 
-/// Uploads offsets, which begin at 0, and the bytes that they count.
-fn upload_strings<O: OffsetSizeTrait + bytemuck::Pod>(
-    data: &ArrayData,
-    upload: impl Fn(&[u8]) -> Result<DeviceSlice>,
-) -> Result<Vec<DeviceSlice>> {
+/// The buffers of an array in host memory as a device has them: from row 0 on, and no
+/// more than its rows.
+pub(super) struct HostBuffers {
+    null_count: usize,
+    pub validity: Option<Buffer>,
+    pub buffers: Vec<Buffer>,
+}
+
+impl HostBuffers {
+    /// Those of an array of fixed-width values, booleans, or strings with offsets. They
+    /// are the array's own, but for bitmaps that do not begin at a byte, and offsets that
+    /// do not begin at 0.
+    pub fn of(array: &ArrayRef) -> Result<Self> {
+        let bits =
+            |bits: &BooleanBuffer| bits.sliced().slice_with_length(0, bits.len().div_ceil(8));
+        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let data = array.to_data();
+        let values = |width: usize| {
+            data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width)
+        };
+        let buffers = match physical_of(array.data_type()).bits() {
+            Some(1) => vec![bits(array.as_boolean().values())],
+            Some(width) => vec![values(width / 8)],
+            None => match array.data_type() {
+                DataType::Utf8 | DataType::Binary => strings::<i32>(&data),
+                DataType::LargeUtf8 | DataType::LargeBinary => strings::<i64>(&data),
+                other => {
+                    let what = format!("values of {other} in device memory");
+                    return Err(Error::too_large(what));
+                }
+            },
+        };
+        let null_count = nulls.map_or(0, NullBuffer::null_count);
+        let validity = nulls.map(|nulls| bits(nulls.inner()));
+        Ok(Self { null_count, validity, buffers })
+    }
+
+    /// An array on the device with room for them.
+    pub fn allocate(
+        &self,
+        context: &Arc<Context>,
+        stream: &Arc<dyn Stream>,
+        data_type: &DataType,
+        len: usize,
+    ) -> Result<DeviceArray> {
+        let allocate = |bytes: &Buffer| -> Result<DeviceSlice> {
+            Ok(Arc::new(stream.allocate(bytes.len())?).into())
+        };
+        let validity = self.validity.as_ref().map(allocate).transpose()?;
+        let buffers = self.buffers.iter().map(allocate).collect::<Result<_>>()?;
+        let (context, data_type) = (context.clone(), data_type.clone());
+        let (null_count, ready) = (self.null_count, stream.record()?);
+        Ok(DeviceArray::new(context, data_type, len, null_count, validity, buffers, ready))
+    }
+}
+
+/// Offsets, which begin at 0, and the bytes that they count.
+fn strings<O: OffsetSizeTrait + bytemuck::Pod>(data: &ArrayData) -> Vec<Buffer> {
     // Arrays without rows may come without offsets.
-    let zero = [O::default()];
-    let offsets = if data.is_empty() { &zero[..] } else { &data.buffer::<O>(0)[..data.len() + 1] };
+    if data.is_empty() {
+        return vec![Buffer::from_vec(vec![O::default()]), Buffer::default()];
+    }
+    let offsets = &data.buffer::<O>(0)[..data.len() + 1];
     let (first, last) = (offsets[0], offsets[data.len()]);
-    let bytes = &data.buffers()[1].as_slice()[first.as_usize()..last.as_usize()];
+    let len = last.as_usize() - first.as_usize();
+    let bytes = data.buffers()[1].slice_with_length(first.as_usize(), len);
+    let width = size_of::<O>();
     let offsets = if first == O::default() {
-        upload(bytemuck::cast_slice(offsets))?
+        data.buffers()[0].slice_with_length(data.offset() * width, (data.len() + 1) * width)
     } else {
-        let moved: Vec<O> = offsets.iter().map(|offset| *offset - first).collect();
-        upload(bytemuck::cast_slice(&moved))?
+        Buffer::from_vec(offsets.iter().map(|offset| *offset - first).collect::<Vec<O>>())
     };
-    Ok(vec![offsets, upload(bytes)?])
+    vec![offsets, bytes]
+}
+
+/// An array in host memory.
+///
+/// # Safety
+/// The buffers are what arrays of this type and length have.
+pub(super) unsafe fn array_of(
+    data_type: &DataType,
+    len: usize,
+    nulls: Option<NullBuffer>,
+    buffers: Vec<Buffer>,
+) -> ArrayRef {
+    let builder = ArrayData::builder(data_type.clone()).len(len).nulls(nulls).buffers(buffers);
+    // SAFETY: the caller's promise.
+    make_array(unsafe { builder.build_unchecked() })
 }
 
 impl DeviceArray {
     /// Copies an array of fixed-width values, booleans, or strings with offsets to the
     /// device.
     pub(super) fn upload(context: &Arc<Context>, array: &ArrayRef) -> Result<Self> {
+        let host = HostBuffers::of(array)?;
         context.with_stream(|stream| {
-            let upload = |bytes: &[u8]| -> Result<DeviceSlice> {
-                let buffer = stream.allocate(bytes.len())?;
-                stream.upload(bytes, &buffer, 0)?;
-                Ok(Arc::new(buffer).into())
-            };
-            // From bit 0 on, a copy only if they begin elsewhere.
-            let upload_bits =
-                |bits: &BooleanBuffer| upload(&bits.sliced()[..bits.len().div_ceil(8)]);
-            let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-            let validity = nulls.map(|nulls| upload_bits(nulls.inner())).transpose()?;
-            let data = array.to_data();
-            let values = |width: usize| {
-                let range = data.offset() * width..(data.offset() + data.len()) * width;
-                upload(&data.buffers()[0].as_slice()[range])
-            };
-            let buffers = match physical_of(array.data_type()).bits() {
-                Some(1) => vec![upload_bits(array.as_boolean().values())?],
-                Some(bits) => vec![values(bits / 8)?],
-                None => match array.data_type() {
-                    DataType::Utf8 | DataType::Binary => upload_strings::<i32>(&data, upload)?,
-                    DataType::LargeUtf8 | DataType::LargeBinary => {
-                        upload_strings::<i64>(&data, upload)?
-                    }
-                    other => {
-                        let what = format!("values of {other} in device memory");
-                        return Err(Error::too_large(what));
-                    }
-                },
-            };
-            let null_count = nulls.map_or(0, NullBuffer::null_count);
-            let (data_type, ready) = (array.data_type().clone(), stream.record()?);
-            let context = context.clone();
-            Ok(Self::new(context, data_type, array.len(), null_count, validity, buffers, ready))
+            let on_device = host.allocate(context, stream, array.data_type(), array.len())?;
+            let from = host.validity.iter().chain(&host.buffers);
+            for (bytes, slice) in from.zip(on_device.validity.iter().chain(&on_device.buffers)) {
+                stream.upload(bytes, &slice.buffer, slice.range.start)?;
+            }
+            Ok(Self { ready: stream.record()?, ..on_device })
         })
     }
 
@@ -174,7 +225,8 @@ impl DeviceArray {
         self.buffers.iter().map(|slice| (slice.address(), slice.len()))
     }
 
-    /// Copies the array to host memory.
+    /// Copies the array to host memory, page-locked within the engine's limit
+    /// ([`Engine::with_pinned_limit`](crate::Engine::with_pinned_limit)).
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a copy fails.
@@ -182,9 +234,11 @@ impl DeviceArray {
         self.context.with_stream(|stream| {
             stream.wait(self.ready.as_ref())?;
             let download = |slice: &DeviceSlice| -> Result<Buffer> {
-                let mut bytes = MutableBuffer::from_len_zeroed(slice.len());
-                stream.download(&slice.buffer, slice.range.start, bytes.as_slice_mut())?;
-                Ok(bytes.into())
+                let landing = Landing::new(&self.context.pool, slice.len());
+                let landed = landing
+                    .all()
+                    .land(|target| stream.download_to(&slice.buffer, slice.range.start, target))?;
+                Ok(landing.finish(vec![landed]))
             };
             let nulls = match &self.validity {
                 None => None,
@@ -193,15 +247,12 @@ impl DeviceArray {
                 }
             };
             let buffers = self.buffers.iter().map(download).collect::<Result<Vec<_>>>()?;
-            let builder = ArrayData::builder(self.data_type.clone())
-                .len(self.len)
-                .nulls(nulls)
-                .buffers(buffers);
-            // SAFETY: of arrays of others by the contracts of `from_raw` and `import`. Else the kernels wrote every value of every buffer; offsets rise from 0 to
+            // SAFETY: of arrays of others by the contracts of `from_raw` and `import`.
+            // Else the kernels wrote every value of every buffer; offsets rise from 0 to
             // the number of bytes because `offsets_*` clamps them, views point into their
             // chunk's buffer because they are made of those offsets, and a `DeviceArray`
             // exists only if the report of `utf8` and of the decoders named no fault.
-            Ok(make_array(unsafe { builder.build_unchecked() }))
+            Ok(unsafe { array_of(&self.data_type, self.len, nulls, buffers) })
         })
     }
 

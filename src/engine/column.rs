@@ -8,12 +8,13 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_buffer::Buffer;
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
+use super::pinned::Landing;
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::CompressedColumn;
@@ -196,6 +197,36 @@ pub(super) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
     !views || i32::try_from(bytes).is_ok()
 }
 
+/// Chunks whose bodies lie one behind the other from the address `body` on.
+pub(super) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
+    let mut start = 0;
+    let place = |chunk: &Chunk| {
+        let header = chunk.parsed_header().clone();
+        let bounds = Bounds::Known(chunk.statistics().clone());
+        let placed = DeviceChunk::new(header, true, bounds, body, start);
+        body += chunk.body().len() as u64;
+        start += chunk.rows();
+        placed
+    };
+    chunks.iter().map(place).collect()
+}
+
+/// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
+pub(super) fn chunk_of(
+    chunk: &DeviceChunk,
+    sum: Option<u64>,
+    body: Buffer,
+    field: &FieldRef,
+) -> Result<Chunk> {
+    let mut header = chunk.header.clone();
+    if let Some(sum) = sum {
+        header.body_checksum = sum;
+    }
+    let header = Buffer::from_vec(header.to_bytes());
+    let statistics = chunk.bounds.statistics(field.data_type());
+    Chunk::parse(header, body, statistics, encoding::validate_tree)
+}
+
 impl DeviceColumn {
     /// A column whose bodies, one behind the other in few buffers, are there at `ready`.
     pub(super) fn new(
@@ -208,23 +239,22 @@ impl DeviceColumn {
         Self { context, field, chunks, bodies, ready }
     }
 
-    /// Copies the column to host memory, compressed as it is.
+    /// Copies the column to host memory, compressed as it is; page-locked within the
+    /// engine's limit ([`Engine::with_pinned_limit`](crate::Engine::with_pinned_limit)).
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a copy fails.
     pub fn download(&self) -> Result<CompressedColumn> {
-        let mut bytes = MutableBuffer::from_len_zeroed(self.device_bytes());
-        self.context.with_stream(|stream| {
+        let landing = Landing::new(&self.context.pool, self.device_bytes());
+        let landed = self.context.with_stream(|stream| {
             stream.wait(self.ready.as_ref())?;
-            let mut rest = bytes.as_slice_mut();
-            for bodies in &self.bodies {
-                let (part, behind) = rest.split_at_mut(bodies.len());
-                stream.download(bodies, 0, part)?;
-                rest = behind;
-            }
-            Ok(())
+            let download = |bodies: &Arc<DeviceBuffer>| {
+                let piece = landing.cut(bodies.len()).expect("as long as all bodies");
+                piece.land(|target| stream.download_to(bodies, 0, target))
+            };
+            self.bodies.iter().map(download).collect()
         })?;
-        let bodies = Buffer::from(bytes);
+        let bodies = landing.finish(landed);
         let mut at = 0;
         let placed: Vec<(&DeviceChunk, Buffer)> = (self.chunks.iter())
             .map(|chunk| {
@@ -234,13 +264,8 @@ impl DeviceColumn {
             })
             .collect();
         let chunk = |(index, (chunk, body)): (usize, &(&DeviceChunk, Buffer))| {
-            let mut header = chunk.header.clone();
-            if !chunk.has_checksum {
-                header.body_checksum = xxh3_64(body);
-            }
-            let header = Buffer::from_vec(header.to_bytes());
-            let statistics = chunk.bounds.statistics(self.field.data_type());
-            Chunk::parse(header, body.clone(), statistics, encoding::validate_tree)
+            let sum = (!chunk.has_checksum).then(|| xxh3_64(body));
+            chunk_of(chunk, sum, body.clone(), &self.field)
                 .map_err(|error| error.in_chunk(index).in_column(self.field.name()))
         };
         let chunks = placed.par_iter().enumerate().map(chunk).collect::<Result<_>>()?;
@@ -256,23 +281,10 @@ impl DeviceColumn {
                 stream.upload(&run, &bodies, at)?;
                 at += run.len();
             }
-            let (mut body, mut start) = (bodies.address(), 0);
-            let place = |chunk: &Chunk| {
-                let header = chunk.parsed_header().clone();
-                let bounds = Bounds::Known(chunk.statistics().clone());
-                let placed = DeviceChunk::new(header, true, bounds, body, start);
-                body += chunk.body().len() as u64;
-                start += chunk.rows();
-                placed
-            };
-            let chunks = column.chunks().iter().map(place).collect();
-            Ok(Self {
-                context: context.clone(),
-                field: column.field().clone(),
-                chunks,
-                bodies: vec![Arc::new(bodies)],
-                ready: stream.record()?,
-            })
+            let chunks = placed(column.chunks(), bodies.address());
+            let (context, field, bodies) =
+                (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
+            Ok(Self { context, field, chunks, bodies, ready: stream.record()? })
         })
     }
 

@@ -146,7 +146,7 @@ pub(super) fn start(
     );
     let nulls = chunks.iter().map(DeviceChunk::null_count).collect();
     let rows = chunks.iter().map(DeviceChunk::rows).collect();
-    Ok(Pending { array, report, valid: expected, nulls, rows })
+    Ok(Pending { array, report, valid: expected, nulls, rows, first_chunk: 0 })
 }
 
 /// A column whose decompression has been started.
@@ -158,9 +158,16 @@ pub(super) struct Pending {
     /// Nulls and rows that headers state, for each chunk.
     nulls: Vec<usize>,
     rows: Vec<usize>,
+    /// Chunks before these in their column.
+    first_chunk: usize,
 }
 
 impl Pending {
+    /// As a part of a column that has so many chunks before.
+    pub fn behind(self, chunks: usize) -> Self {
+        Self { first_chunk: chunks, ..self }
+    }
+
     /// Waits, and reports what is wrong with the first damaged chunk.
     pub fn finish(self) -> Result<DeviceArray> {
         let (words, fault) = self.report.read()?;
@@ -174,7 +181,7 @@ impl Pending {
                 Damage { chunk, error: Error::corrupt(what) }
             });
         match fault.into_iter().chain(miscounted).min_by_key(|damage| damage.chunk) {
-            Some(Damage { chunk, error }) => Err(error.in_chunk(chunk)),
+            Some(Damage { chunk, error }) => Err(error.in_chunk(self.first_chunk + chunk)),
             None => Ok(self.array),
         }
     }

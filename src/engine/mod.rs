@@ -21,10 +21,12 @@ mod encode;
 mod foreign;
 #[cfg(feature = "internals")]
 pub mod measure;
+mod pinned;
 mod program;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;
+mod transfer;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +37,9 @@ use rayon::prelude::*;
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
 pub use column::{DeviceBatch, DeviceColumn};
+pub use pinned::PinnedBuffer;
+
+use pinned::Pool;
 
 use crate::batch;
 use crate::column::CompressedColumn;
@@ -94,11 +99,14 @@ impl fmt::Display for Choice {
 pub(crate) struct Context {
     device: Arc<dyn Device>,
     streams: Mutex<Vec<Arc<dyn Stream>>>,
+    /// Page-locked host memory.
+    pool: Arc<Pool>,
 }
 
 impl Context {
     fn new(device: Arc<dyn Device>) -> Arc<Self> {
-        Arc::new(Self { device, streams: Mutex::default() })
+        let pool = Pool::new(&device);
+        Arc::new(Self { device, streams: Mutex::default(), pool })
     }
 
     /// An error if the device has less memory free than work is going to need.
@@ -325,15 +333,11 @@ fn bytes_of(columns: &[CompressedColumn]) -> usize {
 }
 
 /// Decompresses columns on a device, each on a stream and thread of its own, so
-/// that copies up, kernels and copies down of different columns overlap. Columns
-/// that a device has nothing to do for are read by the CPU.
+/// that copies up, kernels and copies down of different columns overlap.
 fn decompress_on(context: &Arc<Context>, columns: &[CompressedColumn]) -> Result<Vec<ArrayRef>> {
     let decompress = |column: &CompressedColumn| {
-        if !column::decodes_on_device(column) {
-            return column.decompress();
-        }
-        let on_device = || DeviceColumn::upload(context, column)?.decompress()?.to_host();
-        on_device().map_err(|error| error.in_column(column.field().name()))
+        let array = transfer::decompress(context, column);
+        array.map_err(|error| error.in_column(column.field().name()))
     };
     let side_by_side: Vec<Result<ArrayRef>> = columns.par_iter().map(decompress).collect();
     // What did not fit beside others may fit alone.

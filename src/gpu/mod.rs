@@ -33,6 +33,8 @@ pub(crate) mod simt;
 
 use std::any::Any;
 use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,6 +77,19 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
 
     /// A new stream.
     fn stream(&self) -> Result<Arc<dyn Stream>>;
+
+    /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
+    fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
+}
+
+/// Page-locked memory of the host, which a device copies from and to by itself; freed
+/// when dropped.
+pub(crate) trait HostMemory: fmt::Debug + Send + Sync {
+    /// Where it begins.
+    fn start(&self) -> NonNull<u8>;
+
+    /// Its length in bytes.
+    fn len(&self) -> usize;
 }
 
 /// A queue of work on a device, done in order.
@@ -103,11 +118,26 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// Sets `len` bytes from `at` on to `byte`.
     fn fill(&self, target: &DeviceBuffer, at: usize, len: usize, byte: u8) -> Result<()>;
 
-    /// Copies bytes to the device; has read them all when it returns.
+    /// Copies bytes to the device; has read them all when it returns. From page-locked
+    /// memory, whoever has locked it, the device copies by itself.
     fn upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()>;
 
-    /// Copies bytes from the device; waits for them, and so for all work before.
-    fn download(&self, source: &DeviceBuffer, at: usize, target: &mut [u8]) -> Result<()>;
+    /// Copies bytes from the device; waits for them, and so for all work before. To
+    /// page-locked memory the device copies by itself. Every byte of `target` has been
+    /// written unless this fails, and none is ever made uninitialised.
+    fn download_to(
+        &self,
+        source: &DeviceBuffer,
+        at: usize,
+        target: &mut [MaybeUninit<u8>],
+    ) -> Result<()>;
+
+    /// As [`Stream::download_to`].
+    fn download(&self, source: &DeviceBuffer, at: usize, target: &mut [u8]) -> Result<()> {
+        let target = std::ptr::from_mut(target) as *mut [MaybeUninit<u8>];
+        // SAFETY: the same bytes, borrowed as long; only initialised bytes are written.
+        self.download_to(source, at, unsafe { &mut *target })
+    }
 
     /// Copies bytes within the device.
     fn copy(

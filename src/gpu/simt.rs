@@ -12,12 +12,15 @@ mod tests;
 
 use std::any::Any;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::{Allocation, Device, DeviceBuffer, DeviceInfo, Event, Launch, Owner, PADDING, Stream};
+use super::{
+    Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Owner, PADDING, Stream,
+};
 use crate::error::{Error, Place, Result};
 
 /// Changes the order in which threads run, of every device.
@@ -133,6 +136,25 @@ impl Device for SimtDevice {
     fn stream(&self) -> Result<Arc<dyn Stream>> {
         Ok(Arc::new(SimtStream { shared: self.shared.clone() }))
     }
+
+    fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
+        let failed = || Error::device(format!("{len} bytes of host memory"));
+        Ok(Box::new(SimtHost(ffi::Memory::allocate(len.max(1), PADDING).ok_or_else(failed)?, len)))
+    }
+}
+
+/// Ordinary memory that stands for page-locked memory.
+#[derive(Debug)]
+struct SimtHost(ffi::Memory, usize);
+
+impl HostMemory for SimtHost {
+    fn start(&self) -> NonNull<u8> {
+        NonNull::new(self.0.start()).unwrap_or(NonNull::dangling())
+    }
+
+    fn len(&self) -> usize {
+        self.1
+    }
 }
 
 impl Shared {
@@ -224,11 +246,16 @@ impl Stream for SimtStream {
         Ok(())
     }
 
-    fn download(&self, source: &DeviceBuffer, at: usize, target: &mut [u8]) -> Result<()> {
+    fn download_to(
+        &self,
+        source: &DeviceBuffer,
+        at: usize,
+        target: &mut [MaybeUninit<u8>],
+    ) -> Result<()> {
         let _state = self.shared.lock();
         let from = self.shared.part(source, at, target.len(), "download")?;
         // SAFETY: as in `upload`; allocated memory holds a pattern, so all of it is initialised.
-        unsafe { ptr::copy_nonoverlapping(from, target.as_mut_ptr(), target.len()) };
+        unsafe { ptr::copy_nonoverlapping(from, target.as_mut_ptr().cast(), target.len()) };
         Ok(())
     }
 

@@ -36,7 +36,7 @@ use rayon::prelude::*;
 use super::array::DeviceSlice;
 use super::column::{Bounds, DeviceBatch, DeviceChunk, DeviceColumn};
 use super::program::Marks;
-use super::{Context, DeviceArray, Engine};
+use super::{Context, DeviceArray, Engine, transfer};
 use crate::arrow_type;
 use crate::batch;
 use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
@@ -78,16 +78,19 @@ impl Engine {
             .filter(|array| encodes_on_device(array.data_type()))
             .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
             .sum();
+        let schema = values.schema();
         let compress = |context: &Arc<Context>| -> Result<Vec<CompressedColumn>> {
-            options.install(|| {
-                let on_device = upload_and_compress(context, values, options)?;
-                on_device.par_iter().map(DeviceColumn::download).collect()
-            })?
+            let compress = |(field, array): (&FieldRef, &ArrayRef)| {
+                let column = transfer::compress(context, field, array, options);
+                column.map_err(|error: Error| error.in_column(field.name()))
+            };
+            let columns = schema.fields().iter().zip(values.columns()).collect();
+            options.install(|| side_by_side(columns, compress))?
         };
         let columns = self.run(bytes, compress, || {
             options.install(|| batch::compress_columns(values, options))?
         })?;
-        batch::packed_batch(&values.schema(), values.num_rows(), &columns)
+        batch::packed_batch(&schema, values.num_rows(), &columns)
     }
 
     /// Compresses every column of a batch to GPU memory.
@@ -206,11 +209,11 @@ fn upload_and_compress(
 
 /// Does something for every column, all at a time; what did not fit beside others may
 /// fit alone.
-fn side_by_side<T: Copy + Send + Sync>(
+fn side_by_side<T: Copy + Send + Sync, R: Send>(
     columns: Vec<T>,
-    work: impl Fn(T) -> Result<DeviceColumn> + Sync,
-) -> Result<Vec<DeviceColumn>> {
-    let all: Vec<Result<DeviceColumn>> = columns.par_iter().map(|column| work(*column)).collect();
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let all: Vec<Result<R>> = columns.par_iter().map(|column| work(*column)).collect();
     (all.into_iter().zip(columns))
         .map(|(done, column)| match done {
             Err(Error::DeviceMemory { .. }) => work(column),
@@ -229,7 +232,7 @@ fn compressed_by_cpu(
 }
 
 /// If asked to, decompresses a column and compares it with what went in.
-fn verify(
+pub(super) fn verify(
     column: &DeviceColumn,
     values: impl FnOnce() -> Result<ArrayRef>,
     options: &Options,
@@ -339,21 +342,76 @@ fn column_of(
     field: &FieldRef,
     written: Parts,
 ) -> Result<DeviceColumn> {
-    let mut chunks = Vec::new();
+    let mut chunks: Vec<DeviceChunk> = Vec::new();
     let mut bodies = Vec::new();
-    let mut start = 0;
     for (written, planned) in written {
-        let mut body = written.bodies.address();
-        for (header, planned) in written.headers.into_iter().zip(planned) {
-            let chunk = DeviceChunk::new(header, false, planned.bounds, body, start);
-            body += chunk.body_len() as u64;
-            start += chunk.rows();
-            chunks.push(chunk);
-        }
-        bodies.push(written.bodies);
+        bodies.push(written.bodies.clone());
+        let start = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
+        chunks.extend(chunks_of(written, planned, start));
     }
     let ready = launcher.stream.record()?;
     Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
+}
+
+/// The chunks of a part whose first row is row `start` of the column.
+fn chunks_of(
+    written: Written,
+    planned: Vec<Planned>,
+    mut start: usize,
+) -> impl Iterator<Item = DeviceChunk> {
+    let mut body = written.bodies.address();
+    written.headers.into_iter().zip(planned).map(move |(header, planned)| {
+        let chunk = DeviceChunk::new(header, false, planned.bounds, body, start);
+        body += chunk.body_len() as u64;
+        start += chunk.rows();
+        chunk
+    })
+}
+
+/// Compresses an array of numbers or booleans part by part, each when it is told to.
+pub(super) struct Encoder<'a> {
+    launcher: Launcher<'a>,
+    column: Column,
+    context: &'a Context,
+}
+
+impl<'a> Encoder<'a> {
+    /// `streams` are that of the kernels, and one for what the host reads of them.
+    pub fn new(
+        [stream, reader]: [&'a Arc<dyn Stream>; 2],
+        marks: &'a mut dyn Marks,
+        field: &FieldRef,
+        array: &'a DeviceArray,
+    ) -> Self {
+        let context = array.context();
+        let mut launcher = Launcher::new([stream, stream, reader], marks, context.device.is_host());
+        let column = Column::new(field, array);
+        launcher.keep(&column.memory);
+        Self { launcher, column, context }
+    }
+
+    /// An error if there is not enough memory for parts of so many rows.
+    pub fn require(&self, rows: Range<usize>, options: &Options) -> Result<()> {
+        let part = self.column.slice(rows.start, rows.len());
+        self.context.require(Measured::scratch_bytes(&part, options))
+    }
+
+    /// Starts compressing `rows`, which have arrived: their bodies and chunks.
+    pub fn part(
+        &mut self,
+        rows: Range<usize>,
+        options: &Options,
+    ) -> Result<(Arc<DeviceBuffer>, impl Iterator<Item = DeviceChunk> + use<>)> {
+        let Self { launcher, column, .. } = self;
+        let part = column.slice(rows.start, rows.len());
+        // What a part takes goes with it.
+        launcher.scope = 1;
+        let mut measured = Measured::start(launcher, &part, options)?;
+        let planned = measured.plan(launcher, &part, options)?;
+        let written = measured.write(launcher, &part, &planned)?;
+        launcher.release(1);
+        Ok((written.bodies.clone(), chunks_of(written, planned, rows.start)))
+    }
 }
 
 /// Counts the set bits among the first `len` of a bitmap.

@@ -8,13 +8,19 @@
 //!
 //! ```text
 //! Function -> Module -> Context <- Queue <- Memory
-//!                          ^------ Mark <-- Pinned
+//!                          ^------ Mark <-- Slot
+//!                          ^------ PageLocked <-'
 //! ```
+//!
+//! `host.rs` has page-locked memory and the copies from and to it.
+
+mod host;
+
+pub(super) use self::host::{PageLocked, Slot};
 
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
@@ -36,7 +42,7 @@ const CAPABILITY_NEEDED: (u32, u32) = (8, 0);
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Everything called below. cudarc panics where one is missing, so look first.
-const FUNCTIONS: [&str; 41] = [
+const FUNCTIONS: [&str; 42] = [
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
@@ -74,6 +80,7 @@ const FUNCTIONS: [&str; 41] = [
     "cuModuleGetFunction",
     "cuModuleLoadData",
     "cuModuleUnload",
+    "cuPointerGetAttributes",
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
@@ -143,6 +150,8 @@ pub(super) struct Context {
     pub driver: Version,
     /// The first error of freeing something, until it is reported.
     deferred: Mutex<Option<Error>>,
+    /// Where our own page-locked memory lies.
+    page_locked: Mutex<Vec<Range<usize>>>,
 }
 
 // SAFETY: a pool handle may be used by any thread; the driver locks what it must.
@@ -218,7 +227,8 @@ impl Context {
         // SAFETY: the properties are complete, with zeros where they are reserved.
         let pool =
             unsafe { result::mem_pool::create(&raw const properties) }.during("cuMemPoolCreate")?;
-        let context = Self { inner, pool, info, driver, deferred: Mutex::default() };
+        let (deferred, page_locked) = (Mutex::default(), Mutex::default());
+        let context = Self { inner, pool, info, driver, deferred, page_locked };
         let mut threshold = context.info.memory / 2;
         // SAFETY: the attribute is an unsigned integer of 64 bits, as `threshold` is.
         unsafe {
@@ -398,52 +408,6 @@ impl Queue {
         // SAFETY: `use_of` has checked both ranges, and keeps the memory until this
         // is done; they do not overlap.
         unsafe { result::memcpy_dtod_async(to, from, len, self.raw) }.during("cuMemcpyDtoDAsync")
-    }
-
-    /// Copies the first `len` bytes of pinned memory to the device.
-    pub fn send(
-        self: &Arc<Self>,
-        source: &mut Pinned,
-        len: usize,
-        memory: &Memory,
-        at: usize,
-    ) -> Result<()> {
-        let address = self.use_of(memory, at..at.saturating_add(len), "upload")?;
-        let bytes = &source.bytes()?[..len];
-        // SAFETY: `use_of` has checked the range, and keeps the memory until this is
-        // done; `marked` keeps the pinned bytes from being touched until then.
-        unsafe { result::memcpy_htod_async(address, bytes, self.raw) }
-            .during("cuMemcpyHtoDAsync")?;
-        self.marked(source)
-    }
-
-    /// Copies bytes from the device to the first `len` of pinned memory.
-    pub fn receive(
-        self: &Arc<Self>,
-        memory: &Memory,
-        at: usize,
-        target: &mut Pinned,
-        len: usize,
-    ) -> Result<()> {
-        let address = self.use_of(memory, at..at.saturating_add(len), "download")?;
-        let bytes = &mut target.bytes()?[..len];
-        // SAFETY: as in `send`.
-        unsafe { result::memcpy_dtoh_async(bytes, address, self.raw) }
-            .during("cuMemcpyDtoHAsync")?;
-        self.marked(target)
-    }
-
-    /// Makes pinned memory wait for the copy that has just been started.
-    fn marked(self: &Arc<Self>, pinned: &mut Pinned) -> Result<()> {
-        let marked = self.record(&pinned.mark);
-        if marked.is_err() {
-            // The copy may run, and nothing tells when it is done but the stream.
-            // If even that fails the context is lost, and the copy with it.
-            let _ = self.synchronize();
-        } else {
-            pinned.busy = true;
-        }
-        marked
     }
 
     /// Starts a kernel with one plain struct as its argument.
@@ -637,6 +601,17 @@ impl Mark {
         Ok(Self { raw, context: context.clone() })
     }
 
+    /// One that a thread sleeps for; others spin.
+    fn restful(context: &Arc<Context>) -> Result<Self> {
+        context.bind()?;
+        let flags = CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32
+            | CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: writes one handle.
+        unsafe { sys::cuEventCreate(&raw mut raw, flags) }.result().during("cuEventCreate")?;
+        Ok(Self { raw, context: context.clone() })
+    }
+
     /// Waits for it.
     pub fn synchronize(&self) -> Result<()> {
         self.context.bind()?;
@@ -668,65 +643,6 @@ impl Drop for Mark {
         // SAFETY: made by `new`, destroyed once. It need not be done.
         let destroy = || unsafe { result::event::destroy(self.raw) }.during("cuEventDestroy");
         self.context.defer(self.context.bind().and_then(|()| destroy()));
-    }
-}
-
-/// Host memory that the device copies from and to by itself.
-pub(super) struct Pinned {
-    pointer: NonNull<u8>,
-    len: usize,
-    mark: Mark,
-    /// Whether there is a copy to wait for.
-    busy: bool,
-}
-
-// SAFETY: owns its memory, as a `Box<[u8]>` would.
-unsafe impl Send for Pinned {}
-
-impl fmt::Debug for Pinned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pinned({} bytes, busy: {})", self.len, self.busy)
-    }
-}
-
-impl Pinned {
-    pub fn new(context: &Arc<Context>, len: usize) -> Result<Self> {
-        let mark = Mark::new(context, false)?;
-        let failed = || format!("cuMemHostAlloc of {len} bytes");
-        // SAFETY: no flags; the memory is freed by `drop`.
-        let pointer = unsafe { result::malloc_host(len, 0) }.during(&failed())?.cast::<u8>();
-        let pointer = NonNull::new(pointer).ok_or_else(|| Error::device(failed()))?;
-        // SAFETY: `len` bytes have just been allocated, and are nobody else's.
-        unsafe { pointer.write_bytes(0, len) };
-        Ok(Self { pointer, len, mark, busy: false })
-    }
-
-    /// Whether [`bytes`](Self::bytes) need not wait.
-    pub fn is_idle(&self) -> bool {
-        !self.busy || self.mark.is_done()
-    }
-
-    /// The bytes, once the last copy from or to them is done.
-    pub fn bytes(&mut self) -> Result<&mut [u8]> {
-        if self.busy {
-            self.mark.synchronize()?;
-            self.busy = false;
-        }
-        // SAFETY: allocated and zeroed by `new`, borrowed as `self` is; the device
-        // does not touch them, since `busy` is set for as long as it may.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
-    }
-}
-
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        let context = self.mark.context.clone();
-        let idle = self.bytes().map(drop);
-        // SAFETY: allocated by `new`, freed once, and no copy is under way; where
-        // waiting failed the context is lost, and its copies with it.
-        let free = || unsafe { result::free_host(self.pointer.as_ptr().cast()) };
-        let freed = context.bind().and_then(|()| free().during("cuMemFreeHost"));
-        context.defer(idle.and(freed));
     }
 }
 

@@ -18,10 +18,10 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-use self::driver::{Context, Function, Module};
+use self::driver::{Context, Function, Module, PageLocked};
 use self::staging::Staging;
 use self::stream::CudaStream;
-use super::{Device, DeviceInfo, Stream, module};
+use super::{Device, DeviceInfo, HostMemory, Stream, module};
 use crate::error::Result;
 
 pub(crate) use self::failure::Version;
@@ -100,5 +100,9 @@ impl Device for CudaDevice {
 
     fn stream(&self) -> Result<Arc<dyn Stream>> {
         Ok(Arc::new(CudaStream::new(&self.shared)?))
+    }
+
+    fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
+        Ok(Box::new(PageLocked::new(&self.shared.context, len)?))
     }
 }

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,7 +74,12 @@ impl Stream for CudaStream {
         self.shared.staging.upload(&self.queue, source, memory(target)?, at)
     }
 
-    fn download(&self, source: &DeviceBuffer, at: usize, target: &mut [u8]) -> Result<()> {
+    fn download_to(
+        &self,
+        source: &DeviceBuffer,
+        at: usize,
+        target: &mut [MaybeUninit<u8>],
+    ) -> Result<()> {
         self.queue.check(memory(source)?, range(at, target.len()), "download")?;
         self.shared.staging.download(&self.queue, memory(source)?, at, target)
     }
