@@ -9,25 +9,30 @@
 //! integers of every few widths, is compressed, repeated until its values take
 //! more than 1 GB, uploaded, decompressed and compared with what went in; then
 //! the kernels are timed with events on the device, the median of 15 runs after
-//! two for warming up. A line has:
+//! two for warming up. Then the same from host memory to host memory, the median of 7 runs
+//! after two. A line has:
 //!
 //! - `what`: the encoding, or `copy` for a copy within the device of as many bytes;
 //! - `GB/s`: Arrow's buffers (values, offsets, bitmaps) made per second; for
 //!   strings `values` has the same without offsets and bitmaps;
 //! - `moved`: compressed bytes read plus bytes written per second, and `of copy`
 //!   their share of what the copy moves in the same run;
-//! - `ratio`: Arrow's bytes per compressed byte.
+//! - `ratio`: Arrow's bytes per compressed byte;
+//! - `host`: Arrow's buffers per second from a compressed batch in ordinary host memory to
+//!   arrays in ordinary host memory, and `pinned` from and to page-locked memory.
 //!
 //! `encode`: the same columns, repeated and copied to the device as Arrow arrays, are
 //! compressed there, and what comes out is compared with the CPU's bytes. `GB/s` are
 //! Arrow's buffers read per second, from the first kernel to the end of the last with
-//! the host's work in between (`train`, `plan` and `assemble` in the last column); `host` the same from
-//! host memory to host memory.
+//! the host's work in between (`train`, `plan` and `assemble` in the last column); `host`
+//! and `pinned` are from arrays in host memory to a compressed batch in host memory.
 
 #[path = "gpu_bench/cases.rs"]
 mod cases;
 #[path = "gpu_bench/encode.rs"]
 mod encode;
+#[path = "gpu_bench/host.rs"]
+mod host;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,6 +46,7 @@ use lanepack::{Engine, Error};
 use serde_json::json;
 
 use cases::{Case, Cases};
+use host::{Engines, Rates};
 
 /// Measure lanepack on a GPU.
 #[derive(Parser)]
@@ -77,11 +83,13 @@ struct What {
 
 const WARM_UP: usize = 2;
 const RUNS: usize = 15;
+/// Runs from host to host, which take 50 times as long.
+const HOST_RUNS: usize = 7;
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
-        Command::Decode(what) => run(&what, "values", decode_case),
-        Command::Encode(what) => run(&what, "host", encode::case),
+        Command::Decode(what) => run(&what, decode_case),
+        Command::Encode(what) => run(&what, encode::case),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -96,15 +104,15 @@ fn main() -> ExitCode {
 /// Prints a line for each case; whether all came out as they should.
 fn run(
     what: &What,
-    values: &'static str,
-    measure: impl Fn(&Engine, &Case, usize, f64) -> Result<Line, Error>,
+    measure: impl Fn(&Engines, &Case, usize, f64) -> Result<Line, Error>,
 ) -> Result<bool, Box<dyn std::error::Error>> {
-    let engine = Engine::cuda(what.device)?;
+    let engines = Engines::new(what.device)?;
+    let engine = &engines.pinned;
     let info = engine.device().expect("a CUDA engine has a device");
     eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
-    let printer = Printer { json: what.json, values };
+    let printer = Printer { json: what.json };
     printer.head();
-    let copy = copy_rate(&engine, what.bytes)?;
+    let copy = copy_rate(engine, what.bytes)?;
     printer.line(&Line {
         what: "copy".to_owned(),
         case: "device to device".to_owned(),
@@ -113,14 +121,14 @@ fn run(
         moved: copy,
         of_copy: 1.0,
         ratio: 1.0,
+        host: None,
         kernels: String::new(),
-        same: true,
     });
     let mut all_same = true;
     for case in Cases::new(&what.files, &what.only)? {
-        let line = measure(&engine, &case, what.bytes, copy)
+        let line = measure(&engines, &case, what.bytes, copy)
             .map_err(|error| format!("{}: {error}", case.name))?;
-        all_same &= line.same;
+        all_same &= line.is_same();
         printer.line(&line);
     }
     Ok(all_same)
@@ -146,11 +154,19 @@ struct Line {
     moved: f64,
     of_copy: f64,
     ratio: f64,
+    /// From host to host, and whether all results were right; none of the copy.
+    host: Option<Rates>,
     kernels: String,
-    same: bool,
 }
 
-fn decode_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
+impl Line {
+    fn is_same(&self) -> bool {
+        self.host.as_ref().is_none_or(|host| host.same)
+    }
+}
+
+fn decode_case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
+    let engine = &engines.pinned;
     let column = &case.column;
     let (field, storage) = column.to_arrow(&case.name);
     let (copies, values) = copies(&case.array, bytes);
@@ -158,16 +174,15 @@ fn decode_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<
     let packed = RecordBatch::try_new(schema.clone(), vec![std::sync::Arc::new(storage)])?;
     let packed = arrow_select::concat::concat_batches(&schema, vec![&packed; copies])?;
     let on_device = engine.upload(&packed)?;
-    drop(packed);
     let on_device = &on_device.columns()[0];
     let (array, _) = measure::decompress(on_device)?;
     let written: usize =
         array.buffers().chain(array.validity()).map(|(_, bytes)| bytes).sum::<usize>();
-    let same = {
-        let back = array.to_host()?;
+    let is_right = |back: &ArrayRef| {
         let rows = case.array.len();
         (0..copies).all(|index| back.slice(index * rows, rows).as_ref() == case.array.as_ref())
     };
+    let same = is_right(&array.to_host()?);
     drop(array);
     let mut runs: Vec<Times> = Vec::with_capacity(RUNS);
     for run in 0..WARM_UP + RUNS {
@@ -178,6 +193,9 @@ fn decode_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<
     }
     let seconds = median(runs.iter().map(|times| times.all).collect()).as_secs_f64();
     let moved = (on_device.device_bytes() + written) as f64 / seconds;
+    let host = host::rates(engines, &packed, written, Engine::decompress, |back| {
+        same && is_right(back.column(0))
+    })?;
     Ok(Line {
         what: column.encoding(),
         case: case.name.clone(),
@@ -186,8 +204,8 @@ fn decode_case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<
         moved,
         of_copy: moved / copy,
         ratio: written as f64 / on_device.device_bytes().max(1) as f64,
+        host: Some(host),
         kernels: kernels(&runs),
-        same,
     })
 }
 
@@ -240,22 +258,22 @@ fn sizes(array: &ArrayRef) -> (usize, usize) {
 
 struct Printer {
     json: bool,
-    /// What the fourth column has.
-    values: &'static str,
 }
 
 impl Printer {
     fn head(&self) {
         if !self.json {
             println!(
-                "{:<34} {:<26} {:>7} {:>7} {:>7} {:>8} {:>7}  kernels (us)",
-                "what", "case", "GB/s", self.values, "moved", "of copy", "ratio"
+                "{:<34} {:<26} {:>7} {:>7} {:>7} {:>8} {:>7} {:>6} {:>6}  kernels (us)",
+                "what", "case", "GB/s", "values", "moved", "of copy", "ratio", "host", "pinned"
             );
         }
     }
 
     fn line(&self, line: &Line) {
         let gb = |rate: f64| rate / 1e9;
+        let host = line.host.as_ref();
+        let (host, pinned) = (host.map(|host| gb(host.ordinary)), host.map(|host| gb(host.pinned)));
         if self.json {
             let line = json!({
                 "what": line.what,
@@ -265,13 +283,17 @@ impl Printer {
                 "moved_gb_per_s": gb(line.moved),
                 "share_of_copy": line.of_copy,
                 "ratio": line.ratio,
+                "host_gb_per_s": host,
+                "pinned_gb_per_s": pinned,
                 "kernels_us": line.kernels,
-                "same": line.same,
+                "same": line.is_same(),
             });
             println!("{line}");
         } else {
+            let rate =
+                |rate: Option<f64>| rate.map(|rate| format!("{rate:.1}")).unwrap_or_default();
             println!(
-                "{:<34} {:<26} {:>7.0} {:>7.0} {:>7.0} {:>7.1}% {:>7.2}  {}{}",
+                "{:<34} {:<26} {:>7.0} {:>7.0} {:>7.0} {:>7.1}% {:>7.2} {:>6} {:>6}  {}{}",
                 shorten(&line.what, 34),
                 shorten(&line.case, 26),
                 gb(line.arrow),
@@ -279,8 +301,10 @@ impl Printer {
                 gb(line.moved),
                 line.of_copy * 100.0,
                 line.ratio,
+                rate(host),
+                rate(pinned),
                 line.kernels,
-                if line.same { "" } else { "  DIFFERENT" }
+                if line.is_same() { "" } else { "  DIFFERENT" }
             );
         }
     }

@@ -1,18 +1,17 @@
 //! Compression in device memory.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Field, Schema};
 use lanepack::internals::measure::{self, Times};
-use lanepack::{Engine, Error, Options, compress};
+use lanepack::{Error, Options, compress};
 
-use super::{Case, Line, RUNS, WARM_UP, copies, kernels, median};
+use super::{Case, Engines, Line, RUNS, WARM_UP, copies, host, kernels, median};
 
 /// Measures one column.
-pub fn case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
-    let (copies, _) = copies(&case.array, bytes);
+pub fn case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
+    let (copies, values) = copies(&case.array, bytes);
     let parts: Vec<&dyn Array> = (0..copies).map(|_| case.array.as_ref()).collect();
     let array = arrow_select::concat::concat(&parts)?;
     let field = Arc::new(Field::new(&case.name, array.data_type().clone(), true));
@@ -21,24 +20,27 @@ pub fn case(engine: &Engine, case: &Case, bytes: usize, copy: f64) -> Result<Lin
     let options = &case.options;
     let read = array.to_data().get_slice_memory_size()?;
     let packed = compress(&batch, options)?;
-    let start = Instant::now();
-    let found = engine.compress(&batch, options)?;
-    let host = start.elapsed();
-    let same = found == packed;
-    drop((found, packed, batch));
-    let (column, runs) = runs(&field, &engine.copy_to_device(&array)?, options)?;
+    let host = host::rates(
+        engines,
+        &batch,
+        read,
+        |engine, batch| engine.compress(batch, options),
+        |found| *found == packed,
+    )?;
+    drop((packed, batch));
+    let (column, runs) = runs(&field, &engines.pinned.copy_to_device(&array)?, options)?;
     let seconds = median(runs.iter().map(|run| run.all).collect()).as_secs_f64();
     let moved = (read + column) as f64 / seconds;
     Ok(Line {
         what: case.column.encoding(),
         case: case.name.clone(),
         arrow: read as f64 / seconds,
-        values: read as f64 / host.as_secs_f64(),
+        values: (values * copies) as f64 / seconds,
         moved,
         of_copy: moved / copy,
         ratio: read as f64 / column.max(1) as f64,
+        host: Some(host),
         kernels: kernels(&runs),
-        same,
     })
 }
 
