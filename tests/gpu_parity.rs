@@ -4,7 +4,7 @@
 //!
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
-//! threads, errors, export; `small` has a little of all for compute-sanitizer.
+//! threads, errors, export; `host` what is about host memory; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -20,6 +20,8 @@ mod damage;
 mod devices;
 #[path = "gpu_parity/files.rs"]
 mod files;
+#[path = "gpu_parity/host.rs"]
+mod host;
 #[path = "gpu_parity/small.rs"]
 mod small;
 

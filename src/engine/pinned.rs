@@ -16,6 +16,9 @@
 //! A result arrives in pieces, by several threads; a [`Piece`] is the only one to its range,
 //! and becomes a [`Landed`] only when every byte of it has been written.
 
+#[cfg(all(test, feature = "simt"))]
+mod tests;
+
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut, Range};
