@@ -15,6 +15,7 @@ mod write;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
+use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Place, Result, ensure};
@@ -140,7 +141,14 @@ pub(crate) fn realigned(buffer: Buffer) -> Buffer {
     if (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
         return buffer;
     }
-    let mut copy = arrow_buffer::MutableBuffer::with_capacity(buffer.len());
-    copy.extend_from_slice(&buffer);
-    copy.into()
+    // Pages of zeros come when they are touched, here by all threads.
+    let mut copy = vec![0; buffer.len() + ALIGNMENT];
+    let start = copy.as_ptr().align_offset(ALIGNMENT);
+    let target = &mut copy[start..start + buffer.len()];
+    (target.par_chunks_mut(COPIED).zip(buffer.par_chunks(COPIED)))
+        .for_each(|(target, source)| target.copy_from_slice(source));
+    Buffer::from_vec(copy).slice_with_length(start, buffer.len())
 }
+
+/// Bytes that a thread copies at a time.
+const COPIED: usize = 1 << 20;

@@ -10,7 +10,7 @@ use super::program::{
 };
 use super::strings;
 use crate::column::physical_of;
-use crate::encoding::{Encoding, Physical};
+use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Node;
 use crate::gpu::kernels::{self, Kernel};
@@ -105,6 +105,24 @@ pub(super) fn start(
     column: &DeviceColumn,
     marks: &mut dyn Marks,
 ) -> Result<Pending> {
+    start_to(stream, column, None, marks)
+}
+
+/// Where the strings of a part of a column belong.
+pub(super) struct Place<'a> {
+    pub buffers: &'a strings::Buffers,
+    /// Rows and bytes of the column before this part.
+    pub row: usize,
+    pub byte: usize,
+}
+
+/// Starts the decompression of a column, or of a part of a column of strings to its place.
+pub(super) fn start_to(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    place: Option<Place<'_>>,
+    marks: &mut dyn Marks,
+) -> Result<Pending> {
     let field = column.field();
     let (rows, data_type) = (column.len(), field.data_type());
     let chunks = column.chunks();
@@ -132,7 +150,22 @@ pub(super) fn start(
             }
             vec![out.into()]
         }
-        (_, None) => strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?,
+        (_, None) => match place {
+            None => strings::start(&mut program, data_type, &targets, rows, validity.as_ref())?,
+            Some(Place { buffers, row, byte }) => {
+                let moved = targets.iter().map(|root| Target { at: row + root.at, ..*root });
+                let moved: Vec<Target<'_>> = moved.collect();
+                strings::decode(&mut program, data_type, &moved, byte, buffers);
+                let bytes: usize =
+                    targets.iter().map(|target| encoding::value_bytes(target.view)).sum();
+                let width = buffers.offset_bytes;
+                let offsets = row * width..(row + rows + 1) * width;
+                vec![
+                    DeviceSlice::of(&buffers.offsets, offsets),
+                    DeviceSlice::of(&buffers.bytes, byte..byte + bytes),
+                ]
+            }
+        },
     };
     let report = program.start(column.bodies(), marks)?;
     let array = DeviceArray::new(
@@ -166,6 +199,11 @@ impl Pending {
     /// As a part of a column that has so many chunks before.
     pub fn behind(self, chunks: usize) -> Self {
         Self { first_chunk: chunks, ..self }
+    }
+
+    /// The array, of which nothing is known yet.
+    pub fn array(&self) -> &DeviceArray {
+        &self.array
     }
 
     /// Waits, and reports what is wrong with the first damaged chunk.

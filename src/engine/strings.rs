@@ -21,8 +21,42 @@ use super::program::{Arguments, Program, Strings, Target, Words, jobs, longest, 
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, Stream, kernels};
+
+/// Where the strings of a column go: their bytes, and the offsets of all rows and one
+/// behind the last.
+pub(super) struct Buffers {
+    pub bytes: Arc<DeviceBuffer>,
+    pub offsets: Arc<DeviceBuffer>,
+    pub offset_bytes: usize,
+}
+
+impl Buffers {
+    /// For `rows` strings of `total` bytes.
+    pub fn allocate(
+        stream: &Arc<dyn Stream>,
+        data_type: &DataType,
+        rows: usize,
+        total: usize,
+    ) -> Result<Self> {
+        let narrow = matches!(data_type, DataType::Utf8 | DataType::Binary);
+        if narrow && i32::try_from(total).is_err() {
+            return Err(Error::too_large(format!(
+                "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
+                i32::MAX
+            )));
+        }
+        let offset_bytes = if narrow { 4 } else { 8 };
+        // `utf8` reads the last 16 bytes whole.
+        let bytes = Arc::new(stream.allocate(total + 16)?);
+        stream.fill(&bytes, total, 16, 0)?;
+        let offsets = Arc::new(stream.allocate((rows + 1) * offset_bytes)?);
+        if rows == 0 {
+            stream.fill(&offsets, 0, offset_bytes, 0)?;
+        }
+        Ok(Self { bytes, offsets, offset_bytes })
+    }
+}
 
 /// Adds the steps for a column of strings: the buffers of its array, validity
 /// left out.
@@ -35,7 +69,6 @@ pub(super) fn start<'a>(
 ) -> Result<Vec<DeviceSlice>> {
     let mut total = 0_usize;
     let mut parts = Vec::new();
-    let mut strings = Vec::new();
     for root in roots {
         let bytes = encoding::value_bytes(root.view);
         if !views_hold(data_type, bytes) {
@@ -45,40 +78,12 @@ pub(super) fn start<'a>(
         let end = total
             .checked_add(bytes)
             .ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
-        strings.push(Target { at: total, ..*root });
         parts.push(total..end);
         total = end;
     }
-    let narrow = matches!(data_type, DataType::Utf8 | DataType::Binary);
-    if narrow && i32::try_from(total).is_err() {
-        return Err(Error::too_large(format!(
-            "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
-            i32::MAX
-        )));
-    }
-    // `utf8` reads the last 16 bytes whole.
-    let bytes = program.allocate(total + 16)?;
-    program.stream.fill(&bytes, total, 16, 0)?;
-    let groups = values(program, &strings, &bytes);
-    let offset_bytes = if narrow { 4 } else { 8 };
-    let offsets = offsets(program, &strings, roots, rows, offset_bytes)?;
-    // From here on targets are chunks at their rows.
-    let at_rows = |targets: &[Target<'a>]| -> Vec<Target<'a>> {
-        targets.iter().map(|target| roots[target.chunk]).collect()
-    };
-    let common = Strings {
-        bytes: bytes.address(),
-        offsets: offsets.address(),
-        offset_bytes: offset_bytes as u32,
-        ..Strings::default()
-    };
-    if is_text(data_type) {
-        for Group { targets, not_ascii, longest } in &groups {
-            let arguments = Arguments::Strings(Strings { not_ascii: *not_ascii, ..common });
-            let jobs = jobs(&at_rows(targets));
-            program.step(kernels::UTF8, &jobs, &[], *longest, arguments, &[&bytes, &offsets]);
-        }
-    }
+    let buffers = Buffers::allocate(program.stream, data_type, rows, total)?;
+    let common = decode(program, data_type, roots, 0, &buffers);
+    let Buffers { bytes, offsets, .. } = buffers;
     match data_type {
         DataType::Utf8View | DataType::BinaryView => {
             let views = program.allocate(rows * 16)?;
@@ -104,6 +109,44 @@ pub(super) fn start<'a>(
         }
         _ => Ok(vec![offsets.into(), DeviceSlice::of(&bytes, 0..total)]),
     }
+}
+
+/// Adds the steps that make bytes and offsets of chunks whose bytes begin at `at` and
+/// whose rows where the roots say. What steps that work on them have in common.
+pub(super) fn decode<'a>(
+    program: &mut Program<'_>,
+    data_type: &DataType,
+    roots: &[Target<'a>],
+    mut at: usize,
+    buffers: &Buffers,
+) -> Strings {
+    let Buffers { bytes, offsets, offset_bytes } = buffers;
+    let place = |root: &Target<'a>| {
+        let placed = Target { at, ..*root };
+        at += encoding::value_bytes(root.view);
+        placed
+    };
+    let strings: Vec<Target<'a>> = roots.iter().map(place).collect();
+    let groups = values(program, &strings, bytes);
+    self::offsets(program, &strings, roots, buffers);
+    // From here on targets are chunks at their rows.
+    let at_rows = |targets: &[Target<'a>]| -> Vec<Target<'a>> {
+        targets.iter().map(|target| roots[target.chunk]).collect()
+    };
+    let common = Strings {
+        bytes: bytes.address(),
+        offsets: offsets.address(),
+        offset_bytes: *offset_bytes as u32,
+        ..Strings::default()
+    };
+    if is_text(data_type) {
+        for Group { targets, not_ascii, longest } in &groups {
+            let arguments = Arguments::Strings(Strings { not_ascii: *not_ascii, ..common });
+            let jobs = jobs(&at_rows(targets));
+            program.step(kernels::UTF8, &jobs, &[], *longest, arguments, &[bytes, offsets]);
+        }
+    }
+    common
 }
 
 /// Chunks of one encoding and of about the same size.
@@ -155,13 +198,8 @@ fn offsets(
     program: &mut Program<'_>,
     strings: &[Target<'_>],
     roots: &[Target<'_>],
-    rows: usize,
-    offset_bytes: usize,
-) -> Result<Arc<DeviceBuffer>> {
-    let out = program.allocate((rows + 1) * offset_bytes)?;
-    if strings.is_empty() {
-        program.stream.fill(&out, 0, offset_bytes, 0)?;
-    }
+    buffers: &Buffers,
+) {
     // The value lengths are the last child; constants have none, their node stands in.
     let lengths: Vec<Target<'_>> = roots
         .iter()
@@ -170,8 +208,8 @@ fn offsets(
             count => Target { view: root.view.child(count - 1), ..*root },
         })
         .collect();
-    let kernel = if offset_bytes == 4 { kernels::OFFSETS_32 } else { kernels::OFFSETS_64 };
+    let out = &buffers.offsets;
+    let kernel = if buffers.offset_bytes == 4 { kernels::OFFSETS_32 } else { kernels::OFFSETS_64 };
     let arguments = Arguments::Offsets { out: out.address() };
-    program.step(kernel, &jobs(strings), &jobs(&lengths), longest(roots), arguments, &[&out]);
-    Ok(out)
+    program.step(kernel, &jobs(strings), &jobs(&lengths), longest(roots), arguments, &[out]);
 }

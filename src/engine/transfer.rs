@@ -14,38 +14,30 @@
 //! memory is used; with two threads a direction the next copy is in its stream when
 //! one ends.
 //!
-//! Numbers and booleans go so. Strings are uploaded, worked on and downloaded as a whole,
-//! beside other columns; so are columns of one part.
+//! Numbers and booleans go so, and strings with offsets that are decompressed. Strings are
+//! compressed as a whole: uploaded, worked on, downloaded, beside other columns; so are
+//! columns of one part.
+//!
+//! `compress.rs` and `decompress.rs` say what a part is, this file lets parts overlap.
 
-use std::ops::Range;
+mod compress;
+mod decompress;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
-use arrow_schema::FieldRef;
-use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
+pub(super) use compress::compress;
+pub(super) use decompress::decompress;
 
-use super::array::{DeviceSlice, HostBuffers, array_of};
-use super::column::{DeviceChunk, chunk_of, decodes_on_device, placed};
-use super::decode;
-use super::encode::{Encoder, verify};
-use super::pinned::{Landed, Landing, Piece};
-use super::program::Marks;
-use super::{Context, DeviceArray, DeviceColumn, encode};
-use crate::column::{CompressedColumn, compress_field, physical_of};
-use crate::encoding::Physical;
+use super::Context;
+use super::array::DeviceSlice;
+use super::pinned::{Landed, Piece};
 use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
-use crate::options::Options;
 
 /// Threads of a direction.
 const THREADS: usize = 2;
-
-/// Parts begin at multiples of so many rows, so that bitmaps are cut at bytes.
-const ROWS: usize = 64;
 
 /// Bytes of a part's values: on the emulation few, so that tests see parts.
 ///
@@ -53,262 +45,6 @@ const ROWS: usize = 64;
 /// enough that what the host does for one, up to 0.3 ms, is hidden behind the bus.
 fn part_bytes(context: &Context) -> usize {
     if context.device.is_host() { 32 << 10 } else { 32 << 20 }
-}
-
-/// Compresses an array that lies in host memory, to host memory.
-pub(super) fn compress(
-    context: &Arc<Context>,
-    field: &FieldRef,
-    array: &ArrayRef,
-    options: &Options,
-) -> Result<CompressedColumn> {
-    crate::arrow_type::check(field.data_type())?;
-    if !encode::encodes_on_device(field.data_type()) {
-        return compress_field(field.clone(), array, options);
-    }
-    let row_bits = physical_of(field.data_type()).bits();
-    let part_rows = row_bits.map(|bits| part_bytes(context) * 8 / bits / options.chunk_rows);
-    let part_rows = part_rows.map(|chunks| chunks.max(1) * options.chunk_rows);
-    match part_rows {
-        // To verify, all of it has to be there again.
-        Some(rows) if rows < array.len() && !options.verify => {
-            compress_parts(context, field, array, options, rows)
-        }
-        _ => {
-            let on_device = DeviceArray::upload(context, array)?;
-            let column = encode::encode_array(field, &on_device, options, &mut ())?;
-            verify(&column, || Ok(array.clone()), options)?;
-            column.download()
-        }
-    }
-}
-
-/// A part of a compressed column on its way down.
-struct Compressed {
-    chunks: Range<usize>,
-    bodies: DeviceSlice,
-    /// Length of each body.
-    lengths: Vec<usize>,
-    piece: Piece,
-    ready: Arc<dyn Event>,
-}
-
-/// Compresses numbers or booleans in parts of `part_rows` rows.
-fn compress_parts(
-    context: &Arc<Context>,
-    field: &FieldRef,
-    array: &ArrayRef,
-    options: &Options,
-    part_rows: usize,
-) -> Result<CompressedColumn> {
-    let host = HostBuffers::of(array)?;
-    let bits = physical_of(field.data_type()).bits().unwrap_or(8);
-    let sums: Vec<OnceLock<u64>> =
-        (0..array.len().div_ceil(options.chunk_rows)).map(|_| OnceLock::new()).collect();
-    let mut chunks: Vec<DeviceChunk> = Vec::new();
-    let mut landings: Vec<Arc<Landing>> = Vec::new();
-    let landed = context.with_stream(|stream| {
-        context.with_stream(|reader| {
-            let on_device = host.allocate(context, stream, array.data_type(), array.len())?;
-            let (validity, slices) = on_device.slices();
-            let values = slices[0].clone();
-            let bytes = |rows: Range<usize>| rows.start * bits / 8..(rows.end * bits).div_ceil(8);
-            let rows = |part: usize| part * part_rows..((part + 1) * part_rows).min(array.len());
-            let upload = |stream: &dyn Stream, part: usize| {
-                if let (0, Some(slice), Some(bits)) = (part, validity, &host.validity) {
-                    stream.upload(bits, slice.buffer(), slice.start())?;
-                }
-                let bytes = bytes(rows(part));
-                stream.upload(&host.buffers[0][bytes.clone()], values.buffer(), bytes.start)
-            };
-            let marks: &mut dyn Marks = &mut ();
-            let mut encoder = Encoder::new([stream, reader], marks, field, &on_device);
-            let parts = array.len().div_ceil(part_rows);
-            encoder.require(rows(0), options)?;
-            rayon::in_place_scope(|checks| {
-                let work = |part: usize| {
-                    let rows = rows(part);
-                    let (bodies, written) = encoder.part(rows.clone(), options)?;
-                    let first = chunks.len();
-                    chunks.extend(written);
-                    let lengths: Vec<usize> =
-                        chunks[first..].iter().map(DeviceChunk::body_len).collect();
-                    let len = bodies.len();
-                    let cut = landings.last().and_then(|landing| landing.cut(len));
-                    let piece = cut.map_or_else(
-                        || {
-                            // What the rest takes if it is like this part, and a little more.
-                            let rest = (array.len() - rows.start).div_ceil(rows.len());
-                            let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
-                            let landing = Landing::new(&context.pool, room.max(len));
-                            landings.push(landing.clone());
-                            landing.cut(len).ok_or_else(|| Error::device("no room for a part"))
-                        },
-                        Ok,
-                    )?;
-                    let (chunks, ready) = (first..chunks.len(), stream.record()?);
-                    Ok(Compressed { chunks, bodies: bodies.into(), lengths, piece, ready })
-                };
-                let download = |stream: &dyn Stream, part: Compressed| {
-                    let landed = land(stream, &part.ready, &part.bodies, part.piece)?;
-                    let mut at = 0;
-                    for (chunk, len) in part.chunks.zip(part.lengths) {
-                        let (landed, sum, range) = (landed.clone(), &sums[chunk], at..at + len);
-                        at += len;
-                        checks.spawn(move |_| {
-                            let _ = sum.set(xxh3_64(&landed[range]));
-                        });
-                    }
-                    Ok(landed)
-                };
-                pipeline(context, stream, parts, &upload, work, &download)
-            })
-        })
-    })?;
-    let bodies = joined(landings, landed);
-    let mut at = 0;
-    let arrived: Vec<(&DeviceChunk, u64, Buffer)> = (chunks.iter().zip(&sums))
-        .map(|(chunk, sum)| {
-            let body = bodies.slice_with_length(at, chunk.body_len());
-            at += chunk.body_len();
-            (chunk, sum.get().copied().unwrap_or_default(), body)
-        })
-        .collect();
-    let chunks = (arrived.into_par_iter().enumerate())
-        .map(|(index, (chunk, sum, body))| {
-            chunk_of(chunk, Some(sum), body, field).map_err(|error| error.in_chunk(index))
-        })
-        .collect::<Result<_>>()?;
-    Ok(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies))
-}
-
-/// The bytes of all landings; one copy of them all where one did not suffice.
-fn joined(landings: Vec<Arc<Landing>>, landed: Vec<Arc<Landed>>) -> Buffer {
-    let mut landed = landed.into_iter().peekable();
-    let mut buffers: Vec<Buffer> = Vec::new();
-    for landing in landings {
-        let mut of_this = Vec::new();
-        while let Some(part) = landed.next_if(|part| part.is_of(&landing)) {
-            of_this.push(part);
-        }
-        buffers.push(landing.finish(of_this));
-    }
-    if buffers.len() == 1 {
-        return buffers.remove(0);
-    }
-    let mut all = MutableBuffer::with_capacity(buffers.iter().map(Buffer::len).sum());
-    buffers.iter().for_each(|buffer| all.extend_from_slice(buffer));
-    all.into()
-}
-
-/// Decompresses a column from host memory to host memory.
-pub(super) fn decompress(context: &Arc<Context>, column: &CompressedColumn) -> Result<ArrayRef> {
-    if !decodes_on_device(column) {
-        return column.decompress();
-    }
-    let parts = physical_of(column.data_type()).bits().map(|bits| cut(context, column, bits));
-    match parts {
-        Some(parts) if parts.len() > 1 => decompress_parts(context, column, &parts),
-        _ => DeviceColumn::upload(context, column)?.decompress()?.to_host(),
-    }
-}
-
-/// Chunks that go together; their rows begin at multiples of [`ROWS`].
-fn cut(context: &Context, column: &CompressedColumn, bits: usize) -> Vec<Range<usize>> {
-    let least = part_bytes(context) * 8 / bits;
-    let mut parts: Vec<Range<usize>> = Vec::new();
-    let (mut first, mut start) = (0, 0);
-    for (index, rows) in column.chunk_rows().enumerate() {
-        let last = index + 1 == column.chunks().len();
-        if last || (rows.end - start >= least && rows.end.is_multiple_of(ROWS)) {
-            parts.push(first..index + 1);
-            (first, start) = (index + 1, rows.end);
-        }
-    }
-    parts
-}
-
-/// A part of a decompressed column on its way down.
-struct Decompressed {
-    array: DeviceArray,
-    values: Piece,
-    validity: Option<Piece>,
-}
-
-/// Decompresses numbers or booleans in parts, each so many chunks.
-fn decompress_parts(
-    context: &Arc<Context>,
-    column: &CompressedColumn,
-    parts: &[Range<usize>],
-) -> Result<ArrayRef> {
-    let data_type = column.data_type();
-    let physical = physical_of(data_type);
-    let bytes = |rows: usize| (rows * physical.bits().unwrap_or(8)).div_ceil(8);
-    let values = Landing::new(&context.pool, bytes(column.len()));
-    let has_nulls = column.null_count() > 0;
-    let validity = has_nulls.then(|| Landing::new(&context.pool, column.len().div_ceil(8)));
-    let body_bytes = |chunks: Range<usize>| -> usize {
-        column.chunks()[chunks].iter().map(|chunk| chunk.body().len()).sum()
-    };
-    let starts: Vec<usize> = parts
-        .iter()
-        .scan(0, |at, chunks| {
-            let start = *at;
-            *at += body_bytes(chunks.clone());
-            Some(start)
-        })
-        .collect();
-    let landed = context.with_stream(|stream| {
-        let bodies = Arc::new(stream.allocate(body_bytes(0..column.chunks().len()))?);
-        let upload = |stream: &dyn Stream, part: usize| {
-            let mut at = starts[part];
-            for run in column.body_runs_of(parts[part].clone()) {
-                stream.upload(&run, &bodies, at)?;
-                at += run.len();
-            }
-            Ok(())
-        };
-        let work = |part: usize| {
-            let (chunks, ready) = (parts[part].clone(), stream.record()?);
-            let first = chunks.start;
-            let body = bodies.address() + starts[part] as u64;
-            let chunks = placed(&column.chunks()[chunks], body);
-            let field = column.field().clone();
-            let part =
-                DeviceColumn::new(context.clone(), field, chunks, vec![bodies.clone()], ready);
-            let array = decode::start(stream, &part, &mut ())?.behind(first).finish()?;
-            let rows = array.len();
-            let piece = |landing: &Arc<Landing>, bytes| {
-                landing.cut(bytes).ok_or_else(|| Error::device("no room for a part"))
-            };
-            let values = piece(&values, bytes(rows))?;
-            let validity =
-                validity.as_ref().map(|landing| piece(landing, rows.div_ceil(8))).transpose()?;
-            Ok(Decompressed { array, values, validity })
-        };
-        let download = |stream: &dyn Stream, part: Decompressed| {
-            let (validity, slices) = part.array.slices();
-            let ready = part.array.ready();
-            let bits = match (part.validity, validity) {
-                (Some(piece), Some(slice)) => Some(land(stream, ready, slice, piece)?),
-                // No nulls in this part.
-                (Some(piece), None) => Some(piece.fill(0xff)?),
-                (None, _) => None,
-            };
-            Ok((land(stream, ready, &slices[0], part.values)?, bits))
-        };
-        pipeline(context, stream, parts.len(), &upload, work, &download)
-    })?;
-    let (landed_values, landed_bits): (Vec<_>, Vec<_>) = landed.into_iter().unzip();
-    let values = values.finish(landed_values);
-    let nulls = validity.map(|landing| {
-        let bits = landing.finish(landed_bits.into_iter().flatten().collect());
-        NullBuffer::new(BooleanBuffer::new(bits, 0, column.len()))
-    });
-    debug_assert!(physical != Physical::Bytes);
-    // SAFETY: values of fixed width or bits, as many as there are rows, which the decoders
-    // have written: `Pending::finish` has found no fault.
-    Ok(unsafe { array_of(data_type, column.len(), nulls, vec![values]) })
 }
 
 /// Copies the first bytes of a slice to where they belong, once they are `ready`.

@@ -75,7 +75,7 @@ fn slices_at_any_bit() {
 #[test]
 fn columns_of_many_parts() {
     let rows: usize = 120_000;
-    let late = |row: usize| (row > 70_000 && row % 3 == 0).then_some(row as i64);
+    let late = |row: usize| (row > 70_000 && row.is_multiple_of(3)).then_some(row as i64);
     let grows = |row: usize| match row {
         0..20_000 => 7,
         _ => (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -184,5 +184,36 @@ fn results_of_megabytes_with_and_without_page_locked_memory() {
         drop(engine);
         assert!(kept.iter().all(|packed| *packed == expected) && ordinary == expected);
         assert_eq!(back, batch);
+    }
+}
+
+/// Strings in parts: offsets go on where the part before has ended.
+#[test]
+fn strings_of_many_parts() {
+    let rows = 9000;
+    let types = [DataType::Utf8, DataType::LargeUtf8, DataType::Binary, DataType::LargeBinary];
+    let types = types.into_iter().chain([DataType::Utf8View]);
+    let mut arrays: Vec<ArrayRef> =
+        types.map(|t| array_of(&t, rows, Shape::Random, Nulls::Random)).collect();
+    let value = |row: usize| match row {
+        0..4000 => "one for many".to_owned(),
+        4000..7000 => format!("the quick brown fox {} jumps over é {}", row % 91, row % 17),
+        _ => String::new(),
+    };
+    arrays.push(Arc::new(StringArray::from_iter_values((0..rows).map(value))));
+    for engine in engines() {
+        for chunk_rows in [1024, 2048] {
+            let options = Options::default().with_chunk_rows(chunk_rows);
+            check(&engine, batch_of(arrays.clone()), &options);
+            let packed = [0..1003, 1003..6400, 6400..9000].map(|range| {
+                compress(&batch_of(arrays.clone()).slice(range.start, range.len()), &options)
+                    .unwrap()
+            });
+            let joined =
+                arrow_select::concat::concat_batches(&packed[0].schema(), &packed).unwrap();
+            let back = engine.decompress(&joined).unwrap();
+            assert_eq!(back, batch_of(arrays.clone()));
+            back.columns().iter().for_each(|array| array.to_data().validate_full().unwrap());
+        }
     }
 }

@@ -176,7 +176,7 @@ impl Slots {
         }
         state.made += 1;
         drop(state);
-        let made = Slot::new(&self.context, self.size).inspect_err(|_| {
+        let made = Slot::new(&self.context, self.size, self.size > SMALL).inspect_err(|_| {
             self.state().made -= 1;
             self.returned.notify_one();
         })?;

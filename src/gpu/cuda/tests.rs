@@ -1,15 +1,16 @@
 //! What needs a driver or a GPU is skipped, with the reason, where there is none;
 //! LANEPACK_REQUIRE_GPU=1 makes that a failure.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::thread;
 
 use super::stream::CudaStream;
-use super::{Context, Shared, devices, driver, open};
+use super::{Context, PageLocked, Shared, devices, driver, open};
 use crate::error::Error;
 use crate::gpu::module::SOURCES;
 use crate::gpu::nvrtc::{Nvrtc, Source};
-use crate::gpu::{Launch, Stream};
+use crate::gpu::{HostMemory, Launch, Stream};
 
 const KERNEL: Source = (
     "test.cu",
@@ -130,6 +131,53 @@ fn round_trips_bytes_of_any_length() {
         let mut back = vec![0; len];
         stream.download(&other, 5, &mut back).unwrap();
         assert!(back == source, "{len} bytes");
+    }
+}
+
+/// Page-locked memory of `len` bytes, none of them written.
+#[allow(clippy::mut_from_ref, reason = "raw memory, in a test")]
+fn page_locked(memory: &PageLocked) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: `memory` has so many bytes, and every test takes them once.
+    unsafe { std::slice::from_raw_parts_mut(memory.start().as_ptr().cast(), memory.len()) }
+}
+
+#[test]
+fn round_trips_page_locked_bytes_of_any_length() {
+    let Some(shared) = device() else { return };
+    let stream = stream(&shared);
+    for len in [0, 1, 65_537, 2 << 20, (2 << 20) + 1, 50_000_001] {
+        let source = noise(len);
+        let buffer = stream.allocate(len + 3).unwrap();
+        stream.upload(&source, &buffer, 3).unwrap();
+        let locked = PageLocked::new(&shared.context, len).unwrap();
+        let bytes = page_locked(&locked);
+        stream.download_to(&buffer, 3, bytes).unwrap();
+        // SAFETY: every byte has been written.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), len) };
+        assert!(bytes == source, "{len} bytes");
+        stream.fill(&buffer, 0, len + 3, 0).unwrap();
+        stream.upload(bytes, &buffer, 1).unwrap();
+        let mut back = vec![0; len];
+        stream.download(&buffer, 1, &mut back).unwrap();
+        assert!(back == source, "{len} bytes");
+    }
+}
+
+#[test]
+fn knows_page_locked_memory() {
+    let Some(shared) = device() else { return };
+    let (context, len) = (&shared.context, 3 << 20);
+    let (locked, ordinary) = (PageLocked::new(context, len).unwrap(), vec![0_u8; len]);
+    let start = locked.start().as_ptr();
+    for is_ours in [true, false] {
+        if !is_ours {
+            // As if others had locked it: the driver knows.
+            context.forget_page_locked();
+        }
+        assert!(context.is_page_locked(start, len), "{is_ours}");
+        assert!(context.is_page_locked(start.wrapping_add(77), len - 77), "{is_ours}");
+        assert!(!context.is_page_locked(start, len + (64 << 20)), "{is_ours}");
+        assert!(!context.is_page_locked(ordinary.as_ptr(), len), "{is_ours}");
     }
 }
 
