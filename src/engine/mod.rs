@@ -11,7 +11,9 @@
 //! Sizes come from headers that have been validated on the host, so a column is
 //! decompressed without waiting for the device in between: the nodes of all its
 //! launches go up in one copy, the kernels follow one another on a stream, and
-//! one report comes back, with what they found wrong and the nulls they counted.
+//! one report comes back, with what they found wrong and the nulls they counted. From host
+//! to host, large columns go in parts that overlap (transfer.rs); what comes to the host
+//! arrives in page-locked memory (pinned.rs).
 
 mod array;
 mod c_device;

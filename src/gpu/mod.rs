@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Work on a stream runs in the order it was given; nothing here waits for it but
-//! [`Stream::download`], [`Stream::synchronize`] and [`Event::elapsed`]. A buffer
+//! [`Stream::download`], [`Stream::synchronize`], [`Event::elapsed`], and
+//! [`Stream::upload`] from page-locked memory of more than 64 KiB. A buffer
 //! is freed in the order of the stream that allocated it, after what any other
 //! stream does with it: launches and copies say which buffers they use.
 
