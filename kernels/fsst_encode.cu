@@ -489,48 +489,61 @@ LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS, FsstWin
 
 LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS, FsstWindow) { encode_runs<u64>(args); }
 
-// Two sums over the threads before, by a block of FSST_SCAN_THREADS; `totals` are
+// Two sums over the threads before, by a block of FSST_CHUNKS_THREADS; `totals` are
 // those of all threads.
 LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
-    constexpr u32 WARPS = FSST_SCAN_THREADS / WARP;
-    static_assert(WARPS == WARP, "a warp scans the warps");
+    constexpr u32 WARPS = FSST_CHUNKS_THREADS / WARP;
     LANEPACK_SHARED(uint2[WARPS], sums);
     const u32 lane = threadIdx.x % WARP;
-    auto scan = [lane](uint2 sum) {
-        for (u32 step = 1; step < WARP; step *= 2) {
-            const u32 x = __shfl_up_sync(FULL, sum.x, step);
-            const u32 y = __shfl_up_sync(FULL, sum.y, step);
-            if (lane >= step) sum = make_uint2(sum.x + x, sum.y + y);
-        }
-        return sum;
-    };
-    const uint2 upto = scan(own);
+    uint2 upto = own;
+    for (u32 step = 1; step < WARP; step *= 2) {
+        const u32 x = __shfl_up_sync(FULL, upto.x, step);
+        const u32 y = __shfl_up_sync(FULL, upto.y, step);
+        if (lane >= step) upto = make_uint2(upto.x + x, upto.y + y);
+    }
     __syncthreads();
     if (lane == WARP - 1) sums[threadIdx.x / WARP] = upto;
     __syncthreads();
-    if (threadIdx.x < WARP) sums[lane] = scan(sums[lane]);
-    __syncthreads();
-    totals = sums[WARPS - 1];
-    const u32 warp = threadIdx.x / WARP;
-    const uint2 before = warp == 0 ? make_uint2(0, 0) : sums[warp - 1];
+    uint2 before = make_uint2(0, 0);
+    totals = before;
+#pragma unroll
+    for (u32 warp = 0; warp < WARPS; ++warp) {
+        if (warp == threadIdx.x / WARP) before = totals;
+        totals = make_uint2(totals.x + sums[warp].x, totals.y + sums[warp].y);
+    }
     return make_uint2(before.x + upto.x - own.x, before.y + upto.y - own.y);
 }
 
-// A block scans the runs of a chunk.
-LANEPACK_KERNEL(fsst_chunks, FSST_SCAN_THREADS, 1, FsstWindow) {
+// A block scans the runs of a chunk, a few of each thread at a time. Small enough to find
+// room beside a window whose codes are being made: the host waits for the sizes.
+LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
+    constexpr u32 EACH = 4;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
     const u32 first_run = args.vectors[args.first_vector].run;
     const u32 first_vector = args.first_vector + blockIdx.x * chunk_vectors;
     const u32 first = args.vectors[first_vector].run - first_run;
     const u32 end = args.vectors[min(first_vector + chunk_vectors, args.end_vector)].run - first_run;
     FsstPlace place = {0, 0};
-    for (u32 base = first; base < end; base += FSST_SCAN_THREADS) {
-        const u32 run = base + threadIdx.x;
-        uint2 own = make_uint2(0, 0);
-        if (run < end) own = make_uint2(args.runs[run].codes, args.runs[run].bytes);
+    for (u32 base = first; base < end; base += EACH * FSST_CHUNKS_THREADS) {
+        const u32 begin = base + EACH * threadIdx.x;
+        uint2 own[EACH];
+        uint2 sum = make_uint2(0, 0);
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            own[i] = sum;
+            if (begin + i < end) {
+                const FsstRun run = args.runs[begin + i];
+                sum = make_uint2(sum.x + run.codes, sum.y + run.bytes);
+            }
+        }
         uint2 totals;
-        const uint2 before = scan_of_block(own, totals);
-        if (run < end) args.places[run] = {place.codes + before.x, place.bytes + before.y};
+        const uint2 before = scan_of_block(sum, totals);
+#pragma unroll
+        for (u32 i = 0; i < EACH; ++i) {
+            if (begin + i < end) {
+                args.places[begin + i] = {place.codes + before.x + own[i].x, place.bytes + before.y + own[i].y};
+            }
+        }
         place.codes += totals.x;
         place.bytes += totals.y;
     }

@@ -58,7 +58,8 @@ constexpr u32 FSST_ENCODE_THREADS = 384;
 constexpr u32 FSST_ENCODE_BLOCKS = 2;
 constexpr u32 FSST_ENCODE_RUNS = 1;
 constexpr u32 FSST_ENCODE_SHARED = 85000;
-// fsst_chunks, fsst_numbers: a block scans a chunk or group.
+// fsst_chunks, fsst_numbers: a block scans a chunk, or a group.
+constexpr u32 FSST_CHUNKS_THREADS = 256;
 constexpr u32 FSST_SCAN_THREADS = 1024;
 // fsst_place: so many lanes copy the codes of a run.
 constexpr u32 FSST_PLACE_THREADS = 256;

@@ -101,6 +101,7 @@ impl fmt::Display for Choice {
 pub(crate) struct Context {
     device: Arc<dyn Device>,
     streams: Mutex<Vec<Arc<dyn Stream>>>,
+    urgent_streams: Mutex<Vec<Arc<dyn Stream>>>,
     /// Page-locked host memory.
     pool: Arc<Pool>,
 }
@@ -108,7 +109,7 @@ pub(crate) struct Context {
 impl Context {
     fn new(device: Arc<dyn Device>) -> Arc<Self> {
         let pool = Pool::new(&device);
-        Arc::new(Self { device, streams: Mutex::default(), pool })
+        Arc::new(Self { device, streams: Mutex::default(), urgent_streams: Mutex::default(), pool })
     }
 
     /// An error if the device has less memory free than work is going to need.
@@ -128,13 +129,26 @@ impl Context {
 
     /// Runs `work` with a stream of its own.
     fn with_stream<T>(&self, work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>) -> Result<T> {
-        let idle = self.streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Self::with(&self.streams, || self.device.stream(false), work)
+    }
+
+    /// As [`Context::with_stream`], with a stream whose kernels come before others'.
+    fn with_urgent_stream<T>(&self, work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>) -> Result<T> {
+        Self::with(&self.urgent_streams, || self.device.stream(true), work)
+    }
+
+    fn with<T>(
+        streams: &Mutex<Vec<Arc<dyn Stream>>>,
+        new: impl FnOnce() -> Result<Arc<dyn Stream>>,
+        work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>,
+    ) -> Result<T> {
+        let idle = streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let stream = match idle {
             Some(stream) => stream,
-            None => self.device.stream()?,
+            None => new()?,
         };
         let result = work(&stream);
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
         result
     }
 }

@@ -172,7 +172,7 @@ pub(crate) const FSST_PLACE: Kernel = each(
 );
 
 /// Blocks count chunks, or groups of vectors.
-pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_SCAN_THREADS", 1);
+pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_CHUNKS_THREADS", 1);
 pub(crate) const FSST_NUMBERS: Kernel = each("fsst_numbers", "FSST_SCAN_THREADS", 1);
 /// Blocks count tiles of the longest chunk.
 pub(crate) const FSST_INDEX: Kernel =

@@ -76,8 +76,9 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// Bytes of memory that are free now.
     fn free_memory(&self) -> Result<u64>;
 
-    /// A new stream.
-    fn stream(&self) -> Result<Arc<dyn Stream>>;
+    /// A new stream. Where kernels of several wait for room, those of urgent ones come
+    /// first.
+    fn stream(&self, is_urgent: bool) -> Result<Arc<dyn Stream>>;
 
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;

@@ -133,7 +133,7 @@ impl Device for SimtDevice {
         Ok(self.shared.info.memory - self.shared.lock().used)
     }
 
-    fn stream(&self) -> Result<Arc<dyn Stream>> {
+    fn stream(&self, _: bool) -> Result<Arc<dyn Stream>> {
         Ok(Arc::new(SimtStream { shared: self.shared.clone() }))
     }
 

@@ -274,7 +274,7 @@ fn with_launcher<T>(
     marks: &mut dyn Marks,
     work: impl FnOnce(Launcher<'_>) -> Result<T>,
 ) -> Result<T> {
-    context.with_stream(|main| {
+    context.with_urgent_stream(|main| {
         context.with_stream(|side| {
             context.with_stream(|reader| {
                 let streams = [main, side, reader];

@@ -41,8 +41,8 @@ impl Device for Counting {
         self.inner.free_memory()
     }
 
-    fn stream(&self) -> Result<Arc<dyn Stream>> {
-        self.inner.stream()
+    fn stream(&self, _: bool) -> Result<Arc<dyn Stream>> {
+        self.inner.stream(false)
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

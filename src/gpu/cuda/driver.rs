@@ -42,8 +42,9 @@ const CAPABILITY_NEEDED: (u32, u32) = (8, 0);
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Everything called below. cudarc panics where one is missing, so look first.
-const FUNCTIONS: [&str; 42] = [
+const FUNCTIONS: [&str; 43] = [
     "cuCtxGetCurrent",
+    "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
     "cuDeviceGet",
@@ -81,7 +82,7 @@ const FUNCTIONS: [&str; 42] = [
     "cuModuleLoadData",
     "cuModuleUnload",
     "cuPointerGetAttributes",
-    "cuStreamCreate",
+    "cuStreamCreateWithPriority",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
@@ -230,15 +231,24 @@ impl Context {
         let (deferred, page_locked) = (Mutex::default(), Mutex::default());
         let context = Self { inner, pool, info, driver, deferred, page_locked };
         let mut threshold = context.info.memory / 2;
-        // SAFETY: the attribute is an unsigned integer of 64 bits, as `threshold` is.
+        // Else a stream may wait for another that has freed memory, unasked.
+        let mut reuses_by_waiting = 0i32;
+        // SAFETY: the attributes are an unsigned integer of 64 bits and an `int`, as the
+        // variables are.
         unsafe {
             result::mem_pool::set_attribute(
                 context.pool,
                 CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
                 (&raw mut threshold).cast(),
             )
+            .during("cuMemPoolSetAttribute")?;
+            result::mem_pool::set_attribute(
+                context.pool,
+                CUmemPool_attribute::CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES,
+                (&raw mut reuses_by_waiting).cast(),
+            )
+            .during("cuMemPoolSetAttribute")?;
         }
-        .during("cuMemPoolSetAttribute")?;
         Ok(Arc::new(context))
     }
 
@@ -304,10 +314,15 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    pub fn new(context: &Arc<Context>) -> Result<Arc<Self>> {
+    /// A new stream; blocks of an urgent one's kernels start before those of others.
+    pub fn new(context: &Arc<Context>, is_urgent: bool) -> Result<Arc<Self>> {
         context.bind()?;
-        let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
-            .during("cuStreamCreate")?;
+        let (least, greatest) =
+            result::stream::get_priority_range().during("cuCtxGetStreamPriorityRange")?;
+        let priority = if is_urgent { greatest } else { least };
+        let raw =
+            result::stream::create_with_priority(result::stream::StreamKind::NonBlocking, priority)
+                .during("cuStreamCreateWithPriority")?;
         Ok(Arc::new(Self { raw, context: context.clone(), kernel: Mutex::default() }))
     }
 

@@ -98,8 +98,8 @@ impl Device for CudaDevice {
         self.shared.context.free_memory()
     }
 
-    fn stream(&self) -> Result<Arc<dyn Stream>> {
-        Ok(Arc::new(CudaStream::new(&self.shared)?))
+    fn stream(&self, is_urgent: bool) -> Result<Arc<dyn Stream>> {
+        Ok(Arc::new(CudaStream::new(&self.shared, is_urgent)?))
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

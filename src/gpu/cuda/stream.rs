@@ -27,8 +27,8 @@ pub(super) struct CudaStream {
 }
 
 impl CudaStream {
-    pub fn new(shared: &Arc<Shared>) -> Result<Self> {
-        Ok(Self { queue: Queue::new(&shared.context)?, shared: shared.clone() })
+    pub fn new(shared: &Arc<Shared>, is_urgent: bool) -> Result<Self> {
+        Ok(Self { queue: Queue::new(&shared.context, is_urgent)?, shared: shared.clone() })
     }
 }
 

@@ -64,7 +64,7 @@ fn device() -> Option<Arc<Shared>> {
 }
 
 fn stream(shared: &Arc<Shared>) -> CudaStream {
-    CudaStream::new(shared).unwrap()
+    CudaStream::new(shared, false).unwrap()
 }
 
 fn noise(len: usize) -> Vec<u8> {
