@@ -23,7 +23,8 @@ struct FsstRun {
     // Code bytes, and the bytes they stand for.
     u32 codes;
     u32 bytes;
-    u32 zero;
+    // Its chunk, of those whose codes are made together.
+    u32 chunk;
 };
 static_assert(sizeof(FsstRun) == 16, "mirrored");
 
@@ -166,6 +167,9 @@ struct FsstWindow {
     u8* codes;
     // b / 32 + r / 4 + 3.
     u16* marks;
+    // As many as `codes` has tiles, and one for each chunk: the run that holds a tile's first
+    // code. Those of a chunk stand where its codes do (tiles_of).
+    u32* tile_runs;
     // One for each chunk from first_vector on.
     FsstPlace* chunks;
     const FsstOutput* outputs;
@@ -183,7 +187,7 @@ struct FsstWindow {
     u32 zero;
     u32 zero_too;
 };
-static_assert(sizeof(FsstWindow) == 168, "mirrored");
+static_assert(sizeof(FsstWindow) == 176, "mirrored");
 
 // Samples are made of pieces of values: so many bytes each, from the value's begin on.
 constexpr u32 SAMPLE_PIECE = 128;
@@ -210,6 +214,7 @@ struct FsstSampling {
     FsstWindow window;
     // V and one for each group; a group's end stands between it and the next.
     FsstBefore* before;
+    // fsst_numbers: groups.
     const FsstRange* ranges;
     // fsst_pick: `capacity` for each range.
     FsstPiece* pieces;
@@ -217,15 +222,14 @@ struct FsstSampling {
     FsstTrained* trained;
     // fsst_estimate: one for each range.
     FsstSample* samples;
-    // fsst_numbers: vectors of a group.
-    u32 group_vectors;
     // Bytes to pick of a range; 0 for as many pieces as there may be.
     u32 budget;
     // Most pieces of a range.
     u32 capacity;
     u32 blocks_per_range;
+    u32 zero;
 };
-static_assert(sizeof(FsstSampling) == 224, "mirrored");
+static_assert(sizeof(FsstSampling) == 232, "mirrored");
 
 // Training of a table for each range of an FsstSampling, on its pieces.
 struct FsstTraining {
@@ -272,7 +276,7 @@ struct StringBoundsArguments {
     // Offsets where chunks begin, and at the end of the last.
     u64* borders;
 };
-static_assert(sizeof(StringBoundsArguments) == 192, "mirrored");
+static_assert(sizeof(StringBoundsArguments) == 200, "mirrored");
 
 // Bytes to be copied, to a multiple of 16; units of 16 bytes that hold some of them are
 // read as a whole.
@@ -303,6 +307,6 @@ struct GatherArguments {
     u32 count;
     u32 zero;
 };
-static_assert(sizeof(GatherArguments) == 184, "mirrored");
+static_assert(sizeof(GatherArguments) == 192, "mirrored");
 
 }  // namespace lanepack

@@ -514,6 +514,11 @@ LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
     return make_uint2(before.x + upto.x - own.x, before.y + upto.y - own.y);
 }
 
+// Where the tiles of a chunk are in tile_runs, given its first run.
+LANEPACK_DEVICE u32* tiles_of(const FsstWindow& args, u32 chunk, u32 first_run) {
+    return args.tile_runs + args.runs[first_run].unit / (TILE / UNIT) + chunk;
+}
+
 // A block scans the runs of a chunk, a few of each thread at a time. Small enough to find
 // room beside a window whose codes are being made: the host waits for the sizes.
 LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
@@ -523,6 +528,7 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
     const u32 first_vector = args.first_vector + blockIdx.x * chunk_vectors;
     const u32 first = args.vectors[first_vector].run - first_run;
     const u32 end = args.vectors[min(first_vector + chunk_vectors, args.end_vector)].run - first_run;
+    u32* const tiles = tiles_of(args, blockIdx.x, first);
     FsstPlace place = {0, 0};
     for (u32 base = first; base < end; base += EACH * FSST_CHUNKS_THREADS) {
         const u32 begin = base + EACH * threadIdx.x;
@@ -532,7 +538,8 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
         for (u32 i = 0; i < EACH; ++i) {
             own[i] = sum;
             if (begin + i < end) {
-                const FsstRun run = args.runs[begin + i];
+                FsstRun& run = args.runs[begin + i];
+                run.chunk = blockIdx.x;
                 sum = make_uint2(sum.x + run.codes, sum.y + run.bytes);
             }
         }
@@ -540,9 +547,11 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
         const uint2 before = scan_of_block(sum, totals);
 #pragma unroll
         for (u32 i = 0; i < EACH; ++i) {
-            if (begin + i < end) {
-                args.places[begin + i] = {place.codes + before.x + own[i].x, place.bytes + before.y + own[i].y};
-            }
+            if (begin + i >= end) break;
+            const u64 codes = place.codes + before.x + own[i].x;
+            args.places[begin + i] = {codes, place.bytes + before.y + own[i].y};
+            const u64 until = place.codes + before.x + (i + 1 < EACH ? own[i + 1].x : sum.x);
+            for (u64 tile = (codes + TILE - 1) / TILE; tile * TILE < until; ++tile) tiles[tile] = begin + i;
         }
         place.codes += totals.x;
         place.bytes += totals.y;
@@ -553,24 +562,11 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
 // Eight lanes copy a run, in words of the output.
 LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
-    const u32 chunk_vectors = args.chunk_rows / VECTOR;
-    const u32 vectors = args.end_vector - args.first_vector;
-    const FsstVector* const window = args.vectors + args.first_vector;
-    const u32 first_run = window[0].run;
     const u32 lane = threadIdx.x % FSST_PLACE_LANES;
-    const u32 first = blockIdx.x * BLOCK_RUNS;
-    const u32 run = first + threadIdx.x / FSST_PLACE_LANES;
-    if (run >= window[vectors].run - first_run) return;
-    // The chunk: that of the block's first run, or one behind it.
-    u32 chunk = 0;
-    for (u32 count = (vectors + chunk_vectors - 1) / chunk_vectors; count > 1;) {
-        const u32 half = count / 2;
-        if (window[(chunk + half) * chunk_vectors].run - first_run <= first) chunk += half;
-        count -= half;
-    }
-    while (run >= window[min((chunk + 1) * chunk_vectors, vectors)].run - first_run) ++chunk;
+    const u32 run = blockIdx.x * BLOCK_RUNS + threadIdx.x / FSST_PLACE_LANES;
+    if (run >= args.vectors[args.end_vector].run - args.vectors[args.first_vector].run) return;
     const FsstRun found = args.runs[run];
-    u8* const out = args.outputs[chunk].codes + args.places[run].codes;
+    u8* const out = args.outputs[found.chunk].codes + args.places[run].codes;
     const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
     // Words of 8 bytes of the output, and single bytes before and behind them.
     const u32 before = min(static_cast<u32>(-reinterpret_cast<u64>(out) % 8), found.codes);
@@ -588,17 +584,11 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     if (last < found.codes) out[last] = codes[last];
 }
 
-// The offset of a tile that begins at code `position` of a chunk, whose runs are
-// those from `first` to `end`; `inside` is whether it begins inside an escape.
-LANEPACK_DEVICE u64 tile_offset(const FsstWindow& args, const u8* lengths, u32 first, u32 end, u64 position,
-                                bool& inside) {
-    for (u32 count = end - first; count > 1;) {
-        const u32 half = count / 2;
-        if (args.places[first + half].codes <= position) first += half;
-        count -= half;
-    }
-    const FsstRun run = args.runs[first];
-    const FsstPlace place = args.places[first];
+// The offset of a tile that begins at code `position` of a chunk, in a run; `inside` is
+// whether it begins inside an escape.
+LANEPACK_DEVICE u64 tile_offset(const FsstWindow& args, const u8* lengths, u32 index, u64 position, bool& inside) {
+    const FsstRun run = args.runs[index];
+    const FsstPlace place = args.places[index];
     const u32 until = static_cast<u32>(position - place.codes);
     const u8* const codes = args.codes + static_cast<u64>(run.unit) * UNIT;
     const u16* const marks = args.marks + run.unit / (MARK / UNIT);
@@ -661,14 +651,14 @@ LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
     }
 
     const u32 first = args.vectors[first_vector].run - first_run;
-    const u32 end = args.vectors[first_vector + vectors].run - first_run;
+    const u32* const tile_runs = tiles_of(args, chunk, first);
     const u32 tiles = static_cast<u32>((totals.codes + TILE - 1) / TILE);
     const u32 whole_groups = (tiles + TILES_PER_GROUP - 1) / TILES_PER_GROUP * TILES_PER_GROUP;
     // Whole warps go on together.
     for (u32 tile = thread; tile / WARP * WARP < whole_groups; tile += threads) {
         u64 offset = 0;
         bool inside = false;
-        if (tile < tiles) offset = tile_offset(args, lengths, first, end, static_cast<u64>(tile) * TILE, inside);
+        if (tile < tiles) offset = tile_offset(args, lengths, tile_runs[tile], static_cast<u64>(tile) * TILE, inside);
         __syncwarp();
         const u32 escapes = __ballot_sync(FULL, inside);
         const u32 lane = threadIdx.x % WARP;

@@ -44,9 +44,10 @@ LANEPACK_DEVICE FsstBefore sums_before(FsstBefore own, FsstBefore& total) {
 }
 
 LANEPACK_KERNEL(fsst_numbers, FSST_SCAN_THREADS, 1, FsstSampling) {
-    const u32 first = blockIdx.x * args.group_vectors;
-    const u32 end = min(first + args.group_vectors, vectors_of(args.window.rows));
-    FsstBefore* const out = args.before + blockIdx.x;
+    const FsstRange range = args.ranges[blockIdx.x];
+    const u32 first = range.first_vector;
+    const u32 end = range.end_vector;
+    FsstBefore* const out = args.before + range.group;
     // A few vectors of a thread follow one another.
     constexpr u32 EACH = 4;
     FsstBefore sum = {0, 0};

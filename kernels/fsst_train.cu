@@ -265,7 +265,7 @@ struct Candidate {
 // Candidates as a block of FSST_CHOOSE_THREADS goes through them, again and again: the
 // first few of each thread in registers.
 struct CandidateReader {
-    static constexpr u32 KEPT = 4;
+    static constexpr u32 KEPT = 8;
 
     const FsstTrainer& trainer;
     const u32 count;
@@ -426,7 +426,7 @@ LANEPACK_DEVICE bool keep_if_best(FsstTrainer& trainer, FsstTrained& trained) {
     if (is_best) {
         const u32* const from = reinterpret_cast<const u32*>(trainer.table);
         u32* const to = reinterpret_cast<u32*>(trained.table);
-        if (threadIdx.x < MAX_TABLE / 4) to[threadIdx.x] = from[threadIdx.x];
+        for (u32 i = threadIdx.x; i < MAX_TABLE / 4; i += FSST_CHOOSE_THREADS) to[i] = from[i];
         if (threadIdx.x == 0) {
             trained.codes = trainer.codes;
             trained.bytes = trainer.bytes;

@@ -51,7 +51,7 @@ constexpr u32 FSST_TRAIN_BLOCKS = 16;
 // fsst_train_candidates: a block looks at the pairs of so many units.
 constexpr u32 FSST_CANDIDATES_UNITS = 4;
 // fsst_train_grow, fsst_train_refine: a block makes a table.
-constexpr u32 FSST_CHOOSE_THREADS = 1024;
+constexpr u32 FSST_CHOOSE_THREADS = 512;
 // fsst_encode_*: blocks that a multiprocessor holds, each thread of which encodes at least
 // so many runs; dynamic shared memory of a block.
 constexpr u32 FSST_ENCODE_THREADS = 384;

@@ -1,5 +1,7 @@
 //! What a caller may choose when compressing.
 
+use std::ops::Range;
+
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
@@ -103,9 +105,13 @@ impl Options {
         Ok(())
     }
 
-    /// Consecutive chunks that share a symbol table.
-    pub(crate) fn group_chunks(&self) -> usize {
-        (self.group_rows / self.chunk_rows).max(1)
+    /// Groups of consecutive chunks that share a symbol table: as few as have no more rows
+    /// than [`Options::group_rows`] or a single chunk, and of one size, so that none is left
+    /// with a few chunks.
+    pub(crate) fn groups(&self, chunks: usize) -> Vec<Range<usize>> {
+        let groups = chunks.div_ceil((self.group_rows / self.chunk_rows).max(1));
+        let border = |group: usize| group * chunks / groups;
+        (0..groups).map(|group| border(group)..border(group + 1)).collect()
     }
 
     /// Runs `work` on the threads asked for.
@@ -149,6 +155,19 @@ mod tests {
     #[test]
     fn rejects_zero_threads() {
         assert!(Options::default().with_threads(0).validate().is_err());
+    }
+
+    #[test]
+    fn groups_have_all_chunks_and_one_size() {
+        let options = Options::default().with_chunk_rows(MAX_CHUNK_ROWS);
+        for chunks in [0, 1, 63, 64, 65, 257, 1000] {
+            let groups = options.groups(chunks);
+            assert_eq!(groups.len(), chunks.div_ceil(64));
+            assert_eq!(groups.iter().flat_map(Clone::clone).collect::<Vec<_>>().len(), chunks);
+            assert!(groups.windows(2).all(|pair| pair[0].end == pair[1].start));
+            let sizes = || groups.iter().map(Range::len);
+            assert!(sizes().max().unwrap_or(0) <= sizes().min().unwrap_or(0) + 1);
+        }
     }
 
     #[test]

@@ -298,8 +298,8 @@ pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
     Ok(())
 }
 
-/// A symbol table for each chunk of a column of strings; one serves as many
-/// consecutive chunks as [`Options::group_chunks`] says.
+/// A symbol table for each chunk of a column of strings; one serves a group of consecutive
+/// chunks, see [`Options::groups`].
 fn symbols_of(
     array: &ArrayRef,
     ranges: &[Range<usize>],
@@ -310,8 +310,8 @@ fn symbols_of(
     {
         return vec![None; ranges.len()];
     }
-    let train = |group: &[Range<usize>]| {
-        let rows = group[0].start..group[group.len() - 1].end;
+    let train = |group: Range<usize>| {
+        let rows = ranges[group.start].start..ranges[group.end - 1].end;
         if !fsst::pays(source::string_bytes(array, &rows), rows.len()) {
             return vec![None; group.len()];
         }
@@ -319,7 +319,7 @@ fn symbols_of(
         let symbols = Symbols::train(rows.len(), |row| value(rows.start + row)).map(Arc::new);
         vec![symbols; group.len()]
     };
-    ranges.par_chunks(options.group_chunks()).flat_map(train).collect()
+    options.groups(ranges.len()).into_par_iter().flat_map(train).collect()
 }
 
 fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {

@@ -107,6 +107,7 @@ pub(crate) struct FsstWindow {
     pub places: u64,
     pub codes: u64,
     pub marks: u64,
+    pub tile_runs: u64,
     pub chunks: u64,
     pub outputs: u64,
     pub taken: u64,
@@ -130,10 +131,10 @@ pub(crate) struct FsstSampling {
     pub pieces: u64,
     pub trained: u64,
     pub samples: u64,
-    pub group_vectors: u32,
     pub budget: u32,
     pub capacity: u32,
     pub blocks_per_range: u32,
+    pub zero: u32,
 }
 
 /// `lanepack::FsstTraining`.
@@ -226,15 +227,15 @@ const _: () = {
     assert!(size_of::<FsstPiece>() == 16);
     assert!(size_of::<FsstSample>() == 32);
     assert!(size_of::<FsstTrained>() == 2064);
-    assert!(size_of::<FsstWindow>() == 168);
-    assert!(size_of::<FsstSampling>() == 224);
+    assert!(size_of::<FsstWindow>() == 176);
+    assert!(size_of::<FsstSampling>() == 232);
     assert!(size_of::<FsstTraining>() == 56);
     assert!(size_of::<StringBounds>() == 168);
-    assert!(size_of::<StringBoundsArguments>() == 192);
+    assert!(size_of::<StringBoundsArguments>() == 200);
     assert!(size_of::<ByteSpan>() == 24);
     assert!(size_of::<SpansArguments>() == 16);
     assert!(size_of::<GatherVector>() == 16);
-    assert!(size_of::<GatherArguments>() == 184);
+    assert!(size_of::<GatherArguments>() == 192);
     assert!(constant(ARGUMENTS, "STRING_HEAD") == STRING_HEAD as u64);
     assert!(constant(TABLE, "MAX_TABLE") == MAX_TABLE as u64);
     assert!(constant(ARGUMENTS, "SAMPLE_PIECE") == fsst::PIECE as u64);

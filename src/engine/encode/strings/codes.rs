@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::lengths::{Arrays, most_runs};
+use super::lengths::{Arrays, LEAST_RUN_BYTES};
 use super::plan::{Known, lengths_source};
 use super::tables::Table;
 use super::{StringColumn, encode_blocks};
-use crate::encoding::Physical;
+use crate::encoding::{Physical, fsst};
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::engine::encode::words::Words;
 use crate::error::Result;
@@ -42,11 +42,13 @@ impl Codes {
         let end_vector = (chunks.end * chunk_vectors).min(known.rows.div_ceil(VECTOR));
         let first_row = first_vector * VECTOR;
         let rows = (end_vector * VECTOR).min(known.rows) - first_row;
-        let runs = most_runs(bytes, end_vector - first_vector);
+        let runs = known.lengths.most_runs(bytes, end_vector - first_vector);
         let mut arrays = Arrays::default();
         let runs_at = arrays.add(runs * 16);
         let places = arrays.add(runs * 16);
-        let codes = arrays.add(2 * bytes + 16 * (runs + 2));
+        let code_bytes = 2 * bytes + 16 * (runs + 2);
+        let codes = arrays.add(code_bytes);
+        let tile_runs = arrays.add(4 * (code_bytes / fsst::TILE + chunks.len() + 1));
         let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
         let chunks_at = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
         let taken = arrays.add(4);
@@ -58,6 +60,7 @@ impl Codes {
             places: at(places),
             codes: at(codes),
             marks: at(marks),
+            tile_runs: at(tile_runs),
             chunks: at(chunks_at),
             taken: at(taken),
             first_vector: first_vector as u32,
@@ -87,8 +90,9 @@ impl Codes {
     }
 }
 
-/// About the bytes of scratch that the codes of rows need ([`Codes::start`]).
+/// About the bytes of scratch that the codes of rows need ([`Codes::start`]): for each byte
+/// of values 2 for its codes and a ninth for records of runs, and 64 for each vector.
 pub(super) fn scratch_bytes(rows: usize, bytes: usize) -> usize {
-    let runs = most_runs(bytes, rows.div_ceil(VECTOR));
-    48 * runs + 2 * bytes + bytes / 16 + runs / 2
+    let runs = bytes / LEAST_RUN_BYTES + rows.div_ceil(VECTOR);
+    2 * bytes + bytes / 16 + bytes / 64 + 49 * runs
 }

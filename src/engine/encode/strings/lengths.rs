@@ -1,5 +1,7 @@
 //! Lengths of rows, and what stands before each vector: what samples and codes begin with.
 
+use std::ops::Range;
+
 use super::StringColumn;
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::error::Result;
@@ -8,8 +10,13 @@ use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
-/// Bytes of values that a thread encodes.
-pub(super) const RUN_BYTES: usize = 512;
+/// Bytes of values that a thread encodes: fewer share the work more evenly, but a run of few
+/// values takes as long to begin as its codes. GB/s on an NVIDIA H200 at 256 and 512: wiki
+/// 146, 142; urls2 171, 161; c_name 154, 152; firstname, of 6 bytes a value, 109, 121.
+fn run_bytes(rows: usize, value_bytes: usize) -> usize {
+    if value_bytes < 12 * rows { 2 * LEAST_RUN_BYTES } else { LEAST_RUN_BYTES }
+}
+pub(super) const LEAST_RUN_BYTES: usize = 256;
 
 /// Places of arrays in one allocation, each at a multiple of 256 bytes.
 #[derive(Default)]
@@ -28,8 +35,8 @@ impl Arrays {
 /// A column whose lengths are known on the device.
 pub(super) struct Lengths {
     pub(super) window: abi::FsstWindow,
-    /// Vectors that share a table, and where the sums before vectors are.
-    pub(super) group_vectors: usize,
+    /// Groups of chunks that share a table, and where the sums before their vectors are.
+    pub(super) groups: Vec<Range<usize>>,
     pub(super) before: u64,
     pub(super) pending: Pending<abi::FsstVector>,
 }
@@ -41,55 +48,75 @@ impl Lengths {
         options: &Options,
     ) -> Result<Self> {
         let vectors = column.rows.div_ceil(VECTOR);
-        let group_vectors = options.group_chunks() * (options.chunk_rows / VECTOR);
-        let groups = vectors.div_ceil(group_vectors);
+        let chunks = column.rows.div_ceil(options.chunk_rows);
+        let groups = options.groups(chunks);
+        let run_bytes = run_bytes(column.rows, column.value_bytes);
         let mut arrays = Arrays::default();
         let value_lengths = arrays.add(vectors * VECTOR * 4);
         let code_lengths = arrays.add(vectors * VECTOR * 4);
         let vectors_at = arrays.add((vectors + 1) * size_of::<abi::FsstVector>());
         let row_pieces = arrays.add(vectors * 32 * 4);
-        let before = arrays.add((vectors + groups) * size_of::<abi::FsstBefore>());
-        let run_starts = arrays.add(most_runs(column.value_bytes, vectors) * 16);
+        let before = arrays.add((vectors + groups.len()) * size_of::<abi::FsstBefore>());
+        let run_starts = arrays.add(most_runs(column.value_bytes, vectors, run_bytes) * 16);
         let scratch = launcher.allocate(arrays.len)?;
         let at = |at: usize| scratch.address() + at as u64;
-        let valid = column.valid.unwrap_or(super::Bits { address: 0, bit: 0 });
         let window = abi::FsstWindow {
-            values: column.values,
-            offsets: column.offsets,
-            valid: valid.address,
-            first_bit: u64::from(valid.bit),
             value_lengths: at(value_lengths),
             code_lengths: at(code_lengths),
             vectors: at(vectors_at),
             row_pieces: at(row_pieces),
             run_starts: at(run_starts),
-            rows: column.rows as u32,
-            chunk_rows: options.chunk_rows as u32,
-            run_bytes: RUN_BYTES as u32,
+            run_bytes: run_bytes as u32,
             end_vector: vectors as u32,
-            ..Default::default()
+            ..column.window(options.chunk_rows)
         };
         launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
+        let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
+            .map(|(group, chunks)| range(chunks, options, vectors, group, group))
+            .collect();
         let arguments = abi::FsstSampling {
             window,
             before: at(before),
-            group_vectors: group_vectors as u32,
+            ranges: launcher.upload(&ranges)?,
             ..Default::default()
         };
-        launcher.launch(kernels::FSST_NUMBERS, groups, &arguments)?;
-        Ok(Self { window, group_vectors, before: at(before), pending })
+        launcher.launch(kernels::FSST_NUMBERS, groups.len(), &arguments)?;
+        Ok(Self { window, groups, before: at(before), pending })
+    }
+
+    /// Runs of so many bytes in so many vectors, at most.
+    pub(super) fn most_runs(&self, bytes: usize, vectors: usize) -> usize {
+        most_runs(bytes, vectors, self.window.run_bytes as usize)
     }
 }
 
-/// Runs of so many bytes in so many vectors, at most: they are counted by the multiples of
-/// [`RUN_BYTES`] that the column's bytes pass, and the first vector's may begin anywhere.
-pub(super) fn most_runs(bytes: usize, vectors: usize) -> usize {
-    bytes / RUN_BYTES + 1 + vectors
+/// Chunks of a group of a column of so many vectors, for a table.
+pub(super) fn range(
+    chunks: &Range<usize>,
+    options: &Options,
+    vectors: usize,
+    group: usize,
+    table: usize,
+) -> abi::FsstRange {
+    let vector = |chunk: usize| (chunk * (options.chunk_rows / VECTOR)).min(vectors) as u32;
+    abi::FsstRange {
+        first_vector: vector(chunks.start),
+        end_vector: vector(chunks.end),
+        group: group as u32,
+        table: table as u32,
+    }
+}
+
+/// Runs are counted by the multiples of `run_bytes` that the column's bytes pass, and the
+/// first vector's may begin anywhere.
+fn most_runs(bytes: usize, vectors: usize, run_bytes: usize) -> usize {
+    bytes / run_bytes + 1 + vectors
 }
 
 /// About the bytes of scratch that [`Lengths`] needs.
 pub(super) fn scratch_bytes(rows: usize, value_bytes: usize) -> usize {
     let vectors = rows.div_ceil(VECTOR);
-    vectors * (8 * VECTOR + 128 + 48) + 16 * most_runs(value_bytes, vectors)
+    let runs = most_runs(value_bytes, vectors, run_bytes(rows, value_bytes));
+    vectors * (8 * VECTOR + 128 + 48) + 16 * runs
 }

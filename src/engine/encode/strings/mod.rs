@@ -97,6 +97,22 @@ impl StringColumn {
     }
 }
 
+impl StringColumn {
+    /// What kernels see of it.
+    fn window(&self, chunk_rows: usize) -> abi::FsstWindow {
+        let valid = self.valid.unwrap_or(Bits { address: 0, bit: 0 });
+        abi::FsstWindow {
+            values: self.values,
+            offsets: self.offsets,
+            valid: valid.address,
+            first_bit: u64::from(valid.bit),
+            rows: self.rows as u32,
+            chunk_rows: chunk_rows as u32,
+            ..Default::default()
+        }
+    }
+}
+
 /// Blocks that encode so many blocks' worth of runs: no more than the device holds at a
 /// time, as they take runs while there are any.
 fn encode_blocks(column: &StringColumn, needed: usize) -> usize {
@@ -118,12 +134,7 @@ fn borders(
     let chunks = column.rows.div_ceil(chunk_rows);
     let scratch = launcher.allocate((chunks + 1) * 8)?;
     let arguments = abi::StringBoundsArguments {
-        window: abi::FsstWindow {
-            offsets: column.offsets,
-            rows: column.rows as u32,
-            chunk_rows: chunk_rows as u32,
-            ..Default::default()
-        },
+        window: column.window(chunk_rows),
         borders: scratch.address(),
         ..Default::default()
     };
@@ -148,7 +159,7 @@ pub(super) fn encode(
         return Ok(None);
     }
     let chunk_rows = options.chunk_rows;
-    let groups = column.rows.div_ceil(options.group_chunks() * chunk_rows);
+    let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
     // Measures and tables, and the codes of two windows that are not a single chunk.
     let window_rows = column.rows.min(window_bytes);

@@ -1,9 +1,10 @@
 //! What is known of a column before codes are made, and how each chunk is stored.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::StringColumn;
-use super::lengths::{Arrays, Lengths};
+use super::lengths::{Arrays, Lengths, range};
 use super::tables::{Table, Tables, sampled};
 use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
@@ -63,19 +64,17 @@ impl Measured {
         column: &StringColumn,
         options: &Options,
     ) -> Result<Self> {
-        let lengths = Lengths::start(launcher, column, options)?;
         let chunk_vectors = options.chunk_rows / VECTOR;
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
-        // Training has few blocks, which wait for each other: meanwhile the rest of the GPU
-        // reads the values for their bounds.
+        // Beside everything else, which leaves most of the memory's bandwidth unused.
         launcher.fork()?;
         let mut arrays = Arrays::default();
         let extremes = arrays.add(vectors * 8);
         let bounds_at = arrays.add(chunks * size_of::<abi::StringBounds>());
         let scratch = launcher.allocate(arrays.len)?;
         let arguments = abi::StringBoundsArguments {
-            window: lengths.window,
+            window: column.window(options.chunk_rows),
             extremes: scratch.address() + extremes as u64,
             bounds: scratch.address() + bounds_at as u64,
             borders: 0,
@@ -84,6 +83,9 @@ impl Measured {
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &arguments)?;
         let bounds = launcher.result(&scratch, bounds_at, chunks)?;
+        launcher.switch(false);
+        let lengths = Lengths::start(launcher, column, options)?;
+        launcher.fork()?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
         let value_words = Words::measure(launcher, Physical::U32, source, false)?;
         let validity = (column.valid)
@@ -95,10 +97,17 @@ impl Measured {
         launcher.switch(false);
         let tables = match options.allows(Encoding::Fsst) {
             true => {
-                let groups = ranges(vectors, lengths.group_vectors, |index| [index, index]);
-                let tables = Tables::train(launcher, column, &lengths, &groups)?;
-                let group_of = |chunk: usize| chunk * chunk_vectors / lengths.group_vectors;
-                let all = ranges(vectors, chunk_vectors, |chunk| [group_of(chunk); 2]);
+                let range = |chunks: &Range<usize>, group: usize| {
+                    range(chunks, options, vectors, group, group)
+                };
+                let groups = || lengths.groups.iter().enumerate();
+                let ranges: Vec<_> = groups().map(|(group, chunks)| range(chunks, group)).collect();
+                let tables = Tables::train(launcher, column, &lengths, &ranges)?;
+                let all: Vec<_> = groups()
+                    .flat_map(|(group, chunks)| {
+                        chunks.clone().map(move |chunk| range(&(chunk..chunk + 1), group))
+                    })
+                    .collect();
                 let samples = tables.estimate(launcher, column, &lengths, &all)?;
                 Some((tables, samples))
             }
@@ -144,16 +153,6 @@ impl Measured {
     }
 }
 
-/// Every so many of `vectors`; `of` gives the group and table of a range.
-fn ranges(vectors: usize, each: usize, of: impl Fn(usize) -> [usize; 2]) -> Vec<abi::FsstRange> {
-    let range = |index: usize| {
-        let [group, table] = of(index).map(|number| number as u32);
-        let end = ((index + 1) * each).min(vectors);
-        abi::FsstRange { first_vector: (index * each) as u32, end_vector: end as u32, group, table }
-    };
-    (0..vectors.div_ceil(each)).map(range).collect()
-}
-
 /// Lengths as a column of numbers.
 pub(super) fn lengths_source(values: u64, rows: usize, chunk_vectors: usize) -> Source {
     let chunk_vectors = chunk_vectors as u32;
@@ -185,6 +184,11 @@ impl Known {
         self.bytes[chunk]
     }
 
+    /// The group of a chunk.
+    fn group_of(&self, chunk: usize) -> usize {
+        self.lengths.groups.partition_point(|group| group.end <= chunk)
+    }
+
     fn is_constant(&self, chunk: usize) -> bool {
         self.options.allows(Encoding::Constant) && is_single(&self.bounds[chunk])
     }
@@ -196,9 +200,8 @@ impl Known {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
     ) -> Result<Vec<Choice>> {
-        let group_chunks = self.options.group_chunks();
         let shared = |chunk: usize| -> Option<(Arc<Table>, Sampled)> {
-            let table = self.tables.get(chunk / group_chunks)?.clone()?;
+            let table = self.tables.get(self.group_of(chunk))?.clone()?;
             Some((table, sampled(&self.samples[chunk])?))
         };
         let tries = |chunk: usize| {
@@ -247,11 +250,11 @@ impl Known {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let all = ranges(self.vectors.len(), self.chunk_vectors(), |chunk| {
-            [chunk * self.chunk_vectors() / self.lengths.group_vectors, 0]
-        });
+        let vectors = self.vectors.len();
         let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
-            .map(|(table, &chunk)| abi::FsstRange { table: table as u32, ..all[chunk] })
+            .map(|(table, &chunk)| {
+                range(&(chunk..chunk + 1), &self.options, vectors, self.group_of(chunk), table)
+            })
             .collect();
         let tables = Tables::train(launcher, column, &self.lengths, &ranges)?;
         let samples = tables.estimate(launcher, column, &self.lengths, &ranges)?;
