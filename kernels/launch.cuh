@@ -60,7 +60,7 @@ constexpr u32 FSST_ENCODE_RUNS = 1;
 constexpr u32 FSST_ENCODE_SHARED = 85000;
 // fsst_chunks, fsst_numbers: a block scans a chunk, or a group.
 constexpr u32 FSST_CHUNKS_THREADS = 256;
-constexpr u32 FSST_SCAN_THREADS = 1024;
+constexpr u32 FSST_SCAN_THREADS = 256;
 // fsst_place: so many lanes copy the codes of a run.
 constexpr u32 FSST_PLACE_THREADS = 256;
 constexpr u32 FSST_PLACE_LANES = 8;
@@ -69,6 +69,9 @@ constexpr u32 FSST_INDEX_THREADS = 256;
 
 // string_*, gather_strings_*: a warp a vector; copy_spans: bytes of a block.
 constexpr u32 STRINGS_THREADS = 128;
+// string_extremes_*: most blocks of a multiprocessor, which leave room for a block of
+// fsst_train_grow.
+constexpr u32 EXTREMES_BLOCKS = 6;
 constexpr u32 SPAN_BYTES = 16384;
 
 }  // namespace lanepack

@@ -184,6 +184,7 @@ pub(crate) const STRING_OFFSETS: ByOffset = [
     Kernel::new("string_offsets_64", "STRINGS_THREADS", "STRINGS_THREADS"),
 ];
 /// Blocks count vectors.
+pub(crate) const EXTREMES_BLOCKS: usize = shape("EXTREMES_BLOCKS") as usize;
 pub(crate) const STRING_EXTREMES: ByOffset = [
     vectors("string_extremes_32", "STRINGS_THREADS", 32),
     vectors("string_extremes_64", "STRINGS_THREADS", 32),

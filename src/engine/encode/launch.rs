@@ -22,17 +22,21 @@ pub(super) struct Pending<T> {
 /// Memory that launches may need.
 struct Kept {
     scope: usize,
-    /// Whether it was allocated on the side.
-    is_side: bool,
+    /// Where it was allocated.
+    lane: usize,
     buffer: Arc<DeviceBuffer>,
 }
 
-/// Starts kernels over one column, on a stream or, where that helps, beside it.
+/// Streams of a launcher. Kernels of the first are urgent: where those of several wait for
+/// room, its own come first.
+pub(super) const LANES: usize = 3;
+pub(super) const MAIN: usize = 0;
+
+/// Starts kernels over one column, on one stream or, where that helps, on several.
 pub(super) struct Launcher<'a> {
     /// Where launches go now.
     pub stream: &'a Arc<dyn Stream>,
-    main: &'a Arc<dyn Stream>,
-    side: &'a Arc<dyn Stream>,
+    lanes: [&'a Arc<dyn Stream>; LANES],
     /// What is read back goes through a stream of its own, past kernels that have been
     /// started but need not be waited for.
     pub reader: &'a Arc<dyn Stream>,
@@ -40,49 +44,46 @@ pub(super) struct Launcher<'a> {
     memory: Vec<Kept>,
     /// What memory is kept for from now on; 0 is the whole column.
     pub scope: usize,
-    is_side: bool,
+    lane: usize,
     is_host: bool,
 }
 
 impl<'a> Launcher<'a> {
-    /// Streams: for kernels, for kernels beside these, and for what is read back.
     pub fn new(
-        [main, side, reader]: [&'a Arc<dyn Stream>; 3],
+        mut lanes: [&'a Arc<dyn Stream>; LANES],
+        reader: &'a Arc<dyn Stream>,
         marks: &'a mut dyn Marks,
         is_host: bool,
     ) -> Self {
         // What is measured kernel by kernel happens one by one.
-        let side = if marks.is_serial() { main } else { side };
-        Self {
-            stream: main,
-            main,
-            side,
-            reader,
-            marks,
-            memory: Vec::new(),
-            scope: 0,
-            is_side: false,
-            is_host,
+        if marks.is_serial() {
+            lanes = [lanes[MAIN]; LANES];
         }
+        let (stream, lane) = (lanes[MAIN], MAIN);
+        Self { stream, lanes, reader, marks, memory: Vec::new(), scope: 0, lane, is_host }
     }
 
-    /// From now on launches go to the side, or no longer.
-    pub fn switch(&mut self, is_side: bool) {
-        self.stream = if is_side { self.side } else { self.main };
-        self.is_side = is_side;
+    /// From now on launches go to a lane.
+    pub fn switch(&mut self, lane: usize) {
+        self.stream = self.lanes[lane];
+        self.lane = lane;
     }
 
-    /// From now on launches go to the side, behind what has been started so far.
-    pub fn fork(&mut self) -> Result<()> {
-        self.side.wait(self.main.record()?.as_ref())?;
-        self.switch(true);
-        Ok(())
+    /// From now on launches go to a lane, behind what has been started where they went
+    /// before.
+    pub fn fork(&mut self, lane: usize) -> Result<()> {
+        let started = self.stream.record()?;
+        self.switch(lane);
+        self.stream.wait(started.as_ref())
     }
 
-    /// What comes now, and not to the side, is behind everything there.
+    /// From now on launches go to the main lane, behind everything.
     pub fn join(&mut self) -> Result<()> {
-        self.switch(false);
-        self.main.wait(self.side.record()?.as_ref())
+        self.switch(MAIN);
+        for lane in &self.lanes[1..] {
+            self.stream.wait(lane.record()?.as_ref())?;
+        }
+        Ok(())
     }
 
     /// Keeps memory that others have allocated.
@@ -94,7 +95,7 @@ impl<'a> Launcher<'a> {
 
     fn kept(&mut self, buffer: &Arc<DeviceBuffer>) {
         let buffer = buffer.clone();
-        self.memory.push(Kept { scope: self.scope, is_side: self.is_side, buffer });
+        self.memory.push(Kept { scope: self.scope, lane: self.lane, buffer });
     }
 
     /// Lets go of the memory of a scope. The device frees it behind what uses it.
@@ -146,9 +147,9 @@ impl<'a> Launcher<'a> {
     pub fn launch<T: Pod>(&mut self, kernel: Kernel, blocks: usize, arguments: &T) -> Result<()> {
         // The emulation wants all named. A GPU's stream needs to be told only of memory
         // that it has not allocated itself.
-        let (here, scope) = (self.is_side, self.scope);
+        let (here, scope) = (self.lane, self.scope);
         let is_foreign =
-            |kept: &Kept| kept.scope == 0 || (kept.scope == scope && kept.is_side != here);
+            |kept: &Kept| kept.scope == 0 || (kept.scope == scope && kept.lane != here);
         let buffers: Vec<&DeviceBuffer> = (self.memory.iter())
             .filter(|kept| self.is_host || is_foreign(kept))
             .map(|kept| kept.buffer.as_ref())

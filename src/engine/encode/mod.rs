@@ -47,7 +47,7 @@ use crate::gpu::abi::encode as abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-use launch::{Launcher, Pending};
+use launch::{LANES, Launcher, Pending};
 use source::Column;
 use strings::StringColumn;
 use wide::Wide;
@@ -275,10 +275,12 @@ fn with_launcher<T>(
     work: impl FnOnce(Launcher<'_>) -> Result<T>,
 ) -> Result<T> {
     context.with_urgent_stream(|main| {
-        context.with_stream(|side| {
-            context.with_stream(|reader| {
-                let streams = [main, side, reader];
-                work(Launcher::new(streams, marks, context.device.is_host()))
+        context.with_stream(|first| {
+            context.with_stream(|second| {
+                context.with_stream(|reader| {
+                    let lanes = [main, first, second];
+                    work(Launcher::new(lanes, reader, marks, context.device.is_host()))
+                })
             })
         })
     })
@@ -384,7 +386,8 @@ impl<'a> Encoder<'a> {
         array: &'a DeviceArray,
     ) -> Self {
         let context = array.context();
-        let mut launcher = Launcher::new([stream, stream, reader], marks, context.device.is_host());
+        let is_host = context.device.is_host();
+        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
         let column = Column::new(field, array);
         launcher.keep(&column.memory);
         Self { launcher, column, context }
@@ -424,7 +427,7 @@ pub(super) fn count_valid(
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
         let is_host = context.device.is_host();
-        let mut launcher = Launcher::new([stream, stream, reader], marks, is_host);
+        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
         let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len);
         launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
@@ -442,7 +445,7 @@ pub(super) fn moved_bits(
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
         let is_host = context.device.is_host();
-        let mut launcher = Launcher::new([stream, stream, reader], marks, is_host);
+        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
         let (address, bit) = (bitmap.address(), rows.start);
         let column = Column::of_bits(bitmap, address, bit, rows.len());
         launcher.keep(&column.memory);

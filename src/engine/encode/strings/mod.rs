@@ -11,10 +11,14 @@
 //! A *group* of chunks shares a table, as on the CPU; chunks for which it slips get one of
 //! their own. A *window* is a stretch of chunks with the same table of at most
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
-//! byte of values, whatever the data. Two windows are under way at a time, so that the
-//! host waits for one while the device works on the other. They are on two streams: what
-//! a window ends with, few threads with the last long runs and the writing of bodies,
-//! leaves room for the next one's codes.
+//! byte of values, whatever the data, and there are up to three at a time. Windows alternate
+//! between two streams and their bodies are written on a third: few threads with the last
+//! long runs leave room for the next window's codes, and codes leave most of the memory's
+//! bandwidth for the writing of bodies.
+//!
+//! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
+//! window after the other 65; trained on the device 118; the whole column measured at once
+//! and no more blocks than the GPU holds 191; the same one kernel after the other 176.
 
 mod bodies;
 mod codes;
@@ -27,7 +31,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef};
 
-use super::launch::{Launcher, Pending};
+use super::launch::{LANES, Launcher, MAIN, Pending};
 use super::source::Bits;
 use super::write::Parts;
 use crate::encoding::Encoding;
@@ -161,13 +165,13 @@ pub(super) fn encode(
     let chunk_rows = options.chunk_rows;
     let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
-    // Measures and tables, and the codes of two windows that are not a single chunk.
+    // Measures and tables, and the codes of three windows that are not a single chunk.
     let window_rows = column.rows.min(window_bytes);
     let in_windows = codes::scratch_bytes(window_rows, column.value_bytes.min(window_bytes));
     context.require(
         lengths::scratch_bytes(column.rows, column.value_bytes)
             + tables::scratch_bytes(tables)
-            + 2 * in_windows,
+            + 3 * in_windows,
     )?;
     let borders = borders(launcher, column, chunk_rows)?;
     let measured = Measured::start(launcher, column, options)?;
@@ -183,25 +187,28 @@ pub(super) fn encode(
     if let Some(largest) = windows.iter().map(|(chunks, _)| bytes(chunks)).max()
         && largest > window_bytes
     {
-        context.require(2 * codes::scratch_bytes(chunk_rows, largest))?;
+        context.require(3 * codes::scratch_bytes(chunk_rows, largest))?;
     }
     launcher.mark("plan")?;
     let mut out = Vec::new();
-    // Each window has a scope, which is let go of when its bodies are being written.
-    let mut before: Option<Stretch> = None;
-    let mut write = |launcher: &mut Launcher<'_>, stretch: Stretch| {
-        launcher.switch(stretch.is_side);
-        launcher.scope = 1 + stretch.chunks.start;
+    // Each window has a scope. It is let go of when the second next one has been started:
+    // its memory is freed in the order of its lane, behind what writes its bodies.
+    let scope_of = |number: usize| 1 + number;
+    let mut before: Option<(usize, Stretch)> = None;
+    let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
+        launcher.switch(MAIN);
+        launcher.scope = scope_of(number);
         out.push(stretch.write(launcher, column, &known, &choices, &borders)?);
-        launcher.release(launcher.scope);
         Ok::<_, crate::error::Error>(())
     };
     launcher.join()?;
-    launcher.fork()?;
+    for lane in 1..LANES {
+        launcher.switch(MAIN);
+        launcher.fork(lane)?;
+    }
     for (number, (chunks, table)) in windows.into_iter().enumerate() {
-        let is_side = number % 2 == 1;
-        launcher.switch(is_side);
-        launcher.scope = 1 + chunks.start;
+        launcher.switch(1 + number % (LANES - 1));
+        launcher.scope = scope_of(number);
         let codes = match table {
             Some(table) => {
                 let bytes = bytes(&chunks);
@@ -209,7 +216,11 @@ pub(super) fn encode(
             }
             None => None,
         };
-        if let Some(before) = before.replace(Stretch { chunks, codes, is_side }) {
+        let started = launcher.stream.record()?;
+        if number >= 2 {
+            launcher.release(scope_of(number - 2));
+        }
+        if let Some(before) = before.replace((number, Stretch { chunks, codes, started })) {
             write(launcher, before)?;
         }
     }

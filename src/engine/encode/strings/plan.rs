@@ -8,7 +8,7 @@ use super::lengths::{Arrays, Lengths, range};
 use super::tables::{Table, Tables, sampled};
 use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
-use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::launch::{Launcher, MAIN, Pending};
 use crate::engine::encode::source::Column;
 use crate::engine::encode::words::Words;
 use crate::engine::encode::write;
@@ -50,6 +50,9 @@ pub(super) struct Known {
     samples: Vec<abi::FsstSample>,
 }
 
+/// The lane of what is not waited for by training.
+const BESIDE: usize = 1;
+
 /// How a chunk is stored.
 #[derive(Debug, Clone)]
 pub(super) enum Choice {
@@ -68,7 +71,7 @@ impl Measured {
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
         // Beside everything else, which leaves most of the memory's bandwidth unused.
-        launcher.fork()?;
+        launcher.fork(BESIDE)?;
         let mut arrays = Arrays::default();
         let extremes = arrays.add(vectors * 8);
         let bounds_at = arrays.add(chunks * size_of::<abi::StringBounds>());
@@ -80,12 +83,13 @@ impl Measured {
             borders: 0,
         };
         let kernel = column.by_width(kernels::STRING_EXTREMES);
-        launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
+        let most = column.multiprocessors * kernels::EXTREMES_BLOCKS;
+        launcher.launch(kernel, vectors.div_ceil(kernel.block).min(most), &arguments)?;
         launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &arguments)?;
         let bounds = launcher.result(&scratch, bounds_at, chunks)?;
-        launcher.switch(false);
+        launcher.switch(MAIN);
         let lengths = Lengths::start(launcher, column, options)?;
-        launcher.fork()?;
+        launcher.fork(BESIDE)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
         let value_words = Words::measure(launcher, Physical::U32, source, false)?;
         let validity = (column.valid)
@@ -94,7 +98,7 @@ impl Measured {
             Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
             None => None,
         };
-        launcher.switch(false);
+        launcher.switch(MAIN);
         let tables = match options.allows(Encoding::Fsst) {
             true => {
                 let range = |chunks: &Range<usize>, group: usize| {
