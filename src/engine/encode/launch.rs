@@ -29,7 +29,7 @@ struct Kept {
 
 /// Streams of a launcher. Kernels of the first are urgent: where those of several wait for
 /// room, its own come first.
-pub(super) const LANES: usize = 3;
+pub(super) const LANES: usize = 4;
 pub(super) const MAIN: usize = 0;
 
 /// Starts kernels over one column, on one stream or, where that helps, on several.

@@ -277,9 +277,11 @@ fn with_launcher<T>(
     context.with_urgent_stream(|main| {
         context.with_stream(|first| {
             context.with_stream(|second| {
-                context.with_stream(|reader| {
-                    let lanes = [main, first, second];
-                    work(Launcher::new(lanes, reader, marks, context.device.is_host()))
+                context.with_stream(|third| {
+                    context.with_stream(|reader| {
+                        let lanes = [main, first, second, third];
+                        work(Launcher::new(lanes, reader, marks, context.device.is_host()))
+                    })
                 })
             })
         })

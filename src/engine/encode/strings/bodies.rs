@@ -1,7 +1,6 @@
 //! The bodies of a stretch of chunks, once sizes are known.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::StringColumn;
 use super::codes::Codes;
@@ -13,7 +12,6 @@ use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
 use crate::engine::encode::write::{self, Job, Origin, Part, Planned, Written};
 use crate::error::{Error, Result};
-use crate::gpu::Event;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -23,8 +21,6 @@ pub(super) struct Stretch {
     pub(super) chunks: Range<usize>,
     /// If they have codes.
     pub(super) codes: Option<Codes>,
-    /// When these have been started to be made.
-    pub(super) started: Arc<dyn Event>,
 }
 
 /// The numbers of words: value lengths of the column, code lengths of the stretch.
@@ -44,7 +40,6 @@ impl Stretch {
         if let Some(codes) = &mut self.codes {
             codes.read(launcher)?;
         }
-        launcher.stream.wait(self.started.as_ref())?;
         let planned: Vec<Planned> = (self.chunks.clone())
             .map(|chunk| self.planned(known, &choices[chunk], chunk))
             .collect::<Result<_>>()?;

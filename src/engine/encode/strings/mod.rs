@@ -11,10 +11,9 @@
 //! A *group* of chunks shares a table, as on the CPU; chunks for which it slips get one of
 //! their own. A *window* is a stretch of chunks with the same table of at most
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
-//! byte of values, whatever the data, and there are up to three at a time. Windows alternate
-//! between two streams and their bodies are written on a third: few threads with the last
-//! long runs leave room for the next window's codes, and codes leave most of the memory's
-//! bandwidth for the writing of bodies.
+//! byte of values, whatever the data, and there are up to three at a time, on as many
+//! streams: few threads with the last long runs leave room for the next window's codes, and
+//! codes leave most of the memory's bandwidth for the writing of bodies.
 //!
 //! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
 //! window after the other 65; trained on the device 118; the whole column measured at once
@@ -26,6 +25,7 @@ mod lengths;
 mod plan;
 mod tables;
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -165,13 +165,13 @@ pub(super) fn encode(
     let chunk_rows = options.chunk_rows;
     let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
-    // Measures and tables, and the codes of three windows that are not a single chunk.
+    // Measures and tables, and the codes of windows that are not a single chunk.
     let window_rows = column.rows.min(window_bytes);
     let in_windows = codes::scratch_bytes(window_rows, column.value_bytes.min(window_bytes));
     context.require(
         lengths::scratch_bytes(column.rows, column.value_bytes)
             + tables::scratch_bytes(tables)
-            + 3 * in_windows,
+            + WINDOWS * in_windows,
     )?;
     let borders = borders(launcher, column, chunk_rows)?;
     let measured = Measured::start(launcher, column, options)?;
@@ -187,18 +187,17 @@ pub(super) fn encode(
     if let Some(largest) = windows.iter().map(|(chunks, _)| bytes(chunks)).max()
         && largest > window_bytes
     {
-        context.require(3 * codes::scratch_bytes(chunk_rows, largest))?;
+        context.require(WINDOWS * codes::scratch_bytes(chunk_rows, largest))?;
     }
     launcher.mark("plan")?;
     let mut out = Vec::new();
-    // Each window has a scope. It is let go of when the second next one has been started:
-    // its memory is freed in the order of its lane, behind what writes its bodies.
-    let scope_of = |number: usize| 1 + number;
-    let mut before: Option<(usize, Stretch)> = None;
+    // Each window has a scope, which is let go of when its bodies are being written.
+    let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
     let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
-        launcher.switch(MAIN);
-        launcher.scope = scope_of(number);
+        launcher.switch(lane_of(number));
+        launcher.scope = 1 + number;
         out.push(stretch.write(launcher, column, &known, &choices, &borders)?);
+        launcher.release(1 + number);
         Ok::<_, crate::error::Error>(())
     };
     launcher.join()?;
@@ -207,8 +206,8 @@ pub(super) fn encode(
         launcher.fork(lane)?;
     }
     for (number, (chunks, table)) in windows.into_iter().enumerate() {
-        launcher.switch(1 + number % (LANES - 1));
-        launcher.scope = scope_of(number);
+        launcher.switch(lane_of(number));
+        launcher.scope = 1 + number;
         let codes = match table {
             Some(table) => {
                 let bytes = bytes(&chunks);
@@ -216,20 +215,27 @@ pub(super) fn encode(
             }
             None => None,
         };
-        let started = launcher.stream.record()?;
-        if number >= 2 {
-            launcher.release(scope_of(number - 2));
-        }
-        if let Some(before) = before.replace((number, Stretch { chunks, codes, started })) {
-            write(launcher, before)?;
+        started.push_back((number, Stretch { chunks, codes }));
+        if started.len() == WINDOWS
+            && let Some(first) = started.pop_front()
+        {
+            write(launcher, first)?;
         }
     }
-    if let Some(before) = before {
-        write(launcher, before)?;
+    for stretch in started {
+        write(launcher, stretch)?;
     }
     launcher.scope = 0;
     launcher.join()?;
     Ok(Some(out))
+}
+
+/// Windows that are under way at a time.
+const WINDOWS: usize = LANES - 1;
+
+/// The lane of a window.
+fn lane_of(window: usize) -> usize {
+    1 + window % WINDOWS
 }
 
 /// Stretches of chunks that have codes with one table, or none, of at most so many bytes.

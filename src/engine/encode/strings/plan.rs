@@ -70,14 +70,15 @@ impl Measured {
         let chunk_vectors = options.chunk_rows / VECTOR;
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
-        // Beside everything else, which leaves most of the memory's bandwidth unused.
+        let lengths = Lengths::start(launcher, column, options)?;
+        // Beside training, which has few blocks that wait for each other.
         launcher.fork(BESIDE)?;
         let mut arrays = Arrays::default();
         let extremes = arrays.add(vectors * 8);
         let bounds_at = arrays.add(chunks * size_of::<abi::StringBounds>());
         let scratch = launcher.allocate(arrays.len)?;
         let arguments = abi::StringBoundsArguments {
-            window: column.window(options.chunk_rows),
+            window: lengths.window,
             extremes: scratch.address() + extremes as u64,
             bounds: scratch.address() + bounds_at as u64,
             borders: 0,
@@ -87,9 +88,6 @@ impl Measured {
         launcher.launch(kernel, vectors.div_ceil(kernel.block).min(most), &arguments)?;
         launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &arguments)?;
         let bounds = launcher.result(&scratch, bounds_at, chunks)?;
-        launcher.switch(MAIN);
-        let lengths = Lengths::start(launcher, column, options)?;
-        launcher.fork(BESIDE)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
         let value_words = Words::measure(launcher, Physical::U32, source, false)?;
         let validity = (column.valid)
