@@ -93,7 +93,7 @@ LANEPACK_DEVICE void string_offsets(const StringBoundsArguments& args) {
 template <class Offset>
 LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
     constexpr u32 WARPS = STRINGS_THREADS / WARP;
-    constexpr u32 ROWS = 2;
+    constexpr u32 ROWS = 4;
     const StringReader<Offset> reader{args.window};
     const u32 vectors = vectors_of(args.window.rows);
     for (u32 vector = blockIdx.x * WARPS + threadIdx.x / WARP; vector < vectors; vector += gridDim.x * WARPS) {
@@ -161,8 +161,8 @@ LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
 
 LANEPACK_KERNEL(string_offsets_32, STRINGS_THREADS, 1, StringBoundsArguments) { string_offsets<u32>(args); }
 LANEPACK_KERNEL(string_offsets_64, STRINGS_THREADS, 1, StringBoundsArguments) { string_offsets<u64>(args); }
-LANEPACK_KERNEL(string_extremes_32, STRINGS_THREADS, 12, StringBoundsArguments) { string_extremes<u32>(args); }
-LANEPACK_KERNEL(string_extremes_64, STRINGS_THREADS, 12, StringBoundsArguments) { string_extremes<u64>(args); }
+LANEPACK_KERNEL(string_extremes_32, STRINGS_THREADS, 10, StringBoundsArguments) { string_extremes<u32>(args); }
+LANEPACK_KERNEL(string_extremes_64, STRINGS_THREADS, 10, StringBoundsArguments) { string_extremes<u64>(args); }
 LANEPACK_KERNEL(string_bounds_32, 32, 1, StringBoundsArguments) { string_bounds<u32>(args); }
 LANEPACK_KERNEL(string_bounds_64, 32, 1, StringBoundsArguments) { string_bounds<u64>(args); }
 

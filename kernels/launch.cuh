@@ -71,7 +71,7 @@ constexpr u32 FSST_INDEX_THREADS = 256;
 constexpr u32 STRINGS_THREADS = 128;
 // string_extremes_*: most blocks of a multiprocessor, which leave room for a block of
 // fsst_train_grow.
-constexpr u32 EXTREMES_BLOCKS = 6;
+constexpr u32 EXTREMES_BLOCKS = 5;
 constexpr u32 SPAN_BYTES = 16384;
 
 }  // namespace lanepack

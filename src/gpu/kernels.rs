@@ -38,6 +38,17 @@ impl Kernel {
     }
 }
 
+/// Whether a kernel runs beside others that need shared memory. What a multiprocessor's
+/// memory is used for, sharing or caching, is chosen by the first kernel there, and cannot
+/// be changed until it is idle: if the first one needs no shared memory, others wait for its
+/// end however much room they would find.
+#[cfg(feature = "cuda")]
+pub(crate) fn run_beside_others(kernel: &str) -> bool {
+    let of_strings = kernel.starts_with("fsst_") || kernel.starts_with("string_");
+    let of_lengths = ["bounds_32", "layout_32", "pack_32", "copy_32", "copy_spans", "gaps"];
+    (of_strings && kernel != FSST_DECODE.name) || of_lengths.contains(&kernel)
+}
+
 /// Blocks that keep every multiprocessor of a large GPU busy.
 const FILL: usize = 1000;
 

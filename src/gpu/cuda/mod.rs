@@ -15,6 +15,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use crate::gpu::kernels;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
@@ -78,6 +79,9 @@ impl Shared {
             return Ok(found.clone());
         }
         let function = self.module.function(name)?;
+        if kernels::run_beside_others(name) {
+            function.prefer_shared()?;
+        }
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
         Ok(kernels.entry(name).or_insert(function).clone())
     }
