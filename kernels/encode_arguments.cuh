@@ -239,6 +239,7 @@ struct FsstTraining {
     FsstTrainer* trainers;
     // Pieces between those of two tables.
     u32 capacity;
+    // A power of two for fsst_train_candidates.
     u32 blocks_per_table;
     // How many of 128 pieces are parsed.
     u32 share;

@@ -89,37 +89,34 @@ LANEPACK_DEVICE void string_offsets(const StringBoundsArguments& args) {
     args.borders[border] = reader.from(border == chunks ? rows : border * args.window.chunk_rows);
 }
 
-// No more blocks than leave room for other kernels; a lane has several rows on their way.
+// A lane has several rows on their way.
 template <class Offset>
 LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
-    constexpr u32 WARPS = STRINGS_THREADS / WARP;
-    constexpr u32 ROWS = 4;
+    constexpr u32 ROWS = 2;
+    const u32 vector = blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP;
+    const u32 first = vector * VECTOR;
+    if (first >= args.window.rows) return;
+    const u32 end = min(args.window.rows - first, VECTOR) + first;
     const StringReader<Offset> reader{args.window};
-    const u32 vectors = vectors_of(args.window.rows);
-    for (u32 vector = blockIdx.x * WARPS + threadIdx.x / WARP; vector < vectors; vector += gridDim.x * WARPS) {
-        const u32 first = vector * VECTOR;
-        const u32 end = min(args.window.rows - first, VECTOR) + first;
-        Text least{nullptr, 0, 0, NO_ROW};
-        Text most = least;
-        for (u32 row = first + threadIdx.x % WARP; row < end; row += ROWS * WARP) {
-            Text texts[ROWS];
+    Text least{nullptr, 0, 0, NO_ROW};
+    Text most = least;
+    for (u32 row = first + threadIdx.x % WARP; row < end; row += ROWS * WARP) {
+        Text texts[ROWS];
 #pragma unroll
-            for (u32 i = 0; i < ROWS; ++i) {
-                const u32 own = row + i * WARP;
-                texts[i] = Text{nullptr, 0, 0, NO_ROW};
-                if (own < end && reader.is_valid(own)) texts[i] = text_at(reader, own);
-            }
-#pragma unroll
-            for (u32 i = 0; i < ROWS; ++i) {
-                take(least, texts[i], -1);
-                take(most, texts[i], 1);
-            }
+        for (u32 i = 0; i < ROWS; ++i) {
+            const u32 own = row + i * WARP;
+            texts[i] = Text{nullptr, 0, 0, NO_ROW};
+            if (own < end && reader.is_valid(own)) texts[i] = text_at(reader, own);
         }
-        reduce(reader, least, -1);
-        reduce(reader, most, 1);
-        if (threadIdx.x % WARP == 0) args.extremes[vector] = make_uint2(least.row, most.row);
-        __syncwarp();
+#pragma unroll
+        for (u32 i = 0; i < ROWS; ++i) {
+            take(least, texts[i], -1);
+            take(most, texts[i], 1);
+        }
     }
+    reduce(reader, least, -1);
+    reduce(reader, most, 1);
+    if (threadIdx.x % WARP == 0) args.extremes[vector] = make_uint2(least.row, most.row);
 }
 
 template <class Offset>

@@ -1,13 +1,14 @@
 // FSST's symbol tables trained on the device, to the byte what src/encoding/fsst/train.rs
 // makes of the same pieces; its header has the algorithm and why.
 //
-//   fsst_train_clear       a trainer for each table, its first table empty
-//   per generation:
-//     fsst_train_count       a thread parses a piece: units, and pairs of units
-//     fsst_train_candidates  pairs and units that are frequent enough, what each would
-//                            save, added up by symbol; pairs are zeroed again
-//     fsst_train_grow        the next table: the 255 of most gain, one per slot
-//     or fsst_train_refine   some symbols that cost little to lose replaced
+//   fsst_train_count       a thread parses a piece: units, and pairs of units
+//   fsst_train_candidates  pairs and units that are frequent enough, what each would
+//                          save, added up by symbol; pairs are zeroed again
+//   fsst_train_grow        the next table: the 255 of most gain, one per slot
+//   or fsst_train_refine   some symbols that cost little to lose replaced
+//
+// These in turn for each generation. Before: trained tables are zeros but for fsst_pick's
+// number of pieces, trainers are zeros but for keys, of which each byte is VACANT's.
 //
 // Many tables are trained at a time, so that a column takes as long as one table does.
 // Nothing depends on the order in which threads come: counts and gains are sums, and
@@ -31,7 +32,9 @@ constexpr u32 MOST_PAIRS = 65535;
 constexpr u32 SINGLE_WEIGHT = 8;
 constexpr u32 MOST_SWAPS = 64;
 constexpr u32 MOST_ADDITIONS = 128;
-constexpr u64 VACANT = 0x9E3779B97F4A7C15;
+constexpr u32 VACANT_BYTE = 158;
+constexpr u64 VACANT = u64{VACANT_BYTE} * 0x0101010101010101;
+constexpr u64 HASH = 0x9E3779B97F4A7C15;
 constexpr u32 KEY_MARK = 0xF8;
 
 struct Symbol {
@@ -62,31 +65,14 @@ LANEPACK_DEVICE u64 big_endian(u64 word) {
 // The fewest occurrences of a candidate in so many bytes of sample.
 LANEPACK_DEVICE u32 least_count(u32 bytes) { return max(bytes / BYTES_PER_OCCURRENCE, LEAST_COUNT); }
 
-// Blocks share a trainer; the next ones begin with what follows.
-LANEPACK_KERNEL(fsst_train_clear, FSST_TRAIN_THREADS, 1, FsstTraining) {
-    const u32 index = blockIdx.x / args.blocks_per_table;
-    const u32 part = blockIdx.x % args.blocks_per_table;
-    FsstTrainer& trainer = args.trainers[index];
-    const u32 threads = args.blocks_per_table * FSST_TRAIN_THREADS;
-    const u32 thread = part * FSST_TRAIN_THREADS + threadIdx.x;
-    for (u32 i = thread; i < CANDIDATES; i += threads) {
-        trainer.keys[i] = VACANT;
-        trainer.gains[i] = 0;
-    }
-    uint4* const pairs = reinterpret_cast<uint4*>(trainer.pairs);
-    for (u32 i = thread; i < UNITS * UNITS / 4; i += threads) pairs[i] = make_uint4(0, 0, 0, 0);
-    for (u32 i = thread; i < UNITS; i += threads) trainer.units[i] = 0;
-    for (u32 i = thread; i < MAX_TABLE; i += threads) {
-        trainer.table[i] = 0;
-        args.trained[index].table[i] = 0;
-    }
-    if (thread != 0) return;
-    trainer.bytes = 0;
-    trainer.codes = 0;
-    trainer.candidates = 0;
-    trainer.is_done = args.trained[index].pieces == 0 ? 1 : 0;
-    args.trained[index].bytes = 0;
-    args.trained[index].codes = FULL;
+// Whether a table is to be tried.
+LANEPACK_DEVICE bool goes_on(const FsstTrainer& trainer, const FsstTrained& trained) {
+    return trainer.is_done == 0 && trained.pieces != 0;
+}
+
+// Whether the table that was tried is the best so far.
+LANEPACK_DEVICE bool is_better(const FsstTrainer& trainer, const FsstTrained& trained) {
+    return trained.codes == 0 || trainer.codes < trained.codes;
 }
 
 LANEPACK_KERNEL(fsst_train_count, FSST_TRAIN_THREADS, 2, FsstTraining) {
@@ -95,7 +81,7 @@ LANEPACK_KERNEL(fsst_train_count, FSST_TRAIN_THREADS, 2, FsstTraining) {
     const u32 index = blockIdx.x / args.blocks_per_table;
     const u32 part = blockIdx.x % args.blocks_per_table;
     FsstTrainer& trainer = args.trainers[index];
-    if (trainer.is_done != 0) return;
+    if (!goes_on(trainer, args.trained[index])) return;
     for (u32 i = threadIdx.x; i < UNITS; i += FSST_TRAIN_THREADS) units[i] = 0;
     table.load(trainer.table);
     const u32 count = args.trained[index].pieces;
@@ -188,7 +174,7 @@ struct TableSymbols {
 LANEPACK_DEVICE void add_candidate(FsstTrainer& trainer, Symbol symbol, u32 gain) {
     const u64 key = key_of(symbol);
     if (key == VACANT) return;
-    u32 place = static_cast<u32>(key * VACANT >> 48);
+    u32 place = static_cast<u32>(key * HASH >> 48);
     for (;; place = (place + 1) % CANDIDATES) {
         const u64 found = atomicCAS(trainer.keys + place, VACANT, key);
         if (found == VACANT) trainer.places[atomicAdd(&trainer.candidates, 1u)] = place;
@@ -199,16 +185,17 @@ LANEPACK_DEVICE void add_candidate(FsstTrainer& trainer, Symbol symbol, u32 gain
 
 LANEPACK_KERNEL(fsst_train_candidates, FSST_TRAIN_THREADS, 1, FsstTraining) {
     LANEPACK_SHARED(TableSymbols, symbols);
-    constexpr u32 PARTS = UNITS / FSST_CANDIDATES_UNITS;
-    const u32 index = blockIdx.x / PARTS;
-    const u32 part = blockIdx.x % PARTS;
+    const u32 index = blockIdx.x / args.blocks_per_table;
+    const u32 part = blockIdx.x % args.blocks_per_table;
     FsstTrainer& trainer = args.trainers[index];
     // Whether the table is better than those before, fsst_train_refine finds out too.
     const bool refines = args.refines != 0;
-    if (trainer.is_done != 0 || (refines && trainer.codes >= args.trained[index].codes)) return;
+    const FsstTrained& trained = args.trained[index];
+    if (!goes_on(trainer, trained) || (refines && !is_better(trainer, trained))) return;
     const u32 known = 256 + SerialisedTable(trainer.table).first(9);
-    const u32 from = part * FSST_CANDIDATES_UNITS;
-    const u32 until = min(from + FSST_CANDIDATES_UNITS, known);
+    const u32 share = UNITS / args.blocks_per_table;
+    const u32 from = part * share;
+    const u32 until = min(from + share, known);
     if (from >= until) return;
     symbols.load(trainer.table);
     const u32 least = least_count(trainer.bytes);
@@ -226,11 +213,13 @@ LANEPACK_KERNEL(fsst_train_candidates, FSST_TRAIN_THREADS, 1, FsstTraining) {
     }
     constexpr u32 ROW = UNITS / 4;
     for (u32 i = from * ROW + threadIdx.x; i < until * ROW; i += FSST_TRAIN_THREADS) {
+        const u32 left = i / ROW;
+        // Nothing stands behind what does not occur.
+        if (trainer.units[left] == 0) continue;
         uint4* const at = reinterpret_cast<uint4*>(trainer.pairs) + i;
         const uint4 found = *at;
         if ((found.x | found.y | found.z | found.w) == 0) continue;
         *at = make_uint4(0, 0, 0, 0);
-        const u32 left = i / ROW;
         const u32 counts[4] = {found.x, found.y, found.z, found.w};
         const Symbol before = symbols.of_unit(left);
 #pragma unroll 1
@@ -421,7 +410,7 @@ LANEPACK_DEVICE void write_table(u8* out, const Symbol* symbols, u32 count) {
 
 // Takes the table that was tried if it is the best one. Ends with a barrier.
 LANEPACK_DEVICE bool keep_if_best(FsstTrainer& trainer, FsstTrained& trained) {
-    const bool is_best = trainer.codes < trained.codes;
+    const bool is_best = is_better(trainer, trained);
     __syncthreads();
     if (is_best) {
         const u32* const from = reinterpret_cast<const u32*>(trainer.table);
@@ -461,7 +450,7 @@ LANEPACK_KERNEL(fsst_train_grow, FSST_CHOOSE_THREADS, 1, FsstTraining) {
     LANEPACK_SHARED(Symbol[256], chosen);
     LANEPACK_SHARED(u32, count);
     FsstTrainer& trainer = args.trainers[blockIdx.x];
-    if (trainer.is_done != 0) return;
+    if (!goes_on(trainer, args.trained[blockIdx.x])) return;
     if (args.share == WHOLE_SHARE) keep_if_best(trainer, args.trained[blockIdx.x]);
     for (u32 i = threadIdx.x; i < SLOTS; i += FSST_CHOOSE_THREADS) {
         keys[i] = 0;
@@ -523,7 +512,7 @@ LANEPACK_KERNEL(fsst_train_refine, FSST_CHOOSE_THREADS, 1, FsstTraining) {
     LANEPACK_SHARED(u32, count);
     constexpr u32 NONE = 255;
     FsstTrainer& trainer = args.trainers[blockIdx.x];
-    if (trainer.is_done != 0) return;
+    if (!goes_on(trainer, args.trained[blockIdx.x])) return;
     if (!keep_if_best(trainer, args.trained[blockIdx.x]) || args.is_last != 0) {
         if (threadIdx.x == 0) trainer.is_done = 1;
         return;

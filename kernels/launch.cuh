@@ -45,11 +45,10 @@ constexpr u32 CANDIDATES_THREADS = 256;
 constexpr u32 FSST_VECTOR_THREADS = 256;
 // fsst_pick_*, fsst_estimate_*: a warp finds a piece at a time.
 constexpr u32 FSST_SAMPLE_THREADS = 256;
-// fsst_train_clear, fsst_train_count: blocks that share a table.
+// fsst_train_count, fsst_train_candidates: blocks that share a table.
 constexpr u32 FSST_TRAIN_THREADS = 256;
-constexpr u32 FSST_TRAIN_BLOCKS = 16;
-// fsst_train_candidates: a block looks at the pairs of so many units.
-constexpr u32 FSST_CANDIDATES_UNITS = 4;
+constexpr u32 FSST_COUNT_BLOCKS = 16;
+constexpr u32 FSST_CANDIDATES_BLOCKS = 128;
 // fsst_train_grow, fsst_train_refine: a block makes a table.
 constexpr u32 FSST_CHOOSE_THREADS = 512;
 // fsst_encode_*: blocks that a multiprocessor holds, each thread of which encodes at least
@@ -69,9 +68,6 @@ constexpr u32 FSST_INDEX_THREADS = 256;
 
 // string_*, gather_strings_*: a warp a vector; copy_spans: bytes of a block.
 constexpr u32 STRINGS_THREADS = 128;
-// string_extremes_*: most blocks of a multiprocessor, which leave room for a block of
-// fsst_train_grow.
-constexpr u32 EXTREMES_BLOCKS = 5;
 constexpr u32 SPAN_BYTES = 16384;
 
 }  // namespace lanepack

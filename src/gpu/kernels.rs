@@ -38,17 +38,6 @@ impl Kernel {
     }
 }
 
-/// Whether a kernel runs beside others that need shared memory. What a multiprocessor's
-/// memory is used for, sharing or caching, is chosen by the first kernel there, and cannot
-/// be changed until it is idle: if the first one needs no shared memory, others wait for its
-/// end however much room they would find.
-#[cfg(feature = "cuda")]
-pub(crate) fn run_beside_others(kernel: &str) -> bool {
-    let of_strings = kernel.starts_with("fsst_") || kernel.starts_with("string_");
-    let of_lengths = ["bounds_32", "layout_32", "pack_32", "copy_32", "copy_spans", "gaps"];
-    (of_strings && kernel != FSST_DECODE.name) || of_lengths.contains(&kernel)
-}
-
 /// Blocks that keep every multiprocessor of a large GPU busy.
 const FILL: usize = 1000;
 
@@ -155,15 +144,11 @@ pub(crate) const FSST_PICK: ByOffset = [fsst_sample("fsst_pick_32"), fsst_sample
 pub(crate) const FSST_ESTIMATE: ByOffset =
     [fsst_sample("fsst_estimate_32"), fsst_sample("fsst_estimate_64")];
 
-/// Blocks that train a table together.
-pub(crate) const TRAIN_BLOCKS: usize = shape("FSST_TRAIN_BLOCKS") as usize;
-/// Blocks count [`TRAIN_BLOCKS`]ths of tables.
-pub(crate) const FSST_TRAIN_CLEAR: Kernel = each("fsst_train_clear", "FSST_TRAIN_THREADS", 1);
-pub(crate) const FSST_TRAIN_COUNT: Kernel = each("fsst_train_count", "FSST_TRAIN_THREADS", 1);
-/// Blocks count units of tables, of which each has [`UNITS`].
+/// Blocks count parts of tables, as many of each as the kernel's `block` says.
+pub(crate) const FSST_TRAIN_COUNT: Kernel =
+    each("fsst_train_count", "FSST_TRAIN_THREADS", shape("FSST_COUNT_BLOCKS") as usize);
 pub(crate) const FSST_TRAIN_CANDIDATES: Kernel =
-    each("fsst_train_candidates", "FSST_TRAIN_THREADS", shape("FSST_CANDIDATES_UNITS") as usize);
-pub(crate) const UNITS: usize = 512;
+    each("fsst_train_candidates", "FSST_TRAIN_THREADS", shape("FSST_CANDIDATES_BLOCKS") as usize);
 /// Blocks count tables.
 pub(crate) const FSST_TRAIN_GROW: Kernel = each("fsst_train_grow", "FSST_CHOOSE_THREADS", 1);
 pub(crate) const FSST_TRAIN_REFINE: Kernel = each("fsst_train_refine", "FSST_CHOOSE_THREADS", 1);
@@ -195,7 +180,6 @@ pub(crate) const STRING_OFFSETS: ByOffset = [
     Kernel::new("string_offsets_64", "STRINGS_THREADS", "STRINGS_THREADS"),
 ];
 /// Blocks count vectors.
-pub(crate) const EXTREMES_BLOCKS: usize = shape("EXTREMES_BLOCKS") as usize;
 pub(crate) const STRING_EXTREMES: ByOffset = [
     vectors("string_extremes_32", "STRINGS_THREADS", 32),
     vectors("string_extremes_64", "STRINGS_THREADS", 32),

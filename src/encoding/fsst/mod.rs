@@ -35,5 +35,6 @@ pub use symbols::SymbolTable;
 pub(crate) use symbols::{ESCAPE, SEGMENT};
 pub use tiles::{TILE, TileStart, tile_index};
 pub(crate) use train::{
-    ADDITIONS, BYTES_PER_OCCURRENCE, LEAST_COUNT, REFINEMENTS, SHARES, SINGLE_WEIGHT, SWAPS, WHOLE,
+    ADDITIONS, BYTES_PER_OCCURRENCE, LEAST_COUNT, REFINEMENTS, SHARES, SINGLE_WEIGHT, SWAPS,
+    VACANT, WHOLE,
 };

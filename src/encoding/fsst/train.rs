@@ -175,7 +175,7 @@ struct Candidate {
 const MARK: u64 = 0xF8;
 
 /// The key that marks vacant places where keys are hashed.
-const VACANT: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(crate) const VACANT: u64 = 0x9E9E_9E9E_9E9E_9E9E;
 
 /// The key of a symbol; none for a few of 8 bytes, which look like the key of a shorter
 /// one or of none: zeros and a last byte above [`MARK`].

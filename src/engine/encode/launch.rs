@@ -86,6 +86,11 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
+    /// Whether the device is the emulation.
+    pub fn is_host(&self) -> bool {
+        self.is_host
+    }
+
     /// Keeps memory that others have allocated.
     pub fn keep(&mut self, memory: &[Arc<DeviceBuffer>]) {
         for buffer in memory {

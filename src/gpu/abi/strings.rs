@@ -86,8 +86,9 @@ pub(crate) struct FsstTrained {
     pub pieces: u32,
 }
 
-/// Bytes of `lanepack::FsstTrainer`, which only kernels look into.
+/// Bytes of `lanepack::FsstTrainer`, and keys that it begins with.
 pub(crate) const TRAINER_BYTES: usize = 2_101_264;
+pub(crate) const CANDIDATES: usize = 65_536;
 
 /// `lanepack::FsstWindow`.
 #[repr(C)]
@@ -239,6 +240,8 @@ const _: () = {
     assert!(constant(ARGUMENTS, "STRING_HEAD") == STRING_HEAD as u64);
     assert!(constant(TABLE, "MAX_TABLE") == MAX_TABLE as u64);
     assert!(constant(ARGUMENTS, "SAMPLE_PIECE") == fsst::PIECE as u64);
+    assert!(constant(ARGUMENTS, "CANDIDATES") == CANDIDATES as u64);
+    assert!(fsst::VACANT == u64::from_ne_bytes([constant(TRAIN, "VACANT_BYTE") as u8; 8]));
     assert!(constant(TRAIN, "WHOLE_SHARE") == fsst::WHOLE as u64);
     assert!(constant(TRAIN, "MOST_SWAPS") == fsst::SWAPS as u64);
     assert!(constant(TRAIN, "MOST_ADDITIONS") == fsst::ADDITIONS as u64);

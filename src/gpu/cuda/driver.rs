@@ -736,15 +736,6 @@ unsafe impl Sync for Function {}
 const STATIC_SHARED: u32 = 48 << 10;
 
 impl Function {
-    /// Asks for as much of the multiprocessors' memory as can be shared memory.
-    pub fn prefer_shared(&self) -> Result<()> {
-        let attribute =
-            sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-        // SAFETY: the function is of a loaded module; the driver locks what it must.
-        unsafe { result::function::set_function_attribute(self.raw, attribute, 100) }
-            .during(&format!("kernel {}: memory of its multiprocessors", self.name))
-    }
-
     /// Makes sure that a launch may ask for so many bytes of shared memory.
     fn allow_shared(&self, bytes: u32) -> Result<()> {
         if bytes <= STATIC_SHARED {

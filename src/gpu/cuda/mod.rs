@@ -15,7 +15,6 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use crate::gpu::kernels;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
@@ -79,9 +78,6 @@ impl Shared {
             return Ok(found.clone());
         }
         let function = self.module.function(name)?;
-        if kernels::run_beside_others(name) {
-            function.prefer_shared()?;
-        }
         let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
         Ok(kernels.entry(name).or_insert(function).clone())
     }

@@ -71,7 +71,8 @@ impl Measured {
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
         let lengths = Lengths::start(launcher, column, options)?;
-        // Beside training, which has few blocks that wait for each other.
+        // Beside training, which has few blocks that wait for each other; but a multiprocessor
+        // that reads values has no shared memory for them, so that this comes first in part.
         launcher.fork(BESIDE)?;
         let mut arrays = Arrays::default();
         let extremes = arrays.add(vectors * 8);
@@ -84,8 +85,7 @@ impl Measured {
             borders: 0,
         };
         let kernel = column.by_width(kernels::STRING_EXTREMES);
-        let most = column.multiprocessors * kernels::EXTREMES_BLOCKS;
-        launcher.launch(kernel, vectors.div_ceil(kernel.block).min(most), &arguments)?;
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &arguments)?;
         let bounds = launcher.result(&scratch, bounds_at, chunks)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);

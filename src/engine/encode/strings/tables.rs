@@ -17,7 +17,7 @@ use crate::engine::encode::launch::{Launcher, Pending};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
-use crate::gpu::kernels;
+use crate::gpu::kernels::{self, Kernel};
 
 /// Tables that are trained at a time.
 const TRAINERS: usize = 32;
@@ -59,7 +59,9 @@ impl Tables {
         lengths: &Lengths,
         ranges: &[abi::FsstRange],
     ) -> Result<Self> {
-        let trained = launcher.allocate(ranges.len() * size_of::<abi::FsstTrained>())?;
+        let bytes = ranges.len() * size_of::<abi::FsstTrained>();
+        let trained = launcher.allocate(bytes)?;
+        launcher.stream.fill(&trained, 0, bytes, 0)?;
         let scope = std::mem::replace(&mut launcher.scope, TRAINING);
         let started = Self::start(launcher, column, lengths, ranges, trained.address());
         launcher.scope = scope;
@@ -83,6 +85,7 @@ impl Tables {
         let pieces = arrays.add(at_a_time * capacity * size_of::<abi::FsstPiece>());
         let scratch = launcher.allocate(arrays.len)?;
         let all = launcher.upload(ranges)?;
+        let keys = abi::CANDIDATES * 8;
         let pick = column.by_width(kernels::FSST_PICK);
         let most = column.rows + column.value_bytes / fsst::PIECE;
         let pick_blocks = most.div_ceil(pick.block).min(PICK_BLOCKS);
@@ -106,9 +109,14 @@ impl Tables {
                 trained: trained + (first * size_of::<abi::FsstTrained>()) as u64,
                 trainers: scratch.address() + trainers as u64,
                 capacity: capacity as u32,
-                blocks_per_table: kernels::TRAIN_BLOCKS as u32,
                 ..Default::default()
             };
+            for trainer in 0..ranges.len() {
+                let at = trainers + trainer * abi::TRAINER_BYTES;
+                let vacant = fsst::VACANT as u8;
+                launcher.stream.fill(&scratch, at, keys, vacant)?;
+                launcher.stream.fill(&scratch, at + keys, abi::TRAINER_BYTES - keys, 0)?;
+            }
             generations(launcher, ranges.len(), training)?;
         }
         Ok(())
@@ -172,22 +180,24 @@ fn generations(
     tables: usize,
     training: abi::FsstTraining,
 ) -> Result<()> {
-    let shared = tables * kernels::TRAIN_BLOCKS;
-    let candidates = kernels::FSST_TRAIN_CANDIDATES;
-    let candidate_blocks = tables * (kernels::UNITS / candidates.block);
-    launcher.launch(kernels::FSST_TRAIN_CLEAR, shared, &training)?;
+    let shared = |launcher: &mut Launcher<'_>, kernel: Kernel, training: &abi::FsstTraining| {
+        // Blocks cost the emulation much more than what they do.
+        let blocks = if launcher.is_host() { 2 } else { kernel.block };
+        let training = abi::FsstTraining { blocks_per_table: blocks as u32, ..*training };
+        launcher.launch(kernel, tables * blocks, &training)
+    };
     for share in fsst::SHARES {
         let training = abi::FsstTraining { share, ..training };
-        launcher.launch(kernels::FSST_TRAIN_COUNT, shared, &training)?;
-        launcher.launch(candidates, candidate_blocks, &training)?;
+        shared(launcher, kernels::FSST_TRAIN_COUNT, &training)?;
+        shared(launcher, kernels::FSST_TRAIN_CANDIDATES, &training)?;
         launcher.launch(kernels::FSST_TRAIN_GROW, tables, &training)?;
     }
     for refinement in 0..=fsst::REFINEMENTS {
         let is_last = u32::from(refinement == fsst::REFINEMENTS);
         let training = abi::FsstTraining { share: fsst::WHOLE, refines: 1, is_last, ..training };
-        launcher.launch(kernels::FSST_TRAIN_COUNT, shared, &training)?;
+        shared(launcher, kernels::FSST_TRAIN_COUNT, &training)?;
         if is_last == 0 {
-            launcher.launch(candidates, candidate_blocks, &training)?;
+            shared(launcher, kernels::FSST_TRAIN_CANDIDATES, &training)?;
         }
         launcher.launch(kernels::FSST_TRAIN_REFINE, tables, &training)?;
     }
