@@ -7,12 +7,11 @@
 //   alp_layout       a block a chunk: places, locators, totals
 //   alp_pack         eight threads a vector: encode again, pack, list exceptions by lane
 //
-// On an NVIDIA H200, 300 MB of doubles of 8 bits: alp_choose 197 us, 3,012 instructions a
-// vector, issue slots busy 54 %, 36 % of the stalls wait for shared memory, 24 warps a
-// multiprocessor (shared memory); since then bounds come from sums rather than from every
-// value and vectors are read without a look at every piece (not measured yet). alp_pack
-// 113 us, 2.7 TB/s read. Reductions of 64 bits by shuffles rather than two of 32 bits:
-// 4 % more in alp_choose.
+// On an NVIDIA H200, doubles of 8 bits: alp_choose 543 us a GB (657 with bounds of every
+// value rather than from sums, and a look at every piece of a vector; then 3,012
+// instructions a vector, issue slots busy 54 %, 36 % of the stalls waiting for shared
+// memory, 24 warps a multiprocessor); alp_pack 370 us, 2.7 TB/s read. Reductions of 64 bits
+// by shuffles rather than two of 32 bits: 4 % more in alp_choose.
 //
 // All costs are integers and reductions over them do not depend on order; products
 // and sums of floats are rounded one by one, as on the CPU.

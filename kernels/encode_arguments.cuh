@@ -208,8 +208,8 @@ LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
 
 LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
 
-// Samples of ranges: `window` needs values, offsets, valid, first_bit, rows,
-// value_lengths and vectors.
+// Samples of ranges: `window` needs values, offsets, rows, value_lengths, vectors and
+// row_pieces.
 struct FsstSampling {
     FsstWindow window;
     // V and one for each group; a group's end stands between it and the next.

@@ -40,10 +40,15 @@
 // - 20 warps 304, 243 of l_comment; 2 steps 317, 252; new runs at 12 idle lanes 340,
 //   266, at 6 332, 261; 256 runs a warp 317, 252
 //
-// In the last measured form 28 % of all stalls stood at one load that waited for
-// another which shared its scoreboard; `refill` since then waits for all before it
-// loads (not measured yet). Runs longer than 512 lose as lanes' lines no longer stay in
-// the caches: 3.5 times the bytes from device memory at runs of 1,024.
+// In the last form above 28 % of all stalls stood at one load that waited for another
+// which shared its scoreboard; `refill` since then waits for all before it loads. Runs
+// longer than 512 lose as lanes' lines no longer stay in the caches: 3.5 times the bytes
+// from device memory at runs of 1,024.
+//
+// In windows of one table, 1.05 GB of l_comment in four or five: blocks of 12 x 128 runs,
+// a wave and a bit of them, 4,626 us; a share of all runs for each warp that the GPU holds
+// 2,808; warps that take 64 runs at a time, their lanes waiting for the next 64, 3,229; not
+// waiting, runs of 256, 2,679. A window ends with 70 us of few lanes, one run long.
 //
 // fsst_place, by lanes a run, runs of 256 and 512, ms for 1 GB of l_comment: 32 lanes
 // 1.23, 0.69; 16 lanes 0.70, 0.46; 8 lanes 0.47, 0.36; and words of 8 bytes 0.44, 0.32.
@@ -560,7 +565,7 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
 }
 
 // Eight lanes copy a run, in words of the output.
-LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
+LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 8, FsstWindow) {
     constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
     const u32 lane = threadIdx.x % FSST_PLACE_LANES;
     const u32 run = blockIdx.x * BLOCK_RUNS + threadIdx.x / FSST_PLACE_LANES;
@@ -573,11 +578,13 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 1, FsstWindow) {
     if (lane < before) out[lane] = codes[lane];
     const u32 words = (found.codes - before) / 8;
     const u32* const from = reinterpret_cast<const u32*>(codes + (before & 4));
+    // The third word of one is behind the last codes where none of it is needed.
+    const u32 third = before % 4 != 0 ? 2 : 1;
 #pragma unroll 4
     for (u32 i = lane; i < words; i += FSST_PLACE_LANES) {
         const u32 middle = from[2 * i + 1];
         const u32 low = __funnelshift_r(from[2 * i], middle, before * 8);
-        const u32 high = __funnelshift_r(middle, from[2 * i + 2], before * 8);
+        const u32 high = __funnelshift_r(middle, from[2 * i + third], before * 8);
         reinterpret_cast<uint2*>(out + before)[i] = make_uint2(low, high);
     }
     const u32 last = before + words * 8 + lane;

@@ -107,7 +107,9 @@ impl HostBuffers {
         Ok(Self { null_count, validity, buffers })
     }
 
-    /// An array on the device with room for them.
+    /// An array on the device with room for them. Kernels read units of 32 bytes, of which
+    /// the last ends in zeros: what is there has no influence, but tools that look for reads
+    /// of what nobody has written cannot know.
     pub fn allocate(
         &self,
         context: &Arc<Context>,
@@ -116,7 +118,10 @@ impl HostBuffers {
         len: usize,
     ) -> Result<DeviceArray> {
         let allocate = |bytes: &Buffer| -> Result<DeviceSlice> {
-            Ok(Arc::new(stream.allocate(bytes.len())?).into())
+            let (len, padded) = (bytes.len(), bytes.len().next_multiple_of(READ_UNIT));
+            let buffer = Arc::new(stream.allocate(padded)?);
+            stream.fill(&buffer, len, padded - len, 0)?;
+            Ok(DeviceSlice::of(&buffer, 0..len))
         };
         let validity = self.validity.as_ref().map(allocate).transpose()?;
         let buffers = self.buffers.iter().map(allocate).collect::<Result<_>>()?;
@@ -125,6 +130,9 @@ impl HostBuffers {
         Ok(DeviceArray::new(context, data_type, len, null_count, validity, buffers, ready))
     }
 }
+
+/// Bytes of memory that a kernel reads at once at most.
+const READ_UNIT: usize = 32;
 
 /// Offsets, which begin at 0, and the bytes that they count.
 fn strings<O: OffsetSizeTrait + bytemuck::Pod>(data: &ArrayData) -> Vec<Buffer> {

@@ -32,7 +32,7 @@ use arrow_data::ArrayData;
 
 use super::Engine;
 use crate::chunk::ALIGNMENT;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{Device, HostMemory};
 
 /// Bytes of page-locked memory that results and idle memory of an engine may take.
@@ -107,7 +107,10 @@ impl Pool {
 
     /// Page-locked memory of at least `len` bytes for a user, whatever the limit.
     fn allocate(self: &Arc<Self>, len: usize) -> Result<Block> {
-        let len = len.max(1).next_multiple_of(STEP);
+        // No memory has more bytes than a slice may have.
+        let len = (len.max(1).checked_next_multiple_of(STEP))
+            .filter(|len| isize::try_from(*len).is_ok())
+            .ok_or_else(|| Error::device(format!("{len} bytes of page-locked memory")))?;
         let idle = self.state().take(len);
         let memory = idle.map_or_else(|| self.device.page_locked(len), Ok)?;
         Ok(Block { memory: Some(memory), is_result: false, pool: self.clone() })
@@ -119,7 +122,7 @@ impl Pool {
         if len < MIN_RESULT {
             return None;
         }
-        let len = len.next_multiple_of(STEP);
+        let len = len.checked_next_multiple_of(STEP)?;
         let mut state = self.state();
         if let Some(memory) = state.take(len) {
             state.results += memory.len();
@@ -363,6 +366,11 @@ impl Landing {
             }
         };
         Arc::new(Self { room, start, len, cut: Mutex::new(0) })
+    }
+
+    /// Bytes that there is room for.
+    pub fn room(&self) -> usize {
+        self.len
     }
 
     /// The next `len` bytes, if there are so many.

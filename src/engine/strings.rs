@@ -39,14 +39,8 @@ impl Buffers {
         rows: usize,
         total: usize,
     ) -> Result<Self> {
-        let narrow = matches!(data_type, DataType::Utf8 | DataType::Binary);
-        if narrow && i32::try_from(total).is_err() {
-            return Err(Error::too_large(format!(
-                "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
-                i32::MAX
-            )));
-        }
-        let offset_bytes = if narrow { 4 } else { 8 };
+        check(data_type, total)?;
+        let offset_bytes = if is_narrow(data_type) { 4 } else { 8 };
         // `utf8` reads the last 16 bytes whole.
         let bytes = Arc::new(stream.allocate(total + 16)?);
         stream.fill(&bytes, total, 16, 0)?;
@@ -56,6 +50,22 @@ impl Buffers {
         }
         Ok(Self { bytes, offsets, offset_bytes })
     }
+}
+
+/// Whether offsets have 32 bits.
+fn is_narrow(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::Binary)
+}
+
+/// Checks that an array of this type can have so many bytes.
+pub(super) fn check(data_type: &DataType, bytes: usize) -> Result<()> {
+    if is_narrow(data_type) && i32::try_from(bytes).is_err() {
+        return Err(Error::too_large(format!(
+            "{bytes} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
+            i32::MAX
+        )));
+    }
+    Ok(())
 }
 
 /// Adds the steps for a column of strings: the buffers of its array, validity

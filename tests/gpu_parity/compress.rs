@@ -231,3 +231,32 @@ fn long_columns_have_a_table_for_each_group_of_chunks() {
         }
     }
 }
+
+/// More tables than are trained at a time; symbols that look like the marks of training.
+#[test]
+fn many_tables_and_odd_symbols() {
+    let mut rng = Rng(31);
+    let odd: [&[u8]; 7] = [
+        &[0xFF; 8],
+        &[0; 8],
+        &[0x9E; 8],
+        &[0, 0, 0, 0, 0, 0, 0, 0xF9],
+        &[1, 0, 0, 0, 0, 0, 0, 0xFF],
+        &[7, 6, 5, 4, 3, 2, 1, 0xFE],
+        b"plain te",
+    ];
+    let value = |rng: &mut Rng| -> Vec<u8> {
+        (0..1 + rng.below(4)).flat_map(|_| odd[rng.below(7) as usize].to_vec()).collect()
+    };
+    let values: Vec<Vec<u8>> = (0..40 * 1024).map(|_| value(&mut rng)).collect();
+    let array: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
+    let mut options = Options::default().with_chunk_rows(1024).with_verify(true);
+    options.group_rows = 1024;
+    let one = BinaryArray::from_iter_values([vec![b'a'; 400_000], vec![0xFF; 100_000]]);
+    let one: ArrayRef = Arc::new(one);
+    for engine in engines() {
+        check(&engine, &array, &options);
+        check(&engine, &array, &Options::default());
+        check(&engine, &one, &Options::default());
+    }
+}

@@ -74,7 +74,7 @@ fn picked_number(index: u64, count: u64, pieces: u64) -> u64 {
     let (first, end) = (index * pieces / count, (index + 1) * pieces / count);
     let hash = (index + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let hash = (hash ^ hash >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32;
-    first + (hash * (end - first) >> 32)
+    first + ((hash * (end - first)) >> 32)
 }
 
 #[cfg(test)]

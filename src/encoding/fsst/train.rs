@@ -457,6 +457,22 @@ mod tests {
     }
 
     #[test]
+    fn a_key_stands_for_one_symbol() {
+        let words =
+            [0, 1, 0xFF, u64::MAX, VACANT, 0x0102_0304_0506_0708, 0xF9 << 56, 0xFF << 56 | 1];
+        for word in words {
+            for len in 1..=8 {
+                let symbol = Symbol::new(word, len);
+                match key_of(symbol) {
+                    Some(key) => assert_eq!(symbol_of_key(key), symbol),
+                    // Zeros and a last byte that marks a length, and the vacant key.
+                    None => assert!(len == 8 && (word == VACANT || word >> 56 > MARK), "{word:x}"),
+                }
+            }
+        }
+    }
+
+    #[test]
     fn training_is_deterministic() {
         let lines = lines(2000);
         let lines: Vec<&[u8]> = lines.iter().map(String::as_bytes).collect();

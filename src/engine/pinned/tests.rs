@@ -151,3 +151,13 @@ fn a_result_without_a_part_is_none() {
     let (_, second) = (landing.cut(10), landing.cut(10).unwrap());
     landing.clone().finish(vec![second.fill(0).unwrap()]);
 }
+
+#[test]
+fn more_than_a_slice_may_have_is_an_error() {
+    let (_device, pool, locked) = pool(10);
+    for len in [usize::MAX, usize::MAX - MIB, isize::MAX as usize] {
+        assert!(pool.allocate(len).is_err());
+        assert!(pool.result(len).is_none());
+    }
+    assert_eq!(locked(), 0);
+}

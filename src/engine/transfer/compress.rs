@@ -153,10 +153,12 @@ fn compress_parts(
     Ok(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies))
 }
 
-/// The bytes of all landings; one copy of them all where one did not suffice.
+/// The bytes of all landings; a copy of them all where one did not suffice, or had room for
+/// more than twice as many.
 fn joined(landings: Vec<Arc<Landing>>, landed: Vec<Arc<Landed>>) -> Buffer {
     let mut landed = landed.into_iter().peekable();
     let mut buffers: Vec<Buffer> = Vec::new();
+    let room: usize = landings.iter().map(|landing| landing.room()).sum();
     for landing in landings {
         let mut of_this = Vec::new();
         while let Some(part) = landed.next_if(|part| part.is_of(&landing)) {
@@ -164,7 +166,8 @@ fn joined(landings: Vec<Arc<Landing>>, landed: Vec<Arc<Landed>>) -> Buffer {
         }
         buffers.push(landing.finish(of_this));
     }
-    if buffers.len() == 1 {
+    // The result keeps all of the room as long as it lives.
+    if buffers.len() == 1 && room / 2 <= buffers[0].len() {
         return buffers.remove(0);
     }
     let mut all = MutableBuffer::with_capacity(buffers.iter().map(Buffer::len).sum());

@@ -116,6 +116,9 @@ fn decompress_parts(
     if let Sizes::Strings(width) = sizes {
         lengths[0] += width;
     }
+    if let Sizes::Strings(_) = sizes {
+        strings::check(data_type, lengths[1])?;
+    }
     // Whatever headers state, the host is asked for no more than the device has.
     context.require(lengths.iter().sum())?;
     let landings: Vec<_> = lengths.iter().map(|len| Landing::new(&context.pool, *len)).collect();

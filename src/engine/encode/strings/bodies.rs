@@ -161,14 +161,12 @@ impl Stretch {
                 let from = column.values + borders[chunk];
                 spans.push(abi::ByteSpan { from, to: job.buffers[0], bytes });
             }
-            let (from, len) = match u32::try_from(bytes) {
-                Ok(_) => {
-                    let narrow: Vec<u32> = starts.iter().map(|start| *start as u32).collect();
-                    (launcher.upload(&narrow)?, narrow.len() * 4)
-                }
-                Err(_) => (launcher.upload(&starts)?, starts.len() * 8),
+            let starts: Vec<u8> = match u32::try_from(bytes) {
+                Ok(_) => starts.iter().flat_map(|start| (*start as u32).to_le_bytes()).collect(),
+                Err(_) => starts.iter().flat_map(|start| start.to_le_bytes()).collect(),
             };
-            spans.push(abi::ByteSpan { from, to: job.buffers[1], bytes: len as u64 });
+            let (from, bytes) = (launcher.upload(&starts)?, starts.len() as u64);
+            spans.push(abi::ByteSpan { from, to: job.buffers[1], bytes });
         }
         copy_spans(launcher, &spans)?;
         if gathered.is_empty() {
@@ -211,16 +209,30 @@ impl Codes {
     }
 }
 
+/// Most blocks that copy a span: each span has as many as the longest.
+const SPAN_BLOCKS: usize = 64;
+
 fn copy_spans(launcher: &mut Launcher<'_>, spans: &[abi::ByteSpan]) -> Result<()> {
-    let longest = spans.iter().map(|span| span.bytes).max().unwrap_or(0) as usize;
-    let blocks = longest.div_ceil(kernels::COPY_SPANS.block);
+    let kernel = kernels::COPY_SPANS;
+    let most = (SPAN_BLOCKS * kernel.block) as u64;
+    let cut: Vec<abi::ByteSpan> = (spans.iter())
+        .flat_map(|span| {
+            (0..span.bytes).step_by(most as usize).map(|at| abi::ByteSpan {
+                from: span.from + at,
+                to: span.to + at,
+                bytes: (span.bytes - at).min(most),
+            })
+        })
+        .collect();
+    let longest = cut.iter().map(|span| span.bytes).max().unwrap_or(0) as usize;
+    let blocks = longest.div_ceil(kernel.block);
     if blocks == 0 {
         return Ok(());
     }
     let arguments = abi::SpansArguments {
-        spans: launcher.upload(spans)?,
+        spans: launcher.upload(&cut)?,
         blocks_per_span: blocks as u32,
         zero: 0,
     };
-    launcher.launch(kernels::COPY_SPANS, spans.len() * blocks, &arguments)
+    launcher.launch(kernel, cut.len() * blocks, &arguments)
 }

@@ -34,6 +34,7 @@ use arrow_schema::{DataType, FieldRef};
 use super::launch::{LANES, Launcher, MAIN, Pending};
 use super::source::Bits;
 use super::write::Parts;
+use crate::chunk::MAX_CHUNK_ROWS;
 use crate::encoding::Encoding;
 use crate::engine::Context;
 use crate::engine::array::DeviceArray;
@@ -147,7 +148,7 @@ fn borders(
     launcher.result(&scratch, 0, chunks + 1)
 }
 
-/// Compresses a column of strings; none if it has 2^32 rows, or a chunk so many bytes
+/// Compresses a column of strings; none if it has about 2^32 rows, or a chunk so many bytes
 /// that a value may be too long for a length of 32 bits.
 pub(super) fn encode(
     context: &Context,
@@ -159,7 +160,8 @@ pub(super) fn encode(
     if column.rows == 0 {
         return Ok(Some(Vec::new()));
     }
-    if u32::try_from(column.rows).is_err() {
+    // Kernels count rows, up to whole chunks, in 32 bits.
+    if u32::try_from(column.rows + MAX_CHUNK_ROWS).is_err() {
         return Ok(None);
     }
     let chunk_rows = options.chunk_rows;
@@ -174,20 +176,27 @@ pub(super) fn encode(
             + WINDOWS * in_windows,
     )?;
     let borders = borders(launcher, column, chunk_rows)?;
-    let measured = Measured::start(launcher, column, options)?;
-    let borders = launcher.read(&borders)?;
-    if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
-        return Ok(None);
-    }
+    let (borders, measured) = if i32::try_from(column.value_bytes).is_ok() {
+        let measured = Measured::start(launcher, column, options)?;
+        (launcher.read(&borders)?, measured)
+    } else {
+        let borders = launcher.read(&borders)?;
+        if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
+            return Ok(None);
+        }
+        (borders, Measured::start(launcher, column, options)?)
+    };
     let known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column)?;
     let bytes = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
     let windows = windows(&choices, &borders, window_bytes);
-    if let Some(largest) = windows.iter().map(|(chunks, _)| bytes(chunks)).max()
-        && largest > window_bytes
-    {
-        context.require(WINDOWS * codes::scratch_bytes(chunk_rows, largest))?;
+    let mut of_codes: Vec<usize> =
+        windows.iter().filter(|(_, table)| table.is_some()).map(|(c, _)| bytes(c)).collect();
+    of_codes.sort_unstable_by(|one, other| other.cmp(one));
+    if of_codes.first().is_some_and(|largest| *largest > window_bytes) {
+        let scratch = |bytes: &usize| codes::scratch_bytes(chunk_rows, *bytes);
+        context.require(of_codes.iter().take(WINDOWS).map(scratch).sum())?;
     }
     launcher.mark("plan")?;
     let mut out = Vec::new();

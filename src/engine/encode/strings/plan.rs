@@ -61,6 +61,9 @@ pub(super) enum Choice {
     Fsst(Arc<Table>),
 }
 
+/// A table, and what it makes of a sample of a chunk.
+type Tried = (Arc<Table>, Sampled);
+
 impl Measured {
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
@@ -202,7 +205,7 @@ impl Known {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
     ) -> Result<Vec<Choice>> {
-        let shared = |chunk: usize| -> Option<(Arc<Table>, Sampled)> {
+        let shared = |chunk: usize| -> Option<Tried> {
             let table = self.tables.get(self.group_of(chunk))?.clone()?;
             Some((table, sampled(&self.samples[chunk])?))
         };
@@ -222,7 +225,7 @@ impl Known {
         for (chunk, table) in slipping.into_iter().zip(tables) {
             own[chunk] = table;
         }
-        let choice = |(chunk, own): (usize, Option<(Arc<Table>, Sampled)>)| {
+        let choice = |(chunk, own): (usize, Option<Tried>)| {
             let table = match (tries(chunk).then(|| shared(chunk)).flatten(), own) {
                 (Some((_, shared)), Some((table, own)))
                     if fsst::makes_up(own.codes, shared.codes) =>
@@ -248,7 +251,7 @@ impl Known {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         chunks: &[usize],
-    ) -> Result<Vec<Option<(Arc<Table>, Sampled)>>> {
+    ) -> Result<Vec<Option<Tried>>> {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
@@ -267,7 +270,7 @@ impl Known {
     }
 
     /// Chooses a chunk's encoding, as [`plan::plan`] does.
-    fn encoding(&self, chunk: usize, fsst: Option<&(Arc<Table>, Sampled)>) -> Encoding {
+    fn encoding(&self, chunk: usize, fsst: Option<&Tried>) -> Encoding {
         let (rows, bytes, bounds) = (self.rows(chunk), self.bytes(chunk), &self.bounds[chunk]);
         let vectors = rows.div_ceil(VECTOR);
         let lengths = self.value_words.plan(chunk, &self.options).bytes;
