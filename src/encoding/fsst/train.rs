@@ -65,7 +65,7 @@ impl SymbolTable {
     /// more than 128 bytes count as several.
     ///
     /// The same sample gives the same table on every machine. The table obeys
-    /// the slot rule of [`Encoder::new`]. 64 KiB of sample take 3 to 9 ms.
+    /// the slot rule of [`Encoder::new`]. 64 KiB of sample take 2 to 5 ms.
     #[cfg(any(test, feature = "internals"))]
     pub fn train(sample: &[&[u8]]) -> SymbolTable {
         Self::train_with_cost(sample).0

@@ -38,14 +38,15 @@ use crate::chunk::MAX_CHUNK_ROWS;
 use crate::encoding::Encoding;
 use crate::engine::Context;
 use crate::engine::array::DeviceArray;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels::{self, Kernel};
 use crate::options::Options;
 use bodies::Stretch;
 use codes::Codes;
-use plan::{Choice, Measured};
+use plan::{Choice, Known, Measured};
+use tables::Table;
 
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
@@ -167,7 +168,8 @@ pub(super) fn encode(
     let chunk_rows = options.chunk_rows;
     let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
-    // Measures and tables, and the codes of windows that are not a single chunk.
+    // Measures and tables, and the codes of windows that are not a single chunk. Rows with
+    // codes have more than a byte on average.
     let window_rows = column.rows.min(window_bytes);
     let in_windows = codes::scratch_bytes(window_rows, column.value_bytes.min(window_bytes));
     context.require(
@@ -189,41 +191,54 @@ pub(super) fn encode(
     let known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column)?;
-    let bytes = |chunks: &Range<usize>| (borders[chunks.end] - borders[chunks.start]) as usize;
     let windows = windows(&choices, &borders, window_bytes);
-    let mut of_codes: Vec<usize> =
-        windows.iter().filter(|(_, table)| table.is_some()).map(|(c, _)| bytes(c)).collect();
-    of_codes.sort_unstable_by(|one, other| other.cmp(one));
-    if of_codes.first().is_some_and(|largest| *largest > window_bytes) {
+    // Those that are a single chunk.
+    let mut large: Vec<usize> = (windows.iter())
+        .filter(|window| window.table.is_some())
+        .map(|window| window.bytes(&borders))
+        .filter(|bytes| *bytes > window_bytes)
+        .collect();
+    if !large.is_empty() {
+        large.sort_unstable_by(|one, other| other.cmp(one));
         let scratch = |bytes: &usize| codes::scratch_bytes(chunk_rows, *bytes);
-        context.require(of_codes.iter().take(WINDOWS).map(scratch).sum())?;
+        context.require(large.iter().take(WINDOWS).map(scratch).sum())?;
     }
     launcher.mark("plan")?;
+    encode_windows(launcher, column, &known, &choices, &borders, windows).map(Some)
+}
+
+/// Makes the codes of windows and writes their bodies.
+fn encode_windows(
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    known: &Known,
+    choices: &[Choice],
+    borders: &[u64],
+    windows: Vec<Window>,
+) -> Result<Parts> {
     let mut out = Vec::new();
     // Each window has a scope, which is let go of when its bodies are being written.
-    let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
     let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
         launcher.switch(lane_of(number));
         launcher.scope = 1 + number;
-        out.push(stretch.write(launcher, column, &known, &choices, &borders)?);
+        out.push(stretch.write(launcher, column, known, choices, borders)?);
         launcher.release(1 + number);
-        Ok::<_, crate::error::Error>(())
+        Ok::<_, Error>(())
     };
     launcher.join()?;
     for lane in 1..LANES {
         launcher.switch(MAIN);
         launcher.fork(lane)?;
     }
-    for (number, (chunks, table)) in windows.into_iter().enumerate() {
+    let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
+    for (number, window) in windows.into_iter().enumerate() {
         launcher.switch(lane_of(number));
         launcher.scope = 1 + number;
-        let codes = match table {
-            Some(table) => {
-                let bytes = bytes(&chunks);
-                Some(Codes::start(launcher, column, &known, &chunks, &table, bytes)?)
-            }
-            None => None,
-        };
+        let bytes = window.bytes(borders);
+        let Window { chunks, table } = window;
+        let codes = (table.as_ref())
+            .map(|table| Codes::start(launcher, column, known, &chunks, table, bytes))
+            .transpose()?;
         started.push_back((number, Stretch { chunks, codes }));
         if started.len() == WINDOWS
             && let Some(first) = started.pop_front()
@@ -236,7 +251,7 @@ pub(super) fn encode(
     }
     launcher.scope = 0;
     launcher.join()?;
-    Ok(Some(out))
+    Ok(out)
 }
 
 /// Windows that are under way at a time.
@@ -247,28 +262,37 @@ fn lane_of(window: usize) -> usize {
     1 + window % WINDOWS
 }
 
-/// Stretches of chunks that have codes with one table, or none, of at most so many bytes.
-fn windows(
-    choices: &[Choice],
-    borders: &[u64],
-    bytes: usize,
-) -> Vec<(Range<usize>, Option<Arc<tables::Table>>)> {
-    let mut windows: Vec<(Range<usize>, Option<Arc<tables::Table>>)> = Vec::new();
+/// A stretch of chunks that have codes with one table, or none.
+struct Window {
+    chunks: Range<usize>,
+    table: Option<Arc<Table>>,
+}
+
+impl Window {
+    /// Bytes from the first offset to the last.
+    fn bytes(&self, borders: &[u64]) -> usize {
+        (borders[self.chunks.end] - borders[self.chunks.start]) as usize
+    }
+}
+
+/// Chunks in windows of at most so many bytes, but single chunks.
+fn windows(choices: &[Choice], borders: &[u64], bytes: usize) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::new();
     for (chunk, choice) in choices.iter().enumerate() {
         let table = match choice {
             Choice::Fsst(table) => Some(table),
             Choice::Constant | Choice::Plain => None,
         };
-        let joins = |window: &(Range<usize>, Option<Arc<tables::Table>>)| {
-            let is_same = match (&window.1, table) {
+        let joins = |window: &Window| {
+            let is_same = match (&window.table, table) {
                 (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                 (one, other) => one.is_none() && other.is_none(),
             };
-            is_same && (borders[chunk + 1] - borders[window.0.start]) as usize <= bytes
+            is_same && (borders[chunk + 1] - borders[window.chunks.start]) as usize <= bytes
         };
         match windows.last_mut() {
-            Some(window) if joins(window) => window.0.end = chunk + 1,
-            _ => windows.push((chunk..chunk + 1, table.cloned())),
+            Some(window) if joins(window) => window.chunks.end = chunk + 1,
+            _ => windows.push(Window { chunks: chunk..chunk + 1, table: table.cloned() }),
         }
     }
     windows
