@@ -187,15 +187,7 @@ LANEPACK_DEVICE u64 warp_max(u64 value) {
 }
 
 // The sum over the lanes below.
-LANEPACK_DEVICE u32 warp_sum_before(u32 value) {
-    u32 sum = value;
-#pragma unroll
-    for (u32 step = 1; step < WARP; step *= 2) {
-        const u32 other = __shfl_up_sync(FULL, sum, step);
-        if (threadIdx.x % WARP >= step) sum += other;
-    }
-    return sum - value;
-}
+LANEPACK_DEVICE u32 warp_sum_before(u32 value) { return sum_upto(value) - value; }
 
 // The sum over the threads below in a block; `sums` is shared, a word for each warp.
 LANEPACK_DEVICE u32 block_sum_before(u32 value, u32* sums, u32& total) {

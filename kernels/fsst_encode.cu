@@ -500,12 +500,7 @@ LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
     constexpr u32 WARPS = FSST_CHUNKS_THREADS / WARP;
     LANEPACK_SHARED(uint2[WARPS], sums);
     const u32 lane = threadIdx.x % WARP;
-    uint2 upto = own;
-    for (u32 step = 1; step < WARP; step *= 2) {
-        const u32 x = __shfl_up_sync(FULL, upto.x, step);
-        const u32 y = __shfl_up_sync(FULL, upto.y, step);
-        if (lane >= step) upto = make_uint2(upto.x + x, upto.y + y);
-    }
+    const uint2 upto = make_uint2(sum_upto(own.x), sum_upto(own.y));
     __syncthreads();
     if (lane == WARP - 1) sums[threadIdx.x / WARP] = upto;
     __syncthreads();
@@ -565,7 +560,7 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
 }
 
 // Eight lanes copy a run, in words of the output.
-LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 8, FsstWindow) {
+LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 6, FsstWindow) {
     constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
     const u32 lane = threadIdx.x % FSST_PLACE_LANES;
     const u32 run = blockIdx.x * BLOCK_RUNS + threadIdx.x / FSST_PLACE_LANES;

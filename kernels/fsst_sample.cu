@@ -24,12 +24,7 @@ LANEPACK_DEVICE FsstBefore sums_before(FsstBefore own, FsstBefore& total) {
     constexpr u32 WARPS = FSST_SCAN_THREADS / WARP;
     LANEPACK_SHARED(FsstBefore[WARPS], sums);
     const u32 lane = threadIdx.x % WARP;
-    FsstBefore upto = own;
-    for (u32 step = 1; step < WARP; step *= 2) {
-        const u64 bytes = __shfl_up_sync(FULL, upto.bytes, step);
-        const u64 pieces = __shfl_up_sync(FULL, upto.pieces, step);
-        if (lane >= step) upto = {upto.bytes + bytes, upto.pieces + pieces};
-    }
+    const FsstBefore upto = {sum_upto(own.bytes), sum_upto(own.pieces)};
     __syncthreads();
     if (lane == WARP - 1) sums[threadIdx.x / WARP] = upto;
     __syncthreads();
@@ -78,12 +73,7 @@ LANEPACK_KERNEL(fsst_numbers, FSST_SCAN_THREADS, 1, FsstSampling) {
 // The lane that has number `left` of what the lanes of a warp have so many of each; `left`
 // is then counted from its first.
 LANEPACK_DEVICE u32 holder(u32 own, u32& left) {
-    const u32 lane = threadIdx.x % WARP;
-    u32 upto = own;
-    for (u32 step = 1; step < WARP; step *= 2) {
-        const u32 other = __shfl_up_sync(FULL, upto, step);
-        if (lane >= step) upto += other;
-    }
+    const u32 upto = sum_upto(own);
     const u32 found = static_cast<u32>(__popc(__ballot_sync(FULL, upto <= left)));
     left -= __shfl_sync(FULL, upto - own, found);
     return found;

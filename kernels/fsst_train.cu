@@ -340,11 +340,7 @@ LANEPACK_DEVICE Candidate best(const CandidateReader& candidates, u32 most) {
                 own[i] = counts[255 - (threadIdx.x * 8 + i)];
                 sum += own[i];
             }
-            u32 upto = sum;
-            for (u32 step = 1; step < WARP; step *= 2) {
-                const u32 other = __shfl_up_sync(FULL, upto, step);
-                if (threadIdx.x >= step) upto += other;
-            }
+            const u32 upto = sum_upto(sum);
             const u32 all = __shfl_sync(FULL, upto, WARP - 1);
             u32 before = upto - sum;
             if (threadIdx.x == 0 && all <= most) found[0] = 256;

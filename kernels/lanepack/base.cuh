@@ -64,6 +64,16 @@ constexpr u32 MAX_DYNAMIC_SHARED = 99 << 10;
 // The highest bit of every byte: set in none of ASCII.
 constexpr u32 HIGH_BITS = 0x80808080u;
 
+// The sum over a warp's lanes up to the own one, by all of them.
+template <class T>
+LANEPACK_DEVICE T sum_upto(T own) {
+    for (u32 step = 1; step < WARP; step *= 2) {
+        const T other = __shfl_up_sync(FULL, own, step);
+        if (threadIdx.x % WARP >= step) own += other;
+    }
+    return own;
+}
+
 // 16 bytes from byte `at` on of the 32 in low and high.
 LANEPACK_DEVICE uint4 bytes_from(uint4 low, uint4 high, u32 at) {
     u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};

@@ -35,8 +35,10 @@ impl Arrays {
 /// A column whose lengths are known on the device.
 pub(super) struct Lengths {
     pub(super) window: abi::FsstWindow,
-    /// Groups of chunks that share a table, and where the sums before their vectors are.
+    /// Groups of chunks that share a table, as kernels see them, and where the sums before
+    /// their vectors are.
     pub(super) groups: Vec<Range<usize>>,
+    pub(super) ranges: Vec<abi::FsstRange>,
     pub(super) before: u64,
     pub(super) pending: Pending<abi::FsstVector>,
 }
@@ -82,7 +84,7 @@ impl Lengths {
             ..Default::default()
         };
         launcher.launch(kernels::FSST_NUMBERS, groups.len(), &arguments)?;
-        Ok(Self { window, groups, before: at(before), pending })
+        Ok(Self { window, groups, ranges, before: at(before), pending })
     }
 
     /// Runs of so many bytes in so many vectors, at most.

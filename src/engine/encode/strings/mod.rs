@@ -17,7 +17,7 @@
 //!
 //! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
 //! window after the other 65; trained on the device 118; the whole column measured at once
-//! and no more blocks than the GPU holds 191; the same one kernel after the other 176.
+//! and no more blocks than the GPU holds 190; the same one kernel after the other 177.
 
 mod bodies;
 mod codes;

@@ -1,6 +1,5 @@
 //! What is known of a column before codes are made, and how each chunk is stored.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::StringColumn;
@@ -102,15 +101,13 @@ impl Measured {
         launcher.switch(MAIN);
         let tables = match options.allows(Encoding::Fsst) {
             true => {
-                let range = |chunks: &Range<usize>, group: usize| {
-                    range(chunks, options, vectors, group, group)
+                let tables = Tables::train(launcher, column, &lengths, &lengths.ranges)?;
+                let range = |chunk: usize, group: usize| {
+                    range(&(chunk..chunk + 1), options, vectors, group, group)
                 };
-                let groups = || lengths.groups.iter().enumerate();
-                let ranges: Vec<_> = groups().map(|(group, chunks)| range(chunks, group)).collect();
-                let tables = Tables::train(launcher, column, &lengths, &ranges)?;
-                let all: Vec<_> = groups()
+                let all: Vec<_> = (lengths.groups.iter().enumerate())
                     .flat_map(|(group, chunks)| {
-                        chunks.clone().map(move |chunk| range(&(chunk..chunk + 1), group))
+                        chunks.clone().map(move |chunk| range(chunk, group))
                     })
                     .collect();
                 let samples = tables.estimate(launcher, column, &lengths, &all)?;
