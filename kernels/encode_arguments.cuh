@@ -23,8 +23,7 @@ struct FsstRun {
     // Code bytes, and the bytes they stand for.
     u32 codes;
     u32 bytes;
-    // Its chunk, of those whose codes are made together.
-    u32 chunk;
+    u32 zero;
 };
 static_assert(sizeof(FsstRun) == 16, "mirrored");
 
@@ -49,7 +48,7 @@ struct FsstPlace {
 };
 static_assert(sizeof(FsstPlace) == 16, "mirrored");
 
-// Where the buffers of a chunk go. Codes begin at a multiple of 4, starts and tiles of 8.
+// Where the buffers of a chunk go. Codes begin at a multiple of 16, starts and tiles of 8.
 struct FsstOutput {
     u8* codes;
     u8* starts;
@@ -115,8 +114,8 @@ constexpr u32 CANDIDATES = 65536;
 
 // What training needs beside the sample, for each table.
 struct FsstTrainer {
-    // Candidates by hash, VACANT where there is none, what each would save, and the places
-    // of those that there are.
+    // Candidates by hash, each as what it differs in from VACANT, what each would save, and
+    // the places of those that there are.
     u64 keys[CANDIDATES];
     u32 gains[CANDIDATES];
     u32 places[CANDIDATES];
@@ -181,7 +180,7 @@ struct FsstWindow {
     u32 run_bytes;
     u32 first_vector;
     u32 end_vector;
-    // fsst_index only.
+    // fsst_place only.
     u32 blocks_per_chunk;
     // 0, which the compiler must not know.
     u32 zero;
@@ -259,17 +258,28 @@ struct StringBounds {
     // The first bytes of the least and the greatest, and their lengths.
     u8 heads[2][STRING_HEAD];
     u32 length[2];
-    // Whether there is a valid value, and whether all are equal.
+    // Whether there is a valid value.
     u32 has;
-    u32 is_single;
-    // The least one's first byte in the column's values.
-    u64 from;
+    u32 zero;
 };
-static_assert(sizeof(StringBounds) == 168, "mirrored");
+static_assert(sizeof(StringBounds) == 160, "mirrored");
+
+// Whether the valid values of a chunk are all equal, as none are, and the first: its first
+// byte in the column's values, and its length.
+struct StringSingle {
+    u64 from;
+    u32 length;
+    u32 is_single;
+};
+static_assert(sizeof(StringSingle) == 16, "mirrored");
 
 // string_*: `window` needs values, offsets, valid, first_bit, rows and chunk_rows.
 struct StringBoundsArguments {
     FsstWindow window;
+    // For each vector, the row of its first value, and whether others differ from it.
+    uint2* firsts;
+    // For each chunk.
+    StringSingle* singles;
     // For each vector, the rows of its least and greatest value.
     uint2* extremes;
     // For each chunk.
@@ -277,7 +287,7 @@ struct StringBoundsArguments {
     // Offsets where chunks begin, and at the end of the last.
     u64* borders;
 };
-static_assert(sizeof(StringBoundsArguments) == 200, "mirrored");
+static_assert(sizeof(StringBoundsArguments) == 216, "mirrored");
 
 // Bytes to be copied, to a multiple of 16; units of 16 bytes that hold some of them are
 // read as a whole.

@@ -3,15 +3,20 @@
 //
 //   string_offsets_*        offsets at the borders of chunks
 //   string_extremes_*       a warp a vector: the rows of the least and the greatest value
-//   string_bounds_*         a block a chunk: of those, the chunk's; whether they are equal
+//   string_bounds_*         a block a chunk: of those, the chunk's
+//   string_firsts_*         a warp a vector: its first value, and whether others differ
+//   string_singles_*        a block a chunk: whether all its values are equal
 //   copy_spans              bytes from anywhere to multiples of 16
 //   gather_strings_*        a warp a vector: values one behind the other, nulls left out
 //
 // Values compare by eight bytes at a time as numbers, the first of which are at hand.
 //
-// string_extremes on an NVIDIA H200, 1.05 GB of l_comment: 447 us, of which some 260 are
-// what reading takes; two rows of a lane on their way at a time 500; 24 warps of a
-// multiprocessor only, so that training finds room beside them, 740 and more.
+// string_extremes on an NVIDIA H200, 1.05 GB of l_comment: 400 us, of which some 260 are what
+// reading takes; two rows of a lane on their way at a time 428, and with 128 threads a vector
+// 751; four warps of a multiprocessor, four rows of a lane at a time, 2,860. It runs beside
+// codes and bodies, whose kernels wait for the room of its blocks; beside training it costs
+// more than it takes alone, as a multiprocessor's split into cache and shared memory is fixed
+// while a block without shared memory is there.
 #include "encode_arguments.cuh"
 #include "launch.cuh"
 
@@ -78,14 +83,15 @@ LANEPACK_DEVICE void take(Text& text, const Text& other, i32 sign) {
     if (text.row == NO_ROW || compare(other, text) * sign > 0) text = other;
 }
 
-template <class Offset>
-LANEPACK_DEVICE void reduce(const StringReader<Offset>& reader, Text& text, i32 sign) {
+// Takes what all lanes have; the first one has the result.
+LANEPACK_DEVICE void reduce(Text& text, i32 sign) {
 #pragma unroll 1
     for (u32 step = WARP / 2; step > 0; step /= 2) {
+        const u64 bytes = __shfl_down_sync(FULL, reinterpret_cast<u64>(text.bytes), step);
+        const u64 prefix = __shfl_down_sync(FULL, text.prefix, step);
+        const u32 length = __shfl_down_sync(FULL, text.length, step);
         const u32 row = __shfl_down_sync(FULL, text.row, step);
-        Text other{nullptr, 0, 0, NO_ROW};
-        if (row != NO_ROW) other = text_at(reader, row);
-        take(text, other, sign);
+        take(text, {reinterpret_cast<const u8*>(bytes), prefix, length, row}, sign);
     }
 }
 
@@ -114,8 +120,9 @@ LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
         take(least, text, -1);
         take(most, text, 1);
     }
-    reduce(reader, least, -1);
-    reduce(reader, most, 1);
+    __syncwarp();
+    reduce(least, -1);
+    reduce(most, 1);
     if (threadIdx.x % WARP == 0) args.extremes[vector] = make_uint2(least.row, most.row);
 }
 
@@ -133,8 +140,9 @@ LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
         take(least, text_at(reader, rows.x), -1);
         take(most, text_at(reader, rows.y), 1);
     }
-    reduce(reader, least, -1);
-    reduce(reader, most, 1);
+    __syncwarp();
+    reduce(least, -1);
+    reduce(most, 1);
     const u32 least_row = __shfl_sync(FULL, least.row, 0);
     const u32 most_row = __shfl_sync(FULL, most.row, 0);
     StringBounds& bounds = args.bounds[blockIdx.x];
@@ -142,17 +150,67 @@ LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
     if (has) {
         least = text_at(reader, least_row);
         most = text_at(reader, most_row);
-        for (u32 i = threadIdx.x; i < STRING_HEAD; i += WARP) {
-            bounds.heads[0][i] = i < least.length ? least.bytes[i] : 0;
-            bounds.heads[1][i] = i < most.length ? most.bytes[i] : 0;
-        }
+    } else {
+        least.length = most.length = 0;
+    }
+    for (u32 i = threadIdx.x; i < STRING_HEAD; i += WARP) {
+        bounds.heads[0][i] = i < least.length ? least.bytes[i] : 0;
+        bounds.heads[1][i] = i < most.length ? most.bytes[i] : 0;
     }
     if (threadIdx.x == 0) {
+        bounds.length[0] = least.length;
+        bounds.length[1] = most.length;
         bounds.has = has ? 1 : 0;
-        bounds.is_single = has && compare(least, most) == 0 ? 1 : 0;
-        bounds.length[0] = has ? least.length : 0;
-        bounds.length[1] = has ? most.length : 0;
-        bounds.from = has ? reader.from(least_row) : 0;
+        bounds.zero = 0;
+    }
+}
+
+// Ends at the first rows that differ: soon where a chunk is no constant.
+template <class Offset>
+LANEPACK_DEVICE void string_firsts(const StringBoundsArguments& args) {
+    const u32 vector = blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP;
+    const u32 first = vector * VECTOR;
+    if (first >= args.window.rows) return;
+    const u32 end = min(args.window.rows - first, VECTOR) + first;
+    const StringReader<Offset> reader{args.window};
+    Text one{nullptr, 0, 0, NO_ROW};
+    bool differ = false;
+    for (u32 base = first; base < end && !differ; base += WARP) {
+        const u32 row = base + threadIdx.x % WARP;
+        const bool valid = row < end && reader.is_valid(row);
+        const u32 all = __ballot_sync(FULL, valid);
+        if (all == 0) continue;
+        if (one.row == NO_ROW) one = text_at(reader, base + static_cast<u32>(__ffs(static_cast<i32>(all))) - 1);
+        differ = __any_sync(FULL, valid && compare(text_at(reader, row), one) != 0);
+    }
+    if (threadIdx.x % WARP == 0) args.firsts[vector] = make_uint2(one.row, differ ? 1 : 0);
+}
+
+template <class Offset>
+LANEPACK_DEVICE void string_singles(const StringBoundsArguments& args) {
+    const u32 chunk_vectors = args.window.chunk_rows / VECTOR;
+    const u32 first = blockIdx.x * chunk_vectors;
+    const u32 end = min(first + chunk_vectors, vectors_of(args.window.rows));
+    const StringReader<Offset> reader{args.window};
+    u32 row = NO_ROW;
+    bool differ = false;
+    for (u32 vector = first + threadIdx.x; vector < end; vector += WARP) {
+        const uint2 found = args.firsts[vector];
+        row = min(row, found.x);
+        differ = differ || found.y != 0;
+    }
+    row = __reduce_min_sync(FULL, row);
+    differ = __any_sync(FULL, differ);
+    Text one{nullptr, 0, 0, NO_ROW};
+    if (row != NO_ROW) one = text_at(reader, row);
+    for (u32 vector = first + threadIdx.x; vector < end && !differ; vector += WARP) {
+        const u32 other = args.firsts[vector].x;
+        differ = other != NO_ROW && compare(text_at(reader, other), one) != 0;
+    }
+    differ = __any_sync(FULL, differ);
+    if (threadIdx.x == 0) {
+        const u64 from = row != NO_ROW ? reader.from(row) : 0;
+        args.singles[blockIdx.x] = {from, one.length, differ ? 0u : 1u};
     }
 }
 
@@ -162,6 +220,10 @@ LANEPACK_KERNEL(string_extremes_32, STRINGS_THREADS, 12, StringBoundsArguments) 
 LANEPACK_KERNEL(string_extremes_64, STRINGS_THREADS, 12, StringBoundsArguments) { string_extremes<u64>(args); }
 LANEPACK_KERNEL(string_bounds_32, 32, 1, StringBoundsArguments) { string_bounds<u32>(args); }
 LANEPACK_KERNEL(string_bounds_64, 32, 1, StringBoundsArguments) { string_bounds<u64>(args); }
+LANEPACK_KERNEL(string_firsts_32, STRINGS_THREADS, 1, StringBoundsArguments) { string_firsts<u32>(args); }
+LANEPACK_KERNEL(string_firsts_64, STRINGS_THREADS, 1, StringBoundsArguments) { string_firsts<u64>(args); }
+LANEPACK_KERNEL(string_singles_32, 32, 1, StringBoundsArguments) { string_singles<u32>(args); }
+LANEPACK_KERNEL(string_singles_64, 32, 1, StringBoundsArguments) { string_singles<u64>(args); }
 
 // A thread writes 16 bytes, SPAN_BYTES / STRINGS_THREADS / 16 times.
 LANEPACK_KERNEL(copy_spans, STRINGS_THREADS, 1, SpansArguments) {

@@ -4,8 +4,7 @@
 //   fsst_encode_*    a thread encodes a run, then another: codes to scratch, code lengths
 //   fsst_chunks      where runs begin in their chunk, and what chunks come to; the host
 //                    then has sizes, and places for the buffers
-//   fsst_place       codes from scratch to their chunks
-//   fsst_index       starts and tiles
+//   fsst_place       codes from scratch to their chunks, starts and tiles
 //
 // A run is a share of a vector's bytes, at most run_bytes of them and the rest of the
 // last segment that begins there. A vector that has `bytes` from `begin` on has
@@ -16,42 +15,48 @@
 //   ring of a lane   word 0 | word 1 | ... | word 15 | word 0 | word 1 |
 //   shared memory    32 lanes' word 0, 32 lanes' word 1, ...
 //
-// Input, codes and ends of values pass through rings of 64, 32 and 32 bytes in shared
-// memory. Word i of all lanes lies side by side, so that each lane has a bank of its own
-// wherever it reads or writes; the first words of the input stand behind the last ones
-// too, so that three words in a row need one address. Every three steps lanes refill
-// their rings from what was loaded three steps before, and write 16 bytes of codes if
-// they have them. A warp takes 64 runs in a row at a time from those that are left, and
-// lanes whose run has ended get the next ones, eight or more at a time: there are no more
-// blocks than the GPU holds, and all end together, whatever else runs beside them.
+// Input and ends of values pass through rings of 64 and 32 bytes in shared memory. Word i of
+// all lanes lies side by side, so that each lane has a bank of its own wherever it reads or
+// writes; the first words of the input stand behind the last ones too, so that three words in
+// a row need one address. Codes wait in 32 bytes of the lane, one behind the other, so that a
+// code's place needs no arithmetic. Every six steps lanes refill their rings from what was
+// loaded six steps before, and write 16 bytes of codes if they have them. Six steps may want
+// more than the ring has: a lane whose next eight bytes are not all there waits. A warp takes
+// runs in a row from those that are left, and lanes whose run has ended get the next ones,
+// eight or more at a time: there are no more blocks than the GPU holds, and all end together,
+// as they take fewer towards the end.
 //
-// A step is some 75 instructions and 14 wavefronts of shared memory for 25 lanes (8 for
-// slots and input, 4 for pairs, 1 for the code). On an NVIDIA H200, 1 GB of input,
-// encode alone and all kernels, GB/s; runs of 256 bytes unless it says otherwise:
+// On an NVIDIA H200, fsst_encode_32 over 1.05 GB of l_comment, firstname and wiki, in windows
+// of one table, us; runs of 256 bytes (firstname 512):
 //
-//                                                     l_comment        wiki   wikipedia
-// - a run a thread, found by bisection, no refetch,
-//   ends of values loaded where needed, runs of 512   335, 262    199, 162
-//   the same, runs of 1,024                           242, 208    155, 135    309, 249
-// - run records, refetch, ring of ends, 4 steps       307, 243    181, 149    243, 193
-// - whole sectors, waits first, 3 steps, 28 warps     336, 264    203, 167    258, 208
-//   the same, 24 warps, runs of 512                   329, 271                260, 212
-//   the same, runs of 1,024, 28 warps                 242, 210    158, 135
-// - 20 warps 304, 243 of l_comment; 2 steps 317, 252; new runs at 12 idle lanes 340,
-//   266, at 6 332, 261; 256 runs a warp 317, 252
+// - three steps, rings for codes, 24 warps, 64 runs at a time       2,664   6,039   4,044
+// - six steps, codes behind one another: 26 % fewer instructions    2,542   5,825   3,724
+//   the same, with an advance at every second and third step        2,526   5,810   3,739
+//   eight steps                                                     2,441   5,833   3,673
+// - 55 registers rather than 71                                     2,490   5,817   3,755
+// - fewer runs at a time towards the end                            2,304   5,358   3,423
+//   the same, input past the first cache                            2,379   5,420   3,439
+//   at most 32 runs at a time                                       2,277   5,356   3,399
+// - 20 warps                                                        2,212   4,838   3,500
+//   18 warps                                                        2,355   4,617   3,675
+//   16 warps                                                        2,379   4,410   3,901
+//   24 warps in three blocks                                        2,447   5,279   3,451
+//   28 warps                                                        3,242   7,050   4,683
+// - 20 warps, runs of 512                                           2,311   4,840   3,542
 //
-// In the last form above 28 % of all stalls stood at one load that waited for another
-// which shared its scoreboard; `refill` since then waits for all before it loads. Runs
-// longer than 512 lose as lanes' lines no longer stay in the caches: 3.5 times the bytes
-// from device memory at runs of 1,024.
+// It is memory's latency that it waits for, not instructions: a quarter of the samples stand
+// at loads, most of them those that begin a run, and another quarter at results of the
+// instruction before. More warps share the same first cache and lose.
 //
-// In windows of one table, 1.05 GB of l_comment in four or five: blocks of 12 x 128 runs,
-// a wave and a bit of them, 4,626 us; a share of all runs for each warp that the GPU holds
-// 2,808; warps that take 64 runs at a time, their lanes waiting for the next 64, 3,229; not
-// waiting, runs of 256, 2,679. A window ends with 70 us of few lanes, one run long.
+// Where the time of a column went (2.1 GB of l_comment, GB/s): the same kernels, on streams
+// whose windows took turns 224; codes on a stream of their own, bounds after training, a
+// first window before plans 228; codes and index by tiles 257; two windows before plans 258;
+// bodies with both pieces of a unit under way 266.
 //
-// fsst_place, by lanes a run, runs of 256 and 512, ms for 1 GB of l_comment: 32 lanes
-// 1.23, 0.69; 16 lanes 0.70, 0.46; 8 lanes 0.47, 0.36; and words of 8 bytes 0.44, 0.32.
+// fsst_place, us for 1.05 GB of l_comment, with the index: 8 lanes a run, words of 8 bytes, a
+// thread for each tile's index 651; the same with 16 bytes at a time and what is known of 32
+// runs read at once 602; a warp a tile, units searched in memory 576; what is known of runs
+// in registers 631, with 40 registers rather than 50 503; two pieces at once 467.
 #include "encode_arguments.cuh"
 #include "lanepack/fsst_encode.cuh"
 #include "launch.cuh"
@@ -154,32 +159,37 @@ LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_o
 constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
 // Steps between two looks at the rings; those behind which segments may end, a bit each,
 // and how many they are.
-constexpr u32 STEPS = 3;
-constexpr u32 ADVANCE = 0b101;
-constexpr u32 ADVANCES = 2;
+constexpr u32 STEPS = 6;
+constexpr u32 ADVANCE = 0b101010;
+constexpr u32 ADVANCES = 3;
 // Lanes without a run at which they get new ones; runs that a warp takes at a time.
 constexpr u32 IDLE_LANES = 8;
 constexpr u32 WARP_RUNS = 2 * WARP;
-// Bytes and words of the rings. A step takes up to 8 bytes of 8 that it looks at, and
-// gives up to 2; up to 15 codes wait for more.
+// A step looks at so many bytes, and gives up to two codes.
+constexpr u32 STEP_BYTES = 8;
+constexpr u32 STEP_CODES = 2;
+// Bytes and words of the ring of input, which comes as whole sectors when there is room for
+// one: at least one step can be made.
 constexpr u32 INPUT_RING = 64;
 constexpr u32 INPUT_WORDS = INPUT_RING / 4 + 2;
-constexpr u32 OUTPUT_RING = 32;
-// Ends of values: four come at a time, and three steps take fewer.
+constexpr u32 SECTOR = 32;
+static_assert(INPUT_RING - SECTOR + 1 >= STEP_BYTES, "a step finds its bytes");
+// Ends of values: four come at a time, and the steps take fewer.
 constexpr u32 ENDS_RING = 8;
 constexpr u32 ENDS = 4;
-// Input comes as whole sectors, when there is room for one.
-constexpr u32 SECTOR = 32;
-static_assert(INPUT_RING - SECTOR + 1 >= STEPS * 8 + 8 && OUTPUT_RING >= UNIT - 1 + STEPS * 2 && ENDS >= ADVANCES,
-              "rings hold that");
+static_assert(ENDS >= ADVANCES, "rings hold that");
+// Words of codes that wait to be a unit, and a word that gives each lane banks of its own.
+constexpr u32 CODE_WORDS = 2 * UNIT / 4;
+constexpr u32 CODE_STRIDE = CODE_WORDS + 1;
+static_assert(CODE_WORDS * 4 >= UNIT - 1 + STEPS * STEP_CODES, "codes find room");
 
-// Words of a lane's rings: input, codes, ends of values.
-constexpr u32 OUTPUT_WORDS = OUTPUT_RING / 4;
-constexpr u32 LANE_WORDS = INPUT_WORDS + OUTPUT_WORDS + ENDS_RING;
+// Words of a lane's rings: input, ends of values.
+constexpr u32 RING_WORDS = INPUT_WORDS + ENDS_RING;
 
 struct FsstEncodeShared {
     EncoderTable table;
-    u32 rings[ENCODE_WARPS * LANE_WORDS * WARP];
+    u32 rings[ENCODE_WARPS * RING_WORDS * WARP];
+    u32 codes[FSST_ENCODE_THREADS * CODE_STRIDE];
 };
 static_assert(sizeof(FsstEncodeShared) == FSST_ENCODE_SHARED, "the host asks for it");
 static_assert(FSST_ENCODE_SHARED <= MAX_DYNAMIC_SHARED, "a launch can have it");
@@ -193,8 +203,9 @@ struct RunEncoder {
 
     const FsstWindow& args;
     FsstEncodeShared& shared;
-    // The lane's first word of the rings.
+    // The lane's first word of the rings, and of its codes.
     const u32 first_word;
+    const u32 first_code;
     u32 run = NONE;
     Offset origin = 0;
     // The next byte, the end of its segment and of its value, and where the run's
@@ -203,18 +214,21 @@ struct RunEncoder {
     u32 end = 0;
     u32 value_end = 0;
     u32 limit = 0;
+    // Where the segment ends, or the bytes in the ring no longer suffice for a step.
+    u32 ready = 0;
     u32 row = 0;
     // Position of the first byte, and bytes of nulls passed since.
     u32 passed = 0;
-    // Codes so far, before the value, and of those in memory.
-    u32 codes = 0;
-    u32 value_codes = 0;
+    // Codes in memory, and those that wait; where among these the value's begin, less than
+    // zero if they are in memory.
     u32 flushed = 0;
+    u32 waiting = 0;
+    u32 value_begin = 0;
     u32 unit = 0;
     // The value has several segments; it is null; or it may be.
-    bool several = false;
-    bool null = false;
-    bool careful = false;
+    u32 several = 0;
+    u32 null = 0;
+    u32 careful = 0;
     // Input: sectors before `loaded` are in the ring, the next is on its way.
     const uint4* units = nullptr;
     u32 loaded = 0;
@@ -230,10 +244,11 @@ struct RunEncoder {
     const u32 first_run;
     const u64 first_start;
 
-    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, FsstEncodeShared& shared_, u32 first_word_, u32 first_run_)
+    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, FsstEncodeShared& shared_, u32 first_word_, u32 first_code_, u32 first_run_)
         : args(args_),
           shared(shared_),
           first_word(first_word_),
+          first_code(first_code_),
           first_run(first_run_),
           first_start(args_.run_starts[first_run_].start / (UNIT / 2)) {}
 
@@ -251,9 +266,10 @@ struct RunEncoder {
         origin = static_cast<Offset>(begin / SECTOR * SECTOR);
         at = static_cast<u32>(begin % SECTOR);
         end = at;
+        ready = at;
         passed = at;
-        codes = 0;
         flushed = 0;
+        waiting = 0;
         row = found.row;
         const u32 span = found.span & ~FsstRunStart::INSIDE;
         limit = span == 0 ? 0 : at + span;
@@ -276,8 +292,11 @@ struct RunEncoder {
         put_ends();
         load_ends();
         begin_value((found.span & FsstRunStart::INSIDE) != 0);
-        if (!null) end = min(at + SEGMENT, value_end);
+        if (null == 0) end = min(at + SEGMENT, value_end);
     }
+
+    // To be called where the segment's end changes, or what has been loaded.
+    LANEPACK_DEVICE void find_ready() { ready = end <= loaded ? end : loaded - (STEP_BYTES - 1); }
 
     LANEPACK_DEVICE void load() {
         if (loaded < stop) {
@@ -314,6 +333,7 @@ struct RunEncoder {
         loaded += (ahead[0].x ^ ahead[1].x ^ ends_ahead[0].x ^ ends_ahead[END_UNITS - 1].x) & args.zero;
         if (more) load();
         if (more_ends) load_ends();
+        find_ready();
     }
 
     LANEPACK_DEVICE void load_ends() {
@@ -327,7 +347,7 @@ struct RunEncoder {
 
     LANEPACK_DEVICE void put_ends() {
         const u32 at_ring = filled % ENDS_RING * 4;
-        constexpr u32 FIRST = INPUT_WORDS + OUTPUT_WORDS;
+        constexpr u32 FIRST = INPUT_WORDS;
 #pragma unroll
         for (u32 i = 0; i < END_UNITS; ++i) {
             const uint4 unit = ends_ahead[i];
@@ -350,24 +370,24 @@ struct RunEncoder {
 
     // Begins a value, or the rest of one, at `at`.
     LANEPACK_DEVICE void begin_value(bool inside) {
-        value_end = word(INPUT_WORDS + OUTPUT_WORDS, taken % ENDS_RING * 4);
+        value_end = word(INPUT_WORDS, taken % ENDS_RING * 4);
         ++taken;
-        value_codes = codes;
-        several = inside || value_end - at > SEGMENT;
-        null = args.valid != nullptr && row < args.rows && !is_valid(args, row);
-        careful = several || args.valid != nullptr;
+        value_begin = waiting;
+        several = inside || value_end - at > SEGMENT ? 1 : 0;
+        null = args.valid != nullptr && row < args.rows && !is_valid(args, row) ? 1 : 0;
+        careful = several | (args.valid != nullptr ? 1 : 0);
     }
 
     // At the end of a segment: the next one, or none. Of a null, 8 bytes are passed, so
-    // that a step takes no more of the ring than it does where it encodes.
+    // that it takes no more of the ring than a step does.
     LANEPACK_DEVICE void advance() {
-        if (!careful) {
-            args.code_lengths[row] = codes - value_codes;
-            value_codes = codes;
+        if (careful == 0) {
+            args.code_lengths[row] = waiting - value_begin;
+            value_begin = waiting;
             ++row;
-            value_end = word(INPUT_WORDS + OUTPUT_WORDS, taken % ENDS_RING * 4);
+            value_end = word(INPUT_WORDS, taken % ENDS_RING * 4);
             ++taken;
-            several = careful = value_end - at > SEGMENT;
+            several = careful = value_end - at > SEGMENT ? 1 : 0;
             end = min(at + SEGMENT, value_end);
         } else {
             advance_carefully();
@@ -376,28 +396,29 @@ struct RunEncoder {
             end = at;
             limit = 0;
         }
+        find_ready();
     }
 
     LANEPACK_DEVICE void advance_carefully() {
         if (at == value_end) {
-            if (!null) finish_value();
+            if (null == 0) finish_value();
             ++row;
             begin_value(false);
-        } else if (null) {
-            const u32 skipped = min(value_end - at, 8u);
+        } else if (null != 0) {
+            const u32 skipped = min(value_end - at, STEP_BYTES);
             at += skipped;
             passed += skipped;
         } else if (at >= limit) {
             finish_value();
         }
-        end = null ? at : min(at + SEGMENT, value_end);
+        end = null != 0 ? at : min(at + SEGMENT, value_end);
     }
 
     LANEPACK_DEVICE void finish_value() {
-        if (several) {
-            atomicAdd(args.code_lengths + row, codes - value_codes);
+        if (several != 0) {
+            atomicAdd(args.code_lengths + row, waiting - value_begin);
         } else {
-            args.code_lengths[row] = codes - value_codes;
+            args.code_lengths[row] = waiting - value_begin;
         }
     }
 
@@ -408,35 +429,44 @@ struct RunEncoder {
         const u32 low = __funnelshift_r(first, second, at * 8);
         const u32 high = __funnelshift_r(second, third, at * 8);
         const Match match = table.match(low, high, end - at, eights);
-        code_at(codes) = static_cast<u8>(match.code);
-        if (match.bytes == 2) code_at(codes + 1) = static_cast<u8>(low);
+        u8* const code = reinterpret_cast<u8*>(shared.codes + first_code) + waiting;
+        code[0] = static_cast<u8>(match.code);
         at += match.length;
-        codes += match.bytes;
+        ++waiting;
+        if (match.code == ESCAPE) {
+            code[1] = static_cast<u8>(low);
+            ++waiting;
+        }
     }
 
-    LANEPACK_DEVICE u8& code_at(u32 index) {
-        return reinterpret_cast<u8*>(&word(INPUT_WORDS, index % OUTPUT_RING))[index % 4];
+    // Writes the first 16 codes that wait, or what there is of them.
+    LANEPACK_DEVICE void write_unit() {
+        const u32* const waiting_codes = shared.codes + first_code;
+        *reinterpret_cast<uint4*>(args.codes + static_cast<u64>(unit) * UNIT + flushed) =
+            make_uint4(waiting_codes[0], waiting_codes[1], waiting_codes[2], waiting_codes[3]);
     }
 
     // Writes 16 codes, and a mark behind every 64.
     LANEPACK_DEVICE void flush() {
-        const u32 ring = flushed % OUTPUT_RING;
-        *reinterpret_cast<uint4*>(args.codes + static_cast<u64>(unit) * UNIT + flushed) =
-            make_uint4(word(INPUT_WORDS, ring), word(INPUT_WORDS + 1, ring), word(INPUT_WORDS + 2, ring),
-                       word(INPUT_WORDS + 3, ring));
+        write_unit();
+        u32* const waiting_codes = shared.codes + first_code;
+#pragma unroll
+        for (u32 i = 0; i < UNIT / 4; ++i) waiting_codes[i] = waiting_codes[i + UNIT / 4];
         flushed += UNIT;
-        if (flushed % MARK == 0 && codes >= flushed) {
+        waiting -= UNIT;
+        value_begin -= UNIT;
+        if (flushed % MARK == 0) {
             args.marks[unit / (MARK / UNIT) + flushed / MARK - 1] =
-                static_cast<u16>((codes - flushed) | (at - passed) << MARK_CODE_BITS);
+                static_cast<u16>(waiting | (at - passed) << MARK_CODE_BITS);
         }
     }
 
     LANEPACK_DEVICE void finish() {
         if (run == NONE) return;
-        if (codes > flushed) flush();
-        args.runs[run] = {unit, codes, at - passed, 0};
+        if (waiting != 0) write_unit();
+        args.runs[run] = {unit, flushed + waiting, at - passed, 0};
         run = NONE;
-        flushed = codes;
+        waiting = 0;
     }
 };
 
@@ -449,9 +479,13 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     const u32 warp = threadIdx.x / WARP;
     const u32 first_run = args.vectors[args.first_vector].run;
     const u32 runs = args.vectors[args.end_vector].run - first_run;
-    // Through a shuffle, so that it stays in a register: else it is computed again for
+    // Through shuffles, so that they stay in registers: else they are computed again for
     // every step.
-    RunEncoder<Offset> state(args, shared, __shfl_sync(FULL, warp * LANE_WORDS * WARP + lane, lane), first_run);
+    const u32 first_word = __shfl_sync(FULL, warp * RING_WORDS * WARP + lane, lane);
+    const u32 first_code = __shfl_sync(FULL, threadIdx.x * CODE_STRIDE, lane);
+    RunEncoder<Offset> state(args, shared, first_word, first_code, first_run);
+    // A warp takes a quarter of its share of what is left.
+    const u32 shares = gridDim.x * ENCODE_WARPS * 4;
     // Runs from `next` to `end` are this warp's.
     u32 next = 0;
     u32 end = 0;
@@ -463,13 +497,16 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
             u32 take = next + static_cast<u32>(__popc(idle & ((1u << lane) - 1)));
             next += wanted;
             if (next > end) {
-                // The last ones of these, then the first ones of others.
+                // The last ones of these, then the first ones of others: fewer towards the
+                // end, so that all warps end together.
+                const u32 least = next - end;
+                const u32 some = max(least, min((runs - end) / shares, WARP_RUNS));
                 u32 others = 0;
-                if (lane == 0) others = atomicAdd(args.taken, WARP_RUNS);
+                if (lane == 0) others = atomicAdd(args.taken, some);
                 others = __shfl_sync(FULL, others, 0);
                 if (take >= end) take += others - end;
                 next += others - end;
-                end = min(others + WARP_RUNS, runs);
+                end = min(others + some, runs);
                 more = others < runs;
             }
             if (state.limit == 0) {
@@ -482,17 +519,18 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
         if (state.limit != 0) state.refill();
 #pragma unroll
         for (u32 step = 0; step < STEPS; ++step) {
-            if (state.at < state.end) state.step(shared.table, eights);
+            if (state.at < state.ready) state.step(shared.table, eights);
             if ((ADVANCE >> step & 1) != 0 && state.at >= state.end && state.limit != 0) state.advance();
         }
-        if (state.codes - state.flushed >= UNIT) state.flush();
+        if (state.waiting >= UNIT) state.flush();
     }
     state.finish();
 }
 
-LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS, FsstWindow) { encode_runs<u32>(args); }
+// Registers for a block more than there are, which is room for kernels beside.
+LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS + 1, FsstWindow) { encode_runs<u32>(args); }
 
-LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS, FsstWindow) { encode_runs<u64>(args); }
+LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS + 1, FsstWindow) { encode_runs<u64>(args); }
 
 // Two sums over the threads before, by a block of FSST_CHUNKS_THREADS; `totals` are
 // those of all threads.
@@ -538,8 +576,7 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
         for (u32 i = 0; i < EACH; ++i) {
             own[i] = sum;
             if (begin + i < end) {
-                FsstRun& run = args.runs[begin + i];
-                run.chunk = blockIdx.x;
+                const FsstRun run = args.runs[begin + i];
                 sum = make_uint2(sum.x + run.codes, sum.y + run.bytes);
             }
         }
@@ -559,41 +596,67 @@ LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
     if (threadIdx.x == 0) args.chunks[blockIdx.x] = place;
 }
 
-// Eight lanes copy a run, in words of the output.
-LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, 6, FsstWindow) {
-    constexpr u32 BLOCK_RUNS = FSST_PLACE_THREADS / FSST_PLACE_LANES;
-    const u32 lane = threadIdx.x % FSST_PLACE_LANES;
-    const u32 run = blockIdx.x * BLOCK_RUNS + threadIdx.x / FSST_PLACE_LANES;
-    if (run >= args.vectors[args.end_vector].run - args.vectors[args.first_vector].run) return;
-    const FsstRun found = args.runs[run];
-    u8* const out = args.outputs[found.chunk].codes + args.places[run].codes;
-    const u8* const codes = args.codes + static_cast<u64>(found.unit) * UNIT;
-    // Words of 8 bytes of the output, and single bytes before and behind them.
-    const u32 before = min(static_cast<u32>(-reinterpret_cast<u64>(out) % 8), found.codes);
-    if (lane < before) out[lane] = codes[lane];
-    const u32 words = (found.codes - before) / 8;
-    const u32* const from = reinterpret_cast<const u32*>(codes + (before & 4));
-    // The third word of one is behind the last codes where none of it is needed.
-    const u32 third = before % 4 != 0 ? 2 : 1;
-#pragma unroll 4
-    for (u32 i = lane; i < words; i += FSST_PLACE_LANES) {
-        const u32 middle = from[2 * i + 1];
-        const u32 low = __funnelshift_r(from[2 * i], middle, before * 8);
-        const u32 high = __funnelshift_r(middle, from[2 * i + third], before * 8);
-        reinterpret_cast<uint2*>(out + before)[i] = make_uint2(low, high);
-    }
-    const u32 last = before + words * 8 + lane;
-    if (last < found.codes) out[last] = codes[last];
-}
+// Lengths of symbols by code; an escape stands for one byte.
+struct FsstPlaceShared {
+    u8 lengths[256];
+    // Bytes before each tile of the group, and whether it begins inside an escape.
+    u64 offsets[TILES_PER_GROUP];
+    u32 inside[TILES_PER_GROUP];
+};
 
-// The offset of a tile that begins at code `position` of a chunk, in a run; `inside` is
-// whether it begins inside an escape.
-LANEPACK_DEVICE u64 tile_offset(const FsstWindow& args, const u8* lengths, u32 index, u64 position, bool& inside) {
-    const FsstRun run = args.runs[index];
-    const FsstPlace place = args.places[index];
-    const u32 until = static_cast<u32>(position - place.codes);
-    const u8* const codes = args.codes + static_cast<u64>(run.unit) * UNIT;
-    const u16* const marks = args.marks + run.unit / (MARK / UNIT);
+// Some runs in a row, a lane each, and where each begins, from a tile's first code on.
+struct TileRuns {
+    FsstRun run;
+    i32 start;
+
+    // Adds codes from `at` on, counted from the tile's first, to the first `filled` of `unit`,
+    // until it has as many as are wanted or these runs end: of the run that holds the next
+    // code, and of the one behind it, which are on their way together. Gives how many there
+    // are then. Called by whole warps.
+    LANEPACK_DEVICE u32 fill(const FsstWindow& args, uint4& unit, u32 at, u32 filled, u32 wanted) const {
+        at += filled;
+        // The last run that begins no later: those without codes begin where the next one does.
+        u32 index = 0;
+#pragma unroll
+        for (u32 step = WARP / 2; step > 0; step /= 2) {
+            if (__shfl_sync(FULL, start, index + step) <= static_cast<i32>(at)) index += step;
+        }
+        const uint4* const all = reinterpret_cast<const uint4*>(args.codes);
+        const u32 codes = __shfl_sync(FULL, run.codes, index);
+        const u32 inside = static_cast<u32>(static_cast<i32>(at) - __shfl_sync(FULL, start, index));
+        const u32 from = __shfl_sync(FULL, run.unit, index) + inside / UNIT;
+        const u32 behind = min(index + 1, WARP - 1);
+        const u32 behind_codes = __shfl_sync(FULL, run.codes, behind);
+        const u32 behind_from = __shfl_sync(FULL, run.unit, behind);
+        const u32 some = inside < codes ? min(wanted - filled, codes - inside) : 0;
+        const u32 left = wanted - filled - some;
+        const u32 more = some != 0 && behind != index ? min(left, behind_codes) : 0;
+        if (some == 0) return filled;
+        const u32 shift = inside % UNIT;
+        uint4 next = all[from];
+        uint4 after = next;
+        uint4 last = next;
+        if (shift + some > UNIT) after = all[from + 1];
+        if (more != 0) last = all[behind_from];
+        if (shift != 0) next = bytes_from(next, after, shift);
+        unit = filled == 0 ? next : joined(unit, next, filled);
+        filled += some;
+        if (more != 0) unit = joined(unit, last, filled);
+        return filled + more;
+    }
+
+    // The first `count` bytes of one, 1 to 15, then those of another.
+    static LANEPACK_DEVICE uint4 joined(uint4 one, uint4 other, u32 count) {
+        return bytes_from(bytes_from(one, one, count), other, UNIT - count);
+    }
+};
+
+// The bytes that the first `until` codes of a run stand for, whose codes begin with a unit, by
+// a warp; `inside` is whether an escape is the last, whose byte does not count.
+LANEPACK_DEVICE u32 bytes_of(const FsstWindow& args, const u8* lengths, u32 unit, u32 until, u32& inside) {
+    const u32 lane = threadIdx.x % WARP;
+    const u8* const codes = args.codes + static_cast<u64>(unit) * UNIT;
+    const u16* const marks = args.marks + unit / (MARK / UNIT);
     // From the last mark before, or the run's begin.
     u32 at = 0;
     u32 bytes = 0;
@@ -605,77 +668,138 @@ LANEPACK_DEVICE u64 tile_offset(const FsstWindow& args, const u8* lengths, u32 i
         at = 0;
         bytes = 0;
     }
-    inside = false;
-    while (at < until) {
-        const u32 code = codes[at];
-        if (code == ESCAPE) {
-            inside = at + 1 == until;
-            if (inside) break;
-            at += 2;
-            bytes += 1;
-        } else {
-            at += 1;
-            bytes += lengths[code];
-        }
+    // A byte belongs to an escape if an odd number of escapes stands right before it: where
+    // all before it in these 32 bytes are, with what is carried from those before.
+    u32 sum = 0;
+    inside = 0;
+    for (; at < until; at += WARP) {
+        const u32 code = at + lane < until ? codes[at + lane] : 0;
+        const u32 escapes = __ballot_sync(FULL, code == ESCAPE);
+        const u32 after = lane == 0 ? FULL : ~(escapes << (WARP - lane));
+        const u32 before = min(static_cast<u32>(__clz(static_cast<i32>(after))), lane);
+        const bool literal = ((before + (before == lane ? inside : 0)) & 1) != 0;
+        if (at + lane < until && !literal) sum += lengths[code];
+        // The state behind these bytes, of which the last few may not be.
+        const u32 count = min(until - at, WARP);
+        inside = __shfl_sync(FULL, code == ESCAPE && !literal ? 1u : 0u, static_cast<int>(count - 1));
     }
-    return place.bytes + bytes;
+    return bytes + __reduce_add_sync(FULL, sum) - inside;
 }
 
-// A thread finds where a tile begins; 16 in a row have the index's group.
-LANEPACK_KERNEL(fsst_index, FSST_INDEX_THREADS, 1, FsstWindow) {
-    LANEPACK_SHARED(u8[256], lengths);
-    const SerialisedTable table(args.table);
-    for (u32 code = threadIdx.x; code < 256; code += FSST_INDEX_THREADS) {
-        u64 word;
-        lengths[code] = static_cast<u8>(table.symbol(code, word));
+// A warp writes the `codes` codes of a tile to `out`, each lane 16: `first` to `last` are the
+// runs that hold its first code, number `begin` (the lower bits of it), and the next tile's.
+// Gives the bytes of the chunk before it, and whether it begins inside an escape.
+LANEPACK_DEVICE u64 place_tile(const FsstWindow& args, const u8* lengths, u8* out, u32 codes, u32 begin, u32 first,
+                               u32 last, u32& inside) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 at = lane * UNIT;
+    const u32 wanted = at < codes ? min(codes - at, UNIT) : 0;
+    uint4 unit = make_uint4(0, 0, 0, 0);
+    u32 filled = 0;
+    u64 bytes = 0;
+    for (u32 base = first; base <= last; base += WARP) {
+        const u32 own = min(base + lane, last);
+        const FsstPlace place = args.places[own];
+        const i32 start = static_cast<i32>(static_cast<u32>(place.codes) - begin);
+        TileRuns runs{args.runs[own], start};
+        // None begins behind the last.
+        if (base + lane > last) runs = {{0, 0, 0, 0}, 0x7fffffff};
+        if (base == first) {
+            const u32 until = static_cast<u32>(-__shfl_sync(FULL, start, 0));
+            const u32 first_unit = __shfl_sync(FULL, runs.run.unit, 0);
+            bytes = __shfl_sync(FULL, place.bytes, 0) + bytes_of(args, lengths, first_unit, until, inside);
+        }
+        for (bool more = true; more;) {
+            const u32 before = filled;
+            filled = runs.fill(args, unit, at, filled, wanted);
+            more = __any_sync(FULL, filled < wanted && filled > before);
+        }
     }
-    __syncthreads();
+    if (wanted == UNIT) {
+        *reinterpret_cast<uint4*>(out + at) = unit;
+    } else {
+        const u32 words[UNIT / 4] = {unit.x, unit.y, unit.z, unit.w};
+#pragma unroll
+        for (u32 i = 0; i < UNIT; ++i) {
+            if (i < wanted) out[at + i] = static_cast<u8>(words[i / 4] >> i % 4 * 8);
+        }
+    }
+    __syncwarp();
+    return bytes;
+}
+
+// Two blocks find room beside fsst_encode_32; newer architectures would spill.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr u32 PLACE_BLOCKS = 4;
+#else
+constexpr u32 PLACE_BLOCKS = 5;
+#endif
+
+// A block writes a group of tiles, codes and index, a warp a tile; with the first one, the
+// starts of the chunk's vectors.
+LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, PLACE_BLOCKS, FsstWindow) {
+    constexpr u32 WARPS = FSST_PLACE_THREADS / WARP;
+    LANEPACK_SHARED(FsstPlaceShared, shared);
     const u32 chunk = blockIdx.x / args.blocks_per_chunk;
-    const u32 part = blockIdx.x % args.blocks_per_chunk;
+    const u32 group = blockIdx.x % args.blocks_per_chunk;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
     const u32 first_run = args.vectors[args.first_vector].run;
     const u32 first_vector = args.first_vector + chunk * chunk_vectors;
     const u32 vectors = min(chunk_vectors, args.end_vector - first_vector);
     const FsstPlace totals = args.chunks[chunk];
     const FsstOutput output = args.outputs[chunk];
-
-    const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
-    const u32 threads = args.blocks_per_chunk * FSST_INDEX_THREADS;
-    const u32 thread = part * FSST_INDEX_THREADS + threadIdx.x;
-    for (u32 vector = thread; vector < vectors; vector += threads) {
-        const FsstPlace place = args.places[args.vectors[first_vector + vector].run - first_run];
-        if (wide) {
-            reinterpret_cast<FsstPlace*>(output.starts)[vector] = place;
-        } else {
-            reinterpret_cast<uint2*>(output.starts)[vector] =
-                make_uint2(static_cast<u32>(place.codes), static_cast<u32>(place.bytes));
-        }
-    }
-
-    const u32 first = args.vectors[first_vector].run - first_run;
-    const u32* const tile_runs = tiles_of(args, chunk, first);
-    const u32 tiles = static_cast<u32>((totals.codes + TILE - 1) / TILE);
-    const u32 whole_groups = (tiles + TILES_PER_GROUP - 1) / TILES_PER_GROUP * TILES_PER_GROUP;
-    // Whole warps go on together.
-    for (u32 tile = thread; tile / WARP * WARP < whole_groups; tile += threads) {
-        u64 offset = 0;
-        bool inside = false;
-        if (tile < tiles) offset = tile_offset(args, lengths, tile_runs[tile], static_cast<u64>(tile) * TILE, inside);
-        __syncwarp();
-        const u32 escapes = __ballot_sync(FULL, inside);
-        const u32 lane = threadIdx.x % WARP;
-        const u32 leader = lane / TILES_PER_GROUP * TILES_PER_GROUP;
-        const u64 begin = __shfl_sync(FULL, offset, leader);
-        u8* const group = output.tiles + static_cast<u64>(tile / TILES_PER_GROUP) * TILE_GROUP;
-        if (tile < whole_groups) {
-            if (lane == leader) {
-                const u64 bits = escapes >> leader & 0xffff;
-                *reinterpret_cast<u64*>(group) = begin | bits << TILE_OFFSET_BITS;
+    if (group == 0) {
+        const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
+        for (u32 vector = threadIdx.x; vector < vectors; vector += FSST_PLACE_THREADS) {
+            const FsstPlace place = args.places[args.vectors[first_vector + vector].run - first_run];
+            if (wide) {
+                reinterpret_cast<FsstPlace*>(output.starts)[vector] = place;
+            } else {
+                reinterpret_cast<uint2*>(output.starts)[vector] =
+                    make_uint2(static_cast<u32>(place.codes), static_cast<u32>(place.bytes));
             }
-            reinterpret_cast<u16*>(group + 8)[tile % TILES_PER_GROUP] =
-                tile < tiles ? static_cast<u16>(offset - begin) : 0;
         }
     }
+    const u32 first_tile = group * TILES_PER_GROUP;
+    const u32 tiles = static_cast<u32>((totals.codes + TILE - 1) / TILE);
+    if (first_tile >= tiles) return;
+    const SerialisedTable table(args.table);
+    for (u32 code = threadIdx.x; code < 256; code += FSST_PLACE_THREADS) {
+        u64 word;
+        shared.lengths[code] = static_cast<u8>(code == ESCAPE ? 1 : table.symbol(code, word));
+    }
+    __syncthreads();
+    const u32 runs = args.vectors[first_vector + vectors].run - first_run;
+    const u32* const tile_runs = tiles_of(args, chunk, args.vectors[first_vector].run - first_run);
+    const u32 lane = threadIdx.x % WARP;
+#pragma unroll 1
+    for (u32 i = threadIdx.x / WARP; i < TILES_PER_GROUP; i += WARPS) {
+        const u32 tile = first_tile + i;
+        u64 offset = 0;
+        u32 inside = 0;
+        if (tile < tiles) {
+            const u32 first = tile_runs[tile];
+            const u32 last = tile + 1 < tiles ? tile_runs[tile + 1] : runs - 1;
+            const u64 begin = static_cast<u64>(tile) * TILE;
+            const u32 codes = static_cast<u32>(min(totals.codes - begin, u64{TILE}));
+            offset = place_tile(args, shared.lengths, output.codes + begin, codes, static_cast<u32>(begin), first,
+                                last, inside);
+        }
+        if (lane == 0) {
+            shared.offsets[i] = offset;
+            shared.inside[i] = inside;
+        }
+    }
+    __syncthreads();
+    if (threadIdx.x >= WARP) return;
+    const u32 i = min(lane, TILES_PER_GROUP - 1);
+    const u32 escapes = __ballot_sync(FULL, lane < TILES_PER_GROUP && shared.inside[i] != 0);
+    if (lane >= TILES_PER_GROUP) return;
+    u8* const entry = output.tiles + static_cast<u64>(group) * TILE_GROUP;
+    const u64 begin = shared.offsets[0];
+    if (lane == 0) *reinterpret_cast<u64*>(entry) = begin | static_cast<u64>(escapes) << TILE_OFFSET_BITS;
+    reinterpret_cast<u16*>(entry + 8)[lane] =
+        first_tile + lane < tiles ? static_cast<u16>(shared.offsets[lane] - begin) : 0;
 }
 
 }  // namespace lanepack

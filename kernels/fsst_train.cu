@@ -8,7 +8,7 @@
 //   or fsst_train_refine   some symbols that cost little to lose replaced
 //
 // These in turn for each generation. Before: trained tables are zeros but for fsst_pick's
-// number of pieces, trainers are zeros but for keys, of which each byte is VACANT's.
+// number of pieces, trainers are zeros.
 //
 // Many tables are trained at a time, so that a column takes as long as one table does.
 // Nothing depends on the order in which threads come: counts and gains are sums, and
@@ -179,9 +179,9 @@ LANEPACK_DEVICE void add_candidate(FsstTrainer& trainer, Symbol symbol, u32 gain
     if (key == VACANT) return;
     u32 place = static_cast<u32>(key * HASH >> 48);
     for (;; place = (place + 1) % CANDIDATES) {
-        const u64 found = atomicCAS(trainer.keys + place, VACANT, key);
-        if (found == VACANT) trainer.places[atomicAdd(&trainer.candidates, 1u)] = place;
-        if (found == VACANT || found == key) break;
+        const u64 found = atomicCAS(trainer.keys + place, 0, key ^ VACANT);
+        if (found == 0) trainer.places[atomicAdd(&trainer.candidates, 1u)] = place;
+        if (found == 0 || found == (key ^ VACANT)) break;
     }
     atomicAdd(trainer.gains + place, gain);
 }
@@ -273,7 +273,7 @@ struct CandidateReader {
 
     LANEPACK_DEVICE Candidate at(u32 index) const {
         const u32 place = trainer.places[index];
-        return {trainer.keys[place], trainer.gains[place]};
+        return {trainer.keys[place] ^ VACANT, trainer.gains[place]};
     }
 
     // Those that have a gain.
@@ -428,7 +428,7 @@ LANEPACK_DEVICE bool keep_if_best(FsstTrainer& trainer, FsstTrained& trained) {
 LANEPACK_DEVICE void clear_counts(FsstTrainer& trainer) {
     for (u32 i = threadIdx.x; i < trainer.candidates; i += FSST_CHOOSE_THREADS) {
         const u32 place = trainer.places[i];
-        trainer.keys[place] = VACANT;
+        trainer.keys[place] = 0;
         trainer.gains[place] = 0;
     }
     for (u32 i = threadIdx.x; i < UNITS; i += FSST_CHOOSE_THREADS) trainer.units[i] = 0;

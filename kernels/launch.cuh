@@ -51,20 +51,15 @@ constexpr u32 FSST_COUNT_BLOCKS = 16;
 constexpr u32 FSST_CANDIDATES_BLOCKS = 128;
 // fsst_train_grow, fsst_train_refine: a block makes a table.
 constexpr u32 FSST_CHOOSE_THREADS = 512;
-// fsst_encode_*: blocks that a multiprocessor holds, each thread of which encodes at least
-// so many runs; dynamic shared memory of a block.
-constexpr u32 FSST_ENCODE_THREADS = 384;
+// fsst_encode_*: blocks that a multiprocessor holds; dynamic shared memory of a block.
+constexpr u32 FSST_ENCODE_THREADS = 320;
 constexpr u32 FSST_ENCODE_BLOCKS = 2;
-constexpr u32 FSST_ENCODE_RUNS = 1;
-constexpr u32 FSST_ENCODE_SHARED = 85000;
+constexpr u32 FSST_ENCODE_SHARED = 77576;
 // fsst_chunks, fsst_numbers: a block scans a chunk, or a group.
 constexpr u32 FSST_CHUNKS_THREADS = 256;
 constexpr u32 FSST_SCAN_THREADS = 256;
-// fsst_place: so many lanes copy the codes of a run.
+// fsst_place: a block takes a group of tiles.
 constexpr u32 FSST_PLACE_THREADS = 256;
-constexpr u32 FSST_PLACE_LANES = 8;
-// fsst_index: a thread makes a tile's entry.
-constexpr u32 FSST_INDEX_THREADS = 256;
 
 // string_*, gather_strings_*: a warp a vector; copy_spans: bytes of a block.
 constexpr u32 STRINGS_THREADS = 128;

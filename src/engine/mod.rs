@@ -46,7 +46,7 @@ use pinned::Pool;
 use crate::batch;
 use crate::column::CompressedColumn;
 use crate::error::{Error, Place, Result};
-use crate::gpu::{Device, DeviceInfo, Stream};
+use crate::gpu::{Device, DeviceInfo, Priority, Stream};
 
 /// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
 const AUTO_BYTES: usize = 64 << 20;
@@ -100,8 +100,8 @@ impl fmt::Display for Choice {
 #[derive(Debug)]
 pub(crate) struct Context {
     device: Arc<dyn Device>,
-    streams: Mutex<Vec<Arc<dyn Stream>>>,
-    urgent_streams: Mutex<Vec<Arc<dyn Stream>>>,
+    /// By priority.
+    streams: [Mutex<Vec<Arc<dyn Stream>>>; Priority::COUNT],
     /// Page-locked host memory.
     pool: Arc<Pool>,
 }
@@ -109,7 +109,7 @@ pub(crate) struct Context {
 impl Context {
     fn new(device: Arc<dyn Device>) -> Arc<Self> {
         let pool = Pool::new(&device);
-        Arc::new(Self { device, streams: Mutex::default(), urgent_streams: Mutex::default(), pool })
+        Arc::new(Self { device, streams: Default::default(), pool })
     }
 
     /// An error if the device has less memory free than work is going to need.
@@ -129,23 +129,20 @@ impl Context {
 
     /// Runs `work` with a stream of its own.
     fn with_stream<T>(&self, work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>) -> Result<T> {
-        Self::with(&self.streams, || self.device.stream(false), work)
+        self.with_stream_of(Priority::Usual, work)
     }
 
-    /// As [`Context::with_stream`], with a stream whose kernels come before others'.
-    fn with_urgent_stream<T>(&self, work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>) -> Result<T> {
-        Self::with(&self.urgent_streams, || self.device.stream(true), work)
-    }
-
-    fn with<T>(
-        streams: &Mutex<Vec<Arc<dyn Stream>>>,
-        new: impl FnOnce() -> Result<Arc<dyn Stream>>,
+    /// As [`Context::with_stream`], with a stream of some priority.
+    fn with_stream_of<T>(
+        &self,
+        priority: Priority,
         work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>,
     ) -> Result<T> {
+        let streams = &self.streams[priority as usize];
         let idle = streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let stream = match idle {
             Some(stream) => stream,
-            None => new()?,
+            None => self.device.stream(priority)?,
         };
         let result = work(&stream);
         streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);

@@ -156,23 +156,18 @@ pub(crate) const FSST_TRAIN_REFINE: Kernel = each("fsst_train_refine", "FSST_CHO
 /// Blocks count runs; this many of them a multiprocessor holds at a time.
 pub(crate) const ENCODE_BLOCKS: usize = shape("FSST_ENCODE_BLOCKS") as usize;
 const fn fsst_encode(name: &'static str) -> Kernel {
-    let runs = shape("FSST_ENCODE_THREADS") as usize * shape("FSST_ENCODE_RUNS") as usize;
-    Kernel { shared: shape("FSST_ENCODE_SHARED"), ..each(name, "FSST_ENCODE_THREADS", runs) }
+    let threads = "FSST_ENCODE_THREADS";
+    let runs = shape(threads) as usize;
+    Kernel { shared: shape("FSST_ENCODE_SHARED"), ..each(name, threads, runs) }
 }
 pub(crate) const FSST_ENCODE: ByOffset =
     [fsst_encode("fsst_encode_32"), fsst_encode("fsst_encode_64")];
-pub(crate) const FSST_PLACE: Kernel = each(
-    "fsst_place",
-    "FSST_PLACE_THREADS",
-    shape("FSST_PLACE_THREADS") as usize / shape("FSST_PLACE_LANES") as usize,
-);
+/// Blocks count groups of tiles.
+pub(crate) const FSST_PLACE: Kernel = each("fsst_place", "FSST_PLACE_THREADS", 1);
 
 /// Blocks count chunks, or groups of vectors.
 pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_CHUNKS_THREADS", 1);
 pub(crate) const FSST_NUMBERS: Kernel = each("fsst_numbers", "FSST_SCAN_THREADS", 1);
-/// Blocks count tiles of the longest chunk.
-pub(crate) const FSST_INDEX: Kernel =
-    each("fsst_index", "FSST_INDEX_THREADS", shape("FSST_INDEX_THREADS") as usize);
 
 /// Blocks count borders of chunks.
 pub(crate) const STRING_OFFSETS: ByOffset = [
@@ -184,6 +179,10 @@ pub(crate) const STRING_EXTREMES: ByOffset = [
     vectors("string_extremes_32", "STRINGS_THREADS", 32),
     vectors("string_extremes_64", "STRINGS_THREADS", 32),
 ];
+pub(crate) const STRING_FIRSTS: ByOffset = [
+    vectors("string_firsts_32", "STRINGS_THREADS", 32),
+    vectors("string_firsts_64", "STRINGS_THREADS", 32),
+];
 pub(crate) const GATHER_STRINGS: ByOffset = [
     vectors("gather_strings_32", "STRINGS_THREADS", 32),
     vectors("gather_strings_64", "STRINGS_THREADS", 32),
@@ -194,6 +193,8 @@ const fn string_bounds(name: &'static str) -> Kernel {
 }
 pub(crate) const STRING_BOUNDS: ByOffset =
     [string_bounds("string_bounds_32"), string_bounds("string_bounds_64")];
+pub(crate) const STRING_SINGLES: ByOffset =
+    [string_bounds("string_singles_32"), string_bounds("string_singles_64")];
 /// Blocks count bytes.
 pub(crate) const COPY_SPANS: Kernel = Kernel::new("copy_spans", "STRINGS_THREADS", "SPAN_BYTES");
 

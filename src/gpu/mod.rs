@@ -63,6 +63,20 @@ pub struct DeviceInfo {
     pub driver: String,
 }
 
+/// Where kernels of several streams wait for room, blocks of those with the higher priority
+/// start first, and others only once none of these wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Priority {
+    Low,
+    Usual,
+    High,
+    Urgent,
+}
+
+impl Priority {
+    pub(crate) const COUNT: usize = Self::Urgent as usize + 1;
+}
+
 /// A device that kernels run on.
 pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// What it is.
@@ -76,9 +90,8 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// Bytes of memory that are free now.
     fn free_memory(&self) -> Result<u64>;
 
-    /// A new stream. Where kernels of several wait for room, those of urgent ones come
-    /// first.
-    fn stream(&self, is_urgent: bool) -> Result<Arc<dyn Stream>>;
+    /// A new stream.
+    fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>>;
 
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;

@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::{
-    Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Owner, PADDING, Stream,
+    Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Owner, PADDING,
+    Priority, Stream,
 };
 use crate::error::{Error, Place, Result};
 
@@ -133,7 +134,7 @@ impl Device for SimtDevice {
         Ok(self.shared.info.memory - self.shared.lock().used)
     }
 
-    fn stream(&self, _: bool) -> Result<Arc<dyn Stream>> {
+    fn stream(&self, _: Priority) -> Result<Arc<dyn Stream>> {
         Ok(Arc::new(SimtStream { shared: self.shared.clone() }))
     }
 

@@ -66,6 +66,28 @@ fn chunks_of_different_text_have_tables_of_their_own() {
     }
 }
 
+/// Codes of the first windows are made before it is known how chunks are stored. Here the first
+/// chunk has none, and lengths of long values' codes are sums, which begin anew.
+#[test]
+fn codes_that_were_guessed_wrongly_are_undone() {
+    let mut rng = Rng(23);
+    let noise = |rng: &mut Rng| -> Vec<u8> { (0..60).map(|_| rng.next() as u8).collect() };
+    let text = |row: usize| -> Vec<u8> {
+        let words = if row.is_multiple_of(50) { 150 } else { 1 };
+        (0..words).flat_map(|word| format!("row {row}, word {word}; ").into_bytes()).collect()
+    };
+    let values: Vec<Vec<u8>> =
+        (0..5 * 1024).map(|row| if row < 1024 { noise(&mut rng) } else { text(row) }).collect();
+    let array: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
+    let options = Options::default().with_chunk_rows(1024);
+    let column = compress_array(&array, &options).unwrap();
+    let encodings = column.encoding();
+    assert!(encodings.starts_with("plain") && encodings.contains("+fsst"), "{encodings}");
+    for engine in engines() {
+        check(&engine, &array, &options);
+    }
+}
+
 /// Bytes under nulls are no part of what is stored.
 #[test]
 fn bytes_under_nulls_are_left_out() {

@@ -8,7 +8,7 @@ use bytemuck::Pod;
 use crate::engine::program::Marks;
 use crate::error::Result;
 use crate::gpu::kernels::Kernel;
-use crate::gpu::{DeviceBuffer, Event, Launch, Stream};
+use crate::gpu::{DeviceBuffer, Event, Launch, Priority, Stream};
 
 /// A result on the device that some kernels are still to write.
 pub(super) struct Pending<T> {
@@ -27,10 +27,15 @@ struct Kept {
     buffer: Arc<DeviceBuffer>,
 }
 
-/// Streams of a launcher. Kernels of the first are urgent: where those of several wait for
-/// room, its own come first.
-pub(super) const LANES: usize = 4;
+/// Streams of a launcher, and their priorities: what others wait for; what takes longest;
+/// what follows from it; and what has time.
+pub(super) const LANES: usize = PRIORITIES.len();
+pub(super) const PRIORITIES: [Priority; 4] =
+    [Priority::Urgent, Priority::High, Priority::Usual, Priority::Low];
 pub(super) const MAIN: usize = 0;
+pub(super) const LONG: usize = 1;
+pub(super) const AFTER: usize = 2;
+pub(super) const IDLE: usize = 3;
 
 /// Starts kernels over one column, on one stream or, where that helps, on several.
 pub(super) struct Launcher<'a> {
@@ -77,13 +82,15 @@ impl<'a> Launcher<'a> {
         self.stream.wait(started.as_ref())
     }
 
+    /// From now on launches wait for what has been started on a lane.
+    pub fn wait_for(&self, lane: usize) -> Result<()> {
+        self.stream.wait(self.lanes[lane].record()?.as_ref())
+    }
+
     /// From now on launches go to the main lane, behind everything.
     pub fn join(&mut self) -> Result<()> {
         self.switch(MAIN);
-        for lane in &self.lanes[1..] {
-            self.stream.wait(lane.record()?.as_ref())?;
-        }
-        Ok(())
+        (1..LANES).try_for_each(|lane| self.wait_for(lane))
     }
 
     /// Whether the device is the emulation.

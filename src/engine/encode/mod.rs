@@ -47,7 +47,7 @@ use crate::gpu::abi::encode as abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-use launch::{LANES, Launcher, Pending};
+use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
 use wide::Wide;
@@ -274,12 +274,13 @@ fn with_launcher<T>(
     marks: &mut dyn Marks,
     work: impl FnOnce(Launcher<'_>) -> Result<T>,
 ) -> Result<T> {
-    context.with_urgent_stream(|main| {
-        context.with_stream(|first| {
-            context.with_stream(|second| {
-                context.with_stream(|third| {
+    let [main, long, after, idle] = PRIORITIES;
+    context.with_stream_of(main, |main| {
+        context.with_stream_of(long, |long| {
+            context.with_stream_of(after, |after| {
+                context.with_stream_of(idle, |idle| {
                     context.with_stream(|reader| {
-                        let lanes = [main, first, second, third];
+                        let lanes = [main, long, after, idle];
                         work(Launcher::new(lanes, reader, marks, context.device.is_host()))
                     })
                 })

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 use crate::error::Error;
-use crate::gpu::{DeviceInfo, Stream};
+use crate::gpu::{DeviceInfo, Priority, Stream};
 
 #[derive(Debug)]
 struct Counting {
@@ -41,8 +41,8 @@ impl Device for Counting {
         self.inner.free_memory()
     }
 
-    fn stream(&self, _: bool) -> Result<Arc<dyn Stream>> {
-        self.inner.stream(false)
+    fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>> {
+        self.inner.stream(priority)
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

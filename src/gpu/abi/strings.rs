@@ -164,8 +164,16 @@ pub(crate) struct StringBounds {
     pub heads: [[u8; STRING_HEAD]; 2],
     pub length: [u32; 2],
     pub has: u32,
-    pub is_single: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::StringSingle`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub(crate) struct StringSingle {
     pub from: u64,
+    pub length: u32,
+    pub is_single: u32,
 }
 
 /// `lanepack::StringBoundsArguments`.
@@ -173,6 +181,8 @@ pub(crate) struct StringBounds {
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct StringBoundsArguments {
     pub window: FsstWindow,
+    pub firsts: u64,
+    pub singles: u64,
     pub extremes: u64,
     pub bounds: u64,
     pub borders: u64,
@@ -231,8 +241,9 @@ const _: () = {
     assert!(size_of::<FsstWindow>() == 176);
     assert!(size_of::<FsstSampling>() == 232);
     assert!(size_of::<FsstTraining>() == 56);
-    assert!(size_of::<StringBounds>() == 168);
-    assert!(size_of::<StringBoundsArguments>() == 200);
+    assert!(size_of::<StringBounds>() == 160);
+    assert!(size_of::<StringSingle>() == 16);
+    assert!(size_of::<StringBoundsArguments>() == 216);
     assert!(size_of::<ByteSpan>() == 24);
     assert!(size_of::<SpansArguments>() == 16);
     assert!(size_of::<GatherVector>() == 16);

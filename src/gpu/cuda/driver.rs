@@ -29,7 +29,7 @@ use cudarc::driver::{CudaContext, sys::CUevent_flags};
 
 use super::failure::{During, Version, no_device, reason};
 use crate::error::{Error, Place, Result};
-use crate::gpu::{DeviceInfo, Owner, PADDING};
+use crate::gpu::{DeviceInfo, Owner, PADDING, Priority};
 
 /// The oldest driver that will do: CUDA 12, which is what the oldest NVRTC that
 /// we look for compiles for. What we call of the driver has been there since 11.2.
@@ -314,12 +314,13 @@ impl fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// A new stream; blocks of an urgent one's kernels start before those of others.
-    pub fn new(context: &Arc<Context>, is_urgent: bool) -> Result<Arc<Self>> {
+    /// A new stream.
+    pub fn new(context: &Arc<Context>, priority: Priority) -> Result<Arc<Self>> {
         context.bind()?;
         let (least, greatest) =
             result::stream::get_priority_range().during("cuCtxGetStreamPriorityRange")?;
-        let priority = if is_urgent { greatest } else { least };
+        // Numbers descend from the least to the greatest, which may be few.
+        let priority = (least - priority as i32).max(greatest);
         let raw =
             result::stream::create_with_priority(result::stream::StreamKind::NonBlocking, priority)
                 .during("cuStreamCreateWithPriority")?;

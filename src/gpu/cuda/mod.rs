@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use self::driver::{Context, Function, Module, PageLocked};
 use self::staging::Staging;
 use self::stream::CudaStream;
-use super::{Device, DeviceInfo, HostMemory, Stream, module};
+use super::{Device, DeviceInfo, HostMemory, Priority, Stream, module};
 use crate::error::Result;
 
 pub(crate) use self::failure::Version;
@@ -98,8 +98,8 @@ impl Device for CudaDevice {
         self.shared.context.free_memory()
     }
 
-    fn stream(&self, is_urgent: bool) -> Result<Arc<dyn Stream>> {
-        Ok(Arc::new(CudaStream::new(&self.shared, is_urgent)?))
+    fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>> {
+        Ok(Arc::new(CudaStream::new(&self.shared, priority)?))
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::Shared;
 use super::driver::{Mark, Memory, Queue};
 use crate::error::{Error, Result};
-use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Owner, Stream};
+use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Owner, Priority, Stream};
 
 /// Blocks that a grid can have in its first dimension.
 const MAX_BLOCKS: u32 = i32::MAX as u32;
@@ -27,8 +27,8 @@ pub(super) struct CudaStream {
 }
 
 impl CudaStream {
-    pub fn new(shared: &Arc<Shared>, is_urgent: bool) -> Result<Self> {
-        Ok(Self { queue: Queue::new(&shared.context, is_urgent)?, shared: shared.clone() })
+    pub fn new(shared: &Arc<Shared>, priority: Priority) -> Result<Self> {
+        Ok(Self { queue: Queue::new(&shared.context, priority)?, shared: shared.clone() })
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Context, PageLocked, Shared, devices, driver, open};
 use crate::error::Error;
 use crate::gpu::module::SOURCES;
 use crate::gpu::nvrtc::{Nvrtc, Source};
-use crate::gpu::{HostMemory, Launch, Stream};
+use crate::gpu::{HostMemory, Launch, Priority, Stream};
 
 const KERNEL: Source = (
     "test.cu",
@@ -64,7 +64,7 @@ fn device() -> Option<Arc<Shared>> {
 }
 
 fn stream(shared: &Arc<Shared>) -> CudaStream {
-    CudaStream::new(shared, false).unwrap()
+    CudaStream::new(shared, Priority::Usual).unwrap()
 }
 
 fn noise(len: usize) -> Vec<u8> {

@@ -26,7 +26,7 @@ struct Bench {
 impl Bench {
     fn new(seed: u64) -> Self {
         let device = SimtDevice::new(0, 1 << 30, seed);
-        let stream = device.stream(false).unwrap();
+        let stream = device.stream(Priority::Usual).unwrap();
         Self { stream }
     }
 

@@ -1,10 +1,12 @@
 //! The bodies of a stretch of chunks, once sizes are known.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::StringColumn;
 use super::codes::Codes;
 use super::plan::{Choice, Known};
+use super::tables::Table;
 use crate::chunk::EncodedNode;
 use crate::encoding::{Encoding, Physical, fsst};
 use crate::engine::column::Bounds;
@@ -20,7 +22,7 @@ use crate::lanes::VECTOR;
 pub(super) struct Stretch {
     pub(super) chunks: Range<usize>,
     /// If they have codes.
-    pub(super) codes: Option<Codes>,
+    pub(super) codes: Option<(Arc<Table>, Codes)>,
 }
 
 /// The numbers of words: value lengths of the column, code lengths of the stretch.
@@ -37,7 +39,7 @@ impl Stretch {
         choices: &[Choice],
         borders: &[u64],
     ) -> Result<(Written, Vec<Planned>)> {
-        if let Some(codes) = &mut self.codes {
+        if let Some((_, codes)) = &mut self.codes {
             codes.read(launcher)?;
         }
         let planned: Vec<Planned> = (self.chunks.clone())
@@ -49,14 +51,14 @@ impl Stretch {
                 (Origin::Words(VALUE_LENGTHS), ..) => {
                     known.value_words.write(launcher, encoding, &targets)
                 }
-                (Origin::Words(_), _, Some(codes)) => {
+                (Origin::Words(_), _, Some((_, codes))) => {
                     codes.code_words.write(launcher, encoding, &targets)
                 }
                 (Origin::Validity, Some(validity), _) => {
                     let chunk_rows = known.options.chunk_rows;
                     write::copy_bits(launcher, validity, chunk_rows, &targets, false)
                 }
-                (Origin::Strings, _, Some(codes)) => codes.write(launcher, jobs),
+                (Origin::Strings, _, Some((table, codes))) => codes.write(launcher, table, jobs),
                 (Origin::Strings, ..) => {
                     self.write_plain(launcher, column, known, choices, borders, jobs)
                 }
@@ -66,7 +68,7 @@ impl Stretch {
         Ok((written, planned))
     }
 
-    /// A chunk's node, bounds and nulls.
+    /// A chunk's node and nulls; its bounds are not known yet.
     fn planned(&self, known: &Known, choice: &Choice, chunk: usize) -> Result<Planned> {
         let (rows, bytes, options) = (known.rows(chunk), known.bytes(chunk), &known.options);
         let vectors = rows.div_ceil(VECTOR);
@@ -75,13 +77,12 @@ impl Stretch {
             let plan = known.value_words.plan(chunk, options);
             known.value_words.node(chunk, &plan, VALUE_LENGTHS)
         };
-        let bounds = &known.bounds[chunk];
         let starts = |wide: bool| part(vectors * if wide { 16 } else { 8 });
         let is_wide = |bytes: usize| u32::try_from(bytes).is_err();
         let mut root = match (choice, &self.codes) {
             (Choice::Constant, _) => {
                 let mut node = EncodedNode::new(Encoding::Constant, Physical::Bytes, rows);
-                node.buffers = vec![part(bounds.length[0] as usize)];
+                node.buffers = vec![part(known.singles[chunk].length as usize)];
                 node
             }
             (Choice::Plain, _) => {
@@ -90,7 +91,7 @@ impl Stretch {
                 node.children = vec![values()];
                 node
             }
-            (Choice::Fsst(table), Some(stretch)) => {
+            (Choice::Fsst(table), Some((_, stretch))) => {
                 let number = chunk - self.chunks.start;
                 let codes = stretch.totals[number].codes as usize;
                 let plan = stretch.code_words.plan(number, options);
@@ -114,12 +115,7 @@ impl Stretch {
             let part = Part { len: rows.div_ceil(8), origin: Origin::Validity, vector };
             root.validity = Some(Box::new(bits_node(rows, rows, valid, part, options)));
         }
-        let head = |which: usize| {
-            let len = (bounds.length[which] as usize).min(abi::STRING_HEAD);
-            bounds.heads[which][..len].to_vec()
-        };
-        let bounds = (bounds.has != 0).then(|| [head(0), head(1)]);
-        Ok(Planned { root, null_count: rows - valid, bounds: Bounds::Strings(bounds) })
+        Ok(Planned { root, null_count: rows - valid, bounds: Bounds::Strings(None) })
     }
 
     /// Starts writing constants and plain nodes, but for their children.
@@ -137,11 +133,11 @@ impl Stretch {
         for job in jobs {
             let chunk = self.chunks.start + job.chunk;
             if let Choice::Constant = choices[chunk] {
-                let bounds = &known.bounds[chunk];
+                let single = &known.singles[chunk];
                 spans.push(abi::ByteSpan {
-                    from: column.values + bounds.from,
+                    from: column.values + single.from,
                     to: job.buffers[0],
-                    bytes: u64::from(bounds.length[0]),
+                    bytes: u64::from(single.length),
                 });
                 continue;
             }
@@ -185,28 +181,33 @@ impl Stretch {
 
 impl Codes {
     /// Starts copying codes to their chunks, with tables, starts and tiles.
-    fn write(&self, launcher: &mut Launcher<'_>, jobs: &[Job]) -> Result<()> {
+    fn write(&self, launcher: &mut Launcher<'_>, table: &Table, jobs: &[Job]) -> Result<()> {
         let mut outputs = vec![abi::FsstOutput::default(); self.totals.len()];
         let mut spans = Vec::new();
         for job in jobs {
-            let [table, codes, starts, tiles] = job.buffers;
-            let (from, bytes) = (self.table.address, self.table.len as u64);
-            spans.push(abi::ByteSpan { from, to: table, bytes });
+            let [to, codes, starts, tiles] = job.buffers;
+            spans.push(abi::ByteSpan { from: table.address, to, bytes: table.len as u64 });
             outputs[job.chunk] = abi::FsstOutput { codes, starts, tiles };
         }
         let most = self.totals.iter().map(|totals| totals.codes).max().unwrap_or(0) as usize;
-        let tiles = most.div_ceil(fsst::TILE);
-        let blocks = tiles.div_ceil(kernels::FSST_INDEX.block).max(1);
+        let blocks = most.div_ceil(fsst::TILE * fsst::TILES_PER_GROUP).max(1);
         let window = abi::FsstWindow {
             outputs: launcher.upload(&outputs)?,
             blocks_per_chunk: blocks as u32,
             ..self.window
         };
-        let place = kernels::FSST_PLACE;
-        launcher.launch(place, self.runs.div_ceil(place.block), &window)?;
-        launcher.launch(kernels::FSST_INDEX, outputs.len() * blocks, &window)?;
+        launcher.launch(kernels::FSST_PLACE, outputs.len() * blocks, &window)?;
         copy_spans(launcher, &spans)
     }
+}
+
+/// The bounds of a chunk.
+pub(super) fn bounds_of(bounds: &abi::StringBounds) -> Bounds {
+    let head = |which: usize| {
+        let len = (bounds.length[which] as usize).min(abi::STRING_HEAD);
+        bounds.heads[which][..len].to_vec()
+    };
+    Bounds::Strings((bounds.has != 0).then(|| [head(0), head(1)]))
 }
 
 /// Most blocks that copy a span: each span has as many as the longest.

@@ -1,14 +1,10 @@
 //! Codes of a stretch of chunks that share a table, in scratch.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use super::lengths::{Arrays, LEAST_RUN_BYTES};
-use super::plan::{Known, lengths_source};
-use super::tables::Table;
-use super::{StringColumn, encode_blocks};
+use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
+use super::plan::lengths_source;
+use super::{StringColumn, Window, encode_blocks};
 use crate::encoding::{Physical, fsst};
-use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::launch::{LONG, Launcher, MAIN, Pending};
 use crate::engine::encode::words::Words;
 use crate::error::Result;
 use crate::gpu::abi::strings as abi;
@@ -18,31 +14,30 @@ use crate::lanes::VECTOR;
 /// Chunks whose codes are made with one table.
 pub(super) struct Codes {
     pub(super) window: abi::FsstWindow,
-    pub(super) table: Arc<Table>,
     pub(super) code_words: Words,
-    pub(super) runs: usize,
     chunks: Pending<abi::FsstPlace>,
     /// What is read back, for each chunk.
     pub(super) totals: Vec<abi::FsstPlace>,
 }
 
 impl Codes {
-    /// Starts making the codes of chunks, which have so many bytes from the first to the
-    /// last.
+    /// Starts making the codes of a window with a table: on the long lane, and what follows
+    /// on the main one.
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        known: &Known,
-        chunks: &Range<usize>,
-        table: &Arc<Table>,
-        bytes: usize,
+        lengths: &Lengths,
+        window: &Window,
+        borders: &[u64],
     ) -> Result<Self> {
-        let chunk_vectors = known.chunk_vectors();
+        let chunks = &window.chunks;
+        let bytes = window.bytes(borders);
+        let chunk_vectors = lengths.window.chunk_rows as usize / VECTOR;
         let first_vector = chunks.start * chunk_vectors;
-        let end_vector = (chunks.end * chunk_vectors).min(known.rows.div_ceil(VECTOR));
+        let end_vector = (chunks.end * chunk_vectors).min(column.rows.div_ceil(VECTOR));
         let first_row = first_vector * VECTOR;
-        let rows = (end_vector * VECTOR).min(known.rows) - first_row;
-        let runs = known.lengths.most_runs(bytes, end_vector - first_vector);
+        let rows = (end_vector * VECTOR).min(column.rows) - first_row;
+        let runs = lengths.most_runs(bytes, end_vector - first_vector);
         let mut arrays = Arrays::default();
         let runs_at = arrays.add(runs * 16);
         let places = arrays.add(runs * 16);
@@ -52,10 +47,11 @@ impl Codes {
         let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
         let chunks_at = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
         let taken = arrays.add(4);
+        launcher.switch(LONG);
         let scratch = launcher.allocate(arrays.len)?;
         let at = |at: usize| scratch.address() + at as u64;
         let window = abi::FsstWindow {
-            table: table.address,
+            table: window.table.unwrap_or_default(),
             runs: at(runs_at),
             places: at(places),
             codes: at(codes),
@@ -65,19 +61,18 @@ impl Codes {
             taken: at(taken),
             first_vector: first_vector as u32,
             end_vector: end_vector as u32,
-            ..known.lengths.window
+            ..lengths.window
         };
         launcher.stream.fill(&scratch, taken, 4, 0)?;
         let kernel = column.by_width(kernels::FSST_ENCODE);
         launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
+        launcher.fork(MAIN)?;
         launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
         let source =
             lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);
         Ok(Self {
             window,
-            table: table.clone(),
             code_words: Words::measure(launcher, Physical::U32, source, false)?,
-            runs,
             chunks: launcher.result(&scratch, chunks_at, chunks.len())?,
             totals: Vec::new(),
         })

@@ -72,7 +72,7 @@ impl Lengths {
             end_vector: vectors as u32,
             ..column.window(options.chunk_rows)
         };
-        launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
+        launch(launcher, column, &window)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
         let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
             .map(|(group, chunks)| range(chunks, options, vectors, group, group))
@@ -87,10 +87,23 @@ impl Lengths {
         Ok(Self { window, groups, ranges, before: at(before), pending })
     }
 
+    /// Starts anew, with the same result, where code lengths have been written.
+    pub(super) fn restart(&self, launcher: &mut Launcher<'_>, column: &StringColumn) -> Result<()> {
+        launch(launcher, column, &self.window)
+    }
+
     /// Runs of so many bytes in so many vectors, at most.
     pub(super) fn most_runs(&self, bytes: usize, vectors: usize) -> usize {
         most_runs(bytes, vectors, self.window.run_bytes as usize)
     }
+}
+
+fn launch(
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    window: &abi::FsstWindow,
+) -> Result<()> {
+    launcher.launch(column.by_width(kernels::FSST_LENGTHS), column.rows.div_ceil(VECTOR), window)
 }
 
 /// Chunks of a group of a column of so many vectors, for a table.

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! column   lengths, samples --> tables trained --> what they make of a sample of each chunk
-//!          bounds, bits of lengths                            --> host plans all chunks
+//!          constants, bits of lengths                         --> host plans all chunks
+//!          bounds, which nobody waits for                     --> read at the end
 //! window   codes to scratch, lengths of codes                 --> host knows sizes
 //!          codes, starts, tiles and lengths to bodies
 //! ```
@@ -11,13 +12,21 @@
 //! A *group* of chunks shares a table, as on the CPU; chunks for which it slips get one of
 //! their own. A *window* is a stretch of chunks with the same table of at most
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
-//! byte of values, whatever the data, and there are up to three at a time, on as many
-//! streams: few threads with the last long runs leave room for the next window's codes, and
-//! codes leave most of the memory's bandwidth for the writing of bodies.
+//! byte of values, whatever the data, and there are up to three at a time.
+//!
+//! Each kind of work has a lane of its own (`launch.rs`): what others wait for comes first
+//! wherever there is room, then codes, one window's after another's, then bodies beside the
+//! next window's codes, and bounds where nothing else is. Codes of the first windows are
+//! made before the host knows the plan: as soon as tables are trained, as if all chunks had
+//! codes ([`Guess`]). If it turns out otherwise they are thrown away.
 //!
 //! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
 //! window after the other 65; trained on the device 118; the whole column measured at once
-//! and no more blocks than the GPU holds 190; the same one kernel after the other 177.
+//! and no more blocks than the GPU holds 190; lanes by kind of work, guesses, and encoders
+//! that leave room for others 243 to 251. Tried and lost: windows that take turns on three
+//! streams (small kernels wait behind the next window's blocks), bounds beside training,
+//! four windows at a time (no faster), bounds by few blocks that stay (encoders find half of
+//! their shared memory).
 
 mod bodies;
 mod codes;
@@ -31,7 +40,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef};
 
-use super::launch::{LANES, Launcher, MAIN, Pending};
+use super::launch::{AFTER, LONG, Launcher, Pending};
 use super::source::Bits;
 use super::write::Parts;
 use crate::chunk::MAX_CHUNK_ROWS;
@@ -43,10 +52,10 @@ use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels::{self, Kernel};
 use crate::options::Options;
-use bodies::Stretch;
+use bodies::{Stretch, bounds_of};
 use codes::Codes;
+use lengths::Lengths;
 use plan::{Choice, Known, Measured};
-use tables::Table;
 
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
@@ -188,10 +197,12 @@ pub(super) fn encode(
         }
         (borders, Measured::start(launcher, column, options)?)
     };
+    let guess = Guess::start(launcher, column, &measured, &borders, window_bytes)?;
     let known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column)?;
-    let windows = windows(&choices, &borders, window_bytes);
+    let tables = choices.iter().map(|choice| Some(choice.table()?.address));
+    let windows = windows(tables, &borders, window_bytes);
     // Those that are a single chunk.
     let mut large: Vec<usize> = (windows.iter())
         .filter(|window| window.table.is_some())
@@ -204,7 +215,67 @@ pub(super) fn encode(
         context.require(large.iter().take(WINDOWS).map(scratch).sum())?;
     }
     launcher.mark("plan")?;
-    encode_windows(launcher, column, &known, &choices, &borders, windows).map(Some)
+    let mut parts = encode_windows(launcher, column, &known, &choices, &borders, windows, guess)?;
+    let bounds = launcher.read(&known.bounds)?;
+    let planned = parts.iter_mut().flat_map(|(_, planned)| planned);
+    for (planned, bounds) in planned.zip(&bounds) {
+        planned.bounds = bounds_of(bounds);
+    }
+    Ok(Some(parts))
+}
+
+/// Codes of what may be the first windows, made while the host waits for what it plans with:
+/// as if all chunks had codes with the tables of their groups.
+struct Guess(Vec<(Window, Codes)>);
+
+impl Guess {
+    /// So many windows' codes take longer than planning.
+    const WINDOWS: usize = 2;
+
+    fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        measured: &Measured,
+        borders: &[u64],
+        window_bytes: usize,
+    ) -> Result<Self> {
+        let Some((tables, _)) = &measured.tables else { return Ok(Self(Vec::new())) };
+        let groups = measured.lengths.groups.iter().enumerate();
+        let tables = groups
+            .flat_map(|(group, chunks)| chunks.clone().map(move |_| Some(tables.address(group))));
+        let windows = windows(tables, borders, window_bytes).into_iter().take(Self::WINDOWS);
+        let started = (windows.enumerate())
+            // Whether there is memory for more is known later.
+            .take_while(|(_, window)| window.bytes(borders) <= window_bytes)
+            .map(|(number, window)| {
+                launcher.scope = scope_of(number);
+                let codes = Codes::start(launcher, column, &measured.lengths, &window, borders)?;
+                Ok((window, codes))
+            })
+            .collect::<Result<_>>()?;
+        launcher.scope = 0;
+        Ok(Self(started))
+    }
+
+    /// The codes, if these are the first windows; else what they have left is undone.
+    fn codes_of(
+        self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        windows: &[Window],
+    ) -> Result<impl Iterator<Item = Codes> + use<>> {
+        let is_right = self.0.len() <= windows.len()
+            && self.0.iter().zip(windows).all(|((guessed, _), window)| guessed == window);
+        let Self(mut started) = self;
+        if !is_right {
+            (0..started.len()).for_each(|number| launcher.release(scope_of(number)));
+            started.clear();
+            launcher.switch(LONG);
+            lengths.restart(launcher, column)?;
+        }
+        Ok(started.into_iter().map(|(_, codes)| codes))
+    }
 }
 
 /// Makes the codes of windows and writes their bodies.
@@ -215,30 +286,32 @@ fn encode_windows(
     choices: &[Choice],
     borders: &[u64],
     windows: Vec<Window>,
+    guess: Guess,
 ) -> Result<Parts> {
+    let mut guessed = guess.codes_of(launcher, column, &known.lengths, &windows)?;
     let mut out = Vec::new();
     // Each window has a scope, which is let go of when its bodies are being written.
     let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
-        launcher.switch(lane_of(number));
-        launcher.scope = 1 + number;
+        launcher.switch(AFTER);
+        launcher.scope = scope_of(number);
         out.push(stretch.write(launcher, column, known, choices, borders)?);
-        launcher.release(1 + number);
+        launcher.release(scope_of(number));
         Ok::<_, Error>(())
     };
-    launcher.join()?;
-    for lane in 1..LANES {
-        launcher.switch(MAIN);
-        launcher.fork(lane)?;
-    }
     let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
     for (number, window) in windows.into_iter().enumerate() {
-        launcher.switch(lane_of(number));
-        launcher.scope = 1 + number;
-        let bytes = window.bytes(borders);
-        let Window { chunks, table } = window;
-        let codes = (table.as_ref())
-            .map(|table| Codes::start(launcher, column, known, &chunks, table, bytes))
-            .transpose()?;
+        let mut start = || {
+            if let Some(codes) = guessed.next() {
+                return Ok(codes);
+            }
+            launcher.scope = scope_of(number);
+            Codes::start(launcher, column, &known.lengths, &window, borders)
+        };
+        let codes = match choices[window.chunks.start].table() {
+            Some(table) => Some((table.clone(), start()?)),
+            None => None,
+        };
+        let chunks = window.chunks;
         started.push_back((number, Stretch { chunks, codes }));
         if started.len() == WINDOWS
             && let Some(first) = started.pop_front()
@@ -255,17 +328,18 @@ fn encode_windows(
 }
 
 /// Windows that are under way at a time.
-const WINDOWS: usize = LANES - 1;
+const WINDOWS: usize = 3;
 
-/// The lane of a window.
-fn lane_of(window: usize) -> usize {
-    1 + window % WINDOWS
+/// What memory of a window is kept for.
+fn scope_of(window: usize) -> usize {
+    1 + window
 }
 
-/// A stretch of chunks that have codes with one table, or none.
+/// A stretch of chunks that have codes with one table, by its address, or none.
+#[derive(Debug, PartialEq, Eq)]
 struct Window {
     chunks: Range<usize>,
-    table: Option<Arc<Table>>,
+    table: Option<u64>,
 }
 
 impl Window {
@@ -275,24 +349,21 @@ impl Window {
     }
 }
 
-/// Chunks in windows of at most so many bytes, but single chunks.
-fn windows(choices: &[Choice], borders: &[u64], bytes: usize) -> Vec<Window> {
+/// Chunks, given the table of each, in windows of at most so many bytes, but single chunks.
+fn windows(
+    tables: impl Iterator<Item = Option<u64>>,
+    borders: &[u64],
+    bytes: usize,
+) -> Vec<Window> {
     let mut windows: Vec<Window> = Vec::new();
-    for (chunk, choice) in choices.iter().enumerate() {
-        let table = match choice {
-            Choice::Fsst(table) => Some(table),
-            Choice::Constant | Choice::Plain => None,
-        };
+    for (chunk, table) in tables.enumerate() {
         let joins = |window: &Window| {
-            let is_same = match (&window.table, table) {
-                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-                (one, other) => one.is_none() && other.is_none(),
-            };
-            is_same && (borders[chunk + 1] - borders[window.chunks.start]) as usize <= bytes
+            let together = (borders[chunk + 1] - borders[window.chunks.start]) as usize;
+            window.table == table && together <= bytes
         };
         match windows.last_mut() {
             Some(window) if joins(window) => window.chunks.end = chunk + 1,
-            _ => windows.push(Window { chunks: chunk..chunk + 1, table: table.cloned() }),
+            _ => windows.push(Window { chunks: chunk..chunk + 1, table }),
         }
     }
     windows

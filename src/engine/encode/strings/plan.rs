@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths, range};
-use super::tables::{Table, Tables, sampled};
+use super::tables::{Table, Tables, Trainers, sampled};
 use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
-use crate::engine::encode::launch::{Launcher, MAIN, Pending};
+use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
 use crate::engine::encode::source::Column;
 use crate::engine::encode::words::Words;
 use crate::engine::encode::write;
@@ -20,14 +20,15 @@ use crate::options::Options;
 
 /// A column that is being looked at.
 pub(super) struct Measured {
-    lengths: Lengths,
+    pub(super) lengths: Lengths,
     value_words: Words,
+    singles: Pending<abi::StringSingle>,
     bounds: Pending<abi::StringBounds>,
     /// Valid rows of each chunk, if there may be nulls.
     counts: Option<Pending<[u32; 2]>>,
     validity: Option<Column>,
     /// Tables of groups, and what they make of chunks.
-    tables: Option<(Tables, Pending<abi::FsstSample>)>,
+    pub(super) tables: Option<(Tables, Pending<abi::FsstSample>)>,
     options: Options,
 }
 
@@ -38,7 +39,9 @@ pub(super) struct Known {
     pub(super) validity: Option<Column>,
     pub(super) options: Options,
     pub(super) rows: usize,
-    pub(super) bounds: Vec<abi::StringBounds>,
+    pub(super) singles: Vec<abi::StringSingle>,
+    /// Known last: nothing depends on it.
+    pub(super) bounds: Pending<abi::StringBounds>,
     /// Valid rows of each chunk.
     pub(super) valid: Vec<usize>,
     vectors: Vec<abi::FsstVector>,
@@ -49,15 +52,21 @@ pub(super) struct Known {
     samples: Vec<abi::FsstSample>,
 }
 
-/// The lane of what is not waited for by training.
-const BESIDE: usize = 1;
-
 /// How a chunk is stored.
 #[derive(Debug, Clone)]
 pub(super) enum Choice {
     Constant,
     Plain,
     Fsst(Arc<Table>),
+}
+
+impl Choice {
+    pub(super) fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Self::Fsst(table) => Some(table),
+            Self::Constant | Self::Plain => None,
+        }
+    }
 }
 
 /// A table, and what it makes of a sample of a chunk.
@@ -72,26 +81,36 @@ impl Measured {
         let chunk_vectors = options.chunk_rows / VECTOR;
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
+        launcher.fork(AFTER)?;
+        launcher.switch(MAIN);
         let lengths = Lengths::start(launcher, column, options)?;
-        // Beside training, which has few blocks that wait for each other; but a multiprocessor
-        // that reads values has no shared memory for them, so that this comes first in part.
-        launcher.fork(BESIDE)?;
+        launcher.switch(AFTER);
+        let trainers = match options.allows(Encoding::Fsst) {
+            true => Some(Trainers::prepare(launcher, lengths.groups.len())?),
+            false => None,
+        };
+        launcher.switch(MAIN);
+        launcher.wait_for(AFTER)?;
+        launcher.switch(AFTER);
         let mut arrays = Arrays::default();
+        let firsts = arrays.add(vectors * 8);
+        let singles = arrays.add(chunks * size_of::<abi::StringSingle>());
         let extremes = arrays.add(vectors * 8);
-        let bounds_at = arrays.add(chunks * size_of::<abi::StringBounds>());
+        let bounds = arrays.add(chunks * size_of::<abi::StringBounds>());
         let scratch = launcher.allocate(arrays.len)?;
-        let arguments = abi::StringBoundsArguments {
-            window: lengths.window,
-            extremes: scratch.address() + extremes as u64,
-            bounds: scratch.address() + bounds_at as u64,
+        let at = |at: usize| scratch.address() + at as u64;
+        let of_values = abi::StringBoundsArguments {
+            window: column.window(options.chunk_rows),
+            firsts: at(firsts),
+            singles: at(singles),
+            extremes: at(extremes),
+            bounds: at(bounds),
             borders: 0,
         };
-        let kernel = column.by_width(kernels::STRING_EXTREMES);
-        launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
-        launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &arguments)?;
-        let bounds = launcher.result(&scratch, bounds_at, chunks)?;
-        let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
-        let value_words = Words::measure(launcher, Physical::U32, source, false)?;
+        let kernel = column.by_width(kernels::STRING_FIRSTS);
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
+        launcher.launch(column.by_width(kernels::STRING_SINGLES), chunks, &of_values)?;
+        let singles = launcher.result(&scratch, singles, chunks)?;
         let validity = (column.valid)
             .map(|valid| Column::of_validity(column.memory.clone(), valid, column.rows));
         let counts = match &validity {
@@ -99,9 +118,28 @@ impl Measured {
             None => None,
         };
         launcher.switch(MAIN);
-        let tables = match options.allows(Encoding::Fsst) {
-            true => {
-                let tables = Tables::train(launcher, column, &lengths, &lengths.ranges)?;
+        launcher.fork(AFTER)?;
+        let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
+        let value_words = Words::measure(launcher, Physical::U32, source, false)?;
+        launcher.switch(MAIN);
+        let tables = match &trainers {
+            Some(trainers) => {
+                Some(Tables::train(launcher, column, &lengths, &lengths.ranges, trainers)?)
+            }
+            None => None,
+        };
+        // Codes of first windows may follow at once. Bounds are waited for by nobody, and
+        // while training goes on they would take the room of its few blocks.
+        launcher.fork(LONG)?;
+        launcher.switch(MAIN);
+        launcher.fork(IDLE)?;
+        let kernel = column.by_width(kernels::STRING_EXTREMES);
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
+        launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &of_values)?;
+        let bounds = launcher.result(&scratch, bounds, chunks)?;
+        launcher.switch(MAIN);
+        let tables = match tables {
+            Some(tables) => {
                 let range = |chunk: usize, group: usize| {
                     range(&(chunk..chunk + 1), options, vectors, group, group)
                 };
@@ -113,10 +151,10 @@ impl Measured {
                 let samples = tables.estimate(launcher, column, &lengths, &all)?;
                 Some((tables, samples))
             }
-            false => None,
+            None => None,
         };
         let options = options.clone();
-        Ok(Self { lengths, value_words, bounds, counts, validity, tables, options })
+        Ok(Self { lengths, value_words, singles, bounds, counts, validity, tables, options })
     }
 
     /// Waits for all that; for what comes last, the tables, at the end.
@@ -124,7 +162,7 @@ impl Measured {
         let vectors = launcher.read(&self.lengths.pending)?;
         let chunk_rows = self.options.chunk_rows;
         let chunks = rows.div_ceil(chunk_rows);
-        let bounds = launcher.read(&self.bounds)?;
+        let singles = launcher.read(&self.singles)?;
         self.value_words.read(launcher)?;
         let valid = match &self.counts {
             Some(counts) => {
@@ -145,7 +183,8 @@ impl Measured {
             validity: self.validity,
             options: self.options,
             rows,
-            bounds,
+            singles,
+            bounds: self.bounds,
             valid,
             vectors,
             bytes,
@@ -167,7 +206,7 @@ impl Known {
     }
 
     pub(super) fn chunks(&self) -> usize {
-        self.bounds.len()
+        self.singles.len()
     }
 
     /// Rows of a chunk.
@@ -192,7 +231,7 @@ impl Known {
     }
 
     fn is_constant(&self, chunk: usize) -> bool {
-        self.options.allows(Encoding::Constant) && is_single(&self.bounds[chunk])
+        self.options.allows(Encoding::Constant) && is_single(&self.singles[chunk])
     }
 
     /// How each chunk is stored. Where a group's table slips, tables of chunks' own are
@@ -258,7 +297,8 @@ impl Known {
                 range(&(chunk..chunk + 1), &self.options, vectors, self.group_of(chunk), table)
             })
             .collect();
-        let tables = Tables::train(launcher, column, &self.lengths, &ranges)?;
+        let trainers = Trainers::prepare(launcher, ranges.len())?;
+        let tables = Tables::train(launcher, column, &self.lengths, &ranges, &trainers)?;
         let samples = tables.estimate(launcher, column, &self.lengths, &ranges)?;
         let tables = tables.read(launcher)?;
         let samples = launcher.read(&samples)?;
@@ -268,11 +308,11 @@ impl Known {
 
     /// Chooses a chunk's encoding, as [`plan::plan`] does.
     fn encoding(&self, chunk: usize, fsst: Option<&Tried>) -> Encoding {
-        let (rows, bytes, bounds) = (self.rows(chunk), self.bytes(chunk), &self.bounds[chunk]);
+        let (rows, bytes, single) = (self.rows(chunk), self.bytes(chunk), &self.singles[chunk]);
         let vectors = rows.div_ceil(VECTOR);
         let lengths = self.value_words.plan(chunk, &self.options).bytes;
         let estimates = [
-            (Encoding::Constant, is_single(bounds).then_some(bounds.length[0] as usize)),
+            (Encoding::Constant, is_single(single).then_some(single.length as usize)),
             (Encoding::Plain, Some(bytes + vectors * 8 + lengths)),
             (
                 Encoding::Fsst,
@@ -288,7 +328,6 @@ impl Known {
 }
 
 /// Whether a chunk is one value for all rows, of a length that a constant may have.
-fn is_single(bounds: &abi::StringBounds) -> bool {
-    let length = bounds.length[0] as usize;
-    bounds.has == 0 || (bounds.is_single != 0 && length <= constant::MAX_VALUE_BYTES)
+fn is_single(single: &abi::StringSingle) -> bool {
+    single.is_single != 0 && single.length as usize <= constant::MAX_VALUE_BYTES
 }

@@ -36,6 +36,32 @@ pub(super) fn scratch_bytes(tables: usize) -> usize {
         + tables.min(TRAINERS) * (abi::TRAINER_BYTES + fsst::SAMPLE_BYTES * piece)
 }
 
+/// Memory for the training of tables, so many at a time, ready for the first ones.
+pub(super) struct Trainers {
+    scratch: Arc<DeviceBuffer>,
+    count: usize,
+    pieces: usize,
+}
+
+impl Trainers {
+    pub(super) fn prepare(launcher: &mut Launcher<'_>, tables: usize) -> Result<Self> {
+        let count = tables.min(TRAINERS);
+        let mut arrays = Arrays::default();
+        arrays.add(count * abi::TRAINER_BYTES);
+        let pieces = arrays.add(count * fsst::SAMPLE_BYTES * size_of::<abi::FsstPiece>());
+        let scope = std::mem::replace(&mut launcher.scope, TRAINING);
+        let scratch = launcher.allocate(arrays.len);
+        launcher.scope = scope;
+        let trainers = Self { scratch: scratch?, count, pieces };
+        trainers.clear(launcher)?;
+        Ok(trainers)
+    }
+
+    fn clear(&self, launcher: &Launcher<'_>) -> Result<()> {
+        launcher.stream.fill(&self.scratch, 0, self.count * abi::TRAINER_BYTES, 0)
+    }
+}
+
 /// A table in device memory.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -58,12 +84,13 @@ impl Tables {
         column: &StringColumn,
         lengths: &Lengths,
         ranges: &[abi::FsstRange],
+        trainers: &Trainers,
     ) -> Result<Self> {
         let bytes = ranges.len() * size_of::<abi::FsstTrained>();
         let trained = launcher.allocate(bytes)?;
         launcher.stream.fill(&trained, 0, bytes, 0)?;
         let scope = std::mem::replace(&mut launcher.scope, TRAINING);
-        let started = Self::start(launcher, column, lengths, ranges, trained.address());
+        let started = Self::start(launcher, column, lengths, ranges, trainers, trained.address());
         launcher.scope = scope;
         launcher.release(TRAINING);
         started?;
@@ -76,26 +103,25 @@ impl Tables {
         column: &StringColumn,
         lengths: &Lengths,
         ranges: &[abi::FsstRange],
+        trainers: &Trainers,
         trained: u64,
     ) -> Result<()> {
-        let at_a_time = ranges.len().min(TRAINERS);
         let capacity = fsst::SAMPLE_BYTES;
-        let mut arrays = Arrays::default();
-        let trainers = arrays.add(at_a_time * abi::TRAINER_BYTES);
-        let pieces = arrays.add(at_a_time * capacity * size_of::<abi::FsstPiece>());
-        let scratch = launcher.allocate(arrays.len)?;
+        let scratch = trainers.scratch.address();
         let all = launcher.upload(ranges)?;
-        let keys = abi::CANDIDATES * 8;
         let pick = column.by_width(kernels::FSST_PICK);
         let most = column.rows + column.value_bytes / fsst::PIECE;
         let pick_blocks = most.div_ceil(pick.block).min(PICK_BLOCKS);
-        for (batch, ranges) in ranges.chunks(TRAINERS).enumerate() {
-            let first = batch * TRAINERS;
+        for (batch, ranges) in ranges.chunks(trainers.count.max(1)).enumerate() {
+            let first = batch * trainers.count;
+            if batch > 0 {
+                trainers.clear(launcher)?;
+            }
             let sampling = abi::FsstSampling {
                 window: lengths.window,
                 before: lengths.before,
                 ranges: all + (first * size_of::<abi::FsstRange>()) as u64,
-                pieces: scratch.address() + pieces as u64,
+                pieces: scratch + trainers.pieces as u64,
                 trained,
                 budget: fsst::SAMPLE_BYTES as u32,
                 capacity: capacity as u32,
@@ -107,19 +133,18 @@ impl Tables {
                 values: column.values,
                 pieces: sampling.pieces,
                 trained: trained + (first * size_of::<abi::FsstTrained>()) as u64,
-                trainers: scratch.address() + trainers as u64,
+                trainers: scratch,
                 capacity: capacity as u32,
                 ..Default::default()
             };
-            for trainer in 0..ranges.len() {
-                let at = trainers + trainer * abi::TRAINER_BYTES;
-                let vacant = fsst::VACANT as u8;
-                launcher.stream.fill(&scratch, at, keys, vacant)?;
-                launcher.stream.fill(&scratch, at + keys, abi::TRAINER_BYTES - keys, 0)?;
-            }
             generations(launcher, ranges.len(), training)?;
         }
         Ok(())
+    }
+
+    /// Where a table will be.
+    pub(super) fn address(&self, table: usize) -> u64 {
+        self.trained.address() + (table * size_of::<abi::FsstTrained>()) as u64
     }
 
     /// Waits for the tables; none for ranges without any bytes worth it.
@@ -136,11 +161,10 @@ impl Tables {
                     .ok_or_else(|| format!("{len} bytes"))
                     .and_then(SymbolTable::try_from_bytes)
                     .map_err(|error| Error::device(format!("a trained table: {error}")))?;
-                let at = index * size_of::<abi::FsstTrained>();
                 Ok(Some(Arc::new(Table {
                     symbols,
                     trained: Trained { codes: trained.codes.into(), bytes: trained.bytes },
-                    address: self.trained.address() + at as u64,
+                    address: self.address(index),
                     len,
                 })))
             })

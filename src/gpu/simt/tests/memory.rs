@@ -20,7 +20,7 @@ fn memory_ends_at_the_limit() {
     let device = SimtDevice::new(3, 10_000, 0);
     assert_eq!(device.info().memory, 10_000);
     assert_eq!(device.info().ordinal, 3);
-    let stream = device.stream(false).unwrap();
+    let stream = device.stream(Priority::Usual).unwrap();
     let first = stream.allocate(6_000).unwrap();
     assert_eq!(device.free_memory().unwrap(), 3_744);
     for len in [3_489, 4_000, usize::MAX] {
@@ -40,7 +40,7 @@ fn memory_ends_at_the_limit() {
 #[test]
 fn an_allocation_beyond_the_host_is_an_error() {
     let device = SimtDevice::new(0, u64::MAX, 0);
-    let error = device.stream(false).unwrap().allocate(1 << 60).unwrap_err();
+    let error = device.stream(Priority::Usual).unwrap().allocate(1 << 60).unwrap_err();
     assert!(matches!(error, Error::DeviceMemory { needed: 0x1000_0000_0000_0000, .. }), "{error}");
     assert_eq!(device.free_memory().unwrap(), u64::MAX);
 }
