@@ -162,7 +162,8 @@ constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
 constexpr u32 STEPS = 6;
 constexpr u32 ADVANCE = 0b101010;
 constexpr u32 ADVANCES = 3;
-// Lanes without a run at which they get new ones; runs that a warp takes at a time.
+// Lanes without a run at which they get new ones; most runs that a warp takes at a time, but
+// for those that it lacks.
 constexpr u32 IDLE_LANES = 8;
 constexpr u32 WARP_RUNS = 2 * WARP;
 // A step looks at so many bytes, and gives up to two codes.
@@ -178,7 +179,7 @@ static_assert(INPUT_RING - SECTOR + 1 >= STEP_BYTES, "a step finds its bytes");
 constexpr u32 ENDS_RING = 8;
 constexpr u32 ENDS = 4;
 static_assert(ENDS >= ADVANCES, "rings hold that");
-// Words of codes that wait to be a unit, and a word that gives each lane banks of its own.
+// Words of codes that wait to be a unit, and one that sets lanes at the same place apart.
 constexpr u32 CODE_WORDS = 2 * UNIT / 4;
 constexpr u32 CODE_STRIDE = CODE_WORDS + 1;
 static_assert(CODE_WORDS * 4 >= UNIT - 1 + STEPS * STEP_CODES, "codes find room");
@@ -322,7 +323,7 @@ struct RunEncoder {
     }
 
     // Refills the rings. All that is on its way is waited for before more is loaded: it was
-    // loaded three steps ago, and a load into registers that are still awaited waits for
+    // loaded six steps ago, and a load into registers that are still awaited waits for
     // whatever shares their scoreboard, which may be a load just begun. The sum needs the
     // values and changes nothing.
     LANEPACK_DEVICE void refill() {

@@ -88,6 +88,31 @@ fn codes_that_were_guessed_wrongly_are_undone() {
     }
 }
 
+/// Each vector has a part of the codes of its own, however short: here hundreds of parts, most
+/// of them empty, come to a few hundred codes.
+#[test]
+fn vectors_with_hardly_any_bytes() {
+    let rows = 200 * 1024;
+    let text = |row: usize| match row {
+        0 | 77_777 | 204_799 => Some(format!("a text of some length, in row {row}").into_bytes()),
+        _ if row.is_multiple_of(1999) => Some(b"abc".to_vec()),
+        _ if row.is_multiple_of(7) => None,
+        _ => Some(Vec::new()),
+    };
+    let small: BinaryArray = (0..rows).map(text).collect();
+    let large: LargeBinaryArray = (0..rows).map(text).collect();
+    for array in [Arc::new(small) as ArrayRef, Arc::new(large)] {
+        for chunk_rows in [1024, 131_072] {
+            let options = Options::default()
+                .with_encodings([Encoding::Fsst, Encoding::Ffor])
+                .with_chunk_rows(chunk_rows);
+            for engine in engines() {
+                check(&engine, &array, &options);
+            }
+        }
+    }
+}
+
 /// Bytes under nulls are no part of what is stored.
 #[test]
 fn bytes_under_nulls_are_left_out() {

@@ -1,5 +1,7 @@
 //! Codes of a stretch of chunks that share a table, in scratch.
 
+use std::ops::Range;
+
 use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
 use super::plan::lengths_source;
 use super::{StringColumn, Window, encode_blocks};
@@ -76,6 +78,11 @@ impl Codes {
             chunks: launcher.result(&scratch, chunks_at, chunks.len())?,
             totals: Vec::new(),
         })
+    }
+
+    /// The vectors whose codes they are.
+    pub(super) fn vectors(&self) -> Range<usize> {
+        self.window.first_vector as usize..self.window.end_vector as usize
     }
 
     /// Waits for sizes.

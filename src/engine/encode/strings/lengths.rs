@@ -1,10 +1,12 @@
 //! Lengths of rows, and what stands before each vector: what samples and codes begin with.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::StringColumn;
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::error::Result;
+use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -35,6 +37,9 @@ impl Arrays {
 /// A column whose lengths are known on the device.
 pub(super) struct Lengths {
     pub(super) window: abi::FsstWindow,
+    scratch: Arc<DeviceBuffer>,
+    /// Where code lengths are in it.
+    code_lengths: usize,
     /// Groups of chunks that share a table, as kernels see them, and where the sums before
     /// their vectors are.
     pub(super) groups: Vec<Range<usize>>,
@@ -72,7 +77,7 @@ impl Lengths {
             end_vector: vectors as u32,
             ..column.window(options.chunk_rows)
         };
-        launch(launcher, column, &window)?;
+        launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
         let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
             .map(|(group, chunks)| range(chunks, options, vectors, group, group))
@@ -84,26 +89,29 @@ impl Lengths {
             ..Default::default()
         };
         launcher.launch(kernels::FSST_NUMBERS, groups.len(), &arguments)?;
-        Ok(Self { window, groups, ranges, before: at(before), pending })
+        Ok(Self {
+            window,
+            scratch: scratch.clone(),
+            code_lengths,
+            groups,
+            ranges,
+            before: at(before),
+            pending,
+        })
     }
 
-    /// Starts anew, with the same result, where code lengths have been written.
-    pub(super) fn restart(&self, launcher: &mut Launcher<'_>, column: &StringColumn) -> Result<()> {
-        launch(launcher, column, &self.window)
+    /// Makes the code lengths of vectors what they were before their codes: sums, of values of
+    /// several segments, begin at 0.
+    pub(super) fn clear_codes(&self, launcher: &Launcher<'_>, vectors: Range<usize>) -> Result<()> {
+        let vector = VECTOR * 4;
+        let at = self.code_lengths + vectors.start * vector;
+        launcher.stream.fill(&self.scratch, at, vectors.len() * vector, 0)
     }
 
     /// Runs of so many bytes in so many vectors, at most.
     pub(super) fn most_runs(&self, bytes: usize, vectors: usize) -> usize {
         most_runs(bytes, vectors, self.window.run_bytes as usize)
     }
-}
-
-fn launch(
-    launcher: &mut Launcher<'_>,
-    column: &StringColumn,
-    window: &abi::FsstWindow,
-) -> Result<()> {
-    launcher.launch(column.by_width(kernels::FSST_LENGTHS), column.rows.div_ceil(VECTOR), window)
 }
 
 /// Chunks of a group of a column of so many vectors, for a table.

@@ -203,6 +203,7 @@ pub(super) fn encode(
     let choices = known.choose(launcher, column)?;
     let tables = choices.iter().map(|choice| Some(choice.table()?.address));
     let windows = windows(tables, &borders, window_bytes);
+    let guessed = guess.codes_of(launcher, &known.lengths, &windows)?;
     // Those that are a single chunk.
     let mut large: Vec<usize> = (windows.iter())
         .filter(|window| window.table.is_some())
@@ -215,8 +216,9 @@ pub(super) fn encode(
         context.require(large.iter().take(WINDOWS).map(scratch).sum())?;
     }
     launcher.mark("plan")?;
-    let mut parts = encode_windows(launcher, column, &known, &choices, &borders, windows, guess)?;
+    let mut parts = encode_windows(launcher, column, &known, &choices, &borders, windows, guessed)?;
     let bounds = launcher.read(&known.bounds)?;
+    debug_assert_eq!(bounds.len(), parts.iter().map(|(_, planned)| planned.len()).sum::<usize>());
     let planned = parts.iter_mut().flat_map(|(_, planned)| planned);
     for (planned, bounds) in planned.zip(&bounds) {
         planned.bounds = bounds_of(bounds);
@@ -261,7 +263,6 @@ impl Guess {
     fn codes_of(
         self,
         launcher: &mut Launcher<'_>,
-        column: &StringColumn,
         lengths: &Lengths,
         windows: &[Window],
     ) -> Result<impl Iterator<Item = Codes> + use<>> {
@@ -269,10 +270,11 @@ impl Guess {
             && self.0.iter().zip(windows).all(|((guessed, _), window)| guessed == window);
         let Self(mut started) = self;
         if !is_right {
-            (0..started.len()).for_each(|number| launcher.release(scope_of(number)));
-            started.clear();
             launcher.switch(LONG);
-            lengths.restart(launcher, column)?;
+            for (number, (_, codes)) in started.drain(..).enumerate() {
+                lengths.clear_codes(launcher, codes.vectors())?;
+                launcher.release(scope_of(number));
+            }
         }
         Ok(started.into_iter().map(|(_, codes)| codes))
     }
@@ -286,9 +288,8 @@ fn encode_windows(
     choices: &[Choice],
     borders: &[u64],
     windows: Vec<Window>,
-    guess: Guess,
+    mut guessed: impl Iterator<Item = Codes>,
 ) -> Result<Parts> {
-    let mut guessed = guess.codes_of(launcher, column, &known.lengths, &windows)?;
     let mut out = Vec::new();
     // Each window has a scope, which is let go of when its bodies are being written.
     let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {

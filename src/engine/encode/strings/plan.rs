@@ -89,15 +89,16 @@ impl Measured {
             true => Some(Trainers::prepare(launcher, lengths.groups.len())?),
             false => None,
         };
-        launcher.switch(MAIN);
-        launcher.wait_for(AFTER)?;
-        launcher.switch(AFTER);
         let mut arrays = Arrays::default();
         let firsts = arrays.add(vectors * 8);
         let singles = arrays.add(chunks * size_of::<abi::StringSingle>());
         let extremes = arrays.add(vectors * 8);
         let bounds = arrays.add(chunks * size_of::<abi::StringBounds>());
         let scratch = launcher.allocate(arrays.len)?;
+        // Memory that is allocated here is used on all lanes, which wait for the main one.
+        launcher.switch(MAIN);
+        launcher.wait_for(AFTER)?;
+        launcher.switch(AFTER);
         let at = |at: usize| scratch.address() + at as u64;
         let of_values = abi::StringBoundsArguments {
             window: column.window(options.chunk_rows),
@@ -122,7 +123,7 @@ impl Measured {
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
         let value_words = Words::measure(launcher, Physical::U32, source, false)?;
         launcher.switch(MAIN);
-        let tables = match &trainers {
+        let tables = match trainers {
             Some(trainers) => {
                 Some(Tables::train(launcher, column, &lengths, &lengths.ranges, trainers)?)
             }
@@ -298,7 +299,7 @@ impl Known {
             })
             .collect();
         let trainers = Trainers::prepare(launcher, ranges.len())?;
-        let tables = Tables::train(launcher, column, &self.lengths, &ranges, &trainers)?;
+        let tables = Tables::train(launcher, column, &self.lengths, &ranges, trainers)?;
         let samples = tables.estimate(launcher, column, &self.lengths, &ranges)?;
         let tables = tables.read(launcher)?;
         let samples = launcher.read(&samples)?;

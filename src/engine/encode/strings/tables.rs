@@ -84,13 +84,13 @@ impl Tables {
         column: &StringColumn,
         lengths: &Lengths,
         ranges: &[abi::FsstRange],
-        trainers: &Trainers,
+        trainers: Trainers,
     ) -> Result<Self> {
         let bytes = ranges.len() * size_of::<abi::FsstTrained>();
         let trained = launcher.allocate(bytes)?;
         launcher.stream.fill(&trained, 0, bytes, 0)?;
         let scope = std::mem::replace(&mut launcher.scope, TRAINING);
-        let started = Self::start(launcher, column, lengths, ranges, trainers, trained.address());
+        let started = Self::start(launcher, column, lengths, ranges, &trainers, trained.address());
         launcher.scope = scope;
         launcher.release(TRAINING);
         started?;
