@@ -74,13 +74,14 @@ Job* Pool::next_job() const {
 void Pool::help() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        changed_.wait(lock, [&] { return next_job() != nullptr; });
-        Job& job = *next_job();
-        job.helpers_++;
+        // Looked for once: others take blocks without the mutex, until a job has none.
+        Job* job = nullptr;
+        changed_.wait(lock, [&] { return (job = next_job()) != nullptr; });
+        job->helpers_++;
         lock.unlock();
-        job.take_blocks();
+        job->take_blocks();
         lock.lock();
-        job.helpers_--;
+        job->helpers_--;
         changed_.notify_all();
     }
 }
