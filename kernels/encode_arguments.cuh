@@ -27,6 +27,12 @@ struct FsstRun {
 };
 static_assert(sizeof(FsstRun) == 16, "mirrored");
 
+// Units of codes, and codes between two marks.
+constexpr u32 UNIT = 16;
+constexpr u32 MARK = 64;
+// Bits of a mark that count codes behind the multiple of 64 that it belongs to.
+constexpr u32 MARK_CODE_BITS = 4;
+
 // Where a run begins.
 struct FsstRunStart {
     static constexpr u32 INSIDE = 1u << 31;

@@ -105,16 +105,26 @@ LANEPACK_DEVICE void string_offsets(const StringBoundsArguments& args) {
     args.borders[border] = reader.from(border == chunks ? rows : border * args.window.chunk_rows);
 }
 
+// The vector of a warp, and its rows: none behind the column's last.
+struct VectorRows {
+    u32 vector;
+    u32 first;
+    u32 end;
+
+    LANEPACK_DEVICE explicit VectorRows(u32 rows)
+        : vector(blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP),
+          first(min(vector * VECTOR, rows)),
+          end(min(rows - first, VECTOR) + first) {}
+};
+
 template <class Offset>
 LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
-    const u32 vector = blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP;
-    const u32 first = vector * VECTOR;
-    if (first >= args.window.rows) return;
-    const u32 end = min(args.window.rows - first, VECTOR) + first;
+    const VectorRows rows(args.window.rows);
+    if (rows.first == rows.end) return;
     const StringReader<Offset> reader{args.window};
     Text least{nullptr, 0, 0, NO_ROW};
     Text most = least;
-    for (u32 row = first + threadIdx.x % WARP; row < end; row += WARP) {
+    for (u32 row = rows.first + threadIdx.x % WARP; row < rows.end; row += WARP) {
         if (!reader.is_valid(row)) continue;
         const Text text = text_at(reader, row);
         take(least, text, -1);
@@ -123,14 +133,14 @@ LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
     __syncwarp();
     reduce(least, -1);
     reduce(most, 1);
-    if (threadIdx.x % WARP == 0) args.extremes[vector] = make_uint2(least.row, most.row);
+    if (threadIdx.x % WARP == 0) args.extremes[rows.vector] = make_uint2(least.row, most.row);
 }
 
 template <class Offset>
 LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
     const u32 chunk_vectors = args.window.chunk_rows / VECTOR;
     const u32 first = blockIdx.x * chunk_vectors;
-    const u32 end = min(first + chunk_vectors, (args.window.rows + VECTOR - 1) / VECTOR);
+    const u32 end = min(first + chunk_vectors, vectors_of(args.window.rows));
     const StringReader<Offset> reader{args.window};
     Text least{nullptr, 0, 0, NO_ROW};
     Text most = least;
@@ -168,22 +178,20 @@ LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
 // Ends at the first rows that differ: soon where a chunk is no constant.
 template <class Offset>
 LANEPACK_DEVICE void string_firsts(const StringBoundsArguments& args) {
-    const u32 vector = blockIdx.x * (STRINGS_THREADS / WARP) + threadIdx.x / WARP;
-    const u32 first = vector * VECTOR;
-    if (first >= args.window.rows) return;
-    const u32 end = min(args.window.rows - first, VECTOR) + first;
+    const VectorRows rows(args.window.rows);
+    if (rows.first == rows.end) return;
     const StringReader<Offset> reader{args.window};
     Text one{nullptr, 0, 0, NO_ROW};
     bool differ = false;
-    for (u32 base = first; base < end && !differ; base += WARP) {
+    for (u32 base = rows.first; base < rows.end && !differ; base += WARP) {
         const u32 row = base + threadIdx.x % WARP;
-        const bool valid = row < end && reader.is_valid(row);
+        const bool valid = row < rows.end && reader.is_valid(row);
         const u32 all = __ballot_sync(FULL, valid);
         if (all == 0) continue;
         if (one.row == NO_ROW) one = text_at(reader, base + static_cast<u32>(__ffs(static_cast<i32>(all))) - 1);
         differ = __any_sync(FULL, valid && compare(text_at(reader, row), one) != 0);
     }
-    if (threadIdx.x % WARP == 0) args.firsts[vector] = make_uint2(one.row, differ ? 1 : 0);
+    if (threadIdx.x % WARP == 0) args.firsts[rows.vector] = make_uint2(one.row, differ ? 1 : 0);
 }
 
 template <class Offset>

@@ -74,14 +74,6 @@ impl<'a> Launcher<'a> {
         self.lane = lane;
     }
 
-    /// From now on launches go to a lane, behind what has been started where they went
-    /// before.
-    pub fn fork(&mut self, lane: usize) -> Result<()> {
-        let started = self.stream.record()?;
-        self.switch(lane);
-        self.stream.wait(started.as_ref())
-    }
-
     /// From now on launches wait for what has been started on a lane.
     pub fn wait_for(&self, lane: usize) -> Result<()> {
         self.stream.wait(self.lanes[lane].record()?.as_ref())

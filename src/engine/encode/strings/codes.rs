@@ -68,7 +68,8 @@ impl Codes {
         launcher.stream.fill(&scratch, taken, 4, 0)?;
         let kernel = column.by_width(kernels::FSST_ENCODE);
         launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
-        launcher.fork(MAIN)?;
+        launcher.switch(MAIN);
+        launcher.wait_for(LONG)?;
         launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
         let source =
             lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);

@@ -81,7 +81,8 @@ impl Measured {
         let chunk_vectors = options.chunk_rows / VECTOR;
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
-        launcher.fork(AFTER)?;
+        launcher.switch(AFTER);
+        launcher.wait_for(MAIN)?;
         launcher.switch(MAIN);
         let lengths = Lengths::start(launcher, column, options)?;
         launcher.switch(AFTER);
@@ -118,8 +119,8 @@ impl Measured {
             Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
             None => None,
         };
-        launcher.switch(MAIN);
-        launcher.fork(AFTER)?;
+        // Now it needs lengths.
+        launcher.wait_for(MAIN)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
         let value_words = Words::measure(launcher, Physical::U32, source, false)?;
         launcher.switch(MAIN);
@@ -131,9 +132,10 @@ impl Measured {
         };
         // Codes of first windows may follow at once. Bounds are waited for by nobody, and
         // while training goes on they would take the room of its few blocks.
-        launcher.fork(LONG)?;
-        launcher.switch(MAIN);
-        launcher.fork(IDLE)?;
+        launcher.switch(LONG);
+        launcher.wait_for(MAIN)?;
+        launcher.switch(IDLE);
+        launcher.wait_for(MAIN)?;
         let kernel = column.by_width(kernels::STRING_EXTREMES);
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
         launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &of_values)?;
