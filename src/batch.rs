@@ -111,7 +111,13 @@ pub fn columns(packed: &RecordBatch) -> Result<Vec<CompressedColumn>> {
     let columns: Vec<CompressedColumn> = (schema.fields().par_iter().zip(packed.columns()))
         .map(|(field, storage)| CompressedColumn::try_from_arrow(field, storage))
         .collect::<Result<_>>()?;
-    if let [first, rest @ ..] = columns.as_slice() {
+    check_boundaries(&columns.iter().collect::<Vec<_>>())?;
+    Ok(columns)
+}
+
+/// Checks that columns share their chunk boundaries.
+pub(crate) fn check_boundaries(columns: &[&CompressedColumn]) -> Result<()> {
+    if let [first, rest @ ..] = columns {
         for column in rest {
             let same = first.chunk_rows().eq(column.chunk_rows());
             let check = || -> Result<()> {
@@ -125,7 +131,7 @@ pub fn columns(packed: &RecordBatch) -> Result<Vec<CompressedColumn>> {
             check().map_err(|error: Error| error.in_column(column.field().name()))?;
         }
     }
-    Ok(columns)
+    Ok(())
 }
 
 /// Decompresses every column of a batch that [`compress`] made, or of any

@@ -114,6 +114,12 @@ pub enum Error {
         /// Where it was found.
         place: Place,
     },
+    /// An expression that does not fit the columns, or cannot be computed.
+    #[error("{what}")]
+    Expression {
+        /// What is wrong, with the expression or column it is about.
+        what: String,
+    },
     /// There is no GPU that can be used.
     #[error("no usable GPU: {what}")]
     NoDevice {
@@ -171,6 +177,11 @@ impl Error {
         }
     }
 
+    /// An expression that is wrong.
+    pub(crate) fn expression(what: impl Into<String>) -> Self {
+        Self::Expression { what: what.into() }
+    }
+
     /// A call of the driver, or a kernel, that failed.
     pub(crate) fn device(what: impl Into<String>) -> Self {
         Self::Device { place: Place::default(), what: what.into() }
@@ -210,7 +221,10 @@ impl Error {
             | Self::DeviceMemory { place, .. }
             | Self::Device { place, .. }
             | Self::Arrow { place, .. } => Some(place),
-            Self::Options { .. } | Self::NoDevice { .. } | Self::Io(_) => None,
+            Self::Options { .. }
+            | Self::Expression { .. }
+            | Self::NoDevice { .. }
+            | Self::Io(_) => None,
         }
     }
 
@@ -227,7 +241,10 @@ impl Error {
             | Self::DeviceMemory { place, .. }
             | Self::Device { place, .. }
             | Self::Arrow { place, .. } => Some(place),
-            Self::Options { .. } | Self::NoDevice { .. } | Self::Io(_) => None,
+            Self::Options { .. }
+            | Self::Expression { .. }
+            | Self::NoDevice { .. }
+            | Self::Io(_) => None,
         }
     }
 }

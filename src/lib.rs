@@ -53,6 +53,7 @@ mod gpu;
 pub mod ipc;
 mod lanes;
 mod options;
+pub mod scan;
 
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};

@@ -4,6 +4,8 @@
 //! validation has bounded; each chunk then decodes into its own part of it, on
 //! its own thread.
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
@@ -43,6 +45,59 @@ pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> 
         }),
     };
     finish(builder.nulls(nulls))
+}
+
+/// Decodes the values of `rows` of a chunk, from the start of a vector to the end of one.
+pub(crate) fn vectors(chunk: &Chunk, data_type: &DataType, rows: Range<usize>) -> Result<ArrayRef> {
+    let root = chunk.root();
+    if root.physical() == Physical::Arrow {
+        return Ok(carried(chunk, data_type)?.slice(rows.start, rows.len()));
+    }
+    let nulls = match root.validity() {
+        None => None,
+        Some(validity) => {
+            let mut bits = BooleanBufferBuilder::new(rows.len());
+            encoding::decode(validity, rows.clone(), Output::Bits(&mut bits))?;
+            Some(NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0)
+        }
+    };
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len());
+    let builder = match root.physical() {
+        Physical::Bool => {
+            let mut bits = BooleanBufferBuilder::new(rows.len());
+            encoding::decode(root, rows, Output::Bits(&mut bits))?;
+            builder.add_buffer(bits.finish().into_inner())
+        }
+        Physical::Bytes => return text::vectors(root, data_type, rows, nulls),
+        physical => {
+            /// Decodes words to a buffer that is aligned for another type.
+            macro_rules! words {
+                ($output:ident, $aligned:ty) => {{
+                    let bytes = rows.len() * physical.bits().unwrap_or(0) / 8;
+                    let mut words = vec![<$aligned>::default(); bytes / size_of::<$aligned>()];
+                    let out = Output::$output(bytemuck::cast_slice_mut(&mut words));
+                    encoding::decode(root, rows, out)?;
+                    builder.add_buffer(Buffer::from_vec(words))
+                }};
+            }
+            match physical.bits() {
+                Some(8) => words!(W8, u8),
+                Some(16) => words!(W16, u16),
+                Some(32) => words!(W32, u32),
+                Some(64) => words!(W64, u64),
+                Some(128) => words!(W128, i128),
+                _ => words!(W256, i128),
+            }
+        }
+    };
+    finish(builder.nulls(nulls))
+}
+
+/// The values of a chunk that is carried as an Arrow array, of this type.
+pub(crate) fn carried(chunk: &Chunk, data_type: &DataType) -> Result<ArrayRef> {
+    let array = of_type(encoding::plain_array_of(chunk.root())?, data_type)?;
+    check_nulls(chunk, array.logical_null_count())?;
+    Ok(array)
 }
 
 /// One value as an array of one row.
@@ -124,13 +179,8 @@ fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
 /// Chunks that hold Arrow arrays (and, for strings of 2 GiB, others between them).
 fn arrow_array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
     let decode = |(index, chunk): (usize, &Chunk)| -> Result<ArrayRef> {
-        let carried = || {
-            let array = of_type(encoding::plain_array_of(chunk.root())?, data_type)?;
-            check_nulls(chunk, array.logical_null_count())?;
-            Ok(array)
-        };
         let array = match chunk.root().physical() {
-            Physical::Arrow => carried(),
+            Physical::Arrow => carried(chunk, data_type),
             _ => array(std::slice::from_ref(chunk), data_type),
         };
         array.map_err(|error: Error| error.in_chunk(index))
@@ -146,8 +196,8 @@ fn of_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     Ok(array)
 }
 
-/// One array of all parts.
-fn concat(arrays: &[ArrayRef]) -> Result<ArrayRef> {
+/// One array of all parts, of which there is at least one.
+pub(crate) fn concat(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let [first, rest @ ..] = arrays else {
         return Err(Error::corrupt("a column without chunks"));
     };

@@ -8,8 +8,9 @@ mod parts;
 mod source;
 mod text;
 
+pub(crate) use build::{carried, concat, vectors};
 pub(crate) use source::physical_of;
-pub(crate) use text::is_text;
+pub(crate) use text::{is_text, one as one_string};
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -6,6 +6,7 @@
 //! going through an array of offsets and Arrow's conversion took a third of
 //! the time of decompressing TPC-H's lineitem.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -19,7 +20,7 @@ use arrow_schema::DataType;
 use rayon::prelude::*;
 
 use super::parts::{each_chunk, split};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, NodeView};
 use crate::encoding::{self, Output};
 use crate::error::{Error, Result, ensure};
 
@@ -42,8 +43,46 @@ pub(super) fn array(
     }
 }
 
+/// Decodes the values of `rows` of a chunk; see [`super::build::vectors`].
+pub(super) fn vectors(
+    root: NodeView<'_>,
+    data_type: &DataType,
+    rows: Range<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    fn offsets<O: OffsetSizeTrait>(lengths: &[u32]) -> Vec<O> {
+        let mut end = 0;
+        let ends = lengths.iter().map(|length| {
+            end += *length as usize;
+            O::usize_as(end)
+        });
+        std::iter::once(O::default()).chain(ends).collect()
+    }
+    let mut lengths = vec![0; rows.len()];
+    let bytes = encoding::decode_strings(root, rows, &mut lengths)?;
+    if is_text(data_type) {
+        check_text(&bytes, lengths.iter().map(|length| *length as usize))?;
+    }
+    match data_type {
+        DataType::Utf8 | DataType::Binary if i32::try_from(bytes.len()).is_err() => {
+            Err(too_large::<i32>(bytes.len(), data_type))
+        }
+        DataType::Utf8 | DataType::Binary => {
+            with_offsets(data_type, nulls, offsets::<i32>(&lengths), bytes)
+        }
+        _ => with_offsets(data_type, nulls, offsets::<i64>(&lengths), bytes),
+    }
+}
+
+fn too_large<O: OffsetSizeTrait>(total: usize, data_type: &DataType) -> Error {
+    Error::too_large(format!(
+        "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
+        O::MAX_OFFSET
+    ))
+}
+
 /// One value as an array of one row.
-pub(super) fn one(value: Vec<u8>, data_type: &DataType) -> Result<ArrayRef> {
+pub(crate) fn one(value: Vec<u8>, data_type: &DataType) -> Result<ArrayRef> {
     if is_text(data_type) {
         check_text(&value, [value.len()])?;
     }
@@ -103,10 +142,7 @@ fn offset_array<O: OffsetSizeTrait>(
     let total = (totals.iter()).try_fold(0_usize, |sum, bytes| sum.checked_add(*bytes));
     let total = total.ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
     if O::from_usize(total).is_none() {
-        return Err(Error::too_large(format!(
-            "{total} bytes of values, {data_type} holds {}; decompress fewer chunks at a time",
-            O::MAX_OFFSET
-        )));
+        return Err(too_large::<O>(total, data_type));
     }
     let rows = chunks.iter().map(Chunk::rows).sum::<usize>();
     let mut values = vec![0; total];

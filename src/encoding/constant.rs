@@ -123,6 +123,13 @@ impl Codec for Constant {
         node.buffer_range(0).len() * node.len()
     }
 
+    fn value_bytes_of(&self, node: NodeView<'_>, rows: &Range<usize>) -> Result<usize> {
+        if node.physical() != Physical::Bytes {
+            return Err(mismatch(node));
+        }
+        Ok(node.buffer_range(0).len() * rows.len())
+    }
+
     fn value(&self, node: NodeView<'_>, _: usize) -> Result<Value> {
         Ok(match node.physical() {
             Physical::Bool => Value::Bit(node.parameter(0) != 0),

@@ -77,7 +77,7 @@ pub(super) fn push<T: Words>(values: &[T; VECTOR], slots: &[u64; VECTOR / 64], o
 }
 
 /// The parts of one block.
-pub(super) struct Block<'a, T> {
+pub(crate) struct Block<'a, T> {
     values: &'a [T],
     slots: &'a [u16],
     /// Bytes of the whole block.

@@ -116,14 +116,14 @@ pub(super) fn validate_places(places: &[u32], max_width: usize, packed_len: usiz
 }
 
 /// The vectors of an encoded node.
-struct Vectors<'a, T> {
+pub(crate) struct Vectors<'a, T> {
     packed: &'a [T],
     places: &'a [u32],
     bases: &'a [T],
 }
 
 impl<'a, T: Words> Vectors<'a, T> {
-    fn of(node: NodeView<'a>) -> Result<Self> {
+    pub fn of(node: NodeView<'a>) -> Result<Self> {
         let vectors = node.len().div_ceil(VECTOR);
         let buffer = node.buffer(1);
         let places_at = places_at::<T>(vectors);
@@ -140,9 +140,20 @@ impl<'a, T: Words> Vectors<'a, T> {
         })
     }
 
-    fn unpack(&self, vector: usize, values: &mut [T; VECTOR]) {
+    /// The base of a vector.
+    pub fn base(&self, vector: usize) -> T {
+        self.bases[vector]
+    }
+
+    /// The packed words of a vector, and their width.
+    pub fn packed(&self, vector: usize) -> (&'a [T], usize) {
         let place = Place::from_bits(self.places[vector]);
-        lanes::unpack(place.words(self.packed), self.bases[vector], place.width, values);
+        (place.words(self.packed), place.width)
+    }
+
+    fn unpack(&self, vector: usize, values: &mut [T; VECTOR]) {
+        let (words, width) = self.packed(vector);
+        lanes::unpack(words, self.bases[vector], width, values);
     }
 
     fn decode(&self, rows: Range<usize>, out: &mut [T]) {

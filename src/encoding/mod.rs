@@ -26,6 +26,7 @@ use std::ops::Range;
 
 pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, valid_words};
 pub(crate) use plain::array_of as plain_array_of;
+pub(crate) use starts::Starts;
 
 use crate::chunk::{EncodedNode, NodeView};
 pub(crate) use crate::chunk::{Encoding, Physical};
@@ -73,6 +74,11 @@ pub(crate) trait Codec: Sync {
     /// the header, and checked by `validate`.
     fn value_bytes(&self, _: NodeView<'_>) -> usize {
         0
+    }
+
+    /// Bytes of the values of `rows` of a node of byte strings, as [`Codec::decode`] takes them.
+    fn value_bytes_of(&self, node: NodeView<'_>, _: &Range<usize>) -> Result<usize> {
+        Err(io::mismatch(node))
     }
 
     /// Decodes one value without the rest.
@@ -146,6 +152,20 @@ pub(crate) fn decode(node: NodeView<'_>, rows: Range<usize>, output: Output<'_>)
 /// Bytes of all values of a node of byte strings.
 pub(crate) fn value_bytes(node: NodeView<'_>) -> usize {
     codec(node.encoding()).value_bytes(node)
+}
+
+/// Decodes the byte strings of `rows`, which are as those of [`decode`]: their lengths, which
+/// add up to the bytes, and these.
+pub(crate) fn decode_strings(
+    node: NodeView<'_>,
+    rows: Range<usize>,
+    lengths: &mut [u32],
+) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; codec(node.encoding()).value_bytes_of(node, &rows)?];
+    decode(node, rows, Output::Bytes(lengths, &mut bytes))?;
+    let sum: usize = lengths.iter().map(|length| *length as usize).sum();
+    ensure!(sum == bytes.len(), "lengths of values add up to {sum}, {} expected", bytes.len());
+    Ok(bytes)
 }
 
 /// Decodes one value; the caller has checked `row` against the node's length.

@@ -244,6 +244,14 @@ impl Codec for Plain {
         node.buffer_range(0).len()
     }
 
+    fn value_bytes_of(&self, node: NodeView<'_>, rows: &Range<usize>) -> Result<usize> {
+        if node.physical() != Physical::Bytes {
+            return Err(mismatch(node));
+        }
+        let stored = node.buffer_range(0).len();
+        Ok(Starts::of(node.buffer(1), [stored; 2])?.values(rows).len())
+    }
+
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
         fn word<T: Words>(node: NodeView<'_>, row: usize) -> Result<Value> {
             Ok(Value::Word(node.typed::<T>(0)?[row].widen()))

@@ -17,7 +17,7 @@ use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 
 /// A checked starts buffer. Totals are [stored bytes, value bytes].
-pub(super) struct Starts<'a> {
+pub(crate) struct Starts<'a> {
     pairs: Pairs<'a>,
     totals: [usize; 2],
 }

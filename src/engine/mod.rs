@@ -299,6 +299,14 @@ impl Engine {
         result.unwrap_or_else(on_cpu)
     }
 
+    /// An error for the engine of a GPU, for work that only the CPU does.
+    pub(crate) fn expect_cpu(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Device(_) => Err(Error::NoDevice { what: "scans run on the CPU".to_owned() }),
+            Kind::Cpu | Kind::Auto(_) => Ok(()),
+        }
+    }
+
     fn context(&self) -> Result<&Arc<Context>> {
         match &self.kind {
             Kind::Device(context) | Kind::Auto(Ok(context)) => Ok(context),

@@ -11,6 +11,9 @@
 //! 1.4 MB of code. Lost: tables as plain trait constants instead of statics, for
 //! every crate that uses them compiled all kernels again.
 
+use super::select::{SelectFn, select_baseline};
+#[cfg(target_arch = "x86_64")]
+use super::select::{select_avx2, select_avx512};
 use super::simd::Level;
 use super::{Lane, VECTOR, index};
 
@@ -29,6 +32,8 @@ pub trait Kernels: Sized + 'static {
     const PACK: LevelTable<PackFn<Self>>;
     /// Unpacking.
     const UNPACK: LevelTable<UnpackFn<Self>>;
+    /// Unpacking only which values lie in a range.
+    const SELECT: LevelTable<SelectFn<Self>>;
 }
 
 /// Runs `$step!(row)` for each row of `$t`, unrolled.
@@ -187,6 +192,8 @@ macro_rules! kernels {
                 level_table!(PackFn<$t>; pack_baseline pack_avx2 pack_avx512; $t; $($w)*);
             const UNPACK: LevelTable<UnpackFn<$t>> =
                 level_table!(UnpackFn<$t>; unpack_baseline unpack_avx2 unpack_avx512; $t; $($w)*);
+            const SELECT: LevelTable<SelectFn<$t>> =
+                level_table!(SelectFn<$t>; select_baseline select_avx2 select_avx512; $t; $($w)*);
         }
     };
 }

@@ -18,9 +18,11 @@ mod kernels;
 mod lane;
 mod order;
 mod pack;
+mod select;
 pub(crate) mod simd;
 
 pub(crate) use kernels::{LevelTable, for_each_width, level_table, unpack_rows};
 pub use lane::Lane;
 pub use order::{VECTOR, index, row_lane};
 pub use pack::{pack, packed_len, unpack, unpack_one};
+pub(crate) use select::{Mask, select_packed, select_values};

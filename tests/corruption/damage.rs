@@ -3,7 +3,8 @@
 use std::sync::{PoisonError, RwLock};
 
 use arrow_array::*;
-use lanepack::{CompressedColumn, Error};
+use lanepack::scan::{Literal, Scan, col, min as min_of, sum};
+use lanepack::{CompressedColumn, Engine, Error};
 
 pub use super::common::image::{Image, Node, Tree};
 use super::{Counting, LIMIT};
@@ -51,6 +52,7 @@ fn read(column: &CompressedColumn) -> Result<ArrayRef, Error> {
     assert!(column.explain().contains(&column.encoding()));
     // Damage is found or not; either is fine.
     let _ = column.verify_checksums();
+    scan(column);
     let all = column.decompress();
     if let Ok(array) = &all {
         assert_eq!((array.len(), array.data_type()), (column.len(), column.data_type()));
@@ -70,6 +72,40 @@ fn read(column: &CompressedColumn) -> Result<ArrayRef, Error> {
     }
     let all = all?;
     values.map(|()| all)
+}
+
+/// Scans in all ways. Damage is found, or decides wrongly which rows there are.
+fn scan(column: &CompressedColumn) {
+    let columns = std::slice::from_ref(column);
+    let engine = Engine::cpu();
+    let name = column.field().name();
+    let x = || col(name);
+    let min = column.chunks().first().map(|chunk| chunk.min().clone());
+    let above = min.filter(|min| min.is_valid(0)).map(|min| x().gt(Literal::Arrow(min)));
+    let number = (x() * 3).not_eq(x() + 5);
+    let text = Literal::from("e");
+    let filters = [
+        Some(x().is_not_null()),
+        Some(!(x().eq(5).or(x().eq(true)))),
+        Some(number),
+        Some(x().contains(text).or(x().eq("https://example.org/item/7?page=7"))),
+        Some(x().contains(b"e".as_slice()).and(x().not_eq(b"abc".as_slice()))),
+        above,
+    ];
+    for filter in filters.into_iter().flatten() {
+        let scan = Scan::of(columns).filter(filter);
+        if let Ok(mask) = scan.mask(&engine) {
+            assert_eq!(mask.len(), column.len());
+            assert_eq!(scan.count(&engine).unwrap(), mask.true_count());
+            if let Ok(kept) = scan.gather(&[name], &engine) {
+                assert_eq!(kept.num_rows(), mask.true_count());
+                kept.column(0).to_data().validate_full().unwrap();
+            }
+        }
+        for aggregate in [min_of(x()), sum(x()), sum(x() * x())] {
+            let _ = scan.aggregate(&[aggregate], &engine);
+        }
+    }
 }
 
 /// Runs `work` while nothing else is read, and gives its largest allocation.

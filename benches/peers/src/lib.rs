@@ -6,11 +6,11 @@
 //! ```
 //!
 //! [`strings`] is FSST against fsst-rs, [`floats`] ALP against the crate alp,
-//! [`packing`] bit-packing against fastlanes, [`tables`] whole tables against
-//! Parquet. Each is a function that prepares inputs, checks that both sides give
+//! [`packing`] bit-packing against fastlanes, [`scans`] filters against Arrow's
+//! kernels, [`tables`] whole tables against Parquet. Each is a function that prepares inputs, checks that both sides give
 //! them back, and hands every comparison to a [`Visitor`] as a [`Pair`]; the two
 //! ways to run above are two visitors. `--summary text` keeps the groups whose
-//! name contains the text, which begins with FSST, ALP, FFOR, table or folder.
+//! name contains the text, which begins with FSST, ALP, FFOR, scan, table or folder.
 //!
 //! Inputs are the files of `../shared/data` beside the repository, or of the
 //! folder that `LANEPACK_DATA` names, and TPC-H lineitem at the scale factor
@@ -23,6 +23,7 @@
 pub mod data;
 pub mod floats;
 pub mod packing;
+pub mod scans;
 pub mod strings;
 pub mod summary;
 pub mod tables;
@@ -115,5 +116,6 @@ pub fn visit(visitor: &mut dyn Visitor) {
     strings::visit(visitor);
     floats::visit(visitor);
     packing::visit(visitor);
+    scans::visit(visitor);
     tables::visit(visitor);
 }

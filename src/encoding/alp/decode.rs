@@ -46,7 +46,7 @@ pub struct Step<F> {
 
 impl<F: AlpFloat> Step<F> {
     #[inline(always)]
-    fn new(base: F::Int, exponents: Exponents) -> Self {
+    pub(super) fn new(base: F::Int, exponents: Exponents) -> Self {
         Self {
             bias: F::bias(base),
             power_f: F::power(exponents.f),
@@ -54,9 +54,21 @@ impl<F: AlpFloat> Step<F> {
         }
     }
 
+    /// A packed integer whose value is near `value`, as far as there is one.
+    pub fn near(self, value: F) -> u64 {
+        let mantissa = value / self.inverse_e / self.power_f + self.bias;
+        if mantissa >= F::BINADE_END {
+            F::Bits::mask(F::MAX_WIDTH).widen()
+        } else if mantissa >= F::BINADE {
+            mantissa.to_bits().wrapping_sub(F::BINADE.to_bits()).widen()
+        } else {
+            0
+        }
+    }
+
     /// The value of a packed integer below 2^`F::MAX_WIDTH`.
     #[inline(always)]
-    fn decode(self, packed: F::Bits) -> F {
+    pub fn decode(self, packed: F::Bits) -> F {
         (F::from_bits(packed | F::BINADE.to_bits()) - self.bias) * self.power_f * self.inverse_e
     }
 }

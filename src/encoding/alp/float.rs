@@ -15,7 +15,7 @@
 use super::decode::{DECODE_F32, DECODE_F64, DecodeFn};
 use crate::lanes::{Lane, LevelTable};
 use std::fmt::Debug;
-use std::ops::{Add, Mul, Sub};
+use std::ops::{Add, Div, Mul, Sub};
 
 mod sealed {
     pub trait Sealed {}
@@ -57,6 +57,7 @@ pub trait AlpFloat:
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
+    + Div<Output = Self>
 {
     /// The unsigned integer of the same size: packed words and raw bits.
     type Bits: Lane;

@@ -19,10 +19,11 @@ mod node;
 mod search;
 mod trim;
 
+pub(crate) use decode::Step;
 pub use decode::{decode_one, decode_vector};
 pub use encode::{Encoded, encode_vector, estimate};
 pub use float::{AlpFloat, Exponents};
-pub(crate) use node::{Alp, estimated_bytes};
+pub(crate) use node::{Alp, Float, Vectors, estimated_bytes};
 pub use search::{MAX_CANDIDATES, candidates, choose, sampled_vectors};
 pub use trim::trim;
 

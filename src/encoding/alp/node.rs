@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
+use super::decode::Step;
 use super::{AlpFloat, Encoded, Exponents};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{self, Locator};
@@ -31,7 +32,7 @@ use crate::lanes::{Lane, VECTOR};
 pub(crate) struct Alp;
 
 /// A float whose bits are words of a chunk.
-trait Float: AlpFloat<Bits: Words, Int: Into<i64> + TryFrom<i64>> + Pod {
+pub(crate) trait Float: AlpFloat<Bits: Words, Int: Into<i64> + TryFrom<i64>> + Pod {
     /// Bits of one exponent in a scale.
     const EXPONENT_BITS: usize;
 }
@@ -74,7 +75,7 @@ impl<F: Float> Scale<F> {
 }
 
 /// The vectors of an encoded node.
-struct Vectors<'a, F: Float> {
+pub(crate) struct Vectors<'a, F: Float> {
     packed: &'a [F::Bits],
     places: &'a [u32],
     scales: &'a [F::Bits],
@@ -84,7 +85,7 @@ struct Vectors<'a, F: Float> {
 }
 
 impl<'a, F: Float> Vectors<'a, F> {
-    fn of(node: NodeView<'a>) -> Result<Self> {
+    pub fn of(node: NodeView<'a>) -> Result<Self> {
         let vectors = node.len().div_ceil(VECTOR);
         let buffer = node.buffer(1);
         let places_at = places_at::<F>(vectors);
@@ -130,7 +131,20 @@ impl<'a, F: Float> Vectors<'a, F> {
             .unwrap_or(Scale { base: F::Int::default(), exponents: Exponents::default() })
     }
 
-    fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, F::Bits>>> {
+    /// What turns packed integers of a vector into values.
+    pub fn step(&self, vector: usize) -> Step<F> {
+        let Scale { base, exponents } = self.scale(vector);
+        Step::new(base, exponents)
+    }
+
+    /// The packed words of a vector, and their width.
+    pub fn packed(&self, vector: usize) -> (&'a [F::Bits], usize) {
+        let place = Place::from_bits(self.places[vector]);
+        (place.words(self.packed), place.width)
+    }
+
+    /// The exceptions of a vector, if it has any.
+    pub fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, F::Bits>>> {
         match self.locators.get(vector).map(|bits| Locator::from_bits(*bits)) {
             Some(locator) if locator.count > 0 => {
                 exceptions::block(self.exceptions, locator).map(Some)

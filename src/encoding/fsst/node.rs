@@ -337,6 +337,11 @@ impl Codec for Fsst {
         node.parameter(0) as usize
     }
 
+    fn value_bytes_of(&self, node: NodeView<'_>, rows: &Range<usize>) -> Result<usize> {
+        let totals = [node.buffer_range(1).len(), node.parameter(0) as usize];
+        Ok(Starts::of(node.buffer(2), totals)?.values(rows).len())
+    }
+
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
         let codes = node.buffer(1);
         let starts = Starts::of(node.buffer(2), [codes.len(), node.parameter(0) as usize])?;

@@ -130,14 +130,12 @@ impl SymbolTable {
 
     /// The bytes that `code` stands for; `None` for [`ESCAPE`] and for codes
     /// past the last symbol.
-    #[cfg(any(test, feature = "internals"))]
     pub fn symbol(&self, code: u8) -> Option<&[u8]> {
         let len = self.symbol_len(code);
         (len > 0).then(|| &self.bytes[code as usize][..len])
     }
 
     /// Length of the symbol of `code`; 0 where [`SymbolTable::symbol`] is `None`.
-    #[cfg(any(test, feature = "internals"))]
     pub fn symbol_len(&self, code: u8) -> usize {
         let mut first_of_longer = 0;
         for (index, &count) in self.per_len.iter().enumerate() {

@@ -1,0 +1,376 @@
+//! From expressions to predicates: names, types and literals are checked here.
+
+use std::sync::Arc;
+
+use arrow_buffer::i256;
+use arrow_schema::{DataType, Schema};
+
+use super::automaton::Automaton;
+use super::expr::{Comparison, Expr, Operator, TextForm};
+use super::literal::{Literal, Value};
+use super::number::{Number, Width};
+use super::predicate::{BytesForm, BytesTest, Predicate, Test};
+use super::ranges::{Key, Ranges};
+use crate::column::{is_text, physical_of};
+use crate::encoding::Physical;
+use crate::error::{Error, Result};
+
+/// What turns expressions over a schema into predicates and numbers; it gathers the
+/// columns that they use.
+pub(super) struct Binder<'a> {
+    schema: &'a Schema,
+    /// Indices in the schema of the columns used so far.
+    columns: Vec<usize>,
+}
+
+impl<'a> Binder<'a> {
+    pub fn new(schema: &'a Schema) -> Self {
+        Self { schema, columns: Vec::new() }
+    }
+
+    /// Indices in the schema of the columns used, by their numbers.
+    pub fn into_columns(self) -> Vec<usize> {
+        self.columns
+    }
+
+    /// The number of a column, and its type.
+    pub fn column(&mut self, name: &str) -> Result<(usize, &'a DataType)> {
+        let fields = self.schema.fields();
+        let mut found = (0..fields.len()).filter(|index| fields[*index].name() == name);
+        let (index, more) = (found.next(), found.next());
+        let index = index.ok_or_else(|| {
+            let names: Vec<_> = fields.iter().map(|field| format!("{:?}", field.name())).collect();
+            Error::expression(format!("no column {name:?} among {}", names.join(", ")))
+        })?;
+        if more.is_some() {
+            return Err(Error::expression(format!("more than one column is called {name:?}")));
+        }
+        let used = self.columns.iter().position(|column| *column == index);
+        let number = used.unwrap_or_else(|| {
+            self.columns.push(index);
+            self.columns.len() - 1
+        });
+        Ok((number, fields[index].data_type()))
+    }
+
+    /// The rows in which an expression is true.
+    pub fn filter(&mut self, expr: &Expr) -> Result<Predicate> {
+        self.rows(expr, true)
+    }
+
+    /// The rows in which an expression is `wanted`, and not null.
+    fn rows(&mut self, expr: &Expr, wanted: bool) -> Result<Predicate> {
+        match expr {
+            Expr::And(left, right) | Expr::Or(left, right) => {
+                let parts = [self.rows(left, wanted)?, self.rows(right, wanted)?];
+                let is_and = matches!(expr, Expr::And(..));
+                Ok(if is_and == wanted { Predicate::all(parts) } else { Predicate::any(parts) })
+            }
+            Expr::Not(inner) => self.rows(inner, !wanted),
+            Expr::IsNull(inner) => {
+                let known = self.known(inner)?;
+                Ok(if wanted { known.not() } else { known })
+            }
+            Expr::Compare(comparison, left, right) => {
+                let comparison = if wanted { *comparison } else { comparison.negated() };
+                self.compare(comparison, left, right).map_err(|error| within(error, expr))
+            }
+            Expr::In(value, list) => self.one_of(value, list, wanted),
+            Expr::Text(value, form, text) => {
+                self.text(value, *form, text, wanted).map_err(|error| within(error, expr))
+            }
+            Expr::Literal(literal) => match literal.for_type(&DataType::Boolean) {
+                Ok(Some(Value::Word(value))) => Ok(Predicate::Constant((value == 1) == wanted)),
+                Ok(_) => Ok(Predicate::Constant(false)),
+                Err(_) => Err(not_boolean(expr)),
+            },
+            Expr::Column(name) => match self.column(name)? {
+                (column, DataType::Boolean) => {
+                    let key = Key::of(&DataType::Boolean).expect("booleans have an order");
+                    let word = u64::from(wanted);
+                    let ranges = Ranges::between(word, word);
+                    Ok(Predicate::Test(column, Test::Words(key, ranges)))
+                }
+                _ => Err(not_boolean(expr)),
+            },
+            Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) => Err(not_boolean(expr)),
+        }
+    }
+
+    /// The rows in which an expression is not null.
+    fn known(&mut self, expr: &Expr) -> Result<Predicate> {
+        match expr {
+            Expr::Column(name) => Ok(Predicate::IsValid(self.column(name)?.0)),
+            Expr::Literal(literal) => Ok(Predicate::Constant(*literal != Literal::Null)),
+            Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) => {
+                let number = self.number(expr)?;
+                let mut columns = Vec::new();
+                number.columns(&mut columns);
+                let null = number.is_null();
+                let valid = columns.into_iter().map(Predicate::IsValid);
+                Ok(if null { Predicate::Constant(false) } else { Predicate::all(valid) })
+            }
+            _ => Ok(Predicate::any([self.rows(expr, true)?, self.rows(expr, false)?])),
+        }
+    }
+
+    fn compare(&mut self, comparison: Comparison, left: &Expr, right: &Expr) -> Result<Predicate> {
+        match (left, right) {
+            (Expr::Column(name), Expr::Literal(literal)) => {
+                let (column, data_type) = self.column(name)?;
+                let Some(value) = literal.for_type(data_type)? else {
+                    check_ordered(name, data_type)?;
+                    return Ok(Predicate::Constant(false));
+                };
+                test(data_type, comparison, value)
+                    .map(|test| Predicate::Test(column, test))
+                    .ok_or_else(|| unordered(name, data_type))
+            }
+            (Expr::Literal(_), Expr::Column(_)) => self.compare(comparison.swapped(), right, left),
+            _ => {
+                let (left_type, right_type) = (self.type_of(left)?, self.type_of(right)?);
+                let same_times = match (left_type, right_type) {
+                    (Some(left), Some(right)) => left == right && left.is_temporal(),
+                    _ => false,
+                };
+                let (left, right) = if same_times {
+                    (self.word(left)?, self.word(right)?)
+                } else {
+                    (self.number(left)?, self.number(right)?)
+                };
+                if left.is_null() || right.is_null() {
+                    return Ok(Predicate::Constant(false));
+                }
+                let (left, right) = Number::aligned(left, right)?;
+                Ok(Predicate::Compare(comparison, Box::new([left, right]), Width::Bits64))
+            }
+        }
+    }
+
+    /// The type of a column.
+    fn type_of(&mut self, expr: &Expr) -> Result<Option<&'a DataType>> {
+        match expr {
+            Expr::Column(name) => Ok(Some(self.column(name)?.1)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A column as the integers that stand for its values.
+    fn word(&mut self, expr: &Expr) -> Result<Number> {
+        let Expr::Column(name) = expr else { return self.number(expr) };
+        let (column, data_type) = self.column(name)?;
+        Number::column(column, data_type).ok_or_else(|| unordered(name, data_type))
+    }
+
+    fn one_of(&mut self, value: &Expr, list: &[Expr], wanted: bool) -> Result<Predicate> {
+        if list.is_empty() {
+            // Nothing is in an empty list, not even null.
+            self.known(value)?;
+            return Ok(Predicate::Constant(!wanted));
+        }
+        // `x IN (a, b)` is `x = a OR x = b`; of text one test for all.
+        let literal = |expr: &Expr| match expr {
+            Expr::Literal(literal) => Some(literal.clone()),
+            _ => None,
+        };
+        let literals: Option<Vec<Literal>> = list.iter().map(literal).collect();
+        if let (Expr::Column(name), Some(literals)) = (value, literals)
+            && let (column, data_type) = self.column(name)?
+            && physical_of(data_type) == Physical::Bytes
+        {
+            let mut values = Vec::new();
+            let mut has_null = false;
+            for literal in &literals {
+                match literal.for_type(data_type).map_err(|error| within(error, value))? {
+                    Some(Value::Bytes(bytes)) => values.push(bytes),
+                    _ => has_null = true,
+                }
+            }
+            if has_null && !wanted {
+                return Ok(Predicate::Constant(false));
+            }
+            return Ok(Predicate::Test(column, Test::Bytes(one_of(values, !wanted))));
+        }
+        let equal = |item: &Expr| {
+            Expr::Compare(Comparison::Equal, value.clone().into(), item.clone().into())
+        };
+        let parts = (list.iter().map(equal))
+            .map(|part| self.rows(&part, wanted))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(if wanted { Predicate::any(parts) } else { Predicate::all(parts) })
+    }
+
+    fn text(
+        &mut self,
+        value: &Expr,
+        form: TextForm,
+        text: &Literal,
+        wanted: bool,
+    ) -> Result<Predicate> {
+        let Expr::Column(name) = value else {
+            return Err(Error::expression("only columns are tested for text"));
+        };
+        let (column, data_type) = self.column(name)?;
+        if physical_of(data_type) != Physical::Bytes
+            || form == TextForm::Like && !is_text(data_type)
+        {
+            let what = format!("column {name:?} is {data_type}, which has no text to test");
+            return Err(Error::expression(what));
+        }
+        let bytes = match text.for_type(data_type)? {
+            Some(Value::Bytes(bytes)) => bytes,
+            _ => return Ok(Predicate::Constant(false)),
+        };
+        let (automaton, span) = match form {
+            TextForm::Prefix => {
+                let end = behind_prefix(&bytes);
+                (Automaton::prefix(&bytes)?, (Some(bytes), end))
+            }
+            TextForm::Suffix => (Automaton::suffix(&bytes)?, (None, None)),
+            TextForm::Contains => (Automaton::contains(&bytes)?, (None, None)),
+            TextForm::Like => {
+                let pattern = std::str::from_utf8(&bytes)
+                    .map_err(|error| Error::expression(error.to_string()))?;
+                (Automaton::like(pattern)?, like_span(pattern))
+            }
+        };
+        let form = BytesForm::Automaton(automaton);
+        let test = BytesTest::new(form, span, !wanted);
+        Ok(Predicate::Test(column, Test::Bytes(Arc::new(test))))
+    }
+
+    /// An expression as a number.
+    pub fn number(&mut self, expr: &Expr) -> Result<Number> {
+        let number = match expr {
+            Expr::Column(name) => {
+                let (column, data_type) = self.column(name)?;
+                let is_number = data_type.is_numeric() && !data_type.is_temporal();
+                let number = Number::column(column, data_type).filter(|_| is_number);
+                return number.ok_or_else(|| {
+                    Error::expression(format!(
+                        "column {name:?} is {data_type}, which cannot be computed with"
+                    ))
+                });
+            }
+            Expr::Literal(literal) => return Number::literal(literal),
+            Expr::Arithmetic(operator, left, right) => {
+                let (left, right) = (self.number(left)?, self.number(right)?);
+                match operator {
+                    Operator::Add | Operator::Subtract | Operator::Multiply => {
+                        Number::binary(*operator, left, right)
+                    }
+                    Operator::Divide | Operator::Remainder => {
+                        Number::quotient(*operator, left, right)
+                    }
+                }
+            }
+            Expr::Negative(value) => Ok(self.number(value)?.negative()),
+            Expr::Float64(value) => Ok(self.number(value)?.into_float64()),
+            _ => Err(Error::expression("it is true or false, where a number is needed")),
+        };
+        number.map_err(|error| within(error, expr))
+    }
+}
+
+/// The error, with the expression that it is about.
+fn within(error: Error, expr: &Expr) -> Error {
+    match error {
+        Error::Expression { what } if !what.starts_with('`') => {
+            Error::expression(format!("`{expr}`: {what}"))
+        }
+        other => other,
+    }
+}
+
+fn not_boolean(expr: &Expr) -> Error {
+    Error::expression(format!("`{expr}` is neither true nor false"))
+}
+
+fn unordered(name: &str, data_type: &DataType) -> Error {
+    Error::expression(format!("column {name:?} is {data_type}, which cannot be compared"))
+}
+
+fn check_ordered(name: &str, data_type: &DataType) -> Result<()> {
+    let ordered = Key::of(data_type).is_some()
+        || matches!(physical_of(data_type), Physical::Bytes | Physical::I128 | Physical::I256);
+    if ordered { Ok(()) } else { Err(unordered(name, data_type)) }
+}
+
+/// The values `x` of a type with `x <comparison> value`.
+fn test(data_type: &DataType, comparison: Comparison, value: Value) -> Option<Test> {
+    match value {
+        Value::Word(word) => {
+            let key = Key::of(data_type)?;
+            Some(Test::Words(key, ranges(comparison, word, 0, key.max())))
+        }
+        Value::Wide(value) => Some(Test::Wide(ranges(comparison, value, i256::MIN, i256::MAX))),
+        Value::Bytes(bytes) => Some(Test::Bytes(match comparison {
+            Comparison::Equal => one_of(vec![bytes], false),
+            Comparison::NotEqual => one_of(vec![bytes], true),
+            _ => below(bytes, comparison).ok()?,
+        })),
+    }
+}
+
+fn ranges<B: super::ranges::Bound>(
+    comparison: Comparison,
+    value: B,
+    least: B,
+    greatest: B,
+) -> Ranges<B> {
+    let before = || value.previous().filter(|before| *before >= least);
+    let behind = || value.next().filter(|behind| *behind <= greatest);
+    let below = |end: Option<B>| end.map_or_else(Ranges::none, |end| Ranges::between(least, end));
+    let above = |start: Option<B>| {
+        start.map_or_else(Ranges::none, |start| Ranges::between(start, greatest))
+    };
+    match comparison {
+        Comparison::Equal => Ranges::between(value, value),
+        Comparison::NotEqual => below(before()).union(&above(behind())),
+        Comparison::Less => below(before()),
+        Comparison::LessOrEqual => below(Some(value)),
+        Comparison::Greater => above(behind()),
+        Comparison::GreaterOrEqual => above(Some(value)),
+    }
+}
+
+/// Byte strings that are one of some, or none of them.
+fn one_of(mut values: Vec<Vec<u8>>, negated: bool) -> Arc<BytesTest> {
+    values.sort_unstable();
+    values.dedup();
+    let behind = |last: &Vec<u8>| [last.as_slice(), &[0]].concat();
+    let span = match (values.first(), values.last()) {
+        (Some(first), Some(last)) => (Some(first.clone()), Some(behind(last))),
+        _ => (None, Some(Vec::new())),
+    };
+    Arc::new(BytesTest::new(BytesForm::OneOf(values), span, negated))
+}
+
+/// Byte strings before or behind one.
+fn below(bound: Vec<u8>, comparison: Comparison) -> Result<Arc<BytesTest>> {
+    let behind = [bound.as_slice(), &[0]].concat();
+    let (automaton, span) = match comparison {
+        Comparison::Less => (Automaton::below(&bound, false)?, (None, Some(bound))),
+        Comparison::LessOrEqual => (Automaton::below(&bound, true)?, (None, Some(behind))),
+        Comparison::Greater => (Automaton::above(&bound, false)?, (Some(behind), None)),
+        _ => (Automaton::above(&bound, true)?, (Some(bound), None)),
+    };
+    let form = BytesForm::Automaton(automaton);
+    Ok(Arc::new(BytesTest::new(form, span, false)))
+}
+
+/// The least byte string behind all that begin so, if there is one.
+fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// Between what texts lie that are like a pattern: its first characters that stand for
+/// themselves.
+fn like_span(pattern: &str) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    let plain = pattern.find(['%', '_', '\\']).unwrap_or(pattern.len());
+    let prefix = &pattern.as_bytes()[..plain];
+    (Some(prefix.to_vec()), behind_prefix(prefix))
+}

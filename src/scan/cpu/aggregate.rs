@@ -1,0 +1,247 @@
+//! Aggregates of a chunk.
+
+use arrow_buffer::i256;
+
+use super::{Filter, NONE, Validity, compute::Scalar, count, rows, wide};
+use crate::chunk::NodeView;
+use crate::column::CompressedColumn;
+use crate::encoding::{self, Output, Physical};
+use crate::error::{Error, Result};
+use crate::lanes::{Mask, VECTOR};
+use crate::scan::aggregate::{Comparable, Input, Plan, State, wider};
+use crate::scan::cpu::Numbers;
+use crate::scan::number::{Kind, Number, Width};
+use crate::scan::ranges::Key;
+
+/// The lanes of a vector's sum of floats.
+const LANES: usize = 32;
+
+/// What the kept rows of chunk `index` come to, for each aggregate.
+pub(in crate::scan) fn chunk(
+    plans: &[Plan],
+    filter: &Filter<'_>,
+    columns: &[&CompressedColumn],
+    index: usize,
+    rows: usize,
+) -> Result<Vec<State>> {
+    let mut states: Vec<State> = plans.iter().map(Plan::start).collect();
+    if filter.constant() == Some(false) {
+        return Ok(states);
+    }
+    let inputs: Vec<ChunkInput<'_>> = plans
+        .iter()
+        .map(|plan| ChunkInput::new(&plan.input, columns, index))
+        .collect::<Result<_>>()?;
+    for vector in 0..rows.div_ceil(VECTOR) {
+        let mask = filter.select(vector)?;
+        if mask == NONE {
+            continue;
+        }
+        for (state, input) in states.iter_mut().zip(&inputs) {
+            let of_vector = input.state(vector, mask)?;
+            let before = std::mem::replace(state, State::Count(0));
+            *state = before.then(of_vector);
+        }
+    }
+    Ok(states)
+}
+
+/// The input of an aggregate in one chunk.
+struct ChunkInput<'a> {
+    input: &'a Input,
+    /// Of the columns that have to be valid.
+    validity: Vec<Validity<'a>>,
+    numbers: Numbers<'a>,
+    node: Option<NodeView<'a>>,
+}
+
+impl<'a> ChunkInput<'a> {
+    fn new(input: &'a Input, columns: &[&'a CompressedColumn], index: usize) -> Result<Self> {
+        let mut used = Vec::new();
+        let mut width = Width::Bits64;
+        let mut node = None;
+        match input {
+            Input::Rows => {}
+            Input::Valid(columns) => used.clone_from(columns),
+            Input::Sum(number, of) | Input::Bounds(number, of) => {
+                number.columns(&mut used);
+                width = *of;
+            }
+            Input::ColumnBounds(column, _) => {
+                used.push(*column);
+                node = Some(columns[*column].chunks()[index].root());
+            }
+        }
+        let validity = |column: &usize| {
+            let column = columns[*column];
+            Validity::of(&column.chunks()[index], column)
+                .map_err(|error| error.in_chunk(index).in_column(column.field().name()))
+        };
+        let validity = used.iter().map(validity).collect::<Result<_>>()?;
+        Ok(Self { input, validity, numbers: Numbers::new(columns, index, width), node })
+    }
+
+    fn state(&self, vector: usize, mut mask: Mask) -> Result<State> {
+        self.validity.iter().for_each(|validity| validity.retain(vector, &mut mask));
+        match self.input {
+            Input::Rows | Input::Valid(_) => Ok(State::Count(count(&mask) as u64)),
+            Input::Sum(number, _) => self.sum(number, vector, &mask),
+            Input::Bounds(number, _) => self.bounds(number, vector, &mask),
+            Input::ColumnBounds(_, comparable) => {
+                let node = self.node.ok_or_else(|| Error::corrupt("no column"))?;
+                match comparable {
+                    Comparable::Words(key) => word_bounds(node, *key, vector, &mask),
+                    Comparable::Wide => {
+                        let mut values = [i256::ZERO; VECTOR];
+                        wide::unpack(node, vector, &mut values)?;
+                        let kept = rows(&mask).map(|row| (values[row], values[row]));
+                        Ok(State::Wide(
+                            kept.fold(None, |bounds, value| wider(bounds, Some(value), i256::cmp)),
+                        ))
+                    }
+                    Comparable::Bytes => byte_bounds(node, vector, &mask),
+                }
+            }
+        }
+    }
+
+    fn sum(&self, number: &Number, vector: usize, mask: &Mask) -> Result<State> {
+        let kept = count(mask) as u64;
+        if kept == 0 {
+            return Ok(match number.kind {
+                Kind::Exact { .. } => State::Integers { sum: i256::ZERO, count: 0 },
+                _ => State::Floats { sum: 0.0, count: 0 },
+            });
+        }
+        match (number.kind, self.numbers.width()) {
+            (Kind::Exact { .. }, Width::Bits64) => {
+                let mut values = [0_i64; VECTOR];
+                self.numbers.compute(number, vector, &mut values)?;
+                let sum: i128 = rows(mask).map(|row| i128::from(values[row])).sum();
+                Ok(State::Integers { sum: i256::from_i128(sum), count: kept })
+            }
+            (Kind::Exact { .. }, Width::Bits128) => {
+                let mut values = [0_i128; VECTOR];
+                self.numbers.compute(number, vector, &mut values)?;
+                let values = rows(mask).map(|row| i256::from_i128(values[row]));
+                let sum = values.fold(i256::ZERO, i256::wrapping_add);
+                Ok(State::Integers { sum, count: kept })
+            }
+            (Kind::Float32, _) => {
+                let mut values = [0_f32; VECTOR];
+                self.numbers.compute(number, vector, &mut values)?;
+                let sum = sum_of_floats(&values.map(f64::from), mask);
+                Ok(State::Floats { sum, count: kept })
+            }
+            (Kind::Float64, _) => {
+                let mut values = [0_f64; VECTOR];
+                self.numbers.compute(number, vector, &mut values)?;
+                Ok(State::Floats { sum: sum_of_floats(&values, mask), count: kept })
+            }
+        }
+    }
+
+    fn bounds(&self, number: &Number, vector: usize, mask: &Mask) -> Result<State> {
+        fn bounds<S: Scalar>(values: &[S; VECTOR], mask: &Mask) -> Option<(S, S)> {
+            rows(mask).map(|row| (values[row], values[row])).fold(None, |bounds, value| {
+                wider(bounds, Some(value), |one, other| one.order(*other))
+            })
+        }
+        match number.kind {
+            Kind::Exact { .. } => {
+                let found = bounds(&self.numbers.integers(number, vector)?, mask);
+                let wide = |(least, greatest)| (i256::from_i128(least), i256::from_i128(greatest));
+                Ok(State::Wide(found.map(wide)))
+            }
+            Kind::Float32 => {
+                let mut values = [0_f32; VECTOR];
+                self.numbers.compute(number, vector, &mut values)?;
+                let wide = |(least, greatest): (f32, f32)| (least.into(), greatest.into());
+                Ok(State::FloatBounds(bounds(&values, mask).map(wide)))
+            }
+            Kind::Float64 => {
+                let mut values = [0_f64; VECTOR];
+                self.numbers.compute(number, vector, &mut values)?;
+                Ok(State::FloatBounds(bounds(&values, mask)))
+            }
+        }
+    }
+}
+
+/// The sum of the rows of a mask; see `scan/aggregate.rs` for its order.
+fn sum_of_floats(values: &[f64; VECTOR], mask: &Mask) -> f64 {
+    let mut sums = [0.0; LANES];
+    for group in [0, 2, 1, 3] {
+        for row in 0..8 {
+            let start = row * 128 + group * LANES;
+            let bits = mask[start / 64] >> (start % 64);
+            for (lane, sum) in sums.iter_mut().enumerate() {
+                // Nothing is added where nothing is kept: not even a NaN.
+                *sum += if bits >> lane & 1 == 1 { values[start + lane] } else { 0.0 };
+            }
+        }
+    }
+    let mut apart = LANES / 2;
+    while apart > 0 {
+        for lane in 0..apart {
+            sums[lane] += sums[lane + apart];
+        }
+        apart /= 2;
+    }
+    sums[0]
+}
+
+/// Words of a vector, zero-extended.
+fn words(node: NodeView<'_>, vector: usize) -> Result<[u64; VECTOR]> {
+    let rows = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+    let count = rows.len();
+    let mut out = [0; VECTOR];
+    macro_rules! decode {
+        ($words:ident $word:ty) => {{
+            let mut words = [<$word>::default(); VECTOR];
+            encoding::decode(node, rows, Output::$words(&mut words[..count]))?;
+            for (out, word) in out.iter_mut().zip(words) {
+                *out = word.into();
+            }
+        }};
+    }
+    match node.physical().bits() {
+        Some(8) => decode!(W8 u8),
+        Some(16) => decode!(W16 u16),
+        Some(32) => decode!(W32 u32),
+        Some(64) => encoding::decode(node, rows, Output::W64(&mut out[..count]))?,
+        _ => return Err(Error::corrupt(format!("words of a {} node", node.encoding()))),
+    }
+    Ok(out)
+}
+
+fn word_bounds(node: NodeView<'_>, key: Key, vector: usize, mask: &Mask) -> Result<State> {
+    if node.physical() == Physical::Bool {
+        let mut bits = arrow_buffer::BooleanBufferBuilder::new(VECTOR);
+        let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+        encoding::decode(node, range, Output::Bits(&mut bits))?;
+        let kept = rows(mask).map(|row| u64::from(bits.get_bit(row)));
+        let bounds = kept.fold(None, |bounds, bit| wider(bounds, Some((bit, bit)), u64::cmp));
+        return Ok(State::Words(bounds));
+    }
+    let words = words(node, vector)?;
+    let kept = rows(mask).map(|row| key.of_bits(words[row]));
+    let bounds = kept.fold(None, |bounds, word| wider(bounds, Some((word, word)), u64::cmp));
+    Ok(State::Words(bounds))
+}
+
+fn byte_bounds(node: NodeView<'_>, vector: usize, mask: &Mask) -> Result<State> {
+    let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+    let mut lengths = vec![0; range.len()];
+    let bytes = encoding::decode_strings(node, range, &mut lengths)?;
+    let mut bounds: Option<(&[u8], &[u8])> = None;
+    let mut start = 0;
+    for (row, length) in lengths.iter().enumerate() {
+        let value = &bytes[start..start + *length as usize];
+        start += value.len();
+        if mask[row / 64] >> (row % 64) & 1 == 1 {
+            bounds = wider(bounds, Some((value, value)), |one, other| one.cmp(other));
+        }
+    }
+    Ok(State::Bytes(bounds.map(|(least, greatest)| (least.to_vec(), greatest.to_vec()))))
+}

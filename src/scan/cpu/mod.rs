@@ -1,0 +1,460 @@
+//! Scans on the CPU: a chunk a task, a vector at a time.
+//!
+//! ```text
+//! Predicate --of the chunk's statistics and encodings--> Filter: a tree of selectors
+//!                                                           | a vector of 1,024 values
+//!                                                           v
+//!           mask: 16 words of 64 bits      all: and, stops when empty     any: or
+//! ```
+//!
+//! A [`Filter`] is made for each chunk: what statistics decide is a constant, and each
+//! test becomes a [`Selector`] that knows the column's encoding there. Selectors work on
+//! packed integers and codes; nothing is decoded that the encoding can decide.
+
+pub(in crate::scan) mod aggregate;
+mod bytes;
+mod compute;
+pub(in crate::scan) mod gather;
+mod wide;
+mod words;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow_array::Array;
+use arrow_buffer::i256;
+
+pub(super) use compute::Numbers;
+
+use super::literal::{self, Value};
+use super::predicate::{BytesTest, Predicate, Test};
+use super::ranges::{Key, Ranges, Share};
+use crate::chunk::Chunk;
+use crate::column::{self, CompressedColumn};
+use crate::encoding::{Encoding, Physical};
+use crate::error::{Error, Result};
+use crate::lanes::{Mask, VECTOR};
+
+/// No rows.
+pub(super) const NONE: Mask = [0; VECTOR / 64];
+/// All rows.
+pub(super) const ALL: Mask = [u64::MAX; VECTOR / 64];
+
+/// The first `rows` rows.
+pub(super) fn first(rows: usize) -> Mask {
+    std::array::from_fn(|word| match rows.saturating_sub(word * 64) {
+        0 => 0,
+        left if left >= 64 => u64::MAX,
+        left => (1 << left) - 1,
+    })
+}
+
+/// Number of rows.
+pub(super) fn count(mask: &Mask) -> usize {
+    mask.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+/// The rows of a mask, ascending.
+pub(super) fn rows(mask: &Mask) -> impl Iterator<Item = usize> {
+    mask.iter().enumerate().flat_map(|(index, word)| {
+        let mut word = *word;
+        std::iter::from_fn(move || {
+            let bit = word.trailing_zeros() as usize;
+            (word != 0).then(|| {
+                word &= word - 1;
+                index * 64 + bit
+            })
+        })
+    })
+}
+
+/// Which rows of a vector pass a test.
+pub(super) trait Selector {
+    /// Writes the rows that pass, valid or not; bits past the end hold anything.
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()>;
+}
+
+/// The rows of a chunk that a predicate keeps.
+pub(super) struct Filter<'a> {
+    step: Step<'a>,
+    rows: usize,
+}
+
+enum Step<'a> {
+    Constant(bool),
+    Valid(Validity<'a>),
+    Select { selector: Box<dyn Selector + 'a>, validity: Validity<'a>, cost: usize },
+    All(Vec<Step<'a>>),
+    Any(Vec<Step<'a>>),
+    Not(Box<Step<'a>>),
+}
+
+/// Which values of a chunk are valid.
+#[derive(Clone)]
+pub(super) enum Validity<'a> {
+    All,
+    None,
+    Bits(Cow<'a, [u8]>),
+}
+
+impl<'a> Validity<'a> {
+    pub fn of(chunk: &'a Chunk, column: &CompressedColumn) -> Result<Self> {
+        let root = chunk.root();
+        if root.physical() == Physical::Arrow {
+            // Carried arrays have their own bitmaps.
+            let array = column::carried(chunk, column.data_type())?;
+            return Ok(match array.logical_nulls() {
+                None => Self::All,
+                Some(nulls) => Self::Bits(Cow::Owned(nulls.inner().sliced().to_vec())),
+            });
+        }
+        Ok(match root.validity() {
+            None => Self::All,
+            Some(node) if node.encoding() == Encoding::Constant => {
+                if node.parameter(0) == 0 {
+                    Self::None
+                } else {
+                    Self::All
+                }
+            }
+            Some(node) => Self::Bits(Cow::Borrowed(node.buffer(0))),
+        })
+    }
+
+    /// Leaves the valid rows of a vector in a mask.
+    pub fn retain(&self, vector: usize, mask: &mut Mask) {
+        match self {
+            Self::All => {}
+            Self::None => *mask = NONE,
+            Self::Bits(bits) => {
+                for (word, bits) in mask.iter_mut().zip(words_of(bits, vector)) {
+                    *word &= bits;
+                }
+            }
+        }
+    }
+}
+
+/// The bits of a vector in a bitmap, zero past its end.
+fn words_of(bits: &[u8], vector: usize) -> Mask {
+    let bytes = &bits[(vector * VECTOR / 8).min(bits.len())..];
+    let mut words = [0; VECTOR / 8];
+    let len = bytes.len().min(words.len());
+    words[..len].copy_from_slice(&bytes[..len]);
+    bytemuck::cast(words)
+}
+
+impl<'a> Filter<'a> {
+    /// Makes a predicate ready for chunk `index` of these columns.
+    pub fn new(
+        predicate: &'a Predicate,
+        columns: &[&'a CompressedColumn],
+        index: usize,
+        rows: usize,
+    ) -> Result<Self> {
+        let maker = Maker { columns, index };
+        Ok(Self { step: maker.step(predicate)?, rows })
+    }
+
+    /// What is known without looking: none or all of the chunk's rows.
+    pub fn constant(&self) -> Option<bool> {
+        match self.step {
+            Step::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The rows of a vector that are kept.
+    pub fn select(&self, vector: usize) -> Result<Mask> {
+        let mut mask = NONE;
+        let within = first(self.rows - vector * VECTOR);
+        self.step.select(vector, &within, &mut mask)?;
+        for (word, within) in mask.iter_mut().zip(within) {
+            *word &= within;
+        }
+        Ok(mask)
+    }
+}
+
+impl Step<'_> {
+    /// Of the rows `within` those that are kept; others may be there as well.
+    fn select(&self, vector: usize, within: &Mask, mask: &mut Mask) -> Result<()> {
+        match self {
+            Self::Constant(value) => *mask = if *value { ALL } else { NONE },
+            Self::Valid(validity) => {
+                *mask = ALL;
+                validity.retain(vector, mask);
+            }
+            Self::Select { selector, validity, .. } => {
+                selector.select(vector, mask)?;
+                validity.retain(vector, mask);
+            }
+            Self::All(parts) => {
+                *mask = *within;
+                for part in parts {
+                    if *mask == NONE {
+                        break;
+                    }
+                    let mut kept = NONE;
+                    part.select(vector, mask, &mut kept)?;
+                    for (word, kept) in mask.iter_mut().zip(kept) {
+                        *word &= kept;
+                    }
+                }
+            }
+            Self::Any(parts) => {
+                *mask = NONE;
+                let mut left = *within;
+                for part in parts {
+                    if left == NONE {
+                        break;
+                    }
+                    let mut kept = NONE;
+                    part.select(vector, &left, &mut kept)?;
+                    for (index, kept) in kept.into_iter().enumerate() {
+                        mask[index] |= kept;
+                        left[index] &= !kept;
+                    }
+                }
+            }
+            Self::Not(inner) => {
+                inner.select(vector, within, mask)?;
+                mask.iter_mut().for_each(|word| *word = !*word);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a vector costs, roughly, in bytes read.
+    fn cost(&self) -> usize {
+        match self {
+            Self::Constant(_) => 0,
+            Self::Valid(_) => 1,
+            Self::Select { cost, .. } => *cost,
+            Self::All(parts) | Self::Any(parts) => parts.iter().map(Self::cost).sum(),
+            Self::Not(inner) => inner.cost(),
+        }
+    }
+}
+
+/// A codes' automaton takes so many times as long for a byte as a comparison of integers.
+const CODE_COST: usize = 8;
+
+/// Makes steps for one chunk.
+struct Maker<'c, 'a> {
+    columns: &'c [&'a CompressedColumn],
+    index: usize,
+}
+
+impl<'a> Maker<'_, 'a> {
+    fn chunk(&self, column: usize) -> &'a Chunk {
+        &self.columns[column].chunks()[self.index]
+    }
+
+    fn step(&self, predicate: &'a Predicate) -> Result<Step<'a>> {
+        match predicate {
+            Predicate::Constant(value) => Ok(Step::Constant(*value)),
+            Predicate::IsValid(column) => self.valid(*column),
+            Predicate::Test(column, test) => {
+                let step = self.test(*column, test);
+                step.map_err(|error| self.place(error, *column))
+            }
+            Predicate::Compare(comparison, pair, width) => {
+                let mut used = Vec::new();
+                pair.iter().for_each(|number| number.columns(&mut used));
+                let numbers = Numbers::new(self.columns, self.index, *width);
+                let selector = Box::new(numbers.compare(*comparison, pair));
+                let cost = used.iter().map(|column| 2 * self.bytes(*column)).sum();
+                let mut parts = used
+                    .iter()
+                    .map(|column| self.valid(*column))
+                    .collect::<Result<Vec<Step<'a>>>>()?;
+                parts.push(Step::Select { selector, validity: Validity::All, cost });
+                Ok(all(parts))
+            }
+            Predicate::All(parts) => {
+                Ok(all(parts.iter().map(|part| self.step(part)).collect::<Result<_>>()?))
+            }
+            Predicate::Any(parts) => {
+                Ok(any(parts.iter().map(|part| self.step(part)).collect::<Result<_>>()?))
+            }
+            Predicate::Not(inner) => Ok(match self.step(inner)? {
+                Step::Constant(value) => Step::Constant(!value),
+                other => Step::Not(other.into()),
+            }),
+        }
+    }
+
+    /// The rows with valid values.
+    fn valid(&self, column: usize) -> Result<Step<'a>> {
+        let validity = Validity::of(self.chunk(column), self.columns[column]);
+        Ok(match validity.map_err(|error| self.place(error, column))? {
+            Validity::All => Step::Constant(true),
+            Validity::None => Step::Constant(false),
+            bits => Step::Valid(bits),
+        })
+    }
+
+    fn test(&self, column: usize, test: &'a Test) -> Result<Step<'a>> {
+        let chunk = self.chunk(column);
+        let root = chunk.root();
+        if root.physical() == Physical::Arrow {
+            let Test::Bytes(test) = test else {
+                return Err(Error::corrupt("values of a type without an order are tested"));
+            };
+            let selector = Box::new(bytes::carried(chunk, self.columns[column], test)?);
+            let cost = self.bytes(column);
+            return Ok(Step::Select { selector, validity: Validity::All, cost });
+        }
+        let (found, cost) = match test {
+            Test::Words(key, ranges) => (self.words(column, *key, ranges)?, self.bytes(column)),
+            Test::Wide(ranges) => (self.wide(column, ranges)?, self.bytes(column)),
+            Test::Bytes(test) => (self.byte_strings(column, test)?, CODE_COST * self.bytes(column)),
+        };
+        let validity = Validity::of(chunk, self.columns[column])?;
+        Ok(match (found, validity) {
+            (Found::None, _) | (_, Validity::None) => Step::Constant(false),
+            (Found::All, Validity::All) => Step::Constant(true),
+            (Found::All, validity) => Step::Valid(validity),
+            (Found::Some(selector), validity) => Step::Select { selector, validity, cost },
+        })
+    }
+
+    fn words(&self, column: usize, key: Key, ranges: &'a Ranges<u64>) -> Result<Found<'a>> {
+        let chunk = self.chunk(column);
+        let share = match bounds(chunk) {
+            Some((Value::Word(least), Value::Word(greatest))) => ranges.share(least, greatest),
+            _ => Share::Some,
+        };
+        match share {
+            Share::None => Ok(Found::None),
+            Share::All => Ok(Found::All),
+            Share::Some => words::found(chunk.root(), key, ranges),
+        }
+    }
+
+    fn wide(&self, column: usize, ranges: &'a Ranges<i256>) -> Result<Found<'a>> {
+        let chunk = self.chunk(column);
+        let share = match bounds(chunk) {
+            Some((Value::Wide(least), Value::Wide(greatest))) => ranges.share(least, greatest),
+            _ => Share::Some,
+        };
+        match share {
+            Share::None => Ok(Found::None),
+            Share::All => Ok(Found::All),
+            Share::Some => wide::found(chunk.root(), ranges),
+        }
+    }
+
+    fn byte_strings(&self, column: usize, test: &'a Arc<BytesTest>) -> Result<Found<'a>> {
+        let chunk = self.chunk(column);
+        let outside = match string_bounds(chunk) {
+            Some((least, greatest)) => {
+                let (from, end) = &test.span;
+                // An upper bound that was cut is above the greatest value.
+                (greatest.zip(from.as_ref())).is_some_and(|(most, from)| most < *from)
+                    || end.as_ref().is_some_and(|end| least >= *end)
+            }
+            None => false,
+        };
+        if outside {
+            return Ok(if test.negated { Found::All } else { Found::None });
+        }
+        bytes::found(chunk.root(), test)
+    }
+
+    /// Bytes that the values of a vector take, roughly.
+    fn bytes(&self, column: usize) -> usize {
+        let chunk = self.chunk(column);
+        chunk.body().len() * VECTOR / chunk.rows().max(1) + 1
+    }
+
+    fn place(&self, error: Error, column: usize) -> Error {
+        error.in_chunk(self.index).in_column(self.columns[column].field().name())
+    }
+}
+
+/// What a test selects of a chunk.
+enum Found<'a> {
+    None,
+    All,
+    Some(Box<dyn Selector + 'a>),
+}
+
+impl<'a> Found<'a> {
+    fn constant(passes: bool) -> Self {
+        if passes { Self::All } else { Self::None }
+    }
+
+    fn some(selector: impl Selector + 'a) -> Self {
+        Self::Some(Box::new(selector))
+    }
+}
+
+/// Cheap ones first; what they exclude the others need not look at.
+fn all(mut parts: Vec<Step<'_>>) -> Step<'_> {
+    if parts.iter().any(|part| matches!(part, Step::Constant(false))) {
+        return Step::Constant(false);
+    }
+    parts.retain(|part| !matches!(part, Step::Constant(true)));
+    parts.sort_by_key(Step::cost);
+    match parts.len() {
+        0 => Step::Constant(true),
+        1 => parts.remove(0),
+        _ => Step::All(parts),
+    }
+}
+
+fn any(mut parts: Vec<Step<'_>>) -> Step<'_> {
+    if parts.iter().any(|part| matches!(part, Step::Constant(true))) {
+        return Step::Constant(true);
+    }
+    parts.retain(|part| !matches!(part, Step::Constant(false)));
+    parts.sort_by_key(Step::cost);
+    match parts.len() {
+        0 => Step::Constant(false),
+        1 => parts.remove(0),
+        _ => Step::Any(parts),
+    }
+}
+
+/// The least and the greatest value of a chunk, as its statistics state them.
+pub(super) fn bounds(chunk: &Chunk) -> Option<(Value, Value)> {
+    let (min, max) = (chunk.min(), chunk.max());
+    if min.is_null(0) || max.is_null(0) {
+        return None;
+    }
+    Some((literal::value_of(min, 0)?, literal::value_of(max, 0)?))
+}
+
+/// Bounds of a chunk of strings; there need not be an upper one.
+fn string_bounds(chunk: &Chunk) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let bytes = |value| match value {
+        Some(Value::Bytes(bytes)) => Some(bytes),
+        _ => None,
+    };
+    let bound =
+        |array: &arrow_array::ArrayRef| (!array.is_null(0)).then(|| literal::value_of(array, 0));
+    let least = bound(chunk.min()).and_then(bytes)?;
+    Some((least, bound(chunk.max()).and_then(bytes)))
+}
+
+/// Rows that have been decided already.
+struct Carried(Vec<u64>);
+
+impl Carried {
+    fn of(rows: usize, mut passes: impl FnMut(usize) -> bool) -> Self {
+        let mut words = vec![0; rows.div_ceil(64)];
+        for row in 0..rows {
+            words[row / 64] |= u64::from(passes(row)) << (row % 64);
+        }
+        Self(words)
+    }
+}
+
+impl Selector for Carried {
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        *mask = words_of(bytemuck::cast_slice(&self.0), vector);
+        Ok(())
+    }
+}

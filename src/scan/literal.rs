@@ -1,0 +1,312 @@
+//! Literals of expressions, and their conversion to the type of a column.
+//!
+//! A literal has no type of its own until it meets a column: integers fit every
+//! number, date and time (in the unit of its type) that can hold them, decimals every
+//! decimal of enough digits behind the point, floats every float. What does not fit is
+//! an error, never a wrapped or clipped value; only floats are rounded, to the nearest
+//! value of a narrower type.
+
+use std::fmt;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, Scalar};
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+use half::f16;
+
+use super::ranges::Key;
+use crate::column::{is_text, physical_of};
+use crate::encoding::Physical;
+use crate::error::{Error, Result};
+
+/// A constant in an expression: what [`lit`](super::lit) makes.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Literal {
+    /// No value; comparisons with it are null for every row.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// An integer.
+    Integer(i128),
+    /// `unscaled * 10^-scale`.
+    Decimal {
+        /// The digits.
+        unscaled: i128,
+        /// Digits behind the point; negative for zeros before it.
+        scale: i8,
+    },
+    /// A float.
+    Float(f64),
+    /// Text, for Utf8, LargeUtf8 and Utf8View.
+    Text(String),
+    /// Bytes, for Binary, LargeBinary, BinaryView and FixedSizeBinary.
+    Binary(Vec<u8>),
+    /// One value of exactly one Arrow type: an array of one row.
+    Arrow(ArrayRef),
+}
+
+impl Literal {
+    /// The number `unscaled * 10^-scale`, exactly: `Literal::decimal(1999, 2)` is 19.99.
+    pub fn decimal(unscaled: i128, scale: i8) -> Self {
+        Self::Decimal { unscaled, scale }
+    }
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Boolean(value) => write!(f, "{value}"),
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Decimal { unscaled, scale } => write!(f, "{unscaled}e{}", -i16::from(*scale)),
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Text(text) => write!(f, "{text:?}"),
+            Self::Binary(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
+            Self::Arrow(array) => {
+                let value = (array.len() == 1 && array.is_valid(0)).then(|| value_of(array, 0));
+                write!(f, "{}", array.data_type())?;
+                match (value.flatten(), Key::of(array.data_type())) {
+                    (Some(Value::Word(word)), Some(key)) if key.is_float() => {
+                        write!(f, "({:?})", key.float(word))
+                    }
+                    (Some(Value::Word(word)), Some(key)) => write!(f, "({})", key.integer(word)),
+                    (Some(Value::Wide(value)), _) => write!(f, "({value})"),
+                    (Some(Value::Bytes(bytes)), _) => write!(f, "(\"{}\")", bytes.escape_ascii()),
+                    _ => f.write_str("(null)"),
+                }
+            }
+        }
+    }
+}
+
+macro_rules! from {
+    ($($type:ty => $value:ident $literal:expr;)*) => {$(
+        impl From<$type> for Literal {
+            fn from($value: $type) -> Self {
+                $literal
+            }
+        }
+    )*};
+}
+
+from! {
+    bool => value Self::Boolean(value);
+    i8 => value Self::Integer(value.into());
+    i16 => value Self::Integer(value.into());
+    i32 => value Self::Integer(value.into());
+    i64 => value Self::Integer(value.into());
+    i128 => value Self::Integer(value);
+    u8 => value Self::Integer(value.into());
+    u16 => value Self::Integer(value.into());
+    u32 => value Self::Integer(value.into());
+    u64 => value Self::Integer(value.into());
+    f32 => value Self::Float(value.into());
+    f64 => value Self::Float(value);
+    &str => value Self::Text(value.to_owned());
+    String => value Self::Text(value);
+    &[u8] => value Self::Binary(value.to_owned());
+    Vec<u8> => value Self::Binary(value);
+    Scalar<ArrayRef> => value Self::Arrow(value.into_inner());
+}
+
+impl<T: Into<Literal>> From<Option<T>> for Literal {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// A literal as a value of a column: its place in the column's order, or its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Of types of up to 64 bits, see [`Key`].
+    Word(u64),
+    /// Of types of 128 and 256 bits.
+    Wide(i256),
+    Bytes(Vec<u8>),
+}
+
+/// 10^`exponent`, if 256 bits hold it.
+pub(super) fn power_of_ten(exponent: u32) -> Option<i256> {
+    i256::from_i128(10).checked_pow(exponent)
+}
+
+impl Literal {
+    /// The literal as a value of this type; none if it is null.
+    pub(super) fn for_type(&self, data_type: &DataType) -> Result<Option<Value>> {
+        let value = match self {
+            Self::Null => return Ok(None),
+            Self::Arrow(array) => return self.arrow_value(array, data_type),
+            Self::Boolean(value) if *data_type == DataType::Boolean => {
+                Value::Word(u64::from(*value))
+            }
+            Self::Integer(value) => self.number(*value, 0, data_type)?,
+            Self::Decimal { unscaled, scale } => self.number(*unscaled, *scale, data_type)?,
+            Self::Float(value) => Value::Word(self.float(*value, data_type)?),
+            Self::Text(text) if is_text(data_type) => Value::Bytes(text.clone().into_bytes()),
+            Self::Binary(bytes)
+                if physical_of(data_type) == Physical::Bytes && !is_text(data_type) =>
+            {
+                Value::Bytes(bytes.clone())
+            }
+            _ => return Err(self.mismatch(data_type)),
+        };
+        Ok(Some(value))
+    }
+
+    fn mismatch(&self, data_type: &DataType) -> Error {
+        let what = match self {
+            Self::Null | Self::Boolean(_) => "a boolean",
+            Self::Integer(_) => "an integer",
+            Self::Decimal { .. } => "a decimal",
+            Self::Float(_) => "a float",
+            Self::Text(_) => "a text",
+            Self::Binary(_) => "binary",
+            Self::Arrow(array) => {
+                let found = array.data_type();
+                return Error::expression(format!("a literal of {found} where {data_type} is"));
+            }
+        };
+        Error::expression(format!("the literal {self} is {what}, the column is {data_type}"))
+    }
+
+    fn does_not_fit(&self, data_type: &DataType) -> Error {
+        Error::expression(format!("the literal {self} does not fit {data_type}"))
+    }
+
+    /// `unscaled * 10^-scale` as a value of an exact type, or of a float if it is exact there.
+    fn number(&self, unscaled: i128, scale: i8, data_type: &DataType) -> Result<Value> {
+        use DataType as T;
+        let does_not_fit = || self.does_not_fit(data_type);
+        // Digits behind the point in the column, and the most digits it holds.
+        let (to, digits) = match data_type {
+            T::Decimal32(digits, to)
+            | T::Decimal64(digits, to)
+            | T::Decimal128(digits, to)
+            | T::Decimal256(digits, to) => (*to, Some(*digits)),
+            T::Float16 | T::Float32 | T::Float64 if scale == 0 => {
+                let float = unscaled as f64;
+                // 2^127 is a float that is no i128.
+                if float >= i128::MAX as f64 || float as i128 != unscaled {
+                    return Err(does_not_fit());
+                }
+                let word = self.float(float, data_type)?;
+                return match Key::of(data_type).map(|key| key.float(word)) {
+                    Some(back) if back == float => Ok(Value::Word(word)),
+                    _ => Err(does_not_fit()),
+                };
+            }
+            _ if Key::of(data_type).is_none_or(|key| key.is_float())
+                || *data_type == T::Boolean =>
+            {
+                return Err(self.mismatch(data_type));
+            }
+            _ => (0, None),
+        };
+        let shift = i16::from(to) - i16::from(scale);
+        let power = power_of_ten(u32::from(shift.unsigned_abs())).ok_or_else(does_not_fit)?;
+        let unscaled = i256::from_i128(unscaled);
+        let value = if shift >= 0 {
+            unscaled.checked_mul(power)
+        } else {
+            let exact = unscaled.wrapping_rem(power) == i256::ZERO;
+            exact.then(|| unscaled.wrapping_div(power))
+        };
+        let value = value.ok_or_else(does_not_fit)?;
+        if let Some(digits) = digits {
+            let end = power_of_ten(digits.into()).ok_or_else(does_not_fit)?;
+            if value >= end || value <= end.wrapping_neg() {
+                return Err(does_not_fit());
+            }
+        }
+        if let T::Decimal128(..) | T::Decimal256(..) = data_type {
+            return Ok(Value::Wide(value));
+        }
+        let key = Key::of(data_type).ok_or_else(|| self.mismatch(data_type))?;
+        let word = value.to_i128().and_then(|value| key.of_integer(value));
+        word.map(Value::Word).ok_or_else(does_not_fit)
+    }
+
+    /// The nearest value of a float type.
+    fn float(&self, value: f64, data_type: &DataType) -> Result<u64> {
+        let (bits, overflows) = match data_type {
+            DataType::Float16 => {
+                let float = f16::from_f64(value);
+                (float.to_bits().into(), float.is_infinite())
+            }
+            DataType::Float32 => {
+                let float = value as f32;
+                (float.to_bits().into(), float.is_infinite())
+            }
+            DataType::Float64 => (value.to_bits(), false),
+            _ => return Err(self.mismatch(data_type)),
+        };
+        if overflows && value.is_finite() {
+            return Err(self.does_not_fit(data_type));
+        }
+        let key = Key::of(data_type).ok_or_else(|| self.mismatch(data_type))?;
+        Ok(key.of_bits(bits))
+    }
+
+    /// The only value of an array.
+    fn arrow_value(&self, array: &ArrayRef, data_type: &DataType) -> Result<Option<Value>> {
+        if array.len() != 1 {
+            let what = format!("a literal of {} rows, one is needed", array.len());
+            return Err(Error::expression(what));
+        }
+        let strings = |of: &DataType| physical_of(of) == Physical::Bytes;
+        let same = array.data_type() == data_type
+            || strings(array.data_type())
+                && strings(data_type)
+                && is_text(array.data_type()) == is_text(data_type);
+        if !same {
+            return Err(self.mismatch(data_type));
+        }
+        if array.is_null(0) {
+            return Ok(None);
+        }
+        value_of(array, 0).map(Some).ok_or_else(|| self.mismatch(data_type))
+    }
+
+    /// The literal as a number of arithmetic.
+    pub(super) fn exact(&self) -> Option<(i128, i8)> {
+        match self {
+            Self::Integer(value) => Some((*value, 0)),
+            Self::Decimal { unscaled, scale } => Some((*unscaled, *scale)),
+            _ => None,
+        }
+    }
+}
+
+/// A valid value of an array, if its type has an order.
+pub(super) fn value_of(array: &dyn Array, row: usize) -> Option<Value> {
+    let data_type = array.data_type();
+    let bytes = |bytes: &[u8]| Some(Value::Bytes(bytes.to_vec()));
+    match data_type {
+        DataType::Boolean => Some(Value::Word(array.as_boolean().value(row).into())),
+        DataType::Utf8 => bytes(array.as_string::<i32>().value(row).as_bytes()),
+        DataType::LargeUtf8 => bytes(array.as_string::<i64>().value(row).as_bytes()),
+        DataType::Utf8View => bytes(array.as_string_view().value(row).as_bytes()),
+        DataType::Binary => bytes(array.as_binary::<i32>().value(row)),
+        DataType::LargeBinary => bytes(array.as_binary::<i64>().value(row)),
+        DataType::BinaryView => bytes(array.as_binary_view().value(row)),
+        DataType::FixedSizeBinary(_) => bytes(array.as_fixed_size_binary().value(row)),
+        DataType::Decimal128(..) => {
+            let array = array.as_primitive::<arrow_array::types::Decimal128Type>();
+            Some(Value::Wide(i256::from_i128(array.value(row))))
+        }
+        DataType::Decimal256(..) => {
+            let array = array.as_primitive::<arrow_array::types::Decimal256Type>();
+            Some(Value::Wide(array.value(row)))
+        }
+        _ => {
+            let key = Key::of(data_type)?;
+            let width = data_type.primitive_width()?;
+            let data = array.to_data();
+            let bytes = data.buffers().first()?.get((data.offset() + row) * width..)?;
+            let mut word = [0; 8];
+            word[..width].copy_from_slice(bytes.get(..width)?);
+            Some(Value::Word(key.of_bits(u64::from_le_bytes(word))))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Expressions that do not fit, and data that are damaged: errors that say so.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use lanepack::scan::{Expr, Literal, Scan, col, lit, max, sum};
+use lanepack::{Engine, Error, Options, compress};
+
+fn batch() -> RecordBatch {
+    let list = ListArray::from_iter_primitive::<types::Int32Type, _, _>([
+        Some(vec![Some(1)]),
+        None,
+        Some(vec![]),
+    ]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("tiny", Arc::new(UInt8Array::from(vec![1, 2, 3]))),
+        ("wide", Arc::new(Int64Array::from(vec![i64::MIN, 0, i64::MAX]))),
+        ("price", Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5]))),
+        ("half", Arc::new(Float32Array::from(vec![0.5, 1.5, 2.5]))),
+        ("name", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+        ("raw", Arc::new(BinaryArray::from_vec(vec![b"a", b"b", b"c"]))),
+        ("flag", Arc::new(BooleanArray::from(vec![true, false, true]))),
+        ("day", Arc::new(Date32Array::from(vec![1, 2, 3]))),
+        ("list", Arc::new(list)),
+        (
+            "money",
+            Arc::new(Decimal64Array::from(vec![1, 2, 3]).with_precision_and_scale(6, 2).unwrap()),
+        ),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn error(expr: Expr) -> String {
+    let packed = compress(&batch(), &Options::default()).unwrap();
+    match Scan::new(&packed).filter(expr).mask(&Engine::cpu()) {
+        Err(error @ Error::Expression { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn says_what_does_not_fit() {
+    let second = Scalar::new(Arc::new(TimestampSecondArray::from(vec![5])) as ArrayRef);
+    for (expr, part) in [
+        (col("nmae").eq("a"), r#"no column "nmae" among "tiny", "wide""#),
+        (col("tiny").eq(300), "300 does not fit UInt8"),
+        (col("tiny").eq(-1), "-1 does not fit UInt8"),
+        (col("wide").lt(i128::from(i64::MAX) + 1), "does not fit Int64"),
+        (col("tiny").eq("a"), r#"the literal "a" is a text, the column is UInt8"#),
+        (col("tiny").eq(1.5), "1.5 is a float"),
+        (col("name").eq(5), "5 is an integer"),
+        (col("name").eq(lit(b"a".as_slice())), "is binary"),
+        (col("price").eq((1_i64 << 53) + 1), "does not fit Float64"),
+        (col("half").eq(1e300), "does not fit Float32"),
+        (col("money").eq(lit(Literal::decimal(12345, 3))), "does not fit Decimal64(6, 2)"),
+        (col("money").eq(10_000_000), "does not fit Decimal64(6, 2)"),
+        (col("day").eq(lit(second)), "Timestamp(s) where Date32 is"),
+        (col("tiny").contains("a"), "has no text to test"),
+        (col("raw").like(b"a".as_slice()), "has no text to test"),
+        (col("name").like("a\\"), "backslash"),
+        (col("list").eq(5), "an integer, the column is List"),
+        (col("list").eq(None::<i64>), "cannot be compared"),
+        (col("price"), "`price` is neither true nor false"),
+        (col("price") + 1, "`price + 1` is neither true nor false"),
+        (col("flag").and(lit(5)), "`5` is neither true nor false"),
+        ((col("name") + 1).gt(5), "cannot be computed with"),
+        ((col("day") + 1).gt(5), "cannot be computed with"),
+        (col("name").eq(col("raw")), "cannot be computed with"),
+        ((col("price") + col("half")).gt(5.0), "Float64 and Float32"),
+        ((col("price") + col("tiny")).gt(5.0), "Float64 and integers"),
+        ((col("money") / 3).gt(5), "decimals are not divided"),
+        ((col("price") % 3.0).gt(5.0), "no remainder"),
+        ((lit(7) / col("wide")).gt(5), "the divisor could be zero"),
+        ((col("wide") * col("wide") * col("wide")).gt(5), "could pass 128 bits"),
+        (col("flag").eq(col("flag")), "cannot be computed with"),
+    ] {
+        let text = error(expr.clone());
+        assert!(text.contains(part), "{expr}: {text}");
+    }
+}
+
+#[test]
+fn two_columns_of_one_name_are_no_column_to_scan() {
+    let schema = Schema::new(vec![
+        Field::new("x", DataType::Int32, false),
+        Field::new("x", DataType::Int32, false),
+    ]);
+    let values = || Arc::new(Int32Array::from(vec![1])) as ArrayRef;
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![values(), values()]).unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let error = Scan::new(&packed).filter(col("x").eq(1)).count(&Engine::cpu()).unwrap_err();
+    assert!(error.to_string().contains("more than one"), "{error}");
+}
+
+#[test]
+fn sums_that_do_not_fit_are_errors() {
+    let packed = compress(&batch(), &Options::default()).unwrap();
+    let scan = Scan::new(&packed).filter(col("wide").gt(0));
+    let twice = sum(col("wide") + col("wide"));
+    let error = scan.aggregate(&[twice], &Engine::cpu()).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    let error = scan.aggregate(&[max(col("list"))], &Engine::cpu()).unwrap_err();
+    assert!(error.to_string().contains("no order"), "{error}");
+}
+
+#[test]
+fn times_of_one_type_are_compared_with_each_other() {
+    let days = |days: Vec<i32>| Arc::new(Date32Array::from(days)) as ArrayRef;
+    let seconds = Arc::new(TimestampSecondArray::from(vec![1, 2, 3])) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([
+        ("a", days(vec![1, 5, 3])),
+        ("b", days(vec![2, 4, 3])),
+        ("t", seconds),
+    ])
+    .unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let scan = Scan::new(&packed);
+    let rows = scan.clone().filter(col("a").lt(col("b"))).rows(&Engine::cpu()).unwrap();
+    assert_eq!(rows.values(), &[0]);
+    let mixed = scan.filter(col("a").lt(col("t"))).rows(&Engine::cpu());
+    assert!(matches!(mixed, Err(Error::Expression { .. })));
+    assert_eq!(batch.column(2).data_type(), &DataType::Timestamp(TimeUnit::Second, None));
+}
+
+#[test]
+fn carried_columns_are_tested_for_null_and_gathered() {
+    let packed = compress(&batch(), &Options::default()).unwrap();
+    let scan = Scan::new(&packed).filter(col("list").is_not_null());
+    assert_eq!(scan.rows(&Engine::cpu()).unwrap().values(), &[0, 2]);
+    let gathered = scan.gather(&["list", "tiny"], &Engine::cpu()).unwrap();
+    assert_eq!(gathered.num_rows(), 2);
+    assert_eq!(gathered.column(0).len(), 2);
+    assert_eq!(scan.gather::<&str>(&[], &Engine::cpu()).unwrap().num_rows(), 2);
+}
+
+#[test]
+fn batches_without_columns_or_rows_are_scanned() {
+    let empty = RecordBatch::try_from_iter([(
+        "x",
+        Arc::new(Int32Array::from(Vec::<i32>::new())) as ArrayRef,
+    )])
+    .unwrap();
+    let packed = compress(&empty, &Options::default()).unwrap();
+    let scan = Scan::new(&packed).filter(col("x").gt(1));
+    assert_eq!(scan.mask(&Engine::cpu()).unwrap().len(), 0);
+    assert_eq!(scan.gather(&["x"], &Engine::cpu()).unwrap().num_rows(), 0);
+    let options = RecordBatchOptions::new().with_row_count(Some(7));
+    let bare =
+        RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
+    let packed = compress(&bare, &Options::default()).unwrap();
+    assert_eq!(Scan::new(&packed).count(&Engine::cpu()).unwrap(), 7);
+    let none = Scan::new(&packed).filter(lit(false));
+    assert_eq!(none.mask(&Engine::cpu()).unwrap().true_count(), 0);
+}
