@@ -11,15 +11,9 @@
 // Structs are mirrored in src/gpu/abi/encode.rs.
 #pragma once
 
-#include "lanepack/lanes.cuh"
+#include "lanepack/order.cuh"
 
 namespace lanepack {
-
-// The order of a column's values: as unsigned or signed integers, or floats in
-// IEEE 754 total order.
-constexpr u32 UNSIGNED = 0;
-constexpr u32 SIGNED = 1;
-constexpr u32 FLOAT = 2;
 
 // A column to be compressed. Its vectors are numbered through all chunks, which have
 // `chunk_vectors` each but for the last.
@@ -33,6 +27,7 @@ struct Source {
     // Words from one value to the next: 1, or the limbs of a value.
     u32 stride;
     u32 chunk_vectors;
+    // UNSIGNED, SIGNED or FLOAT.
     u32 order;
 };
 static_assert(sizeof(Source) == 40, "mirrored");
@@ -151,23 +146,6 @@ LANEPACK_DEVICE uint4 spread(u32 chosen) {
         }
     }
     return uint4{words[0], words[1], words[2], words[3]};
-}
-
-// A word in the order of its column as an unsigned number, and back.
-template <class T>
-LANEPACK_DEVICE T ordered(T word, u32 order) {
-    const T top = static_cast<T>(T{1} << (ROWS<T> - 1));
-    if (order == UNSIGNED) return word;
-    // The signs of floats decide about all bits.
-    const T rest = order == FLOAT && (word & top) != 0 ? static_cast<T>(~top) : T{0};
-    return static_cast<T>(word ^ (top | rest));
-}
-template <class T>
-LANEPACK_DEVICE T unordered(T word, u32 order) {
-    const T top = static_cast<T>(T{1} << (ROWS<T> - 1));
-    if (order == UNSIGNED) return word;
-    if (order == FLOAT && (word & top) == 0) return static_cast<T>(~word);
-    return static_cast<T>(word ^ top);
 }
 
 // The signed type of the same size.

@@ -11,7 +11,7 @@ pub(crate) mod strings;
 use bytemuck::{Pod, Zeroable};
 
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
-use crate::encoding::format;
+use crate::encoding::{Physical, format};
 use crate::lanes::VECTOR;
 
 /// A node of a chunk in device memory, byte for byte `lanepack::Node` of
@@ -104,6 +104,20 @@ pub(crate) struct StringsArguments {
     pub offset_bytes: u32,
     pub width: u32,
     pub zero: u32,
+}
+
+/// How words of a column compare.
+pub(crate) const UNSIGNED: u32 = 0;
+pub(crate) const SIGNED: u32 = 1;
+pub(crate) const FLOAT: u32 = 2;
+
+/// The order of words of a physical type.
+pub(crate) fn order_of(physical: Physical) -> u32 {
+    match physical {
+        Physical::F32 | Physical::F64 => FLOAT,
+        physical if physical.is_signed() => SIGNED,
+        _ => UNSIGNED,
+    }
 }
 
 /// What kernels find wrong: `lanepack::Fault`.
@@ -202,6 +216,14 @@ const _: () = {
     assert!(constant(FORMAT, "ALP") == Encoding::Alp as u64);
     assert!(constant(FORMAT, "FSST") == Encoding::Fsst as u64);
     assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
+};
+
+const ORDER: &str = include_str!("../../kernels/lanepack/order.cuh");
+
+const _: () = {
+    assert!(constant(ORDER, "UNSIGNED") == UNSIGNED as u64);
+    assert!(constant(ORDER, "SIGNED") == SIGNED as u64);
+    assert!(constant(ORDER, "FLOAT") == FLOAT as u64);
 };
 
 const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");

@@ -51,7 +51,7 @@ use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
 use wide::Wide;
-use words::{Words, order_of};
+use words::Words;
 use write::{Origin, Part, Parts, Planned, Written};
 
 impl Engine {
@@ -518,7 +518,7 @@ impl Measured {
             measured.wide = Some(Wide::measure(launcher, column, chunk_rows)?);
             return Ok(measured);
         }
-        let source = abi::Source { order: order_of(physical), ..column.source(chunk_rows) };
+        let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
         let alp = options.allows(Encoding::Alp);
         measured.words.push(Words::measure(launcher, physical, source, alp)?);
         if column.data_type() == &DataType::Float16 {

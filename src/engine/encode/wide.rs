@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::launch::{Launcher, Pending};
 use super::source::Column;
-use super::words::{Words, order_of};
+use super::words::Words;
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
@@ -87,7 +87,7 @@ impl Wide {
                 let physical = if is_last { Physical::I64 } else { Physical::U64 };
                 let source = abi::Source {
                     values: self.source.values + limb as u64 * 8,
-                    order: order_of(physical),
+                    order: abi::order_of(physical),
                     ..self.source
                 };
                 self.words.insert((limb, is_last), words.len());

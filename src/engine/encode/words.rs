@@ -80,15 +80,6 @@ pub(super) fn scratch_bytes(
     Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), is_alp).len
 }
 
-/// The order of words of a physical type.
-pub(super) fn order_of(physical: Physical) -> u32 {
-    match physical {
-        Physical::F32 | Physical::F64 => abi::FLOAT,
-        physical if physical.is_signed() => abi::SIGNED,
-        _ => abi::UNSIGNED,
-    }
-}
-
 impl Words {
     /// Starts measuring; `alp` if floats may be encoded so.
     pub fn measure(

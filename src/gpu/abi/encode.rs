@@ -3,6 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::constant;
+pub(crate) use super::{FLOAT, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::plan::SAMPLED_VECTORS;
 
@@ -22,11 +23,6 @@ pub(crate) struct Source {
     pub chunk_vectors: u32,
     pub order: u32,
 }
-
-/// How words of a column compare: `Source::order`.
-pub(crate) const UNSIGNED: u32 = 0;
-pub(crate) const SIGNED: u32 = 1;
-pub(crate) const FLOAT: u32 = 2;
 
 /// `lanepack::ChunkTotals`.
 #[repr(C)]
@@ -188,9 +184,6 @@ const _: () = {
     assert!(size_of::<CopyBitsArguments>() == 64);
     assert!(size_of::<GapsArguments>() == 16);
     assert!(size_of::<AlpArguments>() == 112);
-    assert!(constant(ENCODE, "UNSIGNED") == UNSIGNED as u64);
-    assert!(constant(ENCODE, "SIGNED") == SIGNED as u64);
-    assert!(constant(ENCODE, "FLOAT") == FLOAT as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
     assert!(constant(ENCODE, "MAX_CANDIDATES") == MAX_CANDIDATES as u64);
 };
