@@ -65,6 +65,43 @@ struct OffsetsArguments {
 };
 static_assert(sizeof(OffsetsArguments) == 32, "mirrored");
 
+struct Range;
+
+// What becomes of the bits that a bitmap holds.
+constexpr u32 COMBINE_SET = 0;
+constexpr u32 COMBINE_AND = 1;
+constexpr u32 COMBINE_OR = 2;
+
+// Verdicts on the rows of a column to a bitmap: select_*.
+struct SelectArguments {
+    // `at` counts rows; row 0 is bit 0 of the bitmap.
+    const Node* nodes;
+    // For each node that of its validity; null if all rows are valid.
+    const Node* validity;
+    // select_bits: not used.
+    const Range* ranges;
+    u32* out;
+    // Of the whole column: what the last word has behind them becomes zero.
+    u64 rows;
+    u32 range_count;
+    // UNSIGNED, SIGNED or FLOAT.
+    u32 order;
+    u32 combine;
+    // Whether rows are wanted that do not pass; nulls are never.
+    u32 negate;
+    u32 blocks_per_node;
+    u32 zero;
+};
+static_assert(sizeof(SelectArguments) == 64, "mirrored");
+
+// The number of set bits: count_selected.
+struct CountArguments {
+    const u32* bitmap;
+    u64* count;
+    u64 bits;
+};
+static_assert(sizeof(CountArguments) == 24, "mirrored");
+
 // What was decoded of strings: utf8 checks it, views and fixed make other arrays of it.
 struct StringsArguments {
     // `at` counts rows.

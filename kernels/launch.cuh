@@ -65,4 +65,10 @@ constexpr u32 FSST_PLACE_THREADS = 256;
 constexpr u32 STRINGS_THREADS = 128;
 constexpr u32 SPAN_BYTES = 16384;
 
+// select_*: a warp takes a vector.
+constexpr u32 SELECT_THREADS = 256;
+// count_selected: words that a block counts.
+constexpr u32 COUNT_THREADS = 256;
+constexpr u32 COUNT_WORDS = 4096;
+
 }  // namespace lanepack

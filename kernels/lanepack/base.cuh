@@ -64,6 +64,17 @@ constexpr u32 MAX_DYNAMIC_SHARED = 99 << 10;
 // The highest bit of every byte: set in none of ASCII.
 constexpr u32 HIGH_BITS = 0x80808080u;
 
+// The same pointer, of which the compiler knows nothing: what follows from it is read and
+// computed again, rather than kept where registers are short.
+template <class T>
+LANEPACK_DEVICE const T& again(const T& object) {
+    const T* pointer = &object;
+#if !defined(LANEPACK_SIMT)
+    asm volatile("" : "+l"(pointer));
+#endif
+    return *pointer;
+}
+
 // The sum over a warp's lanes up to the own one, by all of them.
 template <class T>
 LANEPACK_DEVICE T sum_upto(T own) {

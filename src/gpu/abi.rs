@@ -120,6 +120,46 @@ pub(crate) fn order_of(physical: Physical) -> u32 {
     }
 }
 
+/// `lanepack::Range`: values from `low` to `high`, both included, as unsigned numbers in
+/// the order of their column (`kernels/lanepack/order.cuh`).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+pub(crate) struct Range {
+    pub low: u64,
+    pub high: u64,
+}
+
+/// `lanepack::SelectArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct SelectArguments {
+    pub nodes: u64,
+    pub validity: u64,
+    pub ranges: u64,
+    pub out: u64,
+    pub rows: u64,
+    pub range_count: u32,
+    pub order: u32,
+    pub combine: u32,
+    pub negate: u32,
+    pub blocks_per_node: u32,
+    pub zero: u32,
+}
+
+/// What becomes of the bits that a bitmap holds: `SelectArguments::combine`.
+pub(crate) const COMBINE_SET: u32 = 0;
+pub(crate) const COMBINE_AND: u32 = 1;
+pub(crate) const COMBINE_OR: u32 = 2;
+
+/// `lanepack::CountArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct CountArguments {
+    pub bitmap: u64,
+    pub count: u64,
+    pub bits: u64,
+}
+
 /// What kernels find wrong: `lanepack::Fault`.
 pub(crate) struct Fault;
 
@@ -156,6 +196,9 @@ const _: () = {
     assert!(size_of::<BytesArguments>() == 40);
     assert!(size_of::<OffsetsArguments>() == 32);
     assert!(size_of::<StringsArguments>() == 72);
+    assert!(size_of::<Range>() == 16);
+    assert!(size_of::<SelectArguments>() == 64);
+    assert!(size_of::<CountArguments>() == 24);
 };
 
 /// The value that a header of the kernels gives a constant.
@@ -219,11 +262,15 @@ const _: () = {
 };
 
 const ORDER: &str = include_str!("../../kernels/lanepack/order.cuh");
+const ARGUMENTS: &str = include_str!("../../kernels/arguments.cuh");
 
 const _: () = {
     assert!(constant(ORDER, "UNSIGNED") == UNSIGNED as u64);
     assert!(constant(ORDER, "SIGNED") == SIGNED as u64);
     assert!(constant(ORDER, "FLOAT") == FLOAT as u64);
+    assert!(constant(ARGUMENTS, "COMBINE_SET") == COMBINE_SET as u64);
+    assert!(constant(ARGUMENTS, "COMBINE_AND") == COMBINE_AND as u64);
+    assert!(constant(ARGUMENTS, "COMBINE_OR") == COMBINE_OR as u64);
 };
 
 const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");

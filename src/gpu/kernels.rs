@@ -213,6 +213,18 @@ pub(crate) const BITS: Kernel = Kernel {
     ..Kernel::new("bits", "BITS_THREADS", "BITS_THREADS")
 };
 
+/// Blocks count vectors.
+const fn select(name: &'static str) -> Kernel {
+    vectors(name, "SELECT_THREADS", 32)
+}
+pub(crate) const SELECT: ByWidth =
+    [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
+pub(crate) const SELECT_ALP: [Kernel; 2] = [select("select_alp_32"), select("select_alp_64")];
+pub(crate) const SELECT_BITS: Kernel = select("select_bits");
+/// Blocks count words of 32 bits.
+pub(crate) const COUNT_SELECTED: Kernel =
+    Kernel::new("count_selected", "COUNT_THREADS", "COUNT_WORDS");
+
 /// Blocks count codes.
 pub(crate) const FSST_DECODE: Kernel = Kernel {
     least: shape("FSST_CODES_LEAST") as usize,

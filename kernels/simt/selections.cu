@@ -1,0 +1,64 @@
+// Parts of the device library that selections of one column do not show, for
+// src/engine/select/tests: columns of different types together, and the slow search.
+#include "lanepack/select.cuh"
+
+namespace lanepack {
+
+struct TogetherArguments {
+    // For each chunk.
+    const Node* shorts;
+    const Node* doubles;
+    const Node* validity;
+    // One range for each column.
+    const Range* ranges;
+    u32* out;
+    u64 rows;
+};
+
+// A block takes a chunk, a warp every fourth vector: the rows whose values lie in both
+// ranges and are valid.
+LANEPACK_KERNEL(select_together, 128, 1, TogetherArguments) {
+    LANEPACK_SHARED(Patches[128 / WARP], patches);
+    const Node& shorts = args.shorts[blockIdx.x];
+    for (u32 vector = threadIdx.x / WARP; vector < vectors_of(shorts); vector += 128 / WARP) {
+        const u32 rows = min(shorts.rows - vector * VECTOR, VECTOR);
+        u32 selection = steps_within(rows) & select_true(args.validity[blockIdx.x], vector);
+        selection &= select_integers<u16>(shorts, vector, Ranges{args.ranges, 1, SIGNED});
+        selection &= select_floats<u64>(args.doubles[blockIdx.x], vector, Ranges{args.ranges + 1, 1, FLOAT},
+                                        patches[threadIdx.x / WARP]);
+        const VectorBits bits(args.out, shorts.at + vector * VECTOR, rows, args.rows);
+        bits.write(by_step(selection));
+    }
+}
+
+struct SearchArguments {
+    // Ranges that meet the vector's values.
+    const Range* ranges;
+    // For each range what a search around an estimate finds, and one digit by digit.
+    u64* out;
+    u64 scale;
+    u32 width;
+    u32 count;
+};
+
+template <class T>
+LANEPACK_DEVICE void search(const SearchArguments& args) {
+    const T scale = static_cast<T>(args.scale);
+    const AlpStep<T> step(scale);
+    const u64 least = ordered(step.value(0), FLOAT);
+    const u64 greatest = ordered(step.value(low_bits<T>(args.width)), FLOAT);
+    for (u32 i = 0; i < args.count; i++) {
+        const Range range = args.ranges[i];
+        const PackedRange<T> near = alp_packed_range<T>(scale, args.width, range, least, greatest);
+        const AlpSearch<T> search(scale, args.width, range);
+        const PackedRange<T> far = search.range_of(search.by_digits(args.width));
+        if (threadIdx.x > 0) continue;
+        const u64 found[4] = {near.low, near.high, far.low, far.high};
+        for (u32 k = 0; k < 4; k++) args.out[i * 4 + k] = found[k];
+    }
+}
+
+LANEPACK_KERNEL(search_alp_32, 32, 1, SearchArguments) { search<u32>(args); }
+LANEPACK_KERNEL(search_alp_64, 32, 1, SearchArguments) { search<u64>(args); }
+
+}  // namespace lanepack
