@@ -329,7 +329,7 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
 
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// carried as Arrow IPC.
-fn check_decodable(column: &DeviceColumn) -> Result<()> {
+pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
     let data_type = column.field().data_type();
     let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {

@@ -25,6 +25,11 @@ mod foreign;
 pub mod measure;
 mod pinned;
 mod program;
+#[cfg_attr(
+    not(all(test, any(feature = "simt", feature = "cuda"))),
+    allow(dead_code, reason = "only tests call it yet")
+)]
+mod select;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;
