@@ -1,8 +1,9 @@
-//! Measures decompression and compression on a GPU, column by column:
+//! Measures decompression, compression and scans on a GPU, column by column:
 //!
 //! ```sh
 //! cargo run --release --features cuda,internals --example gpu_bench -- decode [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- encode [FILES...]
+//! cargo run --release --features cuda,internals --example gpu_bench -- scan [FILES...]
 //! ```
 //!
 //! `decode`: every column of the Parquet files (by default all of the shared data), and
@@ -26,6 +27,9 @@
 //! Arrow's buffers read per second, from the first kernel to the end of the last with
 //! the host's work in between (`train`, `plan` and `assemble` in the last column); `host`
 //! and `pinned` are from arrays in host memory to a compressed batch in host memory.
+//!
+//! `scan`: filters of the same columns in device memory to a bitmap, compared with
+//! Arrow's kernels; see `gpu_bench/scan.rs`.
 
 #[path = "gpu_bench/cases.rs"]
 mod cases;
@@ -33,6 +37,8 @@ mod cases;
 mod encode;
 #[path = "gpu_bench/host.rs"]
 mod host;
+#[path = "gpu_bench/scan.rs"]
+mod scan;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,6 +67,8 @@ enum Command {
     Decode(What),
     /// Compression in device memory.
     Encode(What),
+    /// Filters of compressed columns in device memory.
+    Scan(What),
 }
 
 #[derive(clap::Args)]
@@ -90,6 +98,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Decode(what) => run(&what, decode_case),
         Command::Encode(what) => run(&what, encode::case),
+        Command::Scan(what) => run_scans(&what),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -130,6 +139,24 @@ fn run(
             .map_err(|error| format!("{}: {error}", case.name))?;
         all_same &= line.is_same();
         printer.line(&line);
+    }
+    Ok(all_same)
+}
+
+/// Prints a line for each column that is scanned; whether all masks were right.
+fn run_scans(what: &What) -> Result<bool, Box<dyn std::error::Error>> {
+    let engines = Engines::new(what.device)?;
+    let info = engines.pinned.device().expect("a CUDA engine has a device");
+    eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
+    println!("{}", scan::head());
+    let mut all_same = true;
+    for case in Cases::new(&what.files, &what.only)? {
+        let line = scan::case(&engines, &case, what.bytes)
+            .map_err(|error| format!("{}: {error}", case.name))?;
+        if let Some(line) = line {
+            all_same &= line.same;
+            println!("{}", line.text());
+        }
     }
     Ok(all_same)
 }

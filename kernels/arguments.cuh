@@ -94,6 +94,17 @@ struct SelectArguments {
 };
 static_assert(sizeof(SelectArguments) == 64, "mirrored");
 
+// One bitmap joined with another: join_selected.
+struct JoinArguments {
+    const u32* from;
+    u32* out;
+    u64 bits;
+    u32 combine;
+    // Whether the bits of `from` that are zero count as set.
+    u32 negate;
+};
+static_assert(sizeof(JoinArguments) == 32, "mirrored");
+
 // The number of set bits: count_selected.
 struct CountArguments {
     const u32* bitmap;

@@ -67,6 +67,8 @@ constexpr u32 SPAN_BYTES = 16384;
 
 // select_*: a warp takes a vector.
 constexpr u32 SELECT_THREADS = 256;
+// join_selected: a word a thread.
+constexpr u32 JOIN_THREADS = 256;
 // count_selected: words that a block counts.
 constexpr u32 COUNT_THREADS = 256;
 constexpr u32 COUNT_WORDS = 4096;

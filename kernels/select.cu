@@ -79,6 +79,18 @@ LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {
     });
 }
 
+// Joins a bitmap with another; bits behind the last become zero.
+LANEPACK_KERNEL(join_selected, JOIN_THREADS, 1, JoinArguments) {
+    const u64 word = static_cast<u64>(blockIdx.x) * JOIN_THREADS + threadIdx.x;
+    if (word * 32 >= args.bits) return;
+    const u64 rest = args.bits - word * 32;
+    const u32 inside = rest >= 32 ? FULL : FULL >> (32 - static_cast<u32>(rest));
+    u32 found = (args.negate != 0 ? ~args.from[word] : args.from[word]) & inside;
+    if (args.combine == COMBINE_AND) found &= args.out[word];
+    if (args.combine == COMBINE_OR) found |= args.out[word] & inside;
+    args.out[word] = found;
+}
+
 // Adds the number of set bits of a bitmap to a count.
 LANEPACK_KERNEL(count_selected, COUNT_THREADS, 1, CountArguments) {
     const u64 first = static_cast<u64>(blockIdx.x) * COUNT_WORDS + threadIdx.x;

@@ -4,7 +4,8 @@
 //!
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
-//! threads, errors, export; `host` what is about host memory; `small` has a little of all for compute-sanitizer.
+//! threads, errors, export; `host` what is about host memory; `scan` filters; `small` has a
+//! little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -22,6 +23,13 @@ mod devices;
 mod files;
 #[path = "gpu_parity/host.rs"]
 mod host;
+#[path = "scan/oracle.rs"]
+#[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
+mod oracle;
+#[path = "scan/random.rs"]
+mod random;
+#[path = "gpu_parity/scan.rs"]
+mod scan;
 #[path = "gpu_parity/small.rs"]
 mod small;
 

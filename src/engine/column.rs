@@ -74,7 +74,7 @@ impl DeviceBatch {
         &self.schema
     }
 
-    pub(super) fn context(&self) -> &Arc<Context> {
+    pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
@@ -272,7 +272,7 @@ impl DeviceColumn {
         Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
     }
 
-    pub(super) fn upload(context: &Arc<Context>, column: &CompressedColumn) -> Result<Self> {
+    pub(crate) fn upload(context: &Arc<Context>, column: &CompressedColumn) -> Result<Self> {
         context.with_stream(|stream| {
             let body_bytes: usize = column.chunks().iter().map(|chunk| chunk.body().len()).sum();
             let bodies = stream.allocate(body_bytes)?;

@@ -17,12 +17,13 @@ use crate::options::Options;
 pub struct Times {
     /// From before the first launch to the end of the last.
     pub all: Duration,
-    /// Each launch, by name, in order.
+    /// Each launch, by name, in order; without a name, what was between launches.
     pub kernels: Vec<(&'static str, Duration)>,
 }
 
+/// Records an event at each mark.
 #[derive(Default)]
-struct Recorder(Vec<(&'static str, Arc<dyn Event>)>);
+pub(crate) struct Recorder(Vec<(&'static str, Arc<dyn Event>)>);
 
 impl Marks for Recorder {
     fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()> {
@@ -36,7 +37,7 @@ impl Marks for Recorder {
 }
 
 impl Recorder {
-    fn times(self) -> Result<Times> {
+    pub fn times(self) -> Result<Times> {
         let marks = self.0;
         let between = |pair: &[(&'static str, Arc<dyn Event>)]| {
             Ok((pair[1].0, pair[1].1.elapsed(pair[0].1.as_ref())?))

@@ -24,12 +24,8 @@ mod foreign;
 #[cfg(feature = "internals")]
 pub mod measure;
 mod pinned;
-mod program;
-#[cfg_attr(
-    not(all(test, any(feature = "simt", feature = "cuda"))),
-    allow(dead_code, reason = "only tests call it yet")
-)]
-mod select;
+pub(crate) mod program;
+pub(crate) mod select;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;
@@ -133,7 +129,10 @@ impl Context {
     }
 
     /// Runs `work` with a stream of its own.
-    fn with_stream<T>(&self, work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>) -> Result<T> {
+    pub(crate) fn with_stream<T>(
+        &self,
+        work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>,
+    ) -> Result<T> {
         self.with_stream_of(Priority::Usual, work)
     }
 
@@ -304,11 +303,11 @@ impl Engine {
         result.unwrap_or_else(on_cpu)
     }
 
-    /// An error for the engine of a GPU, for work that only the CPU does.
-    pub(crate) fn expect_cpu(&self) -> Result<()> {
+    /// The GPU that was asked for by name.
+    pub(crate) fn named_device(&self) -> Option<&Arc<Context>> {
         match &self.kind {
-            Kind::Device(_) => Err(Error::NoDevice { what: "scans run on the CPU".to_owned() }),
-            Kind::Cpu | Kind::Auto(_) => Ok(()),
+            Kind::Device(context) => Some(context),
+            Kind::Cpu | Kind::Auto(_) => None,
         }
     }
 

@@ -280,7 +280,7 @@ pub(super) fn longest(targets: &[Target<'_>]) -> usize {
 }
 
 /// Who wants to know when launches begin and end.
-pub(super) trait Marks {
+pub(crate) trait Marks {
     /// Called behind the launch of `kernel`; with no name before the first one.
     fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
 

@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, roots, validity};
-use super::program::{Job, jobs};
+use super::program::{Job, Marks, jobs};
 use crate::column::physical_of;
 use crate::encoding::Physical;
 use crate::error::{Error, Place, Result};
@@ -83,6 +83,7 @@ pub(crate) fn select(
     test: &ColumnTest,
     combine: Combine,
     out: &Arc<DeviceBuffer>,
+    marks: &mut dyn Marks,
 ) -> Result<()> {
     check_decodable(column)?;
     let data_type = column.field().data_type();
@@ -132,6 +133,7 @@ pub(crate) fn select(
     };
     let mut buffers: Vec<&DeviceBuffer> = vec![&buffer, out];
     buffers.extend(column.bodies().iter().map(AsRef::as_ref));
+    marks.mark(stream, "")?;
     stream.launch(&Launch {
         kernel: launched.kernel.name,
         blocks: nodes.len() * blocks_per_node as usize,
@@ -139,7 +141,41 @@ pub(crate) fn select(
         shared: launched.kernel.shared,
         arguments: bytemuck::bytes_of(&arguments),
         buffers: &buffers,
-    })
+    })?;
+    marks.mark(stream, launched.kernel.name)
+}
+
+/// Starts to join the first `bits` bits of a bitmap, or if `negate` those that it has not,
+/// with another.
+///
+/// # Errors
+/// [`Error::Device`].
+pub(crate) fn join(
+    stream: &Arc<dyn Stream>,
+    from: &Arc<DeviceBuffer>,
+    negate: bool,
+    combine: Combine,
+    out: &Arc<DeviceBuffer>,
+    bits: usize,
+    marks: &mut dyn Marks,
+) -> Result<()> {
+    let kernel = kernels::JOIN_SELECTED;
+    let arguments = abi::JoinArguments {
+        from: from.address(),
+        out: out.address(),
+        bits: bits as u64,
+        combine: combine as u32,
+        negate: u32::from(negate),
+    };
+    stream.launch(&Launch {
+        kernel: kernel.name,
+        blocks: bits.div_ceil(32).div_ceil(kernel.block),
+        threads: kernel.threads,
+        shared: kernel.shared,
+        arguments: bytemuck::bytes_of(&arguments),
+        buffers: &[from, out],
+    })?;
+    marks.mark(stream, kernel.name)
 }
 
 /// The number of set bits among the first `bits` of a bitmap; waits for it.

@@ -151,6 +151,17 @@ pub(crate) const COMBINE_SET: u32 = 0;
 pub(crate) const COMBINE_AND: u32 = 1;
 pub(crate) const COMBINE_OR: u32 = 2;
 
+/// `lanepack::JoinArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct JoinArguments {
+    pub from: u64,
+    pub out: u64,
+    pub bits: u64,
+    pub combine: u32,
+    pub negate: u32,
+}
+
 /// `lanepack::CountArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -198,6 +209,7 @@ const _: () = {
     assert!(size_of::<StringsArguments>() == 72);
     assert!(size_of::<Range>() == 16);
     assert!(size_of::<SelectArguments>() == 64);
+    assert!(size_of::<JoinArguments>() == 32);
     assert!(size_of::<CountArguments>() == 24);
 };
 

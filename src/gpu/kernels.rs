@@ -222,6 +222,9 @@ pub(crate) const SELECT: ByWidth =
 pub(crate) const SELECT_ALP: [Kernel; 2] = [select("select_alp_32"), select("select_alp_64")];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");
 /// Blocks count words of 32 bits.
+pub(crate) const JOIN_SELECTED: Kernel =
+    Kernel::new("join_selected", "JOIN_THREADS", "JOIN_THREADS");
+/// Blocks count words of 32 bits.
 pub(crate) const COUNT_SELECTED: Kernel =
     Kernel::new("count_selected", "COUNT_THREADS", "COUNT_WORDS");
 

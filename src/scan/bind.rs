@@ -123,7 +123,8 @@ impl<'a> Binder<'a> {
                     return Ok(Predicate::Constant(false));
                 };
                 test(data_type, comparison, value)
-                    .map(|test| Predicate::Test(column, test))
+                    // Alone it may be one that nothing passes.
+                    .map(|test| Predicate::all([Predicate::Test(column, test)]))
                     .ok_or_else(|| unordered(name, data_type))
             }
             (Expr::Literal(_), Expr::Column(_)) => self.compare(comparison.swapped(), right, left),

@@ -46,6 +46,7 @@ mod aggregate;
 mod automaton;
 mod bind;
 mod cpu;
+mod device;
 mod expr;
 mod literal;
 mod number;
@@ -68,11 +69,13 @@ pub use literal::Literal;
 
 use crate::batch;
 use crate::column::{self, CompressedColumn};
-use crate::engine::Engine;
-use crate::error::Result;
+use crate::engine::program::Marks;
+use crate::engine::{Context, DeviceBatch, DeviceColumn, Engine};
+use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
 use bind::Binder;
 use cpu::Filter;
+use device::Selection;
 use literal::Value;
 use predicate::Predicate;
 use ranges::Key;
@@ -88,6 +91,7 @@ pub struct Scan<'a> {
 enum Source<'a> {
     Batch(&'a RecordBatch),
     Columns(&'a [CompressedColumn]),
+    Device(&'a DeviceBatch),
 }
 
 impl<'a> Scan<'a> {
@@ -103,6 +107,11 @@ impl<'a> Scan<'a> {
         Self { source: Source::Columns(columns), filter: None }
     }
 
+    /// A scan of a batch in GPU memory, by the engine that it belongs to.
+    pub fn on_device(batch: &'a DeviceBatch) -> Self {
+        Self { source: Source::Device(batch), filter: None }
+    }
+
     /// Keeps the rows for which `expr` is true, and that earlier filters keep.
     #[must_use]
     pub fn filter(self, expr: Expr) -> Self {
@@ -116,11 +125,15 @@ impl<'a> Scan<'a> {
     /// For each row whether it is kept; without nulls.
     ///
     /// # Errors
-    /// [`Error::Expression`](crate::Error::Expression) if the filter does not fit the columns; otherwise as
-    /// [`columns`](crate::columns) and [`CompressedColumn::decompress`]; [`Error::NoDevice`](crate::Error::NoDevice)
-    /// for the engine of a GPU, which does not scan yet.
+    /// [`Error::Expression`] if the filter does not fit the columns; otherwise as
+    /// [`columns`](crate::columns) and [`CompressedColumn::decompress`]. On a GPU also
+    /// [`Error::NoDevice`] for filters that only the CPU runs, [`Error::Mismatch`] for a batch
+    /// of another device, [`Error::DeviceMemory`] and [`Error::Device`].
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
-        let scan = self.bind(engine, |_| Ok(()))?.0;
+        if let Some(context) = self.device(engine)? {
+            return self.select(context, &mut (), Selection::mask);
+        }
+        let scan = self.bind(|_| Ok(()))?.0;
         let masks = scan.masks()?;
         let mut bits = BooleanBufferBuilder::new(scan.chunk_rows.iter().sum());
         for (masks, rows) in masks.iter().zip(&scan.chunk_rows) {
@@ -137,7 +150,10 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`].
     pub fn count(&self, engine: &Engine) -> Result<usize> {
-        let scan = self.bind(engine, |_| Ok(()))?.0;
+        if let Some(context) = self.device(engine)? {
+            return self.select(context, &mut (), Selection::count);
+        }
+        let scan = self.bind(|_| Ok(()))?.0;
         let counts = scan.each_chunk(|_, filter, rows| {
             if let Some(all) = filter.constant() {
                 return Ok(if all { rows } else { 0 });
@@ -153,7 +169,12 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`].
     pub fn rows(&self, engine: &Engine) -> Result<UInt64Array> {
-        let scan = self.bind(engine, |_| Ok(()))?.0;
+        if let Some(context) = self.device(engine)? {
+            let mask = self.select(context, &mut (), Selection::mask)?;
+            let rows = mask.values().set_indices().map(|row| row as u64);
+            return Ok(UInt64Array::from_iter_values(rows));
+        }
+        let scan = self.bind(|_| Ok(()))?.0;
         let mut found = Vec::new();
         let mut start = 0;
         for (masks, rows) in scan.masks()?.iter().zip(&scan.chunk_rows) {
@@ -169,10 +190,11 @@ impl<'a> Scan<'a> {
     /// decoded but vectors that have kept rows.
     ///
     /// # Errors
-    /// As [`Scan::mask`]; [`Error::TooLarge`](crate::Error::TooLarge) if strings of a Utf8 or Binary column pass
+    /// As [`Scan::mask`]; [`Error::TooLarge`] if strings of a Utf8 or Binary column pass
     /// 2 GiB.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
-        let (scan, wanted) = self.bind(engine, |binder| {
+        self.expect_cpu(engine, "values are gathered")?;
+        let (scan, wanted) = self.bind(|binder| {
             let number = |name: &S| Ok(binder.column(name.as_ref())?.0);
             names.iter().map(number).collect::<Result<Vec<usize>>>()
         })?;
@@ -206,9 +228,10 @@ impl<'a> Scan<'a> {
     /// Aggregates of the rows that are kept: a batch of one row, with a column for each.
     ///
     /// # Errors
-    /// As [`Scan::mask`]; [`Error::TooLarge`](crate::Error::TooLarge) for a sum that does not fit its type.
+    /// As [`Scan::mask`]; [`Error::TooLarge`] for a sum that does not fit its type.
     pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
-        let (scan, mut plans) = self.bind(engine, |binder| {
+        self.expect_cpu(engine, "aggregates are computed")?;
+        let (scan, mut plans) = self.bind(|binder| {
             let plan = |aggregate| aggregate::Plan::new(aggregate, binder);
             aggregates.iter().map(plan).collect::<Result<Vec<_>>>()
         })?;
@@ -228,27 +251,98 @@ impl<'a> Scan<'a> {
         Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
     }
 
-    /// Binds the filter, and `more` with the same numbers for columns.
-    fn bind<T>(
+    /// What the kernels of [`Scan::count`] take on a GPU, by events on the device.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn times(&self, engine: &Engine) -> Result<crate::engine::measure::Times> {
+        let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
+            what: "the times of kernels are those of a GPU".to_owned(),
+        })?;
+        let mut recorder = crate::engine::measure::Recorder::default();
+        self.select(context, &mut recorder, Selection::count)?;
+        recorder.times()
+    }
+
+    /// The GPU that this runs on; none for the CPU.
+    fn device<'s>(&'s self, engine: &'s Engine) -> Result<Option<&'s Arc<Context>>> {
+        let named = engine.named_device();
+        let Source::Device(batch) = self.source else { return Ok(named) };
+        if engine.device() != Some(batch.device()) {
+            let device = batch.device();
+            let what = format!("a batch on {} {} for another engine", device.name, device.ordinal);
+            return Err(Error::Mismatch { place: Place::default(), what });
+        }
+        Ok(Some(batch.context()))
+    }
+
+    /// An error for what only the CPU does.
+    fn expect_cpu(&self, engine: &Engine, what: &str) -> Result<()> {
+        match self.device(engine)? {
+            None => Ok(()),
+            Some(_) => Err(Error::NoDevice { what: format!("{what} on the CPU only") }),
+        }
+    }
+
+    /// Finds the rows on a GPU, and hands them to `work`.
+    fn select<T>(
         &self,
-        engine: &Engine,
+        context: &Arc<Context>,
+        marks: &mut dyn Marks,
+        work: impl FnOnce(&Selection) -> Result<T>,
+    ) -> Result<T> {
+        let start = |predicate: &Predicate, columns: &[&DeviceColumn], rows| {
+            context.with_stream(|stream| {
+                work(&Selection::start(stream, predicate, columns, rows, marks)?)
+            })
+        };
+        if let Source::Device(batch) = self.source {
+            let (_, predicate, used, ()) = self.read(|_| Ok(()))?;
+            let columns: Vec<&DeviceColumn> =
+                used.iter().map(|index| &batch.columns()[*index]).collect();
+            return start(&predicate, &columns, batch.num_rows());
+        }
+        let scan = self.bind(|_| Ok(()))?.0;
+        let upload = |column: &Cow<'_, CompressedColumn>| {
+            DeviceColumn::upload(context, column)
+                .map_err(|error| error.in_column(column.field().name()))
+        };
+        let columns: Vec<DeviceColumn> =
+            scan.columns.par_iter().map(upload).collect::<Result<_>>()?;
+        let columns: Vec<&DeviceColumn> = columns.iter().collect();
+        start(&scan.predicate, &columns, scan.chunk_rows.iter().sum())
+    }
+
+    /// Checks the filter, and `more` with the same numbers for columns; also the schema and
+    /// the indices in it of the columns by their numbers.
+    fn read<T>(
+        &self,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-    ) -> Result<(BoundScan<'a>, T)> {
-        engine.expect_cpu()?;
+    ) -> Result<(Schema, Predicate, Vec<usize>, T)> {
         let schema = match self.source {
             Source::Batch(packed) => batch::unpacked_schema(&packed.schema())?,
             Source::Columns(columns) => {
                 let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
                 Schema::new(fields)
             }
+            Source::Device(batch) => batch.schema().as_ref().clone(),
         };
         let mut binder = Binder::new(&schema);
-        let mut predicate = match &self.filter {
+        let predicate = match &self.filter {
             None => Predicate::Constant(true),
             Some(filter) => binder.filter(filter)?,
         };
         let more = more(&mut binder)?;
-        let mut used = binder.into_columns();
+        let used = binder.into_columns();
+        Ok((schema, predicate, used, more))
+    }
+
+    /// Checks the filter, and `more` with the same numbers for columns, and looks up the
+    /// columns, which are in host memory.
+    fn bind<T>(
+        &self,
+        more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+    ) -> Result<(BoundScan<'a>, T)> {
+        let (schema, mut predicate, mut used, more) = self.read(more)?;
         if used.is_empty() && !schema.fields().is_empty() {
             // Of some column, to know how many rows there are.
             used.push(0);
@@ -259,6 +353,7 @@ impl<'a> Scan<'a> {
                 CompressedColumn::try_from_arrow(schema.field(*index), storage).map(Cow::Owned)
             }
             Source::Columns(columns) => Ok(Cow::Borrowed(&columns[*index])),
+            Source::Device(batch) => batch.columns()[*index].download().map(Cow::Owned),
         };
         let columns: Vec<Cow<'a, CompressedColumn>> =
             used.par_iter().map(column).collect::<Result<_>>()?;
@@ -268,6 +363,7 @@ impl<'a> Scan<'a> {
             (Some(first), _) => first.chunk_rows().map(|rows| rows.len()).collect(),
             (None, Source::Batch(packed)) => vec![packed.num_rows()],
             (None, Source::Columns(_)) => Vec::new(),
+            (None, Source::Device(batch)) => vec![batch.num_rows()],
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
         Ok((BoundScan { columns, predicate, chunk_rows }, more))

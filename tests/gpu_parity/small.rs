@@ -29,6 +29,13 @@ fn every_type_and_encoding() {
 }
 
 #[test]
+fn filters() {
+    for engine in engines() {
+        assert!(super::scan::random_scans(&engine, 100..104, 12) > 10);
+    }
+}
+
+#[test]
 fn chunks_at_odd_places() {
     for engine in engines() {
         for data_type in encoded_types() {

@@ -1,0 +1,127 @@
+//! Scans on a device keep what they keep on the CPU, which tests/scan.rs compares with
+//! Arrow's kernels.
+
+use arrow_array::*;
+use arrow_schema::{DataType, Schema};
+use lanepack::scan::{Expr, Scan, col, sum};
+use lanepack::{Engine, Error, Options, compress};
+use std::sync::Arc;
+
+use super::common::Rng;
+use super::{cuda, engines, random, simt};
+
+/// The columns of a batch that are scanned on devices.
+fn numbers(batch: &RecordBatch) -> RecordBatch {
+    let scanned = |data_type: &DataType| {
+        !super::oracle::bytes_type(data_type)
+            && !matches!(data_type, DataType::Decimal128(..) | DataType::Decimal256(..))
+    };
+    let fields = batch.schema();
+    let columns: Vec<usize> =
+        (0..fields.fields().len()).filter(|at| scanned(fields.field(*at).data_type())).collect();
+    batch.project(&columns).unwrap()
+}
+
+/// Runs random filters; how many of them the device ran.
+pub fn random_scans(engine: &Engine, seeds: std::ops::Range<u64>, filters: usize) -> usize {
+    let mut ran = 0;
+    for seed in seeds {
+        let mut rng = Rng(seed * 7_000_003 + 1);
+        let batch = numbers(&random::batch(&mut rng));
+        let options = Options::default().with_chunk_rows([1024, 2048, 131_072][seed as usize % 3]);
+        let packed = compress(&batch, &options).unwrap();
+        let on_device = engine.upload(&packed).unwrap();
+        for index in 0..filters {
+            let filter: Expr = random::filter(&mut rng, &batch, 3);
+            let expected = match Scan::new(&packed).filter(filter.clone()).mask(&Engine::cpu()) {
+                Err(error) if error.to_string().contains("128 bits") => continue,
+                expected => expected.unwrap(),
+            };
+            // From host memory as well, now and then.
+            let scan = match index % 8 {
+                0 => Scan::new(&packed),
+                _ => Scan::on_device(&on_device),
+            };
+            let scan = scan.filter(filter.clone());
+            match scan.mask(engine) {
+                Err(Error::NoDevice { what }) => assert!(what.contains("the CPU"), "{what}"),
+                found => {
+                    assert!(found.unwrap() == expected, "{filter} on {:?}", engine.device());
+                    assert_eq!(scan.count(engine).unwrap(), expected.true_count(), "{filter}");
+                    ran += 1;
+                }
+            }
+        }
+    }
+    ran
+}
+
+#[test]
+fn devices_keep_what_the_cpu_keeps() {
+    for (engine, seeds) in [(simt(), 0..60), (cuda(), 0..60)] {
+        let Some(engine) = engine else { continue };
+        let (count, filters) = (seeds.end as usize, 30);
+        let ran = random_scans(&engine, seeds, filters);
+        assert!(ran > count * filters / 3, "{ran} of {} filters ran", count * filters);
+    }
+}
+
+#[test]
+fn rows_of_chunks_at_odd_places_are_found() {
+    let values = |start: i64, len: i64| {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(start..start + len));
+        RecordBatch::try_from_iter([("x", values)]).unwrap()
+    };
+    for engine in engines() {
+        let parts: Vec<RecordBatch> = [(0, 3), (3, 1100), (1103, 1), (1104, 2048), (3152, 70)]
+            .map(|(start, len)| compress(&values(start, len), &Options::default()).unwrap())
+            .to_vec();
+        let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+        let filter = col("x").between(2, 1110).or(col("x").in_list([1500, 3151, 3200]));
+        let rows = Scan::new(&joined).filter(filter).rows(&engine).unwrap();
+        let expected: Vec<u64> = (2..=1110).chain([1500, 3151, 3200]).collect();
+        assert_eq!(rows.values(), expected.as_slice());
+        let all = Scan::new(&joined).filter(!col("x").is_null());
+        assert_eq!(all.count(&engine).unwrap(), 3222);
+    }
+}
+
+#[test]
+fn what_a_device_does_not_do_is_an_error() {
+    let batch = RecordBatch::try_from_iter([
+        ("x", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef),
+        ("s", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+    ])
+    .unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    for engine in engines() {
+        let on_device = engine.upload(&packed).unwrap();
+        let scan = Scan::on_device(&on_device);
+        for filter in [col("s").eq("a"), (col("x") + 1).gt(2), col("x").lt(col("x"))] {
+            let error = scan.clone().filter(filter).mask(&engine).unwrap_err();
+            assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+        }
+        let error = scan.aggregate(&[sum(col("x"))], &engine).unwrap_err();
+        assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+        let error = scan.gather(&["x"], &engine).unwrap_err();
+        assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+        let error = scan.clone().filter(col("y").gt(1)).mask(&engine).unwrap_err();
+        assert!(matches!(error, Error::Expression { .. }), "{error}");
+        // A batch on a device is no CPU's.
+        let error = scan.mask(&Engine::cpu()).unwrap_err();
+        assert!(matches!(error, Error::Mismatch { .. }), "{error}");
+        assert_eq!(scan.filter(col("x").gt(1)).count(&engine).unwrap(), 2);
+    }
+}
+
+#[test]
+fn batches_without_columns_are_scanned() {
+    let options = RecordBatchOptions::new().with_row_count(Some(7));
+    let bare = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options);
+    let packed = compress(&bare.unwrap(), &Options::default()).unwrap();
+    for engine in engines() {
+        assert_eq!(Scan::new(&packed).count(&engine).unwrap(), 7);
+        let on_device = engine.upload(&packed).unwrap();
+        assert_eq!(Scan::on_device(&on_device).mask(&engine).unwrap().true_count(), 7);
+    }
+}
