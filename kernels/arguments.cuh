@@ -89,7 +89,8 @@ struct SelectArguments {
     u32 combine;
     // Whether rows are wanted that do not pass; nulls are never.
     u32 negate;
-    u32 blocks_per_node;
+    // 2^node_shift blocks take a node: no division for every few vectors.
+    u32 node_shift;
     u32 zero;
 };
 static_assert(sizeof(SelectArguments) == 64, "mirrored");

@@ -8,7 +8,9 @@
 // Every architecture has threads for six blocks on a multiprocessor; they leave 40
 // registers, enough for the code of all widths without a spill. With 32 some kernels spill
 // a few words on one architecture or another, and most of them if what is known of a vector
-// is kept across the code for its width rather than read again.
+// is kept across the code for its width rather than read again. Kernels for integers and
+// for floats of 32 and 64 bits would have the code for all widths twice, half as much again
+// to compile, for the same registers.
 #include "arguments.cuh"
 #include "lanepack/select.cuh"
 #include "launch.cuh"
@@ -23,9 +25,10 @@ LANEPACK_DEVICE VectorBits bits_of(const SelectArguments& args, const Node& node
 // `test(node, vector)` gives the word of thread s's step.
 template <class Test>
 LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Test& test) {
-    const Part part = part_of_block(args.blocks_per_node);
-    const Node& node = args.nodes[part.node];
-    const u32 vector = part.part * (SELECT_THREADS / WARP) + threadIdx.x / WARP;
+    const u32 chunk = blockIdx.x >> args.node_shift;
+    const Node& node = args.nodes[chunk];
+    const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
+    const u32 vector = part * (SELECT_THREADS / WARP) + threadIdx.x / WARP;
     if (vector >= vectors_of(node)) return;
     const u32 position = step_position(threadIdx.x % WARP);
     if (args.combine != COMBINE_SET) {
@@ -39,7 +42,7 @@ LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Test& test) 
     const VectorBits bits = bits_of(args, again(node), vector);
     found &= bits_before(position, bits.rows);
     if (args.validity != nullptr) {
-        found &= bits_word(args.validity[part.node], (vector * VECTOR + position) / 32);
+        found &= bits_word(args.validity[chunk], (vector * VECTOR + position) / 32);
     }
     if (args.combine == COMBINE_AND) found &= bits.read();
     if (args.combine == COMBINE_OR) found |= bits.read();
@@ -51,26 +54,25 @@ LANEPACK_DEVICE Ranges ranges_of(const SelectArguments& args) {
 }
 
 template <class T>
-LANEPACK_DEVICE void select_integer_rows(const SelectArguments& args) {
+LANEPACK_DEVICE void select_narrow(const SelectArguments& args) {
     select_rows(args, [&](const Node& node, u32 vector) {
         return by_step(select_integers<T>(node, vector, ranges_of(args)));
     });
 }
 
+// Integers and floats.
 template <class T>
-LANEPACK_DEVICE void select_float_rows(const SelectArguments& args) {
+LANEPACK_DEVICE void select_wide(const SelectArguments& args) {
     LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], patches);
     select_rows(args, [&](const Node& node, u32 vector) {
-        return by_step(select_floats<T>(node, vector, ranges_of(args), patches[threadIdx.x / WARP]));
+        return by_step(select_floats<T, true>(node, vector, ranges_of(args), patches[threadIdx.x / WARP]));
     });
 }
 
-LANEPACK_KERNEL(select_8, SELECT_THREADS, 6, SelectArguments) { select_integer_rows<u8>(args); }
-LANEPACK_KERNEL(select_16, SELECT_THREADS, 6, SelectArguments) { select_integer_rows<u16>(args); }
-LANEPACK_KERNEL(select_32, SELECT_THREADS, 6, SelectArguments) { select_integer_rows<u32>(args); }
-LANEPACK_KERNEL(select_64, SELECT_THREADS, 6, SelectArguments) { select_integer_rows<u64>(args); }
-LANEPACK_KERNEL(select_alp_32, SELECT_THREADS, 6, SelectArguments) { select_float_rows<u32>(args); }
-LANEPACK_KERNEL(select_alp_64, SELECT_THREADS, 6, SelectArguments) { select_float_rows<u64>(args); }
+LANEPACK_KERNEL(select_8, SELECT_THREADS, 6, SelectArguments) { select_narrow<u8>(args); }
+LANEPACK_KERNEL(select_16, SELECT_THREADS, 6, SelectArguments) { select_narrow<u16>(args); }
+LANEPACK_KERNEL(select_32, SELECT_THREADS, 6, SelectArguments) { select_wide<u32>(args); }
+LANEPACK_KERNEL(select_64, SELECT_THREADS, 6, SelectArguments) { select_wide<u64>(args); }
 
 // Booleans that are true, or rows that are valid: nodes are those of the validity then.
 LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {

@@ -73,77 +73,6 @@ struct PackedRange {
     T high;
 };
 
-// Of more ranges than this that a vector meets, each value looks for its own: 32 bisections
-// take about as many instructions as so many passes of `select_packed`.
-constexpr u32 FEW_RANGES = 12;
-
-// The selection of the packed values of a vector, without exceptions. `Values` has the
-// values `least` and `greatest` that packed 0 and all bits set stand for, in the order
-// domain; `clip`, which makes a range that meets those one of packed values; and `hold`,
-// which says whether ranges hold one packed value.
-template <class Values>
-LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ranges) {
-    u32 selection = 0;
-    if (ranges.count > FEW_RANGES) {
-        const Values values(again(node), vector, ranges.order);
-        if (ranges.first_from(values.greatest) - ranges.first_from(values.least) > FEW_RANGES) {
-            StepPacked<typename Values::Word> steps(values.packed(node, vector));
-#pragma unroll 1
-            for (u32 step = 0; step < WARP; step++) {
-                if (values.hold(ranges, steps.next())) selection |= 1u << step;
-            }
-            return selection;
-        }
-    }
-    // Few vectors meet more than one range, so what is known of a vector is not kept.
-#pragma unroll 1
-    for (u32 next = 0; next < ranges.count;) {
-        const Values values(again(node), vector, ranges.order);
-        const u32 i = next > 0 ? next : ranges.first_from(values.least);
-        if (i >= ranges.count) break;
-        const Range range = ranges[i];
-        if (range.low > values.greatest) break;
-        if (range.low <= values.least && range.high >= values.greatest) return FULL;
-        const PackedRange<typename Values::Word> inside = values.clip(range);
-        if (inside.low <= inside.high) {
-            const Packed<typename Values::Word> packed = values.packed(node, vector);
-            selection |= select_packed<Values::MAX_WIDTH>(packed, inside.low, inside.high);
-        }
-        next = i + 1;
-    }
-    return selection;
-}
-
-// A vector of ffor for `select_ranges`.
-template <class T>
-struct FforValues {
-    using Word = T;
-    static constexpr u32 MAX_WIDTH = ROWS<T>;
-    u64 least;
-    u64 greatest;
-    Packed<T> read;
-
-    LANEPACK_DEVICE FforValues(const Node& node, u32 vector, u32 order) {
-        const FforVector<T> parameters(node, vector);
-        read = parameters.packed;
-        least = ordered(parameters.base, order);
-        greatest = least + low_bits<T>(read.width);
-        // No range is above the greatest number of 64 bits.
-        if (greatest < least) greatest = ~u64{0};
-    }
-
-    LANEPACK_DEVICE PackedRange<T> clip(Range range) const {
-        const u64 mask = low_bits<T>(read.width);
-        const u64 low = range.low > least ? range.low - least : 0;
-        const u64 high = range.high - least < mask ? range.high - least : mask;
-        return {static_cast<T>(low), static_cast<T>(high)};
-    }
-    LANEPACK_DEVICE bool hold(const Ranges& ranges, T value) const {
-        return value <= ~least && ranges.hold(least + value);
-    }
-    LANEPACK_DEVICE Packed<T> packed(const Node&, u32) const { return read; }
-};
-
 // The packed integer, up to `mask`, whose value should be about the float `bits`.
 LANEPACK_DEVICE u64 alp_estimate(u64 scale, u64 bits, u64 mask) {
     const double value = __longlong_as_double(static_cast<i64>(bits));
@@ -227,36 +156,107 @@ LANEPACK_DEVICE PackedRange<T> alp_packed_range(T scale, u32 width, Range range,
     return search.range_of(answer);
 }
 
-// A vector of alp for `select_ranges`.
-template <class T>
-struct AlpValues {
-    using Word = T;
-    static constexpr u32 MAX_WIDTH = sizeof(T) == 8 ? 52 : 23;
+// What the packed values of a vector stand for. `INTEGERS` and `FLOATS` say what is
+// expected: nodes of ffor, of alp, or either.
+template <class T, bool INTEGERS, bool FLOATS>
+struct PackedValues {
+    static constexpr u32 MAX_WIDTH = INTEGERS ? ROWS<T> : sizeof(T) == 8 ? 52 : 23;
+    // The values, in the order domain, of packed 0 and of all bits set.
     u64 least;
     u64 greatest;
+    // Of alp.
     T scale;
     u32 width;
+    bool is_alp;
 
-    LANEPACK_DEVICE AlpValues(const Node& node, u32 vector, u32) {
-        const AlpVector<T> parameters(node, vector);
-        scale = parameters.scale;
+    LANEPACK_DEVICE PackedValues(const Node& node, u32 vector, u32 order) {
+        is_alp = FLOATS && (!INTEGERS || node.encoding == ALP);
+        scale = 0;
+        if constexpr (FLOATS) {
+            if (is_alp) {
+                const AlpVector<T> parameters(node, vector);
+                scale = parameters.scale;
+                width = parameters.packed.width;
+                const AlpStep<T> step(scale);
+                least = ordered(step.value(0), FLOAT);
+                greatest = ordered(step.value(low_bits<T>(width)), FLOAT);
+                return;
+            }
+        }
+        const FforVector<T> parameters(node, vector);
         width = parameters.packed.width;
-        const AlpStep<T> step(scale);
-        least = ordered(step.value(0), FLOAT);
-        greatest = ordered(step.value(low_bits<T>(width)), FLOAT);
+        least = ordered(parameters.base, order);
+        greatest = least + low_bits<T>(width);
+        // No range is above the greatest number of 64 bits.
+        if (greatest < least) greatest = ~u64{0};
     }
 
+    // The packed values that lie in a range that meets the vector.
     LANEPACK_DEVICE PackedRange<T> clip(Range range) const {
-        return alp_packed_range<T>(scale, width, range, least, greatest);
+        if constexpr (FLOATS) {
+            if (is_alp) return alp_packed_range<T>(scale, width, range, least, greatest);
+        }
+        const u64 mask = low_bits<T>(width);
+        const u64 low = range.low > least ? range.low - least : 0;
+        const u64 high = range.high - least < mask ? range.high - least : mask;
+        return {static_cast<T>(low), static_cast<T>(high)};
     }
+
+    // Whether ranges hold one packed value.
     LANEPACK_DEVICE bool hold(const Ranges& ranges, T value) const {
-        return ranges.hold_word(AlpStep<T>(scale).value(value));
+        if constexpr (FLOATS) {
+            if (is_alp) return ranges.hold_word(AlpStep<T>(scale).value(value));
+        }
+        return value <= ~least && ranges.hold(least + value);
     }
-    // Not kept during the search.
+
+    // Where the packed values lie; not kept during a search.
     LANEPACK_DEVICE Packed<T> packed(const Node& node, u32 vector) const {
-        return AlpVector<T>(again(node), vector).packed;
+        if constexpr (FLOATS) {
+            if (is_alp) return AlpVector<T>(again(node), vector).packed;
+        }
+        return FforVector<T>(again(node), vector).packed;
     }
 };
+
+// Of more ranges than this that a vector meets, each value looks for its own: 32 bisections
+// take about as many instructions as so many passes of `select_packed`.
+constexpr u32 FEW_RANGES = 12;
+
+// The selection of the packed values of a vector, without exceptions.
+template <class T, class Values>
+LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ranges) {
+    if (ranges.count > FEW_RANGES) {
+        const Values values(again(node), vector, ranges.order);
+        if (ranges.first_from(values.greatest) - ranges.first_from(values.least) > FEW_RANGES) {
+            StepPacked<T> steps(values.packed(node, vector));
+            u32 selection = 0;
+#pragma unroll 1
+            for (u32 step = 0; step < WARP; step++) {
+                if (values.hold(ranges, steps.next())) selection |= 1u << step;
+            }
+            return selection;
+        }
+    }
+    u32 selection = 0;
+    // Few vectors meet more than one range, so what is known of a vector is not kept.
+#pragma unroll 1
+    for (u32 next = 0; next < ranges.count;) {
+        const Values values(again(node), vector, ranges.order);
+        const u32 i = next > 0 ? next : ranges.first_from(values.least);
+        if (i >= ranges.count) break;
+        const Range range = ranges[i];
+        if (range.low > values.greatest) break;
+        if (range.low <= values.least && range.high >= values.greatest) return FULL;
+        const PackedRange<T> inside = values.clip(range);
+        if (inside.low <= inside.high) {
+            const Packed<T> packed = values.packed(node, vector);
+            selection |= select_packed<Values::MAX_WIDTH>(packed, inside.low, inside.high);
+        }
+        next = i + 1;
+    }
+    return selection;
+}
 
 // What exceptions change in a selection: shared memory of a warp, which may serve one
 // column after the other.
@@ -280,19 +280,6 @@ LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptio
     });
     __syncwarp();
     return (selection & ~patches.dropped[thread]) | patches.selected[thread];
-}
-
-template <class T>
-LANEPACK_DEVICE u32 select_ffor(const Node& node, u32 vector, const Ranges& ranges) {
-    return select_ranges<FforValues<T>>(node, vector, ranges);
-}
-
-template <class T>
-LANEPACK_DEVICE u32 select_alp(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
-    const u32 selection = select_ranges<AlpValues<T>>(node, vector, ranges);
-    const Node& now = again(node);
-    const Exceptions<T> exceptions(now.buffer[2], AlpVector<T>(now, vector).locator);
-    return patch_selection(selection, exceptions, ranges, patches);
 }
 
 template <class T>
@@ -331,17 +318,22 @@ LANEPACK_DEVICE u32 select_constant(const Node& node, const Ranges& ranges) {
 // the node, and of nulls, it says anything: see `steps_within` and `select_true`.
 template <class T>
 LANEPACK_DEVICE u32 select_integers(const Node& node, u32 vector, const Ranges& ranges) {
-    if (node.encoding == FFOR) return select_ffor<T>(node, vector, ranges);
     if (node.encoding == PLAIN) return select_plain<T>(node, vector, ranges);
-    return select_constant<T>(node, ranges);
+    if (node.encoding == CONSTANT) return select_constant<T>(node, ranges);
+    return select_ranges<T, PackedValues<T, true, false>>(node, vector, ranges);
 }
 
-// The same for floats, whose bits are `T`.
-template <class T>
+// The same for floats, whose bits are `T`; with `INTEGERS` for either, for one kernel
+// instead of two.
+template <class T, bool INTEGERS = false>
 LANEPACK_DEVICE u32 select_floats(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
-    if (node.encoding == ALP) return select_alp<T>(node, vector, ranges, patches);
     if (node.encoding == PLAIN) return select_plain<T>(node, vector, ranges);
-    return select_constant<T>(node, ranges);
+    if (node.encoding == CONSTANT) return select_constant<T>(node, ranges);
+    const u32 selection = select_ranges<T, PackedValues<T, INTEGERS, true>>(node, vector, ranges);
+    const Node& now = again(node);
+    if (INTEGERS && now.encoding != ALP) return selection;
+    const Exceptions<T> exceptions(now.buffer[2], AlpVector<T>(now, vector).locator);
+    return patch_selection(selection, exceptions, ranges, patches);
 }
 
 }  // namespace lanepack

@@ -117,7 +117,9 @@ pub(crate) fn select(
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
     let longest = nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
-    let blocks_per_node = launched.kernel.blocks_per_node(nodes.len(), longest.div_ceil(VECTOR));
+    let kernel = launched.kernel;
+    let blocks_per_node =
+        kernel.blocks_per_node(nodes.len(), longest.div_ceil(VECTOR)).next_power_of_two();
     let arguments = abi::SelectArguments {
         nodes: buffer.address(),
         validity: if drops_nulls { buffer.address() + validity_at as u64 } else { 0 },
@@ -128,17 +130,17 @@ pub(crate) fn select(
         order: launched.order,
         combine: combine as u32,
         negate: u32::from(launched.negate),
-        blocks_per_node,
+        node_shift: blocks_per_node.ilog2(),
         zero: 0,
     };
     let mut buffers: Vec<&DeviceBuffer> = vec![&buffer, out];
     buffers.extend(column.bodies().iter().map(AsRef::as_ref));
     marks.mark(stream, "")?;
     stream.launch(&Launch {
-        kernel: launched.kernel.name,
+        kernel: kernel.name,
         blocks: nodes.len() * blocks_per_node as usize,
-        threads: launched.kernel.threads,
-        shared: launched.kernel.shared,
+        threads: kernel.threads,
+        shared: kernel.shared,
         arguments: bytemuck::bytes_of(&arguments),
         buffers: &buffers,
     })?;
@@ -236,10 +238,8 @@ impl Launched {
             };
             Self { kernel, of_validity: false, negate, order, ranges }
         };
-        let kernel = match (physical, physical.bits()) {
-            (Physical::F32, _) => Some(kernels::SELECT_ALP[0]),
-            (Physical::F64, _) => Some(kernels::SELECT_ALP[1]),
-            (_, Some(bits @ (8 | 16 | 32 | 64))) => {
+        let kernel = match physical.bits() {
+            Some(bits @ (8 | 16 | 32 | 64)) => {
                 Some(kernels::SELECT[bits.trailing_zeros() as usize - 3])
             }
             _ => None,

@@ -142,7 +142,7 @@ pub(crate) struct SelectArguments {
     pub order: u32,
     pub combine: u32,
     pub negate: u32,
-    pub blocks_per_node: u32,
+    pub node_shift: u32,
     pub zero: u32,
 }
 

@@ -219,7 +219,6 @@ const fn select(name: &'static str) -> Kernel {
 }
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
-pub(crate) const SELECT_ALP: [Kernel; 2] = [select("select_alp_32"), select("select_alp_64")];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");
 /// Blocks count words of 32 bits.
 pub(crate) const JOIN_SELECTED: Kernel =

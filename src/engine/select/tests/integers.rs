@@ -183,6 +183,23 @@ fn encodings_and_nulls_go_together() {
     }
 }
 
+/// Chunks of more vectors than a block takes, and of fewer than its blocks.
+#[test]
+fn chunks_of_several_blocks() {
+    let mut rng = Rng(16);
+    let keys: Vec<Option<u64>> =
+        (0..60_000).map(|row| (row % 7 > 0).then(|| 1000 + rng.below(500))).collect();
+    for data_type in [DataType::UInt16, DataType::Int64] {
+        let packed = compressed(&array_of(&data_type, &keys), None, 20_480);
+        assert_eq!(encodings(&packed).len(), 3);
+        for engine in engines() {
+            let subject = Subject::new(&engine, &packed);
+            subject.check_ranges(&engine, &keys, &ranges([(1100, 1200)]));
+            subject.check(&engine, &ColumnTest::Valid, |row| keys[row].is_some());
+        }
+    }
+}
+
 /// Short columns, whose only vector has few rows.
 #[test]
 fn short_columns() {
