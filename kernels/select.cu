@@ -5,12 +5,12 @@
 // is brought in: a conjunction reads only vectors of which something is still selected, a
 // disjunction those of which something is not.
 //
-// Every architecture has threads for six blocks on a multiprocessor; they leave 40
-// registers, enough for the code of all widths without a spill. With 32 some kernels spill
-// a few words on one architecture or another, and most of them if what is known of a vector
-// is kept across the code for its width rather than read again. Kernels for integers and
-// for floats of 32 and 64 bits would have the code for all widths twice, half as much again
-// to compile, for the same registers.
+// Every architecture has threads for six blocks on a multiprocessor, which leaves 40
+// registers: enough for the code of all widths. Eight blocks, of 32 registers, are refused
+// where there are 1,536 threads and spill 12 bytes for sm_100 (select_64); they would spill
+// nearly everywhere if what is known of a vector were kept across the code for its width
+// rather than read again. Kernels of their own for integers and for floats of a size would
+// have that code twice, half as much again to compile, for the same registers.
 #include "arguments.cuh"
 #include "lanepack/select.cuh"
 #include "launch.cuh"
