@@ -91,7 +91,8 @@ struct SelectArguments {
     u32 negate;
     // 2^node_shift blocks take a node: no division for every few vectors.
     u32 node_shift;
-    u32 zero;
+    // Vectors of a warp, at most SELECT_EACH.
+    u32 each;
 };
 static_assert(sizeof(SelectArguments) == 64, "mirrored");
 

@@ -65,8 +65,9 @@ constexpr u32 FSST_PLACE_THREADS = 256;
 constexpr u32 STRINGS_THREADS = 128;
 constexpr u32 SPAN_BYTES = 16384;
 
-// select_*: a warp takes a vector.
+// select_*: a warp takes up to so many vectors.
 constexpr u32 SELECT_THREADS = 256;
+constexpr u32 SELECT_EACH = 4;
 // join_selected: a word a thread.
 constexpr u32 JOIN_THREADS = 256;
 // count_selected: words that a block counts.

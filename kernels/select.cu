@@ -1,16 +1,30 @@
 // Selections of one column as bitmaps: which rows lie in ranges, are true, are null.
 //
-// A warp takes a vector. Its verdicts are transposed into words of the bitmap
-// (lanepack/steps.cuh), where those of nulls are dropped and what the bitmap held before
-// is brought in: a conjunction reads only vectors of which something is still selected, a
-// disjunction those of which something is not.
+// A warp takes a few vectors in a row. What is the same for all threads of a warp (where
+// the packed words lie, which packed values are in the range) is prepared for all of them
+// at once, by a thread or two each (lanepack/select.cuh). Verdicts are transposed into
+// words of the bitmap (lanepack/steps.cuh), where those of nulls are dropped and what the
+// bitmap held before is brought in: a conjunction reads only vectors of which something is
+// still selected, a disjunction those of which something is not.
 //
-// Every architecture has threads for six blocks on a multiprocessor, which leaves 40
-// registers: enough for the code of all widths. Eight blocks, of 32 registers, are refused
-// where there are 1,536 threads and spill 12 bytes for sm_100 (select_64); they would spill
-// nearly everywhere if what is known of a vector were kept across the code for its width
-// rather than read again. Kernels of their own for integers and for floats of a size would
-// have that code twice, half as much again to compile, for the same registers.
+// Limits on an NVIDIA H200: comparisons and logic, whose pipe was busy 76 % of the time
+// when all threads prepared their vector; memory from 16 bits of 64 on (3.4 to 3.8 TB/s).
+// GB/s of values, 1.05 GB, a tenth selected; Float64 of 16 bits with 8 exceptions a vector,
+// of 8 bits with none, Float32 of 8 bits, UInt64 of 8 bits:
+//
+//   8,400  9,900 4,400 12,900   a vector a warp, all of its threads prepare it
+//   8,000  9,800 4,400 11,500   prepared by threads of their own: a vector a warp
+//   8,900 12,200 4,900 13,400   two
+//   9,800 13,300 5,400 13,800   four
+//   9,600 13,300 5,350 13,800   eight
+//   8,500 13,500 4,300 13,500   sixteen
+//  10,200 14,900 5,150 16,000   four; whole words stored as they are, transposed with
+//                               permutations of bytes, verdicts collected by multiplication
+//  11,200 15,500 6,300 16,100   and exceptions to their threads without the position
+//
+// Five blocks on a multiprocessor, of 48 registers: six, of 40, spill. Kernels of their own
+// for integers and for floats of a size would have the code for all widths twice, half as
+// much again to compile, for the same registers.
 #include "arguments.cuh"
 #include "lanepack/select.cuh"
 #include "launch.cuh"
@@ -22,63 +36,109 @@ LANEPACK_DEVICE VectorBits bits_of(const SelectArguments& args, const Node& node
     return {args.out, node.at + static_cast<u64>(vector) * VECTOR, rows, args.rows};
 }
 
-// `test(node, vector)` gives the word of thread s's step.
-template <class Test>
-LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Test& test) {
+// A warp takes `args.each` vectors. `prepare(node, first, count)` is called before them,
+// and `test(node, vector, i)` gives the word of thread s's step of vector i of these.
+template <class Prepare, class Test>
+LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Prepare& prepare, const Test& test) {
     const u32 chunk = blockIdx.x >> args.node_shift;
     const Node& node = args.nodes[chunk];
     const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-    const u32 vector = part * (SELECT_THREADS / WARP) + threadIdx.x / WARP;
-    if (vector >= vectors_of(node)) return;
-    const u32 position = step_position(threadIdx.x % WARP);
-    if (args.combine != COMBINE_SET) {
-        const VectorBits bits = bits_of(args, node, vector);
-        const u32 before = bits.read();
-        const u32 open = args.combine == COMBINE_AND ? before : bits_before(position, bits.rows) & ~before;
-        if (!__any_sync(FULL, open != 0)) return;
+    const u32 first = (part * (SELECT_THREADS / WARP) + threadIdx.x / WARP) * args.each;
+    const u32 vectors = vectors_of(node);
+    if (first >= vectors) return;
+    const u32 count = min(args.each, vectors - first);
+    prepare(node, first, count);
+    const u32 word = step_word(threadIdx.x % WARP);
+#pragma unroll 1
+    for (u32 i = 0; i < count; i++) {
+        const u32 vector = first + i;
+        if (args.combine != COMBINE_SET) {
+            const VectorBits bits = bits_of(args, node, vector);
+            const u32 before = bits.read();
+            const u32 open = args.combine == COMBINE_AND ? before : bits_before(word * 32, bits.rows) & ~before;
+            if (!__any_sync(FULL, open != 0)) continue;
+        }
+        u32 found = test(node, vector, i);
+        if (args.negate != 0) found = ~found;
+        if (args.validity != nullptr) {
+            found &= bits_word(args.validity[chunk], vector * (VECTOR / 32) + word);
+        }
+        // Whole vectors that begin with a word of the bitmap are stored as they are.
+        const Node& now = again(node);
+        if (args.combine == COMBINE_SET && now.at % 32 == 0 && (vector + 1) * VECTOR <= now.rows) {
+            args.out[now.at / 32 + vector * (VECTOR / 32) + word] = found;
+            continue;
+        }
+        const VectorBits bits = bits_of(args, now, vector);
+        found &= bits_before(word * 32, bits.rows);
+        if (args.combine == COMBINE_AND) found &= bits.read();
+        if (args.combine == COMBINE_OR) found |= bits.read();
+        bits.write(found);
     }
-    u32 found = test(node, vector);
-    if (args.negate != 0) found = ~found;
-    const VectorBits bits = bits_of(args, again(node), vector);
-    found &= bits_before(position, bits.rows);
-    if (args.validity != nullptr) {
-        found &= bits_word(args.validity[chunk], (vector * VECTOR + position) / 32);
-    }
-    if (args.combine == COMBINE_AND) found &= bits.read();
-    if (args.combine == COMBINE_OR) found |= bits.read();
-    bits.write(found);
 }
 
 LANEPACK_DEVICE Ranges ranges_of(const SelectArguments& args) {
     return {args.ranges, args.range_count, args.order};
 }
 
+// Whether the vectors of a node are prepared: packed ones that meet one range at most.
+LANEPACK_DEVICE bool is_prepared(const SelectArguments& args, const Node& node) {
+    return args.range_count == 1 && (node.encoding == FFOR || node.encoding == ALP);
+}
+
 template <class T>
 LANEPACK_DEVICE void select_narrow(const SelectArguments& args) {
-    select_rows(args, [&](const Node& node, u32 vector) {
-        return by_step(select_integers<T>(node, vector, ranges_of(args)));
-    });
+    LANEPACK_SHARED(Prepared<T>[SELECT_THREADS / WARP][SELECT_EACH], all);
+    Prepared<T>* const prepared = all[threadIdx.x / WARP];
+    select_rows(
+        args,
+        [&](const Node& node, u32 first, u32 count) {
+            if (is_prepared(args, node)) {
+                prepare<T, false>(node, first, count, ranges_of(args)[0], args.order, prepared);
+            }
+        },
+        [&](const Node& node, u32 vector, u32 i) {
+            if (is_prepared(args, node)) return by_step(select_prepared<ROWS<T>>(node, prepared[i]));
+            return by_step(select_integers<T>(node, vector, ranges_of(args)));
+        });
 }
 
 // Integers and floats.
 template <class T>
 LANEPACK_DEVICE void select_wide(const SelectArguments& args) {
-    LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], patches);
-    select_rows(args, [&](const Node& node, u32 vector) {
-        return by_step(select_floats<T, true>(node, vector, ranges_of(args), patches[threadIdx.x / WARP]));
-    });
+    LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], all_patches);
+    LANEPACK_SHARED(Prepared<T>[SELECT_THREADS / WARP][SELECT_EACH], all);
+    Prepared<T>* const prepared = all[threadIdx.x / WARP];
+    Patches& patches = all_patches[threadIdx.x / WARP];
+    select_rows(
+        args,
+        [&](const Node& node, u32 first, u32 count) {
+            if (is_prepared(args, node)) {
+                prepare<T, true>(node, first, count, ranges_of(args)[0], args.order, prepared);
+            }
+        },
+        [&](const Node& node, u32 vector, u32 i) {
+            if (!is_prepared(args, node)) {
+                return by_step(select_floats<T, true>(node, vector, ranges_of(args), patches));
+            }
+            const u32 selection = select_prepared<ROWS<T>>(node, prepared[i]);
+            const Exceptions<T> exceptions(again(node).buffer[2], prepared[i].locator);
+            return by_step(patch_selection(selection, exceptions, ranges_of(args), patches));
+        });
 }
 
-LANEPACK_KERNEL(select_8, SELECT_THREADS, 6, SelectArguments) { select_narrow<u8>(args); }
-LANEPACK_KERNEL(select_16, SELECT_THREADS, 6, SelectArguments) { select_narrow<u16>(args); }
-LANEPACK_KERNEL(select_32, SELECT_THREADS, 6, SelectArguments) { select_wide<u32>(args); }
-LANEPACK_KERNEL(select_64, SELECT_THREADS, 6, SelectArguments) { select_wide<u64>(args); }
+LANEPACK_KERNEL(select_8, SELECT_THREADS, 5, SelectArguments) { select_narrow<u8>(args); }
+LANEPACK_KERNEL(select_16, SELECT_THREADS, 5, SelectArguments) { select_narrow<u16>(args); }
+LANEPACK_KERNEL(select_32, SELECT_THREADS, 5, SelectArguments) { select_wide<u32>(args); }
+LANEPACK_KERNEL(select_64, SELECT_THREADS, 5, SelectArguments) { select_wide<u64>(args); }
 
 // Booleans that are true, or rows that are valid: nodes are those of the validity then.
 LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {
-    select_rows(args, [&](const Node& node, u32 vector) {
-        return bits_word(node, (vector * VECTOR + step_position(threadIdx.x % WARP)) / 32);
-    });
+    select_rows(
+        args, [](const Node&, u32, u32) {},
+        [](const Node& node, u32 vector, u32) {
+            return bits_word(node, vector * (VECTOR / 32) + step_word(threadIdx.x % WARP));
+        });
 }
 
 // Joins a bitmap with another; bits behind the last become zero.

@@ -75,6 +75,14 @@ LANEPACK_DEVICE const T& again(const T& object) {
     return *pointer;
 }
 
+// The same number, of which the compiler knows nothing.
+LANEPACK_DEVICE u32 opaque(u32 number) {
+#if !defined(LANEPACK_SIMT)
+    asm volatile("" : "+r"(number));
+#endif
+    return number;
+}
+
 // The sum over a warp's lanes up to the own one, by all of them.
 template <class T>
 LANEPACK_DEVICE T sum_upto(T own) {

@@ -258,6 +258,105 @@ LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ra
     return selection;
 }
 
+// What a warp knows of a vector before it reads its packed words: where these lie, and which
+// of the packed values are in a range: none if `low` is above `high`.
+template <class T>
+struct Prepared {
+    T low;
+    T high;
+    u32 place;
+    // Of alp; 0 without exceptions.
+    u32 locator;
+};
+
+// The first packed integer whose value, in the order domain, is `bound` or more, or if not
+// `is_low` more than `bound`; mask + 1 if there is none. By one thread: probes around an
+// estimate, wider and wider until they have the answer between them, then by halves.
+template <class T>
+LANEPACK_DEVICE T alp_first(T scale, T mask, T bound, bool is_low) {
+    const AlpStep<T> step(scale);
+    T low = 0;
+    T high = mask + 1;
+    T probe = alp_estimate(scale, unordered(bound, FLOAT), mask);
+    bool has_low = false;
+    bool has_high = false;
+#pragma unroll 1
+    for (T stride = 1; low < high; stride *= 2) {
+        const T value = ordered(step.value(probe), FLOAT);
+        if (is_low ? value >= bound : value > bound) {
+            high = probe;
+            has_high = true;
+        } else {
+            low = probe + 1;
+            has_low = true;
+        }
+        const T between = high - low;
+        if (has_low && has_high) {
+            probe = low + between / 2;
+        } else if (has_high) {
+            probe = between > stride ? high - stride : low;
+        } else {
+            probe = between > stride ? low + stride - 1 : high - 1;
+        }
+    }
+    return low;
+}
+
+// Prepares `count` vectors, at most 16, from `first` on of a node of ffor or alp for one
+// range: what would be the same for all threads of a warp is done by a thread, or two, for
+// each vector.
+template <class T, bool FLOATS>
+LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range, u32 order, Prepared<T>* prepared) {
+    const u32 thread = threadIdx.x % WARP;
+    const u32 i = thread % 16;
+    // Threads without a vector do the first once more: all of them meet below.
+    const u32 vector = first + (i < count ? i : 0);
+    Prepared<T> found{1, 0, 0, 0};
+    bool is_alp = false;
+    if constexpr (FLOATS) is_alp = node.encoding == ALP;
+    if (is_alp) {
+        if constexpr (FLOATS) {
+            const bool is_low = thread < 16;
+            const u32 vectors = vectors_of(node);
+            const T scale = __ldg(reinterpret_cast<const T*>(node.buffer[1]) + vector);
+            const u32* places = reinterpret_cast<const u32*>(node.buffer[1] + vectors * sizeof(T));
+            found.place = __ldg(places + vector);
+            found.locator = node.parameter > 0 ? __ldg(places + vectors + vector) : 0;
+            const T mask = low_bits<T>(found.place >> 24);
+            const T bound = static_cast<T>(is_low ? range.low : range.high);
+            const T answer = alp_first<T>(scale, mask, bound, is_low);
+            const T end = __shfl_sync(FULL, answer, i + 16);
+            if (answer < end) {
+                found.low = answer;
+                found.high = end - 1;
+            }
+        }
+    } else {
+        const FforVector<T> parameters(node, vector);
+        const u32 width = parameters.packed.width;
+        found.place = __ldg(reinterpret_cast<const u32*>(node.buffer[1] + (vectors_of(node) * sizeof(T) + 3) / 4 * 4) +
+                            vector);
+        const u64 mask = low_bits<T>(width);
+        const u64 least = ordered(parameters.base, order);
+        if (range.high >= least && (range.low <= least || range.low - least <= mask)) {
+            found.low = static_cast<T>(range.low > least ? range.low - least : 0);
+            found.high = static_cast<T>(range.high - least < mask ? range.high - least : mask);
+        }
+    }
+    __syncwarp();
+    if (thread < count) prepared[thread] = found;
+    __syncwarp();
+}
+
+// The selection of a vector that has been prepared, without exceptions.
+template <u32 MAX, class T>
+LANEPACK_DEVICE u32 select_prepared(const Node& node, const Prepared<T>& prepared) {
+    const Packed<T> packed = packed_at<T>(node, prepared.place);
+    if (prepared.low > prepared.high) return 0;
+    if (prepared.low == 0 && prepared.high == low_bits<T>(packed.width)) return FULL;
+    return select_packed<MAX>(packed, prepared.low, prepared.high);
+}
+
 // What exceptions change in a selection: shared memory of a warp, which may serve one
 // column after the other.
 struct Patches {
@@ -274,10 +373,20 @@ LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptio
     patches.selected[thread] = 0;
     patches.dropped[thread] = 0;
     __syncwarp();
-    exceptions.for_each(thread, WARP, [&](u32, u32 position, T value) {
-        u32* words = ranges.hold_word(value) ? patches.selected : patches.dropped;
-        atomicOr(words + position % WARP, 1u << step_at(position));
-    });
+    // One range, which most tests are, is compared with as it is.
+    const bool is_one = ranges.count == 1;
+    const Range range = is_one ? ranges[0] : Range{0, 0};
+    const PackedRange<T> one{static_cast<T>(range.low), static_cast<T>(range.high)};
+    for (u32 number = thread; number < exceptions.count; number += WARP) {
+        const u32 slot = __ldg(exceptions.slots + number);
+        const T key = ordered(__ldg(exceptions.values + number), FLOAT);
+        const bool is_inside =
+            is_one ? key >= one.low && key <= one.high : ranges.hold(key);
+        u32 owner;
+        u32 step;
+        thread_and_step<T>(slot % ROWS<T>, slot / ROWS<T>, owner, step);
+        atomicOr((is_inside ? patches.selected : patches.dropped) + owner, 1u << step);
+    }
     __syncwarp();
     return (selection & ~patches.dropped[thread]) | patches.selected[thread];
 }

@@ -71,6 +71,9 @@ template <u32 W, u32 COUNT, class X, class Load>
 LANEPACK_DEVICE u32 select_fields(Window<X> window, const Load& load) {
     u32 words[(W * COUNT + 31) / 32];
     u32 selection = 0;
+    // A factor that the compiler does not know: bits are collected by multiplications then,
+    // which have a pipe of their own beside that of comparisons.
+    const u32 one = opaque(1);
 #pragma unroll
     for (u32 r = 0; r < COUNT; r++) {
         // The words that value r ends in, and the one before did not.
@@ -82,7 +85,7 @@ LANEPACK_DEVICE u32 select_fields(Window<X> window, const Load& load) {
         } else {
             is_inside = at_top_wide<W>(words, r) + window.less <= window.span;
         }
-        if (is_inside) selection |= 1u << r;
+        if (is_inside) selection = one * (1u << r) + selection;
     }
     return selection;
 }

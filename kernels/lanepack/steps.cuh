@@ -22,6 +22,19 @@ LANEPACK_DEVICE u32 step_position(u32 step) {
     return group_order(step / 8) * 16 + step % 8 * 128;
 }
 
+// The word of a vector's bitmap that has the values of a step: step_position(step) / 32.
+LANEPACK_DEVICE u32 step_word(u32 step) {
+    return step % 8 * 4 | step / 8 % 2 * 2 | step / 16;
+}
+
+// The thread and step of a value by its row and lane.
+template <class T>
+LANEPACK_DEVICE void thread_and_step(u32 row, u32 lane, u32& thread, u32& step) {
+    static_assert(sizeof(T) >= 4, "a thread has one lane or half of one");
+    thread = row / WARP * LANES<T> + lane;
+    step = row % WARP;
+}
+
 // The step that a position belongs to; its thread is position % WARP.
 LANEPACK_DEVICE u32 step_at(u32 position) {
     // Of four groups the order is its own inverse, but for its unit.
@@ -52,12 +65,18 @@ LANEPACK_DEVICE u32 steps_within(u32 rows) {
 // the bits of positions step_position(s) to + 31. Its own inverse (32 x 32 bits transposed).
 LANEPACK_DEVICE u32 by_step(u32 selection) {
     const u32 thread = threadIdx.x % WARP;
-    u32 mask = 0x0000ffff;
+    // Halves and bytes change places by a permutation.
+    selection = __byte_perm(selection, __shfl_xor_sync(FULL, selection, 16), (thread & 16) != 0 ? 0x3276 : 0x5410);
+    selection = __byte_perm(selection, __shfl_xor_sync(FULL, selection, 8), (thread & 8) != 0 ? 0x3715 : 0x6240);
+    u32 mask = 0x0f0f0f0f;
 #pragma unroll
-    for (u32 distance = 16; distance > 0; distance /= 2, mask ^= mask << distance) {
+    for (u32 distance = 4; distance > 0; distance /= 2, mask ^= mask << distance) {
         const u32 other = __shfl_xor_sync(FULL, selection, distance);
-        selection = (thread & distance) != 0 ? (selection & ~mask) | (other >> distance & mask)
-                                             : (selection & mask) | (other << distance & ~mask);
+        // Rotated, so that one instruction shifts to either side.
+        const bool is_upper = (thread & distance) != 0;
+        const u32 moved = __funnelshift_l(other, other, is_upper ? 32 - distance : distance);
+        const u32 own = is_upper ? ~mask : mask;
+        selection = (selection & own) | (moved & ~own);
     }
     return selection;
 }

@@ -131,7 +131,7 @@ pub(crate) fn select(
         combine: combine as u32,
         negate: u32::from(launched.negate),
         node_shift: blocks_per_node.ilog2(),
-        zero: 0,
+        each: longest.div_ceil(VECTOR).div_ceil(blocks_per_node as usize * kernel.least) as u32,
     };
     let mut buffers: Vec<&DeviceBuffer> = vec![&buffer, out];
     buffers.extend(column.bodies().iter().map(AsRef::as_ref));

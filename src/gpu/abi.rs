@@ -143,7 +143,7 @@ pub(crate) struct SelectArguments {
     pub combine: u32,
     pub negate: u32,
     pub node_shift: u32,
-    pub zero: u32,
+    pub each: u32,
 }
 
 /// What becomes of the bits that a bitmap holds: `SelectArguments::combine`.

@@ -213,9 +213,11 @@ pub(crate) const BITS: Kernel = Kernel {
     ..Kernel::new("bits", "BITS_THREADS", "BITS_THREADS")
 };
 
-/// Blocks count vectors.
+/// Blocks count vectors, of which a warp takes as many as the launch says.
 const fn select(name: &'static str) -> Kernel {
-    vectors(name, "SELECT_THREADS", 32)
+    let warps = shape("SELECT_THREADS") as usize / 32;
+    let block = warps * shape("SELECT_EACH") as usize;
+    Kernel { block, least: warps, ..Kernel::new(name, "SELECT_THREADS", "SELECT_THREADS") }
 }
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
