@@ -127,10 +127,17 @@ LANEPACK_DEVICE void select_wide(const SelectArguments& args) {
         });
 }
 
-LANEPACK_KERNEL(select_8, SELECT_THREADS, 5, SelectArguments) { select_narrow<u8>(args); }
-LANEPACK_KERNEL(select_16, SELECT_THREADS, 5, SelectArguments) { select_narrow<u16>(args); }
-LANEPACK_KERNEL(select_32, SELECT_THREADS, 5, SelectArguments) { select_wide<u32>(args); }
-LANEPACK_KERNEL(select_64, SELECT_THREADS, 5, SelectArguments) { select_wide<u64>(args); }
+// For newer architectures the compiler wants more registers, or spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr u32 SELECT_BLOCKS = 3;
+#else
+constexpr u32 SELECT_BLOCKS = 5;
+#endif
+
+LANEPACK_KERNEL(select_8, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_narrow<u8>(args); }
+LANEPACK_KERNEL(select_16, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_narrow<u16>(args); }
+LANEPACK_KERNEL(select_32, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_wide<u32>(args); }
+LANEPACK_KERNEL(select_64, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_wide<u64>(args); }
 
 // Booleans that are true, or rows that are valid: nodes are those of the validity then.
 LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {
