@@ -5,6 +5,10 @@
 //! tested, and every warp collective passes through it. Kernels enter themselves
 //! into a table before `main`, so the linker must keep objects that nothing refers
 //! to (`+whole-archive`).
+//!
+//! Other sources are compiled while programs run (src/gpu/simt/object.rs): for these
+//! `simt_compiler.rs` in OUT_DIR has the compiler and its arguments, and programs export
+//! the emulation, which such objects refer to.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -23,9 +27,6 @@ pub fn build() {
     let mut kernels = compiler();
     kernels.opt_level(1).flags(["-x", "c++", "-fno-exceptions"]);
     kernels.link_lib_modifier("+whole-archive");
-    for folder in ["kernels", "kernels/examples", "kernels/simt"] {
-        kernels.files(sources(folder, "cu"));
-    }
 
     let mut emulation = compiler();
     emulation.opt_level(2).flag("-pthread").files(sources("kernels/simt", "cpp"));
@@ -41,6 +42,16 @@ pub fn build() {
         println!("cargo:rustc-link-lib=dylib=ubsan");
         println!("cargo:rustc-cfg=lanepack_sanitized");
     }
+    write_compiler(&kernels);
+    // Everything in the namespace that has a name outside its file.
+    println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol=_ZN8lanepack4simt*");
+
+    for folder in ["kernels", "kernels/examples", "kernels/simt"] {
+        kernels.files(sources(folder, "cu"));
+    }
+    for build in [&mut kernels, &mut emulation] {
+        build.flag("-Werror");
+    }
     kernels.compile("lanepack_simt_kernels");
     emulation.compile("lanepack_simt");
 }
@@ -50,8 +61,19 @@ fn compiler() -> cc::Build {
     // With line numbers and frame pointers, for the sanitizers' reports.
     build.debug(true).cpp(true).std("c++17").pic(true).warnings(true).extra_warnings(true);
     build.include("kernels").define("LANEPACK_SIMT", "1");
-    build.flags(["-Werror", "-Wno-unknown-pragmas", "-ffp-contract=off"]);
+    build.flags(["-Wno-unknown-pragmas", "-ffp-contract=off"]);
     build
+}
+
+/// What kernels are compiled by and with, as a Rust expression.
+fn write_compiler(kernels: &cc::Build) {
+    let tool = kernels.get_compiler();
+    let path = tool.path().to_str().expect("a compiler whose path is UTF-8");
+    let arguments: Vec<&str> =
+        tool.args().iter().map(|argument| argument.to_str().expect("written above")).collect();
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    let text = format!("({path:?}, &{arguments:?})");
+    fs::write(out.join("simt_compiler.rs"), text).expect("OUT_DIR can be written");
 }
 
 /// The files of a folder with an extension, in order.

@@ -1,14 +1,24 @@
-// The table of kernels.
+// The table of kernels: one for the program, and one for each object that is
+// compiled and loaded while it runs (object.h).
 #pragma once
 
 #include "types.h"
 
 namespace lanepack::simt {
 
-// A kernel that can be launched by its name. Every LANEPACK_KERNEL adds one to
-// the list before main begins.
+struct Kernel;
+
+// The last kernel of this program or object. Hidden, or objects would share the program's.
+[[gnu::visibility("hidden")]] extern const Kernel* kernels;
+
+// A kernel that can be launched by its name. Every LANEPACK_KERNEL adds one to the
+// list before main begins, or while its object is loaded, by the thread that loads it.
 struct Kernel {
-    Kernel(const char* name, u32 threads, unsigned long size, unsigned long alignment, void (*run)(const void*));
+    [[gnu::visibility("hidden")]] Kernel(const char* name, u32 threads, unsigned long size, unsigned long alignment,
+                                         void (*run)(const void*))
+        : name(name), threads(threads), size(size), alignment(alignment), run(run), next(kernels) {
+        kernels = this;
+    }
 
     const char* name;
     u32 threads;

@@ -11,13 +11,13 @@
 
 namespace lanepack::simt {
 
-namespace {
-
 // Not initialised at run time: kernels of any file may come first.
 const Kernel* kernels = nullptr;
 
-const Kernel* find(const char* name) {
-    for (const Kernel* kernel = kernels; kernel != nullptr; kernel = kernel->next) {
+namespace {
+
+const Kernel* find(const Kernel* first, const char* name) {
+    for (const Kernel* kernel = first; kernel != nullptr; kernel = kernel->next) {
         if (std::strcmp(kernel->name, name) == 0) return kernel;
     }
     return nullptr;
@@ -38,8 +38,9 @@ struct Arguments {
 };
 
 // Empty if all went well.
-std::string launch(const char* name, u32 blocks, u32 threads, const void* bytes, size_t size, u64 seed) {
-    const Kernel* kernel = find(name);
+std::string launch(const Kernel* first, const char* name, u32 blocks, u32 threads, const void* bytes, size_t size,
+                   u64 seed) {
+    const Kernel* kernel = find(first, name);
     if (kernel == nullptr) return "there is no such kernel";
     if (threads != kernel->threads) {
         return "blocks of " + std::to_string(threads) + " threads, the kernel is made for " +
@@ -56,20 +57,17 @@ std::string launch(const char* name, u32 blocks, u32 threads, const void* bytes,
 
 }  // namespace
 
-Kernel::Kernel(const char* name, u32 threads, unsigned long size, unsigned long alignment, void (*run)(const void*))
-    : name(name), threads(threads), size(size), alignment(alignment), run(run), next(kernels) {
-    kernels = this;
-}
-
 }  // namespace lanepack::simt
 
 extern "C" {
 
-// Runs all blocks of a kernel; false, and a text in `error`, if that fails.
-bool lanepack_simt_launch(const char* name, unsigned blocks, unsigned threads, const void* arguments, size_t size,
+// Runs all blocks of a kernel of the object with this table, or of the program for null; false, and
+// a text in `error`, if that fails.
+bool lanepack_simt_launch(const lanepack::simt::Kernel** object, const char* name, unsigned blocks, unsigned threads, const void* arguments, size_t size,
                           unsigned long long seed, char* error, size_t error_size) {
     try {
-        const std::string what = lanepack::simt::launch(name, blocks, threads, arguments, size, seed);
+        const lanepack::simt::Kernel* first = object != nullptr ? *object : lanepack::simt::kernels;
+        const std::string what = lanepack::simt::launch(first, name, blocks, threads, arguments, size, seed);
         if (what.empty()) return true;
         std::snprintf(error, error_size, "%s", what.c_str());
     } catch (const std::exception& failure) {

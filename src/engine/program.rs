@@ -192,6 +192,7 @@ impl<'a> Program<'a> {
             buffers.extend(bodies.iter().map(AsRef::as_ref));
             buffers.extend(step.buffers.iter().map(AsRef::as_ref));
             stream.launch(&Launch {
+                module: None,
                 kernel: step.kernel.name,
                 blocks: step.nodes * step.blocks_per_node as usize,
                 threads: step.kernel.threads,

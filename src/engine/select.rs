@@ -137,6 +137,7 @@ pub(crate) fn select(
     buffers.extend(column.bodies().iter().map(AsRef::as_ref));
     marks.mark(stream, "")?;
     stream.launch(&Launch {
+        module: None,
         kernel: kernel.name,
         blocks: nodes.len() * blocks_per_node as usize,
         threads: kernel.threads,
@@ -170,6 +171,7 @@ pub(crate) fn join(
         negate: u32::from(negate),
     };
     stream.launch(&Launch {
+        module: None,
         kernel: kernel.name,
         blocks: bits.div_ceil(32).div_ceil(kernel.block),
         threads: kernel.threads,
@@ -195,6 +197,7 @@ pub(crate) fn count(
     let arguments =
         abi::CountArguments { bitmap: bitmap.address(), count: count.address(), bits: bits as u64 };
     stream.launch(&Launch {
+        module: None,
         kernel: kernel.name,
         blocks: bits.div_ceil(32).div_ceil(kernel.block),
         threads: kernel.threads,

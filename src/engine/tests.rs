@@ -72,6 +72,7 @@ fn a_kernel_of_a_user_reads_a_compressed_column() {
             zero: 0,
         };
         stream.launch(&Launch {
+            module: None,
             kernel: "sum_above",
             blocks: nodes.len(),
             threads: 256,
@@ -124,6 +125,7 @@ fn check_lanes(array: &ArrayRef, encoding: Encoding, kernel: &'static str) {
         let nodes_buffer = uploaded(stream, &nodes)?;
         let out = stream.allocate(expected.len())?;
         stream.launch(&Launch {
+            module: None,
             kernel,
             blocks: nodes.len(),
             threads: 32,
@@ -223,6 +225,7 @@ fn strings_decode_value_by_value() {
             zero: 0,
         };
         stream.launch(&Launch {
+            module: None,
             kernel: "iterate_fsst",
             blocks: 1,
             threads: 64,

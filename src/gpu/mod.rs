@@ -22,6 +22,8 @@
 )]
 
 pub(crate) mod abi;
+#[cfg(any(feature = "cuda", feature = "simt"))]
+mod compiled;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 pub(crate) mod kernels;
@@ -93,8 +95,23 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// A new stream.
     fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>>;
 
+    /// Kernels compiled from one CUDA source for this device: once, whoever asks how often.
+    /// The source may include the headers of the device library, `"lanepack/alp.cuh"`
+    /// and the like, and nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error) with what the compiler says, in which the source is
+    /// called `kernel.cu`; [`Error::NoDevice`](crate::Error) if there is no compiler.
+    fn compile(&self, source: &str) -> Result<Arc<dyn Module>>;
+
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
+}
+
+/// Kernels that [`Device::compile`] has made.
+pub(crate) trait Module: fmt::Debug + Send + Sync {
+    /// For implementations.
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// Page-locked memory of the host, which a device copies from and to by itself; freed
@@ -196,8 +213,10 @@ pub(crate) trait Event: fmt::Debug + Send + Sync {
 /// A kernel to be started.
 #[derive(Debug)]
 pub(crate) struct Launch<'a> {
+    /// Where it is from; nothing for lanepack's own kernels.
+    pub module: Option<&'a dyn Module>,
     /// Its name in the module.
-    pub kernel: &'static str,
+    pub kernel: &'a str,
     /// Blocks of the grid; none start nothing.
     pub blocks: usize,
     /// Threads of a block.

@@ -5,11 +5,14 @@
 //! device at hand when that is opened, which takes seconds, and kept in a folder:
 //! `LANEPACK_CACHE_DIR`, or `lanepack` in `XDG_CACHE_HOME` or in `~/.cache`.
 //!
+//! Sources that are compiled while the program runs always go through NVRTC, each for
+//! itself, and are kept in the same folder.
+//!
 //! `LANEPACK_KERNELS` set to `fatbin` or `nvrtc` asks for one of the two ways.
 //!
 //! ```text
 //! HASH.cubin = XXH3-128 of the code, 16 bytes | code
-//! HASH       = XXH3-128 of sources, options, target and version of NVRTC
+//! HASH       = XXH3-128 of source, headers, options, target and version of NVRTC
 //! ```
 //!
 //! A file that is damaged is made anew; a folder that cannot be written to is no
@@ -24,7 +27,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use super::cuda::Version;
-use super::nvrtc::{Nvrtc, OPTIONS, Source, Target};
+use super::nvrtc::{Input, Nvrtc, Source, Target};
 use crate::error::{Error, Result};
 
 /// All kernels and their headers.
@@ -49,9 +52,8 @@ pub(crate) fn image(capability: (u32, u32), driver: Version) -> Result<Cow<'stat
             Ok(fatbin.into())
         }
         ("" | "nvrtc", _) => {
-            let nvrtc = Nvrtc::load(Some(driver))?;
-            let target = nvrtc.target(capability)?;
-            compiled(&nvrtc, SOURCES, target, cache_folder().as_deref()).map(Cow::Owned)
+            let nvrtc = Nvrtc::load(Some(driver)).map_err(or_nvcc)?;
+            compile(&nvrtc, capability, &Input::kernels(SOURCES)).map(Cow::Owned)
         }
         ("fatbin", None) => Err(Error::NoDevice {
             what: "LANEPACK_KERNELS=fatbin, but lanepack was built without nvcc".to_owned(),
@@ -60,6 +62,23 @@ pub(crate) fn image(capability: (u32, u32), driver: Version) -> Result<Cow<'stat
             what: format!("LANEPACK_KERNELS={way}: expected fatbin, nvrtc or nothing"),
         }),
     }
+}
+
+/// Adds the other way to get lanepack's own kernels.
+fn or_nvcc(error: Error) -> Error {
+    match error {
+        Error::NoDevice { what } => Error::NoDevice {
+            what: format!(
+                "{what}, or build lanepack with nvcc (named by NVCC, or in CUDA_HOME or PATH)"
+            ),
+        },
+        other => other,
+    }
+}
+
+/// The machine code of a source, for a device of this compute capability; made now or earlier.
+pub(crate) fn compile(nvrtc: &Nvrtc, capability: (u32, u32), input: &Input<'_>) -> Result<Vec<u8>> {
+    compiled(nvrtc, input, nvrtc.target(capability)?, cache_folder().as_deref())
 }
 
 /// Drivers load what compilers of their own major version make, and older ones.
@@ -78,16 +97,15 @@ fn check_driver(driver: Version, nvcc: &str) -> Result<()> {
     })
 }
 
-/// The sources, compiled now or earlier.
 fn compiled(
     nvrtc: &Nvrtc,
-    sources: &[Source],
+    input: &Input<'_>,
     target: Target,
     folder: Option<&Path>,
 ) -> Result<Vec<u8>> {
-    let Some(folder) = folder else { return nvrtc.compile(sources, target) };
-    let name = cache_name(sources, target, nvrtc.version()?);
-    cached(&folder.join(name), || nvrtc.compile(sources, target))
+    let Some(folder) = folder else { return nvrtc.compile(input, target) };
+    let name = cache_name(input, target, nvrtc.version()?);
+    cached(&folder.join(name), || nvrtc.compile(input, target))
 }
 
 fn cache_folder() -> Option<PathBuf> {
@@ -97,14 +115,15 @@ fn cache_folder() -> Option<PathBuf> {
         .or_else(|| variable("HOME").map(|home| home.join(".cache").join("lanepack")))
 }
 
-fn cache_name(sources: &[Source], target: Target, nvrtc: Version) -> String {
+fn cache_name(input: &Input<'_>, target: Target, nvrtc: Version) -> String {
     let mut hash = Xxh3::new();
     let mut add = |text: &str| {
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     };
-    sources.iter().for_each(|(name, text)| [*name, *text].into_iter().for_each(&mut add));
-    OPTIONS.into_iter().for_each(&mut add);
+    [input.name, &input.text].into_iter().for_each(&mut add);
+    input.headers.iter().for_each(|(name, text)| [*name, *text].into_iter().for_each(&mut add));
+    input.options.iter().copied().for_each(&mut add);
     add(&target.option());
     add(&nvrtc.to_string());
     format!("{:032x}.cubin", hash.digest128())
@@ -183,7 +202,7 @@ mod tests {
         let Some(nvrtc) = nvrtc() else { return };
         for capability in [(8, 0), (9, 0), (10, 0)] {
             let target = nvrtc.target(capability).unwrap();
-            let code = nvrtc.compile(SOURCES, target).unwrap();
+            let code = nvrtc.compile(&Input::kernels(SOURCES), target).unwrap();
             if target == Machine(capability.0 * 10 + capability.1) {
                 assert!(code.starts_with(b"\x7fELF"));
             } else {
@@ -196,16 +215,53 @@ mod tests {
     fn shows_what_nvrtc_says_of_a_source() {
         let Some(nvrtc) = nvrtc() else { return };
         let broken = [("broken.cu", "#include \"lanepack/none.cuh\"\n")];
-        let error = nvrtc.compile(&broken, Machine(80)).unwrap_err().to_string();
+        let error = nvrtc.compile(&Input::kernels(&broken), Machine(80)).unwrap_err().to_string();
         assert!(error.contains("broken.cu(1)") && error.contains("none.cuh"), "{error}");
+    }
+
+    #[test]
+    fn compiles_single_sources_over_the_device_library() {
+        let Some(nvrtc) = nvrtc() else { return };
+        // Every header, each by itself, and integers of 128 bits.
+        for (header, _) in SOURCES.iter().filter(|(name, _)| name.starts_with("lanepack/")) {
+            let source = format!(
+                "#include \"{header}\"\n\
+                 struct A {{ lanepack::u64* out; }};\n\
+                 LANEPACK_KERNEL(wide_{}, 32, 1, A) {{\n\
+                     const unsigned __int128 square = (unsigned __int128)args.out[0] * args.out[1];\n\
+                     args.out[threadIdx.x] = (lanepack::u64)(square / args.out[2] >> 64);\n\
+                 }}\n",
+                header.len()
+            );
+            let code = nvrtc.compile(&Input::module(&source, SOURCES), Machine(80)).unwrap();
+            let name = format!("wide_{}", header.len());
+            assert!(code.windows(name.len()).any(|bytes| bytes == name.as_bytes()), "{header}");
+        }
+    }
+
+    #[test]
+    fn names_the_lines_of_single_sources() {
+        let Some(nvrtc) = nvrtc() else { return };
+        let error = |source| {
+            let input = Input::module(source, SOURCES);
+            nvrtc.compile(&input, Machine(80)).unwrap_err().to_string()
+        };
+        let found = error("#include \"lanepack/base.cuh\"\n\nint f() { return nothing; }\n");
+        assert!(found.contains("kernel.cu(3)") && found.contains("nothing"), "{found}");
+        // Not of the device library.
+        let found = error("#include \"arguments.cuh\"\n");
+        assert!(found.contains("kernel.cu(1)") && found.contains("arguments.cuh"), "{found}");
     }
 
     #[test]
     fn compiles_once_and_keeps_the_code() {
         let Some(nvrtc) = nvrtc() else { return };
         let folder = Folder::new("keeps");
-        let code = compiled(&nvrtc, SOURCES, Machine(90), Some(&folder.0)).unwrap();
-        let path = folder.0.join(cache_name(SOURCES, Machine(90), nvrtc.version().unwrap()));
+        let source =
+            "#include \"lanepack/base.cuh\"\nstruct A {};\nLANEPACK_KERNEL(none, 32, 1, A) {}\n";
+        let input = Input::module(source, SOURCES);
+        let code = compiled(&nvrtc, &input, Machine(90), Some(&folder.0)).unwrap();
+        let path = folder.0.join(cache_name(&input, Machine(90), nvrtc.version().unwrap()));
         assert!(cached(&path, || panic!("compiled again")).unwrap() == code);
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "and nothing else");
     }
@@ -255,17 +311,25 @@ mod tests {
     #[test]
     fn names_code_by_everything_it_depends_on() {
         let version = Version { major: 13, minor: 0 };
-        let sources = [("a.cu", "1"), ("b.cuh", "2")];
-        let name = cache_name(&sources, Machine(80), version);
-        for other in [
-            cache_name(&[("a.cu", "1"), ("b.cuh", "3")], Machine(80), version),
-            cache_name(&[("a.cu", "1b.cuh"), ("", "2")], Machine(80), version),
-            cache_name(&sources, Target::Ptx(80), version),
-            cache_name(&sources, Machine(90), version),
-            cache_name(&sources, Machine(80), Version { major: 12, minor: 9 }),
-        ] {
-            assert_ne!(name, other);
-        }
+        let headers = [("a.cuh", "1"), ("lanepack/b.cuh", "2")];
+        let of = |headers: &[Source]| cache_name(&Input::kernels(headers), Machine(80), version);
+        let input = Input::kernels(&headers);
+        let mut names = vec![
+            of(&headers),
+            of(&[("a.cuh", "1"), ("lanepack/b.cuh", "3")]),
+            of(&[("a.cuh", "1lanepack/b.cuh"), ("", "2")]),
+            of(&[("a.cu", "1"), ("lanepack/b.cuh", "2")]),
+            cache_name(&Input::module("", &headers), Machine(80), version),
+            cache_name(&Input::module("1", &headers), Machine(80), version),
+            cache_name(&Input { options: &[], ..Input::kernels(&headers) }, Machine(80), version),
+            cache_name(&input, Target::Ptx(80), version),
+            cache_name(&input, Machine(90), version),
+            cache_name(&input, Machine(80), Version { major: 12, minor: 9 }),
+        ];
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
     }
 
     #[test]

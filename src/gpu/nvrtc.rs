@@ -8,6 +8,7 @@
 //! an `#include` for a whole name and does not look in the folder of the file that
 //! has it, so the names in includes are made whole first.
 
+use std::borrow::Cow;
 use std::ffi::{CStr, CString, NulError, c_char, c_int, c_void};
 use std::ptr::null_mut;
 
@@ -20,7 +21,39 @@ use crate::error::{Error, Result};
 pub(crate) type Source = (&'static str, &'static str);
 
 /// Options beside the architecture; those that nvcc gets in build/cuda.rs.
-pub(crate) const OPTIONS: [&str; 2] = ["--std=c++17", "-fmad=false"];
+const OPTIONS: &[&str] = &["--std=c++17", "-fmad=false"];
+
+/// The same for sources of others, which may sum decimals in 128 bits.
+const MODULE_OPTIONS: &[&str] = &["--std=c++17", "-fmad=false", "--device-int128"];
+
+/// What is compiled as one.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    /// What messages call the text.
+    pub name: &'static str,
+    pub text: Cow<'a, str>,
+    /// All that it may include.
+    pub headers: Vec<Source>,
+    /// Beside the architecture.
+    pub options: &'static [&'static str],
+}
+
+impl<'a> Input<'a> {
+    /// All `.cu` among the sources as one program.
+    pub fn kernels(sources: &[Source]) -> Self {
+        let main = sources.iter().filter(|(name, _)| name.ends_with(".cu"));
+        let text = main.map(|(name, _)| format!("#include \"{name}\"\n")).collect();
+        let (name, headers) = ("lanepack.cu", sources.to_vec());
+        Self { name, text: Cow::Owned(text), headers, options: OPTIONS }
+    }
+
+    /// A source that may include the headers of the device library among `sources`.
+    pub fn module(text: &'a str, sources: &[Source]) -> Self {
+        let library = sources.iter().filter(|(name, _)| name.starts_with("lanepack/"));
+        let headers = library.copied().collect();
+        Self { name: "kernel.cu", text: Cow::Borrowed(text), headers, options: MODULE_OPTIONS }
+    }
+}
 
 /// What a program is compiled to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,9 +128,8 @@ impl Nvrtc {
         let library = library.ok_or_else(|| Error::NoDevice {
             what: format!(
                 "no kernels: NVRTC, which would compile them, is not found (looked for {}). \
-                 Either install it (package cuda-nvrtc of the CUDA toolkit, or \
-                 nvidia-cuda-nvrtc of PyPI) where LD_LIBRARY_PATH finds it, or build lanepack \
-                 with nvcc (named by NVCC, or in CUDA_HOME or PATH)",
+                 Install it (package cuda-nvrtc of the CUDA toolkit, or nvidia-cuda-nvrtc of \
+                 PyPI) where LD_LIBRARY_PATH finds it",
                 names.join(", ")
             ),
         })?;
@@ -170,14 +202,11 @@ impl Nvrtc {
         })
     }
 
-    /// Compiles all `.cu` among the sources as one program, to a cubin or, for PTX,
-    /// a text that ends with a zero byte.
-    pub fn compile(&self, sources: &[Source], target: Target) -> Result<Vec<u8>> {
-        let main = sources.iter().filter(|(name, _)| name.ends_with(".cu"));
-        let main: String = main.map(|(name, _)| format!("#include \"{name}\"\n")).collect();
-        let main = strings([main])?;
-        let names = strings(sources.iter().map(|(name, _)| *name))?;
-        let texts = strings(sources.iter().map(|(name, text)| whole_names(name, text)))?;
+    /// Compiles to a cubin or, for PTX, a text that ends with a zero byte.
+    pub fn compile(&self, input: &Input<'_>, target: Target) -> Result<Vec<u8>> {
+        let main = strings([input.name, &input.text])?;
+        let names = strings(input.headers.iter().map(|(name, _)| *name))?;
+        let texts = strings(input.headers.iter().map(|(name, text)| whole_names(name, text)))?;
         let (names, texts) = (pointers(&names), pointers(&texts));
 
         let mut program = Compilation { nvrtc: self, program: null_mut() };
@@ -186,8 +215,8 @@ impl Nvrtc {
         let code = unsafe {
             (self.create)(
                 &raw mut program.program,
+                main[1].as_ptr(),
                 main[0].as_ptr(),
-                c"lanepack.cu".as_ptr(),
                 names.len() as c_int,
                 texts.as_ptr(),
                 names.as_ptr(),
@@ -195,8 +224,8 @@ impl Nvrtc {
         };
         self.check(code, "nvrtcCreateProgram")?;
 
-        let options = [target.option()].into_iter().chain(OPTIONS.map(str::to_owned));
-        let options = strings(options)?;
+        let more = input.options.iter().copied().map(str::to_owned);
+        let options = strings([target.option()].into_iter().chain(more))?;
         let options = pointers(&options);
         // SAFETY: the program has been created; the options are strings as above.
         let code =

@@ -5,8 +5,11 @@
 //! kernels' sanitizers see, a launch checks what a GPU cannot: that it names every
 //! buffer that its arguments point into, and that no kernel has written into the
 //! padding behind one.
+//!
+//! Sources are compiled while the program runs by the compiler that built it (object.rs).
 
 mod ffi;
+mod object;
 #[cfg(test)]
 mod tests;
 
@@ -15,12 +18,13 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use super::compiled::Compiled;
 use super::{
-    Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Owner, PADDING,
-    Priority, Stream,
+    Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Module, Owner,
+    PADDING, Priority, Stream,
 };
 use crate::error::{Error, Place, Result};
 
@@ -43,6 +47,7 @@ struct SimtDevice {
 struct Shared {
     info: DeviceInfo,
     seed: u64,
+    compiled: Compiled<SimtModule>,
     /// Held by whoever reads or writes memory of the device.
     state: Mutex<State>,
 }
@@ -117,7 +122,8 @@ impl SimtDevice {
                 .map_or(1, |count| count.get() as u32),
             driver: "0.0".to_owned(),
         };
-        Self { shared: Arc::new(Shared { info, seed, state: Mutex::default() }) }
+        let (compiled, state) = (Compiled::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { info, seed, compiled, state }) }
     }
 }
 
@@ -138,9 +144,29 @@ impl Device for SimtDevice {
         Ok(Arc::new(SimtStream { shared: self.shared.clone() }))
     }
 
+    fn compile(&self, source: &str) -> Result<Arc<dyn Module>> {
+        let device = Arc::downgrade(&self.shared);
+        let compile = || Ok(SimtModule { device, object: object::load(source)? });
+        Ok(self.shared.compiled.get(source, compile)?)
+    }
+
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
         let failed = || Error::device(format!("{len} bytes of host memory"));
         Ok(Box::new(SimtHost(ffi::Memory::allocate(len.max(1), PADDING).ok_or_else(failed)?, len)))
+    }
+}
+
+/// Kernels that were compiled for a device.
+#[derive(Debug)]
+struct SimtModule {
+    /// Weak: the device holds what it has compiled.
+    device: Weak<Shared>,
+    object: ffi::Object,
+}
+
+impl Module for SimtModule {
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -174,6 +200,14 @@ impl Shared {
         match buffer.allocation().as_any().downcast_ref::<SimtMemory>() {
             Some(memory) if Arc::ptr_eq(&memory.shared, self) => Ok(memory),
             _ => Err(Error::device(format!("{what}: a buffer of another device"))),
+        }
+    }
+
+    /// The object of a module, if it is of this device.
+    fn object(self: &Arc<Self>, module: &dyn Module) -> Result<ffi::Object> {
+        match module.as_any().downcast_ref::<SimtModule>() {
+            Some(module) if ptr::eq(module.device.as_ptr(), Arc::as_ptr(self)) => Ok(module.object),
+            _ => Err(Error::device("kernels compiled for another device")),
         }
     }
 
@@ -281,6 +315,7 @@ impl Stream for SimtStream {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let failed = |what: String| Error::device(format!("kernel {}: {what}", launch.kernel));
+        let object = launch.module.map(|module| self.shared.object(module)).transpose()?;
         let mut state = self.shared.lock();
         let mut memories = Vec::with_capacity(launch.buffers.len());
         for buffer in launch.buffers {
@@ -304,7 +339,7 @@ impl Stream for SimtStream {
         // its sanitizers are for: they end the process.
         unsafe {
             let blocks = launch.blocks as u32;
-            ffi::launch(launch.kernel, blocks, launch.threads, launch.arguments, seed)
+            ffi::launch(object, launch.kernel, blocks, launch.threads, launch.arguments, seed)
         }
         .map_err(failed)?;
         for (memory, len) in memories {

@@ -159,6 +159,7 @@ impl<'a> Launcher<'a> {
             .map(|kept| kept.buffer.as_ref())
             .collect();
         self.stream.launch(&Launch {
+            module: None,
             kernel: kernel.name,
             blocks,
             threads: kernel.threads,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 use crate::error::Error;
-use crate::gpu::{DeviceInfo, Priority, Stream};
+use crate::gpu::{DeviceInfo, Module, Priority, Stream};
 
 #[derive(Debug)]
 struct Counting {
@@ -43,6 +43,10 @@ impl Device for Counting {
 
     fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>> {
         self.inner.stream(priority)
+    }
+
+    fn compile(&self, source: &str) -> Result<Arc<dyn Module>> {
+        self.inner.compile(source)
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

@@ -299,7 +299,7 @@ pub(super) struct Queue {
     raw: sys::CUstream,
     pub context: Arc<Context>,
     /// The last kernel started, for the message when one has failed.
-    kernel: Mutex<Option<&'static str>>,
+    kernel: Mutex<Option<Arc<str>>>,
 }
 
 // SAFETY: a stream handle may be used by any thread; the driver locks what it must.
@@ -434,7 +434,7 @@ impl Queue {
         arguments: &[u8],
         memories: &[&Memory],
     ) -> Result<()> {
-        let name = function.name;
+        let name = &*function.name;
         let fail = |what: &str| Err(Error::device(format!("kernel {name}: {what}")));
         if !Arc::ptr_eq(&self.context, &function.module.context) {
             return fail("loaded on another device");
@@ -452,7 +452,7 @@ impl Queue {
         }
         self.context.bind()?;
         function.allow_shared(shared)?;
-        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(function.name.clone());
         let mut parameters = [block.as_mut_ptr().cast::<c_void>()];
         // SAFETY: the function is of a loaded module of this context (checked above)
         // and takes one argument, as all our kernels do; the driver copies it before
@@ -502,7 +502,7 @@ impl Queue {
         self.context.bind()?;
         // SAFETY: the stream is alive.
         let done = unsafe { result::stream::synchronize(self.raw) };
-        let kernel = *self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        let kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match kernel {
             Some(kernel) => done.during(&format!("stream whose last kernel was {kernel}"))?,
             None => done.during("stream")?,
@@ -697,13 +697,13 @@ impl Module {
     }
 
     /// The kernel of this name.
-    pub fn function(self: &Arc<Self>, name: &'static str) -> Result<Function> {
+    pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
         self.context.bind()?;
         let text = CString::new(name).map_err(|_| Error::device("a kernel's name has a NUL"))?;
         // SAFETY: the module is loaded, and stays so as long as the function.
         let raw = unsafe { result::module::get_function(self.raw, text) }
             .during(&format!("kernel {name}"))?;
-        Ok(Function { raw, name, module: self.clone() })
+        Ok(Function { raw, name: name.into(), module: self.clone() })
     }
 }
 
@@ -724,7 +724,7 @@ impl Drop for Module {
 #[derive(Clone)]
 pub(super) struct Function {
     raw: sys::CUfunction,
-    name: &'static str,
+    name: Arc<str>,
     module: Arc<Module>,
 }
 

@@ -15,13 +15,16 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
-use self::driver::{Context, Function, Module, PageLocked};
+use self::driver::{Context, Function, PageLocked};
 use self::staging::Staging;
 use self::stream::CudaStream;
-use super::{Device, DeviceInfo, HostMemory, Priority, Stream, module};
+use super::compiled::Compiled;
+use super::nvrtc::{Input, Nvrtc};
+use super::{Device, DeviceInfo, HostMemory, Module, Priority, Stream, module};
 use crate::error::Result;
 
 pub(crate) use self::failure::Version;
@@ -59,27 +62,70 @@ pub(crate) fn open(ordinal: usize) -> Result<Arc<dyn Device>> {
 /// What the streams of a device have in common.
 #[derive(Debug)]
 struct Shared {
-    kernels: RwLock<HashMap<&'static str, Function>>,
-    module: Arc<Module>,
+    /// Lanepack's own.
+    kernels: Kernels,
+    /// Of others.
+    compiled: Compiled<Kernels>,
+    /// Loaded when something is compiled for the first time.
+    nvrtc: Mutex<Option<Arc<Nvrtc>>>,
     staging: Staging,
     context: Arc<Context>,
 }
 
 impl Shared {
     fn new(context: Arc<Context>, image: &[u8]) -> Result<Self> {
-        let module = Module::new(&context, image)?;
+        let kernels = Kernels::new(&context, image)?;
         let staging = Staging::new(&context);
-        Ok(Self { kernels: RwLock::default(), module, staging, context })
+        let (compiled, nvrtc) = (Compiled::default(), Mutex::default());
+        Ok(Self { kernels, compiled, nvrtc, staging, context })
     }
 
-    /// The kernel of this name, which is looked up once.
-    fn function(&self, name: &'static str) -> Result<Function> {
-        if let Some(found) = self.kernels.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+    /// The kernels of a source, compiled once.
+    fn compile(&self, source: &str) -> Result<Arc<Kernels>> {
+        self.compiled.get(source, || {
+            let (nvrtc, capability) = (self.nvrtc()?, self.context.info.compute_capability);
+            let input = Input::module(source, module::SOURCES);
+            Kernels::new(&self.context, &module::compile(&nvrtc, capability, &input)?)
+        })
+    }
+
+    fn nvrtc(&self) -> Result<Arc<Nvrtc>> {
+        let mut nvrtc = self.nvrtc.lock().unwrap_or_else(PoisonError::into_inner);
+        if nvrtc.is_none() {
+            *nvrtc = Some(Arc::new(Nvrtc::load(Some(self.context.driver))?));
+        }
+        Ok(nvrtc.as_ref().expect("loaded above").clone())
+    }
+}
+
+/// Kernels of one source or image, looked up by name once each.
+#[derive(Debug)]
+struct Kernels {
+    functions: RwLock<HashMap<String, Function>>,
+    module: Arc<driver::Module>,
+}
+
+impl Kernels {
+    fn new(context: &Arc<Context>, image: &[u8]) -> Result<Self> {
+        let module = driver::Module::new(context, image)?;
+        Ok(Self { functions: RwLock::default(), module })
+    }
+
+    fn function(&self, name: &str) -> Result<Function> {
+        let functions = self.functions.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = functions.get(name) {
             return Ok(found.clone());
         }
+        drop(functions);
         let function = self.module.function(name)?;
-        let mut kernels = self.kernels.write().unwrap_or_else(PoisonError::into_inner);
-        Ok(kernels.entry(name).or_insert(function).clone())
+        let mut functions = self.functions.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(functions.entry(name.to_owned()).or_insert(function).clone())
+    }
+}
+
+impl Module for Kernels {
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -100,6 +146,10 @@ impl Device for CudaDevice {
 
     fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>> {
         Ok(Arc::new(CudaStream::new(&self.shared, priority)?))
+    }
+
+    fn compile(&self, source: &str) -> Result<Arc<dyn Module>> {
+        Ok(self.shared.compile(source)?)
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

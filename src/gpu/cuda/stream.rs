@@ -10,10 +10,10 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Shared;
 use super::driver::{Mark, Memory, Queue};
+use super::{Kernels, Shared};
 use crate::error::{Error, Result};
-use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Owner, Priority, Stream};
+use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Module, Owner, Priority, Stream};
 
 /// Blocks that a grid can have in its first dimension.
 const MAX_BLOCKS: u32 = i32::MAX as u32;
@@ -42,6 +42,12 @@ impl Allocation for Memory {
 fn memory(buffer: &DeviceBuffer) -> Result<&Memory> {
     let memory = buffer.allocation().as_any().downcast_ref();
     memory.ok_or_else(|| Error::device("a buffer of another kind of device"))
+}
+
+/// What was compiled for a GPU; whether for this one, the launch checks.
+fn kernels(module: &dyn Module) -> Result<&Kernels> {
+    let kernels = module.as_any().downcast_ref();
+    kernels.ok_or_else(|| Error::device("kernels compiled for another kind of device"))
 }
 
 /// The range of `len` bytes from `at` on; past the end of everything if it overflows.
@@ -107,7 +113,8 @@ impl Stream for CudaStream {
                 launch.blocks
             ))
         })?;
-        let function = self.shared.function(name)?;
+        let kernels = launch.module.map_or(Ok(&self.shared.kernels), kernels)?;
+        let function = kernels.function(name)?;
         let memories = launch.buffers.iter().map(|buffer| memory(buffer));
         let memories = memories.collect::<Result<Vec<_>>>()?;
         let shape = (blocks, launch.threads, launch.shared);

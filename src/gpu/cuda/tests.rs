@@ -9,7 +9,7 @@ use super::stream::CudaStream;
 use super::{Context, PageLocked, Shared, devices, driver, open};
 use crate::error::Error;
 use crate::gpu::module::SOURCES;
-use crate::gpu::nvrtc::{Nvrtc, Source};
+use crate::gpu::nvrtc::{Input, Nvrtc, Source};
 use crate::gpu::{HostMemory, Launch, Priority, Stream};
 
 const KERNEL: Source = (
@@ -50,7 +50,7 @@ fn device() -> Option<Arc<Shared>> {
     let made = Context::new(0).and_then(|context| {
         let nvrtc = Nvrtc::load(Some(context.driver))?;
         let target = nvrtc.target(context.info.compute_capability)?;
-        let image = nvrtc.compile(&sources(), target)?;
+        let image = nvrtc.compile(&Input::kernels(&sources()), target)?;
         Ok(Arc::new(Shared::new(context, &image)?))
     });
     match made {
@@ -97,7 +97,8 @@ fn compiles_kernels_with_their_headers() {
     let Ok(nvrtc) = Nvrtc::load(None) else {
         return eprintln!("skipped: no NVRTC");
     };
-    let code = nvrtc.compile(&sources(), nvrtc.target((8, 0)).unwrap()).unwrap();
+    let input = Input::kernels(&sources());
+    let code = nvrtc.compile(&input, nvrtc.target((8, 0)).unwrap()).unwrap();
     assert!(code.windows(8).any(|bytes| bytes == b"test_add"));
 }
 
@@ -228,7 +229,15 @@ fn launches_kernels_or_names_the_one_that_failed() {
     let arguments = add(a.address(), b.address(), (1000, 7, 2));
     let launch = |kernel, blocks| {
         let (arguments, buffers) = (&arguments[..], &[&a, &b][..]);
-        stream.launch(&Launch { kernel, blocks, threads: 256, shared: 0, arguments, buffers })
+        stream.launch(&Launch {
+            module: None,
+            kernel,
+            blocks,
+            threads: 256,
+            shared: 0,
+            arguments,
+            buffers,
+        })
     };
     launch("no_such_kernel", 0).unwrap();
     is_device_error(launch("no_such_kernel", 1), "no_such_kernel");
@@ -244,6 +253,51 @@ fn launches_kernels_or_names_the_one_that_failed() {
 }
 
 #[test]
+fn compiles_sources_and_launches_their_kernels() {
+    let Some(shared) = device() else { return };
+    let source = |factor: u32| {
+        format!(
+            "#include \"lanepack/base.cuh\"\n\
+             struct A {{ const lanepack::u64* in; lanepack::u64* out; lanepack::u64 n; }};\n\
+             LANEPACK_KERNEL(test_add, 128, 1, A) {{\n\
+                 const lanepack::u64 at = blockIdx.x * 128ull + threadIdx.x;\n\
+                 const unsigned __int128 wide = (unsigned __int128)args.in[at] << 64;\n\
+                 if (at < args.n) args.out[at] = (lanepack::u64)(wide * {factor} >> 64);\n\
+             }}\n"
+        )
+    };
+    let values: Vec<u64> =
+        (0..1000).map(|value: u64| value.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let stream = stream(&shared);
+    let (a, b) = (stream.allocate(8192).unwrap(), stream.allocate(8192).unwrap());
+    stream.upload(bytemuck::cast_slice(&values), &a, 0).unwrap();
+    let words = [a.address(), b.address(), 1000];
+    let modules = [2, 3].map(|factor| shared.compile(&source(factor)).unwrap());
+    assert!(Arc::ptr_eq(&modules[0], &shared.compile(&source(2)).unwrap()));
+    // The same name in two modules and among the device's own kernels.
+    let launch = |factor: usize, kernel| {
+        stream.launch(&Launch {
+            module: Some(modules[factor - 2].as_ref()),
+            kernel,
+            blocks: 8,
+            threads: 128,
+            shared: 0,
+            arguments: bytemuck::cast_slice(&words),
+            buffers: &[&a, &b],
+        })
+    };
+    for factor in [2, 3, 2] {
+        launch(factor, "test_add").unwrap();
+        let mut back = vec![0u64; 1000];
+        stream.download(&b, 0, bytemuck::cast_slice_mut(&mut back)).unwrap();
+        let product = |value: &u64| value.wrapping_mul(factor as u64);
+        assert!(back.iter().zip(&values).all(|(back, value)| *back == product(value)));
+    }
+    is_device_error(launch(2, "no_such_kernel"), "no_such_kernel");
+    is_device_error(shared.compile(&source(2).replace("wide *", "wild *")), "kernel.cu(6)");
+}
+
+#[test]
 fn frees_after_other_streams_are_done() {
     let Some(shared) = device() else { return };
     let (home, guest) = (stream(&shared), stream(&shared));
@@ -256,6 +310,7 @@ fn frees_after_other_streams_are_done() {
             home.upload(bytemuck::cast_slice(&source), &buffer, 0).unwrap();
             guest.wait(home.record().unwrap().as_ref()).unwrap();
             let launch = Launch {
+                module: None,
                 kernel: "test_add",
                 blocks: len / 256,
                 threads: 256,

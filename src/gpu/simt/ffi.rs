@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 unsafe extern "C" {
     fn lanepack_simt_launch(
+        object: *const c_void,
         name: *const c_char,
         blocks: u32,
         threads: u32,
@@ -20,12 +21,30 @@ unsafe extern "C" {
     fn lanepack_simt_kernels(names: *mut *const c_char, capacity: usize) -> usize;
 }
 
-/// Runs a kernel to its end; gives what went wrong.
+/// The kernels of an object that has been loaded and stays so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Object(NonNull<c_void>);
+
+// SAFETY: leads to a table that nobody writes once the object is loaded.
+unsafe impl Send for Object {}
+// SAFETY: as above.
+unsafe impl Sync for Object {}
+
+impl Object {
+    /// # Safety
+    /// `table` comes from the `lanepack_simt_object` of an object that is never unloaded.
+    pub unsafe fn new(table: NonNull<c_void>) -> Self {
+        Self(table)
+    }
+}
+
+/// Runs a kernel, of an object or of this program, to its end; gives what went wrong.
 ///
 /// # Safety
 /// Every pointer in `arguments`, and in what they point to, must point to memory
 /// that the kernel may use as it does and that no one else uses meanwhile.
 pub(super) unsafe fn launch(
+    object: Option<Object>,
     kernel: &str,
     blocks: u32,
     threads: u32,
@@ -36,10 +55,11 @@ pub(super) unsafe fn launch(
         return Err("the kernel's name has a zero byte".to_owned());
     };
     let mut error = [0; 1024];
-    // SAFETY: the name ends in a zero byte, arguments and error come with their
+    // SAFETY: objects stay loaded, the name ends in a zero byte, arguments and error come with their
     // lengths; what the arguments point to is the caller's promise.
     let done = unsafe {
         lanepack_simt_launch(
+            object.map_or(std::ptr::null(), |object| object.0.as_ptr().cast_const()),
             name.as_ptr(),
             blocks,
             threads,
@@ -58,7 +78,7 @@ pub(super) unsafe fn launch(
     Err(text.to_string_lossy().into_owned())
 }
 
-/// The names of all kernels.
+/// The names of all kernels of this program.
 #[cfg(test)]
 pub(super) fn kernels() -> Vec<String> {
     let mut names = vec![std::ptr::null(); 1 << 16];

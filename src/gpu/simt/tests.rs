@@ -1,5 +1,6 @@
 //! The emulation tested with kernels of its own (`kernels/simt/selftest.cu`).
 
+mod compiled;
 mod memory;
 mod sanitizers;
 mod speed;
@@ -54,6 +55,7 @@ impl Bench {
         let (input, output) = (self.words(input), self.words(output));
         let arguments = Arguments { input: input.address(), output: output.address(), n, mode };
         self.stream.launch(&Launch {
+            module: None,
             kernel,
             blocks,
             threads,
@@ -297,7 +299,15 @@ fn launches_that_do_not_fit_the_kernel_are_refused() {
 
     let launch = |blocks, arguments: &[u8], buffers: &[&DeviceBuffer]| {
         let kernel = "selftest_shared";
-        bench.stream.launch(&Launch { kernel, blocks, threads: 32, shared: 0, arguments, buffers })
+        bench.stream.launch(&Launch {
+            module: None,
+            kernel,
+            blocks,
+            threads: 32,
+            shared: 0,
+            arguments,
+            buffers,
+        })
     };
     let error = launch(1, &[0; 16], &[]).unwrap_err().to_string();
     assert!(error.contains("arguments of 16 bytes, the kernel takes 24"), "{error}");

@@ -68,6 +68,7 @@ fn selections_of_different_types_go_together() {
         let arguments = Together { shorts, doubles, validity, ranges, out, rows: rows as u64 };
         let bodies = columns.map(|column| column.bodies()[0].as_ref());
         stream.launch(&Launch {
+            module: None,
             kernel: "select_together",
             blocks: nodes.len(),
             threads: 128,
@@ -193,6 +194,7 @@ fn bounds_of_packed_integers_are_exact() {
                     count: picked.len() as u32,
                 };
                 stream.launch(&Launch {
+                    module: None,
                     kernel,
                     blocks: 1,
                     threads: 32,

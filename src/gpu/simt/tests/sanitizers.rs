@@ -70,6 +70,7 @@ fn a_buffer_that_was_freed() {
         let arguments = Arguments { input: freed, output: freed, n: 0, mode: 3 };
         let arguments = bytemuck::bytes_of(&arguments);
         let launch = Launch {
+            module: None,
             kernel: "selftest_wild",
             blocks: 1,
             threads: 32,
@@ -83,6 +84,31 @@ fn a_buffer_that_was_freed() {
 }
 
 #[test]
+fn a_write_of_a_kernel_compiled_at_run_time() {
+    let fault = || {
+        let device = SimtDevice::new(0, 1 << 30, 0);
+        let bench = Bench { stream: device.stream(Priority::Usual).unwrap() };
+        let source = "#include \"lanepack/base.cuh\"\n\
+                      struct A { unsigned* out; };\n\
+                      LANEPACK_KERNEL(wild, 32, 1, A) { args.out[72 + threadIdx.x] = 1; }\n";
+        let module = device.compile(source).unwrap();
+        let output = bench.words(&[0; 8]);
+        let launch = Launch {
+            module: Some(module.as_ref()),
+            kernel: "wild",
+            blocks: 1,
+            threads: 32,
+            shared: 0,
+            arguments: &output.address().to_le_bytes(),
+            buffers: &[&output],
+        };
+        println!("no sanitizer has ended this: {:?}", bench.stream.launch(&launch));
+    };
+    let parts = ["heap-buffer-overflow", "WRITE of size 4", "kernel.cu:3"];
+    ends_the_process("a_write_of_a_kernel_compiled_at_run_time", fault, &parts);
+}
+
+#[test]
 fn a_read_past_memory_of_rust() {
     let fault = || {
         let bench = Bench::new(0);
@@ -92,6 +118,7 @@ fn a_read_past_memory_of_rust() {
         let arguments = bytemuck::bytes_of(&arguments);
         let buffers = &[&output];
         let launch = Launch {
+            module: None,
             kernel: "selftest_wild",
             blocks: 1,
             threads: 32,
