@@ -67,11 +67,6 @@ static_assert(sizeof(OffsetsArguments) == 32, "mirrored");
 
 struct Range;
 
-// What becomes of the bits that a bitmap holds.
-constexpr u32 COMBINE_SET = 0;
-constexpr u32 COMBINE_AND = 1;
-constexpr u32 COMBINE_OR = 2;
-
 // Verdicts on the rows of a column to a bitmap: select_*.
 struct SelectArguments {
     // `at` counts rows; row 0 is bit 0 of the bitmap.
@@ -114,6 +109,41 @@ struct CountArguments {
     u64 bits;
 };
 static_assert(sizeof(CountArguments) == 24, "mirrored");
+
+// What scans make of the partials of a chunk: reduce_partials.
+struct Reduction {
+    // The first partial of the aggregate, and what it is: see kernels/scan.cu.
+    u32 first;
+    u32 kind;
+};
+static_assert(sizeof(Reduction) == 8, "mirrored");
+
+// Partials of vectors to those of chunks: reduce_partials.
+struct ReduceArguments {
+    // As in `ScanArguments`.
+    const u64* partials;
+    // Partial p of chunk c: out[p * chunks + c].
+    u64* out;
+    // A node of each chunk, for its rows.
+    const Node* nodes;
+    const Reduction* reductions;
+    u32 count;
+    u32 chunks;
+    u32 stride;
+    u32 zero;
+};
+static_assert(sizeof(ReduceArguments) == 48, "mirrored");
+
+// The widths of packed vectors: packed_widths.
+struct WidthsArguments {
+    const Node* nodes;
+    // Bit w - 1 is set for width w.
+    u64* out;
+    u32 count;
+    // Bytes of a value.
+    u32 size;
+};
+static_assert(sizeof(WidthsArguments) == 24, "mirrored");
 
 // What was decoded of strings: utf8 checks it, views and fixed make other arrays of it.
 struct StringsArguments {

@@ -74,4 +74,8 @@ constexpr u32 JOIN_THREADS = 256;
 constexpr u32 COUNT_THREADS = 256;
 constexpr u32 COUNT_WORDS = 4096;
 
+// reduce_partials: a warp makes one aggregate of a chunk. packed_widths: a warp a node.
+constexpr u32 REDUCE_THREADS = 128;
+constexpr u32 WIDTHS_THREADS = 128;
+
 }  // namespace lanepack

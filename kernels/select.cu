@@ -77,53 +77,26 @@ LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Prepare& pre
     }
 }
 
-LANEPACK_DEVICE Ranges ranges_of(const SelectArguments& args) {
-    return {args.ranges, args.range_count, args.order};
-}
-
-// Whether the vectors of a node are prepared: packed ones that meet one range at most.
-LANEPACK_DEVICE bool is_prepared(const SelectArguments& args, const Node& node) {
-    return args.range_count == 1 && (node.encoding == FFOR || node.encoding == ALP);
-}
-
-template <class T>
-LANEPACK_DEVICE void select_narrow(const SelectArguments& args) {
-    LANEPACK_SHARED(Prepared<T>[SELECT_THREADS / WARP][SELECT_EACH], all);
-    Prepared<T>* const prepared = all[threadIdx.x / WARP];
-    select_rows(
-        args,
-        [&](const Node& node, u32 first, u32 count) {
-            if (is_prepared(args, node)) {
-                prepare<T, false>(node, first, count, ranges_of(args)[0], args.order, prepared);
-            }
-        },
-        [&](const Node& node, u32 vector, u32 i) {
-            if (is_prepared(args, node)) return by_step(select_prepared<ROWS<T>>(node, prepared[i]));
-            return by_step(select_integers<T>(node, vector, ranges_of(args)));
-        });
-}
-
-// Integers and floats.
-template <class T>
-LANEPACK_DEVICE void select_wide(const SelectArguments& args) {
+template <class T, u32 ENCODINGS>
+LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
+    constexpr u64 WIDTHS = widths_upto(ROWS<T>);
+    using Test = RangeTest<T, ENCODINGS, WIDTHS>;
     LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], all_patches);
     LANEPACK_SHARED(Prepared<T>[SELECT_THREADS / WARP][SELECT_EACH], all);
-    Prepared<T>* const prepared = all[threadIdx.x / WARP];
     Patches& patches = all_patches[threadIdx.x / WARP];
+    Prepared<T>* const prepared = all[threadIdx.x / WARP];
+    const Ranges ranges{args.ranges, args.range_count, args.order};
     select_rows(
         args,
         [&](const Node& node, u32 first, u32 count) {
-            if (is_prepared(args, node)) {
-                prepare<T, true>(node, first, count, ranges_of(args)[0], args.order, prepared);
-            }
+            if (ranges.count == 1) Test::prepare(node, first, count, ranges[0], ranges.order, prepared);
         },
         [&](const Node& node, u32 vector, u32 i) {
-            if (!is_prepared(args, node)) {
-                return by_step(select_floats<T, true>(node, vector, ranges_of(args), patches));
-            }
-            const u32 selection = select_prepared<ROWS<T>>(node, prepared[i]);
-            const Exceptions<T> exceptions(again(node).buffer[2], prepared[i].locator);
-            return by_step(patch_selection(selection, exceptions, ranges_of(args), patches));
+            const u32 selection =
+                ranges.count == 1
+                    ? Test::select(node, vector, ranges[0], ranges.order, prepared[i], patches)
+                    : select_values<T, ENCODINGS, WIDTHS>(node, vector, ranges, patches);
+            return by_step(selection);
         });
 }
 
@@ -134,10 +107,10 @@ constexpr u32 SELECT_BLOCKS = 3;
 constexpr u32 SELECT_BLOCKS = 5;
 #endif
 
-LANEPACK_KERNEL(select_8, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_narrow<u8>(args); }
-LANEPACK_KERNEL(select_16, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_narrow<u16>(args); }
-LANEPACK_KERNEL(select_32, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_wide<u32>(args); }
-LANEPACK_KERNEL(select_64, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_wide<u64>(args); }
+LANEPACK_KERNEL(select_8, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u8, WORD_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_16, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u16, WORD_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_32, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u32, FLOAT_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_64, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u64, FLOAT_ENCODINGS>(args); }
 
 // Booleans that are true, or rows that are valid: nodes are those of the validity then.
 LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {

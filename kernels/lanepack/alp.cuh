@@ -80,6 +80,27 @@ struct AlpStep<u32> {
     }
 };
 
+// The places of the vectors of an alp node; behind them their locators, if it has any.
+template <class T>
+LANEPACK_DEVICE const u32* alp_places(const Node& node) {
+    return reinterpret_cast<const u32*>(node.buffer[1] + vectors_of(node) * sizeof(T));
+}
+
+// What is known of a vector of an alp node, but for where its packed words lie.
+template <class T>
+struct AlpParameters {
+    u32 place;
+    T scale;
+    u32 locator;
+
+    LANEPACK_DEVICE AlpParameters(const Node& node, u32 vector) {
+        const u32* places = alp_places<T>(node);
+        place = __ldg(places + vector);
+        scale = __ldg(reinterpret_cast<const T*>(node.buffer[1]) + vector);
+        locator = node.parameter > 0 ? __ldg(places + vectors_of(node) + vector) : 0;
+    }
+};
+
 // A vector of an alp node.
 template <class T>
 struct AlpVector {
@@ -88,13 +109,10 @@ struct AlpVector {
     u32 locator;
 
     LANEPACK_DEVICE AlpVector(const Node& node, u32 vector) {
-        const u32 vectors = vectors_of(node);
-        const T* scales = reinterpret_cast<const T*>(node.buffer[1]);
-        const u32* places = reinterpret_cast<const u32*>(scales + vectors);
-        const u32 place = __ldg(places + vector);
-        scale = __ldg(scales + vector);
-        locator = node.parameter > 0 ? __ldg(places + vectors + vector) : 0;
-        packed = packed_at<T>(node, place);
+        const AlpParameters<T> parameters(node, vector);
+        scale = parameters.scale;
+        locator = parameters.locator;
+        packed = packed_at<T>(node, parameters.place);
     }
 };
 

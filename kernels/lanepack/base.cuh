@@ -43,6 +43,8 @@ using i8 = signed char;
 using i16 = short;
 using i32 = int;
 using i64 = long long;
+using i128 = __int128;
+using u128 = unsigned __int128;
 
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8 && sizeof(void*) == 8,
               "lanepack's device code counts on these sizes");

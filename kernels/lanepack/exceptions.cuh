@@ -32,6 +32,26 @@ struct Exceptions {
         slots = reinterpret_cast<const u16*>(values + count);
     }
 
+    // The exception of a slot, which has one.
+    LANEPACK_DEVICE T at(u32 slot) const {
+        const u32 number = first_from(slot);
+        return number < count ? __ldg(values + number) : T{0};
+    }
+
+    // The number of exceptions of slots before one.
+    LANEPACK_DEVICE u32 first_from(u32 slot) const {
+        u32 first = 0;
+        for (u32 end = count; first < end;) {
+            const u32 middle = (first + end) / 2;
+            if (__ldg(slots + middle) < slot) {
+                first = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        return first;
+    }
+
     // Calls `visit(number, position, value)` for every exception, in one of `threads`
     // threads, of which this is `thread`.
     template <class Visit>
@@ -57,17 +77,8 @@ struct LaneExceptions {
     LANEPACK_DEVICE LaneExceptions(const Exceptions<T>& exceptions, u32 of_lane) {
         block = exceptions;
         lane = of_lane;
-        number = 0;
         value = 0;
-        // The number of exceptions of lanes before.
-        for (u32 end = block.count; number < end;) {
-            const u32 middle = (number + end) / 2;
-            if (__ldg(block.slots + middle) < lane * ROWS<T>) {
-                number = middle + 1;
-            } else {
-                end = middle;
-            }
-        }
+        number = block.first_from(lane * ROWS<T>);
         advance();
     }
 

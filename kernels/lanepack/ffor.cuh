@@ -8,6 +8,16 @@
 
 namespace lanepack {
 
+// The places of the vectors of an ffor node, and its bases.
+template <class T>
+LANEPACK_DEVICE const u32* ffor_places(const Node& node) {
+    return reinterpret_cast<const u32*>(node.buffer[1] + (vectors_of(node) * sizeof(T) + 3) / 4 * 4);
+}
+template <class T>
+LANEPACK_DEVICE const T* ffor_bases(const Node& node) {
+    return reinterpret_cast<const T*>(node.buffer[1]);
+}
+
 // A vector of an ffor node.
 template <class T>
 struct FforVector {
@@ -15,9 +25,8 @@ struct FforVector {
     T base;
 
     LANEPACK_DEVICE FforVector(const Node& node, u32 vector) {
-        const u32 places_at = (vectors_of(node) * static_cast<u32>(sizeof(T)) + 3) / 4 * 4;
-        const u32 place = __ldg(reinterpret_cast<const u32*>(node.buffer[1] + places_at) + vector);
-        base = __ldg(reinterpret_cast<const T*>(node.buffer[1]) + vector);
+        const u32 place = __ldg(ffor_places<T>(node) + vector);
+        base = __ldg(ffor_bases<T>(node) + vector);
         packed = packed_at<T>(node, place);
     }
 };

@@ -28,6 +28,22 @@ struct Node {
 };
 static_assert(sizeof(Node) == 64, "Node is mirrored in src/gpu/abi.rs");
 
+// Sets of encodings, as bits by their ids: those that code is made for.
+LANEPACK_DEVICE constexpr u32 encoding_bit(u32 encoding) { return 1u << encoding; }
+LANEPACK_DEVICE constexpr bool has_encoding(u32 encodings, u32 encoding) {
+    return (encodings & encoding_bit(encoding)) != 0;
+}
+constexpr u32 WORD_ENCODINGS = 1u << PLAIN | 1u << CONSTANT | 1u << FFOR;
+constexpr u32 FLOAT_ENCODINGS = WORD_ENCODINGS | 1u << ALP;
+
+// Whether a node has an encoding, where it has one of some; known to the compiler where
+// there is no choice.
+template <u32 ENCODINGS, u32 ENCODING>
+LANEPACK_DEVICE bool is_encoding(const Node& node) {
+    if (!has_encoding(ENCODINGS, ENCODING)) return false;
+    return ENCODINGS == encoding_bit(ENCODING) || node.encoding == ENCODING;
+}
+
 // What a kernel found wrong; 0 is not used. Mirrored by `Fault` in src/gpu/abi.rs.
 enum Fault : u32 {
     // A code that stands for no symbol.

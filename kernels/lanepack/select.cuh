@@ -1,4 +1,5 @@
-// Selections: which values of a vector lie in ranges, for every encoding of numbers.
+// Selections: which values of a vector lie in any number of ranges, for every encoding of
+// numbers; range_test.cuh is for one.
 //
 //   ranges     sorted, disjoint, both ends included, in the order domain (order.cuh)
 //     ffor     clipped to base .. base + mask, less base
@@ -18,19 +19,9 @@
 // All threads of a warp call these together, with the same vector.
 #pragma once
 
-#include "alp.cuh"
-#include "ffor.cuh"
-#include "order.cuh"
-#include "select_packed.cuh"
+#include "range_test.cuh"
 
 namespace lanepack {
-
-// 16 bytes; mirrored by `Range` in src/gpu/abi.rs.
-struct Range {
-    u64 low;
-    u64 high;
-};
-static_assert(sizeof(Range) == 16, "Range is mirrored in src/gpu/abi.rs");
 
 // What a column is compared with: ranges, and the order of its values. Bounds have no
 // more bits than values.
@@ -65,31 +56,6 @@ struct Ranges {
         return hold(ordered(word, order));
     }
 };
-
-// A range of packed values; of none if `low` is above `high`.
-template <class T>
-struct PackedRange {
-    T low;
-    T high;
-};
-
-// The packed integer, up to `mask`, whose value should be about the float `bits`.
-LANEPACK_DEVICE u64 alp_estimate(u64 scale, u64 bits, u64 mask) {
-    const double value = __longlong_as_double(static_cast<i64>(bits));
-    const double power_e = POWERS_F64[0][scale >> 5 & 31];
-    const double number = __dmul_rn(__dmul_rn(value, power_e), POWERS_F64[1][scale & 31]);
-    const double packed = __dsub_rn(number, static_cast<double>(static_cast<i64>(scale) >> 10));
-    if (!(packed > 0)) return 0;
-    return packed < static_cast<double>(mask) ? __double2ull_rz(packed) : mask;
-}
-LANEPACK_DEVICE u32 alp_estimate(u32 scale, u32 bits, u32 mask) {
-    const float value = __uint_as_float(bits);
-    const float power_e = POWERS_F32[0][scale >> 4 & 15];
-    const float number = __fmul_rn(__fmul_rn(value, power_e), POWERS_F32[1][scale & 15]);
-    const float packed = __fsub_rn(number, static_cast<float>(static_cast<i32>(scale) >> 8));
-    if (!(packed > 0)) return 0;
-    return packed < static_cast<float>(mask) ? __float2uint_rz(packed) : mask;
-}
 
 // The search of a warp for the ends of a range among the packed integers of a vector: half
 // of the threads look for the first integer whose value reaches the range, the other half
@@ -160,7 +126,6 @@ LANEPACK_DEVICE PackedRange<T> alp_packed_range(T scale, u32 width, Range range,
 // expected: nodes of ffor, of alp, or either.
 template <class T, bool INTEGERS, bool FLOATS>
 struct PackedValues {
-    static constexpr u32 MAX_WIDTH = INTEGERS ? ROWS<T> : sizeof(T) == 8 ? 52 : 23;
     // The values, in the order domain, of packed 0 and of all bits set.
     u64 least;
     u64 greatest;
@@ -224,7 +189,7 @@ struct PackedValues {
 constexpr u32 FEW_RANGES = 12;
 
 // The selection of the packed values of a vector, without exceptions.
-template <class T, class Values>
+template <class T, class Values, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ranges) {
     if (ranges.count > FEW_RANGES) {
         const Values values(again(node), vector, ranges.order);
@@ -251,198 +216,47 @@ LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ra
         const PackedRange<T> inside = values.clip(range);
         if (inside.low <= inside.high) {
             const Packed<T> packed = values.packed(node, vector);
-            selection |= select_packed<Values::MAX_WIDTH>(packed, inside.low, inside.high);
+            selection |= select_widths<WIDTHS>(packed, inside.low, inside.high);
         }
         next = i + 1;
     }
     return selection;
 }
 
-// What a warp knows of a vector before it reads its packed words: where these lie, and which
-// of the packed values are in a range: none if `low` is above `high`.
-template <class T>
-struct Prepared {
-    T low;
-    T high;
-    u32 place;
-    // Of alp; 0 without exceptions.
-    u32 locator;
-};
-
-// The first packed integer whose value, in the order domain, is `bound` or more, or if not
-// `is_low` more than `bound`; mask + 1 if there is none. By one thread: probes around an
-// estimate, wider and wider until they have the answer between them, then by halves.
-template <class T>
-LANEPACK_DEVICE T alp_first(T scale, T mask, T bound, bool is_low) {
-    const AlpStep<T> step(scale);
-    T low = 0;
-    T high = mask + 1;
-    T probe = alp_estimate(scale, unordered(bound, FLOAT), mask);
-    bool has_low = false;
-    bool has_high = false;
-#pragma unroll 1
-    for (T stride = 1; low < high; stride *= 2) {
-        const T value = ordered(step.value(probe), FLOAT);
-        if (is_low ? value >= bound : value > bound) {
-            high = probe;
-            has_high = true;
-        } else {
-            low = probe + 1;
-            has_low = true;
-        }
-        const T between = high - low;
-        if (has_low && has_high) {
-            probe = low + between / 2;
-        } else if (has_high) {
-            probe = between > stride ? high - stride : low;
-        } else {
-            probe = between > stride ? low + stride - 1 : high - 1;
-        }
-    }
-    return low;
-}
-
-// Prepares `count` vectors, at most 16, from `first` on of a node of ffor or alp for one
-// range: what would be the same for all threads of a warp is done by a thread, or two, for
-// each vector.
-template <class T, bool FLOATS>
-LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range, u32 order, Prepared<T>* prepared) {
-    const u32 thread = threadIdx.x % WARP;
-    const u32 i = thread % 16;
-    // Threads without a vector do the first once more: all of them meet below.
-    const u32 vector = first + (i < count ? i : 0);
-    Prepared<T> found{1, 0, 0, 0};
-    bool is_alp = false;
-    if constexpr (FLOATS) is_alp = node.encoding == ALP;
-    if (is_alp) {
-        if constexpr (FLOATS) {
-            const bool is_low = thread < 16;
-            const u32 vectors = vectors_of(node);
-            const T scale = __ldg(reinterpret_cast<const T*>(node.buffer[1]) + vector);
-            const u32* places = reinterpret_cast<const u32*>(node.buffer[1] + vectors * sizeof(T));
-            found.place = __ldg(places + vector);
-            found.locator = node.parameter > 0 ? __ldg(places + vectors + vector) : 0;
-            const T mask = low_bits<T>(found.place >> 24);
-            const T bound = static_cast<T>(is_low ? range.low : range.high);
-            const T answer = alp_first<T>(scale, mask, bound, is_low);
-            const T end = __shfl_sync(FULL, answer, i + 16);
-            if (answer < end) {
-                found.low = answer;
-                found.high = end - 1;
-            }
-        }
-    } else {
-        const FforVector<T> parameters(node, vector);
-        const u32 width = parameters.packed.width;
-        found.place = __ldg(reinterpret_cast<const u32*>(node.buffer[1] + (vectors_of(node) * sizeof(T) + 3) / 4 * 4) +
-                            vector);
-        const u64 mask = low_bits<T>(width);
-        const u64 least = ordered(parameters.base, order);
-        if (range.high >= least && (range.low <= least || range.low - least <= mask)) {
-            found.low = static_cast<T>(range.low > least ? range.low - least : 0);
-            found.high = static_cast<T>(range.high - least < mask ? range.high - least : mask);
-        }
-    }
-    __syncwarp();
-    if (thread < count) prepared[thread] = found;
-    __syncwarp();
-}
-
-// The selection of a vector that has been prepared, without exceptions.
-template <u32 MAX, class T>
-LANEPACK_DEVICE u32 select_prepared(const Node& node, const Prepared<T>& prepared) {
-    const Packed<T> packed = packed_at<T>(node, prepared.place);
-    if (prepared.low > prepared.high) return 0;
-    if (prepared.low == 0 && prepared.high == low_bits<T>(packed.width)) return FULL;
-    return select_packed<MAX>(packed, prepared.low, prepared.high);
-}
-
-// What exceptions change in a selection: shared memory of a warp, which may serve one
-// column after the other.
-struct Patches {
-    u32 selected[WARP];
-    u32 dropped[WARP];
-};
-
-// Judges the exceptions of a vector instead of what is packed in their slots.
-template <class T>
-LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptions, const Ranges& ranges,
-                                    Patches& patches) {
-    if (exceptions.count == 0) return selection;
-    const u32 thread = threadIdx.x % WARP;
-    patches.selected[thread] = 0;
-    patches.dropped[thread] = 0;
-    __syncwarp();
-    // One range, which most tests are, is compared with as it is.
-    const bool is_one = ranges.count == 1;
-    const Range range = is_one ? ranges[0] : Range{0, 0};
-    const PackedRange<T> one{static_cast<T>(range.low), static_cast<T>(range.high)};
-    for (u32 number = thread; number < exceptions.count; number += WARP) {
-        const u32 slot = __ldg(exceptions.slots + number);
-        const T key = ordered(__ldg(exceptions.values + number), FLOAT);
-        const bool is_inside =
-            is_one ? key >= one.low && key <= one.high : ranges.hold(key);
-        u32 owner;
-        u32 step;
-        thread_and_step<T>(slot % ROWS<T>, slot / ROWS<T>, owner, step);
-        atomicOr((is_inside ? patches.selected : patches.dropped) + owner, 1u << step);
-    }
-    __syncwarp();
-    return (selection & ~patches.dropped[thread]) | patches.selected[thread];
-}
-
 template <class T>
 LANEPACK_DEVICE u32 select_plain(const Node& node, u32 vector, const Ranges& ranges) {
     const u32 first = vector * VECTOR + threadIdx.x % WARP;
-    const u32 rows = node.rows;
     const T* values = reinterpret_cast<const T*>(node.buffer[0]);
     u32 selection = 0;
-    if (ranges.count == 1) {
-        const Range range = ranges[0];
-        const T low = static_cast<T>(range.low);
-        const T span = static_cast<T>(range.high - range.low);
-#pragma unroll 8
-        for (u32 step = 0; step < WARP; step++) {
-            const u32 row = first + step_position(step);
-            if (row >= rows) continue;
-            const T value = ordered(__ldg(values + row), ranges.order);
-            if (static_cast<T>(value - low) <= span) selection |= 1u << step;
-        }
-    } else {
 #pragma unroll 1
-        for (u32 step = 0; step < WARP; step++) {
-            const u32 row = first + step_position(step);
-            if (row < rows && ranges.hold_word(__ldg(values + row))) selection |= 1u << step;
-        }
+    for (u32 step = 0; step < WARP; step++) {
+        const u32 row = first + step_position(step);
+        if (row < node.rows && ranges.hold_word(__ldg(values + row))) selection |= 1u << step;
     }
     return selection;
 }
 
-template <class T>
-LANEPACK_DEVICE u32 select_constant(const Node& node, const Ranges& ranges) {
-    return ranges.hold_word(static_cast<T>(node.parameter)) ? FULL : 0;
-}
-
-// The selection of the integers of a vector that lie in ranges. Of rows past the end of
-// the node, and of nulls, it says anything: see `steps_within` and `select_true`.
-template <class T>
-LANEPACK_DEVICE u32 select_integers(const Node& node, u32 vector, const Ranges& ranges) {
-    if (node.encoding == PLAIN) return select_plain<T>(node, vector, ranges);
-    if (node.encoding == CONSTANT) return select_constant<T>(node, ranges);
-    return select_ranges<T, PackedValues<T, true, false>>(node, vector, ranges);
-}
-
-// The same for floats, whose bits are `T`; with `INTEGERS` for either, for one kernel
-// instead of two.
-template <class T, bool INTEGERS = false>
-LANEPACK_DEVICE u32 select_floats(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
-    if (node.encoding == PLAIN) return select_plain<T>(node, vector, ranges);
-    if (node.encoding == CONSTANT) return select_constant<T>(node, ranges);
-    const u32 selection = select_ranges<T, PackedValues<T, INTEGERS, true>>(node, vector, ranges);
-    const Node& now = again(node);
-    if (INTEGERS && now.encoding != ALP) return selection;
-    const Exceptions<T> exceptions(now.buffer[2], AlpVector<T>(now, vector).locator);
-    return patch_selection(selection, exceptions, ranges, patches);
+// The selection of the values of a vector that lie in ranges, of a column as in `RangeTest`.
+template <class T, u32 ENCODINGS, u64 WIDTHS>
+LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
+    if (is_encoding<ENCODINGS, PLAIN>(node)) return select_plain<T>(node, vector, ranges);
+    if (is_encoding<ENCODINGS, CONSTANT>(node)) {
+        return ranges.hold_word(static_cast<T>(node.parameter)) ? FULL : 0;
+    }
+    constexpr bool INTEGERS = has_encoding(ENCODINGS, FFOR);
+    constexpr bool FLOATS = has_encoding(ENCODINGS, ALP);
+    if constexpr (INTEGERS || FLOATS) {
+        const u32 selection = select_ranges<T, PackedValues<T, INTEGERS, FLOATS>, WIDTHS>(node, vector, ranges);
+        const Node& now = again(node);
+        if constexpr (FLOATS) {
+            if (is_encoding<ENCODINGS, ALP>(now)) {
+                const Exceptions<T> exceptions(now.buffer[2], AlpParameters<T>(now, vector).locator);
+                return patch_selection(selection, exceptions, [&](T key) { return ranges.hold(key); }, patches);
+            }
+        }
+        return selection;
+    }
+    return 0;
 }
 
 }  // namespace lanepack

@@ -187,16 +187,24 @@ LANEPACK_DEVICE u32 select_width(const ThreadWords<T>& words, T low, T high) {
     }
 }
 
+// Sets of widths, bit w - 1 for width w: those that code is made for. Width 0 needs none.
+LANEPACK_DEVICE constexpr u64 widths_upto(u32 width) {
+    return width == 0 ? 0 : ~u64{0} >> (64 - width);
+}
+LANEPACK_DEVICE constexpr bool has_width(u64 widths, u32 width) {
+    return (widths >> (width - 1) & 1) != 0;
+}
+
 // The selection of a vector's packed values from `low` to `high`, both included, of
-// which neither has more bits than the vector's width; of at most `MAX` bits. All
+// which neither has more bits than the vector's width; one of `WIDTHS`, or any slowly. All
 // threads of a warp.
-template <u32 MAX, class T>
-LANEPACK_DEVICE u32 select_packed(Packed<T> packed, T low, T high) {
+template <u64 WIDTHS, class T>
+LANEPACK_DEVICE u32 select_widths(Packed<T> packed, T low, T high) {
     const ThreadWords<T> words(packed);
     switch (packed.width) {
 #define LANEPACK_WIDTH(w) \
     case w:               \
-        if constexpr (w <= MAX) return select_width<T, w>(words, low, high); else break;
+        if constexpr (w <= ROWS<T> && has_width(WIDTHS, w)) return select_width<T, w>(words, low, high); else break;
 #define LANEPACK_WIDTHS(w)                                                                    \
     LANEPACK_WIDTH(w) LANEPACK_WIDTH(w + 1) LANEPACK_WIDTH(w + 2) LANEPACK_WIDTH(w + 3)         \
     LANEPACK_WIDTH(w + 4) LANEPACK_WIDTH(w + 5) LANEPACK_WIDTH(w + 6) LANEPACK_WIDTH(w + 7)
@@ -206,8 +214,25 @@ LANEPACK_DEVICE u32 select_packed(Packed<T> packed, T low, T high) {
 #undef LANEPACK_WIDTH
         default: break;
     }
+    u32 selection = FULL;
+    if constexpr (WIDTHS != widths_upto(ROWS<T>)) {
+        if (packed.width == 0) return selection;
+        StepPacked<T> steps(packed);
+        selection = 0;
+#pragma unroll 1
+        for (u32 step = 0; step < WARP; step++) {
+            const T value = steps.next();
+            if (value >= low && value <= high) selection |= 1u << step;
+        }
+    }
     // Width 0: all values are 0.
-    return FULL;
+    return selection;
+}
+
+// The same for all widths up to `MAX`.
+template <u32 MAX, class T>
+LANEPACK_DEVICE u32 select_packed(Packed<T> packed, T low, T high) {
+    return select_widths<widths_upto(MAX)>(packed, low, high);
 }
 
 }  // namespace lanepack

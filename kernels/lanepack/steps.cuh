@@ -17,6 +17,11 @@
 
 namespace lanepack {
 
+// What becomes of the bits that a bitmap holds already.
+constexpr u32 COMBINE_SET = 0;
+constexpr u32 COMBINE_AND = 1;
+constexpr u32 COMBINE_OR = 2;
+
 // Where the values of a step begin, in the vector.
 LANEPACK_DEVICE u32 step_position(u32 step) {
     return group_order(step / 8) * 16 + step % 8 * 128;

@@ -23,9 +23,12 @@ LANEPACK_KERNEL(select_together, 128, 1, TogetherArguments) {
     for (u32 vector = threadIdx.x / WARP; vector < vectors_of(shorts); vector += 128 / WARP) {
         const u32 rows = min(shorts.rows - vector * VECTOR, VECTOR);
         u32 selection = steps_within(rows) & select_true(args.validity[blockIdx.x], vector);
-        selection &= select_integers<u16>(shorts, vector, Ranges{args.ranges, 1, SIGNED});
-        selection &= select_floats<u64>(args.doubles[blockIdx.x], vector, Ranges{args.ranges + 1, 1, FLOAT},
-                                        patches[threadIdx.x / WARP]);
+        Patches& patch = patches[threadIdx.x / WARP];
+        selection &= select_values<u16, WORD_ENCODINGS, widths_upto(16)>(
+            shorts, vector, Ranges{args.ranges, 1, SIGNED}, patch);
+        // The widths of no column: the slow code.
+        selection &= select_values<u64, FLOAT_ENCODINGS, 0>(args.doubles[blockIdx.x], vector,
+                                                            Ranges{args.ranges + 1, 1, FLOAT}, patch);
         const VectorBits bits(args.out, shorts.at + vector * VECTOR, rows, args.rows);
         bits.write(by_step(selection));
     }

@@ -5,15 +5,16 @@
 //! uploaded in one copy; headers stay on the host, where they have been
 //! validated and where launches are planned.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::RecordBatch;
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, i256};
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
+use super::nodes::ColumnNodes;
 use super::pinned::Landing;
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
@@ -103,6 +104,15 @@ pub struct DeviceColumn {
     bodies: Vec<Arc<DeviceBuffer>>,
     /// When the bodies have arrived.
     ready: Arc<dyn Event>,
+    scanned: Scanned,
+}
+
+/// What the first scan of a column finds out for those that follow.
+#[derive(Debug, Default)]
+struct Scanned {
+    nodes: Mutex<Option<Arc<ColumnNodes>>>,
+    /// The least and the greatest of integers.
+    bounds: OnceLock<(i256, i256)>,
 }
 
 /// Where a chunk's body lies, and what its header says.
@@ -236,7 +246,7 @@ impl DeviceColumn {
         bodies: Vec<Arc<DeviceBuffer>>,
         ready: Arc<dyn Event>,
     ) -> Self {
-        Self { context, field, chunks, bodies, ready }
+        Self { context, field, chunks, bodies, ready, scanned: Scanned::default() }
     }
 
     /// Copies the column to host memory, compressed as it is; page-locked within the
@@ -284,7 +294,7 @@ impl DeviceColumn {
             let chunks = placed(column.chunks(), bodies.address());
             let (context, field, bodies) =
                 (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
-            Ok(Self { context, field, chunks, bodies, ready: stream.record()? })
+            Ok(Self::new(context, field, chunks, bodies, stream.record()?))
         })
     }
 
@@ -333,5 +343,36 @@ impl DeviceColumn {
     /// When the bodies have arrived.
     pub(super) fn ready(&self) -> &dyn Event {
         self.ready.as_ref()
+    }
+
+    /// The column's nodes, which are made once.
+    pub(super) fn keep_nodes(
+        &self,
+        make: impl FnOnce() -> Result<Arc<ColumnNodes>>,
+    ) -> Result<Arc<ColumnNodes>> {
+        let mut kept = self.scanned.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(nodes) = &*kept {
+            return Ok(nodes.clone());
+        }
+        Ok(kept.insert(make()?).clone())
+    }
+
+    /// The least and the greatest integer of the column, which `find` finds once.
+    pub(crate) fn keep_bounds(&self, find: impl FnOnce() -> (i256, i256)) -> (i256, i256) {
+        *self.scanned.bounds.get_or_init(find)
+    }
+
+    /// Of each chunk rows, nulls among them and the bounds of the others.
+    pub(crate) fn statistics(&self) -> impl Iterator<Item = (usize, usize, Statistics)> {
+        let data_type = self.field.data_type();
+        let chunk = |chunk: &'_ DeviceChunk| {
+            (chunk.rows(), chunk.null_count(), chunk.bounds.statistics(data_type))
+        };
+        self.chunks.iter().map(chunk)
+    }
+
+    /// Rows of each chunk.
+    pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = usize> {
+        self.chunks.iter().map(DeviceChunk::rows)
     }
 }

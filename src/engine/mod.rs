@@ -23,7 +23,9 @@ mod encode;
 mod foreign;
 #[cfg(feature = "internals")]
 pub mod measure;
+pub(crate) mod nodes;
 mod pinned;
+pub(crate) mod query;
 pub(crate) mod program;
 pub(crate) mod select;
 mod strings;
@@ -321,7 +323,7 @@ impl Engine {
 }
 
 impl Context {
-    fn device(self: &Arc<Self>) -> &dyn Device {
+    pub(crate) fn device(self: &Arc<Self>) -> &dyn Device {
         self.device.as_ref()
     }
 }

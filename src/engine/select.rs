@@ -263,7 +263,7 @@ impl Launched {
 }
 
 /// Ranges of Float16 in total order as ranges of their bits.
-fn in_bits(ranges: &[Range]) -> Vec<Range> {
+pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
     const TOP: u64 = 0x8000;
     // Positive ones keep their order, negative ones, which come before, turn it round.
     let positive = ranges

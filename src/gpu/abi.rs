@@ -171,6 +171,72 @@ pub(crate) struct CountArguments {
     pub bits: u64,
 }
 
+/// `lanepack::ScanArguments` before its lists of nodes and literals.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct ScanHead {
+    pub mask: u64,
+    pub within: u64,
+    pub partials: u64,
+    pub rows: u64,
+    pub chunks: u32,
+    pub stride: u32,
+    pub node_shift: u32,
+    pub each: u32,
+    pub combine: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::Reduction`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+pub(crate) struct Reduction {
+    pub first: u32,
+    pub kind: u32,
+}
+
+/// What becomes of partials: `Reduction::kind`.
+pub(crate) const REDUCE_SUM: u32 = 0;
+pub(crate) const REDUCE_WIDE_SUM: u32 = 1;
+pub(crate) const REDUCE_FLOAT_SUM: u32 = 2;
+pub(crate) const REDUCE_LEAST: u32 = 3;
+pub(crate) const REDUCE_GREATEST: u32 = 4;
+pub(crate) const REDUCE_WIDE_LEAST: u32 = 5;
+pub(crate) const REDUCE_WIDE_GREATEST: u32 = 6;
+
+/// `lanepack::ReduceArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct ReduceArguments {
+    pub partials: u64,
+    pub out: u64,
+    pub nodes: u64,
+    pub reductions: u64,
+    pub count: u32,
+    pub chunks: u32,
+    pub stride: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::WidthsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct WidthsArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub count: u32,
+    pub size: u32,
+}
+
+/// Encodings of nodes that only scans have, of limbs.
+pub(crate) const STRIDED: u32 = 16;
+pub(crate) const SIGN: u32 = 17;
+
+/// An encoding as a member of a set.
+pub(crate) fn encoding_bit(encoding: u32) -> u32 {
+    1 << encoding
+}
+
 /// What kernels find wrong: `lanepack::Fault`.
 pub(crate) struct Fault;
 
@@ -211,6 +277,10 @@ const _: () = {
     assert!(size_of::<SelectArguments>() == 64);
     assert!(size_of::<JoinArguments>() == 32);
     assert!(size_of::<CountArguments>() == 24);
+    assert!(size_of::<ScanHead>() == 56);
+    assert!(size_of::<Reduction>() == 8);
+    assert!(size_of::<ReduceArguments>() == 48);
+    assert!(size_of::<WidthsArguments>() == 24);
 };
 
 /// The value that a header of the kernels gives a constant.
@@ -274,15 +344,26 @@ const _: () = {
 };
 
 const ORDER: &str = include_str!("../../kernels/lanepack/order.cuh");
-const ARGUMENTS: &str = include_str!("../../kernels/arguments.cuh");
+const STEPS: &str = include_str!("../../kernels/lanepack/steps.cuh");
+const VALUES: &str = include_str!("../../kernels/lanepack/values.cuh");
+const SCAN: &str = include_str!("../../kernels/scan.cu");
 
 const _: () = {
     assert!(constant(ORDER, "UNSIGNED") == UNSIGNED as u64);
     assert!(constant(ORDER, "SIGNED") == SIGNED as u64);
     assert!(constant(ORDER, "FLOAT") == FLOAT as u64);
-    assert!(constant(ARGUMENTS, "COMBINE_SET") == COMBINE_SET as u64);
-    assert!(constant(ARGUMENTS, "COMBINE_AND") == COMBINE_AND as u64);
-    assert!(constant(ARGUMENTS, "COMBINE_OR") == COMBINE_OR as u64);
+    assert!(constant(STEPS, "COMBINE_SET") == COMBINE_SET as u64);
+    assert!(constant(STEPS, "COMBINE_AND") == COMBINE_AND as u64);
+    assert!(constant(STEPS, "COMBINE_OR") == COMBINE_OR as u64);
+    assert!(constant(VALUES, "STRIDED") == STRIDED as u64);
+    assert!(constant(VALUES, "SIGN") == SIGN as u64);
+    assert!(constant(SCAN, "REDUCE_SUM") == REDUCE_SUM as u64);
+    assert!(constant(SCAN, "REDUCE_WIDE_SUM") == REDUCE_WIDE_SUM as u64);
+    assert!(constant(SCAN, "REDUCE_FLOAT_SUM") == REDUCE_FLOAT_SUM as u64);
+    assert!(constant(SCAN, "REDUCE_LEAST") == REDUCE_LEAST as u64);
+    assert!(constant(SCAN, "REDUCE_GREATEST") == REDUCE_GREATEST as u64);
+    assert!(constant(SCAN, "REDUCE_WIDE_LEAST") == REDUCE_WIDE_LEAST as u64);
+    assert!(constant(SCAN, "REDUCE_WIDE_GREATEST") == REDUCE_WIDE_GREATEST as u64);
 };
 
 const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");

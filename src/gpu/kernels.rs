@@ -229,6 +229,23 @@ pub(crate) const JOIN_SELECTED: Kernel =
 pub(crate) const COUNT_SELECTED: Kernel =
     Kernel::new("count_selected", "COUNT_THREADS", "COUNT_WORDS");
 
+/// A block takes vectors of a chunk, as those of `SELECT`; its kernel is made for a query.
+pub(crate) const SCAN: Kernel = {
+    let warps = constant(SCAN_HEADER, "SCAN_THREADS") as usize / 32;
+    let block = warps * constant(SCAN_HEADER, "SCAN_EACH") as usize;
+    let threads = constant(SCAN_HEADER, "SCAN_THREADS") as u32;
+    Kernel { name: "scan", threads, block, least: warps, value: 1, shared: 0, more: 0 }
+};
+const SCAN_HEADER: &str = include_str!("../../kernels/lanepack/scan.cuh");
+const fn warps(name: &'static str, threads: &str) -> Kernel {
+    let block = shape(threads) as usize / 32;
+    Kernel { block, least: block, ..Kernel::new(name, threads, threads) }
+}
+/// Blocks count aggregates of chunks.
+pub(crate) const REDUCE_PARTIALS: Kernel = warps("reduce_partials", "REDUCE_THREADS");
+/// Blocks count nodes.
+pub(crate) const PACKED_WIDTHS: Kernel = warps("packed_widths", "WIDTHS_THREADS");
+
 /// Blocks count codes.
 pub(crate) const FSST_DECODE: Kernel = Kernel {
     least: shape("FSST_CODES_LEAST") as usize,

@@ -136,6 +136,20 @@ pub(super) enum Input {
     ColumnBounds(usize, Comparable),
 }
 
+impl Input {
+    /// The columns that have to be valid.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut columns = Vec::new();
+        match self {
+            Self::Rows => {}
+            Self::Valid(of) => columns.clone_from(of),
+            Self::Sum(number, _) | Self::Bounds(number, _) => number.columns(&mut columns),
+            Self::ColumnBounds(column, _) => columns.push(*column),
+        }
+        columns
+    }
+}
+
 /// What values of a column are compared as.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Comparable {
@@ -250,6 +264,11 @@ impl Plan {
                 Ok(plan(Input::Bounds(number, Width::Bits64), data_type))
             }
         }
+    }
+
+    /// Whether the least value is wanted, of bounds.
+    pub fn is_min(&self) -> bool {
+        self.function == Function::Min
     }
 
     /// Finds out how wide integers have to be.

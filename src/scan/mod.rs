@@ -60,7 +60,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, new_empty_array,
 };
 use arrow_buffer::{BooleanBufferBuilder, i256};
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use rayon::prelude::*;
 
 pub use aggregate::{Aggregate, avg, count, count_rows, max, min, sum};
@@ -68,14 +68,16 @@ pub use expr::{Comparison, Expr, Operator, TextForm, col, lit};
 pub use literal::Literal;
 
 use crate::batch;
+use crate::chunk::Statistics;
 use crate::column::{self, CompressedColumn};
 use crate::engine::program::Marks;
 use crate::engine::{Context, DeviceBatch, DeviceColumn, Engine};
 use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
+use aggregate::{Plan, State};
 use bind::Binder;
 use cpu::Filter;
-use device::Selection;
+use device::{DeviceScan, Selection};
 use literal::Value;
 use predicate::Predicate;
 use ranges::Key;
@@ -133,7 +135,7 @@ impl<'a> Scan<'a> {
         if let Some(context) = self.device(engine)? {
             return self.select(context, &mut (), Selection::mask);
         }
-        let scan = self.bind(|_| Ok(()))?.0;
+        let scan = self.bind(no_more)?.0;
         let masks = scan.masks()?;
         let mut bits = BooleanBufferBuilder::new(scan.chunk_rows.iter().sum());
         for (masks, rows) in masks.iter().zip(&scan.chunk_rows) {
@@ -153,7 +155,7 @@ impl<'a> Scan<'a> {
         if let Some(context) = self.device(engine)? {
             return self.select(context, &mut (), Selection::count);
         }
-        let scan = self.bind(|_| Ok(()))?.0;
+        let scan = self.bind(no_more)?.0;
         let counts = scan.each_chunk(|_, filter, rows| {
             if let Some(all) = filter.constant() {
                 return Ok(if all { rows } else { 0 });
@@ -174,7 +176,7 @@ impl<'a> Scan<'a> {
             let rows = mask.values().set_indices().map(|row| row as u64);
             return Ok(UInt64Array::from_iter_values(rows));
         }
-        let scan = self.bind(|_| Ok(()))?.0;
+        let scan = self.bind(no_more)?.0;
         let mut found = Vec::new();
         let mut start = 0;
         for (masks, rows) in scan.masks()?.iter().zip(&scan.chunk_rows) {
@@ -230,36 +232,39 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] for a sum that does not fit its type.
     pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
-        self.expect_cpu(engine, "aggregates are computed")?;
-        let (scan, mut plans) = self.bind(|binder| {
-            let plan = |aggregate| aggregate::Plan::new(aggregate, binder);
-            aggregates.iter().map(plan).collect::<Result<Vec<_>>>()
-        })?;
-        let columns = scan.columns();
-        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
-        let chunks = scan.each_chunk(|index, filter, rows| {
-            cpu::aggregate::chunk(&plans, filter, &columns, index, rows)
-        })?;
-        let start: Vec<_> = plans.iter().map(aggregate::Plan::start).collect();
-        let states = chunks.into_iter().fold(start, |states, chunk| {
-            states.into_iter().zip(chunk).map(|(state, chunk)| state.then(chunk)).collect()
-        });
+        let (plans, states) = match self.device(engine)? {
+            Some(context) => self.states(aggregates, context, &mut ())?,
+            None => {
+                let (scan, mut plans) = self.bind(|binder| plans(aggregates, binder))?;
+                let states = scan.aggregate(&mut plans)?;
+                (plans, states)
+            }
+        };
         let finished = plans.iter().zip(states);
         let arrays = finished.map(|(plan, state)| plan.finish(state)).collect::<Result<_>>()?;
-        let fields: Vec<_> = plans.iter().map(aggregate::Plan::field).collect();
+        let fields: Vec<_> = plans.iter().map(Plan::field).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
     }
 
-    /// What the kernels of [`Scan::count`] take on a GPU, by events on the device.
+    /// What the kernels of [`Scan::count`], or of some aggregates, take on a GPU, by events on
+    /// the device.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
-    pub fn times(&self, engine: &Engine) -> Result<crate::engine::measure::Times> {
+    pub fn times(
+        &self,
+        aggregates: &[Aggregate],
+        engine: &Engine,
+    ) -> Result<crate::engine::measure::Times> {
         let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
             what: "the times of kernels are those of a GPU".to_owned(),
         })?;
         let mut recorder = crate::engine::measure::Recorder::default();
-        self.select(context, &mut recorder, Selection::count)?;
+        if aggregates.is_empty() {
+            self.select(context, &mut recorder, Selection::count)?;
+        } else {
+            self.states(aggregates, context, &mut recorder)?;
+        }
         recorder.times()
     }
 
@@ -290,18 +295,47 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
         work: impl FnOnce(&Selection) -> Result<T>,
     ) -> Result<T> {
-        let start = |predicate: &Predicate, columns: &[&DeviceColumn], rows| {
+        self.on(context, no_more, marks, |scan, predicate, ()| work(&scan.select(predicate)?))
+    }
+
+    /// What the rows that are kept come to, on a GPU.
+    fn states(
+        &self,
+        aggregates: &[Aggregate],
+        context: &Arc<Context>,
+        marks: &mut dyn Marks,
+    ) -> Result<(Vec<Plan>, Vec<State>)> {
+        let plans = |binder: &mut Binder<'_>| plans(aggregates, binder);
+        self.on(context, plans, marks, |scan, predicate, mut plans| {
+            let bounds = |of: usize| bounds_on_device(scan.columns[of]);
+            plans.iter_mut().try_for_each(|plan| plan.fit(&bounds))?;
+            let states = scan.aggregate(predicate, &plans)?;
+            Ok((plans, states))
+        })
+    }
+
+    /// Checks the filter and `more`, and does `work` with the columns in the memory of a GPU.
+    fn on<M, T>(
+        &self,
+        context: &Arc<Context>,
+        more: impl FnOnce(&mut Binder<'_>) -> Result<M>,
+        marks: &mut dyn Marks,
+        work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
+    ) -> Result<T> {
+        let run = |columns: &[&DeviceColumn], rows, predicate: &Predicate, more| {
             context.with_stream(|stream| {
-                work(&Selection::start(stream, predicate, columns, rows, marks)?)
+                let device = context.device();
+                work(&mut DeviceScan { device, stream, columns, rows, marks }, predicate, more)
             })
         };
         if let Source::Device(batch) = self.source {
-            let (_, predicate, used, ()) = self.read(|_| Ok(()))?;
+            let (mut predicate, used, more) = self.read(more)?;
             let columns: Vec<&DeviceColumn> =
                 used.iter().map(|index| &batch.columns()[*index]).collect();
-            return start(&predicate, &columns, batch.num_rows());
+            predicate.fit(&|of| bounds_on_device(columns[of]))?;
+            return run(&columns, batch.num_rows(), &predicate, more);
         }
-        let scan = self.bind(|_| Ok(()))?.0;
+        let (scan, more) = self.bind(more)?;
         let upload = |column: &Cow<'_, CompressedColumn>| {
             DeviceColumn::upload(context, column)
                 .map_err(|error| error.in_column(column.field().name()))
@@ -309,15 +343,15 @@ impl<'a> Scan<'a> {
         let columns: Vec<DeviceColumn> =
             scan.columns.par_iter().map(upload).collect::<Result<_>>()?;
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
-        start(&scan.predicate, &columns, scan.chunk_rows.iter().sum())
+        run(&columns, scan.chunk_rows.iter().sum(), &scan.predicate, more)
     }
 
-    /// Checks the filter, and `more` with the same numbers for columns; also the schema and
-    /// the indices in it of the columns by their numbers.
+    /// Checks the filter, and `more` with the same numbers for columns; also the indices in
+    /// the schema of the columns by their numbers.
     fn read<T>(
         &self,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-    ) -> Result<(Schema, Predicate, Vec<usize>, T)> {
+    ) -> Result<(Predicate, Vec<usize>, T)> {
         let schema = match self.source {
             Source::Batch(packed) => batch::unpacked_schema(&packed.schema())?,
             Source::Columns(columns) => {
@@ -332,8 +366,12 @@ impl<'a> Scan<'a> {
             Some(filter) => binder.filter(filter)?,
         };
         let more = more(&mut binder)?;
-        let used = binder.into_columns();
-        Ok((schema, predicate, used, more))
+        let mut used = binder.into_columns();
+        if used.is_empty() && !schema.fields().is_empty() {
+            // Of some column, to know how many rows there are.
+            used.push(0);
+        }
+        Ok((predicate, used, more))
     }
 
     /// Checks the filter, and `more` with the same numbers for columns, and looks up the
@@ -342,18 +380,14 @@ impl<'a> Scan<'a> {
         &self,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
     ) -> Result<(BoundScan<'a>, T)> {
-        let (schema, mut predicate, mut used, more) = self.read(more)?;
-        if used.is_empty() && !schema.fields().is_empty() {
-            // Of some column, to know how many rows there are.
-            used.push(0);
-        }
+        let (mut predicate, used, more) = self.read(more)?;
         let column = |index: &usize| match self.source {
             Source::Batch(packed) => {
                 let (schema, storage) = (packed.schema(), packed.column(*index));
                 CompressedColumn::try_from_arrow(schema.field(*index), storage).map(Cow::Owned)
             }
             Source::Columns(columns) => Ok(Cow::Borrowed(&columns[*index])),
-            Source::Device(batch) => batch.columns()[*index].download().map(Cow::Owned),
+            Source::Device(_) => unreachable!("scanned where it lies"),
         };
         let columns: Vec<Cow<'a, CompressedColumn>> =
             used.par_iter().map(column).collect::<Result<_>>()?;
@@ -363,7 +397,7 @@ impl<'a> Scan<'a> {
             (Some(first), _) => first.chunk_rows().map(|rows| rows.len()).collect(),
             (None, Source::Batch(packed)) => vec![packed.num_rows()],
             (None, Source::Columns(_)) => Vec::new(),
-            (None, Source::Device(batch)) => vec![batch.num_rows()],
+            (None, Source::Device(_)) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
         Ok((BoundScan { columns, predicate, chunk_rows }, more))
@@ -381,6 +415,19 @@ struct BoundScan<'a> {
 impl BoundScan<'_> {
     fn columns(&self) -> Vec<&CompressedColumn> {
         self.columns.iter().map(AsRef::as_ref).collect()
+    }
+
+    /// What the kept rows come to.
+    fn aggregate(&self, plans: &mut [Plan]) -> Result<Vec<State>> {
+        let columns = self.columns();
+        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
+        let chunks = self.each_chunk(|index, filter, rows| {
+            cpu::aggregate::chunk(plans, filter, &columns, index, rows)
+        })?;
+        let start: Vec<State> = plans.iter().map(Plan::start).collect();
+        Ok(chunks.into_iter().fold(start, |states, chunk| {
+            states.into_iter().zip(chunk).map(|(state, chunk)| state.then(chunk)).collect()
+        }))
     }
 
     /// Does `work` for each chunk, in parallel, with the rows to keep and their number.
@@ -410,17 +457,41 @@ impl BoundScan<'_> {
     }
 }
 
+/// Nothing beside the filter.
+fn no_more(_: &mut Binder<'_>) -> Result<()> {
+    Ok(())
+}
+
+fn plans(aggregates: &[Aggregate], binder: &mut Binder<'_>) -> Result<Vec<Plan>> {
+    aggregates.iter().map(|aggregate| Plan::new(aggregate, binder)).collect()
+}
+
 /// The least and the greatest value of a column of integers, as the statistics of its chunks
 /// state them; of a column without values one, for then nothing is computed.
 fn bounds_of(column: &CompressedColumn) -> (i256, i256) {
-    let key = Key::of(column.data_type());
+    let chunks = column.chunks().iter();
+    let chunks =
+        chunks.map(|chunk| (chunk.rows(), chunk.null_count(), chunk.statistics().clone()));
+    integer_bounds(column.data_type(), chunks)
+}
+
+/// The same of a column in device memory, where they are found once.
+fn bounds_on_device(column: &DeviceColumn) -> (i256, i256) {
+    column.keep_bounds(|| integer_bounds(column.field().data_type(), column.statistics()))
+}
+
+fn integer_bounds(
+    data_type: &DataType,
+    chunks: impl Iterator<Item = (usize, usize, Statistics)>,
+) -> (i256, i256) {
+    let key = Key::of(data_type);
     let wide = |value| match (value, key) {
         (Value::Word(word), Some(key)) if !key.is_float() => i256::from_i128(key.integer(word)),
         (Value::Wide(value), _) => value,
         _ => i256::ZERO,
     };
-    let chunks = column.chunks().iter().filter(|chunk| chunk.null_count() < chunk.rows());
-    let bounds = chunks.map(|chunk| match cpu::bounds(chunk) {
+    let chunks = chunks.filter(|(rows, nulls, _)| nulls < rows);
+    let bounds = chunks.map(|(.., statistics)| match cpu::bounds(&statistics) {
         Some((least, greatest)) => (wide(least), wide(greatest)),
         // Values without bounds: whatever the type holds.
         None => match key {

@@ -35,6 +35,9 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// The key of limbs that have a sign.
+    pub const LIMB: Self = Self { bits: 64, order: Order::Signed };
+
     /// The key of a type; none for types of more bits, of strings, and without an order.
     pub fn of(data_type: &DataType) -> Option<Self> {
         use DataType as T;
@@ -239,6 +242,18 @@ pub(crate) enum Share {
     None,
     Some,
     All,
+}
+
+impl Ranges<i256> {
+    /// Of values of one limb their keys.
+    pub fn of_one_limb(&self) -> Ranges<u64> {
+        let (least, greatest) = (i128::from(i64::MIN), i128::from(i64::MAX));
+        let all = Ranges::between(i256::from_i128(least), i256::from_i128(greatest));
+        let key = |value: i256| value.to_i128().and_then(|value| Key::LIMB.of_integer(value));
+        let within = self.intersection(&all);
+        let keys = within.iter().filter_map(|(low, high)| Some((key(low)?, key(high)?)));
+        Ranges::of(keys.collect())
+    }
 }
 
 #[cfg(test)]

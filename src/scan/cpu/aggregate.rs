@@ -57,21 +57,15 @@ struct ChunkInput<'a> {
 
 impl<'a> ChunkInput<'a> {
     fn new(input: &'a Input, columns: &[&'a CompressedColumn], index: usize) -> Result<Self> {
-        let mut used = Vec::new();
-        let mut width = Width::Bits64;
-        let mut node = None;
-        match input {
-            Input::Rows => {}
-            Input::Valid(columns) => used.clone_from(columns),
-            Input::Sum(number, of) | Input::Bounds(number, of) => {
-                number.columns(&mut used);
-                width = *of;
-            }
-            Input::ColumnBounds(column, _) => {
-                used.push(*column);
-                node = Some(columns[*column].chunks()[index].root());
-            }
-        }
+        let used = input.columns();
+        let width = match input {
+            Input::Sum(_, width) | Input::Bounds(_, width) => *width,
+            _ => Width::Bits64,
+        };
+        let node = match input {
+            Input::ColumnBounds(column, _) => Some(columns[*column].chunks()[index].root()),
+            _ => None,
+        };
         let validity = |column: &usize| {
             let column = columns[*column];
             Validity::of(&column.chunks()[index], column)

@@ -29,7 +29,7 @@ pub(super) use compute::Numbers;
 use super::literal::{self, Value};
 use super::predicate::{BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges, Share};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, Statistics};
 use crate::column::{self, CompressedColumn};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
@@ -322,7 +322,7 @@ impl<'a> Maker<'_, 'a> {
 
     fn words(&self, column: usize, key: Key, ranges: &'a Ranges<u64>) -> Result<Found<'a>> {
         let chunk = self.chunk(column);
-        let share = match bounds(chunk) {
+        let share = match bounds(chunk.statistics()) {
             Some((Value::Word(least), Value::Word(greatest))) => ranges.share(least, greatest),
             _ => Share::Some,
         };
@@ -335,7 +335,7 @@ impl<'a> Maker<'_, 'a> {
 
     fn wide(&self, column: usize, ranges: &'a Ranges<i256>) -> Result<Found<'a>> {
         let chunk = self.chunk(column);
-        let share = match bounds(chunk) {
+        let share = match bounds(chunk.statistics()) {
             Some((Value::Wide(least), Value::Wide(greatest))) => ranges.share(least, greatest),
             _ => Share::Some,
         };
@@ -419,8 +419,8 @@ fn any(mut parts: Vec<Step<'_>>) -> Step<'_> {
 }
 
 /// The least and the greatest value of a chunk, as its statistics state them.
-pub(super) fn bounds(chunk: &Chunk) -> Option<(Value, Value)> {
-    let (min, max) = (chunk.min(), chunk.max());
+pub(super) fn bounds(statistics: &Statistics) -> Option<(Value, Value)> {
+    let Statistics { min, max } = statistics;
     if min.is_null(0) || max.is_null(0) {
         return None;
     }

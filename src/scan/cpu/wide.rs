@@ -10,20 +10,12 @@ use crate::chunk::NodeView;
 use crate::encoding::{self, Encoding, Output, Physical};
 use crate::error::Result;
 use crate::lanes::{Mask, VECTOR};
-use crate::scan::ranges::{Key, Order, Ranges};
-
-/// Keys of limbs that have a sign.
-const SIGNED: Key = Key { bits: 64, order: Order::Signed };
+use crate::scan::ranges::{Key, Ranges};
 
 /// The test of a node's values; statistics have not decided it.
 pub(super) fn found<'a>(node: NodeView<'a>, ranges: &Ranges<i256>) -> Result<Found<'a>> {
     if node.encoding() == Encoding::Limbs && node.child_count() == 1 {
-        let (least, greatest) = (i128::from(i64::MIN), i128::from(i64::MAX));
-        let all = Ranges::between(i256::from_i128(least), i256::from_i128(greatest));
-        let key = |value: i256| value.to_i128().and_then(|value| SIGNED.of_integer(value));
-        let within = ranges.intersection(&all);
-        let keys = within.iter().filter_map(|(low, high)| Some((key(low)?, key(high)?)));
-        return words::found(node.child(0), SIGNED, &Ranges::of(keys.collect()));
+        return words::found(node.child(0), Key::LIMB, &ranges.of_one_limb());
     }
     Ok(Found::some(WideTest { node, ranges: ranges.clone() }))
 }

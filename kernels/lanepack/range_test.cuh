@@ -1,0 +1,204 @@
+// A test for one range, which most tests are: which values of a vector lie between two
+// bounds in the order domain (order.cuh).
+//
+//   ffor      the range clipped to base .. base + mask, less base
+//   alp       decoding never falls: the first packed integers at and past the range
+//        -> a range of packed values -> select_packed.cuh; alp: then each exception by itself
+//   plain     value by value; constant: once
+//
+// What all threads of a warp would find alike (where packed words lie, which packed values
+// pass) is found for several vectors at once, by a thread or two for each.
+//
+// All threads of a warp call these together. Of rows past the end of a node, and of nulls,
+// selections say anything: see `steps_within` and `select_true`.
+#pragma once
+
+#include "alp.cuh"
+#include "ffor.cuh"
+#include "patches.cuh"
+#include "select_packed.cuh"
+
+namespace lanepack {
+
+// The packed integer, up to `mask`, whose value should be about the float `bits`.
+LANEPACK_DEVICE u64 alp_estimate(u64 scale, u64 bits, u64 mask) {
+    const double value = __longlong_as_double(static_cast<i64>(bits));
+    const double power_e = POWERS_F64[0][scale >> 5 & 31];
+    const double number = __dmul_rn(__dmul_rn(value, power_e), POWERS_F64[1][scale & 31]);
+    const double packed = __dsub_rn(number, static_cast<double>(static_cast<i64>(scale) >> 10));
+    if (!(packed > 0)) return 0;
+    return packed < static_cast<double>(mask) ? __double2ull_rz(packed) : mask;
+}
+LANEPACK_DEVICE u32 alp_estimate(u32 scale, u32 bits, u32 mask) {
+    const float value = __uint_as_float(bits);
+    const float power_e = POWERS_F32[0][scale >> 4 & 15];
+    const float number = __fmul_rn(__fmul_rn(value, power_e), POWERS_F32[1][scale & 15]);
+    const float packed = __fsub_rn(number, static_cast<float>(static_cast<i32>(scale) >> 8));
+    if (!(packed > 0)) return 0;
+    return packed < static_cast<float>(mask) ? __float2uint_rz(packed) : mask;
+}
+
+// A range of packed values; of none if `low` is above `high`.
+template <class T>
+struct PackedRange {
+    T low;
+    T high;
+};
+
+// What a warp knows of a vector before it reads its packed words: where these lie, and which
+// of the packed values are in a range: none if `low` is above `high`.
+template <class T>
+struct Prepared {
+    T low;
+    T high;
+    u32 place;
+    // Of alp; 0 without exceptions.
+    u32 locator;
+};
+
+// The first packed integer whose value, in the order domain, is `bound` or more, or if not
+// `is_low` more than `bound`; mask + 1 if there is none. By one thread: probes around an
+// estimate, wider and wider until they have the answer between them, then by halves.
+template <class T>
+LANEPACK_DEVICE T alp_first(T scale, T mask, T bound, bool is_low) {
+    const AlpStep<T> step(scale);
+    T low = 0;
+    T high = mask + 1;
+    T probe = alp_estimate(scale, unordered(bound, FLOAT), mask);
+    bool has_low = false;
+    bool has_high = false;
+#pragma unroll 1
+    for (T stride = 1; low < high; stride *= 2) {
+        const T value = ordered(step.value(probe), FLOAT);
+        if (is_low ? value >= bound : value > bound) {
+            high = probe;
+            has_high = true;
+        } else {
+            low = probe + 1;
+            has_low = true;
+        }
+        const T between = high - low;
+        if (has_low && has_high) {
+            probe = low + between / 2;
+        } else if (has_high) {
+            probe = between > stride ? high - stride : low;
+        } else {
+            probe = between > stride ? low + stride - 1 : high - 1;
+        }
+    }
+    return low;
+}
+
+// Prepares `count` vectors, at most 16, from `first` on of a node of ffor or alp for one
+// range: what would be the same for all threads of a warp is done by a thread, or two, for
+// each vector.
+template <class T, u32 ENCODINGS>
+LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range, u32 order, Prepared<T>* prepared) {
+    const u32 thread = threadIdx.x % WARP;
+    const u32 i = thread % 16;
+    // Threads without a vector do the first once more: all of them meet below.
+    const u32 vector = first + (i < count ? i : 0);
+    Prepared<T> found{1, 0, 0, 0};
+    constexpr bool FLOATS = has_encoding(ENCODINGS, ALP);
+    if (is_encoding<ENCODINGS, ALP>(node)) {
+        if constexpr (FLOATS) {
+            const bool is_low = thread < 16;
+            const AlpParameters<T> parameters(node, vector);
+            found.place = parameters.place;
+            found.locator = parameters.locator;
+            const T mask = low_bits<T>(found.place >> 24);
+            const T bound = static_cast<T>(is_low ? range.low : range.high);
+            const T answer = alp_first<T>(parameters.scale, mask, bound, is_low);
+            const T end = __shfl_sync(FULL, answer, i + 16);
+            if (answer < end) {
+                found.low = answer;
+                found.high = end - 1;
+            }
+        }
+    } else {
+        found.place = __ldg(ffor_places<T>(node) + vector);
+        const u64 mask = low_bits<T>(found.place >> 24);
+        const u64 least = ordered(__ldg(ffor_bases<T>(node) + vector), order);
+        if (range.high >= least && (range.low <= least || range.low - least <= mask)) {
+            found.low = static_cast<T>(range.low > least ? range.low - least : 0);
+            found.high = static_cast<T>(range.high - least < mask ? range.high - least : mask);
+        }
+    }
+    __syncwarp();
+    if (thread < count) prepared[thread] = found;
+    __syncwarp();
+}
+
+// The selection of a vector that has been prepared, without exceptions.
+template <u64 WIDTHS, class T>
+LANEPACK_DEVICE u32 select_prepared(const Node& node, const Prepared<T>& prepared) {
+    const Packed<T> packed = packed_at<T>(node, prepared.place);
+    if (prepared.low > prepared.high) return 0;
+    if (prepared.low == 0 && prepared.high == low_bits<T>(packed.width)) return FULL;
+    return select_widths<WIDTHS>(packed, prepared.low, prepared.high);
+}
+
+// The selection of the values of a vector that lie in a range, as they are stored plain.
+template <class T>
+LANEPACK_DEVICE u32 select_plain(const Node& node, u32 vector, Range range, u32 order) {
+    const T* values = reinterpret_cast<const T*>(node.buffer[0]) + vector * VECTOR + threadIdx.x % WARP;
+    const T low = static_cast<T>(range.low);
+    const T span = static_cast<T>(range.high - range.low);
+    const u32 rows = node.rows - vector * VECTOR;
+    u32 selection = 0;
+    const auto judge = [&](u32 step) {
+        const T value = ordered(__ldg(values + step_position(step)), order);
+        if (static_cast<T>(value - low) <= span) selection |= 1u << step;
+    };
+    if (rows >= VECTOR) {
+#pragma unroll 8
+        for (u32 step = 0; step < WARP; step++) judge(step);
+    } else {
+        const u32 within = steps_within(rows);
+#pragma unroll 1
+        for (u32 step = 0; step < WARP; step++) {
+            if (within >> step & 1) judge(step);
+        }
+    }
+    return selection;
+}
+
+LANEPACK_DEVICE bool holds(Range range, u64 key) { return key >= range.low && key <= range.high; }
+
+// A test of a column whose chunks have some of `ENCODINGS` (bits by their ids) and whose
+// packed vectors have mostly `WIDTHS`.
+template <class T, u32 ENCODINGS, u64 WIDTHS>
+struct RangeTest {
+    static constexpr bool IS_PACKED = has_encoding(ENCODINGS, FFOR) || has_encoding(ENCODINGS, ALP);
+
+    // Vector number i of those to come is to be selected with prepared[i]; at most 16.
+    LANEPACK_DEVICE static void prepare(const Node& node, u32 first, u32 count, Range range, u32 order,
+                                        Prepared<T>* prepared) {
+        if constexpr (IS_PACKED) {
+            if (is_encoding<ENCODINGS, PLAIN>(node) || is_encoding<ENCODINGS, CONSTANT>(node)) return;
+            lanepack::prepare<T, ENCODINGS>(node, first, count, range, order, prepared);
+        }
+    }
+
+    LANEPACK_DEVICE static u32 select(const Node& node, u32 vector, Range range, u32 order,
+                                      const Prepared<T>& prepared, Patches& patches) {
+        if (is_encoding<ENCODINGS, PLAIN>(node)) return select_plain<T>(node, vector, range, order);
+        if (is_encoding<ENCODINGS, CONSTANT>(node)) {
+            return holds(range, ordered(static_cast<T>(node.parameter), order)) ? FULL : 0;
+        }
+        if constexpr (IS_PACKED) {
+            const u32 selection = select_prepared<WIDTHS>(node, prepared);
+            if constexpr (has_encoding(ENCODINGS, ALP)) {
+                const Exceptions<T> exceptions(again(node).buffer[2], prepared.locator);
+                const T low = static_cast<T>(range.low);
+                const T high = static_cast<T>(range.high);
+                return patch_selection(
+                    selection, exceptions, [&](T key) { return key >= low && key <= high; }, patches);
+            }
+            return selection;
+        }
+        return 0;
+    }
+};
+
+}  // namespace lanepack

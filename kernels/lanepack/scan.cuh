@@ -1,0 +1,263 @@
+// Scans of any number of columns in one kernel: what kernels generated for a query
+// (src/scan/device/source.rs) are put together from.
+//
+//   a warp takes a few neighbouring vectors of a chunk
+//     prepare      for each test for a range: which packed values pass, for all of them at once
+//     each vector  tests one after the other, each only while a row is left
+//                    -> a bitmap: verdicts transposed into its words
+//                    -> aggregates: the kept rows' values one by one, a partial for each vector
+//   reduce_partials (kernels/scan.cu) makes partials of vectors those of chunks
+//
+// All columns have the same chunks. Steps and threads have the same rows in every type
+// (steps.cuh), so selections go together bit by bit and values row by row.
+//
+// Sums of floats have one order, that of src/scan/aggregate.rs: a thread adds its values by
+// step, threads 16, 8, 4, 2, 1 apart are added, then vectors and chunks in their order.
+#pragma once
+
+#include "numbers.cuh"
+#include "select.cuh"
+#include "values.cuh"
+
+namespace lanepack {
+
+constexpr u32 SCAN_THREADS = 256;
+constexpr u32 SCAN_WARPS = SCAN_THREADS / WARP;
+// Blocks of a multiprocessor at least: 80 registers a thread.
+constexpr u32 SCAN_BLOCKS = 3;
+// Vectors of a warp at most.
+constexpr u32 SCAN_EACH = 4;
+
+// The argument of a scan of `NODES` lists of nodes, with so many words of literals; mirrored
+// by `ScanHead` in src/gpu/abi.rs and the words behind it.
+template <u32 NODES, u32 LITERALS>
+struct ScanArguments {
+    // Row 0 is bit 0; null if no bitmap is written.
+    u32* mask;
+    // A bitmap of rows to look at, or null for all.
+    const u32* within;
+    // Partial p of vector v of chunk c: partials[(p * chunks + c) * stride + v].
+    u64* partials;
+    u64 rows;
+    u32 chunks;
+    u32 stride;
+    // 2^node_shift blocks take a chunk, a warp `each` of its vectors.
+    u32 node_shift;
+    u32 each;
+    // What becomes of the bits that the bitmap holds.
+    u32 combine;
+    u32 zero;
+    // A node for each chunk.
+    const Node* nodes[NODES];
+    u64 literals[LITERALS];
+
+    LANEPACK_DEVICE Range range(u32 at) const { return {literals[at], literals[at + 1]}; }
+    // Ranges in memory, by their address and number.
+    LANEPACK_DEVICE Ranges ranges(u32 at, u32 order) const {
+        return {reinterpret_cast<const Range*>(literals[at]), static_cast<u32>(literals[at + 1]), order};
+    }
+    LANEPACK_DEVICE i64 integer(u32 at) const { return static_cast<i64>(literals[at]); }
+    LANEPACK_DEVICE i128 wide_integer(u32 at) const {
+        return static_cast<i128>(static_cast<u128>(literals[at + 1]) << 64 | literals[at]);
+    }
+    LANEPACK_DEVICE double number(u32 at) const { return __longlong_as_double(static_cast<i64>(literals[at])); }
+};
+
+// Whether any thread of the warp has a row.
+LANEPACK_DEVICE bool any(u32 selection) { return __any_sync(FULL, selection != 0); }
+
+// Calls `visit(step)` for each row of a selection, by step.
+template <class Visit>
+LANEPACK_DEVICE void for_each_step(u32 selection, const Visit& visit) {
+#pragma unroll 1
+    while (selection != 0) {
+        const u32 step = static_cast<u32>(__ffs(static_cast<int>(selection))) - 1;
+        selection &= selection - 1;
+        visit(step);
+    }
+}
+
+// The rows of a selection that `test(step)` holds for.
+template <class Test>
+LANEPACK_DEVICE u32 select_each(u32 selection, const Test& test) {
+    u32 kept = 0;
+    for_each_step(selection, [&](u32 step) {
+        if (test(step)) kept |= 1u << step;
+    });
+    return kept;
+}
+
+// The place of a warp: `count` vectors of a chunk from `first` on.
+struct ScanPlace {
+    u32 chunk;
+    u32 first;
+    u32 count;
+
+    template <class Arguments>
+    LANEPACK_DEVICE explicit ScanPlace(const Arguments& args) {
+        chunk = blockIdx.x >> args.node_shift;
+        const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
+        first = (part * SCAN_WARPS + threadIdx.x / WARP) * args.each;
+        const u32 vectors = vectors_of(args.nodes[0][chunk]);
+        count = first < vectors ? min(args.each, vectors - first) : 0;
+    }
+};
+
+// The bits of a vector in the bitmaps of a scan.
+template <class Arguments>
+LANEPACK_DEVICE VectorBits scan_bits(const Arguments& args, u32* bitmap, u32 chunk, u32 vector) {
+    const Node& node = args.nodes[0][chunk];
+    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
+    return {bitmap, node.at + static_cast<u64>(vector) * VECTOR, rows, args.rows};
+}
+
+// The rows of a vector, those that the bitmap of rows to look at has.
+template <class Arguments>
+LANEPACK_DEVICE u32 rows_within(const Arguments& args, u32 chunk, u32 vector) {
+    if (args.within == nullptr) return steps_within(args.nodes[0][chunk].rows - vector * VECTOR);
+    // Read only: nobody writes through this.
+    return by_step(scan_bits(args, const_cast<u32*>(args.within), chunk, vector).read());
+}
+
+// Of `rows` those that the bitmap to be written does not decide already.
+template <class Arguments>
+LANEPACK_DEVICE u32 undecided(const Arguments& args, u32 chunk, u32 vector, u32 rows) {
+    if (args.combine == COMBINE_SET) return rows;
+    const u32 before = by_step(scan_bits(args, args.mask, chunk, vector).read());
+    return args.combine == COMBINE_AND ? rows & before : rows & ~before;
+}
+
+// Writes the kept ones of a vector's undecided rows.
+template <class Arguments>
+LANEPACK_DEVICE void put_mask(const Arguments& args, u32 chunk, u32 vector, u32 kept) {
+    u32 word = by_step(kept);
+    const Node& node = args.nodes[0][chunk];
+    // Whole vectors that begin with a word of the bitmap are stored as they are.
+    if (args.combine != COMBINE_OR && node.at % 32 == 0 && (vector + 1) * VECTOR <= node.rows) {
+        args.mask[node.at / 32 + vector * (VECTOR / 32) + step_word(threadIdx.x % WARP)] = word;
+        return;
+    }
+    const VectorBits bits = scan_bits(args, args.mask, chunk, vector);
+    if (args.combine == COMBINE_OR) word |= bits.read();
+    bits.write(word);
+}
+
+// Sums over a warp; the result is the first thread's.
+LANEPACK_DEVICE u64 warp_sum(u64 own) {
+#pragma unroll
+    for (u32 apart = WARP / 2; apart > 0; apart /= 2) own += __shfl_down_sync(FULL, own, apart);
+    return own;
+}
+LANEPACK_DEVICE double warp_sum(double own) {
+#pragma unroll
+    for (u32 apart = WARP / 2; apart > 0; apart /= 2) own = __dadd_rn(own, __shfl_down_sync(FULL, own, apart));
+    return own;
+}
+
+// What a scan makes of the rows of a vector: `add` each, `gather` over the warp, and `put`
+// the partials of the vector, by the first thread.
+
+struct CountRows {
+    static constexpr u32 PARTIALS = 1;
+    u64 count;
+
+    LANEPACK_DEVICE explicit CountRows(u32 selection) : count(__reduce_add_sync(FULL, __popc(selection))) {}
+    LANEPACK_DEVICE u64 partial(u32) const { return count; }
+};
+
+// Integers whose sum over a chunk 64 bits hold.
+struct SumIntegers {
+    static constexpr u32 PARTIALS = 1;
+    u64 sum = 0;
+
+    LANEPACK_DEVICE void add(i64 value) { sum += static_cast<u64>(value); }
+    LANEPACK_DEVICE void gather() { sum = warp_sum(sum); }
+    LANEPACK_DEVICE u64 partial(u32) const { return sum; }
+};
+
+// Integers of up to 128 bits: 192 hold the sum of a chunk's.
+struct SumWide {
+    static constexpr u32 PARTIALS = 3;
+    u64 limbs[3] = {0, 0, 0};
+
+    LANEPACK_DEVICE void add(u64 low, u64 middle, u64 high) {
+        const u128 first = static_cast<u128>(limbs[0]) + low;
+        const u128 second = static_cast<u128>(limbs[1]) + middle + static_cast<u64>(first >> 64);
+        limbs[0] = static_cast<u64>(first);
+        limbs[1] = static_cast<u64>(second);
+        limbs[2] += high + static_cast<u64>(second >> 64);
+    }
+    LANEPACK_DEVICE void add(i128 value) {
+        add(static_cast<u64>(value), static_cast<u64>(value >> 64), value < 0 ? ~u64{0} : 0);
+    }
+    LANEPACK_DEVICE void gather() {
+#pragma unroll
+        for (u32 apart = WARP / 2; apart > 0; apart /= 2) {
+            const u64 low = __shfl_down_sync(FULL, limbs[0], apart);
+            const u64 middle = __shfl_down_sync(FULL, limbs[1], apart);
+            const u64 high = __shfl_down_sync(FULL, limbs[2], apart);
+            add(low, middle, high);
+        }
+    }
+    LANEPACK_DEVICE u64 partial(u32 limb) const { return limbs[limb]; }
+};
+
+struct SumFloats {
+    static constexpr u32 PARTIALS = 1;
+    double sum = 0;
+
+    LANEPACK_DEVICE void add(double value) { sum = __dadd_rn(sum, value); }
+    LANEPACK_DEVICE void gather() { sum = warp_sum(sum); }
+    LANEPACK_DEVICE u64 partial(u32) const { return static_cast<u64>(__double_as_longlong(sum)); }
+};
+
+// The least or the greatest of numbers of up to 64 bits or of 128, by keys: words, the
+// highest one last, that compare as unsigned numbers. Of no rows the other end of all.
+template <u32 WORDS, bool IS_MIN>
+struct Bound {
+    static constexpr u32 PARTIALS = WORDS;
+    u64 key[WORDS];
+
+    LANEPACK_DEVICE Bound() {
+        for (u32 i = 0; i < WORDS; i++) key[i] = IS_MIN ? ~u64{0} : 0;
+    }
+    LANEPACK_DEVICE void take(const u64* other) {
+        bool is_less = false;
+        bool is_greater = false;
+        for (u32 i = 0; i < WORDS; i++) {
+            if (other[i] != key[i]) {
+                is_less = other[i] < key[i];
+                is_greater = !is_less;
+            }
+        }
+        if (IS_MIN ? is_less : is_greater) {
+            for (u32 i = 0; i < WORDS; i++) key[i] = other[i];
+        }
+    }
+    LANEPACK_DEVICE void add(u64 value) { take(&value); }
+    LANEPACK_DEVICE void add(i128 value) {
+        const u64 words[2] = {static_cast<u64>(value), static_cast<u64>(value >> 64) ^ u64{1} << 63};
+        take(words);
+    }
+    LANEPACK_DEVICE void gather() {
+#pragma unroll
+        for (u32 apart = WARP / 2; apart > 0; apart /= 2) {
+            u64 other[WORDS];
+            for (u32 i = 0; i < WORDS; i++) other[i] = __shfl_down_sync(FULL, key[i], apart);
+            take(other);
+        }
+    }
+    LANEPACK_DEVICE u64 partial(u32 word) const { return key[word]; }
+};
+
+// Writes the partials of a vector from number `first` on.
+template <class Arguments, class Aggregate>
+LANEPACK_DEVICE void put_partials(const Arguments& args, u32 first, u32 chunk, u32 vector, const Aggregate& aggregate) {
+    if (threadIdx.x % WARP != 0) return;
+#pragma unroll
+    for (u32 i = 0; i < Aggregate::PARTIALS; i++) {
+        args.partials[(static_cast<u64>(first + i) * args.chunks + chunk) * args.stride + vector] = aggregate.partial(i);
+    }
+}
+
+}  // namespace lanepack

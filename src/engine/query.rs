@@ -1,0 +1,159 @@
+//! Launches of kernels that are made for a query (`src/scan/device/source.rs`), over all
+//! chunks of its columns, and what becomes of their partials (`kernels/scan.cu`).
+
+use std::sync::Arc;
+
+use super::column::DeviceColumn;
+use super::nodes::ColumnNodes;
+use super::program::Marks;
+use super::select::{Combine, bitmap_len};
+use crate::error::Result;
+use crate::gpu::abi::{self, Range, Reduction};
+use crate::gpu::{DeviceBuffer, Launch, Module, Stream, kernels};
+
+/// A kernel and what it is started with.
+pub(crate) struct Query<'a> {
+    pub module: &'a dyn Module,
+    /// Columns that it reads, and their nodes.
+    pub columns: &'a [&'a DeviceColumn],
+    pub column_nodes: &'a [Arc<ColumnNodes>],
+    /// Addresses of its lists of nodes.
+    pub nodes: &'a [u64],
+    pub literals: &'a [u64],
+    /// Ranges in memory, and at which literal their address belongs.
+    pub ranges: &'a [(usize, Vec<Range>)],
+    pub rows: usize,
+}
+
+impl Query<'_> {
+    /// Starts to join the rows that the query keeps with a bitmap.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
+    pub fn mask(
+        &self,
+        stream: &Arc<dyn Stream>,
+        combine: Combine,
+        out: &Arc<DeviceBuffer>,
+        marks: &mut dyn Marks,
+    ) -> Result<()> {
+        let mut starts = self.columns[0].chunk_rows().scan(0, |start, rows| {
+            *start += rows;
+            Some(*start - rows)
+        });
+        if combine == Combine::Set && starts.any(|start| !start.is_multiple_of(32)) {
+            // Words of two chunks are changed by both, and so must hold something.
+            stream.fill(out, 0, bitmap_len(self.rows), 0)?;
+        }
+        let head = abi::ScanHead {
+            mask: out.address(),
+            combine: combine as u32,
+            ..abi::ScanHead::default()
+        };
+        self.launch(stream, head, &[out], marks)
+    }
+
+    /// What the rows of `within`, or all, come to: for each partial a word for each chunk.
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
+    pub fn partials(
+        &self,
+        stream: &Arc<dyn Stream>,
+        within: Option<&Arc<DeviceBuffer>>,
+        count: usize,
+        reductions: &[Reduction],
+        marks: &mut dyn Marks,
+    ) -> Result<Vec<Vec<u64>>> {
+        let nodes = &self.column_nodes[0];
+        let (chunks, stride) = (nodes.chunks, nodes.longest);
+        let partials = Arc::new(stream.allocate(count * chunks * stride * 8)?);
+        let head = abi::ScanHead {
+            within: within.map_or(0, |bitmap| bitmap.address()),
+            partials: partials.address(),
+            ..abi::ScanHead::default()
+        };
+        let mut buffers = vec![&partials];
+        buffers.extend(within);
+        self.launch(stream, head, &buffers, marks)?;
+
+        let list = stream.allocate(size_of_val(reductions))?;
+        stream.upload(bytemuck::cast_slice(reductions), &list, 0)?;
+        let out = stream.allocate(count * chunks * 8)?;
+        let kernel = kernels::REDUCE_PARTIALS;
+        let arguments = abi::ReduceArguments {
+            partials: partials.address(),
+            out: out.address(),
+            nodes: self.nodes[0],
+            reductions: list.address(),
+            count: reductions.len() as u32,
+            chunks: chunks as u32,
+            stride: stride as u32,
+            zero: 0,
+        };
+        stream.launch(&Launch {
+            module: None,
+            kernel: kernel.name,
+            blocks: (reductions.len() * chunks).div_ceil(kernel.block),
+            threads: kernel.threads,
+            shared: kernel.shared,
+            arguments: bytemuck::bytes_of(&arguments),
+            buffers: &[&partials, &out, &list, nodes.buffer()],
+        })?;
+        marks.mark(stream, kernel.name)?;
+        let mut words = vec![0_u64; count * chunks];
+        stream.download(&out, 0, bytemuck::cast_slice_mut(&mut words))?;
+        Ok(words.chunks(chunks).map(<[u64]>::to_vec).collect())
+    }
+
+    fn launch(
+        &self,
+        stream: &Arc<dyn Stream>,
+        head: abi::ScanHead,
+        buffers: &[&Arc<DeviceBuffer>],
+        marks: &mut dyn Marks,
+    ) -> Result<()> {
+        let kernel = kernels::SCAN;
+        let (chunks, longest) = (self.column_nodes[0].chunks, self.column_nodes[0].longest);
+        let blocks_per_node = kernel.blocks_per_node(chunks, longest).next_power_of_two();
+        let head = abi::ScanHead {
+            rows: self.rows as u64,
+            chunks: chunks as u32,
+            stride: longest as u32,
+            node_shift: blocks_per_node.ilog2(),
+            each: longest.div_ceil(blocks_per_node as usize * kernel.least) as u32,
+            ..head
+        };
+        let all_ranges: Vec<Range> =
+            self.ranges.iter().flat_map(|(_, ranges)| ranges).copied().collect();
+        let ranges = stream.allocate(size_of_val(all_ranges.as_slice()))?;
+        stream.upload(bytemuck::cast_slice(&all_ranges), &ranges, 0)?;
+        let mut literals = self.literals.to_vec();
+        let mut address = ranges.address();
+        for (at, list) in self.ranges {
+            literals[*at] = address;
+            address += size_of_val(list.as_slice()) as u64;
+        }
+        let mut arguments = bytemuck::bytes_of(&head).to_vec();
+        arguments.extend_from_slice(bytemuck::cast_slice(self.nodes));
+        arguments.extend_from_slice(bytemuck::cast_slice(&literals));
+
+        let mut named: Vec<&DeviceBuffer> = vec![&ranges];
+        named.extend(buffers.iter().map(|buffer| buffer.as_ref()));
+        named.extend(self.column_nodes.iter().map(|nodes| nodes.buffer()));
+        let bodies = self.columns.iter().flat_map(|column| column.bodies());
+        named.extend(bodies.map(AsRef::as_ref));
+        marks.mark(stream, "")?;
+        stream.launch(&Launch {
+            module: Some(self.module),
+            kernel: kernel.name,
+            blocks: chunks * blocks_per_node as usize,
+            threads: kernel.threads,
+            shared: kernel.shared,
+            arguments: &arguments,
+            buffers: &named,
+        })?;
+        marks.mark(stream, kernel.name)
+    }
+}

@@ -1,0 +1,92 @@
+//! From the partials of chunks to the states of aggregates.
+
+use arrow_buffer::i256;
+
+use super::source::{Place, Reach};
+use super::unsupported;
+use crate::chunk::MAX_CHUNK_ROWS;
+use crate::engine::DeviceColumn;
+use crate::error::Result;
+use crate::scan::aggregate::{Comparable, Input, Plan, State};
+use crate::scan::number::{Kind, Number, Width};
+use crate::scan::bounds_on_device;
+use crate::scan::ranges::{Key, Order};
+
+/// How far the sum of a chunk goes, given the bounds of its columns.
+///
+/// # Errors
+/// [`Error::NoDevice`](crate::Error) for aggregates that only the CPU computes.
+pub(super) fn reach(plan: &Plan, columns: &[&DeviceColumn]) -> Result<Reach> {
+    match &plan.input {
+        Input::ColumnBounds(_, Comparable::Bytes) => Err(unsupported("bounds of strings")),
+        Input::ColumnBounds(column, Comparable::Wide)
+            if columns[*column].field().data_type().primitive_width() == Some(32) =>
+        {
+            Err(unsupported("bounds of values of 256 bits"))
+        }
+        Input::Sum(number, width @ Width::Bits64) => {
+            let reached =
+                number.reach(&|column| bounds_on_device(columns[column]), &mut { *width })?;
+            let most = i256::from_i128(i128::from(i64::MAX) / MAX_CHUNK_ROWS as i128);
+            Ok(match reached {
+                Some((low, high)) if low >= most.wrapping_neg() && high <= most => Reach::Narrow,
+                _ => Reach::Wide,
+            })
+        }
+        _ => Ok(Reach::Wide),
+    }
+}
+
+/// The states of aggregates after all chunks; `partials` has a word for each chunk.
+pub(super) fn states(plans: &[Plan], places: &[Place], partials: &[Vec<u64>]) -> Vec<State> {
+    let chunks = partials.first().map_or(0, Vec::len);
+    let state = |(plan, place): (&Plan, &Place)| {
+        (0..chunks).fold(plan.start(), |state, chunk| {
+            let word = |index: usize| partials[place.first + index][chunk];
+            state.then(of_chunk(plan, place.words, partials[place.count][chunk], &word))
+        })
+    };
+    plans.iter().zip(places).map(state).collect()
+}
+
+/// The state of an aggregate after `count` rows of a chunk.
+fn of_chunk(plan: &Plan, words: usize, count: u64, word: &impl Fn(usize) -> u64) -> State {
+    let has = count > 0;
+    let wide = || i128::from(word(0)) | i128::from((word(1) ^ 1 << 63) as i64) << 64;
+    match &plan.input {
+        Input::Rows | Input::Valid(_) => State::Count(count),
+        Input::Sum(Number { kind: Kind::Exact { .. }, .. }, _) => {
+            let sum = match words {
+                1 => i256::from_i128((word(0) as i64).into()),
+                _ => {
+                    let sign = ((word(2) as i64) >> 63) as u64;
+                    let bytes: [u8; 32] = bytemuck::cast([word(0), word(1), word(2), sign]);
+                    i256::from_le_bytes(bytes)
+                }
+            };
+            State::Integers { sum, count }
+        }
+        Input::Sum(..) => State::Floats { sum: f64::from_bits(word(0)), count },
+        Input::Bounds(number, _) => match number.kind {
+            Kind::Exact { .. } => {
+                let value = match words {
+                    1 => ((word(0) ^ 1 << 63) as i64).into(),
+                    _ => wide(),
+                };
+                let value = i256::from_i128(value);
+                State::Wide(has.then_some((value, value)))
+            }
+            kind => {
+                let bits = if kind == Kind::Float32 { 32 } else { 64 };
+                let value = Key { bits, order: Order::Float }.float(word(0));
+                State::FloatBounds(has.then_some((value, value)))
+            }
+        },
+        Input::ColumnBounds(_, Comparable::Words(_)) => {
+            State::Words(has.then(|| (word(0), word(0))))
+        }
+        Input::ColumnBounds(..) => {
+            State::Wide(has.then(|| (i256::from_i128(wide()), i256::from_i128(wide()))))
+        }
+    }
+}

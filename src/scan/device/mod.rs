@@ -1,0 +1,340 @@
+//! Scans on a GPU.
+//!
+//! ```text
+//! one test               a kernel that is there (kernels/select.cu), to a bitmap
+//! more, or arithmetic    one kernel for all of it, made for the query (source.rs)
+//! strings among them     launches that join one bitmap, the fused part first:
+//!     all(f, any(g, s))     f --set--> bitmap     g --set--> other, s --or--> other
+//!                           bitmap <--and-- other
+//! aggregates             a kernel made for the query, over the filter itself or its bitmap
+//! ```
+//!
+//! What is joined with a bitmap by AND does not look at vectors that have no row left
+//! there, by OR not at those that have all. Nothing waits for the device before a result is
+//! asked for, except the first scan of a column (`engine/nodes.rs`). Without NVRTC a filter
+//! that needs no kernel of its own is joined test by test.
+
+mod aggregate;
+mod source;
+
+use std::sync::Arc;
+
+use arrow_array::BooleanArray;
+use arrow_buffer::{BooleanBuffer, Buffer};
+
+use super::aggregate::{Plan, State};
+use super::predicate::{Predicate, Test};
+use super::ranges::{Key, Ranges};
+use crate::engine::DeviceColumn;
+use crate::engine::nodes::ColumnNodes;
+use crate::engine::program::Marks;
+use crate::engine::query::Query;
+use crate::engine::select::{self, ColumnTest, Combine};
+use crate::error::{Error, Result};
+use crate::gpu::abi::Range;
+use crate::gpu::{Device, DeviceBuffer, Module, Stream};
+use source::{Output, Source, source};
+
+/// A scan that has been checked, of columns with the numbers of its predicates.
+pub(super) struct DeviceScan<'a> {
+    pub device: &'a dyn Device,
+    pub stream: &'a Arc<dyn Stream>,
+    pub columns: &'a [&'a DeviceColumn],
+    pub rows: usize,
+    pub marks: &'a mut dyn Marks,
+}
+
+/// The rows that a predicate keeps, as a bitmap on the device.
+pub(super) struct Selection {
+    stream: Arc<dyn Stream>,
+    bitmap: Arc<DeviceBuffer>,
+    rows: usize,
+}
+
+impl Selection {
+    /// How many rows are kept; waits for it.
+    pub fn count(&self) -> Result<usize> {
+        select::count(&self.stream, &self.bitmap, self.rows)
+    }
+
+    /// For each row whether it is kept; waits for it.
+    pub fn mask(&self) -> Result<BooleanArray> {
+        let mut bytes = vec![0; select::bitmap_len(self.rows)];
+        self.stream.download(&self.bitmap, 0, &mut bytes)?;
+        let bits = BooleanBuffer::new(Buffer::from_vec(bytes), 0, self.rows);
+        Ok(BooleanArray::new(bits, None))
+    }
+}
+
+impl DeviceScan<'_> {
+    /// Starts to find the rows that a predicate keeps.
+    pub fn select(&mut self, predicate: &Predicate) -> Result<Selection> {
+        let bitmap = self.bitmap()?;
+        self.join(predicate, Combine::Set, &bitmap)?;
+        Ok(Selection { stream: self.stream.clone(), bitmap, rows: self.rows })
+    }
+
+    /// What the rows that a predicate keeps come to; waits for it.
+    pub fn aggregate(&mut self, predicate: &Predicate, plans: &[Plan]) -> Result<Vec<State>> {
+        if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
+            return Ok(plans.iter().map(Plan::start).collect());
+        }
+        let nodes = self.nodes()?;
+        let (within, predicate) = match is_fusable(predicate, &nodes) {
+            true => (None, predicate),
+            false => (Some(self.select(predicate)?.bitmap), &Predicate::Constant(true)),
+        };
+        let reaches: Vec<_> =
+            plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
+        let source = self.source(&nodes, predicate, &Output::Aggregates(plans, &reaches))?;
+        let module = self.device.compile(&source.text)?;
+        let query = query(self.columns, &nodes, module.as_ref(), &source, self.rows);
+        let partials = query.partials(
+            self.stream,
+            within.as_ref(),
+            source.partials,
+            &source.reductions,
+            self.marks,
+        )?;
+        Ok(aggregate::states(plans, &source.places, &partials))
+    }
+
+    fn bitmap(&self) -> Result<Arc<DeviceBuffer>> {
+        Ok(Arc::new(self.stream.allocate(select::bitmap_len(self.rows))?))
+    }
+
+    /// The nodes of the columns, which have the same chunks.
+    fn nodes(&self) -> Result<Vec<Arc<ColumnNodes>>> {
+        let nodes = |column: &&DeviceColumn| {
+            let in_column = |error: Error| error.in_column(column.field().name());
+            if !self.columns[0].chunk_rows().eq(column.chunk_rows()) {
+                let what = format!(
+                    "chunk boundaries other than those of column {:?}",
+                    self.columns[0].field().name()
+                );
+                return Err(in_column(Error::corrupt(what)));
+            }
+            column.scan_nodes(self.stream).map_err(in_column)
+        };
+        self.columns.iter().map(nodes).collect()
+    }
+
+    fn source(
+        &self,
+        nodes: &[Arc<ColumnNodes>],
+        predicate: &Predicate,
+        output: &Output<'_>,
+    ) -> Result<Source> {
+        let columns: Vec<&ColumnNodes> = nodes.iter().map(AsRef::as_ref).collect();
+        let source = source(&columns, predicate, output);
+        let words = source.nodes.len() + source.literals.len();
+        if words > MOST_WORDS {
+            return Err(Error::expression(format!(
+                "columns and literals take {words} words of a kernel's argument, which has \
+                 room for {MOST_WORDS}: scan in several steps"
+            )));
+        }
+        Ok(source)
+    }
+
+    /// Joins the rows that a predicate keeps with a bitmap, by one kernel for all of it.
+    fn fused(
+        &mut self,
+        nodes: &[Arc<ColumnNodes>],
+        predicate: &Predicate,
+        how: Combine,
+        bitmap: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let source = self.source(nodes, predicate, &Output::Mask)?;
+        let module = self.device.compile(&source.text)?;
+        let query = query(self.columns, nodes, module.as_ref(), &source, self.rows);
+        query.mask(self.stream, how, bitmap, self.marks)
+    }
+
+    /// Joins the rows that a predicate keeps with those of a bitmap.
+    fn join(
+        &mut self,
+        predicate: &Predicate,
+        how: Combine,
+        bitmap: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let kernels = kernels(predicate);
+        if kernels > 1 || has_arithmetic(predicate) {
+            let nodes = self.nodes()?;
+            if is_fusable(predicate, &nodes) {
+                match self.fused(&nodes, predicate, how, bitmap) {
+                    // Nothing to compile with: test by test.
+                    Err(Error::NoDevice { .. }) if !has_arithmetic(predicate) => {}
+                    result => return result,
+                }
+            }
+        }
+        match predicate {
+            Predicate::Constant(value) => {
+                let decides = match how {
+                    Combine::Set => true,
+                    Combine::And => !value,
+                    Combine::Or => *value,
+                };
+                if decides {
+                    let byte = if *value { 0xff } else { 0 };
+                    self.stream.fill(bitmap, 0, select::bitmap_len(self.rows), byte)?;
+                }
+                Ok(())
+            }
+            Predicate::IsValid(column) => self.test(*column, &ColumnTest::Valid, how, bitmap),
+            Predicate::Test(column, test) => {
+                let Test::Words(key, ranges) = test else {
+                    return Err(unsupported("filters of strings and of decimals of several limbs"));
+                };
+                let test = match (key.bits, ranges.contains(0), ranges.contains(1)) {
+                    (1, false, true) => ColumnTest::True,
+                    (1, true, false) => ColumnTest::False,
+                    (1, true, true) => ColumnTest::Valid,
+                    _ => test_of(*key, ranges),
+                };
+                self.test(*column, &test, how, bitmap)
+            }
+            Predicate::All(parts) if how != Combine::Or => {
+                let parts = self.grouped(parts, Predicate::All)?;
+                self.each(&parts, how, Combine::And, bitmap)
+            }
+            Predicate::Any(parts) if how != Combine::And => {
+                let parts = self.grouped(parts, Predicate::Any)?;
+                self.each(&parts, how, Combine::Or, bitmap)
+            }
+            Predicate::Not(inner) if let Predicate::IsValid(column) = **inner => {
+                self.test(column, &ColumnTest::Null, how, bitmap)
+            }
+            Predicate::Not(inner) => {
+                let other = self.bitmap()?;
+                self.join(inner, Combine::Set, &other)?;
+                select::join(self.stream, &other, true, how, bitmap, self.rows, self.marks)
+            }
+            Predicate::All(_) | Predicate::Any(_) => {
+                let other = self.bitmap()?;
+                self.join(predicate, Combine::Set, &other)?;
+                select::join(self.stream, &other, false, how, bitmap, self.rows, self.marks)
+            }
+            Predicate::Compare(..) => Err(unsupported("arithmetic without NVRTC")),
+        }
+    }
+
+    /// The parts of a predicate, those that one kernel serves as one; it comes first.
+    fn grouped(
+        &self,
+        parts: &[Predicate],
+        join: impl Fn(Vec<Predicate>) -> Predicate,
+    ) -> Result<Vec<Predicate>> {
+        let nodes = self.nodes()?;
+        let (fused, others): (Vec<_>, Vec<_>) =
+            parts.iter().cloned().partition(|part| is_fusable(part, &nodes));
+        // All of them: there is nothing to compile with.
+        if others.is_empty() || fused.len() < 2 {
+            return Ok(fused.into_iter().chain(others).collect());
+        }
+        Ok(std::iter::once(join(fused)).chain(others).collect())
+    }
+
+    /// Joins the first part with a bitmap in one way, the others in another.
+    fn each(
+        &mut self,
+        parts: &[Predicate],
+        first: Combine,
+        others: Combine,
+        bitmap: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        for (index, part) in parts.iter().enumerate() {
+            self.join(part, if index == 0 { first } else { others }, bitmap)?;
+        }
+        Ok(())
+    }
+
+    /// Joins the rows that pass a test of one column with a bitmap.
+    fn test(
+        &mut self,
+        column: usize,
+        test: &ColumnTest,
+        how: Combine,
+        bitmap: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let column = self.columns[column];
+        select::select(self.stream, column, test, how, bitmap, self.marks)
+            .map_err(|error| error.in_column(column.field().name()))
+    }
+}
+
+/// Words of lists of nodes and literals that the argument of a kernel has room for: some
+/// 4,000 bytes on all devices.
+const MOST_WORDS: usize = 480;
+
+fn query<'a>(
+    columns: &'a [&'a DeviceColumn],
+    nodes: &'a [Arc<ColumnNodes>],
+    module: &'a dyn Module,
+    source: &'a Source,
+    rows: usize,
+) -> Query<'a> {
+    let Source { nodes: lists, literals, ranges, .. } = source;
+    Query { module, columns, column_nodes: nodes, nodes: lists, literals, ranges, rows }
+}
+
+/// Launches that a predicate takes test by test.
+fn kernels(predicate: &Predicate) -> usize {
+    match predicate {
+        Predicate::Constant(_) => 0,
+        Predicate::Test(..) | Predicate::IsValid(_) | Predicate::Compare(..) => 1,
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(kernels).sum(),
+        Predicate::Not(inner) => kernels(inner),
+    }
+}
+
+/// Whether numbers are compared that no test of one column is.
+fn has_arithmetic(predicate: &Predicate) -> bool {
+    match predicate {
+        Predicate::Compare(..) => true,
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().any(has_arithmetic),
+        Predicate::Not(inner) => has_arithmetic(inner),
+        Predicate::Constant(_) | Predicate::Test(..) | Predicate::IsValid(_) => false,
+    }
+}
+
+/// Whether one kernel serves all of a predicate.
+fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
+    match predicate {
+        Predicate::Constant(_) | Predicate::IsValid(_) | Predicate::Compare(..) => true,
+        Predicate::Test(_, Test::Words(..)) => true,
+        Predicate::Test(column, Test::Wide(_)) => nodes[*column].lists.len() == 1,
+        Predicate::Test(_, Test::Bytes(_)) => false,
+        Predicate::All(parts) | Predicate::Any(parts) => {
+            parts.iter().all(|part| is_fusable(part, nodes))
+        }
+        Predicate::Not(inner) => is_fusable(inner, nodes),
+    }
+}
+
+/// Ranges as kernels take them; or, with true, where they have both ends of the order those
+/// of what they leave out, which is one less: a vector is looked at once for each range that
+/// it meets.
+fn shortest(key: Key, ranges: &Ranges<u64>) -> (Vec<Range>, bool) {
+    let ranges = ranges.as_slice();
+    match ranges {
+        [(0, _), .., (_, last)] if *last == key.max() => {
+            let gap = |pair: &[(u64, u64)]| Range { low: pair[0].1 + 1, high: pair[1].0 - 1 };
+            (ranges.windows(2).map(gap).collect(), true)
+        }
+        _ => (ranges.iter().map(|(low, high)| Range { low: *low, high: *high }).collect(), false),
+    }
+}
+
+fn test_of(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
+    match shortest(key, ranges) {
+        (gaps, true) => ColumnTest::NotIn(gaps),
+        (ranges, false) => ColumnTest::In(ranges),
+    }
+}
+
+/// What a GPU does not do yet.
+fn unsupported(what: &str) -> Error {
+    Error::NoDevice { what: format!("the CPU does this, but no GPU: {what}") }
+}

@@ -1,0 +1,623 @@
+//! The source of a kernel for one query, written on `kernels/lanepack/scan.cuh`.
+//!
+//! ```text
+//! predicate   a block for each part, entered while a row is left:
+//!               all   s1 = s0; if (any(s1)) { .. s1 = s2; } if (any(s1)) { .. s1 = s3; }
+//!               any   s1 = 0; s2 = s0; if (any(s2)) { .. s1 |= s3; s2 &= ~s3; } ..
+//! aggregates  one loop over the kept rows for all that need the same columns to be valid
+//! ```
+//!
+//! A source has the shape of a query, not its values: types, operators, which encodings and
+//! widths the columns have, and no literal: those are words of the kernel's argument, so
+//! that queries of one shape share a kernel. Nothing in it comes from the user, no name and
+//! no text.
+//!
+//! Of widths there is code for those that the columns have when the query comes, 30 ms of
+//! NVRTC's time each; a column that has others later is another source.
+
+use std::fmt::Write;
+
+use super::shortest;
+use crate::engine::nodes::{ColumnNodes, NodeList};
+use crate::engine::select::in_bits;
+use crate::gpu::abi::{self, Range, Reduction};
+use crate::scan::aggregate::{Comparable, Input, Plan};
+use crate::scan::expr::{Comparison, Operator};
+use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
+use crate::scan::predicate::{Predicate, Test};
+use crate::scan::ranges::{Key, Order};
+
+/// A kernel for a query, and what it is started with.
+pub(super) struct Source {
+    pub text: String,
+    /// Addresses of the lists of nodes, the first of which has all rows.
+    pub nodes: Vec<u64>,
+    pub literals: Vec<u64>,
+    /// Ranges that lie in memory: at which word of the literals their address is missing.
+    pub ranges: Vec<(usize, Vec<Range>)>,
+    /// Partials of a vector, and what becomes of them.
+    pub partials: usize,
+    pub reductions: Vec<Reduction>,
+    /// For each aggregate where its partials are.
+    pub places: Vec<Place>,
+}
+
+/// The partials of an aggregate: of the number of rows, and of its own from there on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub count: usize,
+    pub first: usize,
+    /// Words of a value: 1; of wide sums 3, of wide bounds 2.
+    pub words: usize,
+}
+
+/// What a kernel gives.
+pub(super) enum Output<'a> {
+    /// A bitmap.
+    Mask,
+    Aggregates(&'a [Plan], &'a [Reach]),
+}
+
+/// How far integers of an aggregate go: whether 64 bits hold the sum of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    Narrow,
+    Wide,
+}
+
+/// The type that numbers are computed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scalar {
+    I64,
+    I128,
+    F32,
+    F64,
+}
+
+impl Scalar {
+    fn of(number: &Number, width: Width) -> Self {
+        match (number.kind, width) {
+            (Kind::Float32, _) => Self::F32,
+            (Kind::Float64, _) => Self::F64,
+            (Kind::Exact { .. }, Width::Bits64) => Self::I64,
+            (Kind::Exact { .. }, Width::Bits128) => Self::I128,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::I64 => "i64",
+            Self::I128 => "i128",
+            Self::F32 => "float",
+            Self::F64 => "double",
+        }
+    }
+}
+
+/// Writes the source for columns that have the numbers of predicates and aggregates.
+pub(super) fn source(columns: &[&ColumnNodes], predicate: &Predicate, output: &Output<'_>) -> Source {
+    let mut writer = Writer::new(columns);
+    let body = writer.body(predicate, output);
+    writer.finish(&body)
+}
+
+struct Writer<'a> {
+    columns: &'a [&'a ColumnNodes],
+    nodes: Vec<u64>,
+    literals: Vec<u64>,
+    ranges: Vec<(usize, Vec<Range>)>,
+    /// Tests for one range, which are prepared: bits of values, and the type.
+    tests: Vec<(u32, String)>,
+    /// What prepares them.
+    prepared: String,
+    /// Variables so far.
+    variables: usize,
+    partials: usize,
+    reductions: Vec<Reduction>,
+    places: Vec<Place>,
+}
+
+/// Declarations of what a block of code reads values with.
+#[derive(Default)]
+struct Readers {
+    lines: Vec<String>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(columns: &'a [&'a ColumnNodes]) -> Self {
+        let first = columns[0].lists.first().map_or(columns[0].validity, |list| list.address);
+        Self {
+            columns,
+            nodes: vec![first],
+            literals: Vec::new(),
+            ranges: Vec::new(),
+            tests: Vec::new(),
+            prepared: String::new(),
+            variables: 0,
+            partials: 0,
+            reductions: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// The number of a list of nodes.
+    fn list(&mut self, address: u64) -> usize {
+        let found = self.nodes.iter().position(|known| *known == address);
+        found.unwrap_or_else(|| {
+            self.nodes.push(address);
+            self.nodes.len() - 1
+        })
+    }
+
+    /// The number of the first of some words.
+    fn literal(&mut self, words: &[u64]) -> usize {
+        self.literals.extend_from_slice(words);
+        self.literals.len() - words.len()
+    }
+
+    fn variable(&mut self) -> String {
+        self.variables += 1;
+        format!("s{}", self.variables)
+    }
+
+    /// What is done for each vector.
+    fn body(&mut self, predicate: &Predicate, output: &Output<'_>) -> String {
+        let mut code = String::new();
+        match output {
+            Output::Mask => {
+                code += "u32 rows = undecided(args, chunk, vector, rows_within(args, chunk, vector));\n";
+                code += "if (args.combine != COMBINE_SET && !any(rows)) continue;\n";
+                let kept = self.select(predicate, "rows", &mut code);
+                let _ = writeln!(code, "put_mask(args, chunk, vector, {kept});");
+            }
+            Output::Aggregates(plans, reaches) => {
+                code += "const u32 rows = rows_within(args, chunk, vector);\n";
+                let kept = self.select(predicate, "rows", &mut code);
+                self.aggregates(plans, reaches, &kept, &mut code);
+            }
+        }
+        code
+    }
+
+    fn finish(self, body: &str) -> Source {
+        let mut text = String::from("#include \"lanepack/scan.cuh\"\n\nnamespace lanepack {\n\n");
+        let _ = writeln!(
+            text,
+            "using Arguments = ScanArguments<{}, {}>;",
+            self.nodes.len(),
+            self.literals.len().max(1)
+        );
+        for (index, (_, test)) in self.tests.iter().enumerate() {
+            let _ = writeln!(text, "using Test{index} = {test};");
+        }
+        text += "struct Scratch {\n";
+        for (index, (bits, _)) in self.tests.iter().enumerate() {
+            let _ = writeln!(text, "    Prepared<u{bits}> test{index}[SCAN_EACH];");
+        }
+        text += "    Patches patches;\n};\n\n";
+        text += "LANEPACK_KERNEL(scan, SCAN_THREADS, SCAN_BLOCKS, Arguments) {\n";
+        text += "    LANEPACK_SHARED(Scratch[SCAN_WARPS], all);\n";
+        text += "    Scratch& scratch = all[threadIdx.x / WARP];\n";
+        text += "    const ScanPlace place(args);\n";
+        text += "    const u32 chunk = place.chunk;\n";
+        text += "    if (place.count == 0) return;\n";
+        text += &self.prepared;
+        text += "#pragma unroll 1\n";
+        text += "    for (u32 i = 0; i < place.count; i++) {\n";
+        text += "        const u32 vector = place.first + i;\n";
+        text += body;
+        text += "    }\n}\n\n}  // namespace lanepack\n";
+        let Self { nodes, mut literals, ranges, partials, reductions, places, .. } = self;
+        if literals.is_empty() {
+            literals.push(0);
+        }
+        Source { text, nodes, literals, ranges, partials, reductions, places }
+    }
+
+    /// Writes what finds the rows that a predicate keeps, of those of variable `live`; the
+    /// name of the variable that has them.
+    fn select(&mut self, predicate: &Predicate, live: &str, code: &mut String) -> String {
+        let kept = self.variable();
+        match predicate {
+            Predicate::Constant(value) => {
+                let of = if *value { live } else { "0" };
+                let _ = writeln!(code, "const u32 {kept} = {of};");
+            }
+            Predicate::IsValid(column) => {
+                let valid = self.valid(*column);
+                let _ = writeln!(code, "const u32 {kept} = {live}{valid};");
+            }
+            Predicate::Test(column, test) => {
+                let test = self.test(*column, test);
+                let valid = self.valid(*column);
+                let _ = writeln!(code, "const u32 {kept} = {live} & {test}{valid};");
+            }
+            Predicate::Compare(comparison, pair, width) => {
+                let mut used = Vec::new();
+                pair.iter().for_each(|number| number.columns(&mut used));
+                let valid: String = used.iter().map(|column| self.valid(*column)).collect();
+                let mut readers = Readers::default();
+                let [left, right] =
+                    [0, 1].map(|side| self.number(&pair[side], *width, &mut readers));
+                let operator = match comparison {
+                    Comparison::Equal => "==",
+                    Comparison::NotEqual => "!=",
+                    Comparison::Less => "<",
+                    Comparison::LessOrEqual => "<=",
+                    Comparison::Greater => ">",
+                    Comparison::GreaterOrEqual => ">=",
+                };
+                let valid_rows = self.variable();
+                let _ = writeln!(code, "const u32 {valid_rows} = {live}{valid};");
+                let _ = writeln!(code, "u32 {kept} = 0;");
+                let _ = writeln!(code, "if (any({valid_rows})) {{");
+                readers.write(code);
+                let _ = writeln!(
+                    code,
+                    "{kept} = select_each({valid_rows}, [&](u32 step) {{ return \
+                     order_key({left}) {operator} order_key({right}); }});"
+                );
+                *code += "}\n";
+            }
+            Predicate::All(parts) => {
+                let _ = writeln!(code, "u32 {kept} = {live};");
+                for part in self.by_cost(parts) {
+                    let _ = writeln!(code, "if (any({kept})) {{");
+                    let found = self.select(part, &kept, code);
+                    let _ = writeln!(code, "{kept} = {found};\n}}");
+                }
+            }
+            Predicate::Any(parts) => {
+                let left = self.variable();
+                let _ = writeln!(code, "u32 {kept} = 0;\nu32 {left} = {live};");
+                for part in self.by_cost(parts) {
+                    let _ = writeln!(code, "if (any({left})) {{");
+                    let found = self.select(part, &left, code);
+                    let _ = writeln!(code, "{kept} |= {found};\n{left} &= ~{found};\n}}");
+                }
+            }
+            Predicate::Not(inner) => {
+                let found = self.select(inner, live, code);
+                let _ = writeln!(code, "const u32 {kept} = {live} & ~{found};");
+            }
+        }
+        kept
+    }
+
+    /// The parts of a predicate, those first that read least.
+    fn by_cost<'p>(&self, parts: &'p [Predicate]) -> Vec<&'p Predicate> {
+        let mut parts: Vec<&Predicate> = parts.iter().collect();
+        parts.sort_by_key(|part| self.cost(part));
+        parts
+    }
+
+    /// Bits that a row takes, roughly.
+    fn cost(&self, predicate: &Predicate) -> u32 {
+        let bits = |column: usize| self.columns[column].lists.iter().map(NodeList::bits).sum();
+        match predicate {
+            Predicate::Constant(_) => 0,
+            Predicate::IsValid(_) => 1,
+            Predicate::Test(column, _) => bits(*column),
+            Predicate::Compare(_, pair, _) => {
+                let mut used = Vec::new();
+                pair.iter().for_each(|number| number.columns(&mut used));
+                // Value by value is slower than in packed words.
+                used.into_iter().map(|column| 2 * bits(column)).sum()
+            }
+            Predicate::All(parts) | Predicate::Any(parts) => {
+                parts.iter().map(|part| self.cost(part)).sum()
+            }
+            Predicate::Not(inner) => self.cost(inner),
+        }
+    }
+
+    /// What leaves the valid rows of a column: nothing, where all are.
+    fn valid(&mut self, column: usize) -> String {
+        if !self.columns[column].has_nulls {
+            return String::new();
+        }
+        let list = self.list(self.columns[column].validity);
+        format!(" & select_true(args.nodes[{list}][chunk], vector)")
+    }
+
+    /// The rows that pass a test.
+    fn test(&mut self, column: usize, test: &Test) -> String {
+        let nodes = self.columns[column];
+        let (key, ranges) = match test {
+            Test::Words(key, ranges) => (*key, ranges.clone()),
+            // Of one limb: it is a signed integer.
+            Test::Wide(ranges) => (Key::LIMB, ranges.of_one_limb()),
+            Test::Bytes(_) => unreachable!("strings have launches of their own"),
+        };
+        let list = &nodes.lists[0];
+        let number = self.list(list.address);
+        let node = format!("args.nodes[{number}][chunk]");
+        if key.bits == 1 {
+            let all = format!("select_true({node}, vector)");
+            return match (ranges.contains(0), ranges.contains(1)) {
+                (true, true) => "FULL".to_owned(),
+                (false, true) => all,
+                (true, false) => format!("~{all}"),
+                (false, false) => "0".to_owned(),
+            };
+        }
+        let (mut ranges, negated) = shortest(key, &ranges);
+        let mut order = order_name(key.order);
+        if key.bits == 16 && key.order == Order::Float {
+            // Kernels know the bits of Float16 as integers.
+            ranges = in_bits(&ranges);
+            order = "UNSIGNED";
+        }
+        let not = if negated { "~" } else { "" };
+        let column = format!("u{}, {:#x}, {:#x}", key.bits, list.encodings, list.widths);
+        if let [range] = ranges.as_slice() {
+            let literal = self.literal(&[range.low, range.high]);
+            let test = self.tests.len();
+            self.tests.push((key.bits, format!("RangeTest<{column}>")));
+            let _ = writeln!(
+                self.prepared,
+                "    Test{test}::prepare({node}, place.first, place.count, args.range({literal}), \
+                 {order}, scratch.test{test});"
+            );
+            return format!(
+                "{not}Test{test}::select({node}, vector, args.range({literal}), {order}, \
+                 scratch.test{test}[i], scratch.patches)"
+            );
+        }
+        let literal = self.literal(&[0, ranges.len() as u64]);
+        self.ranges.push((literal, ranges));
+        format!(
+            "{not}select_values<{column}>({node}, vector, args.ranges({literal}, {order}), \
+             scratch.patches)"
+        )
+    }
+
+    /// What computes a number of a row, with integers of this width.
+    fn number(&mut self, number: &Number, width: Width, readers: &mut Readers) -> String {
+        let scalar = Scalar::of(number, width);
+        let name = scalar.name();
+        match &number.form {
+            Form::Null => format!("{name}{{0}}"),
+            Form::Integer(value) => self.integer(*value, scalar),
+            Form::Float(value) => {
+                let literal = self.literal(&[value.to_bits()]);
+                format!("static_cast<{name}>(args.number({literal}))")
+            }
+            Form::Words(column, key) => {
+                let value = self.reader(*column, *key, readers);
+                match (key.order, key.bits) {
+                    (Order::Float, 32) => format!("__uint_as_float({value}(step))"),
+                    (Order::Float, _) => {
+                        format!("__longlong_as_double(static_cast<i64>({value}(step)))")
+                    }
+                    (Order::Signed, bits) => {
+                        format!("static_cast<{name}>(static_cast<i{bits}>({value}(step)))")
+                    }
+                    (Order::Unsigned, _) => format!("static_cast<{name}>({value}(step))"),
+                }
+            }
+            // Where 64 bits hold all values, the lowest limb does.
+            Form::Wide(column) if scalar == Scalar::I64 => {
+                let value = self.reader(*column, Key::LIMB, readers);
+                format!("static_cast<i64>({value}(step))")
+            }
+            Form::Wide(column) => format!("{}(step)", self.wide_reader(*column, readers)),
+            Form::Operation(operator, left, right) => {
+                let function = match operator {
+                    Operator::Add => "plus",
+                    Operator::Subtract => "minus",
+                    Operator::Multiply => "times",
+                    Operator::Divide => "quotient",
+                    Operator::Remainder => "remainder",
+                };
+                let left = self.number(left, width, readers);
+                let right = self.number(right, width, readers);
+                format!("{function}({left}, {right})")
+            }
+            Form::Negative(inner) => format!("negative({})", self.number(inner, width, readers)),
+            Form::Scaled(inner, factor) => {
+                let inner = self.number(inner, width, readers);
+                format!("times({inner}, {})", self.integer(*factor, scalar))
+            }
+            Form::Float64(inner) => {
+                let value = self.number(inner, width, readers);
+                let Kind::Exact { scale } = inner.kind else {
+                    return format!("static_cast<double>({value})");
+                };
+                let power = self.literal(&[power_as_float(scale).to_bits()]);
+                let function = if scale >= 0 { "quotient" } else { "times" };
+                format!("{function}(to_double({value}), args.number({power}))")
+            }
+        }
+    }
+
+    fn integer(&mut self, value: i128, scalar: Scalar) -> String {
+        let words = [value as u64, (value >> 64) as u64];
+        match scalar {
+            Scalar::I128 => format!("args.wide_integer({})", self.literal(&words)),
+            _ => format!("args.integer({})", self.literal(&words[..1])),
+        }
+    }
+
+    /// The name of what reads the words of a column, of wide ones the lowest limb.
+    fn reader(&mut self, column: usize, key: Key, readers: &mut Readers) -> String {
+        let list = &self.columns[column].lists[0];
+        let number = self.list(list.address);
+        readers.declare(
+            format!("v{number}"),
+            format!("StepValues<u{}, {:#x}>", key.bits, list.encodings),
+            format!("args.nodes[{number}][chunk]"),
+        )
+    }
+
+    /// The name of what reads the values of a column of 128 bits.
+    fn wide_reader(&mut self, column: usize, readers: &mut Readers) -> String {
+        let lists = &self.columns[column].lists;
+        let low = self.list(lists[0].address);
+        // The sign of the lowest limb needs no node: any stands for it.
+        let (high, encodings) = match lists.get(1) {
+            Some(list) => (self.list(list.address), list.encodings),
+            None => (low, abi::encoding_bit(abi::SIGN)),
+        };
+        readers.declare(
+            format!("w{low}"),
+            format!("WideStepValues<{:#x}, {encodings:#x}>", lists[0].encodings),
+            format!("args.nodes[{low}][chunk], args.nodes[{high}][chunk]"),
+        )
+    }
+
+    /// Writes what makes the partials of a vector from its kept rows.
+    fn aggregates(&mut self, plans: &[Plan], reaches: &[Reach], kept: &str, code: &mut String) {
+        // Aggregates by the columns that have to be valid: (columns, aggregates).
+        let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for (index, plan) in plans.iter().enumerate() {
+            let mut columns = plan.input.columns();
+            columns.retain(|column| self.columns[*column].has_nulls);
+            columns.sort_unstable();
+            match groups.iter_mut().find(|(of, _)| *of == columns) {
+                Some((_, aggregates)) => aggregates.push(index),
+                None => groups.push((columns, vec![index])),
+            }
+        }
+        let mut places = vec![Place { count: 0, first: 0, words: 1 }; plans.len()];
+        let _ = writeln!(code, "const bool has_rows = any({kept});");
+        for (columns, aggregates) in groups {
+            let valid: String = columns.iter().map(|column| self.valid(*column)).collect();
+            let rows = self.variable();
+            let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{valid} : 0;");
+            let count = self.partial(abi::REDUCE_SUM, 1);
+            let _ = writeln!(
+                code,
+                "put_partials(args, {count}, chunk, vector, CountRows({rows}));"
+            );
+            let mut readers = Readers::default();
+            let (mut declared, mut added) = (String::new(), String::new());
+            let (mut gathered, mut put) = (String::new(), String::new());
+            for index in aggregates {
+                let own = self.aggregate(&plans[index], reaches[index], &mut readers);
+                let Some((kind, words, class, value)) = own else {
+                    places[index] = Place { count, first: count, words: 1 };
+                    continue;
+                };
+                let first = self.partial(kind, words);
+                places[index] = Place { count, first, words };
+                let _ = writeln!(declared, "{class} a{first};");
+                let _ = writeln!(added, "a{first}.add({value});");
+                let _ = writeln!(gathered, "a{first}.gather();");
+                let _ = writeln!(put, "put_partials(args, {first}, chunk, vector, a{first});");
+            }
+            if added.is_empty() {
+                continue;
+            }
+            *code += &declared;
+            let _ = writeln!(code, "if (any({rows})) {{");
+            readers.write(code);
+            let _ = writeln!(code, "for_each_step({rows}, [&](u32 step) {{\n{added}}});");
+            let _ = writeln!(code, "{gathered}}}\n{put}");
+        }
+        self.places = places;
+    }
+
+    /// The number of the first of the partials of an aggregate.
+    fn partial(&mut self, kind: u32, words: usize) -> usize {
+        let first = self.partials;
+        self.partials += words;
+        self.reductions.push(Reduction { first: first as u32, kind });
+        first
+    }
+
+    /// How an aggregate is reduced, how many words its partials have, the class that makes
+    /// them and what is added to it; nothing for one that is a number of rows.
+    fn aggregate(
+        &mut self,
+        plan: &Plan,
+        reach: Reach,
+        readers: &mut Readers,
+    ) -> Option<(u32, usize, String, String)> {
+        let is_min = plan.is_min();
+        let bound = |words: usize| {
+            let kind = match (words, is_min) {
+                (1, true) => abi::REDUCE_LEAST,
+                (1, false) => abi::REDUCE_GREATEST,
+                (_, true) => abi::REDUCE_WIDE_LEAST,
+                (_, false) => abi::REDUCE_WIDE_GREATEST,
+            };
+            (kind, words, format!("Bound<{words}, {is_min}>"))
+        };
+        let (kind, words, class, value) = match &plan.input {
+            Input::Rows | Input::Valid(_) => return None,
+            Input::Sum(number, width) => {
+                let value = self.number(number, *width, readers);
+                let (kind, words, class, value) = match (Scalar::of(number, *width), reach) {
+                    (Scalar::F32 | Scalar::F64, _) => {
+                        let value = format!("static_cast<double>({value})");
+                        (abi::REDUCE_FLOAT_SUM, 1, "SumFloats", value)
+                    }
+                    (Scalar::I64, Reach::Narrow) => (abi::REDUCE_SUM, 1, "SumIntegers", value),
+                    _ => {
+                        let value = format!("static_cast<i128>({value})");
+                        (abi::REDUCE_WIDE_SUM, 3, "SumWide", value)
+                    }
+                };
+                (kind, words, class.to_owned(), value)
+            }
+            Input::Bounds(number, width) => {
+                let value = self.number(number, *width, readers);
+                let scalar = Scalar::of(number, *width);
+                let (kind, words, class) = bound(if scalar == Scalar::I128 { 2 } else { 1 });
+                let value = match scalar {
+                    Scalar::I128 => value,
+                    Scalar::I64 => format!("ordered(static_cast<u64>({value}), SIGNED)"),
+                    _ => format!("static_cast<u64>(order_key({value}))"),
+                };
+                (kind, words, class, value)
+            }
+            Input::ColumnBounds(column, Comparable::Words(key)) => {
+                let (kind, words, class) = bound(1);
+                let value = if key.bits == 1 {
+                    let list = self.list(self.columns[*column].lists[0].address);
+                    let bits = format!("select_true(args.nodes[{list}][chunk], vector)");
+                    let name = readers.declare(format!("b{list}"), "u32".to_owned(), bits);
+                    format!("u64{{{name} >> step & 1}}")
+                } else {
+                    let value = self.reader(*column, *key, readers);
+                    format!("u64{{ordered({value}(step), {})}}", order_name(key.order))
+                };
+                (kind, words, class, value)
+            }
+            Input::ColumnBounds(column, _) => {
+                let (kind, words, class) = bound(2);
+                (kind, words, class, format!("{}(step)", self.wide_reader(*column, readers)))
+            }
+        };
+        Some((kind, words, class, value))
+    }
+}
+
+impl Readers {
+    /// A variable of a type, made of something; the same one if it is there already.
+    fn declare(&mut self, name: String, of: String, from: String) -> String {
+        let line = format!("const {of} {name}({from}{});", match of.as_str() {
+            "u32" => "",
+            _ => ", vector, scratch.patches",
+        });
+        if !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+        name
+    }
+
+    fn write(&self, code: &mut String) {
+        for line in &self.lines {
+            let _ = writeln!(code, "{line}");
+        }
+    }
+}
+
+fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Unsigned => "UNSIGNED",
+        Order::Signed => "SIGNED",
+        Order::Float => "FLOAT",
+    }
+}
