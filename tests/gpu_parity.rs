@@ -4,8 +4,8 @@
 //!
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
-//! threads, errors, export; `host` what is about host memory; `scan` filters; `small` has a
-//! little of all for compute-sanitizer.
+//! threads, errors, export; `host` what is about host memory; `scan` filters of one column, `fused` queries that have a
+//! kernel of their own; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -21,6 +21,8 @@ mod damage;
 mod devices;
 #[path = "gpu_parity/files.rs"]
 mod files;
+#[path = "gpu_parity/fused.rs"]
+mod fused;
 #[path = "gpu_parity/host.rs"]
 mod host;
 #[path = "scan/oracle.rs"]

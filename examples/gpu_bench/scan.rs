@@ -140,7 +140,7 @@ fn time(
     let mask = scan.mask(engine)?;
     let mut times = Vec::new();
     for run in 0..WARM_UP + RUNS {
-        let kernels = scan.times(engine)?.kernels;
+        let kernels = scan.times(&[], engine)?.kernels;
         let time = kernels.iter().filter(|(name, _)| !name.is_empty()).map(|(_, time)| *time).sum();
         if run >= WARM_UP {
             times.push(time);

@@ -240,3 +240,30 @@ fn arithmetic(rng: &mut Rng, batch: &RecordBatch) -> Expr {
     };
     Expr::Compare(comparison(rng), computed.into(), other.into())
 }
+
+/// The same filter with other literals for columns.
+pub fn with_other_literals(expr: &Expr, rng: &mut Rng, batch: &RecordBatch) -> Expr {
+    let mut again = |expr: &Expr| Box::new(with_other_literals(expr, rng, batch));
+    match expr {
+        Expr::And(left, right) => Expr::And(again(left), again(right)),
+        Expr::Or(left, right) => Expr::Or(again(left), again(right)),
+        Expr::Not(inner) => Expr::Not(again(inner)),
+        Expr::IsNull(inner) => Expr::IsNull(again(inner)),
+        Expr::Compare(comparison, left, right) => match (&**left, &**right) {
+            (Expr::Column(name), Expr::Literal(_)) => {
+                let column = batch.column_by_name(name).unwrap();
+                Expr::Compare(*comparison, left.clone(), Box::new(lit(literal(rng, column))))
+            }
+            _ => expr.clone(),
+        },
+        Expr::In(value, list) => match &**value {
+            Expr::Column(name) => {
+                let column = batch.column_by_name(name).unwrap();
+                let list = list.iter().map(|_| lit(literal(rng, column))).collect();
+                Expr::In(value.clone(), list)
+            }
+            _ => expr.clone(),
+        },
+        _ => expr.clone(),
+    }
+}
