@@ -57,6 +57,14 @@ fn simt() -> Option<Engine> {
     None
 }
 
+/// The emulation of a machine that has no compiler for kernels of queries.
+fn without_compiler() -> Option<Engine> {
+    #[cfg(feature = "simt")]
+    return Some(Engine::simt_without_compiler(1, SIMT_MEMORY));
+    #[cfg(not(feature = "simt"))]
+    None
+}
+
 /// The first GPU; none, with a printed reason, if there is none and none is required.
 fn cuda() -> Option<Engine> {
     match Engine::cuda(0) {

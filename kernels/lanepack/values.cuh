@@ -34,10 +34,21 @@ struct PackedPlace {
     }
 };
 
+// What is known of a vector of alp beside its packed words; of types without it nothing.
+template <class T, bool HAS_ALP>
+struct AlpOfSteps {
+    AlpStep<T> alp;
+    Exceptions<T> exceptions;
+    // The steps of this thread's exceptions.
+    u32 exceptional;
+};
+template <class T>
+struct AlpOfSteps<T, false> {};
+
 // The values of this thread in a vector of a column whose chunks have some of `ENCODINGS`.
 // All threads of a warp make one together.
 template <class T, u32 ENCODINGS>
-struct StepValues {
+struct StepValues : AlpOfSteps<T, has_encoding(ENCODINGS, ALP)> {
     const Node* node;
     // Plain: the first value of the vector. Packed: its words.
     const T* words;
@@ -46,13 +57,9 @@ struct StepValues {
     T mask;
     // Constant: the value.
     T base;
-    AlpStep<T> alp;
-    Exceptions<T> exceptions;
-    u32 exceptional;
 
     LANEPACK_DEVICE StepValues(const Node& of, u32 vector, Patches& patches) : node(&of) {
         words = reinterpret_cast<const T*>(of.buffer[0]);
-        exceptional = 0;
         if (is_encoding<ENCODINGS, PLAIN>(of)) {
             words += vector * VECTOR;
         } else if (is_encoding<ENCODINGS, STRIDED>(of)) {
@@ -69,9 +76,9 @@ struct StepValues {
             if (is_encoding<ENCODINGS, ALP>(of)) {
                 const AlpVector<T> parameters(of, vector);
                 pack(parameters.packed);
-                alp = AlpStep<T>(parameters.scale);
-                exceptions = Exceptions<T>(of.buffer[2], parameters.locator);
-                exceptional = exceptional_steps(exceptions, patches);
+                this->alp = AlpStep<T>(parameters.scale);
+                this->exceptions = Exceptions<T>(of.buffer[2], parameters.locator);
+                this->exceptional = exceptional_steps(this->exceptions, patches);
             }
         }
     }
@@ -93,8 +100,9 @@ struct StepValues {
             if (is_encoding<ENCODINGS, FFOR>(*node)) return static_cast<T>(base + packed(place));
             if constexpr (has_encoding(ENCODINGS, ALP)) {
                 if (is_encoding<ENCODINGS, ALP>(*node)) {
-                    if (exceptional >> step & 1) return exceptions.at(place.lane * ROWS<T> + place.row);
-                    return alp.value(packed(place));
+                    const bool is_exception = (this->exceptional >> step & 1) != 0;
+                    if (is_exception) return this->exceptions.at(place.lane * ROWS<T> + place.row);
+                    return this->alp.value(packed(place));
                 }
             }
         }

@@ -25,8 +25,8 @@ mod foreign;
 pub mod measure;
 pub(crate) mod nodes;
 mod pinned;
-pub(crate) mod query;
 pub(crate) mod program;
+pub(crate) mod query;
 pub(crate) mod select;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
@@ -199,6 +199,21 @@ impl Engine {
     #[doc(hidden)]
     pub fn simt(seed: u64, memory: u64) -> Self {
         Self::of(Kind::Device(Context::new(crate::gpu::simt::open(seed, memory))))
+    }
+
+    /// The same of a machine that has no compiler for kernels of queries.
+    #[cfg(feature = "simt")]
+    #[doc(hidden)]
+    pub fn simt_without_compiler(seed: u64, memory: u64) -> Self {
+        let device = crate::gpu::simt::open_without_compiler(seed, memory);
+        Self::of(Kind::Device(Context::new(device)))
+    }
+
+    /// How many kernels have been compiled since the device was opened.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn compiled_kernels(&self) -> usize {
+        self.context().map_or(0, |context| context.device.compiled())
     }
 
     fn of(kind: Kind) -> Self {

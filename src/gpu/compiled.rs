@@ -36,6 +36,11 @@ impl<T> Compiled<T> {
         *module = Some(compiled.clone());
         Ok(compiled)
     }
+
+    /// How many sources have been compiled, or are being.
+    pub fn len(&self) -> usize {
+        self.by_source.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
 }
 
 #[cfg(test)]

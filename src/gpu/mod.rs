@@ -104,6 +104,9 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// called `kernel.cu`; [`Error::NoDevice`](crate::Error) if there is no compiler.
     fn compile(&self, source: &str) -> Result<Arc<dyn Module>>;
 
+    /// How many sources have been given to [`Device::compile`].
+    fn compiled(&self) -> usize;
+
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
 }

@@ -20,11 +20,9 @@ use crate::error::{Error, Result};
 /// A source or header: its path from `kernels/`, and its text.
 pub(crate) type Source = (&'static str, &'static str);
 
-/// Options beside the architecture; those that nvcc gets in build/cuda.rs.
-const OPTIONS: &[&str] = &["--std=c++17", "-fmad=false"];
-
-/// The same for sources of others, which may sum decimals in 128 bits.
-const MODULE_OPTIONS: &[&str] = &["--std=c++17", "-fmad=false", "--device-int128"];
+/// Options beside the architecture: those that nvcc gets in build/cuda.rs, and integers of
+/// 128 bits, which nvcc has by itself.
+const OPTIONS: &[&str] = &["--std=c++17", "-fmad=false", "--device-int128"];
 
 /// What is compiled as one.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ impl<'a> Input<'a> {
     pub fn module(text: &'a str, sources: &[Source]) -> Self {
         let library = sources.iter().filter(|(name, _)| name.starts_with("lanepack/"));
         let headers = library.copied().collect();
-        Self { name: "kernel.cu", text: Cow::Borrowed(text), headers, options: MODULE_OPTIONS }
+        Self { name: "kernel.cu", text: Cow::Borrowed(text), headers, options: OPTIONS }
     }
 }
 

@@ -48,6 +48,8 @@ struct Shared {
     info: DeviceInfo,
     seed: u64,
     compiled: Compiled<SimtModule>,
+    /// Otherwise it is a machine without NVRTC.
+    has_compiler: bool,
     /// Held by whoever reads or writes memory of the device.
     state: Mutex<State>,
 }
@@ -107,10 +109,19 @@ pub(crate) fn open(seed: u64, memory: u64) -> Arc<dyn Device> {
     Arc::new(SimtDevice::new(0, memory, seed))
 }
 
+/// The same of a machine that cannot compile.
+pub(crate) fn open_without_compiler(seed: u64, memory: u64) -> Arc<dyn Device> {
+    Arc::new(SimtDevice::with(0, memory, seed, false))
+}
+
 impl SimtDevice {
     /// Device number `ordinal` with `memory` bytes, whose threads run in an order
     /// drawn from `seed` plus what `LANEPACK_SIMT_SEED` says.
     fn new(ordinal: usize, memory: u64, seed: u64) -> Self {
+        Self::with(ordinal, memory, seed, true)
+    }
+
+    fn with(ordinal: usize, memory: u64, seed: u64, has_compiler: bool) -> Self {
         let more = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
         let seed = seed.wrapping_add(more.unwrap_or(0));
         let info = DeviceInfo {
@@ -123,7 +134,7 @@ impl SimtDevice {
             driver: "0.0".to_owned(),
         };
         let (compiled, state) = (Compiled::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { info, seed, compiled, state }) }
+        Self { shared: Arc::new(Shared { info, seed, compiled, has_compiler, state }) }
     }
 }
 
@@ -145,9 +156,16 @@ impl Device for SimtDevice {
     }
 
     fn compile(&self, source: &str) -> Result<Arc<dyn Module>> {
+        if !self.shared.has_compiler {
+            return Err(Error::NoDevice { what: "an emulation without a compiler".to_owned() });
+        }
         let device = Arc::downgrade(&self.shared);
         let compile = || Ok(SimtModule { device, object: object::load(source)? });
         Ok(self.shared.compiled.get(source, compile)?)
+    }
+
+    fn compiled(&self) -> usize {
+        self.shared.compiled.len()
     }
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {

@@ -470,8 +470,7 @@ fn plans(aggregates: &[Aggregate], binder: &mut Binder<'_>) -> Result<Vec<Plan>>
 /// state them; of a column without values one, for then nothing is computed.
 fn bounds_of(column: &CompressedColumn) -> (i256, i256) {
     let chunks = column.chunks().iter();
-    let chunks =
-        chunks.map(|chunk| (chunk.rows(), chunk.null_count(), chunk.statistics().clone()));
+    let chunks = chunks.map(|chunk| (chunk.rows(), chunk.null_count(), chunk.statistics().clone()));
     integer_bounds(column.data_type(), chunks)
 }
 

@@ -152,6 +152,10 @@ impl Device for CudaDevice {
         Ok(self.shared.compile(source)?)
     }
 
+    fn compiled(&self) -> usize {
+        self.shared.compiled.len()
+    }
+
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
         Ok(Box::new(PageLocked::new(&self.shared.context, len)?))
     }

@@ -8,8 +8,8 @@ use crate::chunk::MAX_CHUNK_ROWS;
 use crate::engine::DeviceColumn;
 use crate::error::Result;
 use crate::scan::aggregate::{Comparable, Input, Plan, State};
-use crate::scan::number::{Kind, Number, Width};
 use crate::scan::bounds_on_device;
+use crate::scan::number::{Kind, Number, Width};
 use crate::scan::ranges::{Key, Order};
 
 /// How far the sum of a chunk goes, given the bounds of its columns.

@@ -304,7 +304,10 @@ fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
     match predicate {
         Predicate::Constant(_) | Predicate::IsValid(_) | Predicate::Compare(..) => true,
         Predicate::Test(_, Test::Words(..)) => true,
-        Predicate::Test(column, Test::Wide(_)) => nodes[*column].lists.len() == 1,
+        // Of more limbs than two there is no arithmetic; ranges are literals of two words.
+        Predicate::Test(column, Test::Wide(ranges)) => {
+            nodes[*column].lists.len() <= 2 && ranges.as_slice().len() <= 16
+        }
         Predicate::Test(_, Test::Bytes(_)) => false,
         Predicate::All(parts) | Predicate::Any(parts) => {
             parts.iter().all(|part| is_fusable(part, nodes))

@@ -17,6 +17,8 @@
 
 use std::fmt::Write;
 
+use arrow_buffer::i256;
+
 use super::shortest;
 use crate::engine::nodes::{ColumnNodes, NodeList};
 use crate::engine::select::in_bits;
@@ -25,7 +27,7 @@ use crate::scan::aggregate::{Comparable, Input, Plan};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{Predicate, Test};
-use crate::scan::ranges::{Key, Order};
+use crate::scan::ranges::{Key, Order, Ranges};
 
 /// A kernel for a query, and what it is started with.
 pub(super) struct Source {
@@ -95,7 +97,11 @@ impl Scalar {
 }
 
 /// Writes the source for columns that have the numbers of predicates and aggregates.
-pub(super) fn source(columns: &[&ColumnNodes], predicate: &Predicate, output: &Output<'_>) -> Source {
+pub(super) fn source(
+    columns: &[&ColumnNodes],
+    predicate: &Predicate,
+    output: &Output<'_>,
+) -> Source {
     let mut writer = Writer::new(columns);
     let body = writer.body(predicate, output);
     writer.finish(&body)
@@ -227,6 +233,15 @@ impl<'a> Writer<'a> {
                 let valid = self.valid(*column);
                 let _ = writeln!(code, "const u32 {kept} = {live}{valid};");
             }
+            Predicate::Test(column, Test::Wide(ranges))
+                if self.columns[*column].lists.len() > 1 =>
+            {
+                let mut readers = Readers::default();
+                let value = self.wide_reader(*column, &mut readers);
+                let within = self.within(ranges);
+                let test = format!("const i128 value = {value}(step); return {within};");
+                self.select_each(&[*column], &readers, &test, live, &kept, code);
+            }
             Predicate::Test(column, test) => {
                 let test = self.test(*column, test);
                 let valid = self.valid(*column);
@@ -235,7 +250,6 @@ impl<'a> Writer<'a> {
             Predicate::Compare(comparison, pair, width) => {
                 let mut used = Vec::new();
                 pair.iter().for_each(|number| number.columns(&mut used));
-                let valid: String = used.iter().map(|column| self.valid(*column)).collect();
                 let mut readers = Readers::default();
                 let [left, right] =
                     [0, 1].map(|side| self.number(&pair[side], *width, &mut readers));
@@ -247,17 +261,8 @@ impl<'a> Writer<'a> {
                     Comparison::Greater => ">",
                     Comparison::GreaterOrEqual => ">=",
                 };
-                let valid_rows = self.variable();
-                let _ = writeln!(code, "const u32 {valid_rows} = {live}{valid};");
-                let _ = writeln!(code, "u32 {kept} = 0;");
-                let _ = writeln!(code, "if (any({valid_rows})) {{");
-                readers.write(code);
-                let _ = writeln!(
-                    code,
-                    "{kept} = select_each({valid_rows}, [&](u32 step) {{ return \
-                     order_key({left}) {operator} order_key({right}); }});"
-                );
-                *code += "}\n";
+                let test = format!("return order_key({left}) {operator} order_key({right});");
+                self.select_each(&used, &readers, &test, live, &kept, code);
             }
             Predicate::All(parts) => {
                 let _ = writeln!(code, "u32 {kept} = {live};");
@@ -282,6 +287,39 @@ impl<'a> Writer<'a> {
             }
         }
         kept
+    }
+
+    /// Writes what tests the rows one by one in which all of `columns` are valid.
+    fn select_each(
+        &mut self,
+        columns: &[usize],
+        readers: &Readers,
+        test: &str,
+        live: &str,
+        kept: &str,
+        code: &mut String,
+    ) {
+        let valid: String = columns.iter().map(|column| self.valid(*column)).collect();
+        let rows = self.variable();
+        let _ = writeln!(code, "const u32 {rows} = {live}{valid};");
+        let _ = writeln!(code, "u32 {kept} = 0;");
+        let _ = writeln!(code, "if (any({rows})) {{");
+        readers.write(code);
+        let _ = writeln!(code, "{kept} = select_each({rows}, [&](u32 step) {{ {test} }});\n}}");
+    }
+
+    /// The condition that an `i128 value` lies in ranges.
+    fn within(&mut self, ranges: &Ranges<i256>) -> String {
+        let end = |value: i128| i256::from_i128(value);
+        let all = Ranges::between(end(i128::MIN), end(i128::MAX));
+        let narrow = |value: i256| value.to_i128().expect("within 128 bits");
+        let tests: Vec<String> = (ranges.intersection(&all).iter())
+            .map(|(low, high)| {
+                let [low, high] = [low, high].map(|end| self.integer(narrow(end), Scalar::I128));
+                format!("(value >= {low} && value <= {high})")
+            })
+            .collect();
+        if tests.is_empty() { "false".to_owned() } else { tests.join(" || ") }
     }
 
     /// The parts of a predicate, those first that read least.
@@ -486,10 +524,8 @@ impl<'a> Writer<'a> {
             let rows = self.variable();
             let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{valid} : 0;");
             let count = self.partial(abi::REDUCE_SUM, 1);
-            let _ = writeln!(
-                code,
-                "put_partials(args, {count}, chunk, vector, CountRows({rows}));"
-            );
+            let _ =
+                writeln!(code, "put_partials(args, {count}, chunk, vector, CountRows({rows}));");
             let mut readers = Readers::default();
             let (mut declared, mut added) = (String::new(), String::new());
             let (mut gathered, mut put) = (String::new(), String::new());
@@ -597,10 +633,13 @@ impl<'a> Writer<'a> {
 impl Readers {
     /// A variable of a type, made of something; the same one if it is there already.
     fn declare(&mut self, name: String, of: String, from: String) -> String {
-        let line = format!("const {of} {name}({from}{});", match of.as_str() {
-            "u32" => "",
-            _ => ", vector, scratch.patches",
-        });
+        let line = format!(
+            "const {of} {name}({from}{});",
+            match of.as_str() {
+                "u32" => "",
+                _ => ", vector, scratch.patches",
+            }
+        );
         if !self.lines.contains(&line) {
             self.lines.push(line);
         }
