@@ -5,7 +5,7 @@
 //! uploaded in one copy; headers stay on the host, where they have been
 //! validated and where launches are planned.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use super::pinned::Landing;
+use super::stored::StoredStrings;
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::CompressedColumn;
@@ -103,6 +104,8 @@ pub struct DeviceColumn {
     bodies: Vec<Arc<DeviceBuffer>>,
     /// When the bodies have arrived.
     ready: Arc<dyn Event>,
+    /// What tests of strings have to know on the host, once it was asked for.
+    strings: OnceLock<StoredStrings>,
 }
 
 /// Where a chunk's body lies, and what its header says.
@@ -177,6 +180,11 @@ impl DeviceChunk {
     pub fn null_count(&self) -> usize {
         self.header.null_count
     }
+
+    /// The bounds as arrays, for a column of this type.
+    pub fn statistics(&self, data_type: &DataType) -> Statistics {
+        self.bounds.statistics(data_type)
+    }
 }
 
 /// Whether a device decodes the column: not if chunks are carried as Arrow IPC,
@@ -223,7 +231,7 @@ pub(super) fn chunk_of(
         header.body_checksum = sum;
     }
     let header = Buffer::from_vec(header.to_bytes());
-    let statistics = chunk.bounds.statistics(field.data_type());
+    let statistics = chunk.statistics(field.data_type());
     Chunk::parse(header, body, statistics, encoding::validate_tree)
 }
 
@@ -236,7 +244,7 @@ impl DeviceColumn {
         bodies: Vec<Arc<DeviceBuffer>>,
         ready: Arc<dyn Event>,
     ) -> Self {
-        Self { context, field, chunks, bodies, ready }
+        Self { context, field, chunks, bodies, ready, strings: OnceLock::new() }
     }
 
     /// Copies the column to host memory, compressed as it is; page-locked within the
@@ -284,7 +292,7 @@ impl DeviceColumn {
             let chunks = placed(column.chunks(), bodies.address());
             let (context, field, bodies) =
                 (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
-            Ok(Self { context, field, chunks, bodies, ready: stream.record()? })
+            Ok(Self::new(context, field, chunks, bodies, stream.record()?))
         })
     }
 
@@ -328,6 +336,10 @@ impl DeviceColumn {
 
     pub(super) fn bodies(&self) -> &[Arc<DeviceBuffer>] {
         &self.bodies
+    }
+
+    pub(super) fn strings(&self) -> &OnceLock<StoredStrings> {
+        &self.strings
     }
 
     /// When the bodies have arrived.

@@ -26,6 +26,7 @@ pub mod measure;
 mod pinned;
 pub(crate) mod program;
 pub(crate) mod select;
+pub(crate) mod stored;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;

@@ -6,19 +6,26 @@
 //! ```
 //!
 //! A test that is joined with a bitmap by AND does not look at vectors that have no row
-//! left there, one joined by OR not at those that have all. Nothing waits for the device
-//! before the bitmap is asked for.
+//! left there, one joined by OR not at those that have all; of strings only rows that are
+//! left are looked at. So parts of a conjunction are tested in the order of what they cost.
+//! Nothing waits for the device before the bitmap is asked for, but the first test of a
+//! column of strings, which needs its symbol tables; what tests have found damaged is an
+//! error then.
 
 use std::sync::Arc;
 
 use arrow_array::BooleanArray;
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-use super::predicate::{Predicate, Test};
+use rayon::prelude::*;
+
+use super::literal::string_bounds;
+use super::predicate::{BytesForm, BytesTest, CodesTest, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
 use crate::engine::program::Marks;
-use crate::engine::select::{self, ColumnTest, Combine};
+use crate::engine::select::{self, ChunkTest, ColumnTest, Combine, Report};
+use crate::engine::stored::{StoredChunk, StoredForm};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{DeviceBuffer, Stream};
@@ -28,6 +35,8 @@ pub(super) struct Selection {
     stream: Arc<dyn Stream>,
     bitmap: Arc<DeviceBuffer>,
     rows: usize,
+    /// What tests found wrong, and with which column.
+    reports: Vec<(Report, String)>,
 }
 
 impl Selection {
@@ -39,19 +48,30 @@ impl Selection {
         rows: usize,
         marks: &mut dyn Marks,
     ) -> Result<Self> {
-        let mut scan = DeviceScan { stream, columns, rows, marks };
+        let mut scan = DeviceScan { stream, columns, rows, marks, reports: Vec::new() };
         let bitmap = scan.bitmap()?;
         scan.join(predicate, Combine::Set, &bitmap)?;
-        Ok(Self { stream: stream.clone(), bitmap, rows })
+        let reports = scan.reports;
+        Ok(Self { stream: stream.clone(), bitmap, rows, reports })
+    }
+
+    /// Waits for the tests; an error if one has found a column damaged.
+    fn check(&self) -> Result<()> {
+        self.reports.iter().try_for_each(|(report, column)| {
+            report.check(&self.stream).map_err(|error| error.in_column(column))
+        })
     }
 
     /// How many rows are kept; waits for it.
     pub fn count(&self) -> Result<usize> {
-        select::count(&self.stream, &self.bitmap, self.rows)
+        let count = select::count(&self.stream, &self.bitmap, self.rows)?;
+        self.check()?;
+        Ok(count)
     }
 
     /// For each row whether it is kept; waits for it.
     pub fn mask(&self) -> Result<BooleanArray> {
+        self.check()?;
         let mut bytes = vec![0; select::bitmap_len(self.rows)];
         self.stream.download(&self.bitmap, 0, &mut bytes)?;
         let bits = BooleanBuffer::new(Buffer::from_vec(bytes), 0, self.rows);
@@ -64,6 +84,7 @@ struct DeviceScan<'a> {
     columns: &'a [&'a DeviceColumn],
     rows: usize,
     marks: &'a mut dyn Marks,
+    reports: Vec<(Report, String)>,
 }
 
 impl DeviceScan<'_> {
@@ -93,12 +114,14 @@ impl DeviceScan<'_> {
             }
             Predicate::IsValid(column) => self.select(*column, &ColumnTest::Valid, how, bitmap),
             Predicate::Test(column, test) => {
-                let Test::Words(key, ranges) = test else { return Err(unsupported()) };
-                let test = match (key.bits, ranges.contains(0), ranges.contains(1)) {
-                    (1, false, true) => ColumnTest::True,
-                    (1, true, false) => ColumnTest::False,
-                    (1, true, true) => ColumnTest::Valid,
-                    _ => test_of(*key, ranges),
+                let test = match test {
+                    Test::Words(key, ranges) => test_of_words(*key, ranges),
+                    Test::Wide(ranges) => ColumnTest::Wide(ranges.as_slice().to_vec()),
+                    Test::Bytes(test) => {
+                        let of = self.columns[*column];
+                        test_of_bytes(self.stream, of, test)
+                            .map_err(|error| error.in_column(of.field().name()))?
+                    }
                 };
                 self.select(*column, &test, how, bitmap)
             }
@@ -125,7 +148,7 @@ impl DeviceScan<'_> {
         }
     }
 
-    /// Joins the first part with a bitmap in one way, the others in another.
+    /// Joins the part that costs least with a bitmap in one way, the others in another.
     fn each(
         &mut self,
         parts: &[Predicate],
@@ -133,7 +156,9 @@ impl DeviceScan<'_> {
         others: Combine,
         bitmap: &Arc<DeviceBuffer>,
     ) -> Result<()> {
-        for (index, part) in parts.iter().enumerate() {
+        let mut parts: Vec<&Predicate> = parts.iter().collect();
+        parts.sort_by_key(|part| cost(part));
+        for (index, part) in parts.into_iter().enumerate() {
             self.join(part, if index == 0 { first } else { others }, bitmap)?;
         }
         Ok(())
@@ -147,14 +172,79 @@ impl DeviceScan<'_> {
         bitmap: &Arc<DeviceBuffer>,
     ) -> Result<()> {
         let column = self.columns[column];
-        select::select(self.stream, column, test, how, bitmap, self.marks)
-            .map_err(|error| error.in_column(column.field().name()))
+        let name = column.field().name();
+        let report = select::select(self.stream, column, test, how, bitmap, self.marks)
+            .map_err(|error| error.in_column(name))?;
+        self.reports.push((report, name.clone()));
+        Ok(())
     }
+}
+
+/// What a row costs, roughly, to say what to begin with.
+fn cost(predicate: &Predicate) -> usize {
+    match predicate {
+        Predicate::Constant(_) => 0,
+        Predicate::IsValid(_) => 1,
+        Predicate::Test(_, Test::Words(..)) => 4,
+        Predicate::Test(_, Test::Wide(_)) => 8,
+        Predicate::Test(_, Test::Bytes(test)) => match test.form {
+            BytesForm::OneOf(_) => 8,
+            BytesForm::Automaton(_) => 64,
+        },
+        Predicate::Compare(..) => 64,
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(cost).sum(),
+        Predicate::Not(inner) => cost(inner),
+    }
+}
+
+/// The test for strings of each chunk: of their codes, unless statistics or a constant
+/// decide. A chunk's symbol table is the host's to know.
+fn test_of_bytes(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    test: &BytesTest,
+) -> Result<ColumnTest> {
+    let stored = column.stored_strings(stream)?;
+    // Bounds need not look at every table.
+    let is_outside = |chunk: &StoredChunk| {
+        string_bounds(&chunk.bounds)
+            .is_some_and(|(least, greatest)| test.is_outside(&least, greatest.as_deref()))
+    };
+    let outside: Vec<bool> = stored.chunks.iter().map(is_outside).collect();
+    let mut used = vec![false; stored.tables.len()];
+    for (chunk, outside) in stored.chunks.iter().zip(&outside) {
+        if let (StoredForm::Codes(table), false) = (&chunk.form, outside) {
+            used[*table] = true;
+        }
+    }
+    let codes: Vec<Option<Arc<CodesTest>>> = (stored.tables.par_iter().zip(used))
+        .map(|(table, used)| used.then(|| test.codes(Some(table))).transpose())
+        .collect::<Result<_>>()?;
+    let chunks = (stored.chunks.iter().zip(outside))
+        .map(|(chunk, outside)| match &chunk.form {
+            _ if outside => Ok(ChunkTest::Decided(false)),
+            StoredForm::Constant(value) => {
+                Ok(ChunkTest::Decided(test.passes(value) != test.negated))
+            }
+            StoredForm::Bytes => test.codes(None).map(ChunkTest::Codes),
+            StoredForm::Codes(table) => {
+                let codes = codes[*table].clone();
+                Ok(ChunkTest::Codes(codes.expect("made for each table that is used")))
+            }
+        })
+        .collect::<Result<_>>()?;
+    Ok(ColumnTest::Strings { chunks, negated: test.negated })
 }
 
 /// The test for ranges, or where they have both ends of the order for what they leave out,
 /// which is one range less: a kernel looks at a vector once for each range that it meets.
-fn test_of(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
+fn test_of_words(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
+    match (key.bits, ranges.contains(0), ranges.contains(1)) {
+        (1, false, true) => return ColumnTest::True,
+        (1, true, false) => return ColumnTest::False,
+        (1, true, true) => return ColumnTest::Valid,
+        _ => {}
+    }
     let ranges = ranges.as_slice();
     match ranges {
         [(0, _), .., (_, last)] if *last == key.max() => ColumnTest::NotIn(
@@ -171,9 +261,8 @@ fn test_of(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
 /// What a GPU does not do yet.
 fn unsupported() -> Error {
     Error::NoDevice {
-        what: "scans on a GPU compare columns of numbers of up to 64 bits, booleans, dates and \
-               times with literals; strings, wide decimals, arithmetic and two columns are for \
-               the CPU"
+        what: "scans on a GPU compare columns with literals; arithmetic and comparisons of two \
+               columns are for the CPU"
             .to_owned(),
     }
 }

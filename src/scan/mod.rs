@@ -43,14 +43,14 @@
 //! of an AND keeps no row of a vector, the others are not evaluated.
 
 mod aggregate;
-mod automaton;
+pub(crate) mod automaton;
 mod bind;
 mod cpu;
 mod device;
 mod expr;
 mod literal;
 mod number;
-mod predicate;
+pub(crate) mod predicate;
 mod ranges;
 
 use std::borrow::Cow;
