@@ -91,6 +91,34 @@ struct SelectArguments {
 };
 static_assert(sizeof(SelectArguments) == 64, "mirrored");
 
+struct StringsTest;
+
+// Verdicts on strings: select_literals, select_automaton.
+struct SelectStringsArguments {
+    // Without ranges.
+    SelectArguments select;
+    // For each node that of its stored lengths, and its test.
+    const Node* lengths;
+    const StringsTest* tests;
+    u64* status;
+};
+static_assert(sizeof(SelectStringsArguments) == 88, "mirrored");
+
+struct WideRange;
+
+// Verdicts on values of 128 and 256 bits: select_limbs.
+struct SelectLimbsArguments {
+    // Without ranges.
+    SelectArguments select;
+    // For each node four: those of its limbs, and behind them ones without rows.
+    const Node* limbs;
+    const WideRange* ranges;
+    u32 range_count;
+    // Limbs of a value: 2 or 4.
+    u32 count;
+};
+static_assert(sizeof(SelectLimbsArguments) == 88, "mirrored");
+
 // One bitmap joined with another: join_selected.
 struct JoinArguments {
     const u32* from;

@@ -27,55 +27,10 @@
 // much again to compile, for the same registers.
 #include "arguments.cuh"
 #include "lanepack/select.cuh"
-#include "launch.cuh"
+#include "lanepack/select_limbs.cuh"
+#include "select_rows.cuh"
 
 namespace lanepack {
-
-LANEPACK_DEVICE VectorBits bits_of(const SelectArguments& args, const Node& node, u32 vector) {
-    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
-    return {args.out, node.at + static_cast<u64>(vector) * VECTOR, rows, args.rows};
-}
-
-// A warp takes `args.each` vectors. `prepare(node, first, count)` is called before them,
-// and `test(node, vector, i)` gives the word of thread s's step of vector i of these.
-template <class Prepare, class Test>
-LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Prepare& prepare, const Test& test) {
-    const u32 chunk = blockIdx.x >> args.node_shift;
-    const Node& node = args.nodes[chunk];
-    const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-    const u32 first = (part * (SELECT_THREADS / WARP) + threadIdx.x / WARP) * args.each;
-    const u32 vectors = vectors_of(node);
-    if (first >= vectors) return;
-    const u32 count = min(args.each, vectors - first);
-    prepare(node, first, count);
-    const u32 word = step_word(threadIdx.x % WARP);
-#pragma unroll 1
-    for (u32 i = 0; i < count; i++) {
-        const u32 vector = first + i;
-        if (args.combine != COMBINE_SET) {
-            const VectorBits bits = bits_of(args, node, vector);
-            const u32 before = bits.read();
-            const u32 open = args.combine == COMBINE_AND ? before : bits_before(word * 32, bits.rows) & ~before;
-            if (!__any_sync(FULL, open != 0)) continue;
-        }
-        u32 found = test(node, vector, i);
-        if (args.negate != 0) found = ~found;
-        if (args.validity != nullptr) {
-            found &= bits_word(args.validity[chunk], vector * (VECTOR / 32) + word);
-        }
-        // Whole vectors that begin with a word of the bitmap are stored as they are.
-        const Node& now = again(node);
-        if (args.combine == COMBINE_SET && now.at % 32 == 0 && (vector + 1) * VECTOR <= now.rows) {
-            args.out[now.at / 32 + vector * (VECTOR / 32) + word] = found;
-            continue;
-        }
-        const VectorBits bits = bits_of(args, now, vector);
-        found &= bits_before(word * 32, bits.rows);
-        if (args.combine == COMBINE_AND) found &= bits.read();
-        if (args.combine == COMBINE_OR) found |= bits.read();
-        bits.write(found);
-    }
-}
 
 template <class T, u32 ENCODINGS>
 LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
@@ -91,7 +46,7 @@ LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
         [&](const Node& node, u32 first, u32 count) {
             if (ranges.count == 1) Test::prepare(node, first, count, ranges[0], ranges.order, prepared);
         },
-        [&](const Node& node, u32 vector, u32 i) {
+        [&](const Node& node, u32 vector, u32 i, u32) {
             const u32 selection =
                 ranges.count == 1
                     ? Test::select(node, vector, ranges[0], ranges.order, prepared[i], patches)
@@ -116,8 +71,19 @@ LANEPACK_KERNEL(select_64, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { sel
 LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {
     select_rows(
         args, [](const Node&, u32, u32) {},
-        [](const Node& node, u32 vector, u32) {
+        [](const Node& node, u32 vector, u32, u32) {
             return bits_word(node, vector * (VECTOR / 32) + step_word(threadIdx.x % WARP));
+        });
+}
+
+// Values of more than one limb.
+LANEPACK_KERNEL(select_limbs, SELECT_THREADS, 2, SelectLimbsArguments) {
+    const Node* limbs = args.limbs + (blockIdx.x >> args.select.node_shift) * 4;
+    select_rows(
+        args.select, [](const Node&, u32, u32) {},
+        [&](const Node& node, u32 vector, u32, u32) {
+            return by_step(args.count == 2 ? select_limbs<2>(node, limbs, vector, args.ranges, args.range_count)
+                                           : select_limbs<4>(node, limbs, vector, args.ranges, args.range_count));
         });
 }
 

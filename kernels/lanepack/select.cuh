@@ -236,9 +236,10 @@ LANEPACK_DEVICE u32 select_plain(const Node& node, u32 vector, const Ranges& ran
     return selection;
 }
 
-// The selection of the values of a vector that lie in ranges, of a column as in `RangeTest`.
+// The selection of the values of a vector that lie in ranges, of a column as in `RangeTest`;
+// exceptions as what is packed in their slots.
 template <class T, u32 ENCODINGS, u64 WIDTHS>
-LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
+LANEPACK_DEVICE u32 select_stored(const Node& node, u32 vector, const Ranges& ranges) {
     if (is_encoding<ENCODINGS, PLAIN>(node)) return select_plain<T>(node, vector, ranges);
     if (is_encoding<ENCODINGS, CONSTANT>(node)) {
         return ranges.hold_word(static_cast<T>(node.parameter)) ? FULL : 0;
@@ -246,17 +247,23 @@ LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ra
     constexpr bool INTEGERS = has_encoding(ENCODINGS, FFOR);
     constexpr bool FLOATS = has_encoding(ENCODINGS, ALP);
     if constexpr (INTEGERS || FLOATS) {
-        const u32 selection = select_ranges<T, PackedValues<T, INTEGERS, FLOATS>, WIDTHS>(node, vector, ranges);
-        const Node& now = again(node);
-        if constexpr (FLOATS) {
-            if (is_encoding<ENCODINGS, ALP>(now)) {
-                const Exceptions<T> exceptions(now.buffer[2], AlpParameters<T>(now, vector).locator);
-                return patch_selection(selection, exceptions, [&](T key) { return ranges.hold(key); }, patches);
-            }
-        }
-        return selection;
+        return select_ranges<T, PackedValues<T, INTEGERS, FLOATS>, WIDTHS>(node, vector, ranges);
     }
     return 0;
+}
+
+// The same with exceptions.
+template <class T, u32 ENCODINGS, u64 WIDTHS>
+LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
+    const u32 selection = select_stored<T, ENCODINGS, WIDTHS>(node, vector, ranges);
+    if constexpr (has_encoding(ENCODINGS, ALP)) {
+        const Node& now = again(node);
+        if (is_encoding<ENCODINGS, ALP>(now)) {
+            const Exceptions<T> exceptions(now.buffer[2], AlpParameters<T>(now, vector).locator);
+            return patch_selection(selection, exceptions, [&](T key) { return ranges.hold(key); }, patches);
+        }
+    }
+    return selection;
 }
 
 }  // namespace lanepack

@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::Context;
 use super::nodes::ColumnNodes;
 use super::pinned::Landing;
+use super::stored::StoredStrings;
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::CompressedColumn;
@@ -113,6 +114,8 @@ struct Scanned {
     nodes: Mutex<Option<Arc<ColumnNodes>>>,
     /// The least and the greatest of integers.
     bounds: OnceLock<(i256, i256)>,
+    /// What tests of strings have to know on the host.
+    strings: OnceLock<StoredStrings>,
 }
 
 /// Where a chunk's body lies, and what its header says.
@@ -187,6 +190,11 @@ impl DeviceChunk {
     pub fn null_count(&self) -> usize {
         self.header.null_count
     }
+
+    /// The bounds as arrays, for a column of this type.
+    pub fn statistics(&self, data_type: &DataType) -> Statistics {
+        self.bounds.statistics(data_type)
+    }
 }
 
 /// Whether a device decodes the column: not if chunks are carried as Arrow IPC,
@@ -233,7 +241,7 @@ pub(super) fn chunk_of(
         header.body_checksum = sum;
     }
     let header = Buffer::from_vec(header.to_bytes());
-    let statistics = chunk.bounds.statistics(field.data_type());
+    let statistics = chunk.statistics(field.data_type());
     Chunk::parse(header, body, statistics, encoding::validate_tree)
 }
 
@@ -340,6 +348,10 @@ impl DeviceColumn {
         &self.bodies
     }
 
+    pub(super) fn strings(&self) -> &OnceLock<StoredStrings> {
+        &self.scanned.strings
+    }
+
     /// When the bodies have arrived.
     pub(super) fn ready(&self) -> &dyn Event {
         self.ready.as_ref()
@@ -366,7 +378,7 @@ impl DeviceColumn {
     pub(crate) fn statistics(&self) -> impl Iterator<Item = (usize, usize, Statistics)> {
         let data_type = self.field.data_type();
         let chunk = |chunk: &'_ DeviceChunk| {
-            (chunk.rows(), chunk.null_count(), chunk.bounds.statistics(data_type))
+            (chunk.rows(), chunk.null_count(), chunk.statistics(data_type))
         };
         self.chunks.iter().map(chunk)
     }

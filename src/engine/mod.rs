@@ -28,6 +28,7 @@ mod pinned;
 pub(crate) mod program;
 pub(crate) mod query;
 pub(crate) mod select;
+pub(crate) mod stored;
 mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;

@@ -1,28 +1,33 @@
 //! Which rows of a compressed column pass a test: a bitmap on the device, made from the
 //! column as it lies there (`kernels/select.cu`).
 //!
-//! One launch over all chunks of a column, whatever their encodings, and nobody waits:
-//! nodes and ranges go up in one copy, and no report comes back, as selecting finds nothing
-//! wrong (what a chunk's data say wrongly changes verdicts, not where anything is read or
-//! written).
+//! One launch over all chunks of a column, whatever their encodings; of strings and wide
+//! decimals one for the chunks of each kind (`parts.rs`). Nobody waits: all that a launch
+//! needs goes up in one copy. Tests of numbers find nothing wrong, as what a chunk's data
+//! say wrongly changes verdicts, not where anything is read or written; those of strings
+//! may find lengths or codes that are none, and leave a [`Report`] of it.
+
+mod parts;
 
 use std::sync::Arc;
 
+use arrow_buffer::i256;
 use arrow_schema::DataType;
 
+pub(crate) use parts::in_bits;
+
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, roots, validity};
-use super::program::{Job, Marks, jobs};
+use super::decode::{check_decodable, validity};
+use super::program::Marks;
 use crate::column::physical_of;
-use crate::encoding::Physical;
-use crate::error::{Error, Place, Result};
-use crate::gpu::abi::{self, Node, Range};
-use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::error::{Error, Result};
+use crate::gpu::abi::{self, Fault, Node, Range};
+use crate::gpu::{DeviceBuffer, Launch, Stream, kernels};
 use crate::lanes::VECTOR;
+use crate::scan::predicate::CodesTest;
 
 /// A question about the rows of one column. Null rows pass none but [`Self::Null`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum ColumnTest {
     /// Numbers in one of these ranges, which are sorted and disjoint.
     ///
@@ -41,6 +46,23 @@ pub(crate) enum ColumnTest {
     Valid,
     /// Rows of any type that are null.
     Null,
+    /// Values of 128 or 256 bits in one of these ranges, which are sorted and disjoint.
+    Wide(Vec<(i256, i256)>),
+    /// Strings that pass their chunk's test, or if `negated` that do not.
+    Strings {
+        /// A test for each chunk.
+        chunks: Vec<ChunkTest>,
+        negated: bool,
+    },
+}
+
+/// What the strings of a chunk are tested for.
+#[derive(Debug, Clone)]
+pub(crate) enum ChunkTest {
+    /// All of them pass, or none does.
+    Decided(bool),
+    /// Their codes; of plain strings their bytes.
+    Codes(Arc<CodesTest>),
 }
 
 /// What becomes of the bits that a bitmap holds already.
@@ -68,6 +90,33 @@ pub(crate) fn bitmap_len(rows: usize) -> usize {
     rows.div_ceil(32) * 4
 }
 
+/// What a selection finds wrong with a column, known once its kernels are done.
+#[derive(Debug, Default)]
+#[must_use]
+pub(crate) struct Report {
+    /// A status word, of tests that may find something.
+    status: Option<DeviceBuffer>,
+}
+
+impl Report {
+    /// Waits for the kernels.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for the first chunk that is damaged, [`Error::Device`].
+    pub fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
+        let Some(status) = &self.status else { return Ok(()) };
+        let mut bytes = [0; 8];
+        stream.download(status, 0, &mut bytes)?;
+        match u64::from_le_bytes(bytes) {
+            u64::MAX => Ok(()),
+            found => {
+                let error = Error::corrupt(Fault::message(found as u32));
+                Err(error.in_chunk((found >> 32) as usize))
+            }
+        }
+    }
+}
+
 /// Starts testing every row of a column: bit i of `out` says whether row i passes. With
 /// [`Combine::Set`] bits behind the last row become zero, to the end of their word of 32.
 ///
@@ -84,31 +133,42 @@ pub(crate) fn select(
     combine: Combine,
     out: &Arc<DeviceBuffer>,
     marks: &mut dyn Marks,
-) -> Result<()> {
+) -> Result<Report> {
     check_decodable(column)?;
-    let data_type = column.field().data_type();
-    let launched = Launched::of(data_type, test)?;
+    let parts = parts::of(column, test)?;
     if column.is_empty() {
-        return Ok(());
+        return Ok(Report::default());
     }
     let rows = column.len();
     assert!(out.len() >= bitmap_len(rows), "a bit for each row");
-    let validity = nodes_of(&validity(column.chunks()));
-    let nodes = match launched.of_validity {
-        true => validity.clone(),
-        false => nodes_of(&jobs(&roots(column.chunks()))),
+    let validity: Vec<Node> = match column.null_count() {
+        0 => Vec::new(),
+        _ => validity(column.chunks()).iter().map(|job| job.node).collect(),
     };
-    // Nulls that the validity itself asks for.
-    let drops_nulls = !launched.of_validity && column.null_count() > 0;
-    let validity = if drops_nulls { validity } else { Vec::new() };
-
-    let mut parameters: Vec<u8> = bytemuck::cast_slice(&nodes).to_vec();
-    let validity_at = parameters.len();
-    parameters.extend_from_slice(bytemuck::cast_slice(&validity));
-    let ranges_at = parameters.len();
-    parameters.extend_from_slice(bytemuck::cast_slice(&launched.ranges));
-    let buffer = stream.allocate(parameters.len())?;
-    stream.upload(&parameters, &buffer, 0)?;
+    let status = parts.iter().any(parts::Part::reports).then(|| stream.allocate(8)).transpose()?;
+    if let Some(status) = &status {
+        stream.fill(status, 0, 8, 0xff)?;
+    }
+    let select = |part: &parts::Part| {
+        let longest = part.nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
+        let vectors = longest.div_ceil(VECTOR);
+        let blocks_per_node =
+            part.kernel.blocks_per_node(part.nodes.len(), vectors).next_power_of_two();
+        abi::SelectArguments {
+            out: out.address(),
+            rows: rows as u64,
+            range_count: part.ranges.len() as u32,
+            order: part.order,
+            combine: combine as u32,
+            negate: u32::from(part.negate),
+            node_shift: blocks_per_node.ilog2(),
+            each: vectors.div_ceil(blocks_per_node as usize * part.kernel.least) as u32,
+            ..Default::default()
+        }
+    };
+    let launches = (parts.iter())
+        .map(|part| part.upload(stream, select(part), &validity, status.as_ref()))
+        .collect::<Result<Vec<_>>>()?;
 
     stream.wait(column.ready())?;
     let shares_words = column.chunks().iter().any(|chunk| !chunk.start.is_multiple_of(32));
@@ -116,36 +176,23 @@ pub(crate) fn select(
         // Words of two chunks are changed by both, and so must hold something.
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
-    let longest = nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
-    let kernel = launched.kernel;
-    let blocks_per_node =
-        kernel.blocks_per_node(nodes.len(), longest.div_ceil(VECTOR)).next_power_of_two();
-    let arguments = abi::SelectArguments {
-        nodes: buffer.address(),
-        validity: if drops_nulls { buffer.address() + validity_at as u64 } else { 0 },
-        ranges: buffer.address() + ranges_at as u64,
-        out: out.address(),
-        rows: rows as u64,
-        range_count: launched.ranges.len() as u32,
-        order: launched.order,
-        combine: combine as u32,
-        negate: u32::from(launched.negate),
-        node_shift: blocks_per_node.ilog2(),
-        each: longest.div_ceil(VECTOR).div_ceil(blocks_per_node as usize * kernel.least) as u32,
-    };
-    let mut buffers: Vec<&DeviceBuffer> = vec![&buffer, out];
-    buffers.extend(column.bodies().iter().map(AsRef::as_ref));
     marks.mark(stream, "")?;
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks: nodes.len() * blocks_per_node as usize,
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(&arguments),
-        buffers: &buffers,
-    })?;
-    marks.mark(stream, launched.kernel.name)
+    for (part, (parameters, arguments)) in parts.iter().zip(&launches) {
+        let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
+        buffers.extend(&status);
+        buffers.extend(column.bodies().iter().map(AsRef::as_ref));
+        stream.launch(&Launch {
+            module: None,
+            kernel: part.kernel.name,
+            blocks: part.nodes.len() << select(part).node_shift,
+            threads: part.kernel.threads,
+            shared: part.kernel.shared,
+            arguments,
+            buffers: &buffers,
+        })?;
+        marks.mark(stream, part.kernel.name)?;
+    }
+    Ok(Report { status })
 }
 
 /// Starts to join the first `bits` bits of a bitmap, or if `negate` those that it has not,
@@ -208,73 +255,6 @@ pub(crate) fn count(
     let mut bytes = [0; 8];
     stream.download(&count, 0, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes) as usize)
-}
-
-fn nodes_of(jobs: &[Job]) -> Vec<Node> {
-    jobs.iter().map(|job| job.node).collect()
-}
-
-/// How a test is launched.
-struct Launched {
-    kernel: Kernel,
-    /// Whether the rows are those of the validity.
-    of_validity: bool,
-    negate: bool,
-    order: u32,
-    ranges: Vec<Range>,
-}
-
-impl Launched {
-    fn of(data_type: &DataType, test: &ColumnTest) -> Result<Self> {
-        let physical = physical_of(data_type);
-        let bits = |of_validity, negate| {
-            let (order, ranges) = (abi::UNSIGNED, Vec::new());
-            Self { kernel: kernels::SELECT_BITS, of_validity, negate, order, ranges }
-        };
-        let numbers = |kernel, ranges: &[Range], negate| {
-            debug_assert!(ranges.iter().all(|range| range.low <= range.high));
-            debug_assert!(ranges.is_sorted_by(|a, b| a.high < b.low));
-            // Kernels know the bits of Float16 as integers.
-            let (order, ranges) = match data_type {
-                DataType::Float16 => (abi::UNSIGNED, in_bits(ranges)),
-                _ => (order_of(data_type), ranges.to_vec()),
-            };
-            Self { kernel, of_validity: false, negate, order, ranges }
-        };
-        let kernel = match physical.bits() {
-            Some(bits @ (8 | 16 | 32 | 64)) => {
-                Some(kernels::SELECT[bits.trailing_zeros() as usize - 3])
-            }
-            _ => None,
-        };
-        Ok(match (test, kernel) {
-            (ColumnTest::Valid, _) => bits(true, false),
-            (ColumnTest::Null, _) => bits(true, true),
-            (ColumnTest::True, _) if physical == Physical::Bool => bits(false, false),
-            (ColumnTest::False, _) if physical == Physical::Bool => bits(false, true),
-            (ColumnTest::In(ranges), Some(kernel)) => numbers(kernel, ranges, false),
-            (ColumnTest::NotIn(ranges), Some(kernel)) => numbers(kernel, ranges, true),
-            _ => {
-                let what = format!("{test:?} is no test of values of type {data_type}");
-                return Err(Error::Mismatch { place: Place::default(), what });
-            }
-        })
-    }
-}
-
-/// Ranges of Float16 in total order as ranges of their bits.
-pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
-    const TOP: u64 = 0x8000;
-    // Positive ones keep their order, negative ones, which come before, turn it round.
-    let positive = ranges
-        .iter()
-        .filter(|range| range.high >= TOP)
-        .map(|range| Range { low: range.low.max(TOP) - TOP, high: range.high - TOP });
-    let negative = ranges.iter().rev().filter(|range| range.low < TOP).map(|range| Range {
-        low: 2 * TOP - 1 - range.high.min(TOP - 1),
-        high: 2 * TOP - 1 - range.low,
-    });
-    positive.chain(negative).collect()
 }
 
 #[cfg(all(test, any(feature = "simt", feature = "cuda")))]

@@ -151,6 +151,69 @@ pub(crate) const COMBINE_SET: u32 = 0;
 pub(crate) const COMBINE_AND: u32 = 1;
 pub(crate) const COMBINE_OR: u32 = 2;
 
+/// `lanepack::StoredLiteral`: a literal's first bytes as a number, and where the others are.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct StoredLiteral {
+    pub head: u64,
+    pub length: u32,
+    pub rest: u32,
+}
+
+/// `lanepack::StringsTest`: what the strings of a chunk are tested for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct StringsTest {
+    pub table: u64,
+    pub bytes: u64,
+    pub lengths: u64,
+    pub kind: u32,
+    pub count: u32,
+    pub range_count: u32,
+    pub start: u32,
+    pub accepts: u32,
+    pub faults: u32,
+    pub chunk: u32,
+    pub zero: u32,
+    pub zeros: [u32; 2],
+}
+
+/// Kinds of tests of strings: `StringsTest::kind`.
+pub(crate) const STRINGS_NONE: u32 = 0;
+pub(crate) const STRINGS_ALL: u32 = 1;
+pub(crate) const STRINGS_LITERALS: u32 = 2;
+pub(crate) const STRINGS_BYTE_ROWS: u32 = 3;
+pub(crate) const STRINGS_WORD_ROWS: u32 = 4;
+
+/// `lanepack::SelectStringsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct SelectStringsArguments {
+    pub select: SelectArguments,
+    pub lengths: u64,
+    pub tests: u64,
+    pub status: u64,
+}
+
+/// `lanepack::WideRange`: limbs of both ends, the sign of the last one flipped.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct WideRange {
+    pub low: [u64; 4],
+    pub high: [u64; 4],
+}
+
+/// `lanepack::SelectLimbsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct SelectLimbsArguments {
+    pub select: SelectArguments,
+    pub limbs: u64,
+    pub ranges: u64,
+    pub range_count: u32,
+    pub count: u32,
+}
+
 /// `lanepack::JoinArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -275,6 +338,11 @@ const _: () = {
     assert!(size_of::<StringsArguments>() == 72);
     assert!(size_of::<Range>() == 16);
     assert!(size_of::<SelectArguments>() == 64);
+    assert!(size_of::<StoredLiteral>() == 16);
+    assert!(size_of::<StringsTest>() == 64);
+    assert!(size_of::<SelectStringsArguments>() == 88);
+    assert!(size_of::<WideRange>() == 64);
+    assert!(size_of::<SelectLimbsArguments>() == 88);
     assert!(size_of::<JoinArguments>() == 32);
     assert!(size_of::<CountArguments>() == 24);
     assert!(size_of::<ScanHead>() == 56);
@@ -364,6 +432,16 @@ const _: () = {
     assert!(constant(SCAN, "REDUCE_GREATEST") == REDUCE_GREATEST as u64);
     assert!(constant(SCAN, "REDUCE_WIDE_LEAST") == REDUCE_WIDE_LEAST as u64);
     assert!(constant(SCAN, "REDUCE_WIDE_GREATEST") == REDUCE_WIDE_GREATEST as u64);
+};
+
+const WALK: &str = include_str!("../../kernels/lanepack/walk.cuh");
+
+const _: () = {
+    assert!(constant(WALK, "STRINGS_NONE") == STRINGS_NONE as u64);
+    assert!(constant(WALK, "STRINGS_ALL") == STRINGS_ALL as u64);
+    assert!(constant(WALK, "STRINGS_LITERALS") == STRINGS_LITERALS as u64);
+    assert!(constant(WALK, "STRINGS_BYTE_ROWS") == STRINGS_BYTE_ROWS as u64);
+    assert!(constant(WALK, "STRINGS_WORD_ROWS") == STRINGS_WORD_ROWS as u64);
 };
 
 const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");

@@ -222,6 +222,10 @@ const fn select(name: &'static str) -> Kernel {
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");
+pub(crate) const SELECT_LIMBS: Kernel = select("select_limbs");
+pub(crate) const SELECT_LITERALS: Kernel = select("select_literals");
+/// Its launches ask for shared memory: 256 bytes for each state of the largest automaton.
+pub(crate) const SELECT_AUTOMATON: Kernel = select("select_automaton");
 /// Blocks count words of 32 bits.
 pub(crate) const JOIN_SELECTED: Kernel =
     Kernel::new("join_selected", "JOIN_THREADS", "JOIN_THREADS");

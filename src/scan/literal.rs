@@ -15,6 +15,7 @@ use arrow_schema::DataType;
 use half::f16;
 
 use super::ranges::Key;
+use crate::chunk::Statistics;
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
@@ -276,6 +277,15 @@ impl Literal {
             _ => None,
         }
     }
+}
+
+/// Bounds of a chunk of strings: there need not be an upper one.
+pub(super) fn string_bounds(bounds: &Statistics) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let bound = |array: &ArrayRef| match array.is_valid(0).then(|| value_of(array, 0)).flatten() {
+        Some(Value::Bytes(bytes)) => Some(bytes),
+        _ => None,
+    };
+    Some((bound(&bounds.min)?, bound(&bounds.max)))
 }
 
 /// A valid value of an array, if its type has an order.

@@ -43,14 +43,14 @@
 //! of an AND keeps no row of a vector, the others are not evaluated.
 
 mod aggregate;
-mod automaton;
+pub(crate) mod automaton;
 mod bind;
 mod cpu;
 mod device;
 mod expr;
 mod literal;
 mod number;
-mod predicate;
+pub(crate) mod predicate;
 mod ranges;
 
 use std::borrow::Cow;
@@ -325,7 +325,7 @@ impl<'a> Scan<'a> {
         let run = |columns: &[&DeviceColumn], rows, predicate: &Predicate, more| {
             context.with_stream(|stream| {
                 let device = context.device();
-                work(&mut DeviceScan { device, stream, columns, rows, marks }, predicate, more)
+                work(&mut DeviceScan::new(device, stream, columns, rows, marks), predicate, more)
             })
         };
         if let Source::Device(batch) = self.source {

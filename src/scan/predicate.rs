@@ -67,6 +67,7 @@ pub(crate) struct BytesTest {
 }
 
 /// A test for the codes of one symbol table.
+#[derive(Debug)]
 pub(crate) enum CodesTest {
     /// One of these, by length and then by their codes.
     OneOf(Vec<Vec<u8>>),
@@ -148,6 +149,14 @@ impl BytesTest {
             (one, other) => one.clone().or(other.clone()),
         };
         Some(Self::new(form, (from, end), false))
+    }
+
+    /// Whether bounds say that no value has the form; there need not be an upper one, and
+    /// one that was cut is above the greatest value.
+    pub fn is_outside(&self, least: &[u8], greatest: Option<&[u8]>) -> bool {
+        let (from, end) = (self.span.0.as_deref(), self.span.1.as_deref());
+        greatest.zip(from).is_some_and(|(most, from)| most < from)
+            || end.is_some_and(|end| least >= end)
     }
 
     /// Whether a value passes.

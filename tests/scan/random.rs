@@ -242,6 +242,7 @@ fn arithmetic(rng: &mut Rng, batch: &RecordBatch) -> Expr {
 }
 
 /// The same filter with other literals for columns.
+#[allow(dead_code, reason = "for devices, whose kernels do not depend on literals")]
 pub fn with_other_literals(expr: &Expr, rng: &mut Rng, batch: &RecordBatch) -> Expr {
     let mut again = |expr: &Expr| Box::new(with_other_literals(expr, rng, batch));
     match expr {

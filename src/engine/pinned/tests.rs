@@ -49,6 +49,10 @@ impl Device for Counting {
         self.inner.compile(source)
     }
 
+    fn compiled(&self) -> usize {
+        self.inner.compiled()
+    }
+
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
         if self.refuses.load(Ordering::Relaxed) {
             return Err(Error::device("no page can be locked"));

@@ -175,7 +175,8 @@ impl Subject {
             if let Some(before) = before {
                 stream.upload(bytemuck::cast_slice(before), &out, 0)?;
             }
-            select(stream, self.column(), test, combine, &out, &mut ())?;
+            let report = select(stream, self.column(), test, combine, &out, &mut ())?;
+            report.check(stream)?;
             let mut words = vec![0; bitmap_len(self.rows) / 4];
             stream.download(&out, 0, bytemuck::cast_slice_mut(&mut words))?;
             Ok((words, count(stream, &out, self.rows)?))

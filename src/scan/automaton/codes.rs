@@ -162,19 +162,26 @@ impl CodeAutomaton {
     }
 
     /// Number of states; the start and those behind codes are below it.
-    #[cfg(test)]
     pub fn states(&self) -> usize {
         self.ends.len()
     }
 
+    /// The state of a string of which no code was seen.
+    pub fn start(&self) -> u16 {
+        self.start
+    }
+
     /// The first state that no code leads out of, as all states from there on.
-    #[cfg(test)]
     pub fn first_sink(&self) -> u16 {
         self.first_sink
     }
 
+    /// What a string is that ends in `state`.
+    pub fn end_in(&self, state: u16) -> End {
+        self.ends[state as usize]
+    }
+
     /// The states behind the codes of `state`.
-    #[cfg(test)]
     pub fn row(&self, state: u16) -> [u16; CODES] {
         match &self.table {
             Table::Narrow(table) => std::array::from_fn(|code| {
@@ -182,13 +189,6 @@ impl CodeAutomaton {
             }),
             Table::Wide(table) => table.rows[state as usize],
         }
-    }
-
-    /// All rows one behind the other as bytes, if there are at most 256 states.
-    #[cfg(test)]
-    pub fn byte_rows(&self) -> Option<Vec<u8>> {
-        let states = 0..u16::try_from(self.states()).ok().filter(|&states| states <= 256)?;
-        Some(states.flat_map(|state| self.row(state).map(|behind| behind as u8)).collect())
     }
 
     /// Whether the predicate holds for the string that `codes` stand for.

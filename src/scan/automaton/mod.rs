@@ -13,6 +13,7 @@
 //! are first reached: equal predicates are equal automata, however they were written.
 
 mod codes;
+mod device;
 mod like;
 mod minimise;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 pub(crate) use codes::CodeAutomaton;
+pub(crate) use device::DeviceRows;
 
 use crate::error::{Error, Result};
 

@@ -5,6 +5,8 @@ use arrow_string::like::like;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::codes::End;
+use super::device::DeviceAutomaton;
 use super::*;
 use crate::encoding::fsst::{Encoder, SymbolTable, sample};
 
@@ -432,8 +434,22 @@ fn the_most_states_have_numbers_over_codes() {
     assert!(over_codes.matches(&[&codes[..], &[1]].concat()).is_err());
 }
 
+/// What a device makes of codes.
+fn walked(automaton: &DeviceAutomaton, codes: &[u8]) -> End {
+    let behind = |state: u32, code: u8| match &automaton.rows {
+        DeviceRows::Bytes(rows) => rows[state as usize * 256 + code as usize].into(),
+        DeviceRows::Words(rows) => rows[state as usize * 256 + code as usize].into(),
+    };
+    match codes.iter().fold(automaton.start, |state, &code| behind(state, code)) {
+        state if state < automaton.accepts => End::Rejected,
+        state if state < automaton.faults => End::Accepted,
+        state if state + 1 < automaton.states => End::LoneEscape,
+        _ => End::UnknownCode,
+    }
+}
+
 #[test]
-fn tables_of_bytes_have_the_states_of_the_others() {
+fn devices_walk_the_same_states() {
     let symbols = table(vec![b"a".to_vec(), b"ab".to_vec(), b"bab".to_vec()]);
     // Of 10 and of 250 bytes: 20 and 500 states of codes.
     for len in [10, 126, 127, 250] {
@@ -441,15 +457,38 @@ fn tables_of_bytes_have_the_states_of_the_others() {
         let over_codes = automaton.over_codes(&symbols);
         assert_eq!((automaton.live(), over_codes.states()), (len, 2 * len + 3));
         assert_eq!(over_codes.first_sink() as usize, 2 * len);
-        let rows = over_codes.byte_rows();
-        assert_eq!(rows.is_some(), len <= 126);
-        let Some(rows) = rows else { continue };
-        for state in 0..over_codes.states() {
-            let row = over_codes.row(state as u16);
-            assert!(row.iter().all(|&behind| (behind as usize) < over_codes.states()));
-            assert!(row.iter().zip(&rows[state * 256..]).all(|(&wide, &byte)| wide == byte as u16));
+        let for_device = over_codes.for_device();
+        assert_eq!(matches!(for_device.rows, DeviceRows::Bytes(_)), len <= 126);
+    }
+    let forms = [
+        Automaton::contains(b"abab").unwrap(),
+        Automaton::contains(b"abab").unwrap().negated(),
+        Automaton::contains(&b"ab".repeat(150)).unwrap(),
+        Automaton::one_of([&b""[..], b"a", b"abba"]).unwrap(),
+        Automaton::below(b"b", true).unwrap(),
+    ];
+    let mut ends = [0; 4];
+    for automaton in forms {
+        for over_codes in [automaton.over_codes(&symbols), automaton.over_bytes()] {
+            let for_device = over_codes.for_device();
+            // The sinks stand side by side, and are not left.
+            for sink in [for_device.accepts - 1, for_device.accepts] {
+                let sink = DeviceAutomaton { start: sink, ..for_device.clone() };
+                let alone = walked(&sink, &[]);
+                assert!((0..=255).all(|code| walked(&sink, &[code, 0]) == alone), "{alone:?}");
+            }
+            for number in 1..20_000_u32 {
+                let letters = [0, 1, 2, 255, b'a', b'b', 3];
+                let digit = |at: u32| letters[(number / 7_u32.pow(at) % 7) as usize];
+                let codes: Vec<u8> = (0..number.ilog2() / 3 * 3).map(|at| digit(at % 6)).collect();
+                let end = walked(&for_device, &codes);
+                ends[end as usize] += 1;
+                let text = |found: Result<bool>| found.map_err(|error| error.to_string());
+                assert_eq!(text(end.accepted()), text(over_codes.matches(&codes)), "{codes:?}");
+            }
         }
     }
+    assert!(ends.iter().all(|count| *count > 100), "{ends:?}");
 }
 
 #[test]

@@ -348,15 +348,8 @@ impl<'a> Maker<'_, 'a> {
 
     fn byte_strings(&self, column: usize, test: &'a Arc<BytesTest>) -> Result<Found<'a>> {
         let chunk = self.chunk(column);
-        let outside = match string_bounds(chunk) {
-            Some((least, greatest)) => {
-                let (from, end) = &test.span;
-                // An upper bound that was cut is above the greatest value.
-                (greatest.zip(from.as_ref())).is_some_and(|(most, from)| most < *from)
-                    || end.as_ref().is_some_and(|end| least >= *end)
-            }
-            None => false,
-        };
+        let outside = literal::string_bounds(chunk.statistics())
+            .is_some_and(|(least, greatest)| test.is_outside(&least, greatest.as_deref()));
         if outside {
             return Ok(if test.negated { Found::All } else { Found::None });
         }
@@ -425,18 +418,6 @@ pub(super) fn bounds(statistics: &Statistics) -> Option<(Value, Value)> {
         return None;
     }
     Some((literal::value_of(min, 0)?, literal::value_of(max, 0)?))
-}
-
-/// Bounds of a chunk of strings; there need not be an upper one.
-fn string_bounds(chunk: &Chunk) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-    let bytes = |value| match value {
-        Some(Value::Bytes(bytes)) => Some(bytes),
-        _ => None,
-    };
-    let bound =
-        |array: &arrow_array::ArrayRef| (!array.is_null(0)).then(|| literal::value_of(array, 0));
-    let least = bound(chunk.min()).and_then(bytes)?;
-    Some((least, bound(chunk.max()).and_then(bytes)))
 }
 
 /// Rows that have been decided already.

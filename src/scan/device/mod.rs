@@ -10,12 +10,14 @@
 //! ```
 //!
 //! What is joined with a bitmap by AND does not look at vectors that have no row left
-//! there, by OR not at those that have all. Nothing waits for the device before a result is
-//! asked for, except the first scan of a column (`engine/nodes.rs`). Without NVRTC a filter
-//! that needs no kernel of its own is joined test by test.
+//! there, by OR not at those that have all; of strings only rows that are left are looked
+//! at. Nothing waits for the device before a result is asked for, except the first scan of a
+//! column (`engine/nodes.rs`, `engine/stored.rs`); what tests have found damaged is an error
+//! then. Without NVRTC a filter that needs no kernel of its own is joined test by test.
 
 mod aggregate;
 mod source;
+mod strings;
 
 use std::sync::Arc;
 
@@ -23,13 +25,13 @@ use arrow_array::BooleanArray;
 use arrow_buffer::{BooleanBuffer, Buffer};
 
 use super::aggregate::{Plan, State};
-use super::predicate::{Predicate, Test};
+use super::predicate::{BytesForm, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::program::Marks;
 use crate::engine::query::Query;
-use crate::engine::select::{self, ColumnTest, Combine};
+use crate::engine::select::{self, ColumnTest, Combine, Report};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
@@ -37,11 +39,13 @@ use source::{Output, Source, source};
 
 /// A scan that has been checked, of columns with the numbers of its predicates.
 pub(super) struct DeviceScan<'a> {
-    pub device: &'a dyn Device,
-    pub stream: &'a Arc<dyn Stream>,
+    device: &'a dyn Device,
+    stream: &'a Arc<dyn Stream>,
     pub columns: &'a [&'a DeviceColumn],
-    pub rows: usize,
-    pub marks: &'a mut dyn Marks,
+    rows: usize,
+    marks: &'a mut dyn Marks,
+    /// What tests found wrong, and with which column.
+    reports: Vec<(Report, String)>,
 }
 
 /// The rows that a predicate keeps, as a bitmap on the device.
@@ -49,16 +53,27 @@ pub(super) struct Selection {
     stream: Arc<dyn Stream>,
     bitmap: Arc<DeviceBuffer>,
     rows: usize,
+    reports: Vec<(Report, String)>,
 }
 
 impl Selection {
+    /// Waits for the tests; an error if one has found a column damaged.
+    fn check(&self) -> Result<()> {
+        self.reports.iter().try_for_each(|(report, column)| {
+            report.check(&self.stream).map_err(|error| error.in_column(column))
+        })
+    }
+
     /// How many rows are kept; waits for it.
     pub fn count(&self) -> Result<usize> {
-        select::count(&self.stream, &self.bitmap, self.rows)
+        let count = select::count(&self.stream, &self.bitmap, self.rows)?;
+        self.check()?;
+        Ok(count)
     }
 
     /// For each row whether it is kept; waits for it.
     pub fn mask(&self) -> Result<BooleanArray> {
+        self.check()?;
         let mut bytes = vec![0; select::bitmap_len(self.rows)];
         self.stream.download(&self.bitmap, 0, &mut bytes)?;
         let bits = BooleanBuffer::new(Buffer::from_vec(bytes), 0, self.rows);
@@ -66,12 +81,23 @@ impl Selection {
     }
 }
 
-impl DeviceScan<'_> {
+impl<'a> DeviceScan<'a> {
+    pub fn new(
+        device: &'a dyn Device,
+        stream: &'a Arc<dyn Stream>,
+        columns: &'a [&'a DeviceColumn],
+        rows: usize,
+        marks: &'a mut dyn Marks,
+    ) -> Self {
+        Self { device, stream, columns, rows, marks, reports: Vec::new() }
+    }
+
     /// Starts to find the rows that a predicate keeps.
     pub fn select(&mut self, predicate: &Predicate) -> Result<Selection> {
         let bitmap = self.bitmap()?;
         self.join(predicate, Combine::Set, &bitmap)?;
-        Ok(Selection { stream: self.stream.clone(), bitmap, rows: self.rows })
+        let reports = std::mem::take(&mut self.reports);
+        Ok(Selection { stream: self.stream.clone(), bitmap, rows: self.rows, reports })
     }
 
     /// What the rows that a predicate keeps come to; waits for it.
@@ -80,22 +106,19 @@ impl DeviceScan<'_> {
             return Ok(plans.iter().map(Plan::start).collect());
         }
         let nodes = self.nodes()?;
-        let (within, predicate) = match is_fusable(predicate, &nodes) {
+        let (selection, predicate) = match is_fusable(predicate, &nodes) {
             true => (None, predicate),
-            false => (Some(self.select(predicate)?.bitmap), &Predicate::Constant(true)),
+            false => (Some(self.select(predicate)?), &Predicate::Constant(true)),
         };
+        let within = selection.as_ref().map(|selection| &selection.bitmap);
         let reaches: Vec<_> =
             plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
         let source = self.source(&nodes, predicate, &Output::Aggregates(plans, &reaches))?;
         let module = self.device.compile(&source.text)?;
         let query = query(self.columns, &nodes, module.as_ref(), &source, self.rows);
-        let partials = query.partials(
-            self.stream,
-            within.as_ref(),
-            source.partials,
-            &source.reductions,
-            self.marks,
-        )?;
+        let partials =
+            query.partials(self.stream, within, source.partials, &source.reductions, self.marks)?;
+        selection.as_ref().map_or(Ok(()), Selection::check)?;
         Ok(aggregate::states(plans, &source.places, &partials))
     }
 
@@ -158,8 +181,10 @@ impl DeviceScan<'_> {
         how: Combine,
         bitmap: &Arc<DeviceBuffer>,
     ) -> Result<()> {
-        let kernels = kernels(predicate);
-        if kernels > 1 || has_arithmetic(predicate) {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        if launches(predicate) > 1 || has_arithmetic(predicate) {
             let nodes = self.nodes()?;
             if is_fusable(predicate, &nodes) {
                 match self.fused(&nodes, predicate, how, bitmap) {
@@ -184,14 +209,14 @@ impl DeviceScan<'_> {
             }
             Predicate::IsValid(column) => self.test(*column, &ColumnTest::Valid, how, bitmap),
             Predicate::Test(column, test) => {
-                let Test::Words(key, ranges) = test else {
-                    return Err(unsupported("filters of strings and of decimals of several limbs"));
-                };
-                let test = match (key.bits, ranges.contains(0), ranges.contains(1)) {
-                    (1, false, true) => ColumnTest::True,
-                    (1, true, false) => ColumnTest::False,
-                    (1, true, true) => ColumnTest::Valid,
-                    _ => test_of(*key, ranges),
+                let test = match test {
+                    Test::Words(key, ranges) => test_of_words(*key, ranges),
+                    Test::Wide(ranges) => ColumnTest::Wide(ranges.as_slice().to_vec()),
+                    Test::Bytes(test) => {
+                        let of = self.columns[*column];
+                        strings::test_of_bytes(self.stream, of, test)
+                            .map_err(|error| error.in_column(of.field().name()))?
+                    }
                 };
                 self.test(*column, &test, how, bitmap)
             }
@@ -230,10 +255,12 @@ impl DeviceScan<'_> {
         let (fused, others): (Vec<_>, Vec<_>) =
             parts.iter().cloned().partition(|part| is_fusable(part, &nodes));
         // All of them: there is nothing to compile with.
-        if others.is_empty() || fused.len() < 2 {
-            return Ok(fused.into_iter().chain(others).collect());
-        }
-        Ok(std::iter::once(join(fused)).chain(others).collect())
+        let mut parts = match others.is_empty() || fused.len() < 2 {
+            true => fused.into_iter().chain(others).collect::<Vec<_>>(),
+            false => std::iter::once(join(fused)).chain(others).collect(),
+        };
+        parts.sort_by_key(cost);
+        Ok(parts)
     }
 
     /// Joins the first part with a bitmap in one way, the others in another.
@@ -259,8 +286,28 @@ impl DeviceScan<'_> {
         bitmap: &Arc<DeviceBuffer>,
     ) -> Result<()> {
         let column = self.columns[column];
-        select::select(self.stream, column, test, how, bitmap, self.marks)
-            .map_err(|error| error.in_column(column.field().name()))
+        let name = column.field().name();
+        let report = select::select(self.stream, column, test, how, bitmap, self.marks)
+            .map_err(|error| error.in_column(name))?;
+        self.reports.push((report, name.clone()));
+        Ok(())
+    }
+}
+
+/// What a row costs, roughly, to say which launch comes first.
+fn cost(predicate: &Predicate) -> usize {
+    match predicate {
+        Predicate::Constant(_) => 0,
+        Predicate::IsValid(_) => 1,
+        Predicate::Test(_, Test::Words(..)) => 4,
+        Predicate::Test(_, Test::Wide(_)) => 8,
+        Predicate::Test(_, Test::Bytes(test)) => match test.form {
+            BytesForm::OneOf(_) => 8,
+            BytesForm::Automaton(_) => 64,
+        },
+        Predicate::Compare(..) => 16,
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(cost).sum(),
+        Predicate::Not(inner) => cost(inner),
     }
 }
 
@@ -280,12 +327,12 @@ fn query<'a>(
 }
 
 /// Launches that a predicate takes test by test.
-fn kernels(predicate: &Predicate) -> usize {
+fn launches(predicate: &Predicate) -> usize {
     match predicate {
         Predicate::Constant(_) => 0,
         Predicate::Test(..) | Predicate::IsValid(_) | Predicate::Compare(..) => 1,
-        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(kernels).sum(),
-        Predicate::Not(inner) => kernels(inner),
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(launches).sum(),
+        Predicate::Not(inner) => launches(inner),
     }
 }
 
@@ -330,7 +377,13 @@ fn shortest(key: Key, ranges: &Ranges<u64>) -> (Vec<Range>, bool) {
     }
 }
 
-fn test_of(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
+fn test_of_words(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
+    match (key.bits, ranges.contains(0), ranges.contains(1)) {
+        (1, false, true) => return ColumnTest::True,
+        (1, true, false) => return ColumnTest::False,
+        (1, true, true) => return ColumnTest::Valid,
+        _ => {}
+    }
     match shortest(key, ranges) {
         (gaps, true) => ColumnTest::NotIn(gaps),
         (ranges, false) => ColumnTest::In(ranges),

@@ -1,0 +1,129 @@
+// Selections of values of 128 and 256 bits, whose limbs of 64 bits are nodes of their own
+// (docs/FORMAT.md, limbs) or lie side by side.
+//
+//   value    | limb 0 | limb 1 | limb 2 | limb 3 |    a limb that is not there is the sign
+//   ranges   sorted, disjoint, both ends included; the sign of the last limb flipped, so
+//            that values compare as unsigned numbers, from the last limb on
+//
+// Value by value: each limb is unpacked by itself. Values of one limb, which most columns
+// have, are compared as the 64-bit integers that they are instead (select.cuh).
+//
+// All threads of a warp call this together, with the same vector.
+#pragma once
+
+#include "ffor.cuh"
+#include "steps.cuh"
+
+namespace lanepack {
+
+// 64 bytes; mirrored by `WideRange` in src/gpu/abi.rs. Of 128 bits the upper limbs are zero.
+struct WideRange {
+    u64 low[4];
+    u64 high[4];
+};
+static_assert(sizeof(WideRange) == 64, "WideRange is mirrored in src/gpu/abi.rs");
+
+// One limb of a vector's values.
+struct VectorLimb {
+    u64 base;
+    const u64* words;
+    u32 width;
+    bool is_plain;
+
+    VectorLimb() = default;
+    LANEPACK_DEVICE VectorLimb(const Node& node, u32 vector)
+        : base(node.parameter),
+          words(reinterpret_cast<const u64*>(node.buffer[0]) + vector * VECTOR),
+          width(0),
+          is_plain(node.encoding == PLAIN) {
+        if (node.encoding != FFOR) return;
+        const FforVector<u64> parameters(node, vector);
+        base = parameters.base;
+        words = parameters.packed.words;
+        width = parameters.packed.width;
+    }
+
+    LANEPACK_DEVICE u64 at(u32 position) const {
+        if (is_plain) return __ldg(words + position);
+        if (width == 0) return base;
+        const u32 bit = row_at<u64>(position) * width;
+        const u64* word = words + bit / 64 * LANES<u64> + position % LANES<u64>;
+        const u64 high = bit % 64 + width > 64 ? __ldg(word + LANES<u64>) : 0;
+        return base + (funnel(__ldg(word), high, bit % 64) & low_bits<u64>(width));
+    }
+};
+
+// Whether a value of `COUNT` limbs is above another.
+template <u32 COUNT>
+LANEPACK_DEVICE bool is_above(const u64* value, const u64* other) {
+#pragma unroll
+    for (u32 limb = COUNT; limb-- > 0;) {
+        const u64 its = __ldg(other + limb);
+        if (value[limb] != its) return value[limb] > its;
+    }
+    return false;
+}
+
+// Whether ranges hold a value.
+template <u32 COUNT>
+LANEPACK_DEVICE bool hold_wide(const WideRange* ranges, u32 count, const u64* value) {
+    u32 first = 0;
+#pragma unroll 1
+    for (u32 end = count; first < end;) {
+        const u32 middle = (first + end) / 2;
+        if (is_above<COUNT>(value, ranges[middle].high)) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    if (first == count) return false;
+    const u64* low = ranges[first].low;
+    bool is_equal = true;
+#pragma unroll
+    for (u32 limb = 0; limb < COUNT; limb++) is_equal &= value[limb] == __ldg(low + limb);
+    return is_equal || is_above<COUNT>(value, low);
+}
+
+// The selection of the values of a vector that lie in ranges. `limbs` has four nodes, of
+// which those that are not there have no rows; a plain root has none. Of rows past the
+// end, and of nulls, it says anything.
+template <u32 COUNT>
+LANEPACK_DEVICE u32 select_limbs(const Node& root, const Node* limbs, u32 vector, const WideRange* ranges, u32 count) {
+    const u32 thread = threadIdx.x % WARP;
+    const u32 rows = min(root.rows - vector * VECTOR, VECTOR);
+    const u64* plain = reinterpret_cast<const u64*>(root.buffer[0]) + static_cast<u64>(vector) * VECTOR * COUNT;
+    const bool is_plain = root.encoding == PLAIN;
+    VectorLimb parts[COUNT];
+    u32 has = 0;
+    if (!is_plain) {
+#pragma unroll
+        for (u32 limb = 0; limb < COUNT; limb++) {
+            if (limbs[limb].rows == 0) break;
+            parts[limb] = VectorLimb(limbs[limb], vector);
+            has = limb + 1;
+        }
+    }
+    u32 selection = 0;
+#pragma unroll 1
+    for (u32 step = 0; step < WARP; step++) {
+        const u32 position = step_position(step) + thread;
+        if (position >= rows) continue;
+        u64 value[COUNT];
+#pragma unroll
+        for (u32 limb = 0; limb < COUNT; limb++) {
+            if (is_plain) {
+                value[limb] = __ldg(plain + position * COUNT + limb);
+            } else if (limb < has) {
+                value[limb] = parts[limb].at(position);
+            } else {
+                value[limb] = limb > 0 && static_cast<i64>(value[limb - 1]) < 0 ? ~u64{0} : 0;
+            }
+        }
+        value[COUNT - 1] ^= u64{1} << 63;
+        if (hold_wide<COUNT>(ranges, count, value)) selection |= 1u << step;
+    }
+    return selection;
+}
+
+}  // namespace lanepack

@@ -1,0 +1,61 @@
+// Selections of strings as bitmaps: lanepack/select_strings.cuh, over the rows that
+// select_rows.cuh hands out.
+//
+//   select_literals     = and IN
+//   select_automaton    all else; rows of bytes are copied to shared memory first, 256
+//                       bytes a state and 64 KiB at most, once for a block's 32 vectors
+//
+// Two kernels, as each would take the other's registers; a launch has the chunks whose
+// test is of its kind, and those that the host has decided.
+#include "lanepack/select_strings.cuh"
+#include "select_rows.cuh"
+
+namespace lanepack {
+
+// A block's test, and what `found(node, vector, live, fault)` finds of each vector.
+template <class Found>
+LANEPACK_DEVICE void select_tested(const SelectStringsArguments& args, const StringsTest& test, const Found& found) {
+    select_rows(
+        args.select, [](const Node&, u32, u32) {},
+        [&](const Node& node, u32 vector, u32, u32 live) {
+            if (test.kind <= STRINGS_ALL) return test.kind == STRINGS_ALL ? FULL : 0;
+            u32 fault = 0;
+            const u32 rows = found(node, vector, live, fault);
+            if (fault != 0 && threadIdx.x % WARP == 0) report(args.status, test.chunk, static_cast<Fault>(fault));
+            return rows;
+        });
+}
+
+LANEPACK_KERNEL(select_literals, SELECT_THREADS, 4, SelectStringsArguments) {
+    LANEPACK_SHARED(StoredLengths[SELECT_THREADS / WARP], all);
+    StoredLengths& shared = all[threadIdx.x / WARP];
+    const u32 chunk = blockIdx.x >> args.select.node_shift;
+    const StringsTest& test = args.tests[chunk];
+    select_tested(args, test, [&](const Node& node, u32 vector, u32 live, u32& fault) {
+        return rows_of_literals<widths_upto(32)>(node, args.lengths[chunk], vector, test, live, shared, fault);
+    });
+}
+
+LANEPACK_DEVICE void select_walked(const SelectStringsArguments& args) {
+    LANEPACK_SHARED(StoredLengths[SELECT_THREADS / WARP], all);
+    LANEPACK_DYNAMIC_SHARED(SharedTable, table);
+    StoredLengths& shared = all[threadIdx.x / WARP];
+    const u32 chunk = blockIdx.x >> args.select.node_shift;
+    const u32 part = blockIdx.x & ((1u << args.select.node_shift) - 1);
+    const StringsTest& test = args.tests[chunk];
+    if (part * (SELECT_THREADS / WARP) * args.select.each >= vectors_of(args.select.nodes[chunk])) return;
+    const bool is_shared = test.kind == STRINGS_BYTE_ROWS;
+    if (is_shared) SharedRows::load(test, table.rows);
+    __syncthreads();
+    select_tested(args, test, [&](const Node& node, u32 vector, u32 live, u32& fault) {
+        const Node& lengths = args.lengths[chunk];
+        if (is_shared) {
+            return rows_of_automaton(node, lengths, vector, test, live, shared, SharedRows{table.rows}, fault);
+        }
+        return rows_of_automaton(node, lengths, vector, test, live, shared, RowsInMemory<u16>(test), fault);
+    });
+}
+
+LANEPACK_KERNEL(select_automaton, SELECT_THREADS, 4, SelectStringsArguments) { select_walked(args); }
+
+}  // namespace lanepack

@@ -1,0 +1,430 @@
+//! A test as launches: kernels, over which nodes, with which tables.
+//!
+//! ```text
+//! numbers, booleans, nulls   one kernel for all chunks
+//! wide    one limb           the kernel of 64 bits, over the limbs
+//!         more               select_limbs
+//! strings = and IN           select_literals, with what the host has decided
+//!         all else           select_automaton
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_buffer::i256;
+use arrow_schema::DataType;
+use bytemuck::Pod;
+
+use super::{ChunkTest, ColumnTest, order_of};
+use crate::column::physical_of;
+use crate::encoding::{Encoding, Physical};
+use crate::engine::column::DeviceColumn;
+use crate::engine::decode::{roots, validity};
+use crate::engine::program::Target;
+use crate::error::{Error, Place, Result};
+use crate::gpu::abi::{self, Node, Range, SelectArguments, StoredLiteral, StringsTest, WideRange};
+use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::{DeviceBuffer, Stream};
+use crate::scan::automaton::DeviceRows;
+use crate::scan::predicate::CodesTest;
+
+/// One launch, over some chunks.
+pub(super) struct Part {
+    pub kernel: Kernel,
+    /// What the kernel looks at, and the chunks that this is of.
+    pub nodes: Vec<Node>,
+    chunks: Vec<usize>,
+    /// Whether the rows are those of the validity, which then drops none.
+    of_validity: bool,
+    pub negate: bool,
+    pub order: u32,
+    pub ranges: Vec<Range>,
+    more: More,
+}
+
+/// What some kernels need beside nodes and ranges.
+enum More {
+    Nothing,
+    Limbs {
+        /// Four for each node.
+        limbs: Vec<Node>,
+        ranges: Vec<WideRange>,
+        /// Limbs of a value.
+        count: u32,
+    },
+    Strings {
+        /// Stored lengths, for each node.
+        lengths: Vec<Node>,
+        tests: Tests,
+    },
+}
+
+/// The launches of a test.
+pub(super) fn of(column: &DeviceColumn, test: &ColumnTest) -> Result<Vec<Part>> {
+    let data_type = column.field().data_type();
+    let physical = physical_of(data_type);
+    let targets = roots(column.chunks());
+    let all = |kernel| Part::new(kernel, &targets, Target::node);
+    let bits = |negate| Part { negate, ..all(kernels::SELECT_BITS) };
+    let of_validity = |negate| {
+        let nodes = validity(column.chunks()).iter().map(|job| job.node).collect();
+        Part { nodes, of_validity: true, ..bits(negate) }
+    };
+    let numbers = |kernel, ranges: &[Range], negate| {
+        debug_assert!(ranges.iter().all(|range| range.low <= range.high));
+        debug_assert!(ranges.is_sorted_by(|a, b| a.high < b.low));
+        // Kernels know the bits of Float16 as integers.
+        let (order, ranges) = match data_type {
+            DataType::Float16 => (abi::UNSIGNED, in_bits(ranges)),
+            _ => (order_of(data_type), ranges.to_vec()),
+        };
+        Part { negate, order, ranges, ..all(kernel) }
+    };
+    let kernel = match physical.bits() {
+        Some(bits @ (8 | 16 | 32 | 64)) => {
+            Some(kernels::SELECT[bits.trailing_zeros() as usize - 3])
+        }
+        _ => None,
+    };
+    Ok(match (test, kernel) {
+        (ColumnTest::Valid, _) => vec![of_validity(false)],
+        (ColumnTest::Null, _) => vec![of_validity(true)],
+        (ColumnTest::True, _) if physical == Physical::Bool => vec![bits(false)],
+        (ColumnTest::False, _) if physical == Physical::Bool => vec![bits(true)],
+        (ColumnTest::In(ranges), Some(kernel)) => vec![numbers(kernel, ranges, false)],
+        (ColumnTest::NotIn(ranges), Some(kernel)) => vec![numbers(kernel, ranges, true)],
+        (ColumnTest::Wide(ranges), _) if matches!(physical, Physical::I128 | Physical::I256) => {
+            wide(&targets, physical, ranges)
+        }
+        (ColumnTest::Strings { chunks, negated }, _) if physical == Physical::Bytes => {
+            strings(&targets, chunks, *negated)?
+        }
+        _ => {
+            let what = format!("{test:?} is no test of values of type {data_type}");
+            return Err(Error::Mismatch { place: Place::default(), what });
+        }
+    })
+}
+
+impl Part {
+    /// A launch over the nodes of some chunks.
+    fn new<'a>(kernel: Kernel, targets: &[Target<'a>], node: impl Fn(&Target<'a>) -> Node) -> Self {
+        Self {
+            kernel,
+            nodes: targets.iter().map(node).collect(),
+            chunks: targets.iter().map(|target| target.chunk).collect(),
+            of_validity: false,
+            negate: false,
+            order: abi::UNSIGNED,
+            ranges: Vec::new(),
+            more: More::Nothing,
+        }
+    }
+
+    /// Whether the kernel looks for damage.
+    pub fn reports(&self) -> bool {
+        matches!(self.more, More::Strings { .. })
+    }
+
+    /// Copies what the launch needs to the device, in one piece; `validity` has a node for
+    /// each chunk of the column, if there are nulls. Gives it with the kernel's argument.
+    pub fn upload(
+        &self,
+        stream: &Arc<dyn Stream>,
+        select: SelectArguments,
+        validity: &[Node],
+        status: Option<&DeviceBuffer>,
+    ) -> Result<(DeviceBuffer, Vec<u8>)> {
+        let mut parameters = Parameters::default();
+        let nodes = parameters.push(&self.nodes);
+        let has_validity = !self.of_validity && !validity.is_empty();
+        let validity: Vec<Node> = match has_validity {
+            true => self.chunks.iter().map(|chunk| validity[*chunk]).collect(),
+            false => Vec::new(),
+        };
+        let validity = parameters.push(&validity);
+        let ranges = parameters.push(&self.ranges);
+        let select = |base: u64| SelectArguments {
+            nodes: base + nodes,
+            validity: if has_validity { base + validity } else { 0 },
+            ranges: base + ranges,
+            ..select
+        };
+        match &self.more {
+            More::Nothing => {
+                let buffer = parameters.upload(stream)?;
+                let arguments = bytemuck::bytes_of(&select(buffer.address())).to_vec();
+                Ok((buffer, arguments))
+            }
+            More::Limbs { limbs, ranges, count } => {
+                let limbs = parameters.push(limbs);
+                let wide = parameters.push(ranges);
+                let buffer = parameters.upload(stream)?;
+                let base = buffer.address();
+                let arguments = abi::SelectLimbsArguments {
+                    select: select(base),
+                    limbs: base + limbs,
+                    ranges: base + wide,
+                    range_count: ranges.len() as u32,
+                    count: *count,
+                };
+                Ok((buffer, bytemuck::bytes_of(&arguments).to_vec()))
+            }
+            More::Strings { lengths, tests } => {
+                let lengths = parameters.push(lengths);
+                let tables = parameters.push(&tests.tables);
+                let tests_at = parameters.reserve(size_of_val(tests.chunks.as_slice()));
+                let buffer = stream.allocate(parameters.bytes.len())?;
+                let base = buffer.address();
+                parameters.fill(tests_at, &tests.placed(base + tables));
+                stream.upload(&parameters.bytes, &buffer, 0)?;
+                let arguments = abi::SelectStringsArguments {
+                    select: select(base),
+                    lengths: base + lengths,
+                    tests: base + tests_at,
+                    status: status.map_or(0, DeviceBuffer::address),
+                };
+                Ok((buffer, bytemuck::bytes_of(&arguments).to_vec()))
+            }
+        }
+    }
+}
+
+/// What arguments point to, one behind the other, each at a multiple of 64 bytes.
+#[derive(Default)]
+struct Parameters {
+    bytes: Vec<u8>,
+}
+
+impl Parameters {
+    /// Where the values stand.
+    fn push<T: Pod>(&mut self, values: &[T]) -> u64 {
+        let at = self.reserve(size_of_val(values));
+        self.fill(at, values);
+        at
+    }
+
+    fn reserve(&mut self, len: usize) -> u64 {
+        let at = self.bytes.len();
+        self.bytes.resize((at + len).next_multiple_of(64), 0);
+        at as u64
+    }
+
+    fn fill<T: Pod>(&mut self, at: u64, values: &[T]) {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn upload(&self, stream: &Arc<dyn Stream>) -> Result<DeviceBuffer> {
+        let buffer = stream.allocate(self.bytes.len())?;
+        stream.upload(&self.bytes, &buffer, 0)?;
+        Ok(buffer)
+    }
+}
+
+/// Ranges of Float16 in total order as ranges of their bits.
+pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
+    const TOP: u64 = 0x8000;
+    // Positive ones keep their order, negative ones, which come before, turn it round.
+    let positive = ranges
+        .iter()
+        .filter(|range| range.high >= TOP)
+        .map(|range| Range { low: range.low.max(TOP) - TOP, high: range.high - TOP });
+    let negative = ranges.iter().rev().filter(|range| range.low < TOP).map(|range| Range {
+        low: 2 * TOP - 1 - range.high.min(TOP - 1),
+        high: 2 * TOP - 1 - range.low,
+    });
+    positive.chain(negative).collect()
+}
+
+/// The launches for values of 128 or 256 bits: chunks of one limb are integers of 64.
+fn wide(targets: &[Target<'_>], physical: Physical, ranges: &[(i256, i256)]) -> Vec<Part> {
+    let (single, other): (Vec<_>, Vec<_>) = targets.iter().copied().partition(|target| {
+        target.view.encoding() == Encoding::Limbs && target.view.child_count() == 1
+    });
+    let limb = |target: &Target<'_>, index: usize| match target.view.encoding() {
+        Encoding::Limbs if index < target.view.child_count() => {
+            Target { view: target.view.child(index), ..*target }.node()
+        }
+        // None: the limb is the sign of those below, or stands beside them.
+        _ => Node::default(),
+    };
+    let mut parts = Vec::new();
+    if !single.is_empty() {
+        let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
+        let key = |value: i256| (value.as_i128() - least) as u64;
+        let clipped = clipped(ranges, i256::from_i128(least), i256::from_i128(most));
+        let ranges = clipped.map(|(low, high)| Range { low: key(low), high: key(high) }).collect();
+        let part = Part::new(kernels::SELECT[3], &single, |target| limb(target, 0));
+        parts.push(Part { order: abi::SIGNED, ranges, ..part });
+    }
+    if !other.is_empty() {
+        let count = if physical == Physical::I128 { 2 } else { 4 };
+        let (least, most) = match physical {
+            Physical::I128 => (i256::from_i128(i128::MIN), i256::from_i128(i128::MAX)),
+            _ => (i256::MIN, i256::MAX),
+        };
+        let limbs_of = |value: i256| {
+            let mut limbs: [u64; 4] = bytemuck::cast(value.to_le_bytes());
+            limbs[count - 1] ^= 1 << 63;
+            limbs[count..].fill(0);
+            limbs
+        };
+        let ranges = clipped(ranges, least, most)
+            .map(|(low, high)| WideRange { low: limbs_of(low), high: limbs_of(high) })
+            .collect();
+        let limbs = |target| (0..4).map(move |index| limb(target, index));
+        let limbs = other.iter().flat_map(limbs).collect();
+        let part = Part::new(kernels::SELECT_LIMBS, &other, Target::node);
+        parts.push(Part { more: More::Limbs { limbs, ranges, count: count as u32 }, ..part });
+    }
+    parts
+}
+
+/// What ranges have between two values.
+fn clipped(ranges: &[(i256, i256)], least: i256, most: i256) -> impl Iterator<Item = (i256, i256)> {
+    let within = ranges.iter().filter(move |(low, high)| *high >= least && *low <= most);
+    within.map(move |(low, high)| (*low.max(&least), *high.min(&most)))
+}
+
+/// The launches for strings.
+fn strings(targets: &[Target<'_>], tests: &[ChunkTest], negate: bool) -> Result<Vec<Part>> {
+    let is_walked = |target: &Target<'_>| match &tests[target.chunk] {
+        ChunkTest::Codes(test) => matches!(**test, CodesTest::Automaton(_)),
+        ChunkTest::Decided(_) => false,
+    };
+    let (walked, compared): (Vec<_>, Vec<_>) = targets.iter().copied().partition(is_walked);
+    let mut parts = Vec::new();
+    for (kernel, targets) in
+        [(kernels::SELECT_LITERALS, compared), (kernels::SELECT_AUTOMATON, walked)]
+    {
+        if targets.is_empty() {
+            continue;
+        }
+        let mut made = Tests::default();
+        for target in &targets {
+            made.push(target.chunk, &tests[target.chunk])?;
+        }
+        // The stored lengths are the first child. Constants, which have none, are decided.
+        let lengths = |target: &Target<'_>| match target.view.child_count() {
+            0 => Node::default(),
+            _ => Target { view: target.view.child(0), ..*target }.node(),
+        };
+        let lengths = targets.iter().map(lengths).collect();
+        let kernel = Kernel { shared: made.shared, ..kernel };
+        let part = Part::new(kernel, &targets, Target::node);
+        parts.push(Part { negate, more: More::Strings { lengths, tests: made }, ..part });
+    }
+    Ok(parts)
+}
+
+/// Tests of strings as kernels have them, and the tables that they share.
+#[derive(Default)]
+struct Tests {
+    /// Addresses count from the first byte of the tables.
+    chunks: Vec<StringsTest>,
+    tables: Vec<u8>,
+    /// The test for each one of the host's.
+    made: HashMap<*const CodesTest, StringsTest>,
+    /// Shared memory for the largest automaton of rows of bytes.
+    shared: u32,
+}
+
+impl Tests {
+    /// Adds the test of a chunk.
+    fn push(&mut self, chunk: usize, test: &ChunkTest) -> Result<()> {
+        let decided = |kind| StringsTest { kind, ..Default::default() };
+        let made = match test {
+            ChunkTest::Decided(false) => decided(abi::STRINGS_NONE),
+            ChunkTest::Decided(true) => decided(abi::STRINGS_ALL),
+            ChunkTest::Codes(test) => match self.made.get(&Arc::as_ptr(test)) {
+                Some(made) => *made,
+                None => {
+                    let made = self.make(test)?;
+                    self.made.insert(Arc::as_ptr(test), made);
+                    made
+                }
+            },
+        };
+        self.chunks.push(StringsTest { chunk: chunk as u32, ..made });
+        Ok(())
+    }
+
+    fn make(&mut self, test: &CodesTest) -> Result<StringsTest> {
+        match test {
+            CodesTest::OneOf(values) => self.literals(values),
+            CodesTest::Automaton(automaton) => {
+                let automaton = automaton.for_device();
+                let (kind, table) = match &automaton.rows {
+                    DeviceRows::Bytes(rows) => {
+                        self.shared = self.shared.max(rows.len() as u32);
+                        (abi::STRINGS_BYTE_ROWS, self.table(rows))
+                    }
+                    DeviceRows::Words(rows) => (abi::STRINGS_WORD_ROWS, self.table(rows)),
+                };
+                Ok(StringsTest {
+                    table,
+                    kind,
+                    count: automaton.states,
+                    start: automaton.start,
+                    accepts: automaton.accepts,
+                    faults: automaton.faults,
+                    ..Default::default()
+                })
+            }
+        }
+    }
+
+    /// A test for values, which are in order of their lengths and then of their bytes.
+    fn literals(&mut self, values: &[Vec<u8>]) -> Result<StringsTest> {
+        const HEAD: usize = 8;
+        let mut literals = Vec::with_capacity(values.len());
+        let mut rests: Vec<u8> = Vec::new();
+        let mut lengths: Vec<Range> = Vec::new();
+        for value in values {
+            let small = |len: usize| {
+                u32::try_from(len).map_err(|_| Error::too_large("literals of 4 GiB or more"))
+            };
+            let (length, rest) = (small(value.len())?, small(rests.len())?);
+            let mut head = [0; HEAD];
+            let (first, behind) = value.split_at(value.len().min(HEAD));
+            head[..first.len()].copy_from_slice(first);
+            rests.extend_from_slice(behind);
+            rests.resize(rests.len().next_multiple_of(4), 0);
+            literals.push(StoredLiteral { head: u64::from_be_bytes(head), length, rest });
+            let length = u64::from(length);
+            match lengths.last_mut() {
+                Some(last) if length <= last.high + 1 => last.high = length,
+                _ => lengths.push(Range { low: length, high: length }),
+            }
+        }
+        Ok(StringsTest {
+            table: self.table(&literals),
+            bytes: self.table(&rests),
+            lengths: self.table(&lengths),
+            kind: abi::STRINGS_LITERALS,
+            count: literals.len() as u32,
+            range_count: lengths.len() as u32,
+            ..Default::default()
+        })
+    }
+
+    /// Where a table stands among the others.
+    fn table<T: Pod>(&mut self, values: &[T]) -> u64 {
+        let at = self.tables.len();
+        self.tables.extend_from_slice(bytemuck::cast_slice(values));
+        self.tables.resize(self.tables.len().next_multiple_of(16), 0);
+        at as u64
+    }
+
+    /// The tests, with the tables at an address.
+    fn placed(&self, tables: u64) -> Vec<StringsTest> {
+        let place = |test: &StringsTest| StringsTest {
+            table: test.table + tables,
+            bytes: test.bytes + tables,
+            lengths: test.lengths + tables,
+            ..*test
+        };
+        self.chunks.iter().map(place).collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! What the host has to know of strings in device memory to test them as they are stored:
+//! symbol tables, constant values, and bounds.
+//!
+//! Tables lie in bodies, not in headers. A kernel brings those of all chunks together and
+//! one copy brings them to the host, once for each column: a test is made for each table
+//! that differs, and chunks that were compressed together share one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::column::DeviceColumn;
+use super::decode::{check_decodable, roots};
+use crate::chunk::Statistics;
+use crate::encoding::Encoding;
+use crate::error::Result;
+use crate::gpu::abi::strings::{ByteSpan, SpansArguments};
+use crate::gpu::{Launch, Stream, kernels};
+
+/// The strings of a column, chunk by chunk.
+#[derive(Debug)]
+pub(crate) struct StoredStrings {
+    /// The symbol tables of all chunks, each once.
+    pub tables: Vec<Box<[u8]>>,
+    pub chunks: Vec<StoredChunk>,
+}
+
+/// The strings of a chunk.
+#[derive(Debug)]
+pub(crate) struct StoredChunk {
+    pub form: StoredForm,
+    pub bounds: Statistics,
+}
+
+/// What the strings of a chunk are stored as.
+#[derive(Debug)]
+pub(crate) enum StoredForm {
+    /// All are this one.
+    Constant(Box<[u8]>),
+    Bytes,
+    /// Codes by one of the tables.
+    Codes(usize),
+}
+
+/// Tables in the copy begin at multiples of this.
+const ALIGNMENT: usize = 64;
+
+impl DeviceColumn {
+    /// What is known of the column's strings; waits for a copy when it is asked for the
+    /// first time.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`](crate::Error::TooLarge) if the column is carried as Arrow IPC,
+    /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
+    /// [`Error::Device`](crate::Error::Device).
+    pub(crate) fn stored_strings(&self, stream: &Arc<dyn Stream>) -> Result<&StoredStrings> {
+        if let Some(stored) = self.strings().get() {
+            return Ok(stored);
+        }
+        check_decodable(self)?;
+        let stored = self.read_strings(stream)?;
+        // Whoever came first has read the same.
+        Ok(self.strings().get_or_init(|| stored))
+    }
+
+    fn read_strings(&self, stream: &Arc<dyn Stream>) -> Result<StoredStrings> {
+        // The tables and the constant values are buffers 0 of their nodes.
+        let targets = roots(self.chunks());
+        let mut places = Vec::new();
+        let mut spans = Vec::new();
+        let mut len = 0;
+        for target in &targets {
+            if target.view.encoding() == Encoding::Plain {
+                continue;
+            }
+            let range = target.view.buffer_range(0);
+            spans.push(ByteSpan {
+                from: target.body + range.start as u64,
+                to: len as u64,
+                bytes: range.len() as u64,
+            });
+            places.push(len..len + range.len());
+            len = places[places.len() - 1].end.next_multiple_of(ALIGNMENT);
+        }
+        let mut bytes = vec![0; len];
+        if len > 0 {
+            self.gather_spans(stream, spans, &mut bytes)?;
+        }
+
+        let mut places = places.into_iter();
+        let mut numbers: HashMap<&[u8], usize> = HashMap::new();
+        let mut tables = Vec::new();
+        let mut chunks = Vec::with_capacity(targets.len());
+        for (target, chunk) in targets.iter().zip(self.chunks()) {
+            let mut buffer = || places.next().map_or(&[][..], |place| &bytes[place]);
+            let form = match target.view.encoding() {
+                Encoding::Plain => StoredForm::Bytes,
+                Encoding::Constant => StoredForm::Constant(buffer().into()),
+                _ => {
+                    let table = buffer();
+                    StoredForm::Codes(*numbers.entry(table).or_insert_with(|| {
+                        tables.push(table.into());
+                        tables.len() - 1
+                    }))
+                }
+            };
+            chunks.push(StoredChunk { form, bounds: chunk.statistics(self.field().data_type()) });
+        }
+        Ok(StoredStrings { tables, chunks })
+    }
+
+    /// Copies parts of the bodies to the host; `to` of each counts from the first byte.
+    fn gather_spans(
+        &self,
+        stream: &Arc<dyn Stream>,
+        mut spans: Vec<ByteSpan>,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let kernel = kernels::COPY_SPANS;
+        let to = stream.allocate(bytes.len())?;
+        let longest = spans.iter().map(|span| span.bytes as usize).max().unwrap_or(0);
+        spans.iter_mut().for_each(|span| span.to += to.address());
+        let from = stream.allocate(size_of_val(spans.as_slice()))?;
+        stream.upload(bytemuck::cast_slice(&spans), &from, 0)?;
+        stream.wait(self.ready())?;
+        let blocks_per_span = longest.div_ceil(kernel.block);
+        let arguments = SpansArguments {
+            spans: from.address(),
+            blocks_per_span: blocks_per_span as u32,
+            zero: 0,
+        };
+        let mut buffers = vec![&from, &to];
+        buffers.extend(self.bodies().iter().map(AsRef::as_ref));
+        stream.launch(&Launch {
+            module: None,
+            kernel: kernel.name,
+            blocks: spans.len() * blocks_per_span,
+            threads: kernel.threads,
+            shared: kernel.shared,
+            arguments: bytemuck::bytes_of(&arguments),
+            buffers: &buffers,
+        })?;
+        stream.download(&to, 0, bytes)
+    }
+}
