@@ -3,9 +3,10 @@
 //! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
 //!
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
-//! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
-//! threads, errors, export; `host` what is about host memory; `scan` filters; `small` has a
-//! little of all for compute-sanitizer.
+//! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what
+//! is about devices: memory, threads, errors, export; `host` what is about host memory;
+//! `kernels` kernels of users; `scan` filters; `small` has a little of all for
+//! compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -23,6 +24,8 @@ mod devices;
 mod files;
 #[path = "gpu_parity/host.rs"]
 mod host;
+#[path = "gpu_parity/kernels.rs"]
+mod kernels;
 #[path = "scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;
