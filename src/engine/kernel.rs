@@ -73,7 +73,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Compiles `source` and takes the kernel `name` of it (the first word in
-    /// `LANEPACK_KERNEL`). Of GPUs NVRTC compiles, which takes a good part of a second; the
+    /// `LANEPACK_KERNEL`). For GPUs NVRTC compiles, in some hundredths of a second; the
     /// same source is compiled once by an engine's device, and its code is kept in a
     /// folder for other processes (docs/GPU.md).
     ///
