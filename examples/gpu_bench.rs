@@ -4,6 +4,7 @@
 //! cargo run --release --features cuda,internals --example gpu_bench -- decode [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- encode [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- scan [FILES...]
+//! cargo run --release --features cuda,internals --example gpu_bench -- queries
 //! ```
 //!
 //! `decode`: every column of the Parquet files (by default all of the shared data), and
@@ -30,6 +31,8 @@
 //!
 //! `scan`: filters of the same columns in device memory to a bitmap, compared with
 //! Arrow's kernels; see `gpu_bench/scan.rs`.
+//!
+//! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 
 #[path = "gpu_bench/cases.rs"]
 mod cases;
@@ -37,6 +40,8 @@ mod cases;
 mod encode;
 #[path = "gpu_bench/host.rs"]
 mod host;
+#[path = "gpu_bench/queries.rs"]
+mod queries;
 #[path = "gpu_bench/scan.rs"]
 mod scan;
 
@@ -69,6 +74,21 @@ enum Command {
     Encode(What),
     /// Filters of compressed columns in device memory.
     Scan(What),
+    /// Queries over several columns.
+    Queries(Rows),
+}
+
+#[derive(clap::Args)]
+struct Rows {
+    /// Rows of the tables.
+    #[arg(long, default_value_t = 240_000_000)]
+    rows: usize,
+    /// Only queries whose name has this in it.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Which GPU.
+    #[arg(long, default_value_t = 0)]
+    device: usize,
 }
 
 #[derive(clap::Args)]
@@ -99,6 +119,7 @@ fn main() -> ExitCode {
         Command::Decode(what) => run(&what, decode_case),
         Command::Encode(what) => run(&what, encode::case),
         Command::Scan(what) => run_scans(&what),
+        Command::Queries(what) => run_queries(&what),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -159,6 +180,12 @@ fn run_scans(what: &What) -> Result<bool, Box<dyn std::error::Error>> {
         }
     }
     Ok(all_same)
+}
+
+/// Prints a line for each query; whether all results were right.
+fn run_queries(what: &Rows) -> Result<bool, Box<dyn std::error::Error>> {
+    let engine = Engine::cuda(what.device)?;
+    Ok(queries::run(&engine, what.rows, &what.only)?)
 }
 
 /// Bytes per second that a copy within the device reads and writes.

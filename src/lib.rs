@@ -24,7 +24,8 @@
 //!
 //! Where to find what: [`compress`], [`decompress`] and [`columns`] work on
 //! batches, [`compress_array`] and [`CompressedColumn`] on single arrays,
-//! [`ipc`] on files and streams. The byte format is docs/FORMAT.md in the
+//! [`ipc`] on files and streams, [`scan`] filters what is compressed, [`Engine`] does all
+//! this on GPUs, where a [`Kernel`] is one of your own. The byte format is docs/FORMAT.md in the
 //! repository.
 //!
 //! # Guarantees
@@ -59,8 +60,8 @@ pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
 pub use engine::{
-    ArrowDeviceArray, ArrowDeviceType, Choice, DeviceArray, DeviceBatch, DeviceColumn, Engine,
-    PinnedBuffer,
+    ArrowDeviceArray, ArrowDeviceType, Choice, DeviceArray, DeviceBatch, DeviceColumn,
+    DeviceMemory, Engine, Kernel, OnDevice, PinnedBuffer,
 };
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};

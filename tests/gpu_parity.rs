@@ -2,10 +2,11 @@
 //! on the host emulation (feature `simt`) and on CUDA (feature `cuda`, where there
 //! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
 //!
-//! `arrays` has every type, size, null pattern and encoding, `files` the shared
-//! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
-//! threads, errors, export; `host` what is about host memory; `scan` filters of one column, `fused` queries that have a
-//! kernel of their own; `small` has a little of all for compute-sanitizer.
+//! `arrays` has every type, size, null pattern and encoding, `files` the shared data,
+//! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
+//! about devices: memory, threads, errors, export; `host` what is about host memory; `scan`
+//! filters of one column, `fused` queries that have a kernel of their own, `kernels` sources
+//! of users; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -25,6 +26,8 @@ mod files;
 mod fused;
 #[path = "gpu_parity/host.rs"]
 mod host;
+#[path = "gpu_parity/kernels.rs"]
+mod kernels;
 #[path = "scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;

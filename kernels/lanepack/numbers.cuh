@@ -59,6 +59,13 @@ LANEPACK_DEVICE double to_double(i128 x) {
     return x < 0 ? negative(result) : result;
 }
 
+// NaN as the positive quiet one without a payload, of computed numbers: processors differ in
+// what they make.
+LANEPACK_DEVICE float with_one_nan(float x) { return x == x ? x : __uint_as_float(0x7fc00000u); }
+LANEPACK_DEVICE double with_one_nan(double x) {
+    return x == x ? x : __longlong_as_double(0x7ff8000000000000);
+}
+
 // What decides the order of two numbers: of floats IEEE 754 total order.
 LANEPACK_DEVICE i64 order_key(i64 x) { return x; }
 LANEPACK_DEVICE i128 order_key(i128 x) { return x; }

@@ -76,6 +76,16 @@ bool lanepack_simt_launch(const lanepack::simt::Kernel** object, const char* nam
     return false;
 }
 
+// Threads of a block and bytes of arguments of a kernel of an object; false if it has none of
+// this name.
+bool lanepack_simt_shape(const lanepack::simt::Kernel** object, const char* name, unsigned* threads, size_t* size) {
+    const lanepack::simt::Kernel* kernel = lanepack::simt::find(*object, name);
+    if (kernel == nullptr) return false;
+    *threads = kernel->threads;
+    *size = kernel->size;
+    return true;
+}
+
 // Memory that was never written, at a multiple of `alignment`; null if there is none.
 void* lanepack_simt_allocate(size_t size, size_t alignment) {
     void* memory = nullptr;

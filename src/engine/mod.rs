@@ -13,7 +13,8 @@
 //! launches go up in one copy, the kernels follow one another on a stream, and
 //! one report comes back, with what they found wrong and the nulls they counted. From host
 //! to host, large columns go in parts that overlap (transfer.rs); what comes to the host
-//! arrives in page-locked memory (pinned.rs).
+//! arrives in page-locked memory (pinned.rs). Kernels of users run over the same columns and
+//! arrays (kernel.rs).
 
 mod array;
 mod c_device;
@@ -21,6 +22,7 @@ mod column;
 mod decode;
 mod encode;
 mod foreign;
+mod kernel;
 #[cfg(feature = "internals")]
 pub mod measure;
 pub(crate) mod nodes;
@@ -43,6 +45,7 @@ use rayon::prelude::*;
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
 pub use column::{DeviceBatch, DeviceColumn};
+pub use kernel::{DeviceMemory, Kernel, OnDevice};
 pub use pinned::PinnedBuffer;
 
 use pinned::Pool;
@@ -106,6 +109,8 @@ pub(crate) struct Context {
     device: Arc<dyn Device>,
     /// By priority.
     streams: [Mutex<Vec<Arc<dyn Stream>>>; Priority::COUNT],
+    /// That of kernels of users, once there is one (kernel.rs).
+    ordered: Mutex<Option<Arc<dyn Stream>>>,
     /// Page-locked host memory.
     pool: Arc<Pool>,
 }
@@ -113,7 +118,7 @@ pub(crate) struct Context {
 impl Context {
     fn new(device: Arc<dyn Device>) -> Arc<Self> {
         let pool = Pool::new(&device);
-        Arc::new(Self { device, streams: Default::default(), pool })
+        Arc::new(Self { device, streams: Default::default(), ordered: Mutex::default(), pool })
     }
 
     /// An error if the device has less memory free than work is going to need.

@@ -113,8 +113,23 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
 
 /// Kernels that [`Device::compile`] has made.
 pub(crate) trait Module: fmt::Debug + Send + Sync {
+    /// What launches of a kernel have to fit.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error) if there is no kernel of this name.
+    fn shape(&self, kernel: &str) -> Result<Shape>;
+
     /// For implementations.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// What launches of a kernel have to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of its argument, if the device tells.
+    pub arguments: Option<usize>,
 }
 
 /// Page-locked memory of the host, which a device copies from and to by itself; freed

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::compiled::Compiled;
 use super::{
     Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Module, Owner,
-    PADDING, Priority, Stream,
+    PADDING, Priority, Shape, Stream,
 };
 use crate::error::{Error, Place, Result};
 
@@ -183,6 +183,11 @@ struct SimtModule {
 }
 
 impl Module for SimtModule {
+    fn shape(&self, kernel: &str) -> Result<Shape> {
+        let shape = ffi::shape(self.object, kernel);
+        shape.ok_or_else(|| Error::device(format!("kernel {kernel}: there is no such kernel")))
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

@@ -324,6 +324,7 @@ impl Plan {
             State::Floats { sum, count } => {
                 let average = self.function == Function::Average;
                 let value = if average { sum / count as f64 } else { sum };
+                let value = if value.is_nan() { f64::NAN } else { value };
                 Ok(Arc::new(Float64Array::from(vec![value])))
             }
             State::Words(bounds) => {

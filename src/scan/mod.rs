@@ -28,7 +28,8 @@
 //!   `null OR true` is true; a filter keeps the rows where it is true.
 //! - Floats: IEEE 754 total order, as Arrow's kernels compare. -0.0 is less than 0.0 and
 //!   not equal to it, NaN equals itself and is greater than infinity (with its sign set:
-//!   less than all). Arithmetic is IEEE 754, each operation rounded once.
+//!   less than all). Arithmetic is IEEE 754, each operation rounded once; a NaN that it gives
+//!   is the positive one without a payload, on every processor.
 //! - Integers and decimals are computed exactly, whatever the types of their columns. What
 //!   could pass 128 bits, given the least and greatest values of the columns, is an error
 //!   before anything is computed.

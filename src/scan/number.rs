@@ -109,6 +109,14 @@ impl Number {
         }
     }
 
+    /// Whether it is more than a column or a literal.
+    pub fn is_computed(&self) -> bool {
+        matches!(
+            self.form,
+            Form::Operation(..) | Form::Negative(_) | Form::Scaled(..) | Form::Float64(_)
+        )
+    }
+
     /// Adds the columns that it is computed from; it is null where one of them is.
     pub fn columns(&self, columns: &mut Vec<usize>) {
         match &self.form {

@@ -36,6 +36,11 @@ fn filters() {
 }
 
 #[test]
+fn kernels_of_users() {
+    engines().iter().for_each(|engine| super::kernels::in_order(engine, 10));
+}
+
+#[test]
 fn chunks_at_odd_places() {
     for engine in engines() {
         for data_type in encoded_types() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal256Type, Float64Type};
+use arrow_array::types::{Decimal256Type, Float32Type, Float64Type};
 use arrow_array::*;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -147,7 +147,26 @@ fn text(array: &ArrayRef, form: TextForm, literal: &Literal) -> BooleanArray {
 }
 
 /// A number in each row: integers as decimals of 76 digits, in which nothing here overflows.
+/// A number; where it is computed NaN is one, as the docs say.
 fn number(expr: &Expr, batch: &RecordBatch) -> ArrayRef {
+    let found = steps(expr, batch);
+    match (expr, found.data_type()) {
+        (Expr::Column(_) | Expr::Literal(_), _) => found,
+        (_, DataType::Float32) => Arc::new(
+            found
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(|value| if value.is_nan() { f32::NAN } else { value }),
+        ),
+        (_, DataType::Float64) => Arc::new(
+            found
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(|value| if value.is_nan() { f64::NAN } else { value }),
+        ),
+        _ => found,
+    }
+}
+
+fn steps(expr: &Expr, batch: &RecordBatch) -> ArrayRef {
     use arrow_arith::numeric;
     let rows = batch.num_rows();
     match expr {
@@ -164,7 +183,7 @@ fn number(expr: &Expr, batch: &RecordBatch) -> ArrayRef {
         }
         Expr::Literal(Literal::Float(value)) => Arc::new(Float64Array::from(vec![*value; rows])),
         Expr::Negative(inner) => {
-            let inner = number(inner, batch);
+            let inner = steps(inner, batch);
             match inner.data_type() {
                 DataType::Decimal256(..) => {
                     let array = inner.as_primitive::<Decimal256Type>();
@@ -179,7 +198,7 @@ fn number(expr: &Expr, batch: &RecordBatch) -> ArrayRef {
             }
         }
         Expr::Float64(inner) => {
-            let inner = number(inner, batch);
+            let inner = steps(inner, batch);
             match inner.data_type() {
                 DataType::Decimal256(..) => {
                     let array = inner.as_primitive::<Decimal256Type>();
@@ -189,7 +208,7 @@ fn number(expr: &Expr, batch: &RecordBatch) -> ArrayRef {
             }
         }
         Expr::Arithmetic(operator, left, right) => {
-            let (left, right) = (number(left, batch), number(right, batch));
+            let (left, right) = (steps(left, batch), steps(right, batch));
             let (left, right) = same_type(left, right);
             if let DataType::Decimal256(..) = left.data_type() {
                 let (left, right) =

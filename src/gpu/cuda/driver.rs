@@ -12,13 +12,15 @@
 //!                          ^------ PageLocked <-'
 //! ```
 //!
-//! `host.rs` has page-locked memory and the copies from and to it.
+//! `host.rs` has page-locked memory and the copies from and to it, `module.rs` kernels.
 
 mod host;
+mod module;
 
 pub(super) use self::host::{PageLocked, Slot};
+pub(super) use self::module::{Function, Module};
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,7 +44,7 @@ const CAPABILITY_NEEDED: (u32, u32) = (8, 0);
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Everything called below. cudarc panics where one is missing, so look first.
-const FUNCTIONS: [&str; 43] = [
+const FUNCTIONS: [&str; 45] = [
     "cuCtxGetCurrent",
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
@@ -61,6 +63,8 @@ const FUNCTIONS: [&str; 43] = [
     "cuEventQuery",
     "cuEventRecord",
     "cuEventSynchronize",
+    "cuFuncGetAttribute",
+    "cuFuncSetAttribute",
     "cuGetErrorString",
     "cuInit",
     "cuLaunchKernel",
@@ -659,98 +663,5 @@ impl Drop for Mark {
         // SAFETY: made by `new`, destroyed once. It need not be done.
         let destroy = || unsafe { result::event::destroy(self.raw) }.during("cuEventDestroy");
         self.context.defer(self.context.bind().and_then(|()| destroy()));
-    }
-}
-
-/// Kernels loaded on a device.
-pub(super) struct Module {
-    raw: sys::CUmodule,
-    context: Arc<Context>,
-}
-
-// SAFETY: a module handle may be used by any thread; the driver locks what it must.
-unsafe impl Send for Module {}
-// SAFETY: as above.
-unsafe impl Sync for Module {}
-
-impl fmt::Debug for Module {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Module({:?})", self.raw)
-    }
-}
-
-impl Module {
-    /// Loads a fatbin, a cubin, or PTX that ends with a zero byte.
-    pub fn new(context: &Arc<Context>, image: &[u8]) -> Result<Arc<Self>> {
-        context.bind()?;
-        // SAFETY: images come from nvcc (built in), from NVRTC, or from a cache file
-        // whose checksum has been compared, and are complete.
-        let raw = unsafe { result::module::load_data(image.as_ptr().cast()) }.map_err(|error| {
-            let DeviceInfo { name, compute_capability: (major, minor), driver, .. } = &context.info;
-            no_device(format!(
-                "the kernels do not load on {name} (compute capability {major}.{minor}, driver \
-                 for CUDA {driver}): {}",
-                reason(error)
-            ))
-        })?;
-        Ok(Arc::new(Self { raw, context: context.clone() }))
-    }
-
-    /// The kernel of this name.
-    pub fn function(self: &Arc<Self>, name: &str) -> Result<Function> {
-        self.context.bind()?;
-        let text = CString::new(name).map_err(|_| Error::device("a kernel's name has a NUL"))?;
-        // SAFETY: the module is loaded, and stays so as long as the function.
-        let raw = unsafe { result::module::get_function(self.raw, text) }
-            .during(&format!("kernel {name}"))?;
-        Ok(Function { raw, name: name.into(), module: self.clone() })
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        let unload = || {
-            // Streams may still run its kernels.
-            result::ctx::synchronize().during("cuCtxSynchronize")?;
-            // SAFETY: loaded by `new`, unloaded once; functions hold it, and none of
-            // them runs any more.
-            unsafe { result::module::unload(self.raw) }.during("cuModuleUnload")
-        };
-        self.context.defer(self.context.bind().and_then(|()| unload()));
-    }
-}
-
-/// A kernel.
-#[derive(Clone)]
-pub(super) struct Function {
-    raw: sys::CUfunction,
-    name: Arc<str>,
-    module: Arc<Module>,
-}
-
-// SAFETY: a function handle may be used by any thread, as long as its module is loaded.
-unsafe impl Send for Function {}
-// SAFETY: as above.
-unsafe impl Sync for Function {}
-
-/// Shared memory that a block may have without asking.
-const STATIC_SHARED: u32 = 48 << 10;
-
-impl Function {
-    /// Makes sure that a launch may ask for so many bytes of shared memory.
-    fn allow_shared(&self, bytes: u32) -> Result<()> {
-        if bytes <= STATIC_SHARED {
-            return Ok(());
-        }
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        // SAFETY: the function is of a loaded module; the driver locks what it must.
-        unsafe { result::function::set_function_attribute(self.raw, attribute, bytes as i32) }
-            .during(&format!("kernel {}: {bytes} bytes of shared memory", self.name))
-    }
-}
-
-impl fmt::Debug for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Function({})", self.name)
     }
 }

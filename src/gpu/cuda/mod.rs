@@ -24,7 +24,7 @@ use self::staging::Staging;
 use self::stream::CudaStream;
 use super::compiled::Compiled;
 use super::nvrtc::{Input, Nvrtc};
-use super::{Device, DeviceInfo, HostMemory, Module, Priority, Stream, module};
+use super::{Device, DeviceInfo, HostMemory, Module, Priority, Shape, Stream, module};
 use crate::error::Result;
 
 pub(crate) use self::failure::Version;
@@ -124,6 +124,10 @@ impl Kernels {
 }
 
 impl Module for Kernels {
+    fn shape(&self, kernel: &str) -> Result<Shape> {
+        self.function(kernel)?.shape()
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

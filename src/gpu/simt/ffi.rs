@@ -3,6 +3,8 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::NonNull;
 
+use crate::gpu::Shape;
+
 unsafe extern "C" {
     fn lanepack_simt_launch(
         object: *const c_void,
@@ -14,6 +16,12 @@ unsafe extern "C" {
         seed: u64,
         error: *mut c_char,
         error_size: usize,
+    ) -> bool;
+    fn lanepack_simt_shape(
+        object: *const c_void,
+        name: *const c_char,
+        threads: *mut u32,
+        size: *mut usize,
     ) -> bool;
     fn lanepack_simt_allocate(size: usize, alignment: usize) -> *mut c_void;
     fn lanepack_simt_free(memory: *mut c_void);
@@ -76,6 +84,18 @@ pub(super) unsafe fn launch(
     // SAFETY: `error` begins as zeros, and snprintf ends what it writes with one.
     let text = unsafe { CStr::from_ptr(error.as_ptr()) };
     Err(text.to_string_lossy().into_owned())
+}
+
+/// What launches of a kernel of an object have to fit; none if there is no such kernel.
+pub(super) fn shape(object: Object, kernel: &str) -> Option<Shape> {
+    let name = CString::new(kernel).ok()?;
+    let (mut threads, mut size) = (0, 0);
+    // SAFETY: the object stays loaded, the name ends in a zero byte; writes two integers.
+    let found = unsafe {
+        let object = object.0.as_ptr().cast_const();
+        lanepack_simt_shape(object, name.as_ptr(), &raw mut threads, &raw mut size)
+    };
+    found.then_some(Shape { threads, arguments: Some(size) })
 }
 
 /// The names of all kernels of this program.

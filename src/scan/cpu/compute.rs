@@ -63,6 +63,20 @@ impl<'a> Numbers<'a> {
         vector: usize,
         out: &mut [S; VECTOR],
     ) -> Result<()> {
+        self.steps(number, vector, out)?;
+        if number.is_computed() {
+            out.iter_mut().for_each(|value| *value = value.with_one_nan());
+        }
+        Ok(())
+    }
+
+    /// The same with NaN as the processor makes it.
+    fn steps<S: Scalar>(
+        &self,
+        number: &Number,
+        vector: usize,
+        out: &mut [S; VECTOR],
+    ) -> Result<()> {
         match &number.form {
             Form::Null => out.fill(S::default()),
             Form::Integer(value) => out.fill(S::of_integer(*value)),
@@ -76,18 +90,18 @@ impl<'a> Numbers<'a> {
                 }
             }
             Form::Negative(inner) => {
-                self.compute(inner, vector, out)?;
+                self.steps(inner, vector, out)?;
                 out.iter_mut().for_each(|value| *value = value.negative());
             }
             Form::Scaled(inner, factor) => {
-                self.compute(inner, vector, out)?;
+                self.steps(inner, vector, out)?;
                 let factor = S::of_integer(*factor);
                 out.iter_mut().for_each(|value| *value = value.times(factor));
             }
             Form::Operation(operator, left, right) => {
                 let mut other = [S::default(); VECTOR];
-                self.compute(left, vector, out)?;
-                self.compute(right, vector, &mut other)?;
+                self.steps(left, vector, out)?;
+                self.steps(right, vector, &mut other)?;
                 let operation = match operator {
                     Operator::Add => S::plus,
                     Operator::Subtract => S::minus,
@@ -105,7 +119,7 @@ impl<'a> Numbers<'a> {
                     let float = |value: f64| if scale >= 0 { value / power } else { value * power };
                     if self.width == Width::Bits64 {
                         let mut values = [0_i64; VECTOR];
-                        self.compute(inner, vector, &mut values)?;
+                        self.steps(inner, vector, &mut values)?;
                         fill(out, values.map(|value| S::of_float(float(value as f64))));
                     } else {
                         let values = self.integers(inner, vector)?;
@@ -114,7 +128,7 @@ impl<'a> Numbers<'a> {
                 }
                 _ => {
                     let mut values = [0_f32; VECTOR];
-                    self.compute(inner, vector, &mut values)?;
+                    self.steps(inner, vector, &mut values)?;
                     fill(out, values.map(|value| S::of_float(value.into())));
                 }
             },
@@ -178,6 +192,10 @@ pub(in crate::scan) trait Scalar: Copy + Default {
     fn remainder(self, other: Self) -> Self;
     /// Compares, floats in total order.
     fn order(self, other: Self) -> std::cmp::Ordering;
+    /// NaN as the positive quiet one without a payload: processors differ in what they make.
+    fn with_one_nan(self) -> Self {
+        self
+    }
 }
 
 macro_rules! integer {
@@ -278,6 +296,10 @@ macro_rules! float {
 
             fn order(self, other: Self) -> std::cmp::Ordering {
                 self.total_cmp(&other)
+            }
+
+            fn with_one_nan(self) -> Self {
+                if self.is_nan() { $type::NAN } else { self }
             }
         }
     )*};

@@ -412,6 +412,15 @@ impl<'a> Writer<'a> {
 
     /// What computes a number of a row, with integers of this width.
     fn number(&mut self, number: &Number, width: Width, readers: &mut Readers) -> String {
+        let steps = self.steps(number, width, readers);
+        match number.is_computed() && !matches!(number.kind, Kind::Exact { .. }) {
+            true => format!("with_one_nan({steps})"),
+            false => steps,
+        }
+    }
+
+    /// The same with NaN as the processor makes it.
+    fn steps(&mut self, number: &Number, width: Width, readers: &mut Readers) -> String {
         let scalar = Scalar::of(number, width);
         let name = scalar.name();
         match &number.form {
@@ -448,17 +457,17 @@ impl<'a> Writer<'a> {
                     Operator::Divide => "quotient",
                     Operator::Remainder => "remainder",
                 };
-                let left = self.number(left, width, readers);
-                let right = self.number(right, width, readers);
+                let left = self.steps(left, width, readers);
+                let right = self.steps(right, width, readers);
                 format!("{function}({left}, {right})")
             }
-            Form::Negative(inner) => format!("negative({})", self.number(inner, width, readers)),
+            Form::Negative(inner) => format!("negative({})", self.steps(inner, width, readers)),
             Form::Scaled(inner, factor) => {
-                let inner = self.number(inner, width, readers);
+                let inner = self.steps(inner, width, readers);
                 format!("times({inner}, {})", self.integer(*factor, scalar))
             }
             Form::Float64(inner) => {
-                let value = self.number(inner, width, readers);
+                let value = self.steps(inner, width, readers);
                 let Kind::Exact { scale } = inner.kind else {
                     return format!("static_cast<double>({value})");
                 };

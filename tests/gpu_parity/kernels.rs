@@ -1,0 +1,299 @@
+//! Kernels of users: the example of docs/GPU.md on columns of every encoding, the order of
+//! launches and copies, and what is refused.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::*;
+use bytemuck::{Pod, Zeroable};
+use lanepack::scan::{Scan, col, count_rows, sum};
+use lanepack::*;
+
+use super::engines;
+
+const SUM_WHERE: &str = include_str!("../../kernels/examples/sum_where.cu");
+
+/// `SumWhere` of `kernels/examples/sum_where.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct SumWhere {
+    quantity: u64,
+    quantity_validity: u64,
+    price: u64,
+    price_validity: u64,
+    sum: u64,
+    count: u64,
+    bound: i64,
+    blocks_per_node: u64,
+}
+
+/// What the kernels of [`KERNELS`] take.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Arguments {
+    values: u64,
+    out: u64,
+    len: u32,
+    factor: u32,
+}
+
+const KERNELS: &str = r#"#include "lanepack/base.cuh"
+using namespace lanepack;
+struct Arguments {
+    const u32* values;
+    u32* out;
+    u32 len;
+    u32 factor;
+};
+// out = out * factor + values
+LANEPACK_KERNEL(multiply_add, 64, 1, Arguments) {
+    const u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < args.len) args.out[at] = args.out[at] * args.factor + args.values[at];
+}
+struct Shared {
+    u32 values[20000];
+};
+// The values of a block in the opposite order, by way of more shared memory than a kernel
+// may declare.
+LANEPACK_KERNEL(reverse, 64, 1, Arguments) {
+    LANEPACK_DYNAMIC_SHARED(Shared, shared);
+    shared.values[19999 - threadIdx.x] = args.values[threadIdx.x];
+    __syncthreads();
+    args.out[threadIdx.x] = shared.values[19999 - 63 + threadIdx.x];
+}
+"#;
+
+/// A kernel; none, with a printed reason, where nothing compiles for a GPU and nothing has to.
+fn kernel(engine: &Engine, name: &str, source: &str) -> Option<Kernel> {
+    match Kernel::from_source(engine, name, source) {
+        Ok(kernel) => Some(kernel),
+        Err(Error::NoDevice { what }) => {
+            let required = std::env::var("LANEPACK_REQUIRE_NVRTC").is_ok_and(|value| value == "1");
+            assert!(!required, "NVRTC is required: {what}");
+            println!("skipped: {what}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What the kernel of the example makes of a batch of quantities and prices; none where
+/// nothing compiles it.
+fn sum_where(engine: &Engine, packed: &RecordBatch, bound: i64) -> Option<(f64, u64)> {
+    let kernel = kernel(engine, "sum_where", SUM_WHERE)?;
+    let table = engine.upload(packed).unwrap();
+    let nodes =
+        |nodes: Result<Vec<DeviceNode>>| DeviceMemory::from_slice(engine, &nodes.unwrap()).unwrap();
+    let [quantity, price] = [&table.columns()[0], &table.columns()[1]];
+    let memory = [
+        nodes(quantity.nodes()),
+        nodes(quantity.validity_nodes()),
+        nodes(price.nodes()),
+        nodes(price.validity_nodes()),
+    ];
+    let sum = DeviceMemory::<f64>::zeros(engine, 1).unwrap();
+    let count = DeviceMemory::<u64>::zeros(engine, 1).unwrap();
+    let [a, b, c, d] = &memory;
+    let arguments = SumWhere {
+        quantity: a.address(),
+        quantity_validity: b.address(),
+        price: c.address(),
+        price_validity: d.address(),
+        sum: sum.address(),
+        count: count.address(),
+        bound,
+        blocks_per_node: 2,
+    };
+    let uses: [&dyn OnDevice; 8] = [quantity, price, a, b, c, d, &sum, &count];
+    // SAFETY: the struct is the kernel's, and leads to what is listed.
+    unsafe { kernel.launch(2 * a.len(), 256, &arguments, &uses) }.unwrap();
+    // Freed when the kernel has ended.
+    drop((table, memory));
+    Some((sum.to_vec().unwrap()[0], count.to_vec().unwrap()[0]))
+}
+
+#[test]
+fn the_example_sums_columns_of_every_encoding() {
+    // Chunks that are packed, with nulls and exceptions, of one value, and plain. Sums are
+    // exact in any order: prices are multiples of 2^-20.
+    const UNIT: f64 = 1.0 / (1 << 20) as f64;
+    let rows = 13_000;
+    let quantity = |row: i64| match row / 4096 {
+        0 => (row % 11 != 0).then_some(row * 7 % 50 - 20),
+        1 => Some(13),
+        _ => Some(row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)),
+    };
+    let price = |row: i64| match row / 2048 % 4 {
+        0 if row % 7 == 3 => None,
+        0 if row % 91 == 1 => Some(row as f64 * UNIT),
+        0 => Some((row % 977) as f64 / 4.0),
+        1 => Some(250.5),
+        2 => Some((row * 0x9e37_79b9 % (1 << 30)) as f64 * UNIT),
+        _ => (row % 3 == 0).then_some(0.25),
+    };
+    let batch = RecordBatch::try_from_iter([
+        ("quantity", Arc::new(Int64Array::from_iter((0..rows).map(quantity))) as ArrayRef),
+        ("price", Arc::new(Float64Array::from_iter((0..rows).map(price)))),
+    ])
+    .unwrap();
+    let packed = compress(&batch, &Options::default().with_chunk_rows(2048)).unwrap();
+    let encodings: Vec<String> =
+        columns(&packed).unwrap().iter().map(CompressedColumn::encoding).collect();
+    assert_eq!(encodings, ["ffor+constant+plain", "alp+constant+plain"]);
+    for engine in engines() {
+        for bound in [-100, 0, 13, 14, 1000] {
+            let scan = Scan::new(&packed).filter(col("quantity").lt(bound));
+            let expected = scan.aggregate(&[sum(col("price")), count_rows()], &Engine::cpu());
+            let kept = scan.filter(col("price").is_not_null()).count(&Engine::cpu()).unwrap();
+            let expected = expected.unwrap();
+            let expected_sum = expected.column(0).as_primitive::<Float64Type>();
+            let expected_sum = if expected_sum.is_null(0) { 0.0 } else { expected_sum.value(0) };
+            let rows = expected.column(1).as_primitive::<Int64Type>().value(0);
+            let Some((sum, count)) = sum_where(&engine, &packed, bound) else { continue };
+            assert_eq!((sum, count), (expected_sum, kept as u64), "{bound}, {rows} rows");
+        }
+    }
+}
+
+/// Launches with copies and drops in between, on one device.
+pub fn in_order(engine: &Engine, rounds: u32) {
+    let len = 3000_u32;
+    let values: Vec<u32> = (0..len).collect();
+    let Some(kernel) = kernel(engine, "multiply_add", KERNELS) else { return };
+    assert_eq!(kernel.name(), "multiply_add");
+    let out = DeviceMemory::<u32>::zeros(engine, len as usize).unwrap();
+    assert_eq!((out.len(), out.is_empty()), (3000, false));
+    let mut expected = vec![0_u32; len as usize];
+    for round in 0..rounds {
+        let added: Vec<u32> = values.iter().map(|value| value ^ round).collect();
+        let memory = DeviceMemory::from_slice(engine, &added).unwrap();
+        let (values, out_address) = (memory.address(), out.address());
+        let arguments = Arguments { values, out: out_address, len, factor: 3 };
+        // SAFETY: the struct is the kernel's, which stays within `len` values.
+        unsafe { kernel.launch(47, 64, &arguments, &[&memory, &out]) }.unwrap();
+        // Would be the same memory, while the kernel may still read it.
+        drop(memory);
+        for (expected, added) in expected.iter_mut().zip(&added) {
+            *expected = expected.wrapping_mul(3).wrapping_add(*added);
+        }
+        if round % 7 == 5 {
+            assert_eq!(out.to_vec().unwrap(), expected);
+        }
+        if round % 11 == 8 {
+            out.clear().unwrap();
+            expected.fill(0);
+        }
+    }
+    engine.synchronize().unwrap();
+    assert_eq!(out.to_vec().unwrap(), expected);
+}
+
+#[test]
+fn launches_and_copies_keep_their_order() {
+    engines().iter().for_each(|engine| in_order(engine, 60));
+}
+
+#[test]
+fn reads_arrays_in_device_memory() {
+    for engine in engines() {
+        let Some(kernel) = kernel(&engine, "multiply_add", KERNELS) else { continue };
+        let values: Vec<u32> = (0..5000).map(|row| row * row).collect();
+        let array: ArrayRef = Arc::new(UInt32Array::from(values.clone()));
+        let batch = RecordBatch::try_from_iter([("x", array)]).unwrap();
+        let packed = compress(&batch, &Options::default()).unwrap();
+        let decoded = engine.upload(&packed).unwrap().decompress().unwrap().remove(0);
+        let out = DeviceMemory::<u32>::zeros(&engine, 5000).unwrap();
+        let (address, _) = decoded.buffers().next().unwrap();
+        let arguments = Arguments { values: address, out: out.address(), len: 5000, factor: 0 };
+        // SAFETY: the struct is the kernel's, which stays within 5,000 values.
+        unsafe { kernel.launch(79, 64, &arguments, &[&decoded, &out]) }.unwrap();
+        drop(decoded);
+        assert_eq!(out.to_vec().unwrap(), values);
+    }
+}
+
+#[test]
+fn gives_blocks_the_shared_memory_that_is_asked_for() {
+    for engine in engines() {
+        let Some(kernel) = kernel(&engine, "reverse", KERNELS) else { continue };
+        let kernel = kernel.with_shared_bytes(80_000);
+        let values: Vec<u32> = (100..164).collect();
+        let memory = DeviceMemory::from_slice(&engine, &values).unwrap();
+        let out = DeviceMemory::<u32>::zeros(&engine, 64).unwrap();
+        let arguments =
+            Arguments { values: memory.address(), out: out.address(), len: 64, factor: 0 };
+        // SAFETY: the struct is the kernel's, which reads and writes 64 values.
+        unsafe { kernel.launch(1, 64, &arguments, &[&memory, &out]) }.unwrap();
+        assert_eq!(out.to_vec().unwrap(), values.into_iter().rev().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn memory_holds_values_of_any_plain_type() {
+    for engine in engines() {
+        let nodes = [DeviceNode { rows: 7, ..Zeroable::zeroed() }; 3];
+        assert_eq!(DeviceMemory::from_slice(&engine, &nodes).unwrap().to_vec().unwrap(), nodes);
+        let bytes: Vec<u8> = (0..=255).collect();
+        let memory = DeviceMemory::from_slice(&engine, &bytes).unwrap();
+        assert_eq!(memory.address() % 256, 0);
+        assert_eq!(memory.to_vec().unwrap(), bytes);
+        let none = DeviceMemory::<f64>::zeros(&engine, 0).unwrap();
+        assert!(none.is_empty() && none.to_vec().unwrap().is_empty());
+        let error = DeviceMemory::<u64>::zeros(&engine, usize::MAX / 16).unwrap_err();
+        assert!(matches!(error, Error::DeviceMemory { .. }), "{error}");
+    }
+}
+
+#[test]
+fn says_what_is_wrong_with_a_source() {
+    for engine in engines() {
+        if kernel(&engine, "reverse", KERNELS).is_none() {
+            continue;
+        }
+        let broken = KERNELS.replacen("args.values[at]", "args.value[at]", 1);
+        let error = Kernel::from_source(&engine, "reverse", &broken).unwrap_err().to_string();
+        let line = ["kernel.cu(12)", "kernel.cu:12:"];
+        assert!(line.iter().any(|line| error.contains(line)), "{error}");
+        assert!(error.contains("value"), "{error}");
+        let error = Kernel::from_source(&engine, "revers", KERNELS).unwrap_err().to_string();
+        assert!(error.contains("kernel revers:"), "{error}");
+    }
+}
+
+#[test]
+fn needs_a_device() {
+    let error = Kernel::from_source(&Engine::cpu(), "reverse", KERNELS).unwrap_err();
+    assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+    let error = DeviceMemory::<u8>::zeros(&Engine::cpu(), 1).unwrap_err();
+    assert!(matches!(error, Error::NoDevice { .. }), "{error}");
+}
+
+#[test]
+fn refuses_launches_that_do_not_fit() {
+    for (engine, other) in engines().iter().zip(engines()) {
+        let Some(kernel) = kernel(engine, "multiply_add", KERNELS) else { continue };
+        let memory = DeviceMemory::<u32>::zeros(engine, 64).unwrap();
+        let arguments =
+            Arguments { values: memory.address(), out: memory.address(), len: 64, factor: 1 };
+        let refused = |result: Result<()>, words: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains("kernel multiply_add") && error.contains(words), "{error}");
+        };
+        // SAFETY: none of these starts.
+        unsafe {
+            let uses: [&dyn OnDevice; 1] = [&memory];
+            refused(kernel.launch(1, 128, &arguments, &uses), "is made for 64");
+            refused(kernel.launch(1, 0, &arguments, &uses), "is made for 64");
+            refused(kernel.launch(1 << 31, 64, &arguments, &uses), "2147483647");
+            let foreign = DeviceMemory::<u32>::zeros(&other, 64).unwrap();
+            refused(kernel.launch(1, 64, &arguments, &[&foreign]), "of another engine");
+            // Drivers since CUDA 12.4 tell what a kernel takes.
+            let driver = &engine.device().unwrap().driver;
+            if ["12.0", "12.1", "12.2", "12.3"].iter().all(|old| driver != old) {
+                refused(kernel.launch(1, 64, &[0_u64; 2], &uses), "16 bytes, the kernel takes 24");
+            }
+            kernel.launch(0, 64, &arguments, &uses).unwrap();
+        }
+    }
+}
