@@ -4,8 +4,8 @@
 //!
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
-//! threads, errors, export; `host` what is about host memory; `scan` filters; `small` has a
-//! little of all for compute-sanitizer.
+//! threads, errors, export; `host` what is about host memory; `scan` filters, `strings`
+//! those of strings and wide decimals; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -32,6 +32,8 @@ mod random;
 mod scan;
 #[path = "gpu_parity/small.rs"]
 mod small;
+#[path = "gpu_parity/strings.rs"]
+mod strings;
 
 use std::sync::Arc;
 
