@@ -5,8 +5,9 @@
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared data,
 //! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
 //! about devices: memory, threads, errors, export; `host` what is about host memory; `scan`
-//! filters of one column, `fused` queries that have a kernel of their own, `kernels` sources
-//! of users; `small` has a little of all for compute-sanitizer.
+//! filters, `strings` those of strings and wide decimals, `fused` queries that have a kernel
+//! of their own, `kernels` sources of users; `small` has a little of all for
+//! compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -37,6 +38,8 @@ mod random;
 mod scan;
 #[path = "gpu_parity/small.rs"]
 mod small;
+#[path = "gpu_parity/strings.rs"]
+mod strings;
 
 use std::sync::Arc;
 

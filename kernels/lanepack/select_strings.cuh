@@ -115,7 +115,9 @@ LANEPACK_DEVICE u32 rows_of_automaton(const Node& strings, const Node& lengths, 
         fault = FAULT_LENGTHS;
         return 0;
     }
-    return walk_strings(rows, test, stored_bytes(strings), begin, live, lengths, vector, shared, fault);
+    // Kept in registers, not read from the node again for every piece.
+    const u8* codes = &again(*stored_bytes(strings));
+    return walk_strings(rows, test, codes, begin, live, lengths, vector, shared, fault);
 }
 
 // The selection of the strings that pass the test of their chunk; of those that are not

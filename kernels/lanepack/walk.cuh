@@ -19,10 +19,8 @@
 // wait for the longest run of 32 strings, not for the longest string of each step. A
 // string that is decided, or not asked for, is left for the 16 codes that it ends in.
 //
-// Counted for a code: a permutation (state and code to an index), a load, a bit test, and
-// where a string ends five predicated instructions, which other threads wait for; with
-// the lengths about 12, times a quarter for runs of unequal length. Loads of the table go
-// to some 3 banks in turn where 32 threads look at rows of bytes.
+// As compiled for sm_90 a code takes seven instructions: a permutation (state and code to
+// an index), a load, a bit test, and four that are predicated, for where a string ends.
 #pragma once
 
 #include "strings.cuh"
@@ -106,11 +104,10 @@ struct Walk {
     u64 from;
     // Whether some of its codes are behind.
     bool is_inside;
-    // Strings whose end was walked past, and their verdicts, one behind the other from
-    // bit 0 on; the bit of the next one.
+    // Strings whose end was walked past, and whether they were rejected, the last one in
+    // bit 0.
     u32 walked;
-    u32 found;
-    u32 bit;
+    u32 rejected;
     // The greatest state that a string ended in.
     u32 worst;
 };
@@ -126,13 +123,16 @@ LANEPACK_DEVICE u32 walk_strings(const Rows& rows, const StringsTest& test, cons
     const u32 accepts = test.accepts;
     const u32 reject = accepts - 1;
     const auto length = [&](u32 string) { return string < WARP ? shared.of(lengths, vector, string) : FULL; };
-    Walk walk{0, length(0), begin, false, 0, 0, 1, 0};
+    Walk walk{0, length(0), begin, false, 0, 0, 0};
     u32 state = start;
 #pragma unroll 1
     while (true) {
+        // The last string that was passed over.
+        u32 passed = 0;
         if (!walk.is_inside) {
             // To the next string that is asked for and has codes.
             while (walk.string < WARP && (walk.left == 0 || (live >> walk.string & 1) == 0)) {
+                if (walk.left > 0) passed = 1u << walk.string;
                 walk.from += walk.left;
                 walk.left = length(++walk.string);
             }
@@ -156,11 +156,12 @@ LANEPACK_DEVICE u32 walk_strings(const Rows& rows, const StringsTest& test, cons
         if (!walk.is_inside) {
             state = start;
             if (at > 0) {
-                // What stands before the string is walked as one that is rejected and has no
-                // bit: the one below that of the next string, which is turned back to.
+                // What stands before is the end of a string that was passed over, which is
+                // rejected, or of another thread's: that verdict is the first, and is shifted
+                // out or left over.
                 state = reject;
                 ends = 1u << (at - 1);
-                walk.bit = __funnelshift_r(walk.bit, walk.bit, 1);
+                walk.walked |= passed;
             }
         }
         while (walk.left <= CODES_PIECE - at) {
@@ -178,21 +179,22 @@ LANEPACK_DEVICE u32 walk_strings(const Rows& rows, const StringsTest& test, cons
             // The code is the lowest byte of the index, the state stands above.
             state = rows[__byte_perm(state, words[i / 4], 0x2104 + i % 4)];
             if ((ends & 1u << i) != 0) {
-                if (state >= accepts) walk.found |= walk.bit;
+                // Its bit is the sign of a difference.
+                walk.rejected = __funnelshift_l(state - accepts, walk.rejected, 1);
                 walk.worst = max(walk.worst, state);
-                walk.bit = __funnelshift_l(walk.bit, walk.bit, 1);
                 state = start;
             }
         }
     }
-    u32 found = walk.found;
+    // The first verdict to the first string.
+    u32 found = ~__brev(walk.rejected);
     if (walk.walked != FULL) {
         // Each verdict to its string; strings without codes are what the start is.
         found = start >= accepts ? ~walk.walked : 0;
 #pragma unroll 1
-        for (u32 left = walk.walked; left != 0; left &= left - 1) {
-            if ((walk.found & 1) != 0) found |= left & (0 - left);
-            walk.found >>= 1;
+        for (u32 left = __brev(walk.walked); left != 0; left &= left - 1) {
+            if ((walk.rejected & 1) == 0) found |= __brev(left & (0 - left));
+            walk.rejected >>= 1;
         }
     }
     const u32 worst = __reduce_max_sync(FULL, walk.worst);

@@ -1,6 +1,8 @@
 // Parts of the device library that selections of one column do not show, for
-// src/engine/select/tests: columns of different types together, and the slow search.
+// src/engine/select/tests: columns of different types together, strings among the rows that
+// another test has left, and the slow search.
 #include "lanepack/select.cuh"
+#include "lanepack/select_strings.cuh"
 
 namespace lanepack {
 
@@ -31,6 +33,33 @@ LANEPACK_KERNEL(select_together, 128, 1, TogetherArguments) {
                                                             Ranges{args.ranges + 1, 1, FLOAT}, patch);
         const VectorBits bits(args.out, shorts.at + vector * VECTOR, rows, args.rows);
         bits.write(by_step(selection));
+    }
+}
+
+struct StringsArguments {
+    // For each chunk.
+    const Node* strings;
+    const Node* lengths;
+    const StringsTest* tests;
+    // Bitmaps of the rows that are asked for, and of those that pass.
+    u32* live;
+    u32* out;
+    u64 rows;
+};
+
+// A block takes a chunk, a warp every fourth vector. Damage sets bits that are not live.
+LANEPACK_KERNEL(select_strings_among, 128, 1, StringsArguments) {
+    LANEPACK_SHARED(StoredLengths[128 / WARP], shared);
+    const Node& strings = args.strings[blockIdx.x];
+    for (u32 vector = threadIdx.x / WARP; vector < vectors_of(strings); vector += 128 / WARP) {
+        const u32 rows = min(strings.rows - vector * VECTOR, VECTOR);
+        const u64 first = strings.at + vector * VECTOR;
+        const u32 live = by_step(VectorBits(args.live, first, rows, args.rows).read());
+        u32 fault = 0;
+        const u32 selection = select_strings<widths_upto(32)>(strings, args.lengths[blockIdx.x], vector, args.tests[blockIdx.x], live,
+                                             shared[threadIdx.x / WARP], fault);
+        const u32 found = fault != 0 ? ~live : selection & live;
+        VectorBits(args.out, first, rows, args.rows).write(by_step(found & steps_within(rows)));
     }
 }
 

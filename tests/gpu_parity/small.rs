@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::DataType;
-use lanepack::{Encoding, Options, compress_array};
+use lanepack::scan::{Literal, Scan, col};
+use lanepack::{Encoding, Engine, Options, compress, compress_array};
 
 use super::common::image::Image;
 use super::common::*;
@@ -32,6 +33,37 @@ fn every_type_and_encoding() {
 fn filters() {
     for engine in engines() {
         assert!(super::scan::random_scans(&engine, 100..104, 12) > 10);
+    }
+}
+
+/// Strings of unequal length under tests of each kind, some of them behind another test.
+#[test]
+fn filters_of_strings() {
+    let text = |i: usize| format!("{} of {}", "lorem ipsum ".repeat(i * i % 23), i % 37);
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter((0..2500).map(|i| (i % 9 > 0).then(|| text(i)))));
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..2500));
+    let wide: ArrayRef = Arc::new(Decimal128Array::from_iter_values((0..2500).map(|i| i << 70)));
+    let batch = RecordBatch::try_from_iter([("s", texts), ("x", numbers), ("d", wide)]).unwrap();
+    let filters = [
+        col("s").eq(text(3).as_str()),
+        col("s").in_list((0..40).map(|i| text(i * 5))),
+        col("s").contains("sum  of 1"),
+        col("s").like("lorem%_3%").and(col("x").between(300, 1400)),
+        col("s").contains("lorem ipsum ".repeat(16).as_str()),
+        col("d").lt(Literal::Arrow(Arc::new(Decimal128Array::from_iter_values([1000 << 70])))),
+    ];
+    for engine in engines() {
+        for encoding in [Encoding::Fsst, Encoding::Plain] {
+            let options = Options::default().with_encodings([encoding]);
+            let packed = compress(&batch, &options).unwrap();
+            for filter in &filters {
+                let scan = Scan::new(&packed).filter(filter.clone());
+                let expected = scan.mask(&Engine::cpu()).unwrap();
+                assert!(expected.true_count() > 0, "{filter}");
+                assert!(scan.mask(&engine).unwrap() == expected, "{filter}");
+            }
+        }
     }
 }
 

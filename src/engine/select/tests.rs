@@ -10,6 +10,7 @@ mod floats;
 mod integers;
 #[cfg(feature = "simt")]
 mod library;
+mod strings;
 
 use std::sync::Arc;
 
@@ -20,7 +21,9 @@ use arrow_schema::{DataType, Schema};
 use half::f16;
 
 use super::{ColumnTest, Combine, bitmap_len, count, select};
+use crate::engine::stored::StoredForm;
 use crate::engine::{DeviceBatch, DeviceColumn, Engine, Kind};
+use crate::gpu::Stream;
 use crate::gpu::abi::Range;
 use crate::{CompressedColumn, Encoding, Options, Result, compress_array};
 

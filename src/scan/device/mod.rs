@@ -214,7 +214,7 @@ impl<'a> DeviceScan<'a> {
                     Test::Wide(ranges) => ColumnTest::Wide(ranges.as_slice().to_vec()),
                     Test::Bytes(test) => {
                         let of = self.columns[*column];
-                        strings::test_of_bytes(self.stream, of, test)
+                        test.on_device(self.stream, of)
                             .map_err(|error| error.in_column(of.field().name()))?
                     }
                 };

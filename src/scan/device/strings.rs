@@ -12,41 +12,44 @@ use crate::gpu::Stream;
 use crate::scan::literal::string_bounds;
 use crate::scan::predicate::{BytesTest, CodesTest};
 
-/// The test for strings of each chunk: of their codes, unless statistics or a constant
-/// decide. A chunk's symbol table is the host's to know.
-pub(super) fn test_of_bytes(
-    stream: &Arc<dyn Stream>,
-    column: &DeviceColumn,
-    test: &BytesTest,
-) -> Result<ColumnTest> {
-    let stored = column.stored_strings(stream)?;
-    // Bounds need not look at every table.
-    let is_outside = |chunk: &StoredChunk| {
-        string_bounds(&chunk.bounds)
-            .is_some_and(|(least, greatest)| test.is_outside(&least, greatest.as_deref()))
-    };
-    let outside: Vec<bool> = stored.chunks.iter().map(is_outside).collect();
-    let mut used = vec![false; stored.tables.len()];
-    for (chunk, outside) in stored.chunks.iter().zip(&outside) {
-        if let (StoredForm::Codes(table), false) = (&chunk.form, outside) {
-            used[*table] = true;
+impl BytesTest {
+    /// The test for each chunk of a column: of codes, unless bounds or a constant decide.
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::stored_strings`]; [`Error::Corrupt`] for a damaged symbol table.
+    pub(crate) fn on_device(
+        &self,
+        stream: &Arc<dyn Stream>,
+        column: &DeviceColumn,
+    ) -> Result<ColumnTest> {
+        let stored = column.stored_strings(stream)?;
+        let is_outside = |chunk: &StoredChunk| {
+            string_bounds(&chunk.bounds)
+                .is_some_and(|(least, greatest)| self.is_outside(&least, greatest.as_deref()))
+        };
+        let outside: Vec<bool> = stored.chunks.iter().map(is_outside).collect();
+        let mut used = vec![false; stored.tables.len()];
+        for (chunk, outside) in stored.chunks.iter().zip(&outside) {
+            if let (StoredForm::Codes(table), false) = (&chunk.form, outside) {
+                used[*table] = true;
+            }
         }
+        let codes: Vec<Option<Arc<CodesTest>>> = (stored.tables.par_iter().zip(used))
+            .map(|(table, used)| used.then(|| self.codes(Some(table))).transpose())
+            .collect::<Result<_>>()?;
+        let chunks = (stored.chunks.iter().zip(outside))
+            .map(|(chunk, outside)| match &chunk.form {
+                _ if outside => Ok(ChunkTest::Decided(false)),
+                StoredForm::Constant(value) => {
+                    Ok(ChunkTest::Decided(self.passes(value) != self.negated))
+                }
+                StoredForm::Bytes => self.codes(None).map(ChunkTest::Codes),
+                StoredForm::Codes(table) => {
+                    let codes = codes[*table].clone();
+                    Ok(ChunkTest::Codes(codes.expect("made for each table that is used")))
+                }
+            })
+            .collect::<Result<_>>()?;
+        Ok(ColumnTest::Strings { chunks, negated: self.negated })
     }
-    let codes: Vec<Option<Arc<CodesTest>>> = (stored.tables.par_iter().zip(used))
-        .map(|(table, used)| used.then(|| test.codes(Some(table))).transpose())
-        .collect::<Result<_>>()?;
-    let chunks = (stored.chunks.iter().zip(outside))
-        .map(|(chunk, outside)| match &chunk.form {
-            _ if outside => Ok(ChunkTest::Decided(false)),
-            StoredForm::Constant(value) => {
-                Ok(ChunkTest::Decided(test.passes(value) != test.negated))
-            }
-            StoredForm::Bytes => test.codes(None).map(ChunkTest::Codes),
-            StoredForm::Codes(table) => {
-                let codes = codes[*table].clone();
-                Ok(ChunkTest::Codes(codes.expect("made for each table that is used")))
-            }
-        })
-        .collect::<Result<_>>()?;
-    Ok(ColumnTest::Strings { chunks, negated: test.negated })
 }

@@ -4,6 +4,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::*;
+use crate::engine::select::parts;
+use crate::gpu::abi::{SelectArguments, SelectStringsArguments};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
 
 fn uploaded<T: Pod>(stream: &dyn Stream, values: &[T]) -> Result<DeviceBuffer> {
@@ -88,6 +90,73 @@ fn selections_of_different_types_go_together() {
         .collect();
     assert!(expected.iter().filter(|bit| **bit).count() > 200);
     assert_bits(&found, &expected, || "both".to_owned());
+}
+
+/// `StringsArguments` of the kernels.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Strings {
+    strings: u64,
+    lengths: u64,
+    tests: u64,
+    live: u64,
+    out: u64,
+    rows: u64,
+}
+
+/// Selections of strings, with tables where they lie, of rows that are asked for.
+#[test]
+fn strings_are_selected_among_live_rows() {
+    let mut rng = Rng(32);
+    let numbers: Vec<usize> = (0..5000).map(|_| rng.below(100) as usize).collect();
+    let texts = numbers.iter().map(|number| super::strings::text(*number));
+    let array: ArrayRef = Arc::new(arrow_array::StringArray::from_iter_values(texts));
+    let live: Vec<u32> = (0..bitmap_len(numbers.len()) / 4).map(|_| rng.next() as u32).collect();
+    let engine = Engine::simt(33, 1 << 30);
+    for encoding in [Encoding::Fsst, Encoding::Plain] {
+        let subject = Subject::new(&engine, &compressed(&array, Some(encoding), 2048));
+        let column = subject.column();
+        for (test, holds) in super::strings::tests() {
+            let negated = test.negated;
+            let Kind::Device(context) = &engine.kind else { panic!("a device") };
+            let found = context.with_stream(|stream| {
+                let test = test.on_device(stream, column)?;
+                let parts = parts::of(column, &test)?;
+                assert_eq!(parts.len(), 1);
+                let (parameters, arguments) =
+                    parts[0].upload(stream, SelectArguments::default(), &[], None)?;
+                let arguments: SelectStringsArguments = bytemuck::pod_read_unaligned(&arguments);
+                let buffers = [uploaded(stream.as_ref(), &live)?, stream.allocate(live.len() * 4)?];
+                let launched = Strings {
+                    strings: arguments.select.nodes,
+                    lengths: arguments.lengths,
+                    tests: arguments.tests,
+                    live: buffers[0].address(),
+                    out: buffers[1].address(),
+                    rows: numbers.len() as u64,
+                };
+                let mut named = vec![&buffers[0], &buffers[1], &parameters];
+                named.extend(column.bodies().iter().map(AsRef::as_ref));
+                stream.launch(&Launch {
+                    module: None,
+                    kernel: "select_strings_among",
+                    blocks: parts[0].nodes.len(),
+                    threads: 128,
+                    shared: 0,
+                    arguments: bytemuck::bytes_of(&launched),
+                    buffers: &named,
+                })?;
+                let mut found = vec![0_u32; live.len()];
+                stream.download(&buffers[1], 0, bytemuck::cast_slice_mut(&mut found))?;
+                Ok(found)
+            });
+            let is_live = |row: usize| live[row / 32] >> (row % 32) & 1 == 1;
+            let expected: Vec<bool> = (numbers.iter().enumerate())
+                .map(|(row, number)| is_live(row) && holds(*number) != negated)
+                .collect();
+            assert_bits(&found.unwrap(), &expected, || format!("{encoding}"));
+        }
+    }
 }
 
 /// `SearchArguments` of the kernels.
