@@ -42,13 +42,17 @@ const YEAR_1994: [i32; 2] = [8766, 9130];
 pub enum Money {
     /// Decimal(15, 2).
     Decimal,
+    /// Float64, hundredths rounded once.
     Float64,
 }
 
 /// `sum(...)` of the rows that a filter keeps.
 pub struct Query {
+    /// The benchmark and the number of the query.
     pub name: &'static str,
+    /// Which rows.
     pub filter: Expr,
+    /// What is added up.
     pub sum: Expr,
 }
 
@@ -105,7 +109,8 @@ impl Draws {
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((mixed ^ mixed >> 31) >> 32) * end >> 32) as u32
+        let high = (mixed ^ mixed >> 31) >> 32;
+        ((high * end) >> 32) as u32
     }
 }
 

@@ -118,7 +118,7 @@ fn tables_have_the_published_distributions() {
     let dates = values("lo_orderdate");
     let (first, last) = (dates.iter().min().unwrap(), dates.iter().max().unwrap());
     assert_eq!((*first, *last), (19920101, 19980802));
-    assert!(dates.iter().any(|date| *date == 19960229) && dates.iter().all(|d| d % 100 < 32));
+    assert!(dates.contains(&19960229) && dates.iter().all(|d| d % 100 < 32));
     let (price, revenue) = (values("lo_extendedprice"), values("lo_revenue"));
     for (row, quantity) in values("lo_quantity").iter().enumerate() {
         assert!(
