@@ -7,6 +7,8 @@ mod common;
 mod errors;
 #[path = "scan/oracle.rs"]
 mod oracle;
+#[path = "scan/queries.rs"]
+mod queries;
 #[path = "scan/random.rs"]
 mod random;
 

@@ -6,11 +6,12 @@
 //! ```
 //!
 //! [`strings`] is FSST against fsst-rs, [`floats`] ALP against the crate alp,
-//! [`packing`] bit-packing against fastlanes, [`scans`] filters against Arrow's
-//! kernels, [`tables`] whole tables against Parquet. Each is a function that prepares inputs, checks that both sides give
-//! them back, and hands every comparison to a [`Visitor`] as a [`Pair`]; the two
-//! ways to run above are two visitors. `--summary text` keeps the groups whose
-//! name contains the text, which begins with FSST, ALP, FFOR, scan, table or folder.
+//! [`packing`] bit-packing against fastlanes, [`scans`] filters and [`queries`] sums of
+//! filtered rows against Arrow's kernels, [`tables`] whole tables against Parquet. Each is a
+//! function that prepares inputs, checks that both sides give the same, and hands every
+//! comparison to a [`Visitor`] as a [`Pair`]; the two ways to run above are two visitors.
+//! `--summary text` keeps the groups whose name contains the text, which begins with FSST,
+//! ALP, FFOR, scan, queries, table or folder.
 //!
 //! Inputs are the files of `../shared/data` beside the repository, or of the
 //! folder that `LANEPACK_DATA` names, and TPC-H lineitem at the scale factor
@@ -23,6 +24,7 @@
 pub mod data;
 pub mod floats;
 pub mod packing;
+pub mod queries;
 pub mod scans;
 pub mod strings;
 pub mod summary;
@@ -117,5 +119,6 @@ pub fn visit(visitor: &mut dyn Visitor) {
     floats::visit(visitor);
     packing::visit(visitor);
     scans::visit(visitor);
+    queries::visit(visitor);
     tables::visit(visitor);
 }
