@@ -44,6 +44,8 @@ mod host;
 mod queries;
 #[path = "gpu_bench/scan.rs"]
 mod scan;
+#[path = "support/queries.rs"]
+mod tables;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

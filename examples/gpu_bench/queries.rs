@@ -7,11 +7,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, Date32Array, Decimal128Array, Float64Array, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use lanepack::internals::measure;
-use lanepack::scan::{Aggregate, Expr, Literal, Scan, col, count_rows, lit, sum};
+use lanepack::scan::{Aggregate, Expr, Scan, col, count_rows, sum};
 use lanepack::{DeviceBatch, Encoding, Engine, Error, Options};
 
+use super::tables::{self, Money};
 use super::{RUNS, WARM_UP, median};
 
 /// A query over generated columns.
@@ -99,15 +100,30 @@ fn time(engine: &Engine, batch: &DeviceBatch, query: &Query) -> Result<Duration,
 /// Queries, each made when it is called: columns are large.
 fn queries(rows: usize) -> Vec<Box<dyn Fn() -> Query>> {
     let mut queries: Vec<Box<dyn Fn() -> Query>> = Vec::new();
-    for number in 1..=3 {
-        queries.push(Box::new(move || star(rows, number)));
+    for number in 0..3 {
+        queries.push(Box::new(move || {
+            let query = tables::q1().into_iter().nth(number).expect("three queries");
+            of_table(query, "", tables::lineorder(rows, 1))
+        }));
     }
-    queries.push(Box::new(move || forecast(rows, false)));
-    queries.push(Box::new(move || forecast(rows, true)));
+    for (money, form) in [(Money::Float64, ", Float64"), (Money::Decimal, ", decimals")] {
+        queries.push(Box::new(move || {
+            of_table(tables::q6(money), form, tables::lineitem(rows, 1, money))
+        }));
+    }
     for columns in [1, 2, 4, 10] {
         queries.push(Box::new(move || several(rows / columns.max(2), columns)));
     }
     queries
+}
+
+fn of_table(query: tables::Query, form: &str, batch: RecordBatch) -> Query {
+    Query {
+        name: format!("{}{form}", query.name),
+        batch,
+        filter: query.filter,
+        aggregates: vec![sum(query.sum)],
+    }
 }
 
 /// Numbers that look random.
@@ -118,102 +134,6 @@ fn random(seed: u64) -> impl FnMut(u64) -> u64 {
         state ^= state >> 7;
         state ^= state << 17;
         ((u128::from(state) * u128::from(below)) >> 64) as u64
-    }
-}
-
-/// Days of 1992 to 1998 as yyyymmdd.
-fn days() -> Vec<u32> {
-    let mut days = Vec::new();
-    for year in 1992..=1998 {
-        for month in 1..=12 {
-            let last = match month {
-                2 if year % 4 == 0 => 29,
-                2 => 28,
-                4 | 6 | 9 | 11 => 30,
-                _ => 31,
-            };
-            days.extend((1..=last).map(|day| year * 10_000 + month * 100 + day));
-        }
-    }
-    days
-}
-
-/// SSB's first queries.
-fn star(rows: usize, number: usize) -> Query {
-    let days = days();
-    let mut next = random(1);
-    let dates = UInt32Array::from_iter_values((0..rows).map(|_| days[next(2406) as usize]));
-    let mut next = random(2);
-    let quantities = UInt32Array::from_iter_values((0..rows).map(|_| 1 + next(50) as u32));
-    let mut next = random(3);
-    let discounts = UInt32Array::from_iter_values((0..rows).map(|_| next(11) as u32));
-    let mut next = random(4);
-    // The price of a part, 900 to 2,100 dollars in cents, times the quantity.
-    let prices = UInt32Array::from_iter_values(
-        quantities.values().iter().map(|quantity| quantity * (90_000 + next(120_000) as u32)),
-    );
-    let batch = RecordBatch::try_from_iter([
-        ("orderdate", Arc::new(dates) as ArrayRef),
-        ("quantity", Arc::new(quantities)),
-        ("discount", Arc::new(discounts)),
-        ("extendedprice", Arc::new(prices)),
-    ]);
-    let (dates, discounts, quantities) = match number {
-        1 => ((19_930_101, 19_931_231), (1, 3), (0, 24)),
-        2 => ((19_940_101, 19_940_131), (4, 6), (26, 35)),
-        _ => ((19_940_204, 19_940_210), (5, 7), (26, 35)),
-    };
-    Query {
-        name: format!("SSB Q1.{number}"),
-        batch: batch.expect("columns of one length"),
-        filter: col("orderdate")
-            .between(dates.0, dates.1)
-            .and(col("discount").between(discounts.0, discounts.1))
-            .and(col("quantity").between(quantities.0, quantities.1)),
-        aggregates: vec![sum(col("extendedprice") * col("discount"))],
-    }
-}
-
-/// TPC-H's Q6, with prices as Float64 or as decimals.
-fn forecast(rows: usize, decimals: bool) -> Query {
-    let mut next = random(5);
-    let dates = Date32Array::from_iter_values((0..rows).map(|_| 8036 + next(2526) as i32));
-    let mut next = random(6);
-    let quantities: Vec<i64> = (0..rows).map(|_| 1 + next(50) as i64).collect();
-    let mut next = random(7);
-    let discounts: Vec<i64> = (0..rows).map(|_| next(11) as i64).collect();
-    let mut next = random(8);
-    let prices: Vec<i64> =
-        quantities.iter().map(|quantity| quantity * (90_000 + next(120_000) as i64)).collect();
-    let column = |values: Vec<i64>, scale: i8| -> ArrayRef {
-        if decimals {
-            let values = Decimal128Array::from_iter_values(values.into_iter().map(i128::from));
-            Arc::new(values.with_precision_and_scale(15, scale).expect("15 digits are enough"))
-        } else {
-            let power = 10_f64.powi(scale.into());
-            Arc::new(Float64Array::from_iter_values(values.into_iter().map(|v| v as f64 / power)))
-        }
-    };
-    let batch = RecordBatch::try_from_iter([
-        ("shipdate", Arc::new(dates) as ArrayRef),
-        ("quantity", column(quantities, 0)),
-        ("discount", column(discounts, 2)),
-        ("extendedprice", column(prices, 2)),
-    ]);
-    let number = |units: i128, scale: i8| -> Expr {
-        match decimals {
-            true => lit(Literal::decimal(units, scale)),
-            false => lit(units as f64 / 10_f64.powi(scale.into())),
-        }
-    };
-    Query {
-        name: format!("TPC-H Q6, {}", if decimals { "decimals" } else { "Float64" }),
-        batch: batch.expect("columns of one length"),
-        // 1994-01-01 and a year later.
-        filter: (col("shipdate").gt_eq(8766).and(col("shipdate").lt(9131)))
-            .and(col("discount").between(number(5, 2), number(7, 2)))
-            .and(col("quantity").lt(number(24, 0))),
-        aggregates: vec![sum(col("extendedprice") * col("discount"))],
     }
 }
 

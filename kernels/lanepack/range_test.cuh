@@ -129,6 +129,16 @@ LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range
     __syncwarp();
 }
 
+// Asks for the packed words of a vector that has been prepared, unless they are not read. All
+// threads of a warp, of which each asks for a line or two.
+template <class T>
+LANEPACK_DEVICE void prefetch_packed(const Node& node, const Prepared<T>& prepared) {
+    const Packed<T> packed = packed_at<T>(node, prepared.place);
+    if (prepared.low > prepared.high || (prepared.low == 0 && prepared.high == low_bits<T>(packed.width))) return;
+    const u8* lines = reinterpret_cast<const u8*>(packed.words);
+    for (u32 line = threadIdx.x % WARP; line < packed.width; line += WARP) prefetch(lines + line * PACKED_UNIT);
+}
+
 // The selection of a vector that has been prepared, without exceptions.
 template <u64 WIDTHS, class T>
 LANEPACK_DEVICE u32 select_prepared(const Node& node, const Prepared<T>& prepared) {
@@ -180,13 +190,19 @@ struct RangeTest {
         }
     }
 
-    LANEPACK_DEVICE static u32 select(const Node& node, u32 vector, Range range, u32 order,
-                                      const Prepared<T>& prepared, Patches& patches) {
+    // Vector number `i` of the `count` that were prepared. A test that gets to one vector
+    // will mostly get to the next, whose words are asked for meanwhile.
+    LANEPACK_DEVICE static u32 select(const Node& node, u32 vector, Range range, u32 order, const Prepared<T>* all,
+                                      u32 i, u32 count, Patches& patches) {
         if (is_encoding<ENCODINGS, PLAIN>(node)) return select_plain<T>(node, vector, range, order);
         if (is_encoding<ENCODINGS, CONSTANT>(node)) {
             return holds(range, ordered(static_cast<T>(node.parameter), order)) ? FULL : 0;
         }
         if constexpr (IS_PACKED) {
+#if !defined(LAB_NO_PREFETCH)
+            if (i + 1 < count) prefetch_packed(node, all[i + 1]);
+#endif
+            const Prepared<T>& prepared = all[i];
             const u32 selection = select_prepared<WIDTHS>(node, prepared);
             if constexpr (has_encoding(ENCODINGS, ALP)) {
                 const Exceptions<T> exceptions(again(node).buffer[2], prepared.locator);
