@@ -41,17 +41,15 @@ LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
     Patches& patches = all_patches[threadIdx.x / WARP];
     Prepared<T>* const prepared = all[threadIdx.x / WARP];
     const Ranges ranges{args.ranges, args.range_count, args.order};
-    u32 vectors = 0;
     select_rows(
         args,
         [&](const Node& node, u32 first, u32 count) {
             if (ranges.count == 1) Test::prepare(node, first, count, ranges[0], ranges.order, prepared);
-            vectors = count;
         },
         [&](const Node& node, u32 vector, u32 i, u32) {
             const u32 selection =
                 ranges.count == 1
-                    ? Test::select(node, vector, ranges[0], ranges.order, prepared, i, vectors, patches)
+                    ? Test::select(node, vector, ranges[0], ranges.order, prepared[i], patches)
                     : select_values<T, ENCODINGS, WIDTHS>(node, vector, ranges, patches);
             return by_step(selection);
         });

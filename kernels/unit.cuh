@@ -92,6 +92,16 @@ LANEPACK_DEVICE void copy_packed(Packed<T> first, Packed<T> last, uint4* lines) 
     }
 }
 
+// Asks for a line of 128 bytes to be brought to the second-level cache.
+LANEPACK_DEVICE void prefetch(const void* line) {
+#if defined(LANEPACK_SIMT)
+    // A prefetch does not fault, a read past a buffer does.
+    static_cast<void>(*static_cast<const volatile u8*>(line));
+#else
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+#endif
+}
+
 // The work of the block AHEAD later, whose packed words a block prefetches while it
 // waits for its own.
 struct Later {

@@ -85,16 +85,6 @@ LANEPACK_DEVICE u32 opaque(u32 number) {
     return number;
 }
 
-// Asks for a line of 128 bytes to be brought to the second-level cache.
-LANEPACK_DEVICE void prefetch(const void* line) {
-#if defined(LANEPACK_SIMT)
-    // A prefetch does not fault, a read past a buffer does.
-    static_cast<void>(*static_cast<const volatile u8*>(line));
-#else
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
-#endif
-}
-
 // The sum over a warp's lanes up to the own one, by all of them.
 template <class T>
 LANEPACK_DEVICE T sum_upto(T own) {

@@ -68,9 +68,8 @@ fn results(
     };
     [
         scan.mask(engine).map(|mask| vec![bits(mask)]),
-        scan.aggregate(aggregates, engine).map(|found| {
-            found.columns().iter().map(|column| format!("{:?}", column.to_data())).collect()
-        }),
+        scan.aggregate(aggregates, engine)
+            .map(|found| found.columns().iter().map(|column| format!("{column:?}")).collect()),
     ]
 }
 

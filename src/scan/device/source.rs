@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
     }
 
     fn finish(self, body: &str) -> Source {
-        let mut text = std::env::var("LAB").unwrap_or_default(); text += &String::from("#include \"lanepack/scan.cuh\"\n\nnamespace lanepack {\n\n");
+        let mut text = String::from("#include \"lanepack/scan.cuh\"\n\nnamespace lanepack {\n\n");
         let _ = writeln!(
             text,
             "using Arguments = ScanArguments<{}, {}>;",
@@ -399,7 +399,7 @@ impl<'a> Writer<'a> {
             );
             return format!(
                 "{not}Test{test}::select({node}, vector, args.range({literal}), {order}, \
-                 scratch.test{test}, i, place.count, scratch.patches)"
+                 scratch.test{test}[i], scratch.patches)"
             );
         }
         let literal = self.literal(&[0, ranges.len() as u64]);
