@@ -30,7 +30,7 @@
 //! and `pinned` are from arrays in host memory to a compressed batch in host memory.
 //!
 //! `scan`: filters of the same columns in device memory to a bitmap, compared with
-//! Arrow's kernels; see `gpu_bench/scan.rs`.
+//! Arrow's kernels; see `gpu_bench/scan.rs` and, for strings, `gpu_bench/scan_strings.rs`.
 //!
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 
@@ -44,6 +44,8 @@ mod host;
 mod queries;
 #[path = "gpu_bench/scan.rs"]
 mod scan;
+#[path = "gpu_bench/scan_strings.rs"]
+mod scan_strings;
 #[path = "support/queries.rs"]
 mod tables;
 
@@ -171,14 +173,26 @@ fn run_scans(what: &What) -> Result<bool, Box<dyn std::error::Error>> {
     let engines = Engines::new(what.device)?;
     let info = engines.pinned.device().expect("a CUDA engine has a device");
     eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
-    println!("{}", scan::head());
     let mut all_same = true;
+    let mut last_head = String::new();
     for case in Cases::new(&what.files, &what.only)? {
-        let line = scan::case(&engines, &case, what.bytes)
-            .map_err(|error| format!("{}: {error}", case.name))?;
-        if let Some(line) = line {
-            all_same &= line.same;
-            println!("{}", line.text());
+        let in_case = |error: Error| format!("{}: {error}", case.name);
+        let strings = scan_strings::case(&engines, &case, what.bytes).map_err(in_case)?;
+        let numbers = match strings {
+            None => scan::case(&engines, &case, what.bytes).map_err(in_case)?,
+            Some(_) => None,
+        };
+        let lines = [
+            strings.map(|line| (scan_strings::head(), line.text(), line.same)),
+            numbers.map(|line| (scan::head(), line.text(), line.same)),
+        ];
+        for (head, text, same) in lines.into_iter().flatten() {
+            if head != last_head {
+                println!("{head}");
+                last_head = head;
+            }
+            all_same &= same;
+            println!("{text}");
         }
     }
     Ok(all_same)

@@ -26,7 +26,14 @@ LANEPACK_DEVICE void select_tested(const SelectStringsArguments& args, const Str
         });
 }
 
-LANEPACK_KERNEL(select_literals, SELECT_THREADS, 4, SelectStringsArguments) {
+// For newer architectures the compiler wants more registers, or spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr u32 LITERALS_BLOCKS = 3;
+#else
+constexpr u32 LITERALS_BLOCKS = 4;
+#endif
+
+LANEPACK_KERNEL(select_literals, SELECT_THREADS, LITERALS_BLOCKS, SelectStringsArguments) {
     LANEPACK_SHARED(StoredLengths[SELECT_THREADS / WARP], all);
     StoredLengths& shared = all[threadIdx.x / WARP];
     const u32 chunk = blockIdx.x >> args.select.node_shift;

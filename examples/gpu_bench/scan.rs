@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat;
 use lanepack::internals::measure;
 use lanepack::scan::{Expr, Literal, Scan, col};
@@ -65,9 +65,15 @@ impl Line {
     }
 }
 
-/// Measures one column; none if values of its type have no order or are not scanned here.
+/// Measures one column of numbers; none if values of its type have no order or are not
+/// scanned here (for strings see `scan_strings.rs`).
 pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>, Error> {
     let (copies, one) = copies(&case.array, bytes);
+    let of_strings =
+        !case.array.data_type().is_primitive() && *case.array.data_type() != DataType::Boolean;
+    if of_strings {
+        return Ok(None);
+    }
     let Ok(order) = arrow_ord::sort::sort_to_indices(&case.array, None, None) else {
         return Ok(None);
     };
@@ -75,16 +81,9 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     if valid == 0 {
         return Ok(None);
     }
-    let parts: Vec<&dyn Array> = vec![&case.array; copies];
-    let array = concat(&parts)?;
+    let array = repeated(&case.array, copies)?;
     let size = (one * copies) as f64;
-    let upload = |options: &Options| -> Result<DeviceBatch, Error> {
-        let field = Field::new("x", array.data_type().clone(), true);
-        let schema = Arc::new(Schema::new(vec![field]));
-        let batch = RecordBatch::try_new(schema, vec![array.clone()])?;
-        engines.pinned.upload(&compress(&batch, options)?)
-    };
-    let packed = upload(&case.options)?;
+    let packed = upload(&engines.pinned, &array, &case.options)?;
     let mut values = Vec::new();
     let mut same = true;
     let mut tenth = (Duration::ZERO, None);
@@ -117,7 +116,8 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     }
     let moved = touched as f64 / time_of_tenth.as_secs_f64();
     drop(packed);
-    let plain = upload(&Options::default().with_encodings([Encoding::Plain]))?;
+    let plain =
+        upload(&engines.pinned, &array, &Options::default().with_encodings([Encoding::Plain]))?;
     let (raw, _) = time(&engines.pinned, &plain, &filter)?;
     let decompressed = size / (raw + median(decoding)).as_secs_f64();
     Ok(Some(Line {
@@ -131,7 +131,22 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     }))
 }
 
-fn time(
+/// So many copies of an array, one behind the other.
+pub fn repeated(array: &ArrayRef, copies: usize) -> Result<ArrayRef, Error> {
+    let parts: Vec<&dyn Array> = vec![array; copies];
+    Ok(concat(&parts)?)
+}
+
+/// The column `x`, compressed in device memory.
+pub fn upload(engine: &Engine, array: &ArrayRef, options: &Options) -> Result<DeviceBatch, Error> {
+    let field = Field::new("x", array.data_type().clone(), true);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let batch = RecordBatch::try_new(schema, vec![array.clone()])?;
+    engine.upload(&compress(&batch, options)?)
+}
+
+/// What the kernels of a filter take, and the rows that it keeps.
+pub fn time(
     engine: &Engine,
     batch: &DeviceBatch,
     filter: &Expr,

@@ -133,7 +133,7 @@ fn strings_of_every_kind_and_encoding() {
                     (Nulls::Vectors, 2500),
                     (Nulls::All, 50),
                 ] {
-                    for encodings in [&Encoding::ALL[..], &[Encoding::Plain]] {
+                    for encodings in [Encoding::ALL, &[Encoding::Plain]] {
                         let array = array_of(&data_type, rows, shape, nulls);
                         let tests = tests_of(&array, &mut rng);
                         case += 1;
@@ -161,7 +161,7 @@ fn strings_of_every_length() {
         let len = match row % 13 {
             0 => 0,
             1 => 250 + rng.below(12),
-            2 if row % 3 == 0 => 1000 + rng.below(5000),
+            2 if row.is_multiple_of(3) => 1000 + rng.below(5000),
             3 => 16 * rng.below(6),
             _ => rng.below(40),
         } as usize;
@@ -180,7 +180,7 @@ fn strings_of_every_length() {
             [(&values, Nulls::None), (&values, Nulls::Random), (&long, Nulls::None)]
         {
             let array = strings(&DataType::Binary, values, nulls);
-            for encodings in [&Encoding::ALL[..], &[Encoding::Plain]] {
+            for encodings in [Encoding::ALL, &[Encoding::Plain]] {
                 let options = Options::default().with_encodings(encodings.iter().copied());
                 let packed = compress(&batch(&[("price", array.clone())]), &options).unwrap();
                 let mut tests = tests_of(&array, &mut rng);
@@ -439,7 +439,7 @@ fn wide_decimals_of_every_number_of_limbs() {
             }
         };
         for engine in engines() {
-            for encodings in [&Encoding::ALL[..], &[Encoding::Plain], &[Encoding::Limbs]] {
+            for encodings in [Encoding::ALL, &[Encoding::Plain], &[Encoding::Limbs]] {
                 let options = Options::default()
                     .with_chunk_rows(1024)
                     .with_encodings(encodings.iter().copied());

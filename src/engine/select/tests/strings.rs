@@ -8,13 +8,16 @@ use super::*;
 use crate::scan::automaton::Automaton;
 use crate::scan::predicate::{BytesForm, BytesTest};
 
-/// Tests of the numbers that strings end with: literals and automata, and what they hold of.
-pub(super) fn tests() -> Vec<(BytesTest, fn(usize) -> bool)> {
+/// A test of strings, and the numbers whose strings pass it.
+type Case = (BytesTest, fn(usize) -> bool);
+
+/// Tests of the numbers that strings end with, by literals and by automata.
+pub(super) fn tests() -> [Case; 2] {
     let anywhere = (None, None);
     let text = |number: usize| text(number).into_bytes();
     let literals = || BytesForm::OneOf([3, 30, 77].map(text).to_vec());
     let threes = || BytesForm::Automaton(Automaton::contains(b"number 3").unwrap());
-    vec![
+    [
         (BytesTest::new(literals(), anywhere.clone(), false), |number| {
             [3, 30, 77].contains(&number)
         }),
