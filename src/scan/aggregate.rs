@@ -200,6 +200,14 @@ impl State {
     }
 }
 
+/// The states of aggregates after chunks, in their order.
+pub(super) fn joined(plans: &[&Plan], chunks: Vec<Vec<State>>) -> Vec<State> {
+    let start: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
+    chunks.into_iter().fold(start, |states, chunk| {
+        states.into_iter().zip(chunk).map(|(state, chunk)| state.then(chunk)).collect()
+    })
+}
+
 /// Bounds of everything that one or the other bounds.
 pub(super) fn wider<T>(
     one: Option<(T, T)>,

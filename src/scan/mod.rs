@@ -422,13 +422,11 @@ impl BoundScan<'_> {
     fn aggregate(&self, plans: &mut [Plan]) -> Result<Vec<State>> {
         let columns = self.columns();
         plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
+        let plans: Vec<&Plan> = plans.iter().collect();
         let chunks = self.each_chunk(|index, filter, rows| {
-            cpu::aggregate::chunk(plans, filter, &columns, index, rows)
+            cpu::aggregate::chunk(&plans, filter, &columns, index, rows)
         })?;
-        let start: Vec<State> = plans.iter().map(Plan::start).collect();
-        Ok(chunks.into_iter().fold(start, |states, chunk| {
-            states.into_iter().zip(chunk).map(|(state, chunk)| state.then(chunk)).collect()
-        }))
+        Ok(aggregate::joined(&plans, chunks))
     }
 
     /// Does `work` for each chunk, in parallel, with the rows to keep and their number.

@@ -20,17 +20,9 @@ struct Queries {
     aggregates: Vec<Aggregate>,
 }
 
-/// Columns that kernels of a query read.
-fn is_number(data_type: &DataType) -> bool {
-    !super::oracle::bytes_type(data_type) && !matches!(data_type, DataType::Decimal256(..))
-}
-
 fn queries(seed: u64, literals: usize) -> Queries {
     let mut rng = Rng(seed * 9_000_011 + 5);
     let batch = random::batch(&mut rng);
-    let columns: Vec<usize> =
-        (0..batch.num_columns()).filter(|at| is_number(batch.column(*at).data_type())).collect();
-    let batch = batch.project(&columns).unwrap();
     let chunk_rows = [1024, 2048, 131_072][seed as usize % 3];
     let packed = compress(&batch, &Options::default().with_chunk_rows(chunk_rows)).unwrap();
     let filter = random::filter(&mut rng, &batch, 3);

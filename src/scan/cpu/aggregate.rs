@@ -18,13 +18,13 @@ const LANES: usize = 32;
 
 /// What the kept rows of chunk `index` come to, for each aggregate.
 pub(in crate::scan) fn chunk(
-    plans: &[Plan],
+    plans: &[&Plan],
     filter: &Filter<'_>,
     columns: &[&CompressedColumn],
     index: usize,
     rows: usize,
 ) -> Result<Vec<State>> {
-    let mut states: Vec<State> = plans.iter().map(Plan::start).collect();
+    let mut states: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
     if filter.constant() == Some(false) {
         return Ok(states);
     }

@@ -9,7 +9,7 @@ use arrow_buffer::i256;
 use super::{NONE, Selector, wide};
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
-use crate::encoding::{self, Output};
+use crate::encoding::{self, Encoding, Output};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 use crate::scan::expr::{Comparison, Operator};
@@ -81,10 +81,14 @@ impl<'a> Numbers<'a> {
             Form::Null => out.fill(S::default()),
             Form::Integer(value) => out.fill(S::of_integer(*value)),
             Form::Float(value) => out.fill(S::of_float(*value)),
-            Form::Words(column, key) => self.words(*column, *key, vector, out)?,
+            Form::Words(column, key) => words(self.nodes[*column], *key, vector, out)?,
             Form::Wide(column) => {
+                let node = self.nodes[*column];
+                if node.encoding() == Encoding::Limbs && node.child_count() == 1 {
+                    return words(node.child(0), Key::LIMB, vector, out);
+                }
                 let mut values = [i256::ZERO; VECTOR];
-                wide::unpack(self.nodes[*column], vector, &mut values)?;
+                wide::unpack(node, vector, &mut values)?;
                 for (out, value) in out.iter_mut().zip(values) {
                     *out = S::of_integer(value.as_i128());
                 }
@@ -135,42 +139,41 @@ impl<'a> Numbers<'a> {
         }
         Ok(())
     }
+}
 
-    fn words<S: Scalar>(
-        &self,
-        column: usize,
-        key: Key,
-        vector: usize,
-        out: &mut [S; VECTOR],
-    ) -> Result<()> {
-        let node = self.nodes[column];
-        let rows = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
-        let count = rows.len();
-        /// Decodes words of a type to scalars.
-        macro_rules! decode {
-            ($words:ident $word:ty, $scalar:expr) => {{
-                let mut words = [<$word>::default(); VECTOR];
-                encoding::decode(node, rows, Output::$words(&mut words[..count]))?;
-                for (out, word) in out.iter_mut().zip(words) {
-                    *out = $scalar(word);
-                }
-            }};
-        }
-        match (key.bits, key.order) {
-            (8, Order::Unsigned) => decode!(W8 u8, |word: u8| S::of_word(word.into())),
-            (8, _) => decode!(W8 u8, |word: u8| S::of_word((word as i8).into())),
-            (16, Order::Unsigned) => decode!(W16 u16, |word: u16| S::of_word(word.into())),
-            (16, _) => decode!(W16 u16, |word: u16| S::of_word((word as i16).into())),
-            (32, Order::Unsigned) => decode!(W32 u32, |word: u32| S::of_word(word.into())),
-            (32, Order::Signed) => decode!(W32 u32, |word: u32| S::of_word((word as i32).into())),
-            (32, _) => decode!(W32 u32, |word: u32| S::of_bits(word.into())),
-            (64, Order::Unsigned) => decode!(W64 u64, |word: u64| S::of_integer(word.into())),
-            (64, Order::Signed) => decode!(W64 u64, |word: u64| S::of_word(word as i64)),
-            (64, _) => decode!(W64 u64, S::of_bits),
-            _ => return Err(Error::corrupt(format!("numbers of {} bits", key.bits))),
-        }
-        Ok(())
+/// Words of a vector as scalars; those of rows without a value are anything.
+fn words<S: Scalar>(
+    node: NodeView<'_>,
+    key: Key,
+    vector: usize,
+    out: &mut [S; VECTOR],
+) -> Result<()> {
+    let rows = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+    let count = rows.len();
+    /// Decodes words of a type to scalars.
+    macro_rules! decode {
+        ($words:ident $word:ty, $scalar:expr) => {{
+            let mut words = [<$word>::default(); VECTOR];
+            encoding::decode(node, rows, Output::$words(&mut words[..count]))?;
+            for (out, word) in out.iter_mut().zip(words) {
+                *out = $scalar(word);
+            }
+        }};
     }
+    match (key.bits, key.order) {
+        (8, Order::Unsigned) => decode!(W8 u8, |word: u8| S::of_word(word.into())),
+        (8, _) => decode!(W8 u8, |word: u8| S::of_word((word as i8).into())),
+        (16, Order::Unsigned) => decode!(W16 u16, |word: u16| S::of_word(word.into())),
+        (16, _) => decode!(W16 u16, |word: u16| S::of_word((word as i16).into())),
+        (32, Order::Unsigned) => decode!(W32 u32, |word: u32| S::of_word(word.into())),
+        (32, Order::Signed) => decode!(W32 u32, |word: u32| S::of_word((word as i32).into())),
+        (32, _) => decode!(W32 u32, |word: u32| S::of_bits(word.into())),
+        (64, Order::Unsigned) => decode!(W64 u64, |word: u64| S::of_integer(word.into())),
+        (64, Order::Signed) => decode!(W64 u64, |word: u64| S::of_word(word as i64)),
+        (64, _) => decode!(W64 u64, S::of_bits),
+        _ => return Err(Error::corrupt(format!("numbers of {} bits", key.bits))),
+    }
+    Ok(())
 }
 
 fn fill<S: Scalar>(out: &mut [S; VECTOR], values: [S; VECTOR]) {

@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::Array;
-use arrow_buffer::i256;
+use arrow_buffer::{BooleanBuffer, i256};
 
 pub(super) use compute::Numbers;
 
@@ -154,6 +154,13 @@ impl<'a> Filter<'a> {
     ) -> Result<Self> {
         let maker = Maker { columns, index };
         Ok(Self { step: maker.step(predicate)?, rows })
+    }
+
+    /// The rows of a bitmap that has `rows` bits of the chunk from `start` on.
+    pub fn of_bits(bits: &BooleanBuffer, start: usize, rows: usize) -> Filter<'static> {
+        let bits = bits.slice(start, rows).sliced();
+        let bits = Validity::Bits(Cow::Owned(bits.as_slice().to_vec()));
+        Filter { step: Step::Valid(bits), rows }
     }
 
     /// What is known without looking: none or all of the chunk's rows.

@@ -1,29 +1,54 @@
 //! From the partials of chunks to the states of aggregates.
 
-use arrow_buffer::i256;
+use arrow_buffer::{BooleanBuffer, i256};
+use rayon::prelude::*;
 
 use super::source::{Place, Reach};
-use super::unsupported;
 use crate::chunk::MAX_CHUNK_ROWS;
+use crate::column::CompressedColumn;
 use crate::engine::DeviceColumn;
 use crate::error::Result;
-use crate::scan::aggregate::{Comparable, Input, Plan, State};
+use crate::scan::aggregate::{Comparable, Input, Plan, State, joined};
 use crate::scan::bounds_on_device;
+use crate::scan::cpu::{self, Filter};
 use crate::scan::number::{Kind, Number, Width};
 use crate::scan::ranges::{Key, Order};
 
+/// Whether kernels compute an aggregate: all but bounds of strings and of 256 bits.
+pub(super) fn is_computed(plan: &Plan, columns: &[&DeviceColumn]) -> bool {
+    match &plan.input {
+        Input::ColumnBounds(_, Comparable::Bytes) => false,
+        Input::ColumnBounds(column, Comparable::Wide) => {
+            columns[*column].field().data_type().primitive_width() == Some(16)
+        }
+        _ => true,
+    }
+}
+
+/// Aggregates of some rows by the CPU, for which the columns are copied as they are.
+pub(super) fn on_host(
+    plans: &[&Plan],
+    columns: &[&DeviceColumn],
+    kept: &BooleanBuffer,
+) -> Result<Vec<State>> {
+    let columns: Vec<CompressedColumn> =
+        columns.par_iter().map(|column| column.download()).collect::<Result<_>>()?;
+    let columns: Vec<&CompressedColumn> = columns.iter().collect();
+    let starts: Vec<usize> = columns[0].chunk_rows().map(|rows| rows.start).collect();
+    let chunks: Vec<Vec<State>> = (starts.par_iter().enumerate())
+        .map(|(index, start)| {
+            let rows = columns[0].chunks()[index].rows();
+            let filter = Filter::of_bits(kept, *start, rows);
+            cpu::aggregate::chunk(plans, &filter, &columns, index, rows)
+                .map_err(|error| error.in_chunk(index))
+        })
+        .collect::<Result<_>>()?;
+    Ok(joined(plans, chunks))
+}
+
 /// How far the sum of a chunk goes, given the bounds of its columns.
-///
-/// # Errors
-/// [`Error::NoDevice`](crate::Error) for aggregates that only the CPU computes.
 pub(super) fn reach(plan: &Plan, columns: &[&DeviceColumn]) -> Result<Reach> {
     match &plan.input {
-        Input::ColumnBounds(_, Comparable::Bytes) => Err(unsupported("bounds of strings")),
-        Input::ColumnBounds(column, Comparable::Wide)
-            if columns[*column].field().data_type().primitive_width() == Some(32) =>
-        {
-            Err(unsupported("bounds of values of 256 bits"))
-        }
         Input::Sum(number, width @ Width::Bits64) => {
             let reached =
                 number.reach(&|column| bounds_on_device(columns[column]), &mut { *width })?;
@@ -38,9 +63,9 @@ pub(super) fn reach(plan: &Plan, columns: &[&DeviceColumn]) -> Result<Reach> {
 }
 
 /// The states of aggregates after all chunks; `partials` has a word for each chunk.
-pub(super) fn states(plans: &[Plan], places: &[Place], partials: &[Vec<u64>]) -> Vec<State> {
+pub(super) fn states(plans: &[&Plan], places: &[Place], partials: &[Vec<u64>]) -> Vec<State> {
     let chunks = partials.first().map_or(0, Vec::len);
-    let state = |(plan, place): (&Plan, &Place)| {
+    let state = |(plan, place): (&&Plan, &Place)| {
         (0..chunks).fold(plan.start(), |state, chunk| {
             let word = |index: usize| partials[place.first + index][chunk];
             state.then(of_chunk(plan, place.words, partials[place.count][chunk], &word))

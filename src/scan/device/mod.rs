@@ -100,11 +100,31 @@ impl<'a> DeviceScan<'a> {
         Ok(Selection { stream: self.stream.clone(), bitmap, rows: self.rows, reports })
     }
 
-    /// What the rows that a predicate keeps come to; waits for it.
+    /// What the rows that a predicate keeps come to; waits for it. What kernels do not
+    /// compute the CPU does, of the rows that they have found.
     pub fn aggregate(&mut self, predicate: &Predicate, plans: &[Plan]) -> Result<Vec<State>> {
         if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
             return Ok(plans.iter().map(Plan::start).collect());
         }
+        let is_here = |plan: &Plan| aggregate::is_computed(plan, self.columns);
+        let (here, there): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| is_here(plan));
+        let mut others = Vec::new();
+        if !there.is_empty() {
+            let kept = self.select(predicate)?.mask()?;
+            others = aggregate::on_host(&there, self.columns, kept.values())?;
+        }
+        let mut found = match here.is_empty() {
+            true => Vec::new(),
+            false => self.computed(predicate, &here)?,
+        };
+        // In the order that they were asked for.
+        let (mut found, mut others) = (found.drain(..), others.into_iter());
+        let state = |plan| if is_here(plan) { found.next() } else { others.next() };
+        Ok(plans.iter().map(state).map(|state| state.expect("one for each plan")).collect())
+    }
+
+    /// Aggregates by a kernel.
+    fn computed(&mut self, predicate: &Predicate, plans: &[&Plan]) -> Result<Vec<State>> {
         let nodes = self.nodes()?;
         let (selection, predicate) = match is_fusable(predicate, &nodes) {
             true => (None, predicate),
@@ -241,7 +261,7 @@ impl<'a> DeviceScan<'a> {
                 self.join(predicate, Combine::Set, &other)?;
                 select::join(self.stream, &other, false, how, bitmap, self.rows, self.marks)
             }
-            Predicate::Compare(..) => Err(unsupported("arithmetic without NVRTC")),
+            Predicate::Compare(..) => unreachable!("what has arithmetic is fused"),
         }
     }
 
@@ -388,9 +408,4 @@ fn test_of_words(key: Key, ranges: &Ranges<u64>) -> ColumnTest {
         (gaps, true) => ColumnTest::NotIn(gaps),
         (ranges, false) => ColumnTest::In(ranges),
     }
-}
-
-/// What a GPU does not do yet.
-fn unsupported(what: &str) -> Error {
-    Error::NoDevice { what: format!("the CPU does this, but no GPU: {what}") }
 }

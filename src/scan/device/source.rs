@@ -57,7 +57,7 @@ pub(super) struct Place {
 pub(super) enum Output<'a> {
     /// A bitmap.
     Mask,
-    Aggregates(&'a [Plan], &'a [Reach]),
+    Aggregates(&'a [&'a Plan], &'a [Reach]),
 }
 
 /// How far integers of an aggregate go: whether 64 bits hold the sum of a chunk.
@@ -514,7 +514,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes what makes the partials of a vector from its kept rows.
-    fn aggregates(&mut self, plans: &[Plan], reaches: &[Reach], kept: &str, code: &mut String) {
+    fn aggregates(&mut self, plans: &[&Plan], reaches: &[Reach], kept: &str, code: &mut String) {
         // Aggregates by the columns that have to be valid: (columns, aggregates).
         let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
@@ -539,7 +539,7 @@ impl<'a> Writer<'a> {
             let (mut declared, mut added) = (String::new(), String::new());
             let (mut gathered, mut put) = (String::new(), String::new());
             for index in aggregates {
-                let own = self.aggregate(&plans[index], reaches[index], &mut readers);
+                let own = self.aggregate(plans[index], reaches[index], &mut readers);
                 let Some((kind, words, class, value)) = own else {
                     places[index] = Place { count, first: count, words: 1 };
                     continue;
