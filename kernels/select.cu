@@ -22,9 +22,9 @@
 //                               permutations of bytes, verdicts collected by multiplication
 //  11,200 15,500 6,300 16,100   and exceptions to their threads without the position
 //
-// Five blocks on a multiprocessor, of 48 registers: six, of 40, spill. Kernels of their own
-// for integers and for floats of a size would have the code for all widths twice, half as
-// much again to compile, for the same registers.
+// Five blocks on a multiprocessor, of 48 registers: six, of 40, spill. The code for all
+// widths, which takes most of the time that all kernels take to compile, stands in each kernel
+// once, for integers and floats and for one range or many; twice it was 55 s instead of 18.
 #include "arguments.cuh"
 #include "lanepack/select.cuh"
 #include "lanepack/select_limbs.cuh"
@@ -32,10 +32,30 @@
 
 namespace lanepack {
 
+// The selection of the packed values of a vector, without exceptions: in the one range that
+// was prepared for it, or in any number of ranges. The code for all widths stands here once.
+template <class T, class Values>
+LANEPACK_DEVICE u32 select_packed_values(const Node& node, u32 vector, const Ranges& ranges, const Prepared<T>& prepared) {
+    const bool is_one = ranges.count == 1;
+    if (!is_one && meets_many<Values>(node, vector, ranges)) return select_one_by_one<T, Values>(node, vector, ranges);
+    u32 selection = 0;
+    PackedRange<T> inside{prepared.low, prepared.high};
+    u32 place = prepared.place;
+#pragma unroll 1
+    for (u32 next = 0;;) {
+        if (!is_one) {
+            if (!next_range<T, Values>(node, vector, ranges, next, inside, place)) break;
+        }
+        selection |= select_inside<widths_upto(ROWS<T>)>(packed_at<T>(again(node), place), inside);
+        if (is_one) break;
+    }
+    return selection;
+}
+
 template <class T, u32 ENCODINGS>
 LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
-    constexpr u64 WIDTHS = widths_upto(ROWS<T>);
-    using Test = RangeTest<T, ENCODINGS, WIDTHS>;
+    using Test = RangeTest<T, ENCODINGS, widths_upto(ROWS<T>)>;
+    using Values = PackedValues<T, true, has_encoding(ENCODINGS, ALP)>;
     LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], all_patches);
     LANEPACK_SHARED(Prepared<T>[SELECT_THREADS / WARP][SELECT_EACH], all);
     Patches& patches = all_patches[threadIdx.x / WARP];
@@ -47,10 +67,20 @@ LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
             if (ranges.count == 1) Test::prepare(node, first, count, ranges[0], ranges.order, prepared);
         },
         [&](const Node& node, u32 vector, u32 i, u32) {
-            const u32 selection =
-                ranges.count == 1
-                    ? Test::select(node, vector, ranges[0], ranges.order, prepared[i], patches)
-                    : select_values<T, ENCODINGS, WIDTHS>(node, vector, ranges, patches);
+            if (node.encoding == PLAIN) {
+                return by_step(ranges.count == 1 ? select_plain<T>(node, vector, ranges[0], ranges.order)
+                                                 : select_plain<T>(node, vector, ranges));
+            }
+            if (node.encoding == CONSTANT) return ranges.hold_word(static_cast<T>(node.parameter)) ? FULL : 0;
+            u32 selection = select_packed_values<T, Values>(node, vector, ranges, prepared[i]);
+            if constexpr (has_encoding(ENCODINGS, ALP)) {
+                const Node& now = again(node);
+                if (now.encoding == ALP) {
+                    const u32 locator =
+                        ranges.count == 1 ? prepared[i].locator : AlpParameters<T>(now, vector).locator;
+                    selection = with_exceptions<T>(selection, now, locator, ranges, patches);
+                }
+            }
             return by_step(selection);
         });
 }

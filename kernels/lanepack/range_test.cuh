@@ -133,13 +133,18 @@ LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range
     __syncwarp();
 }
 
+// The selection of packed values in a range, whose words are not read if it has none or all.
+template <u64 WIDTHS, class T>
+LANEPACK_DEVICE u32 select_inside(Packed<T> packed, PackedRange<T> inside) {
+    if (inside.low > inside.high) return 0;
+    if (inside.low == 0 && inside.high == low_bits<T>(packed.width)) return FULL;
+    return select_widths<WIDTHS>(packed, inside.low, inside.high);
+}
+
 // The selection of a vector that has been prepared, without exceptions.
 template <u64 WIDTHS, class T>
 LANEPACK_DEVICE u32 select_prepared(const Node& node, const Prepared<T>& prepared) {
-    const Packed<T> packed = packed_at<T>(node, prepared.place);
-    if (prepared.low > prepared.high) return 0;
-    if (prepared.low == 0 && prepared.high == low_bits<T>(packed.width)) return FULL;
-    return select_widths<WIDTHS>(packed, prepared.low, prepared.high);
+    return select_inside<WIDTHS>(packed_at<T>(node, prepared.place), {prepared.low, prepared.high});
 }
 
 // The selection of the values of a vector that lie in a range, as they are stored plain.

@@ -131,27 +131,28 @@ struct PackedValues {
     u64 greatest;
     // Of alp.
     T scale;
-    u32 width;
+    // Where the packed words lie.
+    u32 place;
     bool is_alp;
 
+    LANEPACK_DEVICE u32 width() const { return place >> 24; }
     LANEPACK_DEVICE PackedValues(const Node& node, u32 vector, u32 order) {
         is_alp = FLOATS && (!INTEGERS || node.encoding == ALP);
         scale = 0;
         if constexpr (FLOATS) {
             if (is_alp) {
-                const AlpVector<T> parameters(node, vector);
+                const AlpParameters<T> parameters(node, vector);
                 scale = parameters.scale;
-                width = parameters.packed.width;
+                place = parameters.place;
                 const AlpStep<T> step(scale);
                 least = ordered(step.value(0), FLOAT);
-                greatest = ordered(step.value(low_bits<T>(width)), FLOAT);
+                greatest = ordered(step.value(low_bits<T>(width())), FLOAT);
                 return;
             }
         }
-        const FforVector<T> parameters(node, vector);
-        width = parameters.packed.width;
-        least = ordered(parameters.base, order);
-        greatest = least + low_bits<T>(width);
+        place = __ldg(ffor_places<T>(node) + vector);
+        least = ordered(__ldg(ffor_bases<T>(node) + vector), order);
+        greatest = least + low_bits<T>(width());
         // No range is above the greatest number of 64 bits.
         if (greatest < least) greatest = ~u64{0};
     }
@@ -159,9 +160,9 @@ struct PackedValues {
     // The packed values that lie in a range that meets the vector.
     LANEPACK_DEVICE PackedRange<T> clip(Range range) const {
         if constexpr (FLOATS) {
-            if (is_alp) return alp_packed_range<T>(scale, width, range, least, greatest);
+            if (is_alp) return alp_packed_range<T>(scale, width(), range, least, greatest);
         }
-        const u64 mask = low_bits<T>(width);
+        const u64 mask = low_bits<T>(width());
         const u64 low = range.low > least ? range.low - least : 0;
         const u64 high = range.high - least < mask ? range.high - least : mask;
         return {static_cast<T>(low), static_cast<T>(high)};
@@ -174,51 +175,62 @@ struct PackedValues {
         }
         return value <= ~least && ranges.hold(least + value);
     }
-
-    // Where the packed values lie; not kept during a search.
-    LANEPACK_DEVICE Packed<T> packed(const Node& node, u32 vector) const {
-        if constexpr (FLOATS) {
-            if (is_alp) return AlpVector<T>(again(node), vector).packed;
-        }
-        return FforVector<T>(again(node), vector).packed;
-    }
 };
 
 // Of more ranges than this that a vector meets, each value looks for its own: 32 bisections
 // take about as many instructions as so many passes of `select_packed`.
 constexpr u32 FEW_RANGES = 12;
 
+// The selection of the packed values of a vector, without exceptions, each by itself.
+template <class T, class Values>
+LANEPACK_DEVICE u32 select_one_by_one(const Node& node, u32 vector, const Ranges& ranges) {
+    const Values values(again(node), vector, ranges.order);
+    StepPacked<T> steps(packed_at<T>(again(node), values.place));
+    u32 selection = 0;
+#pragma unroll 1
+    for (u32 step = 0; step < WARP; step++) {
+        if (values.hold(ranges, steps.next())) selection |= 1u << step;
+    }
+    return selection;
+}
+
+// Whether a vector meets more ranges than are looked at one by one.
+template <class Values>
+LANEPACK_DEVICE bool meets_many(const Node& node, u32 vector, const Ranges& ranges) {
+    if (ranges.count <= FEW_RANGES) return false;
+    const Values values(again(node), vector, ranges.order);
+    return ranges.first_from(values.greatest) - ranges.first_from(values.least) > FEW_RANGES;
+}
+
+// The packed values of a vector in the first range from number `next` on that it meets,
+// which is left behind `next`; false if there is none. Few vectors meet more than one range,
+// so what is known of a vector is not kept.
+template <class T, class Values>
+LANEPACK_DEVICE bool next_range(const Node& node, u32 vector, const Ranges& ranges, u32& next, PackedRange<T>& inside,
+                                u32& place) {
+    if (next >= ranges.count) return false;
+    const Values values(again(node), vector, ranges.order);
+    const u32 i = next > 0 ? next : ranges.first_from(values.least);
+    if (i >= ranges.count) return false;
+    const Range range = ranges[i];
+    if (range.low > values.greatest) return false;
+    next = i + 1;
+    place = values.place;
+    inside = PackedRange<T>{0, low_bits<T>(values.width())};
+    if (range.low > values.least || range.high < values.greatest) inside = values.clip(range);
+    return true;
+}
+
 // The selection of the packed values of a vector, without exceptions.
 template <class T, class Values, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ranges) {
-    if (ranges.count > FEW_RANGES) {
-        const Values values(again(node), vector, ranges.order);
-        if (ranges.first_from(values.greatest) - ranges.first_from(values.least) > FEW_RANGES) {
-            StepPacked<T> steps(values.packed(node, vector));
-            u32 selection = 0;
-#pragma unroll 1
-            for (u32 step = 0; step < WARP; step++) {
-                if (values.hold(ranges, steps.next())) selection |= 1u << step;
-            }
-            return selection;
-        }
-    }
+    if (meets_many<Values>(node, vector, ranges)) return select_one_by_one<T, Values>(node, vector, ranges);
     u32 selection = 0;
-    // Few vectors meet more than one range, so what is known of a vector is not kept.
+    PackedRange<T> inside;
+    u32 place;
 #pragma unroll 1
-    for (u32 next = 0; next < ranges.count;) {
-        const Values values(again(node), vector, ranges.order);
-        const u32 i = next > 0 ? next : ranges.first_from(values.least);
-        if (i >= ranges.count) break;
-        const Range range = ranges[i];
-        if (range.low > values.greatest) break;
-        if (range.low <= values.least && range.high >= values.greatest) return FULL;
-        const PackedRange<T> inside = values.clip(range);
-        if (inside.low <= inside.high) {
-            const Packed<T> packed = values.packed(node, vector);
-            selection |= select_widths<WIDTHS>(packed, inside.low, inside.high);
-        }
-        next = i + 1;
+    for (u32 next = 0; next_range<T, Values>(node, vector, ranges, next, inside, place);) {
+        selection |= select_inside<WIDTHS>(packed_at<T>(again(node), place), inside);
     }
     return selection;
 }
@@ -252,6 +264,20 @@ LANEPACK_DEVICE u32 select_stored(const Node& node, u32 vector, const Ranges& ra
     return 0;
 }
 
+// A selection with the exceptions of its vector, if it has any, judged by themselves.
+template <class T>
+LANEPACK_DEVICE u32 with_exceptions(u32 selection, const Node& node, u32 locator, const Ranges& ranges,
+                                    Patches& patches) {
+    // One range, which most tests are, is compared with as it is.
+    const bool is_one = ranges.count == 1;
+    const Range range = is_one ? ranges[0] : Range{0, 0};
+    const T low = static_cast<T>(range.low);
+    const T high = static_cast<T>(range.high);
+    return patch_selection(
+        selection, Exceptions<T>(node.buffer[2], locator),
+        [&](T key) { return is_one ? key >= low && key <= high : ranges.hold(key); }, patches);
+}
+
 // The same with exceptions.
 template <class T, u32 ENCODINGS, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
@@ -259,8 +285,7 @@ LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ra
     if constexpr (has_encoding(ENCODINGS, ALP)) {
         const Node& now = again(node);
         if (is_encoding<ENCODINGS, ALP>(now)) {
-            const Exceptions<T> exceptions(now.buffer[2], AlpParameters<T>(now, vector).locator);
-            return patch_selection(selection, exceptions, [&](T key) { return ranges.hold(key); }, patches);
+            return with_exceptions<T>(selection, now, AlpParameters<T>(now, vector).locator, ranges, patches);
         }
     }
     return selection;
