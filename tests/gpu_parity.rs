@@ -5,7 +5,7 @@
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is about devices: memory,
 //! threads, errors, export; `host` what is about host memory; `scan` filters, `strings`
-//! those of strings and wide decimals; `small` has a little of all for compute-sanitizer.
+//! those of strings and wide decimals, `gather` values of the rows that they keep; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -21,6 +21,8 @@ mod damage;
 mod devices;
 #[path = "gpu_parity/files.rs"]
 mod files;
+#[path = "gpu_parity/gather.rs"]
+mod gather;
 #[path = "gpu_parity/host.rs"]
 mod host;
 #[path = "scan/oracle.rs"]

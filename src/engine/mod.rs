@@ -21,8 +21,10 @@ mod column;
 mod decode;
 mod encode;
 mod foreign;
+pub(crate) mod keep;
 #[cfg(feature = "internals")]
 pub mod measure;
+mod parameters;
 mod pinned;
 pub(crate) mod program;
 pub(crate) mod select;

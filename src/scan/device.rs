@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::BooleanArray;
+use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
 use rayon::prelude::*;
@@ -23,6 +23,7 @@ use super::literal::string_bounds;
 use super::predicate::{BytesForm, BytesTest, CodesTest, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
+use crate::engine::keep::KeptRows;
 use crate::engine::program::Marks;
 use crate::engine::select::{self, ChunkTest, ColumnTest, Combine, Report};
 use crate::engine::stored::{StoredChunk, StoredForm};
@@ -67,6 +68,22 @@ impl Selection {
         let count = select::count(&self.stream, &self.bitmap, self.rows)?;
         self.check()?;
         Ok(count)
+    }
+
+    /// How many rows are kept, and their values of some columns; waits for them.
+    pub fn values(
+        &self,
+        columns: &[&DeviceColumn],
+        marks: &mut dyn Marks,
+    ) -> Result<(usize, Vec<ArrayRef>)> {
+        let Some(first) = columns.first() else { return Ok((self.count()?, Vec::new())) };
+        self.check()?;
+        let kept = KeptRows::find(&self.stream, first, &self.bitmap, marks)?;
+        let values = |column: &&DeviceColumn| {
+            kept.values(column, marks).map_err(|error| error.in_column(column.field().name()))
+        };
+        let arrays = columns.iter().map(values).collect::<Result<_>>()?;
+        Ok((kept.len(), arrays))
     }
 
     /// For each row whether it is kept; waits for it.

@@ -60,7 +60,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, new_empty_array,
 };
 use arrow_buffer::{BooleanBufferBuilder, i256};
-use arrow_schema::Schema;
+use arrow_schema::{FieldRef, Schema};
 use rayon::prelude::*;
 
 pub use aggregate::{Aggregate, avg, count, count_rows, max, min, sum};
@@ -131,7 +131,7 @@ impl<'a> Scan<'a> {
     /// of another device, [`Error::DeviceMemory`] and [`Error::Device`].
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
         if let Some(context) = self.device(engine)? {
-            return self.select(context, &mut (), Selection::mask);
+            return self.mask_on(context);
         }
         let scan = self.bind(|_| Ok(()))?.0;
         let masks = scan.masks()?;
@@ -151,7 +151,7 @@ impl<'a> Scan<'a> {
     /// As [`Scan::mask`].
     pub fn count(&self, engine: &Engine) -> Result<usize> {
         if let Some(context) = self.device(engine)? {
-            return self.select(context, &mut (), Selection::count);
+            return self.select(context, &mut (), |_| Ok(()), |kept, _, (), _| kept.count());
         }
         let scan = self.bind(|_| Ok(()))?.0;
         let counts = scan.each_chunk(|_, filter, rows| {
@@ -170,7 +170,7 @@ impl<'a> Scan<'a> {
     /// As [`Scan::mask`].
     pub fn rows(&self, engine: &Engine) -> Result<UInt64Array> {
         if let Some(context) = self.device(engine)? {
-            let mask = self.select(context, &mut (), Selection::mask)?;
+            let mask = self.mask_on(context)?;
             let rows = mask.values().set_indices().map(|row| row as u64);
             return Ok(UInt64Array::from_iter_values(rows));
         }
@@ -191,13 +191,12 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] if strings of a Utf8 or Binary column pass
-    /// 2 GiB.
+    /// 2 GiB, and on a GPU for columns that are carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
-        self.expect_cpu(engine, "values are gathered")?;
-        let (scan, wanted) = self.bind(|binder| {
-            let number = |name: &S| Ok(binder.column(name.as_ref())?.0);
-            names.iter().map(number).collect::<Result<Vec<usize>>>()
-        })?;
+        if let Some(context) = self.device(engine)? {
+            return self.gather_on(context, names, &mut ());
+        }
+        let (scan, wanted) = self.bind(|binder| numbers_of(names, binder))?;
         let masks = scan.masks()?;
         let kept = masks.iter().flatten().flatten().map(cpu::count).sum();
         let gather = |column: &CompressedColumn| -> Result<ArrayRef> {
@@ -219,10 +218,7 @@ impl<'a> Scan<'a> {
         let arrays: Vec<ArrayRef> = (columns.par_iter())
             .map(|column| gather(column).map_err(|error| error.in_column(column.field().name())))
             .collect::<Result<_>>()?;
-        let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(kept));
-        let schema = Arc::new(Schema::new(fields));
-        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+        gathered(columns.iter().map(|column| column.field()), arrays, kept)
     }
 
     /// Aggregates of the rows that are kept: a batch of one row, with a column for each.
@@ -259,8 +255,44 @@ impl<'a> Scan<'a> {
             what: "the times of kernels are those of a GPU".to_owned(),
         })?;
         let mut recorder = crate::engine::measure::Recorder::default();
-        self.select(context, &mut recorder, Selection::count)?;
+        self.select(context, &mut recorder, |_| Ok(()), |kept, _, (), _| kept.count())?;
         recorder.times()
+    }
+
+    /// What the kernels of [`Scan::gather`] take on a GPU, those of the filter included.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn gather_times<S: AsRef<str>>(
+        &self,
+        names: &[S],
+        engine: &Engine,
+    ) -> Result<crate::engine::measure::Times> {
+        let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
+            what: "the times of kernels are those of a GPU".to_owned(),
+        })?;
+        let mut recorder = crate::engine::measure::Recorder::default();
+        self.gather_on(context, names, &mut recorder)?;
+        recorder.times()
+    }
+
+    /// [`Scan::mask`] on a GPU.
+    fn mask_on(&self, context: &Arc<Context>) -> Result<BooleanArray> {
+        self.select(context, &mut (), |_| Ok(()), |kept, _, (), _| kept.mask())
+    }
+
+    /// [`Scan::gather`] on a GPU.
+    fn gather_on<S: AsRef<str>>(
+        &self,
+        context: &Arc<Context>,
+        names: &[S],
+        marks: &mut dyn Marks,
+    ) -> Result<RecordBatch> {
+        let numbers = |binder: &mut Binder<'_>| numbers_of(names, binder);
+        self.select(context, marks, numbers, |kept, columns, wanted, marks| {
+            let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| columns[*of]).collect();
+            let (rows, arrays) = kept.values(&columns, marks)?;
+            gathered(columns.iter().map(|column| column.field()), arrays, rows)
+        })
     }
 
     /// The GPU that this runs on; none for the CPU.
@@ -283,25 +315,28 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Finds the rows on a GPU, and hands them to `work`.
-    fn select<T>(
+    /// Finds the rows on a GPU, and hands them to `work`, with the columns by their numbers
+    /// and what `more` makes of these.
+    fn select<M, T>(
         &self,
         context: &Arc<Context>,
         marks: &mut dyn Marks,
-        work: impl FnOnce(&Selection) -> Result<T>,
+        more: impl FnOnce(&mut Binder<'_>) -> Result<M>,
+        work: impl FnOnce(&Selection, &[&DeviceColumn], M, &mut dyn Marks) -> Result<T>,
     ) -> Result<T> {
-        let start = |predicate: &Predicate, columns: &[&DeviceColumn], rows| {
+        let start = |predicate: &Predicate, columns: &[&DeviceColumn], rows, more| {
             context.with_stream(|stream| {
-                work(&Selection::start(stream, predicate, columns, rows, marks)?)
+                let kept = Selection::start(stream, predicate, columns, rows, marks)?;
+                work(&kept, columns, more, marks)
             })
         };
         if let Source::Device(batch) = self.source {
-            let (_, predicate, used, ()) = self.read(|_| Ok(()))?;
+            let (_, predicate, used, more) = self.read(more)?;
             let columns: Vec<&DeviceColumn> =
                 used.iter().map(|index| &batch.columns()[*index]).collect();
-            return start(&predicate, &columns, batch.num_rows());
+            return start(&predicate, &columns, batch.num_rows(), more);
         }
-        let scan = self.bind(|_| Ok(()))?.0;
+        let (scan, more) = self.bind(more)?;
         let upload = |column: &Cow<'_, CompressedColumn>| {
             DeviceColumn::upload(context, column)
                 .map_err(|error| error.in_column(column.field().name()))
@@ -309,7 +344,7 @@ impl<'a> Scan<'a> {
         let columns: Vec<DeviceColumn> =
             scan.columns.par_iter().map(upload).collect::<Result<_>>()?;
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
-        start(&scan.predicate, &columns, scan.chunk_rows.iter().sum())
+        start(&scan.predicate, &columns, scan.chunk_rows.iter().sum(), more)
     }
 
     /// Checks the filter, and `more` with the same numbers for columns; also the schema and
@@ -368,6 +403,21 @@ impl<'a> Scan<'a> {
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
         Ok((BoundScan { columns, predicate, chunk_rows }, more))
     }
+}
+
+/// The numbers of columns by their names.
+fn numbers_of<S: AsRef<str>>(names: &[S], binder: &mut Binder<'_>) -> Result<Vec<usize>> {
+    names.iter().map(|name| Ok(binder.column(name.as_ref())?.0)).collect()
+}
+
+/// What [`Scan::gather`] gives.
+fn gathered<'f>(
+    fields: impl Iterator<Item = &'f FieldRef>,
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
+    let schema = Schema::new(fields.cloned().collect::<Vec<_>>());
+    batch::batch_of(Arc::new(schema), arrays, rows)
 }
 
 /// A scan whose columns and filter are known.
