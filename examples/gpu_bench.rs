@@ -4,6 +4,7 @@
 //! cargo run --release --features cuda,internals --example gpu_bench -- decode [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- encode [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- scan [FILES...]
+//! cargo run --release --features cuda,internals --example gpu_bench -- gather [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- queries
 //! ```
 //!
@@ -32,12 +33,16 @@
 //! `scan`: filters of the same columns in device memory to a bitmap, compared with
 //! Arrow's kernels; see `gpu_bench/scan.rs` and, for strings, `gpu_bench/scan_strings.rs`.
 //!
+//! `gather`: values of the rows that a filter keeps; see `gpu_bench/gather.rs`.
+//!
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 
 #[path = "gpu_bench/cases.rs"]
 mod cases;
 #[path = "gpu_bench/encode.rs"]
 mod encode;
+#[path = "gpu_bench/gather.rs"]
+mod gather;
 #[path = "gpu_bench/host.rs"]
 mod host;
 #[path = "gpu_bench/queries.rs"]
@@ -78,6 +83,8 @@ enum Command {
     Encode(What),
     /// Filters of compressed columns in device memory.
     Scan(What),
+    /// Values of the rows that filters keep, of compressed columns in device memory.
+    Gather(What),
     /// Queries over several columns.
     Queries(Rows),
 }
@@ -122,7 +129,8 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Decode(what) => run(&what, decode_case),
         Command::Encode(what) => run(&what, encode::case),
-        Command::Scan(what) => run_scans(&what),
+        Command::Scan(what) => run_scans(&what, scan_case),
+        Command::Gather(what) => run_scans(&what, gather_case),
         Command::Queries(what) => run_queries(&what),
     };
     match result {
@@ -169,31 +177,25 @@ fn run(
 }
 
 /// Prints a line for each column that is scanned; whether all masks were right.
-fn run_scans(what: &What) -> Result<bool, Box<dyn std::error::Error>> {
+fn run_scans(
+    what: &What,
+    measure: impl Fn(&Engines, &Case, usize) -> Result<Option<Row>, Error>,
+) -> Result<bool, Box<dyn std::error::Error>> {
     let engines = Engines::new(what.device)?;
     let info = engines.pinned.device().expect("a CUDA engine has a device");
     eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
     let mut all_same = true;
     let mut last_head = String::new();
     for case in Cases::new(&what.files, &what.only)? {
-        let in_case = |error: Error| format!("{}: {error}", case.name);
-        let strings = scan_strings::case(&engines, &case, what.bytes).map_err(in_case)?;
-        let numbers = match strings {
-            None => scan::case(&engines, &case, what.bytes).map_err(in_case)?,
-            Some(_) => None,
-        };
-        let lines = [
-            strings.map(|line| (scan_strings::head(), line.text(), line.same)),
-            numbers.map(|line| (scan::head(), line.text(), line.same)),
-        ];
-        for (head, text, same) in lines.into_iter().flatten() {
-            if head != last_head {
-                println!("{head}");
-                last_head = head;
-            }
-            all_same &= same;
-            println!("{text}");
+        let row = measure(&engines, &case, what.bytes)
+            .map_err(|error| format!("{}: {error}", case.name))?;
+        let Some(Row { head, text, same }) = row else { continue };
+        if head != last_head {
+            println!("{head}");
+            last_head = head;
         }
+        all_same &= same;
+        println!("{text}");
     }
     Ok(all_same)
 }
@@ -202,6 +204,27 @@ fn run_scans(what: &What) -> Result<bool, Box<dyn std::error::Error>> {
 fn run_queries(what: &Rows) -> Result<bool, Box<dyn std::error::Error>> {
     let engine = Engine::cuda(what.device)?;
     Ok(queries::run(&engine, what.rows, &what.only)?)
+}
+
+/// A line of a table, its head, and whether results were as they should be.
+struct Row {
+    head: String,
+    text: String,
+    same: bool,
+}
+
+fn scan_case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Row>, Error> {
+    if let Some(line) = scan_strings::case(engines, case, bytes)? {
+        let (head, text, same) = (scan_strings::head(), line.text(), line.same);
+        return Ok(Some(Row { head, text, same }));
+    }
+    let line = scan::case(engines, case, bytes)?;
+    Ok(line.map(|line| Row { head: scan::head(), text: line.text(), same: line.same }))
+}
+
+fn gather_case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Row>, Error> {
+    let line = gather::case(engines, case, bytes)?;
+    Ok(Some(Row { head: gather::head(), text: line.text(), same: line.same }))
 }
 
 /// Bytes per second that a copy within the device reads and writes.

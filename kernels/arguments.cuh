@@ -172,6 +172,63 @@ struct WidthsArguments {
     u32 size;
 };
 static_assert(sizeof(WidthsArguments) == 24, "mirrored");
+// Values of the rows that a bitmap keeps: keep_*.
+struct KeepArguments {
+    // `at` counts rows; row 0 is bit 0 of the bitmap.
+    const Node* nodes;
+    u32* bitmap;
+    // What is kept of each node before its vectors, `stride` numbers for a node, and of all
+    // nodes before each; behind the last what is kept of all. Rows; keep_lengths: bytes.
+    u64* before;
+    u64* places;
+    // keep_counts, keep_lengths: not used. keep_strings: offsets, but for the last.
+    u8* out;
+    u64 rows;
+    u32 stride;
+    // keep_counts, keep_lengths: a block takes a node. Else as in SelectArguments.
+    u32 node_shift;
+    u32 each;
+    u32 zero;
+};
+static_assert(sizeof(KeepArguments) == 64, "mirrored");
+
+struct KeepLengthsArguments {
+    KeepArguments keep;
+    // For each node that of its value lengths.
+    const Node* lengths;
+    u64* status;
+};
+static_assert(sizeof(KeepLengthsArguments) == 80, "mirrored");
+
+struct KeepPlacesArguments {
+    u64* places;
+    u32 count;
+    u32 zero;
+};
+static_assert(sizeof(KeepPlacesArguments) == 16, "mirrored");
+
+struct KeepLimbsArguments {
+    KeepArguments keep;
+    // As in SelectLimbsArguments.
+    const Node* limbs;
+};
+static_assert(sizeof(KeepLimbsArguments) == 72, "mirrored");
+
+struct KeepStringsArguments {
+    KeepArguments keep;
+    // For each node those of its stored and of its value lengths.
+    const Node* stored_lengths;
+    const Node* value_lengths;
+    // What keep_lengths and keep_places have found.
+    const u64* bytes_before;
+    const u64* byte_places;
+    u8* bytes;
+    u64* status;
+    // Bytes of an offset, 4 or 8.
+    u32 offset_bytes;
+    u32 zero;
+};
+static_assert(sizeof(KeepStringsArguments) == 120, "mirrored");
 
 // What was decoded of strings: utf8 checks it, views and fixed make other arrays of it.
 struct StringsArguments {

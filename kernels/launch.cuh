@@ -68,6 +68,10 @@ constexpr u32 SPAN_BYTES = 16384;
 // select_*: a warp takes up to so many vectors.
 constexpr u32 SELECT_THREADS = 256;
 constexpr u32 SELECT_EACH = 4;
+// keep_*: a warp takes up to so many vectors; keep_places: one block.
+constexpr u32 KEEP_THREADS = 256;
+constexpr u32 KEEP_EACH = 4;
+constexpr u32 KEEP_PLACES_THREADS = 512;
 // join_selected: a word a thread.
 constexpr u32 JOIN_THREADS = 256;
 // count_selected: words that a block counts.

@@ -41,14 +41,12 @@ LANEPACK_DEVICE u32 select_packed_values(const Node& node, u32 vector, const Ran
     u32 selection = 0;
     PackedRange<T> inside{prepared.low, prepared.high};
     u32 place = prepared.place;
+    u32 next = 0;
 #pragma unroll 1
-    for (u32 next = 0;;) {
-        if (!is_one) {
-            if (!next_range<T, Values>(node, vector, ranges, next, inside, place)) break;
-        }
-        selection |= select_inside<widths_upto(ROWS<T>)>(packed_at<T>(again(node), place), inside);
-        if (is_one) break;
-    }
+    do {
+        if (!is_one && !next_range<T, Values>(node, vector, ranges, next, inside, place)) break;
+        selection |= select_inside<widths_upto(ROWS<T>)>(packed_at<T>(node, place), inside);
+    } while (!is_one);
     return selection;
 }
 
@@ -74,12 +72,10 @@ LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
             if (node.encoding == CONSTANT) return ranges.hold_word(static_cast<T>(node.parameter)) ? FULL : 0;
             u32 selection = select_packed_values<T, Values>(node, vector, ranges, prepared[i]);
             if constexpr (has_encoding(ENCODINGS, ALP)) {
-                const Node& now = again(node);
-                if (now.encoding == ALP) {
-                    const u32 locator =
-                        ranges.count == 1 ? prepared[i].locator : AlpParameters<T>(now, vector).locator;
-                    selection = with_exceptions<T>(selection, now, locator, ranges, patches);
-                }
+                // Of ffor what was prepared has no exceptions.
+                u32 locator = prepared[i].locator;
+                if (ranges.count != 1) locator = node.encoding == ALP ? AlpParameters<T>(node, vector).locator : 0;
+                if (locator != 0) selection = with_exceptions<T>(selection, again(node), locator, ranges, patches);
             }
             return by_step(selection);
         });

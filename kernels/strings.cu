@@ -1,27 +1,10 @@
 // Arrow's offsets of strings from their packed lengths, and what follows from
 // bytes and offsets: the check of UTF-8, views, and values of one width.
 #include "arguments.cuh"
-#include "lanepack/ffor.cuh"
+#include "lanepack/strings.cuh"
 #include "launch.cuh"
 
 namespace lanepack {
-
-// Bytes of all values of a node of strings.
-LANEPACK_DEVICE u64 value_bytes(const Node& node) {
-    if (node.encoding == FSST) return node.parameter;
-    return node.encoding == CONSTANT ? node.size * node.rows : node.size;
-}
-
-// Where vector `vector` begins in the values of its node: docs/FORMAT.md, starts.
-LANEPACK_DEVICE u64 vector_start(const Node& node, u32 vector) {
-    if (vector * VECTOR >= node.rows) return value_bytes(node);
-    if (node.encoding == CONSTANT) return node.size * vector * VECTOR;
-    const u8* starts = node.buffer[node.encoding == FSST ? 2 : 1];
-    const u64 stored = node.size;
-    const bool wide = (stored | value_bytes(node)) >> 32 != 0;
-    if (wide) return reinterpret_cast<const u64*>(starts)[vector * 2 + 1];
-    return reinterpret_cast<const u32*>(starts)[vector * 2 + 1];
-}
 
 // The lengths of a vector, by a warp, to `lengths`: value i at i + i / 32, so that
 // 32 lanes that each read 32 values in a row read 32 banks. Slots past the end are zero.
@@ -78,8 +61,8 @@ LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
         const u64 other = __shfl_up_sync(FULL, before, step);
         if (lane >= step) before += other;
     }
-    const u64 start = vector_start(strings, vector);
-    const u64 end = vector_start(strings, vector + 1);
+    const u64 start = value_start(strings, vector);
+    const u64 end = value_start(strings, vector + 1);
     const u64 total = __shfl_sync(FULL, before, WARP - 1);
     if (lane == 0 && total != end - start) report(args.status, part.node, FAULT_LENGTHS);
     before = start + before - sum;

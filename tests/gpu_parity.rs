@@ -5,8 +5,8 @@
 //! `arrays` has every type, size, null pattern and encoding, `files` the shared data,
 //! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
 //! about devices: memory, threads, errors, export; `host` what is about host memory; `scan`
-//! filters, `strings` those of strings and wide decimals, `fused` queries that have a kernel
-//! of their own, `kernels` sources of users; `small` has a little of all for
+//! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
+//! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users; `small` has a little of all for
 //! compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
@@ -25,6 +25,8 @@ mod devices;
 mod files;
 #[path = "gpu_parity/fused.rs"]
 mod fused;
+#[path = "gpu_parity/gather.rs"]
+mod gather;
 #[path = "gpu_parity/host.rs"]
 mod host;
 #[path = "gpu_parity/kernels.rs"]

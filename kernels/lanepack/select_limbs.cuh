@@ -11,8 +11,8 @@
 // All threads of a warp call this together, with the same vector.
 #pragma once
 
-#include "ffor.cuh"
 #include "steps.cuh"
+#include "values.cuh"
 
 namespace lanepack {
 
@@ -23,33 +23,38 @@ struct WideRange {
 };
 static_assert(sizeof(WideRange) == 64, "WideRange is mirrored in src/gpu/abi.rs");
 
-// One limb of a vector's values.
-struct VectorLimb {
-    u64 base;
-    const u64* words;
-    u32 width;
-    bool is_plain;
+// The limbs of a vector's values. `limbs` has four nodes, of which those that are not there
+// have no rows; a plain root has none.
+template <u32 COUNT>
+struct VectorLimbs {
+    VectorValues<u64, false> parts[COUNT];
+    const u64* plain;
+    u32 has;
 
-    VectorLimb() = default;
-    LANEPACK_DEVICE VectorLimb(const Node& node, u32 vector)
-        : base(node.parameter),
-          words(reinterpret_cast<const u64*>(node.buffer[0]) + vector * VECTOR),
-          width(0),
-          is_plain(node.encoding == PLAIN) {
-        if (node.encoding != FFOR) return;
-        const FforVector<u64> parameters(node, vector);
-        base = parameters.base;
-        words = parameters.packed.words;
-        width = parameters.packed.width;
+    LANEPACK_DEVICE VectorLimbs(const Node& root, const Node* limbs, u32 vector) : plain(nullptr), has(0) {
+        if (root.encoding == PLAIN) {
+            plain = reinterpret_cast<const u64*>(root.buffer[0]) + static_cast<u64>(vector) * VECTOR * COUNT;
+            return;
+        }
+#pragma unroll
+        for (u32 limb = 0; limb < COUNT; limb++) {
+            if (limbs[limb].rows == 0) break;
+            parts[limb] = VectorValues<u64, false>(limbs[limb], vector);
+            has = limb + 1;
+        }
     }
 
-    LANEPACK_DEVICE u64 at(u32 position) const {
-        if (is_plain) return __ldg(words + position);
-        if (width == 0) return base;
-        const u32 bit = row_at<u64>(position) * width;
-        const u64* word = words + bit / 64 * LANES<u64> + position % LANES<u64>;
-        const u64 high = bit % 64 + width > 64 ? __ldg(word + LANES<u64>) : 0;
-        return base + (funnel(__ldg(word), high, bit % 64) & low_bits<u64>(width));
+    LANEPACK_DEVICE void at(u32 position, u64 (&value)[COUNT]) const {
+#pragma unroll
+        for (u32 limb = 0; limb < COUNT; limb++) {
+            if (plain != nullptr) {
+                value[limb] = __ldg(plain + position * COUNT + limb);
+            } else if (limb < has) {
+                value[limb] = parts[limb].at(position);
+            } else {
+                value[limb] = limb > 0 && static_cast<i64>(value[limb - 1]) < 0 ? ~u64{0} : 0;
+            }
+        }
     }
 };
 
@@ -85,41 +90,19 @@ LANEPACK_DEVICE bool hold_wide(const WideRange* ranges, u32 count, const u64* va
     return is_equal || is_above<COUNT>(value, low);
 }
 
-// The selection of the values of a vector that lie in ranges. `limbs` has four nodes, of
-// which those that are not there have no rows; a plain root has none. Of rows past the
-// end, and of nulls, it says anything.
+// The selection of the values of a vector that lie in ranges; `limbs` as for VectorLimbs. Of
+// rows past the end, and of nulls, it says anything.
 template <u32 COUNT>
 LANEPACK_DEVICE u32 select_limbs(const Node& root, const Node* limbs, u32 vector, const WideRange* ranges, u32 count) {
-    const u32 thread = threadIdx.x % WARP;
     const u32 rows = min(root.rows - vector * VECTOR, VECTOR);
-    const u64* plain = reinterpret_cast<const u64*>(root.buffer[0]) + static_cast<u64>(vector) * VECTOR * COUNT;
-    const bool is_plain = root.encoding == PLAIN;
-    VectorLimb parts[COUNT];
-    u32 has = 0;
-    if (!is_plain) {
-#pragma unroll
-        for (u32 limb = 0; limb < COUNT; limb++) {
-            if (limbs[limb].rows == 0) break;
-            parts[limb] = VectorLimb(limbs[limb], vector);
-            has = limb + 1;
-        }
-    }
+    const VectorLimbs<COUNT> values(root, limbs, vector);
     u32 selection = 0;
 #pragma unroll 1
     for (u32 step = 0; step < WARP; step++) {
-        const u32 position = step_position(step) + thread;
+        const u32 position = step_position(step) + threadIdx.x % WARP;
         if (position >= rows) continue;
         u64 value[COUNT];
-#pragma unroll
-        for (u32 limb = 0; limb < COUNT; limb++) {
-            if (is_plain) {
-                value[limb] = __ldg(plain + position * COUNT + limb);
-            } else if (limb < has) {
-                value[limb] = parts[limb].at(position);
-            } else {
-                value[limb] = limb > 0 && static_cast<i64>(value[limb - 1]) < 0 ? ~u64{0} : 0;
-            }
-        }
+        values.at(position, value);
         value[COUNT - 1] ^= u64{1} << 63;
         if (hold_wide<COUNT>(ranges, count, value)) selection |= 1u << step;
     }

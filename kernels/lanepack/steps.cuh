@@ -86,6 +86,17 @@ LANEPACK_DEVICE u32 by_step(u32 selection) {
     return selection;
 }
 
+// What comes before the 32 rows of a thread (positions step_position(thread) to + 31) in
+// the order of rows, given what each thread has; and the whole. All threads of a warp.
+template <class T>
+LANEPACK_DEVICE T before_in_rows(T own, T& whole) {
+    const u32 thread = threadIdx.x % WARP;
+    const T of_word = __shfl_sync(FULL, own, step_at(thread * WARP));
+    const T upto = sum_upto(of_word);
+    whole = __shfl_sync(FULL, upto, WARP - 1);
+    return __shfl_sync(FULL, static_cast<T>(upto - of_word), step_word(thread));
+}
+
 // The word of a bitmap node (bits or a constant for all) that holds bit `word` * 32:
 // of its last word, bits past the end hold anything.
 LANEPACK_DEVICE u32 bits_word(const Node& node, u32 word) {

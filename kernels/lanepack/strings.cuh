@@ -22,15 +22,30 @@
 
 namespace lanepack {
 
-// Where the strings of a vector begin in what is stored (docs/FORMAT.md, starts), or
-// behind the last vector the end.
+// Bytes of all values of a node of strings.
+LANEPACK_DEVICE u64 value_bytes(const Node& strings) {
+    if (strings.encoding == FSST) return strings.parameter;
+    return strings.encoding == CONSTANT ? strings.size * strings.rows : strings.size;
+}
+
+// Number `which` of where a vector begins (docs/FORMAT.md, starts), not of constants.
+LANEPACK_DEVICE u64 start_of(const Node& strings, u32 vector, u32 which) {
+    const u8* starts = strings.buffer[strings.encoding == FSST ? 2 : 1];
+    const bool is_wide = (strings.size | value_bytes(strings)) >> 32 != 0;
+    if (is_wide) return __ldg(reinterpret_cast<const u64*>(starts) + vector * 2 + which);
+    return __ldg(reinterpret_cast<const u32*>(starts) + vector * 2 + which);
+}
+
+// Where the strings of a vector begin in what is stored, not of constants, or behind the
+// last vector the end.
 LANEPACK_DEVICE u64 stored_start(const Node& strings, u32 vector) {
-    if (vector >= vectors_of(strings)) return strings.size;
-    const bool is_coded = strings.encoding == FSST;
-    const u8* starts = strings.buffer[is_coded ? 2 : 1];
-    const u64 most = is_coded ? strings.size | strings.parameter : strings.size;
-    if (most >> 32 != 0) return __ldg(reinterpret_cast<const u64*>(starts) + vector * 2);
-    return __ldg(reinterpret_cast<const u32*>(starts) + vector * 2);
+    return vector < vectors_of(strings) ? start_of(strings, vector, 0) : strings.size;
+}
+
+// Where they begin in the values.
+LANEPACK_DEVICE u64 value_start(const Node& strings, u32 vector) {
+    if (vector >= vectors_of(strings)) return value_bytes(strings);
+    return strings.encoding == CONSTANT ? strings.size * vector * VECTOR : start_of(strings, vector, 1);
 }
 
 // What is stored of a node of strings.
@@ -120,22 +135,12 @@ private:
     }
 };
 
-// What comes before the threads' strings, in the order of rows, given what each thread
-// has; and the whole.
-LANEPACK_DEVICE u64 sum_of_rows_before(u64 own, u64& whole) {
-    const u32 thread = threadIdx.x % WARP;
-    const u64 word = __shfl_sync(FULL, own, step_at(thread * WARP));
-    const u64 upto = sum_upto(word);
-    whole = __shfl_sync(FULL, upto, WARP - 1);
-    return __shfl_sync(FULL, upto - word, step_word(thread));
-}
-
 // Loads a vector's lengths and finds where the thread's strings begin in what is stored.
 // False if the lengths do not add up to what the starts say. All threads of a warp.
 LANEPACK_DEVICE bool find_strings(const Node& strings, const Node& lengths, u32 vector, StoredLengths& shared,
                                   u64& begin) {
     u64 whole;
-    const u64 before = sum_of_rows_before(shared.load(lengths, vector), whole);
+    const u64 before = before_in_rows(shared.load(lengths, vector), whole);
     const u64 start = stored_start(strings, vector);
     begin = start + before;
     return whole == stored_start(strings, vector + 1) - start;

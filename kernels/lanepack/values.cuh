@@ -1,5 +1,6 @@
-// Values of a vector one by one, in any order: a thread's value of any step (steps.cuh),
-// for rows that a selection has left. One or two loads a value, code for all widths.
+// Values of a vector one by one, in any order: by their position, and a thread's value of
+// any step (steps.cuh), for rows that a selection has left. One or two loads a value, code
+// for all widths.
 //
 //   plain, strided   a load             ffor   two words at most, shifted, base added
 //   constant, sign   nothing            alp    the same, then a float; exceptions by bisection
@@ -15,6 +16,66 @@ namespace lanepack {
 // bits of which a value has `size`; and 64 times the sign of the limb below.
 constexpr u32 STRIDED = 16;
 constexpr u32 SIGN = 17;
+
+// One packed value of a vector: one word or two.
+template <class T>
+LANEPACK_DEVICE T packed_value(const T* words, u32 width, u32 row, u32 lane) {
+    const u32 bit = row * width;
+    const u32 shift = bit % ROWS<T>;
+    const T* word = words + bit / ROWS<T> * LANES<T> + lane;
+    // At width 0 there is no word.
+    const T low = width > 0 ? __ldg(word) : T{0};
+    const T high = shift + width > ROWS<T> ? __ldg(word + LANES<T>) : T{0};
+    return static_cast<T>(funnel<T>(low, high, shift) & low_bits<T>(width));
+}
+
+// Values by their position: of a vector of integers or, with `FLOATS`, of floats by their bits.
+template <class T, bool FLOATS>
+struct VectorValues {
+    T base;
+    const T* words;
+    u32 width;
+    bool is_plain;
+    bool is_alp;
+    T scale;
+
+    VectorValues() = default;
+    LANEPACK_DEVICE VectorValues(const Node& node, u32 vector)
+        : base(static_cast<T>(node.parameter)),
+          words(reinterpret_cast<const T*>(node.buffer[0]) + vector * VECTOR),
+          width(0),
+          is_plain(node.encoding == PLAIN),
+          is_alp(FLOATS && node.encoding == ALP),
+          scale(0) {
+        if (is_alp) {
+            if constexpr (FLOATS) {
+                const AlpVector<T> parameters(node, vector);
+                base = 0;
+                words = parameters.packed.words;
+                width = parameters.packed.width;
+                scale = parameters.scale;
+            }
+        } else if (node.encoding == FFOR) {
+            const FforVector<T> parameters(node, vector);
+            base = parameters.base;
+            words = parameters.packed.words;
+            width = parameters.packed.width;
+        }
+    }
+
+    LANEPACK_DEVICE T at(u32 position) const {
+        if (is_plain) return __ldg(words + position);
+        T value = base;
+        if (width > 0) {
+            const T packed = packed_value<T>(words, width, row_at<T>(position), position % LANES<T>);
+            value = static_cast<T>(base + packed);
+        }
+        if constexpr (FLOATS) {
+            if (is_alp) return AlpStep<T>(scale).value(value);
+        }
+        return value;
+    }
+};
 
 // Where the value of a step is among the packed: row and lane of this thread.
 template <class T>
@@ -54,7 +115,6 @@ struct StepValues : AlpOfSteps<T, has_encoding(ENCODINGS, ALP)> {
     const T* words;
     // Plain: words of a value.
     u32 width;
-    T mask;
     // Constant: the value.
     T base;
 
@@ -86,7 +146,6 @@ struct StepValues : AlpOfSteps<T, has_encoding(ENCODINGS, ALP)> {
     LANEPACK_DEVICE void pack(Packed<T> packed) {
         words = packed.words;
         width = packed.width;
-        mask = low_bits<T>(width);
     }
 
     // The bits of the value of a step; of a sign 0.
@@ -110,13 +169,7 @@ struct StepValues : AlpOfSteps<T, has_encoding(ENCODINGS, ALP)> {
     }
 
     LANEPACK_DEVICE T packed(PackedPlace<T> place) const {
-        const u32 bit = place.row * width;
-        const u32 shift = bit % ROWS<T>;
-        const T* word = words + bit / ROWS<T> * LANES<T> + place.lane;
-        // At width 0 there is no word.
-        const T low = width > 0 ? __ldg(word) : 0;
-        const T high = shift + width > ROWS<T> ? __ldg(word + LANES<T>) : 0;
-        return static_cast<T>(funnel(low, high, shift) & mask);
+        return packed_value<T>(words, width, place.row, place.lane);
     }
 };
 

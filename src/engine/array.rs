@@ -257,7 +257,8 @@ impl DeviceArray {
             let buffers = self.buffers.iter().map(download).collect::<Result<Vec<_>>>()?;
             // SAFETY: of arrays of others by the contracts of `from_raw` and `import`.
             // Else the kernels wrote every value of every buffer; offsets rise from 0 to
-            // the number of bytes because `offsets_*` clamps them, views point into their
+            // the number of bytes because `offsets_*` clamps them and `keep_strings` writes
+            // sums of what `keep_lengths` has bounded, views point into their
             // chunk's buffer because they are made of those offsets, and a `DeviceArray`
             // exists only if the report of `utf8` and of the decoders named no fault.
             Ok(unsafe { array_of(&self.data_type, self.len, nulls, buffers) })

@@ -327,6 +327,17 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
         .collect()
 }
 
+/// The limbs of a root of wide values, and nodes without rows for limbs that are not there:
+/// those are the sign of the ones below, or stand beside each other in a plain root.
+pub(super) fn limb_nodes(root: &Target<'_>) -> [Node; 4] {
+    std::array::from_fn(|limb| match root.view.encoding() {
+        Encoding::Limbs if limb < root.view.child_count() => {
+            Target { view: root.view.child(limb), ..*root }.node()
+        }
+        _ => Node::default(),
+    })
+}
+
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// carried as Arrow IPC.
 pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {

@@ -22,10 +22,12 @@ mod column;
 mod decode;
 mod encode;
 mod foreign;
+pub(crate) mod keep;
 mod kernel;
 #[cfg(feature = "internals")]
 pub mod measure;
 pub(crate) mod nodes;
+mod parameters;
 mod pinned;
 pub(crate) mod program;
 pub(crate) mod query;

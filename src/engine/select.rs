@@ -104,15 +104,22 @@ impl Report {
     /// # Errors
     /// [`Error::Corrupt`] for the first chunk that is damaged, [`Error::Device`].
     pub fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
-        let Some(status) = &self.status else { return Ok(()) };
-        let mut bytes = [0; 8];
-        stream.download(status, 0, &mut bytes)?;
-        match u64::from_le_bytes(bytes) {
-            u64::MAX => Ok(()),
-            found => {
-                let error = Error::corrupt(Fault::message(found as u32));
-                Err(error.in_chunk((found >> 32) as usize))
-            }
+        self.status.as_ref().map_or(Ok(()), |status| check_status(stream, status))
+    }
+}
+
+/// Waits for a status word to which kernels report chunks by their numbers.
+///
+/// # Errors
+/// As [`Report::check`].
+pub(super) fn check_status(stream: &Arc<dyn Stream>, status: &DeviceBuffer) -> Result<()> {
+    let mut bytes = [0; 8];
+    stream.download(status, 0, &mut bytes)?;
+    match u64::from_le_bytes(bytes) {
+        u64::MAX => Ok(()),
+        found => {
+            let error = Error::corrupt(Fault::message(found as u32));
+            Err(error.in_chunk((found >> 32) as usize))
         }
     }
 }

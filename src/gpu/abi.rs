@@ -106,6 +106,63 @@ pub(crate) struct StringsArguments {
     pub zero: u32,
 }
 
+/// `lanepack::KeepArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct KeepArguments {
+    pub nodes: u64,
+    pub bitmap: u64,
+    pub before: u64,
+    pub places: u64,
+    pub out: u64,
+    pub rows: u64,
+    pub stride: u32,
+    pub node_shift: u32,
+    pub each: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::KeepLengthsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct KeepLengthsArguments {
+    pub keep: KeepArguments,
+    pub lengths: u64,
+    pub status: u64,
+}
+
+/// `lanepack::KeepPlacesArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct KeepPlacesArguments {
+    pub places: u64,
+    pub count: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::KeepLimbsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct KeepLimbsArguments {
+    pub keep: KeepArguments,
+    pub limbs: u64,
+}
+
+/// `lanepack::KeepStringsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct KeepStringsArguments {
+    pub keep: KeepArguments,
+    pub stored_lengths: u64,
+    pub value_lengths: u64,
+    pub bytes_before: u64,
+    pub byte_places: u64,
+    pub bytes: u64,
+    pub status: u64,
+    pub offset_bytes: u32,
+    pub zero: u32,
+}
+
 /// How words of a column compare.
 pub(crate) const UNSIGNED: u32 = 0;
 pub(crate) const SIGNED: u32 = 1;
@@ -336,6 +393,11 @@ const _: () = {
     assert!(size_of::<BytesArguments>() == 40);
     assert!(size_of::<OffsetsArguments>() == 32);
     assert!(size_of::<StringsArguments>() == 72);
+    assert!(size_of::<KeepArguments>() == 64);
+    assert!(size_of::<KeepLengthsArguments>() == 80);
+    assert!(size_of::<KeepPlacesArguments>() == 16);
+    assert!(size_of::<KeepLimbsArguments>() == 72);
+    assert!(size_of::<KeepStringsArguments>() == 120);
     assert!(size_of::<Range>() == 16);
     assert!(size_of::<SelectArguments>() == 64);
     assert!(size_of::<StoredLiteral>() == 16);

@@ -213,11 +213,15 @@ pub(crate) const BITS: Kernel = Kernel {
     ..Kernel::new("bits", "BITS_THREADS", "BITS_THREADS")
 };
 
-/// Blocks count vectors, of which a warp takes as many as the launch says.
+/// Blocks count vectors, of which a warp takes as many as the launch says, up to `each`.
+const fn some_vectors(name: &'static str, threads: &str, each: &str) -> Kernel {
+    let warps = shape(threads) as usize / 32;
+    let block = warps * shape(each) as usize;
+    Kernel { block, least: warps, ..Kernel::new(name, threads, threads) }
+}
+
 const fn select(name: &'static str) -> Kernel {
-    let warps = shape("SELECT_THREADS") as usize / 32;
-    let block = warps * shape("SELECT_EACH") as usize;
-    Kernel { block, least: warps, ..Kernel::new(name, "SELECT_THREADS", "SELECT_THREADS") }
+    some_vectors(name, "SELECT_THREADS", "SELECT_EACH")
 }
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
@@ -226,6 +230,24 @@ pub(crate) const SELECT_LIMBS: Kernel = select("select_limbs");
 pub(crate) const SELECT_LITERALS: Kernel = select("select_literals");
 /// Its launches ask for shared memory: 256 bytes for each state of the largest automaton.
 pub(crate) const SELECT_AUTOMATON: Kernel = select("select_automaton");
+
+const fn keep(name: &'static str) -> Kernel {
+    some_vectors(name, "KEEP_THREADS", "KEEP_EACH")
+}
+pub(crate) const KEEP: ByWidth =
+    [keep("keep_8"), keep("keep_16"), keep("keep_32"), keep("keep_64")];
+pub(crate) const KEEP_LIMBS: [Kernel; 2] = [keep("keep_limbs_128"), keep("keep_limbs_256")];
+pub(crate) const KEEP_BITS: Kernel = keep("keep_bits");
+pub(crate) const KEEP_STRINGS: Kernel = keep("keep_strings");
+/// Blocks count vectors, as many as a chunk can have.
+const fn keep_sums(name: &'static str) -> Kernel {
+    each(name, "KEEP_THREADS", crate::chunk::MAX_CHUNK_ROWS / crate::lanes::VECTOR)
+}
+pub(crate) const KEEP_COUNTS: Kernel = keep_sums("keep_counts");
+pub(crate) const KEEP_LENGTHS: Kernel = keep_sums("keep_lengths");
+/// One block.
+pub(crate) const KEEP_PLACES: Kernel = chunk("keep_places", "KEEP_PLACES_THREADS");
+
 /// Blocks count words of 32 bits.
 pub(crate) const JOIN_SELECTED: Kernel =
     Kernel::new("join_selected", "JOIN_THREADS", "JOIN_THREADS");

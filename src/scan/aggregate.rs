@@ -235,14 +235,14 @@ impl Plan {
                     Expr::Column(name) => vec![binder.column(name)?.0],
                     _ => {
                         let mut columns = Vec::new();
-                        binder.number(expr)?.columns(&mut columns);
+                        Self::number(aggregate, binder, expr)?.columns(&mut columns);
                         columns
                     }
                 };
                 Ok(plan(Input::Valid(columns), DataType::Int64))
             }
             Function::Sum | Function::Average => {
-                let number = binder.number(expr)?;
+                let number = Self::number(aggregate, binder, expr)?;
                 let data_type = match (function, number.kind) {
                     (Function::Average, _) => DataType::Float64,
                     _ => sum_type(&number)?,
@@ -264,13 +264,22 @@ impl Plan {
                     };
                     return Ok(plan(Input::ColumnBounds(column, comparable), data_type.clone()));
                 }
-                let number = binder.number(expr)?;
+                let number = Self::number(aggregate, binder, expr)?;
                 let data_type = match number.kind {
                     Kind::Float32 => DataType::Float32,
                     _ => sum_type(&number)?,
                 };
                 Ok(plan(Input::Bounds(number, Width::Bits64), data_type))
             }
+        }
+    }
+
+    /// What an aggregate is of, which must not be null in every row.
+    fn number(aggregate: &Aggregate, binder: &mut Binder<'_>, expr: &Expr) -> Result<Number> {
+        let number = binder.number(expr)?;
+        match number.is_null() {
+            true => Err(Error::expression(format!("{aggregate}: it is null in every row"))),
+            false => Ok(number),
         }
     }
 
@@ -285,6 +294,14 @@ impl Plan {
             *width = number.width(bounds)?;
         }
         Ok(())
+    }
+
+    /// What is known after `rows` rows of a batch without columns.
+    pub fn of_rows(&self, rows: usize) -> Result<State> {
+        match self.start() {
+            State::Count(_) => Ok(State::Count(rows as u64)),
+            _ => Err(Error::expression(format!("{}: a batch without columns", self.name))),
+        }
     }
 
     /// What is known before the first row.

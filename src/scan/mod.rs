@@ -61,7 +61,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, new_empty_array,
 };
 use arrow_buffer::{BooleanBufferBuilder, i256};
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, FieldRef, Schema};
 use rayon::prelude::*;
 
 pub use aggregate::{Aggregate, avg, count, count_rows, max, min, sum};
@@ -130,7 +130,7 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// [`Error::Expression`] if the filter does not fit the columns; otherwise as
     /// [`columns`](crate::columns) and [`CompressedColumn::decompress`]. On a GPU also
-    /// [`Error::NoDevice`] for filters that only the CPU runs, [`Error::Mismatch`] for a batch
+    /// [`Error::NoDevice`] for arithmetic where there is no NVRTC, [`Error::Mismatch`] for a batch
     /// of another device, [`Error::DeviceMemory`] and [`Error::Device`].
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
         if let Some(context) = self.device(engine)? {
@@ -194,13 +194,12 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] if strings of a Utf8 or Binary column pass
-    /// 2 GiB.
+    /// 2 GiB, and on a GPU for columns that are carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
-        self.expect_cpu(engine, "values are gathered")?;
-        let (scan, wanted) = self.bind(|binder| {
-            let number = |name: &S| Ok(binder.column(name.as_ref())?.0);
-            names.iter().map(number).collect::<Result<Vec<usize>>>()
-        })?;
+        if let Some(context) = self.device(engine)? {
+            return self.gather_on(context, names, &mut ());
+        }
+        let (scan, wanted) = self.bind(|binder| numbers_of(names, binder))?;
         let masks = scan.masks()?;
         let kept = masks.iter().flatten().flatten().map(cpu::count).sum();
         let gather = |column: &CompressedColumn| -> Result<ArrayRef> {
@@ -222,10 +221,7 @@ impl<'a> Scan<'a> {
         let arrays: Vec<ArrayRef> = (columns.par_iter())
             .map(|column| gather(column).map_err(|error| error.in_column(column.field().name())))
             .collect::<Result<_>>()?;
-        let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(kept));
-        let schema = Arc::new(Schema::new(fields));
-        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+        gathered(columns.iter().map(|column| column.field()), arrays, kept)
     }
 
     /// Aggregates of the rows that are kept: a batch of one row, with a column for each.
@@ -269,6 +265,38 @@ impl<'a> Scan<'a> {
         recorder.times()
     }
 
+    /// What the kernels of [`Scan::gather`] take on a GPU, those of the filter included.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub fn gather_times<S: AsRef<str>>(
+        &self,
+        names: &[S],
+        engine: &Engine,
+    ) -> Result<crate::engine::measure::Times> {
+        let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
+            what: "the times of kernels are those of a GPU".to_owned(),
+        })?;
+        let mut recorder = crate::engine::measure::Recorder::default();
+        self.gather_on(context, names, &mut recorder)?;
+        recorder.times()
+    }
+
+    /// [`Scan::gather`] on a GPU.
+    fn gather_on<S: AsRef<str>>(
+        &self,
+        context: &Arc<Context>,
+        names: &[S],
+        marks: &mut dyn Marks,
+    ) -> Result<RecordBatch> {
+        let numbers = |binder: &mut Binder<'_>| numbers_of(names, binder);
+        self.on(context, numbers, marks, |scan, predicate, wanted| {
+            let kept = scan.select(predicate)?;
+            let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| scan.columns[*of]).collect();
+            let (rows, arrays) = kept.values(&columns, scan.marks)?;
+            gathered(columns.iter().map(|column| column.field()), arrays, rows)
+        })
+    }
+
     /// The GPU that this runs on; none for the CPU.
     fn device<'s>(&'s self, engine: &'s Engine) -> Result<Option<&'s Arc<Context>>> {
         let named = engine.named_device();
@@ -279,14 +307,6 @@ impl<'a> Scan<'a> {
             return Err(Error::Mismatch { place: Place::default(), what });
         }
         Ok(Some(batch.context()))
-    }
-
-    /// An error for what only the CPU does.
-    fn expect_cpu(&self, engine: &Engine, what: &str) -> Result<()> {
-        match self.device(engine)? {
-            None => Ok(()),
-            Some(_) => Err(Error::NoDevice { what: format!("{what} on the CPU only") }),
-        }
     }
 
     /// Finds the rows on a GPU, and hands them to `work`.
@@ -403,6 +423,21 @@ impl<'a> Scan<'a> {
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
         Ok((BoundScan { columns, predicate, chunk_rows }, more))
     }
+}
+
+/// The numbers of columns by their names.
+fn numbers_of<S: AsRef<str>>(names: &[S], binder: &mut Binder<'_>) -> Result<Vec<usize>> {
+    names.iter().map(|name| Ok(binder.column(name.as_ref())?.0)).collect()
+}
+
+/// What [`Scan::gather`] gives.
+fn gathered<'f>(
+    fields: impl Iterator<Item = &'f FieldRef>,
+    arrays: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
+    let schema = Schema::new(fields.cloned().collect::<Vec<_>>());
+    batch::batch_of(Arc::new(schema), arrays, rows)
 }
 
 /// A scan whose columns and filter are known.

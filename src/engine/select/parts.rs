@@ -19,7 +19,8 @@ use super::{ChunkTest, ColumnTest, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::DeviceColumn;
-use crate::engine::decode::{roots, validity};
+use crate::engine::decode::{limb_nodes, roots, validity};
+use crate::engine::parameters::Parameters;
 use crate::engine::program::Target;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::{self, Node, Range, SelectArguments, StoredLiteral, StringsTest, WideRange};
@@ -174,10 +175,10 @@ impl Part {
                 let lengths = parameters.push(lengths);
                 let tables = parameters.push(&tests.tables);
                 let tests_at = parameters.reserve(size_of_val(tests.chunks.as_slice()));
-                let buffer = stream.allocate(parameters.bytes.len())?;
+                let buffer = parameters.allocate(stream)?;
                 let base = buffer.address();
                 parameters.fill(tests_at, &tests.placed(base + tables));
-                stream.upload(&parameters.bytes, &buffer, 0)?;
+                parameters.copy_to(stream, &buffer)?;
                 let arguments = abi::SelectStringsArguments {
                     select: select(base),
                     lengths: base + lengths,
@@ -187,38 +188,6 @@ impl Part {
                 Ok((buffer, bytemuck::bytes_of(&arguments).to_vec()))
             }
         }
-    }
-}
-
-/// What arguments point to, one behind the other, each at a multiple of 64 bytes.
-#[derive(Default)]
-struct Parameters {
-    bytes: Vec<u8>,
-}
-
-impl Parameters {
-    /// Where the values stand.
-    fn push<T: Pod>(&mut self, values: &[T]) -> u64 {
-        let at = self.reserve(size_of_val(values));
-        self.fill(at, values);
-        at
-    }
-
-    fn reserve(&mut self, len: usize) -> u64 {
-        let at = self.bytes.len();
-        self.bytes.resize((at + len).next_multiple_of(64), 0);
-        at as u64
-    }
-
-    fn fill<T: Pod>(&mut self, at: u64, values: &[T]) {
-        let bytes: &[u8] = bytemuck::cast_slice(values);
-        self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn upload(&self, stream: &Arc<dyn Stream>) -> Result<DeviceBuffer> {
-        let buffer = stream.allocate(self.bytes.len())?;
-        stream.upload(&self.bytes, &buffer, 0)?;
-        Ok(buffer)
     }
 }
 
@@ -242,20 +211,13 @@ fn wide(targets: &[Target<'_>], physical: Physical, ranges: &[(i256, i256)]) -> 
     let (single, other): (Vec<_>, Vec<_>) = targets.iter().copied().partition(|target| {
         target.view.encoding() == Encoding::Limbs && target.view.child_count() == 1
     });
-    let limb = |target: &Target<'_>, index: usize| match target.view.encoding() {
-        Encoding::Limbs if index < target.view.child_count() => {
-            Target { view: target.view.child(index), ..*target }.node()
-        }
-        // None: the limb is the sign of those below, or stands beside them.
-        _ => Node::default(),
-    };
     let mut parts = Vec::new();
     if !single.is_empty() {
         let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
         let key = |value: i256| (value.as_i128() - least) as u64;
         let clipped = clipped(ranges, i256::from_i128(least), i256::from_i128(most));
         let ranges = clipped.map(|(low, high)| Range { low: key(low), high: key(high) }).collect();
-        let part = Part::new(kernels::SELECT[3], &single, |target| limb(target, 0));
+        let part = Part::new(kernels::SELECT[3], &single, |target| limb_nodes(target)[0]);
         parts.push(Part { order: abi::SIGNED, ranges, ..part });
     }
     if !other.is_empty() {
@@ -273,8 +235,7 @@ fn wide(targets: &[Target<'_>], physical: Physical, ranges: &[(i256, i256)]) -> 
         let ranges = clipped(ranges, least, most)
             .map(|(low, high)| WideRange { low: limbs_of(low), high: limbs_of(high) })
             .collect();
-        let limbs = |target| (0..4).map(move |index| limb(target, index));
-        let limbs = other.iter().flat_map(limbs).collect();
+        let limbs = other.iter().flat_map(limb_nodes).collect();
         let part = Part::new(kernels::SELECT_LIMBS, &other, Target::node);
         parts.push(Part { more: More::Limbs { limbs, ranges, count: count as u32 }, ..part });
     }

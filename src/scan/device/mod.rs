@@ -21,13 +21,14 @@ mod strings;
 
 use std::sync::Arc;
 
-use arrow_array::BooleanArray;
+use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
 use super::aggregate::{Plan, State};
 use super::predicate::{BytesForm, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
+use crate::engine::keep::KeptRows;
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::program::Marks;
 use crate::engine::query::Query;
@@ -43,7 +44,7 @@ pub(super) struct DeviceScan<'a> {
     stream: &'a Arc<dyn Stream>,
     pub columns: &'a [&'a DeviceColumn],
     rows: usize,
-    marks: &'a mut dyn Marks,
+    pub marks: &'a mut dyn Marks,
     /// What tests found wrong, and with which column.
     reports: Vec<(Report, String)>,
 }
@@ -69,6 +70,22 @@ impl Selection {
         let count = select::count(&self.stream, &self.bitmap, self.rows)?;
         self.check()?;
         Ok(count)
+    }
+
+    /// How many rows are kept, and their values of some columns; waits for them.
+    pub fn values(
+        &self,
+        columns: &[&DeviceColumn],
+        marks: &mut dyn Marks,
+    ) -> Result<(usize, Vec<ArrayRef>)> {
+        let Some(first) = columns.first() else { return Ok((self.count()?, Vec::new())) };
+        self.check()?;
+        let kept = KeptRows::find(&self.stream, first, &self.bitmap, marks)?;
+        let values = |column: &&DeviceColumn| {
+            kept.values(column, marks).map_err(|error| error.in_column(column.field().name()))
+        };
+        let arrays = columns.iter().map(values).collect::<Result<_>>()?;
+        Ok((kept.len(), arrays))
     }
 
     /// For each row whether it is kept; waits for it.
@@ -125,6 +142,9 @@ impl<'a> DeviceScan<'a> {
 
     /// Aggregates by a kernel.
     fn computed(&mut self, predicate: &Predicate, plans: &[&Plan]) -> Result<Vec<State>> {
+        if self.columns.is_empty() {
+            return plans.iter().map(|plan| plan.of_rows(self.rows)).collect();
+        }
         let nodes = self.nodes()?;
         let (selection, predicate) = match is_fusable(predicate, &nodes) {
             true => (None, predicate),

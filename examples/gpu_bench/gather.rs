@@ -1,0 +1,114 @@
+//! Values of kept rows of compressed columns in device memory, gathered by `Scan::gather`.
+//!
+//! For each column the rows where a random number beside it lies below a bound: 0.1, 1, 10,
+//! 50 and 100 % of them. The times are those of the kernels that gather; not the filter's, nor
+//! that of the copy to the host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use lanepack::internals::measure;
+use lanepack::scan::{Scan, col};
+use lanepack::{Error, compress};
+
+use super::scan::repeated;
+use super::{Case, Engines, RUNS, WARM_UP, copies, median};
+
+/// Shares of the rows that are kept, and the numbers below which they lie.
+const SHARES: [f64; 5] = [0.001, 0.01, 0.1, 0.5, 1.0];
+const NUMBERS: u32 = 1_000_000;
+
+/// What gathering of one column came to.
+pub struct Line {
+    what: String,
+    case: String,
+    /// For each of [`SHARES`] the time, and bytes of kept values a second.
+    shares: Vec<(Duration, f64)>,
+    /// Decompression of the whole column.
+    decompressed: Duration,
+    pub same: bool,
+}
+
+/// The head of the table.
+pub fn head() -> String {
+    let shares: Vec<String> = SHARES
+        .iter()
+        .map(|share| format!("{:>7} {:>6}", format!("{}%", share * 100.0), "us"))
+        .collect();
+    format!(
+        "{:<12} {:<28} {} {:>8}   GB/s of kept values",
+        "what",
+        "case",
+        shares.join(" "),
+        "all us"
+    )
+}
+
+impl Line {
+    pub fn text(&self) -> String {
+        let share =
+            |(time, rate): &(Duration, f64)| format!("{:>7.0} {:>6}", rate / 1e9, time.as_micros());
+        let shares: Vec<String> = self.shares.iter().map(share).collect();
+        format!(
+            "{:<12} {:<28} {} {:>8}{}",
+            self.what,
+            self.case.chars().take(28).collect::<String>(),
+            shares.join(" "),
+            self.decompressed.as_micros(),
+            if self.same { "" } else { "  DIFFERENT" }
+        )
+    }
+}
+
+/// Measures one column.
+pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Line, Error> {
+    let engine = &engines.pinned;
+    let (copies, one) = copies(&case.array, bytes);
+    let array = repeated(&case.array, copies)?;
+    // A permutation of the numbers modulo a prime, the same for every column.
+    let number = |row: usize| (row as u64 * 7_368_787 % 1_000_003) as u32 % NUMBERS;
+    let numbers = UInt32Array::from_iter_values((0..array.len()).map(number));
+    let columns: [(&str, ArrayRef); 2] = [("x", array.clone()), ("k", Arc::new(numbers.clone()))];
+    let packed = engine.upload(&compress(&RecordBatch::try_from_iter(columns)?, &case.options)?)?;
+    let mut shares = Vec::new();
+    let mut same = true;
+    for share in SHARES {
+        let bound = (f64::from(NUMBERS) * share) as u32;
+        let scan = Scan::on_device(&packed).filter(col("k").lt(bound));
+        let mut times = Vec::new();
+        for run in 0..WARM_UP + RUNS {
+            let kernels = scan.gather_times(&["x"], engine)?.kernels;
+            let gathers = |name: &str| !name.is_empty() && !name.starts_with("select");
+            let time =
+                kernels.iter().filter(|(name, _)| gathers(name)).map(|(_, time)| *time).sum();
+            if run >= WARM_UP {
+                times.push(time);
+            }
+        }
+        let mask: BooleanArray =
+            numbers.values().iter().map(|number| Some(*number < bound)).collect();
+        let kept = mask.true_count();
+        if share <= 0.1 {
+            let found = scan.gather(&["x"], engine)?;
+            same &= *found.column(0) == arrow_select::filter::filter(&array, &mask)?;
+        }
+        let time = median(times);
+        let size = (one * copies) as f64 * kept as f64 / array.len() as f64;
+        shares.push((time, size / time.as_secs_f64()));
+    }
+    let mut decoding = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        let (_, times) = measure::decompress(&packed.columns()[0])?;
+        if run >= WARM_UP {
+            decoding.push(times.all);
+        }
+    }
+    Ok(Line {
+        what: case.column.encoding(),
+        case: case.name.clone(),
+        shares,
+        decompressed: median(decoding),
+        same,
+    })
+}

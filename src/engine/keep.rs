@@ -1,0 +1,449 @@
+//! The values of a column in the rows that a bitmap keeps, one behind the other
+//! (`kernels/keep.cu`, `kernels/keep_strings.cu`).
+//!
+//! ```text
+//! keep_counts, keep_places --> where the kept rows of each vector go; how many come to the host
+//! keep_8 .. 64, _limbs, _bits  values; validity
+//! keep_lengths, keep_places    strings: where the bytes of each vector go; how many to the host
+//! keep_strings                 offsets and bytes; then utf8, views, fixed as for all strings
+//! ```
+//!
+//! All columns of a batch have the same chunks, so rows are counted once for all of them.
+//! Only kept rows are decoded; vectors without any are not read.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, new_empty_array};
+use arrow_schema::DataType;
+
+use super::array::{DeviceArray, DeviceSlice};
+use super::column::DeviceColumn;
+use super::decode::{check_decodable, limb_nodes, roots, validity};
+use super::parameters::Parameters;
+use super::program::{Marks, Target};
+use super::select::{bitmap_len, check_status, count};
+use super::strings::Buffers;
+use crate::column::{is_text, physical_of};
+use crate::encoding::Physical;
+use crate::error::Result;
+use crate::gpu::abi::{self, KeepArguments, Node};
+use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::lanes::VECTOR;
+
+/// The rows of a batch that a bitmap keeps, and where they go.
+pub(crate) struct KeptRows<'a> {
+    stream: &'a Arc<dyn Stream>,
+    bitmap: &'a Arc<DeviceBuffer>,
+    rows: usize,
+    sums: Sums,
+    /// Kept rows before each chunk, and all.
+    places: Vec<u64>,
+}
+
+/// What is kept before each vector of its chunk, and before each chunk.
+struct Sums {
+    before: DeviceBuffer,
+    places: DeviceBuffer,
+}
+
+/// Vectors of the longest chunk.
+fn stride(column: &DeviceColumn) -> usize {
+    column.chunks().iter().map(|chunk| chunk.rows().div_ceil(VECTOR)).max().unwrap_or(0)
+}
+
+impl Sums {
+    fn allocate(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
+        let chunks = column.chunks().len();
+        let before = stream.allocate(chunks * stride(column) * 8)?;
+        Ok(Self { before, places: stream.allocate((chunks + 1) * 8)? })
+    }
+}
+
+/// A column that is being kept: what its launches have in common.
+struct Job<'a, 'b> {
+    kept: &'b KeptRows<'a>,
+    column: &'b DeviceColumn,
+    marks: &'b mut dyn Marks,
+    /// A status word, all ones.
+    status: DeviceBuffer,
+}
+
+impl<'a> KeptRows<'a> {
+    /// Finds where the kept rows of a bitmap go, for columns with the chunks of this one;
+    /// waits for their number.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
+    /// [`Error::Device`](crate::Error::Device).
+    pub fn find(
+        stream: &'a Arc<dyn Stream>,
+        column: &DeviceColumn,
+        bitmap: &'a Arc<DeviceBuffer>,
+        marks: &mut dyn Marks,
+    ) -> Result<Self> {
+        let sums = Sums::allocate(stream, column)?;
+        let rows = column.len();
+        let mut kept =
+            Self { stream, bitmap, rows, sums, places: vec![0; column.chunks().len() + 1] };
+        if rows == 0 {
+            return Ok(kept);
+        }
+        let nodes: Vec<Node> = roots(column.chunks()).iter().map(Target::node).collect();
+        let mut parameters = Parameters::default();
+        let at = parameters.push(&nodes);
+        let parameters = parameters.upload(stream)?;
+        let arguments = KeepArguments {
+            nodes: parameters.address() + at,
+            before: kept.sums.before.address(),
+            places: kept.sums.places.address(),
+            ..kept.arguments(column, kernels::KEEP_COUNTS)
+        };
+        let buffers = [&parameters, bitmap, &kept.sums.before, &kept.sums.places];
+        marks.mark(stream, "")?;
+        let blocks = nodes.len();
+        launch(stream, kernels::KEEP_COUNTS, blocks, &arguments, &buffers, marks)?;
+        kept.places = place(stream, &kept.sums, blocks, marks)?;
+        Ok(kept)
+    }
+
+    /// How many rows are kept.
+    pub fn len(&self) -> usize {
+        self.places.last().map_or(0, |kept| *kept as usize)
+    }
+
+    /// The values of a column in the kept rows, in host memory.
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::decompress`].
+    pub fn values(&self, column: &DeviceColumn, marks: &mut dyn Marks) -> Result<ArrayRef> {
+        check_decodable(column)?;
+        if self.len() == 0 {
+            return Ok(new_empty_array(column.field().data_type()));
+        }
+        let status = self.stream.allocate(8)?;
+        self.stream.fill(&status, 0, 8, 0xff)?;
+        self.stream.wait(column.ready())?;
+        Job { kept: self, column, marks, status }.array()?.to_host()
+    }
+
+    /// What the arguments of all kernels have in common.
+    fn arguments(&self, column: &DeviceColumn, kernel: Kernel) -> KeepArguments {
+        let vectors = stride(column);
+        let blocks = kernel.blocks_per_node(column.chunks().len(), vectors).next_power_of_two();
+        KeepArguments {
+            bitmap: self.bitmap.address(),
+            before: self.sums.before.address(),
+            places: self.sums.places.address(),
+            rows: self.rows as u64,
+            stride: vectors as u32,
+            node_shift: blocks.ilog2(),
+            each: vectors.div_ceil(blocks as usize * kernel.least) as u32,
+            ..Default::default()
+        }
+    }
+}
+
+/// Makes places of sums of chunks, on the device and here.
+fn place(
+    stream: &Arc<dyn Stream>,
+    sums: &Sums,
+    chunks: usize,
+    marks: &mut dyn Marks,
+) -> Result<Vec<u64>> {
+    let count = chunks as u32;
+    let arguments = abi::KeepPlacesArguments { places: sums.places.address(), count, zero: 0 };
+    launch(stream, kernels::KEEP_PLACES, 1, &arguments, &[&sums.places], marks)?;
+    let mut places = vec![0_u64; chunks + 1];
+    stream.download(&sums.places, 0, bytemuck::cast_slice_mut(&mut places))?;
+    Ok(places)
+}
+
+fn launch<A: bytemuck::Pod>(
+    stream: &Arc<dyn Stream>,
+    kernel: Kernel,
+    blocks: usize,
+    arguments: &A,
+    buffers: &[&DeviceBuffer],
+    marks: &mut dyn Marks,
+) -> Result<()> {
+    stream.launch(&Launch {
+        module: None,
+        kernel: kernel.name,
+        blocks,
+        threads: kernel.threads,
+        shared: kernel.shared,
+        arguments: bytemuck::bytes_of(arguments),
+        buffers,
+    })?;
+    marks.mark(stream, kernel.name)
+}
+
+impl<'a> Job<'a, '_> {
+    fn stream(&self) -> &'a Arc<dyn Stream> {
+        self.kept.stream
+    }
+
+    fn array(mut self) -> Result<DeviceArray> {
+        let rows = self.kept.len();
+        self.marks.mark(self.stream(), "")?;
+        let validity = match self.column.null_count() {
+            0 => None,
+            _ => {
+                let nodes = validity(self.column.chunks());
+                let bitmap = self.bits(&nodes.iter().map(|job| job.node).collect::<Vec<_>>())?;
+                let valid = count(self.stream(), &bitmap, rows)?;
+                self.marks.mark(self.stream(), "")?;
+                (valid < rows).then_some((bitmap, rows - valid))
+            }
+        };
+        let data_type = self.column.field().data_type();
+        let targets = roots(self.column.chunks());
+        let nodes: Vec<Node> = targets.iter().map(Target::node).collect();
+        let physical = physical_of(data_type);
+        let buffers = match (physical, physical.bits()) {
+            (Physical::Bool, _) => vec![self.bits(&nodes)?.into()],
+            (_, Some(bits)) => {
+                let out = self.stream().allocate(rows * bits / 8)?;
+                match bits {
+                    128 | 256 => self.wide(&targets, bits, &out)?,
+                    _ => {
+                        let kernel = kernels::KEEP[bits.trailing_zeros() as usize - 3];
+                        self.keep(kernel, &nodes, &out, |_, keep| keep)?;
+                    }
+                }
+                vec![Arc::new(out).into()]
+            }
+            (_, None) => self.strings(&targets, validity.as_ref().map(|(bitmap, _)| bitmap))?,
+        };
+        let (validity, null_count) = validity.unzip();
+        Ok(DeviceArray::new(
+            self.column.context().clone(),
+            data_type.clone(),
+            rows,
+            null_count.unwrap_or(0),
+            validity.map(DeviceSlice::from),
+            buffers,
+            self.stream().record()?,
+        ))
+    }
+
+    /// Starts a kernel over nodes of all chunks, and those that `complete` adds to the
+    /// parameters, at an address that it gets with its own arguments.
+    fn keep<A: bytemuck::Pod>(
+        &mut self,
+        kernel: Kernel,
+        nodes: &[Node],
+        out: &DeviceBuffer,
+        complete: impl FnOnce(u64, KeepArguments) -> A,
+    ) -> Result<()> {
+        self.keep_with(kernel, nodes, &[], &[out], |base, keep| {
+            complete(base, KeepArguments { out: out.address(), ..keep })
+        })
+    }
+
+    /// The same with more nodes, each list of which stands `nodes.len()` nodes, times how
+    /// many there are for one, behind the list before, and with all buffers that are used.
+    fn keep_with<A: bytemuck::Pod>(
+        &mut self,
+        kernel: Kernel,
+        nodes: &[Node],
+        more: &[Node],
+        used: &[&DeviceBuffer],
+        complete: impl FnOnce(u64, KeepArguments) -> A,
+    ) -> Result<()> {
+        let mut parameters = Parameters::default();
+        let at = parameters.push(nodes);
+        let more = parameters.push(more);
+        let parameters = parameters.upload(self.stream())?;
+        let keep = KeepArguments {
+            nodes: parameters.address() + at,
+            ..self.kept.arguments(self.column, kernel)
+        };
+        let blocks = nodes.len() << keep.node_shift;
+        let arguments = complete(parameters.address() + more, keep);
+        let sums = &self.kept.sums;
+        let mut buffers: Vec<&DeviceBuffer> =
+            vec![&parameters, self.kept.bitmap, &sums.before, &sums.places, &self.status];
+        buffers.extend(used);
+        buffers.extend(self.column.bodies().iter().map(AsRef::as_ref));
+        launch(self.stream(), kernel, blocks, &arguments, &buffers, self.marks)
+    }
+
+    /// Kept bits.
+    fn bits(&mut self, nodes: &[Node]) -> Result<Arc<DeviceBuffer>> {
+        let len = bitmap_len(self.kept.len());
+        let out = Arc::new(self.stream().allocate(len)?);
+        self.stream().fill(&out, 0, len, 0)?;
+        self.keep(kernels::KEEP_BITS, nodes, &out, |_, keep| keep)?;
+        Ok(out)
+    }
+
+    /// Values of 128 or 256 bits.
+    fn wide(&mut self, targets: &[Target<'_>], bits: usize, out: &DeviceBuffer) -> Result<()> {
+        let nodes: Vec<Node> = targets.iter().map(Target::node).collect();
+        let limbs: Vec<Node> = targets.iter().flat_map(limb_nodes).collect();
+        let kernel = kernels::KEEP_LIMBS[bits / 256];
+        self.keep_with(kernel, &nodes, &limbs, &[out], |limbs, keep| abi::KeepLimbsArguments {
+            keep: KeepArguments { out: out.address(), ..keep },
+            limbs,
+        })
+    }
+
+    /// What kernels have found wrong so far; waits for them.
+    fn check(&self) -> Result<()> {
+        check_status(self.stream(), &self.status)
+    }
+
+    fn strings(
+        &mut self,
+        targets: &[Target<'_>],
+        validity: Option<&Arc<DeviceBuffer>>,
+    ) -> Result<Vec<DeviceSlice>> {
+        let (stream, rows) = (self.stream(), self.kept.len());
+        let data_type = self.column.field().data_type().clone();
+        let nodes: Vec<Node> = targets.iter().map(Target::node).collect();
+        // Stored lengths are the first child, value lengths the last; constants have none.
+        let child = |target: &Target<'_>, last: bool| match target.view.child_count() {
+            0 => Node::default(),
+            count => {
+                let index = if last { count - 1 } else { 0 };
+                Target { view: target.view.child(index), ..*target }.node()
+            }
+        };
+        let value_lengths: Vec<Node> = targets.iter().map(|target| child(target, true)).collect();
+        let stored_lengths = targets.iter().map(|target| child(target, false));
+        let both: Vec<Node> = stored_lengths.chain(value_lengths.iter().copied()).collect();
+
+        let sums = Sums::allocate(stream, self.column)?;
+        let (before, places) = (sums.before.address(), sums.places.address());
+        let status = self.status.address();
+        let used = [&sums.before, &sums.places];
+        self.keep_with(kernels::KEEP_LENGTHS, &nodes, &value_lengths, &used, |lengths, keep| {
+            let keep = KeepArguments { before, places, ..keep };
+            abi::KeepLengthsArguments { keep, lengths, status }
+        })?;
+        let byte_places = place(stream, &sums, nodes.len(), self.marks)?;
+        self.check()?;
+        let total = byte_places[nodes.len()] as usize;
+        let buffers = Buffers::allocate(stream, &data_type, rows, total)?;
+        let Buffers { bytes, offsets, offset_bytes } = &buffers;
+        let end = &(total as u64).to_le_bytes()[..*offset_bytes];
+        stream.upload(end, offsets, rows * offset_bytes)?;
+        self.marks.mark(stream, "")?;
+        let used = [&sums.before, &sums.places, bytes, offsets];
+        self.keep_with(kernels::KEEP_STRINGS, &nodes, &both, &used, |lengths, keep| {
+            abi::KeepStringsArguments {
+                keep: KeepArguments { out: offsets.address(), ..keep },
+                stored_lengths: lengths,
+                value_lengths: lengths + size_of_val(value_lengths.as_slice()) as u64,
+                bytes_before: before,
+                byte_places: places,
+                bytes: bytes.address(),
+                status,
+                offset_bytes: *offset_bytes as u32,
+                zero: 0,
+            }
+        })?;
+        // What follows trusts offsets, which damaged vectors lack.
+        self.check()?;
+        // Chunks, at their kept rows.
+        let chunks: Vec<Node> = (self.kept.places.windows(2))
+            .map(|pair| Node { at: pair[0], rows: (pair[1] - pair[0]) as u32, ..Node::default() })
+            .collect();
+        let most = |places: &[u64]| {
+            places.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0)
+        };
+        if is_text(&data_type) {
+            self.arrays(kernels::UTF8, &chunks, most(&byte_places), &buffers, &[], |all| all)?;
+        }
+        let slices = match &data_type {
+            DataType::Utf8View | DataType::BinaryView => {
+                let out = Arc::new(stream.allocate(rows * 16)?);
+                let parts = parts(&self.kept.places, &byte_places);
+                let nodes: Vec<Node> = parts.iter().map(|part| part.0).collect();
+                let longest = nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
+                let to = out.address();
+                self.arrays(kernels::VIEWS, &nodes, longest, &buffers, &[&out], |all| {
+                    abi::StringsArguments { out: to, ..all }
+                })?;
+                let parts = parts.into_iter().map(|part| DeviceSlice::of(bytes, part.1));
+                std::iter::once(out.into()).chain(parts).collect()
+            }
+            DataType::FixedSizeBinary(width) => {
+                let out = Arc::new(stream.allocate(rows * *width as usize)?);
+                let longest = most(&self.kept.places);
+                let used: Vec<&DeviceBuffer> =
+                    [&out].into_iter().chain(validity).map(AsRef::as_ref).collect();
+                self.arrays(kernels::FIXED, &chunks, longest, &buffers, &used, |all| {
+                    abi::StringsArguments {
+                        out: out.address(),
+                        valid: validity.map_or(0, |bitmap| bitmap.address()),
+                        width: *width as u32,
+                        ..all
+                    }
+                })?;
+                vec![out.into()]
+            }
+            _ => vec![offsets.clone().into(), DeviceSlice::of(bytes, 0..total)],
+        };
+        self.check()?;
+        Ok(slices)
+    }
+
+    /// Starts a kernel that works on kept strings.
+    fn arrays(
+        &mut self,
+        kernel: Kernel,
+        nodes: &[Node],
+        longest: usize,
+        buffers: &Buffers,
+        used: &[&DeviceBuffer],
+        complete: impl FnOnce(abi::StringsArguments) -> abi::StringsArguments,
+    ) -> Result<()> {
+        let mut parameters = Parameters::default();
+        let at = parameters.push(nodes);
+        // Nobody has looked yet whether there are bytes above 127.
+        let not_ascii = parameters.push(&vec![1_u32; nodes.len()]);
+        let parameters = parameters.upload(self.stream())?;
+        let blocks_per_node = kernel.blocks_per_node(nodes.len(), longest);
+        let arguments = complete(abi::StringsArguments {
+            nodes: parameters.address() + at,
+            bytes: buffers.bytes.address(),
+            offsets: buffers.offsets.address(),
+            status: self.status.address(),
+            not_ascii: parameters.address() + not_ascii,
+            blocks_per_node,
+            offset_bytes: buffers.offset_bytes as u32,
+            ..Default::default()
+        });
+        let mut all: Vec<&DeviceBuffer> =
+            vec![&parameters, &buffers.bytes, &buffers.offsets, &self.status];
+        all.extend(used);
+        let blocks = nodes.len() * blocks_per_node as usize;
+        launch(self.stream(), kernel, blocks, &arguments, &all, self.marks)
+    }
+}
+
+/// Neighbouring chunks whose kept bytes views can have as one buffer: a node at their rows,
+/// and the bytes.
+fn parts(rows: &[u64], bytes: &[u64]) -> Vec<(Node, std::ops::Range<usize>)> {
+    let mut parts: Vec<(Node, std::ops::Range<usize>)> = Vec::new();
+    for (rows, bytes) in rows.windows(2).zip(bytes.windows(2)) {
+        let (count, end) = ((rows[1] - rows[0]) as u32, bytes[1] as usize);
+        match parts.last_mut() {
+            Some((node, range))
+                if i32::try_from(end - range.start).is_ok()
+                    && node.rows.checked_add(count).is_some() =>
+            {
+                node.rows += count;
+                range.end = end;
+            }
+            _ => {
+                let node = Node { at: rows[0], rows: count, ..Node::default() };
+                parts.push((node, bytes[0] as usize..end));
+            }
+        }
+    }
+    parts
+}
