@@ -185,6 +185,9 @@ constexpr u32 FEW_RANGES = 12;
 template <class T, class Values>
 LANEPACK_DEVICE u32 select_one_by_one(const Node& node, u32 vector, const Ranges& ranges) {
     const Values values(again(node), vector, ranges.order);
+    const u32 first = ranges.first_from(values.least);
+    if (first >= ranges.count || ranges[first].low > values.greatest) return 0;
+    if (ranges[first].low <= values.least && ranges[first].high >= values.greatest) return FULL;
     StepPacked<T> steps(packed_at<T>(again(node), values.place));
     u32 selection = 0;
 #pragma unroll 1
@@ -221,10 +224,13 @@ LANEPACK_DEVICE bool next_range(const Node& node, u32 vector, const Ranges& rang
     return true;
 }
 
-// The selection of the packed values of a vector, without exceptions.
+// The selection of the packed values of a vector, without exceptions; value by value if there
+// is code for no width.
 template <class T, class Values, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_ranges(const Node& node, u32 vector, const Ranges& ranges) {
-    if (meets_many<Values>(node, vector, ranges)) return select_one_by_one<T, Values>(node, vector, ranges);
+    if (WIDTHS == 0 || meets_many<Values>(node, vector, ranges)) {
+        return select_one_by_one<T, Values>(node, vector, ranges);
+    }
     u32 selection = 0;
     PackedRange<T> inside;
     u32 place;

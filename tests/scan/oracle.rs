@@ -149,6 +149,12 @@ fn text(array: &ArrayRef, form: TextForm, literal: &Literal) -> BooleanArray {
 /// A number in each row: integers as decimals of 76 digits, in which nothing here overflows.
 /// A number; where it is computed NaN is one, as the docs say.
 fn number(expr: &Expr, batch: &RecordBatch) -> ArrayRef {
+    // A double as a double is as it is.
+    if let Expr::Float64(inner) = expr
+        && *steps(inner, batch).data_type() == DataType::Float64
+    {
+        return number(inner, batch);
+    }
     let found = steps(expr, batch);
     match (expr, found.data_type()) {
         (Expr::Column(_) | Expr::Literal(_), _) => found,
