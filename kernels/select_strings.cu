@@ -28,7 +28,7 @@ LANEPACK_DEVICE void select_tested(const SelectStringsArguments& args, const Str
 
 // For newer architectures the compiler wants more registers, or spills.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
-constexpr u32 LITERALS_BLOCKS = 3;
+constexpr u32 LITERALS_BLOCKS = 2;
 #else
 constexpr u32 LITERALS_BLOCKS = 4;
 #endif

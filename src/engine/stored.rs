@@ -117,6 +117,8 @@ impl DeviceColumn {
     ) -> Result<()> {
         let kernel = kernels::COPY_SPANS;
         let to = stream.allocate(bytes.len())?;
+        // What lies between tables is copied as well.
+        stream.fill(&to, 0, bytes.len(), 0)?;
         let longest = spans.iter().map(|span| span.bytes as usize).max().unwrap_or(0);
         spans.iter_mut().for_each(|span| span.to += to.address());
         let from = stream.allocate(size_of_val(spans.as_slice()))?;
