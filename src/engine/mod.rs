@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// How many kernels have been compiled since the device was opened.
-    #[cfg(feature = "internals")]
+    #[cfg(any(feature = "internals", feature = "simt"))]
     #[doc(hidden)]
     pub fn compiled_kernels(&self) -> usize {
         self.context().map_or(0, |context| context.device.compiled())
