@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
-use lanepack::internals::measure;
 use lanepack::scan::{Scan, col};
 use lanepack::{Error, compress};
 
-use super::scan::repeated;
+use super::scan::{decoding, repeated};
 use super::{Case, Engines, RUNS, WARM_UP, copies, median};
 
 /// Shares of the rows that are kept, and the numbers below which they lie.
@@ -97,18 +96,11 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Line, Error>
         let size = (one * copies) as f64 * kept as f64 / array.len() as f64;
         shares.push((time, size / time.as_secs_f64()));
     }
-    let mut decoding = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let (_, times) = measure::decompress(&packed.columns()[0])?;
-        if run >= WARM_UP {
-            decoding.push(times.all);
-        }
-    }
     Ok(Line {
         what: case.column.encoding(),
         case: case.name.clone(),
         shares,
-        decompressed: median(decoding),
+        decompressed: decoding(&packed.columns()[0])?,
         same,
     })
 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
-use lanepack::internals::measure;
 use lanepack::scan::{Aggregate, Expr, Scan, col, count_rows, sum};
 use lanepack::{DeviceBatch, Encoding, Engine, Error, Options};
 
+use super::scan::decoding;
 use super::tables::{self, Money};
 use super::{RUNS, WARM_UP, median};
 
@@ -52,16 +52,7 @@ fn measure_query(engine: &Engine, query: &Query) -> Result<bool, Error> {
     let same = found == expected;
     let on_packed = time(engine, &packed, query)?;
     let bytes: usize = packed.columns().iter().map(|column| column.device_bytes()).sum();
-    let mut decoding = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let mut all = Duration::ZERO;
-        for column in packed.columns() {
-            all += measure::decompress(column)?.1.all;
-        }
-        if run >= WARM_UP {
-            decoding.push(all);
-        }
-    }
+    let decoding = packed.columns().iter().map(decoding).sum::<Result<Duration, Error>>()?;
     drop(packed);
     let plain = Options::default().with_encodings([Encoding::Plain]);
     let raw = engine.compress_to_device(&query.batch, &plain)?;
@@ -73,7 +64,7 @@ fn measure_query(engine: &Engine, query: &Query) -> Result<bool, Error> {
         first.as_secs_f64() * 1e3,
         rate(on_packed),
         rate(on_raw),
-        rate(on_raw + median(decoding)),
+        rate(on_raw + decoding),
         bytes as f64 / rows,
         bytes as f64 / on_packed.as_secs_f64() / 1e9,
         if same { "" } else { "  DIFFERENT" }

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat;
 use lanepack::internals::measure;
 use lanepack::scan::{Expr, Literal, Scan, col};
-use lanepack::{DeviceBatch, Encoding, Engine, Error, Options, compress};
+use lanepack::{DeviceBatch, DeviceColumn, Encoding, Engine, Error, Options, compress};
 
 use super::{Case, Engines, RUNS, WARM_UP, copies, median};
 
@@ -107,19 +107,13 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     let filter = filter.expect("a tenth is among the shares");
     let column = &packed.columns()[0];
     let touched = column.device_bytes() + array.len() / 8;
-    let mut decoding = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let (_, times) = measure::decompress(column)?;
-        if run >= WARM_UP {
-            decoding.push(times.all);
-        }
-    }
+    let decoding = decoding(column)?;
     let moved = touched as f64 / time_of_tenth.as_secs_f64();
     drop(packed);
     let plain =
         upload(&engines.pinned, &array, &Options::default().with_encodings([Encoding::Plain]))?;
     let (raw, _) = time(&engines.pinned, &plain, &filter)?;
-    let decompressed = size / (raw + median(decoding)).as_secs_f64();
+    let decompressed = size / (raw + decoding).as_secs_f64();
     Ok(Some(Line {
         what: case.column.encoding(),
         case: case.name.clone(),
@@ -162,6 +156,18 @@ pub fn time(
         }
     }
     Ok((median(times), mask))
+}
+
+/// What decompression of a column takes.
+pub fn decoding(column: &DeviceColumn) -> Result<Duration, Error> {
+    let mut times = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        let all = measure::decompress(column)?.1.all;
+        if run >= WARM_UP {
+            times.push(all);
+        }
+    }
+    Ok(median(times))
 }
 
 /// What Arrow's kernel keeps.

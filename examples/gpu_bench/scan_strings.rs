@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Scalar, StringArray};
 use arrow_schema::DataType;
-use lanepack::internals::measure;
 use lanepack::scan::{Expr, Scan, col};
 use lanepack::{Encoding, Error, Options};
 
-use super::scan::{repeated, time, upload};
+use super::scan::{decoding, repeated, time, upload};
 use super::{Case, Engines, RUNS, WARM_UP, copies, median};
 
 /// What scans of one column came to.
@@ -146,13 +145,7 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     }
     let column = &packed.columns()[0];
     let touched = column.device_bytes() + array.len() / 8;
-    let mut decoding = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let (_, times) = measure::decompress(column)?;
-        if run >= WARM_UP {
-            decoding.push(times.all);
-        }
-    }
+    let decoding = decoding(column)?;
     drop(packed);
     let plain = upload(engine, &array, &Options::default().with_encodings([Encoding::Plain]))?;
     let (raw, _) = time(engine, &plain, &like.filter)?;
@@ -162,7 +155,7 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
         tests: rates,
         moved: touched as f64 / of_like.as_secs_f64(),
         raw: size / raw.as_secs_f64(),
-        decompressed: size / (raw + median(decoding)).as_secs_f64(),
+        decompressed: size / (raw + decoding).as_secs_f64(),
         first,
         again: median(again[WARM_UP..].to_vec()),
         same,

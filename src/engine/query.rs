@@ -127,10 +127,15 @@ impl Query<'_> {
         };
         let all_ranges: Vec<Range> =
             self.ranges.iter().flat_map(|(_, ranges)| ranges).copied().collect();
-        let ranges = stream.allocate(size_of_val(all_ranges.as_slice()))?;
-        stream.upload(bytemuck::cast_slice(&all_ranges), &ranges, 0)?;
+        // Few queries have some.
+        let mut ranges = None;
+        if !all_ranges.is_empty() {
+            let buffer = stream.allocate(size_of_val(all_ranges.as_slice()))?;
+            stream.upload(bytemuck::cast_slice(&all_ranges), &buffer, 0)?;
+            ranges = Some(buffer);
+        }
         let mut literals = self.literals.to_vec();
-        let mut address = ranges.address();
+        let mut address = ranges.as_ref().map_or(0, DeviceBuffer::address);
         for (at, list) in self.ranges {
             literals[*at] = address;
             address += size_of_val(list.as_slice()) as u64;
@@ -139,7 +144,7 @@ impl Query<'_> {
         arguments.extend_from_slice(bytemuck::cast_slice(self.nodes));
         arguments.extend_from_slice(bytemuck::cast_slice(&literals));
 
-        let mut named: Vec<&DeviceBuffer> = vec![&ranges];
+        let mut named: Vec<&DeviceBuffer> = ranges.iter().collect();
         named.extend(buffers.iter().map(|buffer| buffer.as_ref()));
         named.extend(self.column_nodes.iter().map(|nodes| nodes.buffer()));
         let bodies = self.columns.iter().flat_map(|column| column.bodies());

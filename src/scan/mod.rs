@@ -253,16 +253,10 @@ impl<'a> Scan<'a> {
         aggregates: &[Aggregate],
         engine: &Engine,
     ) -> Result<crate::engine::measure::Times> {
-        let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
-            what: "the times of kernels are those of a GPU".to_owned(),
-        })?;
-        let mut recorder = crate::engine::measure::Recorder::default();
-        if aggregates.is_empty() {
-            self.select(context, &mut recorder, Selection::count)?;
-        } else {
-            self.states(aggregates, context, &mut recorder)?;
-        }
-        recorder.times()
+        self.timed(engine, |context, recorder| match aggregates.is_empty() {
+            true => self.select(context, recorder, Selection::count).map(|_| ()),
+            false => self.states(aggregates, context, recorder).map(|_| ()),
+        })
     }
 
     /// What the kernels of [`Scan::gather`] take on a GPU, those of the filter included.
@@ -273,11 +267,21 @@ impl<'a> Scan<'a> {
         names: &[S],
         engine: &Engine,
     ) -> Result<crate::engine::measure::Times> {
+        self.timed(engine, |context, recorder| self.gather_on(context, names, recorder).map(|_| ()))
+    }
+
+    /// What the kernels of some work take.
+    #[cfg(feature = "internals")]
+    fn timed(
+        &self,
+        engine: &Engine,
+        work: impl FnOnce(&Arc<Context>, &mut crate::engine::measure::Recorder) -> Result<()>,
+    ) -> Result<crate::engine::measure::Times> {
         let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
             what: "the times of kernels are those of a GPU".to_owned(),
         })?;
         let mut recorder = crate::engine::measure::Recorder::default();
-        self.gather_on(context, names, &mut recorder)?;
+        work(context, &mut recorder)?;
         recorder.times()
     }
 

@@ -125,14 +125,19 @@ impl<'a> DeviceScan<'a> {
         }
         let is_here = |plan: &Plan| aggregate::is_computed(plan, self.columns);
         let (here, there): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| is_here(plan));
-        let mut others = Vec::new();
-        if !there.is_empty() {
-            let kept = self.select(predicate)?.mask()?;
-            others = aggregate::on_host(&there, self.columns, kept.values())?;
-        }
+        // The rows are found once, on the way unless the CPU needs them too.
+        let nodes = self.nodes()?;
+        let is_alone = there.is_empty() && is_fusable(predicate, &nodes);
+        let selection = (!is_alone).then(|| self.select(predicate)).transpose()?;
+        let others = match (&selection, there.is_empty()) {
+            (Some(selection), false) => {
+                aggregate::on_host(&there, self.columns, selection.mask()?.values())?
+            }
+            _ => Vec::new(),
+        };
         let mut found = match here.is_empty() {
             true => Vec::new(),
-            false => self.computed(predicate, &here)?,
+            false => self.computed(&nodes, predicate, selection.as_ref(), &here)?,
         };
         // In the order that they were asked for.
         let (mut found, mut others) = (found.drain(..), others.into_iter());
@@ -140,25 +145,29 @@ impl<'a> DeviceScan<'a> {
         Ok(plans.iter().map(state).map(|state| state.expect("one for each plan")).collect())
     }
 
-    /// Aggregates by a kernel.
-    fn computed(&mut self, predicate: &Predicate, plans: &[&Plan]) -> Result<Vec<State>> {
+    /// Aggregates by a kernel, of the rows of a selection or else of those that a predicate
+    /// keeps.
+    fn computed(
+        &mut self,
+        nodes: &[Arc<ColumnNodes>],
+        predicate: &Predicate,
+        selection: Option<&Selection>,
+        plans: &[&Plan],
+    ) -> Result<Vec<State>> {
         if self.columns.is_empty() {
             return plans.iter().map(|plan| plan.of_rows(self.rows)).collect();
         }
-        let nodes = self.nodes()?;
-        let (selection, predicate) = match is_fusable(predicate, &nodes) {
-            true => (None, predicate),
-            false => (Some(self.select(predicate)?), &Predicate::Constant(true)),
-        };
-        let within = selection.as_ref().map(|selection| &selection.bitmap);
+        let within = selection.map(|selection| &selection.bitmap);
+        let all = Predicate::Constant(true);
+        let predicate = if within.is_some() { &all } else { predicate };
         let reaches: Vec<_> =
             plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
-        let source = self.source(&nodes, predicate, &Output::Aggregates(plans, &reaches))?;
+        let source = self.source(nodes, predicate, &Output::Aggregates(plans, &reaches))?;
         let module = self.device.compile(&source.text)?;
-        let query = query(self.columns, &nodes, module.as_ref(), &source, self.rows);
+        let query = query(self.columns, nodes, module.as_ref(), &source, self.rows);
         let partials =
             query.partials(self.stream, within, source.partials, &source.reductions, self.marks)?;
-        selection.as_ref().map_or(Ok(()), Selection::check)?;
+        selection.map_or(Ok(()), Selection::check)?;
         Ok(aggregate::states(plans, &source.places, &partials))
     }
 
