@@ -13,7 +13,7 @@ use arrow_schema::Field;
 use lanepack::{CompressedColumn, Encoding, Error, Options, compress_array};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Nulls, Shape, array_of, carried_arrays, encoded_types};
+use super::{Nulls, Rng, Shape, array_of, carried_arrays, encoded_types};
 
 /// A column of which one chunk is laid open.
 #[derive(Clone)]
@@ -35,6 +35,20 @@ impl Image {
         assert_eq!(column.chunks().len(), 1);
         let (field, storage) = column.to_arrow("price");
         Self::open_up(field, storage, 0)
+    }
+
+    /// With 1 to `most` bytes of the body changed, and where to what.
+    pub fn damaged(&self, rng: &mut Rng, most: u64) -> (Self, Vec<(usize, u8)>) {
+        let mut image = self.clone();
+        let mut damage = Vec::new();
+        for _ in 0..1 + rng.below(most) {
+            let at = rng.below(image.body.len() as u64) as usize;
+            let new = [0xff, 0xfe, rng.next() as u8, image.body[at] ^ 1][rng.below(4) as usize];
+            image.body[at] = new;
+            damage.push((at, new));
+        }
+        image.seal();
+        (image, damage)
     }
 
     /// With this encoding and plain ones only.

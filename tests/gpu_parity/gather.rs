@@ -251,16 +251,7 @@ fn damaged_strings_are_refused() {
         let (mut given, mut errors, mut case) = (0, 0, 0);
         for intact in &images {
             for _ in 0..60 {
-                let mut image = intact.clone();
-                let mut damage = Vec::new();
-                for _ in 0..1 + rng.below(2) {
-                    let at = rng.below(image.body.len() as u64) as usize;
-                    let new =
-                        [0xff, 0xfe, rng.next() as u8, image.body[at] ^ 1][rng.below(4) as usize];
-                    image.body[at] = new;
-                    damage.push((at, new));
-                }
-                image.seal();
+                let (image, damage) = intact.damaged(&mut rng, 2);
                 case += 1;
                 if thinned(&engine, case, 2) {
                     continue;
