@@ -1,5 +1,5 @@
 //! Queries over several columns in device memory, each by one kernel that is made for it:
-//! SSB's Q1.1 to Q1.3, TPC-H's Q6, and filters of one to ten columns.
+//! SSB's Q1.1 to Q1.3, TPC-H's Q6, strings among numbers, and filters of one to ten columns.
 //!
 //! Each on compressed columns, on the same columns stored plain (raw arrays, read by a kernel
 //! of the same shape), and on those decompressed first. Results are compared with the CPU's.
@@ -100,6 +100,13 @@ fn queries(rows: usize) -> Vec<Box<dyn Fn() -> Query>> {
     for (money, form) in [(Money::Float64, ", Float64"), (Money::Decimal, ", decimals")] {
         queries.push(Box::new(move || {
             of_table(tables::q6(money), form, tables::lineitem(rows, 1, money))
+        }));
+    }
+    for (number, columns) in [(0, [0, 2, 3]), (1, [0, 1, 4])] {
+        queries.push(Box::new(move || {
+            let query = tables::of_strings().into_iter().nth(number).expect("two queries");
+            let table = tables::lineitem_strings(rows / 8, 1);
+            of_table(query, "", table.project(&columns).expect("columns that it has"))
         }));
     }
     for columns in [1, 2, 4, 10] {

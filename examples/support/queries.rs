@@ -5,6 +5,11 @@
 //! 2,098.99 by a formula of their key; discounts from 0.00 to 0.10; shipped 1 to 121 days after
 //! an order of 1992-01-01 to 1998-08-02.
 //!
+//! **TPC-H Q19**, what it asks of `lineitem`: one of two ways of shipping and an instruction
+//! (section 4.2.2.13), for three ranges of quantities; and, as in Q13, comments that have two
+//! words, of those shipped in a year. Comments are words of the specification's grammar
+//! (4.2.2.14) in a simpler order.
+//!
 //! **SSB Q1.1 to Q1.3** (O'Neil, O'Neil, Chen: Star Schema Benchmark): `lineorder`, drawn
 //! in the same way, with money in cents. Conditions on the date table are ranges of
 //! `lo_orderdate`, as queries on GPUs have them (Shanbhag, Madden, Yu: Crystal, SIGMOD 2020).
@@ -15,7 +20,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Date32Array, Decimal128Array, Float64Array, RecordBatch, UInt32Array};
+use arrow_array::{
+    ArrayRef, Date32Array, Decimal128Array, Float64Array, RecordBatch, StringArray, UInt32Array,
+};
 use lanepack::scan::{Expr, Literal, col};
 use rayon::prelude::*;
 
@@ -70,6 +77,28 @@ pub fn q6(money: Money) -> Query {
             .and(col("l_quantity").lt(number(2400))),
         sum: col("l_extendedprice") * col("l_discount"),
     }
+}
+
+/// What TPC-H Q19 asks of `lineitem`, and a filter of comments.
+pub fn of_strings() -> [Query; 2] {
+    let [first, last] = YEAR_1994;
+    let quantities = [1, 10, 20].map(|low| col("l_quantity").between(low, low + 10));
+    let any = quantities.into_iter().reduce(Expr::or).expect("three ranges");
+    [
+        Query {
+            name: "TPC-H Q19, lineitem",
+            filter: (col("l_shipmode").in_list(["AIR", "REG AIR"]))
+                .and(col("l_shipinstruct").eq("DELIVER IN PERSON"))
+                .and(any),
+            sum: col("l_quantity"),
+        },
+        Query {
+            name: "l_comment LIKE, a year",
+            filter: (col("l_shipdate").between(first, last))
+                .and(col("l_comment").like("%special%requests%")),
+            sum: col("l_quantity"),
+        },
+    ]
 }
 
 /// SSB Q1.1, Q1.2 and Q1.3. Of quantities, which begin at 1, Q1.1 has those below 25.
@@ -157,6 +186,77 @@ pub fn lineitem(rows: usize, seed: u64, money: Money) -> RecordBatch {
         ("l_extendedprice", price),
         ("l_discount", discount),
         ("l_shipdate", Arc::new(Date32Array::from(days))),
+    ])
+}
+
+/// Columns `l_quantity`, `l_shipdate`, `l_shipmode`, `l_shipinstruct` and `l_comment`.
+pub fn lineitem_strings(rows: usize, seed: u64) -> RecordBatch {
+    const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
+    const INSTRUCTIONS: [&str; 4] =
+        ["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
+    const WORDS: [&str; 40] = [
+        "special",
+        "requests",
+        "packages",
+        "deposits",
+        "accounts",
+        "foxes",
+        "ideas",
+        "theodolites",
+        "instructions",
+        "dependencies",
+        "excuses",
+        "platelets",
+        "asymptotes",
+        "courts",
+        "dolphins",
+        "furiously",
+        "carefully",
+        "quickly",
+        "blithely",
+        "slyly",
+        "pending",
+        "final",
+        "regular",
+        "express",
+        "ironic",
+        "even",
+        "bold",
+        "silent",
+        "sleep",
+        "haggle",
+        "nag",
+        "wake",
+        "cajole",
+        "detect",
+        "integrate",
+        "among",
+        "above",
+        "the",
+        "across",
+        "after",
+    ];
+    let mut quantities = Vec::with_capacity(rows);
+    let mut days = Vec::with_capacity(rows);
+    for block in 0..rows.div_ceil(BLOCK) {
+        draw(seed, block, BLOCK.min(rows - block * BLOCK), PARTS as u64, |_, item| {
+            quantities.push(item.quantity);
+            days.push(FIRST_DAY + item.shipped as i32);
+        });
+    }
+    let mut draws = Draws(seed ^ 0x5bd1_e995);
+    let mut one_of = |values: &[&'static str]| values[draws.below(values.len() as u64) as usize];
+    let modes: StringArray = (0..rows).map(|_| Some(one_of(&MODES))).collect();
+    let instructions: StringArray = (0..rows).map(|_| Some(one_of(&INSTRUCTIONS))).collect();
+    let comments: StringArray = (0..rows)
+        .map(|_| Some([one_of(&WORDS), one_of(&WORDS), one_of(&WORDS), one_of(&WORDS)].join(" ")))
+        .collect();
+    batch([
+        ("l_quantity", Arc::new(UInt32Array::from(quantities)) as ArrayRef),
+        ("l_shipdate", Arc::new(Date32Array::from(days))),
+        ("l_shipmode", Arc::new(modes)),
+        ("l_shipinstruct", Arc::new(instructions)),
+        ("l_comment", Arc::new(comments)),
     ])
 }
 

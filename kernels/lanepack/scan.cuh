@@ -28,6 +28,8 @@ constexpr u32 SCAN_BLOCKS = 3;
 // Vectors of a warp at most.
 constexpr u32 SCAN_EACH = 4;
 
+struct StringsTest;
+
 // The argument of a scan of `NODES` lists of nodes, with so many words of literals; mirrored
 // by `ScanHead` in src/gpu/abi.rs and the words behind it.
 template <u32 NODES, u32 LITERALS>
@@ -38,6 +40,8 @@ struct ScanArguments {
     const u32* within;
     // Partial p of vector v of chunk c: partials[(p * chunks + c) * stride + v].
     u64* partials;
+    // A word for each test of strings, which reports there; null if there is none.
+    u64* status;
     u64 rows;
     u32 chunks;
     u32 stride;
@@ -55,6 +59,10 @@ struct ScanArguments {
     // Ranges in memory, by their address and number.
     LANEPACK_DEVICE Ranges ranges(u32 at, u32 order) const {
         return {reinterpret_cast<const Range*>(literals[at]), static_cast<u32>(literals[at + 1]), order};
+    }
+    // A test of strings for each chunk, by its address.
+    LANEPACK_DEVICE const StringsTest* tests(u32 at) const {
+        return reinterpret_cast<const StringsTest*>(literals[at]);
     }
     LANEPACK_DEVICE i64 integer(u32 at) const { return static_cast<i64>(literals[at]); }
     LANEPACK_DEVICE i128 wide_integer(u32 at) const {

@@ -120,29 +120,45 @@ LANEPACK_DEVICE u32 rows_of_automaton(const Node& strings, const Node& lengths, 
     return walk_strings(rows, test, codes, begin, live, lengths, vector, shared, fault);
 }
 
-// The selection of the strings that pass the test of their chunk; of those that are not
-// `live` it says anything. `fault` becomes what is wrong with lengths or codes, the same
-// in all threads, and is left alone if nothing is: see `report`. Tables are read where
-// they lie.
-template <u64 WIDTHS>
+// All kinds of tests that look at strings, as bits by their numbers.
+constexpr u32 ALL_STRINGS = 1 << STRINGS_LITERALS | 1 << STRINGS_BYTE_ROWS | 1 << STRINGS_WORD_ROWS;
+
+// The selection of the strings that pass the test of their chunk, which is of one of
+// `KINDS` unless it is decided; of those that are not `live` it says anything. `fault` becomes what is wrong with
+// lengths or codes, the same in all threads, and is left alone if nothing is: see `report`.
+// Tables are read where they lie.
+template <u32 KINDS, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_strings(const Node& strings, const Node& lengths, u32 vector, const StringsTest& test,
                                    u32 live, StoredLengths& shared, u32& fault) {
+    if (test.kind == STRINGS_ALL) return FULL;
     const u32 rows = by_step(live & steps_within(min(strings.rows - vector * VECTOR, VECTOR)));
     u32 found = 0;
-    switch (test.kind) {
-        case STRINGS_ALL: return FULL;
-        case STRINGS_LITERALS:
+    if constexpr ((KINDS >> STRINGS_LITERALS & 1) != 0) {
+        if (test.kind == STRINGS_LITERALS) {
             found = rows_of_literals<WIDTHS>(strings, lengths, vector, test, rows, shared, fault);
-            break;
-        case STRINGS_BYTE_ROWS:
+        }
+    }
+    if constexpr ((KINDS >> STRINGS_BYTE_ROWS & 1) != 0) {
+        if (test.kind == STRINGS_BYTE_ROWS) {
             found = rows_of_automaton(strings, lengths, vector, test, rows, shared, RowsInMemory<u8>(test), fault);
-            break;
-        case STRINGS_WORD_ROWS:
+        }
+    }
+    if constexpr ((KINDS >> STRINGS_WORD_ROWS & 1) != 0) {
+        if (test.kind == STRINGS_WORD_ROWS) {
             found = rows_of_automaton(strings, lengths, vector, test, rows, shared, RowsInMemory<u16>(test), fault);
-            break;
-        default: break;
+        }
     }
     return by_step(found);
+}
+
+// The same in a kernel made for a query, whose test number `test` this is.
+template <u32 KINDS, u64 WIDTHS, class Arguments>
+LANEPACK_DEVICE u32 scan_strings(const Arguments& args, const Node& strings, const Node& lengths, u32 vector,
+                                 const StringsTest& of_chunk, u32 test, u32 live, StoredLengths& shared) {
+    u32 fault = 0;
+    const u32 selection = select_strings<KINDS, WIDTHS>(strings, lengths, vector, of_chunk, live, shared, fault);
+    if (fault != 0 && threadIdx.x % WARP == 0) report(args.status + test, of_chunk.chunk, static_cast<Fault>(fault));
+    return selection;
 }
 
 }  // namespace lanepack

@@ -51,11 +51,11 @@ u64 collective(Op op, u32 mask, u64 value, u32 source, Site site) {
 void pass() { Block::current().block->pass(); }
 void fail(const char* what, Site site) { Block::current().block->fail(what, site); }
 void* shared(const void* declaration, const char* name, unsigned long size, unsigned long alignment) {
-    return Block::current().block->shared(declaration, name, size, alignment, SHARED_LIMIT);
+    return Block::current().block->shared(declaration, name, size, alignment, false);
 }
 
 void* dynamic_shared(const void* declaration, const char* name, unsigned long size, unsigned long alignment) {
-    return Block::current().block->shared(declaration, name, size, alignment, DYNAMIC_SHARED_LIMIT);
+    return Block::current().block->shared(declaration, name, size, alignment, true);
 }
 
 Block::Block() : lanes_(new Lane[MAX_THREADS]), warps_(new Warp[MAX_THREADS / LANES]) {
@@ -95,7 +95,7 @@ void Block::clear_stack(u32 thread) {
 void Block::clear_shared() {
     forbid(arena_, arena_used_);
     arena_used_ = 0;
-    shared_bytes_ = 0;
+    shared_bytes_ = declared_bytes_ = 0;
     variables_.clear();
 }
 
@@ -218,16 +218,20 @@ void Block::pass() {
     leave(lane);
 }
 
-void* Block::shared(const void* declaration, const char* name, size_t size, size_t alignment, size_t limit) {
+void* Block::shared(const void* declaration, const char* name, size_t size, size_t alignment, bool is_dynamic) {
     for (const SharedVariable& variable : variables_) {
         if (variable.declaration == declaration) return variable.address;
     }
-    shared_bytes_ = (shared_bytes_ + alignment - 1) / alignment * alignment + size;
-    if (shared_bytes_ > limit) {
-        fail(std::string("shared memory of ") + std::to_string(shared_bytes_) + " bytes with " + name +
-                 ", there are " + std::to_string(limit),
+    // Declared variables have a limit of their own, whatever comes first.
+    const auto take = [&](size_t& bytes, size_t limit) {
+        bytes = (bytes + alignment - 1) / alignment * alignment + size;
+        if (bytes <= limit) return;
+        fail(std::string("shared memory of ") + std::to_string(bytes) + " bytes with " + name + ", there are " +
+                 std::to_string(limit),
              {nullptr, 0});
-    }
+    };
+    if (!is_dynamic) take(declared_bytes_, SHARED_LIMIT);
+    take(shared_bytes_, DYNAMIC_SHARED_LIMIT);
     // An odd multiple of the alignment.
     const size_t step = alignment * 2 > 16 ? alignment * 2 : 16;
     const size_t at = (arena_used_ + RED_ZONE + step - 1) / step * step + alignment;

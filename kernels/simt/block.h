@@ -88,7 +88,7 @@ class Block {
     u32 barrier(Op op, bool predicate, Site site);
     u64 collective(Op op, u32 mask, u64 value, u32 source, Site site);
     void pass();
-    void* shared(const void* declaration, const char* name, size_t size, size_t alignment, size_t limit);
+    void* shared(const void* declaration, const char* name, size_t size, size_t alignment, bool is_dynamic);
     [[noreturn]] void fail(const std::string& what, Site site);
 
     // The thread that runs.
@@ -140,6 +140,7 @@ class Block {
     char* arena_ = nullptr;
     size_t arena_used_ = 0;
     size_t shared_bytes_ = 0;
+    size_t declared_bytes_ = 0;
     std::vector<SharedVariable> variables_;
 };
 

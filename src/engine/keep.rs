@@ -21,7 +21,7 @@ use super::column::DeviceColumn;
 use super::decode::{check_decodable, limb_nodes, roots, validity};
 use super::parameters::Parameters;
 use super::program::{Marks, Target};
-use super::select::{bitmap_len, check_status, count};
+use super::select::{bitmap_len, check_status, count, status_words};
 use super::strings::Buffers;
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
@@ -121,8 +121,7 @@ impl<'a> KeptRows<'a> {
         if self.len() == 0 {
             return Ok(new_empty_array(column.field().data_type()));
         }
-        let status = self.stream.allocate(8)?;
-        self.stream.fill(&status, 0, 8, 0xff)?;
+        let status = status_words(self.stream, 1)?;
         self.stream.wait(column.ready())?;
         Job { kept: self, column, marks, status }.array()?.to_host()
     }
@@ -292,7 +291,7 @@ impl<'a> Job<'a, '_> {
 
     /// What kernels have found wrong so far; waits for them.
     fn check(&self) -> Result<()> {
-        check_status(self.stream(), &self.status)
+        check_status(self.stream(), &self.status, 0)
     }
 
     fn strings(

@@ -4,6 +4,7 @@
 //! ```text
 //! lists      words up to 64 bits: the roots        booleans: the roots
 //!            wider ones: for each limb the node that holds it in each chunk
+//!            strings: the roots, and the lengths as they are stored
 //! validity   of each chunk the bits of valid rows, or a constant
 //! ```
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, roots, validity};
 use super::program::Target;
+use super::select::stored_lengths;
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
@@ -24,7 +26,6 @@ use crate::gpu::{DeviceBuffer, Event, Launch, Stream};
 pub(crate) struct ColumnNodes {
     buffer: Arc<DeviceBuffer>,
     ready: Arc<dyn Event>,
-    /// None of strings.
     pub lists: Vec<NodeList>,
     /// Address of the nodes of the validity.
     pub validity: u64,
@@ -72,12 +73,16 @@ impl ColumnNodes {
             vec![validity(column.chunks()).iter().map(|job| job.node).collect()];
         let physical = physical_of(column.field().data_type());
         let size = match physical {
-            Physical::Bytes => 0,
+            // Of a length; of strings themselves nothing is said.
+            Physical::Bytes => 4,
             Physical::Bool => 1,
             _ => physical.bits().unwrap_or(0).min(64) as u32 / 8,
         };
         match physical {
-            Physical::Bytes => {}
+            Physical::Bytes => {
+                parts.push(targets.iter().map(Target::node).collect());
+                parts.push(targets.iter().map(stored_lengths).collect());
+            }
             Physical::I128 | Physical::I256 => parts.extend(limbs(&targets)),
             _ => parts.push(targets.iter().map(Target::node).collect()),
         }

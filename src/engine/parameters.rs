@@ -9,11 +9,15 @@ use crate::gpu::{DeviceBuffer, Stream};
 
 /// What arguments point to, one behind the other, each at a multiple of 64 bytes.
 #[derive(Default)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     bytes: Vec<u8>,
 }
 
 impl Parameters {
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// Where the values stand.
     pub fn push<T: Pod>(&mut self, values: &[T]) -> u64 {
         let at = self.reserve(size_of_val(values));

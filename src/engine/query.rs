@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::column::DeviceColumn;
 use super::nodes::ColumnNodes;
+use super::parameters::Parameters;
 use super::program::Marks;
-use super::select::{Combine, bitmap_len};
+use super::select::{Combine, Report, StringTests, TestPlaces, bitmap_len, status_words};
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::gpu::{DeviceBuffer, Launch, Module, Stream, kernels};
@@ -22,11 +23,13 @@ pub(crate) struct Query<'a> {
     pub literals: &'a [u64],
     /// Ranges in memory, and at which literal their address belongs.
     pub ranges: &'a [(usize, Vec<Range>)],
-    pub rows: usize,
+    /// Tests of strings, and at which literal their address belongs.
+    pub strings: &'a [(usize, StringTests)],
 }
 
 impl Query<'_> {
-    /// Starts to join the rows that the query keeps with a bitmap.
+    /// Starts to join the rows that the query keeps with a bitmap. A report for each test of
+    /// strings.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
@@ -36,14 +39,14 @@ impl Query<'_> {
         combine: Combine,
         out: &Arc<DeviceBuffer>,
         marks: &mut dyn Marks,
-    ) -> Result<()> {
+    ) -> Result<Vec<Report>> {
         let mut starts = self.columns[0].chunk_rows().scan(0, |start, rows| {
             *start += rows;
             Some(*start - rows)
         });
         if combine == Combine::Set && starts.any(|start| !start.is_multiple_of(32)) {
             // Words of two chunks are changed by both, and so must hold something.
-            stream.fill(out, 0, bitmap_len(self.rows), 0)?;
+            stream.fill(out, 0, bitmap_len(self.columns[0].len()), 0)?;
         }
         let head = abi::ScanHead {
             mask: out.address(),
@@ -54,7 +57,7 @@ impl Query<'_> {
     }
 
     /// What the rows of `within`, or all, come to: for each partial a word for each chunk.
-    /// Waits for it.
+    /// A report for each test of strings. Waits for it.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
@@ -65,7 +68,7 @@ impl Query<'_> {
         count: usize,
         reductions: &[Reduction],
         marks: &mut dyn Marks,
-    ) -> Result<Vec<Vec<u64>>> {
+    ) -> Result<(Vec<Vec<u64>>, Vec<Report>)> {
         let nodes = &self.column_nodes[0];
         let (chunks, stride) = (nodes.chunks, nodes.longest);
         let partials = Arc::new(stream.allocate(count * chunks * stride * 8)?);
@@ -76,7 +79,7 @@ impl Query<'_> {
         };
         let mut buffers = vec![&partials];
         buffers.extend(within);
-        self.launch(stream, head, &buffers, marks)?;
+        let reports = self.launch(stream, head, &buffers, marks)?;
 
         let list = stream.allocate(size_of_val(reductions))?;
         stream.upload(bytemuck::cast_slice(reductions), &list, 0)?;
@@ -104,7 +107,7 @@ impl Query<'_> {
         marks.mark(stream, kernel.name)?;
         let mut words = vec![0_u64; count * chunks];
         stream.download(&out, 0, bytemuck::cast_slice_mut(&mut words))?;
-        Ok(words.chunks(chunks).map(<[u64]>::to_vec).collect())
+        Ok((words.chunks(chunks).map(<[u64]>::to_vec).collect(), reports))
     }
 
     fn launch(
@@ -113,38 +116,48 @@ impl Query<'_> {
         head: abi::ScanHead,
         buffers: &[&Arc<DeviceBuffer>],
         marks: &mut dyn Marks,
-    ) -> Result<()> {
+    ) -> Result<Vec<Report>> {
         let kernel = kernels::SCAN;
         let (chunks, longest) = (self.column_nodes[0].chunks, self.column_nodes[0].longest);
         let blocks_per_node = kernel.blocks_per_node(chunks, longest).next_power_of_two();
         let head = abi::ScanHead {
-            rows: self.rows as u64,
+            rows: self.columns[0].len() as u64,
             chunks: chunks as u32,
             stride: longest as u32,
             node_shift: blocks_per_node.ilog2(),
             each: longest.div_ceil(blocks_per_node as usize * kernel.least) as u32,
             ..head
         };
-        let all_ranges: Vec<Range> =
-            self.ranges.iter().flat_map(|(_, ranges)| ranges).copied().collect();
         // Few queries have some.
-        let mut ranges = None;
-        if !all_ranges.is_empty() {
-            let buffer = stream.allocate(size_of_val(all_ranges.as_slice()))?;
-            stream.upload(bytemuck::cast_slice(&all_ranges), &buffer, 0)?;
-            ranges = Some(buffer);
-        }
+        let mut parameters = Parameters::default();
+        let ranges: Vec<u64> =
+            self.ranges.iter().map(|(_, ranges)| parameters.push(ranges)).collect();
+        let tests: Vec<TestPlaces> =
+            self.strings.iter().map(|(_, tests)| tests.reserve(&mut parameters)).collect();
         let mut literals = self.literals.to_vec();
-        let mut address = ranges.as_ref().map_or(0, DeviceBuffer::address);
-        for (at, list) in self.ranges {
-            literals[*at] = address;
-            address += size_of_val(list.as_slice()) as u64;
+        let mut in_memory = None;
+        if !parameters.is_empty() {
+            let buffer = parameters.allocate(stream)?;
+            let base = buffer.address();
+            for ((at, _), place) in self.ranges.iter().zip(ranges) {
+                literals[*at] = base + place;
+            }
+            for ((at, strings), places) in self.strings.iter().zip(&tests) {
+                strings.fill(&mut parameters, places, base);
+                literals[*at] = base + places.tests;
+            }
+            parameters.copy_to(stream, &buffer)?;
+            in_memory = Some(buffer);
         }
+        let count = self.strings.len();
+        let status = (count > 0).then(|| status_words(stream, count)).transpose()?;
+        let head =
+            abi::ScanHead { status: status.as_ref().map_or(0, DeviceBuffer::address), ..head };
         let mut arguments = bytemuck::bytes_of(&head).to_vec();
         arguments.extend_from_slice(bytemuck::cast_slice(self.nodes));
         arguments.extend_from_slice(bytemuck::cast_slice(&literals));
 
-        let mut named: Vec<&DeviceBuffer> = ranges.iter().collect();
+        let mut named: Vec<&DeviceBuffer> = in_memory.iter().chain(&status).collect();
         named.extend(buffers.iter().map(|buffer| buffer.as_ref()));
         named.extend(self.column_nodes.iter().map(|nodes| nodes.buffer()));
         let bodies = self.columns.iter().flat_map(|column| column.bodies());
@@ -159,6 +172,7 @@ impl Query<'_> {
             arguments: &arguments,
             buffers: &named,
         })?;
-        marks.mark(stream, kernel.name)
+        marks.mark(stream, kernel.name)?;
+        Ok(Report::of_each(status))
     }
 }

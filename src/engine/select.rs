@@ -8,6 +8,7 @@
 //! may find lengths or codes that are none, and leave a [`Report`] of it.
 
 mod parts;
+mod tables;
 
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 pub(crate) use parts::in_bits;
+pub(crate) use tables::StringTests;
+pub(super) use tables::{TestPlaces, stored_lengths};
 
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, validity};
@@ -94,27 +97,45 @@ pub(crate) fn bitmap_len(rows: usize) -> usize {
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct Report {
-    /// A status word, of tests that may find something.
-    status: Option<DeviceBuffer>,
+    /// Status words and which of them, of tests that may find something.
+    status: Option<(Arc<DeviceBuffer>, usize)>,
 }
 
 impl Report {
+    /// One for each of some status words.
+    pub(super) fn of_each(words: Option<DeviceBuffer>) -> Vec<Self> {
+        let Some(words) = words.map(Arc::new) else { return Vec::new() };
+        let report = |at| Self { status: Some((words.clone(), at)) };
+        (0..words.len() / 8).map(report).collect()
+    }
+
     /// Waits for the kernels.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for the first chunk that is damaged, [`Error::Device`].
     pub fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
-        self.status.as_ref().map_or(Ok(()), |status| check_status(stream, status))
+        self.status.as_ref().map_or(Ok(()), |(words, at)| check_status(stream, words, *at))
     }
 }
 
-/// Waits for a status word to which kernels report chunks by their numbers.
+/// Status words to which kernels report chunks by their numbers.
+pub(super) fn status_words(stream: &Arc<dyn Stream>, count: usize) -> Result<DeviceBuffer> {
+    let words = stream.allocate(8 * count)?;
+    stream.fill(&words, 0, 8 * count, 0xff)?;
+    Ok(words)
+}
+
+/// Waits for one of some status words.
 ///
 /// # Errors
 /// As [`Report::check`].
-pub(super) fn check_status(stream: &Arc<dyn Stream>, status: &DeviceBuffer) -> Result<()> {
+pub(super) fn check_status(
+    stream: &Arc<dyn Stream>,
+    words: &DeviceBuffer,
+    at: usize,
+) -> Result<()> {
     let mut bytes = [0; 8];
-    stream.download(status, 0, &mut bytes)?;
+    stream.download(words, 8 * at, &mut bytes)?;
     match u64::from_le_bytes(bytes) {
         u64::MAX => Ok(()),
         found => {
@@ -152,10 +173,8 @@ pub(crate) fn select(
         0 => Vec::new(),
         _ => validity(column.chunks()).iter().map(|job| job.node).collect(),
     };
-    let status = parts.iter().any(parts::Part::reports).then(|| stream.allocate(8)).transpose()?;
-    if let Some(status) = &status {
-        stream.fill(status, 0, 8, 0xff)?;
-    }
+    let reports = parts.iter().any(parts::Part::reports);
+    let status = reports.then(|| status_words(stream, 1)).transpose()?;
     let select = |part: &parts::Part| {
         let longest = part.nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
         let vectors = longest.div_ceil(VECTOR);
@@ -199,7 +218,7 @@ pub(crate) fn select(
         })?;
         marks.mark(stream, part.kernel.name)?;
     }
-    Ok(Report { status })
+    Ok(Report { status: status.map(|word| (Arc::new(word), 0)) })
 }
 
 /// Starts to join the first `bits` bits of a bitmap, or if `negate` those that it has not,

@@ -298,6 +298,7 @@ pub(crate) struct ScanHead {
     pub mask: u64,
     pub within: u64,
     pub partials: u64,
+    pub status: u64,
     pub rows: u64,
     pub chunks: u32,
     pub stride: u32,
@@ -407,7 +408,7 @@ const _: () = {
     assert!(size_of::<SelectLimbsArguments>() == 88);
     assert!(size_of::<JoinArguments>() == 32);
     assert!(size_of::<CountArguments>() == 24);
-    assert!(size_of::<ScanHead>() == 56);
+    assert!(size_of::<ScanHead>() == 64);
     assert!(size_of::<Reduction>() == 8);
     assert!(size_of::<ReduceArguments>() == 48);
     assert!(size_of::<WidthsArguments>() == 24);

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Schema};
 use lanepack::scan::{
     Aggregate, Expr, Literal, Scan, avg, col, count, count_rows, lit, max, min, sum,
 };
-use lanepack::{Engine, Error, Options, compress};
+use lanepack::{Encoding, Engine, Error, Options, compress};
 
 use super::common::Rng;
-use super::{cuda, engines, random, simt};
+use super::common::image::Image;
+use super::{batch_of, cuda, engines, random, simt};
 
 /// A shape of query over a random batch, and filters of that shape with other literals.
 struct Queries {
@@ -119,6 +120,89 @@ fn literals_make_no_new_kernel() {
             assert_eq!(scan.count(&engine).unwrap(), expected.count(&Engine::cpu()).unwrap());
         }
         assert_eq!(engine.compiled_kernels() - before, 1);
+    }
+}
+
+/// Strings and numbers of a filter have one kernel, which serves other literals, and damage
+/// to strings is an error of it.
+#[test]
+fn strings_are_tested_in_the_kernel_of_a_query() {
+    let rows = 5000;
+    let text = |row: i32| format!("item {} of {}", row * 7 % 500, row % 9);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter((0..rows).map(|row| {
+        let is_valid = row % 13 != 5;
+        is_valid.then(|| text(row))
+    })));
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values((0..rows).map(|at| at % 77)));
+    let batch = RecordBatch::try_from_iter([("n", numbers), ("s", texts.clone())]).unwrap();
+    let options = Options::default().with_chunk_rows(2048);
+    let packed = compress(&batch, &options).unwrap();
+    let filter = |one: &str, part: &str, end: &str, low: i32| {
+        let is_one = col("s").in_list([one, "item 14 of 2"]);
+        col("n").lt(low).and(is_one.or(col("s").contains(part))).or(!col("s").lt(end))
+    };
+    let filters = [
+        filter("item 7 of 1", "m 3", "item 6", 40),
+        filter("no such", "9 of", "zzz", 70),
+        filter("item 21 of 3", "nowhere", "item 499 of 8", 1),
+    ];
+    for engine in engines() {
+        let on_device = engine.upload(&packed).unwrap();
+        let mut kept = 0;
+        for filter in &filters {
+            let expected = Scan::new(&packed).filter(filter.clone());
+            let scan = Scan::on_device(&on_device).filter(filter.clone());
+            let rows = expected.rows(&Engine::cpu()).unwrap();
+            assert_eq!(scan.rows(&engine).unwrap(), rows, "{filter}");
+            let aggregates = [sum(col("n")), count(col("s")), min(col("s"))];
+            let [found, expected] = [
+                scan.aggregate(&aggregates, &engine),
+                expected.aggregate(&aggregates, &Engine::cpu()),
+            ];
+            assert_eq!(found.unwrap(), expected.unwrap(), "{filter}");
+            kept += rows.len();
+        }
+        assert!(kept > 1000, "{kept} rows");
+    }
+    // A device of its own: all engines of a GPU share what is compiled.
+    if let Some(engine) = simt() {
+        let on_device = engine.upload(&packed).unwrap();
+        let before = engine.compiled_kernels();
+        for filter in &filters {
+            Scan::on_device(&on_device).filter(filter.clone()).count(&engine).unwrap();
+        }
+        assert_eq!(engine.compiled_kernels() - before, 1);
+    }
+
+    // The same with a code that is none in the last chunk.
+    let intact = Image::of(&texts.slice(4096, 904), &options);
+    assert_eq!(intact.tree().nodes[0].encoding, Encoding::Fsst as u8);
+    let mut image = intact.clone();
+    image.change(|tree| {
+        let symbols: u8 = tree.buffers[0][..8].iter().sum();
+        let codes = tree.buffers[1].len();
+        tree.buffers[1][codes / 2..].fill(symbols);
+    });
+    let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..904));
+    let numbers = compress(&RecordBatch::try_from_iter([("n", numbers)]).unwrap(), &options);
+    let with = |image: &Image| {
+        let strings = batch_of(image.field.clone(), image.storage());
+        let fields = [numbers.as_ref().unwrap().schema().field(0).clone(), image.field.clone()];
+        let columns = vec![numbers.as_ref().unwrap().column(0).clone(), strings.column(0).clone()];
+        RecordBatch::try_new(Arc::new(Schema::new(fields.to_vec())), columns).unwrap()
+    };
+    let of = |value: i32| col("n").gt_eq(value).and(col("price").contains("3 of"));
+    for engine in engines() {
+        let count =
+            |image: &Image, filter: Expr| Scan::new(&with(image)).filter(filter).count(&engine);
+        assert!(count(&intact, of(0)).unwrap() > 0);
+        let error = count(&image, of(0)).unwrap_err();
+        assert!(error.to_string().starts_with("column \"price\", chunk 0: "), "{error}");
+        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        let total = Scan::new(&with(&image)).filter(of(0)).aggregate(&[sum(col("n"))], &engine);
+        assert_eq!(total.unwrap_err().to_string(), error.to_string());
+        // Nobody asks for the strings.
+        assert_eq!(count(&image, of(2000)).unwrap(), 0);
     }
 }
 

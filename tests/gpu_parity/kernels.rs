@@ -54,13 +54,19 @@ LANEPACK_KERNEL(multiply_add, 64, 1, Arguments) {
 struct Shared {
     u32 values[20000];
 };
+struct Declared {
+    u32 values[64];
+};
 // The values of a block in the opposite order, by way of more shared memory than a kernel
 // may declare.
 LANEPACK_KERNEL(reverse, 64, 1, Arguments) {
     LANEPACK_DYNAMIC_SHARED(Shared, shared);
-    shared.values[19999 - threadIdx.x] = args.values[threadIdx.x];
+    LANEPACK_SHARED(Declared, declared);
+    declared.values[threadIdx.x] = args.values[threadIdx.x];
     __syncthreads();
-    args.out[threadIdx.x] = shared.values[19999 - 63 + threadIdx.x];
+    shared.values[args.len - 1 - threadIdx.x] = declared.values[threadIdx.x];
+    __syncthreads();
+    args.out[threadIdx.x] = shared.values[args.len - 64 + threadIdx.x];
 }
 "#;
 
@@ -216,16 +222,22 @@ fn reads_arrays_in_device_memory() {
 #[test]
 fn gives_blocks_the_shared_memory_that_is_asked_for() {
     for engine in engines() {
-        let Some(kernel) = kernel(&engine, "reverse", KERNELS) else { continue };
-        let kernel = kernel.with_shared_bytes(80_000);
         let values: Vec<u32> = (100..164).collect();
         let memory = DeviceMemory::from_slice(&engine, &values).unwrap();
-        let out = DeviceMemory::<u32>::zeros(&engine, 64).unwrap();
-        let arguments =
-            Arguments { values: memory.address(), out: out.address(), len: 64, factor: 0 };
-        // SAFETY: the struct is the kernel's, which reads and writes 64 values.
-        unsafe { kernel.launch(1, 64, &arguments, &[&memory, &out]) }.unwrap();
-        assert_eq!(out.to_vec().unwrap(), values.into_iter().rev().collect::<Vec<_>>());
+        let reversed: Vec<u32> = values.into_iter().rev().collect();
+        // With what the kernel declares a little more than drivers give unasked; a lot more.
+        for words in [20_000, 12 << 10, 75] {
+            let source = KERNELS.replace("20000", &words.to_string());
+            let Some(kernel) = kernel(&engine, "reverse", &source) else { continue };
+            let kernel = kernel.with_shared_bytes(4 * words);
+            let out = DeviceMemory::<u32>::zeros(&engine, 64).unwrap();
+            let arguments =
+                Arguments { values: memory.address(), out: out.address(), len: words, factor: 0 };
+            // SAFETY: the struct is the kernel's, which reads and writes 64 values, and as many
+            // words of shared memory as there are.
+            unsafe { kernel.launch(1, 64, &arguments, &[&memory, &out]) }.unwrap();
+            assert_eq!(out.to_vec().unwrap(), reversed);
+        }
     }
 }
 

@@ -285,6 +285,7 @@ fn only_rows_that_are_left_are_looked_at() {
         !col("price").eq("item 3 of 4"),
     ];
     for engine in engines() {
+        let mut case = 0;
         for encoding in [Encoding::Fsst, Encoding::Plain] {
             let options = Options::default().with_encodings([encoding]).with_chunk_rows(3072);
             let packed = compress(&batch(&columns), &options).unwrap();
@@ -292,8 +293,12 @@ fn only_rows_that_are_left_are_looked_at() {
             for (string, left) in strings.iter().flat_map(|s| left().map(|left| (s.clone(), left)))
             {
                 filters.push(string.clone().and(left.clone()));
-                filters.push(string.clone().or(left.clone()));
-                filters.push((!string.and(left)).and(col("price").contains("m")));
+                // A kernel each: on the emulation not all of them.
+                case += 1;
+                if !thinned(&engine, case, 6) {
+                    filters.push(string.clone().or(left.clone()));
+                    filters.push((!string.and(left)).and(col("price").contains("m")));
+                }
             }
             assert!(check(&engine, &packed, &filters) > 10_000);
         }

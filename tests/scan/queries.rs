@@ -1,4 +1,4 @@
-//! TPC-H Q6 and SSB Q1 on generated tables (`examples/support/queries.rs`), against plain
+//! TPC-H Q6 and Q19 and SSB Q1 on generated tables (`examples/support/queries.rs`), against plain
 //! loops over the values.
 
 #[path = "../../examples/support/queries.rs"]
@@ -12,7 +12,7 @@ use arrow_array::types::*;
 use lanepack::scan::{Scan, count_rows, sum};
 use lanepack::{Engine, Options, compress};
 
-use tables::{Money, Query, lineitem, lineorder, q1, q6};
+use tables::{Money, Query, lineitem, lineitem_strings, lineorder, of_strings, q1, q6};
 
 const ROWS: usize = 300_000;
 
@@ -73,6 +73,36 @@ fn q6_sums_floats() {
     let revenue = found.column(0).as_primitive::<Float64Type>().value(0);
     assert!((revenue - expected).abs() < expected * 1e-12, "{revenue}, not {expected}");
     assert_eq!(counted(&found), rows.len() as i64);
+}
+
+#[test]
+fn filters_of_strings_and_numbers() {
+    let rows = 60_000;
+    let table = lineitem_strings(rows, 4);
+    let quantities = table["l_quantity"].as_primitive::<UInt32Type>();
+    let days = table["l_shipdate"].as_primitive::<Date32Type>();
+    let text = |name: &str, row: usize| table[name].as_string::<i32>().value(row).to_owned();
+    let is_shipped = |row: &usize| {
+        ["AIR", "REG AIR"].contains(&text("l_shipmode", *row).as_str())
+            && text("l_shipinstruct", *row) == "DELIVER IN PERSON"
+            && quantities.value(*row) <= 30
+    };
+    let is_special = |row: &usize| {
+        let comment = text("l_comment", *row);
+        let behind = comment.find("special").map(|at| &comment[at + 7..]);
+        YEAR.contains(&days.value(*row)) && behind.is_some_and(|rest| rest.contains("requests"))
+    };
+    let queries = of_strings();
+    let shares = [2.0 / 7.0 / 4.0 * 30.0 / 50.0, 365.0 / 2406.0 * 6.0 / 1600.0];
+    let tests: [&dyn Fn(&usize) -> bool; 2] = [&is_shipped, &is_special];
+    for ((query, test), share) in queries.iter().zip(tests).zip(shares) {
+        let kept: Vec<usize> = (0..rows).filter(test).collect();
+        let expected: u64 = kept.iter().map(|row| u64::from(quantities.value(*row))).sum();
+        let found = run(query, &table);
+        assert_eq!(found.column(0).as_primitive::<UInt64Type>().value(0), expected);
+        assert_eq!(counted(&found), kept.len() as i64);
+        assert_share(counted(&found), rows, share);
+    }
 }
 
 #[test]

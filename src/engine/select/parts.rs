@@ -8,13 +8,12 @@
 //!         all else           select_automaton
 //! ```
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::i256;
 use arrow_schema::DataType;
-use bytemuck::Pod;
 
+use super::tables::{StringTests, stored_lengths};
 use super::{ChunkTest, ColumnTest, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
@@ -23,10 +22,9 @@ use crate::engine::decode::{limb_nodes, roots, validity};
 use crate::engine::parameters::Parameters;
 use crate::engine::program::Target;
 use crate::error::{Error, Place, Result};
-use crate::gpu::abi::{self, Node, Range, SelectArguments, StoredLiteral, StringsTest, WideRange};
+use crate::gpu::abi::{self, Node, Range, SelectArguments, WideRange};
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Stream};
-use crate::scan::automaton::DeviceRows;
 use crate::scan::predicate::CodesTest;
 
 /// One launch, over some chunks.
@@ -56,7 +54,7 @@ enum More {
     Strings {
         /// Stored lengths, for each node.
         lengths: Vec<Node>,
-        tests: Tests,
+        tests: StringTests,
     },
 }
 
@@ -173,16 +171,15 @@ impl Part {
             }
             More::Strings { lengths, tests } => {
                 let lengths = parameters.push(lengths);
-                let tables = parameters.push(&tests.tables);
-                let tests_at = parameters.reserve(size_of_val(tests.chunks.as_slice()));
+                let places = tests.reserve(&mut parameters);
                 let buffer = parameters.allocate(stream)?;
                 let base = buffer.address();
-                parameters.fill(tests_at, &tests.placed(base + tables));
+                tests.fill(&mut parameters, &places, base);
                 parameters.copy_to(stream, &buffer)?;
                 let arguments = abi::SelectStringsArguments {
                     select: select(base),
                     lengths: base + lengths,
-                    tests: base + tests_at,
+                    tests: base + places.tests,
                     status: status.map_or(0, DeviceBuffer::address),
                 };
                 Ok((buffer, bytemuck::bytes_of(&arguments).to_vec()))
@@ -262,130 +259,14 @@ fn strings(targets: &[Target<'_>], tests: &[ChunkTest], negate: bool) -> Result<
         if targets.is_empty() {
             continue;
         }
-        let mut made = Tests::default();
+        let mut made = StringTests::default();
         for target in &targets {
             made.push(target.chunk, &tests[target.chunk])?;
         }
-        // The stored lengths are the first child. Constants, which have none, are decided.
-        let lengths = |target: &Target<'_>| match target.view.child_count() {
-            0 => Node::default(),
-            _ => Target { view: target.view.child(0), ..*target }.node(),
-        };
-        let lengths = targets.iter().map(lengths).collect();
+        let lengths = targets.iter().map(stored_lengths).collect();
         let kernel = Kernel { shared: made.shared, ..kernel };
         let part = Part::new(kernel, &targets, Target::node);
         parts.push(Part { negate, more: More::Strings { lengths, tests: made }, ..part });
     }
     Ok(parts)
-}
-
-/// Tests of strings as kernels have them, and the tables that they share.
-#[derive(Default)]
-struct Tests {
-    /// Addresses count from the first byte of the tables.
-    chunks: Vec<StringsTest>,
-    tables: Vec<u8>,
-    /// The test for each one of the host's.
-    made: HashMap<*const CodesTest, StringsTest>,
-    /// Shared memory for the largest automaton of rows of bytes.
-    shared: u32,
-}
-
-impl Tests {
-    /// Adds the test of a chunk.
-    fn push(&mut self, chunk: usize, test: &ChunkTest) -> Result<()> {
-        let decided = |kind| StringsTest { kind, ..Default::default() };
-        let made = match test {
-            ChunkTest::Decided(false) => decided(abi::STRINGS_NONE),
-            ChunkTest::Decided(true) => decided(abi::STRINGS_ALL),
-            ChunkTest::Codes(test) => match self.made.get(&Arc::as_ptr(test)) {
-                Some(made) => *made,
-                None => {
-                    let made = self.make(test)?;
-                    self.made.insert(Arc::as_ptr(test), made);
-                    made
-                }
-            },
-        };
-        self.chunks.push(StringsTest { chunk: chunk as u32, ..made });
-        Ok(())
-    }
-
-    fn make(&mut self, test: &CodesTest) -> Result<StringsTest> {
-        match test {
-            CodesTest::OneOf(values) => self.literals(values),
-            CodesTest::Automaton(automaton) => {
-                let automaton = automaton.for_device();
-                let (kind, table) = match &automaton.rows {
-                    DeviceRows::Bytes(rows) => {
-                        self.shared = self.shared.max(rows.len() as u32);
-                        (abi::STRINGS_BYTE_ROWS, self.table(rows))
-                    }
-                    DeviceRows::Words(rows) => (abi::STRINGS_WORD_ROWS, self.table(rows)),
-                };
-                Ok(StringsTest {
-                    table,
-                    kind,
-                    count: automaton.states,
-                    start: automaton.start,
-                    accepts: automaton.accepts,
-                    faults: automaton.faults,
-                    ..Default::default()
-                })
-            }
-        }
-    }
-
-    /// A test for values, which are in order of their lengths and then of their bytes.
-    fn literals(&mut self, values: &[Vec<u8>]) -> Result<StringsTest> {
-        const HEAD: usize = 8;
-        let mut literals = Vec::with_capacity(values.len());
-        let mut rests: Vec<u8> = Vec::new();
-        let mut lengths: Vec<Range> = Vec::new();
-        for value in values {
-            let small = |len: usize| {
-                u32::try_from(len).map_err(|_| Error::too_large("literals of 4 GiB or more"))
-            };
-            let (length, rest) = (small(value.len())?, small(rests.len())?);
-            let mut head = [0; HEAD];
-            let (first, behind) = value.split_at(value.len().min(HEAD));
-            head[..first.len()].copy_from_slice(first);
-            rests.extend_from_slice(behind);
-            rests.resize(rests.len().next_multiple_of(4), 0);
-            literals.push(StoredLiteral { head: u64::from_be_bytes(head), length, rest });
-            let length = u64::from(length);
-            match lengths.last_mut() {
-                Some(last) if length <= last.high + 1 => last.high = length,
-                _ => lengths.push(Range { low: length, high: length }),
-            }
-        }
-        Ok(StringsTest {
-            table: self.table(&literals),
-            bytes: self.table(&rests),
-            lengths: self.table(&lengths),
-            kind: abi::STRINGS_LITERALS,
-            count: literals.len() as u32,
-            range_count: lengths.len() as u32,
-            ..Default::default()
-        })
-    }
-
-    /// Where a table stands among the others.
-    fn table<T: Pod>(&mut self, values: &[T]) -> u64 {
-        let at = self.tables.len();
-        self.tables.extend_from_slice(bytemuck::cast_slice(values));
-        self.tables.resize(self.tables.len().next_multiple_of(16), 0);
-        at as u64
-    }
-
-    /// The tests, with the tables at an address.
-    fn placed(&self, tables: u64) -> Vec<StringsTest> {
-        let place = |test: &StringsTest| StringsTest {
-            table: test.table + tables,
-            bytes: test.bytes + tables,
-            lengths: test.lengths + tables,
-            ..*test
-        };
-        self.chunks.iter().map(place).collect()
-    }
 }

@@ -3,8 +3,9 @@
 //! ```text
 //! one test               a kernel that is there (kernels/select.cu), to a bitmap
 //! more, or arithmetic    one kernel for all of it, made for the query (source.rs)
-//! strings among them     launches that join one bitmap, the fused part first:
-//!     all(f, any(g, s))     f --set--> bitmap     g --set--> other, s --or--> other
+//! wide values among      launches that join one bitmap, the fused part first:
+//! them, or no NVRTC
+//!     all(f, any(g, w))     f --set--> bitmap     g --set--> other, w --or--> other
 //!                           bitmap <--and-- other
 //! aggregates             a kernel made for the query, over the filter itself or its bitmap
 //! ```
@@ -25,14 +26,14 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
 use super::aggregate::{Plan, State};
-use super::predicate::{BytesForm, Predicate, Test};
+use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
 use crate::engine::keep::KeptRows;
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::program::Marks;
 use crate::engine::query::Query;
-use crate::engine::select::{self, ColumnTest, Combine, Report};
+use crate::engine::select::{self, ColumnTest, Combine, Report, StringTests};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
@@ -46,7 +47,7 @@ pub(super) struct DeviceScan<'a> {
     rows: usize,
     pub marks: &'a mut dyn Marks,
     /// What tests found wrong, and with which column.
-    reports: Vec<(Report, String)>,
+    reports: Vec<NamedReport>,
 }
 
 /// The rows that a predicate keeps, as a bitmap on the device.
@@ -54,15 +55,26 @@ pub(super) struct Selection {
     stream: Arc<dyn Stream>,
     bitmap: Arc<DeviceBuffer>,
     rows: usize,
-    reports: Vec<(Report, String)>,
+    reports: Vec<NamedReport>,
+}
+
+/// What a test finds wrong with a column.
+struct NamedReport {
+    report: Report,
+    column: String,
+}
+
+impl NamedReport {
+    /// Waits for the test.
+    fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
+        self.report.check(stream).map_err(|error| error.in_column(&self.column))
+    }
 }
 
 impl Selection {
     /// Waits for the tests; an error if one has found a column damaged.
     fn check(&self) -> Result<()> {
-        self.reports.iter().try_for_each(|(report, column)| {
-            report.check(&self.stream).map_err(|error| error.in_column(column))
-        })
+        self.reports.iter().try_for_each(|report| report.check(&self.stream))
     }
 
     /// How many rows are kept; waits for it.
@@ -164,9 +176,11 @@ impl<'a> DeviceScan<'a> {
             plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
         let source = self.source(nodes, predicate, &Output::Aggregates(plans, &reaches))?;
         let module = self.device.compile(&source.text)?;
-        let query = query(self.columns, nodes, module.as_ref(), &source, self.rows);
-        let partials =
+        let query = query(self.columns, nodes, module.as_ref(), &source);
+        let (partials, reports) =
             query.partials(self.stream, within, source.partials, &source.reductions, self.marks)?;
+        let reports = self.named(&source, reports);
+        reports.iter().try_for_each(|report| report.check(self.stream))?;
         selection.map_or(Ok(()), Selection::check)?;
         Ok(aggregate::states(plans, &source.places, &partials))
     }
@@ -198,7 +212,12 @@ impl<'a> DeviceScan<'a> {
         output: &Output<'_>,
     ) -> Result<Source> {
         let columns: Vec<&ColumnNodes> = nodes.iter().map(AsRef::as_ref).collect();
-        let source = source(&columns, predicate, output);
+        let strings = |column: usize, test: &BytesTest| {
+            let column = self.columns[column];
+            let tests = test.on_device(self.stream, column).and_then(|of| StringTests::of(&of));
+            tests.map_err(|error| error.in_column(column.field().name()))
+        };
+        let source = source(&columns, &strings, predicate, output)?;
         let words = source.nodes.len() + source.literals.len();
         if words > MOST_WORDS {
             return Err(Error::expression(format!(
@@ -219,8 +238,21 @@ impl<'a> DeviceScan<'a> {
     ) -> Result<()> {
         let source = self.source(nodes, predicate, &Output::Mask)?;
         let module = self.device.compile(&source.text)?;
-        let query = query(self.columns, nodes, module.as_ref(), &source, self.rows);
-        query.mask(self.stream, how, bitmap, self.marks)
+        let query = query(self.columns, nodes, module.as_ref(), &source);
+        let reports = query.mask(self.stream, how, bitmap, self.marks)?;
+        self.reports.extend(self.named(&source, reports));
+        Ok(())
+    }
+
+    /// What a query says of its tests of strings.
+    fn named(&self, source: &Source, reports: Vec<Report>) -> Vec<NamedReport> {
+        let name = |column: &usize| self.columns[*column].field().name().clone();
+        let names = source.tested.iter().map(name);
+        reports
+            .into_iter()
+            .zip(names)
+            .map(|(report, column)| NamedReport { report, column })
+            .collect()
     }
 
     /// Joins the rows that a predicate keeps with those of a bitmap.
@@ -263,8 +295,9 @@ impl<'a> DeviceScan<'a> {
                     Test::Wide(ranges) => ColumnTest::Wide(ranges.as_slice().to_vec()),
                     Test::Bytes(test) => {
                         let of = self.columns[*column];
-                        test.on_device(self.stream, of)
-                            .map_err(|error| error.in_column(of.field().name()))?
+                        let chunks = test.on_device(self.stream, of);
+                        let chunks = chunks.map_err(|error| error.in_column(of.field().name()))?;
+                        ColumnTest::Strings { chunks, negated: test.negated }
                     }
                 };
                 self.test(*column, &test, how, bitmap)
@@ -338,7 +371,7 @@ impl<'a> DeviceScan<'a> {
         let name = column.field().name();
         let report = select::select(self.stream, column, test, how, bitmap, self.marks)
             .map_err(|error| error.in_column(name))?;
-        self.reports.push((report, name.clone()));
+        self.reports.push(NamedReport { report, column: name.clone() });
         Ok(())
     }
 }
@@ -369,10 +402,9 @@ fn query<'a>(
     nodes: &'a [Arc<ColumnNodes>],
     module: &'a dyn Module,
     source: &'a Source,
-    rows: usize,
 ) -> Query<'a> {
-    let Source { nodes: lists, literals, ranges, .. } = source;
-    Query { module, columns, column_nodes: nodes, nodes: lists, literals, ranges, rows }
+    let Source { nodes: lists, literals, ranges, strings, .. } = source;
+    Query { module, columns, column_nodes: nodes, nodes: lists, literals, ranges, strings }
 }
 
 /// Launches that a predicate takes test by test.
@@ -404,7 +436,7 @@ fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
         Predicate::Test(column, Test::Wide(ranges)) => {
             nodes[*column].lists.len() <= 2 && ranges.as_slice().len() <= 16
         }
-        Predicate::Test(_, Test::Bytes(_)) => false,
+        Predicate::Test(_, Test::Bytes(_)) => true,
         Predicate::All(parts) | Predicate::Any(parts) => {
             parts.iter().all(|part| is_fusable(part, nodes))
         }

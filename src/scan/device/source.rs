@@ -4,6 +4,8 @@
 //! predicate   a block for each part, entered while a row is left:
 //!               all   s1 = s0; if (any(s1)) { .. s1 = s2; } if (any(s1)) { .. s1 = s3; }
 //!               any   s1 = 0; s2 = s0; if (any(s2)) { .. s1 |= s3; s2 &= ~s3; } ..
+//! strings     last, as the tests of their chunks say, which lie in memory; what is wrong with
+//!             them goes to a status word for each test
 //! aggregates  one loop over the kept rows for all that need the same columns to be valid
 //! ```
 //!
@@ -21,12 +23,13 @@ use arrow_buffer::i256;
 
 use super::shortest;
 use crate::engine::nodes::{ColumnNodes, NodeList};
-use crate::engine::select::in_bits;
+use crate::engine::select::{StringTests, in_bits};
+use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
-use crate::scan::predicate::{Predicate, Test};
+use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::scan::ranges::{Key, Order, Ranges};
 
 /// A kernel for a query, and what it is started with.
@@ -37,6 +40,10 @@ pub(super) struct Source {
     pub literals: Vec<u64>,
     /// Ranges that lie in memory: at which word of the literals their address is missing.
     pub ranges: Vec<(usize, Vec<Range>)>,
+    /// Tests of strings: at which word of the literals their address is missing.
+    pub strings: Vec<(usize, StringTests)>,
+    /// Of which column each of these is.
+    pub tested: Vec<usize>,
     /// Partials of a vector, and what becomes of them.
     pub partials: usize,
     pub reductions: Vec<Reduction>,
@@ -96,22 +103,32 @@ impl Scalar {
     }
 }
 
+/// What kernels are to know of a test of strings of a column.
+pub(super) type Strings<'a> = dyn Fn(usize, &BytesTest) -> Result<StringTests> + 'a;
+
 /// Writes the source for columns that have the numbers of predicates and aggregates.
+///
+/// # Errors
+/// Those of `strings`.
 pub(super) fn source(
     columns: &[&ColumnNodes],
+    strings: &Strings<'_>,
     predicate: &Predicate,
     output: &Output<'_>,
-) -> Source {
-    let mut writer = Writer::new(columns);
-    let body = writer.body(predicate, output);
-    writer.finish(&body)
+) -> Result<Source> {
+    let mut writer = Writer::new(columns, strings);
+    let body = writer.body(predicate, output)?;
+    Ok(writer.finish(&body))
 }
 
 struct Writer<'a> {
     columns: &'a [&'a ColumnNodes],
+    string_tests: &'a Strings<'a>,
     nodes: Vec<u64>,
     literals: Vec<u64>,
     ranges: Vec<(usize, Vec<Range>)>,
+    strings: Vec<(usize, StringTests)>,
+    tested: Vec<usize>,
     /// Tests for one range, which are prepared: bits of values, and the type.
     tests: Vec<(u32, String)>,
     /// What prepares them.
@@ -130,13 +147,16 @@ struct Readers {
 }
 
 impl<'a> Writer<'a> {
-    fn new(columns: &'a [&'a ColumnNodes]) -> Self {
+    fn new(columns: &'a [&'a ColumnNodes], string_tests: &'a Strings<'a>) -> Self {
         let first = columns[0].lists.first().map_or(columns[0].validity, |list| list.address);
         Self {
             columns,
+            string_tests,
             nodes: vec![first],
             literals: Vec::new(),
             ranges: Vec::new(),
+            strings: Vec::new(),
+            tested: Vec::new(),
             tests: Vec::new(),
             prepared: String::new(),
             variables: 0,
@@ -167,26 +187,30 @@ impl<'a> Writer<'a> {
     }
 
     /// What is done for each vector.
-    fn body(&mut self, predicate: &Predicate, output: &Output<'_>) -> String {
+    fn body(&mut self, predicate: &Predicate, output: &Output<'_>) -> Result<String> {
         let mut code = String::new();
         match output {
             Output::Mask => {
                 code += "u32 rows = undecided(args, chunk, vector, rows_within(args, chunk, vector));\n";
                 code += "if (args.combine != COMBINE_SET && !any(rows)) continue;\n";
-                let kept = self.select(predicate, "rows", &mut code);
+                let kept = self.select(predicate, "rows", &mut code)?;
                 let _ = writeln!(code, "put_mask(args, chunk, vector, {kept});");
             }
             Output::Aggregates(plans, reaches) => {
                 code += "const u32 rows = rows_within(args, chunk, vector);\n";
-                let kept = self.select(predicate, "rows", &mut code);
+                let kept = self.select(predicate, "rows", &mut code)?;
                 self.aggregates(plans, reaches, &kept, &mut code);
             }
         }
-        code
+        Ok(code)
     }
 
     fn finish(self, body: &str) -> Source {
-        let mut text = String::from("#include \"lanepack/scan.cuh\"\n\nnamespace lanepack {\n\n");
+        let mut text = String::from("#include \"lanepack/scan.cuh\"\n");
+        if !self.strings.is_empty() {
+            text += "#include \"lanepack/select_strings.cuh\"\n";
+        }
+        text += "\nnamespace lanepack {\n\n";
         let _ = writeln!(
             text,
             "using Arguments = ScanArguments<{}, {}>;",
@@ -199,6 +223,9 @@ impl<'a> Writer<'a> {
         text += "struct Scratch {\n";
         for (index, (bits, _)) in self.tests.iter().enumerate() {
             let _ = writeln!(text, "    Prepared<u{bits}> test{index}[SCAN_EACH];");
+        }
+        if !self.strings.is_empty() {
+            text += "    StoredLengths lengths;\n";
         }
         text += "    Patches patches;\n};\n\n";
         text += "LANEPACK_KERNEL(scan, SCAN_THREADS, SCAN_BLOCKS, Arguments) {\n";
@@ -213,16 +240,18 @@ impl<'a> Writer<'a> {
         text += "        const u32 vector = place.first + i;\n";
         text += body;
         text += "    }\n}\n\n}  // namespace lanepack\n";
-        let Self { nodes, mut literals, ranges, partials, reductions, places, .. } = self;
+        let Self {
+            nodes, mut literals, ranges, strings, tested, partials, reductions, places, ..
+        } = self;
         if literals.is_empty() {
             literals.push(0);
         }
-        Source { text, nodes, literals, ranges, partials, reductions, places }
+        Source { text, nodes, literals, ranges, strings, tested, partials, reductions, places }
     }
 
     /// Writes what finds the rows that a predicate keeps, of those of variable `live`; the
     /// name of the variable that has them.
-    fn select(&mut self, predicate: &Predicate, live: &str, code: &mut String) -> String {
+    fn select(&mut self, predicate: &Predicate, live: &str, code: &mut String) -> Result<String> {
         let kept = self.variable();
         match predicate {
             Predicate::Constant(value) => {
@@ -241,6 +270,13 @@ impl<'a> Writer<'a> {
                 let within = self.within(ranges);
                 let test = format!("const i128 value = {value}(step); return {within};");
                 self.select_each(&[*column], &readers, &test, live, &kept, code);
+            }
+            Predicate::Test(column, Test::Bytes(test)) => {
+                let rows = self.variable();
+                let valid = self.valid(*column);
+                let _ = writeln!(code, "const u32 {rows} = {live}{valid};");
+                let test = self.strings(*column, test, &rows)?;
+                let _ = writeln!(code, "const u32 {kept} = {rows} & {test};");
             }
             Predicate::Test(column, test) => {
                 let test = self.test(*column, test);
@@ -268,7 +304,7 @@ impl<'a> Writer<'a> {
                 let _ = writeln!(code, "u32 {kept} = {live};");
                 for part in self.by_cost(parts) {
                     let _ = writeln!(code, "if (any({kept})) {{");
-                    let found = self.select(part, &kept, code);
+                    let found = self.select(part, &kept, code)?;
                     let _ = writeln!(code, "{kept} = {found};\n}}");
                 }
             }
@@ -277,16 +313,16 @@ impl<'a> Writer<'a> {
                 let _ = writeln!(code, "u32 {kept} = 0;\nu32 {left} = {live};");
                 for part in self.by_cost(parts) {
                     let _ = writeln!(code, "if (any({left})) {{");
-                    let found = self.select(part, &left, code);
+                    let found = self.select(part, &left, code)?;
                     let _ = writeln!(code, "{kept} |= {found};\n{left} &= ~{found};\n}}");
                 }
             }
             Predicate::Not(inner) => {
-                let found = self.select(inner, live, code);
+                let found = self.select(inner, live, code)?;
                 let _ = writeln!(code, "const u32 {kept} = {live} & ~{found};");
             }
         }
-        kept
+        Ok(kept)
     }
 
     /// Writes what tests the rows one by one in which all of `columns` are valid.
@@ -335,6 +371,11 @@ impl<'a> Writer<'a> {
         match predicate {
             Predicate::Constant(_) => 0,
             Predicate::IsValid(_) => 1,
+            // The lengths at least; a code costs more than its bits.
+            Predicate::Test(column, Test::Bytes(test)) => {
+                8 * bits(*column)
+                    + if matches!(test.form, BytesForm::Automaton(_)) { 1024 } else { 64 }
+            }
             Predicate::Test(column, _) => bits(*column),
             Predicate::Compare(_, pair, _) => {
                 let mut used = Vec::new();
@@ -365,7 +406,7 @@ impl<'a> Writer<'a> {
             Test::Words(key, ranges) => (*key, ranges.clone()),
             // Of one limb: it is a signed integer.
             Test::Wide(ranges) => (Key::LIMB, ranges.of_one_limb()),
-            Test::Bytes(_) => unreachable!("strings have launches of their own"),
+            Test::Bytes(_) => unreachable!("strings are no words"),
         };
         let list = &nodes.lists[0];
         let number = self.list(list.address);
@@ -408,6 +449,31 @@ impl<'a> Writer<'a> {
             "{not}select_values<{column}>({node}, vector, args.ranges({literal}, {order}), \
              scratch.patches)"
         )
+    }
+
+    /// The rows that pass a test of strings, of those of variable `live`; it says anything of
+    /// others.
+    fn strings(&mut self, column: usize, test: &BytesTest, live: &str) -> Result<String> {
+        let tests = (self.string_tests)(column, test)?;
+        // The form's own kind in any case, so that literals which leave no chunk make no source.
+        let kind = match test.form {
+            BytesForm::OneOf(_) => abi::STRINGS_LITERALS,
+            BytesForm::Automaton(_) => abi::STRINGS_BYTE_ROWS,
+        };
+        let kinds = tests.kinds() | 1 << kind;
+        let [strings, lengths] = [0, 1].map(|list| self.columns[column].lists[list]);
+        let [values, its_lengths] = [strings, lengths]
+            .map(|list| format!("args.nodes[{}][chunk]", self.list(list.address)));
+        let literal = self.literal(&[0]);
+        let number = self.strings.len();
+        self.strings.push((literal, tests));
+        self.tested.push(column);
+        let not = if test.negated { "~" } else { "" };
+        Ok(format!(
+            "{not}scan_strings<{kinds:#x}, {:#x}>(args, {values}, {its_lengths}, vector, \
+             args.tests({literal})[chunk], {number}, {live}, scratch.lengths)",
+            lengths.widths
+        ))
     }
 
     /// What computes a number of a row, with integers of this width.

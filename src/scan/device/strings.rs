@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::engine::DeviceColumn;
-use crate::engine::select::{ChunkTest, ColumnTest};
+use crate::engine::select::ChunkTest;
 use crate::engine::stored::{StoredChunk, StoredForm};
 use crate::error::Result;
 use crate::gpu::Stream;
@@ -13,7 +13,8 @@ use crate::scan::literal::string_bounds;
 use crate::scan::predicate::{BytesTest, CodesTest};
 
 impl BytesTest {
-    /// The test for each chunk of a column: of codes, unless bounds or a constant decide.
+    /// The test for each chunk of a column, before negation: of codes, unless bounds or a
+    /// constant decide.
     ///
     /// # Errors
     /// As [`DeviceColumn::stored_strings`]; [`Error::Corrupt`] for a damaged symbol table.
@@ -21,7 +22,7 @@ impl BytesTest {
         &self,
         stream: &Arc<dyn Stream>,
         column: &DeviceColumn,
-    ) -> Result<ColumnTest> {
+    ) -> Result<Vec<ChunkTest>> {
         let stored = column.stored_strings(stream)?;
         let is_outside = |chunk: &StoredChunk| {
             string_bounds(&chunk.bounds)
@@ -37,7 +38,7 @@ impl BytesTest {
         let codes: Vec<Option<Arc<CodesTest>>> = (stored.tables.par_iter().zip(used))
             .map(|(table, used)| used.then(|| self.codes(Some(table))).transpose())
             .collect::<Result<_>>()?;
-        let chunks = (stored.chunks.iter().zip(outside))
+        (stored.chunks.iter().zip(outside))
             .map(|(chunk, outside)| match &chunk.form {
                 _ if outside => Ok(ChunkTest::Decided(false)),
                 StoredForm::Constant(value) => {
@@ -49,7 +50,6 @@ impl BytesTest {
                     Ok(ChunkTest::Codes(codes.expect("made for each table that is used")))
                 }
             })
-            .collect::<Result<_>>()?;
-        Ok(ColumnTest::Strings { chunks, negated: self.negated })
+            .collect()
     }
 }

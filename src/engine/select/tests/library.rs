@@ -120,7 +120,8 @@ fn strings_are_selected_among_live_rows() {
             let negated = test.negated;
             let Kind::Device(context) = &engine.kind else { panic!("a device") };
             let found = context.with_stream(|stream| {
-                let test = test.on_device(stream, column)?;
+                let chunks = test.on_device(stream, column)?;
+                let test = ColumnTest::Strings { chunks, negated };
                 let parts = parts::of(column, &test)?;
                 assert_eq!(parts.len(), 1);
                 let (parameters, arguments) =

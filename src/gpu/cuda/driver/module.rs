@@ -82,9 +82,6 @@ unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
 
-/// Shared memory that a block may have without asking.
-const STATIC_SHARED: u32 = 48 << 10;
-
 impl Function {
     /// What launches of it have to fit.
     pub fn shape(&self) -> Result<Shape> {
@@ -109,15 +106,26 @@ impl Function {
         told.filter(Result::is_ok).map(|_| size)
     }
 
-    /// Makes sure that a launch may ask for so many bytes of shared memory.
+    /// Makes sure that a launch may ask for so many bytes of shared memory, beside what the
+    /// kernel itself declares.
     pub(super) fn allow_shared(&self, bytes: u32) -> Result<()> {
-        if bytes <= STATIC_SHARED {
+        if bytes == 0 {
             return Ok(());
         }
+        let what = || format!("kernel {}: {bytes} bytes of shared memory", self.name);
+        let declared = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        // SAFETY: the function is of a loaded module.
+        let declared = unsafe { result::function::get_function_attribute(self.raw, declared) }
+            .during(&what())?;
+        let most = self.module.context.block_shared.saturating_sub(declared.unsigned_abs());
+        if bytes > most {
+            return Err(Error::device(format!("{}, of {most} that a block can have", what())));
+        }
+        // The same for all launches: a smaller one at the same time takes nothing away.
         let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is of a loaded module; the driver locks what it must.
-        unsafe { result::function::set_function_attribute(self.raw, attribute, bytes as i32) }
-            .during(&format!("kernel {}: {bytes} bytes of shared memory", self.name))
+        unsafe { result::function::set_function_attribute(self.raw, attribute, most as i32) }
+            .during(&what())
     }
 }
 
