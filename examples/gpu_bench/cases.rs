@@ -31,6 +31,8 @@ enum Source {
     Integers(usize, u32),
     /// Doubles or floats of two decimals below 2^width, and exceptions per vector.
     Decimals(bool, u32, u64),
+    /// Floats of whole numbers below 2^width, all of which are exact, and exceptions.
+    Whole(u32, u64),
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -66,6 +68,7 @@ impl Cases {
             for width in [8, 16] {
                 sources.push(Source::Decimals(false, width, exceptions));
             }
+            sources.push(Source::Whole(16, exceptions));
         }
         Ok(Self { sources: sources.into_iter(), only: only.to_owned() })
     }
@@ -102,6 +105,7 @@ impl Source {
                 let bits = if *double { 64 } else { 32 };
                 format!("f{bits} of {width} bits, {exceptions} exc.")
             }
+            Self::Whole(width, exceptions) => format!("f32 whole, {width} bits, {exceptions} exc."),
         }
     }
 
@@ -109,7 +113,10 @@ impl Source {
         let array = match self {
             Self::Column(path, index, _) => read(path, *index)?,
             Self::Integers(bits, width) => integers(*bits, *width),
-            Self::Decimals(double, width, exceptions) => decimals(*double, *width, *exceptions),
+            Self::Decimals(double, width, exceptions) => {
+                decimals(*double, *width, *exceptions, 100.0)
+            }
+            Self::Whole(width, exceptions) => decimals(false, *width, *exceptions, 1.0),
         };
         if array.is_empty() {
             return Ok(None);
@@ -159,10 +166,11 @@ fn integers(bits: usize, width: u32) -> ArrayRef {
     }
 }
 
-fn decimals(double: bool, width: u32, exceptions: u64) -> ArrayRef {
+/// Numbers below 2^width in steps of 1 / `per_one`.
+fn decimals(double: bool, width: u32, exceptions: u64, per_one: f64) -> ArrayRef {
     let mut next = random(u64::from(width) + 100);
     let values = (0..ROWS).map(|_| {
-        let value = (next() >> (64 - width)) as f64 / 100.0;
+        let value = (next() >> (64 - width)) as f64 / per_one;
         if next() % 1024 < exceptions { value * std::f64::consts::PI } else { value }
     });
     match double {
