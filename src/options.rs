@@ -16,7 +16,8 @@ use crate::lanes::VECTOR;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Encodings that may be chosen. [`Encoding::Plain`] is always allowed,
-    /// so that no input is refused.
+    /// so that no input is refused. By default those that GPUs read as well,
+    /// [`Encoding::ON_GPUS`].
     pub encodings: Vec<Encoding>,
     /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
     pub chunk_rows: usize,
@@ -36,7 +37,7 @@ const GROUP_ROWS: usize = 64 * MAX_CHUNK_ROWS;
 impl Default for Options {
     fn default() -> Self {
         Self {
-            encodings: Encoding::ALL.to_vec(),
+            encodings: Encoding::ON_GPUS.to_vec(),
             chunk_rows: MAX_CHUNK_ROWS,
             threads: None,
             verify: false,

@@ -28,6 +28,11 @@ impl Encoding {
     pub const ALL: &[Self] =
         &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
 
+    /// Those that GPUs read and write as the CPU does. Columns with others are read and
+    /// written by the CPU on any engine.
+    pub const ON_GPUS: &[Self] =
+        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+
     /// The encoding's name in lower case, as tables and messages show it.
     pub fn name(self) -> &'static str {
         match self {

@@ -264,7 +264,7 @@ pub(crate) fn compress_field(
     let symbols = symbols_of(array, &ranges, options);
     let encode = |(index, range): (usize, &Range<usize>)| {
         let slice = array.slice(range.start, range.len());
-        let context = Context { options, symbols: symbols[index].as_ref() };
+        let context = Context::new(options, symbols[index].as_ref());
         encode_chunk(&slice, &context)
             .map_err(|error| error.in_chunk(index).in_column(field.name()))
     };

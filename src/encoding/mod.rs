@@ -173,6 +173,12 @@ pub(crate) fn value(node: NodeView<'_>, row: usize) -> Result<Value> {
     codec(node.encoding()).value(node, row)
 }
 
+/// An encoding of a tree that GPUs do not read.
+pub(crate) fn only_on_cpu(node: NodeView<'_>) -> Option<Encoding> {
+    let own = Some(node.encoding()).filter(|encoding| !Encoding::ON_GPUS.contains(encoding));
+    own.or_else(|| node.validity().into_iter().chain(node.children()).find_map(only_on_cpu))
+}
+
 /// The encodings of a tree, as in `fsst(ffor, constant)`.
 pub(crate) fn describe(node: NodeView<'_>) -> String {
     let children: Vec<String> = node.children().map(describe).collect();

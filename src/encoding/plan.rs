@@ -27,9 +27,31 @@ pub(crate) struct Context<'a> {
     pub options: &'a Options,
     /// The symbol table that serves this chunk's column, for strings.
     pub symbols: Option<&'a Arc<Symbols>>,
+    /// Levels of encodings that may still nest in the one that is planned.
+    pub levels: usize,
 }
 
-impl Context<'_> {
+/// Encodings that nest in each other at most: a dictionary of floats by ALP, with
+/// run lengths that are packed, has three.
+pub(crate) const MOST_LEVELS: usize = 3;
+
+impl<'a> Context<'a> {
+    /// For the root of a chunk.
+    pub fn new(options: &'a Options, symbols: Option<&'a Arc<Symbols>>) -> Self {
+        Self { options, symbols, levels: MOST_LEVELS - 1 }
+    }
+
+    /// Whether encodings of other encodings may be chosen: at the last level only what
+    /// stands for itself may.
+    pub fn may_nest(self) -> bool {
+        self.levels > 0
+    }
+
+    /// For children.
+    pub fn below(self) -> Self {
+        Self { levels: self.levels.saturating_sub(1), ..self }
+    }
+
     /// Vectors to look at: all if they are few, else some spread evenly.
     pub fn sampled_vectors(&self, vectors: usize) -> impl Iterator<Item = usize> + Clone {
         let count = vectors.min(SAMPLED_VECTORS);

@@ -197,12 +197,13 @@ impl DeviceChunk {
     }
 }
 
-/// Whether a device decodes the column: not if chunks are carried as Arrow IPC,
-/// nor if one has more bytes than views have offsets for.
+/// Whether a device decodes the column: not if chunks are carried as Arrow IPC or have
+/// encodings that only the CPU reads, nor if one has more bytes than views have offsets for.
 pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
     !column.is_empty()
         && column.chunks().iter().all(|chunk| match chunk.root().physical() {
             Physical::Arrow => false,
+            _ if encoding::only_on_cpu(chunk.root()).is_some() => false,
             Physical::Bytes => views_hold(column.data_type(), encoding::value_bytes(chunk.root())),
             _ => true,
         })

@@ -348,6 +348,12 @@ pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
             "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
         )));
     }
+    let only_on_cpu = |chunk: &DeviceChunk| encoding::only_on_cpu(chunk.root());
+    if let Some(encoding) = column.chunks().iter().find_map(only_on_cpu) {
+        return Err(Error::too_large(format!(
+            "values are encoded as {encoding}, which only the CPU reads"
+        )));
+    }
     Ok(())
 }
 

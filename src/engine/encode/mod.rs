@@ -67,7 +67,8 @@ impl Engine {
     /// Compresses every column of a batch; see [`compress`](crate::compress). The
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
-    /// Columns of types that a GPU does not encode are compressed by the CPU.
+    /// Columns of types that a GPU does not encode are compressed by the CPU, and all if
+    /// other encodings are allowed than [`Encoding::ON_GPUS`].
     ///
     /// # Errors
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
@@ -75,7 +76,7 @@ impl Engine {
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
         options.validate()?;
         let bytes = (values.columns().iter())
-            .filter(|array| encodes_on_device(array.data_type()))
+            .filter(|array| encodes_on_device(array.data_type(), options))
             .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
             .sum();
         let schema = values.schema();
@@ -126,7 +127,7 @@ impl Engine {
         let compress = |(field, array): (&FieldRef, &DeviceArray)| {
             let column = || {
                 arrow_type::check(field.data_type())?;
-                if !encodes_on_device(field.data_type()) {
+                if !encodes_on_device(field.data_type(), options) {
                     return compressed_by_cpu(context, field, &array.to_host()?, options);
                 }
                 let column = encode_array(field, array, options, &mut ())?;
@@ -172,9 +173,11 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
     Ok(rows)
 }
 
-/// Whether values of a type are encoded by kernels.
-pub(super) fn encodes_on_device(data_type: &DataType) -> bool {
-    physical_of(data_type).bits().is_some() || is_strings(data_type)
+/// Whether values of a type are encoded by kernels, with these options.
+pub(super) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
+    let is_on_gpus = |encoding: &Encoding| Encoding::ON_GPUS.contains(encoding);
+    (physical_of(data_type).bits().is_some() || is_strings(data_type))
+        && options.encodings.iter().all(is_on_gpus)
 }
 
 /// Whether values are strings with offsets.
@@ -194,7 +197,7 @@ fn upload_and_compress(
     let compress = |(field, array): (&FieldRef, &ArrayRef)| -> Result<DeviceColumn> {
         let column = || {
             arrow_type::check(field.data_type())?;
-            if !encodes_on_device(field.data_type()) {
+            if !encodes_on_device(field.data_type(), options) {
                 return compressed_by_cpu(context, field, array, options);
             }
             let on_device = DeviceArray::upload(context, array)?;

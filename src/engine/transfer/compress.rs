@@ -34,7 +34,7 @@ pub(in crate::engine) fn compress(
     options: &Options,
 ) -> Result<CompressedColumn> {
     arrow_type::check(field.data_type())?;
-    if !encodes_on_device(field.data_type()) {
+    if !encodes_on_device(field.data_type(), options) {
         return compress_field(field.clone(), array, options);
     }
     let row_bits = physical_of(field.data_type()).bits();
