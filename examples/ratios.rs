@@ -36,7 +36,7 @@ use arrow_schema::Field;
 use clap::Parser;
 use files::{Source, Unreadable, find};
 use indicatif::{ProgressBar, ProgressStyle};
-use lanepack::{CompressedColumn, Options, ipc};
+use lanepack::{CompressedColumn, Encoding, Options, ipc};
 use raw_bytes::RawBytes;
 
 const HEADER: &str = "file,column,type,rows,raw_bytes,packed_bytes,encoding,round_trip";
@@ -47,10 +47,23 @@ struct Args {
     /// Files, and folders to search for files.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
+    /// Allow every encoding, also those that GPUs do not read.
+    #[arg(long)]
+    all_encodings: bool,
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        match self.all_encodings {
+            true => Options::default().with_encodings(Encoding::ALL.iter().copied()),
+            false => Options::default(),
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse().paths) {
+    let args = Args::parse();
+    match run(&args.paths, &args.options()) {
         Ok(outcome) => ExitCode::from(outcome as u8),
         Err(error) => {
             // After a closed pipe nobody waits for more, as in `ratios | head`.
@@ -90,7 +103,7 @@ impl From<lanepack::Error> for Failure {
 }
 
 /// Takes all files through lanepack. The error is one of standard output.
-fn run(paths: &[PathBuf]) -> io::Result<Outcome> {
+fn run(paths: &[PathBuf], options: &Options) -> io::Result<Outcome> {
     let mut outcome = Outcome::Identical;
     let mut files = Vec::new();
     for path in paths {
@@ -106,7 +119,7 @@ fn run(paths: &[PathBuf]) -> io::Result<Outcome> {
         progress.set_message(file.name.clone());
         let mut report = Report::default();
         // Readers of damaged files may panic instead of returning an error.
-        let result = catch_unwind(AssertUnwindSafe(|| measure(&file.path, &mut report)))
+        let result = catch_unwind(AssertUnwindSafe(|| measure(&file.path, options, &mut report)))
             .unwrap_or_else(|panic| Err(Unreadable(panic_message(&*panic)).into()));
         progress.inc(file.bytes);
         let unreadable = match result {
@@ -171,18 +184,18 @@ struct Column {
 
 /// Takes a file through lanepack: compressed into memory, then read back and
 /// compared with the file as it is read a second time.
-fn measure(path: &Path, report: &mut Report) -> Result<(), Failure> {
+fn measure(path: &Path, options: &Options, report: &mut Report) -> Result<(), Failure> {
     let source = Source::open(path, None)?;
     let schema = source.schema.clone();
     report.columns = schema.fields().iter().map(|field| Column::new(field)).collect();
-    let packed = compress(source, report)?;
+    let packed = compress(source, options, report)?;
     report.file_bytes = packed.len();
     compare(packed, Source::open(path, Some(schema))?, report)
 }
 
 /// Writes all batches to an Arrow IPC file in memory.
-fn compress(source: Source, report: &mut Report) -> Result<Vec<u8>, Failure> {
-    let mut writer = ipc::Writer::file(Vec::new(), &source.schema, Options::default());
+fn compress(source: Source, options: &Options, report: &mut Report) -> Result<Vec<u8>, Failure> {
+    let mut writer = ipc::Writer::file(Vec::new(), &source.schema, options.clone());
     for batch in source.batches {
         let batch = batch.map_err(Unreadable::from)?;
         report.rows += batch.num_rows();

@@ -19,6 +19,8 @@ mod common;
 mod codecs;
 #[path = "corruption/damage.rs"]
 mod damage;
+#[path = "corruption/dict.rs"]
+mod dict;
 #[path = "corruption/files.rs"]
 mod files;
 #[path = "corruption/header.rs"]

@@ -28,13 +28,14 @@ use common::{Rng, carried_arrays};
 use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
 
 /// The golden files.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "alp_f32",
     "alp_f64",
     "booleans",
     "carried",
     "chunks",
     "constant",
+    "dict",
     "ffor_16",
     "ffor_32",
     "ffor_64",
@@ -444,6 +445,31 @@ fn decimals_of_one_to_four_limbs() {
         ("four", limbs(4)),
     ];
     golden("limbs", &Options::default(), &batch(columns));
+}
+
+#[test]
+fn dictionaries() {
+    let words = ["PERSON", "COD", "NONE", "RETURN", ""];
+    let options = Options::default().with_encodings([Encoding::Dict, Encoding::Ffor]);
+    // Multiples of a large odd number: packed they take 64 bits.
+    let spread = |i: usize| (i * i % 37) as i64;
+    let number = |i: usize| spread(i).wrapping_mul(0x1234_5678_9abc_def1);
+    let float = |i: usize| (spread(i) as f64 - 11.0) / 7.0;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("numbers", Arc::new(Int64Array::from_iter_values((0..2500).map(number)))),
+        (
+            "nulls",
+            Arc::new(Int64Array::from_iter((0..2500).map(|i| (i % 7 != 3).then(|| number(i))))),
+        ),
+        ("floats", Arc::new(Float64Array::from_iter_values((0..2500).map(float)))),
+        (
+            "texts",
+            Arc::new(StringArray::from_iter(
+                (0..2500).map(|i| (i % 11 != 4).then(|| words[(i * i) as usize % 5])),
+            )),
+        ),
+    ];
+    golden("dict", &options, &batch(columns));
 }
 
 #[test]

@@ -351,5 +351,5 @@ fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)
             return Err(Error::Verify { place: Place::default() });
         }
     }
-    Ok((chunk, plan))
+    Ok((chunk, plan.without_data()))
 }

@@ -180,9 +180,26 @@ pub(crate) fn mismatch(node: super::NodeView<'_>) -> Error {
 }
 
 /// Words of 8 to 64 bits that buffers can be read as.
-pub(crate) trait Words: Lane + bytemuck::Pod {}
+pub(crate) trait Words: Lane + bytemuck::Pod {
+    /// Where decoded words go.
+    fn output(words: &mut [Self]) -> Output<'_>;
+}
 
-impl<T: Lane + bytemuck::Pod> Words for T {}
+macro_rules! words {
+    ($($word:ty, $output:ident;)*) => {
+        $(impl Words for $word {
+            fn output(words: &mut [Self]) -> Output<'_> {
+                Output::$output(words)
+            }
+        })*
+    };
+}
+words! {
+    u8, W8;
+    u16, W16;
+    u32, W32;
+    u64, W64;
+}
 
 /// Decodes `rows` of a child of 32-bit unsigned integers (lengths).
 pub(crate) fn decode_u32(

@@ -120,8 +120,9 @@ impl Codec for Limbs {
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
         let columns = columns(input)?;
+        let below = context.below();
         let children: Vec<Plan> =
-            children(&columns, input).iter().map(|child| plan::plan(child, context)).collect();
+            children(&columns, input).iter().map(|child| plan::plan(child, &below)).collect();
         let bytes = children.iter().map(|child| child.bytes).sum();
         Some(Estimate { children, ..Estimate::of(bytes) })
     }
@@ -135,7 +136,7 @@ impl Codec for Limbs {
         let Some(columns) = columns(input) else { return Ok(None) };
         let mut node = EncodedNode::new(Encoding::Limbs, input.physical, input.len());
         for (child, plan) in children(&columns, input).iter().zip(&plan.children) {
-            node.children.push(plan::encode(child, plan, context)?);
+            node.children.push(plan::encode(child, plan, &context.below())?);
         }
         Ok(Some(node))
     }

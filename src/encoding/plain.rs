@@ -24,7 +24,6 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, W
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{Context, Plan, encode_lengths, estimate_lengths};
 use crate::error::{Error, Result, ensure};
-use crate::lanes::VECTOR;
 
 pub(super) struct Plain;
 
@@ -145,12 +144,7 @@ impl Codec for Plain {
                     lengths.physical(),
                     node.len()
                 );
-                let starts = Starts::parse(node, node.buffer(1), [node.buffer(0).len(); 2])?;
-                let unequal = |rows: &Range<usize>| starts.stored(rows) != starts.values(rows);
-                let vector =
-                    (0..node.len()).step_by(VECTOR).find(|row| unequal(&(*row..node.len())));
-                ensure!(vector.is_none(), "unequal starts of the vector of row {vector:?}");
-                Ok(())
+                Starts::parse(node, node.buffer(1), [node.buffer(0).len(); 2])?.expect_equal(node)
             }
             physical => {
                 node.expect_shape(0, 1, 0)?;
@@ -189,11 +183,8 @@ impl Codec for Plain {
             Values::W128(words) => node.buffers.push(fixed_bytes(input, words)),
             Values::W256(words) => node.buffers.push(fixed_bytes(input, words)),
             Values::Bytes(values) => {
-                let starts = (values.offsets.iter().step_by(VECTOR))
-                    .take(input.vectors())
-                    .map(|offset| [offset - values.offsets[0]; 2]);
                 node.buffers.push(values.bytes().to_vec());
-                node.buffers.push(Starts::encode(starts, [values.total(); 2]));
+                node.buffers.push(Starts::of_values(values));
                 node.children.push(encode_lengths(&values.lengths(), context)?);
             }
             Values::Arrow(array) => node.buffers.push(stream_of(array)?),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::alp::Exponents;
 use crate::chunk::EncodedNode;
+use crate::encoding::dict::Distinct;
 use crate::encoding::fsst::Symbols;
 use crate::encoding::{CODECS, Encoding, Estimate, Input, Physical, Values, codec};
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ pub(crate) struct Context<'a> {
     pub symbols: Option<&'a Arc<Symbols>>,
     /// Levels of encodings that may still nest in the one that is planned.
     pub levels: usize,
+    /// Bytes that the best encoding so far takes: no other is of interest that takes as many.
+    pub limit: usize,
 }
 
 /// Encodings that nest in each other at most: a dictionary of floats by ALP, with
@@ -38,7 +41,7 @@ pub(crate) const MOST_LEVELS: usize = 3;
 impl<'a> Context<'a> {
     /// For the root of a chunk.
     pub fn new(options: &'a Options, symbols: Option<&'a Arc<Symbols>>) -> Self {
-        Self { options, symbols, levels: MOST_LEVELS - 1 }
+        Self { options, symbols, levels: MOST_LEVELS - 1, limit: usize::MAX }
     }
 
     /// Whether encodings of other encodings may be chosen: at the last level only what
@@ -67,6 +70,8 @@ pub(crate) enum Parameters {
     Alp(Vec<Exponents>),
     /// The symbol table.
     Fsst(Arc<Symbols>),
+    /// The distinct values, and the codes of all rows.
+    Dict(Arc<Distinct>),
 }
 
 /// The encoding chosen for a node, and why.
@@ -81,38 +86,71 @@ pub(crate) struct Plan {
     pub considered: Vec<(Encoding, usize)>,
 }
 
+impl Plan {
+    /// The plan without what only the encoder needs and is as large as the values.
+    pub fn without_data(self) -> Self {
+        let parameters = match self.parameters {
+            Parameters::Dict(_) => Parameters::None,
+            parameters => parameters,
+        };
+        let children = self.children.into_iter().map(Self::without_data).collect();
+        Self { parameters, children, ..self }
+    }
+}
+
 /// Chooses the encoding of `input`.
 pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
-    choose(
-        (CODECS.iter())
-            .filter(|codec| context.options.allows(codec.encoding()))
-            .filter_map(|codec| Some((codec.encoding(), codec.plan(input, context)?))),
-    )
+    let mut choice = Choice::default();
+    for codec in CODECS.iter().filter(|codec| context.options.allows(codec.encoding())) {
+        let limit = choice.best.as_ref().map_or(usize::MAX, |best| best.bytes);
+        if let Some(estimate) = codec.plan(input, &Context { limit, ..*context }) {
+            choice.add(codec.encoding(), estimate);
+        }
+        if choice.is_final() {
+            break;
+        }
+    }
+    choice.plan()
 }
 
 /// Chooses the smallest of estimates, of equal ones the first; `plain` if there are
 /// none. They come in the order of [`CODECS`], as far as they are asked for.
 pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> Plan {
-    let mut best: Option<Plan> = None;
-    let mut considered = Vec::new();
+    let mut choice = Choice::default();
     for (encoding, estimate) in estimates {
-        considered.push((encoding, estimate.bytes));
-        if best.as_ref().is_none_or(|best| estimate.bytes < best.bytes) {
-            best = Some(Plan {
-                encoding,
-                bytes: estimate.bytes,
-                parameters: estimate.parameters,
-                children: estimate.children,
-                considered: Vec::new(),
-            });
-        }
-        // Nothing is smaller than one value for all rows.
-        if encoding == Encoding::Constant {
+        choice.add(encoding, estimate);
+        if choice.is_final() {
             break;
         }
     }
-    let best = best.unwrap_or_else(plain);
-    Plan { considered, ..best }
+    choice.plan()
+}
+
+/// The smallest of the estimates so far.
+#[derive(Default)]
+struct Choice {
+    best: Option<Plan>,
+    considered: Vec<(Encoding, usize)>,
+}
+
+impl Choice {
+    fn add(&mut self, encoding: Encoding, estimate: Estimate) {
+        let Estimate { bytes, parameters, children } = estimate;
+        self.considered.push((encoding, bytes));
+        if self.best.as_ref().is_none_or(|best| bytes < best.bytes) {
+            let considered = Vec::new();
+            self.best = Some(Plan { encoding, bytes, parameters, children, considered });
+        }
+    }
+
+    /// Nothing is smaller than one value for all rows.
+    fn is_final(&self) -> bool {
+        self.considered.last().is_some_and(|(encoding, _)| *encoding == Encoding::Constant)
+    }
+
+    fn plan(self) -> Plan {
+        Plan { considered: self.considered, ..self.best.unwrap_or_else(plain) }
+    }
 }
 
 fn plain() -> Plan {
@@ -141,12 +179,13 @@ pub(crate) fn encode(input: &Input<'_>, plan: &Plan, context: &Context<'_>) -> R
 /// Encodes lengths of byte strings as a child of their own.
 pub(crate) fn encode_lengths(lengths: &[u32], context: &Context<'_>) -> Result<EncodedNode> {
     let input = Input::new(Physical::U32, Values::W32(lengths));
-    encode(&input, &plan(&input, context), context)
+    let below = context.below();
+    encode(&input, &plan(&input, &below), &below)
 }
 
 /// Estimated size of [`encode_lengths`].
 pub(crate) fn estimate_lengths(lengths: &[u32], context: &Context<'_>) -> usize {
-    plan(&Input::new(Physical::U32, Values::W32(lengths)), context).bytes
+    plan(&Input::new(Physical::U32, Values::W32(lengths)), &context.below()).bytes
 }
 
 impl fmt::Display for Plan {

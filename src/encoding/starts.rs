@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::io::decode_u32;
+use super::io::{BytesValues, decode_u32};
 use crate::chunk::{NodeView, cast};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
@@ -66,6 +66,23 @@ impl<'a> Starts<'a> {
             previous = start;
         }
         Ok(starts)
+    }
+
+    /// The starts of values that are stored as they are.
+    pub fn of_values(values: BytesValues<'_>) -> Vec<u8> {
+        let starts = (values.offsets.iter().step_by(VECTOR))
+            .take(values.len().div_ceil(VECTOR))
+            .map(|offset| [offset - values.offsets[0]; 2]);
+        Self::encode(starts, [values.total(); 2])
+    }
+
+    /// Checks that stored and value offsets are equal, where values are stored as they are
+    /// or not one by one.
+    pub fn expect_equal(&self, node: NodeView<'_>) -> Result<()> {
+        let unequal = |rows: &Range<usize>| self.stored(rows) != self.values(rows);
+        let vector = (0..node.len()).step_by(VECTOR).find(|row| unequal(&(*row..node.len())));
+        ensure!(vector.is_none(), "unequal starts of the vector of row {vector:?}");
+        Ok(())
     }
 
     /// The starts of a node that has been validated.

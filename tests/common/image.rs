@@ -139,6 +139,8 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
             for nulls in [Nulls::None, Nulls::Random] {
                 let array = array_of(&data_type, len, shape, nulls);
                 push(&array, &all, &format!("{nulls:?}"));
+                let every = all.clone().with_encodings(Encoding::ALL.iter().copied());
+                push(&array, &every, &format!("{nulls:?}"));
                 for encoding in Encoding::ALL {
                     let options = all.clone().with_encodings([*encoding]);
                     push(&array, &options, &format!("{nulls:?}"));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arrow_array::Array;
 
-use super::{Carried, Found, NONE, Selector, first, words};
+use super::{Carried, Found, NONE, Selector, dict, first, words};
 use crate::chunk::{Chunk, NodeView};
 use crate::column::{self, CompressedColumn};
 use crate::encoding::{self, Encoding, Output, Starts};
@@ -28,6 +28,7 @@ use crate::scan::ranges::{Key, Order, Ranges};
 pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<Found<'a>> {
     let (stored, starts, table) = match node.encoding() {
         Encoding::Constant => return Ok(Found::constant(test.passes(node.buffer(0)))),
+        Encoding::Dict => return dict::found(node, |values| found(values, test)),
         Encoding::Plain => {
             let bytes = node.buffer(0);
             (bytes, Starts::of(node.buffer(1), [bytes.len(); 2])?, None)

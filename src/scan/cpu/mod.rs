@@ -14,6 +14,7 @@
 pub(in crate::scan) mod aggregate;
 mod bytes;
 mod compute;
+mod dict;
 pub(in crate::scan) mod gather;
 mod wide;
 mod words;

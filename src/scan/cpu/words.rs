@@ -9,10 +9,12 @@
 //! the ranges into ranges of its packed integers; often none is left, or one that holds
 //! them all, and its data are not read. Exceptions are tested one by one.
 
-use super::{ALL, Found, NONE, Selector};
+use std::marker::PhantomData;
+
+use super::{ALL, Found, NONE, Selector, dict};
 use crate::chunk::NodeView;
 use crate::encoding::alp::{self, Float};
-use crate::encoding::{Encoding, Physical, Words, ffor};
+use crate::encoding::{self, Encoding, Physical, Words, ffor};
 use crate::error::{Error, Result};
 use crate::lanes::{self, Mask, VECTOR, select_packed, select_values};
 use crate::scan::ranges::{Key, Order, Ranges};
@@ -29,6 +31,7 @@ pub(super) fn found<'a>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) -> R
         (Encoding::Constant, _) => {
             Ok(Found::constant(ranges.contains(key.of_bits(node.parameter(0)))))
         }
+        (Encoding::Dict, _) => dict::found(node, |values| found(values, key, ranges)),
         (_, Physical::Bool) => Ok(match (ranges.contains(0), ranges.contains(1)) {
             (false, false) => Found::None,
             (true, true) => Found::All,
@@ -59,7 +62,12 @@ fn integers<'a, T: Words>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) ->
             let (key, ranges) = bit_ranges(key, ranges);
             Ok(Found::some(FforTest::<T> { vectors: ffor::Vectors::of(node)?, key, ranges }))
         }
-        _ => Err(unexpected(node)),
+        _ => Ok(Found::some(DecodedTest::<T> {
+            node,
+            key,
+            ranges: ranges.clone(),
+            word: PhantomData,
+        })),
     }
 }
 
@@ -107,6 +115,29 @@ impl<T: Words> Selector for PlainTest<'_, T> {
         let mut keys = [T::ZERO; VECTOR];
         for (key, value) in keys.iter_mut().zip(values) {
             *key = T::truncate(self.key.of_bits(value.widen()));
+        }
+        select_ranges(&keys, self.ranges.as_slice(), mask);
+        Ok(())
+    }
+}
+
+/// Values that are decoded, a vector at a time, as their encoding does not keep their order.
+struct DecodedTest<'a, T> {
+    node: NodeView<'a>,
+    key: Key,
+    ranges: Ranges<u64>,
+    /// The type of their bits.
+    word: PhantomData<T>,
+}
+
+impl<T: Words> Selector for DecodedTest<'_, T> {
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
+        let mut keys = [T::ZERO; VECTOR];
+        let count = rows.len();
+        encoding::decode(self.node, rows, T::output(&mut keys[..count]))?;
+        for key in &mut keys {
+            *key = T::truncate(self.key.of_bits(key.widen()));
         }
         select_ranges(&keys, self.ranges.as_slice(), mask);
         Ok(())

@@ -1,0 +1,330 @@
+//! Dictionary: the distinct values of a chunk once, and for each row the code of its own.
+//!
+//! ```text
+//! child 0, codes:       U32 of each row, below the number of distinct values
+//! child 1, dictionary:  the distinct values, of the node's own type
+//! buffer 0, starts:     of byte strings, where each vector's values begin (`starts.rs`)
+//! parameter 0:          of byte strings, bytes of all rows' values
+//! ```
+//!
+//! Values ascend in the dictionary: their neighbours resemble each other, which ALP, FFOR and
+//! delta make use of, and ranges of values are ranges of codes, so that a scan evaluates a test
+//! once for each distinct value and then compares codes. Readers do not rely on the order.
+//!
+//! What it costs to plan: of the sampled vectors the distinct values are counted; only if these
+//! promise less than the best encoding so far, all rows go through a hash table (`distinct.rs`),
+//! whose result the encoder then takes. Byte strings of a node have at most 1,024 bytes a row
+//! on average, as constants have: a few bytes must not make a reader allocate gigabytes.
+
+mod distinct;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(crate) use distinct::Distinct;
+
+use super::constant::MAX_VALUE_BYTES;
+use super::io::mismatch;
+use super::starts::Starts;
+use super::{
+    BytesValues, Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words,
+};
+use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::error::{Result, ensure};
+use crate::lanes::VECTOR;
+
+pub(crate) struct Dict;
+
+/// Rows whose codes are decoded before the next.
+const BLOCK: usize = 4 * VECTOR;
+
+/// The dictionary's values as rows of their own.
+enum Gathered {
+    W8(Vec<u8>),
+    W16(Vec<u16>),
+    W32(Vec<u32>),
+    W64(Vec<u64>),
+    Bytes(Vec<usize>, Vec<u8>),
+}
+
+impl Gathered {
+    fn of(input: &Input<'_>, distinct: &Distinct) -> Option<Self> {
+        let rows = || distinct.rows.iter().map(|row| *row as usize);
+        Some(match input.values {
+            Values::W8(words) => Self::W8(rows().map(|row| words[row]).collect()),
+            Values::W16(words) => Self::W16(rows().map(|row| words[row]).collect()),
+            Values::W32(words) => Self::W32(rows().map(|row| words[row]).collect()),
+            Values::W64(words) => Self::W64(rows().map(|row| words[row]).collect()),
+            Values::Bytes(values) => {
+                let mut offsets = Vec::with_capacity(distinct.rows.len() + 1);
+                let mut data = Vec::new();
+                offsets.push(0);
+                for row in rows() {
+                    data.extend_from_slice(values.get(row));
+                    offsets.push(data.len());
+                }
+                Self::Bytes(offsets, data)
+            }
+            _ => return None,
+        })
+    }
+
+    fn input(&self, physical: Physical) -> Input<'_> {
+        Input::new(
+            physical,
+            match self {
+                Self::W8(words) => Values::W8(words),
+                Self::W16(words) => Values::W16(words),
+                Self::W32(words) => Values::W32(words),
+                Self::W64(words) => Values::W64(words),
+                Self::Bytes(offsets, data) => Values::Bytes(BytesValues { offsets, data }),
+            },
+        )
+    }
+}
+
+/// Codes of null words cost nothing; those of null byte strings are those of empty ones.
+fn codes_input<'a>(input: &Input<'a>, codes: &'a [u32]) -> Input<'a> {
+    let valid = input.valid.filter(|_| input.physical != Physical::Bytes);
+    Input { physical: Physical::U32, values: Values::W32(codes), valid }
+}
+
+/// Bytes that codes and dictionary take at least, of `distinct` values among some; of byte
+/// strings only the codes count.
+fn least_bytes(input: &Input<'_>, distinct: usize) -> usize {
+    let code_bits = usize::BITS - distinct.saturating_sub(1).leading_zeros();
+    input.len() * code_bits as usize / 8
+}
+
+/// Bytes of the starts of a node.
+fn starts_bytes(input: &Input<'_>) -> usize {
+    if input.physical == Physical::Bytes { input.vectors() * 8 } else { 0 }
+}
+
+/// Calls `each` with the codes of rows, some at a time, all of which are below `count`.
+fn for_codes(
+    codes: NodeView<'_>,
+    rows: Range<usize>,
+    count: usize,
+    mut each: impl FnMut(&[u32], Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let mut block = [0; BLOCK];
+    let mut done = 0;
+    while done < rows.len() {
+        let len = BLOCK.min(rows.len() - done);
+        let block = &mut block[..len];
+        let start = rows.start + done;
+        super::decode(codes, start..start + len, Output::W32(block))?;
+        let greatest = block.iter().copied().max().unwrap_or(0);
+        check_code(greatest, count)?;
+        each(block, done..done + len)?;
+        done += len;
+    }
+    Ok(())
+}
+
+fn check_code(code: u32, count: usize) -> Result<()> {
+    ensure!((code as usize) < count, "code {code} of a dictionary of {count} values");
+    Ok(())
+}
+
+/// So many times as many values as rows are looked up one by one rather than all decoded.
+const FEW_ROWS: usize = 8;
+
+fn decode_words<T: Words>(node: NodeView<'_>, rows: Range<usize>, out: &mut [T]) -> Result<()> {
+    let dictionary = node.child(1);
+    if dictionary.len() > rows.len() * FEW_ROWS {
+        return for_codes(node.child(0), rows, dictionary.len(), |codes, at| {
+            for (value, code) in out[at].iter_mut().zip(codes) {
+                let Value::Word(word) = super::value(dictionary, *code as usize)? else {
+                    return Err(mismatch(dictionary));
+                };
+                *value = T::truncate(word);
+            }
+            Ok(())
+        });
+    }
+    let mut values = vec![T::ZERO; dictionary.len()];
+    super::decode(dictionary, 0..values.len(), T::output(&mut values))?;
+    for_codes(node.child(0), rows, values.len(), |codes, at| {
+        for (value, code) in out[at].iter_mut().zip(codes) {
+            *value = values[*code as usize];
+        }
+        Ok(())
+    })
+}
+
+/// The byte strings of a dictionary: where each begins, and the end.
+fn strings_of(dictionary: NodeView<'_>) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
+    let mut lengths = vec![0; dictionary.len()];
+    let bytes = super::decode_strings(dictionary, 0..dictionary.len(), &mut lengths)?;
+    let mut offsets = Vec::with_capacity(lengths.len() + 1);
+    offsets.push(0);
+    offsets.extend(lengths.iter().scan(0, |end, length| {
+        *end += *length as usize;
+        Some(*end)
+    }));
+    Ok((lengths, offsets, bytes))
+}
+
+/// Bytes that short strings are copied as: one load and one store, whatever their length.
+const WIDE: usize = 16;
+
+fn decode_bytes(
+    node: NodeView<'_>,
+    rows: Range<usize>,
+    out_lengths: &mut [u32],
+    out: &mut [u8],
+) -> Result<()> {
+    let (lengths, offsets, mut bytes) = strings_of(node.child(1))?;
+    // Wide copies look behind the last value.
+    bytes.resize(bytes.len() + WIDE, 0);
+    let (mut end, total) = (0, out.len());
+    for_codes(node.child(0), rows, lengths.len(), |codes, at| {
+        for (length, code) in out_lengths[at].iter_mut().zip(codes) {
+            let (code, start) = (*code as usize, end);
+            *length = lengths[code];
+            let len = *length as usize;
+            end = start + len;
+            ensure!(end <= total, "values of more than {total} bytes");
+            let from = offsets[code];
+            match (out.get_mut(start..start + WIDE), bytes.get(from..from + WIDE)) {
+                (Some(to), Some(from)) if len <= WIDE => to.copy_from_slice(from),
+                _ => out[start..end].copy_from_slice(&bytes[from..from + len]),
+            }
+        }
+        Ok(())
+    })?;
+    ensure!(end == total, "lengths of values add up to {end}, {total} expected");
+    Ok(())
+}
+
+impl Codec for Dict {
+    fn encoding(&self) -> Encoding {
+        Encoding::Dict
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        let is_bytes = node.physical() == Physical::Bytes;
+        let is_words = matches!(node.physical().bits(), Some(8 | 16 | 32 | 64));
+        if !is_bytes && !is_words {
+            return Err(mismatch(node));
+        }
+        node.expect_shape(2, usize::from(is_bytes), usize::from(is_bytes))?;
+        let (codes, dictionary) = (node.child(0), node.child(1));
+        ensure!(
+            codes.physical() == Physical::U32 && codes.len() == node.len(),
+            "{} codes of type {:?} for {} values",
+            codes.len(),
+            codes.physical(),
+            node.len()
+        );
+        ensure!(
+            dictionary.physical() == node.physical(),
+            "a dictionary of type {:?} for values of type {:?}",
+            dictionary.physical(),
+            node.physical()
+        );
+        ensure!(
+            (1..=node.len()).contains(&dictionary.len()),
+            "a dictionary of {} values for {} rows",
+            dictionary.len(),
+            node.len()
+        );
+        if is_bytes {
+            let bytes = node.parameter(0);
+            let most = node.len() as u64 * MAX_VALUE_BYTES as u64;
+            ensure!(bytes <= most, "{bytes} bytes of values, at most {most} are allowed");
+            let starts = Starts::parse(node, node.buffer(0), [bytes as usize; 2])?;
+            starts.expect_equal(node)?;
+        }
+        Ok(())
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        if !context.may_nest() {
+            return None;
+        }
+        if let Values::Bytes(values) = input.values
+            && values.total() > input.len() * MAX_VALUE_BYTES
+        {
+            return None;
+        }
+        let (count, values) = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
+        // Of values that seldom come twice the dictionary is as large as they are.
+        if count * 4 > values * 3 || least_bytes(input, count) >= context.limit {
+            return None;
+        }
+        let distinct = Distinct::find(input, input.len() / 4 * 3)?;
+        if least_bytes(input, distinct.rows.len()) >= context.limit {
+            return None;
+        }
+        let below = context.below();
+        let gathered = Gathered::of(input, &distinct)?;
+        let codes = plan::plan(&codes_input(input, &distinct.codes), &below);
+        let dictionary = plan::plan(&gathered.input(input.physical), &below);
+        let bytes = codes.bytes + dictionary.bytes + starts_bytes(input) + NODES_BYTES;
+        Some(Estimate {
+            bytes,
+            parameters: Parameters::Dict(Arc::new(distinct)),
+            children: vec![codes, dictionary],
+        })
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        plan: &Plan,
+        context: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        let Parameters::Dict(distinct) = &plan.parameters else { return Ok(None) };
+        let Some(gathered) = Gathered::of(input, distinct) else { return Ok(None) };
+        let below = context.below();
+        let children = [codes_input(input, &distinct.codes), gathered.input(input.physical)];
+        let mut node = EncodedNode::new(Encoding::Dict, input.physical, input.len());
+        for (child, plan) in children.iter().zip(&plan.children) {
+            node.children.push(plan::encode(child, plan, &below)?);
+        }
+        if let Values::Bytes(values) = input.values {
+            node.parameters[0] = values.total() as u64;
+            node.buffers.push(Starts::of_values(values));
+        }
+        Ok(Some(node))
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        match output {
+            Output::W8(out) => decode_words(node, rows, out),
+            Output::W16(out) => decode_words(node, rows, out),
+            Output::W32(out) => decode_words(node, rows, out),
+            Output::W64(out) => decode_words(node, rows, out),
+            Output::Bytes(lengths, bytes) => decode_bytes(node, rows, lengths, bytes),
+            _ => Err(mismatch(node)),
+        }
+    }
+
+    fn value_bytes(&self, node: NodeView<'_>) -> usize {
+        node.parameter(0) as usize
+    }
+
+    fn value_bytes_of(&self, node: NodeView<'_>, rows: &Range<usize>) -> Result<usize> {
+        if node.physical() != Physical::Bytes {
+            return Err(mismatch(node));
+        }
+        Ok(Starts::of(node.buffer(0), [self.value_bytes(node); 2])?.values(rows).len())
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        let code = match super::value(node.child(0), row)? {
+            Value::Word(code) => code as u32,
+            _ => return Err(mismatch(node.child(0))),
+        };
+        check_code(code, node.child(1).len())?;
+        super::value(node.child(1), code as usize)
+    }
+}
+
+/// What two more nodes and their buffers take: records in the header, and gaps to
+/// multiples of 64 bytes.
+const NODES_BYTES: usize = 2 * 32 + 4 * (8 + 32);
