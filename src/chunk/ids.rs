@@ -21,12 +21,14 @@ pub enum Encoding {
     Fsst = 4,
     /// 128- and 256-bit integers as 64-bit limbs.
     Limbs = 5,
+    /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
+    AlpRd = 10,
 }
 
 impl Encoding {
     /// All encodings.
     pub const ALL: &[Self] =
-        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs, Self::AlpRd];
 
     /// Those that GPUs read and write as the CPU does. Columns with others are read and
     /// written by the CPU on any engine.
@@ -42,6 +44,7 @@ impl Encoding {
             Self::Alp => "alp",
             Self::Fsst => "fsst",
             Self::Limbs => "limbs",
+            Self::AlpRd => "alp_rd",
         }
     }
 }

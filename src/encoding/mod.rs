@@ -12,6 +12,7 @@
 //! ```
 
 pub mod alp;
+mod alp_rd;
 pub(crate) mod constant;
 mod exceptions;
 pub(crate) mod ffor;
@@ -104,8 +105,15 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 6] =
-    [&constant::Constant, &plain::Plain, &ffor::Ffor, &limbs::Limbs, &alp::Alp, &fsst::Fsst];
+pub(crate) static CODECS: [&dyn Codec; 7] = [
+    &constant::Constant,
+    &plain::Plain,
+    &ffor::Ffor,
+    &limbs::Limbs,
+    &alp::Alp,
+    &alp_rd::AlpRd,
+    &fsst::Fsst,
+];
 
 /// The codec of an encoding.
 pub(crate) fn codec(encoding: Encoding) -> &'static dyn Codec {
