@@ -135,8 +135,8 @@ fn exception_bits<T: Words>() -> usize {
 fn most_frequent(runs: &[(u16, usize)]) -> Vec<(u16, usize)> {
     let mut frequent: Vec<(u16, usize)> = Vec::with_capacity(MOST_ENTRIES + 1);
     for run in runs {
-        let at = frequent.partition_point(|other| other.1 >= run.1);
-        if at < MOST_ENTRIES {
+        if frequent.get(MOST_ENTRIES - 1).is_none_or(|last| run.1 > last.1) {
+            let at = frequent.partition_point(|other| other.1 >= run.1);
             frequent.insert(at, *run);
             frequent.truncate(MOST_ENTRIES);
         }

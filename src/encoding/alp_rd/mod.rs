@@ -15,7 +15,7 @@
 //! Unlike the paper one packed stream instead of two, and whole values as exceptions:
 //! a lane has all of a value, and ALP's device code for exceptions serves both. The
 //! zero bits are of floats that were narrower once: bfloat16 as Float32 (keys and
-//! values of attention) takes 11.4 bits a value instead of 28.
+//! values of attention) takes 12.1 bits a value instead of 28.1.
 
 mod cut;
 mod vector;

@@ -8,7 +8,8 @@
 //! Both walk over a vector that stays in the first cache, behind the packing and
 //! before it. The dictionary is eight values at most, so codes are found by eight
 //! comparisons and become left parts by choices between constants, which any
-//! instruction set does for all lanes at once.
+//! instruction set does for all lanes at once. With eight left parts the joining
+//! takes as long again as 0.6 of the unpacking; with one, of no zeros, none at all.
 
 use super::cut::{Cut, MOST_ENTRIES};
 use crate::encoding::Words;
