@@ -101,7 +101,7 @@ fn alp_rd_rejects_none_and_more_than_eight_left_parts() {
 #[test]
 fn alp_rd_rejects_dictionaries_that_do_not_fit_the_cut() {
     with_dictionary(|entries| entries[1] = entries[0]).rejects("comes twice");
-    with_dictionary(|entries| entries[0] = u16::MAX).rejects("is wider than");
+    with_cut(F64, |cut| cut + 1).rejects("is wider than 15 bits");
     with_dictionary(|entries| entries[2] = 1).rejects("behind the last of 2");
     with_dictionary(|entries| entries[7] = 1).rejects("behind the last of 2");
     // Others than those of the values are as good as they.
