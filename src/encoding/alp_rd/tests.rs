@@ -214,7 +214,7 @@ fn joins_alike<T: Words>() {
                 let first = next() as u16 & ((1_u32 << left) - 1) as u16;
                 let mut dictionary = [0; MOST_ENTRIES];
                 for (at, entry) in dictionary[..entries].iter_mut().enumerate() {
-                    *entry = (usize::from(first) + at & ((1 << left) - 1)) as u16;
+                    *entry = ((usize::from(first) + at) & ((1 << left) - 1)) as u16;
                 }
                 let cut = Cut { right, shift, entries, dictionary };
                 let parsed = Cut::parse::<T>(cut.to_parameter(), &dictionary).unwrap();
