@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Runs of equal left parts of L bits become those of L - 1 bits by joining
-//! neighbours, so that all 16 cuts take one sort of 2,048 numbers and no table: 25 us
-//! a chunk of the 1,300 that its encoding takes. All cuts are weighed with all sizes
-//! of dictionary by the bits that the sample would take.
+//! neighbours, so that all 16 cuts take one sort of 2,048 numbers and no table: at most
+//! 55 us a chunk of doubles, a tenth of its encoding. All cuts are weighed with all
+//! sizes of dictionary by the bits that the sample would take.
 
 use crate::encoding::{Input, Words};
 use crate::lanes::VECTOR;
