@@ -222,7 +222,8 @@ fn verification_accepts_what_is_right() {
 fn all_shared_files_round_trip_with_every_encoding() {
     for path in shared_files() {
         let batch = read_parquet(&path);
-        for encoding in [None, Some(Encoding::Fsst), Some(Encoding::Alp), Some(Encoding::Plain)] {
+        let each = [Encoding::Fsst, Encoding::Alp, Encoding::AlpRd, Encoding::Plain].map(Some);
+        for encoding in std::iter::once(None).chain(each) {
             let options = Options::default();
             let options = match encoding {
                 Some(encoding) => options.with_encodings([encoding]),

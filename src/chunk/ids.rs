@@ -23,12 +23,22 @@ pub enum Encoding {
     Limbs = 5,
     /// Distinct values once, and their codes.
     Dict = 6,
+    /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
+    AlpRd = 10,
 }
 
 impl Encoding {
     /// All encodings.
-    pub const ALL: &[Self] =
-        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs, Self::Dict];
+    pub const ALL: &[Self] = &[
+        Self::Plain,
+        Self::Constant,
+        Self::Ffor,
+        Self::Alp,
+        Self::Fsst,
+        Self::Limbs,
+        Self::Dict,
+        Self::AlpRd,
+    ];
 
     /// Those that GPUs read and write as the CPU does. Columns with others are read and
     /// written by the CPU on any engine.
@@ -45,6 +55,7 @@ impl Encoding {
             Self::Fsst => "fsst",
             Self::Limbs => "limbs",
             Self::Dict => "dict",
+            Self::AlpRd => "alp_rd",
         }
     }
 }

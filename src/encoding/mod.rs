@@ -12,6 +12,7 @@
 //! ```
 
 pub mod alp;
+mod alp_rd;
 pub(crate) mod constant;
 mod dict;
 mod exceptions;
@@ -105,12 +106,13 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 7] = [
+pub(crate) static CODECS: [&dyn Codec; 8] = [
     &constant::Constant,
     &plain::Plain,
     &ffor::Ffor,
     &limbs::Limbs,
     &alp::Alp,
+    &alp_rd::AlpRd,
     &fsst::Fsst,
     &dict::Dict,
 ];

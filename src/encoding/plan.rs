@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::alp::Exponents;
+use super::alp_rd::Cut;
 use crate::chunk::EncodedNode;
 use crate::encoding::dict::Distinct;
 use crate::encoding::fsst::Symbols;
@@ -68,6 +69,8 @@ pub(crate) enum Parameters {
     None,
     /// Candidate exponent pairs of the chunk.
     Alp(Vec<Exponents>),
+    /// Where the chunk's values are cut.
+    AlpRd(Cut),
     /// The symbol table.
     Fsst(Arc<Symbols>),
     /// The distinct values, and the codes of all rows.
@@ -198,6 +201,9 @@ impl fmt::Display for Plan {
             let pairs: Vec<String> =
                 candidates.iter().map(|pair| format!("({}, {})", pair.e, pair.f)).collect();
             write!(f, "; exponent pairs {}", pairs.join(" "))?;
+        }
+        if let Parameters::AlpRd(cut) = &self.parameters {
+            write!(f, "; {} left parts, right parts of {} bits", cut.entries, cut.right)?;
         }
         Ok(())
     }

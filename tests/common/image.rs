@@ -154,6 +154,17 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
     let floats = Arc::new(Float32Array::from_iter_values(prices.map(|price| price as f32)));
     push(&doubles, &all, "with exceptions");
     push(&(floats as ArrayRef), &all, "with exceptions");
+    // Two left parts with right parts of no bits, which a few values pay for, and exceptions.
+    let coarse = |i: usize| if i % 13 == 7 { 1.0 / 3.0 } else { [0.5, -2.0][i % 2] };
+    let doubles = Float64Array::from_iter_values((0..len).map(coarse));
+    let floats = Float32Array::from_iter_values((0..len).map(|i| coarse(i) as f32));
+    // And right parts, which take many.
+    let reals = (0..len).map(|i| (1.0 + (i * i % 1009) as f64 / 1009.0) * [1.0, -4.0][i % 2]);
+    let reals = Float64Array::from_iter_values(reals);
+    let arrays: [ArrayRef; 3] = [Arc::new(doubles), Arc::new(floats), Arc::new(reals)];
+    for (array, what) in arrays.iter().zip(["coarse", "coarse", "real"]) {
+        push(array, &all.clone().with_encodings([Encoding::AlpRd]), what);
+    }
     for array in carried_arrays(len.min(60)) {
         push(&array, &all, "carried");
     }

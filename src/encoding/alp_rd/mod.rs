@@ -1,0 +1,289 @@
+//! ALP-RD: real doubles, whose bits are cut in two (ALP: Afroozeh, Kuffo and Boncz,
+//! SIGMOD 2023, section 3.4).
+//!
+//! ```text
+//! value:  | left, up to 16 bits | right, R bits | S zero bits |
+//! packed: | code, C = 0 to 3 bits | right |                       width R + C
+//!
+//! buffer 0, packed:     V x width x 128 bytes, each vector as in `ffor`
+//! buffer 1, dictionary: 8 x u16 left part | V x u32 locator (if the chunk has exceptions)
+//! buffer 2, exceptions: one block for each vector that has exceptions (`exceptions.rs`)
+//! parameter 0:          exceptions of the chunk
+//! parameter 1:          R | number of left parts << 8 | S << 16
+//! ```
+//!
+//! Unlike the paper one packed stream instead of two, and whole values as exceptions:
+//! a lane has all of a value, and ALP's device code for exceptions serves both. The
+//! zero bits are of floats that were narrower once: bfloat16 as Float32 (keys and
+//! values of attention) takes 12.1 bits a value instead of 28.1.
+
+mod cut;
+mod vector;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+pub(crate) use cut::Cut;
+
+use super::exceptions::{self, Locator};
+use super::ffor::PACKED_UNIT;
+use super::io::mismatch;
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
+use crate::chunk::{EncodedNode, NodeView, cast};
+use crate::encoding::plan::{Context, Parameters, Plan};
+use crate::error::{Result, ensure};
+use crate::lanes::{Lane, VECTOR};
+use cut::{MOST_ENTRIES, MOST_LEFT, Sample};
+use vector::Joint;
+
+/// Bytes of a dictionary.
+const DICTIONARY: usize = MOST_ENTRIES * 2;
+
+pub(super) struct AlpRd;
+
+impl Cut {
+    fn to_parameter(self) -> u64 {
+        (self.right | self.entries << 8 | self.shift << 16) as u64
+    }
+
+    /// Reads and checks how values of `T` are cut.
+    fn parse<T: Words>(parameter: u64, dictionary: &[u16]) -> Result<Self> {
+        ensure!(parameter >> 24 == 0, "unknown bits in the cut {parameter:#x}");
+        let [right, entries, shift] = [0, 8, 16].map(|at| (parameter >> at & 0xff) as usize);
+        let left = T::BITS.saturating_sub(right + shift);
+        ensure!(
+            (1..=MOST_LEFT).contains(&left),
+            "left parts of {left} bits, 1 to {MOST_LEFT} are allowed"
+        );
+        ensure!(
+            (1..=MOST_ENTRIES).contains(&entries),
+            "{entries} left parts, 1 to {MOST_ENTRIES} are allowed"
+        );
+        let (used, unused) = dictionary.split_at(entries);
+        for (index, entry) in used.iter().enumerate() {
+            ensure!(
+                u32::from(*entry) >> left == 0,
+                "left part {entry:#x} is wider than {left} bits"
+            );
+            ensure!(!used[..index].contains(entry), "left part {entry:#x} comes twice");
+        }
+        ensure!(
+            unused.iter().all(|entry| *entry == 0),
+            "left parts {unused:x?} behind the last of {entries}"
+        );
+        let mut all = [0; MOST_ENTRIES];
+        all.copy_from_slice(dictionary);
+        Ok(Self { right, shift, entries, dictionary: all })
+    }
+}
+
+/// The vectors of an encoded node.
+struct Vectors<'a, T> {
+    packed: &'a [T],
+    joint: Joint<T>,
+    /// Empty if the chunk has no exceptions.
+    locators: &'a [u32],
+    exceptions: &'a [u8],
+}
+
+impl<'a, T: Words> Vectors<'a, T> {
+    fn of(node: NodeView<'a>) -> Result<Self> {
+        let vectors = node.len().div_ceil(VECTOR);
+        let buffer = node.buffer(1);
+        let expected = DICTIONARY + if node.parameter(0) > 0 { vectors * 4 } else { 0 };
+        ensure!(
+            buffer.len() == expected,
+            "dictionary and locators of {} bytes, {expected} expected for {vectors} vectors and {} exceptions",
+            buffer.len(),
+            node.parameter(0)
+        );
+        let (dictionary, locators) = buffer.split_at(DICTIONARY);
+        let cut = Cut::parse::<T>(node.parameter(1), cast(dictionary)?)?;
+        let packed_len = vectors.checked_mul(cut.width() * PACKED_UNIT);
+        ensure!(
+            packed_len == Some(node.buffer(0).len()),
+            "packed buffer of {} bytes, {vectors} vectors of width {} expected",
+            node.buffer(0).len(),
+            cut.width()
+        );
+        Ok(Self {
+            packed: node.typed(0)?,
+            joint: Joint::new(&cut),
+            locators: cast(locators)?,
+            exceptions: node.buffer(2),
+        })
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        let counts = self.locators.iter().map(|bits| Locator::from_bits(*bits).count as u64);
+        let counted: u64 = counts.sum();
+        ensure!(
+            counted == node.parameter(0),
+            "{} exceptions declared, the vectors count {counted}",
+            node.parameter(0)
+        );
+        exceptions::validate::<T>(self.locators, self.exceptions)
+    }
+
+    /// The packed words of a vector.
+    fn packed(&self, vector: usize) -> &'a [T] {
+        let len = self.joint.packed_len();
+        &self.packed[vector * len..][..len]
+    }
+
+    /// The exceptions of a vector, if it has any.
+    fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, T>>> {
+        match self.locators.get(vector).map(|bits| Locator::from_bits(*bits)) {
+            Some(locator) if locator.count > 0 => {
+                exceptions::block(self.exceptions, locator).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn decode_vector(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
+        self.joint.unpack(self.packed(vector), out);
+        if let Some(block) = self.exceptions(vector)? {
+            block.iter().for_each(|(slot, value)| out[slot] = value);
+        }
+        Ok(())
+    }
+
+    fn decode(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
+        let first = rows.start / VECTOR;
+        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
+            match <&mut [T; VECTOR]>::try_from(&mut *out) {
+                Ok(whole) => self.decode_vector(first + index, whole)?,
+                Err(_) => {
+                    let mut last = [T::ZERO; VECTOR];
+                    self.decode_vector(first + index, &mut last)?;
+                    out.copy_from_slice(&last[..out.len()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, row: usize) -> Result<T> {
+        let (vector, slot) = (row / VECTOR, row % VECTOR);
+        if let Some(block) = self.exceptions(vector)?
+            && let Some((_, value)) = block.iter().find(|(position, _)| *position == slot)
+        {
+            return Ok(value);
+        }
+        Ok(self.joint.unpack_one(self.packed(vector), slot))
+    }
+}
+
+fn plan<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
+    let vectors = input.vectors();
+    let sample = Sample::draw(input, words, context.sampled_vectors(vectors));
+    let (cut, bits) = sample.cut(vectors)?;
+    let locators = if bits > vectors * cut.width() * VECTOR { vectors * 4 } else { 0 };
+    let bytes = bits.div_ceil(8) + DICTIONARY + locators;
+    Some(Estimate { parameters: Parameters::AlpRd(cut), ..Estimate::of(bytes) })
+}
+
+/// Vector `index` of the values, the last one filled up.
+fn vector<T: Words>(values: &[T], index: usize) -> Cow<'_, [T; VECTOR]> {
+    let values = &values[index * VECTOR..values.len().min((index + 1) * VECTOR)];
+    match <&[T; VECTOR]>::try_from(values) {
+        Ok(whole) => Cow::Borrowed(whole),
+        Err(_) => {
+            let mut filled = [T::ZERO; VECTOR];
+            filled[..values.len()].copy_from_slice(values);
+            Cow::Owned(filled)
+        }
+    }
+}
+
+/// None where more values than the sample promised are exceptions, so that plain values
+/// are smaller.
+fn encode<T: Words>(input: &Input<'_>, words: &[T], cut: &Cut) -> Option<EncodedNode> {
+    let vectors = input.vectors();
+    let joint = Joint::<T>::new(cut);
+    let mut packed = vec![T::ZERO; vectors * joint.packed_len()];
+    let mut locators = Vec::with_capacity(vectors);
+    let mut blocks = Vec::new();
+    let mut exceptions = 0;
+    for index in 0..vectors {
+        let values = vector(words, index);
+        let place = &mut packed[index * joint.packed_len()..][..joint.packed_len()];
+        let slots = joint.pack(&values, &input.vector_valid(index), place);
+        let count = slots.iter().map(|word| word.count_ones() as usize).sum();
+        let mut locator = Locator { count, offset: 0 };
+        if count > 0 {
+            locator.offset = blocks.len() / size_of::<T>();
+            exceptions::push(&values, &slots, &mut blocks);
+        }
+        exceptions += count;
+        locators.push(locator.to_bits());
+    }
+    let mut parameters: Vec<u8> = bytemuck::cast_slice(&cut.dictionary).to_vec();
+    if exceptions > 0 {
+        parameters.extend_from_slice(bytemuck::cast_slice(&locators));
+    }
+    let bytes = size_of_val(packed.as_slice()) + parameters.len() + blocks.len();
+    if bytes >= size_of_val(words) {
+        return None;
+    }
+    let mut node = EncodedNode::new(Encoding::AlpRd, input.physical, input.len());
+    node.parameters = [exceptions as u64, cut.to_parameter()];
+    node.buffers = vec![bytemuck::cast_slice(&packed).to_vec(), parameters, blocks];
+    Some(node)
+}
+
+impl Codec for AlpRd {
+    fn encoding(&self) -> Encoding {
+        Encoding::AlpRd
+    }
+
+    fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        node.expect_shape(0, 3, 2)?;
+        match node.physical() {
+            Physical::F32 => Vectors::<u32>::of(node)?.validate(node),
+            Physical::F64 => Vectors::<u64>::of(node)?.validate(node),
+            _ => Err(mismatch(node)),
+        }
+    }
+
+    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
+        match (input.physical, input.values) {
+            (Physical::F32, Values::W32(words)) => plan(input, words, context),
+            (Physical::F64, Values::W64(words)) => plan(input, words, context),
+            _ => None,
+        }
+    }
+
+    fn encode(
+        &self,
+        input: &Input<'_>,
+        plan: &Plan,
+        _: &Context<'_>,
+    ) -> Result<Option<EncodedNode>> {
+        let Parameters::AlpRd(cut) = &plan.parameters else { return Ok(None) };
+        Ok(match input.values {
+            Values::W32(words) => encode(input, words, cut),
+            Values::W64(words) => encode(input, words, cut),
+            _ => None,
+        })
+    }
+
+    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
+        match output {
+            Output::W32(words) => Vectors::of(node)?.decode(rows, words),
+            Output::W64(words) => Vectors::of(node)?.decode(rows, words),
+            _ => Err(mismatch(node)),
+        }
+    }
+
+    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
+        Ok(Value::Word(match node.physical() {
+            Physical::F32 => Vectors::<u32>::of(node)?.value(row)?.widen(),
+            _ => Vectors::<u64>::of(node)?.value(row)?,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;
