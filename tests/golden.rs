@@ -28,13 +28,14 @@ use common::{Rng, carried_arrays};
 use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
 
 /// The golden files.
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "alp_f32",
     "alp_f64",
     "booleans",
     "carried",
     "chunks",
     "constant",
+    "delta",
     "ffor_16",
     "ffor_32",
     "ffor_64",
@@ -250,6 +251,34 @@ fn integers_with_nulls() {
         ),
     ];
     golden("ffor_nulls", &Options::default(), &batch(columns));
+}
+
+#[test]
+fn differences_of_integers() {
+    let mut rng = Rng(10);
+    let mut walk = |step: u64| -> Vec<u64> {
+        let mut value = rng.next();
+        let mut next = || {
+            value = value.wrapping_add(rng.below(step)).wrapping_sub(step / 3);
+            value
+        };
+        (0..2100).map(|_| next()).collect()
+    };
+    let (bytes, wide, times) = (walk(4), walk(100), walk(1 << 12));
+    let times = times.into_iter().map(|value| (value >> 8) as i64).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("u8", Arc::new(UInt8Array::from_iter_values(bytes.iter().map(|value| *value as u8)))),
+        ("i8", Arc::new(Int8Array::from_iter_values(bytes.iter().map(|value| *value as i8)))),
+        ("u16", Arc::new(UInt16Array::from_iter_values((0..2100).map(|i| i * 31 + i % 3)))),
+        ("i16", Arc::new(Int16Array::from_iter_values((0..2100).map(|i| -i * 15 - i % 3)))),
+        ("u32", Arc::new(UInt32Array::from_iter_values((0..2100).map(|i| i * i)))),
+        ("i32", Arc::new(Int32Array::from_iter_values((0..2100).map(|i| i * 1000)))),
+        ("u64", Arc::new(UInt64Array::from(wide))),
+        ("nulls", Arc::new(TimestampNanosecondArray::new(times, nulls(2100)))),
+    ];
+    let options = Options::default()
+        .with_encodings(Encoding::ON_GPUS.iter().copied().chain([Encoding::Delta]));
+    golden("delta", &options, &batch(columns));
 }
 
 /// Values that no decimal is, with payloads.

@@ -21,12 +21,14 @@ pub enum Encoding {
     Fsst = 4,
     /// 128- and 256-bit integers as 64-bit limbs.
     Limbs = 5,
+    /// Differences of neighbours, in lanes; they are encoded in turn.
+    Delta = 8,
 }
 
 impl Encoding {
     /// All encodings.
     pub const ALL: &[Self] =
-        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs, Self::Delta];
 
     /// Those that GPUs read and write as the CPU does. Columns with others are read and
     /// written by the CPU on any engine.
@@ -42,6 +44,7 @@ impl Encoding {
             Self::Alp => "alp",
             Self::Fsst => "fsst",
             Self::Limbs => "limbs",
+            Self::Delta => "delta",
         }
     }
 }
@@ -137,6 +140,17 @@ impl Physical {
     /// Whether the values are integers of 8 to 64 bits.
     pub fn is_integer(self) -> bool {
         matches!(self as u8, 1..=8)
+    }
+
+    /// The signed integers of as many bits, for integers of 8 to 64 bits.
+    pub fn signed(self) -> Option<Self> {
+        match self {
+            Self::I8 | Self::U8 => Some(Self::I8),
+            Self::I16 | Self::U16 => Some(Self::I16),
+            Self::I32 | Self::U32 => Some(Self::I32),
+            Self::I64 | Self::U64 => Some(Self::I64),
+            _ => None,
+        }
     }
 
     /// Whether integers of this type have a sign.

@@ -180,9 +180,28 @@ pub(crate) fn mismatch(node: super::NodeView<'_>) -> Error {
 }
 
 /// Words of 8 to 64 bits that buffers can be read as.
-pub(crate) trait Words: Lane + bytemuck::Pod {}
+pub(crate) trait Words: Lane + bytemuck::Pod {
+    /// Words to be encoded.
+    fn values(words: &[Self]) -> Values<'_>;
+    /// Words to be filled.
+    fn output(words: &mut [Self]) -> Output<'_>;
+}
 
-impl<T: Lane + bytemuck::Pod> Words for T {}
+macro_rules! words {
+    ($($word:ty: $kind:ident)*) => {$(
+        impl Words for $word {
+            fn values(words: &[Self]) -> Values<'_> {
+                Values::$kind(words)
+            }
+
+            fn output(words: &mut [Self]) -> Output<'_> {
+                Output::$kind(words)
+            }
+        }
+    )*};
+}
+
+words!(u8: W8 u16: W16 u32: W32 u64: W64);
 
 /// Decodes `rows` of a child of 32-bit unsigned integers (lengths).
 pub(crate) fn decode_u32(

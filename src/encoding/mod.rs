@@ -13,6 +13,7 @@
 
 pub mod alp;
 pub(crate) mod constant;
+mod delta;
 mod exceptions;
 pub(crate) mod ffor;
 pub mod fsst;
@@ -104,8 +105,15 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 6] =
-    [&constant::Constant, &plain::Plain, &ffor::Ffor, &limbs::Limbs, &alp::Alp, &fsst::Fsst];
+pub(crate) static CODECS: [&dyn Codec; 7] = [
+    &constant::Constant,
+    &plain::Plain,
+    &ffor::Ffor,
+    &delta::Delta,
+    &limbs::Limbs,
+    &alp::Alp,
+    &fsst::Fsst,
+];
 
 /// The codec of an encoding.
 pub(crate) fn codec(encoding: Encoding) -> &'static dyn Codec {
