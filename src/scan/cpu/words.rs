@@ -9,10 +9,12 @@
 //! the ranges into ranges of its packed integers; often none is left, or one that holds
 //! them all, and its data are not read. Exceptions are tested one by one.
 
+use std::marker::PhantomData;
+
 use super::{ALL, Found, NONE, Selector};
 use crate::chunk::NodeView;
 use crate::encoding::alp::{self, Float};
-use crate::encoding::{Encoding, Physical, Words, ffor};
+use crate::encoding::{self, Encoding, Physical, Words, ffor};
 use crate::error::{Error, Result};
 use crate::lanes::{self, Mask, VECTOR, select_packed, select_values};
 use crate::scan::ranges::{Key, Order, Ranges};
@@ -59,7 +61,12 @@ fn integers<'a, T: Words>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) ->
             let (key, ranges) = bit_ranges(key, ranges);
             Ok(Found::some(FforTest::<T> { vectors: ffor::Vectors::of(node)?, key, ranges }))
         }
-        _ => Err(unexpected(node)),
+        _ => Ok(Found::some(DecodedTest::<T> {
+            node,
+            key,
+            ranges: ranges.clone(),
+            words: PhantomData,
+        })),
     }
 }
 
@@ -103,12 +110,35 @@ struct PlainTest<'a, T> {
 
 impl<T: Words> Selector for PlainTest<'_, T> {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
-        let values = &self.values[vector * VECTOR..];
-        let mut keys = [T::ZERO; VECTOR];
-        for (key, value) in keys.iter_mut().zip(values) {
-            *key = T::truncate(self.key.of_bits(value.widen()));
-        }
-        select_ranges(&keys, self.ranges.as_slice(), mask);
+        select_words(&self.values[vector * VECTOR..], self.key, &self.ranges, mask);
+        Ok(())
+    }
+}
+
+/// Words whose keys are in ranges; of more than a vector, those of the first.
+fn select_words<T: Words>(words: &[T], key: Key, ranges: &Ranges<u64>, mask: &mut Mask) {
+    let mut keys = [T::ZERO; VECTOR];
+    for (of_word, word) in keys.iter_mut().zip(words) {
+        *of_word = T::truncate(key.of_bits(word.widen()));
+    }
+    select_ranges(&keys, ranges.as_slice(), mask);
+}
+
+/// Values of encodings that keep no order: decoded vector by vector.
+struct DecodedTest<'a, T> {
+    node: NodeView<'a>,
+    key: Key,
+    ranges: Ranges<u64>,
+    words: PhantomData<T>,
+}
+
+impl<T: Words> Selector for DecodedTest<'_, T> {
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
+        let mut words = [T::ZERO; VECTOR];
+        let words = &mut words[..rows.len()];
+        encoding::decode(self.node, rows, T::output(words))?;
+        select_words(words, self.key, &self.ranges, mask);
         Ok(())
     }
 }
