@@ -23,12 +23,22 @@ pub enum Encoding {
     Limbs = 5,
     /// Differences of neighbours, in lanes; they are encoded in turn.
     Delta = 8,
+    /// Frame of reference and bit-packing with exceptions, per vector (patched).
+    Pfor = 9,
 }
 
 impl Encoding {
     /// All encodings.
-    pub const ALL: &[Self] =
-        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs, Self::Delta];
+    pub const ALL: &[Self] = &[
+        Self::Plain,
+        Self::Constant,
+        Self::Ffor,
+        Self::Alp,
+        Self::Fsst,
+        Self::Limbs,
+        Self::Delta,
+        Self::Pfor,
+    ];
 
     /// Those that GPUs read and write as the CPU does. Columns with others are read and
     /// written by the CPU on any engine.
@@ -45,6 +55,7 @@ impl Encoding {
             Self::Fsst => "fsst",
             Self::Limbs => "limbs",
             Self::Delta => "delta",
+            Self::Pfor => "pfor",
         }
     }
 }

@@ -23,7 +23,8 @@ use crate::lanes::simd::multiversion;
 use crate::lanes::{self, VECTOR};
 
 /// What deltas may be encoded as: what one decoder of lanes reads.
-const CHILDREN: [Encoding; 3] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor];
+const CHILDREN: [Encoding; 4] =
+    [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
 
 /// The most lanes of a vector: those of bytes.
 const MOST_LANES: usize = VECTOR / 8;
@@ -426,6 +427,24 @@ mod tests {
                 assert!(body <= 64 + 2 * 128 * 2 + 64, "{len} values of step {step}: {body} bytes");
             }
         }
+    }
+
+    #[test]
+    fn gaps_are_exceptions_of_the_deltas() {
+        let values = (0..9000).map(|i| i * 10 + i * i % 7 + i / 400 * 1_000_000_000);
+        let array = Arc::new(Int64Array::from_iter_values(values)) as ArrayRef;
+        let options = options();
+        let patched = Options::default().with_encodings(Encoding::ALL.iter().copied());
+        let len = |options| {
+            let column = compress_array(&array, options).unwrap();
+            assert_eq!(&column.decompress().unwrap(), &array);
+            assert_eq!(&column.value(8999).unwrap().into_inner(), &array.slice(8999, 1));
+            (column.encoding(), column.chunks()[0].body().len())
+        };
+        let (_, packed) = len(&options);
+        let (encoding, patched) = len(&patched);
+        assert_eq!(encoding, "delta(pfor)");
+        assert!(patched * 4 < packed, "{patched} bytes of {packed}");
     }
 
     #[test]

@@ -19,9 +19,11 @@ pub(crate) mod ffor;
 pub mod fsst;
 mod io;
 mod limbs;
+mod pfor;
 mod plain;
 pub(crate) mod plan;
 mod starts;
+mod windows;
 
 use std::ops::Range;
 
@@ -105,10 +107,11 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 7] = [
+pub(crate) static CODECS: [&dyn Codec; 8] = [
     &constant::Constant,
     &plain::Plain,
     &ffor::Ffor,
+    &pfor::Pfor,
     &delta::Delta,
     &limbs::Limbs,
     &alp::Alp,

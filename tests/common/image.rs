@@ -158,8 +158,12 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
         |i| 90 * i + i * i % 7,
         |i| 90 * i + i * i % 7 + if i > 100 { 1 << 30 } else { 0 },
     ];
-    let integers =
-        all.clone().with_encodings([Encoding::Constant, Encoding::Ffor, Encoding::Delta]);
+    let integers = all.clone().with_encodings([
+        Encoding::Constant,
+        Encoding::Ffor,
+        Encoding::Delta,
+        Encoding::Pfor,
+    ]);
     for (step, what) in steps.iter().zip(["even", "nearly even", "with a gap"]) {
         let values = || (0..len as i64).map(step);
         let [bytes, shorts, words, longs]: [ArrayRef; 4] = [
