@@ -2,15 +2,18 @@
 //! are added up side by side (after FastLanes; Afroozeh and Boncz, VLDB 2023).
 //!
 //! ```text
-//! value i = start + delta 0 + ... + delta i      T lanes' rows a lane: i = lane * T + row
+//! value i = start + delta 0 + ... + delta i     i = lane * T + row
 //! buffer 0, starts:  V x start, as wide as a value
 //! child 0:           1,024 deltas a vector, signed; delta i at the place of (row, lane)
 //! ```
 //!
-//! A lane of the packed child holds T neighbouring deltas, so that its rows are running
-//! sums, all lanes at once; what is left is a scan over the lanes' totals. FastLanes
-//! keeps a base for each lane instead (1,024 / T words a vector, 128 bytes), which a word
-//! a vector and that scan replace.
+//! A lane of the packed child holds T neighbouring deltas: its rows are running sums, all
+//! lanes at once, and a scan over their totals is left. FastLanes' base for each lane
+//! instead costs 128 bytes a vector. Sorted columns shrink to half or less of `ffor`
+//! (question_tags.Id 12.1 to 6.0 bits, bgg_reviews.index 11.1 to 1.2, with `pfor` 0.5);
+//! decoding runs at 0.2 to 0.6 of its speed, planning takes 4 ns a sampled value. Lost:
+//! nulls that repeat the value before them, which doubles the step behind (16 bits a
+//! value instead of 3 for even steps with 4 nulls in 5,000).
 
 use std::ops::Range;
 

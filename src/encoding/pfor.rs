@@ -10,8 +10,9 @@
 //! ```
 //!
 //! One value over and over with a few others among them is the extreme: width 0 and the
-//! others as exceptions. The paper links exceptions through their slots, a chain that a
-//! reader has to follow; sorted slots can be patched side by side.
+//! others as exceptions (bimbo.Dev_uni_proxima: 4.35 to 1.17 bits). The paper links
+//! exceptions in a chain; sorted slots can be patched side by side. Planning takes 1.5 ns a
+//! sampled value where nothing lies outside, else up to 5.
 
 use std::ops::Range;
 
