@@ -3,7 +3,7 @@
 //!
 //! Every test compresses, takes header and body out of the Arrow storage,
 //! damages them, makes the checksums right again and reads what results through
-//! the public API. `header`, `codecs`, `reals` and `storage` have a test for each rule of
+//! the public API. `header`, `codecs`, `dict`, `integers`, `reals` and `storage` have a test for each rule of
 //! docs/FORMAT.md ("What readers check"); `sweeps` damages everything
 //! everywhere; `files` damages IPC files and streams as a whole.
 //!
@@ -25,6 +25,8 @@ mod dict;
 mod files;
 #[path = "corruption/header.rs"]
 mod header;
+#[path = "corruption/integers.rs"]
+mod integers;
 #[path = "corruption/reals.rs"]
 mod reals;
 #[path = "corruption/storage.rs"]

@@ -14,6 +14,8 @@
 //! streams have arrow-ipc's bytes; these are only read, not compared.
 
 mod common;
+#[path = "golden/integers.rs"]
+mod integers;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,7 +30,7 @@ use common::{Rng, carried_arrays};
 use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
 
 /// The golden files.
-const FILES: [&str; 18] = [
+const FILES: [&str; 22] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -36,6 +38,8 @@ const FILES: [&str; 18] = [
     "carried",
     "chunks",
     "constant",
+    "delta",
+    "delta_pfor",
     "dict",
     "ffor_16",
     "ffor_32",
@@ -47,6 +51,7 @@ const FILES: [&str; 18] = [
     "fsst_long",
     "limbs",
     "metadata",
+    "pfor",
     "plain",
 ];
 

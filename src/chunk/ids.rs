@@ -23,6 +23,10 @@ pub enum Encoding {
     Limbs = 5,
     /// Distinct values once, and their codes.
     Dict = 6,
+    /// Differences of neighbours, in lanes; they are encoded in turn.
+    Delta = 8,
+    /// Frame of reference and bit-packing with exceptions, per vector (patched).
+    Pfor = 9,
     /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
     AlpRd = 10,
 }
@@ -37,6 +41,8 @@ impl Encoding {
         Self::Fsst,
         Self::Limbs,
         Self::Dict,
+        Self::Delta,
+        Self::Pfor,
         Self::AlpRd,
     ];
 
@@ -55,6 +61,8 @@ impl Encoding {
             Self::Fsst => "fsst",
             Self::Limbs => "limbs",
             Self::Dict => "dict",
+            Self::Delta => "delta",
+            Self::Pfor => "pfor",
             Self::AlpRd => "alp_rd",
         }
     }
@@ -151,6 +159,17 @@ impl Physical {
     /// Whether the values are integers of 8 to 64 bits.
     pub fn is_integer(self) -> bool {
         matches!(self as u8, 1..=8)
+    }
+
+    /// The signed integers of as many bits, for integers of 8 to 64 bits.
+    pub fn signed(self) -> Option<Self> {
+        match self {
+            Self::I8 | Self::U8 => Some(Self::I8),
+            Self::I16 | Self::U16 => Some(Self::I16),
+            Self::I32 | Self::U32 => Some(Self::I32),
+            Self::I64 | Self::U64 => Some(Self::I64),
+            _ => None,
+        }
     }
 
     /// Whether integers of this type have a sign.

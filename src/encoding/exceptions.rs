@@ -6,6 +6,9 @@
 //! slot:  lane * T + row, ascending
 //! ```
 //!
+//! Slots and blocks of bytes begin at multiples of two bytes, those of wider values at
+//! multiples of the value's size anyway: all can be read in place.
+//!
 //! Sorted by lane, then row: thread i of a group takes exception i, whose address
 //! needs no other load, and a thread that walks a lane finds its first by
 //! bisection and the others behind it.
@@ -33,12 +36,17 @@ use crate::lanes::{self, VECTOR};
 pub(super) struct Locator {
     /// Exceptions of the vector, at most 1,024.
     pub count: usize,
-    /// Offset of the block, in values.
+    /// Offset of the block, in values; of bytes, in two of them.
     pub offset: usize,
 }
 
-/// The blocks of a chunk of nothing but exceptions of 32 bits, their slots counted
-/// in values: a locator has room for their offsets.
+/// Bytes that offsets of blocks count in, and that blocks are padded to.
+pub(super) const fn unit<T>() -> usize {
+    if size_of::<T>() == 1 { 2 } else { size_of::<T>() }
+}
+
+/// The blocks of a chunk of nothing but exceptions, at most two units each with its
+/// slot: a locator has room for their offsets.
 const _: () = assert!(MAX_CHUNK_ROWS * 2 < 1 << (32 - Locator::COUNT_BITS));
 
 /// Bits of a locator that count exceptions.
@@ -72,8 +80,9 @@ pub(super) fn push<T: Words>(values: &[T; VECTOR], slots: &[u64; VECTOR / 64], o
     }
     found.sort_unstable_by_key(|(slot, _)| *slot);
     found.iter().for_each(|(_, value)| out.extend_from_slice(bytemuck::bytes_of(value)));
+    out.resize(out.len().next_multiple_of(2), 0);
     found.iter().for_each(|(slot, _)| out.extend_from_slice(&slot.to_le_bytes()));
-    out.resize(out.len().next_multiple_of(size_of::<T>()), 0);
+    out.resize(out.len().next_multiple_of(unit::<T>()), 0);
 }
 
 /// The parts of one block.
@@ -89,10 +98,11 @@ impl<'a, T: Words + Pod> Block<'a, T> {
     pub fn parse(bytes: &'a [u8], count: usize) -> Result<Self> {
         ensure!(count <= VECTOR, "{count} exceptions in a vector of {VECTOR} values");
         let values_len = count * size_of::<T>();
-        let slots_end = values_len + count * 2;
-        let len = slots_end.next_multiple_of(size_of::<T>());
+        let slots_at = values_len.next_multiple_of(2);
+        let slots_end = slots_at + count * 2;
+        let len = slots_end.next_multiple_of(unit::<T>());
         ensure!(bytes.len() >= len, "{count} exceptions in {} bytes", bytes.len());
-        let slots: &[u16] = crate::chunk::cast(&bytes[values_len..slots_end])?;
+        let slots: &[u16] = crate::chunk::cast(&bytes[slots_at..slots_end])?;
         for pair in slots.windows(2) {
             let [first, second] = [pair[0], pair[1]];
             ensure!(first < second, "exception in slot {second} behind slot {first}");
@@ -126,8 +136,8 @@ pub(super) fn validate<T: Words + Pod>(locators: &[u32], bytes: &[u8]) -> Result
             continue;
         }
         ensure!(
-            locator.offset * size_of::<T>() == at,
-            "vector {vector}: exceptions at value {}, byte {at} expected",
+            locator.offset * unit::<T>() == at,
+            "vector {vector}: exceptions at unit {}, byte {at} expected",
             locator.offset
         );
         at += Block::<T>::parse(&bytes[at..], locator.count)?.len();
@@ -138,7 +148,7 @@ pub(super) fn validate<T: Words + Pod>(locators: &[u32], bytes: &[u8]) -> Result
 
 /// The block of a vector that [`validate`] has seen.
 pub(super) fn block<T: Words + Pod>(bytes: &[u8], locator: Locator) -> Result<Block<'_, T>> {
-    let range: Range<usize> = locator.offset * size_of::<T>()..bytes.len();
+    let range: Range<usize> = locator.offset * unit::<T>()..bytes.len();
     Block::parse(&bytes[range], locator.count)
 }
 
@@ -179,6 +189,8 @@ mod tests {
         for positions in [vec![], vec![0], vec![1023], vec![5, 6, 7, 900], (0..1024).collect()] {
             round_trip::<u64>(&positions);
             round_trip::<u32>(&positions);
+            round_trip::<u16>(&positions);
+            round_trip::<u8>(&positions);
         }
     }
 
@@ -196,6 +208,9 @@ mod tests {
     fn one_exception_takes_a_value_and_a_slot() {
         assert_eq!(round_trip::<u64>(&[77]), 16);
         assert_eq!(round_trip::<u32>(&[77]), 8);
+        assert_eq!(round_trip::<u16>(&[77]), 4);
+        assert_eq!(round_trip::<u8>(&[77]), 4);
+        assert_eq!(round_trip::<u8>(&[77, 78]), 6);
     }
 
     fn damaged(change: impl Fn(&mut Vec<u8>)) -> String {

@@ -124,8 +124,12 @@ pub(crate) struct Vectors<'a, T> {
 
 impl<'a, T: Words> Vectors<'a, T> {
     pub fn of(node: NodeView<'a>) -> Result<Self> {
+        Self::with(node, node.buffer(1))
+    }
+
+    /// With these parameters of vectors: bases and places.
+    pub(super) fn with(node: NodeView<'a>, buffer: &'a [u8]) -> Result<Self> {
         let vectors = node.len().div_ceil(VECTOR);
-        let buffer = node.buffer(1);
         let places_at = places_at::<T>(vectors);
         let expected = places_at + vectors * 4;
         ensure!(
@@ -151,7 +155,11 @@ impl<'a, T: Words> Vectors<'a, T> {
         (place.words(self.packed), place.width)
     }
 
-    fn unpack(&self, vector: usize, values: &mut [T; VECTOR]) {
+    pub(super) fn validate(&self, node: NodeView<'_>) -> Result<()> {
+        validate_places(self.places, T::BITS, node.buffer(0).len())
+    }
+
+    pub(super) fn unpack(&self, vector: usize, values: &mut [T; VECTOR]) {
         let (words, width) = self.packed(vector);
         lanes::unpack(words, self.bases[vector], width, values);
     }
@@ -170,7 +178,7 @@ impl<'a, T: Words> Vectors<'a, T> {
         }
     }
 
-    fn value(&self, row: usize) -> T {
+    pub(super) fn value(&self, row: usize) -> T {
         let (vector, slot) = (row / VECTOR, row % VECTOR);
         let place = Place::from_bits(self.places[vector]);
         lanes::unpack_one(place.words(self.packed), self.bases[vector], place.width, slot)
@@ -208,11 +216,16 @@ fn bounds<T: Words>(values: &[T], valid: Option<&[u64]>, signed: bool) -> Option
 }
 
 /// Bits that the values of a vector need above their base.
-fn width<T: Words>((low, high): (T, T)) -> usize {
+pub(super) fn width<T: Words>((low, high): (T, T)) -> usize {
     64 - high.wrapping_sub(low).widen().leading_zeros() as usize
 }
 
-fn vector_bounds<T: Words>(input: &Input<'_>, words: &[T], vector: usize) -> Option<(T, T)> {
+/// Least and greatest valid value of vector `vector`.
+pub(super) fn vector_bounds<T: Words>(
+    input: &Input<'_>,
+    words: &[T],
+    vector: usize,
+) -> Option<(T, T)> {
     let values = &words[vector * VECTOR..words.len().min((vector + 1) * VECTOR)];
     let valid = input.valid.map(|_| input.vector_valid(vector));
     bounds(values, valid.as_ref().map(|mask| mask.as_slice()), input.physical.is_signed())
@@ -277,8 +290,7 @@ impl Codec for Ffor {
 
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         fn check<T: Words>(node: NodeView<'_>) -> Result<()> {
-            let vectors = Vectors::<T>::of(node)?;
-            validate_places(vectors.places, T::BITS, node.buffer(0).len())
+            Vectors::<T>::of(node)?.validate(node)
         }
         node.expect_shape(0, 2, 0)?;
         if !node.physical().is_integer() {

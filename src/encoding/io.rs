@@ -181,25 +181,27 @@ pub(crate) fn mismatch(node: super::NodeView<'_>) -> Error {
 
 /// Words of 8 to 64 bits that buffers can be read as.
 pub(crate) trait Words: Lane + bytemuck::Pod {
-    /// Where decoded words go.
+    /// Words to be encoded.
+    fn values(words: &[Self]) -> Values<'_>;
+    /// Words to be filled.
     fn output(words: &mut [Self]) -> Output<'_>;
 }
 
 macro_rules! words {
-    ($($word:ty, $output:ident;)*) => {
-        $(impl Words for $word {
-            fn output(words: &mut [Self]) -> Output<'_> {
-                Output::$output(words)
+    ($($word:ty: $kind:ident)*) => {$(
+        impl Words for $word {
+            fn values(words: &[Self]) -> Values<'_> {
+                Values::$kind(words)
             }
-        })*
-    };
+
+            fn output(words: &mut [Self]) -> Output<'_> {
+                Output::$kind(words)
+            }
+        }
+    )*};
 }
-words! {
-    u8, W8;
-    u16, W16;
-    u32, W32;
-    u64, W64;
-}
+
+words!(u8: W8 u16: W16 u32: W32 u64: W64);
 
 /// Decodes `rows` of a child of 32-bit unsigned integers (lengths).
 pub(crate) fn decode_u32(

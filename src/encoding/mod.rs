@@ -14,15 +14,18 @@
 pub mod alp;
 mod alp_rd;
 pub(crate) mod constant;
+mod delta;
 mod dict;
 mod exceptions;
 pub(crate) mod ffor;
 pub mod fsst;
 mod io;
 mod limbs;
+mod pfor;
 mod plain;
 pub(crate) mod plan;
 mod starts;
+mod windows;
 
 use std::ops::Range;
 
@@ -106,10 +109,12 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 8] = [
+pub(crate) static CODECS: [&dyn Codec; 10] = [
     &constant::Constant,
     &plain::Plain,
     &ffor::Ffor,
+    &pfor::Pfor,
+    &delta::Delta,
     &limbs::Limbs,
     &alp::Alp,
     &alp_rd::AlpRd,

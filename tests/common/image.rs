@@ -165,6 +165,30 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
     for (array, what) in arrays.iter().zip(["coarse", "coarse", "real"]) {
         push(array, &all.clone().with_encodings([Encoding::AlpRd]), what);
     }
+    // Steps that are even, nearly so, and of which one is much larger.
+    let steps: [fn(i64) -> i64; 3] = [
+        |i| 5 * i,
+        |i| 90 * i + i * i % 7,
+        |i| 90 * i + i * i % 7 + if i > 100 { 1 << 30 } else { 0 },
+    ];
+    let integers = all.clone().with_encodings([
+        Encoding::Constant,
+        Encoding::Ffor,
+        Encoding::Delta,
+        Encoding::Pfor,
+    ]);
+    for (step, what) in steps.iter().zip(["even", "nearly even", "with a gap"]) {
+        let values = || (0..len as i64).map(step);
+        let [bytes, shorts, words, longs]: [ArrayRef; 4] = [
+            Arc::new(UInt8Array::from_iter_values(values().map(|value| value as u8))),
+            Arc::new(Int16Array::from_iter_values(values().map(|value| value as i16))),
+            Arc::new(UInt32Array::from_iter_values(values().map(|value| value as u32))),
+            Arc::new(Int64Array::from_iter(values().map(|value| (value % 4 > 0).then_some(value)))),
+        ];
+        for array in [bytes, shorts, words, longs] {
+            push(&array, &integers, what);
+        }
+    }
     for array in carried_arrays(len.min(60)) {
         push(&array, &all, "carried");
     }

@@ -314,9 +314,9 @@ fn alp_rejects_counts_of_exceptions_that_disagree() {
 
 #[test]
 fn alp_rejects_blocks_that_do_not_follow() {
-    with_locators(|locators| locators[1] += 1 << 11).rejects("vector 1: exceptions at value");
-    with_locators(|locators| locators[1] &= 0x7ff).rejects("vector 1: exceptions at value 0");
-    with_locators(|locators| locators[0] |= 0xffff_f800).rejects("vector 0: exceptions at value");
+    with_locators(|locators| locators[1] += 1 << 11).rejects("vector 1: exceptions at unit");
+    with_locators(|locators| locators[1] &= 0x7ff).rejects("vector 1: exceptions at unit 0");
+    with_locators(|locators| locators[0] |= 0xffff_f800).rejects("vector 0: exceptions at unit");
     let mut image = with_locators(|locators| locators[0] = 1 << 11);
     image.change(|tree| tree.nodes[0].parameters[0] = 1);
     image.rejects("vector 0 has an offset but no exceptions");

@@ -154,8 +154,8 @@ fn alp_rd_rejects_counts_of_exceptions_that_disagree() {
 
 #[test]
 fn alp_rd_rejects_blocks_that_do_not_follow() {
-    with_locators(|locators| locators[1] += 1 << 11).rejects("vector 1: exceptions at value");
-    with_locators(|locators| locators[0] |= 0xffff_f800).rejects("vector 0: exceptions at value");
+    with_locators(|locators| locators[1] += 1 << 11).rejects("vector 1: exceptions at unit");
+    with_locators(|locators| locators[0] |= 0xffff_f800).rejects("vector 0: exceptions at unit");
     let mut image = with_locators(|locators| locators[0] = 2047);
     image.change(|tree| tree.nodes[0].parameters[0] = 2048);
     image.rejects("2047 exceptions in a vector of 1024 values");

@@ -66,7 +66,7 @@ fn integers<'a, T: Words>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) ->
             node,
             key,
             ranges: ranges.clone(),
-            word: PhantomData,
+            words: PhantomData,
         })),
     }
 }
@@ -111,35 +111,35 @@ struct PlainTest<'a, T> {
 
 impl<T: Words> Selector for PlainTest<'_, T> {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
-        let values = &self.values[vector * VECTOR..];
-        let mut keys = [T::ZERO; VECTOR];
-        for (key, value) in keys.iter_mut().zip(values) {
-            *key = T::truncate(self.key.of_bits(value.widen()));
-        }
-        select_ranges(&keys, self.ranges.as_slice(), mask);
+        select_words(&self.values[vector * VECTOR..], self.key, &self.ranges, mask);
         Ok(())
     }
 }
 
-/// Values that are decoded, a vector at a time, as their encoding does not keep their order.
+/// Words whose keys are in ranges; of more than a vector, those of the first.
+fn select_words<T: Words>(words: &[T], key: Key, ranges: &Ranges<u64>, mask: &mut Mask) {
+    let mut keys = [T::ZERO; VECTOR];
+    for (of_word, word) in keys.iter_mut().zip(words) {
+        *of_word = T::truncate(key.of_bits(word.widen()));
+    }
+    select_ranges(&keys, ranges.as_slice(), mask);
+}
+
+/// Values of encodings that keep no order: decoded vector by vector.
 struct DecodedTest<'a, T> {
     node: NodeView<'a>,
     key: Key,
     ranges: Ranges<u64>,
-    /// The type of their bits.
-    word: PhantomData<T>,
+    words: PhantomData<T>,
 }
 
 impl<T: Words> Selector for DecodedTest<'_, T> {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
         let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
-        let mut keys = [T::ZERO; VECTOR];
-        let count = rows.len();
-        encoding::decode(self.node, rows, T::output(&mut keys[..count]))?;
-        for key in &mut keys {
-            *key = T::truncate(self.key.of_bits(key.widen()));
-        }
-        select_ranges(&keys, self.ranges.as_slice(), mask);
+        let mut words = [T::ZERO; VECTOR];
+        let words = &mut words[..rows.len()];
+        encoding::decode(self.node, rows, T::output(words))?;
+        select_words(words, self.key, &self.ranges, mask);
         Ok(())
     }
 }
