@@ -31,6 +31,8 @@ pub(crate) struct Context<'a> {
     pub symbols: Option<&'a Arc<Symbols>>,
     /// Levels of encodings that may still nest in the one that is planned.
     pub levels: usize,
+    /// Whether this is for a child of a dictionary, however deep, where there are no others.
+    pub in_dictionary: bool,
     /// Bytes that the best encoding so far takes: no other is of interest that takes as many.
     pub limit: usize,
 }
@@ -42,7 +44,7 @@ pub(crate) const MOST_LEVELS: usize = 3;
 impl<'a> Context<'a> {
     /// For the root of a chunk.
     pub fn new(options: &'a Options, symbols: Option<&'a Arc<Symbols>>) -> Self {
-        Self { options, symbols, levels: MOST_LEVELS - 1, limit: usize::MAX }
+        Self { options, symbols, levels: MOST_LEVELS - 1, in_dictionary: false, limit: usize::MAX }
     }
 
     /// Whether encodings of other encodings may be chosen: at the last level only what
@@ -54,6 +56,11 @@ impl<'a> Context<'a> {
     /// For children.
     pub fn below(self) -> Self {
         Self { levels: self.levels.saturating_sub(1), ..self }
+    }
+
+    /// For children of a dictionary.
+    pub fn in_dictionary(self) -> Self {
+        Self { in_dictionary: true, ..self.below() }
     }
 
     /// Vectors to look at: all if they are few, else some spread evenly.

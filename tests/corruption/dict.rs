@@ -103,6 +103,46 @@ fn totals_that_lengths_do_not_add_up_to_are_errors() {
     }
 }
 
+#[test]
+fn dictionaries_in_dictionaries_are_rejected() {
+    for child in [1, 2] {
+        let mut image = numbers();
+        image.change(|tree| {
+            // The child becomes a dictionary of its own values: codes and values behind it.
+            let mut inner = tree.nodes[child].clone();
+            let codes = super::damage::Node { len: inner.len, ..tree.nodes[1].clone() };
+            let values = inner.clone();
+            inner = super::damage::Node {
+                encoding: Encoding::Dict as u8,
+                children: 2,
+                buffers: 0,
+                ..inner
+            };
+            let buffer = tree.buffers[child - 1].clone();
+            tree.nodes[child] = inner;
+            tree.nodes.extend([codes.clone(), values]);
+            let codes = vec![0; codes.len as usize * 4];
+            let other = tree.buffers[2 - child].clone();
+            tree.buffers = vec![other, codes, buffer];
+        });
+        image.rejects("a dictionary in a dictionary");
+    }
+}
+
+/// Lengths are compared with each other before they are with those of the root.
+#[test]
+fn absurd_lengths_below_the_root_are_rejected() {
+    for len in [1 << 54, 1 << 60, u64::MAX] {
+        let mut image = strings();
+        image.change(|tree| {
+            for node in tree.nodes.iter_mut().skip(1) {
+                node.len = len;
+            }
+        });
+        assert!(image.read().is_err());
+    }
+}
+
 /// A few bytes must not make a reader allocate gigabytes: a value of 64 KiB in every row.
 #[test]
 fn values_are_no_longer_than_constants_on_average() {

@@ -206,6 +206,29 @@ fn strings_are_tested_in_the_kernel_of_a_query() {
     }
 }
 
+/// More tests than shared memory has room for, and strings beside them.
+#[test]
+fn filters_of_many_columns() {
+    let rows = 1500;
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("text {}", row % 5))));
+    let names: Vec<String> = (0..60).map(|at| format!("c{at}")).collect();
+    let column = |at: i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row * (at + 7) % 1009)))
+    };
+    let columns = names.iter().map(String::as_str).zip((0..60).map(column));
+    let batch = RecordBatch::try_from_iter(columns.chain([("s", texts)])).unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let numbers = names.iter().map(|name| col(name).lt(1000)).reduce(Expr::and).unwrap();
+    let filter = numbers.and(col("s").not_eq("text 3"));
+    let expected = Scan::new(&packed).filter(filter.clone()).rows(&Engine::cpu()).unwrap();
+    assert!(!expected.is_empty());
+    for engine in engines() {
+        let found = Scan::new(&packed).filter(filter.clone()).rows(&engine).unwrap();
+        assert_eq!(found, expected);
+    }
+}
+
 #[test]
 fn sums_pass_64_bits_where_they_have_to() {
     let rows = 3000;

@@ -90,6 +90,12 @@ impl<T: Words> Sample<T> {
     /// none of a sample without values.
     pub fn cut(&self, vectors: usize) -> Option<(Cut, usize)> {
         let shift = self.shift();
+        // Few values may all have ones there.
+        self.cut_at(shift, vectors).or_else(|| self.cut_at(0, vectors))
+    }
+
+    /// The best cut above so many zero bits, if a value has them.
+    fn cut_at(&self, shift: usize, vectors: usize) -> Option<(Cut, usize)> {
         let is_kept = |value: &&T| value.widen().trailing_zeros() as usize >= shift;
         let top = |value: &T| (value.widen() >> (T::BITS - MOST_LEFT)) as u16;
         let mut tops: Vec<u16> = self.values.iter().filter(is_kept).map(top).collect();
@@ -122,7 +128,7 @@ impl<T: Words> Sample<T> {
             }
             halve(&mut runs);
         }
-        best.map(|(cost, cut)| (cut, cost * (vectors * VECTOR / self.slots)))
+        best.map(|(cost, cut)| (cut, cost * vectors * VECTOR / self.slots))
     }
 }
 

@@ -16,8 +16,9 @@ use crate::lanes::VECTOR;
 
 /// Distinct values, ascending, and the code of every row.
 ///
-/// Null words have code 0, whatever that stands for. Null byte strings are values as others:
-/// they are empty, and stay so.
+/// Null words have the code of the row before, the first ones code 0, whatever that stands
+/// for: readers of codes know nothing of nulls. Null byte strings are values as others: they
+/// are empty, and stay so.
 #[derive(Debug)]
 pub(crate) struct Distinct {
     /// A row that has each value.
@@ -186,8 +187,12 @@ impl Numbers {
         for (code, number) in order.iter().enumerate() {
             codes_of[*number as usize] = code as u32;
         }
-        for (_, code) in codes.iter_mut().enumerate().filter(|(row, _)| counts(*row)) {
-            *code = codes_of[*code as usize];
+        let mut before = 0;
+        for (row, code) in codes.iter_mut().enumerate() {
+            if counts(row) {
+                before = codes_of[*code as usize];
+            }
+            *code = before;
         }
         Some(Distinct { rows: order.iter().map(|number| row(*number) as u32).collect(), codes })
     }

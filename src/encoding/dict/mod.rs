@@ -84,10 +84,9 @@ impl Gathered {
     }
 }
 
-/// Codes of null words cost nothing; those of null byte strings are those of empty ones.
-fn codes_input<'a>(input: &Input<'a>, codes: &'a [u32]) -> Input<'a> {
-    let valid = input.valid.filter(|_| input.physical != Physical::Bytes);
-    Input { physical: Physical::U32, values: Values::W32(codes), valid }
+/// All codes stand for values, those of null rows too.
+fn codes_input(codes: &[u32]) -> Input<'_> {
+    Input::new(Physical::U32, Values::W32(codes))
 }
 
 /// Bytes that codes and dictionary take at least, of `distinct` values among some; of byte
@@ -129,12 +128,16 @@ fn check_code(code: u32, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// So many times as many values as rows are looked up one by one rather than all decoded.
-const FEW_ROWS: usize = 8;
+/// Of byte strings, so many times as many values as rows are looked up one by one rather than
+/// all decoded: a value costs a look at the lengths of its vector.
+const FEW_STRINGS: usize = 8;
+
+/// The same of words, of which a whole vector may cost as much as one.
+const FEW_WORDS: usize = VECTOR;
 
 fn decode_words<T: Words>(node: NodeView<'_>, rows: Range<usize>, out: &mut [T]) -> Result<()> {
     let dictionary = node.child(1);
-    if dictionary.len() > rows.len() * FEW_ROWS {
+    if dictionary.len() > rows.len() * FEW_WORDS {
         return for_codes(node.child(0), rows, dictionary.len(), |codes, at| {
             for (value, code) in out[at].iter_mut().zip(codes) {
                 let Value::Word(word) = super::value(dictionary, *code as usize)? else {
@@ -177,6 +180,9 @@ fn decode_bytes(
     out_lengths: &mut [u32],
     out: &mut [u8],
 ) -> Result<()> {
+    if node.child(1).len() > rows.len() * FEW_STRINGS {
+        return decode_few_bytes(node, rows, out_lengths, out);
+    }
     let (lengths, offsets, mut bytes) = strings_of(node.child(1))?;
     // Wide copies look behind the last value.
     bytes.resize(bytes.len() + WIDE, 0);
@@ -198,6 +204,36 @@ fn decode_bytes(
     })?;
     ensure!(end == total, "lengths of values add up to {end}, {total} expected");
     Ok(())
+}
+
+fn decode_few_bytes(
+    node: NodeView<'_>,
+    rows: Range<usize>,
+    out_lengths: &mut [u32],
+    out: &mut [u8],
+) -> Result<()> {
+    let dictionary = node.child(1);
+    let (mut end, total) = (0, out.len());
+    for_codes(node.child(0), rows, dictionary.len(), |codes, at| {
+        for (length, code) in out_lengths[at].iter_mut().zip(codes) {
+            let Value::Bytes(value) = super::value(dictionary, *code as usize)? else {
+                return Err(mismatch(dictionary));
+            };
+            let start = end;
+            end = start + value.len();
+            ensure!(end <= total, "values of more than {total} bytes");
+            *length = value.len() as u32;
+            out[start..end].copy_from_slice(&value);
+        }
+        Ok(())
+    })?;
+    ensure!(end == total, "lengths of values add up to {end}, {total} expected");
+    Ok(())
+}
+
+/// Whether a node or one below it is a dictionary.
+fn has_dictionary(node: NodeView<'_>) -> bool {
+    node.encoding() == Encoding::Dict || node.children().any(has_dictionary)
 }
 
 impl Codec for Dict {
@@ -227,6 +263,10 @@ impl Codec for Dict {
             node.physical()
         );
         ensure!(
+            !node.children().any(has_dictionary),
+            "a dictionary in a dictionary, which gains nothing and costs readers"
+        );
+        ensure!(
             (1..=node.len()).contains(&dictionary.len()),
             "a dictionary of {} values for {} rows",
             dictionary.len(),
@@ -234,8 +274,11 @@ impl Codec for Dict {
         );
         if is_bytes {
             let bytes = node.parameter(0);
-            let most = node.len() as u64 * MAX_VALUE_BYTES as u64;
-            ensure!(bytes <= most, "{bytes} bytes of values, at most {most} are allowed");
+            ensure!(
+                bytes.div_ceil(MAX_VALUE_BYTES as u64) <= node.len() as u64,
+                "{bytes} bytes of values in {} rows, at most {MAX_VALUE_BYTES} a row are allowed",
+                node.len()
+            );
             let starts = Starts::parse(node, node.buffer(0), [bytes as usize; 2])?;
             starts.expect_equal(node)?;
         }
@@ -243,7 +286,7 @@ impl Codec for Dict {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !context.may_nest() {
+        if !context.may_nest() || context.in_dictionary {
             return None;
         }
         if let Values::Bytes(values) = input.values
@@ -260,9 +303,9 @@ impl Codec for Dict {
         if least_bytes(input, distinct.rows.len()) >= context.limit {
             return None;
         }
-        let below = context.below();
+        let below = context.in_dictionary();
         let gathered = Gathered::of(input, &distinct)?;
-        let codes = plan::plan(&codes_input(input, &distinct.codes), &below);
+        let codes = plan::plan(&codes_input(&distinct.codes), &below);
         let dictionary = plan::plan(&gathered.input(input.physical), &below);
         let bytes = codes.bytes + dictionary.bytes + starts_bytes(input) + NODES_BYTES;
         Some(Estimate {
@@ -280,8 +323,8 @@ impl Codec for Dict {
     ) -> Result<Option<EncodedNode>> {
         let Parameters::Dict(distinct) = &plan.parameters else { return Ok(None) };
         let Some(gathered) = Gathered::of(input, distinct) else { return Ok(None) };
-        let below = context.below();
-        let children = [codes_input(input, &distinct.codes), gathered.input(input.physical)];
+        let below = context.in_dictionary();
+        let children = [codes_input(&distinct.codes), gathered.input(input.physical)];
         let mut node = EncodedNode::new(Encoding::Dict, input.physical, input.len());
         for (child, plan) in children.iter().zip(&plan.children) {
             node.children.push(plan::encode(child, plan, &below)?);
@@ -328,3 +371,6 @@ impl Codec for Dict {
 /// What two more nodes and their buffers take: records in the header, and gaps to
 /// multiples of 64 bytes.
 const NODES_BYTES: usize = 2 * 32 + 4 * (8 + 32);
+
+#[cfg(test)]
+mod tests;

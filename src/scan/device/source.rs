@@ -32,6 +32,14 @@ use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::scan::ranges::{Key, Order, Ranges};
 
+/// Tests for one range that are prepared, in shared memory: 768 bytes a block each, of 48 KiB
+/// in which there are also the patches and the lengths of strings. Further ones do without.
+const MOST_PREPARED: usize = 48;
+const _: () = {
+    let (warps, patches, lengths) = (8, 256, 1152);
+    assert!(warps * (MOST_PREPARED * 96 + patches + lengths) <= 48 << 10);
+};
+
 /// A kernel for a query, and what it is started with.
 pub(super) struct Source {
     pub text: String,
@@ -429,7 +437,9 @@ impl<'a> Writer<'a> {
         }
         let not = if negated { "~" } else { "" };
         let column = format!("u{}, {:#x}, {:#x}", key.bits, list.encodings, list.widths);
-        if let [range] = ranges.as_slice() {
+        if let [range] = ranges.as_slice()
+            && self.tests.len() < MOST_PREPARED
+        {
             let literal = self.literal(&[range.low, range.high]);
             let test = self.tests.len();
             self.tests.push((key.bits, format!("RangeTest<{column}>")));
