@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use super::io::{mismatch, with_words};
+use super::io::{each_vector, mismatch, with_words};
 use super::{CODECS, Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
@@ -183,22 +183,13 @@ fn unpack<T: Words>(node: NodeView<'_>, vector: usize, deltas: &mut [T; VECTOR])
 }
 
 fn decode<T: Words>(node: NodeView<'_>, rows: Range<usize>, out: &mut [T]) -> Result<()> {
-    let first = rows.start / VECTOR;
     let starts: &[T] = node.typed(0)?;
     let mut deltas = [T::ZERO; VECTOR];
-    let mut last = [T::ZERO; VECTOR];
-    for (index, out) in out.chunks_mut(VECTOR).enumerate() {
-        unpack(node, first + index, &mut deltas)?;
-        let start = starts[first + index];
-        match <&mut [T; VECTOR]>::try_from(&mut *out) {
-            Ok(whole) => add_up(&mut deltas, start, whole),
-            Err(_) => {
-                add_up(&mut deltas, start, &mut last);
-                out.copy_from_slice(&last[..out.len()]);
-            }
-        }
-    }
-    Ok(())
+    each_vector(rows, out, |vector, values| {
+        unpack(node, vector, &mut deltas)?;
+        add_up(&mut deltas, starts[vector], values);
+        Ok(())
+    })
 }
 
 fn value<T: Words>(node: NodeView<'_>, row: usize) -> Result<Value> {

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use super::io::{mismatch, with_words};
+use super::io::{each_vector, mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView, cast};
 use crate::encoding::plan::{Context, Plan};
@@ -164,18 +164,11 @@ impl<'a, T: Words> Vectors<'a, T> {
         lanes::unpack(words, self.bases[vector], width, values);
     }
 
-    fn decode(&self, rows: Range<usize>, out: &mut [T]) {
-        let first = rows.start / VECTOR;
-        let mut last = [T::ZERO; VECTOR];
-        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
-            match <&mut [T; VECTOR]>::try_from(&mut *out) {
-                Ok(whole) => self.unpack(first + index, whole),
-                Err(_) => {
-                    self.unpack(first + index, &mut last);
-                    out.copy_from_slice(&last[..out.len()]);
-                }
-            }
-        }
+    fn decode(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
+        each_vector(rows, out, |vector, values| {
+            self.unpack(vector, values);
+            Ok(())
+        })
     }
 
     pub(super) fn value(&self, row: usize) -> T {
@@ -325,8 +318,7 @@ impl Codec for Ffor {
 
     fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
         with_words!(Output, output, words => {
-            Vectors::of(node)?.decode(rows, words);
-            Ok(())
+            Vectors::of(node)?.decode(rows, words)
         }, Err(mismatch(node)))
     }
 

@@ -213,6 +213,27 @@ pub(crate) fn decode_u32(
     Ok(out)
 }
 
+/// Decodes `rows` vector by vector: `decode` fills a whole vector, of which a short last one
+/// takes what it has.
+pub(crate) fn each_vector<T: Copy + Default>(
+    rows: std::ops::Range<usize>,
+    out: &mut [T],
+    mut decode: impl FnMut(usize, &mut [T; VECTOR]) -> Result<()>,
+) -> Result<()> {
+    let first = rows.start / VECTOR;
+    for (index, out) in out.chunks_mut(VECTOR).enumerate() {
+        match <&mut [T; VECTOR]>::try_from(&mut *out) {
+            Ok(whole) => decode(first + index, whole)?,
+            Err(_) => {
+                let mut last = [T::default(); VECTOR];
+                decode(first + index, &mut last)?;
+                out.copy_from_slice(&last[..out.len()]);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Runs `$body` with `$words` bound to the slice of an [`Values`] or [`Output`]
 /// of 8- to 64-bit words; `$other` for all else.
 macro_rules! with_words {

@@ -19,7 +19,7 @@ use std::ops::Range;
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{self, Locator};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer};
-use crate::encoding::io::{mismatch, with_words};
+use crate::encoding::io::{each_vector, mismatch, with_words};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::windows::{Proposal, cut, propose};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Value, Words};
@@ -265,18 +265,7 @@ impl<'a, T: Words> Vectors<'a, T> {
     }
 
     fn decode(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
-        let first = rows.start / VECTOR;
-        let mut last = [T::ZERO; VECTOR];
-        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
-            match <&mut [T; VECTOR]>::try_from(&mut *out) {
-                Ok(whole) => self.decode_vector(first + index, whole)?,
-                Err(_) => {
-                    self.decode_vector(first + index, &mut last)?;
-                    out.copy_from_slice(&last[..out.len()]);
-                }
-            }
-        }
-        Ok(())
+        each_vector(rows, out, |vector, values| self.decode_vector(vector, values))
     }
 
     fn value(&self, row: usize) -> Result<Value> {

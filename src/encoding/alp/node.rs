@@ -23,7 +23,7 @@ use super::{AlpFloat, Encoded, Exponents};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{self, Locator};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer, Place, places_at, validate_places};
-use crate::encoding::io::mismatch;
+use crate::encoding::io::{each_vector, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::error::{Result, ensure};
@@ -164,18 +164,7 @@ impl<'a, F: Float> Vectors<'a, F> {
     }
 
     fn decode(&self, rows: Range<usize>, out: &mut [F]) -> Result<()> {
-        let first = rows.start / VECTOR;
-        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
-            match <&mut [F; VECTOR]>::try_from(&mut *out) {
-                Ok(whole) => self.decode_vector(first + index, whole)?,
-                Err(_) => {
-                    let mut last = [F::default(); VECTOR];
-                    self.decode_vector(first + index, &mut last)?;
-                    out.copy_from_slice(&last[..out.len()]);
-                }
-            }
-        }
-        Ok(())
+        each_vector(rows, out, |vector, values| self.decode_vector(vector, values))
     }
 
     fn value(&self, row: usize) -> Result<F::Bits> {

@@ -27,7 +27,7 @@ pub(crate) use cut::Cut;
 
 use super::exceptions::{self, Locator};
 use super::ffor::PACKED_UNIT;
-use super::io::mismatch;
+use super::io::{each_vector, mismatch};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::plan::{Context, Parameters, Plan};
@@ -150,18 +150,7 @@ impl<'a, T: Words> Vectors<'a, T> {
     }
 
     fn decode(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
-        let first = rows.start / VECTOR;
-        for (index, out) in out.chunks_mut(VECTOR).enumerate() {
-            match <&mut [T; VECTOR]>::try_from(&mut *out) {
-                Ok(whole) => self.decode_vector(first + index, whole)?,
-                Err(_) => {
-                    let mut last = [T::ZERO; VECTOR];
-                    self.decode_vector(first + index, &mut last)?;
-                    out.copy_from_slice(&last[..out.len()]);
-                }
-            }
-        }
-        Ok(())
+        each_vector(rows, out, |vector, values| self.decode_vector(vector, values))
     }
 
     fn value(&self, row: usize) -> Result<T> {
