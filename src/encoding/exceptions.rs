@@ -22,7 +22,7 @@
 //! follow from one mask after the other, and a GPU decompressed 66 % to 91 % of
 //! what it copies instead of 88 % to 95 % (kernels/lanepack/exceptions.cuh).
 
-use std::ops::Range;
+use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
@@ -33,7 +33,7 @@ use crate::lanes::{self, VECTOR};
 
 /// Where a vector's block lies and how many exceptions it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Locator {
+struct Locator {
     /// Exceptions of the vector, at most 1,024.
     pub count: usize,
     /// Offset of the block, in values; of bytes, in two of them.
@@ -41,7 +41,7 @@ pub(super) struct Locator {
 }
 
 /// Bytes that offsets of blocks count in, and that blocks are padded to.
-pub(super) const fn unit<T>() -> usize {
+const fn unit<T>() -> usize {
     if size_of::<T>() == 1 { 2 } else { size_of::<T>() }
 }
 
@@ -65,9 +65,9 @@ impl Locator {
     }
 }
 
-/// Appends the block of one vector; `slots` has bit i % 64 of word i / 64 set
-/// where `values[i]` is an exception.
-pub(super) fn push<T: Words>(values: &[T; VECTOR], slots: &[u64; VECTOR / 64], out: &mut Vec<u8>) {
+/// Appends the block of one vector, which may be short; `slots` has bit i % 64 of word
+/// i / 64 set where `values[i]` is an exception.
+fn push<T: Words>(values: &[T], slots: &[u64; VECTOR / 64], out: &mut Vec<u8>) {
     let mut found: Vec<(u16, T)> = Vec::new();
     for (word, bits) in slots.iter().enumerate() {
         let mut bits = *bits;
@@ -126,30 +126,95 @@ impl<'a, T: Words + Pod> Block<'a, T> {
     }
 }
 
-/// Checks the blocks of all vectors: dense, in order, and as many as counted.
-pub(super) fn validate<T: Words + Pod>(locators: &[u32], bytes: &[u8]) -> Result<()> {
-    let mut at = 0;
-    for (vector, bits) in locators.iter().enumerate() {
-        let locator = Locator::from_bits(*bits);
-        if locator.count == 0 {
-            ensure!(locator.offset == 0, "vector {vector} has an offset but no exceptions");
-            continue;
-        }
-        ensure!(
-            locator.offset * unit::<T>() == at,
-            "vector {vector}: exceptions at unit {}, byte {at} expected",
-            locator.offset
-        );
-        at += Block::<T>::parse(&bytes[at..], locator.count)?.len();
-    }
-    ensure!(at == bytes.len(), "{} bytes of exceptions, {at} expected", bytes.len());
-    Ok(())
+/// The exceptions of a chunk, found by vector.
+pub(crate) struct Exceptions<'a, T> {
+    /// One for each vector; empty if the chunk has none.
+    locators: &'a [u32],
+    blocks: &'a [u8],
+    word: PhantomData<T>,
 }
 
-/// The block of a vector that [`validate`] has seen.
-pub(super) fn block<T: Words + Pod>(bytes: &[u8], locator: Locator) -> Result<Block<'_, T>> {
-    let range: Range<usize> = locator.offset * unit::<T>()..bytes.len();
-    Block::parse(&bytes[range], locator.count)
+impl<'a, T: Words> Exceptions<'a, T> {
+    pub fn new(locators: &'a [u32], blocks: &'a [u8]) -> Self {
+        Self { locators, blocks, word: PhantomData }
+    }
+
+    /// Checks the blocks of all vectors: dense, in order, and with as many exceptions as
+    /// the node declares.
+    pub fn validate(&self, declared: u64) -> Result<()> {
+        let counts = self.locators.iter().map(|bits| Locator::from_bits(*bits).count as u64);
+        let counted: u64 = counts.sum();
+        ensure!(counted == declared, "{declared} exceptions declared, the vectors count {counted}");
+        let mut at = 0;
+        for (vector, bits) in self.locators.iter().enumerate() {
+            let locator = Locator::from_bits(*bits);
+            if locator.count == 0 {
+                ensure!(locator.offset == 0, "vector {vector} has an offset but no exceptions");
+                continue;
+            }
+            ensure!(
+                locator.offset * unit::<T>() == at,
+                "vector {vector}: exceptions at unit {}, byte {at} expected",
+                locator.offset
+            );
+            at += Block::<T>::parse(&self.blocks[at..], locator.count)?.len();
+        }
+        let found = self.blocks.len();
+        ensure!(at == found, "{found} bytes of exceptions, {at} expected");
+        Ok(())
+    }
+
+    /// The block of a vector, if it has exceptions; they have been validated.
+    pub fn of(&self, vector: usize) -> Result<Option<Block<'a, T>>> {
+        let locator = self.locators.get(vector).map(|bits| Locator::from_bits(*bits));
+        let Some(Locator { count, offset }) = locator.filter(|locator| locator.count > 0) else {
+            return Ok(None);
+        };
+        Block::parse(&self.blocks[offset * unit::<T>()..], count).map(Some)
+    }
+
+    /// The exception at a position of a vector.
+    pub fn at(&self, vector: usize, position: usize) -> Result<Option<T>> {
+        let found = |block: Block<'_, T>| block.iter().find(|(at, _)| *at == position);
+        Ok(self.of(vector)?.and_then(found).map(|(_, value)| value))
+    }
+}
+
+/// Exceptions of a chunk as they are written, vector by vector.
+#[derive(Default)]
+pub(super) struct Blocks {
+    locators: Vec<u32>,
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Blocks {
+    /// Adds those of the next vector, as [`push`] takes them.
+    pub fn push<T: Words>(&mut self, values: &[T], slots: &[u64; VECTOR / 64]) {
+        let count = slots.iter().map(|word| word.count_ones() as usize).sum();
+        let mut locator = Locator { count, offset: 0 };
+        if count > 0 {
+            locator.offset = self.bytes.len() / unit::<T>();
+            push(values, slots, &mut self.bytes);
+        }
+        self.count += count;
+        self.locators.push(locator.to_bits());
+    }
+
+    /// Exceptions of all vectors.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The locators of all vectors; none if there are no exceptions.
+    pub fn locators(&self) -> &[u8] {
+        if self.count > 0 { bytemuck::cast_slice(&self.locators) } else { &[] }
+    }
+
+    /// The blocks.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
 }
 
 #[cfg(test)]

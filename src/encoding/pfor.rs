@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use crate::chunk::{EncodedNode, NodeView, cast};
-use crate::encoding::exceptions::{self, Locator};
+use crate::encoding::exceptions::{Blocks, Exceptions};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer};
 use crate::encoding::io::{each_vector, mismatch, with_words};
 use crate::encoding::plan::{Context, Plan};
@@ -182,40 +182,29 @@ fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<Enco
     let vectors = input.vectors();
     let mut packer = Packer::with_capacity(vectors, bytes + PACKED_UNIT);
     let mut bases = Vec::with_capacity(vectors);
-    let mut locators = Vec::with_capacity(vectors);
-    let mut blocks = Vec::new();
-    let mut exceptions = 0;
+    let mut blocks = Blocks::default();
     for vector in 0..vectors {
         let patched = patch(input, words, vector);
         packer.push(&patched.values, T::ZERO, patched.width);
         bases.push(patched.base);
-        let mut locator = Locator { count: patched.count, offset: 0 };
-        if locator.count > 0 {
-            locator.offset = blocks.len() / exceptions::unit::<T>();
-            let mut values = [T::ZERO; VECTOR];
-            let found = &words[vector * VECTOR..words.len().min((vector + 1) * VECTOR)];
-            values[..found.len()].copy_from_slice(found);
-            exceptions::push(&values, &patched.exceptions, &mut blocks);
-        }
-        exceptions += locator.count;
-        locators.push(locator.to_bits());
+        let values = &words[vector * VECTOR..words.len().min((vector + 1) * VECTOR)];
+        blocks.push(values, &patched.exceptions);
     }
-    if exceptions == 0 {
+    if blocks.count() == 0 {
         return None;
     }
     let (packed, mut parameters) = packer.finish(&bases);
-    parameters.extend_from_slice(bytemuck::cast_slice(&locators));
+    parameters.extend_from_slice(blocks.locators());
     let mut node = EncodedNode::new(Encoding::Pfor, input.physical, input.len());
-    node.parameters[0] = exceptions as u64;
-    node.buffers = vec![packed, parameters, blocks];
+    node.parameters[0] = blocks.count() as u64;
+    node.buffers = vec![packed, parameters, blocks.into_bytes()];
     Some(node)
 }
 
 /// The vectors of an encoded node.
 struct Vectors<'a, T> {
     packed: ffor::Vectors<'a, T>,
-    locators: &'a [u32],
-    exceptions: &'a [u8],
+    exceptions: Exceptions<'a, T>,
 }
 
 impl<'a, T: Words> Vectors<'a, T> {
@@ -230,35 +219,21 @@ impl<'a, T: Words> Vectors<'a, T> {
         };
         Ok(Self {
             packed: ffor::Vectors::with(node, &parameters[..locators_at])?,
-            locators: cast(&parameters[locators_at..])?,
-            exceptions: node.buffer(2),
+            exceptions: Exceptions::new(cast(&parameters[locators_at..])?, node.buffer(2)),
         })
     }
 
     fn validate(node: NodeView<'a>) -> Result<()> {
         let vectors = Self::of(node)?;
         vectors.packed.validate(node)?;
-        let counts = vectors.locators.iter().map(|bits| Locator::from_bits(*bits).count as u64);
-        let counted: u64 = counts.sum();
-        ensure!(
-            counted == node.parameter(0) && counted > 0,
-            "{} exceptions declared, the vectors count {counted}, at least 1 is expected",
-            node.parameter(0)
-        );
-        exceptions::validate::<T>(vectors.locators, vectors.exceptions)
-    }
-
-    /// The exceptions of a vector, if it has any.
-    fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, T>>> {
-        match Locator::from_bits(self.locators[vector]) {
-            Locator { count: 0, .. } => Ok(None),
-            locator => exceptions::block(self.exceptions, locator).map(Some),
-        }
+        vectors.exceptions.validate(node.parameter(0))?;
+        ensure!(node.parameter(0) > 0, "the vectors count 0, at least 1 is expected");
+        Ok(())
     }
 
     fn decode_vector(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
         self.packed.unpack(vector, out);
-        if let Some(block) = self.exceptions(vector)? {
+        if let Some(block) = self.exceptions.of(vector)? {
             block.iter().for_each(|(slot, value)| out[slot] = value);
         }
         Ok(())
@@ -270,11 +245,7 @@ impl<'a, T: Words> Vectors<'a, T> {
 
     fn value(&self, row: usize) -> Result<Value> {
         let (vector, slot) = (row / VECTOR, row % VECTOR);
-        let patched = match self.exceptions(vector)? {
-            Some(block) => block.iter().find(|(position, _)| *position == slot),
-            None => None,
-        };
-        let value = patched.map_or_else(|| self.packed.value(row), |(_, value)| value);
+        let value = self.exceptions.at(vector, slot)?.unwrap_or_else(|| self.packed.value(row));
         Ok(Value::Word(value.widen()))
     }
 }

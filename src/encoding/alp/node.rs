@@ -21,7 +21,7 @@ use bytemuck::Pod;
 use super::decode::Step;
 use super::{AlpFloat, Encoded, Exponents};
 use crate::chunk::{EncodedNode, NodeView, cast};
-use crate::encoding::exceptions::{self, Locator};
+use crate::encoding::exceptions::{Block, Blocks, Exceptions};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer, Place, places_at, validate_places};
 use crate::encoding::io::{each_vector, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan};
@@ -79,9 +79,7 @@ pub(crate) struct Vectors<'a, F: Float> {
     packed: &'a [F::Bits],
     places: &'a [u32],
     scales: &'a [F::Bits],
-    /// Empty if the chunk has no exceptions.
-    locators: &'a [u32],
-    exceptions: &'a [u8],
+    exceptions: Exceptions<'a, F::Bits>,
 }
 
 impl<'a, F: Float> Vectors<'a, F> {
@@ -101,8 +99,7 @@ impl<'a, F: Float> Vectors<'a, F> {
             packed: node.typed(0)?,
             places: cast(&buffer[places_at..locators_at])?,
             scales: cast(&buffer[..places_at])?,
-            locators: cast(&buffer[locators_at..])?,
-            exceptions: node.buffer(2),
+            exceptions: Exceptions::new(cast(&buffer[locators_at..])?, node.buffer(2)),
         })
     }
 
@@ -115,14 +112,7 @@ impl<'a, F: Float> Vectors<'a, F> {
                 bits.widen()
             );
         }
-        let counts = self.locators.iter().map(|bits| Locator::from_bits(*bits).count as u64);
-        let counted: u64 = counts.sum();
-        ensure!(
-            counted == node.parameter(0),
-            "{} exceptions declared, the vectors count {counted}",
-            node.parameter(0)
-        );
-        exceptions::validate::<F::Bits>(self.locators, self.exceptions)
+        self.exceptions.validate(node.parameter(0))
     }
 
     fn scale(&self, vector: usize) -> Scale<F> {
@@ -144,13 +134,8 @@ impl<'a, F: Float> Vectors<'a, F> {
     }
 
     /// The exceptions of a vector, if it has any.
-    pub fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, F::Bits>>> {
-        match self.locators.get(vector).map(|bits| Locator::from_bits(*bits)) {
-            Some(locator) if locator.count > 0 => {
-                exceptions::block(self.exceptions, locator).map(Some)
-            }
-            _ => Ok(None),
-        }
+    pub fn exceptions(&self, vector: usize) -> Result<Option<Block<'a, F::Bits>>> {
+        self.exceptions.of(vector)
     }
 
     fn decode_vector(&self, vector: usize, out: &mut [F; VECTOR]) -> Result<()> {
@@ -169,9 +154,7 @@ impl<'a, F: Float> Vectors<'a, F> {
 
     fn value(&self, row: usize) -> Result<F::Bits> {
         let (vector, slot) = (row / VECTOR, row % VECTOR);
-        if let Some(block) = self.exceptions(vector)?
-            && let Some((_, bits)) = block.iter().find(|(position, _)| *position == slot)
-        {
+        if let Some(bits) = self.exceptions.at(vector, slot)? {
             return Ok(bits);
         }
         let place = Place::from_bits(self.places[vector]);
@@ -227,9 +210,7 @@ fn encode<F: Float>(
     let vectors = input.vectors();
     let mut packer = Packer::<F::Bits>::with_capacity(vectors, bytes + PACKED_UNIT);
     let mut scales = Vec::with_capacity(vectors);
-    let mut locators = Vec::with_capacity(vectors);
-    let mut blocks = Vec::new();
-    let mut exceptions = 0;
+    let mut blocks = Blocks::default();
     let mut encoded = Encoded::<F>::new();
     for index in 0..vectors {
         let (values, valid) = (vector(values, index), input.vector_valid(index));
@@ -238,22 +219,14 @@ fn encode<F: Float>(
         super::trim(&mut encoded, &valid);
         packer.push(&encoded.values, F::Bits::ZERO, usize::from(encoded.width));
         scales.push(Scale::<F> { base: encoded.base, exponents: pair }.to_bits());
-        let mut locator = Locator { count: encoded.exception_count, offset: 0 };
-        if locator.count > 0 {
-            locator.offset = blocks.len() / size_of::<F>();
-            let bits: &[F::Bits; VECTOR] = bytemuck::cast_ref(values.as_ref());
-            exceptions::push(bits, &encoded.exceptions, &mut blocks);
-        }
-        exceptions += locator.count;
-        locators.push(locator.to_bits());
+        let bits: &[F::Bits; VECTOR] = bytemuck::cast_ref(values.as_ref());
+        blocks.push(bits, &encoded.exceptions);
     }
     let (packed, mut parameters) = packer.finish(&scales);
-    if exceptions > 0 {
-        parameters.extend_from_slice(bytemuck::cast_slice(&locators));
-    }
+    parameters.extend_from_slice(blocks.locators());
     let mut node = EncodedNode::new(Encoding::Alp, input.physical, input.len());
-    node.parameters[0] = exceptions as u64;
-    node.buffers = vec![packed, parameters, blocks];
+    node.parameters[0] = blocks.count() as u64;
+    node.buffers = vec![packed, parameters, blocks.into_bytes()];
     node
 }
 

@@ -25,7 +25,7 @@ use std::ops::Range;
 
 pub(crate) use cut::Cut;
 
-use super::exceptions::{self, Locator};
+use super::exceptions::{Blocks, Exceptions};
 use super::ffor::PACKED_UNIT;
 use super::io::{each_vector, mismatch};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
@@ -81,9 +81,7 @@ impl Cut {
 struct Vectors<'a, T> {
     packed: &'a [T],
     joint: Joint<T>,
-    /// Empty if the chunk has no exceptions.
-    locators: &'a [u32],
-    exceptions: &'a [u8],
+    exceptions: Exceptions<'a, T>,
 }
 
 impl<'a, T: Words> Vectors<'a, T> {
@@ -109,20 +107,8 @@ impl<'a, T: Words> Vectors<'a, T> {
         Ok(Self {
             packed: node.typed(0)?,
             joint: Joint::new(&cut),
-            locators: cast(locators)?,
-            exceptions: node.buffer(2),
+            exceptions: Exceptions::new(cast(locators)?, node.buffer(2)),
         })
-    }
-
-    fn validate(&self, node: NodeView<'_>) -> Result<()> {
-        let counts = self.locators.iter().map(|bits| Locator::from_bits(*bits).count as u64);
-        let counted: u64 = counts.sum();
-        ensure!(
-            counted == node.parameter(0),
-            "{} exceptions declared, the vectors count {counted}",
-            node.parameter(0)
-        );
-        exceptions::validate::<T>(self.locators, self.exceptions)
     }
 
     /// The packed words of a vector.
@@ -131,19 +117,9 @@ impl<'a, T: Words> Vectors<'a, T> {
         &self.packed[vector * len..][..len]
     }
 
-    /// The exceptions of a vector, if it has any.
-    fn exceptions(&self, vector: usize) -> Result<Option<exceptions::Block<'a, T>>> {
-        match self.locators.get(vector).map(|bits| Locator::from_bits(*bits)) {
-            Some(locator) if locator.count > 0 => {
-                exceptions::block(self.exceptions, locator).map(Some)
-            }
-            _ => Ok(None),
-        }
-    }
-
     fn decode_vector(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
         self.joint.unpack(self.packed(vector), out);
-        if let Some(block) = self.exceptions(vector)? {
+        if let Some(block) = self.exceptions.of(vector)? {
             block.iter().for_each(|(slot, value)| out[slot] = value);
         }
         Ok(())
@@ -155,12 +131,8 @@ impl<'a, T: Words> Vectors<'a, T> {
 
     fn value(&self, row: usize) -> Result<T> {
         let (vector, slot) = (row / VECTOR, row % VECTOR);
-        if let Some(block) = self.exceptions(vector)?
-            && let Some((_, value)) = block.iter().find(|(position, _)| *position == slot)
-        {
-            return Ok(value);
-        }
-        Ok(self.joint.unpack_one(self.packed(vector), slot))
+        let value = self.exceptions.at(vector, slot)?;
+        Ok(value.unwrap_or_else(|| self.joint.unpack_one(self.packed(vector), slot)))
     }
 }
 
@@ -192,26 +164,17 @@ fn encode<T: Words>(input: &Input<'_>, words: &[T], cut: &Cut) -> Option<Encoded
     let vectors = input.vectors();
     let joint = Joint::<T>::new(cut);
     let mut packed = vec![T::ZERO; vectors * joint.packed_len()];
-    let mut locators = Vec::with_capacity(vectors);
-    let mut blocks = Vec::new();
-    let mut exceptions = 0;
+    let mut blocks = Blocks::default();
     for index in 0..vectors {
         let values = vector(words, index);
         let place = &mut packed[index * joint.packed_len()..][..joint.packed_len()];
         let slots = joint.pack(&values, &input.vector_valid(index), place);
-        let count = slots.iter().map(|word| word.count_ones() as usize).sum();
-        let mut locator = Locator { count, offset: 0 };
-        if count > 0 {
-            locator.offset = blocks.len() / size_of::<T>();
-            exceptions::push(&values, &slots, &mut blocks);
-        }
-        exceptions += count;
-        locators.push(locator.to_bits());
+        blocks.push(values.as_ref(), &slots);
     }
     let mut parameters: Vec<u8> = bytemuck::cast_slice(&cut.dictionary).to_vec();
-    if exceptions > 0 {
-        parameters.extend_from_slice(bytemuck::cast_slice(&locators));
-    }
+    parameters.extend_from_slice(blocks.locators());
+    let exceptions = blocks.count();
+    let blocks = blocks.into_bytes();
     let bytes = size_of_val(packed.as_slice()) + parameters.len() + blocks.len();
     if bytes >= size_of_val(words) {
         return None;
@@ -230,8 +193,8 @@ impl Codec for AlpRd {
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         node.expect_shape(0, 3, 2)?;
         match node.physical() {
-            Physical::F32 => Vectors::<u32>::of(node)?.validate(node),
-            Physical::F64 => Vectors::<u64>::of(node)?.validate(node),
+            Physical::F32 => Vectors::<u32>::of(node)?.exceptions.validate(node.parameter(0)),
+            Physical::F64 => Vectors::<u64>::of(node)?.exceptions.validate(node.parameter(0)),
             _ => Err(mismatch(node)),
         }
     }
