@@ -16,6 +16,37 @@ struct WordsArguments {
 };
 static_assert(sizeof(WordsArguments) == 24, "mirrored");
 
+// Values of a dictionary to memory: dict_*.
+struct DictArguments {
+    // Of encoding DICT; see dict.cu.
+    const Node* nodes;
+    // As in WordsArguments.
+    u8* out;
+    u64* status;
+    u32 blocks_per_node;
+    u32 zero;
+};
+static_assert(sizeof(DictArguments) == 32, "mirrored");
+
+// Strings of dictionaries by their codes to memory: dict_strings.
+struct DictStringsArguments {
+    // Buffer 0: the codes, plain. Buffer 1: u64 offsets of the dictionary's values among
+    // those of all dictionaries, and of the end of the last. `at` counts rows; `size` values.
+    const Node* nodes;
+    // The values of all dictionaries.
+    const u8* values;
+    // Bytes and offsets of all rows.
+    u8* out;
+    const u8* offsets;
+    u64* status;
+    // As in BytesArguments.
+    u32* not_ascii;
+    u32 blocks_per_node;
+    // Bytes of an offset of a row, 4 or 8.
+    u32 offset_bytes;
+};
+static_assert(sizeof(DictStringsArguments) == 56, "mirrored");
+
 // 64-bit limbs of 128- and 256-bit values to memory: limb_*.
 struct LimbArguments {
     const Node* nodes;

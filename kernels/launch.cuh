@@ -6,12 +6,17 @@
 
 namespace lanepack {
 
-// ffor_*, alp_*, limb_ffor: a block decodes whole vectors of so many bytes of values.
+// ffor_*, alp_*, pfor_*, alp_rd_*, limb_ffor: a block decodes whole vectors of so many bytes
+// of values; dict_ffor_*, dict_plain_*: of codes.
 constexpr u32 UNIT_THREADS = 64;
 constexpr u32 UNIT_BYTES = 8192;
 // plain_*, constant_*, limb_plain, limb_constant: bytes of values that a block writes.
 constexpr u32 COPY_THREADS = 256;
 constexpr u32 COPY_BYTES = 16384;
+// delta_*: a warp takes a vector.
+constexpr u32 DELTA_THREADS = 128;
+// dict_strings: a block takes a vector. dict_lengths: a thread takes a value.
+constexpr u32 DICT_STRINGS_THREADS = 256;
 // fsst_decode: codes that a block decodes at most, and, given more blocks, at least.
 constexpr u32 FSST_THREADS = 128;
 constexpr u32 FSST_CODES = 32768;

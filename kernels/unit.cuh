@@ -41,7 +41,9 @@
 #pragma once
 
 #include "lanepack/alp.cuh"
+#include "lanepack/alp_rd.cuh"
 #include "lanepack/ffor.cuh"
+#include "lanepack/pfor.cuh"
 #include "launch.cuh"
 
 namespace lanepack {
@@ -166,9 +168,9 @@ LANEPACK_DEVICE void ffor_steps(const uint4* lines, const u32* places, const T* 
     }
 }
 
-// Decodes unit `unit` of an ffor node; calls `store.whole(row of the node, piece)` if
-// all of the unit can be stored so (`is_whole`), else `store(row, piece)`.
-template <class T, class Store>
+// Decodes unit `unit` of a node of packed integers with bases; calls `store.whole(row of the
+// node, piece)` if all of the unit can be stored so (`is_whole`), else `store(row, piece)`.
+template <class T, class Vector = FforVector<T>, class Store>
 LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Later& later, const Store& store) {
     LANEPACK_SHARED(uint4[UNIT_BYTES / 16], lines);
     LANEPACK_SHARED(T[UNIT_VECTORS<T>], bases);
@@ -177,10 +179,10 @@ LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Later& l
     const u32 all = vectors_of(node);
     if (first >= all) return;
     const u32 vectors = all - first < UNIT_VECTORS<T> ? all - first : UNIT_VECTORS<T>;
-    const FforVector<T> head(node, first);
-    const FforVector<T> tail = vectors > 1 ? FforVector<T>(node, first + vectors - 1) : head;
+    const Vector head(node, first);
+    const Vector tail = vectors > 1 ? Vector(node, first + vectors - 1) : head;
     if (threadIdx.x < vectors) {
-        const FforVector<T> vector(node, first + threadIdx.x);
+        const Vector vector(node, first + threadIdx.x);
         bases[threadIdx.x] = vector.base;
         // Lines before it in the unit, and its width.
         const u64 before =
@@ -188,7 +190,7 @@ LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Later& l
         places[threadIdx.x] = static_cast<u32>(before / PACKED_UNIT) | vector.packed.width << 24;
     }
     copy_packed(head.packed, tail.packed, lines);
-    later.prefetch_packed<T, FforVector<T>>();
+    later.prefetch_packed<T, Vector>();
     copies_done();
     __syncthreads();
     if (store.is_whole(first * VECTOR)) {
@@ -217,20 +219,20 @@ LANEPACK_DEVICE void set_value(uint4& piece, u32 k, T value) {
 
 // Exceptions of a vector that are listed and patched while decoding; vectors that
 // have more go through shared memory, STAGED steps at a time.
-constexpr u32 ALP_LISTED = 128;
+constexpr u32 LISTED = 128;
 constexpr u32 STAGED = 2;
 
 // Once packed words and exceptions have come: all steps of a unit. Bit k of `bits`:
 // value k of this thread is an exception, list[numbers[its slot]].
-template <class T, bool WHOLE, class Store>
-LANEPACK_DEVICE void alp_steps(const AlpVector<T>& head, const AlpVector<T>& tail, const uint4* lines,
+template <class T, class Vector, bool WHOLE, class Store>
+LANEPACK_DEVICE void patched_steps(const Vector& head, const Vector& tail, const uint4* lines,
                                const T* list, const u8* numbers, u32 bits, u32 first, u32 vectors,
                                const Store& store) {
 #pragma unroll
     for (u32 j = 0; j < UNIT_VECTORS<T>; j++) {
         if (j >= vectors) break;
-        const AlpVector<T>& vector = j == 0 ? head : tail;
-        const AlpStep<T> step(vector.scale);
+        const Vector& vector = j == 0 ? head : tail;
+        const auto step = vector.step();
         const u32 width = vector.packed.width;
         const uint4* from = lines + (j == 0 ? 0 : head.packed.width * 8);
         const T mask = low_bits<T>(width);
@@ -244,7 +246,7 @@ LANEPACK_DEVICE void alp_steps(const AlpVector<T>& head, const AlpVector<T>& tai
 #pragma unroll
                 for (u32 k = 0; k < PIECE<T>; k++) {
                     if (bits >> (all_i * PIECE<T> + k) & 1) {
-                        set_value<T>(piece, k, list[j * ALP_LISTED + numbers[slot + k]]);
+                        set_value<T>(piece, k, list[j * LISTED + numbers[slot + k]]);
                     }
                 }
             }
@@ -255,18 +257,18 @@ LANEPACK_DEVICE void alp_steps(const AlpVector<T>& head, const AlpVector<T>& tai
 
 // The same for a unit with a vector of many exceptions: they are written over its
 // values in `stage`.
-template <class T, class Store>
-LANEPACK_DEVICE void alp_staged_steps(const Node& node, const uint4* lines, uint4* stage, u32 first,
+template <class T, class Vector, class Store>
+LANEPACK_DEVICE void staged_steps(const Node& node, const uint4* lines, uint4* stage, u32 first,
                                       u32 vectors, const Store& store) {
     constexpr u32 VALUES = STAGED * UNIT_THREADS * PIECE<T>;
     T* values = reinterpret_cast<T*>(stage);
 #pragma unroll 1
     for (u32 j = 0; j < vectors; j++) {
         // Read again rather than kept: registers are short.
-        const AlpVector<T> vector(node, first + j);
-        const AlpStep<T> step(vector.scale);
+        const Vector vector(node, first + j);
+        const auto step = vector.step();
         const u32 width = vector.packed.width;
-        const uint4* from = lines + (j == 0 ? 0 : AlpVector<T>(node, first).packed.width * 8);
+        const uint4* from = lines + (j == 0 ? 0 : Vector(node, first).packed.width * 8);
         const T mask = low_bits<T>(width);
         const Exceptions<T> exceptions(node.buffer[2], vector.locator);
 #pragma unroll 1
@@ -290,18 +292,18 @@ LANEPACK_DEVICE void alp_staged_steps(const Node& node, const uint4* lines, uint
     }
 }
 
-// Decodes unit `unit` of an alp node; calls `store` as above, or for units with a
-// vector of more than ALP_LISTED exceptions `store.value(row, value)`.
-template <class T, class Store>
-LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Later& later, const Store& store) {
-    constexpr u32 MAX_WIDTH = sizeof(T) == 8 ? 52 : 23;
+// Decodes unit `unit` of a node of packed values with exceptions (alp,
+// pfor, alp_rd), which `Vector` knows; calls `store` as above, or for units with a
+// vector of more than LISTED exceptions `store.value(row, value)`.
+template <class T, class Vector, class Store>
+LANEPACK_DEVICE void decode_patched_unit(const Node& node, u32 unit, const Later& later, const Store& store) {
     constexpr u32 THREADS_EACH = UNIT_THREADS / UNIT_VECTORS<T>;
-    constexpr u32 LIST = UNIT_VECTORS<T> * ALP_LISTED * static_cast<u32>(sizeof(T));
+    constexpr u32 LIST = UNIT_VECTORS<T> * LISTED * static_cast<u32>(sizeof(T));
     constexpr u32 NUMBERS = UNIT_VECTORS<T> * VECTOR;
     constexpr u32 STAGE = STAGED * UNIT_THREADS * 16;
     static_assert(UNIT_VECTORS<T> <= 2, "a first vector and a last");
     static_assert(LIST + NUMBERS >= STAGE && VECTOR_STEPS<T> % STAGED == 0, "the stage fits");
-    LANEPACK_SHARED(uint4[UNIT_VECTORS<T> * MAX_WIDTH * 8], lines);
+    LANEPACK_SHARED(uint4[UNIT_VECTORS<T> * Vector::MAX_WIDTH * 8], lines);
     // The exceptions, and for the positions of exceptions their numbers; or the stage.
     LANEPACK_SHARED(uint4[(LIST + NUMBERS) / 16], scratch);
     // For every thread, which of its values are exceptions.
@@ -313,16 +315,16 @@ LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Later& la
     if (first >= all) return;
     const u32 vectors = all - first < UNIT_VECTORS<T> ? all - first : UNIT_VECTORS<T>;
     masks[threadIdx.x] = 0;
-    const AlpVector<T> head(node, first);
-    const AlpVector<T> tail = vectors > 1 ? AlpVector<T>(node, first + 1) : head;
+    const Vector head(node, first);
+    const Vector tail = vectors > 1 ? Vector(node, first + 1) : head;
     copy_packed(head.packed, tail.packed, lines);
-    later.prefetch_packed<T, AlpVector<T>>();
+    later.prefetch_packed<T, Vector>();
     constexpr u32 COUNT = (1u << LOCATOR_COUNT_BITS) - 1;
     const bool is_whole = store.is_whole(first * VECTOR);
-    if (max(head.locator & COUNT, tail.locator & COUNT) > ALP_LISTED) {
+    if (max(head.locator & COUNT, tail.locator & COUNT) > LISTED) {
         copies_done();
         __syncthreads();
-        alp_staged_steps<T>(node, lines, scratch, first, vectors, store);
+        staged_steps<T, Vector>(node, lines, scratch, first, vectors, store);
         return;
     }
     const bool has_exceptions = (head.locator | tail.locator) != 0;
@@ -336,7 +338,7 @@ LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Later& la
             threadIdx.x % THREADS_EACH, THREADS_EACH, [&](u32 number, u32 position, T value) {
                 const u32 slot = j_mine * VECTOR + position;
                 const u32 step = slot / PIECE<T> / UNIT_THREADS;
-                list[j_mine * ALP_LISTED + number] = value;
+                list[j_mine * LISTED + number] = value;
                 numbers[slot] = static_cast<u8>(number);
                 atomicOr(&masks[slot / PIECE<T> % UNIT_THREADS],
                          1u << (step * PIECE<T> + slot % PIECE<T>));
@@ -346,9 +348,9 @@ LANEPACK_DEVICE void decode_alp_unit(const Node& node, u32 unit, const Later& la
     __syncthreads();
     const u32 bits = has_exceptions ? masks[threadIdx.x] : 0;
     if (is_whole) {
-        alp_steps<T, true>(head, tail, lines, list, numbers, bits, first, vectors, store);
+        patched_steps<T, Vector, true>(head, tail, lines, list, numbers, bits, first, vectors, store);
     } else {
-        alp_steps<T, false>(head, tail, lines, list, numbers, bits, first, vectors, store);
+        patched_steps<T, Vector, false>(head, tail, lines, list, numbers, bits, first, vectors, store);
     }
 }
 

@@ -1,6 +1,6 @@
-// Values of 8 to 64 bits to memory: ffor, alp, plain, constant.
+// Values of 8 to 64 bits to memory: ffor, alp, pfor, alp_rd, plain, constant.
 //
-// ffor and alp: a block writes 8 KB (unit.cuh). plain and constant: a thread
+// ffor, alp, pfor and alp_rd: a block writes 8 KB (unit.cuh). plain and constant: a thread
 // writes 16 bytes, COPY_BYTES / COPY_THREADS / 16 times.
 //
 // Chunks may begin anywhere in the output. Where that is no multiple of 16 bytes,
@@ -10,73 +10,10 @@
 // 20 (8 and 16 bits) or 22 (alp) blocks on a multiprocessor keep registers at 48 and
 // 40; with 16, ffor of 8 bits is 2 to 5 % slower, with 14 alp of 64 bits 2 to 4 %.
 #include "arguments.cuh"
+#include "store.cuh"
 #include "unit.cuh"
 
 namespace lanepack {
-
-// Where a piece goes: 16 bytes at once; if the output lies across multiples of 16
-// bytes, shifted by way of the neighbouring thread; at the node's end by value.
-template <class T>
-struct StoreWords {
-    T* out;
-    u32 rows;
-    // Bytes of `out` past a multiple of 16.
-    u32 past;
-
-    LANEPACK_DEVICE StoreWords(u8* to, const Node& node) {
-        out = reinterpret_cast<T*>(to) + node.at;
-        rows = node.rows;
-        past = static_cast<u32>(reinterpret_cast<u64>(out) % 16);
-    }
-
-    // Whether all pieces of the unit that begins at `row` can be stored whole.
-    LANEPACK_DEVICE bool is_whole(u32 row) const {
-        return past == 0 && row + UNIT_BYTES / static_cast<u32>(sizeof(T)) <= rows;
-    }
-
-    LANEPACK_DEVICE void whole(u32 row, uint4 piece) const {
-        __stcs(reinterpret_cast<uint4*>(out + row), piece);
-    }
-
-    // All threads of a warp together, with pieces that follow each other.
-    LANEPACK_DEVICE void operator()(u32 row, uint4 piece) const {
-        const u32 lane = threadIdx.x % WARP;
-        if (row + (WARP - lane) * PIECE<T> > rows) {
-            values(row, piece, 0, PIECE<T>);
-        } else if (past == 0) {
-            whole(row, piece);
-        } else {
-            const uint4 before{__shfl_up_sync(FULL, piece.x, 1), __shfl_up_sync(FULL, piece.y, 1),
-                               __shfl_up_sync(FULL, piece.z, 1), __shfl_up_sync(FULL, piece.w, 1)};
-            const u32 own = (16 - past) / static_cast<u32>(sizeof(T));
-            if (lane == 0) {
-                values(row, piece, 0, own);
-            } else {
-                u8* to = reinterpret_cast<u8*>(out + row) - past;
-                __stcs(reinterpret_cast<uint4*>(to), bytes_from(before, piece, 16 - past));
-                if (lane == WARP - 1) values(row, piece, own, PIECE<T>);
-            }
-        }
-    }
-
-    // Values begin..end of a piece.
-    LANEPACK_DEVICE void values(u32 row, uint4 piece, u32 begin, u32 end) const {
-        const u32 words[4] = {piece.x, piece.y, piece.z, piece.w};
-#pragma unroll
-        for (u32 i = 0; i < PIECE<T>; i++) {
-            if (i < begin || i >= end) continue;
-            if constexpr (sizeof(T) == 8) {
-                value(row + i, join(words[2 * i], words[2 * i + 1]));
-            } else {
-                value(row + i, static_cast<T>(words[i * sizeof(T) / 4] >> i * ROWS<T> % 32));
-            }
-        }
-    }
-
-    LANEPACK_DEVICE void value(u32 row, T value) const {
-        if (row < rows) out[row] = value;
-    }
-};
 
 template <class T>
 LANEPACK_DEVICE void ffor(const WordsArguments& args) {
@@ -85,19 +22,46 @@ LANEPACK_DEVICE void ffor(const WordsArguments& args) {
     decode_ffor_unit<T>(node, part.part, {args.nodes, args.blocks_per_node}, StoreWords<T>(args.out, node));
 }
 
-template <class T>
-LANEPACK_DEVICE void alp(const WordsArguments& args) {
+template <class T, class Vector>
+LANEPACK_DEVICE void patched(const WordsArguments& args) {
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    decode_alp_unit<T>(node, part.part, {args.nodes, args.blocks_per_node}, StoreWords<T>(args.out, node));
+    decode_patched_unit<T, Vector>(node, part.part, {args.nodes, args.blocks_per_node},
+                                   StoreWords<T>(args.out, node));
 }
 
 LANEPACK_KERNEL(ffor_8, UNIT_THREADS, 20, WordsArguments) { ffor<u8>(args); }
 LANEPACK_KERNEL(ffor_16, UNIT_THREADS, 20, WordsArguments) { ffor<u16>(args); }
 LANEPACK_KERNEL(ffor_32, UNIT_THREADS, 16, WordsArguments) { ffor<u32>(args); }
 LANEPACK_KERNEL(ffor_64, UNIT_THREADS, 16, WordsArguments) { ffor<u64>(args); }
-LANEPACK_KERNEL(alp_32, UNIT_THREADS, 22, WordsArguments) { alp<u32>(args); }
-LANEPACK_KERNEL(alp_64, UNIT_THREADS, 22, WordsArguments) { alp<u64>(args); }
+LANEPACK_KERNEL(alp_32, UNIT_THREADS, 22, WordsArguments) { patched<u32, AlpVector<u32>>(args); }
+LANEPACK_KERNEL(alp_64, UNIT_THREADS, 22, WordsArguments) { patched<u64, AlpVector<u64>>(args); }
+LANEPACK_KERNEL(alp_rd_32, UNIT_THREADS, 18, WordsArguments) { patched<u32, AlpRdVector<u32>>(args); }
+LANEPACK_KERNEL(alp_rd_64, UNIT_THREADS, 18, WordsArguments) { patched<u64, AlpRdVector<u64>>(args); }
+
+// Units of 8- and 16-bit values have more vectors than `decode_patched_unit` knows: their
+// exceptions are written over what is packed in their slots.
+template <class T>
+LANEPACK_DEVICE void pfor_small(const WordsArguments& args) {
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& node = args.nodes[part.node];
+    const StoreWords<T> store(args.out, node);
+    decode_ffor_unit<T, PforVector<T>>(node, part.part, {args.nodes, args.blocks_per_node}, store);
+    __syncthreads();
+    const u32 first = part.part * UNIT_VECTORS<T>;
+    const u32 end = min(first + UNIT_VECTORS<T>, vectors_of(node));
+    for (u32 vector = first + threadIdx.x / WARP; vector < end; vector += UNIT_THREADS / WARP) {
+        const Exceptions<T> exceptions(node.buffer[2], pfor_locator<T>(node, vector));
+        exceptions.for_each(threadIdx.x % WARP, WARP, [&](u32, u32 position, T value) {
+            store.value(vector * VECTOR + position, value);
+        });
+    }
+}
+
+LANEPACK_KERNEL(pfor_8, UNIT_THREADS, 20, WordsArguments) { pfor_small<u8>(args); }
+LANEPACK_KERNEL(pfor_16, UNIT_THREADS, 20, WordsArguments) { pfor_small<u16>(args); }
+LANEPACK_KERNEL(pfor_32, UNIT_THREADS, 18, WordsArguments) { patched<u32, PforVector<u32>>(args); }
+LANEPACK_KERNEL(pfor_64, UNIT_THREADS, 18, WordsArguments) { patched<u64, PforVector<u64>>(args); }
 
 // The units of 16 bytes at multiples of 16 that a node's bytes lie in: the first
 // may begin before the node, the last end behind it.

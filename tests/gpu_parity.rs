@@ -2,7 +2,8 @@
 //! on the host emulation (feature `simt`) and on CUDA (feature `cuda`, where there
 //! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
 //!
-//! `arrays` has every type, size, null pattern and encoding, `files` the shared data,
+//! `arrays` has every type, size, null pattern and encoding, `cascades` encodings of
+//! children of others, `files` the shared data,
 //! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
 //! about devices: memory, threads, errors, export; `host` what is about host memory; `scan`
 //! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
@@ -15,6 +16,8 @@ mod common;
 
 #[path = "gpu_parity/arrays.rs"]
 mod arrays;
+#[path = "gpu_parity/cascades.rs"]
+mod cascades;
 #[path = "gpu_parity/compress.rs"]
 mod compress;
 #[path = "gpu_parity/damage.rs"]

@@ -104,6 +104,9 @@ struct AlpParameters {
 // A vector of an alp node.
 template <class T>
 struct AlpVector {
+    using Step = AlpStep<T>;
+    static constexpr u32 MAX_WIDTH = sizeof(T) == 8 ? 52 : 23;
+
     Packed<T> packed;
     T scale;
     u32 locator;
@@ -114,34 +117,13 @@ struct AlpVector {
         locator = parameters.locator;
         packed = packed_at<T>(node, parameters.place);
     }
+
+    LANEPACK_DEVICE Step step() const { return Step(scale); }
 };
 
-// The values of a lane of a vector of an alp node, in rows 0 to ROWS<T> - 1, as
-// bits; `AlpStep::decode` gives floats where no exceptions matter.
+// A lane of a vector of an alp node, its values as bits; `AlpStep::decode` gives floats
+// where no exceptions matter.
 template <class T>
-struct AlpLane {
-    PackedLane<T> packed;
-    AlpStep<T> step;
-    LaneExceptions<T> exceptions;
-    u32 row;
-
-    LANEPACK_DEVICE AlpLane(const Node& node, u32 vector, u32 lane) {
-        const AlpVector<T> parameters(node, vector);
-        packed = PackedLane<T>(parameters.packed, lane, reinterpret_cast<const T*>(node.buffer[1]));
-        step = AlpStep<T>(parameters.scale);
-        exceptions = LaneExceptions<T>(Exceptions<T>(node.buffer[2], parameters.locator), lane);
-        row = 0;
-    }
-
-    LANEPACK_DEVICE T next() {
-        T value = step.value(packed.next());
-        if (row == exceptions.row) {
-            value = exceptions.value;
-            exceptions.advance();
-        }
-        row++;
-        return value;
-    }
-};
+using AlpLane = PatchedLane<T, AlpVector<T>>;
 
 }  // namespace lanepack

@@ -2,6 +2,7 @@
 // lane, for a thread that walks the lane.
 //
 //   block   | n x value | n x slot (u16) |        slot = lane * ROWS + row, ascending
+//             values of 8 bits: slots at a multiple of two bytes
 //
 // Thread i of a group takes exception i, whose address needs no other load; a
 // lane finds its first one by bisection and its others behind it.
@@ -27,9 +28,11 @@ struct Exceptions {
 
     Exceptions() = default;
     LANEPACK_DEVICE Exceptions(const u8* blocks, u32 locator) {
-        values = reinterpret_cast<const T*>(blocks) + (locator >> LOCATOR_COUNT_BITS);
+        constexpr u32 UNIT = sizeof(T) > 1 ? sizeof(T) : 2;
+        const u8* block = blocks + (locator >> LOCATOR_COUNT_BITS) * UNIT;
+        values = reinterpret_cast<const T*>(block);
         count = locator & ((1u << LOCATOR_COUNT_BITS) - 1);
-        slots = reinterpret_cast<const u16*>(values + count);
+        slots = reinterpret_cast<const u16*>(block + (count * static_cast<u32>(sizeof(T)) + 1) / 2 * 2);
     }
 
     // The exception of a slot, which has one.
@@ -63,7 +66,7 @@ struct Exceptions {
     }
 };
 
-// The exceptions of a lane, by row; the next one waits in `row` and `value`.
+// The exceptions of a lane from a row on, by row; the next one waits in `row` and `value`.
 template <class T>
 struct LaneExceptions {
     Exceptions<T> block;
@@ -74,11 +77,11 @@ struct LaneExceptions {
     T value;
 
     LaneExceptions() = default;
-    LANEPACK_DEVICE LaneExceptions(const Exceptions<T>& exceptions, u32 of_lane) {
+    LANEPACK_DEVICE LaneExceptions(const Exceptions<T>& exceptions, u32 of_lane, u32 from_row = 0) {
         block = exceptions;
         lane = of_lane;
         value = 0;
-        number = block.first_from(lane * ROWS<T>);
+        number = block.first_from(lane * ROWS<T> + from_row);
         advance();
     }
 
@@ -90,6 +93,35 @@ struct LaneExceptions {
         row = slot % ROWS<T>;
         value = __ldg(block.values + number);
         number++;
+    }
+};
+
+// The values of a lane of a vector of packed values with exceptions (alp, pfor, alp_rd), in
+// rows 0 to ROWS<T> - 1. `Vector` says where they are packed, and what its `step()` makes of
+// packed ones.
+template <class T, class Vector>
+struct PatchedLane {
+    PackedLane<T> packed;
+    typename Vector::Step step;
+    LaneExceptions<T> exceptions;
+    u32 row;
+
+    LANEPACK_DEVICE PatchedLane(const Node& node, u32 vector, u32 lane) {
+        const Vector parameters(node, vector);
+        packed = PackedLane<T>(parameters.packed, lane, reinterpret_cast<const T*>(node.buffer[1]));
+        step = parameters.step();
+        exceptions = LaneExceptions<T>(Exceptions<T>(node.buffer[2], parameters.locator), lane);
+        row = 0;
+    }
+
+    LANEPACK_DEVICE T next() {
+        T value = step.value(packed.next());
+        if (row == exceptions.row) {
+            value = exceptions.value;
+            exceptions.advance();
+        }
+        row++;
+        return value;
     }
 };
 

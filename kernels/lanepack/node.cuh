@@ -13,11 +13,13 @@ namespace lanepack {
 
 // 64 bytes; mirrored by `Node` in src/gpu/abi.rs.
 struct Node {
-    // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md.
+    // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md;
+    // delta.cuh and dict.cuh say which those of nodes with children are.
     const u8* buffer[4];
     // The node's parameter 0.
     u64 parameter;
-    // fsst: bytes of codes. plain and constant of byte strings: bytes of buffer 0. Else 0.
+    // fsst: bytes of codes. plain and constant of byte strings: bytes of buffer 0. alp_rd:
+    // parameter 1. delta, dict: see there. Else 0.
     u64 size;
     // Where the node's first value goes: rows from the start of the output, for
     // byte strings bytes.
@@ -60,6 +62,8 @@ enum Fault : u32 {
     FAULT_CHARACTER = 6,
     // A value of another width than the column's.
     FAULT_WIDTH = 7,
+    // A code of a dictionary that stands for no value.
+    FAULT_VALUE = 8,
 };
 
 // Reports a fault of node `node`. The status word begins as all ones and keeps

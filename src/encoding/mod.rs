@@ -188,10 +188,11 @@ pub(crate) fn value(node: NodeView<'_>, row: usize) -> Result<Value> {
     codec(node.encoding()).value(node, row)
 }
 
-/// An encoding of a tree that GPUs do not read.
-pub(crate) fn only_on_cpu(node: NodeView<'_>) -> Option<Encoding> {
-    let own = Some(node.encoding()).filter(|encoding| !Encoding::ON_GPUS.contains(encoding));
-    own.or_else(|| node.validity().into_iter().chain(node.children()).find_map(only_on_cpu))
+/// An encoding of a tree that is not among some.
+pub(crate) fn other_than(encodings: &[Encoding], node: NodeView<'_>) -> Option<Encoding> {
+    let own = Some(node.encoding()).filter(|encoding| !encodings.contains(encoding));
+    let mut below = node.validity().into_iter().chain(node.children());
+    own.or_else(|| below.find_map(|child| other_than(encodings, child)))
 }
 
 /// The encodings of a tree, as in `fsst(ffor, constant)`.

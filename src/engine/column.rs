@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
+use super::decode::DECODED;
 use super::nodes::ColumnNodes;
 use super::pinned::Landing;
 use super::stored::StoredStrings;
@@ -203,7 +204,7 @@ pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
     !column.is_empty()
         && column.chunks().iter().all(|chunk| match chunk.root().physical() {
             Physical::Arrow => false,
-            _ if encoding::only_on_cpu(chunk.root()).is_some() => false,
+            _ if encoding::other_than(DECODED, chunk.root()).is_some() => false,
             Physical::Bytes => views_hold(column.data_type(), encoding::value_bytes(chunk.root())),
             _ => true,
         })

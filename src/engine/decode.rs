@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::{DeviceBatch, DeviceChunk, DeviceColumn};
 use super::program::{
-    Arguments, Damage, Job, Marks, Program, Report, Target, Words, jobs, longest, of_encoding,
+    Arguments, Damage, Job, Marks, Program, Report, Target, Words, jobs, longest, most_rows,
+    of_encoding,
 };
-use super::strings;
+use super::{cascade, strings};
 use crate::column::physical_of;
 use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Node;
-use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::kernels;
 use crate::gpu::{DeviceBuffer, Stream};
 
 impl DeviceBatch {
@@ -53,7 +54,7 @@ impl DeviceColumn {
     /// [`Error::TooLarge`] if the column is carried as Arrow IPC, [`Error::Device`]
     /// if the upload failed.
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        check_decodable(self)?;
+        check_scannable(self)?;
         self.ready().synchronize()?;
         Ok(roots(self.chunks()).iter().map(Target::node).collect())
     }
@@ -65,7 +66,7 @@ impl DeviceColumn {
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
-        check_decodable(self)?;
+        check_scannable(self)?;
         self.ready().synchronize()?;
         let node = |root: &Target<'_>| {
             let has = child < root.view.child_count();
@@ -155,7 +156,7 @@ pub(super) fn start_to(
             Some(Place { buffers, row, byte }) => {
                 let moved = targets.iter().map(|root| Target { at: row + root.at, ..*root });
                 let moved: Vec<Target<'_>> = moved.collect();
-                strings::decode(&mut program, data_type, &moved, byte, buffers);
+                strings::decode(&mut program, data_type, &moved, byte, buffers)?;
                 let bytes: usize =
                     targets.iter().map(|target| encoding::value_bytes(target.view)).sum();
                 let width = buffers.offset_bytes;
@@ -226,19 +227,6 @@ impl Pending {
 }
 
 impl Program<'_> {
-    /// Values of 8 to 64 bits to `out`.
-    pub fn words_of(&mut self, targets: &[Target<'_>], out: &Arc<DeviceBuffer>) -> Result<()> {
-        for encoding in [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Alp] {
-            let targets = of_encoding(targets, encoding);
-            let Some(first) = targets.first() else { continue };
-            let bits = first.view.physical().bits().unwrap_or(0);
-            let kernel = words_kernel(encoding, bits)?;
-            let arguments = Arguments::Words { out: out.address() };
-            self.step(kernel, &jobs(&targets), &[], longest(&targets), arguments, &[out]);
-        }
-        Ok(())
-    }
-
     /// Values of `limbs` limbs of 64 bits each to `out`.
     fn limbs_of(
         &mut self,
@@ -253,9 +241,8 @@ impl Program<'_> {
             node.at *= limbs as u64;
             node.rows *= limbs as u32;
         }
-        let kernel = words_kernel(Encoding::Plain, 64)?;
         let arguments = Arguments::Words { out: out.address() };
-        self.step(kernel, &words, &[], longest(&plain) * limbs, arguments, &[out]);
+        self.step(kernels::PLAIN[3], &words, &[], longest(&plain) * limbs, arguments, &[out]);
         let split = of_encoding(targets, Encoding::Limbs);
         for limb in 0..limbs {
             for fill in 1..=limbs - limb {
@@ -267,21 +254,23 @@ impl Program<'_> {
                         let fills = if limb + 1 == count { limbs - limb } else { 1 };
                         limb < count && fills == fill
                     })
-                    .map(|target| Target { view: target.view.child(limb), ..*target })
+                    .map(|target| target.child(limb))
                     .collect();
+                let children = self.readable(&children, &cascade::SIMPLE)?;
                 for (encoding, kernel) in [
                     (Encoding::Plain, kernels::LIMB_PLAIN),
                     (Encoding::Constant, kernels::LIMB_CONSTANT),
                     (Encoding::Ffor, kernels::LIMB_FFOR),
                 ] {
-                    let targets = of_encoding(&children, encoding);
+                    let has = |job: &&Job| job.node.encoding == encoding as u32;
+                    let jobs: Vec<Job> = children.iter().filter(has).copied().collect();
                     let arguments = Arguments::Limb {
                         out: out.address(),
                         limbs: limbs as u32,
                         limb: limb as u32,
                         fill: fill as u32,
                     };
-                    self.step(kernel, &jobs(&targets), &[], longest(&targets), arguments, &[out]);
+                    self.step(kernel, &jobs, &[], most_rows(&jobs), arguments, &[out]);
                 }
             }
         }
@@ -300,19 +289,6 @@ impl Program<'_> {
         self.step(kernels::BITS, jobs, &[], longest, arguments, &[&out]);
         Ok((out, counts))
     }
-}
-
-/// The kernel for words of one encoding.
-fn words_kernel(encoding: Encoding, bits: usize) -> Result<Kernel> {
-    let width = bits.trailing_zeros() as usize - 3;
-    Ok(match (encoding, bits) {
-        (Encoding::Ffor, 8 | 16 | 32 | 64) => kernels::FFOR[width],
-        (Encoding::Plain, 8 | 16 | 32 | 64) => kernels::PLAIN[width],
-        (Encoding::Constant, 8 | 16 | 32 | 64) => kernels::CONSTANT[width],
-        (Encoding::Alp, 32) => kernels::ALP_32,
-        (Encoding::Alp, 64) => kernels::ALP_64,
-        _ => return Err(Error::corrupt(format!("{encoding} values of {bits} bits"))),
-    })
 }
 
 /// The roots of all chunks, at their rows.
@@ -338,9 +314,24 @@ pub(super) fn limb_nodes(root: &Target<'_>) -> [Node; 4] {
     })
 }
 
+/// The encodings that kernels decompress.
+pub(super) const DECODED: &[Encoding] = Encoding::ALL;
+
+/// The encodings that kernels scan.
+const SCANNED: &[Encoding] = Encoding::ON_GPUS;
+
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// carried as Arrow IPC.
 pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
+    check_encodings(column, DECODED)
+}
+
+/// The same for columns that kernels do not scan as they are.
+pub(super) fn check_scannable(column: &DeviceColumn) -> Result<()> {
+    check_encodings(column, SCANNED)
+}
+
+fn check_encodings(column: &DeviceColumn, read: &[Encoding]) -> Result<()> {
     let data_type = column.field().data_type();
     let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {
@@ -348,7 +339,7 @@ pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
             "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
         )));
     }
-    let only_on_cpu = |chunk: &DeviceChunk| encoding::only_on_cpu(chunk.root());
+    let only_on_cpu = |chunk: &DeviceChunk| encoding::other_than(read, chunk.root());
     if let Some(encoding) = column.chunks().iter().find_map(only_on_cpu) {
         return Err(Error::too_large(format!(
             "values are encoded as {encoding}, which only the CPU reads"

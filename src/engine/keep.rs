@@ -18,7 +18,7 @@ use arrow_schema::DataType;
 
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, limb_nodes, roots, validity};
+use super::decode::{check_scannable, limb_nodes, roots, validity};
 use super::parameters::Parameters;
 use super::program::{Marks, Target};
 use super::select::{bitmap_len, check_status, count, status_words};
@@ -117,7 +117,7 @@ impl<'a> KeptRows<'a> {
     /// # Errors
     /// As [`DeviceColumn::decompress`].
     pub fn values(&self, column: &DeviceColumn, marks: &mut dyn Marks) -> Result<ArrayRef> {
-        check_decodable(column)?;
+        check_scannable(column)?;
         if self.len() == 0 {
             return Ok(new_empty_array(column.field().data_type()));
         }

@@ -18,6 +18,7 @@
 
 mod array;
 mod c_device;
+mod cascade;
 mod column;
 mod decode;
 mod encode;

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, roots, validity};
+use super::decode::{check_scannable, roots, validity};
 use super::program::Target;
 use super::select::stored_lengths;
 use crate::column::physical_of;
@@ -66,7 +66,7 @@ impl ColumnNodes {
 
     /// Uploads the nodes of a column; waits for the device.
     fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
-        check_decodable(column)?;
+        check_scannable(column)?;
         stream.wait(column.ready())?;
         let targets = roots(column.chunks());
         let mut parts: Vec<Vec<Node>> =

@@ -26,25 +26,54 @@ pub(super) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// What kernels see of it.
+    /// What kernels see of it. Of a dictionary of words, whose values they read as well,
+    /// `cascade.rs` makes it.
     pub fn node(&self) -> Node {
-        let mut buffer = [0; 4];
-        for (index, address) in buffer.iter_mut().enumerate().take(self.view.buffer_count()) {
-            *address = self.body + self.view.buffer_range(index).start as u64;
-        }
-        let size = match (self.view.physical(), self.view.encoding()) {
-            (Physical::Bytes, Encoding::Fsst) => self.view.buffer_range(1).len(),
-            (Physical::Bytes, _) => self.view.buffer_range(0).len(),
+        let view = self.view;
+        let mut buffer = self.buffers();
+        let mut parameter = view.parameter(0);
+        let size = match (view.physical(), view.encoding()) {
+            (_, Encoding::Delta) => {
+                let deltas = self.child(0);
+                buffer = [buffer[0], 0, 0, 0];
+                buffer[1..].copy_from_slice(&deltas.buffers()[..3]);
+                parameter = deltas.view.parameter(0);
+                deltas.view.encoding() as u64
+            }
+            (_, Encoding::AlpRd) => view.parameter(1),
+            (Physical::Bytes, Encoding::Fsst) => view.buffer_range(1).len() as u64,
+            (Physical::Bytes, Encoding::Dict) => {
+                // Where the other encodings have their starts.
+                buffer = [0, buffer[0], 0, 0];
+                parameter
+            }
+            (Physical::Bytes, _) => view.buffer_range(0).len() as u64,
             _ => 0,
         };
         Node {
             buffer,
-            parameter: self.view.parameter(0),
-            size: size as u64,
+            parameter,
+            size,
             at: self.at as u64,
-            rows: self.view.len() as u32,
-            encoding: self.view.encoding() as u32,
+            rows: view.len() as u32,
+            encoding: view.encoding() as u32,
         }
+    }
+
+    /// Addresses of the node's buffers.
+    fn buffers(&self) -> [u64; 4] {
+        let mut buffers = [0; 4];
+        for (index, address) in buffers.iter_mut().enumerate().take(self.view.buffer_count()) {
+            *address = self.body + self.view.buffer_range(index).start as u64;
+        }
+        buffers
+    }
+}
+
+impl<'a> Target<'a> {
+    /// A child of the node, at the same place.
+    pub fn child(&self, index: usize) -> Self {
+        Self { view: self.view.child(index), ..*self }
     }
 }
 
@@ -76,7 +105,7 @@ struct Step {
     /// The chunk of each node.
     chunks: Vec<usize>,
     arguments: Arguments,
-    /// Buffers that it reads or writes, the bodies not counted.
+    /// Buffers that it reads or writes, bodies and scratch not counted.
     buffers: Vec<Arc<DeviceBuffer>>,
 }
 
@@ -84,6 +113,8 @@ struct Step {
 #[derive(Clone, Copy)]
 pub(super) enum Arguments {
     Words { out: u64 },
+    Dict { out: u64 },
+    DictStrings { values: u64, not_ascii: Words, out: u64, offsets: u64, offset_bytes: u32 },
     Limb { out: u64, limbs: u32, limb: u32, fill: u32 },
     Bits { out: u64, counts: Words },
     Bytes { out: u64, not_ascii: Words },
@@ -123,17 +154,32 @@ pub(super) struct Program<'a> {
     nodes: Vec<Node>,
     steps: Vec<Step>,
     words: usize,
+    /// What steps write for others to read.
+    scratch: Vec<Arc<DeviceBuffer>>,
 }
 
 impl<'a> Program<'a> {
     /// No launches yet.
     pub fn new(stream: &'a Arc<dyn Stream>) -> Self {
-        Self { stream, nodes: Vec::new(), steps: Vec::new(), words: 0 }
+        Self { stream, nodes: Vec::new(), steps: Vec::new(), words: 0, scratch: Vec::new() }
+    }
+
+    /// Uninitialised device memory for steps of this program to write and to read, until the
+    /// last has run.
+    pub fn scratch(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
+        let scratch = self.allocate(len)?;
+        self.scratch.push(scratch.clone());
+        Ok(scratch)
     }
 
     /// Uninitialised device memory.
     pub fn allocate(&self, len: usize) -> Result<Arc<DeviceBuffer>> {
         Ok(Arc::new(self.stream.allocate(len)?))
+    }
+
+    /// Buffers that steps write for others to read, as scratch.
+    pub fn keep<'b>(&mut self, buffers: impl IntoIterator<Item = &'b Arc<DeviceBuffer>>) {
+        self.scratch.extend(buffers.into_iter().cloned());
     }
 
     /// Room for a word of the report for each of `nodes` nodes.
@@ -174,7 +220,7 @@ impl<'a> Program<'a> {
     /// Uploads the nodes and starts every launch, over bodies that have arrived;
     /// tells `marks` before the first and after each.
     pub fn start(self, bodies: &[Arc<DeviceBuffer>], marks: &mut dyn Marks) -> Result<Report> {
-        let Self { stream, nodes, steps, words } = self;
+        let Self { stream, nodes, steps, words, scratch } = self;
         let statuses = steps.len() * 8;
         let report = stream.allocate(statuses + words * 4)?;
         stream.fill(&report, 0, statuses, 0xff)?;
@@ -189,7 +235,7 @@ impl<'a> Program<'a> {
                 words: report.address() + statuses as u64,
             };
             let mut buffers: Vec<&DeviceBuffer> = vec![&nodes_buffer, &report];
-            buffers.extend(bodies.iter().map(AsRef::as_ref));
+            buffers.extend(bodies.iter().chain(&scratch).map(AsRef::as_ref));
             buffers.extend(step.buffers.iter().map(AsRef::as_ref));
             stream.launch(&Launch {
                 module: None,
@@ -223,6 +269,21 @@ impl Step {
         match self.arguments {
             Arguments::Words { out } => {
                 bytes_of(&abi::WordsArguments { nodes, out, blocks_per_node, zero: 0 })
+            }
+            Arguments::Dict { out } => {
+                bytes_of(&abi::DictArguments { nodes, out, status, blocks_per_node, zero: 0 })
+            }
+            Arguments::DictStrings { values, not_ascii, out, offsets, offset_bytes } => {
+                bytes_of(&abi::DictStringsArguments {
+                    nodes,
+                    values,
+                    out,
+                    offsets,
+                    status,
+                    not_ascii: words(not_ascii),
+                    blocks_per_node,
+                    offset_bytes,
+                })
             }
             Arguments::Limb { out, limbs, limb, fill } => {
                 bytes_of(&abi::LimbArguments { nodes, out, blocks_per_node, limbs, limb, fill })
@@ -275,6 +336,11 @@ pub(super) fn of_encoding<'a>(targets: &[Target<'a>], encoding: Encoding) -> Vec
     targets.iter().filter(|target| target.view.encoding() == encoding).copied().collect()
 }
 
+/// Most values of a node.
+pub(super) fn most_rows(jobs: &[Job]) -> usize {
+    jobs.iter().map(|job| job.node.rows as usize).max().unwrap_or(0)
+}
+
 /// Most values of a target.
 pub(super) fn longest(targets: &[Target<'_>]) -> usize {
     targets.iter().map(|target| target.view.len()).max().unwrap_or(0)
@@ -325,10 +391,11 @@ impl Report {
         self.stream.download(&self.buffer, 0, bytes)?;
         let (found, words) = bytes.split_at(statuses);
         let found: &[u64] = bytemuck::cast_slice(found);
+        // Of a chunk what the first step found: others may only follow from it.
         let fault = (found.iter().zip(&self.chunks))
             .filter(|(status, _)| **status != u64::MAX)
             .map(|(status, chunks)| (chunks[(status >> 32) as usize], *status as u32))
-            .min();
+            .min_by_key(|(chunk, _)| *chunk);
         let fault = fault
             .map(|(chunk, fault)| Damage { chunk, error: Error::corrupt(Fault::message(fault)) });
         Ok((bytemuck::cast_slice(words).to_vec(), fault))

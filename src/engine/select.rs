@@ -20,7 +20,7 @@ pub(crate) use tables::StringTests;
 pub(super) use tables::{TestPlaces, stored_lengths};
 
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, validity};
+use super::decode::{check_scannable, validity};
 use super::program::Marks;
 use crate::column::physical_of;
 use crate::error::{Error, Result};
@@ -162,7 +162,7 @@ pub(crate) fn select(
     out: &Arc<DeviceBuffer>,
     marks: &mut dyn Marks,
 ) -> Result<Report> {
-    check_decodable(column)?;
+    check_scannable(column)?;
     let parts = parts::of(column, test)?;
     if column.is_empty() {
         return Ok(Report::default());

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, roots};
+use super::decode::{check_scannable, roots};
 use crate::chunk::Statistics;
 use crate::encoding::Encoding;
 use crate::error::Result;
@@ -56,7 +56,7 @@ impl DeviceColumn {
         if let Some(stored) = self.strings().get() {
             return Ok(stored);
         }
-        check_decodable(self)?;
+        check_scannable(self)?;
         let stored = self.read_strings(stream)?;
         // Whoever came first has read the same.
         Ok(self.strings().get_or_init(|| stored))

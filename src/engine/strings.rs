@@ -3,12 +3,14 @@
 //! ```text
 //! fsst_decode, bytes_plain, bytes_constant --> bytes, of all chunks one behind the other
 //! offsets_32, offsets_64                   --> offsets of all rows, and one behind the last
+//! dict_lengths, dict_plain, dict_strings   --> dict only: lengths of rows, and their bytes
 //! utf8                                     --> text only: checks chunks with bytes above 127
 //! views, fixed                             --> for view types and FixedSizeBinary
 //! ```
 //!
 //! Bytes and offsets are independent of each other: both follow from the header
-//! and from the starts of vectors.
+//! and from the starts of vectors. Only where rows are codes of a dictionary their bytes
+//! need their offsets; the dictionary's strings are decoded as those of any column before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +18,16 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 
 use super::array::DeviceSlice;
+use super::cascade;
 use super::column::views_hold;
-use super::program::{Arguments, Program, Strings, Target, Words, jobs, longest, of_encoding};
+use super::program::{
+    Arguments, Job, Program, Strings, Target, Words, jobs, longest, most_rows, of_encoding,
+};
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, Stream, kernels};
+use crate::lanes::VECTOR;
 
 /// Where the strings of a column go: their bytes, and the offsets of all rows and one
 /// behind the last.
@@ -92,7 +98,7 @@ pub(super) fn start<'a>(
         total = end;
     }
     let buffers = Buffers::allocate(program.stream, data_type, rows, total)?;
-    let common = decode(program, data_type, roots, 0, &buffers);
+    let common = decode(program, data_type, roots, 0, &buffers)?;
     let Buffers { bytes, offsets, .. } = buffers;
     match data_type {
         DataType::Utf8View | DataType::BinaryView => {
@@ -129,7 +135,7 @@ pub(super) fn decode<'a>(
     roots: &[Target<'a>],
     mut at: usize,
     buffers: &Buffers,
-) -> Strings {
+) -> Result<Strings> {
     let Buffers { bytes, offsets, offset_bytes } = buffers;
     let place = |root: &Target<'a>| {
         let placed = Target { at, ..*root };
@@ -137,8 +143,11 @@ pub(super) fn decode<'a>(
         placed
     };
     let strings: Vec<Target<'a>> = roots.iter().map(place).collect();
-    let groups = values(program, &strings, bytes);
-    self::offsets(program, &strings, roots, buffers);
+    let dictionaries = Dictionaries::of(program, roots)?;
+    let lengths = value_lengths(program, roots, dictionaries.as_ref())?;
+    let mut groups = values(program, &strings, bytes);
+    self::offsets(program, &strings, &lengths, buffers);
+    groups.extend(dictionaries.map(|dictionaries| dictionaries.write(program, buffers)));
     // From here on targets are chunks at their rows.
     let at_rows = |targets: &[Target<'a>]| -> Vec<Target<'a>> {
         targets.iter().map(|target| roots[target.chunk]).collect()
@@ -156,7 +165,7 @@ pub(super) fn decode<'a>(
             program.step(kernels::UTF8, &jobs, &[], *longest, arguments, &[bytes, offsets]);
         }
     }
-    common
+    Ok(common)
 }
 
 /// Chunks of one encoding and of about the same size.
@@ -204,22 +213,132 @@ fn values<'a>(
 }
 
 /// Where each value begins, and the end of the last one.
-fn offsets(
-    program: &mut Program<'_>,
-    strings: &[Target<'_>],
-    roots: &[Target<'_>],
-    buffers: &Buffers,
-) {
-    // The value lengths are the last child; constants have none, their node stands in.
-    let lengths: Vec<Target<'_>> = roots
-        .iter()
-        .map(|root| match root.view.child_count() {
-            0 => *root,
-            count => Target { view: root.view.child(count - 1), ..*root },
-        })
-        .collect();
+fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], buffers: &Buffers) {
     let out = &buffers.offsets;
     let kernel = if buffers.offset_bytes == 4 { kernels::OFFSETS_32 } else { kernels::OFFSETS_64 };
     let arguments = Arguments::Offsets { out: out.address() };
-    program.step(kernel, &jobs(strings), &jobs(&lengths), longest(roots), arguments, &[out]);
+    program.step(kernel, &jobs(strings), lengths, longest(strings), arguments, &[out]);
+}
+
+/// The lengths of values.
+fn value_lengths(
+    program: &mut Program<'_>,
+    roots: &[Target<'_>],
+    dictionaries: Option<&Dictionaries<'_>>,
+) -> Result<Vec<Job>> {
+    let has_own = |root: &&Target<'_>| root.view.encoding() != Encoding::Dict;
+    // The value lengths are the last child; constants have none, their node stands in.
+    let mut own: Vec<Target<'_>> = roots.iter().filter(has_own).copied().collect();
+    for target in own.iter_mut().filter(|target| target.view.child_count() > 0) {
+        *target = target.child(target.view.child_count() - 1);
+    }
+    let mut own = program.readable(&own, &cascade::SIMPLE)?.into_iter();
+    let mut looked_up = dictionaries.iter().flat_map(|dictionaries| dictionaries.lengths.clone());
+    let next = |root: &Target<'_>| match has_own(&root) {
+        true => own.next(),
+        false => looked_up.next(),
+    };
+    Ok(roots.iter().filter_map(next).collect())
+}
+
+/// Chunks of dictionaries: these are decoded to scratch, then looked up.
+struct Dictionaries<'a> {
+    roots: Vec<Target<'a>>,
+    /// For each chunk its codes, plain.
+    codes: Vec<Job>,
+    /// The strings of all dictionaries, and which is the first of each.
+    values: Buffers,
+    firsts: Vec<usize>,
+    /// For each chunk the lengths of its rows, plain.
+    lengths: Vec<Job>,
+}
+
+impl<'a> Dictionaries<'a> {
+    /// Decodes the dictionaries of chunks that have some.
+    fn of(program: &mut Program<'_>, roots: &[Target<'a>]) -> Result<Option<Self>> {
+        let roots = of_encoding(roots, Encoding::Dict);
+        if roots.is_empty() {
+            return Ok(None);
+        }
+        let codes: Vec<Target<'a>> = roots.iter().map(|root| root.child(0)).collect();
+        let codes = program.readable(&codes, &[Encoding::Plain])?;
+        let (mut count, mut bytes) = (0, 0_usize);
+        let mut dictionaries = Vec::with_capacity(roots.len());
+        for root in &roots {
+            let dictionary = Target { at: count, ..root.child(1) };
+            count += dictionary.view.len();
+            bytes = bytes
+                .checked_add(encoding::value_bytes(dictionary.view))
+                .ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
+            dictionaries.push(dictionary);
+        }
+        let all = DataType::LargeBinary;
+        let values = Buffers::allocate(program.stream, &all, count, bytes)?;
+        program.keep([&values.bytes, &values.offsets]);
+        decode(program, &all, &dictionaries, 0, &values)?;
+        let firsts: Vec<usize> = dictionaries.iter().map(|dictionary| dictionary.at).collect();
+        let lengths = row_lengths(program, &roots, &codes, &dictionaries, &values)?;
+        Ok(Some(Self { roots, codes, values, firsts, lengths }))
+    }
+
+    /// Writes the bytes of all rows, whose offsets are there.
+    fn write(&self, program: &mut Program<'_>, buffers: &Buffers) -> Group<'a> {
+        let Buffers { bytes, offsets, offset_bytes } = buffers;
+        let parts = self.roots.iter().zip(&self.codes).zip(&self.firsts);
+        let jobs: Vec<Job> = parts
+            .map(|((root, codes), first)| {
+                let mut node = codes.node;
+                node.buffer[1] = self.values.offsets.address() + *first as u64 * 8;
+                node.size = root.view.child(1).len() as u64;
+                Job { node, ..*codes }
+            })
+            .collect();
+        let not_ascii = program.words(jobs.len());
+        let arguments = Arguments::DictStrings {
+            values: self.values.bytes.address(),
+            not_ascii,
+            out: bytes.address(),
+            offsets: offsets.address(),
+            offset_bytes: *offset_bytes as u32,
+        };
+        let longest = self.roots.iter().map(|root| encoding::value_bytes(root.view)).max();
+        let rows = most_rows(&jobs);
+        program.step(kernels::DICT_STRINGS, &jobs, &[], rows, arguments, &[bytes, offsets]);
+        Group { targets: self.roots.clone(), not_ascii, longest: longest.unwrap_or(0) }
+    }
+}
+
+/// The lengths of the rows of chunks, by their codes: of strings whose offsets are there.
+fn row_lengths(
+    program: &mut Program<'_>,
+    roots: &[Target<'_>],
+    codes: &[Job],
+    dictionaries: &[Target<'_>],
+    values: &Buffers,
+) -> Result<Vec<Job>> {
+    let count: usize = dictionaries.iter().map(|dictionary| dictionary.view.len()).sum();
+    let of_values = program.scratch(count * 4)?;
+    let offsets = |dictionary: &Target<'_>| {
+        cascade::plain(dictionary, values.offsets.address() + dictionary.at as u64 * 8)
+    };
+    let jobs: Vec<Job> = dictionaries.iter().map(offsets).collect();
+    let arguments = Arguments::Words { out: of_values.address() };
+    program.step(kernels::DICT_LENGTHS, &jobs, &[], most_rows(&jobs), arguments, &[]);
+
+    // Whole vectors, so that pieces of 16 bytes belong to one chunk.
+    let mut rows = 0;
+    let mut looked_up = Vec::with_capacity(roots.len());
+    for (codes, dictionary) in codes.iter().zip(dictionaries) {
+        let lengths = cascade::plain(dictionary, of_values.address() + dictionary.at as u64 * 4);
+        let mut job = cascade::with_dictionary(codes, &lengths);
+        job.node.at = rows as u64;
+        rows += (job.node.rows as usize).next_multiple_of(VECTOR);
+        looked_up.push(job);
+    }
+    let of_rows = program.scratch(rows * 4)?;
+    program.look_up(&looked_up, 32, &of_rows)?;
+    let placed = roots.iter().zip(&looked_up);
+    Ok(placed
+        .map(|(root, job)| cascade::plain(root, of_rows.address() + job.node.at * 4))
+        .collect())
 }

@@ -23,7 +23,8 @@ pub struct Node {
     pub buffer: [u64; 4],
     /// Parameter 0.
     pub parameter: u64,
-    /// Of byte strings: bytes of codes, or of the values as they are stored.
+    /// Of byte strings: bytes of codes, or of the values as they are stored. Of `alp_rd`
+    /// parameter 1; of `delta` and `dict` see `delta.cuh` and `dict.cuh`.
     pub size: u64,
     /// Where the first value goes, in rows (of byte strings that are decoded: bytes).
     pub at: u64,
@@ -41,6 +42,31 @@ pub(crate) struct WordsArguments {
     pub out: u64,
     pub blocks_per_node: u32,
     pub zero: u32,
+}
+
+/// `lanepack::DictArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DictArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub status: u64,
+    pub blocks_per_node: u32,
+    pub zero: u32,
+}
+
+/// `lanepack::DictStringsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DictStringsArguments {
+    pub nodes: u64,
+    pub values: u64,
+    pub out: u64,
+    pub offsets: u64,
+    pub status: u64,
+    pub not_ascii: u64,
+    pub blocks_per_node: u32,
+    pub offset_bytes: u32,
 }
 
 /// `lanepack::LimbArguments`.
@@ -369,6 +395,7 @@ impl Fault {
     const UTF8: u32 = 5;
     const CHARACTER: u32 = 6;
     const WIDTH: u32 = 7;
+    const VALUE: u32 = 8;
 
     /// The rule that is broken.
     pub fn message(fault: u32) -> String {
@@ -380,6 +407,7 @@ impl Fault {
             Self::UTF8 => "text that is not UTF-8",
             Self::CHARACTER => "a text that ends inside a character",
             Self::WIDTH => "a value of another width than its column's",
+            Self::VALUE => "a code of a dictionary that stands for no value",
             _ => return format!("fault {fault} of a kernel"),
         };
         what.to_owned()
@@ -389,6 +417,8 @@ impl Fault {
 const _: () = {
     assert!(size_of::<Node>() == 64);
     assert!(size_of::<WordsArguments>() == 24);
+    assert!(size_of::<DictArguments>() == 32);
+    assert!(size_of::<DictStringsArguments>() == 56);
     assert!(size_of::<LimbArguments>() == 32);
     assert!(size_of::<BitsArguments>() == 32);
     assert!(size_of::<BytesArguments>() == 40);
@@ -472,6 +502,10 @@ const _: () = {
     assert!(constant(FORMAT, "ALP") == Encoding::Alp as u64);
     assert!(constant(FORMAT, "FSST") == Encoding::Fsst as u64);
     assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
+    assert!(constant(FORMAT, "DICT") == Encoding::Dict as u64);
+    assert!(constant(FORMAT, "DELTA") == Encoding::Delta as u64);
+    assert!(constant(FORMAT, "PFOR") == Encoding::Pfor as u64);
+    assert!(constant(FORMAT, "ALP_RD") == Encoding::AlpRd as u64);
 };
 
 const ORDER: &str = include_str!("../../kernels/lanepack/order.cuh");
@@ -521,4 +555,5 @@ const _: () = {
     assert!(fault("UTF8") == Fault::UTF8);
     assert!(fault("CHARACTER") == Fault::CHARACTER);
     assert!(fault("WIDTH") == Fault::WIDTH);
+    assert!(fault("VALUE") == Fault::VALUE);
 };

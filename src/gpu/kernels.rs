@@ -2,6 +2,7 @@
 //! launches, read from `kernels/launch.cuh` when the crate is compiled.
 
 use super::abi::constant;
+use crate::lanes::VECTOR;
 
 /// A kernel with its launch shape.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +65,37 @@ pub(crate) const FFOR: ByWidth =
     [unit("ffor_8", 1), unit("ffor_16", 2), unit("ffor_32", 4), unit("ffor_64", 8)];
 pub(crate) const ALP_32: Kernel = unit("alp_32", 4);
 pub(crate) const ALP_64: Kernel = unit("alp_64", 8);
+pub(crate) const PFOR: ByWidth =
+    [unit("pfor_8", 1), unit("pfor_16", 2), unit("pfor_32", 4), unit("pfor_64", 8)];
+pub(crate) const ALP_RD_32: Kernel = unit("alp_rd_32", 4);
+pub(crate) const ALP_RD_64: Kernel = unit("alp_rd_64", 8);
+/// Units are of codes.
+pub(crate) const DICT_FFOR: ByWidth = [
+    unit("dict_ffor_8", 4),
+    unit("dict_ffor_16", 4),
+    unit("dict_ffor_32", 4),
+    unit("dict_ffor_64", 4),
+];
+pub(crate) const DICT_PLAIN: ByWidth = [
+    unit("dict_plain_8", 4),
+    unit("dict_plain_16", 4),
+    unit("dict_plain_32", 4),
+    unit("dict_plain_64", 4),
+];
+
+/// A kernel of which a block takes the vectors of so many rows.
+const fn rows(name: &'static str, threads: &str, rows: usize) -> Kernel {
+    Kernel { block: rows, least: rows, ..Kernel::new(name, threads, threads) }
+}
+const fn delta(name: &'static str) -> Kernel {
+    rows(name, "DELTA_THREADS", shape("DELTA_THREADS") as usize / 32 * VECTOR)
+}
+pub(crate) const DELTA: ByWidth =
+    [delta("delta_8"), delta("delta_16"), delta("delta_32"), delta("delta_64")];
+pub(crate) const DICT_STRINGS: Kernel = rows("dict_strings", "DICT_STRINGS_THREADS", VECTOR);
+pub(crate) const DICT_LENGTHS: Kernel =
+    Kernel::new("dict_lengths", "DICT_STRINGS_THREADS", "DICT_STRINGS_THREADS");
+
 pub(crate) const PLAIN: ByWidth =
     [copy("plain_8", 1), copy("plain_16", 2), copy("plain_32", 4), copy("plain_64", 8)];
 pub(crate) const CONSTANT: ByWidth =

@@ -1,0 +1,146 @@
+//! Words of cascades: which nodes a kernel reads together, and what is decoded to scratch
+//! before.
+//!
+//! ```text
+//! delta           one pass: its kernel unpacks the deltas itself (plain, constant, ffor, pfor)
+//! dict            its kernel unpacks codes of ffor; codes of other encodings are scratch
+//!                 the dictionary, mostly small, is scratch
+//! limbs, lengths  a child that is not plain, constant or ffor is scratch
+//! ```
+//!
+//! Scratch is a *plain* node, which all kernels know. It is written by the same steps as any
+//! column, so cascades of any depth come apart level by level.
+
+use std::sync::Arc;
+
+use super::program::{Arguments, Job, Program, Target, jobs, longest, most_rows, of_encoding};
+use crate::encoding::Encoding;
+use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::Node;
+use crate::gpu::kernels::{self, Kernel};
+use crate::lanes::VECTOR;
+
+/// The encodings of words that kernels for children of other nodes know.
+pub(super) const SIMPLE: [Encoding; 3] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor];
+
+/// The kernel for words of one encoding that is read as a whole.
+fn words_kernel(encoding: Encoding, bits: usize) -> Option<Kernel> {
+    let by_width = match encoding {
+        Encoding::Plain => kernels::PLAIN,
+        Encoding::Constant => kernels::CONSTANT,
+        Encoding::Ffor => kernels::FFOR,
+        Encoding::Pfor => kernels::PFOR,
+        Encoding::Delta => kernels::DELTA,
+        Encoding::Alp => return floats([kernels::ALP_32, kernels::ALP_64], bits),
+        Encoding::AlpRd => return floats([kernels::ALP_RD_32, kernels::ALP_RD_64], bits),
+        _ => return None,
+    };
+    by_width.get(width_index(bits)?).copied()
+}
+
+fn floats(kernels: [Kernel; 2], bits: usize) -> Option<Kernel> {
+    kernels.get(width_index(bits)?.checked_sub(2)?).copied()
+}
+
+/// Of 8, 16, 32 and 64 bits.
+fn width_index(bits: usize) -> Option<usize> {
+    matches!(bits, 8 | 16 | 32 | 64).then(|| bits.trailing_zeros() as usize - 3)
+}
+
+impl Program<'_> {
+    /// Values of 8 to 64 bits to `out`.
+    pub fn words_of(&mut self, targets: &[Target<'_>], out: &Arc<DeviceBuffer>) -> Result<()> {
+        for encoding in Encoding::ALL {
+            let targets = of_encoding(targets, *encoding);
+            let Some(first) = targets.first() else { continue };
+            let bits = first.view.physical().bits().unwrap_or(0);
+            if *encoding == Encoding::Dict {
+                self.dictionaries_of(&targets, bits, out)?;
+                continue;
+            }
+            let kernel = words_kernel(*encoding, bits)
+                .ok_or_else(|| Error::corrupt(format!("{encoding} values of {bits} bits")))?;
+            let arguments = Arguments::Words { out: out.address() };
+            self.step(kernel, &jobs(&targets), &[], longest(&targets), arguments, &[out]);
+        }
+        Ok(())
+    }
+
+    /// Values of dictionaries by their codes to `out`.
+    fn dictionaries_of(
+        &mut self,
+        targets: &[Target<'_>],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let children = |index| targets.iter().map(|target| target.child(index)).collect::<Vec<_>>();
+        let codes = self.readable(&children(0), &[Encoding::Ffor, Encoding::Plain])?;
+        let values = self.readable(&children(1), &[Encoding::Plain])?;
+        let pairs = codes.iter().zip(&values);
+        let jobs: Vec<Job> = pairs.map(|(codes, values)| with_dictionary(codes, values)).collect();
+        self.look_up(&jobs, bits, out)
+    }
+
+    /// Values of nodes of dict to `out`, whose codes are of ffor or plain.
+    pub fn look_up(&mut self, jobs: &[Job], bits: usize, out: &Arc<DeviceBuffer>) -> Result<()> {
+        let width = width_index(bits)
+            .ok_or_else(|| Error::corrupt(format!("dictionaries of {bits} bits")))?;
+        for (codes, kernels) in
+            [(Encoding::Ffor, kernels::DICT_FFOR), (Encoding::Plain, kernels::DICT_PLAIN)]
+        {
+            let has_codes = |job: &&Job| job.node.size >> 32 == codes as u64;
+            let jobs: Vec<Job> = jobs.iter().filter(has_codes).copied().collect();
+            let arguments = Arguments::Dict { out: out.address() };
+            self.step(kernels[width], &jobs, &[], most_rows(&jobs), arguments, &[out]);
+        }
+        Ok(())
+    }
+
+    /// Nodes of words for kernels that know the encodings `reads`; the values of others are
+    /// decoded to scratch first.
+    pub fn readable(&mut self, targets: &[Target<'_>], reads: &[Encoding]) -> Result<Vec<Job>> {
+        let is_readable = |target: &Target<'_>| reads.contains(&target.view.encoding());
+        let mut others: Vec<Target<'_>> = Vec::new();
+        let mut rows = 0;
+        for target in targets.iter().filter(|target| !is_readable(target)) {
+            others.push(Target { at: rows, ..*target });
+            rows += target.view.len().next_multiple_of(VECTOR);
+        }
+        let first = others.first();
+        let size = first.and_then(|target| target.view.physical().bits()).unwrap_or(0) / 8;
+        let mut scratch = 0;
+        if !others.is_empty() {
+            let buffer = self.scratch(rows * size)?;
+            self.words_of(&others, &buffer)?;
+            scratch = buffer.address();
+        }
+        let mut others = others.iter().map(|other| scratch + (other.at * size) as u64);
+        let job = |target: &Target<'_>| match is_readable(target) {
+            true => Job::from(target),
+            false => plain(target, others.next().unwrap_or(0)),
+        };
+        Ok(targets.iter().map(job).collect())
+    }
+}
+
+/// A plain node of the values of another, which lie at `address`.
+pub(super) fn plain(target: &Target<'_>, address: u64) -> Job {
+    let node = Node {
+        buffer: [address, 0, 0, 0],
+        at: target.at as u64,
+        rows: target.view.len() as u32,
+        encoding: Encoding::Plain as u32,
+        ..Node::default()
+    };
+    Job { chunk: target.chunk, node }
+}
+
+/// A node of dict, as `kernels/lanepack/dict.cuh` has it, of its codes and its plain values.
+pub(super) fn with_dictionary(codes: &Job, values: &Job) -> Job {
+    let mut node = codes.node;
+    node.buffer[3] = values.node.buffer[0];
+    node.size = u64::from(values.node.rows) | u64::from(codes.node.encoding) << 32;
+    node.encoding = Encoding::Dict as u32;
+    Job { chunk: codes.chunk, node }
+}
