@@ -1,4 +1,5 @@
-// Values of dictionaries by their codes to memory: dict_ffor_*, dict_plain_*.
+// Values of dictionaries by their codes to memory: dict_ffor_*, dict_plain_*; and whether all
+// codes have a value, which scans count on: dict_check.
 //
 //   codes, 4 a thread -> values, from the first-level cache -> the output
 //
@@ -6,7 +7,7 @@
 // dictionary as they are; `size` is their number, and above 32 bits the encoding of the codes;
 // the parameter is theirs. ffor codes are unpacked as all ffor (unit.cuh), others come plain.
 #include "arguments.cuh"
-#include "lanepack/dict.cuh"
+#include "lanepack/values.cuh"
 #include "store.cuh"
 #include "unit.cuh"
 
@@ -116,5 +117,22 @@ LANEPACK_KERNEL(dict_plain_8, UNIT_THREADS, 16, DictArguments) { dict_plain<u8>(
 LANEPACK_KERNEL(dict_plain_16, UNIT_THREADS, 16, DictArguments) { dict_plain<u16>(args); }
 LANEPACK_KERNEL(dict_plain_32, UNIT_THREADS, 16, DictArguments) { dict_plain<u32>(args); }
 LANEPACK_KERNEL(dict_plain_64, UNIT_THREADS, 16, DictArguments) { dict_plain<u64>(args); }
+
+// Looks at the codes of vectors, a warp at one. `out` is not used.
+LANEPACK_KERNEL(dict_check, DICT_CHECK_THREADS, 1, DictArguments) {
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& node = args.nodes[part.node];
+    const u32 vector = part.part * (DICT_CHECK_THREADS / WARP) + threadIdx.x / WARP;
+    if (vector >= vectors_of(node)) return;
+    const Node codes = codes_of(node);
+    const StepValues<u32, CODE_ENCODINGS> values(codes, vector);
+    const u32 within = steps_within(node.rows - vector * VECTOR);
+    u32 worst = 0;
+#pragma unroll 8
+    for (u32 step = 0; step < WARP; step++) {
+        if ((within >> step & 1) != 0) worst = max(worst, values(step));
+    }
+    check_codes(args, part, worst);
+}
 
 }  // namespace lanepack

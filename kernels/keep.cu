@@ -84,32 +84,30 @@ LANEPACK_KERNEL(keep_places, KEEP_PLACES_THREADS, 1, KeepPlacesArguments) {
     }
 }
 
-template <class T, bool FLOATS>
+template <class T, u32 ENCODINGS>
 LANEPACK_DEVICE void keep_words(const KeepArguments& args) {
     keep_vectors(args, [&](const Node& node, u32 vector, const KeptRows& kept, u64 place) {
         T* out = reinterpret_cast<T*>(args.out) + place;
-        const VectorValues<T, FLOATS> values(node, vector);
+        const VectorValues<T, ENCODINGS> values(node, vector);
         kept.each([&](u32 position, u32 at) { out[at] = values.at(position); });
-        if constexpr (FLOATS) {
-            if (!values.is_alp) return;
-            const Exceptions<T> exceptions(node.buffer[2], AlpVector<T>(node, vector).locator);
-            // Over what was made of what is packed in their slots.
-            __syncwarp();
-            for (u32 first = 0; first < exceptions.count; first += WARP) {
-                const u32 number = first + threadIdx.x % WARP;
-                const u32 slot = number < exceptions.count ? __ldg(exceptions.slots + number) : 0;
-                u32 at;
-                const bool is_kept = kept.find(index(slot % ROWS<T>, slot / ROWS<T>), at);
-                if (is_kept && number < exceptions.count) out[at] = __ldg(exceptions.values + number);
-            }
+        const Exceptions<T> exceptions = values.exceptions(node);
+        if (exceptions.count == 0) return;
+        // Over what was made of what is packed in their slots.
+        __syncwarp();
+        for (u32 first = 0; first < exceptions.count; first += WARP) {
+            const u32 number = first + threadIdx.x % WARP;
+            const u32 slot = number < exceptions.count ? __ldg(exceptions.slots + number) : 0;
+            u32 at;
+            const bool is_kept = kept.find(index(slot % ROWS<T>, slot / ROWS<T>), at);
+            if (is_kept && number < exceptions.count) out[at] = __ldg(exceptions.values + number);
         }
     });
 }
 
-LANEPACK_KERNEL(keep_8, KEEP_THREADS, 4, KeepArguments) { keep_words<u8, false>(args); }
-LANEPACK_KERNEL(keep_16, KEEP_THREADS, 4, KeepArguments) { keep_words<u16, false>(args); }
-LANEPACK_KERNEL(keep_32, KEEP_THREADS, 4, KeepArguments) { keep_words<u32, true>(args); }
-LANEPACK_KERNEL(keep_64, KEEP_THREADS, 4, KeepArguments) { keep_words<u64, true>(args); }
+LANEPACK_KERNEL(keep_8, KEEP_THREADS, 4, KeepArguments) { keep_words<u8, ALL_WORD_ENCODINGS>(args); }
+LANEPACK_KERNEL(keep_16, KEEP_THREADS, 4, KeepArguments) { keep_words<u16, ALL_WORD_ENCODINGS>(args); }
+LANEPACK_KERNEL(keep_32, KEEP_THREADS, 4, KeepArguments) { keep_words<u32, ALL_FLOAT_ENCODINGS>(args); }
+LANEPACK_KERNEL(keep_64, KEEP_THREADS, 4, KeepArguments) { keep_words<u64, ALL_FLOAT_ENCODINGS>(args); }
 
 template <u32 COUNT>
 LANEPACK_DEVICE void keep_wide(const KeepLimbsArguments& args) {

@@ -35,7 +35,7 @@ LANEPACK_DEVICE void keep_vectors(const KeepArguments& args, const Keep& keep) {
 
 // The lengths of a vector's values.
 struct KeptLengths {
-    VectorValues<u32, false> lengths;
+    VectorValues<u32, WORD_ENCODINGS | 1u << DICT> lengths;
     u64 bytes;
     u32 constant;
     bool is_constant;
@@ -44,7 +44,7 @@ struct KeptLengths {
         : bytes(value_start(strings, vector + 1) - value_start(strings, vector)),
           constant(static_cast<u32>(strings.size)),
           is_constant(strings.encoding == CONSTANT) {
-        if (!is_constant) lengths = VectorValues<u32, false>(node, vector);
+        if (!is_constant) lengths = {node, vector};
     }
 
     // Of the thread's string `i`.

@@ -89,7 +89,8 @@ LANEPACK_KERNEL(keep_strings, KEEP_THREADS, 4, KeepStringsArguments) {
     keep_vectors(args.keep, [&](const Node& node, u32 vector, const KeptRows& kept, u64 place) {
         const Node& stored = args.stored_lengths[chunk];
         const KeptLengths lengths(node, args.value_lengths[chunk], vector);
-        const bool is_constant = node.encoding == CONSTANT;
+        // Of these the lengths of values say all.
+        const bool is_constant = node.encoding == CONSTANT || node.encoding == DICT;
         u64 whole;
         const u64 before = before_in_rows(lengths.sum(kept.word), whole);
         u64 from = 0;
@@ -117,6 +118,11 @@ LANEPACK_KERNEL(keep_strings, KEEP_THREADS, 4, KeepStringsArguments) {
                 reinterpret_cast<u64*>(args.keep.out)[row] = at;
             }
             const u8* string = stored_bytes(node) + from;
+            if (node.encoding == DICT) {
+                const VectorValues<u32, WORD_ENCODINGS> codes(stored, vector);
+                const u32 code = codes.at(step_position(threadIdx.x % WARP) + next);
+                string = node.buffer[0] + __ldg(reinterpret_cast<const u64*>(node.buffer[2]) + code);
+            }
             if (node.encoding != FSST) {
                 copy_string(writer, string, length);
             } else {

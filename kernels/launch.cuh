@@ -15,6 +15,8 @@ constexpr u32 COPY_THREADS = 256;
 constexpr u32 COPY_BYTES = 16384;
 // delta_*: a warp takes a vector.
 constexpr u32 DELTA_THREADS = 128;
+// dict_check: a warp takes a vector.
+constexpr u32 DICT_CHECK_THREADS = 128;
 // dict_strings: a block takes a vector. dict_lengths: a thread takes a value.
 constexpr u32 DICT_STRINGS_THREADS = 256;
 // fsst_decode: codes that a block decodes at most, and, given more blocks, at least.

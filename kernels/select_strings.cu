@@ -4,8 +4,9 @@
 //   select_literals     = and IN
 //   select_automaton    all else; rows of bytes are copied to shared memory first, 256
 //                       bytes a state and 64 KiB at most, once for a block's 32 vectors
+//   select_codes        strings of dictionaries, by a bit for each code
 //
-// Two kernels, as each would take the other's registers; a launch has the chunks whose
+// Kernels of their own, as each would take the other's registers; a launch has the chunks whose
 // test is of its kind, and those that the host has decided.
 #include "lanepack/select_strings.cuh"
 #include "select_rows.cuh"
@@ -60,6 +61,13 @@ LANEPACK_DEVICE void select_walked(const SelectStringsArguments& args) {
             return rows_of_automaton(node, lengths, vector, test, live, shared, SharedRows{table.rows}, fault);
         }
         return rows_of_automaton(node, lengths, vector, test, live, shared, RowsInMemory<u16>(test), fault);
+    });
+}
+
+LANEPACK_KERNEL(select_codes, SELECT_THREADS, 5, SelectStringsArguments) {
+    const u32 chunk = blockIdx.x >> args.select.node_shift;
+    select_tested(args, args.tests[chunk], [&](const Node&, u32 vector, u32 live, u32&) {
+        return by_step(select_codes(args.lengths[chunk], vector, args.tests[chunk], by_step(live)));
     });
 }
 

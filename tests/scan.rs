@@ -50,11 +50,7 @@ fn random_scans(engine: &Engine, seeds: std::ops::Range<u64>, expressions: usize
     for seed in seeds {
         let mut rng = Rng(seed * 1_000_003);
         let batch = random::batch(&mut rng);
-        let mut options =
-            Options::default().with_chunk_rows([1024, 2048, 131_072][seed as usize % 3]);
-        if seed % 2 == 1 {
-            options = options.with_encodings(Encoding::ALL.iter().copied());
-        }
+        let options = random::options(seed);
         let packed = compress(&batch, &options).unwrap();
         for _ in 0..expressions {
             let expr = random::filter(&mut rng, &batch, 3);

@@ -37,6 +37,11 @@ LANEPACK_DEVICE constexpr bool has_encoding(u32 encodings, u32 encoding) {
 }
 constexpr u32 WORD_ENCODINGS = 1u << PLAIN | 1u << CONSTANT | 1u << FFOR;
 constexpr u32 FLOAT_ENCODINGS = WORD_ENCODINGS | 1u << ALP;
+// Those that tests take value by value, and all that values are read of.
+constexpr u32 WORDS_BY_VALUE = 1u << DICT | 1u << PFOR;
+constexpr u32 FLOATS_BY_VALUE = WORDS_BY_VALUE | 1u << ALP_RD;
+constexpr u32 ALL_WORD_ENCODINGS = WORD_ENCODINGS | WORDS_BY_VALUE;
+constexpr u32 ALL_FLOAT_ENCODINGS = FLOAT_ENCODINGS | FLOATS_BY_VALUE;
 
 // Whether a node has an encoding, where it has one of some; known to the compiler where
 // there is no choice.

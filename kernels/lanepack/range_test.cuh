@@ -5,6 +5,7 @@
 //   alp       decoding never falls: the first packed integers at and past the range
 //        -> a range of packed values -> select_packed.cuh; alp: then each exception by itself
 //   plain     value by value; constant: once
+//   dict, pfor, alp_rd   value by value
 //
 // What all threads of a warp would find alike (where packed words lie, which packed values
 // pass) is found for several vectors at once, by a thread or two for each.
@@ -21,6 +22,7 @@
 #include "ffor.cuh"
 #include "patches.cuh"
 #include "select_packed.cuh"
+#include "values.cuh"
 
 namespace lanepack {
 
@@ -172,19 +174,40 @@ LANEPACK_DEVICE u32 select_plain(const Node& node, u32 vector, Range range, u32 
     return selection;
 }
 
+// Whether a node has one of some encodings.
+template <u32 ENCODINGS>
+LANEPACK_DEVICE bool is_one_of(const Node& node) {
+    return ENCODINGS != 0 && (ENCODINGS >> node.encoding & 1) != 0;
+}
+
+// The selection of the values of a vector that `holds(word)` is true for, one by one.
+template <class T, u32 ENCODINGS, class Holds>
+LANEPACK_DEVICE u32 select_by_value(const Node& node, u32 vector, const Holds& holds, Patches& patches) {
+    const StepValues<T, ENCODINGS> values(node, vector, patches);
+    const u32 within = steps_within(node.rows - vector * VECTOR);
+    u32 selection = 0;
+#pragma unroll 4
+    for (u32 step = 0; step < WARP; step++) {
+        if ((within >> step & 1) != 0 && holds(values(step))) selection |= 1u << step;
+    }
+    return selection;
+}
+
 LANEPACK_DEVICE bool holds(Range range, u64 key) { return key >= range.low && key <= range.high; }
 
 // A test of a column whose chunks have some of `ENCODINGS` (bits by their ids) and whose
 // packed vectors have mostly `WIDTHS`.
 template <class T, u32 ENCODINGS, u64 WIDTHS>
 struct RangeTest {
-    static constexpr bool IS_PACKED = has_encoding(ENCODINGS, FFOR) || has_encoding(ENCODINGS, ALP);
+    static constexpr u32 PREPARED = 1u << FFOR | 1u << ALP;
+    static constexpr u32 BY_VALUE = ENCODINGS & FLOATS_BY_VALUE;
+    static constexpr bool IS_PACKED = (ENCODINGS & PREPARED) != 0;
 
     // Vector number i of those to come is to be selected with prepared[i]; at most 16.
     LANEPACK_DEVICE static void prepare(const Node& node, u32 first, u32 count, Range range, u32 order,
                                         Prepared<T>* prepared) {
         if constexpr (IS_PACKED) {
-            if (is_encoding<ENCODINGS, PLAIN>(node) || is_encoding<ENCODINGS, CONSTANT>(node)) return;
+            if (is_one_of<ENCODINGS & ~PREPARED>(node)) return;
             lanepack::prepare<T, ENCODINGS>(node, first, count, range, order, prepared);
         }
     }
@@ -194,6 +217,12 @@ struct RangeTest {
         if (is_encoding<ENCODINGS, PLAIN>(node)) return select_plain<T>(node, vector, range, order);
         if (is_encoding<ENCODINGS, CONSTANT>(node)) {
             return holds(range, ordered(static_cast<T>(node.parameter), order)) ? FULL : 0;
+        }
+        if constexpr (BY_VALUE != 0) {
+            if (is_one_of<BY_VALUE>(node)) {
+                const auto test = [&](T word) { return holds(range, ordered(word, order)); };
+                return select_by_value<T, BY_VALUE>(node, vector, test, patches);
+            }
         }
         if constexpr (IS_PACKED) {
             const u32 selection = select_prepared<WIDTHS>(node, prepared);

@@ -287,7 +287,14 @@ LANEPACK_DEVICE u32 with_exceptions(u32 selection, const Node& node, u32 locator
 // The same with exceptions.
 template <class T, u32 ENCODINGS, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
-    const u32 selection = select_stored<T, ENCODINGS, WIDTHS>(node, vector, ranges);
+    constexpr u32 BY_VALUE = ENCODINGS & FLOATS_BY_VALUE;
+    if constexpr (BY_VALUE != 0) {
+        if (is_one_of<BY_VALUE>(node)) {
+            const auto test = [&](T word) { return ranges.hold_word(word); };
+            return select_by_value<T, BY_VALUE>(node, vector, test, patches);
+        }
+    }
+    const u32 selection = select_stored<T, ENCODINGS & ~FLOATS_BY_VALUE, WIDTHS>(node, vector, ranges);
     if constexpr (has_encoding(ENCODINGS, ALP)) {
         const Node& now = again(node);
         if (is_encoding<ENCODINGS, ALP>(now)) {

@@ -27,7 +27,7 @@ static_assert(sizeof(WideRange) == 64, "WideRange is mirrored in src/gpu/abi.rs"
 // have no rows; a plain root has none.
 template <u32 COUNT>
 struct VectorLimbs {
-    VectorValues<u64, false> parts[COUNT];
+    VectorValues<u64, WORD_ENCODINGS> parts[COUNT];
     const u64* plain;
     u32 has;
 
@@ -39,7 +39,7 @@ struct VectorLimbs {
 #pragma unroll
         for (u32 limb = 0; limb < COUNT; limb++) {
             if (limbs[limb].rows == 0) break;
-            parts[limb] = VectorValues<u64, false>(limbs[limb], vector);
+            parts[limb] = VectorValues<u64, WORD_ENCODINGS>(limbs[limb], vector);
             has = limb + 1;
         }
     }

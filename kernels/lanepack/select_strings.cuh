@@ -4,6 +4,8 @@
 //              none fits, no code is read; then eight codes and the length together as
 //              one number, then the rest
 //   all else   an automaton over codes (walk.cuh)
+//   dict       what the test says of each value of the dictionary, found by one of the
+//              others before: a bit for each code
 //
 // Equal strings have equal codes (docs/FORMAT.md), so nothing is decoded. The host makes
 // a test for each symbol table, and decides what a chunk's header and table decide.
@@ -120,18 +122,37 @@ LANEPACK_DEVICE u32 rows_of_automaton(const Node& strings, const Node& lengths, 
     return walk_strings(rows, test, codes, begin, live, lengths, vector, shared, fault);
 }
 
+// The selection of the `live` strings whose codes, which `codes` has, a bitmap has.
+LANEPACK_DEVICE u32 select_codes(const Node& codes, u32 vector, const StringsTest& test, u32 live) {
+    const StepValues<u32, CODE_ENCODINGS> values(codes, vector);
+    const u32* passes = reinterpret_cast<const u32*>(test.table);
+    u32 selection = 0;
+#pragma unroll 8
+    for (u32 step = 0; step < WARP; step++) {
+        if ((live >> step & 1) == 0) continue;
+        const u32 code = min(values(step), test.count - 1);
+        selection |= (__ldg(passes + code / 32) >> code % 32 & 1) << step;
+    }
+    return selection;
+}
+
 // All kinds of tests that look at strings, as bits by their numbers.
-constexpr u32 ALL_STRINGS = 1 << STRINGS_LITERALS | 1 << STRINGS_BYTE_ROWS | 1 << STRINGS_WORD_ROWS;
+constexpr u32 ALL_STRINGS =
+    1 << STRINGS_LITERALS | 1 << STRINGS_BYTE_ROWS | 1 << STRINGS_WORD_ROWS | 1 << STRINGS_CODES;
 
 // The selection of the strings that pass the test of their chunk, which is of one of
-// `KINDS` unless it is decided; of those that are not `live` it says anything. `fault` becomes what is wrong with
-// lengths or codes, the same in all threads, and is left alone if nothing is: see `report`.
-// Tables are read where they lie.
+// `KINDS` unless it is decided; of those that are not `live` it says anything. `fault` becomes
+// what is wrong with lengths or codes, the same in all threads, and is left alone if nothing
+// is: see `report`. Tables are read where they lie. Of dict, `lengths` has the codes.
 template <u32 KINDS, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_strings(const Node& strings, const Node& lengths, u32 vector, const StringsTest& test,
                                    u32 live, StoredLengths& shared, u32& fault) {
     if (test.kind == STRINGS_ALL) return FULL;
-    const u32 rows = by_step(live & steps_within(min(strings.rows - vector * VECTOR, VECTOR)));
+    live &= steps_within(min(strings.rows - vector * VECTOR, VECTOR));
+    if constexpr ((KINDS >> STRINGS_CODES & 1) != 0) {
+        if (test.kind == STRINGS_CODES) return select_codes(lengths, vector, test, live);
+    }
+    const u32 rows = by_step(live);
     u32 found = 0;
     if constexpr ((KINDS >> STRINGS_LITERALS & 1) != 0) {
         if (test.kind == STRINGS_LITERALS) {

@@ -32,18 +32,24 @@ LANEPACK_DEVICE u32 step_word(u32 step) {
     return step % 8 * 4 | step / 8 % 2 * 2 | step / 16;
 }
 
-// The thread and step of a value by its row and lane.
-template <class T>
-LANEPACK_DEVICE void thread_and_step(u32 row, u32 lane, u32& thread, u32& step) {
-    static_assert(sizeof(T) >= 4, "a thread has one lane or half of one");
-    thread = row / WARP * LANES<T> + lane;
-    step = row % WARP;
-}
-
 // The step that a position belongs to; its thread is position % WARP.
 LANEPACK_DEVICE u32 step_at(u32 position) {
     // Of four groups the order is its own inverse, but for its unit.
     return group_order(position / 32 % 4) * 4 + position / 128;
+}
+
+// The thread and step of a value by its row and lane.
+template <class T>
+LANEPACK_DEVICE void thread_and_step(u32 row, u32 lane, u32& thread, u32& step) {
+    if constexpr (sizeof(T) >= 4) {
+        // A thread has one lane or half of one.
+        thread = row / WARP * LANES<T> + lane;
+        step = row % WARP;
+    } else {
+        const u32 position = index(row, lane);
+        thread = position % WARP;
+        step = step_at(position);
+    }
 }
 
 // The bits of a word whose positions, from `position` on, lie before `end`.

@@ -35,17 +35,19 @@ constexpr u32 STRINGS_ALL = 1;
 constexpr u32 STRINGS_LITERALS = 2;
 constexpr u32 STRINGS_BYTE_ROWS = 3;
 constexpr u32 STRINGS_WORD_ROWS = 4;
+constexpr u32 STRINGS_CODES = 5;
 
 // A test for the strings of a chunk, 64 bytes; mirrored by `StringsTest` in src/gpu/abi.rs.
 struct StringsTest {
-    // Literals (select_strings.cuh), or an automaton's rows, at a multiple of 16 bytes.
+    // Literals (select_strings.cuh), or an automaton's rows, at a multiple of 16 bytes; of
+    // codes of a dictionary a bit for each code.
     const u8* table;
     // Literals: their ninth bytes and all behind.
     const u8* bytes;
     // Literals: the lengths that they have.
     const Range* lengths;
     u32 kind;
-    // Literals, or states.
+    // Literals, states, or values of the dictionary.
     u32 count;
     // Literals: ranges of lengths.
     u32 range_count;

@@ -24,6 +24,9 @@ use crate::lanes::VECTOR;
 /// The encodings of words that kernels for children of other nodes know.
 pub(super) const SIMPLE: [Encoding; 3] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor];
 
+/// The encodings of codes that kernels for dictionaries know.
+pub(super) const CODES: [Encoding; 2] = [Encoding::Ffor, Encoding::Plain];
+
 /// The kernel for words of one encoding that is read as a whole.
 fn words_kernel(encoding: Encoding, bits: usize) -> Option<Kernel> {
     let by_width = match encoding {
@@ -56,7 +59,8 @@ impl Program<'_> {
             let Some(first) = targets.first() else { continue };
             let bits = first.view.physical().bits().unwrap_or(0);
             if *encoding == Encoding::Dict {
-                self.dictionaries_of(&targets, bits, out)?;
+                let jobs = self.dictionaries(&targets)?;
+                self.look_up(&jobs, bits, out)?;
                 continue;
             }
             let kernel = words_kernel(*encoding, bits)
@@ -67,19 +71,16 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Values of dictionaries by their codes to `out`.
-    fn dictionaries_of(
-        &mut self,
-        targets: &[Target<'_>],
-        bits: usize,
-        out: &Arc<DeviceBuffer>,
-    ) -> Result<()> {
+    /// Nodes of dict, with their dictionaries.
+    fn dictionaries(&mut self, targets: &[Target<'_>]) -> Result<Vec<Job>> {
+        if targets.is_empty() {
+            return Ok(Vec::new());
+        }
         let children = |index| targets.iter().map(|target| target.child(index)).collect::<Vec<_>>();
-        let codes = self.readable(&children(0), &[Encoding::Ffor, Encoding::Plain])?;
+        let codes = self.readable(&children(0), &CODES)?;
         let values = self.readable(&children(1), &[Encoding::Plain])?;
         let pairs = codes.iter().zip(&values);
-        let jobs: Vec<Job> = pairs.map(|(codes, values)| with_dictionary(codes, values)).collect();
-        self.look_up(&jobs, bits, out)
+        Ok(pairs.map(|(codes, values)| with_dictionary(codes, values)).collect())
     }
 
     /// Values of nodes of dict to `out`, whose codes are of ffor or plain.
@@ -116,11 +117,17 @@ impl Program<'_> {
             scratch = buffer.address();
         }
         let mut others = others.iter().map(|other| scratch + (other.at * size) as u64);
+        let is_dict =
+            |target: &Target<'_>| is_readable(target) && target.view.encoding() == Encoding::Dict;
+        let dict: Vec<Target<'_>> =
+            targets.iter().filter(|target| is_dict(target)).copied().collect();
+        let mut dict = self.dictionaries(&dict)?.into_iter();
         let job = |target: &Target<'_>| match is_readable(target) {
-            true => Job::from(target),
-            false => plain(target, others.next().unwrap_or(0)),
+            true if is_dict(target) => dict.next(),
+            true => Some(Job::from(target)),
+            false => others.next().map(|address| plain(target, address)),
         };
-        Ok(targets.iter().map(job).collect())
+        Ok(targets.iter().filter_map(job).collect())
     }
 }
 

@@ -54,7 +54,7 @@ impl DeviceColumn {
     /// [`Error::TooLarge`] if the column is carried as Arrow IPC, [`Error::Device`]
     /// if the upload failed.
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        check_scannable(self)?;
+        check_decodable(self)?;
         self.ready().synchronize()?;
         Ok(roots(self.chunks()).iter().map(Target::node).collect())
     }
@@ -66,7 +66,7 @@ impl DeviceColumn {
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
-        check_scannable(self)?;
+        check_decodable(self)?;
         self.ready().synchronize()?;
         let node = |root: &Target<'_>| {
             let has = child < root.view.child_count();
@@ -303,35 +303,12 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
         .collect()
 }
 
-/// The limbs of a root of wide values, and nodes without rows for limbs that are not there:
-/// those are the sign of the ones below, or stand beside each other in a plain root.
-pub(super) fn limb_nodes(root: &Target<'_>) -> [Node; 4] {
-    std::array::from_fn(|limb| match root.view.encoding() {
-        Encoding::Limbs if limb < root.view.child_count() => {
-            Target { view: root.view.child(limb), ..*root }.node()
-        }
-        _ => Node::default(),
-    })
-}
-
 /// The encodings that kernels decompress.
 pub(super) const DECODED: &[Encoding] = Encoding::ALL;
-
-/// The encodings that kernels scan.
-const SCANNED: &[Encoding] = Encoding::ON_GPUS;
 
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// carried as Arrow IPC.
 pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
-    check_encodings(column, DECODED)
-}
-
-/// The same for columns that kernels do not scan as they are.
-pub(super) fn check_scannable(column: &DeviceColumn) -> Result<()> {
-    check_encodings(column, SCANNED)
-}
-
-fn check_encodings(column: &DeviceColumn, read: &[Encoding]) -> Result<()> {
     let data_type = column.field().data_type();
     let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {
@@ -339,7 +316,7 @@ fn check_encodings(column: &DeviceColumn, read: &[Encoding]) -> Result<()> {
             "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
         )));
     }
-    let only_on_cpu = |chunk: &DeviceChunk| encoding::other_than(read, chunk.root());
+    let only_on_cpu = |chunk: &DeviceChunk| encoding::other_than(DECODED, chunk.root());
     if let Some(encoding) = column.chunks().iter().find_map(only_on_cpu) {
         return Err(Error::too_large(format!(
             "values are encoded as {encoding}, which only the CPU reads"

@@ -18,7 +18,8 @@ use arrow_schema::DataType;
 
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::DeviceColumn;
-use super::decode::{check_scannable, limb_nodes, roots, validity};
+use super::decode::{check_decodable, roots, validity};
+use super::nodes::{ColumnNodes, HostNodes};
 use super::parameters::Parameters;
 use super::program::{Marks, Target};
 use super::select::{bitmap_len, check_status, count, status_words};
@@ -64,6 +65,7 @@ impl Sums {
 struct Job<'a, 'b> {
     kept: &'b KeptRows<'a>,
     column: &'b DeviceColumn,
+    nodes: Arc<ColumnNodes>,
     marks: &'b mut dyn Marks,
     /// A status word, all ones.
     status: DeviceBuffer,
@@ -117,13 +119,13 @@ impl<'a> KeptRows<'a> {
     /// # Errors
     /// As [`DeviceColumn::decompress`].
     pub fn values(&self, column: &DeviceColumn, marks: &mut dyn Marks) -> Result<ArrayRef> {
-        check_scannable(column)?;
+        check_decodable(column)?;
         if self.len() == 0 {
             return Ok(new_empty_array(column.field().data_type()));
         }
         let status = status_words(self.stream, 1)?;
-        self.stream.wait(column.ready())?;
-        Job { kept: self, column, marks, status }.array()?.to_host()
+        let nodes = column.scan_nodes(self.stream)?;
+        Job { kept: self, column, nodes, marks, status }.array()?.to_host()
     }
 
     /// What the arguments of all kernels have in common.
@@ -197,15 +199,15 @@ impl<'a> Job<'a, '_> {
             }
         };
         let data_type = self.column.field().data_type();
-        let targets = roots(self.column.chunks());
-        let nodes: Vec<Node> = targets.iter().map(Target::node).collect();
+        let of_column = self.nodes.clone();
+        let nodes: Vec<Node> = of_column.host.roots.iter().map(|job| job.node).collect();
         let physical = physical_of(data_type);
         let buffers = match (physical, physical.bits()) {
             (Physical::Bool, _) => vec![self.bits(&nodes)?.into()],
             (_, Some(bits)) => {
                 let out = self.stream().allocate(rows * bits / 8)?;
                 match bits {
-                    128 | 256 => self.wide(&targets, bits, &out)?,
+                    128 | 256 => self.wide(&nodes, &of_column.host.limbs.concat(), bits, &out)?,
                     _ => {
                         let kernel = kernels::KEEP[bits.trailing_zeros() as usize - 3];
                         self.keep(kernel, &nodes, &out, |_, keep| keep)?;
@@ -213,7 +215,9 @@ impl<'a> Job<'a, '_> {
                 }
                 vec![Arc::new(out).into()]
             }
-            (_, None) => self.strings(&targets, validity.as_ref().map(|(bitmap, _)| bitmap))?,
+            (_, None) => {
+                self.strings(&nodes, &of_column.host, validity.as_ref().map(|(bitmap, _)| bitmap))?
+            }
         };
         let (validity, null_count) = validity.unzip();
         Ok(DeviceArray::new(
@@ -265,6 +269,7 @@ impl<'a> Job<'a, '_> {
         let mut buffers: Vec<&DeviceBuffer> =
             vec![&parameters, self.kept.bitmap, &sums.before, &sums.places, &self.status];
         buffers.extend(used);
+        buffers.extend(self.nodes.buffers());
         buffers.extend(self.column.bodies().iter().map(AsRef::as_ref));
         launch(self.stream(), kernel, blocks, &arguments, &buffers, self.marks)
     }
@@ -279,11 +284,15 @@ impl<'a> Job<'a, '_> {
     }
 
     /// Values of 128 or 256 bits.
-    fn wide(&mut self, targets: &[Target<'_>], bits: usize, out: &DeviceBuffer) -> Result<()> {
-        let nodes: Vec<Node> = targets.iter().map(Target::node).collect();
-        let limbs: Vec<Node> = targets.iter().flat_map(limb_nodes).collect();
+    fn wide(
+        &mut self,
+        nodes: &[Node],
+        limbs: &[Node],
+        bits: usize,
+        out: &DeviceBuffer,
+    ) -> Result<()> {
         let kernel = kernels::KEEP_LIMBS[bits / 256];
-        self.keep_with(kernel, &nodes, &limbs, &[out], |limbs, keep| abi::KeepLimbsArguments {
+        self.keep_with(kernel, nodes, limbs, &[out], |limbs, keep| abi::KeepLimbsArguments {
             keep: KeepArguments { out: out.address(), ..keep },
             limbs,
         })
@@ -296,29 +305,20 @@ impl<'a> Job<'a, '_> {
 
     fn strings(
         &mut self,
-        targets: &[Target<'_>],
+        nodes: &[Node],
+        of_column: &HostNodes,
         validity: Option<&Arc<DeviceBuffer>>,
     ) -> Result<Vec<DeviceSlice>> {
         let (stream, rows) = (self.stream(), self.kept.len());
         let data_type = self.column.field().data_type().clone();
-        let nodes: Vec<Node> = targets.iter().map(Target::node).collect();
-        // Stored lengths are the first child, value lengths the last; constants have none.
-        let child = |target: &Target<'_>, last: bool| match target.view.child_count() {
-            0 => Node::default(),
-            count => {
-                let index = if last { count - 1 } else { 0 };
-                Target { view: target.view.child(index), ..*target }.node()
-            }
-        };
-        let value_lengths: Vec<Node> = targets.iter().map(|target| child(target, true)).collect();
-        let stored_lengths = targets.iter().map(|target| child(target, false));
-        let both: Vec<Node> = stored_lengths.chain(value_lengths.iter().copied()).collect();
+        let HostNodes { stored_lengths, value_lengths, .. } = of_column;
+        let both = [stored_lengths.as_slice(), value_lengths].concat();
 
         let sums = Sums::allocate(stream, self.column)?;
         let (before, places) = (sums.before.address(), sums.places.address());
         let status = self.status.address();
         let used = [&sums.before, &sums.places];
-        self.keep_with(kernels::KEEP_LENGTHS, &nodes, &value_lengths, &used, |lengths, keep| {
+        self.keep_with(kernels::KEEP_LENGTHS, nodes, value_lengths, &used, |lengths, keep| {
             let keep = KeepArguments { before, places, ..keep };
             abi::KeepLengthsArguments { keep, lengths, status }
         })?;
@@ -331,7 +331,7 @@ impl<'a> Job<'a, '_> {
         stream.upload(end, offsets, rows * offset_bytes)?;
         self.marks.mark(stream, "")?;
         let used = [&sums.before, &sums.places, bytes, offsets];
-        self.keep_with(kernels::KEEP_STRINGS, &nodes, &both, &used, |lengths, keep| {
+        self.keep_with(kernels::KEEP_STRINGS, nodes, &both, &used, |lengths, keep| {
             abi::KeepStringsArguments {
                 keep: KeepArguments { out: offsets.address(), ..keep },
                 stored_lengths: lengths,

@@ -4,16 +4,22 @@
 //! ```text
 //! lists      words up to 64 bits: the roots        booleans: the roots
 //!            wider ones: for each limb the node that holds it in each chunk
-//!            strings: the roots, and the lengths as they are stored
+//!            strings: the roots, and the lengths as they are stored, of dict the codes
 //! validity   of each chunk the bits of valid rows, or a constant
 //! ```
+//!
+//! What kernels of scans do not read as it is stored is decoded for them and kept as well:
+//! values of delta, dictionaries, and lengths, limbs and codes that are cascades (cascade.rs).
+//! Codes of dictionaries are looked at once, so that kernels need not ask whether they have
+//! values.
 
 use std::sync::Arc;
 
 use super::column::DeviceColumn;
-use super::decode::{check_scannable, roots, validity};
-use super::program::Target;
-use super::select::stored_lengths;
+use super::decode::{check_decodable, roots, validity};
+use super::program::{Arguments, Job, Program, Target, most_rows};
+use super::strings::Dictionaries;
+use super::{cascade, strings};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
@@ -21,10 +27,23 @@ use crate::gpu::abi::{self, Node};
 use crate::gpu::kernels;
 use crate::gpu::{DeviceBuffer, Event, Launch, Stream};
 
+/// The encodings of words that kernels of scans read.
+const SCANNED: [Encoding; 7] = [
+    Encoding::Plain,
+    Encoding::Constant,
+    Encoding::Ffor,
+    Encoding::Alp,
+    Encoding::Pfor,
+    Encoding::AlpRd,
+    Encoding::Dict,
+];
+
 /// The lists of nodes of a column.
 #[derive(Debug)]
 pub(crate) struct ColumnNodes {
     buffer: Arc<DeviceBuffer>,
+    /// What was decoded for kernels.
+    decoded: Vec<Arc<DeviceBuffer>>,
     ready: Arc<dyn Event>,
     pub lists: Vec<NodeList>,
     /// Address of the nodes of the validity.
@@ -33,6 +52,30 @@ pub(crate) struct ColumnNodes {
     /// Vectors of the longest chunk, and rows of all.
     pub longest: usize,
     pub chunks: usize,
+    /// The same nodes, for launches over some chunks only.
+    pub host: HostNodes,
+}
+
+/// For each chunk its nodes.
+#[derive(Debug, Default)]
+pub(crate) struct HostNodes {
+    pub roots: Vec<Job>,
+    /// Of values of more than 64 bits the limbs, and nodes without rows for those that are not
+    /// there: these are the sign of the ones below, or stand beside each other in a plain root.
+    pub limbs: Vec<[Node; 4]>,
+    /// Of strings the lengths as they are stored, of dict the codes; of constants the root.
+    pub stored_lengths: Vec<Node>,
+    /// Of strings the lengths of values.
+    pub value_lengths: Vec<Node>,
+    /// Of strings of dict the strings of the dictionary, and their lengths as they are stored.
+    pub dictionaries: Vec<DictionaryNodes>,
+}
+
+/// The strings of the dictionary of a chunk.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DictionaryNodes {
+    pub strings: Job,
+    pub stored_lengths: Node,
 }
 
 /// A node for each chunk.
@@ -60,31 +103,36 @@ impl NodeList {
 
 impl ColumnNodes {
     /// What launches that use the nodes have to name.
-    pub fn buffer(&self) -> &DeviceBuffer {
-        &self.buffer
+    pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
+        std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref)
     }
 
     /// Uploads the nodes of a column; waits for the device.
     fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
-        check_scannable(column)?;
+        check_decodable(column)?;
         stream.wait(column.ready())?;
         let targets = roots(column.chunks());
+        let mut program = Program::new(stream);
+        let physical = physical_of(column.field().data_type());
+        let host = HostNodes::new(&mut program, physical, &targets)?;
+        let decoded = program.scratch_buffers();
+        if !program.is_empty() {
+            let (_, fault) = program.start(column.bodies(), &mut ())?.read()?;
+            fault.map_or(Ok(()), |damage| Err(damage.error.in_chunk(damage.chunk)))?;
+        }
         let mut parts: Vec<Vec<Node>> =
             vec![validity(column.chunks()).iter().map(|job| job.node).collect()];
-        let physical = physical_of(column.field().data_type());
         let size = match physical {
             // Of a length; of strings themselves nothing is said.
             Physical::Bytes => 4,
             Physical::Bool => 1,
             _ => physical.bits().unwrap_or(0).min(64) as u32 / 8,
         };
+        let of_roots: Vec<Node> = host.roots.iter().map(|job| job.node).collect();
         match physical {
-            Physical::Bytes => {
-                parts.push(targets.iter().map(Target::node).collect());
-                parts.push(targets.iter().map(stored_lengths).collect());
-            }
-            Physical::I128 | Physical::I256 => parts.extend(limbs(&targets)),
-            _ => parts.push(targets.iter().map(Target::node).collect()),
+            Physical::Bytes => parts.extend([of_roots, host.stored_lengths.clone()]),
+            Physical::I128 | Physical::I256 => parts.extend(limbs(&targets, &host.limbs)),
+            _ => parts.push(of_roots),
         }
         let nodes: Vec<Node> = parts.concat();
         let widths_at = size_of_val(nodes.as_slice());
@@ -108,14 +156,99 @@ impl ColumnNodes {
         let longest = targets.iter().map(|target| target.view.len()).max().unwrap_or(0);
         Ok(Self {
             ready: stream.record()?,
+            decoded,
             lists,
             validity: address(0),
             has_nulls: column.null_count() > 0,
             longest: longest.div_ceil(crate::lanes::VECTOR),
             chunks: targets.len(),
             buffer,
+            host,
         })
     }
+}
+
+impl HostNodes {
+    /// The nodes of chunks, and the steps that decode what kernels do not read.
+    fn new(program: &mut Program<'_>, physical: Physical, targets: &[Target<'_>]) -> Result<Self> {
+        match physical {
+            Physical::Bytes => Self::of_strings(program, targets),
+            Physical::I128 | Physical::I256 => Ok(Self {
+                roots: targets.iter().map(Job::from).collect(),
+                limbs: limbs_of(program, targets)?,
+                ..Self::default()
+            }),
+            Physical::Bool => {
+                Ok(Self { roots: targets.iter().map(Job::from).collect(), ..Self::default() })
+            }
+            _ => {
+                let roots = program.readable(targets, &SCANNED)?;
+                check_codes(program, &roots);
+                Ok(Self { roots, ..Self::default() })
+            }
+        }
+    }
+
+    fn of_strings(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Self> {
+        let is_dict = |target: &&Target<'_>| target.view.encoding() == Encoding::Dict;
+        let mut roots: Vec<Job> = targets.iter().map(Job::from).collect();
+        let stored = strings::stored_lengths(program, targets)?;
+        let own = strings::own_lengths(program, targets)?;
+        let mut value_lengths: Vec<Node> = own.iter().map(|job| job.node).collect();
+        let mut stored_lengths: Vec<Node> = stored.iter().map(|job| job.node).collect();
+        let dict: Vec<Target<'_>> = targets.iter().filter(is_dict).copied().collect();
+        let mut dictionaries = Vec::new();
+        if let Some(found) = Dictionaries::of(program, &dict)? {
+            let codes: Vec<Target<'_>> = dict.iter().map(|target| target.child(0)).collect();
+            let codes = program.readable(&codes, &cascade::CODES)?;
+            let lengths = found.lengths();
+            let looked_up: Vec<Job> = (codes.iter().zip(&lengths))
+                .map(|(codes, lengths)| cascade::with_dictionary(codes, lengths))
+                .collect();
+            check_codes(program, &looked_up);
+            let values: Vec<Target<'_>> = dict.iter().map(|target| target.child(1)).collect();
+            let of_values = strings::stored_lengths(program, &values)?;
+            // Bits for the strings of a dictionary begin with a word.
+            let mut at = 0;
+            for (index, (target, of_values)) in values.iter().zip(&of_values).enumerate() {
+                let chunk = dict[index].chunk;
+                let place = targets.partition_point(|target| target.chunk < chunk);
+                let [values, offsets] = found.address(index);
+                roots[place].node.buffer[0] = values;
+                roots[place].node.buffer[2] = offsets;
+                stored_lengths[place] = codes[index].node;
+                value_lengths[place] = looked_up[index].node;
+                let strings = Job::from(&Target { at, ..*target });
+                dictionaries.push(DictionaryNodes { strings, stored_lengths: of_values.node });
+                at += target.view.len().next_multiple_of(32);
+            }
+        }
+        Ok(Self { roots, stored_lengths, value_lengths, dictionaries, ..Self::default() })
+    }
+}
+
+/// Adds the step that looks whether all codes of nodes of dict have a value.
+fn check_codes(program: &mut Program<'_>, jobs: &[Job]) {
+    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u32;
+    let jobs: Vec<Job> = jobs.iter().filter(is_dict).copied().collect();
+    let arguments = Arguments::Dict { out: 0 };
+    program.step(kernels::DICT_CHECK, &jobs, &[], most_rows(&jobs), arguments, &[]);
+}
+
+/// The limbs of roots of wide values, four for each.
+fn limbs_of(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Vec<[Node; 4]>> {
+    let mut limbs = vec![[Node::default(); 4]; targets.len()];
+    for limb in 0..4 {
+        let has = |target: &&Target<'_>| {
+            target.view.encoding() == Encoding::Limbs && limb < target.view.child_count()
+        };
+        let children: Vec<Target<'_>> =
+            targets.iter().filter(has).map(|target| target.child(limb)).collect();
+        let nodes = program.readable(&children, &cascade::SIMPLE)?;
+        let places = targets.iter().zip(&mut limbs).filter(|(target, _)| has(target));
+        places.zip(nodes).for_each(|((_, limbs), job)| limbs[limb] = job.node);
+    }
+    Ok(limbs)
 }
 
 /// The widths of the packed vectors of a list, found at `at` of its buffer; waits for them.
@@ -154,25 +287,25 @@ fn widths(
 }
 
 /// For each limb that some chunk has, the node that holds it in every chunk.
-fn limbs(targets: &[Target<'_>]) -> Vec<Vec<Node>> {
+fn limbs(targets: &[Target<'_>], limbs: &[[Node; 4]]) -> Vec<Vec<Node>> {
     let words = |target: &Target<'_>| target.view.physical().bits().unwrap_or(64) / 64;
     let count = |target: &Target<'_>| match target.view.encoding() {
         Encoding::Limbs => target.view.child_count(),
         _ => words(target),
     };
-    let limb = |target: &Target<'_>, limb: usize| match target.view.encoding() {
-        Encoding::Limbs if limb < target.view.child_count() => {
-            Target { view: target.view.child(limb), ..*target }.node()
-        }
-        Encoding::Limbs => Node { encoding: abi::SIGN, buffer: [0; 4], ..target.node() },
-        _ => {
-            let mut node = target.node();
-            node.buffer[0] += limb as u64 * 8;
-            Node { encoding: abi::STRIDED, size: words(target) as u64, ..node }
-        }
-    };
+    let limb =
+        |(target, limbs): (&Target<'_>, &[Node; 4]), limb: usize| match target.view.encoding() {
+            Encoding::Limbs if limb < target.view.child_count() => limbs[limb],
+            Encoding::Limbs => Node { encoding: abi::SIGN, buffer: [0; 4], ..target.node() },
+            _ => {
+                let mut node = target.node();
+                node.buffer[0] += limb as u64 * 8;
+                Node { encoding: abi::STRIDED, size: words(target) as u64, ..node }
+            }
+        };
     let most = targets.iter().map(count).max().unwrap_or(0);
-    (0..most).map(|index| targets.iter().map(|target| limb(target, index)).collect()).collect()
+    let list = |index| targets.iter().zip(limbs).map(|chunk| limb(chunk, index)).collect();
+    (0..most).map(list).collect()
 }
 
 impl DeviceColumn {

@@ -78,8 +78,8 @@ impl<'a> Target<'a> {
 }
 
 /// What one node of a launch is: kernels see the node, errors name the chunk.
-#[derive(Clone, Copy)]
-pub(super) struct Job {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Job {
     pub chunk: usize,
     pub node: Node,
 }
@@ -180,6 +180,16 @@ impl<'a> Program<'a> {
     /// Buffers that steps write for others to read, as scratch.
     pub fn keep<'b>(&mut self, buffers: impl IntoIterator<Item = &'b Arc<DeviceBuffer>>) {
         self.scratch.extend(buffers.into_iter().cloned());
+    }
+
+    /// All scratch so far, for those who go on reading it.
+    pub fn scratch_buffers(&self) -> Vec<Arc<DeviceBuffer>> {
+        self.scratch.clone()
+    }
+
+    /// Whether there is nothing to launch.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
     }
 
     /// Room for a word of the report for each of `nodes` nodes.

@@ -102,7 +102,8 @@ impl Query<'_> {
             threads: kernel.threads,
             shared: kernel.shared,
             arguments: bytemuck::bytes_of(&arguments),
-            buffers: &[&partials, &out, &list, nodes.buffer()],
+            buffers: &[&[&partials, &out, &list], nodes.buffers().collect::<Vec<_>>().as_slice()]
+                .concat(),
         })?;
         marks.mark(stream, kernel.name)?;
         let mut words = vec![0_u64; count * chunks];
@@ -159,7 +160,8 @@ impl Query<'_> {
 
         let mut named: Vec<&DeviceBuffer> = in_memory.iter().chain(&status).collect();
         named.extend(buffers.iter().map(|buffer| buffer.as_ref()));
-        named.extend(self.column_nodes.iter().map(|nodes| nodes.buffer()));
+        named.extend(self.column_nodes.iter().flat_map(|nodes| nodes.buffers()));
+        named.extend(self.strings.iter().flat_map(|(_, tests)| tests.buffers()));
         let bodies = self.columns.iter().flat_map(|column| column.bodies());
         named.extend(bodies.map(AsRef::as_ref));
         marks.mark(stream, "")?;

@@ -17,10 +17,11 @@ use arrow_schema::DataType;
 
 pub(crate) use parts::in_bits;
 pub(crate) use tables::StringTests;
-pub(super) use tables::{TestPlaces, stored_lengths};
+pub(super) use tables::TestPlaces;
 
 use super::column::DeviceColumn;
-use super::decode::{check_scannable, validity};
+use super::decode::{check_decodable, validity};
+use super::nodes::{ColumnNodes, DictionaryNodes};
 use super::program::Marks;
 use crate::column::physical_of;
 use crate::error::{Error, Result};
@@ -64,8 +65,19 @@ pub(crate) enum ColumnTest {
 pub(crate) enum ChunkTest {
     /// All of them pass, or none does.
     Decided(bool),
-    /// Their codes; of plain strings their bytes.
+    /// Their codes; of plain strings their bytes. Of dict those of the dictionary, which are
+    /// to be looked up.
     Codes(Arc<CodesTest>),
+    /// Of dict: what has been found.
+    LookedUp(LookedUp),
+}
+
+/// Which strings of a dictionary pass, a bit for each from `address` on.
+#[derive(Debug, Clone)]
+pub(crate) struct LookedUp {
+    bitmap: Arc<DeviceBuffer>,
+    address: u64,
+    count: u32,
 }
 
 /// What becomes of the bits that a bitmap holds already.
@@ -94,7 +106,7 @@ pub(crate) fn bitmap_len(rows: usize) -> usize {
 }
 
 /// What a selection finds wrong with a column, known once its kernels are done.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 #[must_use]
 pub(crate) struct Report {
     /// Status words and which of them, of tests that may find something.
@@ -162,17 +174,42 @@ pub(crate) fn select(
     out: &Arc<DeviceBuffer>,
     marks: &mut dyn Marks,
 ) -> Result<Report> {
-    check_scannable(column)?;
-    let parts = parts::of(column, test)?;
+    check_decodable(column)?;
     if column.is_empty() {
         return Ok(Report::default());
     }
+    let nodes = column.scan_nodes(stream)?;
+    let parts = parts::of(column, &nodes.host, test)?;
     let rows = column.len();
     assert!(out.len() >= bitmap_len(rows), "a bit for each row");
     let validity: Vec<Node> = match column.null_count() {
         0 => Vec::new(),
         _ => validity(column.chunks()).iter().map(|job| job.node).collect(),
     };
+    if combine == Combine::Set && shares_words(column) {
+        // Words of two chunks are changed by both, and so must hold something.
+        stream.fill(out, 0, bitmap_len(rows), 0)?;
+    }
+    launch(stream, column, &nodes, &parts, &validity, rows, combine, out, marks)
+}
+
+/// Whether words of a bitmap belong to two chunks.
+fn shares_words(column: &DeviceColumn) -> bool {
+    column.chunks().iter().any(|chunk| !chunk.start.is_multiple_of(32))
+}
+
+/// Starts the launches of a test of `rows` rows.
+fn launch(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    nodes: &ColumnNodes,
+    parts: &[parts::Part],
+    validity: &[Node],
+    rows: usize,
+    combine: Combine,
+    out: &Arc<DeviceBuffer>,
+    marks: &mut dyn Marks,
+) -> Result<Report> {
     let reports = parts.iter().any(parts::Part::reports);
     let status = reports.then(|| status_words(stream, 1)).transpose()?;
     let select = |part: &parts::Part| {
@@ -193,19 +230,15 @@ pub(crate) fn select(
         }
     };
     let launches = (parts.iter())
-        .map(|part| part.upload(stream, select(part), &validity, status.as_ref()))
+        .map(|part| part.upload(stream, select(part), validity, status.as_ref()))
         .collect::<Result<Vec<_>>>()?;
 
-    stream.wait(column.ready())?;
-    let shares_words = column.chunks().iter().any(|chunk| !chunk.start.is_multiple_of(32));
-    if combine == Combine::Set && shares_words {
-        // Words of two chunks are changed by both, and so must hold something.
-        stream.fill(out, 0, bitmap_len(rows), 0)?;
-    }
     marks.mark(stream, "")?;
     for (part, (parameters, arguments)) in parts.iter().zip(&launches) {
         let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
         buffers.extend(&status);
+        buffers.extend(part.buffers());
+        buffers.extend(nodes.buffers());
         buffers.extend(column.bodies().iter().map(AsRef::as_ref));
         stream.launch(&Launch {
             module: None,
@@ -219,6 +252,36 @@ pub(crate) fn select(
         marks.mark(stream, part.kernel.name)?;
     }
     Ok(Report { status: status.map(|word| (Arc::new(word), 0)) })
+}
+
+/// The tests of chunks of strings, where those of dictionaries are asked first and become
+/// tests of codes; and what they find wrong with dictionaries.
+///
+/// # Errors
+/// As [`select`].
+pub(crate) fn look_up(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    mut tests: Vec<ChunkTest>,
+) -> Result<(Vec<ChunkTest>, Report)> {
+    let nodes = column.scan_nodes(stream)?;
+    let dictionaries = &nodes.host.dictionaries;
+    let parts = parts::of_dictionaries(dictionaries, &tests)?;
+    let Some(last) = dictionaries.last().filter(|_| !parts.is_empty()) else {
+        return Ok((tests, Report::default()));
+    };
+    let bits = last.strings.node.at as usize + last.strings.node.rows as usize;
+    let bitmap = Arc::new(stream.allocate(bitmap_len(bits))?);
+    let report = launch(stream, column, &nodes, &parts, &[], bits, Combine::Set, &bitmap, &mut ())?;
+    for DictionaryNodes { strings, .. } in dictionaries {
+        let test = &mut tests[strings.chunk];
+        if matches!(test, ChunkTest::Codes(_)) {
+            let address = bitmap.address() + strings.node.at / 8;
+            let (bitmap, count) = (bitmap.clone(), strings.node.rows);
+            *test = ChunkTest::LookedUp(LookedUp { bitmap, address, count });
+        }
+    }
+    Ok((tests, report))
 }
 
 /// Starts to join the first `bits` bits of a bitmap, or if `negate` those that it has not,

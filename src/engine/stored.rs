@@ -1,6 +1,8 @@
 //! What the host has to know of strings in device memory to test them as they are stored:
 //! symbol tables, constant values, and bounds.
 //!
+//! Of dict it is the dictionary's strings that are tested.
+//!
 //! Tables lie in bodies, not in headers. A kernel brings those of all chunks together and
 //! one copy brings them to the host, once for each column: a test is made for each table
 //! that differs, and chunks that were compressed together share one.
@@ -9,7 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::column::DeviceColumn;
-use super::decode::{check_scannable, roots};
+use super::decode::{check_decodable, roots};
+use super::program::Target;
 use crate::chunk::Statistics;
 use crate::encoding::Encoding;
 use crate::error::Result;
@@ -41,6 +44,14 @@ pub(crate) enum StoredForm {
     Codes(usize),
 }
 
+/// The node whose strings are tested: of dict the dictionary.
+fn tested<'a>(root: &Target<'a>) -> Target<'a> {
+    match root.view.encoding() {
+        Encoding::Dict => root.child(1),
+        _ => *root,
+    }
+}
+
 /// Tables in the copy begin at multiples of this.
 const ALIGNMENT: usize = 64;
 
@@ -56,7 +67,7 @@ impl DeviceColumn {
         if let Some(stored) = self.strings().get() {
             return Ok(stored);
         }
-        check_scannable(self)?;
+        check_decodable(self)?;
         let stored = self.read_strings(stream)?;
         // Whoever came first has read the same.
         Ok(self.strings().get_or_init(|| stored))
@@ -64,7 +75,7 @@ impl DeviceColumn {
 
     fn read_strings(&self, stream: &Arc<dyn Stream>) -> Result<StoredStrings> {
         // The tables and the constant values are buffers 0 of their nodes.
-        let targets = roots(self.chunks());
+        let targets: Vec<Target<'_>> = roots(self.chunks()).iter().map(tested).collect();
         let mut places = Vec::new();
         let mut spans = Vec::new();
         let mut len = 0;

@@ -143,11 +143,12 @@ pub(super) fn decode<'a>(
         placed
     };
     let strings: Vec<Target<'a>> = roots.iter().map(place).collect();
-    let dictionaries = Dictionaries::of(program, roots)?;
-    let lengths = value_lengths(program, roots, dictionaries.as_ref())?;
+    let looked_up = LookedUp::of(program, roots)?;
+    let lengths_of_rows = looked_up.as_ref().map_or(Vec::new(), |found| found.lengths.clone());
+    let lengths = value_lengths(program, roots, lengths_of_rows)?;
     let mut groups = values(program, &strings, bytes);
     self::offsets(program, &strings, &lengths, buffers);
-    groups.extend(dictionaries.map(|dictionaries| dictionaries.write(program, buffers)));
+    groups.extend(looked_up.map(|looked_up| looked_up.write(program, buffers)));
     // From here on targets are chunks at their rows.
     let at_rows = |targets: &[Target<'a>]| -> Vec<Target<'a>> {
         targets.iter().map(|target| roots[target.chunk]).collect()
@@ -220,51 +221,65 @@ fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], b
     program.step(kernel, &jobs(strings), lengths, longest(strings), arguments, &[out]);
 }
 
-/// The lengths of values.
+/// The lengths of values, of dict those that have been looked up.
 fn value_lengths(
     program: &mut Program<'_>,
     roots: &[Target<'_>],
-    dictionaries: Option<&Dictionaries<'_>>,
+    looked_up: Vec<Job>,
 ) -> Result<Vec<Job>> {
-    let has_own = |root: &&Target<'_>| root.view.encoding() != Encoding::Dict;
-    // The value lengths are the last child; constants have none, their node stands in.
-    let mut own: Vec<Target<'_>> = roots.iter().filter(has_own).copied().collect();
-    for target in own.iter_mut().filter(|target| target.view.child_count() > 0) {
-        *target = target.child(target.view.child_count() - 1);
-    }
+    let own = own_lengths(program, roots)?;
+    let mut looked_up = looked_up.into_iter();
+    let lengths = |(root, own): (&Target<'_>, Job)| match root.view.encoding() {
+        Encoding::Dict => looked_up.next().unwrap_or(own),
+        _ => own,
+    };
+    Ok(roots.iter().zip(own).map(lengths).collect())
+}
+
+/// The lengths of values, the last child; of constants and of dict, which have none, the root.
+pub(super) fn own_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
+    lengths(program, roots, |count| count - 1)
+}
+
+/// The lengths of what is stored, the first child; of constants and of dict the root.
+pub(super) fn stored_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
+    lengths(program, roots, |_| 0)
+}
+
+fn lengths(
+    program: &mut Program<'_>,
+    roots: &[Target<'_>],
+    which: impl Fn(usize) -> usize,
+) -> Result<Vec<Job>> {
+    let has_some =
+        |root: &&Target<'_>| matches!(root.view.encoding(), Encoding::Fsst | Encoding::Plain);
+    let own = roots.iter().filter(has_some);
+    let own: Vec<Target<'_>> = own.map(|root| root.child(which(root.view.child_count()))).collect();
     let mut own = program.readable(&own, &cascade::SIMPLE)?.into_iter();
-    let mut looked_up = dictionaries.iter().flat_map(|dictionaries| dictionaries.lengths.clone());
-    let next = |root: &Target<'_>| match has_own(&root) {
+    let next = |root: &Target<'_>| match has_some(&root) {
         true => own.next(),
-        false => looked_up.next(),
+        false => Some(Job::from(root)),
     };
     Ok(roots.iter().filter_map(next).collect())
 }
 
-/// Chunks of dictionaries: these are decoded to scratch, then looked up.
-struct Dictionaries<'a> {
-    roots: Vec<Target<'a>>,
-    /// For each chunk its codes, plain.
-    codes: Vec<Job>,
-    /// The strings of all dictionaries, and which is the first of each.
+/// The strings of dictionaries, decoded.
+pub(super) struct Dictionaries<'a> {
+    dictionaries: Vec<Target<'a>>,
     values: Buffers,
-    firsts: Vec<usize>,
-    /// For each chunk the lengths of its rows, plain.
-    lengths: Vec<Job>,
+    /// Their lengths, one behind the other.
+    lengths: Arc<DeviceBuffer>,
 }
 
 impl<'a> Dictionaries<'a> {
-    /// Decodes the dictionaries of chunks that have some.
-    fn of(program: &mut Program<'_>, roots: &[Target<'a>]) -> Result<Option<Self>> {
-        let roots = of_encoding(roots, Encoding::Dict);
+    /// Decodes the dictionaries of chunks of dict, if there are some.
+    pub fn of(program: &mut Program<'_>, roots: &[Target<'a>]) -> Result<Option<Self>> {
         if roots.is_empty() {
             return Ok(None);
         }
-        let codes: Vec<Target<'a>> = roots.iter().map(|root| root.child(0)).collect();
-        let codes = program.readable(&codes, &[Encoding::Plain])?;
         let (mut count, mut bytes) = (0, 0_usize);
         let mut dictionaries = Vec::with_capacity(roots.len());
-        for root in &roots {
+        for root in roots {
             let dictionary = Target { at: count, ..root.child(1) };
             count += dictionary.view.len();
             bytes = bytes
@@ -276,26 +291,77 @@ impl<'a> Dictionaries<'a> {
         let values = Buffers::allocate(program.stream, &all, count, bytes)?;
         program.keep([&values.bytes, &values.offsets]);
         decode(program, &all, &dictionaries, 0, &values)?;
-        let firsts: Vec<usize> = dictionaries.iter().map(|dictionary| dictionary.at).collect();
-        let lengths = row_lengths(program, &roots, &codes, &dictionaries, &values)?;
-        Ok(Some(Self { roots, codes, values, firsts, lengths }))
+        let lengths = program.scratch(count * 4)?;
+        let found = Self { dictionaries, values, lengths };
+        let offsets = |(index, dictionary)| cascade::plain(dictionary, found.address(index)[1]);
+        let jobs: Vec<Job> = found.dictionaries.iter().enumerate().map(offsets).collect();
+        let arguments = Arguments::Words { out: found.lengths.address() };
+        program.step(kernels::DICT_LENGTHS, &jobs, &[], most_rows(&jobs), arguments, &[]);
+        Ok(Some(found))
+    }
+
+    /// Where the strings of all dictionaries lie, and the offsets of one dictionary's.
+    pub fn address(&self, index: usize) -> [u64; 2] {
+        let offsets = self.values.offsets.address() + self.dictionaries[index].at as u64 * 8;
+        [self.values.bytes.address(), offsets]
+    }
+
+    /// The lengths of the strings of each dictionary, plain.
+    pub fn lengths(&self) -> Vec<Job> {
+        let lengths = |dictionary: &Target<'_>| {
+            cascade::plain(dictionary, self.lengths.address() + dictionary.at as u64 * 4)
+        };
+        self.dictionaries.iter().map(lengths).collect()
+    }
+}
+
+/// Rows that are codes of dictionaries of strings, to be written.
+struct LookedUp<'a> {
+    roots: Vec<Target<'a>>,
+    dictionaries: Dictionaries<'a>,
+    /// For each chunk its codes, and the lengths of its rows, both plain.
+    codes: Vec<Job>,
+    lengths: Vec<Job>,
+}
+
+impl<'a> LookedUp<'a> {
+    /// Finds the lengths of the rows of chunks of dict, if there are some.
+    fn of(program: &mut Program<'_>, roots: &[Target<'a>]) -> Result<Option<Self>> {
+        let roots = of_encoding(roots, Encoding::Dict);
+        let Some(dictionaries) = Dictionaries::of(program, &roots)? else { return Ok(None) };
+        let codes: Vec<Target<'a>> = roots.iter().map(|root| root.child(0)).collect();
+        let codes = program.readable(&codes, &[Encoding::Plain])?;
+        // Whole vectors, so that pieces of 16 bytes belong to one chunk.
+        let mut rows = 0;
+        let mut jobs = Vec::with_capacity(roots.len());
+        for (codes, lengths) in codes.iter().zip(&dictionaries.lengths()) {
+            let mut job = cascade::with_dictionary(codes, lengths);
+            job.node.at = rows as u64;
+            rows += (job.node.rows as usize).next_multiple_of(VECTOR);
+            jobs.push(job);
+        }
+        let of_rows = program.scratch(rows * 4)?;
+        program.look_up(&jobs, 32, &of_rows)?;
+        let placed = roots.iter().zip(&jobs);
+        let lengths = placed
+            .map(|(root, job)| cascade::plain(root, of_rows.address() + job.node.at * 4))
+            .collect();
+        Ok(Some(Self { roots, dictionaries, codes, lengths }))
     }
 
     /// Writes the bytes of all rows, whose offsets are there.
     fn write(&self, program: &mut Program<'_>, buffers: &Buffers) -> Group<'a> {
         let Buffers { bytes, offsets, offset_bytes } = buffers;
-        let parts = self.roots.iter().zip(&self.codes).zip(&self.firsts);
-        let jobs: Vec<Job> = parts
-            .map(|((root, codes), first)| {
-                let mut node = codes.node;
-                node.buffer[1] = self.values.offsets.address() + *first as u64 * 8;
-                node.size = root.view.child(1).len() as u64;
-                Job { node, ..*codes }
-            })
-            .collect();
+        let job = |(index, codes): (usize, &Job)| {
+            let mut node = codes.node;
+            node.buffer[1] = self.dictionaries.address(index)[1];
+            node.size = self.roots[index].view.child(1).len() as u64;
+            Job { node, ..*codes }
+        };
+        let jobs: Vec<Job> = self.codes.iter().enumerate().map(job).collect();
         let not_ascii = program.words(jobs.len());
         let arguments = Arguments::DictStrings {
-            values: self.values.bytes.address(),
+            values: self.dictionaries.values.bytes.address(),
             not_ascii,
             out: bytes.address(),
             offsets: offsets.address(),
@@ -306,39 +372,4 @@ impl<'a> Dictionaries<'a> {
         program.step(kernels::DICT_STRINGS, &jobs, &[], rows, arguments, &[bytes, offsets]);
         Group { targets: self.roots.clone(), not_ascii, longest: longest.unwrap_or(0) }
     }
-}
-
-/// The lengths of the rows of chunks, by their codes: of strings whose offsets are there.
-fn row_lengths(
-    program: &mut Program<'_>,
-    roots: &[Target<'_>],
-    codes: &[Job],
-    dictionaries: &[Target<'_>],
-    values: &Buffers,
-) -> Result<Vec<Job>> {
-    let count: usize = dictionaries.iter().map(|dictionary| dictionary.view.len()).sum();
-    let of_values = program.scratch(count * 4)?;
-    let offsets = |dictionary: &Target<'_>| {
-        cascade::plain(dictionary, values.offsets.address() + dictionary.at as u64 * 8)
-    };
-    let jobs: Vec<Job> = dictionaries.iter().map(offsets).collect();
-    let arguments = Arguments::Words { out: of_values.address() };
-    program.step(kernels::DICT_LENGTHS, &jobs, &[], most_rows(&jobs), arguments, &[]);
-
-    // Whole vectors, so that pieces of 16 bytes belong to one chunk.
-    let mut rows = 0;
-    let mut looked_up = Vec::with_capacity(roots.len());
-    for (codes, dictionary) in codes.iter().zip(dictionaries) {
-        let lengths = cascade::plain(dictionary, of_values.address() + dictionary.at as u64 * 4);
-        let mut job = cascade::with_dictionary(codes, &lengths);
-        job.node.at = rows as u64;
-        rows += (job.node.rows as usize).next_multiple_of(VECTOR);
-        looked_up.push(job);
-    }
-    let of_rows = program.scratch(rows * 4)?;
-    program.look_up(&looked_up, 32, &of_rows)?;
-    let placed = roots.iter().zip(&looked_up);
-    Ok(placed
-        .map(|(root, job)| cascade::plain(root, of_rows.address() + job.node.at * 4))
-        .collect())
 }

@@ -267,6 +267,7 @@ pub(crate) const STRINGS_ALL: u32 = 1;
 pub(crate) const STRINGS_LITERALS: u32 = 2;
 pub(crate) const STRINGS_BYTE_ROWS: u32 = 3;
 pub(crate) const STRINGS_WORD_ROWS: u32 = 4;
+pub(crate) const STRINGS_CODES: u32 = 5;
 
 /// `lanepack::SelectStringsArguments`.
 #[repr(C)]
@@ -539,6 +540,7 @@ const _: () = {
     assert!(constant(WALK, "STRINGS_LITERALS") == STRINGS_LITERALS as u64);
     assert!(constant(WALK, "STRINGS_BYTE_ROWS") == STRINGS_BYTE_ROWS as u64);
     assert!(constant(WALK, "STRINGS_WORD_ROWS") == STRINGS_WORD_ROWS as u64);
+    assert!(constant(WALK, "STRINGS_CODES") == STRINGS_CODES as u64);
 };
 
 const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");

@@ -92,6 +92,8 @@ const fn delta(name: &'static str) -> Kernel {
 }
 pub(crate) const DELTA: ByWidth =
     [delta("delta_8"), delta("delta_16"), delta("delta_32"), delta("delta_64")];
+pub(crate) const DICT_CHECK: Kernel =
+    rows("dict_check", "DICT_CHECK_THREADS", shape("DICT_CHECK_THREADS") as usize / 32 * VECTOR);
 pub(crate) const DICT_STRINGS: Kernel = rows("dict_strings", "DICT_STRINGS_THREADS", VECTOR);
 pub(crate) const DICT_LENGTHS: Kernel =
     Kernel::new("dict_lengths", "DICT_STRINGS_THREADS", "DICT_STRINGS_THREADS");
@@ -257,9 +259,16 @@ const fn select(name: &'static str) -> Kernel {
 }
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
+pub(crate) const SELECT_BY_VALUE: ByWidth = [
+    select("select_by_value_8"),
+    select("select_by_value_16"),
+    select("select_by_value_32"),
+    select("select_by_value_64"),
+];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");
 pub(crate) const SELECT_LIMBS: Kernel = select("select_limbs");
 pub(crate) const SELECT_LITERALS: Kernel = select("select_literals");
+pub(crate) const SELECT_CODES: Kernel = select("select_codes");
 /// Its launches ask for shared memory: 256 bytes for each state of the largest automaton.
 pub(crate) const SELECT_AUTOMATON: Kernel = select("select_automaton");
 

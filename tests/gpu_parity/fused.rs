@@ -24,8 +24,7 @@ struct Queries {
 fn queries(seed: u64, literals: usize) -> Queries {
     let mut rng = Rng(seed * 9_000_011 + 5);
     let batch = random::batch(&mut rng);
-    let chunk_rows = [1024, 2048, 131_072][seed as usize % 3];
-    let packed = compress(&batch, &Options::default().with_chunk_rows(chunk_rows)).unwrap();
+    let packed = compress(&batch, &random::options(seed)).unwrap();
     let filter = random::filter(&mut rng, &batch, 3);
     let mut filters = vec![filter.clone()];
     filters.extend((1..literals).map(|_| random::with_other_literals(&filter, &mut rng, &batch)));

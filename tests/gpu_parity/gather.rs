@@ -66,7 +66,7 @@ fn values_of_every_type_and_encoding() {
                     (Nulls::Vectors, 2500),
                     (Nulls::All, 40),
                 ] {
-                    for encodings in [Encoding::ON_GPUS, &[Encoding::Plain]] {
+                    for encodings in [Encoding::ON_GPUS, Encoding::ALL, &[Encoding::Plain]] {
                         let filters = filters(rows, &mut rng);
                         case += 1;
                         if thinned(&engine, case, 5) {
@@ -166,7 +166,7 @@ fn limbs_are_kept() {
     );
     for engine in engines() {
         for array in [&wide, &narrow] {
-            for encodings in [Encoding::ON_GPUS, &[Encoding::Plain]] {
+            for encodings in [Encoding::ON_GPUS, Encoding::ALL, &[Encoding::Plain]] {
                 let options = Options::default()
                     .with_chunk_rows(1024)
                     .with_encodings(encodings.iter().copied());

@@ -16,7 +16,7 @@ pub fn random_scans(engine: &Engine, seeds: std::ops::Range<u64>, filters: usize
     for seed in seeds {
         let mut rng = Rng(seed * 7_000_003 + 1);
         let batch = random::batch(&mut rng);
-        let options = Options::default().with_chunk_rows([1024, 2048, 131_072][seed as usize % 3]);
+        let options = random::options(seed);
         let packed = compress(&batch, &options).unwrap();
         let on_device = engine.upload(&packed).unwrap();
         for index in 0..filters {

@@ -133,7 +133,7 @@ fn strings_of_every_kind_and_encoding() {
                     (Nulls::Vectors, 2500),
                     (Nulls::All, 50),
                 ] {
-                    for encodings in [Encoding::ON_GPUS, &[Encoding::Plain]] {
+                    for encodings in [Encoding::ON_GPUS, Encoding::ALL, &[Encoding::Plain]] {
                         let array = array_of(&data_type, rows, shape, nulls);
                         let tests = tests_of(&array, &mut rng);
                         case += 1;
@@ -180,7 +180,7 @@ fn strings_of_every_length() {
             [(&values, Nulls::None), (&values, Nulls::Random), (&long, Nulls::None)]
         {
             let array = strings(&DataType::Binary, values, nulls);
-            for encodings in [Encoding::ON_GPUS, &[Encoding::Plain]] {
+            for encodings in [Encoding::ON_GPUS, Encoding::ALL, &[Encoding::Plain]] {
                 let options = Options::default().with_encodings(encodings.iter().copied());
                 let packed = compress(&batch(&[("price", array.clone())]), &options).unwrap();
                 let mut tests = tests_of(&array, &mut rng);
@@ -435,7 +435,9 @@ fn wide_decimals_of_every_number_of_limbs() {
             }
         };
         for engine in engines() {
-            for encodings in [Encoding::ON_GPUS, &[Encoding::Plain], &[Encoding::Limbs]] {
+            for encodings in
+                [Encoding::ON_GPUS, Encoding::ALL, &[Encoding::Plain], &[Encoding::Limbs]]
+            {
                 let options = Options::default()
                     .with_chunk_rows(1024)
                     .with_encodings(encodings.iter().copied());

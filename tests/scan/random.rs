@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use lanepack::scan::{Comparison, Expr, Literal, TextForm, col, lit};
+use lanepack::{Encoding, Options};
 
 use crate::common::{Nulls, Rng, Shape, array_of, encoded_types};
 
@@ -38,6 +39,16 @@ pub fn batch(rng: &mut Rng) -> RecordBatch {
         &RecordBatchOptions::new().with_row_count(Some(rows)),
     )
     .unwrap()
+}
+
+/// How a batch is compressed: in chunks of different lengths, half of the time with all
+/// encodings.
+pub fn options(seed: u64) -> Options {
+    let options = Options::default().with_chunk_rows([1024, 2048, 131_072][seed as usize % 3]);
+    match seed % 2 {
+        0 => options,
+        _ => options.with_encodings(Encoding::ALL.iter().copied()),
+    }
 }
 
 /// Doubles and floats with special values among them.

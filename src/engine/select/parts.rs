@@ -1,11 +1,14 @@
 //! A test as launches: kernels, over which nodes, with which tables.
 //!
 //! ```text
-//! numbers, booleans, nulls   one kernel for all chunks
+//! numbers         packed     one kernel for all chunks of such encodings
+//!                 dict, pfor, alp_rd   one that takes values one by one
+//! booleans, nulls            one kernel for all chunks
 //! wide    one limb           the kernel of 64 bits, over the limbs
 //!         more               select_limbs
 //! strings = and IN           select_literals, with what the host has decided
 //!         all else           select_automaton
+//!         dict               the same for the strings of the dictionary, then select_codes
 //! ```
 
 use std::sync::Arc;
@@ -13,14 +16,15 @@ use std::sync::Arc;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::tables::{StringTests, stored_lengths};
+use super::tables::StringTests;
 use super::{ChunkTest, ColumnTest, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::DeviceColumn;
-use crate::engine::decode::{limb_nodes, roots, validity};
+use crate::engine::decode::validity;
+use crate::engine::nodes::{DictionaryNodes, HostNodes};
 use crate::engine::parameters::Parameters;
-use crate::engine::program::Target;
+use crate::engine::program::Job;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::{self, Node, Range, SelectArguments, WideRange};
 use crate::gpu::kernels::{self, Kernel};
@@ -59,17 +63,16 @@ enum More {
 }
 
 /// The launches of a test.
-pub(super) fn of(column: &DeviceColumn, test: &ColumnTest) -> Result<Vec<Part>> {
+pub(super) fn of(column: &DeviceColumn, nodes: &HostNodes, test: &ColumnTest) -> Result<Vec<Part>> {
     let data_type = column.field().data_type();
     let physical = physical_of(data_type);
-    let targets = roots(column.chunks());
-    let all = |kernel| Part::new(kernel, &targets, Target::node);
+    let all = |kernel| Part::new(kernel, nodes.roots.iter().copied());
     let bits = |negate| Part { negate, ..all(kernels::SELECT_BITS) };
     let of_validity = |negate| {
         let nodes = validity(column.chunks()).iter().map(|job| job.node).collect();
         Part { nodes, of_validity: true, ..bits(negate) }
     };
-    let numbers = |kernel, ranges: &[Range], negate| {
+    let numbers = |width: usize, ranges: &[Range], negate| {
         debug_assert!(ranges.iter().all(|range| range.low <= range.high));
         debug_assert!(ranges.is_sorted_by(|a, b| a.high < b.low));
         // Kernels know the bits of Float16 as integers.
@@ -77,26 +80,37 @@ pub(super) fn of(column: &DeviceColumn, test: &ColumnTest) -> Result<Vec<Part>> 
             DataType::Float16 => (abi::UNSIGNED, in_bits(ranges)),
             _ => (order_of(data_type), ranges.to_vec()),
         };
-        Part { negate, order, ranges, ..all(kernel) }
+        let (by_value, packed): (Vec<Job>, Vec<_>) =
+            nodes.roots.iter().partition(|job| is_by_value(job));
+        [(kernels::SELECT[width], packed), (kernels::SELECT_BY_VALUE[width], by_value)]
+            .into_iter()
+            .filter(|(_, jobs)| !jobs.is_empty())
+            .map(|(kernel, jobs)| Part {
+                negate,
+                order,
+                ranges: ranges.clone(),
+                ..Part::new(kernel, jobs)
+            })
+            .collect()
     };
-    let kernel = match physical.bits() {
-        Some(bits @ (8 | 16 | 32 | 64)) => {
-            Some(kernels::SELECT[bits.trailing_zeros() as usize - 3])
-        }
+    let width = match physical.bits() {
+        Some(bits @ (8 | 16 | 32 | 64)) => Some(bits.trailing_zeros() as usize - 3),
         _ => None,
     };
-    Ok(match (test, kernel) {
+    Ok(match (test, width) {
         (ColumnTest::Valid, _) => vec![of_validity(false)],
         (ColumnTest::Null, _) => vec![of_validity(true)],
         (ColumnTest::True, _) if physical == Physical::Bool => vec![bits(false)],
         (ColumnTest::False, _) if physical == Physical::Bool => vec![bits(true)],
-        (ColumnTest::In(ranges), Some(kernel)) => vec![numbers(kernel, ranges, false)],
-        (ColumnTest::NotIn(ranges), Some(kernel)) => vec![numbers(kernel, ranges, true)],
+        (ColumnTest::In(ranges), Some(width)) => numbers(width, ranges, false),
+        (ColumnTest::NotIn(ranges), Some(width)) => numbers(width, ranges, true),
         (ColumnTest::Wide(ranges), _) if matches!(physical, Physical::I128 | Physical::I256) => {
-            wide(&targets, physical, ranges)
+            wide(nodes, physical, ranges)
         }
         (ColumnTest::Strings { chunks, negated }, _) if physical == Physical::Bytes => {
-            strings(&targets, chunks, *negated)?
+            let lengths: Vec<(Job, Node)> =
+                nodes.roots.iter().copied().zip(nodes.stored_lengths.iter().copied()).collect();
+            strings(&lengths, |job| &chunks[job.chunk], *negated)?
         }
         _ => {
             let what = format!("{test:?} is no test of values of type {data_type}");
@@ -107,16 +121,25 @@ pub(super) fn of(column: &DeviceColumn, test: &ColumnTest) -> Result<Vec<Part>> 
 
 impl Part {
     /// A launch over the nodes of some chunks.
-    fn new<'a>(kernel: Kernel, targets: &[Target<'a>], node: impl Fn(&Target<'a>) -> Node) -> Self {
+    fn new(kernel: Kernel, jobs: impl IntoIterator<Item = Job>) -> Self {
+        let (nodes, chunks) = jobs.into_iter().map(|job| (job.node, job.chunk)).unzip();
         Self {
             kernel,
-            nodes: targets.iter().map(node).collect(),
-            chunks: targets.iter().map(|target| target.chunk).collect(),
+            nodes,
+            chunks,
             of_validity: false,
             negate: false,
             order: abi::UNSIGNED,
             ranges: Vec::new(),
             more: More::Nothing,
+        }
+    }
+
+    /// What the launch has to name beside its parameters and the column's.
+    pub fn buffers(&self) -> Vec<&DeviceBuffer> {
+        match &self.more {
+            More::Strings { tests, .. } => tests.buffers().collect(),
+            More::Nothing | More::Limbs { .. } => Vec::new(),
         }
     }
 
@@ -203,18 +226,28 @@ pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
     positive.chain(negative).collect()
 }
 
+/// Whether kernels take the values of a node one by one.
+fn is_by_value(job: &Job) -> bool {
+    [Encoding::Dict, Encoding::Pfor, Encoding::AlpRd]
+        .iter()
+        .any(|encoding| *encoding as u32 == job.node.encoding)
+}
+
 /// The launches for values of 128 or 256 bits: chunks of one limb are integers of 64.
-fn wide(targets: &[Target<'_>], physical: Physical, ranges: &[(i256, i256)]) -> Vec<Part> {
-    let (single, other): (Vec<_>, Vec<_>) = targets.iter().copied().partition(|target| {
-        target.view.encoding() == Encoding::Limbs && target.view.child_count() == 1
-    });
+fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<Part> {
+    let is_single = |(job, limbs): &(Job, [Node; 4])| {
+        job.node.encoding == Encoding::Limbs as u32 && limbs[1].rows == 0
+    };
+    let all = nodes.roots.iter().copied().zip(nodes.limbs.iter().copied());
+    let (single, other): (Vec<_>, Vec<_>) = all.partition(is_single);
     let mut parts = Vec::new();
     if !single.is_empty() {
         let (least, most) = (i128::from(i64::MIN), i128::from(i64::MAX));
         let key = |value: i256| (value.as_i128() - least) as u64;
         let clipped = clipped(ranges, i256::from_i128(least), i256::from_i128(most));
         let ranges = clipped.map(|(low, high)| Range { low: key(low), high: key(high) }).collect();
-        let part = Part::new(kernels::SELECT[3], &single, |target| limb_nodes(target)[0]);
+        let limbs = single.into_iter().map(|(job, limbs)| Job { node: limbs[0], ..job });
+        let part = Part::new(kernels::SELECT[3], limbs);
         parts.push(Part { order: abi::SIGNED, ranges, ..part });
     }
     if !other.is_empty() {
@@ -232,8 +265,8 @@ fn wide(targets: &[Target<'_>], physical: Physical, ranges: &[(i256, i256)]) -> 
         let ranges = clipped(ranges, least, most)
             .map(|(low, high)| WideRange { low: limbs_of(low), high: limbs_of(high) })
             .collect();
-        let limbs = other.iter().flat_map(limb_nodes).collect();
-        let part = Part::new(kernels::SELECT_LIMBS, &other, Target::node);
+        let limbs = other.iter().flat_map(|(_, limbs)| *limbs).collect();
+        let part = Part::new(kernels::SELECT_LIMBS, other.into_iter().map(|(job, _)| job));
         parts.push(Part { more: More::Limbs { limbs, ranges, count: count as u32 }, ..part });
     }
     parts
@@ -245,28 +278,46 @@ fn clipped(ranges: &[(i256, i256)], least: i256, most: i256) -> impl Iterator<It
     within.map(move |(low, high)| (*low.max(&least), *high.min(&most)))
 }
 
-/// The launches for strings.
-fn strings(targets: &[Target<'_>], tests: &[ChunkTest], negate: bool) -> Result<Vec<Part>> {
-    let is_walked = |target: &Target<'_>| match &tests[target.chunk] {
-        ChunkTest::Codes(test) => matches!(**test, CodesTest::Automaton(_)),
-        ChunkTest::Decided(_) => false,
+/// The launches for strings, which come with their stored lengths, or codes.
+fn strings<'t>(
+    strings: &[(Job, Node)],
+    test_of: impl Fn(&Job) -> &'t ChunkTest,
+    negate: bool,
+) -> Result<Vec<Part>> {
+    let kernel = |job: &Job| match test_of(job) {
+        ChunkTest::Codes(test) => match **test {
+            CodesTest::Automaton(_) => kernels::SELECT_AUTOMATON,
+            CodesTest::OneOf(_) => kernels::SELECT_LITERALS,
+        },
+        ChunkTest::LookedUp(_) => kernels::SELECT_CODES,
+        ChunkTest::Decided(_) => kernels::SELECT_LITERALS,
     };
-    let (walked, compared): (Vec<_>, Vec<_>) = targets.iter().copied().partition(is_walked);
     let mut parts = Vec::new();
-    for (kernel, targets) in
-        [(kernels::SELECT_LITERALS, compared), (kernels::SELECT_AUTOMATON, walked)]
-    {
-        if targets.is_empty() {
+    for one in [kernels::SELECT_LITERALS, kernels::SELECT_CODES, kernels::SELECT_AUTOMATON] {
+        let is_its = |(job, _): &&(Job, Node)| kernel(job).name == one.name;
+        let (jobs, lengths): (Vec<Job>, Vec<Node>) = strings.iter().filter(is_its).copied().unzip();
+        if jobs.is_empty() {
             continue;
         }
         let mut made = StringTests::default();
-        for target in &targets {
-            made.push(target.chunk, &tests[target.chunk])?;
+        for job in &jobs {
+            made.push(job.chunk, test_of(job))?;
         }
-        let lengths = targets.iter().map(stored_lengths).collect();
-        let kernel = Kernel { shared: made.shared, ..kernel };
-        let part = Part::new(kernel, &targets, Target::node);
+        let part = Part::new(Kernel { shared: made.shared, ..one }, jobs);
         parts.push(Part { negate, more: More::Strings { lengths, tests: made }, ..part });
     }
     Ok(parts)
+}
+
+/// The launches for the strings of dictionaries, of chunks whose test says so.
+pub(super) fn of_dictionaries(
+    dictionaries: &[DictionaryNodes],
+    tests: &[ChunkTest],
+) -> Result<Vec<Part>> {
+    let is_asked =
+        |nodes: &&DictionaryNodes| matches!(tests[nodes.strings.chunk], ChunkTest::Codes(_));
+    let asked = dictionaries.iter().filter(is_asked);
+    let strings: Vec<(Job, Node)> =
+        asked.map(|nodes| (nodes.strings, nodes.stored_lengths)).collect();
+    self::strings(&strings, |job| &tests[job.chunk], false)
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 
-use super::ChunkTest;
+use super::{ChunkTest, Report};
 use crate::engine::parameters::Parameters;
-use crate::engine::program::Target;
 use crate::error::{Error, Result};
-use crate::gpu::abi::{self, Node, Range, StoredLiteral, StringsTest};
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::{self, Range, StoredLiteral, StringsTest};
 use crate::scan::automaton::DeviceRows;
 use crate::scan::predicate::CodesTest;
 
@@ -24,15 +24,19 @@ pub(crate) struct StringTests {
     made: HashMap<*const CodesTest, StringsTest>,
     /// Shared memory for the largest automaton of rows of bytes.
     pub(super) shared: u32,
+    /// What tests of dictionaries have found, where codes are looked up.
+    found: Vec<Arc<DeviceBuffer>>,
+    /// What was wrong with these dictionaries.
+    pub report: Report,
 }
 
 impl StringTests {
-    /// The tests of the chunks of a column.
+    /// The tests of the chunks of a column; the report is of those of dictionaries.
     ///
     /// # Errors
     /// [`Error::TooLarge`] for literals of 4 GiB in all.
-    pub fn of(chunks: &[ChunkTest]) -> Result<Self> {
-        let mut tests = Self::default();
+    pub fn of(chunks: &[ChunkTest], report: Report) -> Result<Self> {
+        let mut tests = Self { report, ..Self::default() };
         for (chunk, test) in chunks.iter().enumerate() {
             tests.push(chunk, test)?;
         }
@@ -51,6 +55,15 @@ impl StringTests {
         let made = match test {
             ChunkTest::Decided(false) => decided(abi::STRINGS_NONE),
             ChunkTest::Decided(true) => decided(abi::STRINGS_ALL),
+            ChunkTest::LookedUp(found) => {
+                self.keep(&found.bitmap);
+                StringsTest {
+                    table: found.address,
+                    kind: abi::STRINGS_CODES,
+                    count: found.count,
+                    ..Default::default()
+                }
+            }
             ChunkTest::Codes(test) => match self.made.get(&Arc::as_ptr(test)) {
                 Some(made) => *made,
                 None => {
@@ -62,6 +75,17 @@ impl StringTests {
         };
         self.chunks.push(StringsTest { chunk: chunk as u32, ..made });
         Ok(())
+    }
+
+    fn keep(&mut self, found: &Arc<DeviceBuffer>) {
+        if !self.found.iter().any(|known| Arc::ptr_eq(known, found)) {
+            self.found.push(found.clone());
+        }
+    }
+
+    /// What launches that use the tests have to name, their tables not counted.
+    pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
+        self.found.iter().map(AsRef::as_ref)
     }
 
     fn make(&mut self, test: &CodesTest) -> Result<StringsTest> {
@@ -143,11 +167,14 @@ impl StringTests {
     /// begin at `base`.
     pub fn fill(&self, parameters: &mut Parameters, places: &TestPlaces, base: u64) {
         let tables = base + places.tables;
-        let placed = |test: &StringsTest| StringsTest {
-            table: test.table + tables,
-            bytes: test.bytes + tables,
-            lengths: test.lengths + tables,
-            ..*test
+        let placed = |test: &StringsTest| match test.kind {
+            abi::STRINGS_CODES => *test,
+            _ => StringsTest {
+                table: test.table + tables,
+                bytes: test.bytes + tables,
+                lengths: test.lengths + tables,
+                ..*test
+            },
         };
         let tests: Vec<StringsTest> = self.chunks.iter().map(placed).collect();
         parameters.fill(places.tests, &tests);
@@ -158,13 +185,4 @@ impl StringTests {
 pub(crate) struct TestPlaces {
     tables: u64,
     pub tests: u64,
-}
-
-/// The node of the lengths that strings have as they are stored: the first child. Constants
-/// have none, but are decided.
-pub(crate) fn stored_lengths(target: &Target<'_>) -> Node {
-    match target.view.child_count() {
-        0 => Node::default(),
-        _ => Target { view: target.view.child(0), ..*target }.node(),
-    }
 }

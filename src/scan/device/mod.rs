@@ -214,7 +214,8 @@ impl<'a> DeviceScan<'a> {
         let columns: Vec<&ColumnNodes> = nodes.iter().map(AsRef::as_ref).collect();
         let strings = |column: usize, test: &BytesTest| {
             let column = self.columns[column];
-            let tests = test.on_device(self.stream, column).and_then(|of| StringTests::of(&of));
+            let tests = test.on_device(self.stream, column);
+            let tests = tests.and_then(|(chunks, report)| StringTests::of(&chunks, report));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
         let source = source(&columns, &strings, predicate, output)?;
@@ -246,12 +247,13 @@ impl<'a> DeviceScan<'a> {
 
     /// What a query says of its tests of strings.
     fn named(&self, source: &Source, reports: Vec<Report>) -> Vec<NamedReport> {
-        let name = |column: &usize| self.columns[*column].field().name().clone();
-        let names = source.tested.iter().map(name);
-        reports
-            .into_iter()
-            .zip(names)
-            .map(|(report, column)| NamedReport { report, column })
+        let of_dictionaries = source.strings.iter().map(|(_, tests)| tests.report.clone());
+        let columns = source.tested.iter().chain(&source.tested);
+        (reports.into_iter().chain(of_dictionaries).zip(columns))
+            .map(|(report, column)| {
+                let column = self.columns[*column].field().name().clone();
+                NamedReport { report, column }
+            })
             .collect()
     }
 
@@ -296,7 +298,10 @@ impl<'a> DeviceScan<'a> {
                     Test::Bytes(test) => {
                         let of = self.columns[*column];
                         let chunks = test.on_device(self.stream, of);
-                        let chunks = chunks.map_err(|error| error.in_column(of.field().name()))?;
+                        let (chunks, report) =
+                            chunks.map_err(|error| error.in_column(of.field().name()))?;
+                        let column = of.field().name().clone();
+                        self.reports.push(NamedReport { report, column });
                         ColumnTest::Strings { chunks, negated: test.negated }
                     }
                 };

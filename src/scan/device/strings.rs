@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::engine::DeviceColumn;
-use crate::engine::select::ChunkTest;
+use crate::engine::select::{ChunkTest, Report, look_up};
 use crate::engine::stored::{StoredChunk, StoredForm};
 use crate::error::Result;
 use crate::gpu::Stream;
@@ -14,7 +14,7 @@ use crate::scan::predicate::{BytesTest, CodesTest};
 
 impl BytesTest {
     /// The test for each chunk of a column, before negation: of codes, unless bounds or a
-    /// constant decide.
+    /// constant decide. Dictionaries have been asked; what was wrong with them comes as well.
     ///
     /// # Errors
     /// As [`DeviceColumn::stored_strings`]; [`Error::Corrupt`] for a damaged symbol table.
@@ -22,7 +22,12 @@ impl BytesTest {
         &self,
         stream: &Arc<dyn Stream>,
         column: &DeviceColumn,
-    ) -> Result<Vec<ChunkTest>> {
+    ) -> Result<(Vec<ChunkTest>, Report)> {
+        look_up(stream, column, self.of_chunks(stream, column)?)
+    }
+
+    /// The same, where dictionaries are still to be asked.
+    fn of_chunks(&self, stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Vec<ChunkTest>> {
         let stored = column.stored_strings(stream)?;
         let is_outside = |chunk: &StoredChunk| {
             string_bounds(&chunk.bounds)

@@ -120,9 +120,10 @@ fn strings_are_selected_among_live_rows() {
             let negated = test.negated;
             let Kind::Device(context) = &engine.kind else { panic!("a device") };
             let found = context.with_stream(|stream| {
-                let chunks = test.on_device(stream, column)?;
+                let (chunks, _) = test.on_device(stream, column)?;
                 let test = ColumnTest::Strings { chunks, negated };
-                let parts = parts::of(column, &test)?;
+                let nodes = column.scan_nodes(stream)?;
+                let parts = parts::of(column, &nodes.host, &test)?;
                 assert_eq!(parts.len(), 1);
                 let (parameters, arguments) =
                     parts[0].upload(stream, SelectArguments::default(), &[], None)?;

@@ -64,7 +64,7 @@ fn strings_are_combined_with_what_a_bitmap_holds() {
         for (test, holds) in tests() {
             let Kind::Device(context) = &engine.kind else { panic!("a device") };
             let on_device = |stream: &Arc<dyn Stream>| test.on_device(stream, subject.column());
-            let chunks = context.with_stream(on_device).unwrap();
+            let (chunks, _) = context.with_stream(on_device).unwrap();
             let test = ColumnTest::Strings { chunks, negated: test.negated };
             let passes = |row: usize| numbers[row].is_some_and(holds);
             subject.check(&engine, &test, passes);
