@@ -62,7 +62,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use clap::{Parser, Subcommand};
 use lanepack::internals::measure::{self, Times};
-use lanepack::{Engine, Error};
+use lanepack::{Encoding, Engine, Error, Options};
 use serde_json::json;
 
 use cases::{Case, Cases};
@@ -115,9 +115,23 @@ struct What {
     /// Only cases whose name has this in it.
     #[arg(long, default_value = "")]
     only: String,
+    /// Columns of files with all encodings, not only those that GPUs write.
+    #[arg(long)]
+    all_encodings: bool,
     /// Which GPU.
     #[arg(long, default_value_t = 0)]
     device: usize,
+}
+
+impl What {
+    /// What is measured.
+    fn cases(&self) -> Result<Cases, Box<dyn std::error::Error>> {
+        let options = match self.all_encodings {
+            true => Options::default().with_encodings(Encoding::ALL.iter().copied()),
+            false => Options::default(),
+        };
+        Cases::new(&self.files, &self.only, options)
+    }
 }
 
 const WARM_UP: usize = 2;
@@ -127,8 +141,8 @@ const HOST_RUNS: usize = 7;
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
-        Command::Decode(what) => run(&what, decode_case),
-        Command::Encode(what) => run(&what, encode::case),
+        Command::Decode(what) => run(&what, what.cases().map(Cases::with_cascades), decode_case),
+        Command::Encode(what) => run(&what, what.cases(), encode::case),
         Command::Scan(what) => run_scans(&what, scan_case),
         Command::Gather(what) => run_scans(&what, gather_case),
         Command::Queries(what) => run_queries(&what),
@@ -146,6 +160,7 @@ fn main() -> ExitCode {
 /// Prints a line for each case; whether all came out as they should.
 fn run(
     what: &What,
+    cases: Result<Cases, Box<dyn std::error::Error>>,
     measure: impl Fn(&Engines, &Case, usize, f64) -> Result<Line, Error>,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let engines = Engines::new(what.device)?;
@@ -167,7 +182,7 @@ fn run(
         kernels: String::new(),
     });
     let mut all_same = true;
-    for case in Cases::new(&what.files, &what.only)? {
+    for case in cases? {
         let line = measure(&engines, &case, what.bytes, copy)
             .map_err(|error| format!("{}: {error}", case.name))?;
         all_same &= line.is_same();
@@ -186,7 +201,7 @@ fn run_scans(
     eprintln!("{}, driver {}, lanepack {}", info.name, info.driver, env!("CARGO_PKG_VERSION"));
     let mut all_same = true;
     let mut last_head = String::new();
-    for case in Cases::new(&what.files, &what.only)? {
+    for case in what.cases()?.with_cascades() {
         let row = measure(&engines, &case, what.bytes)
             .map_err(|error| format!("{}: {error}", case.name))?;
         let Some(Row { head, text, same }) = row else { continue };

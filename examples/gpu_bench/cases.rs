@@ -1,10 +1,11 @@
-//! What is measured: columns of files, and generated integers and decimals.
+//! What is measured: columns of files, and generated integers, decimals and cascades.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, Float32Array, Float64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    Array, ArrayRef, Float32Array, Float64Array, StringArray, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array,
 };
 use arrow_schema::DataType;
 use lanepack::{CompressedColumn, Encoding, Options, compress_array};
@@ -22,6 +23,8 @@ pub struct Case {
 pub struct Cases {
     sources: std::vec::IntoIter<Source>,
     only: String,
+    /// How columns of files are compressed.
+    options: Options,
 }
 
 enum Source {
@@ -33,6 +36,24 @@ enum Source {
     Decimals(bool, u32, u64),
     /// Floats of whole numbers below 2^width, all of which are exact, and exceptions.
     Whole(u32, u64),
+    Cascade(Cascade),
+}
+
+/// Columns for encodings that `Encoding::ON_GPUS` does not have: bits of a value first.
+#[derive(Clone, Copy)]
+enum Cascade {
+    /// Integers below 2^width, but for so many a vector.
+    Patched(usize, u32, u64),
+    /// Reals from 1 to 2.
+    Real(usize),
+    /// Float32 that are bfloat16.
+    Brain,
+    /// Integers whose differences are below 2^width.
+    Growing(usize, u32),
+    /// Integers of so many.
+    Distinct(usize, usize),
+    /// Strings of so many, of 5 to 15 bytes.
+    Words(usize),
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -40,7 +61,7 @@ type Failure = Box<dyn std::error::Error>;
 impl Cases {
     /// The columns of files, or, without any, of the shared data, and generated
     /// ones; those whose name has `only` in it.
-    pub fn new(files: &[PathBuf], only: &str) -> Result<Self, Failure> {
+    pub fn new(files: &[PathBuf], only: &str, options: Options) -> Result<Self, Failure> {
         let mut sources = Vec::new();
         let shared = if files.is_empty() { shared_files()? } else { Vec::new() };
         for file in files.iter().chain(&shared) {
@@ -50,7 +71,7 @@ impl Cases {
             }
         }
         if !files.is_empty() {
-            return Ok(Self { sources: sources.into_iter(), only: only.to_owned() });
+            return Ok(Self { sources: sources.into_iter(), only: only.to_owned(), options });
         }
         for width in [0, 1, 2, 3, 5, 7, 8, 10, 12, 16, 20, 24, 28, 32] {
             sources.push(Source::Integers(32, width));
@@ -70,7 +91,25 @@ impl Cases {
             }
             sources.push(Source::Whole(16, exceptions));
         }
-        Ok(Self { sources: sources.into_iter(), only: only.to_owned() })
+        Ok(Self { sources: sources.into_iter(), only: only.to_owned(), options })
+    }
+
+    /// The same with columns for cascades.
+    pub fn with_cascades(self) -> Self {
+        let mut sources: Vec<Source> = self.sources.collect();
+        for (bits, exceptions) in [(8, 8), (16, 8), (32, 1), (32, 8), (32, 32), (64, 8), (64, 32)] {
+            sources.push(Source::Cascade(Cascade::Patched(bits, 5, exceptions)));
+        }
+        for (bits, width) in [(8, 3), (16, 5), (32, 8), (32, 16), (64, 8), (64, 16)] {
+            sources.push(Source::Cascade(Cascade::Growing(bits, width)));
+        }
+        for (bits, count) in [(8, 7), (16, 200), (32, 200), (64, 200), (64, 30_000)] {
+            sources.push(Source::Cascade(Cascade::Distinct(bits, count)));
+        }
+        sources.extend([7, 300, 30_000].map(|count| Source::Cascade(Cascade::Words(count))));
+        sources.extend([32, 64].map(|bits| Source::Cascade(Cascade::Real(bits))));
+        sources.push(Source::Cascade(Cascade::Brain));
+        Self { sources: sources.into_iter(), ..self }
     }
 }
 
@@ -84,7 +123,7 @@ impl Iterator for Cases {
             if !source.name().contains(&self.only) {
                 continue;
             }
-            match source.case() {
+            match source.case(&self.options) {
                 Ok(Some(case)) => return Some(case),
                 Ok(None) => {}
                 Err(error) => eprintln!("{}: {error}", source.name()),
@@ -106,10 +145,11 @@ impl Source {
                 format!("f{bits} of {width} bits, {exceptions} exc.")
             }
             Self::Whole(width, exceptions) => format!("f32 whole, {width} bits, {exceptions} exc."),
+            Self::Cascade(cascade) => cascade.name(),
         }
     }
 
-    fn case(&self) -> Result<Option<Case>, Failure> {
+    fn case(&self, options: &Options) -> Result<Option<Case>, Failure> {
         let array = match self {
             Self::Column(path, index, _) => read(path, *index)?,
             Self::Integers(bits, width) => integers(*bits, *width),
@@ -117,6 +157,7 @@ impl Source {
                 decimals(*double, *width, *exceptions, 100.0)
             }
             Self::Whole(width, exceptions) => decimals(false, *width, *exceptions, 1.0),
+            Self::Cascade(cascade) => cascade.array(),
         };
         if array.is_empty() {
             return Ok(None);
@@ -124,7 +165,9 @@ impl Source {
         let options = match self {
             // The width that is asked for, whatever else would be smaller.
             Self::Integers(..) => Options::default().with_encodings([Encoding::Ffor]),
-            _ => Options::default(),
+            Self::Decimals(..) | Self::Whole(..) => Options::default(),
+            Self::Column(..) => options.clone(),
+            Self::Cascade(cascade) => cascade.options(),
         };
         let column = compress_array(&array, &options)?;
         // Types without an encoding are carried and have nothing to decode.
@@ -137,6 +180,77 @@ impl Source {
                 | DataType::Null
         );
         Ok((!carried).then(|| Case { name: self.name(), array, column, options }))
+    }
+}
+
+impl Cascade {
+    fn name(self) -> String {
+        match self {
+            Self::Patched(bits, width, exceptions) => {
+                format!("pfor u{bits} of {width} bits, {exceptions} exc.")
+            }
+            Self::Real(bits) => format!("alp_rd f{bits}"),
+            Self::Brain => "alp_rd f32 of 16 bits".to_owned(),
+            Self::Growing(bits, width) => format!("delta u{bits} of {width} bits"),
+            Self::Distinct(bits, count) => format!("dict u{bits} of {count}"),
+            Self::Words(count) => format!("dict strings of {count}"),
+        }
+    }
+
+    /// The encoding that is asked for, whatever else would be smaller.
+    fn options(self) -> Options {
+        let encodings: &[Encoding] = match self {
+            Self::Patched(..) => &[Encoding::Pfor],
+            Self::Real(_) | Self::Brain => &[Encoding::AlpRd],
+            Self::Growing(..) => &[Encoding::Delta, Encoding::Ffor],
+            Self::Distinct(..) => &[Encoding::Dict, Encoding::Ffor],
+            Self::Words(_) => &[Encoding::Dict, Encoding::Ffor, Encoding::Fsst],
+        };
+        Options::default().with_encodings(encodings.iter().copied())
+    }
+
+    fn array(self) -> ArrayRef {
+        let mut next = random(77);
+        match self {
+            Self::Patched(bits, width, exceptions) => words(bits, |_| {
+                let value = next();
+                if next() % 1024 < exceptions { value } else { value >> (64 - width) }
+            }),
+            Self::Growing(bits, width) => {
+                let mut sum = 0_u64;
+                words(bits, |_| {
+                    sum = sum.wrapping_add(next() >> (64 - width));
+                    sum
+                })
+            }
+            Self::Distinct(bits, count) => {
+                let values: Vec<u64> = (0..count).map(|_| next()).collect();
+                words(bits, |_| values[next() as usize % count])
+            }
+            Self::Real(bits) => {
+                let values = (0..ROWS).map(|_| 1.0 + (next() >> 11) as f64 / (1_u64 << 53) as f64);
+                match bits {
+                    32 => {
+                        Arc::new(Float32Array::from_iter_values(values.map(|value| value as f32)))
+                    }
+                    _ => Arc::new(Float64Array::from_iter_values(values)),
+                }
+            }
+            Self::Brain => {
+                let real = (0..ROWS).map(|_| (next() >> 40) as f32 / (1_u64 << 24) as f32);
+                let values = real.map(|value| f32::from_bits(value.to_bits() & !0xffff));
+                Arc::new(Float32Array::from_iter_values(values))
+            }
+            Self::Words(count) => {
+                let text = |_| {
+                    let len = 5 + next() % 11;
+                    (0..len).map(|_| char::from(b'a' + (next() % 26) as u8)).collect()
+                };
+                let texts: Vec<String> = (0..count).map(text).collect();
+                let picked = (0..ROWS).map(|_| texts[next() as usize % count].as_str());
+                Arc::new(StringArray::from_iter_values(picked))
+            }
+        }
     }
 }
 
@@ -157,7 +271,12 @@ const ROWS: usize = 8 * lanepack::MAX_CHUNK_ROWS;
 fn integers(bits: usize, width: u32) -> ArrayRef {
     let mut next = random(u64::from(width));
     let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
-    let values = (0..ROWS).map(|_| (next() & mask).wrapping_add(if width < 8 { 3 } else { 0 }));
+    words(bits, |_| (next() & mask).wrapping_add(if width < 8 { 3 } else { 0 }))
+}
+
+/// Unsigned integers of so many bits.
+fn words(bits: usize, value: impl FnMut(usize) -> u64) -> ArrayRef {
+    let values = (0..ROWS).map(value);
     match bits {
         8 => Arc::new(UInt8Array::from_iter_values(values.map(|value| value as u8))),
         16 => Arc::new(UInt16Array::from_iter_values(values.map(|value| value as u16))),

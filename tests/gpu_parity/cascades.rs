@@ -11,7 +11,7 @@ use super::common::image::Image;
 use super::common::*;
 use super::{assert_same, engines, packed, thinned};
 
-fn all() -> Options {
+pub fn all_encodings() -> Options {
     Options::default().with_encodings(Encoding::ALL.iter().copied())
 }
 
@@ -140,7 +140,7 @@ fn real_doubles_and_floats() {
 
 #[test]
 fn dictionaries_of_numbers() {
-    let options = all();
+    let options = all_encodings();
     for engine in engines() {
         let mut rng = Rng(6);
         for distinct in [3, 200, 900] {
@@ -206,7 +206,7 @@ fn dictionaries_of_strings() {
                 ] {
                     for nulls in [Nulls::None, Nulls::Random] {
                         let array = strings(&data_type, &values, nulls);
-                        let options = all().with_chunk_rows(4096);
+                        let options = all_encodings().with_chunk_rows(4096);
                         let column = check(&engine, &array, &options);
                         assert!(column.encoding().contains("dict"), "{}", column.encoding());
                     }
@@ -214,7 +214,11 @@ fn dictionaries_of_strings() {
             }
         }
         let fixed = picked(words[3], 3000, |_| rng.below(100) as usize);
-        check(&engine, &strings(&DataType::FixedSizeBinary(15), &fixed, Nulls::Random), &all());
+        check(
+            &engine,
+            &strings(&DataType::FixedSizeBinary(15), &fixed, Nulls::Random),
+            &all_encodings(),
+        );
     }
 }
 
@@ -238,7 +242,7 @@ fn children_of_strings_and_of_wide_decimals() {
             let decimals = walk(5000, 4, false).map(|value| i128::from(value) << (bits - 20));
             let decimals = Decimal128Array::from_iter_values(decimals);
             let decimals = decimals.with_precision_and_scale(38, 2).unwrap();
-            let column = check(&engine, &(Arc::new(decimals) as ArrayRef), &all());
+            let column = check(&engine, &(Arc::new(decimals) as ArrayRef), &all_encodings());
             assert!(column.encoding().starts_with(tree), "{}", column.encoding());
         }
     }
@@ -254,7 +258,11 @@ fn every_type_size_and_null_pattern() {
                     for nulls in Nulls::ALL {
                         case += 1;
                         if !thinned(&engine, case, 3) {
-                            check(&engine, &array_of(&data_type, len, shape, nulls), &all());
+                            check(
+                                &engine,
+                                &array_of(&data_type, len, shape, nulls),
+                                &all_encodings(),
+                            );
                         }
                     }
                 }
@@ -274,7 +282,9 @@ fn concatenations_of_chunks() {
                     .into();
                 let packed: Vec<RecordBatch> = (parts.iter())
                     .map(|part| {
-                        packed(&compress_array(part, &all().with_chunk_rows(2048)).unwrap())
+                        packed(
+                            &compress_array(part, &all_encodings().with_chunk_rows(2048)).unwrap(),
+                        )
                     })
                     .collect();
                 let joined =
@@ -298,7 +308,7 @@ fn all_shared_files() {
             let rows = if emulated { 4000 } else { whole.num_rows() };
             let batch = whole.slice(0, rows.min(whole.num_rows()));
             for column in batch.columns().iter().filter(|column| !is_carried(column.data_type())) {
-                check(&engine, column, &all().with_chunk_rows(65_536));
+                check(&engine, column, &all_encodings().with_chunk_rows(65_536));
             }
         }
     }
