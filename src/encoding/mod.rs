@@ -120,8 +120,8 @@ pub(crate) static CODECS: [&dyn Codec; 11] = [
     &alp::Alp,
     &alp_rd::AlpRd,
     &fsst::Fsst,
-    &rle::Rle,
     &dict::Dict,
+    &rle::Rle,
 ];
 
 /// The codec of an encoding.
