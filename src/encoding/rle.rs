@@ -16,8 +16,8 @@
 //! and lengths would have to be added up.
 //!
 //! Runs of 30 values decode as fast as fresh memory is filled, runs of 2 at 2 ns a value (from
-//! `ffor`; i32 and i64). Filling each run to its end and no further, or 32 bytes at once, takes
-//! up to twice as long for i64 in runs of 4: how long a run is cannot be predicted.
+//! `ffor`; i32 and i64). Runs of up to 32 bytes at once and others exactly to their end took
+//! twice as long for i64 in runs of 4: how long a run is cannot be predicted.
 //!
 //! What it costs to plan: runs of the sampled vectors are counted, which compares each value
 //! with the one before; only if these promise less than the best encoding so far, all runs are
