@@ -3,7 +3,7 @@
 //!
 //! Every test compresses, takes header and body out of the Arrow storage,
 //! damages them, makes the checksums right again and reads what results through
-//! the public API. `header`, `codecs`, `dict`, `integers`, `reals` and `storage` have a test for each rule of
+//! the public API. `header`, `codecs`, `dict`, `integers`, `reals`, `runs` and `storage` have a test for each rule of
 //! docs/FORMAT.md ("What readers check"); `sweeps` damages everything
 //! everywhere; `files` damages IPC files and streams as a whole.
 //!
@@ -29,6 +29,8 @@ mod header;
 mod integers;
 #[path = "corruption/reals.rs"]
 mod reals;
+#[path = "corruption/runs.rs"]
+mod runs;
 #[path = "corruption/storage.rs"]
 mod storage;
 #[path = "corruption/strings.rs"]

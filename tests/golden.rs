@@ -16,6 +16,8 @@
 mod common;
 #[path = "golden/integers.rs"]
 mod integers;
+#[path = "golden/runs.rs"]
+mod runs;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +32,7 @@ use common::{Rng, carried_arrays};
 use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
 
 /// The golden files.
-const FILES: [&str; 22] = [
+const FILES: [&str; 25] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -41,6 +43,7 @@ const FILES: [&str; 22] = [
     "delta",
     "delta_pfor",
     "dict",
+    "dict_rle",
     "ffor_16",
     "ffor_32",
     "ffor_64",
@@ -53,6 +56,8 @@ const FILES: [&str; 22] = [
     "metadata",
     "pfor",
     "plain",
+    "rle",
+    "rle_delta",
 ];
 
 fn folder() -> PathBuf {

@@ -23,6 +23,8 @@ pub enum Encoding {
     Limbs = 5,
     /// Distinct values once, and their codes.
     Dict = 6,
+    /// Runs of equal values, cut at vectors.
+    Rle = 7,
     /// Differences of neighbours, in lanes; they are encoded in turn.
     Delta = 8,
     /// Frame of reference and bit-packing with exceptions, per vector (patched).
@@ -41,6 +43,7 @@ impl Encoding {
         Self::Fsst,
         Self::Limbs,
         Self::Dict,
+        Self::Rle,
         Self::Delta,
         Self::Pfor,
         Self::AlpRd,
@@ -61,6 +64,7 @@ impl Encoding {
             Self::Fsst => "fsst",
             Self::Limbs => "limbs",
             Self::Dict => "dict",
+            Self::Rle => "rle",
             Self::Delta => "delta",
             Self::Pfor => "pfor",
             Self::AlpRd => "alp_rd",

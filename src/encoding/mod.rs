@@ -24,6 +24,7 @@ mod limbs;
 mod pfor;
 mod plain;
 pub(crate) mod plan;
+pub(crate) mod rle;
 mod starts;
 mod windows;
 
@@ -109,7 +110,7 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 10] = [
+pub(crate) static CODECS: [&dyn Codec; 11] = [
     &constant::Constant,
     &plain::Plain,
     &ffor::Ffor,
@@ -120,6 +121,7 @@ pub(crate) static CODECS: [&dyn Codec; 10] = [
     &alp_rd::AlpRd,
     &fsst::Fsst,
     &dict::Dict,
+    &rle::Rle,
 ];
 
 /// The codec of an encoding.
@@ -186,6 +188,11 @@ pub(crate) fn decode_strings(
 /// Decodes one value; the caller has checked `row` against the node's length.
 pub(crate) fn value(node: NodeView<'_>, row: usize) -> Result<Value> {
     codec(node.encoding()).value(node, row)
+}
+
+/// Whether a node or one below it has this encoding.
+fn has(node: NodeView<'_>, encoding: Encoding) -> bool {
+    node.encoding() == encoding || node.children().any(|child| has(child, encoding))
 }
 
 /// An encoding of a tree that is not among some.

@@ -33,6 +33,8 @@ pub(crate) struct Context<'a> {
     pub levels: usize,
     /// Whether this is for a child of a dictionary, however deep, where there are no others.
     pub in_dictionary: bool,
+    /// Whether this is for a child of runs, however deep, where there are no others.
+    pub in_runs: bool,
     /// Bytes that the best encoding so far takes: no other is of interest that takes as many.
     pub limit: usize,
 }
@@ -44,7 +46,14 @@ pub(crate) const MOST_LEVELS: usize = 3;
 impl<'a> Context<'a> {
     /// For the root of a chunk.
     pub fn new(options: &'a Options, symbols: Option<&'a Arc<Symbols>>) -> Self {
-        Self { options, symbols, levels: MOST_LEVELS - 1, in_dictionary: false, limit: usize::MAX }
+        Self {
+            options,
+            symbols,
+            levels: MOST_LEVELS - 1,
+            in_dictionary: false,
+            in_runs: false,
+            limit: usize::MAX,
+        }
     }
 
     /// Whether encodings of other encodings may be chosen: at the last level only what
@@ -61,6 +70,11 @@ impl<'a> Context<'a> {
     /// For children of a dictionary.
     pub fn in_dictionary(self) -> Self {
         Self { in_dictionary: true, ..self.below() }
+    }
+
+    /// For children of runs.
+    pub fn in_runs(self) -> Self {
+        Self { in_runs: true, ..self.below() }
     }
 
     /// Vectors to look at: all if they are few, else some spread evenly.

@@ -189,6 +189,20 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
             push(&array, &integers, what);
         }
     }
+    // Runs, some of them short, of numbers and of codes.
+    let value = |row: usize| (row / 9 * 9 + row / 50).wrapping_mul(0x9e37_79b9) % 97;
+    let nulls = (0..len).map(|row| (row % 60 > 4).then(|| value(row) as i64));
+    let arrays: [ArrayRef; 5] = [
+        Arc::new(UInt8Array::from_iter_values((0..len).map(|row| value(row) as u8))),
+        Arc::new(Int16Array::from_iter_values((0..len).map(|row| value(row) as i16))),
+        Arc::new(Float32Array::from_iter_values((0..len).map(|row| value(row) as f32 / 4.0))),
+        Arc::new(Int64Array::from_iter(nulls)),
+        Arc::new(StringArray::from_iter_values((0..len).map(|row| format!("text {}", value(row))))),
+    ];
+    for array in &arrays {
+        push(array, &all.clone().with_encodings([Encoding::Rle]), "runs");
+        push(array, &all.clone().with_encodings(Encoding::ALL.iter().copied()), "runs");
+    }
     for array in carried_arrays(len.min(60)) {
         push(&array, &all, "carried");
     }

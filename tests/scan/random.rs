@@ -30,7 +30,7 @@ pub fn batch(rng: &mut Rng) -> RecordBatch {
         // Another generator for each batch: rows from somewhere in a longer array.
         let start = rng.below(500) as usize;
         let array = array_of(&data_type, rows + start, shape, nulls).slice(start, rows);
-        columns.push(specials(array, rng));
+        columns.push(repeated(specials(array, rng), rng));
         fields.push(Field::new(name, data_type, true));
     }
     RecordBatch::try_new_with_options(
@@ -49,6 +49,20 @@ pub fn options(seed: u64) -> Options {
         0 => options,
         _ => options.with_encodings(Encoding::ALL.iter().copied()),
     }
+}
+
+/// Some arrays in runs: rows of theirs over and over.
+fn repeated(array: ArrayRef, rng: &mut Rng) -> ArrayRef {
+    if array.is_empty() || rng.below(3) > 0 {
+        return array;
+    }
+    let longest = [3, 30, 2000][rng.below(3) as usize];
+    let mut rows: Vec<u32> = Vec::new();
+    while rows.len() < array.len() {
+        let (row, len) = (rng.below(array.len() as u64) as u32, 1 + rng.below(longest) as usize);
+        rows.resize((rows.len() + len).min(array.len()), row);
+    }
+    arrow_select::take::take(&array, &UInt32Array::from(rows), None).unwrap()
 }
 
 /// Doubles and floats with special values among them.

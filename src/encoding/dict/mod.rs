@@ -231,11 +231,6 @@ fn decode_few_bytes(
     Ok(())
 }
 
-/// Whether a node or one below it is a dictionary.
-fn has_dictionary(node: NodeView<'_>) -> bool {
-    node.encoding() == Encoding::Dict || node.children().any(has_dictionary)
-}
-
 impl Codec for Dict {
     fn encoding(&self) -> Encoding {
         Encoding::Dict
@@ -263,7 +258,7 @@ impl Codec for Dict {
             node.physical()
         );
         ensure!(
-            !node.children().any(has_dictionary),
+            !node.children().any(|child| super::has(child, Encoding::Dict)),
             "a dictionary in a dictionary, which gains nothing and costs readers"
         );
         ensure!(

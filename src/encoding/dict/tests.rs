@@ -51,7 +51,8 @@ fn nulls_have_codes_of_values() {
         let numbers = twice(rows);
         let nulls = Some(null_at(rows, is_null));
         let array: ArrayRef = Arc::new(Int64Array::new(numbers.clone().into(), nulls.clone()));
-        let column = check(&array, &every());
+        // Runs of two would be smaller still.
+        let column = check(&array, &every().without(Encoding::Rle));
         // Elsewhere there are too few that come twice.
         let is_delta = column.encoding().starts_with("dict(delta(");
         assert!(is_delta || case == 3 || case == 4, "{}", column.encoding());

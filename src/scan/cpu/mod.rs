@@ -16,6 +16,7 @@ mod bytes;
 mod compute;
 mod dict;
 pub(in crate::scan) mod gather;
+mod rle;
 mod wide;
 mod words;
 

@@ -11,7 +11,7 @@
 
 use std::marker::PhantomData;
 
-use super::{ALL, Found, NONE, Selector, dict};
+use super::{ALL, Found, NONE, Selector, dict, rle};
 use crate::chunk::NodeView;
 use crate::encoding::alp::{self, Float};
 use crate::encoding::{self, Encoding, Physical, Words, ffor};
@@ -32,6 +32,7 @@ pub(super) fn found<'a>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) -> R
             Ok(Found::constant(ranges.contains(key.of_bits(node.parameter(0)))))
         }
         (Encoding::Dict, _) => dict::found(node, |values| found(values, key, ranges)),
+        (Encoding::Rle, _) => rle::found(node, |values| found(values, key, ranges)),
         (_, Physical::Bool) => Ok(match (ranges.contains(0), ranges.contains(1)) {
             (false, false) => Found::None,
             (true, true) => Found::All,
