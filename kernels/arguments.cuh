@@ -135,6 +135,19 @@ struct SelectStringsArguments {
 };
 static_assert(sizeof(SelectStringsArguments) == 88, "mirrored");
 
+struct CodeRange;
+
+// The codes that pass, of dictionaries whose values have been tested: code_ranges.
+struct CodeRangesArguments {
+    // `at` counts bits.
+    const Node* nodes;
+    const u32* bitmap;
+    CodeRange* ranges;
+    u32 count;
+    u32 zero;
+};
+static_assert(sizeof(CodeRangesArguments) == 32, "mirrored");
+
 struct WideRange;
 
 // Verdicts on values of 128 and 256 bits: select_limbs.

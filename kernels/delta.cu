@@ -37,6 +37,24 @@ struct WordOf<u64> {
     using Type = u64;
 };
 
+// The sums within the runs of this thread, and those of the runs.
+template <class T, u32 ENCODINGS>
+LANEPACK_DEVICE void add_up(const Node& deltas, u32 vector, DeltaStage<T>& stage) {
+#pragma unroll 1
+    for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+        const RunPlace<T> place(i);
+        DeltaRun<T, ENCODINGS> run(deltas, vector, place);
+        T* to = stage.values + padded<T>(place.number * RUN<T>);
+        T sum = 0;
+#pragma unroll 8
+        for (u32 k = 0; k < RUN<T>; k++) {
+            sum = static_cast<T>(sum + run.next());
+            to[k] = sum;
+        }
+        stage.runs[place.number] = sum;
+    }
+}
+
 template <class T>
 LANEPACK_DEVICE void delta(const WordsArguments& args) {
     using Word = typename WordOf<T>::Type;
@@ -48,18 +66,11 @@ LANEPACK_DEVICE void delta(const WordsArguments& args) {
     const u32 vector = part.part * (DELTA_THREADS / WARP) + threadIdx.x / WARP;
     if (vector >= vectors_of(node)) return;
     const Node deltas = deltas_of(node);
-#pragma unroll 1
-    for (u32 i = 0; i < RUNS_EACH<T>; i++) {
-        const RunPlace<T> place(i);
-        DeltaRun<T> run(deltas, vector, place);
-        T* to = stage.values + padded<T>(place.number * RUN<T>);
-        T sum = 0;
-#pragma unroll 8
-        for (u32 k = 0; k < RUN<T>; k++) {
-            sum = static_cast<T>(sum + run.next());
-            to[k] = sum;
-        }
-        stage.runs[place.number] = sum;
+    // Mostly without exceptions: code of its own.
+    if (deltas.encoding == FFOR) {
+        add_up<T, 1u << FFOR>(deltas, vector, stage);
+    } else {
+        add_up<T, DELTA_ENCODINGS & ~(1u << FFOR)>(deltas, vector, stage);
     }
     __syncwarp();
     add_up_runs(stage.runs, delta_start<T>(node, vector));

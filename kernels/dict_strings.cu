@@ -14,6 +14,16 @@
 
 namespace lanepack {
 
+// Up to eight bytes from `address` on, the first the lowest, zeros behind them; reads aligned
+// words that have one of them.
+LANEPACK_DEVICE u64 eight_bytes_at(const u8* address, u32 count) {
+    const u32 shift = static_cast<u32>(reinterpret_cast<u64>(address) % 8);
+    const u64* words = reinterpret_cast<const u64*>(address - shift);
+    const u64 low = __ldg(words);
+    const u64 high = shift + count > 8 ? __ldg(words + 1) : 0;
+    return funnel(low, high, shift * 8) & low_bits<u64>(count * 8);
+}
+
 // The strings of a vector's rows.
 struct DictRows {
     const u8* strings[VECTOR];
@@ -44,13 +54,13 @@ struct DictRows {
 #pragma unroll 1
         for (u32 byte = begin; byte < end;) {
             const u32 inside = byte - places[row];
-            const u32 count = min(min(places[row + 1], end) - byte, 4u);
+            const u32 count = min(min(places[row + 1], end) - byte, 8u);
             const u32 there = inside < bytes[row] ? min(bytes[row] - inside, count) : 0;
-            const u64 word = there > 0 ? bytes_at(strings[row] + inside, there) : 0;
+            const u64 word = there > 0 ? eight_bytes_at(strings[row] + inside, there) : 0;
             const u32 at = byte - begin;
             if (at < 8) {
                 low |= word << at * 8;
-                if (at > 4) high |= word >> (8 - at) * 8;
+                if (at > 0) high |= word >> (8 - at) * 8;
             } else {
                 high |= word << (at - 8) * 8;
             }

@@ -15,6 +15,8 @@ constexpr u32 COPY_THREADS = 256;
 constexpr u32 COPY_BYTES = 16384;
 // delta_*: a warp takes a vector.
 constexpr u32 DELTA_THREADS = 128;
+// rle_*: a warp takes a vector.
+constexpr u32 RLE_THREADS = 128;
 // dict_check: a warp takes a vector.
 constexpr u32 DICT_CHECK_THREADS = 128;
 // dict_strings: a block takes a vector. dict_lengths: a thread takes a value.
@@ -75,6 +77,8 @@ constexpr u32 SPAN_BYTES = 16384;
 // select_*: a warp takes up to so many vectors.
 constexpr u32 SELECT_THREADS = 256;
 constexpr u32 SELECT_EACH = 4;
+// code_ranges: a warp takes a dictionary.
+constexpr u32 CODE_RANGES_THREADS = 128;
 // keep_*: a warp takes up to so many vectors; keep_places: one block.
 constexpr u32 KEEP_THREADS = 256;
 constexpr u32 KEEP_EACH = 4;

@@ -90,15 +90,18 @@ LANEPACK_KERNEL(reduce_partials, REDUCE_THREADS, 1, ReduceArguments) {
     }
 }
 
-// The widths of the vectors of nodes of ffor and alp, of others nothing.
+// The widths of the vectors of nodes of ffor, pfor and alp, of dict those of the codes; of
+// others nothing.
 LANEPACK_KERNEL(packed_widths, WIDTHS_THREADS, 1, WidthsArguments) {
     const u32 index = blockIdx.x * (WIDTHS_THREADS / WARP) + threadIdx.x / WARP;
     if (index >= args.count) return;
     const Node& node = args.nodes[index];
-    if (node.encoding != FFOR && node.encoding != ALP) return;
+    const bool is_dict = node.encoding == DICT && node.size >> 32 == FFOR;
+    if (!is_dict && node.encoding != FFOR && node.encoding != PFOR && node.encoding != ALP) return;
     const u32 vectors = vectors_of(node);
-    // As in ffor.cuh and alp.cuh, for values of any size.
-    const u32* places = reinterpret_cast<const u32*>(node.buffer[1] + (vectors * args.size + 3) / 4 * 4);
+    const u32 size = is_dict ? sizeof(u32) : args.size;
+    // As in ffor.cuh, pfor.cuh and alp.cuh, for values of any size.
+    const u32* places = reinterpret_cast<const u32*>(node.buffer[1] + (vectors * size + 3) / 4 * 4);
     u64 widths = 0;
     for (u32 vector = threadIdx.x % WARP; vector < vectors; vector += WARP) {
         const u32 width = places[vector] >> 24;

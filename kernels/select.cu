@@ -63,28 +63,31 @@ constexpr u32 SELECT_BLOCKS = 3;
 constexpr u32 SELECT_BLOCKS = 5;
 #endif
 
-LANEPACK_KERNEL(select_8, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u8, WORD_ENCODINGS>(args); }
-LANEPACK_KERNEL(select_16, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u16, WORD_ENCODINGS>(args); }
-LANEPACK_KERNEL(select_32, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u32, FLOAT_ENCODINGS>(args); }
-LANEPACK_KERNEL(select_64, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u64, FLOAT_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_8, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u8, PATCHED_WORD_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_16, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u16, PATCHED_WORD_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_32, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u32, PATCHED_FLOAT_ENCODINGS>(args); }
+LANEPACK_KERNEL(select_64, SELECT_THREADS, SELECT_BLOCKS, SelectArguments) { select_numbers<u64, PATCHED_FLOAT_ENCODINGS>(args); }
 
-// Encodings that are taken value by value.
-template <class T, u32 ENCODINGS>
-LANEPACK_DEVICE void select_numbers_by_value(const SelectArguments& args) {
+// Reals, which are taken value by value.
+template <class T>
+LANEPACK_DEVICE void select_reals(const SelectArguments& args) {
+    using Test = RangeTest<T, 1u << ALP_RD, 0>;
     LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], all_patches);
     Patches& patches = all_patches[threadIdx.x / WARP];
     const Ranges ranges{args.ranges, args.range_count, args.order};
     select_rows(
         args, [](const Node&, u32, u32) {},
         [&](const Node& node, u32 vector, u32, u32) {
-            return by_step(select_values<T, ENCODINGS, 0>(node, vector, ranges, patches));
+            const Prepared<T> nothing{};
+            const u32 selection =
+                ranges.count == 1 ? Test::select(node, vector, ranges[0], ranges.order, nothing, patches)
+                                  : select_values<T, 1u << ALP_RD, 0>(node, vector, ranges, patches);
+            return by_step(selection);
         });
 }
 
-LANEPACK_KERNEL(select_by_value_8, SELECT_THREADS, 4, SelectArguments) { select_numbers_by_value<u8, WORDS_BY_VALUE>(args); }
-LANEPACK_KERNEL(select_by_value_16, SELECT_THREADS, 4, SelectArguments) { select_numbers_by_value<u16, WORDS_BY_VALUE>(args); }
-LANEPACK_KERNEL(select_by_value_32, SELECT_THREADS, 4, SelectArguments) { select_numbers_by_value<u32, FLOATS_BY_VALUE>(args); }
-LANEPACK_KERNEL(select_by_value_64, SELECT_THREADS, 4, SelectArguments) { select_numbers_by_value<u64, FLOATS_BY_VALUE>(args); }
+LANEPACK_KERNEL(select_reals_32, SELECT_THREADS, 4, SelectArguments) { select_reals<u32>(args); }
+LANEPACK_KERNEL(select_reals_64, SELECT_THREADS, 4, SelectArguments) { select_reals<u64>(args); }
 
 // Booleans that are true, or rows that are valid: nodes are those of the validity then.
 LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {

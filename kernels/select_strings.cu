@@ -67,8 +67,32 @@ LANEPACK_DEVICE void select_walked(const SelectStringsArguments& args) {
 LANEPACK_KERNEL(select_codes, SELECT_THREADS, 5, SelectStringsArguments) {
     const u32 chunk = blockIdx.x >> args.select.node_shift;
     select_tested(args, args.tests[chunk], [&](const Node&, u32 vector, u32 live, u32&) {
-        return by_step(select_codes(args.lengths[chunk], vector, args.tests[chunk], by_step(live)));
+        // Chunks have at most 2^17 values.
+        return by_step(select_codes<widths_upto(17)>(args.lengths[chunk], vector, args.tests[chunk], by_step(live)));
     });
+}
+
+// Of each dictionary the codes that pass, of the bits from number `at` on; to `ranges`. A warp
+// takes a dictionary.
+LANEPACK_KERNEL(code_ranges, CODE_RANGES_THREADS, 1, CodeRangesArguments) {
+    const u32 chunk = blockIdx.x * (CODE_RANGES_THREADS / WARP) + threadIdx.x / WARP;
+    if (chunk >= args.count) return;
+    const Node& node = args.nodes[chunk];
+    const u32* words = args.bitmap + node.at / 32;
+    u32 low = FULL;
+    u32 high = 0;
+    u32 count = 0;
+    for (u32 first = threadIdx.x % WARP * 32; first < node.rows; first += WARP * 32) {
+        const u32 word = words[first / 32] & bits_before(first, node.rows);
+        if (word == 0) continue;
+        low = min(low, first + static_cast<u32>(__ffs(static_cast<int>(word))) - 1);
+        high = first + 31 - static_cast<u32>(__clz(static_cast<int>(word)));
+        count += static_cast<u32>(__popc(word));
+    }
+    low = __reduce_min_sync(FULL, low);
+    high = __reduce_max_sync(FULL, high);
+    count = __reduce_add_sync(FULL, count);
+    if (threadIdx.x % WARP == 0) args.ranges[chunk] = CodeRange{low, high, count == high - low + 1, 0};
 }
 
 LANEPACK_KERNEL(select_automaton, SELECT_THREADS, 4, SelectStringsArguments) { select_walked(args); }

@@ -52,9 +52,13 @@ LANEPACK_DEVICE Node deltas_of(const Node& node) {
                 static_cast<u32>(node.size)};
 }
 
-// The deltas of a run, one behind the other; `deltas` is the child.
-template <class T>
+// Encodings of deltas.
+constexpr u32 DELTA_ENCODINGS = WORD_ENCODINGS | 1u << PFOR;
+
+// The deltas of a run, one behind the other; `deltas` is the child, which has one of `ENCODINGS`.
+template <class T, u32 ENCODINGS>
 struct DeltaRun {
+    const Node& node;
     // Plain: of the vector.
     const T* words;
     PackedLane<T> packed;
@@ -62,40 +66,42 @@ struct DeltaRun {
     T base;
     u32 lane;
     u32 row;
-    bool is_packed;
-    bool is_plain;
 
     LANEPACK_DEVICE DeltaRun(const Node& deltas, u32 vector, RunPlace<T> place)
-        : words(reinterpret_cast<const T*>(deltas.buffer[0]) + vector * VECTOR),
+        : node(deltas),
+          words(reinterpret_cast<const T*>(deltas.buffer[0]) + vector * VECTOR),
           base(static_cast<T>(deltas.parameter)),
           lane(place.lane),
-          row(place.row),
-          is_packed(deltas.encoding == FFOR || deltas.encoding == PFOR),
-          is_plain(deltas.encoding == PLAIN) {
+          row(place.row) {
         exceptions.row = ROWS<T>;
-        if (!is_packed) return;
+        if (!is(FFOR) && !is(PFOR)) return;
         const FforVector<T> parameters(deltas, vector);
         base = parameters.base;
         packed = PackedLane<T>(parameters.packed, lane, reinterpret_cast<const T*>(deltas.buffer[1]));
         const u32 bit = row * parameters.packed.width;
         packed.word += bit / ROWS<T> * LANES<T>;
         packed.shift = bit % ROWS<T>;
-        if (deltas.encoding == PFOR) {
-            const Exceptions<T> block(deltas.buffer[2], pfor_locator<T>(deltas, vector));
-            exceptions = LaneExceptions<T>(block, lane, row);
-        }
+        if (!is(PFOR)) return;
+        const Exceptions<T> block(deltas.buffer[2], pfor_locator<T>(deltas, vector));
+        exceptions = LaneExceptions<T>(block, lane, row);
     }
 
     LANEPACK_DEVICE T next() {
         T value = base;
-        if (is_packed) value = static_cast<T>(base + packed.next());
-        if (is_plain) value = __ldg(words + index(row, lane));
-        if (row == exceptions.row) {
+        if (is(FFOR) || is(PFOR)) value = static_cast<T>(base + packed.next());
+        if (is(PLAIN)) value = __ldg(words + index(row, lane));
+        if (has_encoding(ENCODINGS, PFOR) && row == exceptions.row) {
             value = exceptions.value;
             exceptions.advance();
         }
         row++;
         return value;
+    }
+
+private:
+    LANEPACK_DEVICE bool is(u32 encoding) const {
+        if (!has_encoding(ENCODINGS, encoding)) return false;
+        return ENCODINGS == encoding_bit(encoding) || node.encoding == encoding;
     }
 };
 

@@ -35,6 +35,7 @@ constexpr u32 ALP = 3;
 constexpr u32 FSST = 4;
 constexpr u32 LIMBS = 5;
 constexpr u32 DICT = 6;
+constexpr u32 RLE = 7;
 constexpr u32 DELTA = 8;
 constexpr u32 PFOR = 9;
 constexpr u32 ALP_RD = 10;

@@ -16,10 +16,10 @@ struct Patches {
 };
 
 // Judges the exceptions of a vector instead of what is packed in their slots.
-// `holds(key)` says whether one is selected, given its value in the order domain.
+// `holds(key)` says whether one is selected, given its value in the order domain of `order`.
 template <class T, class Holds>
-LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptions, const Holds& holds,
-                                    Patches& patches) {
+LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptions, u32 order,
+                                    const Holds& holds, Patches& patches) {
     if (exceptions.count == 0) return selection;
     const u32 thread = threadIdx.x % WARP;
     patches.selected[thread] = 0;
@@ -27,7 +27,7 @@ LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptio
     __syncwarp();
     for (u32 number = thread; number < exceptions.count; number += WARP) {
         const u32 slot = __ldg(exceptions.slots + number);
-        const bool is_inside = holds(ordered(__ldg(exceptions.values + number), FLOAT));
+        const bool is_inside = holds(ordered(__ldg(exceptions.values + number), order));
         u32 owner;
         u32 step;
         thread_and_step<T>(slot % ROWS<T>, slot / ROWS<T>, owner, step);
@@ -40,7 +40,7 @@ LANEPACK_DEVICE u32 patch_selection(u32 selection, const Exceptions<T>& exceptio
 // The steps of a thread's values that are exceptions. All threads of a warp.
 template <class T>
 LANEPACK_DEVICE u32 exceptional_steps(const Exceptions<T>& exceptions, Patches& patches) {
-    return patch_selection(0, exceptions, [](T) { return true; }, patches);
+    return patch_selection(0, exceptions, UNSIGNED, [](T) { return true; }, patches);
 }
 
 }  // namespace lanepack

@@ -1,11 +1,10 @@
 // A test for one range, which most tests are: which values of a vector lie between two
 // bounds in the order domain (order.cuh).
 //
-//   ffor      the range clipped to base .. base + mask, less base
+//   ffor      the range clipped to base .. base + mask, less base; pfor the same
 //   alp       decoding never falls: the first packed integers at and past the range
-//        -> a range of packed values -> select_packed.cuh; alp: then each exception by itself
-//   plain     value by value; constant: once
-//   dict, pfor, alp_rd   value by value
+//        -> a range of packed values -> select_packed.cuh; alp, pfor: then each exception by itself
+//   plain     value by value; constant: once; alp_rd: value by value
 //
 // What all threads of a warp would find alike (where packed words lie, which packed values
 // pass) is found for several vectors at once, by a thread or two for each.
@@ -58,7 +57,7 @@ struct Prepared {
     T low;
     T high;
     u32 place;
-    // Of alp; 0 without exceptions.
+    // 0 without exceptions.
     u32 locator;
 };
 
@@ -95,7 +94,7 @@ LANEPACK_DEVICE T alp_first(T scale, T mask, T bound, bool is_low) {
     return low;
 }
 
-// Prepares `count` vectors, at most 16, from `first` on of a node of ffor or alp for one
+// Prepares `count` vectors, at most 16, from `first` on of a node of ffor, pfor or alp for one
 // range: what would be the same for all threads of a warp is done by a thread, or two, for
 // each vector.
 template <class T, u32 ENCODINGS>
@@ -123,6 +122,7 @@ LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range
         }
     } else {
         found.place = __ldg(ffor_places<T>(node) + vector);
+        if (is_encoding<ENCODINGS, PFOR>(node)) found.locator = pfor_locator<T>(node, vector);
         const u64 mask = low_bits<T>(found.place >> 24);
         const u64 least = ordered(__ldg(ffor_bases<T>(node) + vector), order);
         if (range.high >= least && (range.low <= least || range.low - least <= mask)) {
@@ -199,8 +199,8 @@ LANEPACK_DEVICE bool holds(Range range, u64 key) { return key >= range.low && ke
 // packed vectors have mostly `WIDTHS`.
 template <class T, u32 ENCODINGS, u64 WIDTHS>
 struct RangeTest {
-    static constexpr u32 PREPARED = 1u << FFOR | 1u << ALP;
-    static constexpr u32 BY_VALUE = ENCODINGS & FLOATS_BY_VALUE;
+    static constexpr u32 PREPARED = 1u << FFOR | 1u << ALP | 1u << PFOR;
+    static constexpr u32 PATCHED = 1u << ALP | 1u << PFOR;
     static constexpr bool IS_PACKED = (ENCODINGS & PREPARED) != 0;
 
     // Vector number i of those to come is to be selected with prepared[i]; at most 16.
@@ -218,20 +218,22 @@ struct RangeTest {
         if (is_encoding<ENCODINGS, CONSTANT>(node)) {
             return holds(range, ordered(static_cast<T>(node.parameter), order)) ? FULL : 0;
         }
-        if constexpr (BY_VALUE != 0) {
-            if (is_one_of<BY_VALUE>(node)) {
-                const auto test = [&](T word) { return holds(range, ordered(word, order)); };
-                return select_by_value<T, BY_VALUE>(node, vector, test, patches);
+        if constexpr (has_encoding(ENCODINGS, ALP_RD)) {
+            if (is_encoding<ENCODINGS, ALP_RD>(node)) {
+                const T low = static_cast<T>(range.low);
+                const T span = static_cast<T>(range.high - range.low);
+                const auto is_inside = [&](T word) { return static_cast<T>(ordered(word, order) - low) <= span; };
+                return select_by_value<T, 1u << ALP_RD>(node, vector, is_inside, patches);
             }
         }
         if constexpr (IS_PACKED) {
             const u32 selection = select_prepared<WIDTHS>(node, prepared);
-            if constexpr (has_encoding(ENCODINGS, ALP)) {
+            if constexpr ((ENCODINGS & PATCHED) != 0) {
                 const Exceptions<T> exceptions(again(node).buffer[2], prepared.locator);
                 const T low = static_cast<T>(range.low);
                 const T high = static_cast<T>(range.high);
                 return patch_selection(
-                    selection, exceptions, [&](T key) { return key >= low && key <= high; }, patches);
+                    selection, exceptions, order, [&](T key) { return key >= low && key <= high; }, patches);
             }
             return selection;
         }

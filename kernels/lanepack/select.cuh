@@ -262,7 +262,7 @@ LANEPACK_DEVICE u32 select_stored(const Node& node, u32 vector, const Ranges& ra
     if (is_encoding<ENCODINGS, CONSTANT>(node)) {
         return ranges.hold_word(static_cast<T>(node.parameter)) ? FULL : 0;
     }
-    constexpr bool INTEGERS = has_encoding(ENCODINGS, FFOR);
+    constexpr bool INTEGERS = has_encoding(ENCODINGS, FFOR) || has_encoding(ENCODINGS, PFOR);
     constexpr bool FLOATS = has_encoding(ENCODINGS, ALP);
     if constexpr (INTEGERS || FLOATS) {
         return select_ranges<T, PackedValues<T, INTEGERS, FLOATS>, WIDTHS>(node, vector, ranges);
@@ -280,25 +280,30 @@ LANEPACK_DEVICE u32 with_exceptions(u32 selection, const Node& node, u32 locator
     const T low = static_cast<T>(range.low);
     const T high = static_cast<T>(range.high);
     return patch_selection(
-        selection, Exceptions<T>(node.buffer[2], locator),
+        selection, Exceptions<T>(node.buffer[2], locator), ranges.order,
         [&](T key) { return is_one ? key >= low && key <= high : ranges.hold(key); }, patches);
 }
 
 // The same with exceptions.
 template <class T, u32 ENCODINGS, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ranges, Patches& patches) {
-    constexpr u32 BY_VALUE = ENCODINGS & FLOATS_BY_VALUE;
-    if constexpr (BY_VALUE != 0) {
-        if (is_one_of<BY_VALUE>(node)) {
-            const auto test = [&](T word) { return ranges.hold_word(word); };
-            return select_by_value<T, BY_VALUE>(node, vector, test, patches);
+    if constexpr (has_encoding(ENCODINGS, ALP_RD)) {
+        if (is_encoding<ENCODINGS, ALP_RD>(node)) {
+            const auto is_inside = [&](T word) { return ranges.hold_word(word); };
+            return select_by_value<T, 1u << ALP_RD>(node, vector, is_inside, patches);
         }
     }
-    const u32 selection = select_stored<T, ENCODINGS & ~FLOATS_BY_VALUE, WIDTHS>(node, vector, ranges);
+    const u32 selection = select_stored<T, ENCODINGS & ~(1u << ALP_RD), WIDTHS>(node, vector, ranges);
     if constexpr (has_encoding(ENCODINGS, ALP)) {
         const Node& now = again(node);
         if (is_encoding<ENCODINGS, ALP>(now)) {
             return with_exceptions<T>(selection, now, AlpParameters<T>(now, vector).locator, ranges, patches);
+        }
+    }
+    if constexpr (has_encoding(ENCODINGS, PFOR)) {
+        const Node& now = again(node);
+        if (is_encoding<ENCODINGS, PFOR>(now)) {
+            return with_exceptions<T>(selection, now, pfor_locator<T>(now, vector), ranges, patches);
         }
     }
     return selection;

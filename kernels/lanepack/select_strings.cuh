@@ -15,7 +15,7 @@
 // takes and gives selections.
 #pragma once
 
-#include "select.cuh"
+#include "select_codes.cuh"
 #include "walk.cuh"
 
 namespace lanepack {
@@ -122,20 +122,6 @@ LANEPACK_DEVICE u32 rows_of_automaton(const Node& strings, const Node& lengths, 
     return walk_strings(rows, test, codes, begin, live, lengths, vector, shared, fault);
 }
 
-// The selection of the `live` strings whose codes, which `codes` has, a bitmap has.
-LANEPACK_DEVICE u32 select_codes(const Node& codes, u32 vector, const StringsTest& test, u32 live) {
-    const StepValues<u32, CODE_ENCODINGS> values(codes, vector);
-    const u32* passes = reinterpret_cast<const u32*>(test.table);
-    u32 selection = 0;
-#pragma unroll 8
-    for (u32 step = 0; step < WARP; step++) {
-        if ((live >> step & 1) == 0) continue;
-        const u32 code = min(values(step), test.count - 1);
-        selection |= (__ldg(passes + code / 32) >> code % 32 & 1) << step;
-    }
-    return selection;
-}
-
 // All kinds of tests that look at strings, as bits by their numbers.
 constexpr u32 ALL_STRINGS =
     1 << STRINGS_LITERALS | 1 << STRINGS_BYTE_ROWS | 1 << STRINGS_WORD_ROWS | 1 << STRINGS_CODES;
@@ -150,7 +136,7 @@ LANEPACK_DEVICE u32 select_strings(const Node& strings, const Node& lengths, u32
     if (test.kind == STRINGS_ALL) return FULL;
     live &= steps_within(min(strings.rows - vector * VECTOR, VECTOR));
     if constexpr ((KINDS >> STRINGS_CODES & 1) != 0) {
-        if (test.kind == STRINGS_CODES) return select_codes(lengths, vector, test, live);
+        if (test.kind == STRINGS_CODES) return select_codes<WIDTHS>(lengths, vector, test, live);
     }
     const u32 rows = by_step(live);
     u32 found = 0;

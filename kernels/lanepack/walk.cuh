@@ -42,7 +42,7 @@ struct StringsTest {
     // Literals (select_strings.cuh), or an automaton's rows, at a multiple of 16 bytes; of
     // codes of a dictionary a bit for each code.
     const u8* table;
-    // Literals: their ninth bytes and all behind.
+    // Literals: their ninth bytes and all behind. Codes: their CodeRange (select_codes.cuh).
     const u8* bytes;
     // Literals: the lengths that they have.
     const Range* lengths;

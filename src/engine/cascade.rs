@@ -5,6 +5,7 @@
 //! delta           one pass: its kernel unpacks the deltas itself (plain, constant, ffor, pfor)
 //! dict            its kernel unpacks codes of ffor; codes of other encodings are scratch
 //!                 the dictionary, mostly small, is scratch
+//! rle             the runs, values and starts, are scratch
 //! limbs, lengths  a child that is not plain, constant or ffor is scratch
 //! ```
 //!
@@ -58,16 +59,49 @@ impl Program<'_> {
             let targets = of_encoding(targets, *encoding);
             let Some(first) = targets.first() else { continue };
             let bits = first.view.physical().bits().unwrap_or(0);
-            if *encoding == Encoding::Dict {
-                let jobs = self.dictionaries(&targets)?;
-                self.look_up(&jobs, bits, out)?;
-                continue;
+            match encoding {
+                Encoding::Dict => {
+                    let jobs = self.dictionaries(&targets)?;
+                    self.look_up(&jobs, bits, out)?;
+                    continue;
+                }
+                Encoding::Rle => {
+                    self.runs_of(&targets, bits, out)?;
+                    continue;
+                }
+                _ => {}
             }
             let kernel = words_kernel(*encoding, bits)
                 .ok_or_else(|| Error::corrupt(format!("{encoding} values of {bits} bits")))?;
             let arguments = Arguments::Words { out: out.address() };
             self.step(kernel, &jobs(&targets), &[], longest(&targets), arguments, &[out]);
         }
+        Ok(())
+    }
+
+    /// Values of runs to `out`.
+    fn runs_of(
+        &mut self,
+        targets: &[Target<'_>],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let children = |index| targets.iter().map(|target| target.child(index)).collect::<Vec<_>>();
+        let values = self.readable(&children(0), &[Encoding::Plain])?;
+        let starts = self.readable(&children(1), &[Encoding::Plain])?;
+        let runs = targets.iter().zip(values.iter().zip(&starts));
+        let job = |(target, (values, starts)): (&Target<'_>, (&Job, &Job))| {
+            let mut node = target.node();
+            node.buffer[1] = values.node.buffer[0];
+            node.buffer[2] = starts.node.buffer[0];
+            node.size = u64::from(values.node.rows);
+            Job { chunk: target.chunk, node }
+        };
+        let jobs: Vec<Job> = runs.map(job).collect();
+        let width =
+            width_index(bits).ok_or_else(|| Error::corrupt(format!("runs of {bits} bits")))?;
+        let arguments = Arguments::Dict { out: out.address() };
+        self.step(kernels::RLE[width], &jobs, &[], most_rows(&jobs), arguments, &[out]);
         Ok(())
     }
 

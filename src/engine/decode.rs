@@ -304,18 +304,7 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
 }
 
 /// The encodings that kernels decompress.
-pub(super) const DECODED: &[Encoding] = &[
-    Encoding::Plain,
-    Encoding::Constant,
-    Encoding::Ffor,
-    Encoding::Alp,
-    Encoding::Fsst,
-    Encoding::Limbs,
-    Encoding::Dict,
-    Encoding::Delta,
-    Encoding::Pfor,
-    Encoding::AlpRd,
-];
+pub(super) const DECODED: &[Encoding] = Encoding::ALL;
 
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// carried as Arrow IPC.

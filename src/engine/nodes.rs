@@ -67,15 +67,26 @@ pub(crate) struct HostNodes {
     pub stored_lengths: Vec<Node>,
     /// Of strings the lengths of values.
     pub value_lengths: Vec<Node>,
-    /// Of strings of dict the strings of the dictionary, and their lengths as they are stored.
+    /// Of chunks of dict the dictionary.
     pub dictionaries: Vec<DictionaryNodes>,
 }
 
-/// The strings of the dictionary of a chunk.
+/// The dictionary of a chunk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DictionaryNodes {
-    pub strings: Job,
+    /// Its values, as a column of their own; each is a bit of a bitmap at their place.
+    pub values: Job,
+    /// Of strings the lengths as they are stored.
     pub stored_lengths: Node,
+    /// The codes of the rows.
+    pub codes: Node,
+}
+
+impl DictionaryNodes {
+    /// Where bits for the next dictionary begin: with a word.
+    fn end(&self) -> usize {
+        (self.values.node.at as usize + self.values.node.rows as usize).next_multiple_of(32)
+    }
 }
 
 /// A node for each chunk.
@@ -184,7 +195,8 @@ impl HostNodes {
             _ => {
                 let roots = program.readable(targets, &SCANNED)?;
                 check_codes(program, &roots);
-                Ok(Self { roots, ..Self::default() })
+                let dictionaries = dictionaries_of(&roots);
+                Ok(Self { roots, dictionaries, ..Self::default() })
             }
         }
     }
@@ -208,8 +220,6 @@ impl HostNodes {
             check_codes(program, &looked_up);
             let values: Vec<Target<'_>> = dict.iter().map(|target| target.child(1)).collect();
             let of_values = strings::stored_lengths(program, &values)?;
-            // Bits for the strings of a dictionary begin with a word.
-            let mut at = 0;
             for (index, (target, of_values)) in values.iter().zip(&of_values).enumerate() {
                 let chunk = dict[index].chunk;
                 let place = targets.partition_point(|target| target.chunk < chunk);
@@ -218,13 +228,41 @@ impl HostNodes {
                 roots[place].node.buffer[2] = offsets;
                 stored_lengths[place] = codes[index].node;
                 value_lengths[place] = looked_up[index].node;
-                let strings = Job::from(&Target { at, ..*target });
-                dictionaries.push(DictionaryNodes { strings, stored_lengths: of_values.node });
-                at += target.view.len().next_multiple_of(32);
+                let at = dictionaries.last().map_or(0, DictionaryNodes::end);
+                dictionaries.push(DictionaryNodes {
+                    values: Job::from(&Target { at, ..*target }),
+                    stored_lengths: of_values.node,
+                    codes: codes[index].node,
+                });
             }
         }
         Ok(Self { roots, stored_lengths, value_lengths, dictionaries, ..Self::default() })
     }
+}
+
+/// The dictionaries of words among nodes.
+fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNodes> {
+    let mut all: Vec<DictionaryNodes> = Vec::new();
+    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u32;
+    for Job { chunk, node } in roots.iter().filter(is_dict) {
+        let values = Node {
+            buffer: [node.buffer[3], 0, 0, 0],
+            at: all.last().map_or(0, DictionaryNodes::end) as u64,
+            rows: node.size as u32,
+            encoding: Encoding::Plain as u32,
+            ..Node::default()
+        };
+        let [packed, vectors, exceptions, _] = node.buffer;
+        let codes = Node {
+            buffer: [packed, vectors, exceptions, 0],
+            encoding: (node.size >> 32) as u32,
+            size: 0,
+            ..*node
+        };
+        let values = Job { chunk: *chunk, node: values };
+        all.push(DictionaryNodes { values, stored_lengths: Node::default(), codes });
+    }
+    all
 }
 
 /// Adds the step that looks whether all codes of nodes of dict have a value.
@@ -259,7 +297,8 @@ fn widths(
     list: &NodeList,
     at: usize,
 ) -> Result<u64> {
-    let packed = [Encoding::Ffor, Encoding::Alp].map(|of| abi::encoding_bit(of as u32));
+    let packed = [Encoding::Ffor, Encoding::Pfor, Encoding::Alp, Encoding::Dict]
+        .map(|of| abi::encoding_bit(of as u32));
     if packed.iter().all(|bit| list.encodings & bit == 0) {
         return Ok(0);
     }

@@ -22,6 +22,7 @@ pub(super) use tables::TestPlaces;
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, validity};
 use super::nodes::{ColumnNodes, DictionaryNodes};
+use super::parameters::Parameters;
 use super::program::Marks;
 use crate::column::physical_of;
 use crate::error::{Error, Result};
@@ -72,11 +73,13 @@ pub(crate) enum ChunkTest {
     LookedUp(LookedUp),
 }
 
-/// Which strings of a dictionary pass, a bit for each from `address` on.
+/// Which values of a dictionary pass: a bit for each, and which codes they have
+/// (`kernels/lanepack/select_codes.cuh`).
 #[derive(Debug, Clone)]
 pub(crate) struct LookedUp {
-    bitmap: Arc<DeviceBuffer>,
-    address: u64,
+    found: Arc<DeviceBuffer>,
+    bits: u64,
+    range: u64,
     count: u32,
 }
 
@@ -179,7 +182,7 @@ pub(crate) fn select(
         return Ok(Report::default());
     }
     let nodes = column.scan_nodes(stream)?;
-    let parts = parts::of(column, &nodes.host, test)?;
+    let parts = parts::of(stream, column, &nodes.host, test)?;
     let rows = column.len();
     assert!(out.len() >= bitmap_len(rows), "a bit for each row");
     let validity: Vec<Node> = match column.null_count() {
@@ -265,23 +268,87 @@ pub(crate) fn look_up(
     mut tests: Vec<ChunkTest>,
 ) -> Result<(Vec<ChunkTest>, Report)> {
     let nodes = column.scan_nodes(stream)?;
-    let dictionaries = &nodes.host.dictionaries;
-    let parts = parts::of_dictionaries(dictionaries, &tests)?;
-    let Some(last) = dictionaries.last().filter(|_| !parts.is_empty()) else {
-        return Ok((tests, Report::default()));
-    };
-    let bits = last.strings.node.at as usize + last.strings.node.rows as usize;
-    let bitmap = Arc::new(stream.allocate(bitmap_len(bits))?);
-    let report = launch(stream, column, &nodes, &parts, &[], bits, Combine::Set, &bitmap, &mut ())?;
-    for DictionaryNodes { strings, .. } in dictionaries {
-        let test = &mut tests[strings.chunk];
-        if matches!(test, ChunkTest::Codes(_)) {
-            let address = bitmap.address() + strings.node.at / 8;
-            let (bitmap, count) = (bitmap.clone(), strings.node.rows);
-            *test = ChunkTest::LookedUp(LookedUp { bitmap, address, count });
+    let parts = parts::of_dictionaries(&nodes.host.dictionaries, &tests)?;
+    let (found, report) = ask_dictionaries(stream, column, &nodes, &parts)?;
+    for (chunk, found) in found {
+        if matches!(tests[chunk], ChunkTest::Codes(_)) {
+            tests[chunk] = found;
         }
     }
     Ok((tests, report))
+}
+
+/// The tests for the codes of numbers in ranges, which are as those of [`ColumnTest::In`]: of
+/// chunks that are no dictionaries they say that nothing passes.
+///
+/// # Errors
+/// As [`select`].
+pub(crate) fn look_up_words(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    ranges: &[Range],
+) -> Result<Vec<ChunkTest>> {
+    let nodes = column.scan_nodes(stream)?;
+    let values = nodes.host.dictionaries.iter().map(|dictionary| dictionary.values).collect();
+    let parts = parts::numbers(column.field().data_type(), values, ranges, false);
+    let (found, _) = ask_dictionaries(stream, column, &nodes, &parts)?;
+    let mut tests = vec![ChunkTest::Decided(false); column.chunks().len()];
+    found.into_iter().for_each(|(chunk, found)| tests[chunk] = found);
+    Ok(tests)
+}
+
+/// Starts tests of the values of dictionaries, and what makes tests of codes of them: one for
+/// each dictionary, also of those that were not asked.
+fn ask_dictionaries(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    nodes: &ColumnNodes,
+    parts: &[parts::Part],
+) -> Result<(Vec<(usize, ChunkTest)>, Report)> {
+    let dictionaries = &nodes.host.dictionaries;
+    let Some(last) = dictionaries.last().filter(|_| !parts.is_empty()) else {
+        return Ok((Vec::new(), Report::default()));
+    };
+    let bits = last.values.node.at as usize + last.values.node.rows as usize;
+    let ranges_at = bitmap_len(bits).next_multiple_of(64);
+    let size = ranges_at + dictionaries.len() * size_of::<abi::CodeRange>();
+    let found = Arc::new(stream.allocate(size)?);
+    // Last words of dictionaries are changed in part.
+    stream.fill(&found, 0, ranges_at, 0)?;
+    let report = launch(stream, column, nodes, parts, &[], bits, Combine::Set, &found, &mut ())?;
+
+    let kernel = kernels::CODE_RANGES;
+    let values: Vec<Node> = dictionaries.iter().map(|of| of.values.node).collect();
+    let mut parameters = Parameters::default();
+    let at = parameters.push(&values);
+    let parameters = parameters.upload(stream)?;
+    let ranges = found.address() + ranges_at as u64;
+    let arguments = abi::CodeRangesArguments {
+        nodes: parameters.address() + at,
+        bitmap: found.address(),
+        ranges,
+        count: values.len() as u32,
+        zero: 0,
+    };
+    stream.launch(&Launch {
+        module: None,
+        kernel: kernel.name,
+        blocks: values.len().div_ceil(kernel.block),
+        threads: kernel.threads,
+        shared: kernel.shared,
+        arguments: bytemuck::bytes_of(&arguments),
+        buffers: &[&parameters, &found],
+    })?;
+    let test = |(index, DictionaryNodes { values, .. }): (usize, &DictionaryNodes)| {
+        let looked_up = LookedUp {
+            found: found.clone(),
+            bits: found.address() + values.node.at / 8,
+            range: ranges + (index * size_of::<abi::CodeRange>()) as u64,
+            count: values.node.rows,
+        };
+        (values.chunk, ChunkTest::LookedUp(looked_up))
+    };
+    Ok((dictionaries.iter().enumerate().map(test).collect(), report))
 }
 
 /// Starts to join the first `bits` bits of a bitmap, or if `negate` those that it has not,

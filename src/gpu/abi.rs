@@ -24,7 +24,7 @@ pub struct Node {
     /// Parameter 0.
     pub parameter: u64,
     /// Of byte strings: bytes of codes, or of the values as they are stored. Of `alp_rd`
-    /// parameter 1; of `delta` and `dict` see `delta.cuh` and `dict.cuh`.
+    /// parameter 1; of `delta`, `dict` and `rle` see `delta.cuh`, `dict.cuh`, `rle.cuh`.
     pub size: u64,
     /// Where the first value goes, in rows (of byte strings that are decoded: bytes).
     pub at: u64,
@@ -67,6 +67,27 @@ pub(crate) struct DictStringsArguments {
     pub not_ascii: u64,
     pub blocks_per_node: u32,
     pub offset_bytes: u32,
+}
+
+/// `lanepack::CodeRangesArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct CodeRangesArguments {
+    pub nodes: u64,
+    pub bitmap: u64,
+    pub ranges: u64,
+    pub count: u32,
+    pub zero: u32,
+}
+
+/// The codes of a dictionary that pass a test: `lanepack::CodeRange`, which kernels make.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct CodeRange {
+    pub low: u32,
+    pub high: u32,
+    pub is_range: u32,
+    pub zero: u32,
 }
 
 /// `lanepack::LimbArguments`.
@@ -397,6 +418,7 @@ impl Fault {
     const CHARACTER: u32 = 6;
     const WIDTH: u32 = 7;
     const VALUE: u32 = 8;
+    const RUNS: u32 = 9;
 
     /// The rule that is broken.
     pub fn message(fault: u32) -> String {
@@ -408,6 +430,7 @@ impl Fault {
             Self::UTF8 => "text that is not UTF-8",
             Self::CHARACTER => "a text that ends inside a character",
             Self::WIDTH => "a value of another width than its column's",
+            Self::RUNS => "runs of a vector that do not begin one behind the other",
             Self::VALUE => "a code of a dictionary that stands for no value",
             _ => return format!("fault {fault} of a kernel"),
         };
@@ -420,6 +443,8 @@ const _: () = {
     assert!(size_of::<WordsArguments>() == 24);
     assert!(size_of::<DictArguments>() == 32);
     assert!(size_of::<DictStringsArguments>() == 56);
+    assert!(size_of::<CodeRangesArguments>() == 32);
+    assert!(size_of::<CodeRange>() == 16);
     assert!(size_of::<LimbArguments>() == 32);
     assert!(size_of::<BitsArguments>() == 32);
     assert!(size_of::<BytesArguments>() == 40);
@@ -504,6 +529,7 @@ const _: () = {
     assert!(constant(FORMAT, "FSST") == Encoding::Fsst as u64);
     assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
     assert!(constant(FORMAT, "DICT") == Encoding::Dict as u64);
+    assert!(constant(FORMAT, "RLE") == Encoding::Rle as u64);
     assert!(constant(FORMAT, "DELTA") == Encoding::Delta as u64);
     assert!(constant(FORMAT, "PFOR") == Encoding::Pfor as u64);
     assert!(constant(FORMAT, "ALP_RD") == Encoding::AlpRd as u64);
@@ -558,4 +584,5 @@ const _: () = {
     assert!(fault("CHARACTER") == Fault::CHARACTER);
     assert!(fault("WIDTH") == Fault::WIDTH);
     assert!(fault("VALUE") == Fault::VALUE);
+    assert!(fault("RUNS") == Fault::RUNS);
 };

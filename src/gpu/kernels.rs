@@ -92,6 +92,10 @@ const fn delta(name: &'static str) -> Kernel {
 }
 pub(crate) const DELTA: ByWidth =
     [delta("delta_8"), delta("delta_16"), delta("delta_32"), delta("delta_64")];
+const fn rle(name: &'static str) -> Kernel {
+    rows(name, "RLE_THREADS", shape("RLE_THREADS") as usize / 32 * VECTOR)
+}
+pub(crate) const RLE: ByWidth = [rle("rle_8"), rle("rle_16"), rle("rle_32"), rle("rle_64")];
 pub(crate) const DICT_CHECK: Kernel =
     rows("dict_check", "DICT_CHECK_THREADS", shape("DICT_CHECK_THREADS") as usize / 32 * VECTOR);
 pub(crate) const DICT_STRINGS: Kernel = rows("dict_strings", "DICT_STRINGS_THREADS", VECTOR);
@@ -259,12 +263,8 @@ const fn select(name: &'static str) -> Kernel {
 }
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
-pub(crate) const SELECT_BY_VALUE: ByWidth = [
-    select("select_by_value_8"),
-    select("select_by_value_16"),
-    select("select_by_value_32"),
-    select("select_by_value_64"),
-];
+/// Of 32 and 64 bits.
+pub(crate) const SELECT_REALS: [Kernel; 2] = [select("select_reals_32"), select("select_reals_64")];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");
 pub(crate) const SELECT_LIMBS: Kernel = select("select_limbs");
 pub(crate) const SELECT_LITERALS: Kernel = select("select_literals");
@@ -308,6 +308,8 @@ const fn warps(name: &'static str, threads: &str) -> Kernel {
     let block = shape(threads) as usize / 32;
     Kernel { block, least: block, ..Kernel::new(name, threads, threads) }
 }
+/// Blocks count dictionaries.
+pub(crate) const CODE_RANGES: Kernel = warps("code_ranges", "CODE_RANGES_THREADS");
 /// Blocks count aggregates of chunks.
 pub(crate) const REDUCE_PARTIALS: Kernel = warps("reduce_partials", "REDUCE_THREADS");
 /// Blocks count nodes.

@@ -1,8 +1,9 @@
 //! A test as launches: kernels, over which nodes, with which tables.
 //!
 //! ```text
-//! numbers         packed     one kernel for all chunks of such encodings
-//!                 dict, pfor, alp_rd   one that takes values one by one
+//! numbers                    one kernel for chunks of plain, constant and packed encodings
+//!         alp_rd             select_reals
+//!         dict               the same for the values of the dictionary, then select_codes
 //! booleans, nulls            one kernel for all chunks
 //! wide    one limb           the kernel of 64 bits, over the limbs
 //!         more               select_limbs
@@ -17,7 +18,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::tables::StringTests;
-use super::{ChunkTest, ColumnTest, order_of};
+use super::{ChunkTest, ColumnTest, look_up_words, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::DeviceColumn;
@@ -63,7 +64,12 @@ enum More {
 }
 
 /// The launches of a test.
-pub(super) fn of(column: &DeviceColumn, nodes: &HostNodes, test: &ColumnTest) -> Result<Vec<Part>> {
+pub(super) fn of(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    nodes: &HostNodes,
+    test: &ColumnTest,
+) -> Result<Vec<Part>> {
     let data_type = column.field().data_type();
     let physical = physical_of(data_type);
     let all = |kernel| Part::new(kernel, nodes.roots.iter().copied());
@@ -72,38 +78,26 @@ pub(super) fn of(column: &DeviceColumn, nodes: &HostNodes, test: &ColumnTest) ->
         let nodes = validity(column.chunks()).iter().map(|job| job.node).collect();
         Part { nodes, of_validity: true, ..bits(negate) }
     };
-    let numbers = |width: usize, ranges: &[Range], negate| {
-        debug_assert!(ranges.iter().all(|range| range.low <= range.high));
-        debug_assert!(ranges.is_sorted_by(|a, b| a.high < b.low));
-        // Kernels know the bits of Float16 as integers.
-        let (order, ranges) = match data_type {
-            DataType::Float16 => (abi::UNSIGNED, in_bits(ranges)),
-            _ => (order_of(data_type), ranges.to_vec()),
-        };
-        let (by_value, packed): (Vec<Job>, Vec<_>) =
-            nodes.roots.iter().partition(|job| is_by_value(job));
-        [(kernels::SELECT[width], packed), (kernels::SELECT_BY_VALUE[width], by_value)]
-            .into_iter()
-            .filter(|(_, jobs)| !jobs.is_empty())
-            .map(|(kernel, jobs)| Part {
-                negate,
-                order,
-                ranges: ranges.clone(),
-                ..Part::new(kernel, jobs)
-            })
-            .collect()
+    let numbers = |ranges: &[Range], negate| -> Result<Vec<Part>> {
+        let is_dict = |job: &Job| job.node.encoding == Encoding::Dict as u32;
+        let (dict, others): (Vec<Job>, Vec<_>) = nodes.roots.iter().partition(|job| is_dict(job));
+        let mut parts = self::numbers(data_type, others, ranges, negate);
+        if !dict.is_empty() {
+            let tests = look_up_words(stream, column, ranges)?;
+            let codes = |of: &DictionaryNodes| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
+            let codes: Vec<(Job, Node)> = nodes.dictionaries.iter().map(codes).collect();
+            parts.extend(strings(&codes, |job| &tests[job.chunk], negate)?);
+        }
+        Ok(parts)
     };
-    let width = match physical.bits() {
-        Some(bits @ (8 | 16 | 32 | 64)) => Some(bits.trailing_zeros() as usize - 3),
-        _ => None,
-    };
-    Ok(match (test, width) {
+    let is_words = matches!(physical.bits(), Some(8 | 16 | 32 | 64));
+    Ok(match (test, is_words) {
         (ColumnTest::Valid, _) => vec![of_validity(false)],
         (ColumnTest::Null, _) => vec![of_validity(true)],
         (ColumnTest::True, _) if physical == Physical::Bool => vec![bits(false)],
         (ColumnTest::False, _) if physical == Physical::Bool => vec![bits(true)],
-        (ColumnTest::In(ranges), Some(width)) => numbers(width, ranges, false),
-        (ColumnTest::NotIn(ranges), Some(width)) => numbers(width, ranges, true),
+        (ColumnTest::In(ranges), true) => numbers(ranges, false)?,
+        (ColumnTest::NotIn(ranges), true) => numbers(ranges, true)?,
         (ColumnTest::Wide(ranges), _) if matches!(physical, Physical::I128 | Physical::I256) => {
             wide(nodes, physical, ranges)
         }
@@ -226,11 +220,37 @@ pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
     positive.chain(negative).collect()
 }
 
-/// Whether kernels take the values of a node one by one.
-fn is_by_value(job: &Job) -> bool {
-    [Encoding::Dict, Encoding::Pfor, Encoding::AlpRd]
-        .iter()
-        .any(|encoding| *encoding as u32 == job.node.encoding)
+/// The launches for numbers of up to 64 bits in ranges, of all encodings but dict.
+pub(super) fn numbers(
+    data_type: &DataType,
+    jobs: Vec<Job>,
+    ranges: &[Range],
+    negate: bool,
+) -> Vec<Part> {
+    debug_assert!(ranges.iter().all(|range| range.low <= range.high));
+    debug_assert!(ranges.is_sorted_by(|a, b| a.high < b.low));
+    // Kernels know the bits of Float16 as integers.
+    let (order, ranges) = match data_type {
+        DataType::Float16 => (abi::UNSIGNED, in_bits(ranges)),
+        _ => (order_of(data_type), ranges.to_vec()),
+    };
+    let width = physical_of(data_type).bits().unwrap_or(8).trailing_zeros() as usize - 3;
+    let is_real = |job: &Job| job.node.encoding == Encoding::AlpRd as u32;
+    let (reals, others): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_real);
+    let part = |kernel, jobs: Vec<Job>| Part {
+        negate,
+        order,
+        ranges: ranges.clone(),
+        ..Part::new(kernel, jobs)
+    };
+    let mut parts = Vec::new();
+    if !others.is_empty() {
+        parts.push(part(kernels::SELECT[width], others));
+    }
+    if !reals.is_empty() {
+        parts.push(part(kernels::SELECT_REALS[width.saturating_sub(2)], reals));
+    }
+    parts
 }
 
 /// The launches for values of 128 or 256 bits: chunks of one limb are integers of 64.
@@ -315,9 +335,9 @@ pub(super) fn of_dictionaries(
     tests: &[ChunkTest],
 ) -> Result<Vec<Part>> {
     let is_asked =
-        |nodes: &&DictionaryNodes| matches!(tests[nodes.strings.chunk], ChunkTest::Codes(_));
+        |nodes: &&DictionaryNodes| matches!(tests[nodes.values.chunk], ChunkTest::Codes(_));
     let asked = dictionaries.iter().filter(is_asked);
     let strings: Vec<(Job, Node)> =
-        asked.map(|nodes| (nodes.strings, nodes.stored_lengths)).collect();
+        asked.map(|nodes| (nodes.values, nodes.stored_lengths)).collect();
     self::strings(&strings, |job| &tests[job.chunk], false)
 }

@@ -56,9 +56,10 @@ impl StringTests {
             ChunkTest::Decided(false) => decided(abi::STRINGS_NONE),
             ChunkTest::Decided(true) => decided(abi::STRINGS_ALL),
             ChunkTest::LookedUp(found) => {
-                self.keep(&found.bitmap);
+                self.keep(&found.found);
                 StringsTest {
-                    table: found.address,
+                    table: found.bits,
+                    bytes: found.range,
                     kind: abi::STRINGS_CODES,
                     count: found.count,
                     ..Default::default()

@@ -37,7 +37,7 @@ use crate::engine::select::{self, ColumnTest, Combine, Report, StringTests};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
-use source::{Output, Source, source};
+use source::{Output, Source, TestsOf, source};
 
 /// A scan that has been checked, of columns with the numbers of its predicates.
 pub(super) struct DeviceScan<'a> {
@@ -218,7 +218,14 @@ impl<'a> DeviceScan<'a> {
             let tests = tests.and_then(|(chunks, report)| StringTests::of(&chunks, report));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
-        let source = source(&columns, &strings, predicate, output)?;
+        let words = |column: usize, ranges: &[Range]| {
+            let column = self.columns[column];
+            let tests = select::look_up_words(self.stream, column, ranges);
+            let tests = tests.and_then(|chunks| StringTests::of(&chunks, Report::default()));
+            tests.map_err(|error| error.in_column(column.field().name()))
+        };
+        let tests_of = TestsOf { strings: &strings, words: &words };
+        let source = source(&columns, tests_of, predicate, output)?;
         let words = source.nodes.len() + source.literals.len();
         if words > MOST_WORDS {
             return Err(Error::expression(format!(

@@ -24,6 +24,7 @@ use arrow_buffer::i256;
 use super::shortest;
 use crate::engine::nodes::{ColumnNodes, NodeList};
 use crate::engine::select::{StringTests, in_bits};
+use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
@@ -111,27 +112,33 @@ impl Scalar {
     }
 }
 
-/// What kernels are to know of a test of strings of a column.
-pub(super) type Strings<'a> = dyn Fn(usize, &BytesTest) -> Result<StringTests> + 'a;
+/// What kernels are to know of tests of a column.
+#[derive(Clone, Copy)]
+pub(super) struct TestsOf<'a> {
+    /// Of strings.
+    pub strings: &'a dyn Fn(usize, &BytesTest) -> Result<StringTests>,
+    /// Of numbers in ranges where chunks have dictionaries.
+    pub words: &'a dyn Fn(usize, &[Range]) -> Result<StringTests>,
+}
 
 /// Writes the source for columns that have the numbers of predicates and aggregates.
 ///
 /// # Errors
-/// Those of `strings`.
+/// Those of `tests_of`.
 pub(super) fn source(
     columns: &[&ColumnNodes],
-    strings: &Strings<'_>,
+    tests_of: TestsOf<'_>,
     predicate: &Predicate,
     output: &Output<'_>,
 ) -> Result<Source> {
-    let mut writer = Writer::new(columns, strings);
+    let mut writer = Writer::new(columns, tests_of);
     let body = writer.body(predicate, output)?;
     Ok(writer.finish(&body))
 }
 
 struct Writer<'a> {
     columns: &'a [&'a ColumnNodes],
-    string_tests: &'a Strings<'a>,
+    tests_of: TestsOf<'a>,
     nodes: Vec<u64>,
     literals: Vec<u64>,
     ranges: Vec<(usize, Vec<Range>)>,
@@ -155,11 +162,11 @@ struct Readers {
 }
 
 impl<'a> Writer<'a> {
-    fn new(columns: &'a [&'a ColumnNodes], string_tests: &'a Strings<'a>) -> Self {
+    fn new(columns: &'a [&'a ColumnNodes], tests_of: TestsOf<'a>) -> Self {
         let first = columns[0].lists.first().map_or(columns[0].validity, |list| list.address);
         Self {
             columns,
-            string_tests,
+            tests_of,
             nodes: vec![first],
             literals: Vec::new(),
             ranges: Vec::new(),
@@ -287,7 +294,7 @@ impl<'a> Writer<'a> {
                 let _ = writeln!(code, "const u32 {kept} = {rows} & {test};");
             }
             Predicate::Test(column, test) => {
-                let test = self.test(*column, test);
+                let test = self.test(*column, test)?;
                 let valid = self.valid(*column);
                 let _ = writeln!(code, "const u32 {kept} = {live} & {test}{valid};");
             }
@@ -408,7 +415,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The rows that pass a test.
-    fn test(&mut self, column: usize, test: &Test) -> String {
+    fn test(&mut self, column: usize, test: &Test) -> Result<String> {
         let nodes = self.columns[column];
         let (key, ranges) = match test {
             Test::Words(key, ranges) => (*key, ranges.clone()),
@@ -416,19 +423,20 @@ impl<'a> Writer<'a> {
             Test::Wide(ranges) => (Key::LIMB, ranges.of_one_limb()),
             Test::Bytes(_) => unreachable!("strings are no words"),
         };
-        let list = &nodes.lists[0];
+        let list = nodes.lists[0];
         let number = self.list(list.address);
         let node = format!("args.nodes[{number}][chunk]");
         if key.bits == 1 {
             let all = format!("select_true({node}, vector)");
-            return match (ranges.contains(0), ranges.contains(1)) {
+            return Ok(match (ranges.contains(0), ranges.contains(1)) {
                 (true, true) => "FULL".to_owned(),
                 (false, true) => all,
                 (true, false) => format!("~{all}"),
                 (false, false) => "0".to_owned(),
-            };
+            });
         }
-        let (mut ranges, negated) = shortest(key, &ranges);
+        let (as_they_are, negated) = shortest(key, &ranges);
+        let mut ranges = as_they_are.clone();
         let mut order = order_name(key.order);
         if key.bits == 16 && key.order == Order::Float {
             // Kernels know the bits of Float16 as integers.
@@ -436,27 +444,70 @@ impl<'a> Writer<'a> {
             order = "UNSIGNED";
         }
         let not = if negated { "~" } else { "" };
-        let column = format!("u{}, {:#x}, {:#x}", key.bits, list.encodings, list.widths);
-        if let [range] = ranges.as_slice()
+        let dict = abi::encoding_bit(Encoding::Dict as u32);
+        let looked_up = match list.encodings & dict {
+            0 => None,
+            _ => Some(self.looked_up(column, &as_they_are, &node)?),
+        };
+        let test = match (looked_up, list.encodings & !dict) {
+            (Some(looked_up), 0) => looked_up,
+            (looked_up, others) => {
+                let mut list = list;
+                list.encodings = others;
+                let stored = self.stored(&node, key.bits, &list, &ranges, order);
+                match looked_up {
+                    None => stored,
+                    Some(looked_up) => {
+                        format!("({node}.encoding == DICT ? {looked_up} : {stored})")
+                    }
+                }
+            }
+        };
+        Ok(format!("{not}{test}"))
+    }
+
+    /// The rows whose codes stand for a value in ranges, of chunks of dict.
+    fn looked_up(&mut self, column: usize, ranges: &[Range], node: &str) -> Result<String> {
+        let tests = (self.tests_of.words)(column, ranges)?;
+        let literal = self.literal(&[0]);
+        self.strings.push((literal, tests));
+        self.tested.push(column);
+        let widths = self.columns[column].lists[0].widths;
+        Ok(format!(
+            "select_looked_up<{widths:#x}>({node}, vector, args.tests({literal})[chunk])"
+        ))
+    }
+
+    /// The rows whose values lie in ranges, of chunks of other encodings than dict.
+    fn stored(
+        &mut self,
+        node: &str,
+        bits: u32,
+        list: &NodeList,
+        ranges: &[Range],
+        order: &str,
+    ) -> String {
+        let column = format!("u{bits}, {:#x}, {:#x}", list.encodings, list.widths);
+        if let [range] = ranges
             && self.tests.len() < MOST_PREPARED
         {
             let literal = self.literal(&[range.low, range.high]);
             let test = self.tests.len();
-            self.tests.push((key.bits, format!("RangeTest<{column}>")));
+            self.tests.push((bits, format!("RangeTest<{column}>")));
             let _ = writeln!(
                 self.prepared,
-                "    Test{test}::prepare({node}, place.first, place.count, args.range({literal}), \
-                 {order}, scratch.test{test});"
+                "    if ({node}.encoding != DICT) Test{test}::prepare({node}, place.first, \
+                 place.count, args.range({literal}), {order}, scratch.test{test});"
             );
             return format!(
-                "{not}Test{test}::select({node}, vector, args.range({literal}), {order}, \
+                "Test{test}::select({node}, vector, args.range({literal}), {order}, \
                  scratch.test{test}[i], scratch.patches)"
             );
         }
         let literal = self.literal(&[0, ranges.len() as u64]);
-        self.ranges.push((literal, ranges));
+        self.ranges.push((literal, ranges.to_vec()));
         format!(
-            "{not}select_values<{column}>({node}, vector, args.ranges({literal}, {order}), \
+            "select_values<{column}>({node}, vector, args.ranges({literal}, {order}), \
              scratch.patches)"
         )
     }
@@ -464,7 +515,7 @@ impl<'a> Writer<'a> {
     /// The rows that pass a test of strings, of those of variable `live`; it says anything of
     /// others.
     fn strings(&mut self, column: usize, test: &BytesTest, live: &str) -> Result<String> {
-        let tests = (self.string_tests)(column, test)?;
+        let tests = (self.tests_of.strings)(column, test)?;
         // The form's own kind in any case, so that literals which leave no chunk make no source.
         let kind = match test.form {
             BytesForm::OneOf(_) => abi::STRINGS_LITERALS,

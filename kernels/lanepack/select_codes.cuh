@@ -1,0 +1,57 @@
+// Selections of dictionaries: which of a vector's codes stand for values that pass.
+//
+//   dictionary   its values are tested as those of any column -> a bit for each code
+//   code_range   the codes that pass, if they follow each other: of a sorted dictionary they
+//                do for =, ranges and prefixes
+//   codes        packed integers in a range (range_test.cuh), or else their bits, one by one
+//
+// All threads of a warp call these together, with the same vector.
+#pragma once
+
+#include "select.cuh"
+#include "walk.cuh"
+
+namespace lanepack {
+
+// The codes that pass lie from `low` to `high`; all of them there do if `is_range`. 16 bytes;
+// mirrored by `CodeRange` in src/gpu/abi.rs.
+struct CodeRange {
+    u32 low;
+    u32 high;
+    u32 is_range;
+    u32 zero;
+};
+static_assert(sizeof(CodeRange) == 16, "CodeRange is mirrored in src/gpu/abi.rs");
+
+// The selection of the `live` codes of a vector that pass. `WIDTHS` as in `RangeTest`.
+template <u64 WIDTHS>
+LANEPACK_DEVICE u32 select_codes(const Node& codes, u32 vector, const StringsTest& test, u32 live) {
+    const CodeRange range = *reinterpret_cast<const CodeRange*>(test.bytes);
+    if (range.low > range.high) return 0;
+    if (range.is_range != 0) {
+        const Range inside{range.low, range.high};
+        if (codes.encoding == PLAIN) return select_plain<u32>(codes, vector, inside, UNSIGNED);
+        const PackedValues<u32, true, false> values(codes, vector, UNSIGNED);
+        if (inside.low > values.greatest || inside.high < values.least) return 0;
+        return select_inside<WIDTHS>(packed_at<u32>(codes, values.place), values.clip(inside));
+    }
+    const StepValues<u32, CODE_ENCODINGS> values(codes, vector);
+    const u32* passes = reinterpret_cast<const u32*>(test.table);
+    u32 selection = 0;
+#pragma unroll 8
+    for (u32 step = 0; step < WARP; step++) {
+        if ((live >> step & 1) == 0) continue;
+        const u32 code = min(values(step), test.count - 1);
+        selection |= (__ldg(passes + code / 32) >> code % 32 & 1) << step;
+    }
+    return selection;
+}
+
+// The same of a node of dict.
+template <u64 WIDTHS>
+LANEPACK_DEVICE u32 select_looked_up(const Node& node, u32 vector, const StringsTest& test) {
+    if (test.kind <= STRINGS_ALL) return test.kind == STRINGS_ALL ? FULL : 0;
+    return select_codes<WIDTHS>(codes_of(node), vector, test, steps_within(node.rows - vector * VECTOR));
+}
+
+}  // namespace lanepack
