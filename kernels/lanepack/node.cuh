@@ -37,11 +37,9 @@ LANEPACK_DEVICE constexpr bool has_encoding(u32 encodings, u32 encoding) {
 }
 constexpr u32 WORD_ENCODINGS = 1u << PLAIN | 1u << CONSTANT | 1u << FFOR;
 constexpr u32 FLOAT_ENCODINGS = WORD_ENCODINGS | 1u << ALP;
-// With those that have exceptions, and all that values are read of.
-constexpr u32 PATCHED_WORD_ENCODINGS = WORD_ENCODINGS | 1u << PFOR;
-constexpr u32 PATCHED_FLOAT_ENCODINGS = FLOAT_ENCODINGS | 1u << PFOR;
-constexpr u32 ALL_WORD_ENCODINGS = PATCHED_WORD_ENCODINGS | 1u << DICT;
-constexpr u32 ALL_FLOAT_ENCODINGS = PATCHED_FLOAT_ENCODINGS | 1u << DICT | 1u << ALP_RD;
+// All that values are read of.
+constexpr u32 ALL_WORD_ENCODINGS = WORD_ENCODINGS | 1u << PFOR | 1u << DICT;
+constexpr u32 ALL_FLOAT_ENCODINGS = FLOAT_ENCODINGS | 1u << PFOR | 1u << DICT | 1u << ALP_RD;
 
 // Whether a node has an encoding, where it has one of some; known to the compiler where
 // there is no choice.

@@ -232,8 +232,10 @@ struct RangeTest {
                 const Exceptions<T> exceptions(again(node).buffer[2], prepared.locator);
                 const T low = static_cast<T>(range.low);
                 const T high = static_cast<T>(range.high);
+                // Known to the compiler where all exceptions are floats.
+                const u32 its_order = has_encoding(ENCODINGS, PFOR) ? order : FLOAT;
                 return patch_selection(
-                    selection, exceptions, order, [&](T key) { return key >= low && key <= high; }, patches);
+                    selection, exceptions, its_order, [&](T key) { return key >= low && key <= high; }, patches);
             }
             return selection;
         }

@@ -272,7 +272,7 @@ LANEPACK_DEVICE u32 select_stored(const Node& node, u32 vector, const Ranges& ra
 
 // A selection with the exceptions of its vector, if it has any, judged by themselves.
 template <class T>
-LANEPACK_DEVICE u32 with_exceptions(u32 selection, const Node& node, u32 locator, const Ranges& ranges,
+LANEPACK_DEVICE u32 with_exceptions(u32 selection, const Node& node, u32 locator, u32 order, const Ranges& ranges,
                                     Patches& patches) {
     // One range, which most tests are, is compared with as it is.
     const bool is_one = ranges.count == 1;
@@ -280,7 +280,7 @@ LANEPACK_DEVICE u32 with_exceptions(u32 selection, const Node& node, u32 locator
     const T low = static_cast<T>(range.low);
     const T high = static_cast<T>(range.high);
     return patch_selection(
-        selection, Exceptions<T>(node.buffer[2], locator), ranges.order,
+        selection, Exceptions<T>(node.buffer[2], locator), order,
         [&](T key) { return is_one ? key >= low && key <= high : ranges.hold(key); }, patches);
 }
 
@@ -297,13 +297,15 @@ LANEPACK_DEVICE u32 select_values(const Node& node, u32 vector, const Ranges& ra
     if constexpr (has_encoding(ENCODINGS, ALP)) {
         const Node& now = again(node);
         if (is_encoding<ENCODINGS, ALP>(now)) {
-            return with_exceptions<T>(selection, now, AlpParameters<T>(now, vector).locator, ranges, patches);
+            return with_exceptions<T>(selection, now, AlpParameters<T>(now, vector).locator, FLOAT, ranges,
+                                      patches);
         }
     }
     if constexpr (has_encoding(ENCODINGS, PFOR)) {
         const Node& now = again(node);
         if (is_encoding<ENCODINGS, PFOR>(now)) {
-            return with_exceptions<T>(selection, now, pfor_locator<T>(now, vector), ranges, patches);
+            return with_exceptions<T>(selection, now, pfor_locator<T>(now, vector), ranges.order, ranges,
+                                      patches);
         }
     }
     return selection;

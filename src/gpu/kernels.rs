@@ -263,6 +263,12 @@ const fn select(name: &'static str) -> Kernel {
 }
 pub(crate) const SELECT: ByWidth =
     [select("select_8"), select("select_16"), select("select_32"), select("select_64")];
+pub(crate) const SELECT_PFOR: ByWidth = [
+    select("select_pfor_8"),
+    select("select_pfor_16"),
+    select("select_pfor_32"),
+    select("select_pfor_64"),
+];
 /// Of 32 and 64 bits.
 pub(crate) const SELECT_REALS: [Kernel; 2] = [select("select_reals_32"), select("select_reals_64")];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");

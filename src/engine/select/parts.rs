@@ -1,8 +1,8 @@
 //! A test as launches: kernels, over which nodes, with which tables.
 //!
 //! ```text
-//! numbers                    one kernel for chunks of plain, constant and packed encodings
-//!         alp_rd             select_reals
+//! numbers                    one kernel for chunks of plain, constant, ffor and alp
+//!         pfor, alp_rd       kernels of their own
 //!         dict               the same for the values of the dictionary, then select_codes
 //! booleans, nulls            one kernel for all chunks
 //! wide    one limb           the kernel of 64 bits, over the limbs
@@ -84,7 +84,8 @@ pub(super) fn of(
         let mut parts = self::numbers(data_type, others, ranges, negate);
         if !dict.is_empty() {
             let tests = look_up_words(stream, column, ranges)?;
-            let codes = |of: &DictionaryNodes| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
+            let codes =
+                |of: &DictionaryNodes| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
             let codes: Vec<(Job, Node)> = nodes.dictionaries.iter().map(codes).collect();
             parts.extend(strings(&codes, |job| &tests[job.chunk], negate)?);
         }
@@ -235,22 +236,22 @@ pub(super) fn numbers(
         _ => (order_of(data_type), ranges.to_vec()),
     };
     let width = physical_of(data_type).bits().unwrap_or(8).trailing_zeros() as usize - 3;
-    let is_real = |job: &Job| job.node.encoding == Encoding::AlpRd as u32;
-    let (reals, others): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_real);
-    let part = |kernel, jobs: Vec<Job>| Part {
-        negate,
-        order,
-        ranges: ranges.clone(),
-        ..Part::new(kernel, jobs)
-    };
-    let mut parts = Vec::new();
-    if !others.is_empty() {
-        parts.push(part(kernels::SELECT[width], others));
-    }
-    if !reals.is_empty() {
-        parts.push(part(kernels::SELECT_REALS[width.saturating_sub(2)], reals));
-    }
-    parts
+    let of = |encoding: Encoding| move |job: &Job| job.node.encoding == encoding as u32;
+    let (reals, others): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(of(Encoding::AlpRd));
+    let (patched, others): (Vec<Job>, Vec<Job>) = others.into_iter().partition(of(Encoding::Pfor));
+    let kernels = [
+        (kernels::SELECT[width], others),
+        (kernels::SELECT_PFOR[width], patched),
+        (kernels::SELECT_REALS[width.saturating_sub(2)], reals),
+    ];
+    (kernels.into_iter().filter(|(_, jobs)| !jobs.is_empty()))
+        .map(|(kernel, jobs)| Part {
+            negate,
+            order,
+            ranges: ranges.clone(),
+            ..Part::new(kernel, jobs)
+        })
+        .collect()
 }
 
 /// The launches for values of 128 or 256 bits: chunks of one limb are integers of 64.

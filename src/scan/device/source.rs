@@ -22,9 +22,9 @@ use std::fmt::Write;
 use arrow_buffer::i256;
 
 use super::shortest;
+use crate::encoding::Encoding;
 use crate::engine::nodes::{ColumnNodes, NodeList};
 use crate::engine::select::{StringTests, in_bits};
-use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
@@ -473,9 +473,7 @@ impl<'a> Writer<'a> {
         self.strings.push((literal, tests));
         self.tested.push(column);
         let widths = self.columns[column].lists[0].widths;
-        Ok(format!(
-            "select_looked_up<{widths:#x}>({node}, vector, args.tests({literal})[chunk])"
-        ))
+        Ok(format!("select_looked_up<{widths:#x}>({node}, vector, args.tests({literal})[chunk])"))
     }
 
     /// The rows whose values lie in ranges, of chunks of other encodings than dict.
