@@ -3,8 +3,8 @@
 //!
 //! Every test compresses, takes header and body out of the Arrow storage,
 //! damages them, makes the checksums right again and reads what results through
-//! the public API. `header`, `codecs`, `dict`, `integers`, `reals` and `storage` have a test for each rule of
-//! docs/FORMAT.md ("What readers check"); `sweeps` damages everything
+//! the public API. `header`, `codecs`, `dict`, `integers`, `nested`, `reals` and `storage` have a test for each
+//! rule of docs/FORMAT.md ("What readers check"); `sweeps` damages everything
 //! everywhere; `files` damages IPC files and streams as a whole.
 //!
 //! *The bound.* A chunk has at most 131,072 rows; a decoded row takes at most 32
@@ -27,6 +27,8 @@ mod files;
 mod header;
 #[path = "corruption/integers.rs"]
 mod integers;
+#[path = "corruption/nested.rs"]
+mod nested;
 #[path = "corruption/reals.rs"]
 mod reals;
 #[path = "corruption/storage.rs"]

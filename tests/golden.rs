@@ -16,6 +16,8 @@
 mod common;
 #[path = "golden/integers.rs"]
 mod integers;
+#[path = "golden/nested.rs"]
+mod nested;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +32,7 @@ use common::{Rng, carried_arrays};
 use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
 
 /// The golden files.
-const FILES: [&str; 22] = [
+const FILES: [&str; 28] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -46,13 +48,19 @@ const FILES: [&str; 22] = [
     "ffor_64",
     "ffor_8",
     "ffor_nulls",
+    "fixed_list",
     "fsst",
     "fsst_binary",
     "fsst_long",
+    "keys",
     "limbs",
+    "list",
+    "list_pieces",
     "metadata",
     "pfor",
     "plain",
+    "run_ends",
+    "struct",
 ];
 
 fn folder() -> PathBuf {
@@ -507,7 +515,8 @@ fn types_carried_as_arrow_ipc() {
     let arrays = carried_arrays(20);
     let names: Vec<String> = (0..arrays.len()).map(|at| format!("column {at}")).collect();
     let columns = names.iter().map(String::as_str).zip(arrays).collect();
-    golden("carried", &Options::default(), &batch(columns));
+    let options = Options::default().with_encodings(Encoding::ON_GPUS.iter().copied());
+    golden("carried", &options, &batch(columns));
 }
 
 #[test]

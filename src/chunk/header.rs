@@ -168,9 +168,9 @@ impl Header {
         let nodes = parse_nodes(&bytes[FIXED..buffers_at], buffer_count)?;
         let root = &nodes[0];
         ensure!(root.len == rows, "root node of {} values in a chunk of {rows} rows", root.len);
-        // Arrow arrays carry their own bitmaps.
+        // Arrow arrays may have nulls without a bitmap of their own.
         ensure!(
-            root.nullable == (null_count > 0 && root.physical != Physical::Arrow),
+            root.nullable == (null_count > 0) || root.physical == Physical::Arrow,
             "{null_count} nulls, but the root node {} a validity bitmap",
             if root.nullable { "has" } else { "lacks" }
         );

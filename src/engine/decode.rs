@@ -339,13 +339,18 @@ pub(super) fn limb_nodes(root: &Target<'_>) -> [Node; 4] {
 }
 
 /// An error for columns of which a chunk, or every chunk there could be, is
-/// carried as Arrow IPC.
+/// nested or carried as Arrow IPC.
 pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
     let data_type = column.field().data_type();
     let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {
+        let nested = |chunk: &DeviceChunk| chunk.root().encoding().is_nested();
+        let how = match column.chunks().iter().any(nested) {
+            true => "nested",
+            false => "carried as Arrow IPC",
+        };
         return Err(Error::too_large(format!(
-            "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
+            "values of {data_type} are {how}, which only the CPU reads"
         )));
     }
     let only_on_cpu = |chunk: &DeviceChunk| encoding::only_on_cpu(chunk.root());

@@ -193,7 +193,8 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
         push(&array, &all, "carried");
     }
     let names: Vec<&str> = images.iter().map(|(name, _)| name.as_str()).collect();
-    for encoding in Encoding::ALL {
+    // Pieces are of more values than images should have.
+    for encoding in Encoding::ALL.iter().filter(|one| **one != Encoding::Pieces) {
         assert!(names.iter().any(|name| name.contains(encoding.name())), "no {encoding}");
     }
     images

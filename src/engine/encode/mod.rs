@@ -68,7 +68,7 @@ impl Engine {
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
     /// Columns of types that a GPU does not encode are compressed by the CPU, and all if
-    /// other encodings are allowed than [`Encoding::ON_GPUS`].
+    /// other encodings are allowed than [`Encoding::ON_GPUS`] and [`Encoding::NESTED`].
     ///
     /// # Errors
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
@@ -175,9 +175,10 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 
 /// Whether values of a type are encoded by kernels, with these options.
 pub(super) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
-    let is_on_gpus = |encoding: &Encoding| Encoding::ON_GPUS.contains(encoding);
+    // Those of nested columns are not for any other.
+    let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));
     (physical_of(data_type).bits().is_some() || is_strings(data_type))
-        && options.encodings.iter().all(is_on_gpus)
+        && others.all(|encoding| Encoding::ON_GPUS.contains(encoding))
 }
 
 /// Whether values are strings with offsets.
