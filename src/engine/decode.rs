@@ -50,7 +50,7 @@ impl DeviceColumn {
     /// when this returns.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the column is carried as Arrow IPC, [`Error::Device`]
+    /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Device`]
     /// if the upload failed.
     pub fn nodes(&self) -> Result<Vec<Node>> {
         check_decodable(self)?;
@@ -90,7 +90,7 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if the
     /// strings of a Utf8 or Binary column pass 2 GiB or if the column's type is
-    /// carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
+    /// nested or carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
     /// [`Error::Device`].
     pub fn decompress(&self) -> Result<DeviceArray> {
         let decompress =

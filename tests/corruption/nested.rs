@@ -9,7 +9,10 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, Field, Fields};
 use lanepack::{Encoding, Options};
 
+use super::common::Rng;
 use super::damage::{Image, Node, Read, Tree, largest_allocation};
+use super::random;
+use super::sweeps::hush_arrow;
 
 fn numbers(len: usize) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values((0..len as i64).map(|row| row * row % 1000)))
@@ -374,4 +377,43 @@ fn pieces_of_strings_add_up() {
         text.push(0xc3);
     });
     of_other_length.rejects("not UTF-8");
+}
+
+/// Fields of headers, and bodies, of arrays nested anyhow.
+#[test]
+fn random_damage_to_random_arrays_does_no_harm() {
+    hush_arrow();
+    let mut errors = 0;
+    for seed in 0..300 {
+        let mut rng = Rng(seed);
+        let data_type = random::data_type(&mut rng, 4);
+        let len = 1 + rng.below(80) as usize;
+        let array = random::array(&mut rng, &data_type, len);
+        let image = Image::of(&array, &Options::default());
+        image.read().unwrap();
+        for _ in 0..25 {
+            let mut image = image.clone();
+            if rng.below(2) == 0 && !image.body.is_empty() {
+                image = image.damaged(&mut rng, 3).0;
+            } else {
+                image.change(|tree| {
+                    let node = rng.below(tree.nodes.len() as u64) as usize;
+                    let other = tree.nodes[rng.below(tree.nodes.len() as u64) as usize].clone();
+                    let node = &mut tree.nodes[node];
+                    match rng.below(6) {
+                        0 => {
+                            node.len = [0, 1, node.len + 1, 1 << 20, 1 << 31][rng.below(5) as usize]
+                        }
+                        1 => node.encoding = rng.below(23) as u8,
+                        2 => (node.encoding, node.physical) = (other.encoding, other.physical),
+                        3 => node.parameters[0] = rng.next() >> rng.below(64),
+                        4 => node.physical = rng.below(15) as u8,
+                        _ => node.flags ^= 1,
+                    }
+                });
+            }
+            errors += usize::from(image.read().is_err());
+        }
+    }
+    assert!(errors > 1000, "{errors} errors");
 }

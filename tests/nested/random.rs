@@ -22,7 +22,6 @@ pub fn data_type(rng: &mut Rng, depth: usize) -> DataType {
         return match rng.below(12) {
             0 => DataType::Null,
             1 => DataType::Interval(IntervalUnit::MonthDayNano),
-            2 => DataType::FixedSizeBinary(0),
             _ => pick(rng, &encoded_types()),
         };
     }
@@ -169,9 +168,6 @@ fn filled(rng: &mut Rng, data_type: &DataType, len: usize, nulls: Option<NullBuf
             let mut value = |_| IntervalMonthDayNano::new(rng.below(9) as i32, 2, 3);
             let values: Vec<IntervalMonthDayNano> = (0..len).map(&mut value).collect();
             Arc::new(IntervalMonthDayNanoArray::new(values.into(), nulls))
-        }
-        DataType::FixedSizeBinary(0) => {
-            build(builder.add_buffer(Buffer::from_vec(Vec::<u8>::new())))
         }
         leaf => {
             let values = array_of(leaf, len, pick(rng, &Shape::ALL), Nulls::None);

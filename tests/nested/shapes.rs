@@ -292,12 +292,22 @@ fn structs_without_fields_and_lists_of_nothing_round_trip() {
             .unwrap(),
         );
         let mut lists = list(vec![0; 1500], new_empty_array(&DataType::Float64));
-        if let Some(nulls) = nulls {
+        if let Some(nulls) = nulls.clone() {
             let (item, offsets, elements, _) = lists.into_parts();
             lists = ListArray::new(item, offsets, elements, Some(nulls));
         }
+        let width = DataType::FixedSizeBinary(0);
+        let without_bytes = arrow_data::ArrayData::builder(width.clone())
+            .len(1500)
+            .nulls(nulls.clone())
+            .add_buffer(Buffer::from_vec(Vec::<u8>::new()));
+        let without_bytes = StructArray::new(
+            vec![Field::new("nothing", width, true)].into(),
+            vec![make_array(without_bytes.build().unwrap())],
+            nulls.clone(),
+        );
         let of_empty = Arc::new(list((0..1500).map(|_| 1), empty.clone())) as ArrayRef;
-        for array in [empty, nothing, Arc::new(lists), of_empty] {
+        for array in [empty, nothing, Arc::new(lists), of_empty, Arc::new(without_bytes)] {
             for options in [
                 Options::default().with_chunk_rows(1024),
                 Options::default().with_encodings(Encoding::ALL.iter().copied().skip(2)),

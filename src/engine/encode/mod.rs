@@ -16,8 +16,8 @@
 //! parameters of vectors ([`words::Words`] states how much that is). A large column is
 //! worked on in parts, so that the host plans one while the device is busy with others.
 //!
-//! Columns that devices do not encode (views, FixedSizeBinary, types carried as Arrow
-//! IPC) are compressed by the CPU.
+//! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
+//! carried as Arrow IPC) are compressed by the CPU.
 
 mod launch;
 mod source;
@@ -241,7 +241,7 @@ pub(super) fn verify(
     values: impl FnOnce() -> Result<ArrayRef>,
     options: &Options,
 ) -> Result<()> {
-    // What is carried as Arrow IPC the CPU has verified itself.
+    // What is nested or carried as Arrow IPC the CPU has verified itself.
     if options.verify && !column.is_empty() && !column.is_carried() {
         let (back, values) = (column.decompress()?.to_host()?, values()?);
         if back.as_ref() != values.as_ref() {
