@@ -5,12 +5,13 @@
 //! its own thread. So do the leaves of nested arrays: theirs are the same nodes in
 //! every chunk (`nested`).
 
+use std::ops::Range;
+
 use arrow_array::{Array, ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::DataType;
 use rayon::prelude::*;
-use std::ops::Range;
 
 use super::parts::{self, Part, each_part, split};
 use super::{nested, text};
