@@ -17,7 +17,7 @@ use crate::lanes::VECTOR;
 pub struct Options {
     /// Encodings that may be chosen. [`Encoding::Plain`] is always allowed,
     /// so that no input is refused. By default those that GPUs read as well,
-    /// [`Encoding::ON_GPUS`].
+    /// [`Encoding::ON_GPUS`], and those of nested columns, [`Encoding::NESTED`].
     pub encodings: Vec<Encoding>,
     /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
     pub chunk_rows: usize,
@@ -37,7 +37,7 @@ const GROUP_ROWS: usize = 64 * MAX_CHUNK_ROWS;
 impl Default for Options {
     fn default() -> Self {
         Self {
-            encodings: Encoding::ON_GPUS.to_vec(),
+            encodings: [Encoding::ON_GPUS, Encoding::NESTED].concat(),
             chunk_rows: MAX_CHUNK_ROWS,
             threads: None,
             verify: false,

@@ -1,5 +1,5 @@
-//! Columns without an encoding of their own travel as Arrow IPC: in several
-//! chunks, through files, and without dragging other rows along.
+//! Columns of Arrow arrays, nested or carried as Arrow IPC: in several chunks,
+//! through files, and without dragging other rows along.
 
 mod common;
 
@@ -9,18 +9,21 @@ use arrow_array::types::{Int8Type, Int16Type};
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 use common::*;
-use lanepack::{CompressedColumn, Options, columns, compress_array, ipc};
+use lanepack::{CompressedColumn, Encoding, Options, columns, compress_array, ipc};
 
 fn small_chunks() -> Options {
     Options::default().with_chunk_rows(1024)
 }
 
-/// Through chunks and the Arrow storage and back.
-fn round_trip(array: &ArrayRef) -> (CompressedColumn, ArrayRef) {
-    let (field, storage) = compress_array(array, &small_chunks()).unwrap().to_arrow("column");
-    let column = CompressedColumn::try_from_arrow(&field, &storage).unwrap();
-    let back = column.decompress().unwrap();
-    (column, back)
+/// Through chunks and the Arrow storage and back: nested, and carried.
+fn round_trips(array: &ArrayRef) -> [(CompressedColumn, ArrayRef); 2] {
+    let carried = small_chunks().with_encodings(Encoding::ON_GPUS.iter().copied());
+    [small_chunks(), carried].map(|options| {
+        let (field, storage) = compress_array(array, &options).unwrap().to_arrow("column");
+        let column = CompressedColumn::try_from_arrow(&field, &storage).unwrap();
+        let back = column.decompress().unwrap();
+        (column, back)
+    })
 }
 
 /// Keys of 100 values that are in no order.
@@ -47,10 +50,11 @@ fn hundred_values() -> Vec<ArrayRef> {
 fn dictionaries_keep_their_values_and_order_over_chunks() {
     for values in hundred_values() {
         let array = dictionary(values.clone(), 5000);
-        let (_, back) = round_trip(&array);
-        assert_eq!(&back, &array);
-        let back = cast::AsArray::as_dictionary::<Int8Type>(&back);
-        assert_eq!(back.values(), &values);
+        for (_, back) in round_trips(&array) {
+            assert_eq!(&back, &array);
+            let back = cast::AsArray::as_dictionary::<Int8Type>(&back);
+            assert_eq!(back.values(), &values);
+        }
     }
 }
 
@@ -61,14 +65,17 @@ fn nested_dictionaries_keep_their_values_and_order_over_chunks() {
         let item = Arc::new(Field::new("item", inner.data_type().clone(), true));
         let list: ArrayRef =
             Arc::new(FixedSizeListArray::new(item.clone(), 2, inner.clone(), None));
-        let (_, back) = round_trip(&list);
-        assert_eq!(&back, &list);
-        let inner_back = cast::AsArray::as_fixed_size_list(&back).values().clone();
-        assert_eq!(cast::AsArray::as_dictionary::<Int8Type>(&inner_back).values(), &values);
+        for (_, back) in round_trips(&list) {
+            assert_eq!(&back, &list);
+            let inner_back = cast::AsArray::as_fixed_size_list(&back).values().clone();
+            assert_eq!(cast::AsArray::as_dictionary::<Int8Type>(&inner_back).values(), &values);
+        }
 
         let structs: ArrayRef =
             Arc::new(StructArray::new(vec![item].into(), vec![inner.slice(0, 5000)], None));
-        assert_eq!(&round_trip(&structs).1, &structs);
+        for (_, back) in round_trips(&structs) {
+            assert_eq!(&back, &structs);
+        }
     }
 }
 
@@ -112,16 +119,19 @@ fn nested_views_take_along_their_own_bytes_only() {
     let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
     let item = Arc::new(Field::new("item", DataType::Utf8View, true));
     let list: ArrayRef = Arc::new(FixedSizeListArray::new(item, 1, views, None));
-    let (column, back) = round_trip(&list);
-    assert_eq!(&back, &list);
     let raw: usize = texts.iter().map(|text| text.len() + 16).sum();
-    assert!(column.packed_bytes() < raw * 12 / 10, "{} of {raw} bytes", column.packed_bytes());
+    for (column, back) in round_trips(&list) {
+        assert_eq!(&back, &list);
+        assert!(column.packed_bytes() < raw * 12 / 10, "{} of {raw} bytes", column.packed_bytes());
+    }
 }
 
 #[test]
 fn carried_columns_count_logical_nulls() {
     for array in carried_arrays(2500) {
-        assert_eq!(round_trip(&array).0.null_count(), array.logical_null_count());
+        for (column, _) in round_trips(&array) {
+            assert_eq!(column.null_count(), array.logical_null_count());
+        }
     }
 }
 

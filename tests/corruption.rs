@@ -3,9 +3,9 @@
 //!
 //! Every test compresses, takes header and body out of the Arrow storage,
 //! damages them, makes the checksums right again and reads what results through
-//! the public API. `header`, `codecs`, `dict`, `integers`, `reals`, `runs` and `storage` have a test for each rule of
-//! docs/FORMAT.md ("What readers check"); `sweeps` damages everything
-//! everywhere; `files` damages IPC files and streams as a whole.
+//! the public API. `header`, `codecs`, `dict`, `integers`, `nested`, `reals`, `runs`
+//! and `storage` have a test for each rule of docs/FORMAT.md ("What readers check");
+//! `sweeps` damages everything everywhere; `files` damages IPC files and streams as a whole.
 //!
 //! *The bound.* A chunk has at most 131,072 rows; a decoded row takes at most 32
 //! bytes (256-bit decimals), so 4 MiB a chunk; codes stand for 8 bytes each, and
@@ -27,6 +27,10 @@ mod files;
 mod header;
 #[path = "corruption/integers.rs"]
 mod integers;
+#[path = "corruption/nested.rs"]
+mod nested;
+#[path = "nested/random.rs"]
+mod random;
 #[path = "corruption/reals.rs"]
 mod reals;
 #[path = "corruption/runs.rs"]

@@ -16,6 +16,8 @@
 mod common;
 #[path = "golden/integers.rs"]
 mod integers;
+#[path = "golden/nested.rs"]
+mod nested;
 #[path = "golden/runs.rs"]
 mod runs;
 
@@ -32,7 +34,7 @@ use common::{Rng, carried_arrays};
 use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
 
 /// The golden files.
-const FILES: [&str; 25] = [
+const FILES: [&str; 31] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -49,15 +51,21 @@ const FILES: [&str; 25] = [
     "ffor_64",
     "ffor_8",
     "ffor_nulls",
+    "fixed_list",
     "fsst",
     "fsst_binary",
     "fsst_long",
+    "keys",
     "limbs",
+    "list",
+    "list_pieces",
     "metadata",
     "pfor",
     "plain",
     "rle",
     "rle_delta",
+    "run_ends",
+    "struct",
 ];
 
 fn folder() -> PathBuf {
@@ -512,7 +520,8 @@ fn types_carried_as_arrow_ipc() {
     let arrays = carried_arrays(20);
     let names: Vec<String> = (0..arrays.len()).map(|at| format!("column {at}")).collect();
     let columns = names.iter().map(String::as_str).zip(arrays).collect();
-    golden("carried", &Options::default(), &batch(columns));
+    let options = Options::default().with_encodings(Encoding::ON_GPUS.iter().copied());
+    golden("carried", &options, &batch(columns));
 }
 
 #[test]

@@ -75,6 +75,16 @@ fn round_trips_types_without_an_encoding() {
     }
 }
 
+/// Too wide for nulls to be stored as empty strings.
+#[test]
+fn round_trips_nulls_of_wide_binary_values() {
+    for nulls in Nulls::ALL {
+        let array = array_of(&DataType::FixedSizeBinary(1025), 1500, Shape::Narrow, nulls);
+        check(&array, &Options::default());
+        check(&array.slice(1, 1), &Options::default());
+    }
+}
+
 #[test]
 fn round_trips_slices_at_odd_offsets() {
     let options = Options::default().with_chunk_rows(1024);

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::*;
-use arrow_buffer::{BooleanBuffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_schema::Field;
 use lanepack::{CompressedColumn, Encoding, Options, compress_array};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Kinds of arrays that [`array`] makes.
-const KINDS: u8 = 16;
+const KINDS: u8 = 17;
 
 /// An array that three bytes of input stand for.
 pub fn array(kind: u8, shape: u8, rows: u8) -> ArrayRef {
@@ -76,11 +76,24 @@ pub fn array(kind: u8, shape: u8, rows: u8) -> ArrayRef {
             let bytes = (0..rows).flat_map(|row| bits(row).to_le_bytes()).collect::<Vec<u8>>();
             Arc::new(FixedSizeBinaryArray::new(8, bytes.into(), nulls()))
         }
-        _ => {
+        15 => {
             let keys =
                 Int16Array::new((0..rows).map(|row| (bits(row) % 3) as i16).collect(), nulls());
             let values = StringArray::from(vec!["a", "bb", "ccc"]);
             Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+        }
+        _ => {
+            // Lists of structs, whose fields are of other kinds.
+            let shape = shape & 7;
+            let fields = [4, 10, 14, 15].map(|kind| array(kind, shape, (rows / 8) as u8));
+            let named = fields.iter().enumerate().map(|(at, array)| {
+                Field::new(format!("field {at}"), array.data_type().clone(), true)
+            });
+            let structs = StructArray::new(named.collect(), fields.to_vec(), nulls());
+            let lengths = (0..rows).map(|row| usize::from(row < rows / 3 * 2) * (row % 2));
+            let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
+            let offsets = OffsetBuffer::from_lengths(lengths);
+            Arc::new(ListArray::new(item, offsets, Arc::new(structs), nulls()))
         }
     }
 }

@@ -2,8 +2,8 @@
 //! checks them. The normative description is docs/FORMAT.md, section "Header".
 //!
 //! ```text
-//! 0        2          3        4      8            12         16            24              32                40
-//! | version| nodes N  | buffers B| rows | null count | reserved | body length | body checksum | header checksum |
+//! 0        2          4      8            12          14         16            24              32                40
+//! | version| nodes N  | rows | null count | buffers B | reserved | body length | body checksum | header checksum |
 //! | N x 32 bytes: nodes, breadth first | B x 8 bytes: buffer lengths, in node order |
 //! ```
 //!
@@ -27,7 +27,7 @@ pub const MAX_CHUNK_ROWS: usize = 128 * VECTOR;
 /// Every buffer of a body begins at a multiple of this many bytes.
 pub const ALIGNMENT: usize = 64;
 /// Deepest nesting of encodings, the root included.
-pub const MAX_DEPTH: usize = 8;
+pub const MAX_DEPTH: usize = 16;
 
 const FIXED: usize = 40;
 const NODE: usize = 32;
@@ -80,10 +80,10 @@ impl Header {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![0; FIXED];
         out[0..2].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out[2] = self.nodes.len() as u8;
-        out[3] = self.buffers.len() as u8;
+        out[2..4].copy_from_slice(&(self.nodes.len() as u16).to_le_bytes());
         out[4..8].copy_from_slice(&(self.rows as u32).to_le_bytes());
         out[8..12].copy_from_slice(&(self.null_count as u32).to_le_bytes());
+        out[12..14].copy_from_slice(&(self.buffers.len() as u16).to_le_bytes());
         out[16..24].copy_from_slice(&(self.body_len as u64).to_le_bytes());
         out[24..32].copy_from_slice(&self.body_checksum.to_le_bytes());
         for node in &self.nodes {
@@ -91,12 +91,10 @@ impl Header {
                 node.encoding as u8,
                 node.physical as u8,
                 if node.nullable { NULLABLE } else { 0 },
-                node.children.len() as u8,
                 node.buffers.len() as u8,
-                0,
-                0,
-                0,
             ]);
+            out.extend((node.children.len() as u16).to_le_bytes());
+            out.extend([0; 2]);
             out.extend((node.len as u64).to_le_bytes());
             out.extend(node.parameters[0].to_le_bytes());
             out.extend(node.parameters[1].to_le_bytes());
@@ -125,7 +123,8 @@ impl Header {
                 supported: FORMAT_VERSION.into(),
             });
         }
-        let (node_count, buffer_count) = (usize::from(bytes[2]), usize::from(bytes[3]));
+        let (node_count, buffer_count) =
+            (usize::from(u16_at(bytes, 2)), usize::from(u16_at(bytes, 12)));
         let expected = FIXED + node_count * NODE + buffer_count * 8;
         ensure!(
             bytes.len() == expected,
@@ -145,7 +144,7 @@ impl Header {
             "{rows} rows, 1 to {MAX_CHUNK_ROWS} are allowed"
         );
         ensure!(null_count <= rows, "{null_count} nulls among {rows} rows");
-        ensure!(u32_at(bytes, 12) == 0, "reserved bytes of the header are not zero");
+        ensure!(u16_at(bytes, 14) == 0, "reserved bytes of the header are not zero");
         ensure!(node_count > 0, "a header without nodes");
 
         let buffers_at = FIXED + node_count * NODE;
@@ -169,9 +168,9 @@ impl Header {
         let nodes = parse_nodes(&bytes[FIXED..buffers_at], buffer_count)?;
         let root = &nodes[0];
         ensure!(root.len == rows, "root node of {} values in a chunk of {rows} rows", root.len);
-        // Arrow arrays carry their own bitmaps.
+        // Arrow arrays may have nulls without a bitmap of their own.
         ensure!(
-            root.nullable == (null_count > 0 && root.physical != Physical::Arrow),
+            root.nullable == (null_count > 0) || root.physical == Physical::Arrow,
             "{null_count} nulls, but the root node {} a validity bitmap",
             if root.nullable { "has" } else { "lacks" }
         );
@@ -201,10 +200,10 @@ fn parse_nodes(bytes: &[u8], buffer_count: usize) -> Result<Vec<Node>> {
         let encoding = Encoding::try_from(bytes[0])?;
         let physical = Physical::try_from(bytes[1])?;
         ensure!(bytes[2] & !NULLABLE == 0, "node {index}: unknown flags {:#04x}", bytes[2]);
-        ensure!(bytes[5..8] == [0; 3], "node {index}: reserved bytes are not zero");
+        ensure!(bytes[6..8] == [0; 2], "node {index}: reserved bytes are not zero");
         let len = usize::try_from(u64_at(bytes, 8))
             .map_err(|_| Error::corrupt(format!("node {index}: more values than an address")))?;
-        let children = depths.len()..depths.len() + usize::from(bytes[3]);
+        let children = depths.len()..depths.len() + usize::from(u16_at(bytes, 4));
         ensure!(
             bytes[2] & NULLABLE == 0 || !children.is_empty(),
             "node {index} is nullable, but has no validity bitmap"
@@ -213,7 +212,7 @@ fn parse_nodes(bytes: &[u8], buffer_count: usize) -> Result<Vec<Node>> {
             children.end <= count,
             "node {index}: its children are nodes {children:?} of {count}"
         );
-        let buffers = next_buffer..next_buffer + usize::from(bytes[4]);
+        let buffers = next_buffer..next_buffer + usize::from(bytes[3]);
         ensure!(
             buffers.end <= buffer_count,
             "node {index}: its buffers are {buffers:?} of {buffer_count}"

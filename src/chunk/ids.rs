@@ -2,7 +2,11 @@
 
 use std::fmt;
 
+use super::header::MAX_CHUNK_ROWS;
 use crate::error::{Error, Result};
+
+/// Most values of a node.
+pub(crate) const MAX_VALUES: usize = u32::MAX as usize;
 
 /// How the values of a node are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +35,18 @@ pub enum Encoding {
     Pfor = 9,
     /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
     AlpRd = 10,
+    /// More values than a chunk has rows, piece by piece.
+    Pieces = 16,
+    /// Structs: each field by itself.
+    Struct = 17,
+    /// Lists, list views and maps: lengths, and the elements of all.
+    List = 18,
+    /// Lists of one length: the elements of all.
+    FixedList = 19,
+    /// Dictionary arrays: keys, and the dictionary as it is.
+    Keys = 20,
+    /// Run-end encoded arrays: lengths of runs, and their values.
+    RunEnds = 21,
 }
 
 impl Encoding {
@@ -47,12 +63,42 @@ impl Encoding {
         Self::Delta,
         Self::Pfor,
         Self::AlpRd,
+        Self::Pieces,
+        Self::Struct,
+        Self::List,
+        Self::FixedList,
+        Self::Keys,
+        Self::RunEnds,
     ];
 
     /// Those that GPUs read and write as the CPU does. Columns with others are read and
     /// written by the CPU on any engine.
     pub const ON_GPUS: &[Self] =
         &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+
+    /// Those of nested columns, which the CPU reads and writes on any engine: without them
+    /// such columns are carried as Arrow IPC.
+    pub const NESTED: &[Self] =
+        &[Self::Pieces, Self::Struct, Self::List, Self::FixedList, Self::Keys, Self::RunEnds];
+
+    /// Whether nodes of this encoding are arrays whose children are arrays, with nulls of
+    /// their own.
+    pub(crate) fn is_nested(self) -> bool {
+        matches!(self, Self::Struct | Self::List | Self::FixedList | Self::Keys | Self::RunEnds)
+    }
+
+    /// Whether a node of so many values may have this encoding: few are made for nodes
+    /// without values, or with more than a chunk has rows.
+    pub(crate) fn suits(self, len: usize) -> bool {
+        match self {
+            Self::Plain | Self::Struct | Self::List | Self::FixedList | Self::Keys => {
+                len <= MAX_VALUES
+            }
+            Self::Pieces => len > MAX_CHUNK_ROWS && len <= MAX_VALUES,
+            Self::Constant | Self::RunEnds => len <= MAX_CHUNK_ROWS,
+            _ => (1..=MAX_CHUNK_ROWS).contains(&len),
+        }
+    }
 
     /// The encoding's name in lower case, as tables and messages show it.
     pub fn name(self) -> &'static str {
@@ -68,6 +114,12 @@ impl Encoding {
             Self::Delta => "delta",
             Self::Pfor => "pfor",
             Self::AlpRd => "alp_rd",
+            Self::Pieces => "pieces",
+            Self::Struct => "struct",
+            Self::List => "list",
+            Self::FixedList => "fixed_list",
+            Self::Keys => "keys",
+            Self::RunEnds => "run_ends",
         }
     }
 }
@@ -123,7 +175,7 @@ pub enum Physical {
     I256 = 12,
     /// Byte strings.
     Bytes = 13,
-    /// Values of any other Arrow type, as an Arrow IPC stream.
+    /// Values of any other Arrow type: nested, or as an Arrow IPC stream.
     Arrow = 14,
 }
 

@@ -22,6 +22,7 @@ use crate::error::{Error, Place, Result, ensure};
 
 pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub(crate) use header::{Header, aligned};
+pub(crate) use ids::MAX_VALUES;
 pub use ids::{Encoding, Physical};
 pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};

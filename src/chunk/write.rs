@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_buffer::{Buffer, MutableBuffer};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::header::{Header, Node, aligned};
+use super::header::{Header, MAX_DEPTH, Node, aligned};
 use super::ids::{Encoding, Physical};
 
 /// A node on its way into a chunk: it owns its children and buffers, which are bytes
@@ -34,6 +34,19 @@ impl<B> EncodedNode<B> {
             children: Vec::new(),
             buffers: Vec::new(),
         }
+    }
+
+    /// Whether a header has room for the tree below this node.
+    pub fn fits(&self) -> bool {
+        const MOST: usize = u16::MAX as usize;
+        // Level by level, as the tree is laid out.
+        let (mut level, mut nodes, mut buffers) = (vec![self], 0, 0);
+        for _ in 0..MAX_DEPTH {
+            nodes += level.len();
+            buffers += level.iter().map(|node| node.buffers.len()).sum::<usize>();
+            level = level.iter().flat_map(|node| node.all_children()).collect();
+        }
+        level.is_empty() && nodes <= MOST && buffers <= MOST
     }
 
     fn all_children(&self) -> impl Iterator<Item = &EncodedNode<B>> {

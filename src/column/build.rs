@@ -2,102 +2,152 @@
 //!
 //! The output is allocated once, from sizes that the headers declare and
 //! validation has bounded; each chunk then decodes into its own part of it, on
-//! its own thread.
+//! its own thread. So do the leaves of nested arrays: theirs are the same nodes in
+//! every chunk (`nested`).
 
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, make_array, new_empty_array};
-use arrow_buffer::{ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::DataType;
 use rayon::prelude::*;
 
-use super::parts::{each_chunk, split};
-use super::source::physical_of;
-use super::text;
-use crate::chunk::Chunk;
-use crate::encoding::{self, Output, Physical, Value};
+use super::parts::{self, Part, each_part, split};
+use super::{nested, text};
+use crate::chunk::{Chunk, NodeView};
+use crate::encoding::source::physical_of;
+use crate::encoding::{self, Encoding, Output, Physical, Value};
 use crate::error::{Error, Result, ensure};
 
 /// Decodes all chunks to an array of `data_type`.
 pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
-    if chunks.is_empty() {
-        return Ok(new_empty_array(data_type));
+    let parts: Vec<Part<'_>> = chunks.iter().enumerate().map(Part::of_chunk).collect();
+    let array = values(&parts, data_type, None)?;
+    let mut start = 0;
+    for (index, chunk) in chunks.iter().enumerate() {
+        let is_flat = chunk.root().physical() != Physical::Arrow;
+        // Flat ones without nulls have no bitmap.
+        if chunk.null_count() > 0 || !is_flat {
+            let found = array.slice(start, chunk.rows()).logical_null_count();
+            check_nulls(chunk, found).map_err(|error| error.in_chunk(index))?;
+        }
+        start += chunk.rows();
     }
-    let physical = chunks[0].root().physical();
-    if chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow) {
-        return arrow_array(chunks, data_type);
+    Ok(array)
+}
+
+/// Decodes the values of some rows of a chunk.
+pub(crate) fn rows_of(chunk: &Chunk, data_type: &DataType, rows: Range<usize>) -> Result<ArrayRef> {
+    values(&[Part { rows, ..Part::of_chunk((0, chunk)) }], data_type, None)
+}
+
+/// Decodes all values of a chunk.
+pub(crate) fn whole(chunk: &Chunk, data_type: &DataType) -> Result<ArrayRef> {
+    array(std::slice::from_ref(chunk), data_type)
+}
+
+/// The logical nulls of a chunk of Arrow arrays.
+pub(crate) fn logical_nulls(chunk: &Chunk, data_type: &DataType) -> Result<Option<NullBuffer>> {
+    let root = chunk.root();
+    match root.encoding() {
+        Encoding::Struct | Encoding::List | Encoding::FixedList => {
+            let nulls = nulls(&[Part::of_chunk((0, chunk))])?;
+            check_nulls(chunk, nulls.as_ref().map_or(0, NullBuffer::null_count))?;
+            Ok(nulls)
+        }
+        _ => Ok(whole(chunk, data_type)?.logical_nulls()),
     }
-    let rows = chunks.iter().map(Chunk::rows).sum();
-    let nulls = nulls(chunks)?;
-    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows);
+}
+
+/// Decodes values of one type: several nodes as a whole, or rows of one. Rows that are null
+/// in `above` are below a null.
+pub(super) fn values(
+    parts: &[Part<'_>],
+    data_type: &DataType,
+    above: Option<&NullBuffer>,
+) -> Result<ArrayRef> {
+    let parts: Vec<Part<'_>> = parts.iter().filter(|part| !part.rows.is_empty()).cloned().collect();
+    let Some(first) = parts.first() else { return Ok(new_empty_array(data_type)) };
+    let kind = |node: NodeView<'_>| match node.physical() {
+        Physical::Arrow => (Physical::Arrow, Some(node.encoding())),
+        physical => (physical, None),
+    };
+    let is_alone = |kind| matches!(kind, (_, Some(Encoding::Plain | Encoding::Keys)));
+    let first_kind = kind(first.node);
+    let alike = parts.iter().all(|part| kind(part.node) == first_kind && part.is_whole());
+    if parts.len() > 1 && (!alike || is_alone(first_kind)) {
+        return separately(&parts, data_type, above);
+    }
+    match first_kind {
+        (Physical::Arrow, Some(Encoding::Plain)) => carried(first, data_type, above),
+        (Physical::Arrow, _) => nested::array(&parts, data_type, above),
+        _ => flat(&parts, data_type),
+    }
+    .map_err(|error| if parts.len() == 1 { error.in_chunk(first.chunk) } else { error })
+}
+
+/// Decodes parts that have nothing in common, and puts the arrays together.
+fn separately(
+    parts: &[Part<'_>],
+    data_type: &DataType,
+    above: Option<&NullBuffer>,
+) -> Result<ArrayRef> {
+    let starts = parts
+        .iter()
+        .scan(0, |start, part| Some(std::mem::replace(start, *start + part.rows.len())));
+    let parts: Vec<(&Part<'_>, usize)> = parts.iter().zip(starts).collect();
+    let decode = |(part, start): &(&Part<'_>, usize)| {
+        let above = above.map(|nulls| nulls.slice(*start, part.rows.len()));
+        values(std::slice::from_ref(*part), data_type, above.as_ref())
+    };
+    let arrays: Vec<ArrayRef> = parts.par_iter().map(decode).collect::<Result<_>>()?;
+    concat(&arrays)
+}
+
+/// Decodes values of a type with an encoding of its own.
+fn flat(parts: &[Part<'_>], data_type: &DataType) -> Result<ArrayRef> {
+    if let [part] = parts
+        && part.vectors() != part.rows
+    {
+        let whole = part.below(part.node, part.vectors());
+        let skipped = part.rows.start - whole.rows.start;
+        return Ok(flat(&[whole], data_type)?.slice(skipped, part.rows.len()));
+    }
+    let physical = parts[0].node.physical();
+    let nulls = nulls(parts)?;
+    let builder = ArrayDataBuilder::new(data_type.clone()).len(parts::rows(parts));
     let builder = match physical {
-        Physical::Bool => builder.add_buffer(bits(chunks)?),
-        Physical::Bytes => return text::array(chunks, data_type, nulls),
+        Physical::Bool => builder.add_buffer(bits(parts, |part| part.node)?.into_inner()),
+        Physical::Bytes => return text::array(parts, data_type, nulls),
         _ => builder.add_buffer(match physical.bits() {
-            Some(8) => words::<u8, _>(chunks, |out| Output::W8(out))?,
-            Some(16) => words::<u16, _>(chunks, |out| Output::W16(out))?,
-            Some(32) => words::<u32, _>(chunks, |out| Output::W32(out))?,
-            Some(64) => words::<u64, _>(chunks, |out| Output::W64(out))?,
+            Some(8) => words::<u8, _>(parts, |out| Output::W8(out))?,
+            Some(16) => words::<u16, _>(parts, |out| Output::W16(out))?,
+            Some(32) => words::<u32, _>(parts, |out| Output::W32(out))?,
+            Some(64) => words::<u64, _>(parts, |out| Output::W64(out))?,
             // Arrow aligns both to 16 bytes.
-            Some(128) => words::<i128, _>(chunks, |out| Output::W128(out))?,
-            _ => words::<i128, _>(chunks, |out| Output::W256(out))?,
+            Some(128) => words::<i128, _>(parts, |out| Output::W128(out))?,
+            _ => words::<i128, _>(parts, |out| Output::W256(out))?,
         }),
     };
     finish(builder.nulls(nulls))
 }
 
-/// Decodes the values of `rows` of a chunk, from the start of a vector to the end of one.
-pub(crate) fn vectors(chunk: &Chunk, data_type: &DataType, rows: Range<usize>) -> Result<ArrayRef> {
-    let root = chunk.root();
-    if root.physical() == Physical::Arrow {
-        return Ok(carried(chunk, data_type)?.slice(rows.start, rows.len()));
+/// Rows of an array that is carried as Arrow IPC.
+fn carried(part: &Part<'_>, data_type: &DataType, above: Option<&NullBuffer>) -> Result<ArrayRef> {
+    let array = encoding::plain_array_of(part.node)?;
+    let found = array.data_type();
+    ensure!(found == data_type, "an array of type {found} in a column of type {data_type}");
+    let array = array.slice(part.rows.start, part.rows.len());
+    let has_bitmap =
+        !matches!(data_type, DataType::Null | DataType::Union(..) | DataType::RunEndEncoded(..));
+    match above {
+        Some(above) if has_bitmap => {
+            let nulls = NullBuffer::union(array.nulls(), Some(above));
+            finish(array.to_data().into_builder().nulls(nulls))
+        }
+        _ => Ok(array),
     }
-    let nulls = match root.validity() {
-        None => None,
-        Some(validity) => {
-            let mut bits = BooleanBufferBuilder::new(rows.len());
-            encoding::decode(validity, rows.clone(), Output::Bits(&mut bits))?;
-            Some(NullBuffer::new(bits.finish())).filter(|nulls| nulls.null_count() > 0)
-        }
-    };
-    let builder = ArrayDataBuilder::new(data_type.clone()).len(rows.len());
-    let builder = match root.physical() {
-        Physical::Bool => {
-            let mut bits = BooleanBufferBuilder::new(rows.len());
-            encoding::decode(root, rows, Output::Bits(&mut bits))?;
-            builder.add_buffer(bits.finish().into_inner())
-        }
-        Physical::Bytes => return text::vectors(root, data_type, rows, nulls),
-        physical => {
-            /// Decodes words to a buffer that is aligned for another type.
-            macro_rules! words {
-                ($output:ident, $aligned:ty) => {{
-                    let bytes = rows.len() * physical.bits().unwrap_or(0) / 8;
-                    let mut words = vec![<$aligned>::default(); bytes / size_of::<$aligned>()];
-                    let out = Output::$output(bytemuck::cast_slice_mut(&mut words));
-                    encoding::decode(root, rows, out)?;
-                    builder.add_buffer(Buffer::from_vec(words))
-                }};
-            }
-            match physical.bits() {
-                Some(8) => words!(W8, u8),
-                Some(16) => words!(W16, u16),
-                Some(32) => words!(W32, u32),
-                Some(64) => words!(W64, u64),
-                Some(128) => words!(W128, i128),
-                _ => words!(W256, i128),
-            }
-        }
-    };
-    finish(builder.nulls(nulls))
-}
-
-/// The values of a chunk that is carried as an Arrow array, of this type.
-pub(crate) fn carried(chunk: &Chunk, data_type: &DataType) -> Result<ArrayRef> {
-    let array = of_type(encoding::plain_array_of(chunk.root())?, data_type)?;
-    check_nulls(chunk, array.logical_null_count())?;
-    Ok(array)
 }
 
 /// One value as an array of one row.
@@ -105,7 +155,6 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
     let builder = ArrayDataBuilder::new(data_type.clone()).len(1);
     let width = physical_of(data_type).bits().unwrap_or(0).div_ceil(8);
     let builder = match value {
-        Value::Arrow(array) => return of_type(array, data_type),
         Value::Bit(bit) => builder.add_buffer(Buffer::from_vec(vec![u8::from(bit)])),
         Value::Word(word) => builder.add_buffer(Buffer::from(&word.to_le_bytes()[..width])),
         Value::Wide(limbs) => {
@@ -117,50 +166,45 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
 }
 
 /// Decodes words of `W` into memory that is aligned for `A`.
-fn words<A, W>(chunks: &[Chunk], output: fn(&mut [W]) -> Output<'_>) -> Result<Buffer>
+fn words<A, W>(parts: &[Part<'_>], output: fn(&mut [W]) -> Output<'_>) -> Result<Buffer>
 where
     A: ArrowNativeType + bytemuck::Pod,
     W: bytemuck::Pod + Send,
 {
-    let rows: usize = chunks.iter().map(Chunk::rows).sum();
-    let mut all = vec![A::zeroed(); rows * size_of::<W>() / size_of::<A>()];
-    let parts = split(bytemuck::cast_slice_mut(&mut all), chunks.iter().map(Chunk::rows));
-    each_chunk(chunks, parts, |chunk, part| {
-        encoding::decode(chunk.root(), 0..chunk.rows(), output(part))
+    let mut all = vec![A::zeroed(); parts::rows(parts) * size_of::<W>() / size_of::<A>()];
+    let shares = split(bytemuck::cast_slice_mut(&mut all), parts.iter().map(|p| p.rows.len()));
+    each_part(parts, shares, |part, share| {
+        encoding::decode(part.node, part.rows.clone(), output(share))
     })?;
     Ok(Buffer::from_vec(all))
 }
 
-fn bits(chunks: &[Chunk]) -> Result<Buffer> {
-    let mut out = BooleanBufferBuilder::new(chunks.iter().map(Chunk::rows).sum());
-    for (index, chunk) in chunks.iter().enumerate() {
-        encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bits(&mut out))
-            .map_err(|error| error.in_chunk(index))?;
+/// Decodes the bits of one node of each part.
+fn bits<'a>(parts: &[Part<'a>], node: impl Fn(&Part<'a>) -> NodeView<'a>) -> Result<BooleanBuffer> {
+    let mut out = BooleanBufferBuilder::new(parts::rows(parts));
+    for part in parts {
+        encoding::decode(node(part), part.vectors(), Output::Bits(&mut out))
+            .map_err(|error| error.in_chunk(part.chunk))?;
     }
-    Ok(out.finish().into_inner())
+    let skipped = parts.first().map_or(0, |part| part.rows.start - part.vectors().start);
+    Ok(out.finish().slice(skipped, parts::rows(parts)))
 }
 
-fn nulls(chunks: &[Chunk]) -> Result<Option<NullBuffer>> {
-    if chunks.iter().all(|chunk| chunk.null_count() == 0) {
+/// The nulls of the parts' own bitmaps, if there are any.
+pub(super) fn nulls(parts: &[Part<'_>]) -> Result<Option<NullBuffer>> {
+    if parts.iter().all(|part| part.node.validity().is_none()) {
         return Ok(None);
     }
-    let rows = chunks.iter().map(Chunk::rows).sum();
-    let mut out = BooleanBufferBuilder::new(rows);
-    for (index, chunk) in chunks.iter().enumerate() {
-        match chunk.root().validity() {
-            None => out.append_n(chunk.rows(), true),
-            Some(validity) => encoding::decode(validity, 0..chunk.rows(), Output::Bits(&mut out))
-                .map_err(|error| error.in_chunk(index))?,
+    let mut out = BooleanBufferBuilder::new(parts::rows(parts));
+    for part in parts {
+        match part.node.validity() {
+            None => out.append_n(part.rows.len(), true),
+            Some(validity) => {
+                out.append_buffer(&bits(std::slice::from_ref(part), |_| validity)?);
+            }
         }
     }
-    let bits = out.finish();
-    let mut start = 0;
-    for (index, chunk) in chunks.iter().enumerate() {
-        let valid = bits.slice(start, chunk.rows()).count_set_bits();
-        check_nulls(chunk, chunk.rows() - valid).map_err(|error| error.in_chunk(index))?;
-        start += chunk.rows();
-    }
-    Ok(Some(NullBuffer::new(bits)))
+    Ok(Some(NullBuffer::new(out.finish())).filter(|nulls| nulls.null_count() > 0))
 }
 
 /// Compares the nulls found with those that a header states.
@@ -171,29 +215,9 @@ fn check_nulls(chunk: &Chunk, found: usize) -> Result<()> {
 }
 
 /// Builds an array; Arrow's checks of it (UTF-8 above all) are checks of what was decoded.
-fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
+pub(super) fn finish(builder: ArrayDataBuilder) -> Result<ArrayRef> {
     let data = builder.build().map_err(|error| Error::corrupt(error.to_string()))?;
     Ok(make_array(data))
-}
-
-/// Chunks that hold Arrow arrays (and, for strings of 2 GiB, others between them).
-fn arrow_array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
-    let decode = |(index, chunk): (usize, &Chunk)| -> Result<ArrayRef> {
-        let array = match chunk.root().physical() {
-            Physical::Arrow => carried(chunk, data_type),
-            _ => array(std::slice::from_ref(chunk), data_type),
-        };
-        array.map_err(|error: Error| error.in_chunk(index))
-    };
-    let arrays: Vec<ArrayRef> = chunks.par_iter().enumerate().map(decode).collect::<Result<_>>()?;
-    concat(&arrays)
-}
-
-/// The array, if it is of this type.
-fn of_type(array: ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    let found = array.data_type();
-    ensure!(found == data_type, "an array of type {found} in a column of type {data_type}");
-    Ok(array)
 }
 
 /// One array of all parts, of which there is at least one.

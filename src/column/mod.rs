@@ -1,23 +1,26 @@
 //! A compressed column: the chunks of one Arrow array, and its Arrow field.
 //!
-//! `source` turns slices of arrays into encoder inputs, `build` and (for strings)
-//! `text` turn chunks back into one array; this file is what users hold in hand.
+//! `check` compares chunks with the column's type; `build`, `text` (strings) and `nested`
+//! turn them back into one array; this file is what users hold in hand.
 
 mod build;
+mod check;
+mod nested;
 mod parts;
-mod source;
 mod text;
 
-pub(crate) use build::{carried, concat, vectors};
-pub(crate) use source::physical_of;
+pub(crate) use build::{concat, logical_nulls, rows_of, whole};
+pub(crate) use check::check_type;
 pub(crate) use text::{is_text, one as one_string};
+
+pub(crate) use crate::encoding::source::physical_of;
 
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Scalar};
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 use rayon::prelude::*;
 
@@ -25,8 +28,8 @@ use crate::arrow_type;
 use crate::chunk::{Chunk, Statistics, assemble};
 use crate::encoding::fsst::{self, Symbols};
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{self, Input, Physical, Values};
-use crate::error::{Error, Place, Result, ensure};
+use crate::encoding::{self, Input, Physical, Values, source};
+use crate::error::{Error, Place, Result};
 use crate::options::Options;
 
 /// One Arrow array, compressed: random access, statistics per chunk, and back.
@@ -98,7 +101,7 @@ impl CompressedColumn {
     }
 
     /// Bytes of the values as Arrow arrays hold them, offsets and bitmaps left
-    /// out; for types carried as Arrow IPC, of the stream.
+    /// out; of nested types those of their leaves, of types carried as Arrow IPC of the stream.
     pub(crate) fn decompressed_bytes(&self) -> usize {
         let bytes = |chunk: &Chunk| match chunk.root().physical().bits() {
             Some(bits) => chunk.rows() * bits / 8,
@@ -194,7 +197,9 @@ impl CompressedColumn {
     }
 
     /// Decodes one value without decoding the rest of its chunk (of strings and
-    /// lengths, its vector's lengths; of types carried as Arrow IPC, the chunk).
+    /// lengths, its vector's lengths; of nested types, vectors of their leaves, all
+    /// lengths of lists and runs before it, and dictionaries; of types carried as Arrow
+    /// IPC, the chunk).
     ///
     /// # Errors
     /// [`Error::OutOfRange`], or [`Error::Corrupt`] if the chunk's data are damaged.
@@ -206,6 +211,9 @@ impl CompressedColumn {
         let node = self.chunks[index].root();
         let row = row - self.starts[index];
         let value = || {
+            if node.physical() == Physical::Arrow {
+                return build::rows_of(&self.chunks[index], self.data_type(), row..row + 1);
+            }
             if let Some(validity) = node.validity()
                 && encoding::value(validity, row)? == encoding::Value::Bit(false)
             {
@@ -274,31 +282,6 @@ pub(crate) fn compress_field(
     Ok(CompressedColumn::new(field, chunks, plans))
 }
 
-/// Checks that a chunk holds values of this Arrow type.
-pub(crate) fn check_type(chunk: &Chunk, data_type: &DataType) -> Result<()> {
-    let (found, expected) = (chunk.root().physical(), source::physical_of(data_type));
-    // Strings of 2 GiB are carried as Arrow IPC.
-    let carried = found == Physical::Arrow && expected == Physical::Bytes;
-    ensure!(
-        found == expected || carried,
-        "values of type {found:?} in a column of type {data_type}"
-    );
-    if let (DataType::FixedSizeBinary(width), Physical::Bytes) = (data_type, found) {
-        let width = *width as usize;
-        let bytes = |values: usize| values.checked_mul(width);
-        let stored = Some(encoding::value_bytes(chunk.root()));
-        let absent =
-            width <= source::MAX_ABSENT_WIDTH && stored == bytes(chunk.rows() - chunk.null_count());
-        ensure!(
-            absent || stored == bytes(chunk.rows()),
-            "{stored:?} bytes of values for {} rows and {} nulls of {data_type}",
-            chunk.rows(),
-            chunk.null_count()
-        );
-    }
-    Ok(())
-}
-
 /// A symbol table for each chunk of a column of strings; one serves a group of consecutive
 /// chunks, see [`Options::groups`].
 fn symbols_of(
@@ -306,7 +289,7 @@ fn symbols_of(
     ranges: &[Range<usize>],
     options: &Options,
 ) -> Vec<Option<Arc<Symbols>>> {
-    if source::physical_of(array.data_type()) != Physical::Bytes
+    if physical_of(array.data_type()) != Physical::Bytes
         || !options.allows(encoding::Encoding::Fsst)
     {
         return vec![None; ranges.len()];
@@ -324,21 +307,25 @@ fn symbols_of(
 }
 
 fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {
-    let (root, plan, null_count) = source::with_input(array, |input| {
-        let null_count = array.logical_null_count();
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    // Nested arrays see to their nulls themselves.
+    let nulls = nulls.filter(|_| physical_of(array.data_type()) != Physical::Arrow);
+    let bits = nulls.map(NullBuffer::inner);
+    let (root, plan) = source::with_input(array, bits, true, |input| {
         let plan = plan::plan(input, context);
         let mut root = plan::encode(input, &plan, context)?;
-        if input.valid.is_some()
-            && null_count > 0
-            && let Some(nulls) = array.nulls()
-        {
-            let validity = Input::new(Physical::Bool, Values::Bits(nulls.inner()));
+        if let (true, Some(bits)) = (input.physical != Physical::Arrow, bits) {
+            let validity = Input::new(Physical::Bool, Values::Bits(bits));
             let plan = plan::plan(&validity, context);
             root.validity = Some(Box::new(plan::encode(&validity, &plan, context)?));
         }
-        Ok::<_, Error>((root, plan, null_count))
+        if root.fits() {
+            return Ok::<_, Error>((root, plan));
+        }
+        let plan = Plan { considered: plan.considered, ..plan::plain() };
+        Ok((plan::encode(input, &plan, context)?, plan))
     })?;
-    let (header, body) = assemble(&root, null_count);
+    let (header, body) = assemble(&root, array.logical_null_count());
     let chunk = Chunk::parse(
         Buffer::from_vec(header),
         body,

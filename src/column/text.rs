@@ -1,12 +1,11 @@
 //! Arrays of strings and binary values: offsets or views, and the one check of
 //! UTF-8 that lets them be built without Arrow's own.
 //!
-//! Each chunk decodes, is checked and gets its offsets or views while it is in
+//! Each part decodes, is checked and gets its offsets or views while it is in
 //! cache, on its own thread. Views are written straight from lengths and bytes:
 //! going through an array of offsets and Arrow's conversion took a third of
 //! the time of decompressing TPC-H's lineitem.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -19,8 +18,7 @@ use arrow_data::ArrayDataBuilder;
 use arrow_schema::DataType;
 use rayon::prelude::*;
 
-use super::parts::{each_chunk, split};
-use crate::chunk::{Chunk, NodeView};
+use super::parts::{self, Part, each_part, split};
 use crate::encoding::{self, Output};
 use crate::error::{Error, Result, ensure};
 
@@ -30,47 +28,16 @@ const INLINE: u32 = 12;
 /// value that a view can hold.
 const VIEW: usize = size_of::<u128>();
 
-/// Decodes chunks of byte strings to an array of any of their types.
+/// Decodes parts of byte strings, from the start of a vector to the end of one, to an array of any of their types.
 pub(super) fn array(
-    chunks: &[Chunk],
+    parts: &[Part<'_>],
     data_type: &DataType,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     match data_type {
-        DataType::Utf8 | DataType::Binary => offset_array::<i32>(chunks, data_type, nulls),
-        DataType::Utf8View | DataType::BinaryView => view_array(chunks, data_type, nulls),
-        _ => offset_array::<i64>(chunks, data_type, nulls),
-    }
-}
-
-/// Decodes the values of `rows` of a chunk; see [`super::build::vectors`].
-pub(super) fn vectors(
-    root: NodeView<'_>,
-    data_type: &DataType,
-    rows: Range<usize>,
-    nulls: Option<NullBuffer>,
-) -> Result<ArrayRef> {
-    fn offsets<O: OffsetSizeTrait>(lengths: &[u32]) -> Vec<O> {
-        let mut end = 0;
-        let ends = lengths.iter().map(|length| {
-            end += *length as usize;
-            O::usize_as(end)
-        });
-        std::iter::once(O::default()).chain(ends).collect()
-    }
-    let mut lengths = vec![0; rows.len()];
-    let bytes = encoding::decode_strings(root, rows, &mut lengths)?;
-    if is_text(data_type) {
-        check_text(&bytes, lengths.iter().map(|length| *length as usize))?;
-    }
-    match data_type {
-        DataType::Utf8 | DataType::Binary if i32::try_from(bytes.len()).is_err() => {
-            Err(too_large::<i32>(bytes.len(), data_type))
-        }
-        DataType::Utf8 | DataType::Binary => {
-            with_offsets(data_type, nulls, offsets::<i32>(&lengths), bytes)
-        }
-        _ => with_offsets(data_type, nulls, offsets::<i64>(&lengths), bytes),
+        DataType::Utf8 | DataType::Binary => offset_array::<i32>(parts, data_type, nulls),
+        DataType::Utf8View | DataType::BinaryView => view_array(parts, data_type, nulls),
+        _ => offset_array::<i64>(parts, data_type, nulls),
     }
 }
 
@@ -119,10 +86,10 @@ fn check_text(bytes: &[u8], lengths: impl IntoIterator<Item = usize>) -> Result<
     Ok(())
 }
 
-/// Decodes a chunk's values to `bytes`, which they fill: their lengths.
-fn decode(chunk: &Chunk, data_type: &DataType, bytes: &mut [u8]) -> Result<Vec<u32>> {
-    let mut lengths = vec![0; chunk.rows()];
-    encoding::decode(chunk.root(), 0..chunk.rows(), Output::Bytes(&mut lengths, bytes))?;
+/// Decodes a part's values to `bytes`, which they fill: their lengths.
+fn decode(part: &Part<'_>, data_type: &DataType, bytes: &mut [u8]) -> Result<Vec<u32>> {
+    let mut lengths = vec![0; part.rows.len()];
+    encoding::decode(part.node, part.rows.clone(), Output::Bytes(&mut lengths, bytes))?;
     let sum: usize = lengths.iter().map(|length| *length as usize).sum();
     ensure!(sum == bytes.len(), "lengths of values add up to {sum}, {} expected", bytes.len());
     if is_text(data_type) {
@@ -133,31 +100,30 @@ fn decode(chunk: &Chunk, data_type: &DataType, bytes: &mut [u8]) -> Result<Vec<u
 
 /// An array with offsets of `O`, which must hold the total length.
 fn offset_array<O: OffsetSizeTrait>(
-    chunks: &[Chunk],
+    parts: &[Part<'_>],
     data_type: &DataType,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    let totals: Vec<usize> =
-        chunks.iter().map(|chunk| encoding::value_bytes(chunk.root())).collect();
+    let totals: Vec<usize> = parts.iter().map(Part::value_bytes).collect::<Result<_>>()?;
     let total = (totals.iter()).try_fold(0_usize, |sum, bytes| sum.checked_add(*bytes));
     let total = total.ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
     if O::from_usize(total).is_none() {
         return Err(too_large::<O>(total, data_type));
     }
-    let rows = chunks.iter().map(Chunk::rows).sum::<usize>();
+    let rows = parts::rows(parts);
     let mut values = vec![0; total];
     let mut offsets = vec![O::default(); rows + 1];
     let starts =
         totals.iter().scan(0, |start, bytes| Some(std::mem::replace(start, *start + bytes)));
-    let parts = split(&mut values, totals.iter().copied())
+    let shares = split(&mut values, totals.iter().copied())
         .into_iter()
-        .zip(split(&mut offsets[1..], chunks.iter().map(Chunk::rows)))
+        .zip(split(&mut offsets[1..], parts.iter().map(|part| part.rows.len())))
         .zip(starts)
-        .map(|((values, offsets), start)| Part { values, offsets, start })
+        .map(|((values, offsets), start)| Share { values, offsets, start })
         .collect();
-    each_chunk(chunks, parts, |chunk, Part { values, offsets, start }| {
+    each_part(parts, shares, |part, Share { values, offsets, start }| {
         let mut end = start;
-        for (offset, length) in offsets.iter_mut().zip(decode(chunk, data_type, values)?) {
+        for (offset, length) in offsets.iter_mut().zip(decode(part, data_type, values)?) {
             end += length as usize;
             *offset = O::usize_as(end);
         }
@@ -166,8 +132,8 @@ fn offset_array<O: OffsetSizeTrait>(
     with_offsets(data_type, nulls, offsets, values)
 }
 
-/// Where one chunk's values go.
-struct Part<'a, O> {
+/// Where one part's values go.
+struct Share<'a, O> {
     values: &'a mut [u8],
     offsets: &'a mut [O],
     /// Offset of its first value.
@@ -240,28 +206,29 @@ fn fixed_size<O: OffsetSizeTrait>(
     Ok(make_array(builder.build()?))
 }
 
-/// An array of views, with a buffer for each chunk.
+/// An array of views, with a buffer for each part.
 fn view_array(
-    chunks: &[Chunk],
+    parts: &[Part<'_>],
     data_type: &DataType,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    // Views have offsets of 32 bits; chunks beyond go the long way.
-    let narrow = |chunk: &Chunk| u32::try_from(encoding::value_bytes(chunk.root())).is_ok();
-    if !chunks.iter().all(narrow) {
-        return offset_array::<i64>(chunks, data_type, nulls);
+    // Views have offsets of 32 bits; parts beyond go the long way.
+    let totals: Vec<usize> = parts.iter().map(Part::value_bytes).collect::<Result<_>>()?;
+    if totals.iter().any(|total| u32::try_from(*total).is_err()) {
+        return offset_array::<i64>(parts, data_type, nulls);
     }
-    let mut views = vec![0; chunks.iter().map(Chunk::rows).sum()];
-    let parts = split(&mut views, chunks.iter().map(Chunk::rows));
-    let buffers: Vec<Buffer> = (chunks.par_iter().zip(parts).enumerate())
-        .map(|(index, (chunk, views))| {
-            chunk_views(chunk, data_type, index as u32, views).map_err(|e| e.in_chunk(index))
+    let mut views = vec![0; parts::rows(parts)];
+    let shares = split(&mut views, parts.iter().map(|part| part.rows.len()));
+    let buffers: Vec<Buffer> = (parts.par_iter().zip(totals).zip(shares).enumerate())
+        .map(|(index, ((part, total), views))| {
+            part_views(part, data_type, total, index as u32, views)
+                .map_err(|error| error.in_chunk(part.chunk))
         })
         .collect::<Result<_>>()?;
     let views = ScalarBuffer::from(views);
     Ok(match data_type {
-        // SAFETY: `chunk_views` has written every view: its length, and its bytes or
-        // prefix, buffer and offset; ranges lie in the chunk's buffer and are UTF-8 by
+        // SAFETY: `part_views` has written every view: its length, and its bytes or
+        // prefix, buffer and offset; ranges lie in the part's buffer and are UTF-8 by
         // `decode`. `nulls` has a bit for every row.
         DataType::Utf8View => {
             Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })
@@ -271,16 +238,16 @@ fn view_array(
     })
 }
 
-/// Decodes one chunk and writes its views; the buffer that they point into.
-fn chunk_views(
-    chunk: &Chunk,
+/// Decodes one part, of `total` bytes, and writes its views; the buffer that they point into.
+fn part_views(
+    part: &Part<'_>,
     data_type: &DataType,
+    total: usize,
     buffer: u32,
     views: &mut [u128],
 ) -> Result<Buffer> {
-    let total = encoding::value_bytes(chunk.root());
     let mut bytes = vec![0; total + VIEW];
-    let lengths = decode(chunk, data_type, &mut bytes[..total])?;
+    let lengths = decode(part, data_type, &mut bytes[..total])?;
     let mut start = 0;
     let mut all_inline = true;
     for (view, length) in views.iter_mut().zip(lengths) {

@@ -89,7 +89,7 @@ impl Codec for Constant {
             Value::Bit(bit) => node.parameters[0] = bit.into(),
             Value::Word(word) => node.parameters[0] = word,
             Value::Bytes(bytes) => node.buffers.push(bytes),
-            Value::Wide(_) | Value::Arrow(_) => return Ok(None),
+            Value::Wide(_) => return Ok(None),
         }
         Ok(Some(node))
     }

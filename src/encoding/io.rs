@@ -16,7 +16,8 @@ pub(crate) struct Input<'a> {
     pub physical: Physical,
     pub values: Values<'a>,
     /// Bit i % 64 of word i / 64 is set where value i is valid; whole vectors,
-    /// zero past the end. Absent if all are valid.
+    /// zero past the end. Absent if all are valid. Arrays have nulls of their own: of them,
+    /// the rows that are not below a null.
     pub valid: Option<&'a [u64]>,
 }
 
@@ -167,7 +168,6 @@ pub(crate) enum Value {
     /// Little-endian limbs; 128-bit values use two.
     Wide([u64; 4]),
     Bytes(Vec<u8>),
-    Arrow(ArrayRef),
 }
 
 /// The error for a node that does not hold what its parent or column needs.

@@ -3,7 +3,8 @@
 //! An encoding is one file or folder here, one variant of [`Encoding`] and one
 //! row of [`CODECS`]; nothing else knows it. Values go in and come out as
 //! physical types ([`Physical`]): integers and floats as machine words, strings
-//! and binary values as bytes with lengths. What Arrow type they are is the
+//! and binary values as bytes with lengths. `source` makes them of Arrow arrays,
+//! `nested` takes nested arrays apart; putting arrays together again is the
 //! business of `column`.
 //!
 //! ```text
@@ -21,16 +22,19 @@ pub(crate) mod ffor;
 pub mod fsst;
 mod io;
 mod limbs;
+mod nested;
 mod pfor;
+mod pieces;
 mod plain;
 pub(crate) mod plan;
 pub(crate) mod rle;
+pub(crate) mod source;
 mod starts;
 mod windows;
 
 use std::ops::Range;
 
-pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, valid_words};
+pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, decode_u32, valid_words};
 pub(crate) use plain::array_of as plain_array_of;
 pub(crate) use starts::Starts;
 
@@ -73,8 +77,11 @@ pub(crate) trait Codec: Sync {
     ) -> Result<Option<EncodedNode>>;
 
     /// Decodes the values of `rows`, which begins at a multiple of 1,024 and
-    /// ends at one or at the node's length; the output is of that many values.
-    fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()>;
+    /// ends at one or at the node's length; the output is of that many values. Nested arrays
+    /// have no such output.
+    fn decode(&self, node: NodeView<'_>, _: Range<usize>, _: Output<'_>) -> Result<()> {
+        Err(io::mismatch(node))
+    }
 
     /// Bytes of all values of a node of byte strings: declared or implied by
     /// the header, and checked by `validate`.
@@ -87,8 +94,10 @@ pub(crate) trait Codec: Sync {
         Err(io::mismatch(node))
     }
 
-    /// Decodes one value without the rest.
-    fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value>;
+    /// Decodes one value without the rest; none of nested arrays.
+    fn value(&self, node: NodeView<'_>, _: usize) -> Result<Value> {
+        Err(io::mismatch(node))
+    }
 }
 
 /// The size an encoding would give.
@@ -110,7 +119,7 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 11] = [
+pub(crate) static CODECS: [&dyn Codec; 17] = [
     &constant::Constant,
     &plain::Plain,
     &ffor::Ffor,
@@ -122,6 +131,12 @@ pub(crate) static CODECS: [&dyn Codec; 11] = [
     &fsst::Fsst,
     &dict::Dict,
     &rle::Rle,
+    &pieces::Pieces,
+    &nested::Nested(nested::Struct),
+    &nested::Nested(nested::List),
+    &nested::Nested(nested::FixedList),
+    &nested::Nested(nested::Keys),
+    &nested::Nested(nested::RunEnds),
 ];
 
 /// The codec of an encoding.
@@ -147,9 +162,19 @@ pub(crate) fn validate_tree(node: NodeView<'_>) -> Result<()> {
         validate_tree(validity)?;
     }
     for child in node.children() {
-        ensure!(child.validity().is_none(), "a child of {} has nulls of its own", node.encoding());
+        ensure!(
+            child.validity().is_none() || node.encoding().is_nested(),
+            "a child of {} has nulls of its own",
+            node.encoding()
+        );
         validate_tree(child)?;
     }
+    ensure!(
+        node.encoding().suits(node.len()),
+        "a {} node of {} values",
+        node.encoding(),
+        node.len()
+    );
     codec(node.encoding()).validate(node)
 }
 
@@ -171,6 +196,11 @@ pub(crate) fn value_bytes(node: NodeView<'_>) -> usize {
     codec(node.encoding()).value_bytes(node)
 }
 
+/// Bytes of the byte strings of `rows`, which are as those of [`decode`].
+pub(crate) fn value_bytes_of(node: NodeView<'_>, rows: &Range<usize>) -> Result<usize> {
+    codec(node.encoding()).value_bytes_of(node, rows)
+}
+
 /// Decodes the byte strings of `rows`, which are as those of [`decode`]: their lengths, which
 /// add up to the bytes, and these.
 pub(crate) fn decode_strings(
@@ -178,7 +208,7 @@ pub(crate) fn decode_strings(
     rows: Range<usize>,
     lengths: &mut [u32],
 ) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; codec(node.encoding()).value_bytes_of(node, &rows)?];
+    let mut bytes = vec![0; value_bytes_of(node, &rows)?];
     decode(node, rows, Output::Bytes(lengths, &mut bytes))?;
     let sum: usize = lengths.iter().map(|length| *length as usize).sum();
     ensure!(sum == bytes.len(), "lengths of values add up to {sum}, {} expected", bytes.len());
@@ -202,11 +232,19 @@ pub(crate) fn other_than(encodings: &[Encoding], node: NodeView<'_>) -> Option<E
     own.or_else(|| below.find_map(|child| other_than(encodings, child)))
 }
 
-/// The encodings of a tree, as in `fsst(ffor, constant)`.
+/// The encodings of a tree, as in `fsst(ffor, constant)`; of pieces each that occurs, as
+/// in `pieces(ffor + plain)`.
 pub(crate) fn describe(node: NodeView<'_>) -> String {
-    let children: Vec<String> = node.children().map(describe).collect();
+    let mut children: Vec<String> = Vec::new();
+    let pieces = node.encoding() == Encoding::Pieces;
+    for child in node.children().map(describe) {
+        if !pieces || !children.contains(&child) {
+            children.push(child);
+        }
+    }
     match children.as_slice() {
         [] => node.encoding().to_string(),
+        children if pieces => format!("{}({})", node.encoding(), children.join(" + ")),
         children => format!("{}({})", node.encoding(), children.join(", ")),
     }
 }

@@ -51,47 +51,68 @@ fn bit_bytes(input: &Input<'_>, bits: &BooleanBuffer) -> Vec<u8> {
     bytes
 }
 
-/// Whether a type has string views in it, which share buffers with other rows.
-fn has_views(data_type: &DataType) -> bool {
+/// The types that a nested type consists of.
+fn inner_types(data_type: &DataType) -> Vec<&DataType> {
     match data_type {
-        DataType::Utf8View | DataType::BinaryView => true,
-        DataType::Dictionary(_, values) => has_views(values),
-        DataType::RunEndEncoded(_, values) => has_views(values.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_views(field.data_type())),
-        DataType::Union(fields, _) => fields.iter().any(|(_, field)| has_views(field.data_type())),
+        DataType::Dictionary(_, values) => vec![values],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        DataType::Union(fields, _) => fields.iter().map(|(_, field)| field.data_type()).collect(),
         DataType::List(item)
         | DataType::LargeList(item)
         | DataType::ListView(item)
         | DataType::LargeListView(item)
         | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => has_views(item.data_type()),
-        _ => false,
+        | DataType::RunEndEncoded(_, item)
+        | DataType::Map(item, _) => vec![item.data_type()],
+        _ => Vec::new(),
     }
 }
 
-/// The data with views of their own buffers only.
+/// Whether arrays of a type have to be copied before they are written: views share buffers
+/// with other rows, and arrow-ipc does not read all slices of unions and runs that it writes.
+fn is_copied(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8View
+            | DataType::BinaryView
+            | DataType::Union(..)
+            | DataType::RunEndEncoded(..)
+    ) || inner_types(data_type).into_iter().any(is_copied)
+}
+
+/// About what an IPC stream takes beside its buffers: in all, and for each field.
+const STREAM_BYTES: usize = 256;
+const FIELD_BYTES: usize = 192;
+
+/// Fields of a type, itself included.
+fn fields(data_type: &DataType) -> usize {
+    1 + inner_types(data_type).into_iter().map(fields).sum::<usize>()
+}
+
+/// A copy of these rows only, then of the bytes that they use.
+fn own_copy(data: &ArrayData) -> Result<ArrayData> {
+    let mut rows = MutableArrayData::new(vec![data], false, data.len());
+    rows.try_extend(0, 0, data.len())?;
+    with_own_views(&rows.freeze())
+}
+
+/// Copied data with views of their own buffers only, and copies of dictionaries.
 fn with_own_views(data: &ArrayData) -> Result<ArrayData> {
-    match data.data_type() {
-        DataType::Utf8View => Ok(StringViewArray::from(data.clone()).gc().into_data()),
-        DataType::BinaryView => Ok(BinaryViewArray::from(data.clone()).gc().into_data()),
-        data_type if has_views(data_type) => {
-            let children = data.child_data().iter().map(with_own_views).collect::<Result<_>>()?;
-            Ok(data.clone().into_builder().child_data(children).build()?)
-        }
-        _ => Ok(data.clone()),
-    }
+    let own = match data.data_type() {
+        DataType::Utf8View => return Ok(StringViewArray::from(data.clone()).gc().into_data()),
+        DataType::BinaryView => return Ok(BinaryViewArray::from(data.clone()).gc().into_data()),
+        data_type if !is_copied(data_type) => return Ok(data.clone()),
+        DataType::Dictionary(..) => own_copy,
+        _ => with_own_views,
+    };
+    let children = data.child_data().iter().map(own).collect::<Result<_>>()?;
+    Ok(data.clone().into_builder().child_data(children).build()?)
 }
 
 /// The array as an Arrow IPC stream.
 fn stream_of(array: &ArrayRef) -> Result<Vec<u8>> {
-    let array = &match has_views(array.data_type()) {
-        true => {
-            // A copy of these rows only, then of the bytes that they use.
-            let data = array.to_data();
-            let mut rows = MutableArrayData::new(vec![&data], false, data.len());
-            rows.try_extend(0, 0, data.len())?;
-            make_array(with_own_views(&rows.freeze())?)
-        }
+    let array = &match is_copied(array.data_type()) {
+        true => make_array(own_copy(&array.to_data())?),
         false => array.clone(),
     };
     let field = Field::new("", array.data_type().clone(), true);
@@ -133,7 +154,13 @@ impl Codec for Plain {
 
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         match node.physical() {
-            Physical::Arrow => node.expect_shape(0, 1, 0),
+            Physical::Arrow => {
+                ensure!(
+                    node.validity().is_none(),
+                    "a carried array has a validity bitmap besides its own"
+                );
+                node.expect_shape(0, 1, 0)
+            }
             Physical::Bytes => {
                 node.expect_shape(1, 2, 0)?;
                 let lengths = node.child(0);
@@ -166,7 +193,10 @@ impl Codec for Plain {
             Values::Bytes(values) => {
                 values.total() + input.vectors() * 8 + estimate_lengths(&values.lengths(), context)
             }
-            Values::Arrow(array) => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
+            Values::Arrow(array) => {
+                let bytes = array.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+                bytes.saturating_add(STREAM_BYTES + fields(array.data_type()) * FIELD_BYTES)
+            }
             _ => (input.len() * input.physical.bits()?).div_ceil(8),
         }))
     }
@@ -254,7 +284,7 @@ impl Codec for Plain {
                 Ok(Value::Wide([low, high, 0, 0]))
             }
             Physical::I256 => Ok(Value::Wide(node.typed::<[u64; 4]>(0)?[row])),
-            Physical::Arrow => Ok(Value::Arrow(array_of(node)?.slice(row, 1))),
+            Physical::Arrow => Err(mismatch(node)),
             Physical::Bytes => {
                 let source = node.buffer(0);
                 let starts = Starts::of(node.buffer(1), [source.len(); 2])?;

@@ -16,6 +16,7 @@ use super::alp_rd::Cut;
 use crate::chunk::EncodedNode;
 use crate::encoding::dict::Distinct;
 use crate::encoding::fsst::Symbols;
+use crate::encoding::nested::Split;
 use crate::encoding::{CODECS, Encoding, Estimate, Input, Physical, Values, codec};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -96,6 +97,8 @@ pub(crate) enum Parameters {
     Fsst(Arc<Symbols>),
     /// The distinct values, and the codes of all rows.
     Dict(Arc<Distinct>),
+    /// The children of a nested array.
+    Nested(Arc<Split>),
 }
 
 /// The encoding chosen for a node, and why.
@@ -114,7 +117,7 @@ impl Plan {
     /// The plan without what only the encoder needs and is as large as the values.
     pub fn without_data(self) -> Self {
         let parameters = match self.parameters {
-            Parameters::Dict(_) => Parameters::None,
+            Parameters::Dict(_) | Parameters::Nested(_) => Parameters::None,
             parameters => parameters,
         };
         let children = self.children.into_iter().map(Self::without_data).collect();
@@ -125,7 +128,9 @@ impl Plan {
 /// Chooses the encoding of `input`.
 pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
     let mut choice = Choice::default();
-    for codec in CODECS.iter().filter(|codec| context.options.allows(codec.encoding())) {
+    let suits =
+        |encoding: Encoding| context.options.allows(encoding) && encoding.suits(input.len());
+    for codec in CODECS.iter().filter(|codec| suits(codec.encoding())) {
         let limit = choice.best.as_ref().map_or(usize::MAX, |best| best.bytes);
         if let Some(estimate) = codec.plan(input, &Context { limit, ..*context }) {
             choice.add(codec.encoding(), estimate);
@@ -177,7 +182,8 @@ impl Choice {
     }
 }
 
-fn plain() -> Plan {
+/// The plan that always works.
+pub(crate) fn plain() -> Plan {
     Plan {
         encoding: Encoding::Plain,
         bytes: 0,

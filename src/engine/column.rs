@@ -198,7 +198,7 @@ impl DeviceChunk {
     }
 }
 
-/// Whether a device decodes the column: not if chunks are carried as Arrow IPC or have
+/// Whether a device decodes the column: not if chunks are nested, carried as Arrow IPC or have
 /// encodings that only the CPU reads, nor if one has more bytes than views have offsets for.
 pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
     !column.is_empty()
@@ -333,7 +333,7 @@ impl DeviceColumn {
         self.bodies.iter().map(|bodies| bodies.len()).sum()
     }
 
-    /// Whether a chunk is carried as Arrow IPC.
+    /// Whether a chunk is nested or carried as Arrow IPC.
     pub(super) fn is_carried(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow)
     }

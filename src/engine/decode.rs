@@ -51,7 +51,7 @@ impl DeviceColumn {
     /// when this returns.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the column is carried as Arrow IPC, [`Error::Device`]
+    /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Device`]
     /// if the upload failed.
     pub fn nodes(&self) -> Result<Vec<Node>> {
         check_decodable(self)?;
@@ -91,7 +91,7 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if the
     /// strings of a Utf8 or Binary column pass 2 GiB or if the column's type is
-    /// carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
+    /// nested or carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
     /// [`Error::Device`].
     pub fn decompress(&self) -> Result<DeviceArray> {
         let decompress =
@@ -304,16 +304,33 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
 }
 
 /// The encodings that kernels decompress.
-pub(super) const DECODED: &[Encoding] = Encoding::ALL;
+pub(super) const DECODED: &[Encoding] = &[
+    Encoding::Plain,
+    Encoding::Constant,
+    Encoding::Ffor,
+    Encoding::Alp,
+    Encoding::Fsst,
+    Encoding::Limbs,
+    Encoding::Dict,
+    Encoding::Rle,
+    Encoding::Delta,
+    Encoding::Pfor,
+    Encoding::AlpRd,
+];
 
 /// An error for columns of which a chunk, or every chunk there could be, is
-/// carried as Arrow IPC.
+/// nested or carried as Arrow IPC.
 pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
     let data_type = column.field().data_type();
     let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {
+        let nested = |chunk: &DeviceChunk| chunk.root().encoding().is_nested();
+        let how = match column.chunks().iter().any(nested) {
+            true => "nested",
+            false => "carried as Arrow IPC",
+        };
         return Err(Error::too_large(format!(
-            "values of {data_type} are carried as Arrow IPC, which only the CPU reads"
+            "values of {data_type} are {how}, which only the CPU reads"
         )));
     }
     let only_on_cpu = |chunk: &DeviceChunk| encoding::other_than(DECODED, chunk.root());

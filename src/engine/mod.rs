@@ -279,8 +279,7 @@ impl Engine {
     /// Decompresses every column of a batch to host memory; see
     /// [`decompress`](crate::decompress).
     ///
-    /// Columns of types that are carried as Arrow IPC have nothing to decode and
-    /// are read by the CPU on any engine.
+    /// Columns that are nested or carried as Arrow IPC are read by the CPU on any engine.
     ///
     /// # Errors
     /// As [`decompress`](crate::decompress); on a GPU also [`Error::DeviceMemory`]

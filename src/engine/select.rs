@@ -168,7 +168,7 @@ pub(super) fn check_status(
 ///
 /// # Errors
 /// [`Error::Mismatch`] if the test is none for the column's type, [`Error::TooLarge`] if it
-/// is carried as Arrow IPC, [`Error::DeviceMemory`], [`Error::Device`].
+/// is nested or carried as Arrow IPC, [`Error::DeviceMemory`], [`Error::Device`].
 pub(crate) fn select(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,

@@ -60,7 +60,7 @@ impl DeviceColumn {
     /// first time.
     ///
     /// # Errors
-    /// [`Error::TooLarge`](crate::Error::TooLarge) if the column is carried as Arrow IPC,
+    /// [`Error::TooLarge`](crate::Error::TooLarge) if the column is nested or carried as Arrow IPC,
     /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
     /// [`Error::Device`](crate::Error::Device).
     pub(crate) fn stored_strings(&self, stream: &Arc<dyn Stream>) -> Result<&StoredStrings> {

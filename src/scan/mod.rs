@@ -194,7 +194,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] if strings of a Utf8 or Binary column pass
-    /// 2 GiB, and on a GPU for columns that are carried as Arrow IPC.
+    /// 2 GiB, and on a GPU for columns that are nested or carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
         if let Some(context) = self.device(engine)? {
             return self.gather_on(context, names, &mut ());

@@ -53,9 +53,9 @@ fn rejects_a_header_without_its_fixed_part() {
 
 #[test]
 fn rejects_counts_of_nodes_and_buffers_that_the_length_contradicts() {
-    for (at, count) in [(2, 0), (2, 2), (2, 255), (3, 0), (3, 3), (3, 255)] {
+    for (at, count) in [(2, 0), (2, 2), (2, u16::MAX), (12, 0), (12, 3), (12, u16::MAX)] {
         let mut image = integers();
-        image.patch(at, &[count]);
+        image.patch(at, &count.to_le_bytes());
         image.rejects("needed for");
     }
 }
@@ -104,12 +104,12 @@ fn rejects_more_nulls_than_rows() {
 
 #[test]
 fn rejects_reserved_bytes_that_are_not_zero() {
-    for at in 12..16 {
+    for at in 14..16 {
         let mut image = integers();
         image.patch(at, &[1]);
         image.rejects("reserved bytes of the header");
     }
-    for at in 0..3 {
+    for at in 0..2 {
         let mut image = integers();
         image.change(|tree| tree.nodes[0].reserved[at] = 0x80);
         image.rejects("node 0: reserved bytes");
@@ -208,7 +208,7 @@ fn rejects_nulls_without_bitmap_and_bitmap_without_nulls() {
 
 #[test]
 fn rejects_claims_that_the_lists_do_not_meet() {
-    for children in [2, 255] {
+    for children in [2, 255, u16::MAX] {
         let mut image = with_nulls();
         image.change(|tree| tree.nodes[0].children = children);
         image.rejects("its children are");
@@ -241,22 +241,22 @@ fn nested(levels: usize) -> Image {
 }
 
 #[test]
-fn rejects_trees_deeper_than_eight_levels() {
-    nested(9).rejects("node 8 is nested deeper than 8 levels");
-    nested(255).rejects("nested deeper than 8 levels");
-    assert!(!nested(8).error().contains("nested deeper"));
+fn rejects_trees_deeper_than_sixteen_levels() {
+    nested(17).rejects("node 16 is nested deeper than 16 levels");
+    nested(1000).rejects("nested deeper than 16 levels");
+    assert!(!nested(16).error().contains("nested deeper"));
 }
 
 #[test]
-fn rejects_a_tree_of_two_hundred_siblings() {
+fn rejects_a_tree_of_sixty_thousand_siblings() {
     let mut image = integers();
     image.change(|tree| {
-        let leaf = Node { encoding: 1, physical: 4, len: u64::MAX, ..Node::default() };
-        tree.nodes = vec![leaf; 255];
-        (tree.nodes[0].children, tree.nodes[0].len) = (254, 1500);
+        let leaf = Node { encoding: 1, physical: 4, len: 1500, ..Node::default() };
+        tree.nodes = vec![leaf; 60_001];
+        tree.nodes[0].children = 60_000;
         tree.buffers.clear();
     });
-    image.rejects("constant node with 254 children");
+    image.rejects("constant node with 60000 children");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn names_column_and_chunk() {
         assert_eq!((place.column.as_deref(), place.chunk), (Some("price"), Some(index)));
         let text = format!("column \"price\", chunk {index}: checksum of the body: expected 0x");
         assert!(error.to_string().starts_with(&text), "{error}");
-        image.patch(12, &[1]);
+        image.patch(14, &[1]);
         image.rejects(&format!("column \"price\", chunk {index}: corrupt data: reserved bytes"));
     }
 }

@@ -81,10 +81,14 @@ fn vectors_without_runs_or_with_more_than_values_are_rejected() {
 
 #[test]
 fn runs_of_another_number_or_type_are_rejected() {
-    for count in [0, 1501, 1 << 32, u64::MAX] {
+    for count in [0, 1501] {
         constants(count, [0, 21]).rejects(&format!("{count} runs of 1500 values"));
     }
-    for count in [0, 30, 32, u64::MAX] {
+    // More than a node may have.
+    for count in [1 << 32, u64::MAX] {
+        constants(count, [0, 21]).rejects(&format!("a constant node of {count} values"));
+    }
+    for count in [0, 30, 32] {
         let mut image = constants(31, [0, 21]);
         image.change(|tree| tree.nodes[2].len = count);
         image.rejects(&format!("{count} starts of type U16 for 31 runs"));

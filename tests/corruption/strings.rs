@@ -221,7 +221,7 @@ fn fsst_rejects_lengths_of_another_type_or_number() {
             |node| node.physical = 3,
             |node| node.physical = 9,
             |node| (node.encoding, node.buffers, node.len) = (1, 0, 2499),
-            |node| (node.encoding, node.buffers, node.len) = (1, 0, u64::MAX),
+            |node| (node.encoding, node.buffers, node.len) = (1, 0, 131_072),
             |node| (node.encoding, node.buffers, node.physical) = (1, 0, 8),
         ];
         for change in changes {
@@ -337,7 +337,7 @@ fn values_of_another_width_are_an_error() {
 /// A list, carried as an IPC stream.
 fn carried() -> Image {
     let array = super::common::carried_arrays(20).remove(0);
-    Image::of(&array, &Default::default())
+    Image::with(&array, Encoding::Plain)
 }
 
 /// The IPC stream of an array.

@@ -16,8 +16,8 @@
 //! parameters of vectors ([`words::Words`] states how much that is). A large column is
 //! worked on in parts, so that the host plans one while the device is busy with others.
 //!
-//! Columns that devices do not encode (views, FixedSizeBinary, types carried as Arrow
-//! IPC) are compressed by the CPU.
+//! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
+//! carried as Arrow IPC) are compressed by the CPU.
 
 mod launch;
 mod source;
@@ -68,7 +68,7 @@ impl Engine {
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
     /// Columns of types that a GPU does not encode are compressed by the CPU, and all if
-    /// other encodings are allowed than [`Encoding::ON_GPUS`].
+    /// other encodings are allowed than [`Encoding::ON_GPUS`] and [`Encoding::NESTED`].
     ///
     /// # Errors
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
@@ -175,9 +175,10 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 
 /// Whether values of a type are encoded by kernels, with these options.
 pub(super) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
-    let is_on_gpus = |encoding: &Encoding| Encoding::ON_GPUS.contains(encoding);
+    // Those of nested columns are not for any other.
+    let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));
     (physical_of(data_type).bits().is_some() || is_strings(data_type))
-        && options.encodings.iter().all(is_on_gpus)
+        && others.all(|encoding| Encoding::ON_GPUS.contains(encoding))
 }
 
 /// Whether values are strings with offsets.
@@ -240,7 +241,7 @@ pub(super) fn verify(
     values: impl FnOnce() -> Result<ArrayRef>,
     options: &Options,
 ) -> Result<()> {
-    // What is carried as Arrow IPC the CPU has verified itself.
+    // What is nested or carried as Arrow IPC the CPU has verified itself.
     if options.verify && !column.is_empty() && !column.is_carried() {
         let (back, values) = (column.decompress()?.to_host()?, values()?);
         if back.as_ref() != values.as_ref() {

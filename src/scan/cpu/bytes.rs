@@ -193,7 +193,7 @@ pub(super) fn carried(
     column: &CompressedColumn,
     test: &BytesTest,
 ) -> Result<Carried> {
-    let array = column::carried(chunk, column.data_type())?;
+    let array = column::whole(chunk, column.data_type())?;
     Ok(Carried::of(chunk.rows(), |row| {
         let value = array.is_valid(row).then(|| literal::value_of(&array, row)).flatten();
         matches!(value, Some(Value::Bytes(bytes)) if test.passes(&bytes))

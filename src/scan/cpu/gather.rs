@@ -23,7 +23,7 @@ pub(in crate::scan) fn chunk(
         if first < end {
             let rows = first * VECTOR..chunk.rows().min(end * VECTOR);
             let kept = bits(&masks[first..end], rows.len());
-            let values = column::vectors(chunk, column.data_type(), rows)?;
+            let values = column::rows_of(chunk, column.data_type(), rows)?;
             pieces.push(if kept.true_count() == values.len() {
                 values
             } else {

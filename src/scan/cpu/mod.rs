@@ -103,9 +103,8 @@ impl<'a> Validity<'a> {
     pub fn of(chunk: &'a Chunk, column: &CompressedColumn) -> Result<Self> {
         let root = chunk.root();
         if root.physical() == Physical::Arrow {
-            // Carried arrays have their own bitmaps.
-            let array = column::carried(chunk, column.data_type())?;
-            return Ok(match array.logical_nulls() {
+            // Arrow arrays may have nulls without a bitmap.
+            return Ok(match column::logical_nulls(chunk, column.data_type())? {
                 None => Self::All,
                 Some(nulls) => Self::Bits(Cow::Owned(nulls.inner().sliced().to_vec())),
             });

@@ -3,15 +3,15 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, ByteViewType};
 use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
-use arrow_buffer::ArrowNativeType;
+use arrow_buffer::{ArrowNativeType, BooleanBuffer};
 use arrow_schema::{DataType, IntervalUnit};
 
-use crate::encoding::{BytesValues, Input, Physical, Values, valid_words};
+use super::{BytesValues, Input, Physical, Values, valid_words};
 
 /// Widest FixedSizeBinary whose nulls are stored as empty strings. Wider ones are
 /// stored as zeros, so that a few bytes of nulls cannot make a reader allocate
 /// more than 128 MiB a chunk.
-pub(super) const MAX_ABSENT_WIDTH: usize = 1024;
+pub(crate) const MAX_ABSENT_WIDTH: usize = 1024;
 
 /// What the values of an Arrow type are to the encoders. Floats of 16 bits are
 /// packed as their bits.
@@ -51,22 +51,31 @@ pub(crate) fn physical_of(data_type: &DataType) -> Physical {
     }
 }
 
-/// Calls `work` with the array as an encoder's input.
-pub(super) fn with_input<R>(array: &ArrayRef, work: impl Fn(&Input<'_>) -> R) -> R {
+/// Calls `work` with the array as an encoder's input. Rows outside `valid` are null, or of no
+/// interest for other reasons; what lies there does not show. `absent` are null values
+/// of FixedSizeBinary that may be stored as empty strings.
+pub(crate) fn with_input<R>(
+    array: &ArrayRef,
+    valid: Option<&BooleanBuffer>,
+    absent: bool,
+    work: impl Fn(&Input<'_>) -> R,
+) -> R {
     let physical = physical_of(array.data_type());
-    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-    let valid = nulls.map(|nulls| valid_words(nulls.inner()));
-    let valid = valid.as_deref().filter(|_| physical != Physical::Arrow);
-    let with = |values: Values<'_>| work(&Input { physical, values, valid });
+    let words = valid.map(valid_words);
+    let with = |values: Values<'_>| work(&Input { physical, values, valid: words.as_deref() });
     let data = array.to_data();
     let fixed = |width: usize| {
         &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width]
     };
     match physical {
         Physical::Bool => with(Values::Bits(array.as_boolean().values())),
-        Physical::Bytes => match byte_strings(array) {
+        Physical::Bytes => match byte_strings(array, valid, absent) {
             Some(Strings { offsets, data }) => {
-                with(Values::Bytes(BytesValues { offsets: &offsets, data: &data }))
+                let values = Values::Bytes(BytesValues { offsets: &offsets, data: &data });
+                // Zeros in place of nulls are values like others.
+                let zeros = matches!(array.data_type(), DataType::FixedSizeBinary(width)
+                    if !is_absent(*width as usize, absent));
+                if zeros { work(&Input::new(physical, values)) } else { with(values) }
             }
             // Codes may be twice as long as the value, and lengths are 32 bits wide: a
             // value of 2 GiB travels in the Arrow form.
@@ -90,58 +99,81 @@ struct Strings<'a> {
     data: std::borrow::Cow<'a, [u8]>,
 }
 
-fn byte_strings(array: &ArrayRef) -> Option<Strings<'_>> {
+fn byte_strings<'a>(
+    array: &'a ArrayRef,
+    valid: Option<&BooleanBuffer>,
+    absent: bool,
+) -> Option<Strings<'a>> {
     let strings = match array.data_type() {
-        DataType::Utf8 => contiguous(array.as_string::<i32>()),
-        DataType::LargeUtf8 => contiguous(array.as_string::<i64>()),
-        DataType::Binary => contiguous(array.as_binary::<i32>()),
-        DataType::LargeBinary => contiguous(array.as_binary::<i64>()),
-        DataType::Utf8View => viewed(array.as_string_view()),
-        DataType::BinaryView => viewed(array.as_binary_view()),
+        DataType::Utf8 => contiguous(array.as_string::<i32>(), valid),
+        DataType::LargeUtf8 => contiguous(array.as_string::<i64>(), valid),
+        DataType::Binary => contiguous(array.as_binary::<i32>(), valid),
+        DataType::LargeBinary => contiguous(array.as_binary::<i64>(), valid),
+        DataType::Utf8View => viewed(array.as_string_view(), valid),
+        DataType::BinaryView => viewed(array.as_binary_view(), valid),
         _ => {
             let array = array.as_fixed_size_binary();
             let width = array.value_length() as usize;
-            let zeros = vec![0; if width > MAX_ABSENT_WIDTH { width } else { 0 }];
-            let values = array.iter().map(|value| Some(value.unwrap_or(&zeros)));
-            let Strings { offsets, data } = copied(array.len(), array.len() * width, values);
-            Strings { offsets, data: data.into_owned().into() }
+            let zeros = vec![0; if is_absent(width, absent) { 0 } else { width }];
+            let value = |row| if is_valid(valid, row) { array.value(row) } else { &zeros };
+            let values = (0..array.len()).map(value);
+            copied(array.len(), array.len() * width, values)
         }
     };
     let fits = |pair: &[usize]| i32::try_from(pair[1] - pair[0]).is_ok();
     strings.offsets.windows(2).all(fits).then_some(strings)
 }
 
-fn contiguous<T: ByteArrayType>(array: &GenericByteArray<T>) -> Strings<'_> {
-    let hidden = |row: usize| array.is_null(row) && array.value_length(row).as_usize() != 0;
-    if array.null_count() > 0 && (0..array.len()).any(hidden) {
-        return copied(array.len(), 0, array.iter().map(|value| value.map(AsRef::as_ref)));
+/// Whether nulls of this width are stored as empty strings, where they may be.
+fn is_absent(width: usize, absent: bool) -> bool {
+    absent && width <= MAX_ABSENT_WIDTH
+}
+
+fn is_valid(valid: Option<&BooleanBuffer>, row: usize) -> bool {
+    valid.is_none_or(|valid| valid.value(row))
+}
+
+fn contiguous<'a, T: ByteArrayType>(
+    array: &'a GenericByteArray<T>,
+    valid: Option<&BooleanBuffer>,
+) -> Strings<'a> {
+    let hidden = |row: usize| !is_valid(valid, row) && array.value_length(row).as_usize() != 0;
+    if valid.is_some() && (0..array.len()).any(hidden) {
+        let value =
+            |row| -> &[u8] { if is_valid(valid, row) { array.value(row).as_ref() } else { &[] } };
+        return copied(array.len(), 0, (0..array.len()).map(value));
     }
     let offsets = array.value_offsets().iter().map(|offset| offset.as_usize()).collect();
     Strings { offsets, data: array.value_data().into() }
 }
 
-fn viewed<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Strings<'_> {
-    copied(array.len(), lengths(array.views()), array.iter().map(|value| value.map(AsRef::as_ref)))
+fn viewed<'a, T: ByteViewType>(
+    array: &'a GenericByteViewArray<T>,
+    valid: Option<&BooleanBuffer>,
+) -> Strings<'a> {
+    let value =
+        |row| -> &[u8] { if is_valid(valid, row) { array.value(row).as_ref() } else { &[] } };
+    copied(array.len(), lengths(array.views()), (0..array.len()).map(value))
 }
 
 /// Copies `len` values of about `bytes` bytes.
 fn copied<'a>(
     len: usize,
     bytes: usize,
-    values: impl Iterator<Item = Option<&'a [u8]>>,
-) -> Strings<'a> {
+    values: impl Iterator<Item = &'a [u8]>,
+) -> Strings<'static> {
     let mut offsets = Vec::with_capacity(len + 1);
     let mut data = Vec::with_capacity(bytes);
     offsets.push(0);
     for value in values {
-        data.extend_from_slice(value.unwrap_or_default());
+        data.extend_from_slice(value);
         offsets.push(data.len());
     }
     Strings { offsets, data: data.into() }
 }
 
 /// Bytes of the valid values of a column of strings in `rows`.
-pub(super) fn string_bytes(array: &ArrayRef, rows: &std::ops::Range<usize>) -> usize {
+pub(crate) fn string_bytes(array: &ArrayRef, rows: &std::ops::Range<usize>) -> usize {
     if array.null_count() > 0 {
         let value = string_values(array);
         return rows.clone().map(|row| value(row).len()).sum();
@@ -171,7 +203,7 @@ fn lengths(views: &[u128]) -> usize {
 }
 
 /// Access to the values of a column of strings; null ones are empty.
-pub(super) fn string_values<'a>(array: &'a ArrayRef) -> Box<dyn Fn(usize) -> &'a [u8] + 'a> {
+pub(crate) fn string_values<'a>(array: &'a ArrayRef) -> Box<dyn Fn(usize) -> &'a [u8] + 'a> {
     fn of<'a, T: ByteArrayType>(
         array: &'a GenericByteArray<T>,
     ) -> Box<dyn Fn(usize) -> &'a [u8] + 'a> {
