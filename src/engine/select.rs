@@ -193,7 +193,7 @@ pub(crate) fn select(
         // Words of two chunks are changed by both, and so must hold something.
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
-    launch(stream, column, &nodes, &parts, &validity, rows, combine, out, marks)
+    Target { stream, column, nodes: &nodes, rows, combine, out }.start(&parts, &validity, marks)
 }
 
 /// Whether words of a bitmap belong to two chunks.
@@ -201,60 +201,69 @@ fn shares_words(column: &DeviceColumn) -> bool {
     column.chunks().iter().any(|chunk| !chunk.start.is_multiple_of(32))
 }
 
-/// Starts the launches of a test of `rows` rows.
-fn launch(
-    stream: &Arc<dyn Stream>,
-    column: &DeviceColumn,
-    nodes: &ColumnNodes,
-    parts: &[parts::Part],
-    validity: &[Node],
+/// Where the launches of a test join their verdicts.
+struct Target<'a> {
+    stream: &'a Arc<dyn Stream>,
+    column: &'a DeviceColumn,
+    nodes: &'a ColumnNodes,
+    /// Bits of the bitmap.
     rows: usize,
     combine: Combine,
-    out: &Arc<DeviceBuffer>,
-    marks: &mut dyn Marks,
-) -> Result<Report> {
-    let reports = parts.iter().any(parts::Part::reports);
-    let status = reports.then(|| status_words(stream, 1)).transpose()?;
-    let select = |part: &parts::Part| {
-        let longest = part.nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
-        let vectors = longest.div_ceil(VECTOR);
-        let blocks_per_node =
-            part.kernel.blocks_per_node(part.nodes.len(), vectors).next_power_of_two();
-        abi::SelectArguments {
-            out: out.address(),
-            rows: rows as u64,
-            range_count: part.ranges.len() as u32,
-            order: part.order,
-            combine: combine as u32,
-            negate: u32::from(part.negate),
-            node_shift: blocks_per_node.ilog2(),
-            each: vectors.div_ceil(blocks_per_node as usize * part.kernel.least) as u32,
-            ..Default::default()
-        }
-    };
-    let launches = (parts.iter())
-        .map(|part| part.upload(stream, select(part), validity, status.as_ref()))
-        .collect::<Result<Vec<_>>>()?;
+    out: &'a Arc<DeviceBuffer>,
+}
 
-    marks.mark(stream, "")?;
-    for (part, (parameters, arguments)) in parts.iter().zip(&launches) {
-        let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
-        buffers.extend(&status);
-        buffers.extend(part.buffers());
-        buffers.extend(nodes.buffers());
-        buffers.extend(column.bodies().iter().map(AsRef::as_ref));
-        stream.launch(&Launch {
-            module: None,
-            kernel: part.kernel.name,
-            blocks: part.nodes.len() << select(part).node_shift,
-            threads: part.kernel.threads,
-            shared: part.kernel.shared,
-            arguments,
-            buffers: &buffers,
-        })?;
-        marks.mark(stream, part.kernel.name)?;
+impl Target<'_> {
+    /// Starts the launches; `validity` is that of all chunks, if rows may be null.
+    fn start(
+        &self,
+        parts: &[parts::Part],
+        validity: &[Node],
+        marks: &mut dyn Marks,
+    ) -> Result<Report> {
+        let Self { stream, column, nodes, rows, combine, out } = *self;
+        let reports = parts.iter().any(parts::Part::reports);
+        let status = reports.then(|| status_words(stream, 1)).transpose()?;
+        let select = |part: &parts::Part| {
+            let longest = part.nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
+            let vectors = longest.div_ceil(VECTOR);
+            let blocks_per_node =
+                part.kernel.blocks_per_node(part.nodes.len(), vectors).next_power_of_two();
+            abi::SelectArguments {
+                out: out.address(),
+                rows: rows as u64,
+                range_count: part.ranges.len() as u32,
+                order: part.order,
+                combine: combine as u32,
+                negate: u32::from(part.negate),
+                node_shift: blocks_per_node.ilog2(),
+                each: vectors.div_ceil(blocks_per_node as usize * part.kernel.least) as u32,
+                ..Default::default()
+            }
+        };
+        let launches = (parts.iter())
+            .map(|part| part.upload(stream, select(part), validity, status.as_ref()))
+            .collect::<Result<Vec<_>>>()?;
+
+        marks.mark(stream, "")?;
+        for (part, (parameters, arguments)) in parts.iter().zip(&launches) {
+            let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
+            buffers.extend(&status);
+            buffers.extend(part.buffers());
+            buffers.extend(nodes.buffers());
+            buffers.extend(column.bodies().iter().map(AsRef::as_ref));
+            stream.launch(&Launch {
+                module: None,
+                kernel: part.kernel.name,
+                blocks: part.nodes.len() << select(part).node_shift,
+                threads: part.kernel.threads,
+                shared: part.kernel.shared,
+                arguments,
+                buffers: &buffers,
+            })?;
+            marks.mark(stream, part.kernel.name)?;
+        }
+        Ok(Report { status: status.map(|word| (Arc::new(word), 0)) })
     }
-    Ok(Report { status: status.map(|word| (Arc::new(word), 0)) })
 }
 
 /// The tests of chunks of strings, where those of dictionaries are asked first and become
@@ -315,7 +324,8 @@ fn ask_dictionaries(
     let found = Arc::new(stream.allocate(size)?);
     // Last words of dictionaries are changed in part.
     stream.fill(&found, 0, ranges_at, 0)?;
-    let report = launch(stream, column, nodes, parts, &[], bits, Combine::Set, &found, &mut ())?;
+    let bitmap = Target { stream, column, nodes, rows: bits, combine: Combine::Set, out: &found };
+    let report = bitmap.start(parts, &[], &mut ())?;
 
     let kernel = kernels::CODE_RANGES;
     let values: Vec<Node> = dictionaries.iter().map(|of| of.values.node).collect();
