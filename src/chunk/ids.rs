@@ -71,8 +71,8 @@ impl Encoding {
         Self::RunEnds,
     ];
 
-    /// Those that GPUs read and write as the CPU does. Columns with others are read and
-    /// written by the CPU on any engine.
+    /// Those that GPUs write as the CPU does; others the CPU writes on any engine. GPUs read
+    /// all but [`Self::NESTED`].
     pub const ON_GPUS: &[Self] =
         &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
 
