@@ -22,7 +22,7 @@ use super::io::{mismatch, with_words};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{Context, Plan, encode_lengths, estimate_lengths};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Error, Result, ensure};
 
 pub(super) struct Plain;
@@ -162,19 +162,26 @@ impl Codec for Plain {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        Some(Estimate::of(match input.values {
+        Some(match input.values {
             Values::Bytes(values) => {
-                values.total() + input.vectors() * 8 + estimate_lengths(&values.lengths(), context)
+                let children = vec![context.plan_lengths(values)];
+                Estimate { children, ..Estimate::of([values.total(), input.vectors() * 8]) }
             }
-            Values::Arrow(array) => array.to_data().get_slice_memory_size().unwrap_or(usize::MAX),
-            _ => (input.len() * input.physical.bits()?).div_ceil(8),
-        }))
+            // There is no other encoding, however many bytes these are.
+            Values::Arrow(array) => {
+                Estimate::of([array.to_data().get_slice_memory_size().unwrap_or(0)])
+            }
+            _ => {
+                let rows = context.rows(input);
+                Estimate::of([(rows * input.physical.bits()?).div_ceil(8)])
+            }
+        })
     }
 
     fn encode(
         &self,
         input: &Input<'_>,
-        _: &Plan,
+        plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
         let mut node = EncodedNode::new(Encoding::Plain, input.physical, input.len());
@@ -185,7 +192,10 @@ impl Codec for Plain {
             Values::Bytes(values) => {
                 node.buffers.push(values.bytes().to_vec());
                 node.buffers.push(Starts::of_values(values));
-                node.children.push(encode_lengths(&values.lengths(), context)?);
+                let lengths = values.lengths();
+                for plan in &plan.children {
+                    node.children.push(plan::encode_lengths(&lengths, plan, context)?);
+                }
             }
             Values::Arrow(array) => node.buffers.push(stream_of(array)?),
             ref words => {

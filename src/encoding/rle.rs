@@ -30,16 +30,12 @@ use std::ops::Range;
 use super::io::{mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
 use crate::lanes::{Mask, VECTOR};
 
 pub(super) struct Rle;
-
-/// What two more nodes and their buffers take: records in the header, and gaps to
-/// multiples of 64 bytes.
-const NODES_BYTES: usize = 2 * 32 + 5 * (8 + 32);
 
 /// Bits that the start of a run takes, at least, where runs are short.
 const START_BITS: usize = 4;
@@ -153,12 +149,7 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     }
     let below = context.in_runs();
     let children = runs.children(input.physical).map(|child| plan::plan(&child, &below));
-    let bytes: usize = children.iter().map(|plan| plan.bytes).sum();
-    Some(Estimate {
-        bytes: bytes + input.vectors() * 4 + NODES_BYTES,
-        parameters: Parameters::None,
-        children: children.into(),
-    })
+    Some(Estimate { children: children.into(), ..Estimate::of([input.vectors() * 4]) })
 }
 
 fn encode<T: Words>(

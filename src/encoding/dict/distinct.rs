@@ -108,8 +108,14 @@ impl Distinct {
         with_keys!(input, keys => {
             let mut found = Numbers::new(most);
             let mut codes = vec![0; input.len()];
+            let mut before = None;
             for row in (0..input.len()).filter(|row| counts(input, *row)) {
-                codes[row] = found.number(keys, row)?;
+                // Runs of equal values are common, and looked up once.
+                codes[row] = match before {
+                    Some(before) if keys.is_equal(before, row) => codes[before],
+                    _ => found.number(keys, row)?,
+                };
+                before = Some(row);
             }
             found.sorted(keys, codes, |row| counts(input, row))
         }, None)

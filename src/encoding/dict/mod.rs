@@ -96,9 +96,9 @@ fn least_bytes(input: &Input<'_>, distinct: usize) -> usize {
     input.len() * code_bits as usize / 8
 }
 
-/// Bytes of the starts of a node.
-fn starts_bytes(input: &Input<'_>) -> usize {
-    if input.physical == Physical::Bytes { input.vectors() * 8 } else { 0 }
+/// Bytes of the starts of a node, if it has any.
+fn starts_bytes(input: &Input<'_>) -> Option<usize> {
+    (input.physical == Physical::Bytes).then(|| input.vectors() * 8)
 }
 
 /// Calls `each` with the codes of rows, some at a time, all of which are below `count`.
@@ -302,9 +302,8 @@ impl Codec for Dict {
         let gathered = Gathered::of(input, &distinct)?;
         let codes = plan::plan(&codes_input(&distinct.codes), &below);
         let dictionary = plan::plan(&gathered.input(input.physical), &below);
-        let bytes = codes.bytes + dictionary.bytes + starts_bytes(input) + NODES_BYTES;
         Some(Estimate {
-            bytes,
+            buffers: starts_bytes(input).into_iter().collect(),
             parameters: Parameters::Dict(Arc::new(distinct)),
             children: vec![codes, dictionary],
         })
@@ -362,10 +361,6 @@ impl Codec for Dict {
         super::value(node.child(1), code as usize)
     }
 }
-
-/// What two more nodes and their buffers take: records in the header, and gaps to
-/// multiples of 64 bytes.
-const NODES_BYTES: usize = 2 * 32 + 4 * (8 + 32);
 
 #[cfg(test)]
 mod tests;
