@@ -49,10 +49,12 @@ pub(crate) struct Context<'a> {
     /// Whether encodings are allowed that GPUs do not write. If none is, estimates are those
     /// that GPUs make.
     pub beyond_gpus: bool,
+    /// The distinct values of the input, where they are known.
+    pub distinct: Option<&'a Arc<Distinct>>,
     /// The plan of the lengths of the input's byte strings, once an encoding has asked for it.
-    lengths: Option<&'a OnceCell<Plan>>,
+    pub lengths: Option<&'a OnceCell<Plan>>,
     /// Vectors that the input is a sample of, if it is one.
-    of_vectors: Option<usize>,
+    pub of_vectors: Option<usize>,
 }
 
 /// Encodings that nest in each other at most: a dictionary of floats by ALP, with
@@ -70,6 +72,7 @@ impl<'a> Context<'a> {
             in_runs: false,
             limit: usize::MAX,
             beyond_gpus: !options.encodings.iter().all(|own| Encoding::ON_GPUS.contains(own)),
+            distinct: None,
             lengths: None,
             of_vectors: None,
         }
@@ -83,7 +86,13 @@ impl<'a> Context<'a> {
 
     /// For children.
     pub fn below(self) -> Self {
-        Self { levels: self.levels.saturating_sub(1), ..self }
+        Self {
+            levels: self.levels.saturating_sub(1),
+            distinct: None,
+            lengths: None,
+            of_vectors: None,
+            ..self
+        }
     }
 
     /// For children of a dictionary.
@@ -182,18 +191,23 @@ pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
 pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Context<'_>) -> Plan {
     let mut choice = Choice::default();
     let lengths = OnceCell::new();
+    let mut found = None;
     for codec in CODECS {
         let encoding = codec.encoding();
         if !among.contains(&encoding) || !context.options.allows(encoding) {
             continue;
         }
         let limit = choice.plans.first().map_or(usize::MAX, |best| best.bytes);
-        let context = Context { limit, lengths: Some(&lengths), ..*context };
+        let distinct = found.as_ref().or(context.distinct);
+        let context = Context { limit, distinct, lengths: Some(&lengths), ..*context };
         if let Some(estimate) = codec.plan(input, &context) {
             let bytes = match context.beyond_gpus {
                 true => estimate.stored_bytes(),
                 false => estimate.bytes(),
             };
+            if let Parameters::Dict(distinct) = &estimate.parameters {
+                found = Some(distinct.clone());
+            }
             choice.add(encoding, bytes, estimate);
         }
         if choice.is_final() {

@@ -26,6 +26,7 @@
 //! (weather_forecast.Column_2: 17 kB as dict, 22 as rle).
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::io::{mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
@@ -107,6 +108,16 @@ impl<T: Words> Runs<T> {
         runs
     }
 
+    /// The row in which each run begins.
+    fn rows(&self) -> impl Iterator<Item = usize> {
+        let ends = self.first.iter().skip(1).map(|first| *first as usize);
+        let vectors = self.first.iter().zip(ends.chain([self.values.len()])).enumerate();
+        vectors.flat_map(|(vector, (first, end))| {
+            let starts = &self.starts[*first as usize..end];
+            starts.iter().map(move |start| vector * VECTOR + usize::from(*start))
+        })
+    }
+
     /// Values and starts, to be encoded.
     fn children(&self, physical: Physical) -> [Input<'_>; 2] {
         [
@@ -148,7 +159,12 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
         return None;
     }
     let below = context.in_runs();
-    let children = runs.children(input.physical).map(|child| plan::plan(&child, &below));
+    let [values, starts] = runs.children(input.physical);
+    // What a dictionary of the rows has found need not be looked for again.
+    let known = context.distinct.filter(|_| input.valid.is_none());
+    let known = known.map(|distinct| Arc::new(distinct.of_rows(runs.rows())));
+    let of_values = Context { distinct: known.as_ref(), ..below };
+    let children = [plan::plan(&values, &of_values), plan::plan(&starts, &below)];
     Some(Estimate { children: children.into(), ..Estimate::of([input.vectors() * 4]) })
 }
 

@@ -89,11 +89,12 @@ fn codes_input(codes: &[u32]) -> Input<'_> {
     Input::new(Physical::U32, Values::W32(codes))
 }
 
-/// Bytes that codes and dictionary take at least, of `distinct` values among some; of byte
-/// strings only the codes count.
+/// Bytes that codes of `distinct` values take at least, as far as it pays to find out: codes
+/// that are packed each on its own, less a quarter, for neighbours may be alike. Of shared
+/// data a third less finds nothing more.
 fn least_bytes(input: &Input<'_>, distinct: usize) -> usize {
     let code_bits = usize::BITS - distinct.saturating_sub(1).leading_zeros();
-    input.len() * code_bits as usize / 8
+    input.len() * code_bits as usize / 8 * 3 / 4
 }
 
 /// Bytes of the starts of a node, if it has any.
@@ -289,13 +290,20 @@ impl Codec for Dict {
         {
             return None;
         }
-        let (count, values) = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
         // Of values that seldom come twice the dictionary is as large as they are.
-        if count * 4 > values * 3 || least_bytes(input, count) >= context.limit {
-            return None;
-        }
-        let distinct = Distinct::find(input, input.len() / 4 * 3)?;
-        if least_bytes(input, distinct.rows.len()) >= context.limit {
+        let most = input.len() / 4 * 3;
+        let distinct = match context.distinct {
+            Some(known) => known.clone(),
+            None => {
+                let count = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
+                if least_bytes(input, count) >= context.limit {
+                    return None;
+                }
+                Arc::new(Distinct::find(input, most)?)
+            }
+        };
+        let count = distinct.rows.len();
+        if count > most || least_bytes(input, count) >= context.limit {
             return None;
         }
         let below = context.in_dictionary();
@@ -304,7 +312,7 @@ impl Codec for Dict {
         let dictionary = plan::plan(&gathered.input(input.physical), &below);
         Some(Estimate {
             buffers: starts_bytes(input).into_iter().collect(),
-            parameters: Parameters::Dict(Arc::new(distinct)),
+            parameters: Parameters::Dict(distinct),
             children: vec![codes, dictionary],
         })
     }
