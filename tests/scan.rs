@@ -14,7 +14,7 @@ mod random;
 
 use arrow_array::RecordBatch;
 use lanepack::scan::{Expr, Scan};
-use lanepack::{Encoding, Engine, Options, columns, compress};
+use lanepack::{Engine, Options, columns, compress};
 
 use common::Rng;
 

@@ -358,6 +358,17 @@ mod tests {
     }
 
     #[test]
+    fn steps_that_only_sampled_vectors_share_are_packed() {
+        // Of 128 vectors every eighth is looked at.
+        let steps = |row: i64| match row / 1024 % 8 {
+            0 => row * 20,
+            _ => row * 20 + row * row % 13,
+        };
+        let values = Int64Array::from_iter_values((0..128 * 1024).map(steps));
+        check(Arc::new(values), "delta(ffor)");
+    }
+
+    #[test]
     fn extremes_of_the_type_come_back() {
         let values = |i: i64| match i {
             1500 => i64::MIN,
