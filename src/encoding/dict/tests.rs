@@ -171,7 +171,7 @@ fn codes_ascend_with_values_of_any_range() {
 
 #[test]
 fn distinct_values_of_rows_are_those_of_their_runs() {
-    let words: Vec<u64> = (0..3000).map(|row| row / 3 * 7919 % 100 << 50).collect();
+    let words: Vec<u64> = (0..3000).map(|row| (row / 3 * 7919 % 100) << 50).collect();
     let all = Distinct::find(&Input::new(Physical::U64, u64::values(&words)), 3000).unwrap();
     let known = all.of_rows((0..3000).step_by(3));
     let runs: Vec<u64> = words.iter().copied().step_by(3).collect();

@@ -57,7 +57,7 @@ fn estimates_of_few_vectors_are_exact() {
 
 #[test]
 fn nodes_and_gaps_count_unless_a_gpu_would_choose() {
-    let words: Vec<u64> = (0..10).map(|i| i * i * i << 40).collect();
+    let words: Vec<u64> = (0..10).map(|i| (i * i * i) << 40).collect();
     let input = Input::new(Physical::U64, u64::values(&words));
     let plain = |options: &Options| {
         let plan = plan(&input, &Context::new(options, None));
