@@ -90,8 +90,8 @@ fn codes_input(codes: &[u32]) -> Input<'_> {
 }
 
 /// Bytes that codes of `distinct` values take at least, as far as it pays to find out: codes
-/// that are packed each on its own, less a quarter, for neighbours may be alike. Of shared
-/// data a third less finds nothing more.
+/// that are packed each on its own, less a quarter, for neighbours may be alike
+/// (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
 fn least_bytes(input: &Input<'_>, distinct: usize) -> usize {
     let code_bits = usize::BITS - distinct.saturating_sub(1).leading_zeros();
     input.len() * code_bits as usize / 8 * 3 / 4
