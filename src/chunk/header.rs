@@ -34,6 +34,13 @@ const NODE: usize = 32;
 const CHECKSUM: Range<usize> = 32..40;
 const NULLABLE: u8 = 1;
 
+/// Bytes of header and body that a node takes whose buffers have these lengths, its children
+/// apart: its record, the buffers' lengths, and the buffers with the gaps behind them.
+pub(crate) fn node_bytes(buffers: impl IntoIterator<Item = usize>) -> usize {
+    let buffers = buffers.into_iter().map(|len| size_of::<u64>() + aligned(len));
+    NODE + buffers.sum::<usize>()
+}
+
 /// One encoded array: the values of the column, or of a child of another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {

@@ -100,6 +100,11 @@ impl Encoding {
         }
     }
 
+    /// Whether only the CPU writes it though GPUs read it.
+    pub(crate) fn is_beyond_gpus(&self) -> bool {
+        !Self::ON_GPUS.contains(self) && !Self::NESTED.contains(self)
+    }
+
     /// The encoding's name in lower case, as tables and messages show it.
     pub fn name(self) -> &'static str {
         match self {

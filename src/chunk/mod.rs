@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::{Error, Place, Result, ensure};
 
 pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
-pub(crate) use header::{Header, aligned};
+pub(crate) use header::{Header, aligned, node_bytes};
 pub(crate) use ids::MAX_VALUES;
 pub use ids::{Encoding, Physical};
 pub(crate) use stats::Statistics;

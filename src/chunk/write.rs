@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrow_buffer::{Buffer, MutableBuffer};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::header::{Header, MAX_DEPTH, Node, aligned};
+use super::header::{Header, MAX_DEPTH, Node, aligned, node_bytes};
 use super::ids::{Encoding, Physical};
 
 /// A node on its way into a chunk: it owns its children and buffers, which are bytes
@@ -51,6 +51,14 @@ impl<B> EncodedNode<B> {
 
     fn all_children(&self) -> impl Iterator<Item = &EncodedNode<B>> {
         self.validity.as_deref().into_iter().chain(&self.children)
+    }
+}
+
+impl EncodedNode {
+    /// Bytes of header and body that the node takes with all below it.
+    pub fn stored_bytes(&self) -> usize {
+        let below: usize = self.all_children().map(Self::stored_bytes).sum();
+        node_bytes(self.buffers.iter().map(Vec::len)) + below
     }
 }
 

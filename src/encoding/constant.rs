@@ -77,8 +77,8 @@ impl Codec for Constant {
 
     fn plan(&self, input: &Input<'_>, _: &Context<'_>) -> Option<Estimate> {
         match single(input)? {
-            Value::Bytes(value) => Some(Estimate::of(value.len())),
-            _ => Some(Estimate::of(0)),
+            Value::Bytes(value) => Some(Estimate::of([value.len()])),
+            _ => Some(Estimate::of([])),
         }
     }
 

@@ -18,7 +18,7 @@
 use std::ops::Range;
 
 use super::io::{each_vector, mismatch, with_words};
-use super::{CODECS, Codec, Encoding, Estimate, Input, Output, Value, Words};
+use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
@@ -127,17 +127,9 @@ fn vector_deltas<T: Words>(
     filled[0].wrapping_sub(first)
 }
 
-/// Plans deltas.
-fn plan_child(input: &Input<'_>, context: &Context<'_>) -> Plan {
-    let codecs = CODECS.iter().filter(|codec| {
-        let encoding = codec.encoding();
-        CHILDREN.contains(&encoding) && context.options.allows(encoding)
-    });
-    plan::choose(codecs.filter_map(|codec| Some((codec.encoding(), codec.plan(input, context)?))))
-}
-
-/// The deltas of sampled vectors are planned like a chunk of their own.
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<usize> {
+/// The deltas of sampled vectors are planned for those of all. The vectors are those that a
+/// plan of all deltas would look at.
+fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
     let vectors = input.vectors();
     let sampled = context.sampled_vectors(vectors);
     let mut deltas = vec![T::ZERO; sampled.clone().count() * VECTOR];
@@ -145,34 +137,43 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     for (vector, deltas) in sampled.zip(&mut *places) {
         vector_deltas(input, words, vector, deltas);
     }
-    let count = places.len().max(1);
     let child = Input::new(input.physical.signed()?, T::values(&deltas));
-    let child = plan_child(&child, &context.below());
+    let child = plan::plan_among(&CHILDREN, &child, &context.below().of_vectors(vectors));
     if child.encoding == Encoding::Plain {
         return None;
     }
-    Some(child.bytes * vectors / count + vectors * size_of::<T>())
+    Some(Estimate { children: vec![child], ..Estimate::of([vectors * size_of::<T>()]) })
 }
 
 fn encode<T: Words>(
     input: &Input<'_>,
     words: &[T],
+    plan: &Plan,
     context: &Context<'_>,
 ) -> Result<Option<EncodedNode>> {
-    let Some(physical) = input.physical.signed() else { return Ok(None) };
+    let (Some(physical), [child_plan]) = (input.physical.signed(), plan.children.as_slice()) else {
+        return Ok(None);
+    };
     let mut deltas = vec![T::ZERO; input.vectors() * VECTOR];
     let (vectors, _) = deltas.as_chunks_mut::<VECTOR>();
     let starts: Vec<T> = (vectors.iter_mut().enumerate())
         .map(|(vector, deltas)| vector_deltas(input, words, vector, deltas))
         .collect();
     let child = Input::new(physical, T::values(&deltas));
-    let plan = plan_child(&child, &context.below());
-    if plan.encoding == Encoding::Plain {
-        return Ok(None);
-    }
+    let below = context.below();
     let mut node = EncodedNode::new(Encoding::Delta, input.physical, input.len());
     node.buffers.push(bytemuck::cast_slice(&starts).to_vec());
-    node.children.push(plan::encode(&child, &plan, &context.below())?);
+    node.children.push(match child_plan.encoding {
+        // What sampled vectors have in common, others may not.
+        Encoding::Constant => {
+            let child_plan = plan::plan_among(&CHILDREN, &child, &below);
+            if child_plan.encoding == Encoding::Plain {
+                return Ok(None);
+            }
+            plan::encode(&child, &child_plan, &below)?
+        }
+        _ => plan::encode(&child, child_plan, &below)?,
+    });
     Ok(Some(node))
 }
 
@@ -239,17 +240,17 @@ impl Codec for Delta {
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
         input.physical.signed().filter(|_| context.may_nest())?;
         with_words!(Values, input.values, words => {
-            estimate(input, words, context).map(Estimate::of)
+            estimate(input, words, context)
         }, None)
     }
 
     fn encode(
         &self,
         input: &Input<'_>,
-        _: &Plan,
+        plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
-        with_words!(Values, input.values, words => encode(input, words, context), Ok(None))
+        with_words!(Values, input.values, words => encode(input, words, plan, context), Ok(None))
     }
 
     fn decode(&self, node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
@@ -354,6 +355,17 @@ mod tests {
         let bytes = (0..3000_u64).map(|i| (i * 31 + i * i % 3) as u8);
         check(Arc::new(UInt8Array::from_iter_values(bytes.clone())), "delta(ffor)");
         check(Arc::new(Int8Array::from_iter_values(bytes.map(|byte| byte as i8))), "delta(ffor)");
+    }
+
+    #[test]
+    fn steps_that_only_sampled_vectors_share_are_packed() {
+        // Of 128 vectors every eighth is looked at.
+        let steps = |row: i64| match row / 1024 % 8 {
+            0 => row * 20,
+            _ => row * 20 + row * row % 13,
+        };
+        let values = Int64Array::from_iter_values((0..128 * 1024).map(steps));
+        check(Arc::new(values), "delta(ffor)");
     }
 
     #[test]

@@ -65,6 +65,16 @@ impl Locator {
     }
 }
 
+/// Bytes of the block of so many exceptions.
+pub(crate) const fn block_len<T>(count: usize) -> usize {
+    (slots_at::<T>(count) + count * 2).next_multiple_of(unit::<T>())
+}
+
+/// Where the slots of so many exceptions begin in their block.
+const fn slots_at<T>(count: usize) -> usize {
+    (count * size_of::<T>()).next_multiple_of(2)
+}
+
 /// Appends the block of one vector, which may be short; `slots` has bit i % 64 of word
 /// i / 64 set where `values[i]` is an exception.
 fn push<T: Words>(values: &[T], slots: &[u64; VECTOR / 64], out: &mut Vec<u8>) {
@@ -98,11 +108,9 @@ impl<'a, T: Words + Pod> Block<'a, T> {
     pub fn parse(bytes: &'a [u8], count: usize) -> Result<Self> {
         ensure!(count <= VECTOR, "{count} exceptions in a vector of {VECTOR} values");
         let values_len = count * size_of::<T>();
-        let slots_at = values_len.next_multiple_of(2);
-        let slots_end = slots_at + count * 2;
-        let len = slots_end.next_multiple_of(unit::<T>());
+        let (slots_at, len) = (slots_at::<T>(count), block_len::<T>(count));
         ensure!(bytes.len() >= len, "{count} exceptions in {} bytes", bytes.len());
-        let slots: &[u16] = crate::chunk::cast(&bytes[slots_at..slots_end])?;
+        let slots: &[u16] = crate::chunk::cast(&bytes[slots_at..slots_at + count * 2])?;
         for pair in slots.windows(2) {
             let [first, second] = [pair[0], pair[1]];
             ensure!(first < second, "exception in slot {second} behind slot {first}");

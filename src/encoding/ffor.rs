@@ -224,21 +224,16 @@ pub(super) fn vector_bounds<T: Words>(
     bounds(values, valid.as_ref().map(|mask| mask.as_slice()), input.physical.is_signed())
 }
 
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> usize {
+fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> [usize; 2] {
     let sampled = context.sampled_vectors(input.vectors());
     let widths: usize =
         sampled.clone().map(|vector| vector_bounds(input, words, vector).map_or(0, width)).sum();
-    estimated_bytes(size_of::<T>(), widths, sampled.count(), input.vectors())
+    estimated(size_of::<T>(), widths, sampled.count(), context.vectors(input))
 }
 
-/// The size that `sampled` of `vectors` vectors promise, whose widths add up to `widths`.
-pub(crate) fn estimated_bytes(
-    value: usize,
-    widths: usize,
-    sampled: usize,
-    vectors: usize,
-) -> usize {
-    widths * PACKED_UNIT * vectors / sampled.max(1) + vectors_len(value, vectors)
+/// The buffers that `sampled` of `vectors` vectors promise, whose widths add up to `widths`.
+pub(crate) fn estimated(value: usize, widths: usize, sampled: usize, vectors: usize) -> [usize; 2] {
+    [widths * PACKED_UNIT * vectors / sampled.max(1), vectors_len(value, vectors)]
 }
 
 /// Bytes of the parameters of vectors of values of `value` bytes.
@@ -301,10 +296,9 @@ impl Codec for Ffor {
         if !input.physical.is_integer() {
             return None;
         }
-        let bytes = with_words!(Values, input.values, words => estimate(input, words, context), {
-            return None;
-        });
-        Some(Estimate::of(bytes))
+        with_words!(Values, input.values, words => {
+            Some(Estimate::of(estimate(input, words, context)))
+        }, None)
     }
 
     fn encode(

@@ -38,7 +38,7 @@ pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, decode_u32
 pub(crate) use plain::array_of as plain_array_of;
 pub(crate) use starts::Starts;
 
-use crate::chunk::{EncodedNode, NodeView};
+use crate::chunk::{EncodedNode, NodeView, node_bytes};
 pub(crate) use crate::chunk::{Encoding, Physical};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
@@ -68,7 +68,7 @@ pub(crate) trait Codec: Sync {
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate>;
 
     /// Encodes. The plan is this codec's own for this input. None where the
-    /// data turn out not to fit (rare; the caller then takes `plain`).
+    /// data turn out not to fit (rare; the caller then takes the next best plan).
     fn encode(
         &self,
         input: &Input<'_>,
@@ -100,21 +100,36 @@ pub(crate) trait Codec: Sync {
     }
 }
 
-/// The size an encoding would give.
+/// The size an encoding would give. What nodes and gaps cost is not the encoding's business:
+/// `plan` adds it, the same for all.
 #[derive(Debug)]
 pub(crate) struct Estimate {
-    /// Bytes of buffers and children.
-    pub bytes: usize,
+    /// Bytes of each buffer.
+    pub buffers: Vec<usize>,
     /// What the encoder needs to know.
     pub parameters: Parameters,
-    /// Plans of children that were made for the estimate, if any.
+    /// Plans of children.
     pub children: Vec<Plan>,
 }
 
 impl Estimate {
-    /// An estimate without parameters.
-    pub fn of(bytes: usize) -> Self {
-        Self { bytes, parameters: Parameters::None, children: Vec::new() }
+    /// Buffers of these lengths, without parameters and children.
+    pub fn of(buffers: impl Into<Vec<usize>>) -> Self {
+        Self { buffers: buffers.into(), parameters: Parameters::None, children: Vec::new() }
+    }
+
+    /// Bytes of buffers and children.
+    fn bytes(&self) -> usize {
+        self.buffers.iter().fold(self.children_bytes(), |sum, len| sum.saturating_add(*len))
+    }
+
+    /// Bytes of header and body, with all below.
+    fn stored_bytes(&self) -> usize {
+        node_bytes(self.buffers.iter().copied()).saturating_add(self.children_bytes())
+    }
+
+    fn children_bytes(&self) -> usize {
+        self.children.iter().fold(0, |sum, plan| sum.saturating_add(plan.bytes))
     }
 }
 

@@ -17,7 +17,7 @@
 use std::ops::Range;
 
 use crate::chunk::{EncodedNode, NodeView, cast};
-use crate::encoding::exceptions::{Blocks, Exceptions};
+use crate::encoding::exceptions::{Blocks, Exceptions, block_len};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer};
 use crate::encoding::io::{each_vector, mismatch, with_words};
 use crate::encoding::plan::{Context, Plan};
@@ -43,13 +43,6 @@ struct Patched<T> {
     values: [T; VECTOR],
     exceptions: Mask,
     count: usize,
-}
-
-impl<T: Words> Patched<T> {
-    /// Bits of packed values and exceptions.
-    fn bits(&self) -> usize {
-        self.width * VECTOR + self.count * price::<T>()
-    }
 }
 
 fn count(mask: &Mask) -> usize {
@@ -165,17 +158,18 @@ fn patch<T: Words>(input: &Input<'_>, words: &[T], vector: usize) -> Patched<T> 
 }
 
 /// None without exceptions.
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<usize> {
-    let vectors = input.vectors();
-    let sampled = context.sampled_vectors(vectors);
-    let (mut bits, mut exceptions) = (0, 0);
+fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<[usize; 3]> {
+    let vectors = context.vectors(input);
+    let sampled = context.sampled_vectors(input.vectors());
+    let (mut packed, mut exceptions) = (0, 0);
     for vector in sampled.clone() {
         let patched = patch(input, words, vector);
-        bits += patched.bits();
-        exceptions += patched.count;
+        packed += patched.width * PACKED_UNIT;
+        exceptions += block_len::<T>(patched.count);
     }
     let parameters = ffor::vectors_len(size_of::<T>(), vectors) + vectors * 4;
-    (exceptions > 0).then(|| bits / 8 * vectors / sampled.count() + parameters)
+    let of_all = |bytes: usize| bytes * vectors / sampled.clone().count();
+    (exceptions > 0).then(|| [of_all(packed), parameters, of_all(exceptions)])
 }
 
 fn encode<T: Words>(input: &Input<'_>, words: &[T], bytes: usize) -> Option<EncodedNode> {

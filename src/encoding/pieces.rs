@@ -166,8 +166,8 @@ impl Codec for Pieces {
         let symbols = symbols_of(input, context);
         let context = Context { symbols: symbols.as_ref(), limit: usize::MAX, ..*context };
         let children = each_piece(input, |piece| plan::plan(piece, &context));
-        let bytes = children.iter().map(|child| child.bytes + NODE_BYTES).sum();
-        Some(Estimate { children, ..Estimate::of(bytes) })
+        let nodes = NODE_BYTES * children.len();
+        Some(Estimate { children, ..Estimate::of([nodes]) })
     }
 
     fn encode(

@@ -22,7 +22,7 @@ use super::io::{mismatch, with_words};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{Context, Plan, encode_lengths, estimate_lengths};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Error, Result, ensure};
 
 pub(super) struct Plain;
@@ -189,22 +189,27 @@ impl Codec for Plain {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        Some(Estimate::of(match input.values {
+        Some(match input.values {
             Values::Bytes(values) => {
-                values.total() + input.vectors() * 8 + estimate_lengths(&values.lengths(), context)
+                let children = vec![context.plan_lengths(values)];
+                Estimate { children, ..Estimate::of([values.total(), input.vectors() * 8]) }
             }
             Values::Arrow(array) => {
-                let bytes = array.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
-                bytes.saturating_add(STREAM_BYTES + fields(array.data_type()) * FIELD_BYTES)
+                // Of arrays that Arrow cannot measure: more than there are.
+                let bytes = array.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8);
+                Estimate::of([bytes + STREAM_BYTES + fields(array.data_type()) * FIELD_BYTES])
             }
-            _ => (input.len() * input.physical.bits()?).div_ceil(8),
-        }))
+            _ => {
+                let rows = context.rows(input);
+                Estimate::of([(rows * input.physical.bits()?).div_ceil(8)])
+            }
+        })
     }
 
     fn encode(
         &self,
         input: &Input<'_>,
-        _: &Plan,
+        plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
         let mut node = EncodedNode::new(Encoding::Plain, input.physical, input.len());
@@ -215,7 +220,10 @@ impl Codec for Plain {
             Values::Bytes(values) => {
                 node.buffers.push(values.bytes().to_vec());
                 node.buffers.push(Starts::of_values(values));
-                node.children.push(encode_lengths(&values.lengths(), context)?);
+                let lengths = values.lengths();
+                for plan in &plan.children {
+                    node.children.push(plan::encode_lengths(&lengths, plan, context)?);
+                }
             }
             Values::Arrow(array) => node.buffers.push(stream_of(array)?),
             ref words => {

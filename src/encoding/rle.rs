@@ -23,23 +23,21 @@
 //! with the one before; only if these promise less than the best encoding so far, all runs are
 //! found and both children planned. It comes after dictionaries in `CODECS`: they do not look
 //! at columns that something else makes much smaller, and so missed codes that are deltas
-//! (weather_forecast.Column_2: 17 kB as dict, 22 as rle).
+//! (weather_forecast.Column_2: 17 kB as dict, 22 as rle). What distinct values they have found
+//! serves a dictionary of the runs' values, too.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::io::{mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
 use crate::lanes::{Mask, VECTOR};
 
 pub(super) struct Rle;
-
-/// What two more nodes and their buffers take: records in the header, and gaps to
-/// multiples of 64 bytes.
-const NODES_BYTES: usize = 2 * 32 + 5 * (8 + 32);
 
 /// Bits that the start of a run takes, at least, where runs are short.
 const START_BITS: usize = 4;
@@ -111,6 +109,16 @@ impl<T: Words> Runs<T> {
         runs
     }
 
+    /// The row in which each run begins.
+    fn rows(&self) -> impl Iterator<Item = usize> {
+        let ends = self.first.iter().skip(1).map(|first| *first as usize);
+        let vectors = self.first.iter().zip(ends.chain([self.values.len()])).enumerate();
+        vectors.flat_map(|(vector, (first, end))| {
+            let starts = &self.starts[*first as usize..end];
+            starts.iter().map(move |start| vector * VECTOR + usize::from(*start))
+        })
+    }
+
     /// Values and starts, to be encoded.
     fn children(&self, physical: Physical) -> [Input<'_>; 2] {
         [
@@ -152,13 +160,13 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
         return None;
     }
     let below = context.in_runs();
-    let children = runs.children(input.physical).map(|child| plan::plan(&child, &below));
-    let bytes: usize = children.iter().map(|plan| plan.bytes).sum();
-    Some(Estimate {
-        bytes: bytes + input.vectors() * 4 + NODES_BYTES,
-        parameters: Parameters::None,
-        children: children.into(),
-    })
+    let [values, starts] = runs.children(input.physical);
+    // What a dictionary of the rows has found need not be looked for again.
+    let known = context.distinct.filter(|_| input.valid.is_none());
+    let known = known.map(|distinct| Arc::new(distinct.of_rows(runs.rows())));
+    let of_values = Context { distinct: known.as_ref(), ..below };
+    let children = [plan::plan(&values, &of_values), plan::plan(&starts, &below)];
+    Some(Estimate { children: children.into(), ..Estimate::of([input.vectors() * 4]) })
 }
 
 fn encode<T: Words>(

@@ -21,7 +21,7 @@ use bytemuck::Pod;
 use super::decode::Step;
 use super::{AlpFloat, Encoded, Exponents};
 use crate::chunk::{EncodedNode, NodeView, cast};
-use crate::encoding::exceptions::{Block, Blocks, Exceptions};
+use crate::encoding::exceptions::{Block, Blocks, Exceptions, block_len};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer, Place, places_at, validate_places};
 use crate::encoding::io::{each_vector, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan};
@@ -184,16 +184,53 @@ fn plan<F: Float>(input: &Input<'_>, values: &[F], context: &Context<'_>) -> Est
     let borrowed: Vec<_> =
         sampled.iter().map(|(values, valid)| (values.as_ref(), *valid)).collect();
     let candidates = super::candidates(&borrowed);
-    let mut bits = 0;
-    let mut count = 0;
-    for index in context.sampled_vectors(input.vectors()) {
+    let estimate = match context.beyond_gpus {
+        true => estimate_trimmed(input, values, &candidates, context),
+        false => estimate_as_gpus(input, values, &candidates, context),
+    };
+    Estimate { parameters: Parameters::Alp(candidates), ..estimate }
+}
+
+/// From vectors as they are encoded, but for packing them.
+fn estimate_trimmed<F: Float>(
+    input: &Input<'_>,
+    values: &[F],
+    candidates: &[Exponents],
+    context: &Context<'_>,
+) -> Estimate {
+    let vectors = input.vectors();
+    let sampled = context.sampled_vectors(vectors);
+    let (mut packed, mut exceptions) = (0, 0);
+    let mut encoded = Encoded::<F>::new();
+    for index in sampled.clone() {
         let (values, valid) = (vector(values, index), input.vector_valid(index));
-        let pair = super::choose(&values, &valid, &candidates);
-        bits += super::estimate(&values, &valid, pair);
-        count += 1;
+        let pair = super::choose(&values, &valid, candidates);
+        super::encode_vector(&values, &valid, pair, &mut encoded);
+        super::trim(&mut encoded, &valid);
+        packed += usize::from(encoded.width) * PACKED_UNIT;
+        exceptions += block_len::<F>(encoded.exception_count);
     }
-    let bytes = estimated_bytes(size_of::<F>(), bits, count, input.vectors());
-    Estimate { parameters: Parameters::Alp(candidates), ..Estimate::of(bytes) }
+    let locators = if exceptions > 0 { vectors * 4 } else { 0 };
+    let parameters = ffor::vectors_len(size_of::<F>(), vectors) + locators;
+    let of_all = |bytes: usize| bytes * vectors / sampled.clone().count().max(1);
+    Estimate::of([of_all(packed), parameters, of_all(exceptions)])
+}
+
+/// From sizes of vectors that are not trimmed, which GPUs measure, too.
+fn estimate_as_gpus<F: Float>(
+    input: &Input<'_>,
+    values: &[F],
+    candidates: &[Exponents],
+    context: &Context<'_>,
+) -> Estimate {
+    let sampled = context.sampled_vectors(input.vectors());
+    let bits = |index| {
+        let (values, valid) = (vector(values, index), input.vector_valid(index));
+        let pair = super::choose(&values, &valid, candidates);
+        super::estimate(&values, &valid, pair)
+    };
+    let (bits, count) = (sampled.clone().map(bits).sum(), sampled.count());
+    Estimate::of([estimated_bytes(size_of::<F>(), bits, count, input.vectors())])
 }
 
 /// The size that `sampled` of `vectors` vectors promise, which take `bits` bits.

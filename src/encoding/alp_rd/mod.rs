@@ -140,9 +140,11 @@ fn plan<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Opti
     let vectors = input.vectors();
     let sample = Sample::draw(input, words, context.sampled_vectors(vectors));
     let (cut, bits) = sample.cut(vectors)?;
-    let locators = if bits > vectors * cut.width() * VECTOR { vectors * 4 } else { 0 };
-    let bytes = bits.div_ceil(8) + DICTIONARY + locators;
-    Some(Estimate { parameters: Parameters::AlpRd(cut), ..Estimate::of(bytes) })
+    let packed = vectors * cut.width() * PACKED_UNIT;
+    let exceptions = bits.div_ceil(8) - packed;
+    let locators = if exceptions > 0 { vectors * 4 } else { 0 };
+    let buffers = [packed, DICTIONARY + locators, exceptions];
+    Some(Estimate { parameters: Parameters::AlpRd(cut), ..Estimate::of(buffers) })
 }
 
 /// Vector `index` of the values, the last one filled up.

@@ -34,8 +34,14 @@ fn counts(input: &Input<'_>, row: usize) -> bool {
 
 /// What stands in rows: how to hash, compare and order it.
 trait Keys {
-    fn hash(&self, row: usize, state: &RandomState) -> u64;
-    fn is_equal(&self, one: usize, other: usize) -> bool;
+    /// What the hash table keeps of a value, so that it seldom looks at rows again.
+    type Key: Copy;
+    fn key(&self, row: usize, state: &RandomState) -> Self::Key;
+    fn hash(key: &Self::Key, state: &RandomState) -> u64;
+    fn is_equal(&self, one: &Self::Key, other: &Self::Key) -> bool;
+    /// A number that ascends with the values, as far as it goes.
+    fn rank(&self, row: usize) -> u64;
+    /// The order of values of the same rank.
     fn order(&self, one: usize, other: usize) -> Ordering;
 }
 
@@ -46,27 +52,51 @@ struct WordKeys<'a, T> {
 }
 
 impl<T: Words> Keys for WordKeys<'_, T> {
-    fn hash(&self, row: usize, state: &RandomState) -> u64 {
-        state.hash_one(self.words[row].widen())
+    type Key = T;
+
+    fn key(&self, row: usize, _: &RandomState) -> T {
+        self.words[row]
     }
 
-    fn is_equal(&self, one: usize, other: usize) -> bool {
-        self.words[one] == self.words[other]
+    fn hash(key: &T, state: &RandomState) -> u64 {
+        state.hash_one(key.widen())
     }
 
-    fn order(&self, one: usize, other: usize) -> Ordering {
-        let key = |row: usize| (self.ordered)(self.words[row].widen(), T::BITS as u32);
-        key(one).cmp(&key(other))
+    fn is_equal(&self, one: &T, other: &T) -> bool {
+        one == other
+    }
+
+    fn rank(&self, row: usize) -> u64 {
+        (self.ordered)(self.words[row].widen(), T::BITS as u32)
+    }
+
+    fn order(&self, _: usize, _: usize) -> Ordering {
+        Ordering::Equal
     }
 }
 
 impl Keys for BytesValues<'_> {
-    fn hash(&self, row: usize, state: &RandomState) -> u64 {
-        state.hash_one(self.get(row))
+    /// Hash and row.
+    type Key = (u64, u32);
+
+    fn key(&self, row: usize, state: &RandomState) -> (u64, u32) {
+        (state.hash_one(self.get(row)), row as u32)
     }
 
-    fn is_equal(&self, one: usize, other: usize) -> bool {
-        self.get(one) == self.get(other)
+    fn hash((hash, _): &(u64, u32), _: &RandomState) -> u64 {
+        *hash
+    }
+
+    fn is_equal(&self, one: &(u64, u32), other: &(u64, u32)) -> bool {
+        one.0 == other.0 && self.get(one.1 as usize) == self.get(other.1 as usize)
+    }
+
+    fn rank(&self, row: usize) -> u64 {
+        let value = self.get(row);
+        let mut first = [0; 8];
+        let len = value.len().min(8);
+        first[..len].copy_from_slice(&value[..len]);
+        u64::from_be_bytes(first)
     }
 
     fn order(&self, one: usize, other: usize) -> Ordering {
@@ -102,89 +132,160 @@ macro_rules! with_keys {
     };
 }
 
+/// Words from the least to the greatest of at most so many different ones are looked up in a
+/// table without hashes.
+const NARROW: u64 = 1 << 16;
+
 impl Distinct {
     /// Finds them, if they are at most `most` and there is one.
     pub fn find(input: &Input<'_>, most: usize) -> Option<Self> {
+        let rows = || (0..input.len()).filter(|row| counts(input, *row));
         with_keys!(input, keys => {
-            let mut found = Numbers::new(most);
-            let mut codes = vec![0; input.len()];
-            for row in (0..input.len()).filter(|row| counts(input, *row)) {
-                codes[row] = found.number(keys, row)?;
+            if input.physical != Physical::Bytes {
+                let ranks = || rows().map(|row| keys.rank(row));
+                let (low, high) = ranks().fold((u64::MAX, 0), |(low, high), rank| {
+                    (low.min(rank), high.max(rank))
+                });
+                let range = high.saturating_sub(low);
+                if range < NARROW {
+                    let slot = |row| (keys.rank(row) - low) as usize;
+                    return Self::of_narrow(input, slot, range as usize + 1, most);
+                }
             }
-            found.sorted(keys, codes, |row| counts(input, row))
+            let mut found = Numbers::new(keys, most, 0);
+            let mut codes = vec![0; input.len()];
+            for row in rows() {
+                codes[row] = found.number(row)?;
+            }
+            found.sorted(codes, |row| counts(input, row))
         }, None)
     }
 
-    /// How many distinct values there are in some vectors, and how many values; none for
-    /// values that have no dictionary.
-    pub fn count(
+    /// Finds them among words that stand in one of some slots, and ascend with them.
+    fn of_narrow(
         input: &Input<'_>,
-        vectors: impl Iterator<Item = usize>,
-    ) -> Option<(usize, usize)> {
-        with_keys!(input, keys => {
-            let mut found = Numbers::new(usize::MAX);
-            let mut values = 0;
-            for vector in vectors {
-                let rows = vector * VECTOR..input.len().min((vector + 1) * VECTOR);
-                for row in rows.filter(|row| counts(input, *row)) {
-                    found.number(keys, row)?;
-                    values += 1;
-                }
+        slot: impl Fn(usize) -> usize,
+        slots: usize,
+        most: usize,
+    ) -> Option<Self> {
+        const NONE: u32 = u32::MAX;
+        let mut rows_at = vec![NONE; slots];
+        let mut count = 0;
+        for row in (0..input.len()).filter(|row| counts(input, *row)) {
+            let first = &mut rows_at[slot(row)];
+            if *first == NONE {
+                *first = row as u32;
+                count += 1;
             }
-            Some((found.rows.len(), values))
+        }
+        if count == 0 || count > most {
+            return None;
+        }
+        let mut rows = Vec::with_capacity(count);
+        let mut codes_at = rows_at;
+        for at in codes_at.iter_mut().filter(|row| **row != NONE) {
+            let code = rows.len() as u32;
+            rows.push(std::mem::replace(at, code));
+        }
+        let mut before = 0;
+        let code = |row: usize| {
+            if counts(input, row) {
+                before = codes_at[slot(row)];
+            }
+            before
+        };
+        let codes = (0..input.len()).map(code).collect();
+        Some(Self { rows, codes })
+    }
+
+    /// Those of some rows, among which there is one with each value.
+    pub fn of_rows(&self, rows: impl Iterator<Item = usize>) -> Self {
+        let codes: Vec<u32> = rows.map(|row| self.codes[row]).collect();
+        let mut rows = vec![0; self.rows.len()];
+        for (index, code) in codes.iter().enumerate() {
+            rows[*code as usize] = index as u32;
+        }
+        Self { rows, codes }
+    }
+
+    /// How many distinct values there are in some vectors; none where these are more than
+    /// three in four values, and for values that have no dictionary.
+    pub fn count(input: &Input<'_>, vectors: impl Iterator<Item = usize> + Clone) -> Option<usize> {
+        let rows = || {
+            let rows = |vector| vector * VECTOR..input.len().min((vector + 1) * VECTOR);
+            vectors.clone().flat_map(rows).filter(|row| counts(input, *row))
+        };
+        with_keys!(input, keys => {
+            let most = rows().count() * 3 / 4;
+            let mut found = Numbers::new(keys, most, most);
+            for row in rows() {
+                found.number(row)?;
+            }
+            Some(found.rows.len())
         }, None)
     }
 }
 
 /// Values by their numbers, in the order in which they come.
-struct Numbers {
+struct Numbers<'a, K: Keys> {
+    keys: &'a K,
     state: RandomState,
-    table: HashTable<u32>,
+    table: HashTable<(K::Key, u32)>,
     /// The first row of each value.
     rows: Vec<u32>,
     most: usize,
+    /// The key of the row before, and its number.
+    before: Option<(K::Key, u32)>,
 }
 
-impl Numbers {
-    fn new(most: usize) -> Self {
-        Self { state: RandomState::new(), table: HashTable::new(), rows: Vec::new(), most }
+impl<'a, K: Keys> Numbers<'a, K> {
+    /// None yet, with room for some.
+    fn new(keys: &'a K, most: usize, room: usize) -> Self {
+        let table = HashTable::with_capacity(room);
+        Self { keys, state: RandomState::new(), table, rows: Vec::new(), most, before: None }
     }
 
     /// The number of a row's value; none if there are too many.
-    fn number(&mut self, keys: &impl Keys, row: usize) -> Option<u32> {
-        let Self { state, table, rows, most } = self;
+    fn number(&mut self, row: usize) -> Option<u32> {
+        let Self { keys, state, table, rows, most, before } = self;
+        let key = keys.key(row, state);
+        // Runs of equal values are common, and looked up once.
+        if let Some((_, number)) = before.filter(|(before, _)| keys.is_equal(before, &key)) {
+            return Some(number);
+        }
         let entry = table.entry(
-            keys.hash(row, state),
-            |number| keys.is_equal(rows[*number as usize] as usize, row),
-            |number| keys.hash(rows[*number as usize] as usize, state),
+            K::hash(&key, state),
+            |(other, _)| keys.is_equal(other, &key),
+            |(other, _)| K::hash(other, state),
         );
-        match entry {
-            Entry::Occupied(number) => Some(*number.get()),
-            Entry::Vacant(_) if rows.len() >= *most => None,
+        let number = match entry {
+            Entry::Occupied(found) => found.get().1,
+            Entry::Vacant(_) if rows.len() >= *most => return None,
             Entry::Vacant(place) => {
                 let number = rows.len() as u32;
-                place.insert(number);
+                place.insert((key, number));
                 rows.push(row as u32);
-                Some(number)
+                number
             }
-        }
+        };
+        *before = Some((key, number));
+        Some(number)
     }
 
     /// Numbers in the order of the values.
-    fn sorted(
-        self,
-        keys: &impl Keys,
-        mut codes: Vec<u32>,
-        counts: impl Fn(usize) -> bool,
-    ) -> Option<Distinct> {
+    fn sorted(self, mut codes: Vec<u32>, counts: impl Fn(usize) -> bool) -> Option<Distinct> {
         if self.rows.is_empty() {
             return None;
         }
-        let mut order: Vec<u32> = (0..self.rows.len() as u32).collect();
-        let row = |number: u32| self.rows[number as usize] as usize;
-        order.sort_unstable_by(|one, other| keys.order(row(*one), row(*other)));
+        let mut order: Vec<(u64, u32, u32)> = (self.rows.iter().zip(0..))
+            .map(|(row, number)| (self.keys.rank(*row as usize), *row, number))
+            .collect();
+        order.sort_unstable_by(|one, other| {
+            let later = || self.keys.order(one.1 as usize, other.1 as usize);
+            one.0.cmp(&other.0).then_with(later)
+        });
         let mut codes_of = vec![0; order.len()];
-        for (code, number) in order.iter().enumerate() {
+        for (code, (_, _, number)) in order.iter().enumerate() {
             codes_of[*number as usize] = code as u32;
         }
         let mut before = 0;
@@ -194,6 +295,6 @@ impl Numbers {
             }
             *code = before;
         }
-        Some(Distinct { rows: order.iter().map(|number| row(*number) as u32).collect(), codes })
+        Some(Distinct { rows: order.iter().map(|(_, row, _)| *row).collect(), codes })
     }
 }

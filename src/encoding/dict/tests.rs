@@ -3,6 +3,8 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
 
+use super::Distinct;
+use crate::encoding::{Input, Physical, Words};
 use crate::scan::{Scan, col, max, min, sum};
 use crate::{CompressedColumn, Encoding, Engine, Options, compress, compress_array};
 
@@ -138,4 +140,43 @@ fn large_dictionaries_are_scanned() {
     assert_eq!(of(1).as_ref(), &StringArray::from(vec![texts[*kept.last().unwrap()].as_str()]));
     let total: i64 = kept.iter().map(|row| numbers[*row] % 1000).sum();
     assert_eq!(of(2).as_ref(), &Int64Array::from(vec![total]));
+}
+
+/// Values ascend, whether they are found by hashes or by their place in a narrow range.
+#[test]
+fn codes_ascend_with_values_of_any_range() {
+    for step in [1_i64, -1, 7, 1 << 12, 1 << 40] {
+        for valid in [None, Some([0xf0f0_f0f0_f0f0_f0f1; 48])] {
+            let words: Vec<u64> =
+                (0..3000).map(|row| ((row * row % 101 - 50) * step) as u64).collect();
+            let valid = valid.as_ref().map(<[u64; 48]>::as_slice);
+            let input = Input { valid, ..Input::new(Physical::I64, u64::values(&words)) };
+            let found = Distinct::find(&input, 3000).unwrap();
+            let values: Vec<i64> =
+                found.rows.iter().map(|row| words[*row as usize] as i64).collect();
+            assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "steps of {step}");
+            let mut before = 0;
+            for row in 0..3000 {
+                if input.is_valid(row) {
+                    assert_eq!(values[found.codes[row] as usize], words[row] as i64);
+                    before = found.codes[row];
+                }
+                assert_eq!(found.codes[row], before);
+            }
+            assert!(Distinct::find(&input, values.len()).is_some());
+            assert!(Distinct::find(&input, values.len() - 1).is_none());
+        }
+    }
+}
+
+#[test]
+fn distinct_values_of_rows_are_those_of_their_runs() {
+    let words: Vec<u64> = (0..3000).map(|row| (row / 3 * 7919 % 100) << 50).collect();
+    let all = Distinct::find(&Input::new(Physical::U64, u64::values(&words)), 3000).unwrap();
+    let known = all.of_rows((0..3000).step_by(3));
+    let runs: Vec<u64> = words.iter().copied().step_by(3).collect();
+    let found = Distinct::find(&Input::new(Physical::U64, u64::values(&runs)), 3000).unwrap();
+    assert_eq!(known.codes, found.codes);
+    let values = |of: &Distinct| of.rows.iter().map(|row| runs[*row as usize]).collect::<Vec<_>>();
+    assert_eq!(values(&known), values(&found));
 }

@@ -23,7 +23,7 @@ use super::sample::sample_pieces;
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::io::{BytesValues, mismatch};
-use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths, estimate_lengths};
+use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::starts::Starts;
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::error::{Error, Result, ensure};
@@ -153,16 +153,23 @@ pub(crate) fn estimated_bytes(
     total: usize,
     lengths: usize,
 ) -> usize {
+    estimated(table, sampled, values, total).iter().sum::<usize>()
+        + code_lengths_bytes(sampled, values)
+        + lengths
+}
+
+/// The buffers that a sample promises.
+fn estimated(table: &SymbolTable, sampled: Sampled, values: usize, total: usize) -> [usize; 4] {
     let codes = (sampled.codes as u64 * total as u64 / sampled.bytes as u64) as usize;
-    // Code lengths as bit-packing from the least to the greatest of the sample gives them.
+    [table.serialised_len(), codes, values.div_ceil(VECTOR) * 8, tiles_len(codes)]
+}
+
+/// Bytes of code lengths as bit-packing from the least to the greatest of the sample gives
+/// them, which is what GPUs know of them.
+fn code_lengths_bytes(sampled: Sampled, values: usize) -> usize {
     let range = sampled.most - sampled.least;
     let width = (usize::BITS - range.leading_zeros()) as usize;
-    table.serialised_len()
-        + codes
-        + width * values / 8
-        + lengths
-        + values.div_ceil(VECTOR) * 8
-        + tiles_len(codes)
+    width * values / 8
 }
 
 /// Bytes of the tile index for this many codes.
@@ -269,17 +276,19 @@ impl Codec for Fsst {
             return None;
         }
         let (symbols, codes) = symbols_for(values, &sample, context)?;
-        let lengths = || sample.iter().map(|part| symbols.encoder.encoded_len(part));
-        let sampled = Sampled {
-            bytes: sampled,
-            codes,
-            least: lengths().min().unwrap_or(0),
-            most: lengths().max().unwrap_or(0),
-        };
-        let lengths = estimate_lengths(&values.lengths(), context);
-        let (table, total) = (&symbols.table, values.total());
-        let bytes = estimated_bytes(table, sampled, values.len(), total, lengths);
-        Some(Estimate { parameters: Parameters::Fsst(symbols), ..Estimate::of(bytes) })
+        let lengths: Vec<u32> =
+            sample.iter().map(|part| symbols.encoder.encoded_len(part) as u32).collect();
+        let [least, most] = [lengths.iter().min(), lengths.iter().max()]
+            .map(|length| length.map_or(0, |length| *length as usize));
+        let sampled = Sampled { bytes: sampled, codes, least, most };
+        let mut children = vec![context.plan_lengths(values)];
+        let buffers = estimated(&symbols.table, sampled, values.len(), values.total());
+        let mut buffers = buffers.to_vec();
+        match context.beyond_gpus {
+            true => children.push(context.plan_sampled_lengths(&lengths, input.vectors())),
+            false => buffers.push(code_lengths_bytes(sampled, values.len())),
+        }
+        Some(Estimate { buffers, parameters: Parameters::Fsst(symbols), children })
     }
 
     fn encode(
@@ -288,7 +297,8 @@ impl Codec for Fsst {
         plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
-        let (Values::Bytes(values), Parameters::Fsst(symbols)) = (input.values, &plan.parameters)
+        let (Values::Bytes(values), Parameters::Fsst(symbols), [lengths_plan, ..]) =
+            (input.values, &plan.parameters, plan.children.as_slice())
         else {
             return Ok(None);
         };
@@ -308,9 +318,10 @@ impl Codec for Fsst {
         let starts = Starts::encode(starts, [codes.len(), values.total()]);
         let mut node = EncodedNode::new(Encoding::Fsst, input.physical, input.len());
         node.parameters[0] = values.total() as u64;
+        let codes_plan = plan::plan_lengths(&code_lengths, context);
         node.children = vec![
-            encode_lengths(&code_lengths, context)?,
-            encode_lengths(&values.lengths(), context)?,
+            plan::encode_lengths(&code_lengths, &codes_plan, context)?,
+            plan::encode_lengths(&values.lengths(), lengths_plan, context)?,
         ];
         node.buffers = vec![symbols.table.to_bytes(), codes, starts, encode_tiles(&tiles)];
         Ok(Some(node))

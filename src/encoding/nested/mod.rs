@@ -150,8 +150,8 @@ impl<S: Shape> Codec for Nested<S> {
         let children: Vec<Plan> =
             split.children.iter().map(|child| child.plan(context.options)).collect();
         let validity = split.validity.as_ref().map_or(0, |bits| validity_bytes(bits.len()));
-        let bytes = children.iter().map(|child| child.bytes).fold(validity, usize::saturating_add);
-        Some(Estimate { bytes, parameters: Parameters::Nested(Arc::new(split)), children })
+        let parameters = Parameters::Nested(Arc::new(split));
+        Some(Estimate { buffers: vec![validity], parameters, children })
     }
 
     fn encode(

@@ -289,7 +289,8 @@ fn runs_nest_in_what_may_nest_and_not_in_runs() {
     let words = runs_of(5000, |random| 1 + random % 60);
     let input = Input::new(Physical::U64, u64::values(&words));
     let options = few();
-    let context = Context { limit: 40_000, ..Context::new(&options, None) };
+    let mut context = Context::new(&options, None);
+    context.limit = 40_000;
     assert!(Rle.plan(&input, &context).is_some());
     assert!(Rle.plan(&input, &context.below()).is_some());
     assert!(Rle.plan(&input, &context.below().below()).is_none());

@@ -119,7 +119,7 @@ impl Wide {
         let estimates = [(Encoding::Plain, bytes), (Encoding::Limbs, limbs_bytes)]
             .into_iter()
             .filter(|(encoding, _)| options.allows(*encoding))
-            .map(|(encoding, bytes)| (encoding, Estimate::of(bytes)));
+            .map(|(encoding, bytes)| (encoding, Estimate::of([bytes])));
         let mut node = EncodedNode::new(plan::choose(estimates).encoding, self.physical, rows);
         if node.encoding == Encoding::Limbs {
             node.children = (children.iter())

@@ -179,20 +179,20 @@ impl Words {
         let sampled = vectors.min(plan::SAMPLED_VECTORS);
         let measured = totals.sampled as usize;
         let single = totals.low >= totals.high;
-        let of = |bytes: usize| Some(Estimate::of(bytes));
+        let of = |bytes: usize| Some(Estimate::of([bytes]));
         let estimates = [
-            (Encoding::Constant, single.then(|| Estimate::of(0))),
+            (Encoding::Constant, single.then(|| Estimate::of([]))),
             (Encoding::Plain, of(rows * value)),
             (
                 Encoding::Ffor,
-                (self.physical.is_integer()).then(|| {
-                    Estimate::of(ffor::estimated_bytes(value, measured, sampled, vectors))
-                }),
+                (self.physical.is_integer())
+                    .then(|| Estimate::of(ffor::estimated(value, measured, sampled, vectors))),
             ),
             (
                 Encoding::Alp,
-                self.is_alp
-                    .then(|| Estimate::of(alp::estimated_bytes(value, measured, sampled, vectors))),
+                self.is_alp.then(|| {
+                    Estimate::of([alp::estimated_bytes(value, measured, sampled, vectors)])
+                }),
             ),
         ];
         let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));

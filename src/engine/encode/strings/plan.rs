@@ -325,8 +325,10 @@ impl Known {
             ),
         ];
         let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
-        plan::choose(allowed.filter_map(|(encoding, bytes)| Some((encoding, Estimate::of(bytes?)))))
-            .encoding
+        plan::choose(
+            allowed.filter_map(|(encoding, bytes)| Some((encoding, Estimate::of([bytes?])))),
+        )
+        .encoding
     }
 }
 
