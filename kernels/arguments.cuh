@@ -16,9 +16,9 @@ struct WordsArguments {
 };
 static_assert(sizeof(WordsArguments) == 24, "mirrored");
 
-// Values of a dictionary to memory: dict_*.
+// Values of dictionaries and of runs to memory: dict_*, rle_*.
 struct DictArguments {
-    // Of encoding DICT; see dict.cu.
+    // As lanepack/dict.cuh or lanepack/rle.cuh has them.
     const Node* nodes;
     // As in WordsArguments.
     u8* out;

@@ -203,7 +203,7 @@ LANEPACK_DEVICE void decode_ffor_unit(const Node& node, u32 unit, const Later& l
 // Sets value k of a piece.
 template <class T>
 LANEPACK_DEVICE void set_value(uint4& piece, u32 k, T value) {
-    static_assert(sizeof(T) >= 4, "floats only");
+    static_assert(sizeof(T) >= 4, "values of 8 and 16 bits are not patched one by one");
     if constexpr (sizeof(T) == 8) {
         const u32 low = static_cast<u32>(value);
         const u32 high = static_cast<u32>(value >> 32);

@@ -2,11 +2,11 @@
 // numbers; range_test.cuh is for one.
 //
 //   ranges     sorted, disjoint, both ends included, in the order domain (order.cuh)
-//     ffor     clipped to base .. base + mask, less base
+//     ffor     clipped to base .. base + mask, less base; pfor the same
 //     alp      decoding never falls: the least packed integers at and past each range's
 //              ends, found by the warp
-//         -> ranges of packed values -> select_packed.cuh; alp: then each exception by itself
-//     plain    value by value; constant: once
+//         -> ranges of packed values -> select_packed.cuh; alp, pfor: then each exception by itself
+//     plain, alp_rd   value by value; constant: once
 //
 // Floats are compared without being made: in the order domain they are integers, NaN,
 // infinities and -0.0 like all others. A vector that lies in no range, or in one as a

@@ -18,8 +18,8 @@ namespace lanepack {
 
 // Nodes that only scans have, of limbs of wider values (docs/FORMAT.md, limbs): words of 64
 // bits of which a value has `size`; and 64 times the sign of the limb below.
-constexpr u32 STRIDED = 16;
-constexpr u32 SIGN = 17;
+constexpr u32 STRIDED = 30;
+constexpr u32 SIGN = 31;
 
 // One packed value of a vector: one word or two.
 template <class T>

@@ -47,32 +47,40 @@ impl DeviceColumn {
     /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
     /// counting rows. docs/GPU.md in the repository has a complete kernel.
     ///
-    /// The addresses are valid as long as the column is; the bodies have arrived
-    /// when this returns.
+    /// Values of `delta` and `rle` come decoded, as plain nodes, and so do the values of
+    /// dictionaries (`dict.cuh`); the column keeps them. The addresses are valid as long as
+    /// the column is; all that they point to has arrived when this returns.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Device`]
-    /// if the upload failed.
+    /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]
+    /// if what is decoded is damaged, [`Error::DeviceMemory`], [`Error::Device`].
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        check_decodable(self)?;
-        self.ready().synchronize()?;
-        Ok(roots(self.chunks()).iter().map(Target::node).collect())
+        let nodes = self.context().with_stream(|stream| self.scan_nodes(stream))?;
+        nodes.synchronize()?;
+        Ok(nodes.host.roots.iter().map(|job| job.node).collect())
     }
 
     /// Of each chunk child number `child` of the root, if it has so many: of `fsst` 0
     /// has the code lengths and 1 the value lengths, of plain strings 0 has the value
-    /// lengths, of `limbs` they are the limbs. See [`DeviceColumn::nodes`].
+    /// lengths, of `limbs` they are the limbs. Of others there is none: their nodes have all
+    /// that kernels read. See [`DeviceColumn::nodes`].
     ///
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
-        check_decodable(self)?;
-        self.ready().synchronize()?;
-        let node = |root: &Target<'_>| {
+        let nodes = self.context().with_stream(|stream| self.scan_nodes(stream))?;
+        nodes.synchronize()?;
+        let host = &nodes.host;
+        let node = |(index, root): (usize, &Target<'_>)| {
             let has = child < root.view.child_count();
-            has.then(|| Target { view: root.view.child(child), ..*root }.node())
+            has.then_some(match (root.view.encoding(), child) {
+                (Encoding::Limbs, _) => host.limbs[index][child],
+                (Encoding::Fsst, 1) => host.value_lengths[index],
+                (Encoding::Fsst | Encoding::Plain, 0) => host.stored_lengths[index],
+                _ => return None,
+            })
         };
-        Ok(roots(self.chunks()).iter().map(node).collect())
+        Ok(roots(self.chunks()).iter().enumerate().map(node).collect())
     }
 
     /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without

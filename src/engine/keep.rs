@@ -9,7 +9,8 @@
 //! ```
 //!
 //! All columns of a batch have the same chunks, so rows are counted once for all of them.
-//! Only kept rows are decoded; vectors without any are not read.
+//! Only kept rows are decoded, and vectors without any are not read, but for what a column's
+//! first scan decodes as a whole (`nodes.rs`).
 
 use std::sync::Arc;
 

@@ -118,6 +118,11 @@ impl ColumnNodes {
         std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref)
     }
 
+    /// Waits until the nodes, and what they point to, are there.
+    pub fn synchronize(&self) -> Result<()> {
+        self.ready.synchronize()
+    }
+
     /// Uploads the nodes of a column; waits for the device.
     fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
         check_decodable(column)?;
@@ -126,7 +131,9 @@ impl ColumnNodes {
         let mut program = Program::new(stream);
         let physical = physical_of(column.field().data_type());
         let host = HostNodes::new(&mut program, physical, &targets)?;
-        let decoded = program.scratch_buffers();
+        // What other scratch was made of is not read again.
+        let mut decoded = program.scratch_buffers();
+        decoded.retain(|buffer| host.use_buffer(buffer));
         if !program.is_empty() {
             let (_, fault) = program.start(column.bodies(), &mut ())?.read()?;
             fault.map_or(Ok(()), |damage| Err(damage.error.in_chunk(damage.chunk)))?;
@@ -199,6 +206,20 @@ impl HostNodes {
                 Ok(Self { roots, dictionaries, ..Self::default() })
             }
         }
+    }
+
+    /// Whether a node has values in a buffer.
+    fn use_buffer(&self, buffer: &DeviceBuffer) -> bool {
+        let range = buffer.address()..buffer.address() + buffer.len() as u64;
+        let is_there = |node: &Node| node.buffer.iter().any(|address| range.contains(address));
+        let of_dictionaries = self.dictionaries.iter().flat_map(|dictionary| {
+            [dictionary.values.node, dictionary.stored_lengths, dictionary.codes]
+        });
+        let lists = self.limbs.as_flattened().iter().chain(&self.stored_lengths);
+        let mut nodes = lists.chain(&self.value_lengths).copied();
+        nodes.any(|node| is_there(&node))
+            || self.roots.iter().any(|job| is_there(&job.node))
+            || of_dictionaries.into_iter().any(|node| is_there(&node))
     }
 
     fn of_strings(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Self> {

@@ -2,10 +2,11 @@
 //! column as it lies there (`kernels/select.cu`).
 //!
 //! One launch over all chunks of a column, whatever their encodings; of strings and wide
-//! decimals one for the chunks of each kind (`parts.rs`). Nobody waits: all that a launch
-//! needs goes up in one copy. Tests of numbers find nothing wrong, as what a chunk's data
-//! say wrongly changes verdicts, not where anything is read or written; those of strings
-//! may find lengths or codes that are none, and leave a [`Report`] of it.
+//! decimals one for the chunks of each kind (`parts.rs`). Nobody waits but for what a
+//! column's first test finds out of it (`nodes.rs`): all that a launch needs goes up in one
+//! copy. Tests of numbers find nothing wrong, as what a chunk's data say wrongly changes
+//! verdicts, not where anything is read or written; those of strings may find lengths or codes
+//! that are none, and leave a [`Report`] of it.
 
 mod parts;
 mod tables;
@@ -181,8 +182,17 @@ pub(crate) fn select(
     if column.is_empty() {
         return Ok(Report::default());
     }
-    let nodes = column.scan_nodes(stream)?;
-    let parts = parts::of(stream, column, &nodes.host, test)?;
+    let (nodes, parts) = match test {
+        // What else a column has is of no concern.
+        ColumnTest::Valid | ColumnTest::Null => {
+            (None, vec![parts::of_validity(column, matches!(test, ColumnTest::Null))])
+        }
+        _ => {
+            let nodes = column.scan_nodes(stream)?;
+            let parts = parts::of(stream, column, &nodes.host, test)?;
+            (Some(nodes), parts)
+        }
+    };
     let rows = column.len();
     assert!(out.len() >= bitmap_len(rows), "a bit for each row");
     let validity: Vec<Node> = match column.null_count() {
@@ -193,7 +203,8 @@ pub(crate) fn select(
         // Words of two chunks are changed by both, and so must hold something.
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
-    Target { stream, column, nodes: &nodes, rows, combine, out }.start(&parts, &validity, marks)
+    let nodes = nodes.as_deref();
+    Target { stream, column, nodes, rows, combine, out }.start(&parts, &validity, marks)
 }
 
 /// Whether words of a bitmap belong to two chunks.
@@ -205,7 +216,7 @@ fn shares_words(column: &DeviceColumn) -> bool {
 struct Target<'a> {
     stream: &'a Arc<dyn Stream>,
     column: &'a DeviceColumn,
-    nodes: &'a ColumnNodes,
+    nodes: Option<&'a ColumnNodes>,
     /// Bits of the bitmap.
     rows: usize,
     combine: Combine,
@@ -249,7 +260,7 @@ impl Target<'_> {
             let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
             buffers.extend(&status);
             buffers.extend(part.buffers());
-            buffers.extend(nodes.buffers());
+            buffers.extend(nodes.into_iter().flat_map(ColumnNodes::buffers));
             buffers.extend(column.bodies().iter().map(AsRef::as_ref));
             stream.launch(&Launch {
                 module: None,
@@ -324,6 +335,7 @@ fn ask_dictionaries(
     let found = Arc::new(stream.allocate(size)?);
     // Last words of dictionaries are changed in part.
     stream.fill(&found, 0, ranges_at, 0)?;
+    let nodes = Some(nodes);
     let bitmap = Target { stream, column, nodes, rows: bits, combine: Combine::Set, out: &found };
     let report = bitmap.start(parts, &[], &mut ())?;
 

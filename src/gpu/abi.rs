@@ -398,8 +398,8 @@ pub(crate) struct WidthsArguments {
 }
 
 /// Encodings of nodes that only scans have, of limbs.
-pub(crate) const STRIDED: u32 = 16;
-pub(crate) const SIGN: u32 = 17;
+pub(crate) const STRIDED: u32 = 30;
+pub(crate) const SIGN: u32 = 31;
 
 /// An encoding as a member of a set.
 pub(crate) fn encoding_bit(encoding: u32) -> u32 {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::DataType;
+use lanepack::scan::{Literal, Scan, col};
 use lanepack::{CompressedColumn, Encoding, Engine, Options, compress_array};
 
 use super::common::image::Image;
@@ -335,8 +336,38 @@ fn codes_without_a_value_are_errors() {
                 tree.set_word(codes, 1100, 77);
             });
             let packed = super::batch_of(image.field.clone(), image.storage());
+            let uploaded = engine.upload(&packed).unwrap();
+            let expected = "a code of a dictionary that stands for no value";
+            let error = uploaded.decompress().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            // Scans look at all codes once.
+            let literal = Literal::Arrow(array.slice(0, 1));
+            let scan = Scan::on_device(&uploaded).filter(col("price").eq(literal));
+            let error = scan.mask(&engine).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            let error = scan.gather(&["price"], &engine).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn runs_that_do_not_follow_each_other_are_errors() {
+    for engine in engines() {
+        let array: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1500).map(|i| i / 100)));
+        let intact = Image::with(&array, Encoding::Rle);
+        // Runs of the second vector: 1000, 1024, 1100, ...
+        let starts = intact.tree().buffers.len() - 1;
+        for (run, start) in [(0, 5_u16), (1, 0), (3, 200), (11, 1), (15, 476), (15, u16::MAX)] {
+            let mut image = intact.clone();
+            image.change(|tree| {
+                assert_eq!(tree.buffers[starts].len(), 32, "16 plain starts");
+                tree.buffers[starts][run * 2..][..2].copy_from_slice(&start.to_le_bytes());
+            });
+            let packed = super::batch_of(image.field.clone(), image.storage());
+            assert!(lanepack::decompress(&packed).is_err(), "{run} {start}");
             let error = engine.upload(&packed).unwrap().decompress().unwrap_err().to_string();
-            assert!(error.contains("a code of a dictionary that stands for no value"), "{error}");
+            assert!(error.contains("do not begin one behind the other"), "{run} {start}: {error}");
         }
     }
 }

@@ -74,10 +74,6 @@ pub(super) fn of(
     let physical = physical_of(data_type);
     let all = |kernel| Part::new(kernel, nodes.roots.iter().copied());
     let bits = |negate| Part { negate, ..all(kernels::SELECT_BITS) };
-    let of_validity = |negate| {
-        let nodes = validity(column.chunks()).iter().map(|job| job.node).collect();
-        Part { nodes, of_validity: true, ..bits(negate) }
-    };
     let numbers = |ranges: &[Range], negate| -> Result<Vec<Part>> {
         let is_dict = |job: &Job| job.node.encoding == Encoding::Dict as u32;
         let (dict, others): (Vec<Job>, Vec<_>) = nodes.roots.iter().partition(|job| is_dict(job));
@@ -93,8 +89,8 @@ pub(super) fn of(
     };
     let is_words = matches!(physical.bits(), Some(8 | 16 | 32 | 64));
     Ok(match (test, is_words) {
-        (ColumnTest::Valid, _) => vec![of_validity(false)],
-        (ColumnTest::Null, _) => vec![of_validity(true)],
+        (ColumnTest::Valid, _) => vec![of_validity(column, false)],
+        (ColumnTest::Null, _) => vec![of_validity(column, true)],
         (ColumnTest::True, _) if physical == Physical::Bool => vec![bits(false)],
         (ColumnTest::False, _) if physical == Physical::Bool => vec![bits(true)],
         (ColumnTest::In(ranges), true) => numbers(ranges, false)?,
@@ -112,6 +108,12 @@ pub(super) fn of(
             return Err(Error::Mismatch { place: Place::default(), what });
         }
     })
+}
+
+/// The launch for rows that are valid, or if `negate` for those that are not.
+pub(super) fn of_validity(column: &DeviceColumn, negate: bool) -> Part {
+    let part = Part::new(kernels::SELECT_BITS, validity(column.chunks()));
+    Part { of_validity: true, negate, ..part }
 }
 
 impl Part {

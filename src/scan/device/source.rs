@@ -519,8 +519,15 @@ impl<'a> Writer<'a> {
             BytesForm::OneOf(_) => abi::STRINGS_LITERALS,
             BytesForm::Automaton(_) => abi::STRINGS_BYTE_ROWS,
         };
-        let kinds = tests.kinds() | 1 << kind;
         let [strings, lengths] = [0, 1].map(|list| self.columns[column].lists[list]);
+        let dict = abi::encoding_bit(Encoding::Dict as u32);
+        let mut kinds = tests.kinds();
+        if strings.encodings & dict != 0 {
+            kinds |= 1 << abi::STRINGS_CODES;
+        }
+        if strings.encodings & !dict != 0 {
+            kinds |= 1 << kind;
+        }
         let [values, its_lengths] = [strings, lengths]
             .map(|list| format!("args.nodes[{}][chunk]", self.list(list.address)));
         let literal = self.literal(&[0]);
