@@ -204,7 +204,7 @@ pub(crate) fn select(
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
     let nodes = nodes.as_deref();
-    Target { stream, column, nodes, rows, combine, out }.start(&parts, &validity, marks)
+    Verdicts { stream, column, nodes, rows, combine, out }.start(&parts, &validity, marks)
 }
 
 /// Whether words of a bitmap belong to two chunks.
@@ -213,7 +213,7 @@ fn shares_words(column: &DeviceColumn) -> bool {
 }
 
 /// Where the launches of a test join their verdicts.
-struct Target<'a> {
+struct Verdicts<'a> {
     stream: &'a Arc<dyn Stream>,
     column: &'a DeviceColumn,
     nodes: Option<&'a ColumnNodes>,
@@ -223,7 +223,7 @@ struct Target<'a> {
     out: &'a Arc<DeviceBuffer>,
 }
 
-impl Target<'_> {
+impl Verdicts<'_> {
     /// Starts the launches; `validity` is that of all chunks, if rows may be null.
     fn start(
         &self,
@@ -336,7 +336,7 @@ fn ask_dictionaries(
     // Last words of dictionaries are changed in part.
     stream.fill(&found, 0, ranges_at, 0)?;
     let nodes = Some(nodes);
-    let bitmap = Target { stream, column, nodes, rows: bits, combine: Combine::Set, out: &found };
+    let bitmap = Verdicts { stream, column, nodes, rows: bits, combine: Combine::Set, out: &found };
     let report = bitmap.start(parts, &[], &mut ())?;
 
     let kernel = kernels::CODE_RANGES;

@@ -300,6 +300,64 @@ fn concatenations_of_chunks() {
     }
 }
 
+/// Chunks of one column that each have another encoding, at odd rows, under filters of one
+/// column and of two, and gathered.
+#[test]
+fn scans_of_chunks_of_different_encodings() {
+    let mut rng = Rng(9);
+    let mut real = |row: usize| match row % 400 {
+        7 => f64::from_bits(0x7ff8_0000_0000_1234),
+        _ => 1.0 + (rng.next() >> 11) as f64 / (1_u64 << 53) as f64,
+    };
+    let parts: Vec<Vec<f64>> = vec![
+        (0..1501).map(|row| [1.5, -7e300, 0.1 + 0.2, -0.0][row * 7 % 4]).collect(),
+        (0..1025).map(|row| row as f64 / 100.0).collect(),
+        (0..2003).map(&mut real).collect(),
+        vec![2.5; 33],
+        (0..3000).map(|row| (row / 500) as f64 * 1e-7 + 1.0).collect(),
+    ];
+    let encodings =
+        [Encoding::Dict, Encoding::Alp, Encoding::AlpRd, Encoding::Constant, Encoding::Rle];
+    let part = |(values, encoding): (&Vec<f64>, Encoding)| {
+        let is_valid = |row: usize| row > 0 && row + 1 < values.len() && row % 50 != 3;
+        let nulls = (0..values.len()).map(|row| encoding == Encoding::Alp || is_valid(row));
+        let nulls = arrow_buffer::NullBuffer::from_iter(nulls);
+        let numbers: ArrayRef = Arc::new(Float64Array::new(values.clone().into(), Some(nulls)));
+        let rows = Int32Array::from_iter_values(0..values.len() as i32);
+        let options = Options::default().with_encodings([encoding, Encoding::Ffor]);
+        let batch = RecordBatch::try_from_iter([("x", numbers), ("n", Arc::new(rows) as ArrayRef)]);
+        let packed = lanepack::compress(&batch.unwrap(), &options).unwrap();
+        let column = lanepack::columns(&packed).unwrap().remove(0);
+        assert!(column.encoding().starts_with(encoding.name()), "{}", column.explain());
+        packed
+    };
+    let packed: Vec<RecordBatch> = parts.iter().zip(encodings).map(part).collect();
+    let joined = arrow_select::concat::concat_batches(&packed[0].schema(), &packed).unwrap();
+    let x = || col("x");
+    let filters = [
+        x().lt(1.5),
+        x().eq(0.1 + 0.2),
+        x().not_eq(2.5),
+        x().in_list([1.5, 2.5, 3.25]),
+        x().is_null(),
+        x().between(1.0, 1.25).and(col("n").gt(100)),
+        x().gt(2.0).or(col("n").lt(40)),
+    ];
+    for engine in engines() {
+        let on_device = engine.upload(&joined).unwrap();
+        for filter in &filters {
+            let expected = Scan::new(&joined).filter(filter.clone());
+            let scan = Scan::on_device(&on_device).filter(filter.clone());
+            let mask = expected.mask(&Engine::cpu()).unwrap();
+            assert!(mask.true_count() > 0, "{filter}");
+            assert!(scan.mask(&engine).unwrap() == mask, "{filter} on {:?}", engine.device());
+            let kept = expected.gather(&["x"], &Engine::cpu()).unwrap();
+            let found = scan.gather(&["x"], &engine).unwrap();
+            assert_same(found.column(0), kept.column(0), || filter.to_string());
+        }
+    }
+}
+
 #[test]
 fn all_shared_files() {
     for engine in engines() {
