@@ -30,7 +30,7 @@ struct AlpRdStep {
 
     LANEPACK_DEVICE T value(T packed) const {
         const u32 code = static_cast<u32>(packed >> right);
-        // Bytes 2 code and 2 code + 1 of eight; the codes of four left parts are even.
+        // Two words have four left parts: bytes 2 code and 2 code + 1, code modulo 4.
         const u32 bytes = (code & 3) * 0x22 + 0x10;
         const u32 low = __byte_perm(left.x, left.y, bytes);
         const u32 high = __byte_perm(left.z, left.w, bytes);
