@@ -1,17 +1,19 @@
 // What the encoders share: a column as Arrow lays it out, arguments, and small reductions.
 //
-//   measure   every vector: bounds (encode_words.cu) or exponents (encode_alp.cu); reads all values
-//   layout    every chunk: where its vectors' packed words begin, totals for the host
+//   measure   every vector: bounds, windows and those of deltas (encode_patches.cu) or
+//             exponents (encode_alp.cu); reads all values
+//   layout    every chunk: where its vectors' packed words and exceptions begin, totals for the host
 //   (host)    chooses encodings, lays out bodies, allocates exactly
 //   write     every vector to its place in a body; reads all values again
 //
 // Values are read twice rather than kept: there is no scratch but what is known of
-// vectors, 16 to 40 bytes each.
+// vectors, 31 to 80 bytes each.
 //
 // Structs are mirrored in src/gpu/abi/encode.rs.
 #pragma once
 
 #include "lanepack/order.cuh"
+#include "launch.cuh"
 
 namespace lanepack {
 
@@ -227,6 +229,36 @@ LANEPACK_DEVICE uint4 shift_down(uint4 piece, u32 by) {
     }
 }
 
+// x - y, value by value, in two or four values of a word.
+template <class T>
+LANEPACK_DEVICE u32 subtract_in_word(u32 x, u32 y) {
+    if constexpr (sizeof(T) == 4) {
+        return x - y;
+    } else {
+        // The top bit of each value keeps borrows from its neighbour.
+        const u32 tops = repeat<T>(1u << (ROWS<T> - 1));
+        return ((x | tops) - (y & ~tops)) ^ ((x ^ ~y) & tops);
+    }
+}
+
+template <class T>
+LANEPACK_DEVICE uint4 subtract(uint4 piece, T base) {
+    if constexpr (sizeof(T) == 8) {
+        const u64 x = join(piece.x, piece.y) - base;
+        const u64 y = join(piece.z, piece.w) - base;
+        return uint4{static_cast<u32>(x), static_cast<u32>(x >> 32), static_cast<u32>(y),
+                     static_cast<u32>(y >> 32)};
+    } else {
+        const u32 y = repeat<T>(base);
+        return uint4{subtract_in_word<T>(piece.x, y), subtract_in_word<T>(piece.y, y),
+                     subtract_in_word<T>(piece.z, y), subtract_in_word<T>(piece.w, y)};
+    }
+}
+
+LANEPACK_DEVICE uint4 both(uint4 x, uint4 y) {
+    return uint4{x.x & y.x, x.y & y.y, x.z & y.z, x.w & y.w};
+}
+
 // Packs the rows of a vector, one piece of each in a thread: piece `thread` of every line.
 template <class T>
 struct LinePacker {
@@ -261,6 +293,78 @@ LANEPACK_DEVICE u32 bits_of(u64 number) {
     return 64 - static_cast<u32>(__clzll(static_cast<i64>(number)));
 }
 
+// Bins of the histogram that proposes windows; one value in so many goes into it.
+constexpr u32 BINS = 64;
+constexpr u32 BIN_STRIDE = 4;
+
+// Whether the value at a position does: not at the same place in each group, for columns with
+// a period.
+LANEPACK_DEVICE bool is_in_histogram(u32 position) { return (position & 3) == (position >> 2 & 3); }
+
+// The most values in `window` neighbouring bins; `below` counts values below each bin.
+LANEPACK_DEVICE u32 cover(const u32* below, u32 window) {
+    u32 most = 0;
+    for (u32 bin = threadIdx.x % WARP; bin + window <= BINS; bin += WARP) {
+        most = max(most, below[bin + window] - below[bin]);
+    }
+    return warp_max(most);
+}
+
+// Bytes that offsets of blocks of exceptions count in.
+template <class T>
+constexpr u32 BLOCK_UNIT = sizeof(T) == 1 ? 2 : static_cast<u32>(sizeof(T));
+
+// Where the slots begin in a block of exceptions, in bytes.
+template <class T>
+LANEPACK_DEVICE u32 slots_at(u32 exceptions) {
+    return (exceptions * static_cast<u32>(sizeof(T)) + 1) / 2 * 2;
+}
+
+// Units of a block of exceptions.
+template <class T>
+LANEPACK_DEVICE u32 block_units(u32 exceptions) {
+    return (slots_at<T>(exceptions) + exceptions * 2 + BLOCK_UNIT<T> - 1) / BLOCK_UNIT<T>;
+}
+
+// Writes the block of a vector's exceptions, by lane and row, with the PACK_LANES threads
+// that pack it: `failed` has the rows of exceptions of each of this thread's lanes,
+// `value(row, lane)` gives them.
+template <class T, class Value>
+LANEPACK_DEVICE void write_block(u8* blocks, u32 locator, u32 thread, const T (&failed)[PIECE<T>],
+                                 const Value& value) {
+    const u32 exceptions = locator & ((1u << LOCATOR_COUNT_BITS) - 1);
+    if (exceptions == 0) return;
+    u32 mine = 0;
+#pragma unroll
+    for (u32 k = 0; k < PIECE<T>; k++) mine += static_cast<u32>(__popcll(failed[k]));
+    // Lanes follow each other in the threads of a vector, which are not all of a warp.
+    const u32 group_mask = 0xffu << threadIdx.x % WARP / PACK_LANES * PACK_LANES;
+    u32 before = mine;
+#pragma unroll
+    for (u32 step = 1; step < PACK_LANES; step *= 2) {
+        const u32 other = __shfl_up_sync(group_mask, before, step, PACK_LANES);
+        if (thread >= step) before += other;
+    }
+    u32 number = before - mine;
+    u8* block = blocks + (locator >> LOCATOR_COUNT_BITS) * BLOCK_UNIT<T>;
+    u16* slots = reinterpret_cast<u16*>(block + slots_at<T>(exceptions));
+#pragma unroll
+    for (u32 k = 0; k < PIECE<T>; k++) {
+        const u32 lane = thread * PIECE<T> + k;
+        for (T rows = failed[k]; rows != 0; rows &= rows - 1) {
+            const u32 row = static_cast<u32>(__ffsll(static_cast<i64>(rows))) - 1;
+            reinterpret_cast<T*>(block)[number] = value(row, lane);
+            slots[number] = static_cast<u16>(lane * ROWS<T> + row);
+            number++;
+        }
+    }
+    if (thread != PACK_LANES - 1) return;
+    if (sizeof(T) == 1 && exceptions % 2 != 0) block[exceptions] = 0;
+    constexpr u32 SLOTS = BLOCK_UNIT<T> / 2;
+    const u32 first = slots_at<T>(exceptions) / 2;
+    for (u32 i = exceptions; (first + i) % SLOTS != 0; i++) slots[i] = 0;
+}
+
 // Vectors that estimates look at: at most 16 of a chunk, evenly spread.
 constexpr u32 SAMPLED_VECTORS = 16;
 
@@ -271,29 +375,82 @@ LANEPACK_DEVICE bool is_sampled(u32 vector, u32 vectors) {
     return i < count && i * vectors / count == vector;
 }
 
-// What a chunk's vectors come to.
+// What a chunk's vectors come to, as they are or as deltas.
 struct ChunkTotals {
     // Bounds of the valid values, ordered; low above high if there are none.
     u64 low;
     u64 high;
-    // Units of packed words, and widths of the sampled vectors (alp: their bits as
-    // estimates count them).
+    // Units of packed words of all values, and of those of the sampled vectors.
     u32 units;
-    u32 sampled;
-    // alp: exceptions, and where the last block ends, in values.
+    u32 sampled_units;
+    // With exceptions (pfor, alp): the same, exceptions, and units of their blocks, of all
+    // vectors and of the sampled ones.
+    u32 patched_units;
+    u32 sampled_patched_units;
     u32 exceptions;
-    u32 exceptions_end;
+    u32 block_units;
+    u32 sampled_block_units;
+    u32 zero;
 };
-static_assert(sizeof(ChunkTotals) == 32, "mirrored");
+static_assert(sizeof(ChunkTotals) == 48, "mirrored");
 
-// Bounds of the vectors of a column: bounds_*.
-struct BoundsArguments {
-    Source source;
-    // T for each vector, ordered; low above high if it has no valid value.
+// What is known of the vectors of a column of words of type T, or of the deltas of one.
+struct VectorMeasures {
+    // T for each vector: bounds, ordered; low above high if it has no valid value.
     u8* lows;
     u8* highs;
+    // Places as in the format; the width alone until layout.
+    u32* places;
+    // With exceptions: T, the least that is packed; places; locators as in the format, the
+    // count alone until layout. Null if not asked for.
+    u8* bases;
+    u32* patched_places;
+    u32* locators;
+    // Of deltas: T for each vector, where they start.
+    u8* starts;
+    // For each chunk.
+    ChunkTotals* totals;
 };
-static_assert(sizeof(BoundsArguments) == 56, "mirrored");
+static_assert(sizeof(VectorMeasures) == 64, "mirrored");
+
+// How a vector is packed.
+template <class T>
+struct Packing {
+    T base;
+    u32 place;
+    u32 locator;
+
+    LANEPACK_DEVICE Packing(const VectorMeasures& of, u64 vector, u32 order, bool is_patched) {
+        if (is_patched) {
+            base = reinterpret_cast<const T*>(of.bases)[vector];
+            place = of.patched_places[vector];
+            locator = of.locators[vector];
+            return;
+        }
+        const T low = reinterpret_cast<const T*>(of.lows)[vector];
+        const T high = reinterpret_cast<const T*>(of.highs)[vector];
+        base = low <= high ? unordered(low, order) : T{0};
+        place = of.places[vector];
+        locator = 0;
+    }
+
+    // Writes what the node keeps of vector `index` of `vectors`; returns where locators go.
+    LANEPACK_DEVICE u32* write(u8* parameters, u32 vectors, u32 index) const {
+        const u32 places_at = (vectors * static_cast<u32>(sizeof(T)) + 3) / 4 * 4;
+        u32* places = reinterpret_cast<u32*>(parameters + places_at);
+        reinterpret_cast<T*>(parameters)[index] = base;
+        places[index] = place;
+        return places + vectors;
+    }
+};
+
+// Vectors of a column, measured: measure_*. Deltas are not asked for if their `lows` are null.
+struct MeasureArguments {
+    Source source;
+    VectorMeasures values;
+    VectorMeasures deltas;
+};
+static_assert(sizeof(MeasureArguments) == 168, "mirrored");
 
 // Bounds of vectors of values of `stride` limbs of 64 bits, and how many limbs they
 // need: wide_bounds_*. The top limb is signed; in `low` and `high` its sign is flipped.
@@ -310,19 +467,14 @@ struct WideBoundsArguments {
 };
 static_assert(sizeof(WideBoundsArguments) == 48, "mirrored");
 
-// Places and totals from bounds: layout_*. A block a chunk.
+// Offsets and totals: layout_*. A block a chunk.
 struct LayoutArguments {
-    const u8* lows;
-    const u8* highs;
-    // For each vector, as in the format.
-    u32* places;
-    // For each chunk.
-    ChunkTotals* totals;
+    VectorMeasures of;
     u64 vectors;
     u32 chunk_vectors;
     u32 zero;
 };
-static_assert(sizeof(LayoutArguments) == 48, "mirrored");
+static_assert(sizeof(LayoutArguments) == 80, "mirrored");
 
 // A chunk's node to be written.
 struct Target {
@@ -335,17 +487,16 @@ struct Target {
 };
 static_assert(sizeof(Target) == 40, "mirrored");
 
-// ffor nodes: pack_*.
+// ffor and pfor nodes: pack_*, pack_patched_*, pack_deltas_*.
 struct PackArguments {
     Source source;
     const Target* targets;
-    const u8* lows;
-    const u8* highs;
-    const u32* places;
+    VectorMeasures of;
     u32 blocks_per_target;
-    u32 zero;
+    // pack_deltas_*: whether with exceptions.
+    u32 is_patched;
 };
-static_assert(sizeof(PackArguments) == 80, "mirrored");
+static_assert(sizeof(PackArguments) == 120, "mirrored");
 
 // plain nodes of words: copy_*. A row has `row_words` words in the node.
 struct CopyArguments {
@@ -394,11 +545,8 @@ struct AlpChoice {
     u64 scale;
     u32 width;
     u32 exceptions;
-    // Bits as estimates count them: before outliers became exceptions.
-    u32 estimate;
-    u32 zero;
 };
-static_assert(sizeof(AlpChoice) == 24, "in scratch");
+static_assert(sizeof(AlpChoice) == 16, "in scratch");
 
 // alp nodes: alp_candidates_* (a block a chunk), alp_choose_* (a warp a vector),
 // alp_layout_* (a block a chunk), alp_pack_*.

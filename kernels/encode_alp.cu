@@ -461,20 +461,7 @@ LANEPACK_DEVICE u32 choose_pair(const SharedVector<T>& vector, const ValidSlots&
     return chosen;
 }
 
-// Bins of the histogram that proposes which outliers become exceptions, a value in
-// four goes into it.
-constexpr u32 BINS = 64;
-constexpr u32 BIN_STRIDE = 4;
 constexpr u32 TRIM_ROUNDS = 2;
-
-// The most values in `window` neighbouring bins; `below` counts values below each bin.
-LANEPACK_DEVICE u32 cover(const u32* below, u32 window) {
-    u32 most = 0;
-    for (u32 bin = threadIdx.x % WARP; bin + window <= BINS; bin += WARP) {
-        most = max(most, below[bin + window] - below[bin]);
-    }
-    return warp_max(most);
-}
 
 // Makes exceptions of outliers as far as that shrinks the vector, of which `count`
 // sums are left, `base` the least of them.
@@ -576,7 +563,6 @@ LANEPACK_DEVICE void alp_choose(const AlpArguments& args) {
     const u32 pair = choose_pair<T>(vector, slots, candidates);
     __syncwarp();
     const Measure<T> measure = vector.encode(pair);
-    const u32 estimate = measure.bits(VECTOR, slots.count);
     // Decoding is monotone: bounds of what was encoded are those of the sums. The
     // others are looked at one by one.
     T low = static_cast<T>(~T{0});
@@ -607,7 +593,7 @@ LANEPACK_DEVICE void alp_choose(const AlpArguments& args) {
         const u32 e = pair >> PAIR_BITS;
         const u32 f = pair & ((1 << PAIR_BITS) - 1);
         const T scale = static_cast<T>(integer << 2 * BITS | static_cast<T>(e << BITS | f));
-        args.choices[index] = AlpChoice{scale, width, slots.count - count, estimate, 0};
+        args.choices[index] = AlpChoice{scale, width, slots.count - count};
         reinterpret_cast<T*>(args.lows)[index] = low;
         reinterpret_cast<T*>(args.highs)[index] = high;
     }
@@ -615,12 +601,6 @@ LANEPACK_DEVICE void alp_choose(const AlpArguments& args) {
 
 LANEPACK_KERNEL(alp_choose_32, MEASURE_THREADS, 8, AlpArguments) { alp_choose<u32>(args); }
 LANEPACK_KERNEL(alp_choose_64, MEASURE_THREADS, 6, AlpArguments) { alp_choose<u64>(args); }
-
-// Values that a block of exceptions takes.
-template <class T>
-LANEPACK_DEVICE u32 block_values(u32 exceptions) {
-    return exceptions + (exceptions * 2 + static_cast<u32>(sizeof(T)) - 1) / static_cast<u32>(sizeof(T));
-}
 
 template <class T>
 LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
@@ -644,11 +624,14 @@ LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
             high = vector_high;
         }
     }
-    u32 units, exceptions, values, sampled;
-    const u32 place = block_sum_before(choice.width, sums, units);
-    const u32 offset = block_sum_before(block_values<T>(choice.exceptions), sums, values);
-    block_sum_before(choice.exceptions, sums, exceptions);
-    block_sum_before(is_one && is_sampled(threadIdx.x, vectors) ? choice.estimate : 0, sums, sampled);
+    ChunkTotals totals{};
+    const u32 blocks = block_units<T>(choice.exceptions);
+    const bool is_in_sample = is_one && is_sampled(threadIdx.x, vectors);
+    const u32 place = block_sum_before(choice.width, sums, totals.patched_units);
+    const u32 offset = block_sum_before(blocks, sums, totals.block_units);
+    block_sum_before(choice.exceptions, sums, totals.exceptions);
+    block_sum_before(is_in_sample ? choice.width : 0, sums, totals.sampled_patched_units);
+    block_sum_before(is_in_sample ? blocks : 0, sums, totals.sampled_block_units);
     if (is_one) {
         args.places[vector] = place | choice.width << 24;
         args.locators[vector] =
@@ -656,7 +639,9 @@ LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
     }
     bounds_of_block(low, high, ends);
     if (threadIdx.x == 0) {
-        args.totals[blockIdx.x] = ChunkTotals{low, high, units, sampled, exceptions, values};
+        totals.low = low;
+        totals.high = high;
+        args.totals[blockIdx.x] = totals;
     }
 }
 
@@ -738,35 +723,9 @@ LANEPACK_DEVICE void alp_pack(const AlpArguments& args) {
             }
         }
     }
-    // Lanes follow each other in the threads of a vector, which are not all of a warp.
-    if (exceptions == 0) return;
-    u32 mine = 0;
-#pragma unroll
-    for (u32 k = 0; k < PIECE<T>; k++) mine += static_cast<u32>(__popcll(failed[k]));
-    const u32 group_mask = 0xffu << threadIdx.x % WARP / PACK_LANES * PACK_LANES;
-    u32 before = mine;
-#pragma unroll
-    for (u32 step = 1; step < PACK_LANES; step *= 2) {
-        const u32 other = __shfl_up_sync(group_mask, before, step, PACK_LANES);
-        if (thread >= step) before += other;
-    }
-    u32 number = before - mine;
-    T* block = reinterpret_cast<T*>(target.buffer[2]) + (locator >> LOCATOR_COUNT_BITS);
-    u16* slots = reinterpret_cast<u16*>(block + exceptions);
-#pragma unroll
-    for (u32 k = 0; k < PIECE<T>; k++) {
-        const u32 lane = thread * PIECE<T> + k;
-        for (T rows = failed[k]; rows != 0; rows &= rows - 1) {
-            const u32 row = static_cast<u32>(__ffsll(static_cast<i64>(rows))) - 1;
-            block[number] = reader.value(lanepack::index(row, lane));
-            slots[number] = static_cast<u16>(lane * ROWS<T> + row);
-            number++;
-        }
-    }
-    if (thread == PACK_LANES - 1) {
-        constexpr u32 SLOTS = static_cast<u32>(sizeof(T)) / 2;
-        for (u32 i = exceptions; i % SLOTS != 0; i++) slots[i] = 0;
-    }
+    write_block<T>(target.buffer[2], locator, thread, failed, [&](u32 row, u32 lane) {
+        return reader.value(lanepack::index(row, lane));
+    });
 }
 
 LANEPACK_KERNEL(alp_pack_32, PACK_THREADS, 10, AlpArguments) { alp_pack<u32>(args); }

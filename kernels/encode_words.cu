@@ -1,68 +1,12 @@
 // Integers of 8 to 64 bits to ffor, words to plain, bits to plain.
 //
-// bounds: a warp reads a vector, 16 bytes a thread and step. pack: eight threads
-// take a vector, each the same 16 bytes of every line (kernels/lanepack/lanes.cuh): its
-// values of eight rows at a time, shifted alike into the line under way.
-//
-// On an NVIDIA H200 bounds read 4.0 TB/s (64 and 32 bits; 16 bits 2.3, 8 bits 1.2, bound by
-// instructions: a comparison or two for every byte); pack of 64 to 8 bits reads 3.5 TB/s
-// with memory busy 77 % of the time.
+// pack: eight threads take a vector, each the same 16 bytes of every line
+// (kernels/lanepack/lanes.cuh): its values of eight rows at a time, shifted alike into the
+// line under way. On an NVIDIA H200 it reads 3.5 TB/s of 64 to 8 bits, with memory busy 77 %
+// of the time.
 #include "encode.cuh"
-#include "launch.cuh"
 
 namespace lanepack {
-
-template <class T>
-LANEPACK_DEVICE void bounds(const BoundsArguments& args) {
-    const Source& source = args.source;
-    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + threadIdx.x / WARP;
-    if (rows_of(source, vector) == 0) return;
-    const VectorReader<T> reader(source, vector);
-    const bool is_whole = source.valid == nullptr && reader.rows == VECTOR;
-    const u32 lane = threadIdx.x % WARP;
-    T low = static_cast<T>(~T{0});
-    T high = 0;
-    constexpr u32 STEPS = VECTOR / (WARP * PIECE<T>);
-    constexpr u32 BATCH = STEPS < 8 ? STEPS : 8;
-#pragma unroll 1
-    for (u32 first = 0; first < STEPS; first += BATCH) {
-        uint4 pieces[BATCH];
-#pragma unroll
-        for (u32 i = 0; i < BATCH; i++) {
-            const u32 position = ((first + i) * WARP + lane) * PIECE<T>;
-            pieces[i] = reader.piece(position);
-        }
-#pragma unroll
-        for (u32 i = 0; i < BATCH; i++) {
-            const u32 position = ((first + i) * WARP + lane) * PIECE<T>;
-            const u32 valid =
-                is_whole ? low_bits<u32>(PIECE<T>) : valid_piece<T>(source, vector, position);
-#pragma unroll
-            for (u32 k = 0; k < PIECE<T>; k++) {
-                const T value = ordered(value_of<T>(pieces[i], k), source.order);
-                if ((valid >> k & 1) == 0) continue;
-                if (value < low) low = value;
-                if (value > high) high = value;
-            }
-        }
-    }
-    if constexpr (sizeof(T) == 8) {
-        low = warp_min(static_cast<u64>(low));
-        high = warp_max(static_cast<u64>(high));
-    } else {
-        low = static_cast<T>(warp_min(static_cast<u32>(low)));
-        high = static_cast<T>(warp_max(static_cast<u32>(high)));
-    }
-    if (lane == 0) {
-        reinterpret_cast<T*>(args.lows)[vector] = low;
-        reinterpret_cast<T*>(args.highs)[vector] = high;
-    }
-}
-
-LANEPACK_KERNEL(bounds_8, MEASURE_THREADS, 8, BoundsArguments) { bounds<u8>(args); }
-LANEPACK_KERNEL(bounds_16, MEASURE_THREADS, 8, BoundsArguments) { bounds<u16>(args); }
-LANEPACK_KERNEL(bounds_32, MEASURE_THREADS, 8, BoundsArguments) { bounds<u32>(args); }
-LANEPACK_KERNEL(bounds_64, MEASURE_THREADS, 8, BoundsArguments) { bounds<u64>(args); }
 
 // Whether x is below y, limb by limb from the top one.
 template <u32 LIMBS>
@@ -152,30 +96,48 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     static_assert(LAYOUT_THREADS == MAX_CHUNK_ROWS / VECTOR, "a thread a vector");
     LANEPACK_SHARED(u32[LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
+    const VectorMeasures& of = args.of;
     const u64 first = static_cast<u64>(blockIdx.x) * args.chunk_vectors;
     const u64 left = args.vectors - first;
     const u32 vectors = left < args.chunk_vectors ? static_cast<u32>(left) : args.chunk_vectors;
+    const u64 vector = first + threadIdx.x;
+    const bool is_one = threadIdx.x < vectors;
+    const bool is_in_sample = is_one && is_sampled(threadIdx.x, vectors);
     u64 low = ~u64{0};
     u64 high = 0;
     u32 width = 0;
-    if (threadIdx.x < vectors) {
-        const T vector_low = reinterpret_cast<const T*>(args.lows)[first + threadIdx.x];
-        const T vector_high = reinterpret_cast<const T*>(args.highs)[first + threadIdx.x];
+    if (is_one) {
+        const T vector_low = reinterpret_cast<const T*>(of.lows)[vector];
+        const T vector_high = reinterpret_cast<const T*>(of.highs)[vector];
         if (vector_low <= vector_high) {
             low = vector_low;
             high = vector_high;
             width = bits_of(high - low);
         }
     }
-    u32 units;
-    const u32 before = block_sum_before(width, sums, units);
-    if (threadIdx.x < vectors) args.places[first + threadIdx.x] = before | width << 24;
-    u32 sampled;
-    const bool is_one = threadIdx.x < vectors && is_sampled(threadIdx.x, vectors);
-    block_sum_before(is_one ? width : 0, sums, sampled);
+    ChunkTotals totals{};
+    const u32 before = block_sum_before(width, sums, totals.units);
+    if (is_one) of.places[vector] = before | width << 24;
+    block_sum_before(is_in_sample ? width : 0, sums, totals.sampled_units);
+    if (of.bases != nullptr) {
+        const u32 patched = is_one ? of.patched_places[vector] >> 24 : 0;
+        const u32 exceptions = is_one ? of.locators[vector] : 0;
+        const u32 blocks = block_units<T>(exceptions);
+        const u32 place = block_sum_before(patched, sums, totals.patched_units);
+        const u32 offset = block_sum_before(blocks, sums, totals.block_units);
+        block_sum_before(exceptions, sums, totals.exceptions);
+        block_sum_before(is_in_sample ? patched : 0, sums, totals.sampled_patched_units);
+        block_sum_before(is_in_sample ? blocks : 0, sums, totals.sampled_block_units);
+        if (is_one) {
+            of.patched_places[vector] = place | patched << 24;
+            of.locators[vector] = exceptions == 0 ? 0 : exceptions | offset << LOCATOR_COUNT_BITS;
+        }
+    }
     bounds_of_block(low, high, ends);
     if (threadIdx.x == 0) {
-        args.totals[blockIdx.x] = ChunkTotals{low, high, units, sampled, 0, 0};
+        totals.low = low;
+        totals.high = high;
+        of.totals[blockIdx.x] = totals;
     }
 }
 
@@ -183,36 +145,6 @@ LANEPACK_KERNEL(layout_8, LAYOUT_THREADS, 1, LayoutArguments) { layout<u8>(args)
 LANEPACK_KERNEL(layout_16, LAYOUT_THREADS, 1, LayoutArguments) { layout<u16>(args); }
 LANEPACK_KERNEL(layout_32, LAYOUT_THREADS, 1, LayoutArguments) { layout<u32>(args); }
 LANEPACK_KERNEL(layout_64, LAYOUT_THREADS, 1, LayoutArguments) { layout<u64>(args); }
-
-// x - y, value by value, in two or four values of a word.
-template <class T>
-LANEPACK_DEVICE u32 subtract_in_word(u32 x, u32 y) {
-    if constexpr (sizeof(T) == 4) {
-        return x - y;
-    } else {
-        // The top bit of each value keeps borrows from its neighbour.
-        const u32 tops = repeat<T>(1u << (ROWS<T> - 1));
-        return ((x | tops) - (y & ~tops)) ^ ((x ^ ~y) & tops);
-    }
-}
-
-template <class T>
-LANEPACK_DEVICE uint4 subtract(uint4 piece, T base) {
-    if constexpr (sizeof(T) == 8) {
-        const u64 x = join(piece.x, piece.y) - base;
-        const u64 y = join(piece.z, piece.w) - base;
-        return uint4{static_cast<u32>(x), static_cast<u32>(x >> 32), static_cast<u32>(y),
-                     static_cast<u32>(y >> 32)};
-    } else {
-        const u32 y = repeat<T>(base);
-        return uint4{subtract_in_word<T>(piece.x, y), subtract_in_word<T>(piece.y, y),
-                     subtract_in_word<T>(piece.z, y), subtract_in_word<T>(piece.w, y)};
-    }
-}
-
-LANEPACK_DEVICE uint4 both(uint4 x, uint4 y) {
-    return uint4{x.x & y.x, x.y & y.y, x.z & y.z, x.w & y.w};
-}
 
 template <class T>
 LANEPACK_DEVICE void pack(const PackArguments& args) {
@@ -225,18 +157,12 @@ LANEPACK_DEVICE void pack(const PackArguments& args) {
     const u64 vector = target.vector + in_chunk;
     const u32 thread = threadIdx.x % PACK_LANES;
     const Source& source = args.source;
-    const T low = reinterpret_cast<const T*>(args.lows)[vector];
-    const T high = reinterpret_cast<const T*>(args.highs)[vector];
-    const T base = low <= high ? unordered(low, source.order) : T{0};
-    const u32 place = args.places[vector];
-    if (thread == 0) {
-        const u32 places_at = (vectors * static_cast<u32>(sizeof(T)) + 3) / 4 * 4;
-        reinterpret_cast<T*>(target.buffer[1])[in_chunk] = base;
-        reinterpret_cast<u32*>(target.buffer[1] + places_at)[in_chunk] = place;
-    }
+    const Packing<T> packing(args.of, vector, source.order, false);
+    if (thread == 0) packing.write(target.buffer[1], vectors, in_chunk);
+    const T base = packing.base;
     const VectorReader<T> reader(source, vector);
     const bool is_whole = source.valid == nullptr && reader.rows == VECTOR;
-    LinePacker<T> packer(target.buffer[0], place, thread);
+    LinePacker<T> packer(target.buffer[0], packing.place, thread);
     if (packer.width == 0) return;
 #pragma unroll 1
     for (u32 group = 0; group < ROWS<T> / 8; group++) {

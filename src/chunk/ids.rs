@@ -73,8 +73,16 @@ impl Encoding {
 
     /// Those that GPUs write as the CPU does; others the CPU writes on any engine. GPUs read
     /// all but [`Self::NESTED`].
-    pub const ON_GPUS: &[Self] =
-        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+    pub const ON_GPUS: &[Self] = &[
+        Self::Plain,
+        Self::Constant,
+        Self::Ffor,
+        Self::Pfor,
+        Self::Delta,
+        Self::Alp,
+        Self::Fsst,
+        Self::Limbs,
+    ];
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them
     /// such columns are carried as Arrow IPC.
@@ -98,11 +106,6 @@ impl Encoding {
             Self::Constant | Self::RunEnds => len <= MAX_CHUNK_ROWS,
             _ => (1..=MAX_CHUNK_ROWS).contains(&len),
         }
-    }
-
-    /// Whether only the CPU writes it though GPUs read it.
-    pub(crate) fn is_beyond_gpus(&self) -> bool {
-        !Self::ON_GPUS.contains(self) && !Self::NESTED.contains(self)
     }
 
     /// The encoding's name in lower case, as tables and messages show it.

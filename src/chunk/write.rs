@@ -49,16 +49,15 @@ impl<B> EncodedNode<B> {
         level.is_empty() && nodes <= MOST && buffers <= MOST
     }
 
+    /// Bytes of header and body that the node takes with all below it; `len` is the length of
+    /// a buffer.
+    pub fn stored_bytes(&self, len: &impl Fn(&B) -> usize) -> usize {
+        let below: usize = self.all_children().map(|child| child.stored_bytes(len)).sum();
+        node_bytes(self.buffers.iter().map(len)) + below
+    }
+
     fn all_children(&self) -> impl Iterator<Item = &EncodedNode<B>> {
         self.validity.as_deref().into_iter().chain(&self.children)
-    }
-}
-
-impl EncodedNode {
-    /// Bytes of header and body that the node takes with all below it.
-    pub fn stored_bytes(&self) -> usize {
-        let below: usize = self.all_children().map(Self::stored_bytes).sum();
-        node_bytes(self.buffers.iter().map(Vec::len)) + below
     }
 }
 

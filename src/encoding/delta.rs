@@ -20,14 +20,14 @@ use std::ops::Range;
 use super::io::{each_vector, mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::plan::{self, Context, Plan, SAMPLED_VECTORS};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
 use crate::lanes::{self, VECTOR};
 
 /// What deltas may be encoded as: what one decoder of lanes reads.
 const CHILDREN: [Encoding; 4] =
-    [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
+    [Encoding::Plain, Encoding::Ffor, Encoding::Pfor, Encoding::Constant];
 
 /// The most lanes of a vector: those of bytes.
 const MOST_LANES: usize = VECTOR / 8;
@@ -127,6 +127,20 @@ fn vector_deltas<T: Words>(
     filled[0].wrapping_sub(first)
 }
 
+/// What deltas of a chunk of so many vectors are planned as: whether all are equal only shows
+/// where all are looked at.
+pub(crate) fn planned(vectors: usize) -> &'static [Encoding] {
+    let [all @ .., _] = &CHILDREN;
+    if vectors <= SAMPLED_VECTORS { &CHILDREN } else { all }
+}
+
+/// What is promised for so many vectors of values of `value` bytes, whose deltas are planned;
+/// none where they do not shrink.
+pub(crate) fn promise(value: usize, vectors: usize, child: Plan) -> Option<Estimate> {
+    let shrinks = child.encoding != Encoding::Plain;
+    shrinks.then(|| Estimate { children: vec![child], ..Estimate::of([vectors * value]) })
+}
+
 /// The deltas of sampled vectors are planned for those of all. The vectors are those that a
 /// plan of all deltas would look at.
 fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
@@ -138,11 +152,8 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
         vector_deltas(input, words, vector, deltas);
     }
     let child = Input::new(input.physical.signed()?, T::values(&deltas));
-    let child = plan::plan_among(&CHILDREN, &child, &context.below().of_vectors(vectors));
-    if child.encoding == Encoding::Plain {
-        return None;
-    }
-    Some(Estimate { children: vec![child], ..Estimate::of([vectors * size_of::<T>()]) })
+    let child = plan::plan_among(planned(vectors), &child, &context.below().of_vectors(vectors));
+    promise(size_of::<T>(), vectors, child)
 }
 
 fn encode<T: Words>(
@@ -151,7 +162,7 @@ fn encode<T: Words>(
     plan: &Plan,
     context: &Context<'_>,
 ) -> Result<Option<EncodedNode>> {
-    let (Some(physical), [child_plan]) = (input.physical.signed(), plan.children.as_slice()) else {
+    let (Some(physical), [planned]) = (input.physical.signed(), plan.children.as_slice()) else {
         return Ok(None);
     };
     let mut deltas = vec![T::ZERO; input.vectors() * VECTOR];
@@ -161,19 +172,15 @@ fn encode<T: Words>(
         .collect();
     let child = Input::new(physical, T::values(&deltas));
     let below = context.below();
+    let constant = plan::plan_among(&[Encoding::Constant], &child, &below);
+    let is_constant = constant.encoding == Encoding::Constant;
+    let child = plan::encode(&child, if is_constant { &constant } else { planned }, &below)?;
+    if child.encoding == Encoding::Plain {
+        return Ok(None);
+    }
     let mut node = EncodedNode::new(Encoding::Delta, input.physical, input.len());
     node.buffers.push(bytemuck::cast_slice(&starts).to_vec());
-    node.children.push(match child_plan.encoding {
-        // What sampled vectors have in common, others may not.
-        Encoding::Constant => {
-            let child_plan = plan::plan_among(&CHILDREN, &child, &below);
-            if child_plan.encoding == Encoding::Plain {
-                return Ok(None);
-            }
-            plan::encode(&child, &child_plan, &below)?
-        }
-        _ => plan::encode(&child, child_plan, &below)?,
-    });
+    node.children.push(child);
     Ok(Some(node))
 }
 

@@ -15,7 +15,7 @@
 pub mod alp;
 mod alp_rd;
 pub(crate) mod constant;
-mod delta;
+pub(crate) mod delta;
 mod dict;
 mod exceptions;
 pub(crate) mod ffor;
@@ -23,7 +23,7 @@ pub mod fsst;
 mod io;
 mod limbs;
 mod nested;
-mod pfor;
+pub(crate) mod pfor;
 mod pieces;
 mod plain;
 pub(crate) mod plan;
@@ -118,18 +118,10 @@ impl Estimate {
         Self { buffers: buffers.into(), parameters: Parameters::None, children: Vec::new() }
     }
 
-    /// Bytes of buffers and children.
-    fn bytes(&self) -> usize {
-        self.buffers.iter().fold(self.children_bytes(), |sum, len| sum.saturating_add(*len))
-    }
-
     /// Bytes of header and body, with all below.
     fn stored_bytes(&self) -> usize {
-        node_bytes(self.buffers.iter().copied()).saturating_add(self.children_bytes())
-    }
-
-    fn children_bytes(&self) -> usize {
-        self.children.iter().fold(0, |sum, plan| sum.saturating_add(plan.bytes))
+        let own = node_bytes(self.buffers.iter().copied());
+        self.children.iter().fold(own, |sum, plan| sum.saturating_add(plan.bytes))
     }
 }
 

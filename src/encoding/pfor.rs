@@ -157,9 +157,7 @@ fn patch<T: Words>(input: &Input<'_>, words: &[T], vector: usize) -> Patched<T> 
     Patched { base: low.wrapping_add(start), width, values, exceptions, count }
 }
 
-/// None without exceptions.
 fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<[usize; 3]> {
-    let vectors = context.vectors(input);
     let sampled = context.sampled_vectors(input.vectors());
     let (mut packed, mut exceptions) = (0, 0);
     for vector in sampled.clone() {
@@ -167,8 +165,20 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
         packed += patched.width * PACKED_UNIT;
         exceptions += block_len::<T>(patched.count);
     }
-    let parameters = ffor::vectors_len(size_of::<T>(), vectors) + vectors * 4;
-    let of_all = |bytes: usize| bytes * vectors / sampled.clone().count();
+    estimated(size_of::<T>(), packed, exceptions, sampled.count(), context.vectors(input))
+}
+
+/// The buffers that `sampled` of `vectors` vectors promise, which take so many bytes of packed
+/// values and of exceptions; none without exceptions.
+pub(crate) fn estimated(
+    value: usize,
+    packed: usize,
+    exceptions: usize,
+    sampled: usize,
+    vectors: usize,
+) -> Option<[usize; 3]> {
+    let of_all = |bytes: usize| bytes * vectors / sampled.max(1);
+    let parameters = ffor::vectors_len(value, vectors) + vectors * 4;
     (exceptions > 0).then(|| [of_all(packed), parameters, of_all(exceptions)])
 }
 

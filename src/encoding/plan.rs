@@ -11,9 +11,9 @@
 //!
 //! What a node and its buffers cost beside their data is added here, the same for
 //! all. The plans that were not chosen stay, too: where the chosen one turns out
-//! not to fit, or larger than another promised, the next is tried. Neither is so
-//! where only [`Encoding::ON_GPUS`] are allowed: GPUs write the same bytes, and
-//! choose by sizes of data alone, once.
+//! not to fit, or larger than another promised, the next is tried. GPUs make the
+//! same estimates, choose by them in [`choose`] and try plans in [`first_kept`],
+//! before they write anything.
 //!
 //! Over the shared data planning takes 17 % of the time of planning and encoding,
 //! with all encodings 59 % (symbol tables of columns left out). Half of that are
@@ -53,9 +53,6 @@ pub(crate) struct Context<'a> {
     pub in_runs: bool,
     /// Bytes that the best encoding so far takes: no other is of interest that takes as many.
     pub limit: usize,
-    /// Whether encodings of flat values are allowed that GPUs do not write. If none is,
-    /// estimates are those that GPUs make.
-    pub beyond_gpus: bool,
     /// The distinct values of the input, where they are known.
     pub distinct: Option<&'a Arc<Distinct>>,
     /// The plan of the lengths of the input's byte strings, once an encoding has asked for it.
@@ -78,7 +75,6 @@ impl<'a> Context<'a> {
             in_dictionary: false,
             in_runs: false,
             limit: usize::MAX,
-            beyond_gpus: options.encodings.iter().any(Encoding::is_beyond_gpus),
             distinct: None,
             lengths: None,
             of_vectors: None,
@@ -133,15 +129,6 @@ impl<'a> Context<'a> {
         self.lengths.map_or_else(make, |lengths| lengths.get_or_init(make).clone())
     }
 
-    /// The plan of lengths of which these are a sample, as one vector like which there are
-    /// `vectors`. Where they stand in the chunk the sample does not say.
-    pub fn plan_sampled_lengths(&self, lengths: &[u32], vectors: usize) -> Plan {
-        let filled: Vec<u32> = lengths.iter().copied().cycle().take(VECTOR).collect();
-        let input = Input::new(Physical::U32, Values::W32(&filled));
-        let among = [Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
-        plan_among(&among, &input, &self.below().of_vectors(vectors))
-    }
-
     /// Vectors to look at: all if they are few, else some spread evenly.
     pub fn sampled_vectors(&self, vectors: usize) -> impl Iterator<Item = usize> + Clone {
         let count = vectors.min(SAMPLED_VECTORS);
@@ -180,6 +167,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// The plan of an estimate.
+    pub fn of(encoding: Encoding, estimate: Estimate) -> Self {
+        let bytes = estimate.stored_bytes();
+        let Estimate { parameters, children, .. } = estimate;
+        Self { bytes, parameters, children, ..empty(encoding) }
+    }
+
     /// The plan without what only the encoder needs and is as large as the values.
     pub fn without_data(self) -> Self {
         let parameters = match self.parameters {
@@ -211,14 +205,10 @@ pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Contex
         let distinct = found.as_ref().or(context.distinct);
         let context = Context { limit, distinct, lengths: Some(&lengths), ..*context };
         if let Some(estimate) = codec.plan(input, &context) {
-            let bytes = match context.beyond_gpus {
-                true => estimate.stored_bytes(),
-                false => estimate.bytes(),
-            };
             if let Parameters::Dict(distinct) = &estimate.parameters {
                 found = Some(distinct.clone());
             }
-            choice.add(encoding, bytes, estimate);
+            choice.add(encoding, estimate);
         }
         if choice.is_final() {
             break;
@@ -232,7 +222,7 @@ pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Contex
 pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> Plan {
     let mut choice = Choice::default();
     for (encoding, estimate) in estimates {
-        choice.add(encoding, estimate.bytes(), estimate);
+        choice.add(encoding, estimate);
         if choice.is_final() {
             break;
         }
@@ -249,11 +239,10 @@ struct Choice {
 }
 
 impl Choice {
-    fn add(&mut self, encoding: Encoding, bytes: usize, estimate: Estimate) {
-        let Estimate { parameters, children, .. } = estimate;
-        self.considered.push((encoding, bytes));
-        let at = self.plans.partition_point(|other| other.bytes <= bytes);
-        let plan = Plan { bytes, parameters, children, ..empty(encoding) };
+    fn add(&mut self, encoding: Encoding, estimate: Estimate) {
+        let plan = Plan::of(encoding, estimate);
+        self.considered.push((encoding, plan.bytes));
+        let at = self.plans.partition_point(|other| other.bytes <= plan.bytes);
         self.plans.insert(at, plan);
     }
 
@@ -286,29 +275,40 @@ fn empty(encoding: Encoding) -> Plan {
     }
 }
 
-/// Encodes by plan, or by the next best where the data turn out not to fit it, or, where
-/// encodings are allowed that GPUs do not write, to take 2 % more than the next promises.
+/// Encodes by plan, or by the next best.
 ///
 /// # Errors
 /// Only where Arrow cannot write an array of a type that has no encoding here.
 pub(crate) fn encode(input: &Input<'_>, plan: &Plan, context: &Context<'_>) -> Result<EncodedNode> {
-    let mut best: Option<(usize, EncodedNode)> = None;
+    let encode = |plan: &Plan| codec(plan.encoding).encode(input, plan, context);
+    let node = first_kept(plan, encode, Vec::len)?;
+    node.ok_or_else(|| Error::corrupt(format!("no encoding for {:?}", input.physical)))
+}
+
+/// The node that the best of plans gives; where the data turn out not to fit it, or to take
+/// 2 % more than the next promises, the smallest of those that are tried until one keeps its
+/// promise. `len` is the length of a buffer.
+pub(crate) fn first_kept<B>(
+    plan: &Plan,
+    mut encode: impl FnMut(&Plan) -> Result<Option<EncodedNode<B>>>,
+    len: impl Fn(&B) -> usize,
+) -> Result<Option<EncodedNode<B>>> {
+    let mut best: Option<(usize, EncodedNode<B>)> = None;
     for plan in std::iter::once(plan).chain(&plan.others) {
-        let is_good = |(bytes, _): &(usize, EncodedNode)| {
-            !context.beyond_gpus || plan.bytes.saturating_mul(50) >= bytes.saturating_mul(49)
+        let keeps = |(bytes, _): &(usize, EncodedNode<B>)| {
+            plan.bytes.saturating_mul(50) >= bytes.saturating_mul(49)
         };
-        if best.as_ref().is_some_and(is_good) {
+        if best.as_ref().is_some_and(keeps) {
             break;
         }
-        if let Some(node) = codec(plan.encoding).encode(input, plan, context)? {
-            let bytes = node.stored_bytes();
+        if let Some(node) = encode(plan)? {
+            let bytes = node.stored_bytes(&len);
             if best.as_ref().is_none_or(|(least, _)| bytes < *least) {
                 best = Some((bytes, node));
             }
         }
     }
-    let best = best.map(|(_, node)| node);
-    best.ok_or_else(|| Error::corrupt(format!("no encoding for {:?}", input.physical)))
+    Ok(best.map(|(_, node)| node))
 }
 
 /// Plans lengths of byte strings, a child of theirs.

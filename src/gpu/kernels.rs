@@ -127,10 +127,25 @@ const fn chunk(name: &'static str, threads: &str) -> Kernel {
 }
 
 /// Blocks count vectors.
-pub(crate) const BOUNDS: ByWidth =
-    [measure("bounds_8"), measure("bounds_16"), measure("bounds_32"), measure("bounds_64")];
+pub(crate) const MEASURE: ByWidth =
+    [measure("measure_8"), measure("measure_16"), measure("measure_32"), measure("measure_64")];
 pub(crate) const PACK: ByWidth =
     [pack("pack_8"), pack("pack_16"), pack("pack_32"), pack("pack_64")];
+pub(crate) const PACK_PATCHED: ByWidth = [
+    pack("pack_patched_8"),
+    pack("pack_patched_16"),
+    pack("pack_patched_32"),
+    pack("pack_patched_64"),
+];
+const fn pack_deltas(name: &'static str) -> Kernel {
+    vectors(name, "DELTA_PACK_THREADS", 32)
+}
+pub(crate) const PACK_DELTAS: ByWidth = [
+    pack_deltas("pack_deltas_8"),
+    pack_deltas("pack_deltas_16"),
+    pack_deltas("pack_deltas_32"),
+    pack_deltas("pack_deltas_64"),
+];
 pub(crate) const WIDE_BOUNDS: [Kernel; 2] =
     [measure("wide_bounds_128"), measure("wide_bounds_256")];
 pub(crate) const ALP_CHOOSE: [Kernel; 2] = [measure("alp_choose_32"), measure("alp_choose_64")];

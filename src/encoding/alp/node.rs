@@ -184,15 +184,12 @@ fn plan<F: Float>(input: &Input<'_>, values: &[F], context: &Context<'_>) -> Est
     let borrowed: Vec<_> =
         sampled.iter().map(|(values, valid)| (values.as_ref(), *valid)).collect();
     let candidates = super::candidates(&borrowed);
-    let estimate = match context.beyond_gpus {
-        true => estimate_trimmed(input, values, &candidates, context),
-        false => estimate_as_gpus(input, values, &candidates, context),
-    };
+    let estimate = estimate(input, values, &candidates, context);
     Estimate { parameters: Parameters::Alp(candidates), ..estimate }
 }
 
 /// From vectors as they are encoded, but for packing them.
-fn estimate_trimmed<F: Float>(
+fn estimate<F: Float>(
     input: &Input<'_>,
     values: &[F],
     candidates: &[Exponents],
@@ -210,32 +207,21 @@ fn estimate_trimmed<F: Float>(
         packed += usize::from(encoded.width) * PACKED_UNIT;
         exceptions += block_len::<F>(encoded.exception_count);
     }
+    Estimate::of(estimated(size_of::<F>(), packed, exceptions, sampled.count(), vectors))
+}
+
+/// The buffers that `sampled` of `vectors` vectors promise, which take so many bytes of packed
+/// values and of exceptions.
+pub(crate) fn estimated(
+    value: usize,
+    packed: usize,
+    exceptions: usize,
+    sampled: usize,
+    vectors: usize,
+) -> [usize; 3] {
     let locators = if exceptions > 0 { vectors * 4 } else { 0 };
-    let parameters = ffor::vectors_len(size_of::<F>(), vectors) + locators;
-    let of_all = |bytes: usize| bytes * vectors / sampled.clone().count().max(1);
-    Estimate::of([of_all(packed), parameters, of_all(exceptions)])
-}
-
-/// From sizes of vectors that are not trimmed, which GPUs measure, too.
-fn estimate_as_gpus<F: Float>(
-    input: &Input<'_>,
-    values: &[F],
-    candidates: &[Exponents],
-    context: &Context<'_>,
-) -> Estimate {
-    let sampled = context.sampled_vectors(input.vectors());
-    let bits = |index| {
-        let (values, valid) = (vector(values, index), input.vector_valid(index));
-        let pair = super::choose(&values, &valid, candidates);
-        super::estimate(&values, &valid, pair)
-    };
-    let (bits, count) = (sampled.clone().map(bits).sum(), sampled.count());
-    Estimate::of([estimated_bytes(size_of::<F>(), bits, count, input.vectors())])
-}
-
-/// The size that `sampled` of `vectors` vectors promise, which take `bits` bits.
-pub(crate) fn estimated_bytes(value: usize, bits: usize, sampled: usize, vectors: usize) -> usize {
-    bits / 8 * vectors / sampled.max(1) + ffor::vectors_len(value, vectors)
+    let of_all = |bytes: usize| bytes * vectors / sampled.max(1);
+    [of_all(packed), ffor::vectors_len(value, vectors) + locators, of_all(exceptions)]
 }
 
 fn encode<F: Float>(

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use super::sample::sample_pieces;
 use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::ffor;
 use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::starts::Starts;
@@ -144,32 +145,31 @@ pub(crate) struct Sampled {
     pub most: usize,
 }
 
-/// The size that a sample promises for `values` values of `total` bytes, whose value
-/// lengths take `lengths` bytes.
-pub(crate) fn estimated_bytes(
+/// What a sample promises for `values` values of `total` bytes, whose lengths are planned.
+pub(crate) fn estimate(
     table: &SymbolTable,
     sampled: Sampled,
     values: usize,
     total: usize,
-    lengths: usize,
-) -> usize {
-    estimated(table, sampled, values, total).iter().sum::<usize>()
-        + code_lengths_bytes(sampled, values)
-        + lengths
-}
-
-/// The buffers that a sample promises.
-fn estimated(table: &SymbolTable, sampled: Sampled, values: usize, total: usize) -> [usize; 4] {
+    lengths: Plan,
+) -> Estimate {
     let codes = (sampled.codes as u64 * total as u64 / sampled.bytes as u64) as usize;
-    [table.serialised_len(), codes, values.div_ceil(VECTOR) * 8, tiles_len(codes)]
+    let starts = values.div_ceil(VECTOR) * 8;
+    let children = vec![code_lengths_plan(sampled, values), lengths];
+    let buffers = [table.serialised_len(), codes, starts, tiles_len(codes)];
+    Estimate { children, ..Estimate::of(buffers) }
 }
 
-/// Bytes of code lengths as bit-packing from the least to the greatest of the sample gives
+/// The plan of code lengths as bit-packing from the least to the greatest of the sample gives
 /// them, which is what GPUs know of them.
-fn code_lengths_bytes(sampled: Sampled, values: usize) -> usize {
+fn code_lengths_plan(sampled: Sampled, values: usize) -> Plan {
     let range = sampled.most - sampled.least;
     let width = (usize::BITS - range.leading_zeros()) as usize;
-    width * values / 8
+    if width == 0 {
+        return Plan::of(Encoding::Constant, Estimate::of([]));
+    }
+    let parameters = ffor::vectors_len(size_of::<u32>(), values.div_ceil(VECTOR));
+    Plan::of(Encoding::Ffor, Estimate::of([width * values / 8, parameters]))
 }
 
 /// Bytes of the tile index for this many codes.
@@ -281,14 +281,9 @@ impl Codec for Fsst {
         let [least, most] = [lengths.iter().min(), lengths.iter().max()]
             .map(|length| length.map_or(0, |length| *length as usize));
         let sampled = Sampled { bytes: sampled, codes, least, most };
-        let mut children = vec![context.plan_lengths(values)];
-        let buffers = estimated(&symbols.table, sampled, values.len(), values.total());
-        let mut buffers = buffers.to_vec();
-        match context.beyond_gpus {
-            true => children.push(context.plan_sampled_lengths(&lengths, input.vectors())),
-            false => buffers.push(code_lengths_bytes(sampled, values.len())),
-        }
-        Some(Estimate { buffers, parameters: Parameters::Fsst(symbols), children })
+        let (rows, total) = (values.len(), values.total());
+        let estimate = estimate(&symbols.table, sampled, rows, total, context.plan_lengths(values));
+        Some(Estimate { parameters: Parameters::Fsst(symbols), ..estimate })
     }
 
     fn encode(
@@ -297,7 +292,7 @@ impl Codec for Fsst {
         plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
-        let (Values::Bytes(values), Parameters::Fsst(symbols), [lengths_plan, ..]) =
+        let (Values::Bytes(values), Parameters::Fsst(symbols), [_, lengths_plan]) =
             (input.values, &plan.parameters, plan.children.as_slice())
         else {
             return Ok(None);

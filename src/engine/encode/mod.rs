@@ -51,7 +51,7 @@ use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
 use wide::Wide;
-use words::Words;
+use words::{Asked, Words};
 use write::{Origin, Part, Parts, Planned, Written};
 
 impl Engine {
@@ -493,7 +493,8 @@ impl Measured {
     fn scratch_bytes(column: &Column, options: &Options) -> usize {
         let (rows, physical) = (column.rows, column.physical());
         let words = |physical| {
-            words::scratch_bytes(physical, rows, options.chunk_rows, options.allows(Encoding::Alp))
+            let asked = Asked::by(options, physical);
+            words::scratch_bytes(physical, rows, options.chunk_rows, asked)
         };
         let counts = rows.div_ceil(options.chunk_rows) * 8;
         counts
@@ -523,11 +524,11 @@ impl Measured {
             return Ok(measured);
         }
         let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
-        let alp = options.allows(Encoding::Alp);
-        measured.words.push(Words::measure(launcher, physical, source, alp)?);
+        let asked = Asked::by(options, physical);
+        measured.words.push(Words::measure(launcher, physical, source, asked)?);
         if column.data_type() == &DataType::Float16 {
             let source = abi::Source { order: abi::FLOAT, ..source };
-            measured.words.push(Words::measure(launcher, physical, source, false)?);
+            measured.words.push(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
         }
         Ok(measured)
     }
@@ -540,7 +541,7 @@ impl Measured {
         options: &Options,
     ) -> Result<Vec<Planned>> {
         if let Some(wide) = &mut self.wide {
-            wide.read(launcher, &mut self.words)?;
+            wide.read(launcher, &mut self.words, options)?;
         }
         for words in &mut self.words {
             words.read(launcher)?;
@@ -550,7 +551,7 @@ impl Measured {
             Some(counts) => launcher.read(counts)?,
             None => Vec::new(),
         };
-        let chunk = |index: usize| {
+        let chunk = |index: usize| -> Result<Planned> {
             let rows = (column.rows - index * self.chunk_rows).min(self.chunk_rows);
             let vector = (index * self.chunk_rows / VECTOR) as u64;
             let part = |origin| Part { len: rows.div_ceil(8), origin, vector };
@@ -560,11 +561,12 @@ impl Measured {
             };
             let (mut root, bounds) = match (&self.wide, self.words.first()) {
                 (Some(wide), _) => {
-                    (wide.node(index, &self.words, options), Bounds::Limbs(wide.bounds(index)))
+                    (wide.node(index, &self.words, options)?, Bounds::Limbs(wide.bounds(index)))
                 }
                 (None, Some(words)) => {
                     let bounds = self.words[self.words.len() - 1].bounds(index);
-                    (words.node(index, &words.plan(index, options), 0), Bounds::Words(bounds))
+                    let plan = words.plan(index, options);
+                    (words.encode(index, &plan, options, 0)?, Bounds::Words(bounds))
                 }
                 (None, None) => {
                     let node = bits_node(rows, valid, set, part(Origin::Bits), options);
@@ -576,10 +578,10 @@ impl Measured {
                 let validity = bits_node(rows, rows, valid, part(Origin::Validity), options);
                 root.validity = Some(Box::new(validity));
             }
-            Planned { root, null_count: rows - valid, bounds }
+            Ok(Planned { root, null_count: rows - valid, bounds })
         };
         // A few hundred nanoseconds each: thousands of chunks are worth all threads.
-        Ok((0..chunks).into_par_iter().with_min_len(MIN_CHUNKS).map(chunk).collect())
+        (0..chunks).into_par_iter().with_min_len(MIN_CHUNKS).map(chunk).collect()
     }
 }
 
@@ -596,6 +598,9 @@ impl Measured {
             match (origin, &self.wide) {
                 (Origin::Words(number), _) => {
                     self.words[number].write(launcher, encoding, &targets)
+                }
+                (Origin::Deltas(number), _) => {
+                    self.words[number].write_deltas(launcher, encoding, &targets)
                 }
                 (Origin::Wide, Some(wide)) => wide.write(launcher, &targets),
                 (Origin::Validity, _) => {

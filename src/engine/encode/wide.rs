@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::launch::{Launcher, Pending};
 use super::source::Column;
-use super::words::Words;
+use super::words::{Asked, Words};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Estimate, Physical};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::abi::encode as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -61,7 +61,12 @@ impl Wide {
     }
 
     /// Waits for the bounds and starts measuring limbs, which become the last of `words`.
-    pub fn read(&mut self, launcher: &mut Launcher<'_>, words: &mut Vec<Words>) -> Result<()> {
+    pub fn read(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        words: &mut Vec<Words>,
+        options: &Options,
+    ) -> Result<()> {
         let rows = self.source.rows as usize;
         let chunk_vectors = self.source.chunk_vectors as usize;
         let bounds = launcher.read(&self.pending)?;
@@ -91,7 +96,8 @@ impl Wide {
                     ..self.source
                 };
                 self.words.insert((limb, is_last), words.len());
-                words.push(Words::measure(launcher, physical, source, false)?);
+                let asked = Asked::by(options, physical);
+                words.push(Words::measure(launcher, physical, source, asked)?);
             }
         }
         Ok(())
@@ -109,27 +115,35 @@ impl Wide {
     }
 
     /// A chunk's node, as the CPU would choose it.
-    pub fn node(&self, chunk: usize, words: &[Words], options: &Options) -> EncodedNode<Part> {
+    pub fn node(
+        &self,
+        chunk: usize,
+        words: &[Words],
+        options: &Options,
+    ) -> Result<EncodedNode<Part>> {
         let Chunk { rows, limbs, .. } = self.chunks[chunk];
         let bytes = rows * self.source.stride as usize * 8;
         let numbers = (0..limbs).map(|limb| self.words[&(limb, limb + 1 == limbs)]);
-        let children: Vec<(usize, Plan)> =
-            numbers.map(|number| (number, words[number].plan(chunk, options))).collect();
-        let limbs_bytes = children.iter().map(|(_, plan)| plan.bytes).sum();
-        let estimates = [(Encoding::Plain, bytes), (Encoding::Limbs, limbs_bytes)]
-            .into_iter()
-            .filter(|(encoding, _)| options.allows(*encoding))
-            .map(|(encoding, bytes)| (encoding, Estimate::of([bytes])));
-        let mut node = EncodedNode::new(plan::choose(estimates).encoding, self.physical, rows);
-        if node.encoding == Encoding::Limbs {
-            node.children = (children.iter())
-                .map(|(number, plan)| words[*number].node(chunk, plan, *number))
-                .collect();
-        } else {
-            let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
-            node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
-        }
-        node
+        let children = numbers.clone().map(|number| words[number].plan(chunk, options)).collect();
+        let estimates = [
+            (Encoding::Plain, Estimate::of([bytes])),
+            (Encoding::Limbs, Estimate { children, ..Estimate::of([]) }),
+        ];
+        let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));
+        let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
+        let node = |plan: &Plan| {
+            let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
+            if plan.encoding == Encoding::Limbs {
+                node.children = (numbers.clone().zip(&plan.children))
+                    .map(|(number, plan)| words[number].encode(chunk, plan, options, number))
+                    .collect::<Result<_>>()?;
+            } else {
+                node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
+            }
+            Ok(Some(node))
+        };
+        let node = plan::first_kept(&plan::choose(allowed), node, |part: &Part| part.len)?;
+        node.ok_or_else(|| Error::device("wide values without an encoding"))
     }
 
     /// Starts copying chunks as they are.

@@ -1,68 +1,117 @@
 //! Words of 8 to 64 bits: measured on the device, planned on the host, written by
 //! the kernels of their encodings.
+//!
+//! One kernel measures everything that an encoding of integers may need to know, for all
+//! vectors: bounds, the window that is packed with exceptions, and the same of deltas. So
+//! estimates from the sampled vectors and exact sizes both come from what the host reads
+//! once, and a plan that does not keep what it promised is dropped before anything is
+//! written. Deltas cost a second search in registers, which is less than a second read.
 
 use std::sync::Arc;
 
 use super::launch::{Launcher, Pending};
-use super::write::{Origin, Part};
+use super::write::{Origin, Part, copy_spans};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, alp, ffor};
-use crate::error::Result;
+use crate::encoding::{Encoding, Estimate, Physical, alp, delta, ffor, pfor};
+use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
+use crate::gpu::abi::strings::ByteSpan;
 use crate::gpu::kernels::{self, Kernel};
 use crate::lanes::VECTOR;
 use crate::options::Options;
+
+/// What is asked of words beside their bounds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// Exponents of floats.
+    alp: bool,
+    /// Windows with exceptions.
+    patches: bool,
+    deltas: bool,
+}
+
+impl Asked {
+    /// Nothing but bounds.
+    pub const BOUNDS: Self = Self { alp: false, patches: false, deltas: false };
+
+    /// What the allowed encodings of a type need.
+    pub fn by(options: &Options, physical: Physical) -> Self {
+        let is_float = matches!(physical, Physical::F32 | Physical::F64);
+        Self {
+            alp: is_float && options.allows(Encoding::Alp),
+            patches: physical.is_integer() && options.allows(Encoding::Pfor),
+            deltas: physical.signed().is_some() && options.allows(Encoding::Delta),
+        }
+    }
+}
 
 /// A column of words, or of the limbs or lengths of something else.
 pub(super) struct Words {
     physical: Physical,
     source: abi::Source,
-    /// Whether exponents were searched for.
-    is_alp: bool,
+    asked: Asked,
     rows: usize,
     chunk_rows: usize,
     scratch: Arc<DeviceBuffer>,
     at: Scratch,
     pending: Option<Pending<abi::ChunkTotals>>,
-    /// For each chunk.
+    /// For each chunk; then for each chunk's deltas, if they are asked for.
     totals: Vec<abi::ChunkTotals>,
 }
 
 /// Where in the scratch each array begins, and its length.
 ///
-/// For V vectors and C chunks of values of T bytes: (2 T + 4) V + 32 C bytes, for
-/// floats 28 V + 16 C more, and each array up to 255 bytes more.
+/// For V vectors and C chunks of values of T bytes: (2 T + 4) V + 48 C bytes, with windows
+/// (T + 8) V more; for deltas as much again and T V; for floats 24 V + 16 C more; and each
+/// array up to 255 bytes more.
 #[derive(Debug, Clone, Copy)]
 struct Scratch {
-    lows: usize,
-    highs: usize,
-    places: usize,
+    values: Measures,
+    deltas: Measures,
     candidates: usize,
     choices: usize,
-    locators: usize,
     totals: usize,
     len: usize,
 }
 
+/// Those of [`abi::VectorMeasures`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Measures {
+    lows: usize,
+    highs: usize,
+    places: usize,
+    bases: usize,
+    patched_places: usize,
+    locators: usize,
+    starts: usize,
+}
+
 impl Scratch {
-    fn new(value: usize, vectors: usize, chunks: usize, is_alp: bool) -> Self {
+    fn new(value: usize, vectors: usize, chunks: usize, asked: Asked) -> Self {
         let mut len = 0;
-        let mut array = |bytes: usize| {
+        let mut array = |is_there: bool, bytes: usize| {
             let at = len;
-            len = (at + bytes).next_multiple_of(256);
+            len = (at + if is_there { bytes } else { 0 }).next_multiple_of(256);
             at
         };
-        let floats = if is_alp { 1 } else { 0 };
+        let Asked { alp, patches, deltas } = asked;
+        let mut measures = |is_there: bool, is_delta: bool| Measures {
+            lows: array(is_there, vectors * value),
+            highs: array(is_there, vectors * value),
+            places: array(is_there, vectors * 4),
+            bases: array(is_there && patches, vectors * value),
+            patched_places: array(is_there && (patches || alp), vectors * 4),
+            locators: array(is_there && (patches || alp), vectors * 4),
+            starts: array(is_there && is_delta, vectors * value),
+        };
         Self {
-            lows: array(vectors * value),
-            highs: array(vectors * value),
-            places: array(vectors * 4),
-            candidates: array(floats * chunks * abi::CANDIDATES_BYTES),
-            choices: array(floats * vectors * abi::CHOICE_BYTES),
-            locators: array(floats * vectors * 4),
-            totals: array(chunks * size_of::<abi::ChunkTotals>()),
+            values: measures(true, false),
+            deltas: measures(deltas, true),
+            candidates: array(alp, chunks * abi::CANDIDATES_BYTES),
+            choices: array(alp, vectors * abi::CHOICE_BYTES),
+            totals: array(true, (1 + usize::from(deltas)) * chunks * size_of::<abi::ChunkTotals>()),
             len,
         }
     }
@@ -73,32 +122,30 @@ pub(super) fn scratch_bytes(
     physical: Physical,
     rows: usize,
     chunk_rows: usize,
-    alp: bool,
+    asked: Asked,
 ) -> usize {
     let value = physical.bits().unwrap_or(0) / 8;
-    let is_alp = alp && matches!(physical, Physical::F32 | Physical::F64);
-    Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), is_alp).len
+    Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), asked).len
 }
 
 impl Words {
-    /// Starts measuring; `alp` if floats may be encoded so.
+    /// Starts measuring.
     pub fn measure(
         launcher: &mut Launcher<'_>,
         physical: Physical,
         source: abi::Source,
-        alp: bool,
+        asked: Asked,
     ) -> Result<Self> {
-        let is_alp = alp && matches!(physical, Physical::F32 | Physical::F64);
         let rows = source.rows as usize;
         let chunk_rows = source.chunk_vectors as usize * VECTOR;
         let (vectors, chunks) = (rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows));
         let value = physical.bits().unwrap_or(0) / 8;
-        let at = Scratch::new(value, vectors, chunks, is_alp);
+        let at = Scratch::new(value, vectors, chunks, asked);
         let scratch = launcher.allocate(at.len)?;
         let (pending, totals) = (None, Vec::new());
         let mut words =
-            Self { physical, source, is_alp, rows, chunk_rows, scratch, at, pending, totals };
-        if is_alp {
+            Self { physical, source, asked, rows, chunk_rows, scratch, at, pending, totals };
+        if asked.alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
             launcher.launch(kernels::ALP_CANDIDATES[is_wide], chunks, &arguments)?;
@@ -106,26 +153,58 @@ impl Words {
             launcher.launch(choose, vectors.div_ceil(choose.block), &arguments)?;
             launcher.launch(kernels::ALP_LAYOUT[is_wide], chunks, &arguments)?;
         } else {
-            let bounds = words.by_width(kernels::BOUNDS);
-            let arguments = abi::BoundsArguments {
-                source,
-                lows: words.address(at.lows),
-                highs: words.address(at.highs),
-            };
-            launcher.launch(bounds, vectors.div_ceil(bounds.block), &arguments)?;
-            let arguments = abi::LayoutArguments {
-                lows: words.address(at.lows),
-                highs: words.address(at.highs),
-                places: words.address(at.places),
-                totals: words.address(at.totals),
-                vectors: vectors as u64,
-                chunk_vectors: source.chunk_vectors,
-                zero: 0,
-            };
-            launcher.launch(words.by_width(kernels::LAYOUT), chunks, &arguments)?;
+            let deltas = if asked.deltas { words.delta_measures() } else { Default::default() };
+            let arguments = abi::MeasureArguments { source, values: words.measures(), deltas };
+            let kernel = words.by_width(kernels::MEASURE);
+            launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
+            words.lay_out(launcher, arguments.values, vectors, chunks)?;
+            if asked.deltas {
+                words.lay_out(launcher, deltas, vectors, chunks)?;
+            }
         }
-        words.pending = Some(launcher.result(&words.scratch, at.totals, chunks)?);
+        let totals = chunks * (1 + usize::from(asked.deltas));
+        words.pending = Some(launcher.result(&words.scratch, at.totals, totals)?);
         Ok(words)
+    }
+
+    fn lay_out(
+        &self,
+        launcher: &mut Launcher<'_>,
+        of: abi::VectorMeasures,
+        vectors: usize,
+        chunks: usize,
+    ) -> Result<()> {
+        let chunk_vectors = self.source.chunk_vectors;
+        let arguments =
+            abi::LayoutArguments { of, vectors: vectors as u64, chunk_vectors, zero: 0 };
+        launcher.launch(self.by_width(kernels::LAYOUT), chunks, &arguments)
+    }
+
+    /// What is known of vectors as they are.
+    fn measures(&self) -> abi::VectorMeasures {
+        self.addresses(&self.at.values, self.at.totals)
+    }
+
+    /// What is known of the deltas of vectors.
+    fn delta_measures(&self) -> abi::VectorMeasures {
+        let chunks = self.rows.div_ceil(self.chunk_rows);
+        let totals = self.at.totals + chunks * size_of::<abi::ChunkTotals>();
+        let starts = self.address(self.at.deltas.starts);
+        abi::VectorMeasures { starts, ..self.addresses(&self.at.deltas, totals) }
+    }
+
+    fn addresses(&self, at: &Measures, totals: usize) -> abi::VectorMeasures {
+        let of_patches = |at: usize| if self.asked.patches { self.address(at) } else { 0 };
+        abi::VectorMeasures {
+            lows: self.address(at.lows),
+            highs: self.address(at.highs),
+            places: self.address(at.places),
+            bases: of_patches(at.bases),
+            patched_places: of_patches(at.patched_places),
+            locators: of_patches(at.locators),
+            starts: 0,
+            totals: self.address(totals),
+        }
     }
 
     /// Waits for the totals.
@@ -154,18 +233,24 @@ impl Words {
         (self.rows - chunk * self.chunk_rows).min(self.chunk_rows)
     }
 
+    /// What a chunk's deltas come to.
+    fn deltas(&self, chunk: usize) -> Option<&abi::ChunkTotals> {
+        self.totals.get(self.rows.div_ceil(self.chunk_rows) + chunk)
+    }
+
     /// Least and greatest valid value of a chunk.
     pub fn bounds(&self, chunk: usize) -> Option<[u64; 2]> {
         let totals = &self.totals[chunk];
+        let order = self.source.order;
         (totals.low <= totals.high)
-            .then(|| [self.unordered(totals.low), self.unordered(totals.high)])
+            .then(|| [totals.low, totals.high].map(|word| self.unordered(word, order)))
     }
 
-    /// A word from its place in the order.
-    fn unordered(&self, word: u64) -> u64 {
+    /// A word from its place in an order.
+    fn unordered(&self, word: u64, order: u32) -> u64 {
         let bits = self.value() * 8;
         let (top, all) = (1 << (bits - 1), u64::MAX >> (64 - bits));
-        match self.source.order {
+        match order {
             abi::UNSIGNED => word,
             abi::FLOAT if word & top == 0 => !word & all,
             _ => word ^ top,
@@ -175,61 +260,120 @@ impl Words {
     /// Chooses a chunk's encoding, as [`plan::plan`] does.
     pub fn plan(&self, chunk: usize, options: &Options) -> Plan {
         let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
-        let vectors = rows.div_ceil(VECTOR);
-        let sampled = vectors.min(plan::SAMPLED_VECTORS);
-        let measured = totals.sampled as usize;
+        let shape = Shape::of(value, rows);
+        let choose = |estimates: &mut dyn Iterator<Item = (Encoding, Option<Estimate>)>| {
+            let allowed = estimates.filter(|(encoding, _)| options.allows(*encoding));
+            plan::choose(allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))))
+        };
+        let is_integer = self.physical.is_integer();
+        let packed = |totals: &abi::ChunkTotals, rows: usize| {
+            [
+                (Encoding::Plain, Some(Estimate::of([rows * value]))),
+                (Encoding::Ffor, is_integer.then(|| shape.packed(totals))),
+                (Encoding::Pfor, self.asked.patches.then(|| shape.patched(totals)).flatten()),
+            ]
+        };
         let single = totals.low >= totals.high;
-        let of = |bytes: usize| Some(Estimate::of([bytes]));
-        let estimates = [
-            (Encoding::Constant, single.then(|| Estimate::of([]))),
-            (Encoding::Plain, of(rows * value)),
-            (
-                Encoding::Ffor,
-                (self.physical.is_integer())
-                    .then(|| Estimate::of(ffor::estimated(value, measured, sampled, vectors))),
-            ),
-            (
-                Encoding::Alp,
-                self.is_alp.then(|| {
-                    Estimate::of([alp::estimated_bytes(value, measured, sampled, vectors)])
-                }),
-            ),
+        let deltas = || {
+            let child =
+                choose(&mut packed(self.deltas(chunk)?, shape.vectors * VECTOR).into_iter());
+            delta::promise(value, shape.vectors, child)
+        };
+        let constant = (Encoding::Constant, single.then(|| Estimate::of([])));
+        let others = [
+            (Encoding::Delta, deltas()),
+            (Encoding::Alp, self.asked.alp.then(|| shape.floats(totals))),
         ];
-        let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));
-        plan::choose(allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))))
+        let single = constant(totals.low >= totals.high);
+        choose(&mut [single].into_iter().chain(packed(totals, rows)).chain(others))
     }
 
-    /// A chunk's node; `words` is the number by which it asks for these words.
-    pub fn node(&self, chunk: usize, plan: &Plan, words: usize) -> EncodedNode<Part> {
+    /// Encodes a chunk by plan or the next best, as [`plan::encode`] does: its node, which
+    /// asks for these words by `number`.
+    pub fn encode(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+        options: &Options,
+        number: usize,
+    ) -> Result<EncodedNode<Part>> {
+        let node = |plan: &Plan| self.node(chunk, plan, options, number);
+        let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
+        node.ok_or_else(|| Error::device("words without an encoding"))
+    }
+
+    /// A chunk's node, none where its data turn out not to fit the plan.
+    fn node(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+        options: &Options,
+        number: usize,
+    ) -> Result<Option<EncodedNode<Part>>> {
         let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
         let vectors = rows.div_ceil(VECTOR);
         let vector = (chunk * self.chunk_rows / VECTOR) as u64;
-        let part = |len: usize| Part { len, origin: Origin::Words(words), vector };
+        let origin = Origin::Words(number);
+        let part = |len: usize| Part { len, origin, vector };
         let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
         match plan.encoding {
             Encoding::Constant => {
                 node.parameters[0] = self.bounds(chunk).map_or(0, |[low, _]| low);
             }
-            Encoding::Ffor => {
-                let packed = totals.units as usize * ffor::PACKED_UNIT;
-                node.buffers = vec![part(packed), part(ffor::vectors_len(value, vectors))];
+            Encoding::Ffor | Encoding::Pfor | Encoding::Plain => {
+                return Ok(packed_node(node, value, totals, part));
+            }
+            Encoding::Delta => {
+                let Some(child) = self.delta_node(chunk, plan, options, number)? else {
+                    return Ok(None);
+                };
+                node.buffers = vec![part(vectors * value)];
+                node.children = vec![child];
             }
             Encoding::Alp => {
-                let packed = totals.units as usize * ffor::PACKED_UNIT;
                 let locators = if totals.exceptions > 0 { vectors * 4 } else { 0 };
                 node.parameters[0] = u64::from(totals.exceptions);
                 node.buffers = vec![
-                    part(packed),
+                    part(totals.patched_units as usize * ffor::PACKED_UNIT),
                     part(ffor::vectors_len(value, vectors) + locators),
-                    part(totals.exceptions_end as usize * value),
+                    part(totals.block_units as usize * value),
                 ];
             }
-            _ => node.buffers = vec![part(rows * value)],
+            _ => return Ok(None),
         }
-        node
+        Ok(Some(node))
     }
 
-    /// Starts writing nodes of one encoding, at most `vectors` vectors each.
+    /// The node of a chunk's deltas, none where they do not shrink.
+    fn delta_node(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+        options: &Options,
+        number: usize,
+    ) -> Result<Option<EncodedNode<Part>>> {
+        let (Some(totals), Some(physical), [planned]) =
+            (self.deltas(chunk), self.physical.signed(), plan.children.as_slice())
+        else {
+            return Ok(None);
+        };
+        let rows = self.rows(chunk).next_multiple_of(VECTOR);
+        let vector = (chunk * self.chunk_rows / VECTOR) as u64;
+        let part = |len: usize| Part { len, origin: Origin::Deltas(number), vector };
+        if totals.low == totals.high && options.allows(Encoding::Constant) {
+            let mut node = EncodedNode::new(Encoding::Constant, physical, rows);
+            node.parameters[0] = self.unordered(totals.low, abi::SIGNED);
+            return Ok(Some(node));
+        }
+        let node = |plan: &Plan| {
+            let node = EncodedNode::new(plan.encoding, physical, rows);
+            Ok(packed_node(node, self.value(), totals, part))
+        };
+        let node = plan::first_kept(planned, node, |part: &Part| part.len)?;
+        Ok(node.filter(|node| node.encoding != Encoding::Plain))
+    }
+
+    /// Starts writing nodes of one encoding.
     pub fn write(
         &self,
         launcher: &mut Launcher<'_>,
@@ -240,19 +384,23 @@ impl Words {
         let address = launcher.upload(targets)?;
         let each = |kernel: Kernel, len: usize| len.div_ceil(kernel.block);
         match encoding {
-            Encoding::Ffor => {
-                let kernel = self.by_width(kernels::PACK);
+            Encoding::Ffor | Encoding::Pfor => {
+                let kernel = self.by_width(match encoding {
+                    Encoding::Ffor => kernels::PACK,
+                    _ => kernels::PACK_PATCHED,
+                });
                 let blocks = each(kernel, longest.div_ceil(VECTOR));
-                let arguments = abi::PackArguments {
-                    source: self.source,
-                    targets: address,
-                    lows: self.address(self.at.lows),
-                    highs: self.address(self.at.highs),
-                    places: self.address(self.at.places),
-                    blocks_per_target: blocks as u32,
-                    zero: 0,
-                };
+                let arguments = self.pack_arguments(self.measures(), address, blocks, encoding);
                 launcher.launch(kernel, targets.len() * blocks, &arguments)
+            }
+            Encoding::Delta => {
+                let value = self.value() as u64;
+                let span = |target: &abi::Target| ByteSpan {
+                    from: self.delta_measures().starts + target.vector * value,
+                    to: target.buffer[0],
+                    bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * value,
+                };
+                copy_spans(launcher, &targets.iter().map(span).collect::<Vec<_>>())
             }
             Encoding::Alp => {
                 let kernel = kernels::ALP_PACK[usize::from(self.value() == 8)];
@@ -274,19 +422,118 @@ impl Words {
         }
     }
 
+    /// Starts writing nodes of one encoding that hold deltas.
+    pub fn write_deltas(
+        &self,
+        launcher: &mut Launcher<'_>,
+        encoding: Encoding,
+        targets: &[abi::Target],
+    ) -> Result<()> {
+        let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
+        let kernel = self.by_width(kernels::PACK_DELTAS);
+        let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
+        let address = launcher.upload(targets)?;
+        let arguments = self.pack_arguments(self.delta_measures(), address, blocks, encoding);
+        launcher.launch(kernel, targets.len() * blocks, &arguments)
+    }
+
+    fn pack_arguments(
+        &self,
+        of: abi::VectorMeasures,
+        targets: u64,
+        blocks_per_target: usize,
+        encoding: Encoding,
+    ) -> abi::PackArguments {
+        abi::PackArguments {
+            source: self.source,
+            targets,
+            of,
+            blocks_per_target: blocks_per_target as u32,
+            is_patched: u32::from(encoding == Encoding::Pfor),
+        }
+    }
+
     fn alp_arguments(&self, targets: u64, blocks_per_target: usize) -> abi::AlpArguments {
         abi::AlpArguments {
             source: self.source,
             candidates: self.address(self.at.candidates),
             choices: self.address(self.at.choices),
-            lows: self.address(self.at.lows),
-            highs: self.address(self.at.highs),
-            places: self.address(self.at.places),
-            locators: self.address(self.at.locators),
+            lows: self.address(self.at.values.lows),
+            highs: self.address(self.at.values.highs),
+            places: self.address(self.at.values.patched_places),
+            locators: self.address(self.at.values.locators),
             totals: self.address(self.at.totals),
             targets,
             blocks_per_target: blocks_per_target as u32,
             zero: 0,
         }
     }
+}
+
+/// The size of a chunk, and what its totals promise.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    /// Bytes of a value.
+    value: usize,
+    vectors: usize,
+    sampled: usize,
+}
+
+impl Shape {
+    fn of(value: usize, rows: usize) -> Self {
+        let vectors = rows.div_ceil(VECTOR);
+        Self { value, vectors, sampled: vectors.min(plan::SAMPLED_VECTORS) }
+    }
+
+    fn packed(self, totals: &abi::ChunkTotals) -> Estimate {
+        let widths = totals.sampled_units as usize;
+        Estimate::of(ffor::estimated(self.value, widths, self.sampled, self.vectors))
+    }
+
+    /// Bytes of packed words and of exceptions of the sampled vectors.
+    fn sampled_bytes(self, totals: &abi::ChunkTotals) -> [usize; 2] {
+        let unit = self.value.max(2);
+        let packed = totals.sampled_patched_units as usize * ffor::PACKED_UNIT;
+        [packed, totals.sampled_block_units as usize * unit]
+    }
+
+    /// None without exceptions.
+    fn patched(self, totals: &abi::ChunkTotals) -> Option<Estimate> {
+        let [packed, exceptions] = self.sampled_bytes(totals);
+        pfor::estimated(self.value, packed, exceptions, self.sampled, self.vectors)
+            .map(Estimate::of)
+    }
+
+    fn floats(self, totals: &abi::ChunkTotals) -> Estimate {
+        let [packed, exceptions] = self.sampled_bytes(totals);
+        Estimate::of(alp::estimated(self.value, packed, exceptions, self.sampled, self.vectors))
+    }
+}
+
+/// The node of words as they are or packed, with exceptions or without; none for the former
+/// if there are none.
+fn packed_node(
+    mut node: EncodedNode<Part>,
+    value: usize,
+    totals: &abi::ChunkTotals,
+    part: impl Fn(usize) -> Part,
+) -> Option<EncodedNode<Part>> {
+    let vectors = node.len.div_ceil(VECTOR);
+    let parameters = ffor::vectors_len(value, vectors);
+    node.buffers = match node.encoding {
+        Encoding::Ffor => {
+            vec![part(totals.units as usize * ffor::PACKED_UNIT), part(parameters)]
+        }
+        Encoding::Pfor if totals.exceptions == 0 => return None,
+        Encoding::Pfor => {
+            node.parameters[0] = u64::from(totals.exceptions);
+            vec![
+                part(totals.patched_units as usize * ffor::PACKED_UNIT),
+                part(parameters + vectors * 4),
+                part(totals.block_units as usize * value.max(2)),
+            ]
+        }
+        _ => vec![part(node.len * value)],
+    };
+    Some(node)
 }

@@ -16,6 +16,7 @@ use crate::engine::column::Bounds;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
+use crate::gpu::abi::strings::{ByteSpan, SpansArguments};
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 
@@ -33,6 +34,8 @@ pub(super) struct Part {
 pub(super) enum Origin {
     /// Words by number, written as the node's encoding says.
     Words(usize),
+    /// Deltas of words by number.
+    Deltas(usize),
     /// The column's values of more than 64 bits.
     Wide,
     /// The column's validity.
@@ -151,12 +154,39 @@ fn gaps_of<'a>(
         (!copied).then(|| range.end..aligned(range.end))
     };
     // Bases of 8 or 16 bits end anywhere, places begin at multiples of 4.
-    let inside = ranges.get(1).map(|range| {
+    let has_bases = matches!(node.encoding, Encoding::Ffor | Encoding::Pfor);
+    let inside = ranges.get(1).filter(|_| has_bases).map(|range| {
         let vectors = node.len.div_ceil(VECTOR);
         let bases = vectors * node.physical.bits().unwrap_or(0) / 8;
         range.start + bases..range.start + bases.next_multiple_of(4)
     });
     ranges.iter().filter_map(behind).chain(inside).filter(|gap| !gap.is_empty())
+}
+
+/// Most blocks that copy a span: each span has as many as the longest.
+const SPAN_BLOCKS: usize = 64;
+
+/// Starts copying spans of bytes.
+pub(super) fn copy_spans(launcher: &mut Launcher<'_>, spans: &[ByteSpan]) -> Result<()> {
+    let kernel = kernels::COPY_SPANS;
+    let most = (SPAN_BLOCKS * kernel.block) as u64;
+    let cut: Vec<ByteSpan> = (spans.iter())
+        .flat_map(|span| {
+            (0..span.bytes).step_by(most as usize).map(|at| ByteSpan {
+                from: span.from + at,
+                to: span.to + at,
+                bytes: (span.bytes - at).min(most),
+            })
+        })
+        .collect();
+    let longest = cut.iter().map(|span| span.bytes).max().unwrap_or(0) as usize;
+    let blocks = longest.div_ceil(kernel.block);
+    if blocks == 0 {
+        return Ok(());
+    }
+    let arguments =
+        SpansArguments { spans: launcher.upload(&cut)?, blocks_per_span: blocks as u32, zero: 0 };
+    launcher.launch(kernel, cut.len() * blocks, &arguments)
 }
 
 /// Starts copying bits, of the values or of the validity.

@@ -3,7 +3,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::constant;
-pub(crate) use super::{FLOAT, UNSIGNED, order_of};
+pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::plan::SAMPLED_VECTORS;
 
@@ -24,7 +24,7 @@ pub(crate) struct Source {
     pub order: u32,
 }
 
-/// `lanepack::ChunkTotals`.
+/// `lanepack::ChunkTotals`: of a chunk's values, or its deltas.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct ChunkTotals {
@@ -32,22 +32,43 @@ pub(crate) struct ChunkTotals {
     /// if there are none.
     pub low: u64,
     pub high: u64,
-    /// Units of packed words.
+    /// Units of packed words of all values, and of those of the sampled vectors.
     pub units: u32,
-    /// What the sampled vectors add up to: widths, of `alp` bits.
-    pub sampled: u32,
+    pub sampled_units: u32,
+    /// With exceptions (`pfor`, `alp`): the same, exceptions, and units of their blocks, of
+    /// all vectors and of the sampled ones.
+    pub patched_units: u32,
+    pub sampled_patched_units: u32,
     pub exceptions: u32,
-    /// Values that blocks of exceptions take.
-    pub exceptions_end: u32,
+    pub block_units: u32,
+    pub sampled_block_units: u32,
+    pub zero: u32,
 }
 
-/// `lanepack::BoundsArguments`.
+/// `lanepack::VectorMeasures`: addresses of what is known of vectors.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct BoundsArguments {
-    pub source: Source,
+pub(crate) struct VectorMeasures {
     pub lows: u64,
     pub highs: u64,
+    pub places: u64,
+    /// 0 if windows with exceptions are not asked for.
+    pub bases: u64,
+    pub patched_places: u64,
+    pub locators: u64,
+    /// Of deltas.
+    pub starts: u64,
+    pub totals: u64,
+}
+
+/// `lanepack::MeasureArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct MeasureArguments {
+    pub source: Source,
+    pub values: VectorMeasures,
+    /// All 0 if deltas are not asked for.
+    pub deltas: VectorMeasures,
 }
 
 /// `lanepack::WideBounds`: of a vector of values of two or four limbs, the sign of the
@@ -75,10 +96,7 @@ pub(crate) struct WideBoundsArguments {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct LayoutArguments {
-    pub lows: u64,
-    pub highs: u64,
-    pub places: u64,
-    pub totals: u64,
+    pub of: VectorMeasures,
     pub vectors: u64,
     pub chunk_vectors: u32,
     pub zero: u32,
@@ -102,11 +120,10 @@ pub(crate) struct Target {
 pub(crate) struct PackArguments {
     pub source: Source,
     pub targets: u64,
-    pub lows: u64,
-    pub highs: u64,
-    pub places: u64,
+    pub of: VectorMeasures,
     pub blocks_per_target: u32,
-    pub zero: u32,
+    /// Of deltas: whether with exceptions.
+    pub is_patched: u32,
 }
 
 /// `lanepack::CopyArguments`.
@@ -167,19 +184,20 @@ pub(crate) struct AlpArguments {
 
 /// Bytes of `lanepack::Candidates` and `lanepack::AlpChoice`, which only kernels read.
 pub(crate) const CANDIDATES_BYTES: usize = 16;
-pub(crate) const CHOICE_BYTES: usize = 24;
+pub(crate) const CHOICE_BYTES: usize = 16;
 
 const ENCODE: &str = include_str!("../../../kernels/encode.cuh");
 
 const _: () = {
     assert!(size_of::<Source>() == 40);
-    assert!(size_of::<ChunkTotals>() == 32);
-    assert!(size_of::<BoundsArguments>() == 56);
+    assert!(size_of::<ChunkTotals>() == 48);
+    assert!(size_of::<VectorMeasures>() == 64);
+    assert!(size_of::<MeasureArguments>() == 168);
     assert!(size_of::<WideBounds>() == 72);
     assert!(size_of::<WideBoundsArguments>() == 48);
-    assert!(size_of::<LayoutArguments>() == 48);
+    assert!(size_of::<LayoutArguments>() == 80);
     assert!(size_of::<Target>() == 40);
-    assert!(size_of::<PackArguments>() == 80);
+    assert!(size_of::<PackArguments>() == 120);
     assert!(size_of::<CopyArguments>() == 56);
     assert!(size_of::<CopyBitsArguments>() == 64);
     assert!(size_of::<GapsArguments>() == 16);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::StringColumn;
 use super::codes::Codes;
-use super::plan::{Choice, Known};
+use super::plan::{CODE_LENGTHS, Choice, Known, VALUE_LENGTHS, is_wide, part, starts};
 use super::tables::Table;
 use crate::chunk::EncodedNode;
+use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Physical, fsst};
 use crate::engine::column::Bounds;
 use crate::engine::encode::bits_node;
@@ -24,10 +25,6 @@ pub(super) struct Stretch {
     /// If they have codes.
     pub(super) codes: Option<(Arc<Table>, Codes)>,
 }
-
-/// The numbers of words: value lengths of the column, code lengths of the stretch.
-const VALUE_LENGTHS: usize = 0;
-const CODE_LENGTHS: usize = 1;
 
 impl Stretch {
     /// Waits for sizes and starts writing bodies.
@@ -47,20 +44,25 @@ impl Stretch {
             .collect::<Result<_>>()?;
         let written = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
-            match (origin, &known.validity, &self.codes) {
-                (Origin::Words(VALUE_LENGTHS), ..) => {
-                    known.value_words.write(launcher, encoding, &targets)
+            let words = |number: usize| match (number, &self.codes) {
+                (VALUE_LENGTHS, _) => Ok(&known.value_words),
+                (_, Some((_, codes))) => Ok(&codes.code_words),
+                _ => Err(Error::device("lengths of codes in a stretch without")),
+            };
+            match (origin, encoding, &known.validity, &self.codes) {
+                (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets),
+                (Origin::Deltas(number), ..) => {
+                    words(number)?.write_deltas(launcher, encoding, &targets)
                 }
-                (Origin::Words(_), _, Some((_, codes))) => {
-                    codes.code_words.write(launcher, encoding, &targets)
-                }
-                (Origin::Validity, Some(validity), _) => {
+                (Origin::Validity, _, Some(validity), _) => {
                     let chunk_rows = known.options.chunk_rows;
                     write::copy_bits(launcher, validity, chunk_rows, &targets, false)
                 }
-                (Origin::Strings, _, Some((table, codes))) => codes.write(launcher, table, jobs),
-                (Origin::Strings, ..) => {
-                    self.write_plain(launcher, column, known, choices, borders, jobs)
+                (Origin::Strings, Encoding::Fsst, _, Some((table, codes))) => {
+                    codes.write(launcher, table, jobs)
+                }
+                (Origin::Strings, Encoding::Constant | Encoding::Plain, ..) => {
+                    self.write_plain(launcher, column, known, borders, jobs)
                 }
                 _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
@@ -70,44 +72,18 @@ impl Stretch {
 
     /// A chunk's node and nulls; its bounds are not known yet.
     fn planned(&self, known: &Known, choice: &Choice, chunk: usize) -> Result<Planned> {
-        let (rows, bytes, options) = (known.rows(chunk), known.bytes(chunk), &known.options);
-        let vectors = rows.div_ceil(VECTOR);
-        let part = |len: usize| Part { len, origin: Origin::Strings, vector: 0 };
-        let values = || {
-            let plan = known.value_words.plan(chunk, options);
-            known.value_words.node(chunk, &plan, VALUE_LENGTHS)
-        };
-        let starts = |wide: bool| part(vectors * if wide { 16 } else { 8 });
-        let is_wide = |bytes: usize| u32::try_from(bytes).is_err();
-        let mut root = match (choice, &self.codes) {
-            (Choice::Constant, _) => {
-                let mut node = EncodedNode::new(Encoding::Constant, Physical::Bytes, rows);
-                node.buffers = vec![part(known.singles[chunk].length as usize)];
-                node
-            }
-            (Choice::Plain, _) => {
-                let mut node = EncodedNode::new(Encoding::Plain, Physical::Bytes, rows);
-                node.buffers = vec![part(bytes), starts(is_wide(bytes))];
-                node.children = vec![values()];
-                node
-            }
-            (Choice::Fsst(table), Some((_, stretch))) => {
+        let (rows, options) = (known.rows(chunk), &known.options);
+        let node = |plan: &Plan| match (plan.encoding, &self.codes) {
+            (Encoding::Fsst, Some((table, codes))) => {
                 let number = chunk - self.chunks.start;
-                let codes = stretch.totals[number].codes as usize;
-                let plan = stretch.code_words.plan(number, options);
-                let mut node = EncodedNode::new(Encoding::Fsst, Physical::Bytes, rows);
-                node.parameters[0] = bytes as u64;
-                node.buffers = vec![
-                    part(table.len),
-                    part(codes),
-                    starts(is_wide(bytes) || is_wide(codes)),
-                    part(fsst::tiles_len(codes)),
-                ];
-                let lengths = stretch.code_words.node(number, &plan, CODE_LENGTHS);
-                node.children = vec![lengths, values()];
-                node
+                Ok(Some(codes.node(number, table, known, chunk, plan)?))
             }
-            (Choice::Fsst(_), None) => return Err(Error::device("a chunk's codes are missing")),
+            (Encoding::Fsst, None) => Err(Error::device("a chunk's codes are missing")),
+            _ => known.node_without_codes(chunk, plan).map(Some),
+        };
+        let root = plan::first_kept(&choice.plan, node, |part: &Part| part.len)?;
+        let Some(mut root) = root else {
+            return Err(Error::device("strings without an encoding"));
         };
         let valid = known.valid[chunk];
         if valid < rows {
@@ -124,7 +100,6 @@ impl Stretch {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         known: &Known,
-        choices: &[Choice],
         borders: &[u64],
         jobs: &[Job],
     ) -> Result<()> {
@@ -132,7 +107,7 @@ impl Stretch {
         let mut gathered = Vec::new();
         for job in jobs {
             let chunk = self.chunks.start + job.chunk;
-            if let Choice::Constant = choices[chunk] {
+            if job.encoding == Encoding::Constant {
                 let single = &known.singles[chunk];
                 spans.push(abi::ByteSpan {
                     from: column.values + single.from,
@@ -164,7 +139,7 @@ impl Stretch {
             let (from, bytes) = (launcher.upload(&starts)?, starts.len() as u64);
             spans.push(abi::ByteSpan { from, to: job.buffers[1], bytes });
         }
-        copy_spans(launcher, &spans)?;
+        write::copy_spans(launcher, &spans)?;
         if gathered.is_empty() {
             return Ok(());
         }
@@ -180,6 +155,31 @@ impl Stretch {
 }
 
 impl Codes {
+    /// The node of chunk `chunk`, number `number` of the stretch.
+    fn node(
+        &self,
+        number: usize,
+        table: &Table,
+        known: &Known,
+        chunk: usize,
+        plan: &Plan,
+    ) -> Result<EncodedNode<Part>> {
+        let (rows, bytes) = (known.rows(chunk), known.bytes(chunk));
+        let codes = self.totals[number].codes as usize;
+        let lengths = self.code_words.plan(number, &known.options);
+        let lengths = self.code_words.encode(number, &lengths, &known.options, CODE_LENGTHS)?;
+        let mut node = EncodedNode::new(Encoding::Fsst, Physical::Bytes, rows);
+        node.parameters[0] = bytes as u64;
+        node.buffers = vec![
+            part(table.len),
+            part(codes),
+            starts(rows, is_wide(bytes) || is_wide(codes)),
+            part(fsst::tiles_len(codes)),
+        ];
+        node.children = vec![lengths, known.value_lengths(chunk, &plan.children)?];
+        Ok(node)
+    }
+
     /// Starts copying codes to their chunks, with tables, starts and tiles.
     fn write(&self, launcher: &mut Launcher<'_>, table: &Table, jobs: &[Job]) -> Result<()> {
         let mut outputs = vec![abi::FsstOutput::default(); self.totals.len()];
@@ -197,7 +197,7 @@ impl Codes {
             ..self.window
         };
         launcher.launch(kernels::FSST_PLACE, outputs.len() * blocks, &window)?;
-        copy_spans(launcher, &spans)
+        write::copy_spans(launcher, &spans)
     }
 }
 
@@ -208,32 +208,4 @@ pub(super) fn bounds_of(bounds: &abi::StringBounds) -> Bounds {
         bounds.heads[which][..len].to_vec()
     };
     Bounds::Strings((bounds.has != 0).then(|| [head(0), head(1)]))
-}
-
-/// Most blocks that copy a span: each span has as many as the longest.
-const SPAN_BLOCKS: usize = 64;
-
-fn copy_spans(launcher: &mut Launcher<'_>, spans: &[abi::ByteSpan]) -> Result<()> {
-    let kernel = kernels::COPY_SPANS;
-    let most = (SPAN_BLOCKS * kernel.block) as u64;
-    let cut: Vec<abi::ByteSpan> = (spans.iter())
-        .flat_map(|span| {
-            (0..span.bytes).step_by(most as usize).map(|at| abi::ByteSpan {
-                from: span.from + at,
-                to: span.to + at,
-                bytes: (span.bytes - at).min(most),
-            })
-        })
-        .collect();
-    let longest = cut.iter().map(|span| span.bytes).max().unwrap_or(0) as usize;
-    let blocks = longest.div_ceil(kernel.block);
-    if blocks == 0 {
-        return Ok(());
-    }
-    let arguments = abi::SpansArguments {
-        spans: launcher.upload(&cut)?,
-        blocks_per_span: blocks as u32,
-        zero: 0,
-    };
-    launcher.launch(kernel, cut.len() * blocks, &arguments)
 }

@@ -7,11 +7,12 @@ use super::plan::lengths_source;
 use super::{StringColumn, Window, encode_blocks};
 use crate::encoding::{Physical, fsst};
 use crate::engine::encode::launch::{LONG, Launcher, MAIN, Pending};
-use crate::engine::encode::words::Words;
+use crate::engine::encode::words::{Asked, Words};
 use crate::error::Result;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
+use crate::options::Options;
 
 /// Chunks whose codes are made with one table.
 pub(super) struct Codes {
@@ -31,6 +32,7 @@ impl Codes {
         lengths: &Lengths,
         window: &Window,
         borders: &[u64],
+        options: &Options,
     ) -> Result<Self> {
         let chunks = &window.chunks;
         let bytes = window.bytes(borders);
@@ -73,9 +75,10 @@ impl Codes {
         launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
         let source =
             lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);
+        let asked = Asked::by(options, Physical::U32);
         Ok(Self {
             window,
-            code_words: Words::measure(launcher, Physical::U32, source, false)?,
+            code_words: Words::measure(launcher, Physical::U32, source, asked)?,
             chunks: launcher.result(&scratch, chunks_at, chunks.len())?,
             totals: Vec::new(),
         })

@@ -197,11 +197,11 @@ pub(super) fn encode(
         }
         (borders, Measured::start(launcher, column, options)?)
     };
-    let guess = Guess::start(launcher, column, &measured, &borders, window_bytes)?;
+    let guess = Guess::start(launcher, column, &measured, &borders, options, window_bytes)?;
     let known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column)?;
-    let tables = choices.iter().map(|choice| Some(choice.table()?.address));
+    let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.address));
     let windows = windows(tables, &borders, window_bytes);
     let guessed = guess.codes_of(launcher, &known.lengths, &windows)?;
     // Those that are a single chunk.
@@ -239,6 +239,7 @@ impl Guess {
         column: &StringColumn,
         measured: &Measured,
         borders: &[u64],
+        options: &Options,
         window_bytes: usize,
     ) -> Result<Self> {
         let Some((tables, _)) = &measured.tables else { return Ok(Self(Vec::new())) };
@@ -251,7 +252,8 @@ impl Guess {
             .take_while(|(_, window)| window.bytes(borders) <= window_bytes)
             .map(|(number, window)| {
                 launcher.scope = scope_of(number);
-                let codes = Codes::start(launcher, column, &measured.lengths, &window, borders)?;
+                let codes =
+                    Codes::start(launcher, column, &measured.lengths, &window, borders, options)?;
                 Ok((window, codes))
             })
             .collect::<Result<_>>()?;
@@ -306,9 +308,9 @@ fn encode_windows(
                 return Ok(codes);
             }
             launcher.scope = scope_of(number);
-            Codes::start(launcher, column, &known.lengths, &window, borders)
+            Codes::start(launcher, column, &known.lengths, &window, borders, &known.options)
         };
-        let codes = match choices[window.chunks.start].table() {
+        let codes = match &choices[window.chunks.start].table {
             Some(table) => Some((table.clone(), start()?)),
             None => None,
         };

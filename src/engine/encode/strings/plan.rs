@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths, range};
 use super::tables::{Table, Tables, Trainers, sampled};
+use crate::chunk::EncodedNode;
 use crate::encoding::fsst::{self, Sampled};
-use crate::encoding::{Encoding, Estimate, Physical, constant, plan};
+use crate::encoding::plan::{self, Plan};
+use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
 use crate::engine::encode::source::Column;
-use crate::engine::encode::words::Words;
-use crate::engine::encode::write;
-use crate::error::Result;
+use crate::engine::encode::words::{Asked, Words};
+use crate::engine::encode::write::{self, Origin, Part};
+use crate::error::{Error, Result};
 use crate::gpu::abi::encode::Source;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
@@ -52,21 +54,12 @@ pub(super) struct Known {
     samples: Vec<abi::FsstSample>,
 }
 
-/// How a chunk is stored.
+/// How a chunk is to be stored.
 #[derive(Debug, Clone)]
-pub(super) enum Choice {
-    Constant,
-    Plain,
-    Fsst(Arc<Table>),
-}
-
-impl Choice {
-    pub(super) fn table(&self) -> Option<&Arc<Table>> {
-        match self {
-            Self::Fsst(table) => Some(table),
-            Self::Constant | Self::Plain => None,
-        }
-    }
+pub(super) struct Choice {
+    pub(super) plan: Plan,
+    /// The table of its codes, if it is to have some or may turn out to.
+    pub(super) table: Option<Arc<Table>>,
 }
 
 /// A table, and what it makes of a sample of a chunk.
@@ -122,7 +115,8 @@ impl Measured {
         // Now it needs lengths.
         launcher.wait_for(MAIN)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
-        let value_words = Words::measure(launcher, Physical::U32, source, false)?;
+        let asked = Asked::by(options, Physical::U32);
+        let value_words = Words::measure(launcher, Physical::U32, source, asked)?;
         launcher.switch(MAIN);
         let tables = match trainers {
             Some(trainers) => {
@@ -274,14 +268,49 @@ impl Known {
                 (None, own) => own,
                 (shared, _) => shared,
             };
-            let encoding = self.encoding(chunk, table.as_ref());
-            match (encoding, table) {
-                (Encoding::Fsst, Some((table, _))) => Choice::Fsst(table),
-                (Encoding::Constant, _) => Choice::Constant,
-                _ => Choice::Plain,
+            let plan = self.plan(chunk, table.as_ref());
+            Choice {
+                table: table.map(|(table, _)| table).filter(|_| self.tries_codes(chunk, &plan)),
+                plan,
             }
         };
         Ok(own.into_iter().enumerate().map(choice).collect())
+    }
+
+    /// Whether a plan is one for codes, or what it prefers may not keep its promise.
+    fn tries_codes(&self, chunk: usize, plan: &Plan) -> bool {
+        let mut tries = false;
+        let node = |plan: &Plan| {
+            tries |= plan.encoding == Encoding::Fsst;
+            Ok(if tries { None } else { Some(self.node_without_codes(chunk, plan)?) })
+        };
+        plan::first_kept(plan, node, |part: &Part| part.len).is_ok() && tries
+    }
+
+    /// A chunk's node if it has no codes.
+    pub(super) fn node_without_codes(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+    ) -> Result<EncodedNode<Part>> {
+        let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
+        let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, rows);
+        match plan.encoding {
+            Encoding::Constant => node.buffers = vec![part(self.singles[chunk].length as usize)],
+            _ => {
+                node.buffers = vec![part(bytes), starts(rows, is_wide(bytes))];
+                node.children = vec![self.value_lengths(chunk, &plan.children)?];
+            }
+        }
+        Ok(node)
+    }
+
+    /// The node of the lengths of a chunk's values, of which their plan is the last.
+    pub(super) fn value_lengths(&self, chunk: usize, plans: &[Plan]) -> Result<EncodedNode<Part>> {
+        match plans.last() {
+            Some(plan) => self.value_words.encode(chunk, plan, &self.options, VALUE_LENGTHS),
+            None => Err(Error::device("lengths without a plan")),
+        }
     }
 
     /// Tables trained on single chunks, and what they make of them.
@@ -310,26 +339,42 @@ impl Known {
     }
 
     /// Chooses a chunk's encoding, as [`plan::plan`] does.
-    fn encoding(&self, chunk: usize, fsst: Option<&Tried>) -> Encoding {
+    fn plan(&self, chunk: usize, fsst: Option<&Tried>) -> Plan {
         let (rows, bytes, single) = (self.rows(chunk), self.bytes(chunk), &self.singles[chunk]);
         let vectors = rows.div_ceil(VECTOR);
-        let lengths = self.value_words.plan(chunk, &self.options).bytes;
+        let lengths = self.value_words.plan(chunk, &self.options);
+        let constant = is_single(single).then(|| Estimate::of([single.length as usize]));
+        let plain =
+            Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
+        let fsst = fsst
+            .map(|(table, sampled)| fsst::estimate(&table.symbols, *sampled, rows, bytes, lengths));
         let estimates = [
-            (Encoding::Constant, is_single(single).then_some(single.length as usize)),
-            (Encoding::Plain, Some(bytes + vectors * 8 + lengths)),
-            (
-                Encoding::Fsst,
-                fsst.map(|(table, sampled)| {
-                    fsst::estimated_bytes(&table.symbols, *sampled, rows, bytes, lengths)
-                }),
-            ),
+            (Encoding::Constant, constant),
+            (Encoding::Plain, Some(plain)),
+            (Encoding::Fsst, fsst),
         ];
         let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
-        plan::choose(
-            allowed.filter_map(|(encoding, bytes)| Some((encoding, Estimate::of([bytes?])))),
-        )
-        .encoding
+        plan::choose(allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))))
     }
+}
+
+/// The numbers of words: value lengths of the column, code lengths of the stretch.
+pub(super) const VALUE_LENGTHS: usize = 0;
+pub(super) const CODE_LENGTHS: usize = 1;
+
+/// A buffer that is made of strings.
+pub(super) fn part(len: usize) -> Part {
+    Part { len, origin: Origin::Strings, vector: 0 }
+}
+
+/// The buffer of where vectors of so many rows begin.
+pub(super) fn starts(rows: usize, wide: bool) -> Part {
+    part(rows.div_ceil(VECTOR) * if wide { 16 } else { 8 })
+}
+
+/// Whether offsets up to so many bytes have 64 bits.
+pub(super) fn is_wide(bytes: usize) -> bool {
+    u32::try_from(bytes).is_err()
 }
 
 /// Whether a chunk is one value for all rows, of a length that a constant may have.
