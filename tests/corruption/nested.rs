@@ -40,11 +40,14 @@ fn structs(nulls: Option<NullBuffer>) -> Image {
         Field::new("number", DataType::Int64, true),
         Field::new("fixed", DataType::FixedSizeBinary(2), true),
     ]);
-    let fixed = FixedSizeBinaryArray::new(2, vec![7_u8; 200].into(), None);
-    nested(
-        Arc::new(StructArray::new(fields, vec![numbers(100), Arc::new(fixed)], nulls)),
-        Encoding::Struct,
-    )
+    let fixed = FixedSizeBinaryArray::new(2, (0..200).collect::<Vec<u8>>().into(), None);
+    let array = StructArray::new(fields, vec![numbers(100), Arc::new(fixed)], nulls);
+    // Without constants for lengths, few structs are smaller as Arrow IPC.
+    let options = Options::default().with_encodings([Encoding::Struct, Encoding::Constant]);
+    let image = Image::of(&(Arc::new(array) as ArrayRef), &options);
+    assert_eq!(image.tree().nodes[0].encoding, Encoding::Struct as u8);
+    image.read().unwrap();
+    image
 }
 
 /// A hundred lists of two.

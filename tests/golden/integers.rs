@@ -6,7 +6,7 @@ use arrow_array::*;
 use lanepack::{Encoding, Options};
 
 use super::common::Rng;
-use super::{batch, golden, nulls};
+use super::{SIMPLE, batch, golden, nulls};
 
 #[test]
 fn differences_of_integers() {
@@ -32,7 +32,7 @@ fn differences_of_integers() {
         ("nulls", Arc::new(TimestampNanosecondArray::new(times, nulls(2100)))),
     ];
     let options = Options::default()
-        .with_encodings(Encoding::ON_GPUS.iter().copied().chain([Encoding::Delta]));
+        .with_encodings(SIMPLE.iter().copied().chain([Encoding::Delta]));
     golden("delta", &options, &batch(columns));
 }
 
@@ -65,7 +65,7 @@ fn integers_with_outliers() {
         ("nulls", Arc::new(Date64Array::new(signed().collect(), nulls(2100)))),
     ];
     let options = Options::default()
-        .with_encodings(Encoding::ON_GPUS.iter().copied().chain([Encoding::Pfor]));
+        .with_encodings(SIMPLE.iter().copied().chain([Encoding::Pfor]));
     golden("pfor", &options, &batch(columns));
 }
 

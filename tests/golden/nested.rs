@@ -8,7 +8,7 @@ use arrow_buffer::{OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields};
 use lanepack::{Encoding, Options};
 
-use super::{batch, golden, nulls, texts};
+use super::{batch, golden, nulls, simple, texts};
 
 fn numbers(len: usize) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values((0..len as i64).map(|row| row * row % 1000)))
@@ -52,7 +52,7 @@ fn structs() {
         ("outer", Arc::new(outer)),
         ("empty", Arc::new(StructArray::new_empty_fields(1500, nulls(1500)))),
     ];
-    golden("struct", &Options::default(), &batch(columns));
+    golden("struct", &simple(), &batch(columns));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn lists() {
         ("lists", Arc::new(lists)),
         ("map", Arc::new(map)),
     ];
-    golden("list", &Options::default(), &batch(columns));
+    golden("list", &simple(), &batch(columns));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn lists_of_one_length() {
     let nothing = FixedSizeListArray::new(item(&nothing), 0, nothing, nulls(1100));
     let columns: Vec<(&str, ArrayRef)> =
         vec![("fixed", Arc::new(fixed)), ("nothing", Arc::new(nothing))];
-    golden("fixed_list", &Options::default(), &batch(columns));
+    golden("fixed_list", &simple(), &batch(columns));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn dictionary_arrays() {
         ("texts", Arc::new(DictionaryArray::new(keys, Arc::new(values)))),
         ("numbers", Arc::new(DictionaryArray::new(wide, numbers(100)))),
     ];
-    golden("keys", &Options::default(), &batch(columns));
+    golden("keys", &simple(), &batch(columns));
 }
 
 #[test]
@@ -151,5 +151,5 @@ fn runs() {
     let sliced = RunArray::<Int32Type>::try_new(&ends, &values).unwrap();
     let columns: Vec<(&str, ArrayRef)> =
         vec![("runs", Arc::new(runs.slice(0, 1100))), ("sliced", Arc::new(sliced.slice(64, 1100)))];
-    golden("run_ends", &Options::default(), &batch(columns));
+    golden("run_ends", &simple(), &batch(columns));
 }

@@ -273,13 +273,15 @@ impl Words {
                 (Encoding::Pfor, self.asked.patches.then(|| shape.patched(totals)).flatten()),
             ]
         };
-        let single = totals.low >= totals.high;
+        let constant = |single: bool| (Encoding::Constant, single.then(|| Estimate::of([])));
         let deltas = || {
-            let child =
-                choose(&mut packed(self.deltas(chunk)?, shape.vectors * VECTOR).into_iter());
+            let totals = self.deltas(chunk)?;
+            let is_seen = delta::planned(shape.vectors).contains(&Encoding::Constant);
+            let single = constant(is_seen && totals.low == totals.high);
+            let packed = packed(totals, shape.vectors * VECTOR);
+            let child = choose(&mut [single].into_iter().chain(packed));
             delta::promise(value, shape.vectors, child)
         };
-        let constant = (Encoding::Constant, single.then(|| Estimate::of([])));
         let others = [
             (Encoding::Delta, deltas()),
             (Encoding::Alp, self.asked.alp.then(|| shape.floats(totals))),
