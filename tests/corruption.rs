@@ -23,6 +23,7 @@ mod damage;
 mod dict;
 #[path = "corruption/files.rs"]
 mod files;
+mod front;
 #[path = "corruption/header.rs"]
 mod header;
 #[path = "corruption/integers.rs"]

@@ -516,6 +516,29 @@ fn dictionaries() {
 }
 
 #[test]
+fn strings_in_order() {
+    let options = Options::default().with_encodings([
+        Encoding::Front,
+        Encoding::Fsst,
+        Encoding::Dict,
+        Encoding::Ffor,
+    ]);
+    let path = |i: usize| format!("/data/{:03}/{}", i / 11, ["a", "ab", "b", "", "ü"][i * i % 5]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("paths", Arc::new(StringArray::from_iter_values((0..2500).map(path)))),
+        (
+            "nulls",
+            Arc::new(StringArray::from_iter((0..2500).map(|i| (i % 9 != 4).then(|| path(i))))),
+        ),
+        (
+            "dictionary",
+            Arc::new(LargeStringArray::from_iter_values((0..2500).map(|i| path(i * 7919 % 1000)))),
+        ),
+    ];
+    golden("front", &options, &batch(columns));
+}
+
+#[test]
 fn types_carried_as_arrow_ipc() {
     let arrays = carried_arrays(20);
     let names: Vec<String> = (0..arrays.len()).map(|at| format!("column {at}")).collect();
