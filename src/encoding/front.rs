@@ -20,6 +20,11 @@
 //! first row of 16 or 64 (3.3, 3.1 %), of one text for each 64 or 1,024 (3.6, 3.4 %), of the row
 //! whose number lacks the lowest bit set, in blocks of 64 (4.5 %).
 //!
+//! One thread of a busy machine: such columns are compressed in 1.06 to 1.8 times the time, and
+//! decompressed at 1.8 to 2.8 GB/s (4 to 7 by FSST alone; a dictionary of short strings at 0.75
+//! for 4.5); a single value takes 7 to 9 us rather than 2. Columns that do not gain take at most
+//! 4 % longer to compress.
+//!
 //! What it costs to plan: of sampled vectors prefixes are measured; only if they are worth
 //! three times what they take (in all columns that gain more than a few bytes four times, in
 //! others at most 2.7) are all strings split, and a symbol table trained on suffixes.
