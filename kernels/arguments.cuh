@@ -16,7 +16,7 @@ struct WordsArguments {
 };
 static_assert(sizeof(WordsArguments) == 24, "mirrored");
 
-// Values of dictionaries and of runs to memory: dict_*, rle_*.
+// Values of dictionaries and of runs to memory: dict_*, rle_*; lengths: front_lengths.
 struct DictArguments {
     // As lanepack/dict.cuh or lanepack/rle.cuh has them.
     const Node* nodes;
@@ -28,7 +28,8 @@ struct DictArguments {
 };
 static_assert(sizeof(DictArguments) == 32, "mirrored");
 
-// Strings of dictionaries by their codes to memory: dict_strings.
+// Strings of dictionaries by their codes to memory: dict_strings; and those of front coding:
+// front_strings, buffer 0 of whose nodes has prefixes, and buffer 1 offsets of suffixes.
 struct DictStringsArguments {
     // Buffer 0: the codes, plain. Buffer 1: u64 offsets of the dictionary's values among
     // those of all dictionaries, and of the end of the last. `at` counts rows; `size` values.

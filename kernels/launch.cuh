@@ -21,6 +21,8 @@ constexpr u32 RLE_THREADS = 128;
 constexpr u32 DICT_CHECK_THREADS = 128;
 // dict_strings: a block takes a vector. dict_lengths: a thread takes a value.
 constexpr u32 DICT_STRINGS_THREADS = 256;
+// front_strings: a block takes a vector. front_lengths: a thread takes a value.
+constexpr u32 FRONT_THREADS = 256;
 // fsst_decode: codes that a block decodes at most, and, given more blocks, at least.
 constexpr u32 FSST_THREADS = 128;
 constexpr u32 FSST_CODES = 32768;

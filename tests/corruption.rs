@@ -3,7 +3,7 @@
 //!
 //! Every test compresses, takes header and body out of the Arrow storage,
 //! damages them, makes the checksums right again and reads what results through
-//! the public API. `header`, `codecs`, `dict`, `integers`, `nested`, `reals`, `runs`
+//! the public API. `header`, `codecs`, `dict`, `front`, `integers`, `nested`, `reals`, `runs`
 //! and `storage` have a test for each rule of docs/FORMAT.md ("What readers check");
 //! `sweeps` damages everything everywhere; `files` damages IPC files and streams as a whole.
 //!
@@ -23,6 +23,8 @@ mod damage;
 mod dict;
 #[path = "corruption/files.rs"]
 mod files;
+#[path = "corruption/front.rs"]
+mod front;
 #[path = "corruption/header.rs"]
 mod header;
 #[path = "corruption/integers.rs"]

@@ -31,10 +31,12 @@ use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
 use arrow_schema::{DataType, Field, Schema};
 use common::{Rng, carried_arrays};
-use lanepack::{CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, ipc};
+use lanepack::{
+    CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, compress_array, ipc,
+};
 
 /// The golden files.
-const FILES: [&str; 31] = [
+const FILES: [&str; 33] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -45,6 +47,7 @@ const FILES: [&str; 31] = [
     "delta",
     "delta_pfor",
     "dict",
+    "dict_front",
     "dict_rle",
     "ffor_16",
     "ffor_32",
@@ -52,6 +55,7 @@ const FILES: [&str; 31] = [
     "ffor_8",
     "ffor_nulls",
     "fixed_list",
+    "front",
     "fsst",
     "fsst_binary",
     "fsst_long",
@@ -527,6 +531,36 @@ fn dictionaries() {
         ),
     ];
     golden("dict", &options, &batch(columns));
+}
+
+/// Paths of files in order.
+fn path(i: usize) -> String {
+    format!("/data/{:03}/{}", i / 11, ["a", "ab", "b", "", "ü"][i * i % 5])
+}
+
+#[test]
+fn strings_in_order() {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("paths", Arc::new(StringArray::from_iter_values((0..2500).map(path)))),
+        (
+            "nulls",
+            Arc::new(StringArray::from_iter((0..2500).map(|i| (i % 9 != 4).then(|| path(i))))),
+        ),
+    ];
+    let options =
+        Options::default().with_encodings([Encoding::Front, Encoding::Fsst, Encoding::Ffor]);
+    golden("front", &options, &batch(columns));
+}
+
+#[test]
+fn dictionaries_of_strings_in_order() {
+    let looked_up = (0..2500).map(|i| path(i * 7919 % 1000));
+    let looked_up: ArrayRef = Arc::new(LargeStringArray::from_iter_values(looked_up));
+    let options =
+        Options::default().with_encodings([Encoding::Dict, Encoding::Front, Encoding::Ffor]);
+    let column = compress_array(&looked_up, &options).unwrap();
+    assert!(column.encoding().contains("front("), "{}", column.explain());
+    golden("dict_front", &options, &batch(vec![("looked up", looked_up)]));
 }
 
 #[test]

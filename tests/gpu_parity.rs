@@ -5,7 +5,7 @@
 //! `arrays` has every type, size, null pattern and encoding, `cascades` encodings of
 //! children of others, `files` the shared data,
 //! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
-//! about devices: memory, threads, errors, export; `host` what is about host memory; `scan`
+//! about devices: memory, threads, errors, export; `front` front coding; `host` what is about host memory; `scan`
 //! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
 //! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users; `small` has a little of all for
 //! compute-sanitizer.
@@ -26,6 +26,8 @@ mod damage;
 mod devices;
 #[path = "gpu_parity/files.rs"]
 mod files;
+#[path = "gpu_parity/front.rs"]
+mod front;
 #[path = "gpu_parity/fused.rs"]
 mod fused;
 #[path = "gpu_parity/gather.rs"]

@@ -58,7 +58,6 @@ const SMALL: usize = 4000;
 const REASONS: &[(&str, &str)] = &[
     ("floats/edge_f32.value", "mixed"),
     ("floats/edge_f64.value", "mixed"),
-    ("strings/c_name.value", "text"),
     ("strings/chinese.value", "text"),
     ("strings/hamlet.value", "text"),
     ("strings/movies.value", "text"),

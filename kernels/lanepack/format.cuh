@@ -27,6 +27,9 @@ constexpr u32 ESCAPE = 255;
 // Bits of a locator that count exceptions.
 constexpr u32 LOCATOR_COUNT_BITS = 11;
 
+// Rows whose strings may begin as those before them in the block do.
+constexpr u32 FRONT_BLOCK = 64;
+
 // Ids of encodings.
 constexpr u32 PLAIN = 0;
 constexpr u32 CONSTANT = 1;
@@ -39,5 +42,6 @@ constexpr u32 RLE = 7;
 constexpr u32 DELTA = 8;
 constexpr u32 PFOR = 9;
 constexpr u32 ALP_RD = 10;
+constexpr u32 FRONT = 11;
 
 }  // namespace lanepack

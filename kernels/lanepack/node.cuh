@@ -69,6 +69,8 @@ enum Fault : u32 {
     FAULT_VALUE = 8,
     // Runs of a vector that do not begin one behind the other.
     FAULT_RUNS = 9,
+    // A string that begins with more bytes than the one before has.
+    FAULT_PREFIX = 10,
 };
 
 // Reports a fault of node `node`. The status word begins as all ones and keeps

@@ -35,6 +35,8 @@ pub enum Encoding {
     Pfor = 9,
     /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
     AlpRd = 10,
+    /// What strings share with those before, and the rest of each.
+    Front = 11,
     /// More values than a chunk has rows, piece by piece.
     Pieces = 16,
     /// Structs: each field by itself.
@@ -63,6 +65,7 @@ impl Encoding {
         Self::Delta,
         Self::Pfor,
         Self::AlpRd,
+        Self::Front,
         Self::Pieces,
         Self::Struct,
         Self::List,
@@ -122,6 +125,7 @@ impl Encoding {
             Self::Delta => "delta",
             Self::Pfor => "pfor",
             Self::AlpRd => "alp_rd",
+            Self::Front => "front",
             Self::Pieces => "pieces",
             Self::Struct => "struct",
             Self::List => "list",

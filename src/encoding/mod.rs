@@ -19,6 +19,7 @@ pub(crate) mod delta;
 mod dict;
 mod exceptions;
 pub(crate) mod ffor;
+mod front;
 pub mod fsst;
 mod io;
 mod limbs;
@@ -48,6 +49,7 @@ use plan::{Context, Parameters, Plan};
 pub(crate) mod format {
     pub(crate) use super::exceptions::LOCATOR_COUNT_BITS;
     pub(crate) use super::ffor::PACKED_UNIT;
+    pub(crate) use super::front::BLOCK as FRONT_BLOCK;
     pub(crate) use super::fsst::{
         ESCAPE, GROUP as TILE_GROUP, OFFSET_BITS as TILE_OFFSET_BITS, SEGMENT, TILE,
         TILES_PER_GROUP,
@@ -126,7 +128,7 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 17] = [
+pub(crate) static CODECS: [&dyn Codec; 18] = [
     &constant::Constant,
     &plain::Plain,
     &ffor::Ffor,
@@ -136,6 +138,7 @@ pub(crate) static CODECS: [&dyn Codec; 17] = [
     &alp::Alp,
     &alp_rd::AlpRd,
     &fsst::Fsst,
+    &front::Front,
     &dict::Dict,
     &rle::Rle,
     &pieces::Pieces,

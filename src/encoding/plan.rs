@@ -29,6 +29,7 @@ use super::alp::Exponents;
 use super::alp_rd::Cut;
 use crate::chunk::EncodedNode;
 use crate::encoding::dict::Distinct;
+use crate::encoding::front;
 use crate::encoding::fsst::Symbols;
 use crate::encoding::nested::Split;
 use crate::encoding::{BytesValues, CODECS, Encoding, Estimate, Input, Physical, Values, codec};
@@ -148,6 +149,8 @@ pub(crate) enum Parameters {
     Fsst(Arc<Symbols>),
     /// The distinct values, and the codes of all rows.
     Dict(Arc<Distinct>),
+    /// Prefixes and suffixes of all strings.
+    Front(Arc<front::Split>),
     /// The children of a nested array.
     Nested(Arc<Split>),
 }
@@ -177,7 +180,7 @@ impl Plan {
     /// The plan without what only the encoder needs and is as large as the values.
     pub fn without_data(self) -> Self {
         let parameters = match self.parameters {
-            Parameters::Dict(_) | Parameters::Nested(_) => Parameters::None,
+            Parameters::Dict(_) | Parameters::Front(_) | Parameters::Nested(_) => Parameters::None,
             parameters => parameters,
         };
         let children = self.children.into_iter().map(Self::without_data).collect();

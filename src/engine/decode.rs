@@ -76,7 +76,10 @@ impl DeviceColumn {
             has.then_some(match (root.view.encoding(), child) {
                 (Encoding::Limbs, _) => host.limbs[index][child],
                 (Encoding::Fsst, 1) => host.value_lengths[index],
-                (Encoding::Fsst | Encoding::Plain, 0) => host.stored_lengths[index],
+                // Put together, they are plain.
+                (Encoding::Fsst | Encoding::Plain | Encoding::Front, 0) => {
+                    host.stored_lengths[index]
+                }
                 _ => return None,
             })
         };
@@ -324,6 +327,7 @@ pub(super) const DECODED: &[Encoding] = &[
     Encoding::Delta,
     Encoding::Pfor,
     Encoding::AlpRd,
+    Encoding::Front,
 ];
 
 /// An error for columns of which a chunk, or every chunk there could be, is

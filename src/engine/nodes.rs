@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What kernels of scans do not read as it is stored is decoded for them and kept as well:
-//! values of delta, dictionaries, and lengths, limbs and codes that are cascades (cascade.rs).
+//! values of delta, dictionaries, strings of front coding, and lengths, limbs and codes that are cascades (cascade.rs).
 //! Codes of dictionaries are looked at once, so that kernels need not ask whether they have
 //! values.
 
@@ -229,6 +229,14 @@ impl HostNodes {
         let own = strings::own_lengths(program, targets)?;
         let mut value_lengths: Vec<Node> = own.iter().map(|job| job.node).collect();
         let mut stored_lengths: Vec<Node> = stored.iter().map(|job| job.node).collect();
+        for (place, target) in targets.iter().enumerate() {
+            if target.view.encoding() == Encoding::Front {
+                let [strings, lengths] = strings::put_together(program, target)?;
+                roots[place] = strings;
+                stored_lengths[place] = lengths.node;
+                value_lengths[place] = lengths.node;
+            }
+        }
         let dict: Vec<Target<'_>> = targets.iter().filter(is_dict).copied().collect();
         let mut dictionaries = Vec::new();
         if let Some(found) = Dictionaries::of(program, &dict)? {
@@ -250,8 +258,13 @@ impl HostNodes {
                 stored_lengths[place] = codes[index].node;
                 value_lengths[place] = looked_up[index].node;
                 let at = dictionaries.last().map_or(0, DictionaryNodes::end);
+                let values = Target { at, ..*target };
+                let [values, of_values] = match target.view.encoding() {
+                    Encoding::Front => strings::put_together(program, &values)?,
+                    _ => [Job::from(&values), *of_values],
+                };
                 dictionaries.push(DictionaryNodes {
-                    values: Job::from(&Target { at, ..*target }),
+                    values,
                     stored_lengths: of_values.node,
                     codes: codes[index].node,
                 });

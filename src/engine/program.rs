@@ -42,7 +42,7 @@ impl Target<'_> {
             }
             (_, Encoding::AlpRd) => view.parameter(1),
             (Physical::Bytes, Encoding::Fsst) => view.buffer_range(1).len() as u64,
-            (Physical::Bytes, Encoding::Dict) => {
+            (Physical::Bytes, Encoding::Dict | Encoding::Front) => {
                 // Where the other encodings have their starts.
                 buffer = [0, buffer[0], 0, 0];
                 parameter
@@ -112,13 +112,37 @@ struct Step {
 /// The arguments of a step, but for what is known only when all steps are.
 #[derive(Clone, Copy)]
 pub(super) enum Arguments {
-    Words { out: u64 },
-    Dict { out: u64 },
-    DictStrings { values: u64, not_ascii: Words, out: u64, offsets: u64, offset_bytes: u32 },
-    Limb { out: u64, limbs: u32, limb: u32, fill: u32 },
-    Bits { out: u64, counts: Words },
-    Bytes { out: u64, not_ascii: Words },
-    Offsets { out: u64 },
+    Words {
+        out: u64,
+    },
+    Dict {
+        out: u64,
+    },
+    /// Of dictionaries, and of front coding.
+    DictStrings {
+        values: u64,
+        not_ascii: Words,
+        out: u64,
+        offsets: u64,
+        offset_bytes: u32,
+    },
+    Limb {
+        out: u64,
+        limbs: u32,
+        limb: u32,
+        fill: u32,
+    },
+    Bits {
+        out: u64,
+        counts: Words,
+    },
+    Bytes {
+        out: u64,
+        not_ascii: Words,
+    },
+    Offsets {
+        out: u64,
+    },
     Strings(Strings),
 }
 

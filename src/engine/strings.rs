@@ -4,13 +4,15 @@
 //! fsst_decode, bytes_plain, bytes_constant --> bytes, of all chunks one behind the other
 //! offsets_32, offsets_64                   --> offsets of all rows, and one behind the last
 //! dict_lengths, dict_plain, dict_strings   --> dict only: lengths of rows, and their bytes
+//! front_lengths, front_strings             --> front only: the same
 //! utf8                                     --> text only: checks chunks with bytes above 127
 //! views, fixed                             --> for view types and FixedSizeBinary
 //! ```
 //!
 //! Bytes and offsets are independent of each other: both follow from the header
-//! and from the starts of vectors. Only where rows are codes of a dictionary their bytes
-//! need their offsets; the dictionary's strings are decoded as those of any column before.
+//! and from the starts of vectors. Only where rows are codes of a dictionary, or begin as
+//! others do, their bytes need their offsets; the dictionary's strings, or the suffixes, are
+//! decoded as those of any column before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use super::program::{
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
+use crate::gpu::abi::Node;
 use crate::gpu::{DeviceBuffer, Stream, kernels};
 use crate::lanes::VECTOR;
 
@@ -144,11 +147,14 @@ pub(super) fn decode<'a>(
     };
     let strings: Vec<Target<'a>> = roots.iter().map(place).collect();
     let looked_up = LookedUp::of(program, roots)?;
-    let lengths_of_rows = looked_up.as_ref().map_or(Vec::new(), |found| found.lengths.clone());
-    let lengths = value_lengths(program, roots, lengths_of_rows)?;
+    let fronts = Fronts::of(program, roots)?;
+    let of_dict = looked_up.as_ref().map_or(&[][..], |found| &found.lengths);
+    let of_front = fronts.as_ref().map_or(&[][..], |fronts| &fronts.lengths);
+    let lengths = value_lengths(program, roots, of_dict, of_front)?;
     let mut groups = values(program, &strings, bytes);
     self::offsets(program, &strings, &lengths, buffers);
     groups.extend(looked_up.map(|looked_up| looked_up.write(program, buffers)));
+    groups.extend(fronts.map(|fronts| fronts.write(program, buffers)));
     // From here on targets are chunks at their rows.
     let at_rows = |targets: &[Target<'a>]| -> Vec<Target<'a>> {
         targets.iter().map(|target| roots[target.chunk]).collect()
@@ -221,27 +227,30 @@ fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], b
     program.step(kernel, &jobs(strings), lengths, longest(strings), arguments, &[out]);
 }
 
-/// The lengths of values, of dict those that have been looked up.
+/// The lengths of values, of dict and of front coding those that have been found.
 fn value_lengths(
     program: &mut Program<'_>,
     roots: &[Target<'_>],
-    looked_up: Vec<Job>,
+    of_dict: &[Job],
+    of_front: &[Job],
 ) -> Result<Vec<Job>> {
     let own = own_lengths(program, roots)?;
-    let mut looked_up = looked_up.into_iter();
+    let (mut of_dict, mut of_front) = (of_dict.iter(), of_front.iter());
     let lengths = |(root, own): (&Target<'_>, Job)| match root.view.encoding() {
-        Encoding::Dict => looked_up.next().unwrap_or(own),
+        Encoding::Dict => of_dict.next().copied().unwrap_or(own),
+        Encoding::Front => of_front.next().copied().unwrap_or(own),
         _ => own,
     };
     Ok(roots.iter().zip(own).map(lengths).collect())
 }
 
-/// The lengths of values, the last child; of constants and of dict, which have none, the root.
+/// The lengths of values, the last child; of constants, dict and front, which have none, the
+/// root.
 pub(super) fn own_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
     lengths(program, roots, |count| count - 1)
 }
 
-/// The lengths of what is stored, the first child; of constants and of dict the root.
+/// The lengths of what is stored, the first child; of constants, dict and front the root.
 pub(super) fn stored_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
     lengths(program, roots, |_| 0)
 }
@@ -372,4 +381,98 @@ impl<'a> LookedUp<'a> {
         program.step(kernels::DICT_STRINGS, &jobs, &[], rows, arguments, &[bytes, offsets]);
         Group { targets: self.roots.clone(), not_ascii, longest: longest.unwrap_or(0) }
     }
+}
+
+/// Rows that begin as those before them do, to be put together.
+struct Fronts<'a> {
+    roots: Vec<Target<'a>>,
+    suffixes: Buffers,
+    /// For each chunk prefixes and offsets of suffixes, and the lengths of its rows, plain.
+    parts: Vec<Job>,
+    lengths: Vec<Job>,
+}
+
+impl<'a> Fronts<'a> {
+    /// Decodes the suffixes of chunks of front coding, if there are some, and finds the lengths
+    /// of their rows.
+    fn of(program: &mut Program<'_>, roots: &[Target<'a>]) -> Result<Option<Self>> {
+        let roots = of_encoding(roots, Encoding::Front);
+        if roots.is_empty() {
+            return Ok(None);
+        }
+        let prefixes: Vec<Target<'a>> = roots.iter().map(|root| root.child(0)).collect();
+        let prefixes = program.readable(&prefixes, &[Encoding::Plain])?;
+        let (mut count, mut bytes) = (0, 0_usize);
+        let mut suffixes = Vec::with_capacity(roots.len());
+        for root in &roots {
+            let suffix = Target { at: count, ..root.child(1) };
+            count += suffix.view.len();
+            bytes = bytes
+                .checked_add(encoding::value_bytes(suffix.view))
+                .ok_or_else(|| Error::corrupt("values of more bytes than an address"))?;
+            suffixes.push(suffix);
+        }
+        let all = DataType::LargeBinary;
+        let found = Buffers::allocate(program.stream, &all, count, bytes)?;
+        program.keep([&found.bytes, &found.offsets]);
+        decode(program, &all, &suffixes, 0, &found)?;
+        // Whole vectors, as lengths are read.
+        let mut rows = 0;
+        let part = |(suffix, prefixes): (&Target<'_>, &Job)| {
+            let mut job = *prefixes;
+            job.node.buffer[1] = found.offsets.address() + suffix.at as u64 * 8;
+            job.node.at = rows as u64;
+            rows += suffix.view.len().next_multiple_of(VECTOR);
+            job
+        };
+        let parts: Vec<Job> = suffixes.iter().zip(&prefixes).map(part).collect();
+        let lengths = program.scratch(rows * 4)?;
+        let arguments = Arguments::Dict { out: lengths.address() };
+        program.step(kernels::FRONT_LENGTHS, &parts, &[], most_rows(&parts), arguments, &[]);
+        let lengths = (roots.iter().zip(&parts))
+            .map(|(root, part)| cascade::plain(root, lengths.address() + part.node.at * 4))
+            .collect();
+        Ok(Some(Self { roots, suffixes: found, parts, lengths }))
+    }
+
+    /// Writes the bytes of all rows, whose offsets are there.
+    fn write(&self, program: &mut Program<'_>, buffers: &Buffers) -> Group<'a> {
+        let Buffers { bytes, offsets, offset_bytes } = buffers;
+        let job = |(root, part): (&Target<'_>, &Job)| {
+            let node = Node { at: root.at as u64, ..part.node };
+            Job { node, ..*part }
+        };
+        let jobs: Vec<Job> = self.roots.iter().zip(&self.parts).map(job).collect();
+        let not_ascii = program.words(jobs.len());
+        let arguments = Arguments::DictStrings {
+            values: self.suffixes.bytes.address(),
+            not_ascii,
+            out: bytes.address(),
+            offsets: offsets.address(),
+            offset_bytes: *offset_bytes as u32,
+        };
+        let longest = self.roots.iter().map(|root| encoding::value_bytes(root.view)).max();
+        let rows = most_rows(&jobs);
+        program.step(kernels::FRONT_STRINGS, &jobs, &[], rows, arguments, &[bytes, offsets]);
+        Group { targets: self.roots.clone(), not_ascii, longest: longest.unwrap_or(0) }
+    }
+}
+
+/// Strings of front coding as kernels of scans read them: put together, as a plain node of
+/// the chunk, and its lengths.
+pub(super) fn put_together(program: &mut Program<'_>, root: &Target<'_>) -> Result<[Job; 2]> {
+    let (rows, size) = (root.view.len(), encoding::value_bytes(root.view));
+    let all = DataType::LargeBinary;
+    let values = Buffers::allocate(program.stream, &all, rows, size)?;
+    program.keep([&values.bytes, &values.offsets]);
+    decode(program, &all, &[Target { at: 0, ..*root }], 0, &values)?;
+    let lengths = program.scratch(rows.next_multiple_of(VECTOR) * 4)?;
+    let offsets = cascade::plain(&Target { at: 0, ..*root }, values.offsets.address());
+    let arguments = Arguments::Words { out: lengths.address() };
+    program.step(kernels::DICT_LENGTHS, &[offsets], &[], rows, arguments, &[]);
+    let mut strings = cascade::plain(root, values.bytes.address());
+    // Where vectors begin stands where plain strings have it, too.
+    strings.node.buffer[1] = root.node().buffer[1];
+    strings.node.size = size as u64;
+    Ok([strings, cascade::plain(root, lengths.address())])
 }

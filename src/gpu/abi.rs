@@ -419,6 +419,7 @@ impl Fault {
     const WIDTH: u32 = 7;
     const VALUE: u32 = 8;
     const RUNS: u32 = 9;
+    const PREFIX: u32 = 10;
 
     /// The rule that is broken.
     pub fn message(fault: u32) -> String {
@@ -431,6 +432,7 @@ impl Fault {
             Self::CHARACTER => "a text that ends inside a character",
             Self::WIDTH => "a value of another width than its column's",
             Self::RUNS => "runs of a vector that do not begin one behind the other",
+            Self::PREFIX => "a row that begins with more bytes than the one before has",
             Self::VALUE => "a code of a dictionary that stands for no value",
             _ => return format!("fault {fault} of a kernel"),
         };
@@ -521,6 +523,7 @@ const _: () = {
     assert!(constant(FORMAT, "TILE_OFFSET_BITS") == format::TILE_OFFSET_BITS as u64);
     assert!(constant(FORMAT, "SEGMENT") == format::SEGMENT as u64);
     assert!(constant(FORMAT, "ESCAPE") == format::ESCAPE as u64);
+    assert!(constant(FORMAT, "FRONT_BLOCK") == format::FRONT_BLOCK as u64);
     assert!(constant(FORMAT, "LOCATOR_COUNT_BITS") == format::LOCATOR_COUNT_BITS as u64);
     assert!(constant(FORMAT, "PLAIN") == Encoding::Plain as u64);
     assert!(constant(FORMAT, "CONSTANT") == Encoding::Constant as u64);
@@ -533,6 +536,7 @@ const _: () = {
     assert!(constant(FORMAT, "DELTA") == Encoding::Delta as u64);
     assert!(constant(FORMAT, "PFOR") == Encoding::Pfor as u64);
     assert!(constant(FORMAT, "ALP_RD") == Encoding::AlpRd as u64);
+    assert!(constant(FORMAT, "FRONT") == Encoding::Front as u64);
 };
 
 const ORDER: &str = include_str!("../../kernels/lanepack/order.cuh");
@@ -585,4 +589,5 @@ const _: () = {
     assert!(fault("WIDTH") == Fault::WIDTH);
     assert!(fault("VALUE") == Fault::VALUE);
     assert!(fault("RUNS") == Fault::RUNS);
+    assert!(fault("PREFIX") == Fault::PREFIX);
 };

@@ -101,6 +101,9 @@ pub(crate) const DICT_CHECK: Kernel =
 pub(crate) const DICT_STRINGS: Kernel = rows("dict_strings", "DICT_STRINGS_THREADS", VECTOR);
 pub(crate) const DICT_LENGTHS: Kernel =
     Kernel::new("dict_lengths", "DICT_STRINGS_THREADS", "DICT_STRINGS_THREADS");
+pub(crate) const FRONT_STRINGS: Kernel = rows("front_strings", "FRONT_THREADS", VECTOR);
+pub(crate) const FRONT_LENGTHS: Kernel =
+    Kernel::new("front_lengths", "FRONT_THREADS", "FRONT_THREADS");
 
 pub(crate) const PLAIN: ByWidth =
     [copy("plain_8", 1), copy("plain_16", 2), copy("plain_32", 4), copy("plain_64", 8)];

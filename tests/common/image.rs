@@ -189,6 +189,11 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
             push(&array, &integers, what);
         }
     }
+    // Strings that begin as those before.
+    let keys = |row: usize| format!("/a long path/{:05}/{}", row / 3, row * row % 7);
+    let texts = StringArray::from_iter((0..len).map(|row| (row % 17 != 5).then(|| keys(row))));
+    let fronts = [Encoding::Front, Encoding::Fsst, Encoding::Ffor];
+    push(&(Arc::new(texts) as ArrayRef), &all.clone().with_encodings(fronts), "in order");
     // Runs, some of them short, of numbers and of codes.
     let value = |row: usize| (row / 9 * 9 + row / 50).wrapping_mul(0x9e37_79b9) % 97;
     let nulls = (0..len).map(|row| (row % 60 > 4).then(|| value(row) as i64));

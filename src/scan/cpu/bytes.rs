@@ -5,6 +5,8 @@
 //! all else   an automaton over codes, one look at a table for each
 //! ```
 //!
+//! What front coding has taken apart is put together first, and tested as it is.
+//!
 //! Equal strings have equal codes (docs/FORMAT.md), so nothing is decoded. Most values
 //! differ in their code length already, which is packed integers; where no length of a
 //! vector fits, its codes are not read.
@@ -29,6 +31,10 @@ pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<
     let (stored, starts, table) = match node.encoding() {
         Encoding::Constant => return Ok(Found::constant(test.passes(node.buffer(0)))),
         Encoding::Dict => return dict::found(node, |values| found(values, test)),
+        Encoding::Front => {
+            let (test, negated) = (test.codes(None)?, test.negated);
+            return Ok(Found::some(Fronts { node, test, negated }));
+        }
         Encoding::Plain => {
             let bytes = node.buffer(0);
             (bytes, Starts::of(node.buffer(1), [bytes.len(); 2])?, None)
@@ -108,11 +114,45 @@ impl Strings<'_> {
         );
         // With what stands behind the vector: both look further than they have to.
         let stored = &self.stored[range.start..];
-        match &*self.codes {
-            CodesTest::OneOf(values) => retain_equal(values, lengths, stored, mask),
-            CodesTest::Automaton(automaton) => {
-                automaton.select(stored, lengths, &mut mask[..lengths.len().div_ceil(64)])?;
+        retain(&self.codes, lengths, stored, mask)
+    }
+}
+
+/// Leaves the bits of values that pass; of those that are to equal some, no others' lengths
+/// fit. `stored` begins with the vector's values.
+fn retain(test: &CodesTest, lengths: &[u32], stored: &[u8], mask: &mut Mask) -> Result<()> {
+    match test {
+        CodesTest::OneOf(values) => retain_equal(values, lengths, stored, mask),
+        CodesTest::Automaton(automaton) => {
+            automaton.select(stored, lengths, &mut mask[..lengths.len().div_ceil(64)])?;
+        }
+    }
+    Ok(())
+}
+
+/// Strings that have to be put together.
+struct Fronts<'a> {
+    node: NodeView<'a>,
+    test: Arc<CodesTest>,
+    negated: bool,
+}
+
+impl Selector for Fronts<'_> {
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
+        *mask = first(rows.len());
+        let mut lengths = [0; VECTOR];
+        let lengths = &mut lengths[..rows.len()];
+        let bytes = encoding::decode_strings(self.node, rows, lengths)?;
+        if let CodesTest::OneOf(values) = &*self.test {
+            for (row, length) in lengths.iter().enumerate() {
+                let fits = values.iter().any(|value| value.len() == *length as usize);
+                mask[row / 64] &= !(u64::from(!fits) << (row % 64));
             }
+        }
+        retain(&self.test, lengths, &bytes, mask)?;
+        if self.negated {
+            mask.iter_mut().for_each(|word| *word = !*word);
         }
         Ok(())
     }

@@ -1,0 +1,153 @@
+//! Front coding: strings that begin as those before them.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::DataType;
+use lanepack::scan::{Expr, Literal, Scan, col};
+use lanepack::{CompressedColumn, Encoding, Engine, Options, compress_array};
+
+use super::cascades::all_encodings;
+use super::common::image::Image;
+use super::common::*;
+use super::{assert_same, check, engines, packed};
+
+fn options() -> Options {
+    Options::default().with_encodings([
+        Encoding::Front,
+        Encoding::Fsst,
+        Encoding::Dict,
+        Encoding::Ffor,
+    ])
+}
+
+/// Paths in order, some of which are those before, or all of them.
+fn paths(rows: usize) -> Vec<Vec<u8>> {
+    let path = |row: usize| match row / 200 % 5 {
+        0 => format!("/usr/{:05}/{}", row / 3, row * row % 97),
+        1 => "a name of many rows".repeat(1 + row / 700 % 3),
+        2 => "é".repeat(row % 70) + ["", "ö", "ä"][row % 3],
+        3 => format!("{}{row}", "long ".repeat(60)),
+        _ => format!("/usr/share/{:03}", row / 2),
+    };
+    (0..rows).map(|row| path(row).into_bytes()).collect()
+}
+
+#[track_caller]
+fn fronts(array: &ArrayRef, options: &Options) -> CompressedColumn {
+    let column = compress_array(array, options).unwrap();
+    assert!(column.encoding().contains("front("), "{}", column.explain());
+    column
+}
+
+/// Every kind of array, in chunks that end anywhere, with children of every kind.
+#[test]
+fn every_kind_of_strings() {
+    let values = paths(3300);
+    for engine in engines() {
+        for data_type in [
+            DataType::Utf8,
+            DataType::LargeUtf8,
+            DataType::Utf8View,
+            DataType::Binary,
+            DataType::BinaryView,
+        ] {
+            for nulls in [Nulls::None, Nulls::Random] {
+                let array = strings(&data_type, &values, nulls);
+                for options in [all_encodings(), options(), options().with_chunk_rows(1024)] {
+                    fronts(&array, &options);
+                    check(&engine, &array, &options);
+                }
+                let plain = Options::default().with_encodings([Encoding::Front]);
+                check(&engine, &array.slice(0, 1200), &plain);
+            }
+        }
+        let fixed: Vec<u8> = (0..2500).flat_map(|row| format!("{row:09}").into_bytes()).collect();
+        let fixed: ArrayRef = Arc::new(FixedSizeBinaryArray::new(9, fixed.into(), None));
+        fronts(&fixed, &options());
+        check(&engine, &fixed, &options());
+        for rows in [1, 2, 63, 64, 65, 1023, 1024, 1025] {
+            check(&engine, &strings(&DataType::Utf8, &values[..rows], Nulls::None), &options());
+        }
+    }
+}
+
+/// Paths, each of them in a few rows.
+fn looked_up(rows: usize) -> ArrayRef {
+    let values = paths(900);
+    let values: Vec<Vec<u8>> = (0..rows).map(|row| values[row * row * 7 % 899].clone()).collect();
+    strings(&DataType::Utf8, &values, Nulls::Random)
+}
+
+#[test]
+fn dictionaries_of_strings_in_order() {
+    for engine in engines() {
+        let column = fronts(&looked_up(5000), &options());
+        assert!(column.encoding().starts_with("dict("), "{}", column.explain());
+        check(&engine, &looked_up(5000), &options());
+    }
+}
+
+#[test]
+fn scans_and_kept_rows() {
+    let in_order = strings(&DataType::Utf8, &paths(3300), Nulls::Random);
+    let text = |row: usize| {
+        let path = paths(row + 1).pop().unwrap();
+        String::from_utf8(path).unwrap()
+    };
+    let some = || [text(7), text(450), text(2001), "é".to_owned(), "nowhere".to_owned()];
+    let s = || col("price");
+    let filters: Vec<Expr> = vec![
+        s().eq(text(450).as_str()),
+        !s().eq(text(450).as_str()),
+        s().in_list(some()),
+        !s().in_list(some()),
+        s().like("/usr/%7%"),
+        s().lt(text(2001).as_str()),
+        s().is_null(),
+        s().eq(text(7).as_str()).or(s().eq("")),
+    ];
+    for engine in engines() {
+        for array in [&in_order, &looked_up(5000)] {
+            for options in [options(), options().with_chunk_rows(2048)] {
+                let packed = packed(&fronts(array, &options));
+                let uploaded = engine.upload(&packed).unwrap();
+                for filter in &filters {
+                    let expected = Scan::new(&packed).filter(filter.clone());
+                    let scan = Scan::on_device(&uploaded).filter(filter.clone());
+                    let mask = expected.mask(&Engine::cpu()).unwrap();
+                    assert!(scan.mask(&engine).unwrap() == mask, "{filter}");
+                    let kept = expected.gather(&["price"], &Engine::cpu()).unwrap();
+                    let found = scan.gather(&["price"], &engine).unwrap();
+                    assert_same(found.column(0), kept.column(0), || filter.to_string());
+                }
+            }
+        }
+    }
+}
+
+/// Prefixes that the row before does not have, and in rows where there are none.
+#[test]
+fn prefixes_that_cannot_be_are_errors() {
+    let texts = (0..1500).map(|row| format!("/item/{row:07}"));
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let intact = Image::with(&array, Encoding::Front);
+    for engine in engines() {
+        for (row, prefix) in [(1100, 14), (1100, u32::MAX), (64, 1), (0, 1), (1024, 5)] {
+            let mut image = intact.clone();
+            image.change(|tree| {
+                assert_eq!(tree.buffers[1].len(), 6000, "plain prefixes");
+                tree.set_word(1, row, prefix);
+            });
+            let packed = super::batch_of(image.field.clone(), image.storage());
+            assert!(lanepack::decompress(&packed).is_err(), "{row} {prefix}");
+            let uploaded = engine.upload(&packed).unwrap();
+            let expected = "a row that begins with more bytes than the one before has";
+            let error = uploaded.decompress().unwrap_err().to_string();
+            assert!(error.contains(expected), "{row} {prefix}: {error}");
+            let literal = Literal::Arrow(array.slice(0, 1));
+            let scan = Scan::on_device(&uploaded).filter(col("price").eq(literal));
+            assert!(scan.mask(&engine).is_err(), "{row} {prefix}");
+        }
+    }
+}
