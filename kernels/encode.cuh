@@ -1,6 +1,7 @@
 // What the encoders share: a column as Arrow lays it out, arguments, and small reductions.
 //
-//   measure   every vector: bounds (encode_words.cu) or exponents (encode_alp.cu); reads all values
+//   measure   every vector: bounds (encode_words.cu) or exponents (encode_alp.cu), exceptions
+//             of reals (encode_alp_rd.cu); reads all values
 //   layout    every chunk: where its vectors' packed words begin, totals for the host
 //   (host)    chooses encodings, lays out bodies, allocates exactly
 //   write     every vector to its place in a body; reads all values again
@@ -11,6 +12,7 @@
 // Structs are mirrored in src/gpu/abi/encode.rs.
 #pragma once
 
+#include "launch.cuh"
 #include "lanepack/order.cuh"
 
 namespace lanepack {
@@ -256,6 +258,60 @@ struct LinePacker {
     }
 };
 
+// Bytes that blocks of exceptions are padded to, which offsets in locators count.
+template <class T>
+constexpr u32 EXCEPTION_UNIT = sizeof(T) == 1 ? 2 : sizeof(T);
+
+// Where the slots of so many exceptions begin in their block.
+template <class T>
+LANEPACK_DEVICE u32 slots_at(u32 exceptions) {
+    return (exceptions * static_cast<u32>(sizeof(T)) + 1) / 2 * 2;
+}
+
+// Units that a block of exceptions takes.
+template <class T>
+LANEPACK_DEVICE u32 exception_units(u32 exceptions) {
+    constexpr u32 UNIT = EXCEPTION_UNIT<T>;
+    return (slots_at<T>(exceptions) + exceptions * 2 + UNIT - 1) / UNIT;
+}
+
+// Writes the block of a vector's exceptions, by its eight threads; each has for its lanes
+// the rows that are exceptions.
+template <class T>
+LANEPACK_DEVICE void list_exceptions(const VectorReader<T>& reader, const T (&failed)[PIECE<T>],
+                                     u32 exceptions, u8* block) {
+    const u32 thread = threadIdx.x % PACK_LANES;
+    // Lanes follow each other in the threads of a vector, which are not all of a warp.
+    u32 mine = 0;
+#pragma unroll
+    for (u32 k = 0; k < PIECE<T>; k++) mine += static_cast<u32>(__popcll(failed[k]));
+    const u32 group_mask = 0xffu << threadIdx.x % WARP / PACK_LANES * PACK_LANES;
+    u32 before = mine;
+#pragma unroll
+    for (u32 step = 1; step < PACK_LANES; step *= 2) {
+        const u32 other = __shfl_up_sync(group_mask, before, step, PACK_LANES);
+        if (thread >= step) before += other;
+    }
+    u32 number = before - mine;
+    T* values = reinterpret_cast<T*>(block);
+    u16* slots = reinterpret_cast<u16*>(block + slots_at<T>(exceptions));
+#pragma unroll
+    for (u32 k = 0; k < PIECE<T>; k++) {
+        const u32 lane = thread * PIECE<T> + k;
+        for (u64 rows = failed[k]; rows != 0; rows &= rows - 1) {
+            const u32 row = static_cast<u32>(__ffsll(static_cast<i64>(rows))) - 1;
+            values[number] = reader.value(lanepack::index(row, lane));
+            slots[number] = static_cast<u16>(lane * ROWS<T> + row);
+            number++;
+        }
+    }
+    if (thread == PACK_LANES - 1) {
+        if (sizeof(T) == 1 && exceptions % 2 != 0) values[exceptions] = 0;
+        constexpr u32 SLOTS = EXCEPTION_UNIT<T> / 2;
+        for (u32 i = exceptions; i % SLOTS != 0; i++) slots[i] = 0;
+    }
+}
+
 // Bits of a number.
 LANEPACK_DEVICE u32 bits_of(u64 number) {
     return 64 - static_cast<u32>(__clzll(static_cast<i64>(number)));
@@ -417,5 +473,35 @@ struct AlpArguments {
     u32 zero;
 };
 static_assert(sizeof(AlpArguments) == 112, "mirrored");
+
+// Left parts of a dictionary of alp_rd.
+constexpr u32 MOST_ENTRIES = 8;
+
+// What a chunk comes to as alp_rd.
+struct RdTotals {
+    u16 dictionary[MOST_ENTRIES];
+    // The node's parameter 1; 0 if no cut was looked for, or there is no value to cut.
+    u32 cut;
+    // Bits that the sample takes.
+    u32 cost;
+    // Exceptions, and where the last block ends, in values.
+    u32 exceptions;
+    u32 exceptions_end;
+};
+static_assert(sizeof(RdTotals) == 32, "mirrored");
+
+// alp_rd nodes: rd_cut_* (a block a chunk), rd_measure_* (a warp a vector), rd_layout_* (a
+// block a chunk), rd_pack_*.
+struct AlpRdArguments {
+    Source source;
+    // What chunks come to as alp; null if that is not allowed.
+    const ChunkTotals* alp;
+    RdTotals* totals;
+    u32* locators;
+    const Target* targets;
+    u32 blocks_per_target;
+    u32 zero;
+};
+static_assert(sizeof(AlpRdArguments) == 80, "mirrored");
 
 }  // namespace lanepack

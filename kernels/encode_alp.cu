@@ -616,12 +616,6 @@ LANEPACK_DEVICE void alp_choose(const AlpArguments& args) {
 LANEPACK_KERNEL(alp_choose_32, MEASURE_THREADS, 8, AlpArguments) { alp_choose<u32>(args); }
 LANEPACK_KERNEL(alp_choose_64, MEASURE_THREADS, 6, AlpArguments) { alp_choose<u64>(args); }
 
-// Values that a block of exceptions takes.
-template <class T>
-LANEPACK_DEVICE u32 block_values(u32 exceptions) {
-    return exceptions + (exceptions * 2 + static_cast<u32>(sizeof(T)) - 1) / static_cast<u32>(sizeof(T));
-}
-
 template <class T>
 LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
     LANEPACK_SHARED(u32[LAYOUT_THREADS / WARP], sums);
@@ -646,7 +640,7 @@ LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
     }
     u32 units, exceptions, values, sampled;
     const u32 place = block_sum_before(choice.width, sums, units);
-    const u32 offset = block_sum_before(block_values<T>(choice.exceptions), sums, values);
+    const u32 offset = block_sum_before(exception_units<T>(choice.exceptions), sums, values);
     block_sum_before(choice.exceptions, sums, exceptions);
     block_sum_before(is_one && is_sampled(threadIdx.x, vectors) ? choice.estimate : 0, sums, sampled);
     if (is_one) {
@@ -738,35 +732,9 @@ LANEPACK_DEVICE void alp_pack(const AlpArguments& args) {
             }
         }
     }
-    // Lanes follow each other in the threads of a vector, which are not all of a warp.
     if (exceptions == 0) return;
-    u32 mine = 0;
-#pragma unroll
-    for (u32 k = 0; k < PIECE<T>; k++) mine += static_cast<u32>(__popcll(failed[k]));
-    const u32 group_mask = 0xffu << threadIdx.x % WARP / PACK_LANES * PACK_LANES;
-    u32 before = mine;
-#pragma unroll
-    for (u32 step = 1; step < PACK_LANES; step *= 2) {
-        const u32 other = __shfl_up_sync(group_mask, before, step, PACK_LANES);
-        if (thread >= step) before += other;
-    }
-    u32 number = before - mine;
-    T* block = reinterpret_cast<T*>(target.buffer[2]) + (locator >> LOCATOR_COUNT_BITS);
-    u16* slots = reinterpret_cast<u16*>(block + exceptions);
-#pragma unroll
-    for (u32 k = 0; k < PIECE<T>; k++) {
-        const u32 lane = thread * PIECE<T> + k;
-        for (T rows = failed[k]; rows != 0; rows &= rows - 1) {
-            const u32 row = static_cast<u32>(__ffsll(static_cast<i64>(rows))) - 1;
-            block[number] = reader.value(lanepack::index(row, lane));
-            slots[number] = static_cast<u16>(lane * ROWS<T> + row);
-            number++;
-        }
-    }
-    if (thread == PACK_LANES - 1) {
-        constexpr u32 SLOTS = static_cast<u32>(sizeof(T)) / 2;
-        for (u32 i = exceptions; i % SLOTS != 0; i++) slots[i] = 0;
-    }
+    u8* block = target.buffer[2] + static_cast<u64>(locator >> LOCATOR_COUNT_BITS) * sizeof(T);
+    list_exceptions<T>(reader, failed, exceptions, block);
 }
 
 LANEPACK_KERNEL(alp_pack_32, PACK_THREADS, 10, AlpArguments) { alp_pack<u32>(args); }

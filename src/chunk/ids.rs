@@ -74,7 +74,7 @@ impl Encoding {
     /// Those that GPUs write as the CPU does; others the CPU writes on any engine. GPUs read
     /// all but [`Self::NESTED`].
     pub const ON_GPUS: &[Self] =
-        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::Fsst, Self::Limbs];
+        &[Self::Plain, Self::Constant, Self::Ffor, Self::Alp, Self::AlpRd, Self::Fsst, Self::Limbs];
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them
     /// such columns are carried as Arrow IPC.

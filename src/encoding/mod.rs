@@ -13,7 +13,7 @@
 //! ```
 
 pub mod alp;
-mod alp_rd;
+pub(crate) mod alp_rd;
 pub(crate) mod constant;
 mod delta;
 mod dict;

@@ -240,6 +240,11 @@ pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> P
     choice.plan()
 }
 
+/// Bytes of the smallest of estimates that a GPU made.
+pub(crate) fn least(estimates: &[(Encoding, Estimate)]) -> usize {
+    estimates.iter().map(|(_, estimate)| estimate.bytes()).min().unwrap_or(usize::MAX)
+}
+
 /// The estimates so far.
 #[derive(Default)]
 struct Choice {

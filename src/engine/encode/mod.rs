@@ -20,6 +20,7 @@
 //! carried as Arrow IPC) are compressed by the CPU.
 
 mod launch;
+mod reals;
 mod source;
 mod strings;
 mod wide;
@@ -496,7 +497,12 @@ impl Measured {
             words::scratch_bytes(physical, rows, options.chunk_rows, options.allows(Encoding::Alp))
         };
         let counts = rows.div_ceil(options.chunk_rows) * 8;
+        let reals = match options.allows(Encoding::AlpRd) && reals::suits(physical) {
+            true => reals::scratch_bytes(rows, options.chunk_rows),
+            false => 0,
+        };
         counts
+            + reals
             + match physical.bits().unwrap_or(0) {
                 1 => 0,
                 bits @ (128 | 256) => wide::scratch_bytes(rows) + bits / 64 * words(Physical::U64),
@@ -524,7 +530,11 @@ impl Measured {
         }
         let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
         let alp = options.allows(Encoding::Alp);
-        measured.words.push(Words::measure(launcher, physical, source, alp)?);
+        let mut words = Words::measure(launcher, physical, source, alp)?;
+        if options.allows(Encoding::AlpRd) {
+            words.measure_reals(launcher)?;
+        }
+        measured.words.push(words);
         if column.data_type() == &DataType::Float16 {
             let source = abi::Source { order: abi::FLOAT, ..source };
             measured.words.push(Words::measure(launcher, physical, source, false)?);

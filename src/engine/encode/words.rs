@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::launch::{Launcher, Pending};
+use super::reals::{self, Reals};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
@@ -28,6 +29,8 @@ pub(super) struct Words {
     pending: Option<Pending<abi::ChunkTotals>>,
     /// For each chunk.
     totals: Vec<abi::ChunkTotals>,
+    /// What is known of floats that may be cut.
+    reals: Option<Reals>,
 }
 
 /// Where in the scratch each array begins, and its length.
@@ -95,9 +98,19 @@ impl Words {
         let value = physical.bits().unwrap_or(0) / 8;
         let at = Scratch::new(value, vectors, chunks, is_alp);
         let scratch = launcher.allocate(at.len)?;
-        let (pending, totals) = (None, Vec::new());
-        let mut words =
-            Self { physical, source, is_alp, rows, chunk_rows, scratch, at, pending, totals };
+        let (pending, totals, reals) = (None, Vec::new(), None);
+        let mut words = Self {
+            physical,
+            source,
+            is_alp,
+            rows,
+            chunk_rows,
+            scratch,
+            at,
+            pending,
+            totals,
+            reals,
+        };
         if is_alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
@@ -128,8 +141,20 @@ impl Words {
         Ok(words)
     }
 
+    /// Starts measuring what alp_rd makes of floats.
+    pub fn measure_reals(&mut self, launcher: &mut Launcher<'_>) -> Result<()> {
+        if reals::suits(self.physical) {
+            let alp = if self.is_alp { self.address(self.at.totals) } else { 0 };
+            self.reals = Some(Reals::measure(launcher, self.physical, self.source, alp)?);
+        }
+        Ok(())
+    }
+
     /// Waits for the totals.
     pub fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
+        if let Some(reals) = &mut self.reals {
+            reals.read(launcher)?;
+        }
         if let Some(pending) = self.pending.take() {
             self.totals = launcher.read(&pending)?;
         }
@@ -196,7 +221,18 @@ impl Words {
             ),
         ];
         let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));
-        plan::choose(allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))))
+        let mut estimates: Vec<(Encoding, Estimate)> =
+            allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect();
+        if let Some(reals) = &self.reals {
+            let estimate = reals.estimate(chunk, rows, plan::least(&estimates));
+            estimates.extend(estimate.map(|estimate| (Encoding::AlpRd, estimate)));
+        }
+        let mut plan = plan::choose(estimates.into_iter());
+        let is_reals = plan.encoding == Encoding::AlpRd;
+        if is_reals && !self.reals.as_ref().is_some_and(|reals| reals.fits(chunk, rows)) {
+            plan = plan.others.into_iter().next().unwrap_or_else(plan::plain);
+        }
+        plan
     }
 
     /// A chunk's node; `words` is the number by which it asks for these words.
@@ -223,6 +259,11 @@ impl Words {
                     part(ffor::vectors_len(value, vectors) + locators),
                     part(totals.exceptions_end as usize * value),
                 ];
+            }
+            Encoding::AlpRd => {
+                if let Some(reals) = &self.reals {
+                    reals.fill(chunk, &mut node, part);
+                }
             }
             _ => node.buffers = vec![part(rows * value)],
         }
@@ -260,6 +301,10 @@ impl Words {
                 let arguments = self.alp_arguments(address, blocks);
                 launcher.launch(kernel, targets.len() * blocks, &arguments)
             }
+            Encoding::AlpRd => match &self.reals {
+                Some(reals) => reals.write(launcher, address, targets.len(), longest),
+                None => Ok(()),
+            },
             _ => {
                 let kernel = self.by_width(kernels::COPY);
                 let blocks = each(kernel, longest * self.value());
