@@ -480,7 +480,7 @@ constexpr u32 MOST_ENTRIES = 8;
 // What a chunk comes to as alp_rd.
 struct RdTotals {
     u16 dictionary[MOST_ENTRIES];
-    // The node's parameter 1; 0 if no cut was looked for, or there is no value to cut.
+    // The node's parameter 1; 0 of a chunk that alp_rd does not pay for.
     u32 cut;
     // Bits that the sample takes.
     u32 cost;

@@ -8,7 +8,9 @@
 //   rd_layout    a block a chunk: locators, totals
 //   rd_pack      eight threads a vector: cut, pack, list exceptions by lane
 //
-// Chunks that alp takes less than half of the plain bytes for are left alone.
+// Chunks that alp takes an eighth to a half of the plain bytes for are left alone, and those
+// whose cut promises to take more than alp or plain values are not measured: their values
+// are read by the sample only.
 //
 // Sorted once, the left parts of L bits are runs for every L: neighbours whose first L bits
 // differ are of different ones. Runs are ranked as numbers, their length above the
@@ -29,16 +31,23 @@ static_assert(RD_CUT_THREADS / WARP == MOST_LEFT, "a warp for each number of lef
 template <class T>
 constexpr u32 RD_EXCEPTION_BITS = ROWS<T> + 16;
 
-// Bytes that a chunk's header and the gaps of its body may take.
+// Chunks that alp takes this part of the plain bytes for, or less, may be of few values.
+constexpr u32 FEW = 8;
+
+// Bytes that a chunk's header and the gaps of its body may take, which are not counted here:
+// the host does that. What it may choose must not be given up.
 constexpr u64 CHUNK_EXTRA = 512;
 
-// Whether a chunk may turn out to be worth cutting, going by what alp takes: never wrong
-// where it says no. The host knows.
+// Bytes that alp takes for a chunk.
 template <class T>
-LANEPACK_DEVICE bool is_worth(const ChunkTotals& alp, u32 rows, u32 vectors) {
+LANEPACK_DEVICE u64 alp_bytes(const ChunkTotals& alp, u32 vectors) {
     const u32 sampled = vectors < SAMPLED_VECTORS ? vectors : SAMPLED_VECTORS;
-    const u64 bytes = static_cast<u64>(alp.sampled / 8) * vectors / sampled + vectors * (sizeof(T) + 4);
-    return bytes + CHUNK_EXTRA > static_cast<u64>(rows) * sizeof(T) / 2;
+    return static_cast<u64>(alp.sampled / 8) * vectors / sampled + vectors * (sizeof(T) + 4);
+}
+
+// Whether a chunk is looked at that takes `limit` bytes otherwise.
+LANEPACK_DEVICE bool is_worth(u64 limit, u64 plain) {
+    return limit + CHUNK_EXTRA > plain / 2 || limit <= plain / FEW;
 }
 
 // The best zero bits to drop, and values that have them.
@@ -164,7 +173,10 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     const u32 rows = left_rows < most_rows ? static_cast<u32>(left_rows) : most_rows;
     const u32 vectors = (rows + VECTOR - 1) / VECTOR;
     RdTotals& totals = args.totals[blockIdx.x];
-    if (args.alp != nullptr && !is_worth<T>(args.alp[blockIdx.x], rows, vectors)) {
+    const u64 plain = static_cast<u64>(rows) * sizeof(T);
+    u64 limit = plain;
+    if (args.alp != nullptr) limit = min(limit, alp_bytes<T>(args.alp[blockIdx.x], vectors));
+    if (!is_worth(limit, plain)) {
         if (threadIdx.x == 0) totals = RdTotals{};
         return;
     }
@@ -242,6 +254,12 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 i = 1; i < MOST_LEFT; i++) best = min(best, costs[i]);
+    // Cuts that lose need not be measured.
+    const u64 cost = static_cast<u64>(best >> 8) * vectors * stride / taken / 8;
+    if (cost > limit + CHUNK_EXTRA) {
+        totals = RdTotals{};
+        return;
+    }
     const u32 fewer = best >> 4 & 15;
     const u32 count = (best & 15) + 1;
     RdTotals result{};
@@ -253,8 +271,8 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     totals = result;
 }
 
-LANEPACK_KERNEL(rd_cut_32, RD_CUT_THREADS, 2, AlpRdArguments) { rd_cut<u32>(args); }
-LANEPACK_KERNEL(rd_cut_64, RD_CUT_THREADS, 2, AlpRdArguments) { rd_cut<u64>(args); }
+LANEPACK_KERNEL(rd_cut_32, RD_CUT_THREADS, 3, AlpRdArguments) { rd_cut<u32>(args); }
+LANEPACK_KERNEL(rd_cut_64, RD_CUT_THREADS, 3, AlpRdArguments) { rd_cut<u64>(args); }
 
 // Cuts values.
 template <class T>

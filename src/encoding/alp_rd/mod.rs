@@ -17,8 +17,9 @@
 //! zero bits are of floats that were narrower once: bfloat16 as Float32 (keys and
 //! values of attention) takes 12.1 bits a value instead of 28.1.
 //!
-//! Decimals are ALP's: values of which another encoding promises less than half of the
-//! plain bytes are not looked at.
+//! Decimals are ALP's: values that take an eighth to a half of their plain bytes by another
+//! encoding are not looked at. Those that take less may be few, and be told apart by their
+//! codes: fares and fees of taxis, 0.5 and 2.75, take 15 % to 31 % less than by ALP.
 
 mod cut;
 mod vector;
@@ -38,6 +39,9 @@ use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
 use cut::Sample;
 use vector::Joint;
+
+/// Decimals that take no more than this part of their plain bytes may be few.
+pub(crate) const FEW: usize = 8;
 
 /// Bytes of a dictionary.
 const DICTIONARY: usize = MOST_ENTRIES * 2;
@@ -145,10 +149,10 @@ impl<'a, T: Words> Vectors<'a, T> {
     }
 }
 
-/// Whether values of so many bytes may be cut, where the best encoding so far takes
-/// `limit` bytes.
+/// Whether values that take `plain` bytes are looked at, where the best encoding so far takes
+/// `limit`.
 pub(crate) fn is_worth(limit: usize, plain: usize) -> bool {
-    limit > plain / 2
+    limit > plain / 2 || limit <= plain / FEW
 }
 
 /// Bytes of the buffers of a node.

@@ -36,7 +36,7 @@ pub(super) struct Words {
 /// Where in the scratch each array begins, and its length.
 ///
 /// For V vectors and C chunks of values of T bytes: (2 T + 4) V + 32 C bytes, for
-/// floats 28 V + 16 C more, and each array up to 255 bytes more.
+/// floats 28 V + 16 C more (and those of `reals`), and each array up to 255 bytes more.
 #[derive(Debug, Clone, Copy)]
 struct Scratch {
     lows: usize,

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use super::constant;
 pub(crate) use super::{FLOAT, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
-use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
+use crate::encoding::alp_rd::{FEW, MOST_ENTRIES, MOST_LEFT, SAMPLE};
 use crate::encoding::plan::SAMPLED_VECTORS;
 
 /// `lanepack::Source`: a column to be compressed.
@@ -171,7 +171,7 @@ pub(crate) struct AlpArguments {
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct RdTotals {
     pub dictionary: [u16; MOST_ENTRIES],
-    /// The node's parameter 1; 0 if no cut was looked for, or there is no value to cut.
+    /// The node's parameter 1; 0 of a chunk that alp_rd does not pay for.
     pub cut: u32,
     /// Bits that the sample takes.
     pub cost: u32,
@@ -217,6 +217,7 @@ const _: () = {
     assert!(size_of::<RdTotals>() == 32);
     assert!(size_of::<AlpRdArguments>() == 80);
     assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
+    assert!(constant(ENCODE_ALP_RD, "FEW") == FEW as u64);
     assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);
     assert!(constant(ENCODE_ALP_RD, "MOST_LEFT") == MOST_LEFT as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
