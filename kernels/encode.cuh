@@ -1,7 +1,7 @@
 // What the encoders share: a column as Arrow lays it out, arguments, and small reductions.
 //
 //   measure   every vector: bounds, windows and those of deltas (encode_patches.cu) or
-//             exponents (encode_alp.cu); reads all values
+//             exponents (encode_alp.cu), exceptions of reals (encode_alp_rd.cu); reads all values
 //   layout    every chunk: where its vectors' packed words and exceptions begin, totals for the host
 //   (host)    chooses encodings, lays out bodies, allocates exactly
 //   write     every vector to its place in a body; reads all values again
@@ -565,5 +565,35 @@ struct AlpArguments {
     u32 zero;
 };
 static_assert(sizeof(AlpArguments) == 112, "mirrored");
+
+// Left parts of a dictionary of alp_rd.
+constexpr u32 MOST_ENTRIES = 8;
+
+// What a chunk comes to as alp_rd.
+struct RdTotals {
+    u16 dictionary[MOST_ENTRIES];
+    // The node's parameter 1; 0 of a chunk that alp_rd does not pay for.
+    u32 cut;
+    // Bits that the sample takes.
+    u32 cost;
+    // Exceptions, and where the last block ends, in values.
+    u32 exceptions;
+    u32 exceptions_end;
+};
+static_assert(sizeof(RdTotals) == 32, "mirrored");
+
+// alp_rd nodes: rd_cut_* (a block a chunk), rd_measure_* (a warp a vector), rd_layout_* (a
+// block a chunk), rd_pack_*.
+struct AlpRdArguments {
+    Source source;
+    // What chunks come to as alp; null if that is not allowed.
+    const ChunkTotals* alp;
+    RdTotals* totals;
+    u32* locators;
+    const Target* targets;
+    u32 blocks_per_target;
+    u32 zero;
+};
+static_assert(sizeof(AlpRdArguments) == 80, "mirrored");
 
 }  // namespace lanepack

@@ -42,17 +42,19 @@ constexpr u32 VIEWS_THREADS = 256;
 // fixed: a warp copies values.
 constexpr u32 FIXED_THREADS = 256;
 constexpr u32 FIXED_VALUES = 512;
-// measure_*, alp_choose_*: a warp measures a vector.
+// measure_*, alp_choose_*, rd_measure_*: a warp measures a vector.
 constexpr u32 MEASURE_THREADS = 128;
-// layout_*, alp_layout_*: a thread takes a vector of the block's chunk.
+// layout_*, alp_layout_*, rd_layout_*: a thread takes a vector of the block's chunk.
 constexpr u32 LAYOUT_THREADS = 128;
-// pack_*, pack_patched_*, alp_pack_*: PACK_LANES threads pack a vector.
+// pack_*, pack_patched_*, alp_pack_*, rd_pack_*: PACK_LANES threads pack a vector.
 constexpr u32 PACK_THREADS = 64;
 constexpr u32 PACK_LANES = 8;
 // pack_deltas_*: a warp makes and packs the deltas of a vector.
 constexpr u32 DELTA_PACK_THREADS = 128;
 // alp_candidates_*: a block takes a chunk.
 constexpr u32 CANDIDATES_THREADS = 256;
+// rd_cut_*: a block takes a chunk, a warp a number of left bits.
+constexpr u32 RD_CUT_THREADS = 512;
 
 // fsst_lengths_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;

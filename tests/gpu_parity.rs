@@ -7,8 +7,8 @@
 //! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
 //! about devices: memory, threads, errors, export; `front` front coding; `host` what is about host memory; `scan`
 //! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
-//! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users; `small` has a little of all for
-//! compute-sanitizer.
+//! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users,
+//! `reals` floats that are no decimals; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -41,6 +41,8 @@ mod kernels;
 mod oracle;
 #[path = "scan/random.rs"]
 mod random;
+#[path = "gpu_parity/reals.rs"]
+mod reals;
 #[path = "gpu_parity/scan.rs"]
 mod scan;
 #[path = "gpu_parity/small.rs"]

@@ -83,6 +83,7 @@ impl Encoding {
         Self::Pfor,
         Self::Delta,
         Self::Alp,
+        Self::AlpRd,
         Self::Fsst,
         Self::Limbs,
     ];

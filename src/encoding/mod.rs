@@ -13,7 +13,7 @@
 //! ```
 
 pub mod alp;
-mod alp_rd;
+pub(crate) mod alp_rd;
 pub(crate) mod constant;
 pub(crate) mod delta;
 mod dict;
@@ -121,7 +121,7 @@ impl Estimate {
     }
 
     /// Bytes of header and body, with all below.
-    fn stored_bytes(&self) -> usize {
+    pub fn stored_bytes(&self) -> usize {
         let own = node_bytes(self.buffers.iter().copied());
         self.children.iter().fold(own, |sum, plan| sum.saturating_add(plan.bytes))
     }

@@ -153,6 +153,8 @@ pub(crate) const WIDE_BOUNDS: [Kernel; 2] =
     [measure("wide_bounds_128"), measure("wide_bounds_256")];
 pub(crate) const ALP_CHOOSE: [Kernel; 2] = [measure("alp_choose_32"), measure("alp_choose_64")];
 pub(crate) const ALP_PACK: [Kernel; 2] = [pack("alp_pack_32"), pack("alp_pack_64")];
+pub(crate) const RD_MEASURE: [Kernel; 2] = [measure("rd_measure_32"), measure("rd_measure_64")];
+pub(crate) const RD_PACK: [Kernel; 2] = [pack("rd_pack_32"), pack("rd_pack_64")];
 
 /// Blocks count chunks.
 pub(crate) const LAYOUT: ByWidth = [
@@ -167,6 +169,10 @@ pub(crate) const ALP_CANDIDATES: [Kernel; 2] = [
 ];
 pub(crate) const ALP_LAYOUT: [Kernel; 2] =
     [chunk("alp_layout_32", "LAYOUT_THREADS"), chunk("alp_layout_64", "LAYOUT_THREADS")];
+pub(crate) const RD_CUT: [Kernel; 2] =
+    [chunk("rd_cut_32", "RD_CUT_THREADS"), chunk("rd_cut_64", "RD_CUT_THREADS")];
+pub(crate) const RD_LAYOUT: [Kernel; 2] =
+    [chunk("rd_layout_32", "LAYOUT_THREADS"), chunk("rd_layout_64", "LAYOUT_THREADS")];
 
 /// Blocks count bytes.
 const fn copy_words(name: &'static str) -> Kernel {

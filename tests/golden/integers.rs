@@ -31,8 +31,8 @@ fn differences_of_integers() {
         ("u64", Arc::new(UInt64Array::from(wide))),
         ("nulls", Arc::new(TimestampNanosecondArray::new(times, nulls(2100)))),
     ];
-    let options = Options::default()
-        .with_encodings(SIMPLE.iter().copied().chain([Encoding::Delta]));
+    let options =
+        Options::default().with_encodings(SIMPLE.iter().copied().chain([Encoding::Delta]));
     golden("delta", &options, &batch(columns));
 }
 
@@ -64,8 +64,7 @@ fn integers_with_outliers() {
         ("sparse", Arc::new(UInt64Array::new(sparse.into(), nulls(2100)))),
         ("nulls", Arc::new(Date64Array::new(signed().collect(), nulls(2100)))),
     ];
-    let options = Options::default()
-        .with_encodings(SIMPLE.iter().copied().chain([Encoding::Pfor]));
+    let options = Options::default().with_encodings(SIMPLE.iter().copied().chain([Encoding::Pfor]));
     golden("pfor", &options, &batch(columns));
 }
 

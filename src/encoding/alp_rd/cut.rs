@@ -8,17 +8,30 @@
 //! Runs of equal left parts of L bits become those of L - 1 bits by joining
 //! neighbours, so that all 16 cuts take one sort of 2,048 numbers and no table: at most
 //! 55 us a chunk of doubles, a tenth of its encoding. All cuts are weighed with all
-//! sizes of dictionary by the bits that the sample would take.
+//! sizes of dictionary by the bits that the sample would take. Costs are integers and ties
+//! have an order: kernels/encode_alp_rd.cu finds the same.
 
+use crate::encoding::plan::SAMPLED_VECTORS;
 use crate::encoding::{Input, Words};
 use crate::lanes::VECTOR;
 
 /// Most bits of a left part.
-pub(super) const MOST_LEFT: usize = 16;
+pub(crate) const MOST_LEFT: usize = 16;
 /// Most left parts of a dictionary.
-pub(super) const MOST_ENTRIES: usize = 8;
+pub(crate) const MOST_ENTRIES: usize = 8;
 /// Slots that a sample looks at, at most.
-const SAMPLE: usize = 2048;
+pub(crate) const SAMPLE: usize = 2048;
+
+/// Of so many vectors that are looked at, every how-many-th slot is.
+fn stride(vectors: usize) -> usize {
+    (vectors * VECTOR).div_ceil(SAMPLE).next_power_of_two()
+}
+
+/// The bits that all of a chunk's vectors take where its sample takes `cost`.
+pub(super) fn of_all(cost: usize, vectors: usize) -> usize {
+    let sampled = vectors.min(SAMPLED_VECTORS);
+    cost * vectors * stride(sampled) / sampled.max(1)
+}
 
 /// How the values of a chunk are cut, and into what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +71,7 @@ impl<T: Words> Sample<T> {
     /// remainders by powers of two, so that values that take turns are all seen.
     pub fn draw(input: &Input<'_>, words: &[T], vectors: impl Iterator<Item = usize>) -> Self {
         let vectors: Vec<usize> = vectors.collect();
-        let stride = (vectors.len() * VECTOR).div_ceil(SAMPLE).next_power_of_two();
+        let stride = stride(vectors.len());
         let mut values = Vec::with_capacity(SAMPLE);
         for vector in &vectors {
             let valid = input.vector_valid(*vector);
@@ -86,16 +99,16 @@ impl<T: Words> Sample<T> {
         costs.min().map_or(0, |(_, shift)| shift)
     }
 
-    /// The best cut, and the bits that a chunk of `vectors` vectors would take with it;
-    /// none of a sample without values.
-    pub fn cut(&self, vectors: usize) -> Option<(Cut, usize)> {
+    /// The best cut, and the bits that the sample would take with it; none of a sample
+    /// without values.
+    pub fn cut(&self) -> Option<(Cut, usize)> {
         let shift = self.shift();
         // Few values may all have ones there.
-        self.cut_at(shift, vectors).or_else(|| self.cut_at(0, vectors))
+        self.cut_at(shift).or_else(|| self.cut_at(0))
     }
 
     /// The best cut above so many zero bits, if a value has them.
-    fn cut_at(&self, shift: usize, vectors: usize) -> Option<(Cut, usize)> {
+    fn cut_at(&self, shift: usize) -> Option<(Cut, usize)> {
         let is_kept = |value: &&T| value.widen().trailing_zeros() as usize >= shift;
         let top = |value: &T| (value.widen() >> (T::BITS - MOST_LEFT)) as u16;
         let mut tops: Vec<u16> = self.values.iter().filter(is_kept).map(top).collect();
@@ -128,7 +141,7 @@ impl<T: Words> Sample<T> {
             }
             halve(&mut runs);
         }
-        best.map(|(cost, cut)| (cut, cost * vectors * VECTOR / self.slots))
+        best.map(|(cost, cut)| (cut, cost))
     }
 }
 

@@ -20,6 +20,7 @@
 //! carried as Arrow IPC) are compressed by the CPU.
 
 mod launch;
+mod reals;
 mod source;
 mod strings;
 mod wide;

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use super::launch::{Launcher, Pending};
+use super::reals::{self, Reals};
 use super::write::{Origin, Part, copy_spans};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
@@ -27,6 +28,8 @@ use crate::options::Options;
 pub(super) struct Asked {
     /// Exponents of floats.
     alp: bool,
+    /// Where floats may be cut.
+    reals: bool,
     /// Windows with exceptions.
     patches: bool,
     deltas: bool,
@@ -34,13 +37,14 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Nothing but bounds.
-    pub const BOUNDS: Self = Self { alp: false, patches: false, deltas: false };
+    pub const BOUNDS: Self = Self { alp: false, reals: false, patches: false, deltas: false };
 
     /// What the allowed encodings of a type need.
     pub fn by(options: &Options, physical: Physical) -> Self {
         let is_float = matches!(physical, Physical::F32 | Physical::F64);
         Self {
             alp: is_float && options.allows(Encoding::Alp),
+            reals: is_float && options.allows(Encoding::AlpRd),
             patches: physical.is_integer() && options.allows(Encoding::Pfor),
             deltas: physical.signed().is_some() && options.allows(Encoding::Delta),
         }
@@ -59,6 +63,8 @@ pub(super) struct Words {
     pending: Option<Pending<abi::ChunkTotals>>,
     /// For each chunk; then for each chunk's deltas, if they are asked for.
     totals: Vec<abi::ChunkTotals>,
+    /// What is known of floats that may be cut.
+    reals: Option<Reals>,
 }
 
 /// Where in the scratch each array begins, and its length.
@@ -96,7 +102,7 @@ impl Scratch {
             len = (at + if is_there { bytes } else { 0 }).next_multiple_of(256);
             at
         };
-        let Asked { alp, patches, deltas } = asked;
+        let Asked { alp, patches, deltas, .. } = asked;
         let mut measures = |is_there: bool, is_delta: bool| Measures {
             lows: array(is_there, vectors * value),
             highs: array(is_there, vectors * value),
@@ -125,7 +131,8 @@ pub(super) fn scratch_bytes(
     asked: Asked,
 ) -> usize {
     let value = physical.bits().unwrap_or(0) / 8;
-    Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), asked).len
+    let own = Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), asked).len;
+    own + if asked.reals { reals::scratch_bytes(rows, chunk_rows) } else { 0 }
 }
 
 impl Words {
@@ -142,9 +149,9 @@ impl Words {
         let value = physical.bits().unwrap_or(0) / 8;
         let at = Scratch::new(value, vectors, chunks, asked);
         let scratch = launcher.allocate(at.len)?;
-        let (pending, totals) = (None, Vec::new());
+        let (pending, totals, reals) = (None, Vec::new(), None);
         let mut words =
-            Self { physical, source, asked, rows, chunk_rows, scratch, at, pending, totals };
+            Self { physical, source, asked, rows, chunk_rows, scratch, at, pending, totals, reals };
         if asked.alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
@@ -161,6 +168,10 @@ impl Words {
             if asked.deltas {
                 words.lay_out(launcher, deltas, vectors, chunks)?;
             }
+        }
+        if asked.reals {
+            let alp = if asked.alp { words.address(at.totals) } else { 0 };
+            words.reals = Some(Reals::measure(launcher, physical, source, alp)?);
         }
         let totals = chunks * (1 + usize::from(asked.deltas));
         words.pending = Some(launcher.result(&words.scratch, at.totals, totals)?);
@@ -209,6 +220,9 @@ impl Words {
 
     /// Waits for the totals.
     pub fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
+        if let Some(reals) = &mut self.reals {
+            reals.read(launcher)?;
+        }
         if let Some(pending) = self.pending.take() {
             self.totals = launcher.read(&pending)?;
         }
@@ -282,12 +296,16 @@ impl Words {
             let child = choose(&mut [single].into_iter().chain(packed));
             delta::promise(value, shape.vectors, child)
         };
-        let others = [
-            (Encoding::Delta, deltas()),
-            (Encoding::Alp, self.asked.alp.then(|| shape.floats(totals))),
-        ];
         let single = constant(totals.low >= totals.high);
-        choose(&mut [single].into_iter().chain(packed(totals, rows)).chain(others))
+        let alp = self.asked.alp.then(|| shape.floats(totals));
+        let others = [(Encoding::Delta, deltas()), (Encoding::Alp, alp)];
+        let mut estimates = [single].into_iter().chain(packed(totals, rows)).chain(others);
+        let Some(reals) = &self.reals else { return choose(&mut estimates) };
+        let mut estimates: Vec<_> = estimates.filter(|(one, _)| options.allows(*one)).collect();
+        let so_far = estimates.iter().filter_map(|(_, estimate)| estimate.as_ref());
+        let limit = so_far.map(Estimate::stored_bytes).min().unwrap_or(usize::MAX);
+        estimates.push((Encoding::AlpRd, reals.estimate(chunk, rows, limit)));
+        choose(&mut estimates.into_iter())
     }
 
     /// Encodes a chunk by plan or the next best, as [`plan::encode`] does: its node, which
@@ -340,6 +358,11 @@ impl Words {
                     part(ffor::vectors_len(value, vectors) + locators),
                     part(totals.block_units as usize * value),
                 ];
+            }
+            Encoding::AlpRd => {
+                let fits = |reals: &&Reals| reals.fits(chunk, rows);
+                let Some(reals) = self.reals.as_ref().filter(fits) else { return Ok(None) };
+                reals.fill(chunk, &mut node, part);
             }
             _ => return Ok(None),
         }
@@ -410,6 +433,10 @@ impl Words {
                 let arguments = self.alp_arguments(address, blocks);
                 launcher.launch(kernel, targets.len() * blocks, &arguments)
             }
+            Encoding::AlpRd => match &self.reals {
+                Some(reals) => reals.write(launcher, address, targets.len(), longest),
+                None => Ok(()),
+            },
             _ => {
                 let kernel = self.by_width(kernels::COPY);
                 let blocks = each(kernel, longest * self.value());

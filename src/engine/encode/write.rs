@@ -109,7 +109,8 @@ pub(super) fn write(
             let mut buffers = [0; 4];
             for (address, range) in buffers.iter_mut().zip(ranges) {
                 // No third buffer says that there are no locators.
-                let absent = range.is_empty() && node.encoding == Encoding::Alp;
+                let is_patched = matches!(node.encoding, Encoding::Alp | Encoding::AlpRd);
+                let absent = range.is_empty() && is_patched;
                 *address = if absent { 0 } else { body + range.start as u64 };
             }
             gaps.extend(
@@ -153,7 +154,8 @@ fn gaps_of<'a>(
         debug_assert!(range.start.is_multiple_of(ALIGNMENT));
         (!copied).then(|| range.end..aligned(range.end))
     };
-    // Bases of 8 or 16 bits end anywhere, places begin at multiples of 4.
+    // Bases of 8 or 16 bits end anywhere, places begin at multiples of 4. There is no such gap
+    // in buffers of floats.
     let has_bases = matches!(node.encoding, Encoding::Ffor | Encoding::Pfor);
     let inside = ranges.get(1).filter(|_| has_bases).map(|range| {
         let vectors = node.len.div_ceil(VECTOR);

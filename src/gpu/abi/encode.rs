@@ -5,6 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use super::constant;
 pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
+use crate::encoding::alp_rd::{FEW, MOST_ENTRIES, MOST_LEFT, SAMPLE};
 use crate::encoding::plan::SAMPLED_VECTORS;
 
 /// `lanepack::Source`: a column to be compressed.
@@ -182,11 +183,40 @@ pub(crate) struct AlpArguments {
     pub zero: u32,
 }
 
+/// `lanepack::RdTotals`: what a chunk comes to as alp_rd.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct RdTotals {
+    pub dictionary: [u16; MOST_ENTRIES],
+    /// The node's parameter 1; 0 of a chunk that alp_rd does not pay for.
+    pub cut: u32,
+    /// Bits that the sample takes.
+    pub cost: u32,
+    pub exceptions: u32,
+    /// Values that blocks of exceptions take.
+    pub exceptions_end: u32,
+}
+
+/// `lanepack::AlpRdArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct AlpRdArguments {
+    pub source: Source,
+    /// Address of the chunks' totals of alp; 0 if that is not allowed.
+    pub alp: u64,
+    pub totals: u64,
+    pub locators: u64,
+    pub targets: u64,
+    pub blocks_per_target: u32,
+    pub zero: u32,
+}
+
 /// Bytes of `lanepack::Candidates` and `lanepack::AlpChoice`, which only kernels read.
 pub(crate) const CANDIDATES_BYTES: usize = 16;
 pub(crate) const CHOICE_BYTES: usize = 16;
 
 const ENCODE: &str = include_str!("../../../kernels/encode.cuh");
+const ENCODE_ALP_RD: &str = include_str!("../../../kernels/encode_alp_rd.cu");
 
 const _: () = {
     assert!(size_of::<Source>() == 40);
@@ -202,6 +232,12 @@ const _: () = {
     assert!(size_of::<CopyBitsArguments>() == 64);
     assert!(size_of::<GapsArguments>() == 16);
     assert!(size_of::<AlpArguments>() == 112);
+    assert!(size_of::<RdTotals>() == 32);
+    assert!(size_of::<AlpRdArguments>() == 80);
+    assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
+    assert!(constant(ENCODE_ALP_RD, "FEW") == FEW as u64);
+    assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);
+    assert!(constant(ENCODE_ALP_RD, "MOST_LEFT") == MOST_LEFT as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
     assert!(constant(ENCODE, "MAX_CANDIDATES") == MAX_CANDIDATES as u64);
 };
