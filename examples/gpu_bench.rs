@@ -62,7 +62,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use clap::{Parser, Subcommand};
 use lanepack::internals::measure::{self, Times};
-use lanepack::{Encoding, Engine, Error, Options};
+use lanepack::{Effort, Engine, Error, Options};
 use serde_json::json;
 
 use cases::{Case, Cases};
@@ -115,9 +115,9 @@ struct What {
     /// Only cases whose name has this in it.
     #[arg(long, default_value = "")]
     only: String,
-    /// Columns of files with all encodings, not only those that GPUs write.
-    #[arg(long)]
-    all_encodings: bool,
+    /// How much to try on columns of files: fast, balanced or small, which GPUs do not write.
+    #[arg(long, default_value = "balanced")]
+    effort: Effort,
     /// Which GPU.
     #[arg(long, default_value_t = 0)]
     device: usize,
@@ -126,11 +126,7 @@ struct What {
 impl What {
     /// What is measured.
     fn cases(&self) -> Result<Cases, Box<dyn std::error::Error>> {
-        let options = match self.all_encodings {
-            true => Options::default().with_encodings(Encoding::ALL.iter().copied()),
-            false => Options::default(),
-        };
-        Cases::new(&self.files, &self.only, options)
+        Cases::new(&self.files, &self.only, Options::default().with_effort(self.effort))
     }
 }
 
@@ -142,7 +138,10 @@ const HOST_RUNS: usize = 7;
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Decode(what) => run(&what, what.cases().map(Cases::with_cascades), decode_case),
-        Command::Encode(what) => run(&what, what.cases(), encode::case),
+        Command::Encode(what) => {
+            let cases = what.cases().map(|cases| cases.with_cascades().written_by_gpus());
+            run(&what, cases, encode::case)
+        }
         Command::Scan(what) => run_scans(&what, scan_case),
         Command::Gather(what) => run_scans(&what, gather_case),
         Command::Queries(what) => run_queries(&what),
@@ -160,7 +159,7 @@ fn main() -> ExitCode {
 /// Prints a line for each case; whether all came out as they should.
 fn run(
     what: &What,
-    cases: Result<Cases, Box<dyn std::error::Error>>,
+    cases: Result<impl Iterator<Item = Case>, Box<dyn std::error::Error>>,
     measure: impl Fn(&Engines, &Case, usize, f64) -> Result<Line, Error>,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let engines = Engines::new(what.device)?;

@@ -36,7 +36,7 @@ use arrow_schema::Field;
 use clap::Parser;
 use files::{Source, Unreadable, find};
 use indicatif::{ProgressBar, ProgressStyle};
-use lanepack::{CompressedColumn, Encoding, Options, ipc};
+use lanepack::{CompressedColumn, Effort, Options, ipc};
 use raw_bytes::RawBytes;
 
 const HEADER: &str = "file,column,type,rows,raw_bytes,packed_bytes,encoding,round_trip";
@@ -47,23 +47,14 @@ struct Args {
     /// Files, and folders to search for files.
     #[arg(required = true)]
     paths: Vec<PathBuf>,
-    /// Allow every encoding, also those that GPUs do not read.
-    #[arg(long)]
-    all_encodings: bool,
-}
-
-impl Args {
-    fn options(&self) -> Options {
-        match self.all_encodings {
-            true => Options::default().with_encodings(Encoding::ALL.iter().copied()),
-            false => Options::default(),
-        }
-    }
+    /// How much to try: fast, balanced or small.
+    #[arg(long, default_value = "balanced")]
+    effort: Effort,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args.paths, &args.options()) {
+    match run(&args.paths, &Options::default().with_effort(args.effort)) {
         Ok(outcome) => ExitCode::from(outcome as u8),
         Err(error) => {
             // After a closed pipe nobody waits for more, as in `ratios | head`.

@@ -6,6 +6,58 @@ use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
 
+/// How much is tried to make columns small.
+///
+/// ```
+/// use lanepack::{Effort, Encoding, Options};
+/// let options = Options::default().with_effort(Effort::Small);
+/// assert!(options.allows(Encoding::Dict));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effort {
+    /// One encoding for each kind of values, whose size a sample tells: the least time to
+    /// compress, and to decompress.
+    Fast,
+    /// All encodings that GPUs write as well: [`Encoding::ON_GPUS`].
+    #[default]
+    Balanced,
+    /// All encodings. Columns are compressed by the CPU on any engine.
+    Small,
+}
+
+impl Effort {
+    /// The encodings that it allows, with those of nested columns.
+    pub fn encodings(self) -> Vec<Encoding> {
+        let fast = || {
+            let searched = [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd];
+            Encoding::ON_GPUS.iter().filter(move |one| !searched.contains(one)).copied()
+        };
+        let flat: Vec<Encoding> = match self {
+            Self::Fast => fast().collect(),
+            Self::Balanced => Encoding::ON_GPUS.to_vec(),
+            Self::Small => return Encoding::ALL.to_vec(),
+        };
+        [flat.as_slice(), Encoding::NESTED].concat()
+    }
+}
+
+impl std::str::FromStr for Effort {
+    type Err = Error;
+
+    /// Reads `fast`, `balanced` or `small`.
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "fast" => Ok(Self::Fast),
+            "balanced" => Ok(Self::Balanced),
+            "small" => Ok(Self::Small),
+            _ => {
+                let what = format!("fast, balanced or small is needed, {name:?} was given");
+                Err(Error::Options { name: "effort", what })
+            }
+        }
+    }
+}
+
 /// Settings for [`compress`](crate::compress); the default suits most data.
 ///
 /// ```
@@ -16,8 +68,7 @@ use crate::lanes::VECTOR;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Encodings that may be chosen. [`Encoding::Plain`] is always allowed,
-    /// so that no input is refused. By default those that GPUs write as well,
-    /// [`Encoding::ON_GPUS`], and those of nested columns, [`Encoding::NESTED`].
+    /// so that no input is refused. By default those of [`Effort::Balanced`].
     pub encodings: Vec<Encoding>,
     /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
     pub chunk_rows: usize,
@@ -37,7 +88,7 @@ const GROUP_ROWS: usize = 64 * MAX_CHUNK_ROWS;
 impl Default for Options {
     fn default() -> Self {
         Self {
-            encodings: [Encoding::ON_GPUS, Encoding::NESTED].concat(),
+            encodings: Effort::default().encodings(),
             chunk_rows: MAX_CHUNK_ROWS,
             threads: None,
             verify: false,
@@ -65,6 +116,13 @@ impl Options {
     #[must_use]
     pub fn with_verify(mut self, verify: bool) -> Self {
         self.verify = verify;
+        self
+    }
+
+    /// Allows the encodings of an effort (and [`Encoding::Plain`]) only.
+    #[must_use]
+    pub fn with_effort(mut self, effort: Effort) -> Self {
+        self.encodings = effort.encodings();
         self
     }
 
@@ -169,6 +227,17 @@ mod tests {
             let sizes = || groups.iter().map(Range::len);
             assert!(sizes().max().unwrap_or(0) <= sizes().min().unwrap_or(0) + 1);
         }
+    }
+
+    #[test]
+    fn more_effort_allows_more() {
+        let [fast, balanced, small] =
+            ["fast", "balanced", "small"].map(|name| name.parse::<Effort>().unwrap().encodings());
+        assert!(fast.iter().all(|one| balanced.contains(one)) && fast.len() < balanced.len());
+        assert!(balanced.iter().all(|one| small.contains(one)) && balanced.len() < small.len());
+        assert_eq!(Options::default().encodings, balanced);
+        let error = "best".parse::<Effort>().unwrap_err().to_string();
+        assert!(error.contains("fast, balanced or small"), "{error}");
     }
 
     #[test]

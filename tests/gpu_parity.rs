@@ -5,10 +5,11 @@
 //! `arrays` has every type, size, null pattern and encoding, `cascades` encodings of
 //! children of others, `files` the shared data,
 //! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
-//! about devices: memory, threads, errors, export; `front` front coding; `host` what is about host memory; `scan`
+//! about devices: memory, threads, errors, export; `front` front coding; `host` what is about
+//! host memory; `integers` windows and deltas; `reals` floats that are no decimals; `scan`
 //! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
-//! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users,
-//! `reals` floats that are no decimals; `small` has a little of all for compute-sanitizer.
+//! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users;
+//! `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -34,6 +35,8 @@ mod fused;
 mod gather;
 #[path = "gpu_parity/host.rs"]
 mod host;
+#[path = "gpu_parity/integers.rs"]
+mod integers;
 #[path = "gpu_parity/kernels.rs"]
 mod kernels;
 #[path = "scan/oracle.rs"]

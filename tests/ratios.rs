@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
 use common::*;
-use lanepack::{Encoding, Options, ipc};
+use lanepack::{Effort, Options, ipc};
 use rayon::prelude::*;
 
 /// Name and size in MB of each folder, as the files that Vortex 0.91 writes by default.
@@ -211,7 +211,7 @@ fn lines(path: &Path, baseline: &HashMap<(String, String), [String; 3]>) -> Vec<
     let folder = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
     let file = format!("{folder}/{}", path.file_stem().unwrap().to_str().unwrap());
     let batch = read_parquet(path);
-    let all = Options::default().with_encodings(Encoding::ALL.iter().copied());
+    let all = Options::default().with_effort(Effort::Small);
     let (len, columns) = packed(&batch, &Options::default());
     let (len_all, columns_all) = packed(&batch, &all);
     let schema = batch.schema();
@@ -286,7 +286,7 @@ fn table(lines: &[Line]) -> String {
          floats, 15 tables), of which some are synthetic or made of edge cases.\n\n\
          - *Arrow*: the buffers of the arrays, without padding.\n\
          - *default*, *all*: headers and bodies of the compressed column, with the encodings that GPUs write as the CPU \
-         does, and with all; *tree*: what all became.\n\
+         does (`Effort::Balanced`), and with all (`Effort::Small`); *tree*: what all became.\n\
          - *Parquet*: the column chunk with zstd(3) and dictionaries, as pyarrow 26 writes it.\n\
          - *why*: why all encodings take over 3 % more than Parquet:\n",
     );

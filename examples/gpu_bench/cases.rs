@@ -39,7 +39,7 @@ enum Source {
     Cascade(Cascade),
 }
 
-/// Columns for encodings that `Encoding::ON_GPUS` does not have: bits of a value first.
+/// Columns for encodings that take more than one look at values: bits of a value first.
 #[derive(Clone, Copy)]
 enum Cascade {
     /// Integers below 2^width, but for so many a vector.
@@ -50,6 +50,8 @@ enum Cascade {
     Brain,
     /// Integers whose differences are below 2^width.
     Growing(usize, u32),
+    /// Integers of so many bits, with all encodings that are allowed by default.
+    Packed(usize, u32),
     /// Integers of so many.
     Distinct(usize, usize),
     /// Strings of so many, of 5 to 15 bytes.
@@ -94,6 +96,13 @@ impl Cases {
         Ok(Self { sources: sources.into_iter(), only: only.to_owned(), options })
     }
 
+    /// Those that GPUs write.
+    pub fn written_by_gpus(self) -> impl Iterator<Item = Case> {
+        let written =
+            |one: &Encoding| Encoding::ON_GPUS.contains(one) || Encoding::NESTED.contains(one);
+        self.filter(move |case| case.options.encodings.iter().all(written))
+    }
+
     /// The same with columns for cascades.
     pub fn with_cascades(self) -> Self {
         let mut sources: Vec<Source> = self.sources.collect();
@@ -102,6 +111,9 @@ impl Cases {
         }
         for (bits, width) in [(8, 3), (16, 5), (32, 8), (32, 16), (64, 8), (64, 16)] {
             sources.push(Source::Cascade(Cascade::Growing(bits, width)));
+        }
+        for (bits, width) in [(8, 3), (16, 5), (32, 8), (64, 8), (64, 16)] {
+            sources.push(Source::Cascade(Cascade::Packed(bits, width)));
         }
         for (bits, count) in [(8, 7), (16, 200), (32, 200), (64, 200), (64, 30_000)] {
             sources.push(Source::Cascade(Cascade::Distinct(bits, count)));
@@ -192,6 +204,7 @@ impl Cascade {
             Self::Real(bits) => format!("alp_rd f{bits}"),
             Self::Brain => "alp_rd f32 of 16 bits".to_owned(),
             Self::Growing(bits, width) => format!("delta u{bits} of {width} bits"),
+            Self::Packed(bits, width) => format!("default u{bits} of {width} bits"),
             Self::Distinct(bits, count) => format!("dict u{bits} of {count}"),
             Self::Words(count) => format!("dict strings of {count}"),
         }
@@ -203,6 +216,7 @@ impl Cascade {
             Self::Patched(..) => &[Encoding::Pfor],
             Self::Real(_) | Self::Brain => &[Encoding::AlpRd],
             Self::Growing(..) => &[Encoding::Delta, Encoding::Ffor],
+            Self::Packed(..) => return Options::default(),
             Self::Distinct(..) => &[Encoding::Dict, Encoding::Ffor],
             Self::Words(_) => &[Encoding::Dict, Encoding::Ffor, Encoding::Fsst],
         };
@@ -223,6 +237,7 @@ impl Cascade {
                     sum
                 })
             }
+            Self::Packed(bits, width) => integers(bits, width),
             Self::Distinct(bits, count) => {
                 let values: Vec<u64> = (0..count).map(|_| next()).collect();
                 words(bits, |_| values[next() as usize % count])
