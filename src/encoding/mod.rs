@@ -119,7 +119,7 @@ impl Estimate {
     }
 
     /// Bytes of buffers and children.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.buffers.iter().fold(self.children_bytes(), |sum, len| sum.saturating_add(*len))
     }
 

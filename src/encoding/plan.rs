@@ -117,6 +117,14 @@ impl<'a> Context<'a> {
         Self { of_vectors: Some(vectors), ..self }
     }
 
+    /// Bytes of an estimate, as they are compared.
+    pub fn bytes(&self, estimate: &Estimate) -> usize {
+        match self.beyond_gpus {
+            true => estimate.stored_bytes(),
+            false => estimate.bytes(),
+        }
+    }
+
     /// Vectors that the input has, or those it is a sample of.
     pub fn vectors(&self, input: &Input<'_>) -> usize {
         self.of_vectors.unwrap_or_else(|| input.vectors())
@@ -211,10 +219,7 @@ pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Contex
         let distinct = found.as_ref().or(context.distinct);
         let context = Context { limit, distinct, lengths: Some(&lengths), ..*context };
         if let Some(estimate) = codec.plan(input, &context) {
-            let bytes = match context.beyond_gpus {
-                true => estimate.stored_bytes(),
-                false => estimate.bytes(),
-            };
+            let bytes = context.bytes(&estimate);
             if let Parameters::Dict(distinct) = &estimate.parameters {
                 found = Some(distinct.clone());
             }
@@ -238,11 +243,6 @@ pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> P
         }
     }
     choice.plan()
-}
-
-/// Bytes of the smallest of estimates that a GPU made.
-pub(crate) fn least(estimates: &[(Encoding, Estimate)]) -> usize {
-    estimates.iter().map(|(_, estimate)| estimate.bytes()).min().unwrap_or(usize::MAX)
 }
 
 /// The estimates so far.

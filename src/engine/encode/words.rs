@@ -224,7 +224,8 @@ impl Words {
         let mut estimates: Vec<(Encoding, Estimate)> =
             allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect();
         if let Some(reals) = &self.reals {
-            let estimate = reals.estimate(chunk, rows, plan::least(&estimates));
+            let limit = estimates.iter().map(|(_, estimate)| estimate.bytes()).min();
+            let estimate = reals.estimate(chunk, rows, limit.unwrap_or(usize::MAX));
             estimates.extend(estimate.map(|estimate| (Encoding::AlpRd, estimate)));
         }
         let mut plan = plan::choose(estimates.into_iter());
