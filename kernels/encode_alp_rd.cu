@@ -8,8 +8,9 @@
 //   rd_layout    a block a chunk: locators, totals
 //   rd_pack      eight threads a vector: cut, pack, list exceptions by lane
 //
-// Chunks that alp takes an eighth to a half of the plain bytes for are left alone. Others are
-// measured even where their cut promises less than alp does: that may not keep its promise.
+// Chunks that a cut would take more for than alp or plain values are given up as soon as
+// that is known: before the sort, where the right parts take more, which they do of most
+// decimals; before values are read by more than the sample.
 //
 // Sorted once, the left parts of L bits are runs for every L: neighbours whose first L bits
 // differ are of different ones. Runs are ranked as numbers, their length above the
@@ -30,9 +31,6 @@ static_assert(RD_CUT_THREADS / WARP == MOST_LEFT, "a warp for each number of lef
 template <class T>
 constexpr u32 RD_EXCEPTION_BITS = ROWS<T> + 16;
 
-// Chunks that alp takes this part of the plain bytes for, or less, may be of few values.
-constexpr u32 FEW = 8;
-
 // Bytes that a chunk's header and the gaps of its body may take, which are not counted here:
 // the host does that. What it may choose must not be given up.
 constexpr u64 CHUNK_EXTRA = 512;
@@ -45,11 +43,6 @@ LANEPACK_DEVICE u64 alp_bytes(const ChunkTotals& alp, u32 vectors) {
     const u64 blocks = static_cast<u64>(alp.sampled_block_units) * sizeof(T) * vectors / sampled;
     const u64 locators = alp.sampled_block_units > 0 ? vectors * 4 : 0;
     return packed + blocks + locators + vectors * (sizeof(T) + 4);
-}
-
-// Whether a chunk is looked at that takes `limit` bytes otherwise.
-LANEPACK_DEVICE bool is_worth(u64 limit, u64 plain) {
-    return limit + CHUNK_EXTRA > plain / 2 || limit <= plain / FEW;
 }
 
 // The best zero bits to drop, and values that have them.
@@ -175,13 +168,8 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     const u32 rows = left_rows < most_rows ? static_cast<u32>(left_rows) : most_rows;
     const u32 vectors = (rows + VECTOR - 1) / VECTOR;
     RdTotals& totals = args.totals[blockIdx.x];
-    const u64 plain = static_cast<u64>(rows) * sizeof(T);
-    u64 limit = plain;
+    u64 limit = static_cast<u64>(rows) * sizeof(T);
     if (args.alp != nullptr) limit = min(limit, alp_bytes<T>(args.alp[blockIdx.x], vectors));
-    if (!is_worth(limit, plain)) {
-        if (threadIdx.x == 0) totals = RdTotals{};
-        return;
-    }
     const u32 warp = threadIdx.x / WARP;
     const u32 lane = threadIdx.x % WARP;
     for (u32 i = threadIdx.x; i < 64; i += RD_CUT_THREADS) ending[i] = 0;
@@ -226,7 +214,11 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     const u32 shift = found.shift;
     const u32 kept = found.kept;
     const u32 values = found.values;
-    if (values == 0) {
+    // Bytes that the chunk takes where its sample takes so many bits.
+    const auto bytes = [&](u32 cost) { return static_cast<u64>(cost) * vectors * stride / taken / 8; };
+    // Right parts of the fewest bits, and the exceptions of any cut.
+    const u32 least = slots * (ROWS<T> - shift - MOST_LEFT) + (values - kept) * RD_EXCEPTION_BITS<T>;
+    if (values == 0 || bytes(least) > limit + CHUNK_EXTRA) {
         if (threadIdx.x == 0) totals = RdTotals{};
         return;
     }
@@ -256,6 +248,11 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 i = 1; i < MOST_LEFT; i++) best = min(best, costs[i]);
+    // What loses need not be measured.
+    if (bytes(best >> 8) > limit + CHUNK_EXTRA) {
+        totals = RdTotals{};
+        return;
+    }
     const u32 fewer = best >> 4 & 15;
     const u32 count = (best & 15) + 1;
     RdTotals result{};

@@ -82,8 +82,9 @@ impl<T: Words> Sample<T> {
         Self { values, slots: vectors.len() * (VECTOR / stride) }
     }
 
-    /// The zero bits that are worth dropping, at most as many as leave 16.
-    fn shift(&self) -> usize {
+    /// The zero bits that are worth dropping, at most as many as leave 16, and how many values
+    /// have them.
+    fn shift(&self) -> (usize, usize) {
         let most = T::BITS - MOST_LEFT;
         let mut ending = [0; 64];
         for value in &self.values {
@@ -93,28 +94,30 @@ impl<T: Words> Sample<T> {
         let mut exceptions = 0;
         let costs = (0..=most).map(|shift| {
             let cost = self.slots * (T::BITS - shift) + exceptions * exception_bits::<T>();
+            let kept = self.values.len() - exceptions;
             exceptions += ending[shift];
-            (cost, shift)
+            (cost, shift, kept)
         });
-        costs.min().map_or(0, |(_, shift)| shift)
+        match costs.min() {
+            Some((_, shift, kept)) if kept > 0 => (shift, kept),
+            // Few values may all have ones there.
+            _ => (0, self.values.len()),
+        }
     }
 
     /// The best cut, and the bits that the sample would take with it; none of a sample
-    /// without values.
-    pub fn cut(&self) -> Option<(Cut, usize)> {
-        let shift = self.shift();
-        // Few values may all have ones there.
-        self.cut_at(shift).or_else(|| self.cut_at(0))
-    }
-
-    /// The best cut above so many zero bits, if a value has them.
-    fn cut_at(&self, shift: usize) -> Option<(Cut, usize)> {
+    /// without values, or where `vectors` vectors would surely take more than `limit` bytes.
+    pub fn cut(&self, vectors: usize, limit: usize) -> Option<(Cut, usize)> {
+        let (shift, kept) = self.shift();
+        let missed = (self.values.len() - kept) * exception_bits::<T>();
+        // Right parts of the fewest bits, and the exceptions of any cut.
+        let least = self.slots * (T::BITS - shift - MOST_LEFT) + missed;
+        if kept == 0 || of_all(least, vectors) / 8 > limit {
+            return None;
+        }
         let is_kept = |value: &&T| value.widen().trailing_zeros() as usize >= shift;
         let top = |value: &T| (value.widen() >> (T::BITS - MOST_LEFT)) as u16;
         let mut tops: Vec<u16> = self.values.iter().filter(is_kept).map(top).collect();
-        if tops.is_empty() {
-            return None;
-        }
         tops.sort_unstable();
         let mut runs: Vec<(u16, usize)> =
             tops.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();

@@ -17,9 +17,9 @@
 //! zero bits are of floats that were narrower once: bfloat16 as Float32 (keys and
 //! values of attention) takes 12.1 bits a value instead of 28.1.
 //!
-//! Decimals are ALP's: values that take an eighth to a half of their plain bytes by another
-//! encoding are not looked at. Those that take less may be few, and be told apart by their
-//! codes: fares and fees of taxis, 0.5 and 2.75, take 15 % to 31 % less than by ALP.
+//! Another encoding's promise is the limit: a cut that takes more is no plan, and where the
+//! right parts alone take more, as those of most decimals do, none is looked for. Not to look
+//! where ALP halves the values lost up to 31 % (fares and fees of taxis, 0.5 and 2.75).
 
 mod cut;
 mod vector;
@@ -39,9 +39,6 @@ use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
 use cut::Sample;
 use vector::Joint;
-
-/// Decimals that take no more than this part of their plain bytes may be few.
-pub(crate) const FEW: usize = 8;
 
 /// Bytes of a dictionary.
 const DICTIONARY: usize = MOST_ENTRIES * 2;
@@ -149,12 +146,6 @@ impl<'a, T: Words> Vectors<'a, T> {
     }
 }
 
-/// Whether values that take `plain` bytes are looked at, where the best encoding so far takes
-/// `limit`.
-pub(crate) fn is_worth(limit: usize, plain: usize) -> bool {
-    limit > plain / 2 || limit <= plain / FEW
-}
-
 /// Bytes of the buffers of a node.
 pub(crate) fn buffers(cut: &Cut, vectors: usize, exceptions: usize) -> [usize; 3] {
     let locators = if exceptions > 0 { vectors * 4 } else { 0 };
@@ -170,13 +161,10 @@ pub(crate) fn estimate(cut: Cut, cost: usize, vectors: usize) -> Estimate {
 }
 
 fn plan<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
-    if !is_worth(context.limit, size_of_val(words)) {
-        return None;
-    }
     let vectors = input.vectors();
     let sample = Sample::draw(input, words, context.sampled_vectors(vectors));
-    let (cut, cost) = sample.cut()?;
-    Some(estimate(cut, cost, vectors))
+    let (cut, cost) = sample.cut(vectors, context.limit)?;
+    Some(estimate(cut, cost, vectors)).filter(|estimate| estimate.stored_bytes() < context.limit)
 }
 
 /// Vector `index` of the values, the last one filled up.

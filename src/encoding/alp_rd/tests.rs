@@ -61,7 +61,8 @@ fn singles(values: Vec<f32>) -> ArrayRef {
 fn cut_of<T: Words>(physical: Physical, words: &[T], values: Values<'_>) -> (Cut, usize) {
     let input = Input::new(physical, values);
     let vectors = input.vectors();
-    let (cut, cost) = Sample::draw(&input, words, (0..vectors).take(16)).cut().unwrap();
+    let (cut, cost) =
+        Sample::draw(&input, words, (0..vectors).take(16)).cut(vectors, usize::MAX).unwrap();
     (cut, super::cut::of_all(cost, vectors))
 }
 

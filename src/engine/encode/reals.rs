@@ -7,7 +7,8 @@
 //!                   host: estimate, as the CPU's of the same sample;  the exact size
 //! ```
 //!
-//! Where plain values turn out to be smaller, the host takes the next best plan before
+//! Cuts that promise more than alp or plain values are no plan, and kernels give them up as
+//! soon as they know. Where plain values turn out to be smaller, the host takes the next best plan before
 //! anything is written.
 
 use std::sync::Arc;
@@ -86,14 +87,12 @@ impl Reals {
         (totals.cut != 0).then(|| Cut::of_parameter(totals.cut.into(), totals.dictionary))
     }
 
-    /// What a chunk of `rows` rows promises, where the best encoding so far takes `limit`
-    /// bytes.
+    /// What a chunk of `rows` rows promises, if that is less than `limit` bytes, which the best
+    /// encoding so far takes.
     pub fn estimate(&self, chunk: usize, rows: usize, limit: usize) -> Option<Estimate> {
-        if !alp_rd::is_worth(limit, rows * self.value) {
-            return None;
-        }
         let cost = self.totals[chunk].cost as usize;
-        Some(alp_rd::estimate(self.cut(chunk)?, cost, rows.div_ceil(VECTOR)))
+        let estimate = alp_rd::estimate(self.cut(chunk)?, cost, rows.div_ceil(VECTOR));
+        (estimate.stored_bytes() < limit).then_some(estimate)
     }
 
     /// Bytes of the buffers of a chunk's node.

@@ -142,7 +142,9 @@ fn compressed(array: &ArrayRef, encoding: Option<Encoding>, chunk_rows: usize) -
     let options = Options::default().with_chunk_rows(chunk_rows);
     let options = match encoding {
         Some(encoding) => options.with_encodings([encoding]),
-        None => options.without(Encoding::Pfor).without(Encoding::Delta),
+        None => [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd]
+            .into_iter()
+            .fold(options, Options::without),
     };
     packed(&compress_array(array, &options).unwrap())
 }

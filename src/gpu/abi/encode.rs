@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use super::constant;
 pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
-use crate::encoding::alp_rd::{FEW, MOST_ENTRIES, MOST_LEFT, SAMPLE};
+use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
 use crate::encoding::plan::SAMPLED_VECTORS;
 
 /// `lanepack::Source`: a column to be compressed.
@@ -235,7 +235,6 @@ const _: () = {
     assert!(size_of::<RdTotals>() == 32);
     assert!(size_of::<AlpRdArguments>() == 80);
     assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
-    assert!(constant(ENCODE_ALP_RD, "FEW") == FEW as u64);
     assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);
     assert!(constant(ENCODE_ALP_RD, "MOST_LEFT") == MOST_LEFT as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);

@@ -48,7 +48,7 @@ fn damaged_bytes_change_verdicts_only() {
         DataType::Int64,
         DataType::UInt64,
     ] {
-        let keys = (0..1300).map(|row| (row % 9 > 0).then(|| 90 + rng.below(13 + row / 1024 * 20)));
+        let keys = (0..2000).map(|row| (row % 9 > 0).then(|| 90 + rng.below(13 + row / 1024 * 20)));
         cases.push((data_type, keys.collect()));
     }
     for data_type in [DataType::Float32, DataType::Float64] {
@@ -59,9 +59,9 @@ fn damaged_bytes_change_verdicts_only() {
         };
         let array: ArrayRef = match data_type {
             DataType::Float32 => Arc::new(PrimitiveArray::<Float32Type>::from_iter_values(
-                (0..1300).map(|row| value(row) as f32),
+                (0..2000).map(|row| value(row) as f32),
             )),
-            _ => Arc::new(PrimitiveArray::<Float64Type>::from_iter_values((0..1300).map(value))),
+            _ => Arc::new(PrimitiveArray::<Float64Type>::from_iter_values((0..2000).map(value))),
         };
         cases.push((data_type, keys_of(&array)));
     }
@@ -93,7 +93,7 @@ fn damaged_bytes_change_verdicts_only() {
                         let test = ColumnTest::In(ranges.to_vec());
                         subject.words(&engine, &test, Combine::Set, None).unwrap().0
                     };
-                    let some = keys[case * 7 % 1300].unwrap_or(100);
+                    let some = keys[case * 7 % 2000].unwrap_or(100);
                     let tested = [
                         ranges([(some, some)]),
                         ranges([(some.saturating_sub(4), last)]),
