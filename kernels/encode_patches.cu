@@ -100,23 +100,66 @@ struct PatchWindow {
     u32 exceptions;
 };
 
+// Values as they stand: every fourth goes into the histogram by its slot.
+struct InOrder {
+    // Calls `visit(value, bit)` for those of this thread.
+    template <class T, class Visit>
+    LANEPACK_DEVICE static void pick(const WarpVector<T>& vector, const Visit& visit) {
+        const u32 lane = threadIdx.x % WARP;
+#pragma unroll
+        for (u32 i = 0; i < THREAD_PIECES<T>; i++) {
+            if constexpr (sizeof(T) == 8) {
+                // One of two pairs of values in turn has one, its first or its second.
+                const u32 k = (lane >> 1 & 3) - (lane & 1) * 2;
+                const T value = k == 1 ? vector.value(i, 1) : vector.value(i, 0);
+                if (k < 2) visit(value, i * PIECE<T> + k);
+            } else if constexpr (sizeof(T) == 4) {
+                const T low = lane & 1 ? vector.value(i, 1) : vector.value(i, 0);
+                const T high = lane & 1 ? vector.value(i, 3) : vector.value(i, 2);
+                visit(lane & 2 ? high : low, i * PIECE<T> + (lane & 3));
+            } else {
+#pragma unroll
+                for (u32 k = 0; k < PIECE<T>; k++) {
+                    if (is_in_histogram(slot_of<T>(i, k))) visit(vector.value(i, k), i * PIECE<T> + k);
+                }
+            }
+        }
+    }
+};
+
+// Deltas, which stand in the order of lanes: of every fourth lane all are picked.
+struct ByLanes {
+    template <class T, class Visit>
+    LANEPACK_DEVICE static void pick(const WarpVector<T>& vector, const Visit& visit) {
+#pragma unroll
+        for (u32 i = 0; i < THREAD_PIECES<T>; i++) {
+            // A thread's piece lies in one lane, or half of it in the next one.
+#pragma unroll
+            for (u32 k = 0; k < PIECE<T>; k++) {
+                if (is_in_histogram(slot_of<T>(i, k) / ROWS<T>)) visit(vector.value(i, k), i * PIECE<T> + k);
+            }
+        }
+    }
+};
+
 // What a histogram of every fourth value proposes, as `propose` of windows.rs does.
 struct Proposal {
     u32 bin;
-    u32 width;
-    u32 fullest;
+    // Bits of the window from there on.
+    u32 window;
+    // Values of the histogram that lie outside.
+    u32 outside;
 };
-template <class T, class Position>
+template <class T, class Order>
 LANEPACK_DEVICE Proposal propose(const WarpVector<T>& vector, u32 kept, T base, u32 bin_bits, u32 width,
-                                 u32 price, u32* below, const Position& position) {
+                                 u32 price, u32* below, Order) {
     const u32 lane = threadIdx.x % WARP;
     __syncwarp();
     below[2 * lane] = 0;
     below[2 * lane + 1] = 0;
     __syncwarp();
-    vector.each([&](T value, u32 bit, u32 slot) {
-        const u32 at = position(slot);
-        if (!is_in_histogram(at) || (kept >> bit & 1) == 0) return;
+    Order::template pick<T>(vector, [&](T value, u32 bit) {
+        if ((kept >> bit & 1) == 0) return;
         atomicAdd(&below[static_cast<u32>(static_cast<T>(value - base) >> bin_bits) & (BINS - 1)], 1u);
     });
     __syncwarp();
@@ -124,7 +167,7 @@ LANEPACK_DEVICE Proposal propose(const WarpVector<T>& vector, u32 kept, T base, 
     const u32 odd = below[2 * lane + 1];
     // Of equal ones the first.
     const u32 best_here = even >= odd ? even << 8 | (BINS - 2 * lane) : odd << 8 | (BINS - 1 - 2 * lane);
-    const u32 fullest = BINS - (warp_max(best_here) & 0xff);
+    const u32 fullest = warp_max(best_here);
     const u32 before = warp_sum_before(even + odd);
     __syncwarp();
     below[2 * lane] = before;
@@ -142,43 +185,47 @@ LANEPACK_DEVICE Proposal propose(const WarpVector<T>& vector, u32 kept, T base, 
             narrower = other;
         }
     }
+    // The fullest bin may be a spike that pays in the end.
+    if (narrower == width) return Proposal{BINS - (fullest & 0xff), bin_bits, all - (fullest >> 8)};
     const u32 window = 1u << (narrower - bin_bits);
     const u32 most = cover(below, window);
     u32 bin = BINS;
     for (u32 i = lane; i + window <= BINS; i += WARP) {
         if (below[i + window] - below[i] == most) bin = min(bin, i);
     }
-    return Proposal{warp_min(bin), narrower, fullest};
+    return Proposal{warp_min(bin), narrower, all - most};
 }
 
 // The window in which the valid values, `low` the least and `width` bits from it to the
-// greatest, take the least; as `search` of pfor.rs. `position` gives the place of a slot
-// by which every fourth value is picked.
-template <class T, class Position>
+// greatest, take the least; as `search` of pfor.rs.
+template <class T, class Order>
 LANEPACK_DEVICE PatchWindow<T> search(const WarpVector<T>& vector, T low, u32 width, u32* below,
-                                 const Position& position) {
+                                      Order order) {
     constexpr u32 PRICE = ROWS<T> + 16;
     const u32 all = warp_count(vector.valid);
     PatchWindow<T> best{low, width, 0};
     u32 least = width * VECTOR;
     T start = low;
     u32 kept = vector.valid;
+    const u32 all_bits = width;
+    // Valid values that are not kept.
+    u32 missed = 0;
 #pragma unroll 1
     for (u32 round = 0; round < ROUNDS_OF_WINDOWS && width > 0; round++) {
         const u32 bin_bits = width > 6 ? width - 6 : 0;
-        const Proposal proposal =
-            propose(vector, kept, start, bin_bits, width, PRICE, below, position);
-        const bool narrows = proposal.width < width;
-        const u32 bin = narrows ? proposal.bin : proposal.fullest;
-        const u32 window = narrows ? proposal.width : bin_bits;
-        start = static_cast<T>(start + (static_cast<T>(bin) << bin_bits));
+        const Proposal proposal = propose(vector, kept, start, bin_bits, width, PRICE, below, order);
+        // What the histogram has outside will lie outside.
+        if ((missed + proposal.outside) * PRICE >= least) break;
+        const u32 window = proposal.window;
+        start = static_cast<T>(start + (static_cast<T>(proposal.bin) << bin_bits));
         u32 inside = 0;
         vector.each([&](T value, u32 bit, u32) {
             const bool is_inside = static_cast<T>(value - start) >> window == 0;
             inside |= is_inside ? 1u << bit : 0;
         });
         kept &= inside;
-        const u32 exceptions = (all - warp_count(kept)) * PRICE;
+        missed = all - warp_count(kept);
+        const u32 exceptions = missed * PRICE;
         if (exceptions >= least) break;
         const VectorBounds<T> bounds(vector, kept, start);
         start = static_cast<T>(start + bounds.low);
@@ -189,10 +236,10 @@ LANEPACK_DEVICE PatchWindow<T> search(const WarpVector<T>& vector, T low, u32 wi
             least = bits;
         }
     }
+    if (best.width == all_bits) return best;
     u32 outside = 0;
     vector.each([&](T value, u32 bit, u32) {
-        // A width of all bits has nothing outside.
-        const bool is_inside = best.width == ROWS<T> || static_cast<T>(value - best.start) >> best.width == 0;
+        const bool is_inside = static_cast<T>(value - best.start) >> best.width == 0;
         outside |= is_inside ? 0 : 1u << bit;
     });
     best.exceptions = warp_count(outside & vector.valid);
@@ -200,9 +247,9 @@ LANEPACK_DEVICE PatchWindow<T> search(const WarpVector<T>& vector, T low, u32 wi
 }
 
 // Writes what is known of a vector, all in order `order`.
-template <class T, class Position>
+template <class T, class Order>
 LANEPACK_DEVICE void measure_vector(const WarpVector<T>& vector, u32 order, const VectorMeasures& out,
-                                    u64 index, u32* below, const Position& position) {
+                                    u64 index, u32* below, Order picked) {
     T low = static_cast<T>(~T{0});
     T high = 0;
     vector.each([&](T value, u32 bit, u32) {
@@ -222,7 +269,7 @@ LANEPACK_DEVICE void measure_vector(const WarpVector<T>& vector, u32 order, cons
     const bool is_empty = low > high;
     const u32 width = is_empty ? 0 : bits_of(static_cast<u64>(high - low));
     const T base = is_empty ? T{0} : unordered(low, order);
-    const PatchWindow<T> window = search(vector, base, width, below, position);
+    const PatchWindow<T> window = search(vector, base, width, below, picked);
     if (is_first) {
         reinterpret_cast<T*>(out.bases)[index] = window.start;
         out.patched_places[index] = window.width << 24;
@@ -374,12 +421,11 @@ LANEPACK_DEVICE void measure(const MeasureArguments& args) {
     u32* below = &bins[warp * (BINS + 2)];
     const VectorReader<T> reader(source, index);
     WarpVector<T> vector(source, index, reader);
-    measure_vector(vector, source.order, args.values, index, below, [](u32 slot) { return slot; });
+    measure_vector(vector, source.order, args.values, index, below, InOrder{});
     if (args.deltas.lows == nullptr) return;
     const T start = to_deltas(vector, source, index, reader);
     if (threadIdx.x % WARP == 0) reinterpret_cast<T*>(args.deltas.starts)[index] = start;
-    // Deltas stand in the order of lanes, of which only the lane decides what is picked.
-    measure_vector(vector, SIGNED, args.deltas, index, below, [](u32 slot) { return slot / ROWS<T>; });
+    measure_vector(vector, SIGNED, args.deltas, index, below, ByLanes{});
 }
 
 LANEPACK_KERNEL(measure_8, MEASURE_THREADS, 6, MeasureArguments) { measure<u8>(args); }

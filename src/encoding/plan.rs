@@ -314,9 +314,19 @@ pub(crate) fn first_kept<B>(
     Ok(best.map(|(_, node)| node))
 }
 
+/// What lengths of byte strings may be encoded as: they seldom grow from row to row.
+const LENGTHS: [Encoding; 6] = [
+    Encoding::Constant,
+    Encoding::Plain,
+    Encoding::Ffor,
+    Encoding::Pfor,
+    Encoding::Dict,
+    Encoding::Rle,
+];
+
 /// Plans lengths of byte strings, a child of theirs.
 pub(crate) fn plan_lengths(lengths: &[u32], context: &Context<'_>) -> Plan {
-    plan(&Input::new(Physical::U32, Values::W32(lengths)), &context.below())
+    plan_among(&LENGTHS, &Input::new(Physical::U32, Values::W32(lengths)), &context.below())
 }
 
 /// Encodes lengths of byte strings as they were planned.

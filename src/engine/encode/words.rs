@@ -39,6 +39,11 @@ impl Asked {
     /// Nothing but bounds.
     pub const BOUNDS: Self = Self { alp: false, reals: false, patches: false, deltas: false };
 
+    /// What the allowed encodings of lengths of strings need.
+    pub fn of_lengths(options: &Options) -> Self {
+        Self { deltas: false, ..Self::by(options, Physical::U32) }
+    }
+
     /// What the allowed encodings of a type need.
     pub fn by(options: &Options, physical: Physical) -> Self {
         let is_float = matches!(physical, Physical::F32 | Physical::F64);

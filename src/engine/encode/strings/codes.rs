@@ -75,7 +75,7 @@ impl Codes {
         launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
         let source =
             lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);
-        let asked = Asked::by(options, Physical::U32);
+        let asked = Asked::of_lengths(options);
         Ok(Self {
             window,
             code_words: Words::measure(launcher, Physical::U32, source, asked)?,

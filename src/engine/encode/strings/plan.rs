@@ -115,7 +115,7 @@ impl Measured {
         // Now it needs lengths.
         launcher.wait_for(MAIN)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
-        let asked = Asked::by(options, Physical::U32);
+        let asked = Asked::of_lengths(options);
         let value_words = Words::measure(launcher, Physical::U32, source, asked)?;
         launcher.switch(MAIN);
         let tables = match trainers {
