@@ -185,6 +185,28 @@ LANEPACK_DEVICE u32 block_sum_before(u32 value, u32* sums, u32& total) {
     return offset + before;
 }
 
+// The same of several numbers, with the total of each; `sums` has as many words for each
+// warp, and is not in use.
+template <u32 COUNT>
+LANEPACK_DEVICE void block_sums_before(u32 (&values)[COUNT], u32* sums, u32 (&totals)[COUNT]) {
+    const u32 warp = threadIdx.x / WARP;
+#pragma unroll
+    for (u32 k = 0; k < COUNT; k++) {
+        const u32 upto = sum_upto(values[k]);
+        if (threadIdx.x % WARP == WARP - 1) sums[warp * COUNT + k] = upto;
+        values[k] = upto - values[k];
+        totals[k] = 0;
+    }
+    __syncthreads();
+    for (u32 i = 0; i < blockDim.x / WARP; i++) {
+#pragma unroll
+        for (u32 k = 0; k < COUNT; k++) {
+            if (i < warp) values[k] += sums[i * COUNT + k];
+            totals[k] += sums[i * COUNT + k];
+        }
+    }
+}
+
 // The least `low` and the greatest `high` of a block's threads, in thread 0; `ends` is
 // shared, two words for each warp.
 LANEPACK_DEVICE void bounds_of_block(u64& low, u64& high, u64* ends) {
@@ -294,7 +316,8 @@ LANEPACK_DEVICE u32 bits_of(u64 number) {
 }
 
 // Bins of the histogram that proposes windows; one value in so many goes into it.
-constexpr u32 BINS = 64;
+constexpr u32 BIN_BITS = 6;
+constexpr u32 BINS = 1 << BIN_BITS;
 constexpr u32 BIN_STRIDE = 4;
 
 // Whether the value at a position does: not at the same place in each group, for columns with

@@ -604,7 +604,8 @@ LANEPACK_KERNEL(alp_choose_64, MEASURE_THREADS, 6, AlpArguments) { alp_choose<u6
 
 template <class T>
 LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
-    LANEPACK_SHARED(u32[LAYOUT_THREADS / WARP], sums);
+    constexpr u32 SUMS = 5;
+    LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
     const u64 first = static_cast<u64>(blockIdx.x) * args.source.chunk_vectors;
     const u64 left = (args.source.rows + VECTOR - 1) / VECTOR - first;
@@ -624,19 +625,23 @@ LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
             high = vector_high;
         }
     }
-    ChunkTotals totals{};
     const u32 blocks = block_units<T>(choice.exceptions);
     const bool is_in_sample = is_one && is_sampled(threadIdx.x, vectors);
-    const u32 place = block_sum_before(choice.width, sums, totals.patched_units);
-    const u32 offset = block_sum_before(blocks, sums, totals.block_units);
-    block_sum_before(choice.exceptions, sums, totals.exceptions);
-    block_sum_before(is_in_sample ? choice.width : 0, sums, totals.sampled_patched_units);
-    block_sum_before(is_in_sample ? blocks : 0, sums, totals.sampled_block_units);
+    u32 before[SUMS] = {choice.width, blocks, choice.exceptions, is_in_sample ? choice.width : 0,
+                        is_in_sample ? blocks : 0};
+    u32 all[SUMS];
+    block_sums_before(before, sums, all);
     if (is_one) {
-        args.places[vector] = place | choice.width << 24;
+        args.places[vector] = before[0] | choice.width << 24;
         args.locators[vector] =
-            choice.exceptions == 0 ? 0 : choice.exceptions | offset << LOCATOR_COUNT_BITS;
+            choice.exceptions == 0 ? 0 : choice.exceptions | before[1] << LOCATOR_COUNT_BITS;
     }
+    ChunkTotals totals{};
+    totals.patched_units = all[0];
+    totals.block_units = all[1];
+    totals.exceptions = all[2];
+    totals.sampled_patched_units = all[3];
+    totals.sampled_block_units = all[4];
     bounds_of_block(low, high, ends);
     if (threadIdx.x == 0) {
         totals.low = low;

@@ -54,7 +54,8 @@ struct FsstPlace {
 };
 static_assert(sizeof(FsstPlace) == 16, "mirrored");
 
-// Where the buffers of a chunk go. Codes begin at a multiple of 16, starts and tiles of 8.
+// Where the buffers of a chunk go; null if it has no codes after all. Codes begin at a
+// multiple of 16, starts and tiles of 8.
 struct FsstOutput {
     u8* codes;
     u8* starts;

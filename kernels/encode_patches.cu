@@ -175,11 +175,18 @@ LANEPACK_DEVICE Proposal propose(const WarpVector<T>& vector, u32 kept, T base, 
     if (lane == WARP - 1) below[BINS] = before + even + odd;
     __syncwarp();
     const u32 all = below[BINS];
+    // Of this thread's two bins on; windows of less than all bins end in some.
+    const u32 firsts[2] = {below[lane], below[WARP + lane]};
     u32 best = width * VECTOR;
     u32 narrower = width;
-    for (u32 other = bin_bits; other < width; other++) {
-        const u32 outside = all - cover(below, 1u << (other - bin_bits));
-        const u32 size = other * VECTOR + outside * BIN_STRIDE * price;
+#pragma unroll
+    for (u32 bits = 0; bits < BIN_BITS; bits++) {
+        const u32 other = bin_bits + bits;
+        const u32 window = 1u << bits;
+        u32 most = below[lane + window] - firsts[0];
+        if (WARP + lane + window <= BINS) most = max(most, below[WARP + lane + window] - firsts[1]);
+        const u32 outside = all - warp_max(most);
+        const u32 size = other < width ? other * VECTOR + outside * BIN_STRIDE * price : FULL;
         if (size < best) {
             best = size;
             narrower = other;
@@ -212,7 +219,7 @@ LANEPACK_DEVICE PatchWindow<T> search(const WarpVector<T>& vector, T low, u32 wi
     u32 missed = 0;
 #pragma unroll 1
     for (u32 round = 0; round < ROUNDS_OF_WINDOWS && width > 0; round++) {
-        const u32 bin_bits = width > 6 ? width - 6 : 0;
+        const u32 bin_bits = width > BIN_BITS ? width - BIN_BITS : 0;
         const Proposal proposal = propose(vector, kept, start, bin_bits, width, PRICE, below, order);
         // What the histogram has outside will lie outside.
         if ((missed + proposal.outside) * PRICE >= least) break;

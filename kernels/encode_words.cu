@@ -94,7 +94,8 @@ LANEPACK_KERNEL(wide_bounds_256, MEASURE_THREADS, 8, WideBoundsArguments) { wide
 template <class T>
 LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     static_assert(LAYOUT_THREADS == MAX_CHUNK_ROWS / VECTOR, "a thread a vector");
-    LANEPACK_SHARED(u32[LAYOUT_THREADS / WARP], sums);
+    constexpr u32 SUMS = 7;
+    LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
     const VectorMeasures& of = args.of;
     const u64 first = static_cast<u64>(blockIdx.x) * args.chunk_vectors;
@@ -115,24 +116,32 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
             width = bits_of(high - low);
         }
     }
-    ChunkTotals totals{};
-    const u32 before = block_sum_before(width, sums, totals.units);
-    if (is_one) of.places[vector] = before | width << 24;
-    block_sum_before(is_in_sample ? width : 0, sums, totals.sampled_units);
-    if (of.bases != nullptr) {
-        const u32 patched = is_one ? of.patched_places[vector] >> 24 : 0;
-        const u32 exceptions = is_one ? of.locators[vector] : 0;
-        const u32 blocks = block_units<T>(exceptions);
-        const u32 place = block_sum_before(patched, sums, totals.patched_units);
-        const u32 offset = block_sum_before(blocks, sums, totals.block_units);
-        block_sum_before(exceptions, sums, totals.exceptions);
-        block_sum_before(is_in_sample ? patched : 0, sums, totals.sampled_patched_units);
-        block_sum_before(is_in_sample ? blocks : 0, sums, totals.sampled_block_units);
-        if (is_one) {
-            of.patched_places[vector] = place | patched << 24;
-            of.locators[vector] = exceptions == 0 ? 0 : exceptions | offset << LOCATOR_COUNT_BITS;
-        }
+    const bool has_patches = is_one && of.bases != nullptr;
+    const u32 patched = has_patches ? of.patched_places[vector] >> 24 : 0;
+    const u32 exceptions = has_patches ? of.locators[vector] : 0;
+    const u32 blocks = block_units<T>(exceptions);
+    u32 before[SUMS] = {width,
+                        patched,
+                        blocks,
+                        exceptions,
+                        is_in_sample ? width : 0,
+                        is_in_sample ? patched : 0,
+                        is_in_sample ? blocks : 0};
+    u32 all[SUMS];
+    block_sums_before(before, sums, all);
+    if (is_one) of.places[vector] = before[0] | width << 24;
+    if (has_patches) {
+        of.patched_places[vector] = before[1] | patched << 24;
+        of.locators[vector] = exceptions == 0 ? 0 : exceptions | before[2] << LOCATOR_COUNT_BITS;
     }
+    ChunkTotals totals{};
+    totals.units = all[0];
+    totals.patched_units = all[1];
+    totals.block_units = all[2];
+    totals.exceptions = all[3];
+    totals.sampled_units = all[4];
+    totals.sampled_patched_units = all[5];
+    totals.sampled_block_units = all[6];
     bounds_of_block(low, high, ends);
     if (threadIdx.x == 0) {
         totals.low = low;

@@ -230,6 +230,8 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, PLACE_BLOCKS, FsstWindow) {
     const u32 vectors = min(chunk_vectors, args.end_vector - first_vector);
     const FsstPlace totals = args.chunks[chunk];
     const FsstOutput output = args.outputs[chunk];
+    // Of a chunk that has turned out to be smaller without codes.
+    if (output.starts == nullptr) return;
     if (group == 0) {
         const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
         for (u32 vector = threadIdx.x; vector < vectors; vector += FSST_PLACE_THREADS) {

@@ -14,6 +14,7 @@ use crate::lanes::VECTOR;
 /// assert!(options.allows(Encoding::Dict));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Effort {
     /// One encoding for each kind of values, whose size a sample tells: the least time to
     /// compress, and to decompress.

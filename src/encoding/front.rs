@@ -22,13 +22,15 @@
 //!
 //! One thread of a busy machine: such columns are compressed in 1.06 to 1.8 times the time, and
 //! decompressed at 1.8 to 2.8 GB/s (4 to 7 by FSST alone; a dictionary of short strings at 0.75
-//! for 4.5); a single value takes 7 to 9 us rather than 2. Columns that do not gain take at most
+//! for 4.5); a single value takes 7 to 9 us rather than 2, or as long as its vector. Columns that do not gain take at most
 //! 4 % longer to compress.
 //!
 //! What it costs to plan: of sampled vectors prefixes are measured; only if they are worth
 //! three times what they take (in all columns that gain more than a few bytes four times, in
-//! others at most 2.7) are all strings split, and a symbol table trained on suffixes.
+//! others at most 2.7) are all strings split. Suffixes take the symbol table of whole strings
+//! where that does not slip, else one of their own.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -111,7 +113,7 @@ fn may_pay(values: BytesValues<'_>, input: &Input<'_>, context: &Context<'_>) ->
         return false;
     }
     let sample = Input::new(Physical::U32, Values::W32(&prefixes));
-    let among = [Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
+    let among = [Encoding::Constant, Encoding::Plain, Encoding::Ffor, Encoding::Pfor];
     let below = context.below().of_vectors(input.vectors());
     let cost = plan::plan_among(&among, &sample, &below).bytes;
     let least = context.limit.min(values.total());
@@ -123,6 +125,46 @@ fn check_prefix(row: usize, prefix: usize, before: usize) -> Result<()> {
     let most = if row.is_multiple_of(BLOCK) { 0 } else { before };
     ensure!(prefix <= most, "row {row} begins with {prefix} bytes of a row that has {most}");
     Ok(())
+}
+
+/// Suffixes that are looked up one by one rather than with all of their vector.
+const FEW_SUFFIXES: usize = 4;
+
+/// Some suffixes of a vector.
+enum Suffixes<'a> {
+    Few(NodeView<'a>),
+    /// From this row on: where each begins, and the end.
+    All(usize, Vec<usize>, Vec<u8>),
+}
+
+impl<'a> Suffixes<'a> {
+    /// Of `vector`, of which `needed` are looked at.
+    fn of(node: NodeView<'a>, vector: &Range<usize>, needed: usize) -> Result<Self> {
+        if needed <= FEW_SUFFIXES {
+            return Ok(Self::Few(node));
+        }
+        let mut lengths = vec![0; vector.len()];
+        let bytes = super::decode_strings(node, vector.clone(), &mut lengths)?;
+        let mut offsets = vec![0];
+        offsets.extend(lengths.iter().scan(0, |end, length| {
+            *end += *length as usize;
+            Some(*end)
+        }));
+        Ok(Self::All(vector.start, offsets, bytes))
+    }
+
+    fn get(&self, row: usize) -> Result<Cow<'_, [u8]>> {
+        match self {
+            Self::All(first, offsets, bytes) => {
+                let at = row - first;
+                Ok(Cow::Borrowed(&bytes[offsets[at]..offsets[at + 1]]))
+            }
+            Self::Few(node) => match super::value(*node, row)? {
+                Value::Bytes(bytes) => Ok(Cow::Owned(bytes)),
+                _ => Err(mismatch(*node)),
+            },
+        }
+    }
 }
 
 impl Codec for Front {
@@ -239,29 +281,29 @@ impl Codec for Front {
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {
         let vector = row / VECTOR * VECTOR..node.len().min((row / VECTOR + 1) * VECTOR);
         let prefixes = decode_u32(node.child(0), vector.clone())?;
-        let suffix = |row: usize| match super::value(node.child(1), row)? {
-            Value::Bytes(bytes) => Ok(bytes),
-            _ => Err(mismatch(node.child(1))),
-        };
-        // Bytes that are still looked for: those before `missing`.
+        // Where the bytes of the prefix stand: rows, and how many bytes end in their suffixes.
         let mut missing = prefixes[row - vector.start] as usize;
         let most = self.value_bytes_of(node, &vector)?;
         ensure!(missing <= most, "row {row} begins with {missing} bytes, its vector has {most}");
         let mut value = vec![0; missing];
-        let own = suffix(row)?;
+        let mut parts = Vec::new();
         let mut at = row;
         while missing > 0 {
             check_prefix(at, missing, usize::MAX)?;
             at -= 1;
             let prefix = prefixes[at - vector.start] as usize;
-            if prefix >= missing {
-                continue;
+            if prefix < missing {
+                parts.push((at, prefix..missing));
+                missing = prefix;
             }
-            let suffix = suffix(at)?;
-            check_prefix(at + 1, missing, prefix + suffix.len())?;
-            value[prefix..missing].copy_from_slice(&suffix[..missing - prefix]);
-            missing = prefix;
         }
+        let suffixes = Suffixes::of(node.child(1), &vector, parts.len() + 1)?;
+        for (at, part) in parts {
+            let suffix = suffixes.get(at)?;
+            check_prefix(at + 1, part.end, part.start + suffix.len())?;
+            value[part.clone()].copy_from_slice(&suffix[..part.len()]);
+        }
+        let own = suffixes.get(row)?;
         value.extend_from_slice(&own);
         Ok(Value::Bytes(value))
     }

@@ -31,7 +31,7 @@ pub(crate) mod plan;
 pub(crate) mod rle;
 pub(crate) mod source;
 mod starts;
-mod windows;
+pub(crate) mod windows;
 
 use std::ops::Range;
 

@@ -33,7 +33,7 @@ const fn price<T: Lane>() -> usize {
 }
 
 /// Times that a window is narrowed at most, by up to six bits and more.
-const ROUNDS: usize = 12;
+pub(crate) const ROUNDS: usize = 12;
 
 /// One vector, ready to be packed.
 struct Patched<T> {

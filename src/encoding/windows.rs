@@ -14,9 +14,9 @@ use crate::lanes::simd::multiversion;
 use crate::lanes::{Lane, Mask, VECTOR};
 
 /// Bins of the histogram.
-pub(super) const BINS: usize = 64;
+pub(crate) const BINS: usize = 64;
 /// One in so many values goes into the histogram.
-const STRIDE: usize = 4;
+pub(crate) const STRIDE: usize = 4;
 
 /// What a histogram proposes.
 pub(super) struct Proposal {

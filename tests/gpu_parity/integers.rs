@@ -211,3 +211,25 @@ fn deltas_and_exceptions_of_limbs_and_lengths() {
         }
     }
 }
+
+/// As many vectors as a chunk may have.
+#[test]
+fn full_chunks() {
+    let mut rng = Rng(77);
+    let len = lanepack::MAX_CHUNK_ROWS + 3000;
+    let (near, grown) = (outliers(&mut rng, len, 40), steps(&mut rng, len, 9, 5, 900));
+    // Neighbours differ alike: found once all deltas are there.
+    let even: Vec<u64> = (0..len as u64).map(|row| row * 12_345).collect();
+    let reals = (0..len).map(|_| f64::from_bits(0x3ff0 << 48 | rng.next() >> 12));
+    let reals = Arc::new(Float64Array::from_iter_values(reals)) as ArrayRef;
+    let without = Options::default().without(Encoding::Constant);
+    for engine in engines() {
+        for words in [&near, &grown, &even] {
+            for data_type in [DataType::UInt8, DataType::Int32, DataType::Int64] {
+                check(&engine, &array_of(&data_type, words, None), &Options::default());
+            }
+        }
+        check(&engine, &array_of(&DataType::Int64, &even, None), &without);
+        check(&engine, &reals, &Options::default());
+    }
+}

@@ -181,7 +181,10 @@ fn decode_bytes(
     out_lengths: &mut [u32],
     out: &mut [u8],
 ) -> Result<()> {
-    if node.child(1).len() > rows.len() * FEW_STRINGS {
+    let dictionary = node.child(1);
+    // A value of front coding costs as much as many.
+    let is_cheap = !super::has(dictionary, Encoding::Front);
+    if is_cheap && dictionary.len() > rows.len() * FEW_STRINGS {
         return decode_few_bytes(node, rows, out_lengths, out);
     }
     let (lengths, offsets, mut bytes) = strings_of(node.child(1))?;

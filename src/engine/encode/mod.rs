@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! Arrow buffers --measure--> what is known of vectors (stays there)
-//!                                |  totals of chunks, 32 bytes each
+//!                                |  totals of chunks, up to 96 bytes each
 //!                                v
 //!               host: plans, headers, places  --write--> bodies in device memory
 //! ```
 //!
-//! *Measure* (words.rs) reads all values once: bounds, or exponents of floats. What
+//! *Measure* (words.rs) reads all values once: bounds, windows and deltas, or exponents of
+//! floats; a second time those that alp_rd may suit (reals.rs). What
 //! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
 //! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
 //! of each chunk is an eighth of it, and searching it on the CPU would take longer

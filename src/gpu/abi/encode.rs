@@ -7,6 +7,7 @@ pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
 use crate::encoding::plan::SAMPLED_VECTORS;
+use crate::encoding::{pfor, windows};
 
 /// `lanepack::Source`: a column to be compressed.
 #[repr(C)]
@@ -216,6 +217,7 @@ pub(crate) const CANDIDATES_BYTES: usize = 16;
 pub(crate) const CHOICE_BYTES: usize = 16;
 
 const ENCODE: &str = include_str!("../../../kernels/encode.cuh");
+const PATCHES: &str = include_str!("../../../kernels/encode_patches.cu");
 const ENCODE_ALP_RD: &str = include_str!("../../../kernels/encode_alp_rd.cu");
 
 const _: () = {
@@ -237,6 +239,9 @@ const _: () = {
     assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
     assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);
     assert!(constant(ENCODE_ALP_RD, "MOST_LEFT") == MOST_LEFT as u64);
+    assert!(1 << constant(ENCODE, "BIN_BITS") == windows::BINS as u64);
+    assert!(constant(ENCODE, "BIN_STRIDE") == windows::STRIDE as u64);
+    assert!(constant(PATCHES, "ROUNDS_OF_WINDOWS") == pfor::ROUNDS as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
     assert!(constant(ENCODE, "MAX_CANDIDATES") == MAX_CANDIDATES as u64);
 };

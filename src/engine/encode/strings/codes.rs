@@ -97,8 +97,8 @@ impl Codes {
 }
 
 /// About the bytes of scratch that the codes of rows need ([`Codes::start`]): for each byte
-/// of values 2 for its codes and a quarter for what is known of runs, and 61 for each vector.
+/// of values 2 for its codes and a quarter for what is known of runs, and 121 for each vector.
 pub(super) fn scratch_bytes(rows: usize, bytes: usize) -> usize {
     let runs = bytes / LEAST_RUN_BYTES + rows.div_ceil(VECTOR);
-    2 * bytes + bytes / 16 + bytes / 64 + 49 * runs + 12 * rows.div_ceil(VECTOR)
+    2 * bytes + bytes / 16 + bytes / 64 + 49 * runs + 72 * rows.div_ceil(VECTOR)
 }

@@ -137,9 +137,9 @@ fn most_runs(bytes: usize, vectors: usize, run_bytes: usize) -> usize {
     bytes / run_bytes + 1 + vectors
 }
 
-/// About the bytes of scratch that [`Lengths`] needs.
+/// About the bytes of scratch that [`Lengths`] needs, and what is known of them as words.
 pub(super) fn scratch_bytes(rows: usize, value_bytes: usize) -> usize {
     let vectors = rows.div_ceil(VECTOR);
     let runs = most_runs(value_bytes, vectors, run_bytes(rows, value_bytes));
-    vectors * (8 * VECTOR + 128 + 48) + 16 * runs
+    vectors * (8 * VECTOR + 128 + 48 + 72) + 16 * runs
 }
