@@ -113,7 +113,7 @@ fn may_pay(values: BytesValues<'_>, input: &Input<'_>, context: &Context<'_>) ->
         return false;
     }
     let sample = Input::new(Physical::U32, Values::W32(&prefixes));
-    let among = [Encoding::Constant, Encoding::Plain, Encoding::Ffor, Encoding::Pfor];
+    let among = [Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
     let below = context.below().of_vectors(input.vectors());
     let cost = plan::plan_among(&among, &sample, &below).bytes;
     let least = context.limit.min(values.total());

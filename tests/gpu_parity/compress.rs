@@ -317,7 +317,7 @@ fn codes_that_do_not_keep_their_promise() {
     for chunk in 0..40 {
         for _ in 0..2048 {
             // About as many bytes with codes as without.
-            values.push(match rng.below(1000) < 380 + chunk * 2 {
+            values.push(match rng.below(1000) < 840 + chunk * 2 {
                 true => (0..40).map(|_| rng.next() as u8).collect(),
                 false => b"the quick brown fox jumps over the dog".to_vec(),
             });
