@@ -173,7 +173,7 @@ fn plans_that_do_not_keep_their_promise() {
     let mut rng = Rng(75);
     let (even, odd) = (steps(&mut rng, 48 << 10, 5, 1, 1 << 50), outliers(&mut rng, 48 << 10, 2));
     // Vectors that are sampled, and others.
-    let is_sampled = |row: usize| row / 1024 % 3 == 0;
+    let is_sampled = |row: usize| (row / 1024).is_multiple_of(3);
     let pick = |row: usize| if is_sampled(row) { even[row] } else { odd[row] << 20 };
     let words: Vec<u64> = (0..even.len()).map(pick).collect();
     let array = array_of(&DataType::Int64, &words, None);

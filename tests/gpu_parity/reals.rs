@@ -146,10 +146,11 @@ fn plain_where_exceptions_take_more() {
     let mut rng = Rng(54);
     // Of 32 vectors every other is looked at, of the others so many values fit not.
     for (every, expected) in [(1, "plain"), (9, "alp_rd")] {
-        let word = |row: usize, rng: &mut Rng| match row / 1024 % 2 == 1 && row % every == 0 {
-            true => rng.next(),
-            false => 0x3ff8 << 48 | rng.next() >> 16,
-        };
+        let word =
+            |row: usize, rng: &mut Rng| match row / 1024 % 2 == 1 && row.is_multiple_of(every) {
+                true => rng.next(),
+                false => 0x3ff8 << 48 | rng.next() >> 16,
+            };
         let words: Vec<u64> = (0..32 * 1024).map(|row| word(row, &mut rng)).collect();
         has_encodings(&doubles(&words, None), &alone(), expected);
         for engine in engines() {

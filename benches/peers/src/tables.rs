@@ -15,7 +15,7 @@ use std::io::Cursor;
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
-use lanepack::{Options, ipc};
+use lanepack::{Effort, Options, ipc};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
@@ -40,7 +40,8 @@ fn uncompressed_bytes(batch: &RecordBatch) -> usize {
 
 fn compress(batch: &RecordBatch) -> Vec<u8> {
     let write = || {
-        let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), Options::default())?;
+        let options = Options::default().with_effort(Effort::Fast);
+        let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options)?;
         writer.write(batch)?;
         writer.finish()
     };
