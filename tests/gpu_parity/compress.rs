@@ -307,29 +307,3 @@ fn many_tables_and_odd_symbols() {
         check(&engine, &one, &Options::default());
     }
 }
-
-/// Codes that a sample promised too much for give way to plain values, beside chunks of the
-/// same table that keep theirs.
-#[test]
-fn codes_that_do_not_keep_their_promise() {
-    let mut rng = Rng(83);
-    let mut values: Vec<Vec<u8>> = Vec::new();
-    for chunk in 0..40 {
-        for _ in 0..2048 {
-            // About as many bytes with codes as without.
-            values.push(match rng.below(1000) < 840 + chunk * 2 {
-                true => (0..40).map(|_| rng.next() as u8).collect(),
-                false => b"the quick brown fox jumps over the dog".to_vec(),
-            });
-        }
-    }
-    let array = Arc::new(BinaryArray::from_iter_values(&values)) as ArrayRef;
-    let options = Options::default().with_chunk_rows(2048);
-    let explained = compress_array(&array, &options).unwrap().explain();
-    let broken = |line: &&str| line.contains("B, plain") && line.contains("; fsst of estimates");
-    assert!(explained.lines().any(|line| line.contains("B, fsst")), "{explained}");
-    assert!(explained.lines().filter(broken).count() > 1, "{explained}");
-    for engine in engines() {
-        check(&engine, &array, &options);
-    }
-}
