@@ -435,8 +435,8 @@ LANEPACK_DEVICE void measure(const MeasureArguments& args) {
     measure_vector(vector, SIGNED, args.deltas, index, below, ByLanes{});
 }
 
-LANEPACK_KERNEL(measure_8, MEASURE_THREADS, 4, MeasureArguments) { measure<u8>(args); }
-LANEPACK_KERNEL(measure_16, MEASURE_THREADS, 4, MeasureArguments) { measure<u16>(args); }
+LANEPACK_KERNEL(measure_8, MEASURE_THREADS, 3, MeasureArguments) { measure<u8>(args); }
+LANEPACK_KERNEL(measure_16, MEASURE_THREADS, 3, MeasureArguments) { measure<u16>(args); }
 LANEPACK_KERNEL(measure_32, MEASURE_THREADS, 4, MeasureArguments) { measure<u32>(args); }
 LANEPACK_KERNEL(measure_64, MEASURE_THREADS, 3, MeasureArguments) { measure<u64>(args); }
 
