@@ -31,8 +31,18 @@ struct Source {
     u32 chunk_vectors;
     // UNSIGNED, SIGNED or FLOAT.
     u32 order;
+    // Rows of each chunk, for words that are derived from others and fill none; null if all
+    // chunks but the last are full.
+    const u32* chunk_rows;
 };
-static_assert(sizeof(Source) == 40, "mirrored");
+static_assert(sizeof(Source) == 48, "mirrored");
+
+// Where the rows of the chunk of vector `vector` end.
+LANEPACK_DEVICE u64 end_of(const Source& source, u64 vector) {
+    if (source.chunk_rows == nullptr || vector * VECTOR >= source.rows) return source.rows;
+    const u64 chunk = vector / source.chunk_vectors;
+    return chunk * source.chunk_vectors * VECTOR + source.chunk_rows[chunk];
+}
 
 // Word `word` of a bitmap of which `bits` bits count: the last one may lie in memory of
 // others, which ends with the byte of the last bit.
@@ -47,8 +57,9 @@ LANEPACK_DEVICE u32 bitmap_word(const u32* bitmap, u64 word, u64 bits) {
 
 // Bit i: row `row` + i exists and is valid; `row` is a multiple of 32.
 LANEPACK_DEVICE u32 valid_rows(const Source& source, u64 row) {
-    if (row >= source.rows) return 0;
-    const u64 left = source.rows - row;
+    const u64 end = end_of(source, row / VECTOR);
+    if (row >= end) return 0;
+    const u64 left = end - row;
     const u32 exist = left >= 32 ? FULL : FULL >> (32 - static_cast<u32>(left));
     if (source.valid == nullptr) return exist;
     const u64 bit = source.valid_at + row;
@@ -62,8 +73,17 @@ LANEPACK_DEVICE u32 valid_rows(const Source& source, u64 row) {
 // The rows of a vector that exist.
 LANEPACK_DEVICE u32 rows_of(const Source& source, u64 vector) {
     const u64 row = vector * VECTOR;
-    if (row >= source.rows) return 0;
-    return source.rows - row < VECTOR ? static_cast<u32>(source.rows - row) : VECTOR;
+    const u64 end = end_of(source, vector);
+    if (row >= end) return 0;
+    return end - row < VECTOR ? static_cast<u32>(end - row) : VECTOR;
+}
+
+// The rows of a chunk that exist.
+LANEPACK_DEVICE u32 rows_of_chunk(const Source& source, u32 chunk) {
+    const u64 first = static_cast<u64>(chunk) * source.chunk_vectors;
+    const u64 left = end_of(source, first) - first * VECTOR;
+    const u32 most = source.chunk_vectors * VECTOR;
+    return left < most ? static_cast<u32>(left) : most;
 }
 
 // A piece of values.
@@ -473,7 +493,7 @@ struct MeasureArguments {
     VectorMeasures values;
     VectorMeasures deltas;
 };
-static_assert(sizeof(MeasureArguments) == 168, "mirrored");
+static_assert(sizeof(MeasureArguments) == 176, "mirrored");
 
 // Bounds of vectors of values of `stride` limbs of 64 bits, and how many limbs they
 // need: wide_bounds_*. The top limb is signed; in `low` and `high` its sign is flipped.
@@ -488,16 +508,14 @@ struct WideBoundsArguments {
     Source source;
     WideBounds* bounds;
 };
-static_assert(sizeof(WideBoundsArguments) == 48, "mirrored");
+static_assert(sizeof(WideBoundsArguments) == 56, "mirrored");
 
 // Offsets and totals: layout_*. A block a chunk.
 struct LayoutArguments {
+    Source source;
     VectorMeasures of;
-    u64 vectors;
-    u32 chunk_vectors;
-    u32 zero;
 };
-static_assert(sizeof(LayoutArguments) == 80, "mirrored");
+static_assert(sizeof(LayoutArguments) == 112, "mirrored");
 
 // A chunk's node to be written.
 struct Target {
@@ -519,7 +537,7 @@ struct PackArguments {
     // pack_deltas_*: whether with exceptions.
     u32 is_patched;
 };
-static_assert(sizeof(PackArguments) == 120, "mirrored");
+static_assert(sizeof(PackArguments) == 128, "mirrored");
 
 // plain nodes of words: copy_*. A row has `row_words` words in the node.
 struct CopyArguments {
@@ -528,7 +546,7 @@ struct CopyArguments {
     u32 blocks_per_target;
     u32 row_words;
 };
-static_assert(sizeof(CopyArguments) == 56, "mirrored");
+static_assert(sizeof(CopyArguments) == 64, "mirrored");
 
 // Bits of chunks, counted and copied: count_bits, copy_bits. Values are bits here,
 // row 0's is bit `values_at` of `source.values`.
@@ -540,7 +558,7 @@ struct CopyBitsArguments {
     u32 blocks_per_target;
     u32 values_at;
 };
-static_assert(sizeof(CopyBitsArguments) == 64, "mirrored");
+static_assert(sizeof(CopyBitsArguments) == 72, "mirrored");
 
 // Gaps between and in buffers: gaps.
 struct Gap {
@@ -587,7 +605,7 @@ struct AlpArguments {
     u32 blocks_per_target;
     u32 zero;
 };
-static_assert(sizeof(AlpArguments) == 112, "mirrored");
+static_assert(sizeof(AlpArguments) == 120, "mirrored");
 
 // Left parts of a dictionary of alp_rd.
 constexpr u32 MOST_ENTRIES = 8;
@@ -617,6 +635,6 @@ struct AlpRdArguments {
     u32 blocks_per_target;
     u32 zero;
 };
-static_assert(sizeof(AlpRdArguments) == 80, "mirrored");
+static_assert(sizeof(AlpRdArguments) == 88, "mirrored");
 
 }  // namespace lanepack

@@ -213,8 +213,8 @@ LANEPACK_DEVICE void alp_candidates(const AlpArguments& args) {
     LANEPACK_SHARED(u32[FINALISTS], finalists);
     const Source& source = args.source;
     const u64 first = static_cast<u64>(blockIdx.x) * source.chunk_vectors;
-    const u64 left = (source.rows + VECTOR - 1) / VECTOR - first;
-    const u32 vectors = left < source.chunk_vectors ? static_cast<u32>(left) : source.chunk_vectors;
+    const u32 vectors = (rows_of_chunk(source, blockIdx.x) + VECTOR - 1) / VECTOR;
+    if (vectors == 0) return;
     const u32 taken = vectors < SEARCHED ? vectors : SEARCHED;
     const u32 length = (MAX_DRAWN / taken + 15) / 16 * 16;
     const u32 warp = threadIdx.x / WARP;
@@ -608,9 +608,7 @@ LANEPACK_DEVICE void alp_layout(const AlpArguments& args) {
     LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
     const u64 first = static_cast<u64>(blockIdx.x) * args.source.chunk_vectors;
-    const u64 left = (args.source.rows + VECTOR - 1) / VECTOR - first;
-    const u32 vectors =
-        left < args.source.chunk_vectors ? static_cast<u32>(left) : args.source.chunk_vectors;
+    const u32 vectors = (rows_of_chunk(args.source, blockIdx.x) + VECTOR - 1) / VECTOR;
     const u64 vector = first + threadIdx.x;
     const bool is_one = threadIdx.x < vectors;
     AlpChoice choice{};

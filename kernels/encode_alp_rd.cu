@@ -163,11 +163,13 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     LANEPACK_SHARED(u32[MOST_LEFT], costs);
     const Source& source = args.source;
     const u64 first = static_cast<u64>(blockIdx.x) * source.chunk_vectors;
-    const u64 left_rows = source.rows - first * VECTOR;
-    const u32 most_rows = source.chunk_vectors * VECTOR;
-    const u32 rows = left_rows < most_rows ? static_cast<u32>(left_rows) : most_rows;
+    const u32 rows = rows_of_chunk(source, blockIdx.x);
     const u32 vectors = (rows + VECTOR - 1) / VECTOR;
     RdTotals& totals = args.totals[blockIdx.x];
+    if (rows == 0) {
+        if (threadIdx.x == 0) totals = RdTotals{};
+        return;
+    }
     u64 limit = static_cast<u64>(rows) * sizeof(T);
     if (args.alp != nullptr) limit = min(limit, alp_bytes<T>(args.alp[blockIdx.x], vectors));
     const u32 warp = threadIdx.x / WARP;

@@ -98,9 +98,8 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
     const VectorMeasures& of = args.of;
-    const u64 first = static_cast<u64>(blockIdx.x) * args.chunk_vectors;
-    const u64 left = args.vectors - first;
-    const u32 vectors = left < args.chunk_vectors ? static_cast<u32>(left) : args.chunk_vectors;
+    const u64 first = static_cast<u64>(blockIdx.x) * args.source.chunk_vectors;
+    const u32 vectors = (rows_of_chunk(args.source, blockIdx.x) + VECTOR - 1) / VECTOR;
     const u64 vector = first + threadIdx.x;
     const bool is_one = threadIdx.x < vectors;
     const bool is_in_sample = is_one && is_sampled(threadIdx.x, vectors);

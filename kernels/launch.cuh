@@ -55,6 +55,15 @@ constexpr u32 DELTA_PACK_THREADS = 128;
 constexpr u32 CANDIDATES_THREADS = 256;
 // rd_cut_*: a block takes a chunk, a warp a number of left bits.
 constexpr u32 RD_CUT_THREADS = 512;
+// sample_*: a block takes a chunk, a warp a vector of the sample.
+constexpr u32 SAMPLE_THREADS = 512;
+// distinct_find_*, distinct_codes_*: a warp takes a vector; distinct_sort, distinct_values_*: a
+// block takes a table.
+constexpr u32 DISTINCT_THREADS = 256;
+constexpr u32 DISTINCT_SORT_THREADS = 512;
+// runs_count_*, runs_write_*: a warp takes a vector; runs_layout: a thread takes a vector of the
+// block's chunk.
+constexpr u32 RUNS_THREADS = 256;
 
 // fsst_lengths_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;

@@ -11,7 +11,7 @@ use crate::lanes::VECTOR;
 /// ```
 /// use lanepack::{Effort, Encoding, Options};
 /// let options = Options::default().with_effort(Effort::Small);
-/// assert!(options.allows(Encoding::Dict));
+/// assert!(options.allows(Encoding::Front));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -22,7 +22,7 @@ pub enum Effort {
     /// All encodings that GPUs write as well: [`Encoding::ON_GPUS`].
     #[default]
     Balanced,
-    /// All encodings. Columns are compressed by the CPU on any engine.
+    /// All encodings. Strings are compressed by the CPU on any engine.
     Small,
 }
 
@@ -30,7 +30,8 @@ impl Effort {
     /// The encodings that it allows, with those of nested columns.
     pub fn encodings(self) -> Vec<Encoding> {
         let fast = || {
-            let searched = [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd];
+            let searched =
+                [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd, Encoding::Dict, Encoding::Rle];
             Encoding::ON_GPUS.iter().filter(move |one| !searched.contains(one)).copied()
         };
         let flat: Vec<Encoding> = match self {

@@ -4,8 +4,8 @@
 //!
 //! `arrays` has every type, size, null pattern and encoding, `cascades` encodings of
 //! children of others, `files` the shared data,
-//! `compress` what is about compression alone, `damage` corrupt chunks, `devices` what is
-//! about devices: memory, threads, errors, export; `front` front coding; `host` what is about
+//! `compress` what is about compression alone, `damage` corrupt chunks, `derived` dictionaries
+//! and runs, `devices` what is about devices: memory, threads, errors, export; `front` front coding; `host` what is about
 //! host memory; `integers` windows and deltas; `reals` floats that are no decimals; `scan`
 //! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
 //! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users;
@@ -23,6 +23,8 @@ mod cascades;
 mod compress;
 #[path = "gpu_parity/damage.rs"]
 mod damage;
+#[path = "gpu_parity/derived.rs"]
+mod derived;
 #[path = "gpu_parity/devices.rs"]
 mod devices;
 #[path = "gpu_parity/files.rs"]

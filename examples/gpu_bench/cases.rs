@@ -54,6 +54,10 @@ enum Cascade {
     Packed(usize, u32),
     /// Integers of so many.
     Distinct(usize, usize),
+    /// The same with all encodings that are allowed by default.
+    Repeated(usize, usize),
+    /// Integers that come up to so many times in a row.
+    Runs(usize, u64),
     /// Strings of so many, of 5 to 15 bytes.
     Words(usize),
 }
@@ -117,6 +121,12 @@ impl Cases {
         }
         for (bits, count) in [(8, 7), (16, 200), (32, 200), (64, 200), (64, 30_000)] {
             sources.push(Source::Cascade(Cascade::Distinct(bits, count)));
+        }
+        for (bits, count) in [(64, 200), (64, 30_000)] {
+            sources.push(Source::Cascade(Cascade::Repeated(bits, count)));
+        }
+        for (bits, longest) in [(8, 100), (32, 20), (64, 5), (64, 20), (64, 1000)] {
+            sources.push(Source::Cascade(Cascade::Runs(bits, longest)));
         }
         sources.extend([7, 300, 30_000].map(|count| Source::Cascade(Cascade::Words(count))));
         sources.extend([32, 64].map(|bits| Source::Cascade(Cascade::Real(bits))));
@@ -206,6 +216,8 @@ impl Cascade {
             Self::Growing(bits, width) => format!("delta u{bits} of {width} bits"),
             Self::Packed(bits, width) => format!("default u{bits} of {width} bits"),
             Self::Distinct(bits, count) => format!("dict u{bits} of {count}"),
+            Self::Repeated(bits, count) => format!("default u{bits} of {count} values"),
+            Self::Runs(bits, longest) => format!("rle u{bits} of runs up to {longest}"),
             Self::Words(count) => format!("dict strings of {count}"),
         }
     }
@@ -216,7 +228,8 @@ impl Cascade {
             Self::Patched(..) => &[Encoding::Pfor],
             Self::Real(_) | Self::Brain => &[Encoding::AlpRd],
             Self::Growing(..) => &[Encoding::Delta, Encoding::Ffor],
-            Self::Packed(..) => return Options::default(),
+            Self::Packed(..) | Self::Repeated(..) => return Options::default(),
+            Self::Runs(..) => &[Encoding::Rle, Encoding::Ffor],
             Self::Distinct(..) => &[Encoding::Dict, Encoding::Ffor],
             Self::Words(_) => &[Encoding::Dict, Encoding::Ffor, Encoding::Fsst],
         };
@@ -238,7 +251,17 @@ impl Cascade {
                 })
             }
             Self::Packed(bits, width) => integers(bits, width),
-            Self::Distinct(bits, count) => {
+            Self::Runs(bits, longest) => {
+                let (mut left, mut value) = (0, 0);
+                words(bits, |_| {
+                    if left == 0 {
+                        (left, value) = (1 + next() % longest, next());
+                    }
+                    left -= 1;
+                    value
+                })
+            }
+            Self::Distinct(bits, count) | Self::Repeated(bits, count) => {
                 let values: Vec<u64> = (0..count).map(|_| next()).collect();
                 words(bits, |_| values[next() as usize % count])
             }

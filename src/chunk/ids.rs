@@ -86,6 +86,8 @@ impl Encoding {
         Self::AlpRd,
         Self::Fsst,
         Self::Limbs,
+        Self::Dict,
+        Self::Rle,
     ];
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them

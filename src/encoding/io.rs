@@ -121,6 +121,33 @@ impl<'a> Input<'a> {
     }
 }
 
+/// The order of a type's words, of so many bits, as numbers: of integers their own, of floats
+/// IEEE 754 total order.
+pub(crate) fn order_of(physical: Physical) -> fn(u64, u32) -> u64 {
+    match physical {
+        Physical::F32 | Physical::F64 => |word, bits| {
+            let sign = 1 << (bits - 1);
+            if word & sign == 0 { word | sign } else { !word & (sign | (sign - 1)) }
+        },
+        physical if physical.is_signed() => |word, bits| word ^ 1 << (bits - 1),
+        _ => |word, _| word,
+    }
+}
+
+/// Gives the slots of a vector that are null or past the end the value before them, the first
+/// ones the first valid value; where there is none all become `other`.
+pub(crate) fn fill_nulls<T: Copy>(values: &mut [T], valid: &[u64; VALID_WORDS], other: T) {
+    let is_valid = |slot: usize| valid[slot / 64] >> (slot % 64) & 1 == 1;
+    let first = (0..values.len()).find(|slot| is_valid(*slot));
+    let mut before = first.map_or(other, |slot| values[slot]);
+    for (slot, value) in values.iter_mut().enumerate() {
+        if is_valid(slot) {
+            before = *value;
+        }
+        *value = before;
+    }
+}
+
 /// A null bitmap as [`Input::valid`] wants it.
 pub(crate) fn valid_words(bits: &BooleanBuffer) -> Vec<u64> {
     let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();

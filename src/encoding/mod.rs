@@ -16,7 +16,7 @@ pub mod alp;
 pub(crate) mod alp_rd;
 pub(crate) mod constant;
 pub(crate) mod delta;
-mod dict;
+pub(crate) mod dict;
 mod exceptions;
 pub(crate) mod ffor;
 mod front;

@@ -21,9 +21,8 @@
 //! columns are within 3.1 % or 64 bytes of what encoding gives, but for 7 % of one
 //! of 4 KB; no column becomes more than 1.1 % smaller if an encoding is forbidden.
 
-use std::cell::OnceCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::alp::Exponents;
 use super::alp_rd::Cut;
@@ -54,10 +53,8 @@ pub(crate) struct Context<'a> {
     pub in_runs: bool,
     /// Bytes that the best encoding so far takes: no other is of interest that takes as many.
     pub limit: usize,
-    /// The distinct values of the input, where they are known.
-    pub distinct: Option<&'a Arc<Distinct>>,
     /// The plan of the lengths of the input's byte strings, once an encoding has asked for it.
-    pub lengths: Option<&'a OnceCell<Plan>>,
+    pub lengths: Option<&'a OnceLock<Plan>>,
     /// Vectors that the input is a sample of, if it is one.
     pub of_vectors: Option<usize>,
 }
@@ -76,7 +73,6 @@ impl<'a> Context<'a> {
             in_dictionary: false,
             in_runs: false,
             limit: usize::MAX,
-            distinct: None,
             lengths: None,
             of_vectors: None,
         }
@@ -90,13 +86,7 @@ impl<'a> Context<'a> {
 
     /// For children.
     pub fn below(self) -> Self {
-        Self {
-            levels: self.levels.saturating_sub(1),
-            distinct: None,
-            lengths: None,
-            of_vectors: None,
-            ..self
-        }
+        Self { levels: self.levels.saturating_sub(1), lengths: None, of_vectors: None, ..self }
     }
 
     /// For children of a dictionary.
@@ -196,8 +186,7 @@ pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
 /// Chooses the encoding of `input` among some.
 pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Context<'_>) -> Plan {
     let mut choice = Choice::default();
-    let lengths = OnceCell::new();
-    let mut found = None;
+    let lengths = OnceLock::new();
     for codec in CODECS {
         let encoding = codec.encoding();
         let is_allowed = among.contains(&encoding) && context.options.allows(encoding);
@@ -205,12 +194,8 @@ pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Contex
             continue;
         }
         let limit = choice.plans.first().map_or(usize::MAX, |best| best.bytes);
-        let distinct = found.as_ref().or(context.distinct);
-        let context = Context { limit, distinct, lengths: Some(&lengths), ..*context };
+        let context = Context { limit, lengths: Some(&lengths), ..*context };
         if let Some(estimate) = codec.plan(input, &context) {
-            if let Parameters::Dict(distinct) = &estimate.parameters {
-                found = Some(distinct.clone());
-            }
             choice.add(encoding, estimate);
         }
         if choice.is_final() {
@@ -315,14 +300,8 @@ pub(crate) fn first_kept<B>(
 }
 
 /// What lengths of byte strings may be encoded as: they seldom grow from row to row.
-const LENGTHS: [Encoding; 6] = [
-    Encoding::Constant,
-    Encoding::Plain,
-    Encoding::Ffor,
-    Encoding::Pfor,
-    Encoding::Dict,
-    Encoding::Rle,
-];
+const LENGTHS: [Encoding; 4] =
+    [Encoding::Constant, Encoding::Plain, Encoding::Ffor, Encoding::Pfor];
 
 /// Plans lengths of byte strings, a child of theirs.
 pub(crate) fn plan_lengths(lengths: &[u32], context: &Context<'_>) -> Plan {

@@ -23,13 +23,11 @@
 //! with the one before; only if these promise less than the best encoding so far, all runs are
 //! found and both children planned. It comes after dictionaries in `CODECS`: they do not look
 //! at columns that something else makes much smaller, and so missed codes that are deltas
-//! (weather_forecast.Column_2: 17 kB as dict, 22 as rle). What distinct values they have found
-//! serves a dictionary of the runs' values, too.
+//! (weather_forecast.Column_2: 17 kB as dict, 22 as rle).
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::io::{mismatch, with_words};
+use super::io::{self, mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
@@ -63,22 +61,28 @@ multiversion! {
 }
 
 /// A whole vector of values. Nulls take the value of the row before, the first ones the first
-/// valid value; where there is none all take `before`. Slots past the end are like the last.
-fn filled<T: Words>(input: &Input<'_>, words: &[T], vector: usize, before: T) -> [T; VECTOR] {
+/// valid value; where there is none all take `least`. Slots past the end are like the last.
+fn filled<T: Words>(input: &Input<'_>, words: &[T], vector: usize, least: T) -> [T; VECTOR] {
     let found = &words[vector * VECTOR..words.len().min((vector + 1) * VECTOR)];
     if let (Ok(found), None) = (<&[T; VECTOR]>::try_from(found), input.valid) {
         return *found;
     }
-    let valid = input.vector_valid(vector);
-    let is_valid = |slot: usize| valid[slot / 64] >> (slot % 64) & 1 == 1;
-    let first = (0..found.len()).find(|slot| is_valid(*slot));
-    let mut value = first.map_or(before, |slot| found[slot]);
-    std::array::from_fn(|slot| {
-        if is_valid(slot) {
-            value = found[slot];
-        }
-        value
-    })
+    let mut values = [T::ZERO; VECTOR];
+    values[..found.len()].copy_from_slice(found);
+    io::fill_nulls(&mut values, &input.vector_valid(vector), least);
+    values
+}
+
+/// The least valid value, for vectors that have none.
+fn least<T: Words>(input: &Input<'_>, words: &[T]) -> T {
+    let order = io::order_of(input.physical);
+    let valid = input.valid.and_then(|_| {
+        input
+            .valid_rows()
+            .map(|row| words[row])
+            .min_by_key(|word| order(word.widen(), T::BITS as u32))
+    });
+    valid.unwrap_or(T::ZERO)
 }
 
 /// The runs of a chunk.
@@ -92,10 +96,10 @@ struct Runs<T> {
 impl<T: Words> Runs<T> {
     fn of(input: &Input<'_>, words: &[T]) -> Self {
         let mut runs = Self { values: Vec::new(), starts: Vec::new(), first: Vec::new() };
-        let mut before = input.valid_rows().next().map_or(T::ZERO, |row| words[row]);
+        let least = least(input, words);
         for vector in 0..input.vectors() {
             runs.first.push(runs.values.len() as u32);
-            let values = filled(input, words, vector, before);
+            let values = filled(input, words, vector, least);
             for (word, mut bits) in borders(&values).into_iter().enumerate() {
                 while bits != 0 {
                     let slot = word * 64 + bits.trailing_zeros() as usize;
@@ -104,19 +108,8 @@ impl<T: Words> Runs<T> {
                     runs.values.push(values[slot]);
                 }
             }
-            before = values[VECTOR - 1];
         }
         runs
-    }
-
-    /// The row in which each run begins.
-    fn rows(&self) -> impl Iterator<Item = usize> {
-        let ends = self.first.iter().skip(1).map(|first| *first as usize);
-        let vectors = self.first.iter().zip(ends.chain([self.values.len()])).enumerate();
-        vectors.flat_map(|(vector, (first, end))| {
-            let starts = &self.starts[*first as usize..end];
-            starts.iter().map(move |start| vector * VECTOR + usize::from(*start))
-        })
     }
 
     /// Values and starts, to be encoded.
@@ -144,7 +137,7 @@ fn count<T: Words>(
 
 /// Whether `runs` among `values` values promise less than `limit` bytes for `rows`: values
 /// that are not kept save their share of these, and runs cost their starts.
-fn may_pay(runs: usize, values: usize, rows: usize, limit: usize) -> bool {
+pub(crate) fn may_pay(runs: usize, values: usize, rows: usize, limit: usize) -> bool {
     let saved = (values - runs) as u128 * limit as u128 * 8;
     saved > runs as u128 * rows as u128 * START_BITS as u128
 }
@@ -161,11 +154,7 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     }
     let below = context.in_runs();
     let [values, starts] = runs.children(input.physical);
-    // What a dictionary of the rows has found need not be looked for again.
-    let known = context.distinct.filter(|_| input.valid.is_none());
-    let known = known.map(|distinct| Arc::new(distinct.of_rows(runs.rows())));
-    let of_values = Context { distinct: known.as_ref(), ..below };
-    let children = [plan::plan(&values, &of_values), plan::plan(&starts, &below)];
+    let children = [plan::plan(&values, &below), plan::plan(&starts, &below)];
     Some(Estimate { children: children.into(), ..Estimate::of([input.vectors() * 4]) })
 }
 

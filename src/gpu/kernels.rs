@@ -174,6 +174,46 @@ pub(crate) const RD_CUT: [Kernel; 2] =
 pub(crate) const RD_LAYOUT: [Kernel; 2] =
     [chunk("rd_layout_32", "LAYOUT_THREADS"), chunk("rd_layout_64", "LAYOUT_THREADS")];
 
+pub(crate) const SAMPLE: ByWidth = [
+    chunk("sample_8", "SAMPLE_THREADS"),
+    chunk("sample_16", "SAMPLE_THREADS"),
+    chunk("sample_32", "SAMPLE_THREADS"),
+    chunk("sample_64", "SAMPLE_THREADS"),
+];
+pub(crate) const RUNS_LAYOUT: Kernel = chunk("runs_layout", "LAYOUT_THREADS");
+
+/// Blocks count vectors.
+const fn runs(name: &'static str) -> Kernel {
+    vectors(name, "RUNS_THREADS", 32)
+}
+pub(crate) const RUNS_COUNT: ByWidth =
+    [runs("runs_count_8"), runs("runs_count_16"), runs("runs_count_32"), runs("runs_count_64")];
+pub(crate) const RUNS_WRITE: ByWidth =
+    [runs("runs_write_8"), runs("runs_write_16"), runs("runs_write_32"), runs("runs_write_64")];
+const fn distinct(name: &'static str) -> Kernel {
+    vectors(name, "DISTINCT_THREADS", 32)
+}
+pub(crate) const DISTINCT_FIND: ByWidth = [
+    distinct("distinct_find_8"),
+    distinct("distinct_find_16"),
+    distinct("distinct_find_32"),
+    distinct("distinct_find_64"),
+];
+pub(crate) const DISTINCT_CODES: ByWidth = [
+    distinct("distinct_codes_8"),
+    distinct("distinct_codes_16"),
+    distinct("distinct_codes_32"),
+    distinct("distinct_codes_64"),
+];
+/// Blocks count tables.
+pub(crate) const DISTINCT_SORT: Kernel = chunk("distinct_sort", "DISTINCT_SORT_THREADS");
+pub(crate) const DISTINCT_VALUES: ByWidth = [
+    chunk("distinct_values_8", "DISTINCT_SORT_THREADS"),
+    chunk("distinct_values_16", "DISTINCT_SORT_THREADS"),
+    chunk("distinct_values_32", "DISTINCT_SORT_THREADS"),
+    chunk("distinct_values_64", "DISTINCT_SORT_THREADS"),
+];
+
 /// Blocks count bytes.
 const fn copy_words(name: &'static str) -> Kernel {
     Kernel::new(name, "COPY_THREADS", "COPY_BYTES")
@@ -259,6 +299,26 @@ pub(crate) const STRING_SINGLES: ByOffset =
     [string_bounds("string_singles_32"), string_bounds("string_singles_64")];
 /// Blocks count bytes.
 pub(crate) const COPY_SPANS: Kernel = Kernel::new("copy_spans", "STRINGS_THREADS", "SPAN_BYTES");
+
+/// Blocks count chunks.
+const fn sample_strings(name: &'static str) -> Kernel {
+    each(name, "SAMPLE_THREADS", 1)
+}
+pub(crate) const SAMPLE_STRINGS: ByOffset =
+    [sample_strings("sample_strings_32"), sample_strings("sample_strings_64")];
+/// Blocks count vectors.
+pub(crate) const DISTINCT_STRINGS_FIND: ByOffset =
+    [distinct("distinct_strings_find_32"), distinct("distinct_strings_find_64")];
+pub(crate) const DISTINCT_STRINGS_COPY: ByOffset =
+    [distinct("distinct_strings_copy_32"), distinct("distinct_strings_copy_64")];
+pub(crate) const DISTINCT_STRINGS_CODES: ByOffset =
+    [distinct("distinct_strings_codes_32"), distinct("distinct_strings_codes_64")];
+/// Blocks count tables.
+const fn distinct_sort(name: &'static str) -> Kernel {
+    each(name, "DISTINCT_SORT_THREADS", 1)
+}
+pub(crate) const DISTINCT_STRINGS_SORT: ByOffset =
+    [distinct_sort("distinct_strings_sort_32"), distinct_sort("distinct_strings_sort_64")];
 
 /// Blocks count gaps.
 pub(crate) const GAPS: Kernel = Kernel::new("gaps", "BITS_THREADS", "BITS_THREADS");

@@ -11,7 +11,7 @@ use lanepack::{Encoding, Options, compress_array};
 use super::common::*;
 use super::{check, engines};
 
-const TYPES: [DataType; 8] = [
+pub const TYPES: [DataType; 8] = [
     DataType::Int8,
     DataType::UInt8,
     DataType::Int16,
@@ -23,7 +23,7 @@ const TYPES: [DataType; 8] = [
 ];
 
 /// The lowest bits of words as values of a type.
-fn array_of(data_type: &DataType, words: &[u64], nulls: Option<NullBuffer>) -> ArrayRef {
+pub fn array_of(data_type: &DataType, words: &[u64], nulls: Option<NullBuffer>) -> ArrayRef {
     macro_rules! array {
         ($array:ident, $word:ty) => {{
             let values: Vec<$word> = words.iter().map(|word| *word as $word).collect();
@@ -42,12 +42,12 @@ fn array_of(data_type: &DataType, words: &[u64], nulls: Option<NullBuffer>) -> A
     }
 }
 
-fn only(encodings: &[Encoding]) -> Options {
+pub fn only(encodings: &[Encoding]) -> Options {
     Options::default().with_encodings(encodings.iter().copied())
 }
 
 /// Nulls in one row of so many, in others but these, first, last, and in whole words.
-fn nulls_of(len: usize) -> Vec<Option<NullBuffer>> {
+pub fn nulls_of(len: usize) -> Vec<Option<NullBuffer>> {
     let of = |is_valid: &dyn Fn(usize) -> bool| {
         Some(NullBuffer::new(BooleanBuffer::from_iter((0..len).map(is_valid))))
     };

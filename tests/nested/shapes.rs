@@ -48,7 +48,7 @@ fn encodings_say_what_the_leaves_became() {
     );
     let array: ArrayRef =
         Arc::new(list((0..1000).map(|row| row % 7), Arc::new(structs.slice(0, 2997))));
-    let column = round_trip(&array, &Options::default());
+    let column = round_trip(&array, &Options::default().with_effort(Effort::Fast));
     assert_eq!(column.encoding(), "list(ffor, struct(ffor, alp))");
     assert!(column.explain().contains("list(ffor, struct(ffor, alp))"), "{}", column.explain());
 }
@@ -188,7 +188,7 @@ fn fields_have_no_bitmap_because_of_their_struct() {
     let hidden =
         make_array(numbers(10_000).to_data().into_builder().nulls(nulls.clone()).build().unwrap());
     let array: ArrayRef = Arc::new(StructArray::new(fields, vec![hidden], nulls));
-    let column = round_trip(&array, &Options::default());
+    let column = round_trip(&array, &Options::default().with_effort(Effort::Fast));
     assert_eq!(column.chunks()[0].header().len(), 40 + 3 * 32 + 3 * 8, "struct, validity, ffor");
 }
 

@@ -12,8 +12,9 @@
 //! once for each distinct value and then compares codes. Readers do not rely on the order.
 //!
 //! What it costs to plan: of the sampled vectors the distinct values are counted; only if these
-//! promise less than the best encoding so far, all rows go through a hash table (`distinct.rs`),
-//! whose result the encoder then takes. Byte strings of a node have at most 1,024 bytes a row
+//! promise less than the best encoding so far, and codes fewer bits than offsets of integers from
+//! the least one have, all rows go through a hash table (`distinct.rs`), whose result the encoder then takes.
+//! GPUs decide by the same numbers. Byte strings of a node have at most 1,024 bytes a row
 //! on average, as constants have: a few bytes must not make a reader allocate gigabytes.
 
 mod distinct;
@@ -21,7 +22,7 @@ mod distinct;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use distinct::Distinct;
+pub(crate) use distinct::{COUNTED, Distinct};
 
 use super::constant::MAX_VALUE_BYTES;
 use super::io::mismatch;
@@ -89,12 +90,30 @@ fn codes_input(codes: &[u32]) -> Input<'_> {
     Input::new(Physical::U32, Values::W32(codes))
 }
 
-/// Bytes that codes of `distinct` values take at least, as far as it pays to find out: codes
-/// that are packed each on its own, less a quarter, for neighbours may be alike
-/// (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
-fn least_bytes(input: &Input<'_>, distinct: usize) -> usize {
-    let code_bits = usize::BITS - distinct.saturating_sub(1).leading_zeros();
-    input.len() * code_bits as usize / 8 * 3 / 4
+/// Bits of a code.
+fn code_bits(distinct: usize) -> u32 {
+    usize::BITS - distinct.saturating_sub(1).leading_zeros()
+}
+
+/// Whether a dictionary of `distinct` values may take less than `limit` bytes for so many rows,
+/// as far as it pays to find out: codes that are packed each on its own, less a quarter, for
+/// neighbours may be alike (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
+pub(crate) fn may_pay(rows: usize, distinct: usize, limit: usize) -> bool {
+    rows * code_bits(distinct) as usize / 8 * 3 / 4 < limit
+}
+
+/// Whether offsets of integers from the least one take no more bits than codes do.
+pub(crate) fn is_dense(range: u64, distinct: usize) -> bool {
+    u64::BITS - range.leading_zeros() <= code_bits(distinct)
+}
+
+/// The most distinct values that a dictionary may have, `counted` being those of a sample. Where
+/// the sample is like the rest there are at most as many times as many as there are times as
+/// many rows; and of values that seldom come twice the dictionary is as large as they are.
+pub(crate) fn most(rows: usize, counted: usize) -> usize {
+    let vectors = rows.div_ceil(VECTOR);
+    let expected = counted * vectors.div_ceil(vectors.min(plan::SAMPLED_VECTORS));
+    (rows / 4 * 3).min(2 * expected)
 }
 
 /// Bytes of the starts of a node, if it has any.
@@ -293,20 +312,17 @@ impl Codec for Dict {
         {
             return None;
         }
-        // Of values that seldom come twice the dictionary is as large as they are.
-        let most = input.len() / 4 * 3;
-        let distinct = match context.distinct {
-            Some(known) => known.clone(),
-            None => {
-                let count = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
-                if least_bytes(input, count) >= context.limit {
-                    return None;
-                }
-                Arc::new(Distinct::find(input, most)?)
-            }
-        };
-        let count = distinct.rows.len();
-        if count > most || least_bytes(input, count) >= context.limit {
+        let rows = input.len();
+        let counted = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
+        let has_offsets = context.options.allows(Encoding::Ffor);
+        let range = || Distinct::range(input).filter(|_| has_offsets);
+        if !may_pay(rows, counted, context.limit)
+            || range().is_some_and(|range| is_dense(range, counted))
+        {
+            return None;
+        }
+        let distinct = Arc::new(Distinct::find(input, most(rows, counted))?);
+        if !may_pay(rows, distinct.rows.len(), context.limit) {
             return None;
         }
         let below = context.in_dictionary();

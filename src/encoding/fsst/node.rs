@@ -93,8 +93,13 @@ impl Symbols {
             return None;
         }
         let (table, codes) = SymbolTable::train_with_cost(sample);
+        Self::of_table(table, Trained { codes, bytes: bytes as u64 })
+    }
+
+    /// Those of a table that has been trained elsewhere.
+    pub fn of_table(table: SymbolTable, trained: Trained) -> Option<Self> {
         let encoder = Encoder::new(&table).ok()?;
-        Some(Self { table, encoder, trained: Trained { codes, bytes: bytes as u64 } })
+        Some(Self { table, encoder, trained })
     }
 
     /// Codes for `sample`, as many as its bytes give.

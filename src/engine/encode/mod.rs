@@ -8,7 +8,8 @@
 //! ```
 //!
 //! *Measure* (words.rs) reads all values once: bounds, windows and deltas, or exponents of
-//! floats; a second time those that alp_rd may suit (reals.rs). What
+//! floats; a second time those that alp_rd may suit (reals.rs). Chunks whose values come again
+//! may become dictionaries and runs, of which words are made that go the same way (tree.rs). What
 //! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
 //! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
 //! of each chunk is an eighth of it, and searching it on the CPU would take longer
@@ -20,10 +21,13 @@
 //! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
 //! carried as Arrow IPC) are compressed by the CPU.
 
+mod distinct;
 mod launch;
 mod reals;
+mod runs;
 mod source;
 mod strings;
+mod tree;
 mod wide;
 mod words;
 mod write;
@@ -43,7 +47,7 @@ use crate::arrow_type;
 use crate::batch;
 use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
 use crate::column::{CompressedColumn, compress_field, physical_of};
-use crate::encoding::{Encoding, Physical};
+use crate::encoding::{Encoding, Physical, plan};
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::encode as abi;
 use crate::gpu::{DeviceBuffer, Stream};
@@ -52,6 +56,7 @@ use crate::options::Options;
 use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
+use tree::Tree;
 use wide::Wide;
 use words::{Asked, Words};
 use write::{Origin, Part, Parts, Planned, Written};
@@ -69,8 +74,9 @@ impl Engine {
     /// Compresses every column of a batch; see [`compress`](crate::compress). The
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
-    /// Columns of types that a GPU does not encode are compressed by the CPU, and all if
-    /// other encodings are allowed than [`Encoding::ON_GPUS`] and [`Encoding::NESTED`].
+    /// Columns of types that a GPU does not encode are compressed by the CPU, and those of
+    /// strings if other encodings are allowed than [`Encoding::ON_GPUS`] and
+    /// [`Encoding::NESTED`].
     ///
     /// # Errors
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
@@ -177,10 +183,12 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 
 /// Whether values of a type are encoded by kernels, with these options.
 pub(super) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
+    if !is_strings(data_type) {
+        return physical_of(data_type).bits().is_some();
+    }
     // Those of nested columns are not for any other.
     let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));
-    (physical_of(data_type).bits().is_some() || is_strings(data_type))
-        && others.all(|encoding| Encoding::ON_GPUS.contains(encoding))
+    others.all(|encoding| Encoding::ON_GPUS.contains(encoding))
 }
 
 /// Whether values are strings with offsets.
@@ -322,11 +330,15 @@ fn encode(
         .map(|part| Measured::start(&mut launcher, part, options))
         .collect::<Result<_>>()?;
     let mut written = Vec::new();
-    for (part, mut measured) in parts.iter().zip(measured) {
+    for (number, (part, mut measured)) in parts.iter().zip(measured).enumerate() {
+        // What is derived from a part's values goes with it.
+        launcher.scope = 1 + number;
         let planned = measured.plan(&mut launcher, part, options)?;
         launcher.mark("plan")?;
         written.push((measured.write(&mut launcher, part, &planned)?, planned));
+        launcher.release(1 + number);
     }
+    launcher.scope = 0;
     column_of(context, &launcher, &column.field, written)
 }
 
@@ -477,13 +489,17 @@ pub(super) fn moved_bits(
 /// Chunks that are planned by one thread at least.
 pub(super) const MIN_CHUNKS: usize = 32;
 
+/// The number of a column's values among its words.
+const VALUES: usize = 0;
+
 /// A column whose values have been read once.
 struct Measured {
     chunk_rows: usize,
-    /// The values first; of Float16, whose order is not that of its bits, then again
-    /// in their order.
-    words: Vec<Words>,
-    /// The values, if they have more than 64 bits; `words` then holds limbs.
+    /// The values first, and what is derived from them.
+    tree: Tree,
+    /// Values of Float16 in their order, which is not that of their bits.
+    halves: Option<Words>,
+    /// The values, if they have more than 64 bits; `tree` then holds limbs.
     wide: Option<Wide>,
     /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
     counts: Option<Pending<[u32; 2]>>,
@@ -495,7 +511,7 @@ impl Measured {
     fn scratch_bytes(column: &Column, options: &Options) -> usize {
         let (rows, physical) = (column.rows, column.physical());
         let words = |physical| {
-            let asked = Asked::by(options, physical);
+            let asked = Asked::by(&plan::Context::new(options, None), physical);
             words::scratch_bytes(physical, rows, options.chunk_rows, asked)
         };
         let counts = rows.div_ceil(options.chunk_rows) * 8;
@@ -510,7 +526,8 @@ impl Measured {
 
     fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
-        let mut measured = Self { chunk_rows, words: Vec::new(), wide: None, counts: None };
+        let tree = Tree::default();
+        let mut measured = Self { chunk_rows, tree, halves: None, wide: None, counts: None };
         if column.rows == 0 {
             return Ok(measured);
         }
@@ -526,11 +543,11 @@ impl Measured {
             return Ok(measured);
         }
         let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
-        let asked = Asked::by(options, physical);
-        measured.words.push(Words::measure(launcher, physical, source, asked)?);
+        let asked = Asked::by(&plan::Context::new(options, None), physical);
+        measured.tree.add(Words::measure(launcher, physical, source, asked)?);
         if column.data_type() == &DataType::Float16 {
             let source = abi::Source { order: abi::FLOAT, ..source };
-            measured.words.push(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
+            measured.halves = Some(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
         }
         Ok(measured)
     }
@@ -542,12 +559,19 @@ impl Measured {
         column: &Column,
         options: &Options,
     ) -> Result<Vec<Planned>> {
+        let context = plan::Context::new(options, None);
+        let is_wide = self.wide.is_some();
+        let has_words = column.rows > 0 && column.physical() != Physical::Bool;
         if let Some(wide) = &mut self.wide {
-            wide.read(launcher, &mut self.words, options)?;
+            wide.read(launcher, &mut self.tree, &context)?;
         }
-        for words in &mut self.words {
-            words.read(launcher)?;
+        if let Some(halves) = &mut self.halves {
+            halves.read(launcher)?;
         }
+        let plans = match has_words && !is_wide {
+            true => self.tree.plan(launcher, VALUES, &context)?,
+            false => Vec::new(),
+        };
         let chunks = column.rows.div_ceil(self.chunk_rows);
         let counts: Vec<[u32; 2]> = match &self.counts {
             Some(counts) => launcher.read(counts)?,
@@ -561,14 +585,14 @@ impl Measured {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
             };
-            let (mut root, bounds) = match (&self.wide, self.words.first()) {
+            let (mut root, bounds) = match (&self.wide, plans.get(index)) {
                 (Some(wide), _) => {
-                    (wide.node(index, &self.words, options)?, Bounds::Limbs(wide.bounds(index)))
+                    (wide.node(index, &self.tree, &context)?, Bounds::Limbs(wide.bounds(index)))
                 }
-                (None, Some(words)) => {
-                    let bounds = self.words[self.words.len() - 1].bounds(index);
-                    let plan = words.plan(index, options);
-                    (words.encode(index, &plan, options, 0)?, Bounds::Words(bounds))
+                (None, Some(plan)) => {
+                    let ordered = self.halves.as_ref().unwrap_or(self.tree.words(VALUES));
+                    let bounds = Bounds::Words(ordered.bounds(index));
+                    (self.tree.encode(VALUES, index, plan, &context)?, bounds)
                 }
                 (None, None) => {
                     let node = bits_node(rows, valid, set, part(Origin::Bits), options);
@@ -598,11 +622,8 @@ impl Measured {
         write::write(launcher, planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
             match (origin, &self.wide) {
-                (Origin::Words(number), _) => {
-                    self.words[number].write(launcher, encoding, &targets)
-                }
-                (Origin::Deltas(number), _) => {
-                    self.words[number].write_deltas(launcher, encoding, &targets)
+                (Origin::Words(_) | Origin::Deltas(_) | Origin::Runs(_), _) => {
+                    self.tree.write(launcher, origin, encoding, &targets)
                 }
                 (Origin::Wide, Some(wide)) => wide.write(launcher, &targets),
                 (Origin::Validity, _) => {
@@ -611,7 +632,7 @@ impl Measured {
                 (Origin::Bits, _) => {
                     write::copy_bits(launcher, column, self.chunk_rows, &targets, true)
                 }
-                (Origin::Wide, None) | (Origin::Strings, _) => {
+                (Origin::Wide, None) | (Origin::Strings | Origin::Host, _) => {
                     Err(Error::device(format!("a node of {origin:?} in a column without")))
                 }
             }

@@ -110,6 +110,7 @@ impl Column {
             stride: 1,
             chunk_vectors: (chunk_rows / VECTOR) as u32,
             order: abi::UNSIGNED,
+            chunk_rows: 0,
         }
     }
 }

@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 
 use super::launch::{Launcher, Pending};
 use super::source::Column;
+use super::tree::Tree;
 use super::words::{Asked, Words};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::encode as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
-use crate::options::Options;
 
 /// A column of wide values that has been read once.
 pub(super) struct Wide {
@@ -25,8 +25,8 @@ pub(super) struct Wide {
     pending: Pending<abi::WideBounds>,
     /// For each chunk.
     chunks: Vec<Chunk>,
-    /// Numbers of the words that hold a limb, unsigned or signed.
-    words: BTreeMap<(usize, bool), usize>,
+    /// Of each limb, unsigned or signed, the number of its words and the plans of chunks.
+    limbs: BTreeMap<(usize, bool), (usize, Vec<Plan>)>,
 }
 
 struct Chunk {
@@ -57,16 +57,17 @@ impl Wide {
         let arguments = abi::WideBoundsArguments { source, bounds: scratch.address() };
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         let pending = launcher.result(&scratch, 0, vectors)?;
-        Ok(Self { physical, source, pending, chunks: Vec::new(), words: BTreeMap::new() })
+        Ok(Self { physical, source, pending, chunks: Vec::new(), limbs: BTreeMap::new() })
     }
 
-    /// Waits for the bounds and starts measuring limbs, which become the last of `words`.
+    /// Waits for the bounds, and plans limbs, which become words of `tree`.
     pub fn read(
         &mut self,
         launcher: &mut Launcher<'_>,
-        words: &mut Vec<Words>,
-        options: &Options,
+        tree: &mut Tree,
+        context: &Context<'_>,
     ) -> Result<()> {
+        let below = context.below();
         let rows = self.source.rows as usize;
         let chunk_vectors = self.source.chunk_vectors as usize;
         let bounds = launcher.read(&self.pending)?;
@@ -86,7 +87,7 @@ impl Wide {
         for chunk in &self.chunks {
             for limb in 0..chunk.limbs {
                 let is_last = limb + 1 == chunk.limbs;
-                if self.words.contains_key(&(limb, is_last)) {
+                if self.limbs.contains_key(&(limb, is_last)) {
                     continue;
                 }
                 let physical = if is_last { Physical::I64 } else { Physical::U64 };
@@ -95,10 +96,13 @@ impl Wide {
                     order: abi::order_of(physical),
                     ..self.source
                 };
-                self.words.insert((limb, is_last), words.len());
-                let asked = Asked::by(options, physical);
-                words.push(Words::measure(launcher, physical, source, asked)?);
+                let asked = Asked::by(&below, physical);
+                let words = Words::measure(launcher, physical, source, asked)?;
+                self.limbs.insert((limb, is_last), (tree.add(words), Vec::new()));
             }
+        }
+        for (number, plans) in self.limbs.values_mut() {
+            *plans = tree.plan(launcher, *number, &below)?;
         }
         Ok(())
     }
@@ -118,24 +122,25 @@ impl Wide {
     pub fn node(
         &self,
         chunk: usize,
-        words: &[Words],
-        options: &Options,
+        tree: &Tree,
+        context: &Context<'_>,
     ) -> Result<EncodedNode<Part>> {
         let Chunk { rows, limbs, .. } = self.chunks[chunk];
         let bytes = rows * self.source.stride as usize * 8;
-        let numbers = (0..limbs).map(|limb| self.words[&(limb, limb + 1 == limbs)]);
-        let children = numbers.clone().map(|number| words[number].plan(chunk, options)).collect();
+        let planned = (0..limbs).map(|limb| &self.limbs[&(limb, limb + 1 == limbs)]);
+        let children = planned.clone().map(|(_, plans)| plans[chunk].clone()).collect();
         let estimates = [
             (Encoding::Plain, Estimate::of([bytes])),
             (Encoding::Limbs, Estimate { children, ..Estimate::of([]) }),
         ];
+        let options = context.options;
         let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));
         let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
         let node = |plan: &Plan| {
             let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
             if plan.encoding == Encoding::Limbs {
-                node.children = (numbers.clone().zip(&plan.children))
-                    .map(|(number, plan)| words[number].encode(chunk, plan, options, number))
+                node.children = (planned.clone().zip(&plan.children))
+                    .map(|((number, _), plan)| tree.encode(*number, chunk, plan, context))
                     .collect::<Result<_>>()?;
             } else {
                 node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });

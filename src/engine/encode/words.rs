@@ -5,7 +5,8 @@
 //! vectors: bounds, the window that is packed with exceptions, and the same of deltas. So
 //! estimates from the sampled vectors and exact sizes both come from what the host reads
 //! once, and a plan that does not keep what it promised is dropped before anything is
-//! written. Deltas cost a second search in registers, which is less than a second read.
+//! written. Deltas cost a second search in registers, which is less than a second read. What is
+//! derived from words, and promised by a sample of their rows, is the business of `tree.rs`.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::launch::{Launcher, Pending};
 use super::reals::{self, Reals};
 use super::write::{Origin, Part, copy_spans};
 use crate::chunk::EncodedNode;
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, alp, delta, ffor, pfor};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
@@ -33,28 +34,41 @@ pub(super) struct Asked {
     /// Windows with exceptions.
     patches: bool,
     deltas: bool,
+    /// Distinct values and runs of a sample.
+    sample: bool,
 }
 
 impl Asked {
     /// Nothing but bounds.
-    pub const BOUNDS: Self = Self { alp: false, reals: false, patches: false, deltas: false };
+    pub const BOUNDS: Self =
+        Self { alp: false, reals: false, patches: false, deltas: false, sample: false };
 
     /// What the allowed encodings of lengths of strings need.
     pub fn of_lengths(options: &Options) -> Self {
-        Self { deltas: false, ..Self::by(options, Physical::U32) }
+        let by = Self::by(&Context::new(options, None), Physical::U32);
+        Self { deltas: false, sample: false, ..by }
     }
 
-    /// What the allowed encodings of a type need.
-    pub fn by(options: &Options, physical: Physical) -> Self {
+    /// What the encodings of a type that are allowed there need.
+    pub fn by(context: &Context<'_>, physical: Physical) -> Self {
+        let options = context.options;
+        let dictionaries = options.allows(Encoding::Dict) && !context.in_dictionary;
+        let runs = options.allows(Encoding::Rle) && !context.in_runs;
         let is_float = matches!(physical, Physical::F32 | Physical::F64);
         Self {
             alp: is_float && options.allows(Encoding::Alp),
             reals: is_float && options.allows(Encoding::AlpRd),
             patches: physical.is_integer() && options.allows(Encoding::Pfor),
-            deltas: physical.signed().is_some() && options.allows(Encoding::Delta),
+            deltas: physical.signed().is_some()
+                && options.allows(Encoding::Delta)
+                && context.may_nest(),
+            sample: context.may_nest() && (dictionaries || runs),
         }
     }
 }
+
+/// What encodings of a chunk promise, in the order of `CODECS`.
+pub(super) type Estimates = Vec<(Encoding, Estimate)>;
 
 /// A column of words, or of the limbs or lengths of something else.
 pub(super) struct Words {
@@ -63,9 +77,14 @@ pub(super) struct Words {
     asked: Asked,
     rows: usize,
     chunk_rows: usize,
+    /// Rows of each chunk of derived words, which may have fewer.
+    derived: Option<Vec<u32>>,
     scratch: Arc<DeviceBuffer>,
     at: Scratch,
     pending: Option<Pending<abi::ChunkTotals>>,
+    pending_samples: Option<Pending<abi::SampledRows>>,
+    /// For each chunk, if they are asked for.
+    samples: Vec<abi::SampledRows>,
     /// For each chunk; then for each chunk's deltas, if they are asked for.
     totals: Vec<abi::ChunkTotals>,
     /// What is known of floats that may be cut.
@@ -75,8 +94,8 @@ pub(super) struct Words {
 /// Where in the scratch each array begins, and its length.
 ///
 /// For V vectors and C chunks of values of T bytes: (2 T + 4) V + 48 C bytes, with windows
-/// (T + 8) V more; for deltas as much again and T V; for floats 24 V + 16 C more; and each
-/// array up to 255 bytes more.
+/// (T + 8) V more; for deltas as much again and T V; for floats 24 V + 16 C more; for samples of
+/// rows 16 C; and each array up to 255 bytes more.
 #[derive(Debug, Clone, Copy)]
 struct Scratch {
     values: Measures,
@@ -84,6 +103,7 @@ struct Scratch {
     candidates: usize,
     choices: usize,
     totals: usize,
+    samples: usize,
     len: usize,
 }
 
@@ -123,6 +143,7 @@ impl Scratch {
             candidates: array(alp, chunks * abi::CANDIDATES_BYTES),
             choices: array(alp, vectors * abi::CHOICE_BYTES),
             totals: array(true, (1 + usize::from(deltas)) * chunks * size_of::<abi::ChunkTotals>()),
+            samples: array(asked.sample, chunks * size_of::<abi::SampledRows>()),
             len,
         }
     }
@@ -141,11 +162,33 @@ pub(super) fn scratch_bytes(
 }
 
 impl Words {
-    /// Starts measuring.
+    /// Starts measuring a column.
     pub fn measure(
         launcher: &mut Launcher<'_>,
         physical: Physical,
         source: abi::Source,
+        asked: Asked,
+    ) -> Result<Self> {
+        Self::start(launcher, physical, source, None, asked)
+    }
+
+    /// Starts measuring words that are derived from others, so many of each chunk.
+    pub fn derived(
+        launcher: &mut Launcher<'_>,
+        physical: Physical,
+        source: abi::Source,
+        chunk_rows: Vec<u32>,
+        asked: Asked,
+    ) -> Result<Self> {
+        let source = abi::Source { chunk_rows: launcher.upload(&chunk_rows)?, ..source };
+        Self::start(launcher, physical, source, Some(chunk_rows), asked)
+    }
+
+    fn start(
+        launcher: &mut Launcher<'_>,
+        physical: Physical,
+        source: abi::Source,
+        derived: Option<Vec<u32>>,
         asked: Asked,
     ) -> Result<Self> {
         let rows = source.rows as usize;
@@ -154,9 +197,21 @@ impl Words {
         let value = physical.bits().unwrap_or(0) / 8;
         let at = Scratch::new(value, vectors, chunks, asked);
         let scratch = launcher.allocate(at.len)?;
-        let (pending, totals, reals) = (None, Vec::new(), None);
-        let mut words =
-            Self { physical, source, asked, rows, chunk_rows, scratch, at, pending, totals, reals };
+        let mut words = Self {
+            physical,
+            source,
+            asked,
+            rows,
+            chunk_rows,
+            derived,
+            scratch,
+            at,
+            pending: None,
+            pending_samples: None,
+            samples: Vec::new(),
+            totals: Vec::new(),
+            reals: None,
+        };
         if asked.alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
@@ -169,10 +224,15 @@ impl Words {
             let arguments = abi::MeasureArguments { source, values: words.measures(), deltas };
             let kernel = words.by_width(kernels::MEASURE);
             launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
-            words.lay_out(launcher, arguments.values, vectors, chunks)?;
+            words.lay_out(launcher, arguments.values, chunks)?;
             if asked.deltas {
-                words.lay_out(launcher, deltas, vectors, chunks)?;
+                words.lay_out(launcher, deltas, chunks)?;
             }
+        }
+        if asked.sample {
+            let arguments = abi::SampleArguments { source, chunks: words.address(at.samples) };
+            launcher.launch(words.by_width(kernels::SAMPLE), chunks, &arguments)?;
+            words.pending_samples = Some(launcher.result(&words.scratch, at.samples, chunks)?);
         }
         if asked.reals {
             let alp = if asked.alp { words.address(at.totals) } else { 0 };
@@ -187,12 +247,9 @@ impl Words {
         &self,
         launcher: &mut Launcher<'_>,
         of: abi::VectorMeasures,
-        vectors: usize,
         chunks: usize,
     ) -> Result<()> {
-        let chunk_vectors = self.source.chunk_vectors;
-        let arguments =
-            abi::LayoutArguments { of, vectors: vectors as u64, chunk_vectors, zero: 0 };
+        let arguments = abi::LayoutArguments { source: self.source, of };
         launcher.launch(self.by_width(kernels::LAYOUT), chunks, &arguments)
     }
 
@@ -203,8 +260,7 @@ impl Words {
 
     /// What is known of the deltas of vectors.
     fn delta_measures(&self) -> abi::VectorMeasures {
-        let chunks = self.rows.div_ceil(self.chunk_rows);
-        let totals = self.at.totals + chunks * size_of::<abi::ChunkTotals>();
+        let totals = self.at.totals + self.chunks() * size_of::<abi::ChunkTotals>();
         let starts = self.address(self.at.deltas.starts);
         abi::VectorMeasures { starts, ..self.addresses(&self.at.deltas, totals) }
     }
@@ -231,7 +287,35 @@ impl Words {
         if let Some(pending) = self.pending.take() {
             self.totals = launcher.read(&pending)?;
         }
+        if let Some(pending) = self.pending_samples.take() {
+            self.samples = launcher.read(&pending)?;
+        }
         Ok(())
+    }
+
+    pub fn physical(&self) -> Physical {
+        self.physical
+    }
+
+    /// What kernels see of the values.
+    pub fn source(&self) -> &abi::Source {
+        &self.source
+    }
+
+    /// Address of what chunks come to.
+    pub fn totals(&self) -> u64 {
+        self.address(self.at.totals)
+    }
+
+    /// What a sample of a chunk's rows says, if it has any.
+    pub fn sample(&self, chunk: usize) -> Option<&abi::SampledRows> {
+        self.samples.get(chunk).filter(|sample| sample.values > 0)
+    }
+
+    /// From the least to the greatest valid value of a chunk, of integers.
+    pub fn range(&self, chunk: usize) -> Option<u64> {
+        let totals = &self.totals[chunk];
+        self.physical.is_integer().then(|| totals.high.saturating_sub(totals.low))
     }
 
     fn address(&self, at: usize) -> u64 {
@@ -239,22 +323,45 @@ impl Words {
     }
 
     /// Bytes of a value.
-    fn value(&self) -> usize {
+    pub fn value(&self) -> usize {
         self.physical.bits().unwrap_or(0) / 8
     }
 
-    fn by_width(&self, kernels: kernels::ByWidth) -> Kernel {
+    /// The kernel of words as wide as these.
+    pub fn by_width(&self, kernels: kernels::ByWidth) -> Kernel {
         kernels[self.value().trailing_zeros() as usize]
     }
 
+    pub fn chunks(&self) -> usize {
+        self.rows.div_ceil(self.chunk_rows)
+    }
+
     /// Rows of a chunk.
-    fn rows(&self, chunk: usize) -> usize {
-        (self.rows - chunk * self.chunk_rows).min(self.chunk_rows)
+    pub fn rows(&self, chunk: usize) -> usize {
+        match &self.derived {
+            Some(rows) => rows[chunk] as usize,
+            None => (self.rows - chunk * self.chunk_rows).min(self.chunk_rows),
+        }
+    }
+
+    /// Vectors of a chunk.
+    pub fn vectors(&self, chunk: usize) -> usize {
+        self.rows(chunk).div_ceil(VECTOR)
+    }
+
+    /// Number of a chunk's first vector.
+    pub fn first_vector(&self, chunk: usize) -> u64 {
+        (chunk * self.chunk_rows / VECTOR) as u64
+    }
+
+    /// A chunk's node without parameters, buffers and children.
+    pub fn empty_node(&self, chunk: usize, encoding: Encoding) -> EncodedNode<Part> {
+        EncodedNode::new(encoding, self.physical, self.rows(chunk))
     }
 
     /// What a chunk's deltas come to.
     fn deltas(&self, chunk: usize) -> Option<&abi::ChunkTotals> {
-        self.totals.get(self.rows.div_ceil(self.chunk_rows) + chunk)
+        self.totals.get(self.chunks() + chunk).filter(|_| self.asked.deltas)
     }
 
     /// Least and greatest valid value of a chunk.
@@ -276,14 +383,22 @@ impl Words {
         }
     }
 
-    /// Chooses a chunk's encoding, as [`plan::plan`] does.
-    pub fn plan(&self, chunk: usize, options: &Options) -> Plan {
+    /// What encodings that need no other words promise for a chunk, as [`plan::plan`] asks
+    /// them; none of a chunk without rows.
+    pub fn estimates(&self, chunk: usize, context: &Context<'_>) -> Estimates {
         let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
+        let options = context.options;
+        let is_allowed = |(encoding, _): &(Encoding, Option<Estimate>)| options.allows(*encoding);
+        let made = |(encoding, estimate): (Encoding, Option<Estimate>)| Some((encoding, estimate?));
+        let constant = |single: bool| (Encoding::Constant, single.then(|| Estimate::of([])));
+        let single = constant(totals.low >= totals.high);
+        if rows == 0 {
+            return Vec::new();
+        }
+        if is_allowed(&single) && single.1.is_some() {
+            return made(single).into_iter().collect();
+        }
         let shape = Shape::of(value, rows);
-        let choose = |estimates: &mut dyn Iterator<Item = (Encoding, Option<Estimate>)>| {
-            let allowed = estimates.filter(|(encoding, _)| options.allows(*encoding));
-            plan::choose(allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))))
-        };
         let is_integer = self.physical.is_integer();
         let packed = |totals: &abi::ChunkTotals, rows: usize| {
             [
@@ -292,25 +407,29 @@ impl Words {
                 (Encoding::Pfor, self.asked.patches.then(|| shape.patched(totals)).flatten()),
             ]
         };
-        let constant = |single: bool| (Encoding::Constant, single.then(|| Estimate::of([])));
         let deltas = || {
             let totals = self.deltas(chunk)?;
             let is_seen = delta::planned(shape.vectors).contains(&Encoding::Constant);
             let single = constant(is_seen && totals.low == totals.high);
             let packed = packed(totals, shape.vectors * VECTOR);
-            let child = choose(&mut [single].into_iter().chain(packed));
-            delta::promise(value, shape.vectors, child)
+            let all = [single].into_iter().chain(packed).filter(is_allowed).filter_map(made);
+            delta::promise(value, shape.vectors, plan::choose(all))
         };
-        let single = constant(totals.low >= totals.high);
         let alp = self.asked.alp.then(|| shape.floats(totals));
         let others = [(Encoding::Delta, deltas()), (Encoding::Alp, alp)];
-        let mut estimates = [single].into_iter().chain(packed(totals, rows)).chain(others);
-        let Some(reals) = &self.reals else { return choose(&mut estimates) };
-        let mut estimates: Vec<_> = estimates.filter(|(one, _)| options.allows(*one)).collect();
-        let so_far = estimates.iter().filter_map(|(_, estimate)| estimate.as_ref());
-        let limit = so_far.map(Estimate::stored_bytes).min().unwrap_or(usize::MAX);
-        estimates.push((Encoding::AlpRd, reals.estimate(chunk, rows, limit)));
-        choose(&mut estimates.into_iter())
+        let all = packed(totals, rows).into_iter().chain(others);
+        let mut estimates: Estimates = all.filter(is_allowed).filter_map(made).collect();
+        if let Some(reals) = &self.reals {
+            let so_far = estimates.iter().map(|(_, estimate)| estimate.stored_bytes());
+            let limit = so_far.min().unwrap_or(usize::MAX);
+            estimates.extend(made((Encoding::AlpRd, reals.estimate(chunk, rows, limit))));
+        }
+        estimates
+    }
+
+    /// Chooses among these a chunk's encoding.
+    pub fn plan(&self, chunk: usize, options: &Options) -> Plan {
+        plan::choose(self.estimates(chunk, &Context::new(options, None)).into_iter())
     }
 
     /// Encodes a chunk by plan or the next best, as [`plan::encode`] does: its node, which
@@ -328,7 +447,7 @@ impl Words {
     }
 
     /// A chunk's node, none where its data turn out not to fit the plan.
-    fn node(
+    pub fn node(
         &self,
         chunk: usize,
         plan: &Plan,
@@ -336,11 +455,10 @@ impl Words {
         number: usize,
     ) -> Result<Option<EncodedNode<Part>>> {
         let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
-        let vectors = rows.div_ceil(VECTOR);
-        let vector = (chunk * self.chunk_rows / VECTOR) as u64;
+        let (vectors, vector) = (self.vectors(chunk), self.first_vector(chunk));
         let origin = Origin::Words(number);
         let part = |len: usize| Part { len, origin, vector };
-        let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
+        let mut node = self.empty_node(chunk, plan.encoding);
         match plan.encoding {
             Encoding::Constant => {
                 node.parameters[0] = self.bounds(chunk).map_or(0, |[low, _]| low);
@@ -388,7 +506,7 @@ impl Words {
             return Ok(None);
         };
         let rows = self.rows(chunk).next_multiple_of(VECTOR);
-        let vector = (chunk * self.chunk_rows / VECTOR) as u64;
+        let vector = self.first_vector(chunk);
         let part = |len: usize| Part { len, origin: Origin::Deltas(number), vector };
         if totals.low == totals.high && options.allows(Encoding::Constant) {
             let mut node = EncodedNode::new(Encoding::Constant, physical, rows);

@@ -25,7 +25,8 @@ use crate::lanes::VECTOR;
 pub(super) struct Part {
     pub len: usize,
     pub origin: Origin,
-    /// The chunk's first vector in what it is made of.
+    /// The chunk's first vector in what it is made of; of bytes that the host has made, where
+    /// those of the node begin.
     pub vector: u64,
 }
 
@@ -36,6 +37,8 @@ pub(super) enum Origin {
     Words(usize),
     /// Deltas of words by number.
     Deltas(usize),
+    /// Runs of words by number: where those of vectors begin.
+    Runs(usize),
     /// The column's values of more than 64 bits.
     Wide,
     /// The column's validity.
@@ -44,6 +47,8 @@ pub(super) enum Origin {
     Bits,
     /// The column's strings.
     Strings,
+    /// Bytes that the host has made.
+    Host,
 }
 
 /// A chunk that has been planned.
@@ -72,7 +77,10 @@ pub(super) struct Job {
     pub chunk: usize,
     /// Addresses of its buffers; 0 for those that it lacks.
     pub buffers: [u64; 4],
-    vector: u64,
+    /// Their bytes.
+    pub lens: [usize; 4],
+    /// The chunk's first vector in what it is made of.
+    pub vector: u64,
     rows: usize,
 }
 
@@ -106,8 +114,9 @@ pub(super) fn write(
         for (node, placed) in order.iter().zip(&header.nodes) {
             let ranges = &header.buffers[placed.buffers.clone()];
             let Some(part) = node.buffers.first() else { continue };
-            let mut buffers = [0; 4];
-            for (address, range) in buffers.iter_mut().zip(ranges) {
+            let (mut buffers, mut lens) = ([0; 4], [0; 4]);
+            for ((address, len), range) in buffers.iter_mut().zip(&mut lens).zip(ranges) {
+                *len = range.len();
                 // No third buffer says that there are no locators.
                 let is_patched = matches!(node.encoding, Encoding::Alp | Encoding::AlpRd);
                 let absent = range.is_empty() && is_patched;
@@ -123,6 +132,7 @@ pub(super) fn write(
                 encoding: node.encoding,
                 chunk,
                 buffers,
+                lens,
                 vector,
                 rows: node.len,
             });
@@ -149,7 +159,8 @@ fn gaps_of<'a>(
     ranges: &'a [Range<usize>],
 ) -> impl Iterator<Item = Range<usize>> + use<'a> {
     // Copies of words and bits fill up to the next buffer themselves.
-    let copied = node.encoding == Encoding::Plain && node.physical != Physical::Bytes;
+    let is_host = node.buffers.first().is_some_and(|part| part.origin == Origin::Host);
+    let copied = node.encoding == Encoding::Plain && node.physical != Physical::Bytes && !is_host;
     let behind = move |range: &Range<usize>| {
         debug_assert!(range.start.is_multiple_of(ALIGNMENT));
         (!copied).then(|| range.end..aligned(range.end))

@@ -6,6 +6,7 @@ use super::constant;
 pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
+use crate::encoding::dict::COUNTED;
 use crate::encoding::plan::SAMPLED_VECTORS;
 use crate::encoding::{pfor, windows};
 
@@ -24,6 +25,8 @@ pub(crate) struct Source {
     pub stride: u32,
     pub chunk_vectors: u32,
     pub order: u32,
+    /// Address of the rows of each chunk; 0 if all but the last are full.
+    pub chunk_rows: u64,
 }
 
 /// `lanepack::ChunkTotals`: of a chunk's values, or its deltas.
@@ -98,10 +101,8 @@ pub(crate) struct WideBoundsArguments {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct LayoutArguments {
+    pub source: Source,
     pub of: VectorMeasures,
-    pub vectors: u64,
-    pub chunk_vectors: u32,
-    pub zero: u32,
 }
 
 /// `lanepack::Target`: a chunk's node to be written.
@@ -212,30 +213,111 @@ pub(crate) struct AlpRdArguments {
     pub zero: u32,
 }
 
+/// `lanepack::SampledRows`: the sampled vectors of a chunk.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct SampledRows {
+    /// Values that a dictionary would have a code for.
+    pub values: u32,
+    /// Distinct ones, as counted in a bitmap.
+    pub distinct: u32,
+    pub runs: u32,
+    pub rows: u32,
+}
+
+/// `lanepack::SampleArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct SampleArguments {
+    pub source: Source,
+    pub chunks: u64,
+}
+
+/// `lanepack::DistinctTable`: a chunk whose distinct values are looked for.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DistinctTable {
+    /// Address of 2^`slot_bits` keys of 8 bytes and one more, all ones at first.
+    pub keys: u64,
+    /// A code of 4 bytes for each, zeros at first.
+    pub codes: u64,
+    /// Twice room for `most` keys.
+    pub found: u64,
+    pub spare: u64,
+    pub chunk: u32,
+    pub slot_bits: u32,
+    pub most: u32,
+    /// Of strings: distinct values of the tables before.
+    pub first: u32,
+}
+
+/// `lanepack::DistinctArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DistinctArguments {
+    pub source: Source,
+    pub tables: u64,
+    /// Distinct values of each table; zeros at first.
+    pub counts: u64,
+    /// A code for each row of the source.
+    pub codes: u64,
+    /// `value_vectors` vectors of distinct values for each chunk.
+    pub values: u64,
+    pub seed: u64,
+    pub blocks_per_table: u32,
+    pub value_vectors: u32,
+}
+
+/// `lanepack::RunsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct RunsArguments {
+    pub source: Source,
+    pub totals: u64,
+    /// For each chunk whether its runs are looked for.
+    pub asked: u64,
+    /// For each vector the number of its first run in the chunk.
+    pub firsts: u64,
+    /// For each chunk.
+    pub runs: u64,
+    /// `run_vectors` vectors for each chunk.
+    pub values: u64,
+    pub starts: u64,
+    pub run_vectors: u32,
+    pub zero: u32,
+}
+
 /// Bytes of `lanepack::Candidates` and `lanepack::AlpChoice`, which only kernels read.
 pub(crate) const CANDIDATES_BYTES: usize = 16;
 pub(crate) const CHOICE_BYTES: usize = 16;
 
 const ENCODE: &str = include_str!("../../../kernels/encode.cuh");
+const ROWS: &str = include_str!("../../../kernels/encode_rows.cuh");
 const PATCHES: &str = include_str!("../../../kernels/encode_patches.cu");
 const ENCODE_ALP_RD: &str = include_str!("../../../kernels/encode_alp_rd.cu");
 
 const _: () = {
-    assert!(size_of::<Source>() == 40);
+    assert!(size_of::<Source>() == 48);
     assert!(size_of::<ChunkTotals>() == 48);
     assert!(size_of::<VectorMeasures>() == 64);
-    assert!(size_of::<MeasureArguments>() == 168);
+    assert!(size_of::<MeasureArguments>() == 176);
     assert!(size_of::<WideBounds>() == 72);
-    assert!(size_of::<WideBoundsArguments>() == 48);
-    assert!(size_of::<LayoutArguments>() == 80);
+    assert!(size_of::<WideBoundsArguments>() == 56);
+    assert!(size_of::<LayoutArguments>() == 112);
     assert!(size_of::<Target>() == 40);
-    assert!(size_of::<PackArguments>() == 120);
-    assert!(size_of::<CopyArguments>() == 56);
-    assert!(size_of::<CopyBitsArguments>() == 64);
+    assert!(size_of::<PackArguments>() == 128);
+    assert!(size_of::<CopyArguments>() == 64);
+    assert!(size_of::<CopyBitsArguments>() == 72);
     assert!(size_of::<GapsArguments>() == 16);
-    assert!(size_of::<AlpArguments>() == 112);
+    assert!(size_of::<AlpArguments>() == 120);
     assert!(size_of::<RdTotals>() == 32);
-    assert!(size_of::<AlpRdArguments>() == 80);
+    assert!(size_of::<AlpRdArguments>() == 88);
+    assert!(size_of::<SampledRows>() == 16);
+    assert!(size_of::<SampleArguments>() == 56);
+    assert!(size_of::<DistinctTable>() == 48);
+    assert!(size_of::<DistinctArguments>() == 96);
+    assert!(size_of::<RunsArguments>() == 104);
+    assert!(1 << constant(ROWS, "COUNTED_BITS") == COUNTED as u64);
     assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
     assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);
     assert!(constant(ENCODE_ALP_RD, "MOST_LEFT") == MOST_LEFT as u64);

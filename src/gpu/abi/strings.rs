@@ -122,6 +122,32 @@ pub(crate) struct FsstWindow {
     pub zero_too: u32,
 }
 
+/// `lanepack::SampleStringsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct SampleStringsArguments {
+    pub window: FsstWindow,
+    pub chunks: u64,
+}
+
+/// `lanepack::DistinctStringsArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DistinctStringsArguments {
+    pub window: FsstWindow,
+    pub tables: u64,
+    pub counts: u64,
+    /// A code for each row of the column.
+    pub codes: u64,
+    /// For each distinct value its length, and where its bytes go.
+    pub lengths: u64,
+    pub places: u64,
+    pub bytes: u64,
+    pub seed: u64,
+    pub blocks_per_table: u32,
+    pub zero: u32,
+}
+
 /// `lanepack::FsstSampling`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -239,6 +265,8 @@ const _: () = {
     assert!(size_of::<FsstSample>() == 32);
     assert!(size_of::<FsstTrained>() == 2064);
     assert!(size_of::<FsstWindow>() == 176);
+    assert!(size_of::<SampleStringsArguments>() == 184);
+    assert!(size_of::<DistinctStringsArguments>() == 240);
     assert!(size_of::<FsstSampling>() == 232);
     assert!(size_of::<FsstTraining>() == 56);
     assert!(size_of::<StringBounds>() == 160);

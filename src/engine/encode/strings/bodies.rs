@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::StringColumn;
 use super::codes::Codes;
-use super::plan::{CODE_LENGTHS, Choice, Known, VALUE_LENGTHS, is_wide, part, starts};
+use super::plan::{CODE_LENGTHS, Choice, DERIVED, Known, VALUE_LENGTHS, is_wide, part, starts};
 use super::tables::Table;
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
-use crate::encoding::{Encoding, Physical, fsst};
+use crate::encoding::{Encoding, Physical, Starts, fsst};
 use crate::engine::column::Bounds;
 use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
@@ -50,6 +50,11 @@ impl Stretch {
                 _ => Err(Error::device("lengths of codes in a stretch without")),
             };
             match (origin, encoding, &known.validity, &self.codes) {
+                (Origin::Words(number) | Origin::Deltas(number) | Origin::Runs(number), ..)
+                    if number >= DERIVED =>
+                {
+                    known.dictionaries.write_codes(launcher, origin, encoding, &targets)
+                }
                 (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets),
                 (Origin::Deltas(number), ..) => {
                     words(number)?.write_deltas(launcher, encoding, &targets)
@@ -61,6 +66,10 @@ impl Stretch {
                 (Origin::Strings, Encoding::Fsst, _, Some((table, codes))) => {
                     codes.write(launcher, table, jobs)
                 }
+                (Origin::Host, ..) => {
+                    known.dictionaries.write_dictionaries(launcher, self.chunks.start, jobs)
+                }
+                (Origin::Strings, Encoding::Dict, ..) => self.write_starts(launcher, known, jobs),
                 (Origin::Strings, Encoding::Constant | Encoding::Plain, ..) => {
                     self.write_plain(launcher, column, known, borders, jobs)
                 }
@@ -117,27 +126,18 @@ impl Stretch {
                 continue;
             }
             let bytes = known.bytes(chunk) as u64;
-            let is_whole = borders[chunk + 1] - borders[chunk] == bytes;
-            let mut starts: Vec<u64> = Vec::new();
-            let mut start = 0;
-            for (index, vector) in known.vectors(chunk).iter().enumerate() {
-                starts.extend([start, start]);
-                if !is_whole {
-                    let row = (chunk * known.options.chunk_rows + index * VECTOR) as u32;
-                    gathered.push(abi::GatherVector { to: job.buffers[0] + start, row, zero: 0 });
-                }
-                start += vector.bytes;
-            }
-            if is_whole {
+            if borders[chunk + 1] - borders[chunk] == bytes {
                 let from = column.values + borders[chunk];
                 spans.push(abi::ByteSpan { from, to: job.buffers[0], bytes });
+            } else {
+                let mut to = job.buffers[0];
+                for (index, vector) in known.vectors(chunk).iter().enumerate() {
+                    let row = (chunk * known.options.chunk_rows + index * VECTOR) as u32;
+                    gathered.push(abi::GatherVector { to, row, zero: 0 });
+                    to += vector.bytes;
+                }
             }
-            let starts: Vec<u8> = match u32::try_from(bytes) {
-                Ok(_) => starts.iter().flat_map(|start| (*start as u32).to_le_bytes()).collect(),
-                Err(_) => starts.iter().flat_map(|start| start.to_le_bytes()).collect(),
-            };
-            let (from, bytes) = (launcher.upload(&starts)?, starts.len() as u64);
-            spans.push(abi::ByteSpan { from, to: job.buffers[1], bytes });
+            spans.push(starts_of(launcher, known, chunk, job.buffers[1])?);
         }
         write::copy_spans(launcher, &spans)?;
         if gathered.is_empty() {
@@ -152,6 +152,34 @@ impl Stretch {
         };
         launcher.launch(kernel, gathered.len().div_ceil(kernel.block), &arguments)
     }
+}
+
+impl Stretch {
+    /// Starts copying where the vectors of dictionaries' rows begin.
+    fn write_starts(&self, launcher: &mut Launcher<'_>, known: &Known, jobs: &[Job]) -> Result<()> {
+        let spans: Vec<abi::ByteSpan> = (jobs.iter())
+            .map(|job| starts_of(launcher, known, self.chunks.start + job.chunk, job.buffers[0]))
+            .collect::<Result<_>>()?;
+        write::copy_spans(launcher, &spans)
+    }
+}
+
+/// A copy of where the vectors of a chunk begin, whose values are stored as they are or not one
+/// by one.
+fn starts_of(
+    launcher: &mut Launcher<'_>,
+    known: &Known,
+    chunk: usize,
+    to: u64,
+) -> Result<abi::ByteSpan> {
+    let mut start = 0;
+    let starts = known.vectors(chunk).iter().map(|vector| {
+        let before = start;
+        start += vector.bytes as usize;
+        [before; 2]
+    });
+    let starts = Starts::encode(starts, [known.bytes(chunk); 2]);
+    Ok(abi::ByteSpan { from: launcher.upload(&starts)?, to, bytes: starts.len() as u64 })
 }
 
 impl Codes {

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! column   lengths, samples --> tables trained --> what they make of a sample of each chunk
-//!          constants, bits of lengths                         --> host plans all chunks
+//!          constants, bits of lengths, repetitions            --> host plans all chunks
+//!          dictionaries, where a sample promises something (`dict.rs`)
 //!          bounds, which nobody waits for                     --> read at the end
 //! window   codes to scratch, lengths of codes                 --> host knows sizes
 //!          codes, starts, tiles and lengths to bodies
@@ -30,6 +31,7 @@
 
 mod bodies;
 mod codes;
+mod dict;
 mod lengths;
 mod plan;
 mod tables;
@@ -198,7 +200,7 @@ pub(super) fn encode(
         (borders, Measured::start(launcher, column, options)?)
     };
     let guess = Guess::start(launcher, column, &measured, &borders, options, window_bytes)?;
-    let known = measured.read(launcher, column.rows)?;
+    let mut known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column)?;
     let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.address));

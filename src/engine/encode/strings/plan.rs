@@ -1,20 +1,23 @@
 //! What is known of a column before codes are made, and how each chunk is stored.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
 
 use super::StringColumn;
+use super::dict::{self, Dictionaries};
 use super::lengths::{Arrays, Lengths, range};
 use super::tables::{Table, Tables, Trainers, sampled};
 use crate::chunk::EncodedNode;
-use crate::encoding::fsst::{self, Sampled};
+use crate::encoding::fsst::{self, Sampled, Symbols};
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
 use crate::engine::encode::source::Column;
-use crate::engine::encode::words::{Asked, Words};
+use crate::engine::encode::words::{Asked, Estimates, Words};
 use crate::engine::encode::write::{self, Origin, Part};
 use crate::error::{Error, Result};
-use crate::gpu::abi::encode::Source;
+use crate::gpu::abi::encode::{SampledRows, Source};
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -26,6 +29,8 @@ pub(super) struct Measured {
     value_words: Words,
     singles: Pending<abi::StringSingle>,
     bounds: Pending<abi::StringBounds>,
+    /// How often values come again in each chunk, if dictionaries are allowed.
+    repetitions: Option<Pending<SampledRows>>,
     /// Valid rows of each chunk, if there may be nulls.
     counts: Option<Pending<[u32; 2]>>,
     validity: Option<Column>,
@@ -52,6 +57,9 @@ pub(super) struct Known {
     /// The table of each group, and what it makes of a sample of each chunk.
     tables: Vec<Option<Arc<Table>>>,
     samples: Vec<abi::FsstSample>,
+    /// How often values come again in each chunk; none if dictionaries are not allowed.
+    repetitions: Vec<SampledRows>,
+    pub(super) dictionaries: Dictionaries,
 }
 
 /// How a chunk is to be stored.
@@ -106,6 +114,10 @@ impl Measured {
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
         launcher.launch(column.by_width(kernels::STRING_SINGLES), chunks, &of_values)?;
         let singles = launcher.result(&scratch, singles, chunks)?;
+        let repetitions = match options.allows(Encoding::Dict) {
+            true => Some(dict::sample(launcher, column, options)?),
+            false => None,
+        };
         let validity = (column.valid)
             .map(|valid| Column::of_validity(column.memory.clone(), valid, column.rows));
         let counts = match &validity {
@@ -151,7 +163,17 @@ impl Measured {
             None => None,
         };
         let options = options.clone();
-        Ok(Self { lengths, value_words, singles, bounds, counts, validity, tables, options })
+        Ok(Self {
+            lengths,
+            value_words,
+            singles,
+            bounds,
+            repetitions,
+            counts,
+            validity,
+            tables,
+            options,
+        })
     }
 
     /// Waits for all that; for what comes last, the tables, at the end.
@@ -160,6 +182,10 @@ impl Measured {
         let chunk_rows = self.options.chunk_rows;
         let chunks = rows.div_ceil(chunk_rows);
         let singles = launcher.read(&self.singles)?;
+        let repetitions = match &self.repetitions {
+            Some(repetitions) => launcher.read(repetitions)?,
+            None => Vec::new(),
+        };
         self.value_words.read(launcher)?;
         let valid = match &self.counts {
             Some(counts) => {
@@ -187,6 +213,8 @@ impl Measured {
             bytes,
             tables,
             samples,
+            repetitions,
+            dictionaries: Dictionaries::default(),
         })
     }
 }
@@ -234,7 +262,7 @@ impl Known {
     /// How each chunk is stored. Where a group's table slips, tables of chunks' own are
     /// tried, as `symbols_for` of the CPU does.
     pub(super) fn choose(
-        &self,
+        &mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
     ) -> Result<Vec<Choice>> {
@@ -258,23 +286,58 @@ impl Known {
         for (chunk, table) in slipping.into_iter().zip(tables) {
             own[chunk] = table;
         }
-        let choice = |(chunk, own): (usize, Option<Tried>)| {
-            let table = match (tries(chunk).then(|| shared(chunk)).flatten(), own) {
-                (Some((_, shared)), Some((table, own)))
-                    if fsst::makes_up(own.codes, shared.codes) =>
-                {
-                    Some((table, own))
-                }
-                (None, own) => own,
-                (shared, _) => shared,
-            };
-            let plan = self.plan(chunk, table.as_ref());
-            Choice {
-                table: table.map(|(table, _)| table).filter(|_| self.tries_codes(chunk, &plan)),
-                plan,
+        let table = |(chunk, own): (usize, Option<Tried>)| match (
+            tries(chunk).then(|| shared(chunk)).flatten(),
+            own,
+        ) {
+            (Some((_, shared)), Some((table, own))) if fsst::makes_up(own.codes, shared.codes) => {
+                Some((table, own))
             }
+            (None, own) => own,
+            (shared, _) => shared,
         };
-        Ok(own.into_iter().enumerate().map(choice).collect())
+        let tables: Vec<Option<Tried>> = own.into_iter().enumerate().map(table).collect();
+        let estimates = tables.iter().enumerate();
+        let mut estimates: Vec<Estimates> =
+            estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
+        self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
+        let choice = |(chunk, (table, estimates)): (usize, (Option<Tried>, Estimates))| {
+            let plan = plan::choose(estimates.into_iter());
+            let tried = table.filter(|_| self.tries_codes(chunk, &plan));
+            Choice { table: tried.map(|(table, _)| table), plan }
+        };
+        // Dictionaries are encoded here.
+        let all: Vec<_> = tables.into_iter().zip(estimates).enumerate().collect();
+        Ok(all.into_par_iter().map(choice).collect())
+    }
+
+    /// Finds dictionaries, and adds what they promise.
+    fn find_dictionaries(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        estimates: &mut [Estimates],
+    ) -> Result<Dictionaries> {
+        // As the CPU's, they are planned with the tables of groups, which have an encoder each.
+        let encoders: Vec<OnceLock<Option<Arc<Symbols>>>> =
+            self.tables.iter().map(|_| OnceLock::new()).collect();
+        let symbols = |chunk: usize| {
+            let group = self.group_of(chunk);
+            let table = self.tables.get(group)?.as_ref()?;
+            let make = || Symbols::of_table(table.symbols.clone(), table.trained).map(Arc::new);
+            encoders[group].get_or_init(make).clone()
+        };
+        let (options, bytes) = (&self.options, &self.bytes);
+        let samples = &self.repetitions;
+        let found =
+            Dictionaries::plan(launcher, column, options, samples, bytes, symbols, estimates)?;
+        // Bodies of all lanes are made of them.
+        for lane in [LONG, AFTER] {
+            launcher.switch(lane);
+            launcher.wait_for(MAIN)?;
+        }
+        launcher.switch(MAIN);
+        Ok(found)
     }
 
     /// Whether a plan is one for codes, or what it prefers may not keep its promise.
@@ -297,6 +360,11 @@ impl Known {
         let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, rows);
         match plan.encoding {
             Encoding::Constant => node.buffers = vec![part(self.singles[chunk].length as usize)],
+            Encoding::Dict => {
+                let starts = starts(rows, is_wide(bytes));
+                let dictionaries = &self.dictionaries;
+                return dictionaries.node(chunk, rows, bytes, starts, plan, &self.options);
+            }
             _ => {
                 node.buffers = vec![part(bytes), starts(rows, is_wide(bytes))];
                 node.children = vec![self.value_lengths(chunk, &plan.children)?];
@@ -338,29 +406,29 @@ impl Known {
         Ok(own.map(|(table, sample)| Some((table?, sampled(sample)?))).collect())
     }
 
-    /// Chooses a chunk's encoding, as [`plan::plan`] does.
-    fn plan(&self, chunk: usize, fsst: Option<&Tried>) -> Plan {
+    /// What a chunk's encodings promise but for dictionaries, as [`plan::plan`] asks them.
+    fn estimates(&self, chunk: usize, fsst: Option<&Tried>) -> Estimates {
         let (rows, bytes, single) = (self.rows(chunk), self.bytes(chunk), &self.singles[chunk]);
+        if self.is_constant(chunk) {
+            return vec![(Encoding::Constant, Estimate::of([single.length as usize]))];
+        }
         let vectors = rows.div_ceil(VECTOR);
         let lengths = self.value_words.plan(chunk, &self.options);
-        let constant = is_single(single).then(|| Estimate::of([single.length as usize]));
         let plain =
             Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
         let fsst = fsst
             .map(|(table, sampled)| fsst::estimate(&table.symbols, *sampled, rows, bytes, lengths));
-        let estimates = [
-            (Encoding::Constant, constant),
-            (Encoding::Plain, Some(plain)),
-            (Encoding::Fsst, fsst),
-        ];
+        let estimates = [(Encoding::Plain, Some(plain)), (Encoding::Fsst, fsst)];
         let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
-        plan::choose(allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))))
+        allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect()
     }
 }
 
 /// The numbers of words: value lengths of the column, code lengths of the stretch.
 pub(super) const VALUE_LENGTHS: usize = 0;
 pub(super) const CODE_LENGTHS: usize = 1;
+/// The number of the first words that dictionaries have.
+pub(super) const DERIVED: usize = 2;
 
 /// A buffer that is made of strings.
 pub(super) fn part(len: usize) -> Part {

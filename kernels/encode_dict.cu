@@ -1,0 +1,170 @@
+// Dictionaries of words: the distinct values of chunks in ascending order, and the code of every
+// row; the same as src/encoding/dict/distinct.rs.
+//
+//   sample            a block a chunk: what a sample of its vectors promises
+//   (host)            asks for chunks where codes may take less than what else there is
+//   distinct_find     a warp a vector: every value into its chunk's hash table
+//   distinct_sort     a block a table: what was found, sorted, in which merges find their places
+//                     by binary search
+//   distinct_values   a block a table: the words of the dictionary, and codes into the table
+//   distinct_codes    a warp a vector: the code of every row
+//
+// Codes and dictionaries are words as others from there on: measured, planned and packed. Tables
+// lie in global memory, but those in use at a time in the second-level cache: a lookup is one
+// sector. Their seed differs from run to run, and with it where keys lie; no output depends on it.
+#include "encode_rows.cuh"
+
+namespace lanepack {
+
+template <class T>
+LANEPACK_DEVICE void sample(const SampleArguments& args) {
+    constexpr u32 WARPS = SAMPLE_THREADS / WARP;
+    LANEPACK_SHARED(u32[COUNTED / 32], bitmap);
+    LANEPACK_SHARED(u32[4 * WARPS], sums);
+    for (u32 i = threadIdx.x; i < COUNTED / 32; i += SAMPLE_THREADS) bitmap[i] = 0;
+    __syncthreads();
+    const Source& source = args.source;
+    const u64 first = static_cast<u64>(blockIdx.x) * source.chunk_vectors;
+    const u32 vectors = (rows_of_chunk(source, blockIdx.x) + VECTOR - 1) / VECTOR;
+    const u32 taken = vectors < SAMPLED_VECTORS ? vectors : SAMPLED_VECTORS;
+    u32 values = 0;
+    u32 runs = 0;
+    u32 rows = 0;
+    for (u32 i = threadIdx.x / WARP; i < taken; i += WARPS) {
+        const u64 vector = first + i * vectors / taken;
+        const ValidRows valid(source, vector);
+        each_filled<T>(source, vector, valid, 0, [&](u32 slot, T value, bool begins, bool is_valid) {
+            values += is_valid ? 1 : 0;
+            runs += begins ? 1 : 0;
+            if (!is_valid || !(begins || slot == valid.first)) return;
+            const u32 bit = counted_at(folded(value * MULTIPLIER));
+            atomicOr(&bitmap[bit / 32], 1u << bit % 32);
+        });
+        if (threadIdx.x % WARP == 0) rows += rows_of(source, vector);
+    }
+    __syncthreads();
+    u32 distinct = 0;
+    for (u32 i = threadIdx.x; i < COUNTED / 32; i += SAMPLE_THREADS) {
+        distinct += static_cast<u32>(__popc(bitmap[i]));
+    }
+    u32 found[4] = {values, distinct, runs, rows};
+    u32 all[4];
+    block_sums_before(found, sums, all);
+    if (threadIdx.x == 0) args.chunks[blockIdx.x] = SampledRows{all[0], all[1], all[2], all[3]};
+}
+
+LANEPACK_KERNEL(sample_8, SAMPLE_THREADS, 2, SampleArguments) { sample<u8>(args); }
+LANEPACK_KERNEL(sample_16, SAMPLE_THREADS, 2, SampleArguments) { sample<u16>(args); }
+LANEPACK_KERNEL(sample_32, SAMPLE_THREADS, 2, SampleArguments) { sample<u32>(args); }
+LANEPACK_KERNEL(sample_64, SAMPLE_THREADS, 2, SampleArguments) { sample<u64>(args); }
+
+// A table of words.
+struct KeyTable {
+    const DistinctTable table;
+    const u64 seed;
+
+    LANEPACK_DEVICE u32 first_slot(u64 key) const { return table.slot_of(folded((key ^ seed) * MULTIPLIER)); }
+
+    LANEPACK_DEVICE void insert(u64 key, u32* count) const {
+        if (key == DistinctTable::NONE) {
+            if (atomicExch(table.codes + table.slots(), 1u) == 0) table.add(key, count);
+            return;
+        }
+        u32 slot = first_slot(key);
+        // A table that is full ends the search, too.
+        for (u32 i = 0; i < table.slots(); i++) {
+            const u64 before = table.claim(slot, key);
+            if (before == DistinctTable::NONE) return table.add(key, count);
+            if (before == key) return;
+            slot = table.after(slot);
+        }
+    }
+
+    // The slot of a key that is there.
+    LANEPACK_DEVICE u32 find(u64 key) const {
+        if (key == DistinctTable::NONE) return table.slots();
+        u32 slot = first_slot(key);
+        for (u32 i = 0; i < table.slots() && __ldg(table.keys + slot) != key; i++) slot = table.after(slot);
+        return slot;
+    }
+};
+
+// A warp of a block that works on vectors of a table's chunk.
+struct TableVector {
+    const DistinctTable& table;
+    u32* count;
+    // In the chunk.
+    u32 index;
+    u64 vector;
+
+    LANEPACK_DEVICE explicit TableVector(const DistinctArguments& args)
+        : table(args.tables[blockIdx.x / args.blocks_per_table]),
+          count(args.counts + blockIdx.x / args.blocks_per_table),
+          index(blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + threadIdx.x / WARP),
+          vector(static_cast<u64>(table.chunk) * args.source.chunk_vectors + index) {}
+};
+
+template <class T>
+LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
+    const TableVector at(args);
+    if (at.index >= args.source.chunk_vectors || rows_of(args.source, at.vector) == 0) return;
+    const KeyTable table{at.table, args.seed};
+    each_different<T>(args.source, at.vector, [&](T value) {
+        // Too many already.
+        if (__ldcv(at.count) > at.table.most) return;
+        table.insert(ordered(value, args.source.order), at.count);
+    });
+}
+
+LANEPACK_KERNEL(distinct_find_8, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u8>(args); }
+LANEPACK_KERNEL(distinct_find_16, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u16>(args); }
+LANEPACK_KERNEL(distinct_find_32, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u32>(args); }
+LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u64>(args); }
+
+LANEPACK_KERNEL(distinct_sort, DISTINCT_SORT_THREADS, 2, DistinctArguments) {
+    const DistinctTable& table = args.tables[blockIdx.x];
+    const u32 count = args.counts[blockIdx.x];
+    if (count > table.most) return;
+    sort_found(table, count, [](u64 key) { return key; }, [](u64 one, u64 other) { return one < other; });
+}
+
+template <class T>
+LANEPACK_DEVICE void distinct_values(const DistinctArguments& args) {
+    const DistinctTable& table = args.tables[blockIdx.x];
+    const KeyTable keys{table, args.seed};
+    const u32 count = args.counts[blockIdx.x];
+    if (count > table.most) return;
+    T* values = reinterpret_cast<T*>(args.values) + static_cast<u64>(table.chunk) * args.value_vectors * VECTOR;
+    for (u32 i = threadIdx.x; i < count; i += DISTINCT_SORT_THREADS) {
+        const u64 key = table.found[i];
+        values[i] = unordered(static_cast<T>(key), args.source.order);
+        table.codes[keys.find(key)] = i;
+    }
+}
+
+LANEPACK_KERNEL(distinct_values_8, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u8>(args); }
+LANEPACK_KERNEL(distinct_values_16, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u16>(args); }
+LANEPACK_KERNEL(distinct_values_32, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u32>(args); }
+LANEPACK_KERNEL(distinct_values_64, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u64>(args); }
+
+template <class T>
+LANEPACK_DEVICE void distinct_codes(const DistinctArguments& args) {
+    const TableVector at(args);
+    const u32 rows = at.index < args.source.chunk_vectors ? rows_of(args.source, at.vector) : 0;
+    if (rows == 0) return;
+    const KeyTable keys{at.table, args.seed};
+    const ValidRows valid(args.source, at.vector);
+    u32* codes = args.codes + at.vector * VECTOR;
+    each_filled<T>(args.source, at.vector, valid, 0, [&](u32 slot, T value, bool, bool) {
+        if (slot >= rows) return;
+        const u64 key = ordered(value, args.source.order);
+        codes[slot] = valid.first < VECTOR ? __ldg(at.table.codes + keys.find(key)) : 0;
+    });
+}
+
+LANEPACK_KERNEL(distinct_codes_8, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u8>(args); }
+LANEPACK_KERNEL(distinct_codes_16, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u16>(args); }
+LANEPACK_KERNEL(distinct_codes_32, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u32>(args); }
+LANEPACK_KERNEL(distinct_codes_64, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u64>(args); }
+
+}  // namespace lanepack

@@ -1,0 +1,89 @@
+// Runs of equal words: their values, and where in their vectors they begin; the same as
+// src/encoding/rle.rs.
+//
+//   runs_count    a warp a vector: its runs
+//   runs_layout   a block a chunk: the number of each vector's first run, and how many there are
+//   (host)        keeps chunks where runs may take less than what else there is
+//   runs_write    a warp a vector: values and starts, which are words as others from there on
+#include "encode_rows.cuh"
+
+namespace lanepack {
+
+// The vector of this warp; VECTOR rows or fewer, 0 if its chunk is not asked for.
+struct RunVector {
+    u64 index;
+    u32 chunk;
+    u32 rows;
+
+    LANEPACK_DEVICE explicit RunVector(const RunsArguments& args) {
+        index = static_cast<u64>(blockIdx.x) * (RUNS_THREADS / WARP) + threadIdx.x / WARP;
+        rows = 0;
+        chunk = 0;
+        if (index * VECTOR >= args.source.rows) return;
+        chunk = static_cast<u32>(index / args.source.chunk_vectors);
+        if (args.asked[chunk] != 0) rows = rows_of(args.source, index);
+    }
+};
+
+// What vectors without a valid value are filled with.
+template <class T>
+LANEPACK_DEVICE T least_of(const RunsArguments& args, u32 chunk) {
+    return unordered(static_cast<T>(args.totals[chunk].low), args.source.order);
+}
+
+template <class T>
+LANEPACK_DEVICE void runs_count(const RunsArguments& args) {
+    const RunVector at(args);
+    if (at.rows == 0) return;
+    u32 runs = 0;
+    const ValidRows valid(args.source, at.index);
+    each_filled<T>(args.source, at.index, valid, least_of<T>(args, at.chunk),
+                   [&](u32, T, bool begins, bool) { runs += begins ? 1 : 0; });
+    runs = __reduce_add_sync(FULL, runs);
+    if (threadIdx.x % WARP == 0) args.firsts[at.index] = runs;
+}
+
+LANEPACK_KERNEL(runs_count_8, RUNS_THREADS, 4, RunsArguments) { runs_count<u8>(args); }
+LANEPACK_KERNEL(runs_count_16, RUNS_THREADS, 4, RunsArguments) { runs_count<u16>(args); }
+LANEPACK_KERNEL(runs_count_32, RUNS_THREADS, 4, RunsArguments) { runs_count<u32>(args); }
+LANEPACK_KERNEL(runs_count_64, RUNS_THREADS, 4, RunsArguments) { runs_count<u64>(args); }
+
+LANEPACK_KERNEL(runs_layout, LAYOUT_THREADS, 1, RunsArguments) {
+    LANEPACK_SHARED(u32[LAYOUT_THREADS / WARP], sums);
+    const bool is_asked = args.asked[blockIdx.x] != 0;
+    const u32 rows = is_asked ? rows_of_chunk(args.source, blockIdx.x) : 0;
+    const bool is_one = threadIdx.x < (rows + VECTOR - 1) / VECTOR;
+    u32* first = args.firsts + static_cast<u64>(blockIdx.x) * args.source.chunk_vectors + threadIdx.x;
+    u32 total;
+    const u32 before = block_sum_before(is_one ? *first : 0, sums, total);
+    if (is_one) *first = before;
+    if (threadIdx.x == 0) args.runs[blockIdx.x] = total;
+}
+
+template <class T>
+LANEPACK_DEVICE void runs_write(const RunsArguments& args) {
+    const RunVector at(args);
+    if (at.rows == 0) return;
+    const u64 first = static_cast<u64>(at.chunk) * args.run_vectors * VECTOR + args.firsts[at.index];
+    T* values = reinterpret_cast<T*>(args.values) + first;
+    u16* starts = args.starts + first;
+    u32 before = 0;
+    const ValidRows valid(args.source, at.index);
+    each_filled<T>(args.source, at.index, valid, least_of<T>(args, at.chunk),
+                   [&](u32 slot, T value, bool begins, bool) {
+                       const u32 all = __ballot_sync(FULL, begins);
+                       if (begins) {
+                           const u32 number = before + static_cast<u32>(__popc(all & low_bits<u32>(slot % WARP)));
+                           values[number] = value;
+                           starts[number] = static_cast<u16>(slot);
+                       }
+                       before += static_cast<u32>(__popc(all));
+                   });
+}
+
+LANEPACK_KERNEL(runs_write_8, RUNS_THREADS, 4, RunsArguments) { runs_write<u8>(args); }
+LANEPACK_KERNEL(runs_write_16, RUNS_THREADS, 4, RunsArguments) { runs_write<u16>(args); }
+LANEPACK_KERNEL(runs_write_32, RUNS_THREADS, 4, RunsArguments) { runs_write<u32>(args); }
+LANEPACK_KERNEL(runs_write_64, RUNS_THREADS, 4, RunsArguments) { runs_write<u64>(args); }
+
+}  // namespace lanepack
