@@ -1,7 +1,7 @@
 // Dictionaries of words: the distinct values of chunks in ascending order, and the code of every
 // row; the same as src/encoding/dict/distinct.rs.
 //
-//   sample            a block a chunk: what a sample of its vectors promises
+//   sample            a block a chunk, a warp a vector: what a sample of its vectors promises
 //   (host)            asks for chunks where codes may take less than what else there is
 //   distinct_find     a warp a vector: every value into its chunk's hash table
 //   distinct_sort     a block a table: what was found, sorted, in which merges find their places
@@ -11,46 +11,44 @@
 //
 // Codes and dictionaries are words as others from there on: measured, planned and packed. Tables
 // lie in global memory, but those in use at a time in the second-level cache: a lookup is one
-// sector. Their seed differs from run to run, and with it where keys lie; no output depends on it.
+// sector, and those of 256 rows of a warp begin together. Their seed differs from run to run, and with it where keys lie; no output depends on it.
 #include "encode_rows.cuh"
 
 namespace lanepack {
 
 template <class T>
 LANEPACK_DEVICE void sample(const SampleArguments& args) {
-    constexpr u32 WARPS = SAMPLE_THREADS / WARP;
-    LANEPACK_SHARED(u32[COUNTED / 32], bitmap);
-    LANEPACK_SHARED(u32[4 * WARPS], sums);
-    for (u32 i = threadIdx.x; i < COUNTED / 32; i += SAMPLE_THREADS) bitmap[i] = 0;
-    __syncthreads();
+    LANEPACK_SHARED(u32[Counters::ALL_WORDS], bitmaps);
+    LANEPACK_SHARED(u32[5 * Counters::WARPS], sums);
+    const Counters counters(&bitmaps[0]);
     const Source& source = args.source;
     const u64 first = static_cast<u64>(blockIdx.x) * source.chunk_vectors;
     const u32 vectors = (rows_of_chunk(source, blockIdx.x) + VECTOR - 1) / VECTOR;
-    const u32 taken = vectors < SAMPLED_VECTORS ? vectors : SAMPLED_VECTORS;
+    const u32 taken = min(vectors, SAMPLED_VECTORS);
+    const u32 warp = threadIdx.x / WARP;
     u32 values = 0;
     u32 runs = 0;
     u32 rows = 0;
-    for (u32 i = threadIdx.x / WARP; i < taken; i += WARPS) {
-        const u64 vector = first + i * vectors / taken;
+    if (warp < taken) {
+        const u64 vector = first + warp * vectors / taken;
         const ValidRows valid(source, vector);
-        each_filled<T>(source, vector, valid, 0, [&](u32 slot, T value, bool begins, bool is_valid) {
-            values += is_valid ? 1 : 0;
-            runs += begins ? 1 : 0;
-            if (!is_valid || !(begins || slot == valid.first)) return;
-            const u32 bit = counted_at(folded(value * MULTIPLIER));
-            atomicOr(&bitmap[bit / 32], 1u << bit % 32);
+        each_filled<T>(source, vector, valid, 0, [&](const FilledRows<T>& found) {
+            values += static_cast<u32>(__popc(found.valid));
+            runs += static_cast<u32>(__popc(found.begins));
+            const u32 counted = different(found, valid);
+#pragma unroll
+            for (u32 k = 0; k < ROWS_EACH; k++) {
+                if ((counted >> k & 1) != 0) counters.count(folded(found.values[k] * MULTIPLIER));
+            }
         });
-        if (threadIdx.x % WARP == 0) rows += rows_of(source, vector);
+        if (threadIdx.x % WARP == 0) rows = rows_of(source, vector);
     }
     __syncthreads();
-    u32 distinct = 0;
-    for (u32 i = threadIdx.x; i < COUNTED / 32; i += SAMPLE_THREADS) {
-        distinct += static_cast<u32>(__popc(bitmap[i]));
-    }
-    u32 found[4] = {values, distinct, runs, rows};
-    u32 all[4];
+    const uint2 counted = counters.counted();
+    u32 found[5] = {values, counted.x, counted.y, runs, rows};
+    u32 all[5];
     block_sums_before(found, sums, all);
-    if (threadIdx.x == 0) args.chunks[blockIdx.x] = SampledRows{all[0], all[1], all[2], all[3]};
+    if (threadIdx.x == 0) args.chunks[blockIdx.x] = SampledRows{all[0], all[1], all[2], all[3], all[4], 0};
 }
 
 LANEPACK_KERNEL(sample_8, SAMPLE_THREADS, 2, SampleArguments) { sample<u8>(args); }
@@ -65,26 +63,29 @@ struct KeyTable {
 
     LANEPACK_DEVICE u32 first_slot(u64 key) const { return table.slot_of(folded((key ^ seed) * MULTIPLIER)); }
 
-    LANEPACK_DEVICE void insert(u64 key, u32* count) const {
+    // Puts a key in; `before` was seen in `slot`, where the search for it begins.
+    LANEPACK_DEVICE void insert(u64 key, u32 slot, u64 before, u32* count) const {
         if (key == DistinctTable::NONE) {
             if (atomicExch(table.codes + table.slots(), 1u) == 0) table.add(key, count);
             return;
         }
-        u32 slot = first_slot(key);
         // A table that is full ends the search, too.
         for (u32 i = 0; i < table.slots(); i++) {
-            const u64 before = table.claim(slot, key);
-            if (before == DistinctTable::NONE) return table.add(key, count);
-            if (before == key) return;
+            const u64 now = table.claim(slot, before, key, count);
+            if (now == DistinctTable::NONE) return table.add(key, count);
+            if (now == key) return;
             slot = table.after(slot);
+            before = table.seen(slot);
         }
     }
 
-    // The slot of a key that is there.
-    LANEPACK_DEVICE u32 find(u64 key) const {
+    // The slot of a key that is there, where `slot` is the first and has `found`.
+    LANEPACK_DEVICE u32 find(u64 key, u32 slot, u64 found) const {
         if (key == DistinctTable::NONE) return table.slots();
-        u32 slot = first_slot(key);
-        for (u32 i = 0; i < table.slots() && __ldg(table.keys + slot) != key; i++) slot = table.after(slot);
+        for (u32 i = 0; i < table.slots() && found != key; i++) {
+            slot = table.after(slot);
+            found = __ldg(table.keys + slot);
+        }
         return slot;
     }
 };
@@ -109,10 +110,24 @@ LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
     const TableVector at(args);
     if (at.index >= args.source.chunk_vectors || rows_of(args.source, at.vector) == 0) return;
     const KeyTable table{at.table, args.seed};
-    each_different<T>(args.source, at.vector, [&](T value) {
-        // Too many already.
-        if (__ldcv(at.count) > at.table.most) return;
-        table.insert(ordered(value, args.source.order), at.count);
+    const ValidRows valid(args.source, at.vector);
+    each_filled<T>(args.source, at.vector, valid, 0, [&](const FilledRows<T>& rows) {
+        u32 slots[ROWS_EACH];
+        u64 seen[ROWS_EACH];
+        // First looks are on their way at the same time; most find the key.
+#pragma unroll
+        for (u32 k = 0; k < ROWS_EACH; k++) {
+            slots[k] = table.first_slot(ordered(rows.values[k], args.source.order));
+            seen[k] = table.table.seen(slots[k]);
+        }
+        const u32 new_ones = different(rows, valid);
+#pragma unroll
+        for (u32 k = 0; k < ROWS_EACH; k++) {
+            const u64 key = ordered(rows.values[k], args.source.order);
+            if ((new_ones >> k & 1) != 0 && (seen[k] != key || key == DistinctTable::NONE)) {
+                table.insert(key, slots[k], seen[k], at.count);
+            }
+        }
     });
 }
 
@@ -138,7 +153,8 @@ LANEPACK_DEVICE void distinct_values(const DistinctArguments& args) {
     for (u32 i = threadIdx.x; i < count; i += DISTINCT_SORT_THREADS) {
         const u64 key = table.found[i];
         values[i] = unordered(static_cast<T>(key), args.source.order);
-        table.codes[keys.find(key)] = i;
+        const u32 slot = keys.first_slot(key);
+        table.codes[keys.find(key, slot, __ldg(table.keys + slot))] = i;
     }
 }
 
@@ -155,10 +171,27 @@ LANEPACK_DEVICE void distinct_codes(const DistinctArguments& args) {
     const KeyTable keys{at.table, args.seed};
     const ValidRows valid(args.source, at.vector);
     u32* codes = args.codes + at.vector * VECTOR;
-    each_filled<T>(args.source, at.vector, valid, 0, [&](u32 slot, T value, bool, bool) {
-        if (slot >= rows) return;
-        const u64 key = ordered(value, args.source.order);
-        codes[slot] = valid.first < VECTOR ? __ldg(at.table.codes + keys.find(key)) : 0;
+    if (valid.first == VECTOR) {
+        for (u32 slot = threadIdx.x % WARP; slot < rows; slot += WARP) codes[slot] = 0;
+        return;
+    }
+    each_filled<T>(args.source, at.vector, valid, 0, [&](const FilledRows<T>& found) {
+        u32 slots[ROWS_EACH];
+        u64 seen[ROWS_EACH];
+#pragma unroll
+        for (u32 k = 0; k < ROWS_EACH; k++) {
+            slots[k] = keys.first_slot(ordered(found.values[k], args.source.order));
+            seen[k] = __ldg(at.table.keys + slots[k]);
+        }
+#pragma unroll
+        for (u32 k = 0; k < ROWS_EACH; k++) {
+            slots[k] = keys.find(ordered(found.values[k], args.source.order), slots[k], seen[k]);
+        }
+#pragma unroll
+        for (u32 k = 0; k < ROWS_EACH; k++) {
+            const u32 slot = found.slot + k * WARP;
+            if (slot < rows) codes[slot] = __ldg(at.table.codes + slots[k]);
+        }
     });
 }
 

@@ -62,34 +62,29 @@ struct ChunkRows {
 
 template <class Offset>
 LANEPACK_DEVICE void sample_strings(const SampleStringsArguments& args) {
-    constexpr u32 WARPS = SAMPLE_THREADS / WARP;
-    LANEPACK_SHARED(u32[COUNTED / 32], bitmap);
-    LANEPACK_SHARED(u32[2 * WARPS], sums);
-    for (u32 i = threadIdx.x; i < COUNTED / 32; i += SAMPLE_THREADS) bitmap[i] = 0;
-    __syncthreads();
+    LANEPACK_SHARED(u32[Counters::ALL_WORDS], bitmaps);
+    LANEPACK_SHARED(u32[3 * Counters::WARPS], sums);
+    const Counters counters(&bitmaps[0]);
     const StringReader<Offset> reader{args.window};
     const ChunkRows rows(args.window, blockIdx.x);
     const u32 vectors = (rows.count + VECTOR - 1) / VECTOR;
     const u32 taken = min(vectors, SAMPLED_VECTORS);
+    const u32 warp = threadIdx.x / WARP;
     u32 values = 0;
-    for (u32 i = threadIdx.x / WARP; i < taken; i += WARPS) {
-        const u32 first = i * vectors / taken * VECTOR;
+    if (warp < taken) {
+        const u32 first = warp * vectors / taken * VECTOR;
         const u32 end = min(first + VECTOR, rows.count);
         for (u32 row = first + threadIdx.x % WARP; row < end; row += WARP) {
-            const u32 bit = counted_at(hash_of(text_or_empty(reader, rows.first + row), 0));
-            atomicOr(&bitmap[bit / 32], 1u << bit % 32);
+            counters.count(hash_of(text_or_empty(reader, rows.first + row), 0));
             values++;
         }
     }
     __syncthreads();
-    u32 distinct = 0;
-    for (u32 i = threadIdx.x; i < COUNTED / 32; i += SAMPLE_THREADS) {
-        distinct += static_cast<u32>(__popc(bitmap[i]));
-    }
-    u32 found[2] = {values, distinct};
-    u32 all[2];
+    const uint2 counted = counters.counted();
+    u32 found[3] = {values, counted.x, counted.y};
+    u32 all[3];
     block_sums_before(found, sums, all);
-    if (threadIdx.x == 0) args.chunks[blockIdx.x] = SampledRows{all[0], all[1], 0, 0};
+    if (threadIdx.x == 0) args.chunks[blockIdx.x] = SampledRows{all[0], all[1], all[2], 0, 0, 0};
 }
 
 LANEPACK_KERNEL(sample_strings_32, SAMPLE_THREADS, 2, SampleStringsArguments) { sample_strings<u32>(args); }
@@ -125,9 +120,9 @@ struct TextTable {
         u32 slot = table.slot_of(hash);
         // A table that is full ends the search, too.
         for (u32 i = 0; i < table.slots(); i++) {
-            const u64 before = table.claim(slot, key);
-            if (before == DistinctTable::NONE) return table.add(row, count);
-            if (is_of(before, hash, value)) return;
+            const u64 now = table.claim(slot, table.seen(slot), key, count);
+            if (now == DistinctTable::NONE) return table.add(row, count);
+            if (now == key || is_of(now, hash, value)) return;
             slot = table.after(slot);
         }
     }
@@ -157,10 +152,7 @@ LANEPACK_DEVICE void distinct_strings_find(const DistinctStringsArguments& args)
     const u32 number = blockIdx.x / args.blocks_per_table;
     const TextTable<Offset> table(args, number);
     u32* count = args.counts + number;
-    table.each_row(blockIdx.x % args.blocks_per_table, [&](u32 row) {
-        // Too many already.
-        if (__ldcv(count) <= table.table.most) table.insert(row, count);
-    });
+    table.each_row(blockIdx.x % args.blocks_per_table, [&](u32 row) { table.insert(row, count); });
 }
 
 LANEPACK_KERNEL(distinct_strings_find_32, DISTINCT_THREADS, 4, DistinctStringsArguments) {

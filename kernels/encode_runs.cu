@@ -38,7 +38,7 @@ LANEPACK_DEVICE void runs_count(const RunsArguments& args) {
     u32 runs = 0;
     const ValidRows valid(args.source, at.index);
     each_filled<T>(args.source, at.index, valid, least_of<T>(args, at.chunk),
-                   [&](u32, T, bool begins, bool) { runs += begins ? 1 : 0; });
+                   [&](const FilledRows<T>& rows) { runs += static_cast<u32>(__popc(rows.begins)); });
     runs = __reduce_add_sync(FULL, runs);
     if (threadIdx.x % WARP == 0) args.firsts[at.index] = runs;
 }
@@ -70,14 +70,19 @@ LANEPACK_DEVICE void runs_write(const RunsArguments& args) {
     u32 before = 0;
     const ValidRows valid(args.source, at.index);
     each_filled<T>(args.source, at.index, valid, least_of<T>(args, at.chunk),
-                   [&](u32 slot, T value, bool begins, bool) {
-                       const u32 all = __ballot_sync(FULL, begins);
-                       if (begins) {
-                           const u32 number = before + static_cast<u32>(__popc(all & low_bits<u32>(slot % WARP)));
-                           values[number] = value;
-                           starts[number] = static_cast<u16>(slot);
+                   [&](const FilledRows<T>& rows) {
+#pragma unroll
+                       for (u32 k = 0; k < ROWS_EACH; k++) {
+                           const bool begins = (rows.begins >> k & 1) != 0;
+                           const u32 all = __ballot_sync(FULL, begins);
+                           const u32 below = all & low_bits<u32>(rows.slot % WARP);
+                           if (begins) {
+                               const u32 number = before + static_cast<u32>(__popc(below));
+                               values[number] = rows.values[k];
+                               starts[number] = static_cast<u16>(rows.slot + k * WARP);
+                           }
+                           before += static_cast<u32>(__popc(all));
                        }
-                       before += static_cast<u32>(__popc(all));
                    });
 }
 

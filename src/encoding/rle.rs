@@ -30,6 +30,7 @@ use std::ops::Range;
 use super::io::{self, mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::dict::saves;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
@@ -155,7 +156,8 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     let below = context.in_runs();
     let [values, starts] = runs.children(input.physical);
     let children = [plan::plan(&values, &below), plan::plan(&starts, &below)];
-    Some(Estimate { children: children.into(), ..Estimate::of([input.vectors() * 4]) })
+    let estimate = Estimate { children: children.into(), ..Estimate::of([input.vectors() * 4]) };
+    Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), limit))
 }
 
 fn encode<T: Words>(

@@ -183,44 +183,89 @@ impl Distinct {
         Some(Self { rows, codes })
     }
 
-    /// From the least to the greatest valid value, of integers.
-    pub fn range(input: &Input<'_>) -> Option<u64> {
-        if !input.physical.is_integer() {
-            return None;
-        }
-        with_words!(Values, input.values, words => {
-            let keys = WordKeys { words, ordered: order_of(input.physical) };
-            let rows = (0..input.len()).filter(|row| counts(input, *row));
-            let (low, high) = bounds(rows.map(|row| keys.rank(row)));
-            Some(high.saturating_sub(low))
-        }, None)
-    }
-
-    /// How many distinct values there are in some vectors, as counted in a bitmap; none where
-    /// these are more than three in four values, and for values that have no dictionary.
-    pub fn count(input: &Input<'_>, vectors: impl Iterator<Item = usize>) -> Option<usize> {
-        let rows = |vector| vector * VECTOR..input.len().min((vector + 1) * VECTOR);
-        let rows = vectors.flat_map(rows).filter(|row| counts(input, *row));
-        let mut bitmap = vec![0_u64; COUNTED / 64];
-        let mut values = 0;
-        let mut set = |hash: u64| {
-            let bit = hash.wrapping_mul(MULTIPLIER) >> (u64::BITS - COUNTED.ilog2());
+    /// How many distinct values there are in some vectors, as counted in bitmaps; none of values
+    /// that have no dictionary.
+    pub fn count(input: &Input<'_>, vectors: impl Iterator<Item = usize>) -> Option<Counted> {
+        let mut of_all = vec![0_u64; COUNTED / 64];
+        let mut of_vector = vec![0_u64; COUNTED_OF_VECTOR / 64];
+        let mut counted = Counted::default();
+        let set = |bitmap: &mut [u64], number: u64, bits: usize| {
+            let bit = number >> (u64::BITS - bits.ilog2());
             bitmap[bit as usize / 64] |= 1 << (bit % 64);
-            values += 1;
         };
-        match input.values {
-            Values::Bytes(strings) => rows.for_each(|row| set(hash_of(strings.get(row)))),
-            values => with_words!(Values, values, words => {
-                rows.for_each(|row| set(folded(widened(words[row]).wrapping_mul(MULTIPLIER))));
-            }, return None),
+        let ones = |bitmap: &[u64]| bitmap.iter().map(|word| word.count_ones() as usize).sum();
+        for vector in vectors {
+            let rows = vector * VECTOR..input.len().min((vector + 1) * VECTOR);
+            let rows = rows.filter(|row| counts(input, *row));
+            let mut count = |hash: u64| {
+                let number = hash.wrapping_mul(MULTIPLIER);
+                set(&mut of_all, number, COUNTED);
+                set(&mut of_vector, number, COUNTED_OF_VECTOR);
+                counted.values += 1;
+            };
+            match input.values {
+                Values::Bytes(strings) => rows.for_each(|row| count(hash_of(strings.get(row)))),
+                values => with_words!(Values, values, words => {
+                    rows.for_each(|row| count(folded(widened(words[row]).wrapping_mul(MULTIPLIER))));
+                }, return None),
+            }
+            let distinct: usize = ones(&of_vector);
+            counted.of_vectors += distinct;
+            counted.vectors += 1;
+            of_vector.fill(0);
         }
-        let count: usize = bitmap.iter().map(|word| word.count_ones() as usize).sum();
-        (count <= values * 3 / 4).then_some(count)
+        counted.distinct = ones(&of_all);
+        Some(counted)
     }
 }
 
-/// Bits of the bitmap in which values are counted: eight for each of a sample.
+/// What a sample says of distinct values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Values that a dictionary would have a code for.
+    pub values: usize,
+    pub distinct: usize,
+    /// The sum of the distinct values of each vector.
+    pub of_vectors: usize,
+    pub vectors: usize,
+}
+
+impl Counted {
+    /// Whether a dictionary of `distinct` values may take 1/16 less than `limit` bytes for so
+    /// many rows: what saves less is not worth a second step of decoding. Codes take bits for
+    /// the values of a vector, or those of the chunk less a quarter if neighbours are alike
+    /// (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
+    pub fn may_pay(&self, rows: usize, distinct: usize, limit: usize) -> bool {
+        let code_bits = usize::BITS - distinct.saturating_sub(1).leading_zeros();
+        // In eighths of bits.
+        let of_vector = (self.of_vectors / self.vectors.max(1)).max(1) as u128;
+        let eighths = of_vector.pow(8).ilog2().max(code_bits * 6);
+        saves(rows * eighths as usize / 64, limit)
+    }
+
+    /// Whether most values come again.
+    pub fn repeats(&self) -> bool {
+        self.values > 0 && self.distinct <= self.values * 3 / 4
+    }
+
+    /// The most distinct values that a dictionary of so many rows may have. Where the sample is
+    /// like the rest there are at most as many times as many as there are times as many rows;
+    /// and of values that seldom come twice the dictionary is as large as they are.
+    pub fn most(&self, rows: usize) -> usize {
+        let vectors = rows.div_ceil(VECTOR);
+        (rows / 4 * 3).min(2 * self.distinct * vectors.div_ceil(self.vectors.max(1)))
+    }
+}
+
+/// Whether so many bytes are 1/16 less than `limit`.
+pub(crate) fn saves(bytes: usize, limit: usize) -> bool {
+    bytes <= limit - limit.div_ceil(16)
+}
+
+/// Bits of the bitmap in which values of a sample are counted, eight for each, and those of a
+/// vector.
 pub(crate) const COUNTED: usize = 1 << 17;
+pub(crate) const COUNTED_OF_VECTOR: usize = 1 << 13;
 
 /// An odd number near 2^64 divided by the golden ratio.
 pub(crate) const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;

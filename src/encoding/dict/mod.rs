@@ -12,8 +12,8 @@
 //! once for each distinct value and then compares codes. Readers do not rely on the order.
 //!
 //! What it costs to plan: of the sampled vectors the distinct values are counted; only if these
-//! promise less than the best encoding so far, and codes fewer bits than offsets of integers from
-//! the least one have, all rows go through a hash table (`distinct.rs`), whose result the encoder then takes.
+//! promise 1/16 less than the best encoding so far, all rows go through a hash table
+//! (`distinct.rs`), whose result the encoder then takes.
 //! GPUs decide by the same numbers. Byte strings of a node have at most 1,024 bytes a row
 //! on average, as constants have: a few bytes must not make a reader allocate gigabytes.
 
@@ -22,7 +22,7 @@ mod distinct;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use distinct::{COUNTED, Distinct};
+pub(crate) use distinct::{COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, saves};
 
 use super::constant::MAX_VALUE_BYTES;
 use super::io::mismatch;
@@ -88,32 +88,6 @@ impl Gathered {
 /// All codes stand for values, those of null rows too.
 fn codes_input(codes: &[u32]) -> Input<'_> {
     Input::new(Physical::U32, Values::W32(codes))
-}
-
-/// Bits of a code.
-fn code_bits(distinct: usize) -> u32 {
-    usize::BITS - distinct.saturating_sub(1).leading_zeros()
-}
-
-/// Whether a dictionary of `distinct` values may take less than `limit` bytes for so many rows,
-/// as far as it pays to find out: codes that are packed each on its own, less a quarter, for
-/// neighbours may be alike (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
-pub(crate) fn may_pay(rows: usize, distinct: usize, limit: usize) -> bool {
-    rows * code_bits(distinct) as usize / 8 * 3 / 4 < limit
-}
-
-/// Whether offsets of integers from the least one take no more bits than codes do.
-pub(crate) fn is_dense(range: u64, distinct: usize) -> bool {
-    u64::BITS - range.leading_zeros() <= code_bits(distinct)
-}
-
-/// The most distinct values that a dictionary may have, `counted` being those of a sample. Where
-/// the sample is like the rest there are at most as many times as many as there are times as
-/// many rows; and of values that seldom come twice the dictionary is as large as they are.
-pub(crate) fn most(rows: usize, counted: usize) -> usize {
-    let vectors = rows.div_ceil(VECTOR);
-    let expected = counted * vectors.div_ceil(vectors.min(plan::SAMPLED_VECTORS));
-    (rows / 4 * 3).min(2 * expected)
 }
 
 /// Bytes of the starts of a node, if it has any.
@@ -314,26 +288,23 @@ impl Codec for Dict {
         }
         let rows = input.len();
         let counted = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
-        let has_offsets = context.options.allows(Encoding::Ffor);
-        let range = || Distinct::range(input).filter(|_| has_offsets);
-        if !may_pay(rows, counted, context.limit)
-            || range().is_some_and(|range| is_dense(range, counted))
-        {
+        if !counted.repeats() || !counted.may_pay(rows, counted.distinct, context.limit) {
             return None;
         }
-        let distinct = Arc::new(Distinct::find(input, most(rows, counted))?);
-        if !may_pay(rows, distinct.rows.len(), context.limit) {
+        let distinct = Arc::new(Distinct::find(input, counted.most(rows))?);
+        if !counted.may_pay(rows, distinct.rows.len(), context.limit) {
             return None;
         }
         let below = context.in_dictionary();
         let gathered = Gathered::of(input, &distinct)?;
         let codes = plan::plan(&codes_input(&distinct.codes), &below);
         let dictionary = plan::plan(&gathered.input(input.physical), &below);
-        Some(Estimate {
+        let estimate = Estimate {
             buffers: starts_bytes(input).into_iter().collect(),
             parameters: Parameters::Dict(distinct),
             children: vec![codes, dictionary],
-        })
+        };
+        Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit))
     }
 
     fn encode(

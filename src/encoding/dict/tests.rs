@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
 
-use super::Distinct;
+use super::{Counted, Distinct};
 use crate::encoding::{BytesValues, Input, Physical, Values, Words};
 use crate::scan::{Scan, col, max, min, sum};
 use crate::{CompressedColumn, Encoding, Engine, Options, compress, compress_array};
@@ -175,13 +175,13 @@ fn codes_ascend_with_values_of_any_range() {
 /// Counts are a few per cent below the truth, and the same everywhere.
 #[test]
 fn counts_are_close() {
-    let count = |input: &Input<'_>| Distinct::count(input, 0..16);
+    let count = |input: &Input<'_>| Distinct::count(input, 0..16).unwrap();
     for distinct in [1_u64, 2, 300, 5000, 12_000] {
         for step in [1_u64, 1 << 13, 1 << 32, 1 << 50, 0x1234_5678_9abc_def1] {
             let words: Vec<u64> =
                 (0..16 * 1024).map(|row| (row * 7 % distinct).wrapping_mul(step)).collect();
             let truth = words.iter().collect::<HashSet<_>>().len();
-            let found = count(&Input::new(Physical::U64, u64::values(&words))).unwrap();
+            let found = count(&Input::new(Physical::U64, u64::values(&words))).distinct;
             assert!((truth * 9 / 10..=truth).contains(&found), "{found} of {truth}, {step}");
         }
         let texts: Vec<String> =
@@ -189,10 +189,14 @@ fn counts_are_close() {
         let offsets: Vec<usize> = (0..=texts.len()).map(|row| row * 13).collect();
         let data = texts.concat();
         let values = BytesValues { offsets: &offsets, data: data.as_bytes() };
-        let found = count(&Input::new(Physical::Bytes, Values::Bytes(values))).unwrap() as u64;
+        let found = count(&Input::new(Physical::Bytes, Values::Bytes(values))).distinct as u64;
         assert!((distinct * 9 / 10..=distinct).contains(&found), "{found} of {distinct}");
     }
     let words: Vec<u64> = (0..16 * 1024).map(|row| row * row).collect();
-    assert_eq!(count(&Input::new(Physical::U64, u64::values(&words))), None);
-    assert_eq!(count(&Input::new(Physical::U64, u64::values(&[3; 4096]))), Some(1));
+    assert!(!count(&Input::new(Physical::U64, u64::values(&words))).repeats());
+    let one = Counted { values: 16 * 1024, distinct: 1, of_vectors: 16, vectors: 16 };
+    assert_eq!(count(&Input::new(Physical::U64, u64::values(&[3; 16 * 1024]))), one);
+    let words: Vec<u64> = (0..16 * 1024).map(|row| row / 1024 * 3 + row % 3).collect();
+    let three = Counted { values: 16 * 1024, distinct: 48, of_vectors: 48, vectors: 16 };
+    assert_eq!(count(&Input::new(Physical::U64, u64::values(&words))), three);
 }

@@ -115,7 +115,8 @@ pub(crate) fn pays(bytes: usize, values: usize) -> bool {
 }
 
 /// The table for a chunk, and the codes it gives for the sample: the shared
-/// table unless it slips and one of the chunk's own makes up for it.
+/// table unless it slips and one of the chunk's own makes up for it. Dictionaries are small,
+/// and training would take longer than all else.
 fn symbols_for(
     values: BytesValues<'_>,
     sample: &[&[u8]],
@@ -129,7 +130,8 @@ fn symbols_for(
     let Some(shared) = context.symbols else { return own() };
     let codes = shared.codes(sample);
     let bytes: usize = sample.iter().map(|part| part.len()).sum();
-    match shared.trained.slips(codes, bytes).then(own).flatten() {
+    let may_have_own = !context.in_dictionary && shared.trained.slips(codes, bytes);
+    match may_have_own.then(own).flatten() {
         Some((symbols, fewer)) if makes_up(fewer, codes) => Some((symbols, fewer)),
         _ => Some((shared.clone(), codes)),
     }

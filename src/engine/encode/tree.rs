@@ -20,8 +20,9 @@ use super::runs::Runs;
 use super::words::{Estimates, Words};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
+use crate::encoding::dict::{self, Counted};
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, dict, rle};
+use crate::encoding::{Encoding, Estimate, rle};
 use crate::error::{Error, Result};
 use crate::gpu::abi::encode as abi;
 
@@ -75,16 +76,24 @@ impl Tree {
         let words = &mut self.at_mut(number).words;
         words.read(launcher)?;
         let words = &*words;
+        let allows = |encoding: Encoding, is_inside: bool| {
+            context.may_nest() && context.options.allows(encoding) && !is_inside
+        };
+        let has_dictionaries = allows(Encoding::Dict, context.in_dictionary);
+        let has_runs = allows(Encoding::Rle, context.in_runs);
         let chunks = (0..words.chunks()).into_par_iter().with_min_len(super::MIN_CHUNKS);
+        if !has_dictionaries && !has_runs {
+            return Ok(chunks.map(|chunk| chosen(words.estimates(chunk, context))).collect());
+        }
         let mut estimates: Vec<Estimates> =
             chunks.map(|chunk| words.estimates(chunk, context)).collect();
-        if context.may_nest() && context.options.allows(Encoding::Dict) && !context.in_dictionary {
+        if has_dictionaries {
             self.plan_dictionaries(launcher, number, context, &mut estimates)?;
         }
-        if context.may_nest() && context.options.allows(Encoding::Rle) && !context.in_runs {
+        if has_runs {
             self.plan_runs(launcher, number, context, &mut estimates)?;
         }
-        Ok(estimates.into_iter().map(|estimates| plan::choose(estimates.into_iter())).collect())
+        Ok(estimates.into_par_iter().with_min_len(super::MIN_CHUNKS).map(chosen).collect())
     }
 
     /// Adds the estimates of dictionaries, where they may be the least.
@@ -96,23 +105,27 @@ impl Tree {
         estimates: &mut [Estimates],
     ) -> Result<()> {
         let words = &self.at(number).words;
-        let limits: Vec<usize> = estimates.iter().map(limit).collect();
-        let has_offsets = context.options.allows(Encoding::Ffor);
-        let range = |chunk: usize| words.range(chunk).filter(|_| has_offsets);
-        let asked = (limits.iter().enumerate()).filter_map(|(chunk, limit)| {
-            let sample = words.sample(chunk)?;
-            let (rows, counted) = (words.rows(chunk), sample.distinct as usize);
-            let pays = counted <= sample.values as usize * 3 / 4
-                && dict::may_pay(rows, counted, *limit)
-                && !range(chunk).is_some_and(|range| dict::is_dense(range, counted));
-            pays.then(|| (chunk, dict::most(rows, counted)))
-        });
-        let asked: Vec<(usize, usize)> = asked.filter(|(_, most)| *most > 0).collect();
+        // What is worth a look at all values, by chunk: most distinct values, limit.
+        let promise = |chunk: usize| {
+            let rows = words.rows(chunk);
+            let (counted, limit) = (words.sample(chunk)?.counted(rows), limit(&estimates[chunk]));
+            let pays = counted.repeats() && counted.may_pay(rows, counted.distinct, limit);
+            (pays && counted.most(rows) > 0).then_some((counted, limit))
+        };
+        let promises: Vec<Option<(Counted, usize)>> = in_parallel(words.chunks(), promise);
+        let asked: Vec<(usize, usize)> = (promises.iter().enumerate())
+            .filter_map(|(chunk, promise)| {
+                Some((chunk, promise.as_ref()?.0.most(words.rows(chunk))))
+            })
+            .collect();
         if asked.is_empty() {
             return Ok(());
         }
         let mut found = Distinct::find(launcher, words, &asked)?;
-        found.tables.keep(|chunk, count| dict::may_pay(words.rows(chunk), count, limits[chunk]));
+        found.tables.keep(|chunk, count| {
+            let rows = words.rows(chunk);
+            promises[chunk].is_some_and(|(counted, limit)| counted.may_pay(rows, count, limit))
+        });
         if found.tables.is_empty() {
             return Ok(());
         }
@@ -134,13 +147,12 @@ impl Tree {
         estimates: &mut [Estimates],
     ) -> Result<()> {
         let words = &self.at(number).words;
-        let limits: Vec<usize> = estimates.iter().map(limit).collect();
-        let may_pay = |chunk: usize, sample: &abi::SampledRows| {
-            let (runs, values) = (sample.runs as usize, sample.rows as usize);
-            rle::may_pay(runs, values, words.rows(chunk), limits[chunk])
-        };
+        let limits: Vec<usize> = in_parallel(words.chunks(), |chunk| limit(&estimates[chunk]));
         let asked = |chunk: usize| {
-            words.sample(chunk).is_some_and(|sample| limits[chunk] > 0 && may_pay(chunk, sample))
+            words.sample(chunk).is_some_and(|sample| {
+                let (runs, values) = (sample.runs as usize, sample.rows as usize);
+                limits[chunk] > 0 && rle::may_pay(runs, values, words.rows(chunk), limits[chunk])
+            })
         };
         let asked: Vec<u32> = (0..words.chunks()).map(|chunk| u32::from(asked(chunk))).collect();
         if asked.iter().all(|asked| *asked == 0) {
@@ -182,7 +194,10 @@ impl Tree {
         for (index, &chunk) in chunks.iter().enumerate() {
             let take = |plans: &mut [Plan]| std::mem::replace(&mut plans[chunk], plan::plain());
             let children = vec![take(&mut first), take(&mut second)];
-            estimates[chunk].push((encoding, Estimate { children, ..own(index) }));
+            let estimate = Estimate { children, ..own(index) };
+            if dict::saves(estimate.stored_bytes(), limit(&estimates[chunk])) {
+                estimates[chunk].push((encoding, estimate));
+            }
         }
         Ok(())
     }
@@ -244,6 +259,15 @@ impl Tree {
             _ => Err(Error::device(format!("a node of {origin:?} among words"))),
         }
     }
+}
+
+fn chosen(estimates: Estimates) -> Plan {
+    plan::choose(estimates.into_iter())
+}
+
+/// Something for each of some chunks, which is little for each.
+fn in_parallel<T: Send>(chunks: usize, of: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
+    (0..chunks).into_par_iter().with_min_len(super::MIN_CHUNKS).map(of).collect()
 }
 
 /// Bytes that the best estimate of a chunk takes; 0 where nothing is smaller.

@@ -312,12 +312,6 @@ impl Words {
         self.samples.get(chunk).filter(|sample| sample.values > 0)
     }
 
-    /// From the least to the greatest valid value of a chunk, of integers.
-    pub fn range(&self, chunk: usize) -> Option<u64> {
-        let totals = &self.totals[chunk];
-        self.physical.is_integer().then(|| totals.high.saturating_sub(totals.low))
-    }
-
     fn address(&self, at: usize) -> u64 {
         self.scratch.address() + at as u64
     }

@@ -202,6 +202,35 @@ pub(super) fn copy_spans(launcher: &mut Launcher<'_>, spans: &[ByteSpan]) -> Res
     launcher.launch(kernel, cut.len() * blocks, &arguments)
 }
 
+/// Bytes of the host that are to be copied to nodes, all at a time.
+#[derive(Default)]
+pub(super) struct HostCopies {
+    bytes: Vec<u8>,
+    /// From where in these.
+    spans: Vec<ByteSpan>,
+}
+
+impl HostCopies {
+    pub fn add(&mut self, to: u64, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let (from, len) = (self.bytes.len() as u64, bytes.len() as u64);
+            self.spans.push(ByteSpan { from, to, bytes: len });
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    pub fn start(mut self, launcher: &mut Launcher<'_>) -> Result<()> {
+        if self.spans.is_empty() {
+            return Ok(());
+        }
+        let address = launcher.upload(&self.bytes)?;
+        for span in &mut self.spans {
+            span.from += address;
+        }
+        copy_spans(launcher, &self.spans)
+    }
+}
+
 /// Starts copying bits, of the values or of the validity.
 pub(super) fn copy_bits(
     launcher: &mut Launcher<'_>,

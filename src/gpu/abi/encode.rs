@@ -6,9 +6,10 @@ use super::constant;
 pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
-use crate::encoding::dict::COUNTED;
+use crate::encoding::dict::{COUNTED, COUNTED_OF_VECTOR, Counted};
 use crate::encoding::plan::SAMPLED_VECTORS;
 use crate::encoding::{pfor, windows};
+use crate::lanes::VECTOR;
 
 /// `lanepack::Source`: a column to be compressed.
 #[repr(C)]
@@ -219,10 +220,24 @@ pub(crate) struct AlpRdArguments {
 pub(crate) struct SampledRows {
     /// Values that a dictionary would have a code for.
     pub values: u32,
-    /// Distinct ones, as counted in a bitmap.
+    /// Distinct ones, as counted in a bitmap, and the sum of those of each vector.
     pub distinct: u32,
+    pub of_vectors: u32,
     pub runs: u32,
     pub rows: u32,
+    pub zero: u32,
+}
+
+impl SampledRows {
+    /// What this says of distinct values of a chunk of so many rows.
+    pub fn counted(&self, rows: usize) -> Counted {
+        Counted {
+            values: self.values as usize,
+            distinct: self.distinct as usize,
+            of_vectors: self.of_vectors as usize,
+            vectors: rows.div_ceil(VECTOR).min(SAMPLED_VECTORS),
+        }
+    }
 }
 
 /// `lanepack::SampleArguments`.
@@ -312,12 +327,13 @@ const _: () = {
     assert!(size_of::<AlpArguments>() == 120);
     assert!(size_of::<RdTotals>() == 32);
     assert!(size_of::<AlpRdArguments>() == 88);
-    assert!(size_of::<SampledRows>() == 16);
+    assert!(size_of::<SampledRows>() == 24);
     assert!(size_of::<SampleArguments>() == 56);
     assert!(size_of::<DistinctTable>() == 48);
     assert!(size_of::<DistinctArguments>() == 96);
     assert!(size_of::<RunsArguments>() == 104);
     assert!(1 << constant(ROWS, "COUNTED_BITS") == COUNTED as u64);
+    assert!(1 << constant(ROWS, "COUNTED_OF_VECTOR_BITS") == COUNTED_OF_VECTOR as u64);
     assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
     assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);
     assert!(constant(ENCODE_ALP_RD, "MOST_LEFT") == MOST_LEFT as u64);

@@ -13,7 +13,7 @@ use crate::encoding::{Encoding, Physical, Starts, fsst};
 use crate::engine::column::Bounds;
 use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
-use crate::engine::encode::write::{self, Job, Origin, Part, Planned, Written};
+use crate::engine::encode::write::{self, HostCopies, Job, Origin, Part, Planned, Written};
 use crate::error::{Error, Result};
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
@@ -113,6 +113,7 @@ impl Stretch {
         jobs: &[Job],
     ) -> Result<()> {
         let mut spans = Vec::new();
+        let mut starts = HostCopies::default();
         let mut gathered = Vec::new();
         for job in jobs {
             let chunk = self.chunks.start + job.chunk;
@@ -137,9 +138,10 @@ impl Stretch {
                     to += vector.bytes;
                 }
             }
-            spans.push(starts_of(launcher, known, chunk, job.buffers[1])?);
+            starts.add(job.buffers[1], &starts_of(known, chunk));
         }
         write::copy_spans(launcher, &spans)?;
+        starts.start(launcher)?;
         if gathered.is_empty() {
             return Ok(());
         }
@@ -157,29 +159,23 @@ impl Stretch {
 impl Stretch {
     /// Starts copying where the vectors of dictionaries' rows begin.
     fn write_starts(&self, launcher: &mut Launcher<'_>, known: &Known, jobs: &[Job]) -> Result<()> {
-        let spans: Vec<abi::ByteSpan> = (jobs.iter())
-            .map(|job| starts_of(launcher, known, self.chunks.start + job.chunk, job.buffers[0]))
-            .collect::<Result<_>>()?;
-        write::copy_spans(launcher, &spans)
+        let mut starts = HostCopies::default();
+        for job in jobs {
+            starts.add(job.buffers[0], &starts_of(known, self.chunks.start + job.chunk));
+        }
+        starts.start(launcher)
     }
 }
 
-/// A copy of where the vectors of a chunk begin, whose values are stored as they are or not one
-/// by one.
-fn starts_of(
-    launcher: &mut Launcher<'_>,
-    known: &Known,
-    chunk: usize,
-    to: u64,
-) -> Result<abi::ByteSpan> {
+/// Where the vectors of a chunk begin, whose values are stored as they are or not one by one.
+fn starts_of(known: &Known, chunk: usize) -> Vec<u8> {
     let mut start = 0;
     let starts = known.vectors(chunk).iter().map(|vector| {
         let before = start;
         start += vector.bytes as usize;
         [before; 2]
     });
-    let starts = Starts::encode(starts, [known.bytes(chunk); 2]);
-    Ok(abi::ByteSpan { from: launcher.upload(&starts)?, to, bytes: starts.len() as u64 })
+    Starts::encode(starts, [known.bytes(chunk); 2])
 }
 
 impl Codes {

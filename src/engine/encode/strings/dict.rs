@@ -17,14 +17,15 @@ use rayon::prelude::*;
 use super::StringColumn;
 use super::plan::{DERIVED, lengths_source};
 use crate::chunk::EncodedNode;
+use crate::encoding::dict::{Counted, saves};
 use crate::encoding::fsst::Symbols;
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant, dict};
+use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant};
 use crate::engine::encode::distinct::Tables;
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::engine::encode::tree::{Tree, limit};
 use crate::engine::encode::words::{Asked, Estimates, Words};
-use crate::engine::encode::write::{Job, Origin, Part, copy_spans};
+use crate::engine::encode::write::{HostCopies, Job, Origin, Part};
 use crate::error::{Error, Result};
 use crate::gpu::abi::encode::{SampledRows, Source};
 use crate::gpu::abi::strings as abi;
@@ -92,20 +93,27 @@ impl Dictionaries {
     ) -> Result<Self> {
         let rows =
             |chunk: usize| (column.rows - chunk * options.chunk_rows).min(options.chunk_rows);
-        let limits: Vec<usize> = estimates.iter().map(limit).collect();
-        let asked = samples.iter().enumerate().filter_map(|(chunk, sample)| {
-            let (rows, counted) = (rows(chunk), sample.distinct as usize);
+        let promise = |(chunk, sample): (usize, &SampledRows)| {
+            let rows = rows(chunk);
+            let (counted, limit) = (sample.counted(rows), limit(&estimates[chunk]));
             let pays = bytes[chunk] <= rows * constant::MAX_VALUE_BYTES
-                && counted <= sample.values as usize * 3 / 4
-                && dict::may_pay(rows, counted, limits[chunk]);
-            pays.then(|| (chunk, dict::most(rows, counted)))
-        });
-        let asked: Vec<(usize, usize)> = asked.filter(|(_, most)| *most > 0).collect();
+                && counted.repeats()
+                && counted.may_pay(rows, counted.distinct, limit);
+            (pays && counted.most(rows) > 0).then_some((counted, limit))
+        };
+        let promises: Vec<Option<(Counted, usize)>> =
+            samples.iter().enumerate().map(promise).collect();
+        let asked: Vec<(usize, usize)> = (promises.iter().enumerate())
+            .filter_map(|(chunk, promise)| Some((chunk, promise.as_ref()?.0.most(rows(chunk)))))
+            .collect();
         if asked.is_empty() {
             return Ok(Self::default());
         }
         let mut found = Finder::find(launcher, column, options, &asked)?;
-        found.tables.keep(|chunk, count| dict::may_pay(rows(chunk), count, limits[chunk]));
+        found.tables.keep(|chunk, count| {
+            promises[chunk]
+                .is_some_and(|(counted, limit)| counted.may_pay(rows(chunk), count, limit))
+        });
         if found.tables.is_empty() {
             return Ok(Self::default());
         }
@@ -131,8 +139,10 @@ impl Dictionaries {
             let codes = std::mem::replace(&mut plans[chunk], plan::plain());
             let children = vec![codes, dictionary];
             let starts = rows(chunk).div_ceil(VECTOR) * 8;
-            estimates[chunk]
-                .push((Encoding::Dict, Estimate { children, ..Estimate::of([starts]) }));
+            let estimate = Estimate { children, ..Estimate::of([starts]) };
+            if saves(estimate.stored_bytes(), limit(&estimates[chunk])) {
+                estimates[chunk].push((Encoding::Dict, estimate));
+            }
         }
         let mut all: Vec<Option<Entry>> = samples.iter().map(|_| None).collect();
         for (chunk, entry) in entries {
@@ -184,8 +194,7 @@ impl Dictionaries {
         first: usize,
         jobs: &[Job],
     ) -> Result<()> {
-        let mut all: Vec<u8> = Vec::new();
-        let mut spans = Vec::new();
+        let mut copies = HostCopies::default();
         for job in jobs {
             let entry = self.entries.get(first + job.chunk).and_then(Option::as_ref);
             let Some((_, bytes)) = entry.and_then(|entry| entry.encoded.get()) else {
@@ -193,22 +202,11 @@ impl Dictionaries {
             };
             let mut at = job.vector as usize;
             for (to, len) in job.buffers.iter().zip(job.lens) {
-                if len > 0 {
-                    spans.push(abi::ByteSpan {
-                        from: all.len() as u64,
-                        to: *to,
-                        bytes: len as u64,
-                    });
-                    all.extend_from_slice(&bytes[at..at + len]);
-                }
+                copies.add(*to, &bytes[at..at + len]);
                 at += len;
             }
         }
-        let address = launcher.upload(&all)?;
-        for span in &mut spans {
-            span.from += address;
-        }
-        copy_spans(launcher, &spans)
+        copies.start(launcher)
     }
 }
 
@@ -321,18 +319,28 @@ impl<'a> Finder<'a> {
         } else {
             Vec::new()
         };
-        let mut lengths = lengths.into_iter();
-        let mut data = data.as_slice();
-        let texts = self.tables.counts().iter().map(|count| {
-            let mut offsets = vec![0];
+        let mut all: Vec<(&[u32], &[u8])> = Vec::with_capacity(self.tables.len());
+        let (mut lengths, mut data) = (lengths.as_slice(), data.as_slice());
+        let mut firsts = places.iter().copied().chain([bytes]);
+        let mut start = firsts.next().unwrap_or(0);
+        for count in self.tables.counts() {
+            let (own, other) = lengths.split_at(*count as usize);
+            lengths = other;
+            let end = firsts.nth(own.len().saturating_sub(1)).unwrap_or(bytes);
+            let (values, other) = data.split_at((end - start) as usize);
+            data = other;
+            start = end;
+            all.push((own, values));
+        }
+        let texts = all.into_par_iter().map(|(lengths, values)| {
+            let mut offsets = Vec::with_capacity(lengths.len() + 1);
             let mut end = 0;
-            offsets.extend(lengths.by_ref().take(*count as usize).map(|length| {
-                end += length as usize;
+            offsets.push(0);
+            offsets.extend(lengths.iter().map(|length| {
+                end += *length as usize;
                 end
             }));
-            let (own, rest) = data.split_at(end);
-            data = rest;
-            Texts { offsets, data: own.to_vec() }
+            Texts { offsets, data: values.to_vec() }
         });
         Ok((codes, texts.collect()))
     }
