@@ -42,13 +42,27 @@ struct DistinctStringsArguments {
 };
 static_assert(sizeof(DistinctStringsArguments) == 240, "mirrored");
 
-// A hash of a value; as `hash_of` of src/encoding/dict/distinct.rs if the seed is 0.
-LANEPACK_DEVICE u64 hash_of(const Text& text, u64 seed) {
-    u64 hash = text.length ^ seed;
-    for (u32 i = 0; i < text.length; i += 8) {
-        hash = folded((hash ^ leading_bytes(text.bytes + i, text.length - i)) * MULTIPLIER);
+// A hash of a value, the same everywhere; as `hash_of` of src/encoding/dict/distinct.rs.
+LANEPACK_DEVICE u64 hash_of(const Text& text) {
+    const u32 length = min(text.length, HASHED);
+    u64 hash = text.length;
+    for (u32 i = 0; i < length; i += 8) {
+        hash = folded((hash ^ leading_bytes(text.bytes + i, length - i)) * MULTIPLIER);
     }
     return hash;
+}
+
+// A hash of which nobody who does not know the seed can make two values share one: both halves of
+// products with a secret number, as those of wyhash and its kind.
+LANEPACK_DEVICE u64 secret_hash_of(const Text& text, u64 seed) {
+    const u32 length = min(text.length, HASHED);
+    const u64 factor = seed | 1;
+    u64 hash = (text.length ^ seed) * MULTIPLIER;
+    for (u32 i = 0; i < length; i += 8) {
+        const u64 word = hash ^ leading_bytes(text.bytes + i, length - i);
+        hash = (word * factor ^ __umul64hi(word, factor)) + seed;
+    }
+    return folded(hash * MULTIPLIER);
 }
 
 // Rows of a chunk.
@@ -75,7 +89,7 @@ LANEPACK_DEVICE void sample_strings(const SampleStringsArguments& args) {
         const u32 first = warp * vectors / taken * VECTOR;
         const u32 end = min(first + VECTOR, rows.count);
         for (u32 row = first + threadIdx.x % WARP; row < end; row += WARP) {
-            counters.count(hash_of(text_or_empty(reader, rows.first + row), 0));
+            counters.count(hash_of(text_or_empty(reader, rows.first + row)));
             values++;
         }
     }
@@ -115,7 +129,7 @@ struct TextTable {
 
     LANEPACK_DEVICE void insert(u32 row, u32* count) const {
         const Text value = text(row);
-        const u64 hash = hash_of(value, seed);
+        const u64 hash = secret_hash_of(value, seed);
         const u64 key = (hash & ~ROW) | row;
         u32 slot = table.slot_of(hash);
         // A table that is full ends the search, too.
@@ -130,7 +144,7 @@ struct TextTable {
     // The slot of a row whose value is there.
     LANEPACK_DEVICE u32 find(u32 row) const {
         const Text value = text(row);
-        const u64 hash = hash_of(value, seed);
+        const u64 hash = secret_hash_of(value, seed);
         u32 slot = table.slot_of(hash);
         for (u32 i = 0; i < table.slots() && !is_of(__ldg(table.keys + slot), hash, value); i++) {
             slot = table.after(slot);

@@ -95,6 +95,8 @@ LANEPACK_DEVICE u32 different(const FilledRows<T>& rows, const ValidRows& valid)
 constexpr u32 COUNTED_BITS = 17;
 constexpr u32 COUNTED_OF_VECTOR_BITS = 13;
 constexpr u64 MULTIPLIER = 0x9e3779b97f4a7c15;
+// Bytes of a string that hashes look at.
+constexpr u32 HASHED = 1024;
 
 // How hashes go on; as src/encoding/dict/distinct.rs.
 LANEPACK_DEVICE u64 folded(u64 word) { return word ^ word >> 32; }

@@ -25,10 +25,12 @@ struct RunVector {
     }
 };
 
-// What vectors without a valid value are filled with.
+// What vectors without a valid value are filled with: 0 if the chunk has none, too.
 template <class T>
 LANEPACK_DEVICE T least_of(const RunsArguments& args, u32 chunk) {
-    return unordered(static_cast<T>(args.totals[chunk].low), args.source.order);
+    const ChunkTotals& totals = args.totals[chunk];
+    if (totals.low > totals.high) return 0;
+    return unordered(static_cast<T>(totals.low), args.source.order);
 }
 
 template <class T>

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer, i256};
 use lanepack::{Effort, Encoding, Options, compress_array};
 
 use super::common::*;
@@ -287,7 +287,7 @@ fn codes_and_dictionaries_of_strings_nest() {
     let long = |number: usize| format!("customer {number:08} of the {} market", number * 7919 % 13);
     let rows = 12_000;
     let columns: Vec<(&str, Vec<String>)> = vec![
-        ("dict(rle(", (0..rows).map(|row| long(row / 90)).collect()),
+        ("dict(", (0..rows).map(|row| long(row / 90 * 7919 % 101)).collect()),
         ("dict(delta(", (0..rows).map(|row| long(row / 3)).collect()),
         ("dict(", (0..rows).map(|row| long(row * row % 301)).collect()),
         ("dict(", (0..rows).map(|_| "x".repeat(rng.below(30) as usize)).collect()),
@@ -304,6 +304,16 @@ fn codes_and_dictionaries_of_strings_nest() {
                 let few = [Encoding::Dict, Encoding::Fsst, Encoding::Pfor];
                 check(&engine, &array, &only(&few).with_chunk_rows(chunk_rows));
             }
+            let few = only(&[Encoding::Dict, Encoding::Rle, Encoding::Ffor]);
+            check(&engine, &array, &few);
+            let column = compress_array(&array, &few).unwrap();
+            let has_runs = texts[..90].iter().all(|text| *text == texts[0]);
+            assert_eq!(
+                column.encoding().starts_with("dict(rle("),
+                has_runs,
+                "{}",
+                column.explain()
+            );
         }
     }
 }
@@ -331,6 +341,76 @@ fn chunks_of_strings_differ() {
             check(&engine, &array, &options);
             options.group_rows = chunk_rows;
             check(&engine, &array, &options);
+        }
+    }
+}
+
+/// Nulls in just the vectors that samples look at, or in all others, or everywhere.
+#[test]
+fn nulls_that_mislead() {
+    let vectors = 40;
+    let is_sampled = |row: usize| (0..16).any(|index| index * vectors / 16 == row / 1024);
+    let valid: [&dyn Fn(usize) -> bool; 4] =
+        [&|row| !is_sampled(row), &is_sampled, &|_| false, &|row| row / 1024 == 1 && row % 5 > 0];
+    for engine in engines() {
+        for is_valid in valid {
+            let rows = vectors * 1024;
+            let nulls = NullBuffer::new(BooleanBuffer::from_iter((0..rows).map(is_valid)));
+            for data_type in [&TYPES[0], &TYPES[5], &TYPES[6]] {
+                for words in [
+                    (0..rows as u64).map(|row| row / 1024 % 2 * 77).collect::<Vec<_>>(),
+                    (0..rows as u64).map(|row| (row * row % 5) << 37 | row % 3).collect(),
+                ] {
+                    let array = array_of(data_type, &words, Some(nulls.clone()));
+                    check(&engine, &array, &small());
+                    check(&engine, &array, &small().without(Encoding::Constant));
+                    check(&engine, &array, &only(&[Encoding::Rle, Encoding::Dict]));
+                }
+            }
+            let texts = (0..rows).map(|row| is_valid(row).then(|| ["one", "other"][row / 9 % 2]));
+            let texts = Arc::new(StringArray::from_iter(texts)) as ArrayRef;
+            check(&engine, &texts, &of_strings());
+            check(&engine, &texts, &of_strings().without(Encoding::Constant));
+        }
+    }
+}
+
+/// Words and strings that begin anywhere, few of them, and chunks of a single row.
+#[test]
+fn slices_and_few_rows() {
+    let mut rng = Rng(94);
+    let words = runs(&mut rng, 2100, 12, 9);
+    let texts: Vec<String> = words.iter().map(|word| format!("text {}", word % 97)).collect();
+    let texts = Arc::new(StringArray::from_iter_values(texts)) as ArrayRef;
+    let wide: Vec<i256> =
+        words.iter().map(|word| i256::from_i128(i128::from(*word) << 60)).collect();
+    for engine in engines() {
+        for nulls in nulls_of(words.len()).into_iter().take(4) {
+            let wide = Decimal256Array::new(ScalarBuffer::from(wide.clone()), nulls.clone());
+            let mut arrays = vec![texts.clone(), Arc::new(wide) as ArrayRef];
+            arrays.extend(TYPES.iter().map(|data_type| array_of(data_type, &words, nulls.clone())));
+            for array in arrays {
+                for (start, len) in [(0, 1), (1, 2), (3, 5), (7, 33), (31, 1025), (65, 2035)] {
+                    let options = of_strings().with_chunk_rows(1024);
+                    check(&engine, &array.slice(start, len), &options);
+                }
+            }
+        }
+    }
+}
+
+/// On average as long as values of a dictionary may be, a little less and a little more.
+#[test]
+fn strings_as_long_as_dictionaries_take() {
+    for engine in engines() {
+        for more in [0, 1, 2] {
+            let mut texts: Vec<String> =
+                (0..64).map(|row| "ab".repeat(512) + &(row % 2).to_string()).collect();
+            texts.iter_mut().for_each(|text| _ = text.remove(0));
+            texts[5] = "x".repeat(1023 + more);
+            let array = Arc::new(StringArray::from_iter_values(&texts)) as ArrayRef;
+            check(&engine, &array, &of_strings());
+            check(&engine, &array, &only(&[Encoding::Dict, Encoding::Ffor]));
         }
     }
 }

@@ -275,9 +275,12 @@ fn folded(word: u64) -> u64 {
     word ^ word >> 32
 }
 
+/// Bytes of a byte string that its hash looks at.
+pub(crate) const HASHED: usize = 1024;
+
 /// A hash of a byte string, the same everywhere, eight bytes at a time.
 fn hash_of(bytes: &[u8]) -> u64 {
-    bytes.chunks(8).fold(bytes.len() as u64, |hash, bytes| {
+    bytes[..bytes.len().min(HASHED)].chunks(8).fold(bytes.len() as u64, |hash, bytes| {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         folded((hash ^ u64::from_le_bytes(word)).wrapping_mul(MULTIPLIER))

@@ -22,7 +22,7 @@ mod distinct;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use distinct::{COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, saves};
+pub(crate) use distinct::{COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, HASHED, saves};
 
 use super::constant::MAX_VALUE_BYTES;
 use super::io::mismatch;

@@ -15,7 +15,8 @@
 //! of each chunk is an eighth of it, and searching it on the CPU would take longer
 //! than everything else. *Write* (write.rs) knows every size, lays all bodies out in
 //! one buffer and reads the values again; nothing is kept in between but the
-//! parameters of vectors ([`words::Words`] states how much that is). A large column is
+//! parameters of vectors ([`words::Words`] states how much that is), and codes and runs of
+//! chunks that have them. A large column is
 //! worked on in parts, so that the host plans one while the device is busy with others.
 //!
 //! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
@@ -47,7 +48,8 @@ use crate::arrow_type;
 use crate::batch;
 use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
 use crate::column::{CompressedColumn, compress_field, physical_of};
-use crate::encoding::{Encoding, Physical, plan};
+use crate::encoding::plan::{self, Plan};
+use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::encode as abi;
 use crate::gpu::{DeviceBuffer, Stream};
@@ -572,12 +574,13 @@ impl Measured {
             true => self.tree.plan(launcher, VALUES, &context)?,
             false => Vec::new(),
         };
+        let plans = plans.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         let chunks = column.rows.div_ceil(self.chunk_rows);
         let counts: Vec<[u32; 2]> = match &self.counts {
             Some(counts) => launcher.read(counts)?,
             None => Vec::new(),
         };
-        let chunk = |index: usize| -> Result<Planned> {
+        let chunk = |(index, plan): (usize, Option<Plan>)| -> Result<Planned> {
             let rows = (column.rows - index * self.chunk_rows).min(self.chunk_rows);
             let vector = (index * self.chunk_rows / VECTOR) as u64;
             let part = |origin| Part { len: rows.div_ceil(8), origin, vector };
@@ -585,14 +588,14 @@ impl Measured {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
             };
-            let (mut root, bounds) = match (&self.wide, plans.get(index)) {
+            let (mut root, bounds) = match (&self.wide, plan) {
                 (Some(wide), _) => {
                     (wide.node(index, &self.tree, &context)?, Bounds::Limbs(wide.bounds(index)))
                 }
                 (None, Some(plan)) => {
                     let ordered = self.halves.as_ref().unwrap_or(self.tree.words(VALUES));
                     let bounds = Bounds::Words(ordered.bounds(index));
-                    (self.tree.encode(VALUES, index, plan, &context)?, bounds)
+                    (self.tree.encode(VALUES, index, &plan, &context)?, bounds)
                 }
                 (None, None) => {
                     let node = bits_node(rows, valid, set, part(Origin::Bits), options);
@@ -607,7 +610,8 @@ impl Measured {
             Ok(Planned { root, null_count: rows - valid, bounds })
         };
         // A few hundred nanoseconds each: thousands of chunks are worth all threads.
-        (0..chunks).into_par_iter().with_min_len(MIN_CHUNKS).map(chunk).collect()
+        let plans: Vec<(usize, Option<Plan>)> = (0..chunks).zip(plans).collect();
+        plans.into_par_iter().with_min_len(MIN_CHUNKS).map(chunk).collect()
     }
 }
 

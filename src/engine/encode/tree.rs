@@ -19,7 +19,7 @@ use super::launch::Launcher;
 use super::runs::Runs;
 use super::words::{Estimates, Words};
 use super::write::{Origin, Part};
-use crate::chunk::EncodedNode;
+use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
 use crate::encoding::dict::{self, Counted};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, rle};
@@ -81,19 +81,33 @@ impl Tree {
         };
         let has_dictionaries = allows(Encoding::Dict, context.in_dictionary);
         let has_runs = allows(Encoding::Rle, context.in_runs);
+        let look = |chunk: usize| {
+            let estimates = words.estimates(chunk, context);
+            let (rows, limit) = (words.rows(chunk), limit(&estimates));
+            let sample = words.sample(chunk).filter(|_| limit > 0);
+            let repeated = sample.filter(|_| has_dictionaries).map(|sample| sample.counted(rows));
+            let repeated = repeated.filter(|counted| {
+                let pays = counted.may_pay(rows, counted.distinct, limit);
+                counted.repeats() && pays && counted.most(rows) > 0
+            });
+            let has_runs = sample.is_some_and(|sample| {
+                let (runs, values) = (sample.runs as usize, sample.rows as usize);
+                has_runs && rle::may_pay(runs, values, rows, limit)
+            });
+            match repeated.is_none() && !has_runs {
+                true => Look::Done(plan::choose(estimates.into_iter())),
+                false => Look::Open { estimates, repeated, has_runs },
+            }
+        };
         let chunks = (0..words.chunks()).into_par_iter().with_min_len(super::MIN_CHUNKS);
-        if !has_dictionaries && !has_runs {
-            return Ok(chunks.map(|chunk| chosen(words.estimates(chunk, context))).collect());
-        }
-        let mut estimates: Vec<Estimates> =
-            chunks.map(|chunk| words.estimates(chunk, context)).collect();
-        if has_dictionaries {
-            self.plan_dictionaries(launcher, number, context, &mut estimates)?;
-        }
-        if has_runs {
-            self.plan_runs(launcher, number, context, &mut estimates)?;
-        }
-        Ok(estimates.into_par_iter().with_min_len(super::MIN_CHUNKS).map(chosen).collect())
+        let mut looks: Vec<Look> = chunks.map(look).collect();
+        self.plan_dictionaries(launcher, number, context, &mut looks)?;
+        self.plan_runs(launcher, number, context, &mut looks)?;
+        let chosen = |look: Look| match look {
+            Look::Done(plan) => plan,
+            Look::Open { estimates, .. } => plan::choose(estimates.into_iter()),
+        };
+        Ok(looks.into_iter().map(chosen).collect())
     }
 
     /// Adds the estimates of dictionaries, where they may be the least.
@@ -102,29 +116,27 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         context: &Context<'_>,
-        estimates: &mut [Estimates],
+        looks: &mut [Look],
     ) -> Result<()> {
         let words = &self.at(number).words;
-        // What is worth a look at all values, by chunk: most distinct values, limit.
-        let promise = |chunk: usize| {
-            let rows = words.rows(chunk);
-            let (counted, limit) = (words.sample(chunk)?.counted(rows), limit(&estimates[chunk]));
-            let pays = counted.repeats() && counted.may_pay(rows, counted.distinct, limit);
-            (pays && counted.most(rows) > 0).then_some((counted, limit))
-        };
-        let promises: Vec<Option<(Counted, usize)>> = in_parallel(words.chunks(), promise);
-        let asked: Vec<(usize, usize)> = (promises.iter().enumerate())
-            .filter_map(|(chunk, promise)| {
-                Some((chunk, promise.as_ref()?.0.most(words.rows(chunk))))
-            })
-            .collect();
+        // Words of few bits have few values.
+        let all = 1 << (words.value() * 8).min(MAX_CHUNK_ROWS.ilog2() as usize);
+        let asked = looks.iter().enumerate().filter_map(|(chunk, look)| match look {
+            Look::Open { repeated: Some(counted), .. } => {
+                Some((chunk, counted.most(words.rows(chunk)).min(all)))
+            }
+            _ => None,
+        });
+        let asked: Vec<(usize, usize)> = asked.collect();
         if asked.is_empty() {
             return Ok(());
         }
         let mut found = Distinct::find(launcher, words, &asked)?;
-        found.tables.keep(|chunk, count| {
-            let rows = words.rows(chunk);
-            promises[chunk].is_some_and(|(counted, limit)| counted.may_pay(rows, count, limit))
+        found.tables.keep(|chunk, count| match &looks[chunk] {
+            Look::Open { estimates, repeated: Some(counted), .. } => {
+                counted.may_pay(words.rows(chunk), count, limit(estimates))
+            }
+            _ => false,
         });
         if found.tables.is_empty() {
             return Ok(());
@@ -133,7 +145,7 @@ impl Tree {
         let children = found.words(launcher, words, &below)?.map(|words| self.add(words));
         self.at_mut(number).dictionary = Some(children);
         let chunks: Vec<usize> = found.tables.chunks().collect();
-        self.add_estimates(launcher, Encoding::Dict, &chunks, children, &below, estimates, |_| {
+        self.add_estimates(launcher, Encoding::Dict, &chunks, children, &below, looks, |_| {
             Estimate::of([])
         })
     }
@@ -144,17 +156,20 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         context: &Context<'_>,
-        estimates: &mut [Estimates],
+        looks: &mut [Look],
     ) -> Result<()> {
         let words = &self.at(number).words;
-        let limits: Vec<usize> = in_parallel(words.chunks(), |chunk| limit(&estimates[chunk]));
-        let asked = |chunk: usize| {
-            words.sample(chunk).is_some_and(|sample| {
-                let (runs, values) = (sample.runs as usize, sample.rows as usize);
-                limits[chunk] > 0 && rle::may_pay(runs, values, words.rows(chunk), limits[chunk])
-            })
+        let limits: Vec<usize> = looks.iter().map(Look::limit).collect();
+        let asked = |(chunk, look): (usize, &Look)| {
+            let (Look::Open { has_runs: true, .. }, Some(sample)) = (look, words.sample(chunk))
+            else {
+                return false;
+            };
+            // A dictionary may promise less than when the chunk was looked at.
+            let (runs, values) = (sample.runs as usize, sample.rows as usize);
+            rle::may_pay(runs, values, words.rows(chunk), limits[chunk])
         };
-        let asked: Vec<u32> = (0..words.chunks()).map(|chunk| u32::from(asked(chunk))).collect();
+        let asked: Vec<u32> = looks.iter().enumerate().map(|look| u32::from(asked(look))).collect();
         if asked.iter().all(|asked| *asked == 0) {
             return Ok(());
         }
@@ -171,7 +186,7 @@ impl Tree {
         let vectors: Vec<usize> = chunks.iter().map(|chunk| words.vectors(*chunk)).collect();
         let children = runs.words(launcher, words, &below)?.map(|words| self.add(words));
         self.at_mut(number).runs = Some((runs, children));
-        self.add_estimates(launcher, Encoding::Rle, &chunks, children, &below, estimates, |index| {
+        self.add_estimates(launcher, Encoding::Rle, &chunks, children, &below, looks, |index| {
             Estimate::of([vectors[index] * 4])
         })
     }
@@ -185,7 +200,7 @@ impl Tree {
         chunks: &[usize],
         children: [usize; 2],
         below: &Context<'_>,
-        estimates: &mut [Estimates],
+        looks: &mut [Look],
         own: impl Fn(usize) -> Estimate,
     ) -> Result<()> {
         let [first, second] = children;
@@ -195,8 +210,10 @@ impl Tree {
             let take = |plans: &mut [Plan]| std::mem::replace(&mut plans[chunk], plan::plain());
             let children = vec![take(&mut first), take(&mut second)];
             let estimate = Estimate { children, ..own(index) };
-            if dict::saves(estimate.stored_bytes(), limit(&estimates[chunk])) {
-                estimates[chunk].push((encoding, estimate));
+            if let Look::Open { estimates, .. } = &mut looks[chunk]
+                && dict::saves(estimate.stored_bytes(), limit(estimates))
+            {
+                estimates.push((encoding, estimate));
             }
         }
         Ok(())
@@ -261,13 +278,27 @@ impl Tree {
     }
 }
 
-fn chosen(estimates: Estimates) -> Plan {
-    plan::choose(estimates.into_iter())
+/// A chunk that has been looked at.
+enum Look {
+    /// Nothing else promises anything.
+    Done(Plan),
+    Open {
+        estimates: Estimates,
+        /// What a sample says of distinct values, if a dictionary may be the least.
+        repeated: Option<Counted>,
+        /// Whether runs may be.
+        has_runs: bool,
+    },
 }
 
-/// Something for each of some chunks, which is little for each.
-fn in_parallel<T: Send>(chunks: usize, of: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
-    (0..chunks).into_par_iter().with_min_len(super::MIN_CHUNKS).map(of).collect()
+impl Look {
+    /// Bytes of the best estimate; 0 if nothing more is looked for.
+    fn limit(&self) -> usize {
+        match self {
+            Self::Done(_) => 0,
+            Self::Open { estimates, .. } => limit(estimates),
+        }
+    }
 }
 
 /// Bytes that the best estimate of a chunk takes; 0 where nothing is smaller.

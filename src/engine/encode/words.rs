@@ -95,7 +95,7 @@ pub(super) struct Words {
 ///
 /// For V vectors and C chunks of values of T bytes: (2 T + 4) V + 48 C bytes, with windows
 /// (T + 8) V more; for deltas as much again and T V; for floats 24 V + 16 C more; for samples of
-/// rows 16 C; and each array up to 255 bytes more.
+/// rows 24 C; and each array up to 255 bytes more.
 #[derive(Debug, Clone, Copy)]
 struct Scratch {
     values: Measures,
@@ -309,7 +309,7 @@ impl Words {
 
     /// What a sample of a chunk's rows says, if it has any.
     pub fn sample(&self, chunk: usize) -> Option<&abi::SampledRows> {
-        self.samples.get(chunk).filter(|sample| sample.values > 0)
+        self.samples.get(chunk).filter(|sample| sample.rows > 0)
     }
 
     fn address(&self, at: usize) -> u64 {

@@ -25,7 +25,7 @@ use crate::engine::stored::StoredForm;
 use crate::engine::{DeviceBatch, DeviceColumn, Engine, Kind};
 use crate::gpu::Stream;
 use crate::gpu::abi::Range;
-use crate::{CompressedColumn, Encoding, Options, Result, compress_array};
+use crate::{CompressedColumn, Effort, Encoding, Options, Result, compress_array};
 
 fn engines() -> Vec<Engine> {
     #[cfg(feature = "simt")]
@@ -142,9 +142,7 @@ fn compressed(array: &ArrayRef, encoding: Option<Encoding>, chunk_rows: usize) -
     let options = Options::default().with_chunk_rows(chunk_rows);
     let options = match encoding {
         Some(encoding) => options.with_encodings([encoding]),
-        None => [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd]
-            .into_iter()
-            .fold(options, Options::without),
+        None => options.with_effort(Effort::Fast),
     };
     packed(&compress_array(array, &options).unwrap())
 }

@@ -6,7 +6,7 @@ use super::constant;
 pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
-use crate::encoding::dict::{COUNTED, COUNTED_OF_VECTOR, Counted};
+use crate::encoding::dict::{COUNTED, COUNTED_OF_VECTOR, Counted, HASHED};
 use crate::encoding::plan::SAMPLED_VECTORS;
 use crate::encoding::{pfor, windows};
 use crate::lanes::VECTOR;
@@ -333,6 +333,7 @@ const _: () = {
     assert!(size_of::<DistinctArguments>() == 96);
     assert!(size_of::<RunsArguments>() == 104);
     assert!(1 << constant(ROWS, "COUNTED_BITS") == COUNTED as u64);
+    assert!(constant(ROWS, "HASHED") == HASHED as u64);
     assert!(1 << constant(ROWS, "COUNTED_OF_VECTOR_BITS") == COUNTED_OF_VECTOR as u64);
     assert!(constant(ENCODE, "MOST_ENTRIES") == MOST_ENTRIES as u64);
     assert!(constant(ENCODE_ALP_RD, "RD_SAMPLE") == SAMPLE as u64);

@@ -6,9 +6,10 @@
 //!                                     '--> host: planned and encoded as the CPU does
 //! ```
 //!
-//! What is as much as rows stays on the device. Distinct values are few, as there may be twice as
-//! many as a sample promises at most, and come to the host: their encoding is the CPU's by
-//! construction, with all that may nest in it. Chunks are worked on by all threads.
+//! What is as much as rows stays on the device. Distinct values are fewer (at most three in four
+//! rows, and mostly few), and come to the host: their encoding is the CPU's by construction, with
+//! all that may nest in it. Chunks are worked on by all threads; on an NVIDIA H200 with 16 of them
+//! that limits columns of many distinct values (docs/GPU.md).
 
 use std::sync::{Arc, OnceLock};
 
@@ -46,6 +47,9 @@ pub(super) fn sample(
     launcher.launch(column.by_width(kernels::SAMPLE_STRINGS), chunks, &arguments)?;
     launcher.result(&scratch, 0, chunks)
 }
+
+/// The scope of what only finding needs.
+const FINDING: usize = usize::MAX - 1;
 
 /// Byte strings one behind the other.
 struct Texts {
@@ -96,7 +100,8 @@ impl Dictionaries {
         let promise = |(chunk, sample): (usize, &SampledRows)| {
             let rows = rows(chunk);
             let (counted, limit) = (sample.counted(rows), limit(&estimates[chunk]));
-            let pays = bytes[chunk] <= rows * constant::MAX_VALUE_BYTES
+            let pays = limit > 0
+                && bytes[chunk] <= rows * constant::MAX_VALUE_BYTES
                 && counted.repeats()
                 && counted.may_pay(rows, counted.distinct, limit);
             (pays && counted.most(rows) > 0).then_some((counted, limit))
@@ -109,16 +114,21 @@ impl Dictionaries {
         if asked.is_empty() {
             return Ok(Self::default());
         }
+        let scope = std::mem::replace(&mut launcher.scope, FINDING);
         let mut found = Finder::find(launcher, column, options, &asked)?;
         found.tables.keep(|chunk, count| {
             promises[chunk]
                 .is_some_and(|(counted, limit)| counted.may_pay(rows(chunk), count, limit))
         });
         if found.tables.is_empty() {
+            launcher.scope = scope;
+            launcher.release(FINDING);
             return Ok(Self::default());
         }
         let chunks: Vec<usize> = found.tables.chunks().collect();
-        let (codes, texts) = found.codes_and_texts(launcher)?;
+        let (codes, texts) = found.codes_and_texts(launcher, scope)?;
+        launcher.scope = scope;
+        launcher.release(FINDING);
         let mut tree = Tree::numbered_from(DERIVED);
         let chunk_vectors = options.chunk_rows / VECTOR;
         let source = lengths_source(codes, column.rows.next_multiple_of(VECTOR), chunk_vectors);
@@ -283,12 +293,18 @@ impl<'a> Finder<'a> {
         Ok(finder)
     }
 
-    /// Starts making codes, and waits for the distinct values: where codes will be, and the
-    /// values of each chunk.
-    fn codes_and_texts(&mut self, launcher: &mut Launcher<'_>) -> Result<(u64, Vec<Texts>)> {
+    /// Starts making codes, which are kept for a scope, and waits for the distinct values: where
+    /// codes will be, and the values of each chunk.
+    fn codes_and_texts(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        scope: usize,
+    ) -> Result<(u64, Vec<Texts>)> {
         let count = self.tables.number_values();
         let lengths = launcher.allocate(count * 4)?;
+        let finding = std::mem::replace(&mut launcher.scope, scope);
         let codes = launcher.allocate(self.column.rows.next_multiple_of(VECTOR) * 4)?.address();
+        launcher.scope = finding;
         let tables = self.tables.upload(launcher)?;
         let counts = launcher.upload(self.tables.counts())?;
         let arguments = abi::DistinctStringsArguments {

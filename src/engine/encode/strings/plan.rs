@@ -329,15 +329,12 @@ impl Known {
         };
         let (options, bytes) = (&self.options, &self.bytes);
         let samples = &self.repetitions;
+        // Where bodies are made of them, past codes that are on their way.
+        launcher.switch(AFTER);
         let found =
-            Dictionaries::plan(launcher, column, options, samples, bytes, symbols, estimates)?;
-        // Bodies of all lanes are made of them.
-        for lane in [LONG, AFTER] {
-            launcher.switch(lane);
-            launcher.wait_for(MAIN)?;
-        }
+            Dictionaries::plan(launcher, column, options, samples, bytes, symbols, estimates);
         launcher.switch(MAIN);
-        Ok(found)
+        found
     }
 
     /// Whether a plan is one for codes, or what it prefers may not keep its promise.
