@@ -115,7 +115,8 @@ struct What {
     /// Only cases whose name has this in it.
     #[arg(long, default_value = "")]
     only: String,
-    /// How much to try on columns of files: fast, balanced or small, which GPUs do not write.
+    /// How much to try on columns of files: fast, balanced or small, whose strings GPUs do not
+    /// write.
     #[arg(long, default_value = "balanced")]
     effort: Effort,
     /// Which GPU.

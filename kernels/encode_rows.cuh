@@ -189,6 +189,9 @@ struct DistinctTable {
     // there was none, which then is `key`; and `key` if there are too many already.
     LANEPACK_DEVICE u64 claim(u32 slot, u64 before, u64 key, const u32* count) const {
         if (before != NONE) return before;
+        // Another multiprocessor may have put one in since the first-level cache was filled.
+        const u64 now = __ldcv(keys + slot);
+        if (now != NONE) return now;
         if (__ldcv(count) > most) return key;
         return atomicCAS(keys + slot, NONE, key);
     }

@@ -359,7 +359,7 @@ fn nulls_that_mislead() {
             for data_type in [&TYPES[0], &TYPES[5], &TYPES[6]] {
                 for words in [
                     (0..rows as u64).map(|row| row / 1024 % 2 * 77).collect::<Vec<_>>(),
-                    (0..rows as u64).map(|row| (row * row % 5) << 37 | row % 3).collect(),
+                    (0..rows as u64).map(|row| ((row * row % 5) << 37) + row % 3).collect(),
                 ] {
                     let array = array_of(data_type, &words, Some(nulls.clone()));
                     check(&engine, &array, &small());

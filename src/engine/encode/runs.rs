@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::launch::Launcher;
 use super::words::{Asked, Words};
-use super::write::copy_spans;
+use super::write::{SPAN_PIECE, copy_spans};
 use crate::encoding::Physical;
 use crate::encoding::plan::Context;
 use crate::error::Result;
@@ -26,7 +26,10 @@ impl Runs {
     /// Counts those of chunks for which `asked` is not 0; waits.
     pub fn count(launcher: &mut Launcher<'_>, words: &Words, asked: &[u32]) -> Result<Self> {
         let vectors = (words.source().rows as usize).div_ceil(VECTOR);
-        let firsts = launcher.allocate(vectors * 4)?;
+        // Copies read whole pieces, of vectors of other chunks as well.
+        let bytes = (vectors * 4).next_multiple_of(SPAN_PIECE) + SPAN_PIECE;
+        let firsts = launcher.allocate(bytes)?;
+        launcher.stream.fill(&firsts, 0, bytes, 0)?;
         let runs = launcher.allocate(asked.len() * 4)?;
         let mut this = Self { firsts, counts: Vec::new() };
         let arguments =

@@ -145,9 +145,8 @@ impl Tree {
         let children = found.words(launcher, words, &below)?.map(|words| self.add(words));
         self.at_mut(number).dictionary = Some(children);
         let chunks: Vec<usize> = found.tables.chunks().collect();
-        self.add_estimates(launcher, Encoding::Dict, &chunks, children, &below, looks, |_| {
-            Estimate::of([])
-        })
+        let own = chunks.into_iter().map(|chunk| (chunk, Estimate::of([]))).collect();
+        self.add_estimates(launcher, (Encoding::Dict, own), children, &below, looks)
     }
 
     /// Adds the estimates of runs, where they may be the least.
@@ -186,30 +185,28 @@ impl Tree {
         let vectors: Vec<usize> = chunks.iter().map(|chunk| words.vectors(*chunk)).collect();
         let children = runs.words(launcher, words, &below)?.map(|words| self.add(words));
         self.at_mut(number).runs = Some((runs, children));
-        self.add_estimates(launcher, Encoding::Rle, &chunks, children, &below, looks, |index| {
-            Estimate::of([vectors[index] * 4])
-        })
+        let own = |vectors: usize| Estimate::of([vectors * 4]);
+        let own = chunks.into_iter().zip(vectors.into_iter().map(own)).collect();
+        self.add_estimates(launcher, (Encoding::Rle, own), children, &below, looks)
     }
 
-    /// Plans two children, and adds an estimate to those of each chunk that has them: what
-    /// `own` says of its index, with their plans.
+    /// Plans two children, and adds an estimate to those of each chunk that has them: its own,
+    /// with their plans.
     fn add_estimates(
         &mut self,
         launcher: &mut Launcher<'_>,
-        encoding: Encoding,
-        chunks: &[usize],
+        (encoding, own): (Encoding, Vec<(usize, Estimate)>),
         children: [usize; 2],
         below: &Context<'_>,
         looks: &mut [Look],
-        own: impl Fn(usize) -> Estimate,
     ) -> Result<()> {
         let [first, second] = children;
         let mut first = self.plan(launcher, first, below)?;
         let mut second = self.plan(launcher, second, below)?;
-        for (index, &chunk) in chunks.iter().enumerate() {
+        for (chunk, own) in own {
             let take = |plans: &mut [Plan]| std::mem::replace(&mut plans[chunk], plan::plain());
             let children = vec![take(&mut first), take(&mut second)];
-            let estimate = Estimate { children, ..own(index) };
+            let estimate = Estimate { children, ..own };
             if let Look::Open { estimates, .. } = &mut looks[chunk]
                 && dict::saves(estimate.stored_bytes(), limit(estimates))
             {

@@ -179,6 +179,9 @@ fn gaps_of<'a>(
 /// Most blocks that copy a span: each span has as many as the longest.
 const SPAN_BLOCKS: usize = 64;
 
+/// Bytes that copies of spans read at a time, at multiples of as many.
+pub(super) const SPAN_PIECE: usize = 16;
+
 /// Starts copying spans of bytes.
 pub(super) fn copy_spans(launcher: &mut Launcher<'_>, spans: &[ByteSpan]) -> Result<()> {
     let kernel = kernels::COPY_SPANS;
@@ -223,6 +226,8 @@ impl HostCopies {
         if self.spans.is_empty() {
             return Ok(());
         }
+        // Copies read whole pieces.
+        self.bytes.resize(self.bytes.len().next_multiple_of(SPAN_PIECE) + SPAN_PIECE, 0);
         let address = launcher.upload(&self.bytes)?;
         for span in &mut self.spans {
             span.from += address;
