@@ -137,10 +137,10 @@ LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
     });
 }
 
-LANEPACK_KERNEL(distinct_find_8, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u8>(args); }
-LANEPACK_KERNEL(distinct_find_16, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u16>(args); }
-LANEPACK_KERNEL(distinct_find_32, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u32>(args); }
-LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 4, DistinctArguments) { distinct_find<u64>(args); }
+LANEPACK_KERNEL(distinct_find_8, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u8>(args); }
+LANEPACK_KERNEL(distinct_find_16, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u16>(args); }
+LANEPACK_KERNEL(distinct_find_32, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u32>(args); }
+LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 2, DistinctArguments) { distinct_find<u64>(args); }
 
 LANEPACK_KERNEL(distinct_sort, DISTINCT_SORT_THREADS, 2, DistinctArguments) {
     const DistinctTable& table = args.tables[blockIdx.x];
@@ -204,6 +204,6 @@ LANEPACK_DEVICE void distinct_codes(const DistinctArguments& args) {
 LANEPACK_KERNEL(distinct_codes_8, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u8>(args); }
 LANEPACK_KERNEL(distinct_codes_16, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u16>(args); }
 LANEPACK_KERNEL(distinct_codes_32, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u32>(args); }
-LANEPACK_KERNEL(distinct_codes_64, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u64>(args); }
+LANEPACK_KERNEL(distinct_codes_64, DISTINCT_THREADS, 3, DistinctArguments) { distinct_codes<u64>(args); }
 
 }  // namespace lanepack
