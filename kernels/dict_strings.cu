@@ -20,9 +20,9 @@ struct DictRows {
     u32 bytes[VECTOR];
     RowPlaces places;
 
-    LANEPACK_DEVICE u64 bytes_of(u32 row, u32 inside, u32& count) const {
+    LANEPACK_DEVICE Bytes16 bytes_of(u32 row, u32 inside, u32& count) const {
         const u32 there = inside < bytes[row] ? min(bytes[row] - inside, count) : 0;
-        return there > 0 ? eight_bytes_at(strings[row] + inside, there) : 0;
+        return there > 0 ? bytes16_at(strings[row] + inside, there) : Bytes16{0, 0};
     }
 };
 
@@ -36,7 +36,7 @@ LANEPACK_KERNEL(dict_lengths, DICT_STRINGS_THREADS, 1, WordsArguments) {
     reinterpret_cast<u32*>(args.out)[node.at + row] = static_cast<u32>(offsets[row + 1] - offsets[row]);
 }
 
-LANEPACK_KERNEL(dict_strings, DICT_STRINGS_THREADS, 4, DictStringsArguments) {
+LANEPACK_KERNEL(dict_strings, DICT_STRINGS_THREADS, 6, DictStringsArguments) {
     LANEPACK_SHARED(DictRows, shared);
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
@@ -52,10 +52,16 @@ LANEPACK_KERNEL(dict_strings, DICT_STRINGS_THREADS, 4, DictStringsArguments) {
                                       : reinterpret_cast<const u64*>(args.offsets)[at];
     };
     const u64 first = offset(0);
+    u8* const out = args.out + first;
+    const u32 past = static_cast<u32>(reinterpret_cast<u64>(out) % 16);
     u32 worst = 0;
     for (u32 row = threadIdx.x; row <= rows; row += DICT_STRINGS_THREADS) {
-        shared.places.at[row] = static_cast<u32>(offset(row) - first);
-        if (row == rows) break;
+        const u32 begin = static_cast<u32>(offset(row) - first);
+        if (row == rows) {
+            shared.places.at[row] = begin;
+            break;
+        }
+        shared.places.note(row, begin, static_cast<u32>(offset(row + 1) - first), past);
         const u32 code = __ldg(codes + row);
         worst = max(worst, code);
         const u64* value = values + min(code, count - 1);
@@ -64,7 +70,6 @@ LANEPACK_KERNEL(dict_strings, DICT_STRINGS_THREADS, 4, DictStringsArguments) {
     }
     if (worst >= count) report(args.status, part.node, FAULT_VALUE);
     __syncthreads();
-    u8* const out = args.out + first;
     const bool seen = write_rows<DICT_STRINGS_THREADS>(shared, rows, out);
     if (seen && __ldcg(args.not_ascii + part.node) == 0) args.not_ascii[part.node] = 1;
 }

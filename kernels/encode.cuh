@@ -488,13 +488,27 @@ struct Packing {
     }
 };
 
+// Of which vectors windows and deltas are measured: of all; of those that estimates look at;
+// or of the others, in chunks that are asked for.
+constexpr u32 MEASURE_ALL = 0;
+constexpr u32 MEASURE_SAMPLED = 1;
+constexpr u32 MEASURE_REST = 2;
+
+// What is asked for.
+constexpr u32 ASKED_WINDOWS = 1;
+constexpr u32 ASKED_DELTAS = 2;
+
 // Vectors of a column, measured: measure_*. Deltas are not asked for if their `lows` are null.
 struct MeasureArguments {
     Source source;
     VectorMeasures values;
     VectorMeasures deltas;
+    // MEASURE_REST: for each chunk what is asked for.
+    const u32* asked;
+    u32 which;
+    u32 zero;
 };
-static_assert(sizeof(MeasureArguments) == 176, "mirrored");
+static_assert(sizeof(MeasureArguments) == 192, "mirrored");
 
 // Bounds of vectors of values of `stride` limbs of 64 bits, and how many limbs they
 // need: wide_bounds_*. The top limb is signed; in `low` and `high` its sign is flipped.
@@ -511,12 +525,18 @@ struct WideBoundsArguments {
 };
 static_assert(sizeof(WideBoundsArguments) == 56, "mirrored");
 
-// Offsets and totals: layout_*. A block a chunk.
+// Offsets and totals: layout_*. A block a chunk. Totals of MEASURE_SAMPLED are those of the
+// sampled vectors, but for the bounds of values, which all have; in chunks that have no other
+// vectors nothing is left to measure.
 struct LayoutArguments {
     Source source;
     VectorMeasures of;
+    // As measured, and MEASURE_REST: which of what was asked for this is.
+    const u32* asked;
+    u32 which;
+    u32 what;
 };
-static_assert(sizeof(LayoutArguments) == 112, "mirrored");
+static_assert(sizeof(LayoutArguments) == 128, "mirrored");
 
 // A chunk's node to be written.
 struct Target {

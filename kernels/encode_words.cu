@@ -97,16 +97,21 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     constexpr u32 SUMS = 7;
     LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
+    if (args.which == MEASURE_REST && (args.asked[blockIdx.x] & args.what) == 0) return;
     const VectorMeasures& of = args.of;
     const u64 first = static_cast<u64>(blockIdx.x) * args.source.chunk_vectors;
     const u32 vectors = (rows_of_chunk(args.source, blockIdx.x) + VECTOR - 1) / VECTOR;
     const u64 vector = first + threadIdx.x;
     const bool is_one = threadIdx.x < vectors;
     const bool is_in_sample = is_one && is_sampled(threadIdx.x, vectors);
+    const bool is_last = args.which != MEASURE_SAMPLED || vectors <= SAMPLED_VECTORS;
+    const bool is_measured = is_one && (is_last || is_in_sample);
+    // All vectors have the bounds of their values.
+    const bool has_bounds = is_measured || (is_one && of.starts == nullptr);
     u64 low = ~u64{0};
     u64 high = 0;
     u32 width = 0;
-    if (is_one) {
+    if (has_bounds) {
         const T vector_low = reinterpret_cast<const T*>(of.lows)[vector];
         const T vector_high = reinterpret_cast<const T*>(of.highs)[vector];
         if (vector_low <= vector_high) {
@@ -115,7 +120,7 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
             width = bits_of(high - low);
         }
     }
-    const bool has_patches = is_one && of.bases != nullptr;
+    const bool has_patches = is_measured && of.bases != nullptr;
     const u32 patched = has_patches ? of.patched_places[vector] >> 24 : 0;
     const u32 exceptions = has_patches ? of.locators[vector] : 0;
     const u32 blocks = block_units<T>(exceptions);
@@ -128,8 +133,8 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
                         is_in_sample ? blocks : 0};
     u32 all[SUMS];
     block_sums_before(before, sums, all);
-    if (is_one) of.places[vector] = before[0] | width << 24;
-    if (has_patches) {
+    if (has_bounds) of.places[vector] = before[0] | width << 24;
+    if (has_patches && is_last) {
         of.patched_places[vector] = before[1] | patched << 24;
         of.locators[vector] = exceptions == 0 ? 0 : exceptions | before[2] << LOCATOR_COUNT_BITS;
     }

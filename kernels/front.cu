@@ -42,21 +42,21 @@ struct FrontRows {
     u32 prefixes[VECTOR];
     RowPlaces places;
 
-    LANEPACK_DEVICE u64 bytes_of(u32 row, u32 inside, u32& count) const {
+    LANEPACK_DEVICE Bytes16 bytes_of(u32 row, u32 inside, u32& count) const {
         u32 prefix = prefixes[row];
         while (inside < prefix) {
             count = min(count, prefix - inside);
-            if (row % FRONT_BLOCK == 0) return 0;
+            if (row % FRONT_BLOCK == 0) return Bytes16{0, 0};
             row--;
             prefix = min(prefix, prefixes[row]);
         }
         const u32 at = inside - prefixes[row];
         const u32 there = at < bytes[row] ? min(bytes[row] - at, count) : 0;
-        return there > 0 ? eight_bytes_at(suffixes[row] + at, there) : 0;
+        return there > 0 ? bytes16_at(suffixes[row] + at, there) : Bytes16{0, 0};
     }
 };
 
-LANEPACK_KERNEL(front_strings, FRONT_THREADS, 4, DictStringsArguments) {
+LANEPACK_KERNEL(front_strings, FRONT_THREADS, 6, DictStringsArguments) {
     LANEPACK_SHARED(FrontRows, shared);
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
@@ -71,16 +71,22 @@ LANEPACK_KERNEL(front_strings, FRONT_THREADS, 4, DictStringsArguments) {
                                       : reinterpret_cast<const u64*>(args.offsets)[at];
     };
     const u64 first = offset(0);
+    u8* const out = args.out + first;
+    const u32 past = static_cast<u32>(reinterpret_cast<u64>(out) % 16);
     for (u32 row = threadIdx.x; row <= rows; row += FRONT_THREADS) {
-        shared.places.at[row] = static_cast<u32>(offset(row) - first);
-        if (row == rows) break;
-        const u64 begin = __ldg(suffixes + row);
-        shared.suffixes[row] = args.values + begin;
-        shared.bytes[row] = static_cast<u32>(__ldg(suffixes + row + 1) - begin);
+        const u32 begin = static_cast<u32>(offset(row) - first);
+        if (row == rows) {
+            shared.places.at[row] = begin;
+            break;
+        }
+        shared.places.note(row, begin, static_cast<u32>(offset(row + 1) - first), past);
+        const u64 suffix = __ldg(suffixes + row);
+        shared.suffixes[row] = args.values + suffix;
+        shared.bytes[row] = static_cast<u32>(__ldg(suffixes + row + 1) - suffix);
         shared.prefixes[row] = __ldg(prefixes + row);
     }
     __syncthreads();
-    const bool seen = write_rows<FRONT_THREADS>(shared, rows, args.out + first);
+    const bool seen = write_rows<FRONT_THREADS>(shared, rows, out);
     if (seen && __ldcg(args.not_ascii + part.node) == 0) args.not_ascii[part.node] = 1;
 }
 

@@ -189,6 +189,50 @@ fn plans_that_do_not_keep_their_promise() {
 }
 
 /// Limbs of decimals and lengths of strings are integers, too.
+/// Chunks of a column that need measures of all their vectors or none, those that lose their
+/// plan once these are made among them.
+#[test]
+fn vectors_that_no_estimate_looks_at() {
+    let mut rng = Rng(79);
+    const VECTORS: usize = 20;
+    let rows = VECTORS * 1024;
+    let is_sampled = |row: usize| (0..16).any(|index| index * VECTORS / 16 == row / 1024);
+    let near = outliers(&mut rng, rows, 400);
+    let far = outliers(&mut rng, rows, 3);
+    let steps = steps(&mut rng, rows, 7, 3, 900);
+    let noise: Vec<u64> = (0..rows).map(|_| rng.next()).collect();
+    let mix = |sampled: &[u64], others: &[u64]| -> Vec<u64> {
+        (0..rows).map(|row| if is_sampled(row) { sampled[row] } else { others[row] }).collect()
+    };
+    let all = [&near, &steps, &noise, &far];
+    let mut words: Vec<u64> = all.iter().flat_map(|words| words.iter().copied()).collect();
+    for sampled in all {
+        for others in all.into_iter().filter(|others| *others != sampled) {
+            words.extend(mix(sampled, others));
+        }
+    }
+    // The last chunk has fewer vectors than are looked at.
+    words.extend(&steps[..5000]);
+    for engine in engines() {
+        for (index, data_type) in TYPES.iter().enumerate() {
+            let nulls = nulls_of(words.len()).swap_remove(index);
+            for nulls in [None, nulls] {
+                let array = array_of(data_type, &words, nulls);
+                check(&engine, &array, &Options::default().with_chunk_rows(rows));
+                let few = only(&[Encoding::Pfor, Encoding::Delta]);
+                check(&engine, &array, &few.with_chunk_rows(rows));
+            }
+        }
+        let codes: Vec<i128> = words.iter().map(|word| i128::from(*word) << 40).collect();
+        let decimals = Decimal128Array::from(codes);
+        check(
+            &engine,
+            &(Arc::new(decimals) as ArrayRef),
+            &Options::default().with_chunk_rows(rows),
+        );
+    }
+}
+
 #[test]
 fn deltas_and_exceptions_of_limbs_and_lengths() {
     let mut rng = Rng(76);

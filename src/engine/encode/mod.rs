@@ -48,7 +48,7 @@ use crate::arrow_type;
 use crate::batch;
 use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
 use crate::column::{CompressedColumn, compress_field, physical_of};
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::plan;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::encode as abi;
@@ -58,7 +58,7 @@ use crate::options::Options;
 use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
-use tree::Tree;
+use tree::{Lacking, Tree};
 use wide::Wide;
 use words::{Asked, Words};
 use write::{Origin, Part, Parts, Planned, Written};
@@ -574,44 +574,44 @@ impl Measured {
             true => self.tree.plan(launcher, VALUES, &context)?,
             false => Vec::new(),
         };
-        let plans = plans.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         let chunks = column.rows.div_ceil(self.chunk_rows);
         let counts: Vec<[u32; 2]> = match &self.counts {
             Some(counts) => launcher.read(counts)?,
             None => Vec::new(),
         };
-        let chunk = |(index, plan): (usize, Option<Plan>)| -> Result<Planned> {
-            let rows = (column.rows - index * self.chunk_rows).min(self.chunk_rows);
-            let vector = (index * self.chunk_rows / VECTOR) as u64;
+        let Self { chunk_rows, tree, halves, wide, .. } = self;
+        let chunk = |tree: &Tree, index: usize, lacking: &mut Lacking| -> Result<Option<Planned>> {
+            let rows = (column.rows - index * *chunk_rows).min(*chunk_rows);
+            let vector = (index * *chunk_rows / VECTOR) as u64;
             let part = |origin| Part { len: rows.div_ceil(8), origin, vector };
             let (valid, set) = match counts.get(index) {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
             };
-            let (mut root, bounds) = match (&self.wide, plan) {
+            let (root, bounds) = match (&*wide, plans.get(index)) {
                 (Some(wide), _) => {
-                    (wide.node(index, &self.tree, &context)?, Bounds::Limbs(wide.bounds(index)))
+                    let node = wide.node(index, tree, &context, lacking)?;
+                    (node, Bounds::Limbs(wide.bounds(index)))
                 }
                 (None, Some(plan)) => {
-                    let ordered = self.halves.as_ref().unwrap_or(self.tree.words(VALUES));
-                    let bounds = Bounds::Words(ordered.bounds(index));
-                    (self.tree.encode(VALUES, index, &plan, &context)?, bounds)
+                    let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
+                    let node = tree.encode(VALUES, index, plan, &context, lacking)?;
+                    (node, Bounds::Words(ordered.bounds(index)))
                 }
                 (None, None) => {
                     let node = bits_node(rows, valid, set, part(Origin::Bits), options);
-                    (node, Bounds::Counts(valid, set))
+                    (Some(node), Bounds::Counts(valid, set))
                 }
             };
+            let Some(mut root) = root else { return Ok(None) };
             if valid < rows {
                 // As bits of which all are valid.
                 let validity = bits_node(rows, rows, valid, part(Origin::Validity), options);
                 root.validity = Some(Box::new(validity));
             }
-            Ok(Planned { root, null_count: rows - valid, bounds })
+            Ok(Some(Planned { root, null_count: rows - valid, bounds }))
         };
-        // A few hundred nanoseconds each: thousands of chunks are worth all threads.
-        let plans: Vec<(usize, Option<Plan>)> = (0..chunks).zip(plans).collect();
-        plans.into_par_iter().with_min_len(MIN_CHUNKS).map(chunk).collect()
+        tree.make(launcher, chunks, chunk)
     }
 }
 

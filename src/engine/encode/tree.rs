@@ -12,6 +12,8 @@
 //! are measured, planned and written as a column is. Each step waits for the one before, which
 //! only columns with chunks that promise something pay for.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::distinct::Distinct;
@@ -32,6 +34,18 @@ pub(super) struct Tree {
     nodes: Vec<Node>,
     /// The number of the first ones.
     first: usize,
+}
+
+/// What has to be measured before a chunk can be encoded: numbers of words, and what of them.
+#[derive(Default)]
+pub(super) struct Lacking {
+    words: Vec<(usize, u32)>,
+}
+
+impl Lacking {
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
 }
 
 struct Node {
@@ -216,17 +230,83 @@ impl Tree {
         Ok(())
     }
 
-    /// Encodes a chunk by plan or the next best, as [`plan::encode`] does.
+    /// Makes something of each of so many chunks, with all threads. What `make` finds that it
+    /// lacks, and gives nothing for, is measured, and then it is asked again.
+    pub fn make<T: Send>(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        chunks: usize,
+        make: impl Fn(&Self, usize, &mut Lacking) -> Result<Option<T>> + Sync,
+    ) -> Result<Vec<T>> {
+        let mut made: Vec<Option<T>> = (0..chunks).map(|_| None).collect();
+        loop {
+            let attempt = |(chunk, made): (usize, &mut Option<T>)| -> Result<Lacking> {
+                let mut lacking = Lacking::default();
+                if made.is_none() {
+                    *made = make(self, chunk, &mut lacking)?;
+                    if made.is_none() && lacking.is_empty() {
+                        return Err(Error::device("values without an encoding"));
+                    }
+                }
+                Ok(lacking)
+            };
+            let all = made.par_iter_mut().enumerate().with_min_len(super::MIN_CHUNKS);
+            let lacking: Vec<Lacking> = all.map(attempt).collect::<Result<_>>()?;
+            if lacking.iter().all(Lacking::is_empty) {
+                return Ok(made.into_iter().flatten().collect());
+            }
+            self.measure(launcher, &lacking)?;
+        }
+    }
+
+    /// Measures what chunks lack, and waits for it.
+    fn measure(&mut self, launcher: &mut Launcher<'_>, lacking: &[Lacking]) -> Result<()> {
+        let chunks = lacking.len();
+        let mut asked: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for (chunk, lacking) in lacking.iter().enumerate() {
+            for (number, what) in &lacking.words {
+                let of_words = asked.entry(*number);
+                of_words.or_insert_with(|| vec![0; chunks])[chunk] |= what;
+            }
+        }
+        for (number, asked) in &asked {
+            self.at_mut(*number).words.measure_rest(launcher, asked)?;
+        }
+        asked.keys().try_for_each(|number| self.at_mut(*number).words.read(launcher))
+    }
+
+    /// Encodes a chunk by plan or the next best, as [`plan::encode`] does; none where something
+    /// is lacking.
     pub fn encode(
         &self,
         number: usize,
         chunk: usize,
         plan: &Plan,
         context: &Context<'_>,
-    ) -> Result<EncodedNode<Part>> {
-        let node = |plan: &Plan| self.node(number, chunk, plan, context);
+        lacking: &mut Lacking,
+    ) -> Result<Option<EncodedNode<Part>>> {
+        let before = lacking.words.len();
+        let node = |plan: &Plan| match lacking.words.len() > before {
+            true => Ok(None),
+            false => self.node(number, chunk, plan, context, lacking),
+        };
         let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
-        node.ok_or_else(|| Error::device("words without an encoding"))
+        if lacking.words.len() > before {
+            return Ok(None);
+        }
+        node.map(Some).ok_or_else(|| Error::device("words without an encoding"))
+    }
+
+    /// Encodes a chunk of which nothing is lacking.
+    pub fn encode_measured(
+        &self,
+        number: usize,
+        chunk: usize,
+        plan: &Plan,
+        context: &Context<'_>,
+    ) -> Result<EncodedNode<Part>> {
+        let node = self.encode(number, chunk, plan, context, &mut Lacking::default())?;
+        node.ok_or_else(|| Error::device("words that have not been measured"))
     }
 
     fn node(
@@ -235,8 +315,14 @@ impl Tree {
         chunk: usize,
         plan: &Plan,
         context: &Context<'_>,
+        lacking: &mut Lacking,
     ) -> Result<Option<EncodedNode<Part>>> {
         let Node { words, dictionary, runs } = self.at(number);
+        let lacks = words.lacks(chunk, plan.encoding);
+        if lacks != 0 {
+            lacking.words.push((number, lacks));
+            return Ok(None);
+        }
         let children = match plan.encoding {
             Encoding::Dict => dictionary.as_ref(),
             Encoding::Rle => runs.as_ref().map(|(_, children)| children),
@@ -247,10 +333,11 @@ impl Tree {
             let (len, vector) = (words.vectors(chunk) * 4, words.first_vector(chunk));
             node.buffers.push(Part { len, origin: Origin::Runs(number), vector });
         }
+        let before = lacking.words.len();
         for (child, plan) in children.into_iter().flatten().zip(&plan.children) {
-            node.children.push(self.encode(*child, chunk, plan, context)?);
+            node.children.extend(self.encode(*child, chunk, plan, context, lacking)?);
         }
-        Ok(Some(node))
+        Ok((lacking.words.len() == before).then_some(node))
     }
 
     /// Starts writing nodes of one origin and encoding, which is some of these words.

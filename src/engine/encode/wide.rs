@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use super::launch::{Launcher, Pending};
 use super::source::Column;
-use super::tree::Tree;
+use super::tree::{Lacking, Tree};
 use super::words::{Asked, Words};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::abi::encode as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -118,13 +118,14 @@ impl Wide {
         })
     }
 
-    /// A chunk's node, as the CPU would choose it.
+    /// A chunk's node, as the CPU would choose it; none where something is lacking.
     pub fn node(
         &self,
         chunk: usize,
         tree: &Tree,
         context: &Context<'_>,
-    ) -> Result<EncodedNode<Part>> {
+        lacking: &mut Lacking,
+    ) -> Result<Option<EncodedNode<Part>>> {
         let Chunk { rows, limbs, .. } = self.chunks[chunk];
         let bytes = rows * self.source.stride as usize * 8;
         let planned = (0..limbs).map(|limb| &self.limbs[&(limb, limb + 1 == limbs)]);
@@ -139,16 +140,16 @@ impl Wide {
         let node = |plan: &Plan| {
             let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
             if plan.encoding == Encoding::Limbs {
-                node.children = (planned.clone().zip(&plan.children))
-                    .map(|((number, _), plan)| tree.encode(*number, chunk, plan, context))
-                    .collect::<Result<_>>()?;
+                for ((number, _), plan) in planned.clone().zip(&plan.children) {
+                    node.children.extend(tree.encode(*number, chunk, plan, context, lacking)?);
+                }
             } else {
                 node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
             }
             Ok(Some(node))
         };
         let node = plan::first_kept(&plan::choose(allowed), node, |part: &Part| part.len)?;
-        node.ok_or_else(|| Error::device("wide values without an encoding"))
+        Ok(node.filter(|_| lacking.is_empty()))
     }
 
     /// Starts copying chunks as they are.

@@ -1,12 +1,14 @@
 //! Words of 8 to 64 bits: measured on the device, planned on the host, written by
 //! the kernels of their encodings.
 //!
-//! One kernel measures everything that an encoding of integers may need to know, for all
-//! vectors: bounds, the window that is packed with exceptions, and the same of deltas. So
-//! estimates from the sampled vectors and exact sizes both come from what the host reads
-//! once, and a plan that does not keep what it promised is dropped before anything is
-//! written. Deltas cost a second search in registers, which is less than a second read. What is
-//! derived from words, and promised by a sample of their rows, is the business of `tree.rs`.
+//! One kernel measures everything that an encoding of integers may need to know: bounds of all
+//! vectors, and of those that estimates look at the window that is packed with exceptions, and
+//! the same of deltas. Where a plan turns out to need them, those of the other vectors of its
+//! chunk are measured after that, so that exact sizes are known, and a plan that did not keep
+//! what it promised is dropped, before anything is written. Searching all vectors at once saves
+//! that second step, but takes two and a half times as long as bounds alone, which is all that
+//! most chunks need. What is derived from words, and promised by a sample of their rows, is the
+//! business of `tree.rs`.
 
 use std::sync::Arc;
 
@@ -36,17 +38,25 @@ pub(super) struct Asked {
     deltas: bool,
     /// Distinct values and runs of a sample.
     sample: bool,
+    /// All that at once, of all vectors: for words that mostly have exceptions.
+    whole: bool,
 }
 
 impl Asked {
     /// Nothing but bounds.
-    pub const BOUNDS: Self =
-        Self { alp: false, reals: false, patches: false, deltas: false, sample: false };
+    pub const BOUNDS: Self = Self {
+        alp: false,
+        reals: false,
+        patches: false,
+        deltas: false,
+        sample: false,
+        whole: true,
+    };
 
     /// What the allowed encodings of lengths of strings need.
     pub fn of_lengths(options: &Options) -> Self {
         let by = Self::by(&Context::new(options, None), Physical::U32);
-        Self { deltas: false, sample: false, ..by }
+        Self { deltas: false, sample: false, whole: true, ..by }
     }
 
     /// What the encodings of a type that are allowed there need.
@@ -63,6 +73,7 @@ impl Asked {
                 && options.allows(Encoding::Delta)
                 && context.may_nest(),
             sample: context.may_nest() && (dictionaries || runs),
+            whole: false,
         }
     }
 }
@@ -87,6 +98,9 @@ pub(super) struct Words {
     samples: Vec<abi::SampledRows>,
     /// For each chunk; then for each chunk's deltas, if they are asked for.
     totals: Vec<abi::ChunkTotals>,
+    /// For each chunk what has been measured of all its vectors: [`abi::ASKED_WINDOWS`],
+    /// [`abi::ASKED_DELTAS`].
+    measured: Vec<u32>,
     /// What is known of floats that may be cut.
     reals: Option<Reals>,
 }
@@ -210,8 +224,14 @@ impl Words {
             pending_samples: None,
             samples: Vec::new(),
             totals: Vec::new(),
+            measured: Vec::new(),
             reals: None,
         };
+        let is_measured = |chunk: usize| match asked.whole {
+            true => abi::ASKED_WINDOWS | abi::ASKED_DELTAS,
+            false => words.measured_at_first(chunk),
+        };
+        words.measured = (0..chunks).map(is_measured).collect();
         if asked.alp {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
@@ -220,14 +240,8 @@ impl Words {
             launcher.launch(choose, vectors.div_ceil(choose.block), &arguments)?;
             launcher.launch(kernels::ALP_LAYOUT[is_wide], chunks, &arguments)?;
         } else {
-            let deltas = if asked.deltas { words.delta_measures() } else { Default::default() };
-            let arguments = abi::MeasureArguments { source, values: words.measures(), deltas };
-            let kernel = words.by_width(kernels::MEASURE);
-            launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
-            words.lay_out(launcher, arguments.values, chunks)?;
-            if asked.deltas {
-                words.lay_out(launcher, deltas, chunks)?;
-            }
+            let which = if asked.whole { abi::MEASURE_ALL } else { abi::MEASURE_SAMPLED };
+            words.launch_measure(launcher, which, &[])?;
         }
         if asked.sample {
             let arguments = abi::SampleArguments { source, chunks: words.address(at.samples) };
@@ -238,19 +252,65 @@ impl Words {
             let alp = if asked.alp { words.address(at.totals) } else { 0 };
             words.reals = Some(Reals::measure(launcher, physical, source, alp)?);
         }
-        let totals = chunks * (1 + usize::from(asked.deltas));
-        words.pending = Some(launcher.result(&words.scratch, at.totals, totals)?);
+        words.pending = Some(words.result(launcher)?);
         Ok(words)
     }
 
-    fn lay_out(
-        &self,
-        launcher: &mut Launcher<'_>,
-        of: abi::VectorMeasures,
-        chunks: usize,
-    ) -> Result<()> {
-        let arguments = abi::LayoutArguments { source: self.source, of };
-        launcher.launch(self.by_width(kernels::LAYOUT), chunks, &arguments)
+    /// What is known of a chunk's vectors after those that estimates look at.
+    fn measured_at_first(&self, chunk: usize) -> u32 {
+        match self.vectors(chunk) <= plan::SAMPLED_VECTORS {
+            true => abi::ASKED_WINDOWS | abi::ASKED_DELTAS,
+            false => 0,
+        }
+    }
+
+    /// What a node of a chunk needs that has not been measured of all vectors.
+    pub fn lacks(&self, chunk: usize, encoding: Encoding) -> u32 {
+        let needs = match encoding {
+            Encoding::Pfor => abi::ASKED_WINDOWS,
+            Encoding::Delta => abi::ASKED_DELTAS,
+            _ => 0,
+        };
+        needs & !self.measured[chunk]
+    }
+
+    /// Starts measuring the other vectors of some chunks: for each what it lacks.
+    pub fn measure_rest(&mut self, launcher: &mut Launcher<'_>, asked: &[u32]) -> Result<()> {
+        self.launch_measure(launcher, abi::MEASURE_REST, asked)?;
+        for (measured, asked) in self.measured.iter_mut().zip(asked) {
+            *measured |= asked;
+        }
+        self.pending = Some(self.result(launcher)?);
+        Ok(())
+    }
+
+    fn launch_measure(&self, launcher: &mut Launcher<'_>, which: u32, asked: &[u32]) -> Result<()> {
+        let source = self.source;
+        let (values, mut deltas) = (self.measures(), abi::VectorMeasures::default());
+        if self.asked.deltas {
+            deltas = self.delta_measures();
+        }
+        let is_rest = which == abi::MEASURE_REST;
+        let flags = if is_rest { launcher.upload(asked)? } else { 0 };
+        let (kernel, vectors) = (self.by_width(kernels::MEASURE), self.rows.div_ceil(VECTOR));
+        let measure =
+            abi::MeasureArguments { source, values, deltas, asked: flags, which, zero: 0 };
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &measure)?;
+        let both =
+            [(values, abi::ASKED_WINDOWS, true), (deltas, abi::ASKED_DELTAS, self.asked.deltas)];
+        for (of, what, is_there) in both {
+            if is_there && (!is_rest || asked.iter().any(|asked| asked & what != 0)) {
+                let layout = abi::LayoutArguments { source, of, asked: flags, which, what };
+                launcher.launch(self.by_width(kernels::LAYOUT), self.chunks(), &layout)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What chunks will come to.
+    fn result(&self, launcher: &Launcher<'_>) -> Result<Pending<abi::ChunkTotals>> {
+        let totals = self.chunks() * (1 + usize::from(self.asked.deltas));
+        launcher.result(&self.scratch, self.at.totals, totals)
     }
 
     /// What is known of vectors as they are.

@@ -75,7 +75,21 @@ pub(crate) struct MeasureArguments {
     pub values: VectorMeasures,
     /// All 0 if deltas are not asked for.
     pub deltas: VectorMeasures,
+    /// [`MEASURE_REST`]: address of what is asked for of each chunk.
+    pub asked: u64,
+    pub which: u32,
+    pub zero: u32,
 }
+
+/// Of which vectors windows and deltas are measured: of all; of those that estimates look at;
+/// or of the others, in chunks that are asked for.
+pub(crate) const MEASURE_ALL: u32 = 0;
+pub(crate) const MEASURE_SAMPLED: u32 = 1;
+pub(crate) const MEASURE_REST: u32 = 2;
+
+/// What is asked for.
+pub(crate) const ASKED_WINDOWS: u32 = 1;
+pub(crate) const ASKED_DELTAS: u32 = 2;
 
 /// `lanepack::WideBounds`: of a vector of values of two or four limbs, the sign of the
 /// top one flipped.
@@ -104,6 +118,11 @@ pub(crate) struct WideBoundsArguments {
 pub(crate) struct LayoutArguments {
     pub source: Source,
     pub of: VectorMeasures,
+    /// As of [`MeasureArguments`].
+    pub asked: u64,
+    pub which: u32,
+    /// [`MEASURE_REST`]: which of what was asked for this is.
+    pub what: u32,
 }
 
 /// `lanepack::Target`: a chunk's node to be written.
@@ -315,10 +334,10 @@ const _: () = {
     assert!(size_of::<Source>() == 48);
     assert!(size_of::<ChunkTotals>() == 48);
     assert!(size_of::<VectorMeasures>() == 64);
-    assert!(size_of::<MeasureArguments>() == 176);
+    assert!(size_of::<MeasureArguments>() == 192);
     assert!(size_of::<WideBounds>() == 72);
     assert!(size_of::<WideBoundsArguments>() == 56);
-    assert!(size_of::<LayoutArguments>() == 112);
+    assert!(size_of::<LayoutArguments>() == 128);
     assert!(size_of::<Target>() == 40);
     assert!(size_of::<PackArguments>() == 128);
     assert!(size_of::<CopyArguments>() == 64);
@@ -343,4 +362,13 @@ const _: () = {
     assert!(constant(PATCHES, "ROUNDS_OF_WINDOWS") == pfor::ROUNDS as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
     assert!(constant(ENCODE, "MAX_CANDIDATES") == MAX_CANDIDATES as u64);
+};
+
+// Apart, as searching constants has its limit.
+const _: () = {
+    assert!(constant(ENCODE, "MEASURE_ALL") == MEASURE_ALL as u64);
+    assert!(constant(ENCODE, "MEASURE_SAMPLED") == MEASURE_SAMPLED as u64);
+    assert!(constant(ENCODE, "MEASURE_REST") == MEASURE_REST as u64);
+    assert!(constant(ENCODE, "ASKED_WINDOWS") == ASKED_WINDOWS as u64);
+    assert!(constant(ENCODE, "ASKED_DELTAS") == ASKED_DELTAS as u64);
 };

@@ -158,6 +158,18 @@ impl Dictionaries {
         for (chunk, entry) in entries {
             all[chunk] = Some(entry);
         }
+        // Bodies are planned stretch by stretch, and find all codes measured.
+        let of_codes = |chunk: usize| {
+            let (_, estimate) =
+                estimates[chunk].last().filter(|(one, _)| *one == Encoding::Dict)?;
+            estimate.children.first()
+        };
+        tree.make(launcher, estimates.len(), |tree, chunk, lacking| match of_codes(chunk) {
+            Some(plan) => {
+                tree.encode(codes, chunk, plan, &below, lacking).map(|node| node.map(drop))
+            }
+            None => Ok(Some(())),
+        })?;
         Ok(Self { entries: all, tree, codes })
     }
 
@@ -180,7 +192,7 @@ impl Dictionaries {
         node.parameters[0] = bytes as u64;
         node.buffers = vec![starts];
         node.children = vec![
-            self.tree.encode(self.codes, chunk, codes, &below)?,
+            self.tree.encode_measured(self.codes, chunk, codes, &below)?,
             entry.dictionary(dictionary, options)?,
         ];
         Ok(node)
