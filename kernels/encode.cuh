@@ -498,15 +498,23 @@ constexpr u32 MEASURE_REST = 2;
 constexpr u32 ASKED_WINDOWS = 1;
 constexpr u32 ASKED_DELTAS = 2;
 
-// Vectors of a column, measured: measure_*. Deltas are not asked for if their `lows` are null.
+// A chunk, and what of it.
+struct AskedChunk {
+    u32 chunk;
+    u32 asked;
+};
+static_assert(sizeof(AskedChunk) == 8, "mirrored");
+
+// Vectors of a column, measured: bounds_* (a warp a vector), windows_* and deltas_*
+// (blocks_per_chunk blocks a chunk).
 struct MeasureArguments {
     Source source;
     VectorMeasures values;
     VectorMeasures deltas;
-    // MEASURE_REST: for each chunk what is asked for.
-    const u32* asked;
+    // Null for all chunks, and everything of them.
+    const AskedChunk* chunks;
+    u32 blocks_per_chunk;
     u32 which;
-    u32 zero;
 };
 static_assert(sizeof(MeasureArguments) == 192, "mirrored");
 
@@ -525,14 +533,14 @@ struct WideBoundsArguments {
 };
 static_assert(sizeof(WideBoundsArguments) == 56, "mirrored");
 
-// Offsets and totals: layout_*. A block a chunk. Totals of MEASURE_SAMPLED are those of the
+// Offsets and totals: layout_*. A block a chunk, those that were measured. Totals of MEASURE_SAMPLED are those of the
 // sampled vectors, but for the bounds of values, which all have; in chunks that have no other
 // vectors nothing is left to measure.
 struct LayoutArguments {
     Source source;
     VectorMeasures of;
-    // As measured, and MEASURE_REST: which of what was asked for this is.
-    const u32* asked;
+    // As measured; and which of what was asked for `of` is.
+    const AskedChunk* chunks;
     u32 which;
     u32 what;
 };

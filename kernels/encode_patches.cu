@@ -2,15 +2,20 @@
 // neighbours, and bodies with exceptions; the same choices as src/encoding/{pfor,windows,
 // delta}.rs, bit for bit.
 //
-//   measure        a warp a vector, all values in registers: bounds, the window that is packed
-//                  and how many values lie outside; then the same of its deltas. First of the
-//                  vectors that estimates look at, of others where these chose it: on an NVIDIA
-//                  H200 bounds alone take 304 us of 1.05 GB of 64 bits, all of it 756
+//   bounds         a warp a vector
+//   windows        a warp a vector, all values in registers: bounds, the window that is packed
+//                  and how many values lie outside
+//   deltas         the same of differences of neighbours
 //   pack_patched   eight threads a vector: values in the window, exceptions by lane
 //   pack_deltas    a warp makes a vector's deltas again, in registers, and leaves them in shared
 //                  memory in the order of lanes; eight of its threads pack them
 //
-// Deltas are never written to memory: one read measures both, one read writes either.
+// Deltas are never written to memory: one read measures them, one read writes them. All vectors
+// have bounds; windows and deltas are searched for in those that estimates look at, and in others
+// where plans chose them. On an NVIDIA H200, 1.05 GB of 64 bits: bounds 312 us, both searches of
+// all vectors in one kernel 756, in which bounds alone took 304 and an eighth of the searches
+// held up the rest to 581. One kernel for both searches has registers for three blocks a
+// multiprocessor, windows alone, of 8 to 32 bits, for five.
 #include "encode.cuh"
 
 namespace lanepack {
@@ -255,10 +260,15 @@ LANEPACK_DEVICE PatchWindow<T> search(const WarpVector<T>& vector, T low, u32 wi
     return best;
 }
 
-// Writes what is known of a vector, all in order `order`.
-template <class T, class Order>
-LANEPACK_DEVICE void measure_vector(const WarpVector<T>& vector, u32 order, const VectorMeasures& out,
-                                    u64 index, bool has_window, u32* below, Order picked) {
+// The least and greatest of a vector, all in order `order`.
+template <class T>
+struct OrderedBounds {
+    T low;
+    T high;
+};
+template <class T>
+LANEPACK_DEVICE OrderedBounds<T> vector_bounds(const WarpVector<T>& vector, u32 order,
+                                               const VectorMeasures& out, u64 index) {
     T low = static_cast<T>(~T{0});
     T high = 0;
     vector.each([&](T value, u32 bit, u32) {
@@ -269,17 +279,26 @@ LANEPACK_DEVICE void measure_vector(const WarpVector<T>& vector, u32 order, cons
     });
     low = warp_least(low);
     high = warp_greatest(high);
-    const bool is_first = threadIdx.x % WARP == 0;
-    if (is_first) {
+    if (threadIdx.x % WARP == 0) {
         reinterpret_cast<T*>(out.lows)[index] = low;
         reinterpret_cast<T*>(out.highs)[index] = high;
     }
-    if (!has_window || out.bases == nullptr) return;
+    return {low, high};
+}
+
+// Writes what is known of a vector.
+template <class T, class Order>
+LANEPACK_DEVICE void measure_vector(const WarpVector<T>& vector, u32 order, const VectorMeasures& out,
+                                    u64 index, u32* below, Order picked) {
+    const OrderedBounds<T> bounds = vector_bounds(vector, order, out, index);
+    if (out.bases == nullptr) return;
+    const T low = bounds.low;
+    const T high = bounds.high;
     const bool is_empty = low > high;
     const u32 width = is_empty ? 0 : bits_of(static_cast<u64>(high - low));
     const T base = is_empty ? T{0} : unordered(low, order);
     const PatchWindow<T> window = search(vector, base, width, below, picked);
-    if (is_first) {
+    if (threadIdx.x % WARP == 0) {
         reinterpret_cast<T*>(out.bases)[index] = window.start;
         out.patched_places[index] = window.width << 24;
         out.locators[index] = window.exceptions;
@@ -419,47 +438,71 @@ LANEPACK_DEVICE T to_deltas(WarpVector<T>& vector, const Source& source, u64 ind
     return start;
 }
 
-// What is to be measured of a vector beside the bounds of its values.
-LANEPACK_DEVICE u32 asked_of(const MeasureArguments& args, u64 vector) {
-    constexpr u32 ALL = ASKED_WINDOWS | ASKED_DELTAS;
-    if (args.which == MEASURE_ALL) return ALL;
+template <class T>
+LANEPACK_DEVICE void bounds(const MeasureArguments& args) {
+    constexpr u32 WARPS = MEASURE_THREADS / WARP;
+    const u64 index = static_cast<u64>(blockIdx.x) * WARPS + threadIdx.x / WARP;
+    if (rows_of(args.source, index) == 0) return;
+    const WarpVector<T> vector(args.source, index, VectorReader<T>(args.source, index));
+    vector_bounds(vector, args.source.order, args.values, index);
+}
+
+LANEPACK_KERNEL(bounds_8, MEASURE_THREADS, 5, MeasureArguments) { bounds<u8>(args); }
+LANEPACK_KERNEL(bounds_16, MEASURE_THREADS, 5, MeasureArguments) { bounds<u16>(args); }
+LANEPACK_KERNEL(bounds_32, MEASURE_THREADS, 5, MeasureArguments) { bounds<u32>(args); }
+LANEPACK_KERNEL(bounds_64, MEASURE_THREADS, 5, MeasureArguments) { bounds<u64>(args); }
+
+// Calls `measure(index, vector, reader, below)` for the vector of this warp, if `what` of it is
+// to be measured.
+template <class T, class Measure>
+LANEPACK_DEVICE void measured_vector(const MeasureArguments& args, u32 what, u32* bins, const Measure& measure) {
+    constexpr u32 WARPS = MEASURE_THREADS / WARP;
     const Source& source = args.source;
-    const u32 chunk = static_cast<u32>(vector / source.chunk_vectors);
-    const u32 in_chunk = static_cast<u32>(vector - static_cast<u64>(chunk) * source.chunk_vectors);
-    const u32 asked = args.which == MEASURE_SAMPLED ? 0 : args.asked[chunk];
-    const u32 vectors = (rows_of_chunk(source, chunk) + VECTOR - 1) / VECTOR;
-    if (!is_sampled(in_chunk, vectors)) return asked;
-    return args.which == MEASURE_SAMPLED ? ALL : 0;
+    const u32 warp = threadIdx.x / WARP;
+    const u32 number = blockIdx.x / args.blocks_per_chunk;
+    const AskedChunk asked = args.chunks == nullptr ? AskedChunk{number, what} : args.chunks[number];
+    if ((asked.asked & what) == 0) return;
+    const u32 vectors = (rows_of_chunk(source, asked.chunk) + VECTOR - 1) / VECTOR;
+    const u32 taken = args.which == MEASURE_SAMPLED ? min(vectors, SAMPLED_VECTORS) : vectors;
+    u32 in_chunk = blockIdx.x % args.blocks_per_chunk * WARPS + warp;
+    if (in_chunk >= taken) return;
+    if (args.which == MEASURE_SAMPLED) in_chunk = in_chunk * vectors / taken;
+    if (args.which == MEASURE_REST && is_sampled(in_chunk, vectors)) return;
+    const u64 index = static_cast<u64>(asked.chunk) * source.chunk_vectors + in_chunk;
+    const VectorReader<T> reader(source, index);
+    WarpVector<T> vector(source, index, reader);
+    measure(index, vector, reader, bins + warp * (BINS + 2));
+}
+constexpr u32 MEASURE_BINS = MEASURE_THREADS / WARP * (BINS + 2);
+
+template <class T>
+LANEPACK_DEVICE void windows(const MeasureArguments& args) {
+    LANEPACK_SHARED(u32[MEASURE_BINS], bins);
+    const auto measure = [&](u64 index, WarpVector<T>& vector, const VectorReader<T>&, u32* below) {
+        measure_vector(vector, args.source.order, args.values, index, below, InOrder{});
+    };
+    measured_vector<T>(args, ASKED_WINDOWS, &bins[0], measure);
 }
 
 template <class T>
-LANEPACK_DEVICE void measure(const MeasureArguments& args) {
-    constexpr u32 WARPS = MEASURE_THREADS / WARP;
-    LANEPACK_SHARED(u32[WARPS * (BINS + 2)], bins);
-    const Source& source = args.source;
-    const u32 warp = threadIdx.x / WARP;
-    const u64 index = static_cast<u64>(blockIdx.x) * WARPS + warp;
-    if (rows_of(source, index) == 0) return;
-    const u32 asked = asked_of(args, index);
-    const bool is_rest = args.which == MEASURE_REST;
-    if (is_rest && asked == 0) return;
-    u32* below = &bins[warp * (BINS + 2)];
-    const VectorReader<T> reader(source, index);
-    WarpVector<T> vector(source, index, reader);
-    const bool has_windows = (asked & ASKED_WINDOWS) != 0;
-    if (has_windows || !is_rest) {
-        measure_vector(vector, source.order, args.values, index, has_windows, below, InOrder{});
-    }
-    if ((asked & ASKED_DELTAS) == 0 || args.deltas.lows == nullptr) return;
-    const T start = to_deltas(vector, source, index, reader);
-    if (threadIdx.x % WARP == 0) reinterpret_cast<T*>(args.deltas.starts)[index] = start;
-    measure_vector(vector, SIGNED, args.deltas, index, true, below, ByLanes{});
+LANEPACK_DEVICE void deltas(const MeasureArguments& args) {
+    LANEPACK_SHARED(u32[MEASURE_BINS], bins);
+    const auto measure = [&](u64 index, WarpVector<T>& vector, const VectorReader<T>& reader, u32* below) {
+        const T start = to_deltas(vector, args.source, index, reader);
+        if (threadIdx.x % WARP == 0) reinterpret_cast<T*>(args.deltas.starts)[index] = start;
+        measure_vector(vector, SIGNED, args.deltas, index, below, ByLanes{});
+    };
+    measured_vector<T>(args, ASKED_DELTAS, &bins[0], measure);
 }
 
-LANEPACK_KERNEL(measure_8, MEASURE_THREADS, 3, MeasureArguments) { measure<u8>(args); }
-LANEPACK_KERNEL(measure_16, MEASURE_THREADS, 3, MeasureArguments) { measure<u16>(args); }
-LANEPACK_KERNEL(measure_32, MEASURE_THREADS, 4, MeasureArguments) { measure<u32>(args); }
-LANEPACK_KERNEL(measure_64, MEASURE_THREADS, 3, MeasureArguments) { measure<u64>(args); }
+LANEPACK_KERNEL(windows_8, MEASURE_THREADS, 5, MeasureArguments) { windows<u8>(args); }
+LANEPACK_KERNEL(windows_16, MEASURE_THREADS, 4, MeasureArguments) { windows<u16>(args); }
+LANEPACK_KERNEL(windows_32, MEASURE_THREADS, 5, MeasureArguments) { windows<u32>(args); }
+LANEPACK_KERNEL(windows_64, MEASURE_THREADS, 3, MeasureArguments) { windows<u64>(args); }
+LANEPACK_KERNEL(deltas_8, MEASURE_THREADS, 3, MeasureArguments) { deltas<u8>(args); }
+LANEPACK_KERNEL(deltas_16, MEASURE_THREADS, 3, MeasureArguments) { deltas<u16>(args); }
+LANEPACK_KERNEL(deltas_32, MEASURE_THREADS, 4, MeasureArguments) { deltas<u32>(args); }
+LANEPACK_KERNEL(deltas_64, MEASURE_THREADS, 3, MeasureArguments) { deltas<u64>(args); }
 
 // The rows of a vector in one of the threads that pack it.
 template <class T>

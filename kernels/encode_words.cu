@@ -97,10 +97,11 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     constexpr u32 SUMS = 7;
     LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
-    if (args.which == MEASURE_REST && (args.asked[blockIdx.x] & args.what) == 0) return;
+    const AskedChunk asked = args.chunks == nullptr ? AskedChunk{blockIdx.x, args.what} : args.chunks[blockIdx.x];
+    if ((asked.asked & args.what) == 0) return;
     const VectorMeasures& of = args.of;
-    const u64 first = static_cast<u64>(blockIdx.x) * args.source.chunk_vectors;
-    const u32 vectors = (rows_of_chunk(args.source, blockIdx.x) + VECTOR - 1) / VECTOR;
+    const u64 first = static_cast<u64>(asked.chunk) * args.source.chunk_vectors;
+    const u32 vectors = (rows_of_chunk(args.source, asked.chunk) + VECTOR - 1) / VECTOR;
     const u64 vector = first + threadIdx.x;
     const bool is_one = threadIdx.x < vectors;
     const bool is_in_sample = is_one && is_sampled(threadIdx.x, vectors);
@@ -150,7 +151,7 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     if (threadIdx.x == 0) {
         totals.low = low;
         totals.high = high;
-        of.totals[blockIdx.x] = totals;
+        of.totals[asked.chunk] = totals;
     }
 }
 

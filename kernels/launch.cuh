@@ -42,7 +42,7 @@ constexpr u32 VIEWS_THREADS = 256;
 // fixed: a warp copies values.
 constexpr u32 FIXED_THREADS = 256;
 constexpr u32 FIXED_VALUES = 512;
-// measure_*, alp_choose_*, rd_measure_*: a warp measures a vector.
+// bounds_*, windows_*, deltas_*, alp_choose_*, rd_measure_*: a warp measures a vector.
 constexpr u32 MEASURE_THREADS = 128;
 // layout_*, alp_layout_*, rd_layout_*: a thread takes a vector of the block's chunk.
 constexpr u32 LAYOUT_THREADS = 128;

@@ -222,9 +222,9 @@ impl Codec for Front {
         let prefixes = plan::plan(&split.prefixes(), &below);
         let suffixes = plan::plan_among(&SUFFIXES, &split.suffixes(), &below);
         Some(Estimate {
-            buffers: vec![input.vectors() * 8],
             parameters: Parameters::Front(Arc::new(split)),
             children: vec![prefixes, suffixes],
+            ..Estimate::of([input.vectors() * 8])
         })
     }
 

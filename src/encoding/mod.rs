@@ -102,12 +102,11 @@ pub(crate) trait Codec: Sync {
     }
 }
 
-/// The size an encoding would give. What nodes and gaps cost is not the encoding's business:
-/// `plan` adds it, the same for all.
+/// The size an encoding would give.
 #[derive(Debug)]
 pub(crate) struct Estimate {
-    /// Bytes of each buffer.
-    pub buffers: Vec<usize>,
+    /// Bytes of the node and its buffers, children apart.
+    pub own: usize,
     /// What the encoder needs to know.
     pub parameters: Parameters,
     /// Plans of children.
@@ -115,15 +114,16 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// Buffers of these lengths, without parameters and children.
-    pub fn of(buffers: impl Into<Vec<usize>>) -> Self {
-        Self { buffers: buffers.into(), parameters: Parameters::None, children: Vec::new() }
+    /// Buffers of these lengths, without parameters and children. What nodes and gaps cost is
+    /// added here, the same for all.
+    pub fn of(buffers: impl IntoIterator<Item = usize>) -> Self {
+        let own = node_bytes(buffers);
+        Self { own, parameters: Parameters::None, children: Vec::new() }
     }
 
     /// Bytes of header and body, with all below.
     pub fn stored_bytes(&self) -> usize {
-        let own = node_bytes(self.buffers.iter().copied());
-        self.children.iter().fold(own, |sum, plan| sum.saturating_add(plan.bytes))
+        self.children.iter().fold(self.own, |sum, plan| sum.saturating_add(plan.bytes))
     }
 }
 

@@ -187,6 +187,7 @@ pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
 /// Chooses the encoding of `input` among some.
 pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Context<'_>) -> Plan {
     let mut choice = Choice::default();
+    let mut considered = Vec::new();
     let lengths = OnceLock::new();
     for codec in CODECS {
         let encoding = codec.encoding();
@@ -197,13 +198,14 @@ pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Contex
         let limit = choice.plans.first().map_or(usize::MAX, |best| best.bytes);
         let context = Context { limit, lengths: Some(&lengths), ..*context };
         if let Some(estimate) = codec.plan(input, &context) {
+            considered.push((encoding, estimate.stored_bytes()));
             choice.add(encoding, estimate);
         }
-        if choice.is_final() {
+        if choice.is_final {
             break;
         }
     }
-    choice.plan()
+    Plan { considered, ..choice.plan() }
 }
 
 /// Chooses the smallest of estimates that a GPU made, of equal ones the first; `plain` if
@@ -212,38 +214,44 @@ pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> P
     let mut choice = Choice::default();
     for (encoding, estimate) in estimates {
         choice.add(encoding, estimate);
-        if choice.is_final() {
+        if choice.is_final {
             break;
         }
     }
     choice.plan()
 }
 
+/// Most estimates of words that seldom are more.
+pub(crate) const FEW: usize = 8;
+
 /// The estimates so far.
-#[derive(Default)]
 struct Choice {
     /// Their plans, the smallest first.
     plans: Vec<Plan>,
-    considered: Vec<(Encoding, usize)>,
+    /// Whether the last one cannot be beaten: nothing is smaller than one value for all rows.
+    is_final: bool,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { plans: Vec::with_capacity(FEW), is_final: false }
+    }
 }
 
 impl Choice {
     fn add(&mut self, encoding: Encoding, estimate: Estimate) {
         let plan = Plan::of(encoding, estimate);
-        self.considered.push((encoding, plan.bytes));
         let at = self.plans.partition_point(|other| other.bytes <= plan.bytes);
         self.plans.insert(at, plan);
+        self.is_final = encoding == Encoding::Constant;
     }
 
-    /// Nothing is smaller than one value for all rows.
-    fn is_final(&self) -> bool {
-        self.considered.last().is_some_and(|(encoding, _)| *encoding == Encoding::Constant)
-    }
-
-    fn plan(self) -> Plan {
-        let mut plans = self.plans.into_iter();
-        let best = plans.next().unwrap_or_else(|| empty(Encoding::Plain));
-        Plan { considered: self.considered, others: plans.collect(), ..best }
+    fn plan(mut self) -> Plan {
+        if self.plans.is_empty() {
+            return plain();
+        }
+        let best = self.plans.remove(0);
+        Plan { others: self.plans, ..best }
     }
 }
 

@@ -130,8 +130,14 @@ const fn chunk(name: &'static str, threads: &str) -> Kernel {
 }
 
 /// Blocks count vectors.
-pub(crate) const MEASURE: ByWidth =
-    [measure("measure_8"), measure("measure_16"), measure("measure_32"), measure("measure_64")];
+pub(crate) const BOUNDS: ByWidth =
+    [measure("bounds_8"), measure("bounds_16"), measure("bounds_32"), measure("bounds_64")];
+/// Blocks count vectors of a chunk.
+pub(crate) const WINDOWS: ByWidth =
+    [measure("windows_8"), measure("windows_16"), measure("windows_32"), measure("windows_64")];
+pub(crate) const DELTAS: ByWidth =
+    [measure("deltas_8"), measure("deltas_16"), measure("deltas_32"), measure("deltas_64")];
+/// Blocks count vectors.
 pub(crate) const PACK: ByWidth =
     [pack("pack_8"), pack("pack_16"), pack("pack_32"), pack("pack_64")];
 pub(crate) const PACK_PATCHED: ByWidth = [

@@ -22,7 +22,9 @@ mod distinct;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use distinct::{COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, HASHED, saves};
+pub(crate) use distinct::{
+    COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, HASHED, saves, strings_save,
+};
 
 use super::constant::MAX_VALUE_BYTES;
 use super::io::mismatch;
@@ -300,10 +302,11 @@ impl Codec for Dict {
         let codes = plan::plan(&codes_input(&distinct.codes), &below);
         let dictionary = plan::plan(&gathered.input(input.physical), &below);
         let estimate = Estimate {
-            buffers: starts_bytes(input).into_iter().collect(),
             parameters: Parameters::Dict(distinct),
             children: vec![codes, dictionary],
+            ..Estimate::of(starts_bytes(input))
         };
+        let saves = if input.physical == Physical::Bytes { strings_save } else { saves };
         Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit))
     }
 

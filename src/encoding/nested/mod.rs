@@ -151,7 +151,7 @@ impl<S: Shape> Codec for Nested<S> {
             split.children.iter().map(|child| child.plan(context.options)).collect();
         let validity = split.validity.as_ref().map_or(0, |bits| validity_bytes(bits.len()));
         let parameters = Parameters::Nested(Arc::new(split));
-        Some(Estimate { buffers: vec![validity], parameters, children })
+        Some(Estimate { parameters, children, ..Estimate::of([validity]) })
     }
 
     fn encode(

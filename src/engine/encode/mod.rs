@@ -58,10 +58,10 @@ use crate::options::Options;
 use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
-use tree::{Lacking, Tree};
+use tree::{Lacking, Plans, Tree};
 use wide::Wide;
 use words::{Asked, Words};
-use write::{Origin, Part, Parts, Planned, Written};
+use write::{Origin, Part, Parts, Planned};
 
 impl Engine {
     /// Copies an array to GPU memory, as it is.
@@ -369,10 +369,10 @@ fn column_of(
 ) -> Result<DeviceColumn> {
     let mut chunks: Vec<DeviceChunk> = Vec::new();
     let mut bodies = Vec::new();
-    for (written, planned) in written {
-        bodies.push(written.bodies.clone());
+    for (body, planned) in written {
         let start = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
-        chunks.extend(chunks_of(written, planned, start));
+        chunks.extend(chunks_of(&body, planned, start));
+        bodies.push(body);
     }
     let ready = launcher.stream.record()?;
     Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
@@ -380,13 +380,13 @@ fn column_of(
 
 /// The chunks of a part whose first row is row `start` of the column.
 fn chunks_of(
-    written: Written,
+    bodies: &DeviceBuffer,
     planned: Vec<Planned>,
     mut start: usize,
-) -> impl Iterator<Item = DeviceChunk> {
-    let mut body = written.bodies.address();
-    written.headers.into_iter().zip(planned).map(move |(header, planned)| {
-        let chunk = DeviceChunk::new(header, false, planned.bounds, body, start);
+) -> impl Iterator<Item = DeviceChunk> + use<> {
+    let mut body = bodies.address();
+    planned.into_iter().map(move |planned| {
+        let chunk = DeviceChunk::new(planned.header, false, planned.bounds, body, start);
         body += chunk.body_len() as u64;
         start += chunk.rows();
         chunk
@@ -434,9 +434,10 @@ impl<'a> Encoder<'a> {
         launcher.scope = 1;
         let mut measured = Measured::start(launcher, &part, options)?;
         let planned = measured.plan(launcher, &part, options)?;
-        let written = measured.write(launcher, &part, &planned)?;
+        let bodies = measured.write(launcher, &part, &planned)?;
         launcher.release(1);
-        Ok((written.bodies.clone(), chunks_of(written, planned, rows.start)))
+        let chunks = chunks_of(&bodies, planned, rows.start);
+        Ok((bodies, chunks))
     }
 }
 
@@ -572,7 +573,7 @@ impl Measured {
         }
         let plans = match has_words && !is_wide {
             true => self.tree.plan(launcher, VALUES, &context)?,
-            false => Vec::new(),
+            false => Plans::NONE,
         };
         let chunks = column.rows.div_ceil(self.chunk_rows);
         let counts: Vec<[u32; 2]> = match &self.counts {
@@ -588,17 +589,18 @@ impl Measured {
                 Some([valid, set]) => (*valid as usize, *set as usize),
                 None => (rows, 0),
             };
-            let (root, bounds) = match (&*wide, plans.get(index)) {
-                (Some(wide), _) => {
+            let (root, bounds) = match &*wide {
+                Some(wide) => {
                     let node = wide.node(index, tree, &context, lacking)?;
                     (node, Bounds::Limbs(wide.bounds(index)))
                 }
-                (None, Some(plan)) => {
+                None if has_words => {
                     let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
-                    let node = tree.encode(VALUES, index, plan, &context, lacking)?;
+                    let plan = tree.plan_of(VALUES, index, &plans, &context);
+                    let node = tree.encode(VALUES, index, &plan, &context, lacking)?;
                     (node, Bounds::Words(ordered.bounds(index)))
                 }
-                (None, None) => {
+                None => {
                     let node = bits_node(rows, valid, set, part(Origin::Bits), options);
                     (Some(node), Bounds::Counts(valid, set))
                 }
@@ -609,9 +611,11 @@ impl Measured {
                 let validity = bits_node(rows, rows, valid, part(Origin::Validity), options);
                 root.validity = Some(Box::new(validity));
             }
-            Ok(Some(Planned { root, null_count: rows - valid, bounds }))
+            Ok(Some(Planned::new(&root, rows - valid, bounds)))
         };
-        tree.make(launcher, chunks, chunk)
+        let planned = tree.make(launcher, chunks, chunk);
+        plans.drop();
+        planned
     }
 }
 
@@ -622,7 +626,7 @@ impl Measured {
         launcher: &mut Launcher<'_>,
         column: &Column,
         planned: &[Planned],
-    ) -> Result<Written> {
+    ) -> Result<Arc<DeviceBuffer>> {
         write::write(launcher, planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
             match (origin, &self.wide) {

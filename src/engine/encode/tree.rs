@@ -12,6 +12,7 @@
 //! are measured, planned and written as a column is. Each step waits for the one before, which
 //! only columns with chunks that promise something pay for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rayon::prelude::*;
@@ -86,7 +87,7 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         context: &Context<'_>,
-    ) -> Result<Vec<Plan>> {
+    ) -> Result<Plans> {
         let words = &mut self.at_mut(number).words;
         words.read(launcher)?;
         let words = &*words;
@@ -108,20 +109,35 @@ impl Tree {
                 let (runs, values) = (sample.runs as usize, sample.rows as usize);
                 has_runs && rle::may_pay(runs, values, rows, limit)
             });
-            match repeated.is_none() && !has_runs {
-                true => Look::Done(plan::choose(estimates.into_iter())),
-                false => Look::Open { estimates, repeated, has_runs },
-            }
+            (repeated.is_some() || has_runs).then_some(Look { estimates, repeated, has_runs })
         };
         let chunks = (0..words.chunks()).into_par_iter().with_min_len(super::MIN_CHUNKS);
-        let mut looks: Vec<Look> = chunks.map(look).collect();
+        let mut looks: Vec<Option<Look>> = match words.has_samples() {
+            true => chunks.map(look).collect(),
+            false => Vec::new(),
+        };
+        if looks.iter().all(Option::is_none) {
+            return Ok(Plans::NONE);
+        }
         self.plan_dictionaries(launcher, number, context, &mut looks)?;
         self.plan_runs(launcher, number, context, &mut looks)?;
-        let chosen = |look: Look| match look {
-            Look::Done(plan) => plan,
-            Look::Open { estimates, .. } => plan::choose(estimates.into_iter()),
-        };
-        Ok(looks.into_iter().map(chosen).collect())
+        let chosen = |look: Look| plan::choose(look.estimates.into_iter());
+        let looks = looks.into_par_iter().with_min_len(super::MIN_CHUNKS);
+        Ok(Plans(looks.map(|look| look.map(chosen)).collect()))
+    }
+
+    /// The plan of a chunk.
+    pub fn plan_of<'p>(
+        &self,
+        number: usize,
+        chunk: usize,
+        plans: &'p Plans,
+        context: &Context<'_>,
+    ) -> Cow<'p, Plan> {
+        match plans.0.get(chunk).and_then(Option::as_ref) {
+            Some(plan) => Cow::Borrowed(plan),
+            None => Cow::Owned(self.words(number).plan(chunk, context)),
+        }
     }
 
     /// Adds the estimates of dictionaries, where they may be the least.
@@ -130,13 +146,13 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         context: &Context<'_>,
-        looks: &mut [Look],
+        looks: &mut [Option<Look>],
     ) -> Result<()> {
         let words = &self.at(number).words;
         // Words of few bits have few values.
         let all = 1 << (words.value() * 8).min(MAX_CHUNK_ROWS.ilog2() as usize);
         let asked = looks.iter().enumerate().filter_map(|(chunk, look)| match look {
-            Look::Open { repeated: Some(counted), .. } => {
+            Some(Look { repeated: Some(counted), .. }) => {
                 Some((chunk, counted.most(words.rows(chunk)).min(all)))
             }
             _ => None,
@@ -147,7 +163,7 @@ impl Tree {
         }
         let mut found = Distinct::find(launcher, words, &asked)?;
         found.tables.keep(|chunk, count| match &looks[chunk] {
-            Look::Open { estimates, repeated: Some(counted), .. } => {
+            Some(Look { estimates, repeated: Some(counted), .. }) => {
                 counted.may_pay(words.rows(chunk), count, limit(estimates))
             }
             _ => false,
@@ -169,12 +185,13 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         context: &Context<'_>,
-        looks: &mut [Look],
+        looks: &mut [Option<Look>],
     ) -> Result<()> {
         let words = &self.at(number).words;
-        let limits: Vec<usize> = looks.iter().map(Look::limit).collect();
-        let asked = |(chunk, look): (usize, &Look)| {
-            let (Look::Open { has_runs: true, .. }, Some(sample)) = (look, words.sample(chunk))
+        let limit_of = |look: &Option<Look>| look.as_ref().map_or(0, |look| limit(&look.estimates));
+        let limits: Vec<usize> = looks.iter().map(limit_of).collect();
+        let asked = |(chunk, look): (usize, &Option<Look>)| {
+            let (Some(Look { has_runs: true, .. }), Some(sample)) = (look, words.sample(chunk))
             else {
                 return false;
             };
@@ -212,21 +229,26 @@ impl Tree {
         (encoding, own): (Encoding, Vec<(usize, Estimate)>),
         children: [usize; 2],
         below: &Context<'_>,
-        looks: &mut [Look],
+        looks: &mut [Option<Look>],
     ) -> Result<()> {
-        let [first, second] = children;
-        let mut first = self.plan(launcher, first, below)?;
-        let mut second = self.plan(launcher, second, below)?;
-        for (chunk, own) in own {
-            let take = |plans: &mut [Plan]| std::mem::replace(&mut plans[chunk], plan::plain());
-            let children = vec![take(&mut first), take(&mut second)];
-            let estimate = Estimate { children, ..own };
-            if let Look::Open { estimates, .. } = &mut looks[chunk]
+        let plans =
+            [self.plan(launcher, children[0], below)?, self.plan(launcher, children[1], below)?];
+        let estimate = |(chunk, own): (usize, Estimate)| {
+            let child = |(number, plans): (&usize, &Plans)| {
+                self.plan_of(*number, chunk, plans, below).into_owned()
+            };
+            let children = children.iter().zip(&plans).map(child).collect();
+            (chunk, Estimate { children, ..own })
+        };
+        let own = own.into_par_iter().with_min_len(super::MIN_CHUNKS);
+        for (chunk, estimate) in own.map(estimate).collect::<Vec<_>>() {
+            if let Some(Look { estimates, .. }) = &mut looks[chunk]
                 && dict::saves(estimate.stored_bytes(), limit(estimates))
             {
                 estimates.push((encoding, estimate));
             }
         }
+        plans.into_iter().for_each(Plans::drop);
         Ok(())
     }
 
@@ -261,12 +283,11 @@ impl Tree {
 
     /// Measures what chunks lack, and waits for it.
     fn measure(&mut self, launcher: &mut Launcher<'_>, lacking: &[Lacking]) -> Result<()> {
-        let chunks = lacking.len();
-        let mut asked: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        let mut asked: BTreeMap<usize, Vec<abi::AskedChunk>> = BTreeMap::new();
         for (chunk, lacking) in lacking.iter().enumerate() {
             for (number, what) in &lacking.words {
-                let of_words = asked.entry(*number);
-                of_words.or_insert_with(|| vec![0; chunks])[chunk] |= what;
+                let chunk = abi::AskedChunk { chunk: chunk as u32, asked: *what };
+                asked.entry(*number).or_default().push(chunk);
             }
         }
         for (number, asked) in &asked {
@@ -362,27 +383,28 @@ impl Tree {
     }
 }
 
-/// A chunk that has been looked at.
-enum Look {
-    /// Nothing else promises anything.
-    Done(Plan),
-    Open {
-        estimates: Estimates,
-        /// What a sample says of distinct values, if a dictionary may be the least.
-        repeated: Option<Counted>,
-        /// Whether runs may be.
-        has_runs: bool,
-    },
+/// Plans of chunks. Those that nothing is derived from have none: their words plan them, when
+/// they are encoded. Empty if no chunk has one.
+pub(super) struct Plans(Vec<Option<Plan>>);
+
+impl Plans {
+    /// Of no chunk.
+    pub const NONE: Self = Self(Vec::new());
+
+    /// Drops what are many allocations with all threads: thousands take one of them as long as
+    /// planning them took.
+    pub fn drop(self) {
+        self.0.into_par_iter().with_min_len(super::MIN_CHUNKS).for_each(drop);
+    }
 }
 
-impl Look {
-    /// Bytes of the best estimate; 0 if nothing more is looked for.
-    fn limit(&self) -> usize {
-        match self {
-            Self::Done(_) => 0,
-            Self::Open { estimates, .. } => limit(estimates),
-        }
-    }
+/// A chunk that something derived from it may suit.
+struct Look {
+    estimates: Estimates,
+    /// What a sample says of distinct values, if a dictionary may be the least.
+    repeated: Option<Counted>,
+    /// Whether runs may be.
+    has_runs: bool,
 }
 
 /// Bytes that the best estimate of a chunk takes; 0 where nothing is smaller.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::launch::{Launcher, Pending};
 use super::source::Column;
-use super::tree::{Lacking, Tree};
+use super::tree::{Lacking, Plans, Tree};
 use super::words::{Asked, Words};
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
@@ -26,7 +26,7 @@ pub(super) struct Wide {
     /// For each chunk.
     chunks: Vec<Chunk>,
     /// Of each limb, unsigned or signed, the number of its words and the plans of chunks.
-    limbs: BTreeMap<(usize, bool), (usize, Vec<Plan>)>,
+    limbs: BTreeMap<(usize, bool), (usize, Plans)>,
 }
 
 struct Chunk {
@@ -98,7 +98,7 @@ impl Wide {
                 };
                 let asked = Asked::by(&below, physical);
                 let words = Words::measure(launcher, physical, source, asked)?;
-                self.limbs.insert((limb, is_last), (tree.add(words), Vec::new()));
+                self.limbs.insert((limb, is_last), (tree.add(words), Plans::NONE));
             }
         }
         for (number, plans) in self.limbs.values_mut() {
@@ -129,7 +129,11 @@ impl Wide {
         let Chunk { rows, limbs, .. } = self.chunks[chunk];
         let bytes = rows * self.source.stride as usize * 8;
         let planned = (0..limbs).map(|limb| &self.limbs[&(limb, limb + 1 == limbs)]);
-        let children = planned.clone().map(|(_, plans)| plans[chunk].clone()).collect();
+        let below = context.below();
+        let plan = |(number, plans): &(usize, Plans)| {
+            tree.plan_of(*number, chunk, plans, &below).into_owned()
+        };
+        let children = planned.clone().map(plan).collect();
         let estimates = [
             (Encoding::Plain, Estimate::of([bytes])),
             (Encoding::Limbs, Estimate { children, ..Estimate::of([]) }),

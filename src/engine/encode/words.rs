@@ -240,7 +240,8 @@ impl Words {
             launcher.launch(choose, vectors.div_ceil(choose.block), &arguments)?;
             launcher.launch(kernels::ALP_LAYOUT[is_wide], chunks, &arguments)?;
         } else {
-            let which = if asked.whole { abi::MEASURE_ALL } else { abi::MEASURE_SAMPLED };
+            let is_whole = asked.whole || chunk_rows <= plan::SAMPLED_VECTORS * VECTOR;
+            let which = if is_whole { abi::MEASURE_ALL } else { abi::MEASURE_SAMPLED };
             words.launch_measure(launcher, which, &[])?;
         }
         if asked.sample {
@@ -275,33 +276,63 @@ impl Words {
     }
 
     /// Starts measuring the other vectors of some chunks: for each what it lacks.
-    pub fn measure_rest(&mut self, launcher: &mut Launcher<'_>, asked: &[u32]) -> Result<()> {
+    pub fn measure_rest(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        asked: &[abi::AskedChunk],
+    ) -> Result<()> {
         self.launch_measure(launcher, abi::MEASURE_REST, asked)?;
-        for (measured, asked) in self.measured.iter_mut().zip(asked) {
-            *measured |= asked;
+        for one in asked {
+            self.measured[one.chunk as usize] |= one.asked;
         }
         self.pending = Some(self.result(launcher)?);
         Ok(())
     }
 
-    fn launch_measure(&self, launcher: &mut Launcher<'_>, which: u32, asked: &[u32]) -> Result<()> {
-        let source = self.source;
-        let (values, mut deltas) = (self.measures(), abi::VectorMeasures::default());
-        if self.asked.deltas {
-            deltas = self.delta_measures();
+    /// Starts measuring vectors of some chunks, of all if none are named.
+    fn launch_measure(
+        &self,
+        launcher: &mut Launcher<'_>,
+        which: u32,
+        asked: &[abi::AskedChunk],
+    ) -> Result<()> {
+        let (source, values) = (self.source, self.measures());
+        let deltas = if self.asked.deltas { self.delta_measures() } else { Default::default() };
+        let is_first = asked.is_empty();
+        let chunks = if is_first { 0 } else { launcher.upload(asked)? };
+        let count = if is_first { self.chunks() } else { asked.len() };
+        let vectors = match which {
+            abi::MEASURE_SAMPLED => plan::SAMPLED_VECTORS,
+            _ => source.chunk_vectors as usize,
+        };
+        let blocks_per_chunk = vectors.div_ceil(kernels::WINDOWS[0].block);
+        let measure = abi::MeasureArguments {
+            source,
+            values,
+            deltas,
+            chunks,
+            blocks_per_chunk: blocks_per_chunk as u32,
+            which,
+        };
+        // All vectors have bounds, which a search for windows finds, too.
+        if is_first && !(self.asked.patches && which == abi::MEASURE_ALL) {
+            let kernel = self.by_width(kernels::BOUNDS);
+            launcher.launch(kernel, self.rows.div_ceil(VECTOR).div_ceil(kernel.block), &measure)?;
         }
-        let is_rest = which == abi::MEASURE_REST;
-        let flags = if is_rest { launcher.upload(asked)? } else { 0 };
-        let (kernel, vectors) = (self.by_width(kernels::MEASURE), self.rows.div_ceil(VECTOR));
-        let measure =
-            abi::MeasureArguments { source, values, deltas, asked: flags, which, zero: 0 };
-        launcher.launch(kernel, vectors.div_ceil(kernel.block), &measure)?;
-        let both =
-            [(values, abi::ASKED_WINDOWS, true), (deltas, abi::ASKED_DELTAS, self.asked.deltas)];
-        for (of, what, is_there) in both {
-            if is_there && (!is_rest || asked.iter().any(|asked| asked & what != 0)) {
-                let layout = abi::LayoutArguments { source, of, asked: flags, which, what };
-                launcher.launch(self.by_width(kernels::LAYOUT), self.chunks(), &layout)?;
+        let searches = [
+            (kernels::WINDOWS, abi::ASKED_WINDOWS, self.asked.patches, values),
+            (kernels::DELTAS, abi::ASKED_DELTAS, self.asked.deltas, deltas),
+        ];
+        for (search, what, is_there, of) in searches {
+            if !is_first && asked.iter().all(|chunk| chunk.asked & what == 0) {
+                continue;
+            }
+            if is_there {
+                launcher.launch(self.by_width(search), count * blocks_per_chunk, &measure)?;
+            }
+            if is_there || what == abi::ASKED_WINDOWS {
+                let layout = abi::LayoutArguments { source, of, chunks, which, what };
+                launcher.launch(self.by_width(kernels::LAYOUT), count, &layout)?;
             }
         }
         Ok(())
@@ -365,6 +396,11 @@ impl Words {
     /// Address of what chunks come to.
     pub fn totals(&self) -> u64 {
         self.address(self.at.totals)
+    }
+
+    /// Whether samples of rows were asked for.
+    pub fn has_samples(&self) -> bool {
+        !self.samples.is_empty()
     }
 
     /// What a sample of a chunk's rows says, if it has any.
@@ -472,7 +508,8 @@ impl Words {
         let alp = self.asked.alp.then(|| shape.floats(totals));
         let others = [(Encoding::Delta, deltas()), (Encoding::Alp, alp)];
         let all = packed(totals, rows).into_iter().chain(others);
-        let mut estimates: Estimates = all.filter(is_allowed).filter_map(made).collect();
+        let mut estimates = Estimates::with_capacity(plan::FEW);
+        estimates.extend(all.filter(is_allowed).filter_map(made));
         if let Some(reals) = &self.reals {
             let so_far = estimates.iter().map(|(_, estimate)| estimate.stored_bytes());
             let limit = so_far.min().unwrap_or(usize::MAX);
@@ -482,8 +519,8 @@ impl Words {
     }
 
     /// Chooses among these a chunk's encoding.
-    pub fn plan(&self, chunk: usize, options: &Options) -> Plan {
-        plan::choose(self.estimates(chunk, &Context::new(options, None)).into_iter())
+    pub fn plan(&self, chunk: usize, context: &Context<'_>) -> Plan {
+        plan::choose(self.estimates(chunk, context).into_iter())
     }
 
     /// Encodes a chunk by plan or the next best, as [`plan::encode`] does: its node, which

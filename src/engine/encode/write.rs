@@ -6,8 +6,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::launch::{Launcher, Pending};
 use super::source::Column;
 use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
@@ -51,22 +49,48 @@ pub(super) enum Origin {
     Host,
 }
 
-/// A chunk that has been planned.
+/// A chunk that has been planned and laid out.
 pub(super) struct Planned {
-    pub root: EncodedNode<Part>,
-    pub null_count: usize,
+    /// Without the checksum of the body.
+    pub header: Header,
+    /// What is to be written, as if the body began at address 0.
+    jobs: Vec<Job>,
+    gaps: Vec<abi::Gap>,
     pub bounds: Bounds,
 }
 
-/// Headers of chunks (without the bodies' checksums), and their bodies one behind the
-/// other, which kernels have been started to write.
-pub(super) struct Written {
-    pub headers: Vec<Header>,
-    pub bodies: Arc<DeviceBuffer>,
+impl Planned {
+    pub fn new(root: &EncodedNode<Part>, null_count: usize, bounds: Bounds) -> Self {
+        let (header, order) = lay_out(root, null_count, |part: &Part| part.len);
+        let (mut jobs, mut gaps) = (Vec::with_capacity(order.len()), Vec::new());
+        for (node, placed) in order.iter().zip(&header.nodes) {
+            let ranges = &header.buffers[placed.buffers.clone()];
+            let Some(part) = node.buffers.first() else { continue };
+            let (mut buffers, mut lens) = ([ABSENT; 4], [0; 4]);
+            for ((address, len), range) in buffers.iter_mut().zip(&mut lens).zip(ranges) {
+                *len = range.len();
+                // No third buffer says that there are no locators.
+                let is_patched = matches!(node.encoding, Encoding::Alp | Encoding::AlpRd);
+                if !(range.is_empty() && is_patched) {
+                    *address = range.start as u64;
+                }
+            }
+            let gap =
+                |gap: Range<usize>| abi::Gap { at: gap.start as u64, bytes: gap.len() as u64 };
+            gaps.extend(gaps_of(node, ranges).map(gap));
+            let (origin, vector, encoding) = (part.origin, part.vector, node.encoding);
+            jobs.push(Job { origin, encoding, chunk: 0, buffers, lens, vector, rows: node.len });
+        }
+        Self { header, jobs, gaps, bounds }
+    }
 }
 
-/// The parts of a column that kernels have been started to write.
-pub(super) type Parts = Vec<(Written, Vec<Planned>)>;
+/// The parts of a column that kernels have been started to write: chunks, and their bodies one
+/// behind the other.
+pub(super) type Parts = Vec<(Arc<DeviceBuffer>, Vec<Planned>)>;
+
+/// The place of a buffer that a node lacks, until its body has an address.
+const ABSENT: u64 = u64::MAX;
 
 /// A node to be written.
 #[derive(Debug, Clone, Copy)]
@@ -95,49 +119,22 @@ pub(super) fn targets(jobs: &[Job]) -> Vec<abi::Target> {
     jobs.iter().map(target).collect()
 }
 
-/// Lays chunks out and starts writing them: `write` is called with all nodes of one
-/// origin and encoding.
+/// Gives chunks a place and starts writing them, their bodies one behind the other: `write` is
+/// called with all nodes of one origin and encoding.
 pub(super) fn write(
     launcher: &mut Launcher<'_>,
     chunks: &[Planned],
     mut write: impl FnMut(&mut Launcher<'_>, Origin, Encoding, &[Job]) -> Result<()>,
-) -> Result<Written> {
-    let laid: Vec<_> = (chunks.par_iter().with_min_len(super::MIN_CHUNKS))
-        .map(|chunk| lay_out(&chunk.root, chunk.null_count, |part: &Part| part.len))
-        .collect();
-    let total = laid.iter().map(|(header, _)| header.body_len).sum();
-    let bodies = launcher.allocate(total)?;
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut gaps = Vec::new();
+) -> Result<Arc<DeviceBuffer>> {
+    let bodies = launcher.allocate(chunks.iter().map(|chunk| chunk.header.body_len).sum())?;
+    let (mut jobs, mut gaps) = (Vec::with_capacity(chunks.len()), Vec::new());
     let mut body = bodies.address();
-    for (chunk, (header, order)) in laid.iter().enumerate() {
-        for (node, placed) in order.iter().zip(&header.nodes) {
-            let ranges = &header.buffers[placed.buffers.clone()];
-            let Some(part) = node.buffers.first() else { continue };
-            let (mut buffers, mut lens) = ([0; 4], [0; 4]);
-            for ((address, len), range) in buffers.iter_mut().zip(&mut lens).zip(ranges) {
-                *len = range.len();
-                // No third buffer says that there are no locators.
-                let is_patched = matches!(node.encoding, Encoding::Alp | Encoding::AlpRd);
-                let absent = range.is_empty() && is_patched;
-                *address = if absent { 0 } else { body + range.start as u64 };
-            }
-            gaps.extend(
-                gaps_of(node, ranges)
-                    .map(|gap| abi::Gap { at: body + gap.start as u64, bytes: gap.len() as u64 }),
-            );
-            let (origin, vector) = (part.origin, part.vector);
-            jobs.push(Job {
-                origin,
-                encoding: node.encoding,
-                chunk,
-                buffers,
-                lens,
-                vector,
-                rows: node.len,
-            });
-        }
-        body += header.body_len as u64;
+    for (number, chunk) in chunks.iter().enumerate() {
+        let place = |at: u64| if at == ABSENT { 0 } else { body + at };
+        let job = |job: &Job| Job { chunk: number, buffers: job.buffers.map(place), ..*job };
+        jobs.extend(chunk.jobs.iter().map(job));
+        gaps.extend(chunk.gaps.iter().map(|gap| abi::Gap { at: body + gap.at, ..*gap }));
+        body += chunk.header.body_len as u64;
     }
     jobs.sort_by_key(|job| (job.origin, job.encoding as u32));
     launcher.mark("assemble")?;
@@ -149,8 +146,7 @@ pub(super) fn write(
             abi::GapsArguments { gaps: launcher.upload(&gaps)?, count: gaps.len() as u64 };
         launcher.launch(kernels::GAPS, gaps.len().div_ceil(kernels::GAPS.block), &arguments)?;
     }
-    let headers = laid.into_iter().map(|(header, _)| header).collect();
-    Ok(Written { headers, bodies })
+    Ok(bodies)
 }
 
 /// What no kernel of the node's encoding writes: gaps behind its buffers and in them.

@@ -75,10 +75,18 @@ pub(crate) struct MeasureArguments {
     pub values: VectorMeasures,
     /// All 0 if deltas are not asked for.
     pub deltas: VectorMeasures,
-    /// [`MEASURE_REST`]: address of what is asked for of each chunk.
-    pub asked: u64,
+    /// Of [`AskedChunk`]s; 0 for all chunks, and everything of them.
+    pub chunks: u64,
+    pub blocks_per_chunk: u32,
     pub which: u32,
-    pub zero: u32,
+}
+
+/// `lanepack::AskedChunk`: a chunk, and what of it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct AskedChunk {
+    pub chunk: u32,
+    pub asked: u32,
 }
 
 /// Of which vectors windows and deltas are measured: of all; of those that estimates look at;
@@ -119,9 +127,9 @@ pub(crate) struct LayoutArguments {
     pub source: Source,
     pub of: VectorMeasures,
     /// As of [`MeasureArguments`].
-    pub asked: u64,
+    pub chunks: u64,
     pub which: u32,
-    /// [`MEASURE_REST`]: which of what was asked for this is.
+    /// Which of what was asked for this is.
     pub what: u32,
 }
 
@@ -335,6 +343,7 @@ const _: () = {
     assert!(size_of::<ChunkTotals>() == 48);
     assert!(size_of::<VectorMeasures>() == 64);
     assert!(size_of::<MeasureArguments>() == 192);
+    assert!(size_of::<AskedChunk>() == 8);
     assert!(size_of::<WideBounds>() == 72);
     assert!(size_of::<WideBoundsArguments>() == 56);
     assert!(size_of::<LayoutArguments>() == 128);

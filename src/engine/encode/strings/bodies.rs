@@ -8,13 +8,14 @@ use super::codes::Codes;
 use super::plan::{CODE_LENGTHS, Choice, DERIVED, Known, VALUE_LENGTHS, is_wide, part, starts};
 use super::tables::Table;
 use crate::chunk::EncodedNode;
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Physical, Starts, fsst};
 use crate::engine::column::Bounds;
 use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
-use crate::engine::encode::write::{self, HostCopies, Job, Origin, Part, Planned, Written};
+use crate::engine::encode::write::{self, HostCopies, Job, Origin, Part, Planned};
 use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -35,14 +36,14 @@ impl Stretch {
         known: &Known,
         choices: &[Choice],
         borders: &[u64],
-    ) -> Result<(Written, Vec<Planned>)> {
+    ) -> Result<(Arc<DeviceBuffer>, Vec<Planned>)> {
         if let Some((_, codes)) = &mut self.codes {
             codes.read(launcher)?;
         }
         let planned: Vec<Planned> = (self.chunks.clone())
             .map(|chunk| self.planned(known, &choices[chunk], chunk))
             .collect::<Result<_>>()?;
-        let written = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
+        let bodies = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
             let words = |number: usize| match (number, &self.codes) {
                 (VALUE_LENGTHS, _) => Ok(&known.value_words),
@@ -76,7 +77,7 @@ impl Stretch {
                 _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
         })?;
-        Ok((written, planned))
+        Ok((bodies, planned))
     }
 
     /// A chunk's node and nulls; its bounds are not known yet.
@@ -100,7 +101,7 @@ impl Stretch {
             let part = Part { len: rows.div_ceil(8), origin: Origin::Validity, vector };
             root.validity = Some(Box::new(bits_node(rows, rows, valid, part, options)));
         }
-        Ok(Planned { root, null_count: rows - valid, bounds: Bounds::Strings(None) })
+        Ok(Planned::new(&root, rows - valid, Bounds::Strings(None)))
     }
 
     /// Starts writing constants and plain nodes, but for their children.
@@ -190,7 +191,7 @@ impl Codes {
     ) -> Result<EncodedNode<Part>> {
         let (rows, bytes) = (known.rows(chunk), known.bytes(chunk));
         let codes = self.totals[number].codes as usize;
-        let lengths = self.code_words.plan(number, &known.options);
+        let lengths = self.code_words.plan(number, &Context::new(&known.options, None));
         let lengths = self.code_words.encode(number, &lengths, &known.options, CODE_LENGTHS)?;
         let mut node = EncodedNode::new(Encoding::Fsst, Physical::Bytes, rows);
         node.parameters[0] = bytes as u64;

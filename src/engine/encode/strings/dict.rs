@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use super::StringColumn;
 use super::plan::{DERIVED, lengths_source};
 use crate::chunk::EncodedNode;
-use crate::encoding::dict::{Counted, saves};
+use crate::encoding::dict::{Counted, strings_save};
 use crate::encoding::fsst::Symbols;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant};
@@ -144,13 +144,13 @@ impl Dictionaries {
             |(_, entry): &(usize, Entry)| plan::plan(&entry.texts.input(), &entry.context(options));
         let dictionaries: Vec<Plan> = entries.par_iter().map(plan).collect();
         let below = Context::new(options, None).in_dictionary();
-        let mut plans = tree.plan(launcher, codes, &below)?;
+        let plans = tree.plan(launcher, codes, &below)?;
         for (&chunk, dictionary) in chunks.iter().zip(dictionaries) {
-            let codes = std::mem::replace(&mut plans[chunk], plan::plain());
-            let children = vec![codes, dictionary];
+            let of_codes = tree.plan_of(codes, chunk, &plans, &below);
+            let children = vec![of_codes.into_owned(), dictionary];
             let starts = rows(chunk).div_ceil(VECTOR) * 8;
             let estimate = Estimate { children, ..Estimate::of([starts]) };
-            if saves(estimate.stored_bytes(), limit(&estimates[chunk])) {
+            if strings_save(estimate.stored_bytes(), limit(&estimates[chunk])) {
                 estimates[chunk].push((Encoding::Dict, estimate));
             }
         }

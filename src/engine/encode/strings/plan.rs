@@ -10,7 +10,7 @@ use super::lengths::{Arrays, Lengths, range};
 use super::tables::{Table, Tables, Trainers, sampled};
 use crate::chunk::EncodedNode;
 use crate::encoding::fsst::{self, Sampled, Symbols};
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
 use crate::engine::encode::source::Column;
@@ -410,7 +410,7 @@ impl Known {
             return vec![(Encoding::Constant, Estimate::of([single.length as usize]))];
         }
         let vectors = rows.div_ceil(VECTOR);
-        let lengths = self.value_words.plan(chunk, &self.options);
+        let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
         let plain =
             Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
         let fsst = fsst
