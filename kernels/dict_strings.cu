@@ -3,8 +3,8 @@
 //
 //   codes -> where each row's string lies, and where it goes -> string_rows.cuh
 //
-// On an NVIDIA H200 some 450 GB/s of bytes are written for strings of 5 to 15 bytes; with four
-// bytes of a string at a time instead of eight 10 % less.
+// On an NVIDIA H200 dict_strings takes 1,161 us for 0.79 GB of strings of 5 to 15 bytes (680 GB/s).
+// Rows found by bisection, and eight bytes of a string at a time, some 450 GB/s; four 10 % less.
 //
 // Lengths are not trusted: a row gets no more bytes than its string has, and zeros behind.
 #include "arguments.cuh"

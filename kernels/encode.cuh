@@ -1,7 +1,8 @@
 // What the encoders share: a column as Arrow lays it out, arguments, and small reductions.
 //
-//   measure   every vector: bounds, windows and those of deltas (encode_patches.cu) or
-//             exponents (encode_alp.cu), exceptions of reals (encode_alp_rd.cu); reads all values
+//   measure   every vector: bounds (encode_patches.cu) or exponents (encode_alp.cu), exceptions
+//             of reals (encode_alp_rd.cu), reads all values; windows and those of deltas of
+//             vectors that estimates look at, and of others after planning
 //   layout    every chunk: where its vectors' packed words and exceptions begin, totals for the host
 //   (host)    chooses encodings, lays out bodies, allocates exactly
 //   write     every vector to its place in a body; reads all values again
@@ -533,9 +534,9 @@ struct WideBoundsArguments {
 };
 static_assert(sizeof(WideBoundsArguments) == 56, "mirrored");
 
-// Offsets and totals: layout_*. A block a chunk, those that were measured. Totals of MEASURE_SAMPLED are those of the
-// sampled vectors, but for the bounds of values, which all have; in chunks that have no other
-// vectors nothing is left to measure.
+// Offsets and totals: layout_*. A block a chunk, those that were measured. Totals of
+// MEASURE_SAMPLED are those of the sampled vectors, but for the bounds of values, which all have;
+// in chunks that have no other vectors nothing is left to measure.
 struct LayoutArguments {
     Source source;
     VectorMeasures of;

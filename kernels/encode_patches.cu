@@ -12,10 +12,11 @@
 //
 // Deltas are never written to memory: one read measures them, one read writes them. All vectors
 // have bounds; windows and deltas are searched for in those that estimates look at, and in others
-// where plans chose them. On an NVIDIA H200, 1.05 GB of 64 bits: bounds 312 us, both searches of
-// all vectors in one kernel 756, in which bounds alone took 304 and an eighth of the searches
-// held up the rest to 581. One kernel for both searches has registers for three blocks a
-// multiprocessor, windows alone, of 8 to 32 bits, for five.
+// where plans chose them. On an NVIDIA H200, 1.05 GB of 64 bits: bounds 301 us, windows and deltas
+// of samples 71 and 70. Tried: bounds and both searches of all vectors in one kernel, 756; that
+// kernel with searches in samples only, whose warps held up the others of their blocks, 581; both
+// searches of samples in one kernel, which has registers for three blocks a multiprocessor where
+// windows alone have them for four or five, 137.
 #include "encode.cuh"
 
 namespace lanepack {
@@ -455,7 +456,8 @@ LANEPACK_KERNEL(bounds_64, MEASURE_THREADS, 5, MeasureArguments) { bounds<u64>(a
 // Calls `measure(index, vector, reader, below)` for the vector of this warp, if `what` of it is
 // to be measured.
 template <class T, class Measure>
-LANEPACK_DEVICE void measured_vector(const MeasureArguments& args, u32 what, u32* bins, const Measure& measure) {
+LANEPACK_DEVICE void measured_vector(const MeasureArguments& args, u32 what, u32* bins,
+                                     const Measure& measure) {
     constexpr u32 WARPS = MEASURE_THREADS / WARP;
     const Source& source = args.source;
     const u32 warp = threadIdx.x / WARP;

@@ -97,7 +97,8 @@ LANEPACK_DEVICE void layout(const LayoutArguments& args) {
     constexpr u32 SUMS = 7;
     LANEPACK_SHARED(u32[SUMS * LAYOUT_THREADS / WARP], sums);
     LANEPACK_SHARED(u64[2 * LAYOUT_THREADS / WARP], ends);
-    const AskedChunk asked = args.chunks == nullptr ? AskedChunk{blockIdx.x, args.what} : args.chunks[blockIdx.x];
+    const AskedChunk own{blockIdx.x, args.what};
+    const AskedChunk asked = args.chunks == nullptr ? own : args.chunks[blockIdx.x];
     if ((asked.asked & args.what) == 0) return;
     const VectorMeasures& of = args.of;
     const u64 first = static_cast<u64>(asked.chunk) * args.source.chunk_vectors;

@@ -102,7 +102,7 @@ template <u32 THREADS, class Rows>
 LANEPACK_DEVICE bool write_rows(const Rows& strings, u32 rows, u8* out) {
     const u32 total = strings.places.at[rows];
     const u32 past = static_cast<u32>(reinterpret_cast<u64>(out) % 16);
-    const u32 pieces = (total + past + 15) / 16;
+    const u32 pieces = total == 0 ? 0 : (total + past + 15) / 16;
     u64 seen = 0;
 #pragma unroll 1
     for (u32 piece = threadIdx.x; piece < pieces; piece += THREADS) {

@@ -9,8 +9,8 @@
 //! were compared stay in the plan, for
 //! [`CompressedColumn::explain`](crate::CompressedColumn::explain).
 //!
-//! What a node and its buffers cost beside their data is added here, the same for
-//! all. The plans that were not chosen stay, too: where the chosen one turns out
+//! What a node and its buffers cost beside their data is added by [`Estimate::of`], the same
+//! for all. The plans that were not chosen stay, too: where the chosen one turns out
 //! not to fit, or larger than another promised, the next is tried. GPUs make the
 //! same estimates, choose by them in [`choose`] and try plans in [`first_kept`],
 //! before they write anything.
@@ -20,7 +20,8 @@
 //! before dictionaries had to promise a sixteenth less than others). Half of that are
 //! hash tables of dictionaries, most of which are then taken. Estimates of single
 //! columns are within 3.1 % or 64 bytes of what encoding gives, but for 7 % of one
-//! of 4 KB; no column becomes more than 1.1 % smaller if an encoding is forbidden.
+//! of 4 KB; before dictionaries had to save that much, no column became more than 1.1 % smaller
+//! if an encoding was forbidden.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -221,7 +222,7 @@ pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> P
     choice.plan()
 }
 
-/// Most estimates of words that seldom are more.
+/// Room for the estimates of a node: more are rare.
 pub(crate) const FEW: usize = 8;
 
 /// The estimates so far.

@@ -227,6 +227,39 @@ fn chunks_differ() {
     }
 }
 
+/// Codes and values of runs, of chunks of more vectors than are looked at, that have exceptions
+/// and deltas.
+#[test]
+fn what_long_chunks_become_nests() {
+    let mut rng = Rng(88);
+    let rows = 24 * 1024;
+    let values: Vec<u64> = (0..600).map(|_| rng.next()).collect();
+    let mut pick = |row: usize| match rng.below(200) {
+        0 => rng.below(600) as usize,
+        _ => row % 3,
+    };
+    let rare: Vec<u64> = (0..rows).map(|row| values[pick(row)]).collect();
+    let mut sorted = values.clone();
+    sorted.sort_unstable();
+    let ascending: Vec<u64> = (0..rows).map(|row| sorted[row * 600 / rows]).collect();
+    let stairs: Vec<u64> = (0..rows as u64).map(|row| row / 7 * 1000 + row / 7 % 3).collect();
+    let words = [rare.as_slice(), &ascending, &stairs, &rare[..9000]].concat();
+    let options = small().with_chunk_rows(rows);
+    let column = compress_array(&array_of(&TYPES[7], &words, None), &options).unwrap();
+    for tree in ["dict(pfor", "rle("] {
+        assert!(column.encoding().contains(tree), "{tree} is missing in {}", column.encoding());
+    }
+    let texts: Vec<String> =
+        words.iter().map(|word| format!("value {}", word % 1_000_003)).collect();
+    let texts = Arc::new(StringArray::from_iter_values(texts)) as ArrayRef;
+    for engine in engines() {
+        for nulls in nulls_and_vectors(words.len()).into_iter().take(4) {
+            check(&engine, &array_of(&TYPES[7], &words, nulls), &options);
+        }
+        check(&engine, &texts, &of_strings().with_chunk_rows(rows));
+    }
+}
+
 /// Everything but front coding, which only the CPU writes.
 fn of_strings() -> Options {
     small().without(Encoding::Front)

@@ -188,7 +188,6 @@ fn plans_that_do_not_keep_their_promise() {
     }
 }
 
-/// Limbs of decimals and lengths of strings are integers, too.
 /// Chunks of a column that need measures of all their vectors or none, those that lose their
 /// plan once these are made among them.
 #[test]
@@ -213,26 +212,34 @@ fn vectors_that_no_estimate_looks_at() {
     }
     // The last chunk has fewer vectors than are looked at.
     words.extend(&steps[..5000]);
+    let options = Options::default().with_chunk_rows(rows);
+    let column = compress_array(&array_of(&TYPES[7], &words, None), &options).unwrap();
+    for encoding in ["ffor", "pfor", "delta(pfor)"] {
+        let found = column.encoding();
+        assert!(found.contains(encoding), "{encoding} is missing in {found}");
+    }
+    let patches = only(&[Encoding::Pfor, Encoding::Delta]).with_chunk_rows(rows);
+    let deltas = only(&[Encoding::Delta, Encoding::Ffor]).with_chunk_rows(rows);
     for engine in engines() {
         for (index, data_type) in TYPES.iter().enumerate() {
-            let nulls = nulls_of(words.len()).swap_remove(index);
-            for nulls in [None, nulls] {
-                let array = array_of(data_type, &words, nulls);
-                check(&engine, &array, &Options::default().with_chunk_rows(rows));
-                let few = only(&[Encoding::Pfor, Encoding::Delta]);
-                check(&engine, &array, &few.with_chunk_rows(rows));
-            }
+            let array = array_of(data_type, &words, nulls_of(words.len()).swap_remove(index + 1));
+            check(&engine, &array, &options);
+            let few = if index % 2 == 0 { &patches } else { &deltas };
+            check(&engine, &array, few);
+            check(&engine, &array_of(data_type, &words[..rows * 5], None), &options);
+        }
+        // As many vectors as are looked at, and one more.
+        for vectors in [16, 17] {
+            let array = array_of(&TYPES[5], &words, None);
+            check(&engine, &array, &Options::default().with_chunk_rows(vectors * 1024));
         }
         let codes: Vec<i128> = words.iter().map(|word| i128::from(*word) << 40).collect();
         let decimals = Decimal128Array::from(codes);
-        check(
-            &engine,
-            &(Arc::new(decimals) as ArrayRef),
-            &Options::default().with_chunk_rows(rows),
-        );
+        check(&engine, &(Arc::new(decimals) as ArrayRef), &options);
     }
 }
 
+/// Limbs of decimals and lengths of strings are integers, too.
 #[test]
 fn deltas_and_exceptions_of_limbs_and_lengths() {
     let mut rng = Rng(76);

@@ -231,11 +231,11 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Whether a dictionary of `distinct` values may take 1/16 less than `limit` bytes for so
-    /// many rows: what saves less is not worth a second step of decoding. Codes take bits for
-    /// the values of a vector, or those of the chunk less a quarter if neighbours are alike
-    /// (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
-    pub fn may_pay(&self, rows: usize, distinct: usize, limit: usize) -> bool {
+    /// Whether a dictionary of `distinct` values may take as much less than `limit` bytes for so
+    /// many rows as `saves` asks for: what saves less is not worth a second step of decoding.
+    /// Codes take bits for the values of a vector, or those of the chunk less a quarter if
+    /// neighbours are alike (city_temperature_f_rg: 9.9 to 8.9 bits, of 10 a code).
+    pub fn may_pay(&self, rows: usize, distinct: usize, limit: usize, saves: Saves) -> bool {
         let code_bits = usize::BITS - distinct.saturating_sub(1).leading_zeros();
         // In eighths of bits.
         let of_vector = (self.of_vectors / self.vectors.max(1)).max(1) as u128;
@@ -256,6 +256,9 @@ impl Counted {
         (rows / 4 * 3).min(2 * self.distinct * vectors.div_ceil(self.vectors.max(1)))
     }
 }
+
+/// [`saves`] or [`strings_save`].
+pub(crate) type Saves = fn(usize, usize) -> bool;
 
 /// Whether so many bytes are 1/16 less than `limit`: less is not worth the way round for readers.
 pub(crate) fn saves(bytes: usize, limit: usize) -> bool {

@@ -12,7 +12,7 @@
 //! once for each distinct value and then compares codes. Readers do not rely on the order.
 //!
 //! What it costs to plan: of the sampled vectors the distinct values are counted; only if these
-//! promise 1/16 less than the best encoding so far, all rows go through a hash table
+//! promise 1/16 (strings 1/8) less than the best encoding so far, all rows go through a hash table
 //! (`distinct.rs`), whose result the encoder then takes.
 //! GPUs decide by the same numbers. Byte strings of a node have at most 1,024 bytes a row
 //! on average, as constants have: a few bytes must not make a reader allocate gigabytes.
@@ -290,11 +290,12 @@ impl Codec for Dict {
         }
         let rows = input.len();
         let counted = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
-        if !counted.repeats() || !counted.may_pay(rows, counted.distinct, context.limit) {
+        let saves = if input.physical == Physical::Bytes { strings_save } else { saves };
+        if !counted.repeats() || !counted.may_pay(rows, counted.distinct, context.limit, saves) {
             return None;
         }
         let distinct = Arc::new(Distinct::find(input, counted.most(rows))?);
-        if !counted.may_pay(rows, distinct.rows.len(), context.limit) {
+        if !counted.may_pay(rows, distinct.rows.len(), context.limit, saves) {
             return None;
         }
         let below = context.in_dictionary();
@@ -306,7 +307,6 @@ impl Codec for Dict {
             children: vec![codes, dictionary],
             ..Estimate::of(starts_bytes(input))
         };
-        let saves = if input.physical == Physical::Bytes { strings_save } else { saves };
         Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit))
     }
 

@@ -7,8 +7,9 @@
 //!               host: plans, headers, places  --write--> bodies in device memory
 //! ```
 //!
-//! *Measure* (words.rs) reads all values once: bounds, windows and deltas, or exponents of
-//! floats; a second time those that alp_rd may suit (reals.rs). Chunks whose values come again
+//! *Measure* (words.rs) reads all values once for bounds, or exponents of floats, and some of
+//! them for windows and deltas; a second time those that alp_rd may suit (reals.rs), and those of
+//! chunks whose plans have exceptions or deltas. Chunks whose values come again
 //! may become dictionaries and runs, of which words are made that go the same way (tree.rs). What
 //! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
 //! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
@@ -17,7 +18,8 @@
 //! one buffer and reads the values again; nothing is kept in between but the
 //! parameters of vectors ([`words::Words`] states how much that is), and codes and runs of
 //! chunks that have them. A large column is
-//! worked on in parts, so that the host plans one while the device is busy with others.
+//! worked on in parts, so that the host plans one while the device is busy with others, but
+//! for what has to be measured after planning, which both wait for.
 //!
 //! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
 //! carried as Arrow IPC) are compressed by the CPU.
@@ -614,7 +616,7 @@ impl Measured {
             Ok(Some(Planned::new(&root, rows - valid, bounds)))
         };
         let planned = tree.make(launcher, chunks, chunk);
-        plans.drop();
+        plans.drop_by_all_threads();
         planned
     }
 }

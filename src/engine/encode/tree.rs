@@ -10,7 +10,8 @@
 //! Derived words have the chunks of those that they are derived from, of which those that are
 //! not asked for have no rows; so a chunk has one number throughout. They lie in scratch, and
 //! are measured, planned and written as a column is. Each step waits for the one before, which
-//! only columns with chunks that promise something pay for.
+//! only columns with chunks that promise something pay for. So do those whose plans need measures
+//! of all vectors ([`Tree::make`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -81,7 +82,8 @@ impl Tree {
         &self.at(number).words
     }
 
-    /// Plans all chunks of some words, as [`plan::plan`] does; waits for what that needs.
+    /// Plans the chunks of some words that something may be derived from, as [`plan::plan`] does;
+    /// waits for what that needs.
     pub fn plan(
         &mut self,
         launcher: &mut Launcher<'_>,
@@ -102,7 +104,7 @@ impl Tree {
             let sample = words.sample(chunk).filter(|_| limit > 0);
             let repeated = sample.filter(|_| has_dictionaries).map(|sample| sample.counted(rows));
             let repeated = repeated.filter(|counted| {
-                let pays = counted.may_pay(rows, counted.distinct, limit);
+                let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
                 counted.repeats() && pays && counted.most(rows) > 0
             });
             let has_runs = sample.is_some_and(|sample| {
@@ -164,7 +166,7 @@ impl Tree {
         let mut found = Distinct::find(launcher, words, &asked)?;
         found.tables.keep(|chunk, count| match &looks[chunk] {
             Some(Look { estimates, repeated: Some(counted), .. }) => {
-                counted.may_pay(words.rows(chunk), count, limit(estimates))
+                counted.may_pay(words.rows(chunk), count, limit(estimates), dict::saves)
             }
             _ => false,
         });
@@ -248,7 +250,7 @@ impl Tree {
                 estimates.push((encoding, estimate));
             }
         }
-        plans.into_iter().for_each(Plans::drop);
+        plans.into_iter().for_each(Plans::drop_by_all_threads);
         Ok(())
     }
 
@@ -393,7 +395,7 @@ impl Plans {
 
     /// Drops what are many allocations with all threads: thousands take one of them as long as
     /// planning them took.
-    pub fn drop(self) {
+    pub fn drop_by_all_threads(self) {
         self.0.into_par_iter().with_min_len(super::MIN_CHUNKS).for_each(drop);
     }
 }

@@ -147,6 +147,9 @@ impl Wide {
                 for ((number, _), plan) in planned.clone().zip(&plan.children) {
                     node.children.extend(tree.encode(*number, chunk, plan, context, lacking)?);
                 }
+                if !lacking.is_empty() {
+                    return Ok(None);
+                }
             } else {
                 node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
             }

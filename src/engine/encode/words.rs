@@ -1,9 +1,8 @@
 //! Words of 8 to 64 bits: measured on the device, planned on the host, written by
 //! the kernels of their encodings.
 //!
-//! One kernel measures everything that an encoding of integers may need to know: bounds of all
-//! vectors, and of those that estimates look at the window that is packed with exceptions, and
-//! the same of deltas. Where a plan turns out to need them, those of the other vectors of its
+//! Kernels measure what encodings of integers may need to know: bounds of all vectors, and of
+//! those that estimates look at the window that is packed with exceptions, and the same of deltas. Where a plan turns out to need them, those of the other vectors of its
 //! chunk are measured after that, so that exact sizes are known, and a plan that did not keep
 //! what it promised is dropped, before anything is written. Searching all vectors at once saves
 //! that second step, but takes two and a half times as long as bounds alone, which is all that
@@ -398,7 +397,7 @@ impl Words {
         self.address(self.at.totals)
     }
 
-    /// Whether samples of rows were asked for.
+    /// Whether samples of rows have been read.
     pub fn has_samples(&self) -> bool {
         !self.samples.is_empty()
     }
@@ -545,6 +544,7 @@ impl Words {
         options: &Options,
         number: usize,
     ) -> Result<Option<EncodedNode<Part>>> {
+        debug_assert_eq!(self.lacks(chunk, plan.encoding), 0, "{} of a chunk", plan.encoding);
         let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
         let (vectors, vector) = (self.vectors(chunk), self.first_vector(chunk));
         let origin = Origin::Words(number);

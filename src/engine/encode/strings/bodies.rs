@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::StringColumn;
 use super::codes::Codes;
 use super::plan::{CODE_LENGTHS, Choice, DERIVED, Known, VALUE_LENGTHS, is_wide, part, starts};
@@ -11,9 +13,9 @@ use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Physical, Starts, fsst};
 use crate::engine::column::Bounds;
-use crate::engine::encode::bits_node;
 use crate::engine::encode::launch::Launcher;
 use crate::engine::encode::write::{self, HostCopies, Job, Origin, Part, Planned};
+use crate::engine::encode::{MIN_CHUNKS, bits_node};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
@@ -40,7 +42,8 @@ impl Stretch {
         if let Some((_, codes)) = &mut self.codes {
             codes.read(launcher)?;
         }
-        let planned: Vec<Planned> = (self.chunks.clone())
+        let chunks = self.chunks.clone().into_par_iter().with_min_len(MIN_CHUNKS);
+        let planned: Vec<Planned> = chunks
             .map(|chunk| self.planned(known, &choices[chunk], chunk))
             .collect::<Result<_>>()?;
         let bodies = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {

@@ -103,7 +103,7 @@ impl Dictionaries {
             let pays = limit > 0
                 && bytes[chunk] <= rows * constant::MAX_VALUE_BYTES
                 && counted.repeats()
-                && counted.may_pay(rows, counted.distinct, limit);
+                && counted.may_pay(rows, counted.distinct, limit, strings_save);
             (pays && counted.most(rows) > 0).then_some((counted, limit))
         };
         let promises: Vec<Option<(Counted, usize)>> =
@@ -117,8 +117,9 @@ impl Dictionaries {
         let scope = std::mem::replace(&mut launcher.scope, FINDING);
         let mut found = Finder::find(launcher, column, options, &asked)?;
         found.tables.keep(|chunk, count| {
-            promises[chunk]
-                .is_some_and(|(counted, limit)| counted.may_pay(rows(chunk), count, limit))
+            promises[chunk].is_some_and(|(counted, limit)| {
+                counted.may_pay(rows(chunk), count, limit, strings_save)
+            })
         });
         if found.tables.is_empty() {
             launcher.scope = scope;
@@ -159,12 +160,12 @@ impl Dictionaries {
             all[chunk] = Some(entry);
         }
         // Bodies are planned stretch by stretch, and find all codes measured.
-        let of_codes = |chunk: usize| {
+        let planned = |chunk: usize| {
             let (_, estimate) =
                 estimates[chunk].last().filter(|(one, _)| *one == Encoding::Dict)?;
             estimate.children.first()
         };
-        tree.make(launcher, estimates.len(), |tree, chunk, lacking| match of_codes(chunk) {
+        tree.make(launcher, estimates.len(), |tree, chunk, lacking| match planned(chunk) {
             Some(plan) => {
                 tree.encode(codes, chunk, plan, &below, lacking).map(|node| node.map(drop))
             }
