@@ -38,7 +38,7 @@ fn codes_without_a_value_are_errors() {
     }
     let mut image = strings();
     image.change(|tree| {
-        let codes = tree.buffers.iter().position(|buffer| buffer.len() == 6000).unwrap();
+        let codes = tree.buffers.iter().position(|buffer| buffer.len() == 20_000).unwrap();
         tree.set_word(codes, 3, 77);
     });
     image.rejects("code 77 of a dictionary of 5 values");
@@ -147,13 +147,13 @@ fn absurd_lengths_below_the_root_are_rejected() {
 #[test]
 fn values_are_no_longer_than_constants_on_average() {
     let long = "x".repeat(60_000);
-    let value = |row: usize| if row == 7 { long.as_str() } else { "short" };
-    let array: ArrayRef = Arc::new(StringArray::from_iter_values((0..1500).map(value)));
+    let value = |row: usize| if row == 7 { long.as_str() } else { "ten bytes!" };
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values((0..5000).map(value)));
     let mut image = checked(Image::with(&array, Encoding::Dict));
     image.change(|tree| {
-        let codes = tree.buffers.iter().position(|buffer| buffer.len() == 6000).unwrap();
-        (0..1500).for_each(|row| tree.set_word(codes, row, 1));
-        tree.nodes[0].parameters[0] = 1500 * 60_000;
+        let codes = tree.buffers.iter().position(|buffer| buffer.len() == 20_000).unwrap();
+        (0..5000).for_each(|row| tree.set_word(codes, row, 1));
+        tree.nodes[0].parameters[0] = 5000 * 60_000;
     });
     image.rejects("are allowed");
 }

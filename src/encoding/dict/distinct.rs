@@ -265,10 +265,10 @@ pub(crate) fn saves(bytes: usize, limit: usize) -> bool {
     bytes <= limit - limit.div_ceil(16)
 }
 
-/// The same of strings, an eighth: their bytes are copied from dictionaries, on a GPU at a third
+/// The same of strings, a tenth: their bytes are copied from dictionaries, on a GPU at a third
 /// of the speed of decoding them in place.
 pub(crate) fn strings_save(bytes: usize, limit: usize) -> bool {
-    bytes <= limit - limit.div_ceil(8)
+    bytes <= limit - limit.div_ceil(10)
 }
 
 /// Bits of the bitmap in which values of a sample are counted, eight for each, and those of a

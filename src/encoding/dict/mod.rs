@@ -12,7 +12,7 @@
 //! once for each distinct value and then compares codes. Readers do not rely on the order.
 //!
 //! What it costs to plan: of the sampled vectors the distinct values are counted; only if these
-//! promise 1/16 (strings 1/8) less than the best encoding so far, all rows go through a hash table
+//! promise 1/16 (strings 1/10) less than the best encoding so far, all rows go through a hash table
 //! (`distinct.rs`), whose result the encoder then takes.
 //! GPUs decide by the same numbers. Byte strings of a node have at most 1,024 bytes a row
 //! on average, as constants have: a few bytes must not make a reader allocate gigabytes.
