@@ -6,7 +6,7 @@
 
 namespace lanepack {
 
-// Values of 8 to 64 bits to memory: ffor_*, alp_*, plain_*, constant_*.
+// Values of 8 to 64 bits to memory: ffor_*, alp_*, plain_*, constant_*, gcd_*.
 struct WordsArguments {
     const Node* nodes;
     // At a multiple of 256 bytes; `at` of a node counts values.

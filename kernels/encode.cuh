@@ -8,8 +8,8 @@
 //   write     every vector to its place in a body; reads all values again
 //
 // Values are read twice rather than kept: there is no scratch but what is known of
-// vectors, 31 to 80 bytes each, and the codes and runs of chunks that have them
-// (encode_rows.cuh), which are measured and written as values are.
+// vectors, 31 to 80 bytes each, and the quotients, codes and runs of chunks that have them
+// (encode_rows.cuh) and the bytes of bits, which are measured and written as values are.
 //
 // Structs are mirrored in src/gpu/abi/encode.rs.
 #pragma once

@@ -158,6 +158,21 @@ struct SampleArguments {
 };
 static_assert(sizeof(SampleArguments) == 56, "mirrored");
 
+// divisor_* (a block a chunk), quotients_* (a warp a vector).
+struct DivisorArguments {
+    Source source;
+    // For each chunk: what divisor_* finds; what quotients_* divides by, 0 for chunks that are
+    // not asked for.
+    u64* divisors;
+    // What chunks come to, for their least value.
+    const ChunkTotals* totals;
+    // For each row of the column.
+    u8* quotients;
+    // For each chunk; zero at first, 1 if a value is no multiple.
+    u32* misfits;
+};
+static_assert(sizeof(DivisorArguments) == 80, "mirrored");
+
 // A chunk whose distinct values are looked for.
 struct DistinctTable {
     static constexpr u64 NONE = ~u64{0};

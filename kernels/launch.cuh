@@ -6,8 +6,8 @@
 
 namespace lanepack {
 
-// ffor_*, alp_*, pfor_*, alp_rd_*, limb_ffor: a block decodes whole vectors of so many bytes
-// of values; dict_ffor_*, dict_plain_*: of codes.
+// ffor_*, alp_*, pfor_*, alp_rd_*, gcd_*, limb_ffor: a block decodes whole vectors of so many
+// bytes of values; dict_ffor_*, dict_plain_*: of codes.
 constexpr u32 UNIT_THREADS = 64;
 constexpr u32 UNIT_BYTES = 8192;
 // plain_*, constant_*, limb_plain, limb_constant: bytes of values that a block writes.
@@ -55,12 +55,14 @@ constexpr u32 DELTA_PACK_THREADS = 128;
 constexpr u32 CANDIDATES_THREADS = 256;
 // rd_cut_*: a block takes a chunk, a warp a number of left bits.
 constexpr u32 RD_CUT_THREADS = 512;
-// sample_*: a block takes a chunk, a warp a vector of the sample.
+// sample_*, divisor_*: a block takes a chunk, a warp a vector of the sample.
 constexpr u32 SAMPLE_THREADS = 512;
 // distinct_find_*, distinct_codes_*: a warp takes a vector; distinct_sort, distinct_values_*: a
 // block takes a table.
 constexpr u32 DISTINCT_THREADS = 256;
 constexpr u32 DISTINCT_SORT_THREADS = 512;
+// quotients_*: a warp takes a vector.
+constexpr u32 QUOTIENTS_THREADS = 256;
 // runs_count_*, runs_write_*: a warp takes a vector; runs_layout: a thread takes a vector of the
 // block's chunk.
 constexpr u32 RUNS_THREADS = 256;

@@ -30,8 +30,15 @@ impl Effort {
     /// The encodings that it allows, with those of nested columns.
     pub fn encodings(self) -> Vec<Encoding> {
         let fast = || {
-            let searched =
-                [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd, Encoding::Dict, Encoding::Rle];
+            let searched = [
+                Encoding::Pfor,
+                Encoding::Delta,
+                Encoding::AlpRd,
+                Encoding::Dict,
+                Encoding::Rle,
+                Encoding::Gcd,
+                Encoding::Bits,
+            ];
             Encoding::ON_GPUS.iter().filter(move |one| !searched.contains(one)).copied()
         };
         let flat: Vec<Encoding> = match self {

@@ -15,6 +15,8 @@
 
 mod common;
 
+#[path = "corruption/bits.rs"]
+mod bits;
 #[path = "corruption/codecs.rs"]
 mod codecs;
 #[path = "corruption/damage.rs"]

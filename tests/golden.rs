@@ -36,7 +36,7 @@ use lanepack::{
 };
 
 /// The golden files.
-const FILES: [&str; 33] = [
+const FILES: [&str; 35] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -59,6 +59,7 @@ const FILES: [&str; 33] = [
     "fsst",
     "fsst_binary",
     "fsst_long",
+    "gcd",
     "keys",
     "limbs",
     "list",
@@ -69,6 +70,7 @@ const FILES: [&str; 33] = [
     "rle",
     "rle_delta",
     "run_ends",
+    "sparse",
     "struct",
 ];
 

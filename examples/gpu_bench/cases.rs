@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef, Float32Array, Float64Array, StringArray, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array,
+    UInt64Array, make_array,
 };
+use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use lanepack::{CompressedColumn, Encoding, Options, compress_array};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -58,6 +59,10 @@ enum Cascade {
     Repeated(usize, usize),
     /// Integers that come up to so many times in a row.
     Runs(usize, u64),
+    /// So many bits, one row in so many null.
+    Nulls(usize, u32, u64),
+    /// Multiples of a thousand, of so many bits without these.
+    Divided(usize, u32),
     /// Strings of so many, of 5 to 15 bytes.
     Words(usize),
 }
@@ -127,6 +132,12 @@ impl Cases {
         }
         for (bits, longest) in [(8, 100), (32, 20), (64, 5), (64, 20), (64, 1000)] {
             sources.push(Source::Cascade(Cascade::Runs(bits, longest)));
+        }
+        for (bits, width) in [(32, 8), (64, 8), (64, 16)] {
+            sources.push(Source::Cascade(Cascade::Divided(bits, width)));
+        }
+        for one_in in [2, 5000] {
+            sources.push(Source::Cascade(Cascade::Nulls(64, 8, one_in)));
         }
         sources.extend([7, 300, 30_000].map(|count| Source::Cascade(Cascade::Words(count))));
         sources.extend([32, 64].map(|bits| Source::Cascade(Cascade::Real(bits))));
@@ -218,6 +229,10 @@ impl Cascade {
             Self::Distinct(bits, count) => format!("dict u{bits} of {count}"),
             Self::Repeated(bits, count) => format!("default u{bits} of {count} values"),
             Self::Runs(bits, longest) => format!("rle u{bits} of runs up to {longest}"),
+            Self::Nulls(bits, width, one_in) => {
+                format!("default u{bits} of {width} bits, 1 in {one_in} null")
+            }
+            Self::Divided(bits, width) => format!("gcd u{bits} of {width} bits"),
             Self::Words(count) => format!("dict strings of {count}"),
         }
     }
@@ -228,9 +243,10 @@ impl Cascade {
             Self::Patched(..) => &[Encoding::Pfor],
             Self::Real(_) | Self::Brain => &[Encoding::AlpRd],
             Self::Growing(..) => &[Encoding::Delta, Encoding::Ffor],
-            Self::Packed(..) | Self::Repeated(..) => return Options::default(),
+            Self::Packed(..) | Self::Repeated(..) | Self::Nulls(..) => return Options::default(),
             Self::Runs(..) => &[Encoding::Rle, Encoding::Ffor],
             Self::Distinct(..) => &[Encoding::Dict, Encoding::Ffor],
+            Self::Divided(..) => &[Encoding::Gcd, Encoding::Ffor],
             Self::Words(_) => &[Encoding::Dict, Encoding::Ffor, Encoding::Fsst],
         };
         Options::default().with_encodings(encodings.iter().copied())
@@ -251,6 +267,14 @@ impl Cascade {
                 })
             }
             Self::Packed(bits, width) => integers(bits, width),
+            Self::Nulls(bits, width, one_in) => {
+                let nulls = (0..ROWS).map(|_| !next().is_multiple_of(one_in));
+                let data = integers(bits, width)
+                    .to_data()
+                    .into_builder()
+                    .nulls(Some(NullBuffer::from_iter(nulls)));
+                make_array(data.build().expect("a bit for each row"))
+            }
             Self::Runs(bits, longest) => {
                 let (mut left, mut value) = (0, 0);
                 words(bits, |_| {
@@ -261,6 +285,7 @@ impl Cascade {
                     value
                 })
             }
+            Self::Divided(bits, width) => words(bits, |_| (next() >> (64 - width)) * 1000 + 7),
             Self::Distinct(bits, count) | Self::Repeated(bits, count) => {
                 let values: Vec<u64> = (0..count).map(|_| next()).collect();
                 words(bits, |_| values[next() as usize % count])

@@ -19,7 +19,7 @@ struct Node {
     // The node's parameter 0.
     u64 parameter;
     // fsst: bytes of codes. plain and constant of byte strings: bytes of buffer 0. alp_rd:
-    // parameter 1. delta, dict, rle: see there. Else 0.
+    // parameter 1. delta, dict, rle: see there. Quotients of gcd (gcd.cu): the divisor. Else 0.
     u64 size;
     // Where the node's first value goes: rows from the start of the output, for
     // byte strings bytes.

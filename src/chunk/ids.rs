@@ -37,6 +37,10 @@ pub enum Encoding {
     AlpRd = 10,
     /// What strings share with those before, and the rest of each.
     Front = 11,
+    /// Multiples of a common divisor, from an offset on: their quotients.
+    Gcd = 12,
+    /// Bits as bytes, which are encoded in turn.
+    Bits = 13,
     /// More values than a chunk has rows, piece by piece.
     Pieces = 16,
     /// Structs: each field by itself.
@@ -66,6 +70,8 @@ impl Encoding {
         Self::Pfor,
         Self::AlpRd,
         Self::Front,
+        Self::Gcd,
+        Self::Bits,
         Self::Pieces,
         Self::Struct,
         Self::List,
@@ -88,6 +94,8 @@ impl Encoding {
         Self::Limbs,
         Self::Dict,
         Self::Rle,
+        Self::Gcd,
+        Self::Bits,
     ];
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them
@@ -129,6 +137,8 @@ impl Encoding {
             Self::Pfor => "pfor",
             Self::AlpRd => "alp_rd",
             Self::Front => "front",
+            Self::Gcd => "gcd",
+            Self::Bits => "bits",
             Self::Pieces => "pieces",
             Self::Struct => "struct",
             Self::List => "list",

@@ -7,6 +7,8 @@ mod build;
 mod check;
 mod nested;
 mod parts;
+#[cfg(feature = "internals")]
+pub mod planning;
 mod text;
 
 pub(crate) use build::{concat, logical_nulls, rows_of, whole};
@@ -20,15 +22,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Scalar};
-use arrow_buffer::{Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 use rayon::prelude::*;
 
 use crate::arrow_type;
-use crate::chunk::{Chunk, Statistics, assemble};
+use crate::chunk::{Chunk, EncodedNode, Statistics, assemble};
 use crate::encoding::fsst::{self, Symbols};
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{self, Input, Physical, Values, source};
+use crate::encoding::{self, Encoding, Input, Physical, Values, source};
 use crate::error::{Error, Place, Result};
 use crate::options::Options;
 
@@ -265,10 +267,7 @@ pub(crate) fn compress_field(
     options: &Options,
 ) -> Result<CompressedColumn> {
     arrow_type::check(field.data_type()).map_err(|error| error.in_column(field.name()))?;
-    let ranges: Vec<Range<usize>> = (0..array.len())
-        .step_by(options.chunk_rows)
-        .map(|start| start..(start + options.chunk_rows).min(array.len()))
-        .collect();
+    let ranges = chunk_ranges(array.len(), options);
     let symbols = symbols_of(array, &ranges, options);
     let encode = |(index, range): (usize, &Range<usize>)| {
         let slice = array.slice(range.start, range.len());
@@ -282,6 +281,12 @@ pub(crate) fn compress_field(
     Ok(CompressedColumn::new(field, chunks, plans))
 }
 
+/// The rows of each chunk of so many.
+fn chunk_ranges(rows: usize, options: &Options) -> Vec<Range<usize>> {
+    let chunk_rows = options.chunk_rows;
+    (0..rows).step_by(chunk_rows).map(|start| start..(start + chunk_rows).min(rows)).collect()
+}
+
 /// A symbol table for each chunk of a column of strings; one serves a group of consecutive
 /// chunks, see [`Options::groups`].
 fn symbols_of(
@@ -289,9 +294,7 @@ fn symbols_of(
     ranges: &[Range<usize>],
     options: &Options,
 ) -> Vec<Option<Arc<Symbols>>> {
-    if physical_of(array.data_type()) != Physical::Bytes
-        || !options.allows(encoding::Encoding::Fsst)
-    {
+    if physical_of(array.data_type()) != Physical::Bytes || !options.allows(Encoding::Fsst) {
         return vec![None; ranges.len()];
     }
     let train = |group: Range<usize>| {
@@ -306,21 +309,41 @@ fn symbols_of(
     options.groups(ranges.len()).into_par_iter().flat_map(train).collect()
 }
 
-fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {
+/// Which rows of a chunk are valid, if some are not. Nested arrays see to their nulls themselves.
+fn validity_bits(array: &ArrayRef) -> Option<&BooleanBuffer> {
     let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-    // Nested arrays see to their nulls themselves.
     let nulls = nulls.filter(|_| physical_of(array.data_type()) != Physical::Arrow);
-    let bits = nulls.map(NullBuffer::inner);
+    nulls.map(NullBuffer::inner)
+}
+
+/// The tree of a chunk's values and of their validity.
+fn encode_root(
+    input: &Input<'_>,
+    validity: Option<&BooleanBuffer>,
+    context: &Context<'_>,
+) -> Result<(EncodedNode, Plan)> {
+    let plan = plan::plan(input, context);
+    let mut root = plan::encode(input, &plan, context)?;
+    if let (true, Some(bits)) = (input.physical != Physical::Arrow, validity) {
+        let validity = Input::new(Physical::Bool, Values::Bits(bits));
+        let plan = plan::plan(&validity, context);
+        root.validity = Some(Box::new(plan::encode(&validity, &plan, context)?));
+    }
+    Ok((root, plan))
+}
+
+fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {
+    let bits = validity_bits(array);
     let (root, plan) = source::with_input(array, bits, true, |input| {
-        let plan = plan::plan(input, context);
-        let mut root = plan::encode(input, &plan, context)?;
-        if let (true, Some(bits)) = (input.physical != Physical::Arrow, bits) {
-            let validity = Input::new(Physical::Bool, Values::Bits(bits));
-            let plan = plan::plan(&validity, context);
-            root.validity = Some(Box::new(plan::encode(&validity, &plan, context)?));
-        }
+        let (root, plan) = encode_root(input, bits, context)?;
         if root.fits() {
             return Ok::<_, Error>((root, plan));
+        }
+        // Bitmaps as they are take a level where nulls as bytes take up to three.
+        let options = context.options.clone().without(Encoding::Bits);
+        let (root, shallow) = encode_root(input, bits, &Context { options: &options, ..*context })?;
+        if root.fits() {
+            return Ok((root, shallow));
         }
         let plan = Plan { considered: plan.considered, ..plan::plain() };
         Ok((plan::encode(input, &plan, context)?, plan))

@@ -134,6 +134,16 @@ pub(crate) fn order_of(physical: Physical) -> fn(u64, u32) -> u64 {
     }
 }
 
+/// The least valid value, in the order of its type.
+pub(crate) fn least_valid<T: Words>(input: &Input<'_>, words: &[T]) -> Option<T> {
+    let order = order_of(input.physical);
+    let key = |word: &T| order(word.widen(), T::BITS as u32);
+    match input.valid {
+        None => words.iter().copied().min_by_key(key),
+        Some(_) => input.valid_rows().map(|row| words[row]).min_by_key(key),
+    }
+}
+
 /// Gives the slots of a vector that are null or past the end the value before them, the first
 /// ones the first valid value; where there is none all become `other`.
 pub(crate) fn fill_nulls<T: Copy>(values: &mut [T], valid: &[u64; VALID_WORDS], other: T) {
@@ -238,6 +248,20 @@ pub(crate) fn decode_u32(
     let mut out = vec![0; rows.len()];
     super::decode(node, rows, Output::W32(&mut out))?;
     Ok(out)
+}
+
+/// Decodes some words of a child, which may begin anywhere in a vector.
+pub(crate) fn decode_some<T: Words>(
+    child: super::NodeView<'_>,
+    some: std::ops::Range<usize>,
+) -> Result<Vec<T>> {
+    let start = some.start / VECTOR * VECTOR;
+    let end = some.end.next_multiple_of(VECTOR).min(child.len());
+    let mut words = vec![T::ZERO; end - start];
+    super::decode(child, start..end, T::output(&mut words))?;
+    words.truncate(some.end - start);
+    words.drain(..some.start - start);
+    Ok(words)
 }
 
 /// Decodes `rows` vector by vector: `decode` fills a whole vector, of which a short last one

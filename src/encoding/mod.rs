@@ -14,6 +14,7 @@
 
 pub mod alp;
 pub(crate) mod alp_rd;
+pub(crate) mod bits;
 pub(crate) mod constant;
 pub(crate) mod delta;
 pub(crate) mod dict;
@@ -21,6 +22,7 @@ mod exceptions;
 pub(crate) mod ffor;
 mod front;
 pub mod fsst;
+pub(crate) mod gcd;
 mod io;
 mod limbs;
 mod nested;
@@ -128,9 +130,10 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 18] = [
+pub(crate) static CODECS: [&dyn Codec; 20] = [
     &constant::Constant,
     &plain::Plain,
+    &bits::Bits,
     &ffor::Ffor,
     &pfor::Pfor,
     &delta::Delta,
@@ -139,6 +142,7 @@ pub(crate) static CODECS: [&dyn Codec; 18] = [
     &alp_rd::AlpRd,
     &fsst::Fsst,
     &front::Front,
+    &gcd::Gcd,
     &dict::Dict,
     &rle::Rle,
     &pieces::Pieces,

@@ -41,7 +41,7 @@ fn fixed_bytes<T: bytemuck::Pod>(input: &Input<'_>, words: &[T]) -> Vec<u8> {
 }
 
 /// The bits of a Boolean input from bit 0 on, zero where null.
-fn bit_bytes(input: &Input<'_>, bits: &BooleanBuffer) -> Vec<u8> {
+pub(super) fn bit_bytes(input: &Input<'_>, bits: &BooleanBuffer) -> Vec<u8> {
     let mut words: Vec<u64> = bits.bit_chunks().iter_padded().collect();
     if let Some(valid) = input.valid {
         words.iter_mut().zip(valid).for_each(|(word, valid)| *word &= valid);

@@ -55,6 +55,8 @@ pub(crate) struct Context<'a> {
     pub in_runs: bool,
     /// Bytes that the best encoding so far takes: no other is of interest that takes as many.
     pub limit: usize,
+    /// Values of a byte that are enough, if not 0: nothing is looked for in all rows to save more.
+    pub enough: usize,
     /// The plan of the lengths of the input's byte strings, once an encoding has asked for it.
     pub lengths: Option<&'a OnceLock<Plan>>,
     /// Vectors that the input is a sample of, if it is one.
@@ -75,6 +77,7 @@ impl<'a> Context<'a> {
             in_dictionary: false,
             in_runs: false,
             limit: usize::MAX,
+            enough: 0,
             lengths: None,
             of_vectors: None,
         }
@@ -86,9 +89,16 @@ impl<'a> Context<'a> {
         self.levels > 0
     }
 
+    /// Whether something may be looked for in all of so many rows, which take `limit` bytes
+    /// without it: distinct values, runs, quotients.
+    pub fn may_search(self, rows: usize, limit: usize) -> bool {
+        self.may_nest() && (self.enough == 0 || limit.saturating_mul(self.enough) > rows)
+    }
+
     /// For children.
     pub fn below(self) -> Self {
-        Self { levels: self.levels.saturating_sub(1), lengths: None, of_vectors: None, ..self }
+        let levels = self.levels.saturating_sub(1);
+        Self { levels, enough: 0, lengths: None, of_vectors: None, ..self }
     }
 
     /// For children of a dictionary.
@@ -141,6 +151,8 @@ pub(crate) enum Parameters {
     Fsst(Arc<Symbols>),
     /// The distinct values, and the codes of all rows.
     Dict(Arc<Distinct>),
+    /// The divisor.
+    Gcd(u64),
     /// Prefixes and suffixes of all strings.
     Front(Arc<front::Split>),
     /// The children of a nested array.
@@ -340,6 +352,9 @@ impl fmt::Display for Plan {
         }
         if let Parameters::AlpRd(cut) = &self.parameters {
             write!(f, "; {} left parts, right parts of {} bits", cut.entries, cut.right)?;
+        }
+        if let Parameters::Gcd(divisor) = &self.parameters {
+            write!(f, "; divisor {divisor}")?;
         }
         Ok(())
     }

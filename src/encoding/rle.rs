@@ -27,7 +27,7 @@
 
 use std::ops::Range;
 
-use super::io::{self, mismatch, with_words};
+use super::io::{self, decode_some, mismatch, with_words};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::dict::saves;
@@ -76,14 +76,7 @@ fn filled<T: Words>(input: &Input<'_>, words: &[T], vector: usize, least: T) -> 
 
 /// The least valid value, for vectors that have none.
 fn least<T: Words>(input: &Input<'_>, words: &[T]) -> T {
-    let order = io::order_of(input.physical);
-    let valid = input.valid.and_then(|_| {
-        input
-            .valid_rows()
-            .map(|row| words[row])
-            .min_by_key(|word| order(word.widen(), T::BITS as u32))
-    });
-    valid.unwrap_or(T::ZERO)
+    input.valid.and_then(|_| io::least_valid(input, words)).unwrap_or(T::ZERO)
 }
 
 /// The runs of a chunk.
@@ -123,7 +116,7 @@ impl<T: Words> Runs<T> {
 }
 
 /// Runs in some vectors, and how many values these have.
-fn count<T: Words>(
+pub(super) fn count<T: Words>(
     input: &Input<'_>,
     words: &[T],
     vectors: impl Iterator<Item = usize>,
@@ -174,17 +167,6 @@ fn encode<T: Words>(
     }
     node.buffers.push(bytemuck::cast_slice(&runs.first).to_vec());
     Ok(Some(node))
-}
-
-/// Some values of a child, which may begin anywhere in a vector.
-fn decode_some<T: Words>(child: NodeView<'_>, some: Range<usize>) -> Result<Vec<T>> {
-    let start = some.start / VECTOR * VECTOR;
-    let end = some.end.next_multiple_of(VECTOR).min(child.len());
-    let mut words = vec![T::ZERO; end - start];
-    super::decode(child, start..end, T::output(&mut words))?;
-    words.truncate(some.end - start);
-    words.drain(..some.start - start);
-    Ok(words)
 }
 
 /// Checks where the runs of a vector of `rows` values begin.
@@ -338,7 +320,7 @@ impl Codec for Rle {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !context.may_nest() || context.in_runs {
+        if !context.may_search(input.len(), context.limit) || context.in_runs {
             return None;
         }
         with_words!(Values, input.values, words => estimate(input, words, context), None)

@@ -6,6 +6,8 @@
 //! dict            its kernel unpacks codes of ffor; codes of other encodings are scratch
 //!                 the dictionary, mostly small, is scratch
 //! rle             the runs, values and starts, are scratch
+//! bits            the bytes are scratch: a bitmap
+//! gcd             its kernels unpack quotients of ffor and pfor; others are scratch
 //! limbs, lengths  a child that is not plain, constant or ffor is scratch
 //! ```
 //!
@@ -28,6 +30,13 @@ pub(super) const SIMPLE: [Encoding; 3] = [Encoding::Plain, Encoding::Constant, E
 /// The encodings of codes that kernels for dictionaries know.
 pub(super) const CODES: [Encoding; 2] = [Encoding::Ffor, Encoding::Plain];
 
+/// The encodings of quotients that kernels multiply, and these for 32 and 64 bits.
+const QUOTIENTS: [(Encoding, [Kernel; 2]); 3] = [
+    (Encoding::Ffor, kernels::GCD_FFOR),
+    (Encoding::Pfor, kernels::GCD_PFOR),
+    (Encoding::Plain, kernels::GCD_PLAIN),
+];
+
 /// The kernel for words of one encoding that is read as a whole.
 fn words_kernel(encoding: Encoding, bits: usize) -> Option<Kernel> {
     let by_width = match encoding {
@@ -36,14 +45,15 @@ fn words_kernel(encoding: Encoding, bits: usize) -> Option<Kernel> {
         Encoding::Ffor => kernels::FFOR,
         Encoding::Pfor => kernels::PFOR,
         Encoding::Delta => kernels::DELTA,
-        Encoding::Alp => return floats([kernels::ALP_32, kernels::ALP_64], bits),
-        Encoding::AlpRd => return floats([kernels::ALP_RD_32, kernels::ALP_RD_64], bits),
+        Encoding::Alp => return of_words([kernels::ALP_32, kernels::ALP_64], bits),
+        Encoding::AlpRd => return of_words([kernels::ALP_RD_32, kernels::ALP_RD_64], bits),
         _ => return None,
     };
     by_width.get(width_index(bits)?).copied()
 }
 
-fn floats(kernels: [Kernel; 2], bits: usize) -> Option<Kernel> {
+/// That for 32 or 64 bits.
+fn of_words(kernels: [Kernel; 2], bits: usize) -> Option<Kernel> {
     kernels.get(width_index(bits)?.checked_sub(2)?).copied()
 }
 
@@ -67,6 +77,10 @@ impl Program<'_> {
                 }
                 Encoding::Rle => {
                     self.runs_of(&targets, bits, out)?;
+                    continue;
+                }
+                Encoding::Gcd => {
+                    self.multiples_of(&targets, bits, out)?;
                     continue;
                 }
                 _ => {}
@@ -102,6 +116,30 @@ impl Program<'_> {
             width_index(bits).ok_or_else(|| Error::corrupt(format!("runs of {bits} bits")))?;
         let arguments = Arguments::Dict { out: out.address() };
         self.step(kernels::RLE[width], &jobs, &[], most_rows(&jobs), arguments, &[out]);
+        Ok(())
+    }
+
+    /// Multiples of divisors to `out`.
+    fn multiples_of(
+        &mut self,
+        targets: &[Target<'_>],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let children: Vec<Target<'_>> = targets.iter().map(|target| target.child(0)).collect();
+        let mut jobs = self.readable(&children, &QUOTIENTS.map(|(encoding, _)| encoding))?;
+        for (job, target) in jobs.iter_mut().zip(targets) {
+            job.node.size = target.view.parameter(0);
+            job.node.parameter = target.view.parameter(1);
+        }
+        for (encoding, by_width) in QUOTIENTS {
+            let kernel = of_words(by_width, bits)
+                .ok_or_else(|| Error::corrupt(format!("multiples of {bits} bits")))?;
+            let has = |job: &&Job| job.node.encoding == encoding as u32;
+            let jobs: Vec<Job> = jobs.iter().filter(has).copied().collect();
+            let arguments = Arguments::Words { out: out.address() };
+            self.step(kernel, &jobs, &[], most_rows(&jobs), arguments, &[out]);
+        }
         Ok(())
     }
 
@@ -160,6 +198,35 @@ impl Program<'_> {
             true if is_dict(target) => dict.next(),
             true => Some(Job::from(target)),
             false => others.next().map(|address| plain(target, address)),
+        };
+        Ok(targets.iter().filter_map(job).collect())
+    }
+}
+
+impl Program<'_> {
+    /// Nodes of bits for kernels, which know constants and bitmaps; others become bitmaps in
+    /// scratch first.
+    pub fn readable_bits(&mut self, targets: &[Target<'_>]) -> Result<Vec<Job>> {
+        let is_bits = |target: &Target<'_>| target.view.encoding() == Encoding::Bits;
+        let mut bytes: Vec<Target<'_>> = Vec::new();
+        let mut at = 0;
+        for target in targets.iter().filter(|target| is_bits(target)) {
+            let child = target.child(0);
+            bytes.push(Target { at, ..child });
+            at += child.view.len().next_multiple_of(VECTOR);
+        }
+        let mut scratch = 0;
+        if !bytes.is_empty() {
+            let buffer = self.scratch(at)?;
+            // Bitmaps are read in whole words.
+            self.stream.fill(&buffer, 0, at, 0)?;
+            self.words_of(&bytes, &buffer)?;
+            scratch = buffer.address();
+        }
+        let mut bytes = bytes.iter().map(|bytes| scratch + bytes.at as u64);
+        let job = |target: &Target<'_>| match is_bits(target) {
+            true => bytes.next().map(|address| plain(target, address)),
+            false => Some(Job::from(target)),
         };
         Ok(targets.iter().filter_map(job).collect())
     }

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use super::decode::DECODED;
-use super::nodes::ColumnNodes;
+use super::nodes::{ColumnNodes, ValidityNodes};
 use super::pinned::Landing;
 use super::stored::StoredStrings;
 use crate::batch;
@@ -113,6 +113,7 @@ pub struct DeviceColumn {
 #[derive(Debug, Default)]
 struct Scanned {
     nodes: Mutex<Option<Arc<ColumnNodes>>>,
+    validity: Mutex<Option<Arc<ValidityNodes>>>,
     /// The least and the greatest of integers.
     bounds: OnceLock<(i256, i256)>,
     /// What tests of strings have to know on the host.
@@ -362,13 +363,17 @@ impl DeviceColumn {
     /// The column's nodes, which are made once.
     pub(super) fn keep_nodes(
         &self,
-        make: impl FnOnce() -> Result<Arc<ColumnNodes>>,
+        make: impl FnOnce() -> Result<ColumnNodes>,
     ) -> Result<Arc<ColumnNodes>> {
-        let mut kept = self.scanned.nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(nodes) = &*kept {
-            return Ok(nodes.clone());
-        }
-        Ok(kept.insert(make()?).clone())
+        kept(&self.scanned.nodes, make)
+    }
+
+    /// Those of the validity, which are made once.
+    pub(super) fn keep_validity(
+        &self,
+        make: impl FnOnce() -> Result<ValidityNodes>,
+    ) -> Result<Arc<ValidityNodes>> {
+        kept(&self.scanned.validity, make)
     }
 
     /// The least and the greatest integer of the column, which `find` finds once.
@@ -389,4 +394,13 @@ impl DeviceColumn {
     pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = usize> {
         self.chunks.iter().map(DeviceChunk::rows)
     }
+}
+
+/// What is there, or is made now.
+fn kept<T>(place: &Mutex<Option<Arc<T>>>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+    let mut kept = place.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(there) = &*kept {
+        return Ok(there.clone());
+    }
+    Ok(kept.insert(Arc::new(make()?)).clone())
 }

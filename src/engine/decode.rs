@@ -47,7 +47,7 @@ impl DeviceColumn {
     /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
     /// counting rows. docs/GPU.md in the repository has a complete kernel.
     ///
-    /// Values of `delta` and `rle` come decoded, as plain nodes, and so do the values of
+    /// Values of `delta`, `rle`, `gcd` and `bits` come decoded, as plain nodes, and so do the values of
     /// dictionaries (`dict.cuh`); the column keeps them. The addresses are valid as long as
     /// the column is; all that they point to has arrived when this returns.
     ///
@@ -94,7 +94,8 @@ impl DeviceColumn {
     pub fn validity_nodes(&self) -> Result<Vec<Node>> {
         check_decodable(self)?;
         self.ready().synchronize()?;
-        Ok(validity(self.chunks()).iter().map(|job| job.node).collect())
+        let validity = self.context().with_stream(|stream| self.scan_validity(stream))?;
+        Ok(validity.nodes().collect())
     }
 
     /// Decompresses the column to device memory and waits for it.
@@ -146,14 +147,18 @@ pub(super) fn start_to(
     let validity = match column.null_count() {
         0 => None,
         _ => {
-            let (bitmap, counts) = program.bits_of(&validity(chunks), rows)?;
+            let nodes = validity(&mut program, chunks)?;
+            let (bitmap, counts) = program.bits_of(&nodes, rows)?;
             expected = Some(counts);
             Some(bitmap)
         }
     };
     let physical = physical_of(data_type);
     let buffers = match (physical, physical.bits()) {
-        (Physical::Bool, _) => vec![program.bits_of(&jobs(&targets), rows)?.0.into()],
+        (Physical::Bool, _) => {
+            let nodes = program.readable_bits(&targets)?;
+            vec![program.bits_of(&nodes, rows)?.0.into()]
+        }
         (_, Some(bits)) => {
             let out = program.allocate(rows * bits / 8)?;
             match bits {
@@ -328,6 +333,8 @@ pub(super) const DECODED: &[Encoding] = &[
     Encoding::Pfor,
     Encoding::AlpRd,
     Encoding::Front,
+    Encoding::Gcd,
+    Encoding::Bits,
 ];
 
 /// An error for columns of which a chunk, or every chunk there could be, is
@@ -354,16 +361,21 @@ pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
     Ok(())
 }
 
-/// The validity of all chunks, at their rows.
-pub(super) fn validity(chunks: &[DeviceChunk]) -> Vec<Job> {
-    let job = |root: Target<'_>| match root.view.validity() {
-        Some(view) => Job::from(&Target { view, ..root }),
+/// The validity of all chunks, at their rows: constants and bitmaps.
+pub(super) fn validity(program: &mut Program<'_>, chunks: &[DeviceChunk]) -> Result<Vec<Job>> {
+    let roots = roots(chunks);
+    let stated: Vec<Target<'_>> = (roots.iter())
+        .filter_map(|root| Some(Target { view: root.view.validity()?, ..*root }))
+        .collect();
+    let mut stated = program.readable_bits(&stated)?.into_iter();
+    let job = |root: &Target<'_>| match root.view.validity() {
+        Some(_) => stated.next(),
         // A chunk without nulls has no bitmap: all its rows are valid.
         None => {
             let encoding = Encoding::Constant as u32;
             let node = Node { encoding, parameter: 1, buffer: [0; 4], ..root.node() };
-            Job { chunk: root.chunk, node }
+            Some(Job { chunk: root.chunk, node })
         }
     };
-    roots(chunks).into_iter().map(job).collect()
+    Ok(roots.iter().filter_map(job).collect())
 }

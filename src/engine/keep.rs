@@ -19,7 +19,7 @@ use arrow_schema::DataType;
 
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, roots, validity};
+use super::decode::{check_decodable, roots};
 use super::nodes::{ColumnNodes, HostNodes};
 use super::parameters::Parameters;
 use super::program::{Marks, Target};
@@ -192,8 +192,8 @@ impl<'a> Job<'a, '_> {
         let validity = match self.column.null_count() {
             0 => None,
             _ => {
-                let nodes = validity(self.column.chunks());
-                let bitmap = self.bits(&nodes.iter().map(|job| job.node).collect::<Vec<_>>())?;
+                let nodes = self.column.scan_validity(self.stream())?;
+                let bitmap = self.bits(&nodes.nodes().collect::<Vec<_>>())?;
                 let valid = count(self.stream(), &bitmap, rows)?;
                 self.marks.mark(self.stream(), "")?;
                 (valid < rows).then_some((bitmap, rows - valid))

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! What kernels of scans do not read as it is stored is decoded for them and kept as well:
-//! values of delta, dictionaries, strings of front coding, and lengths, limbs and codes that are cascades (cascade.rs).
+//! values of delta, rle and gcd, dictionaries, strings of front coding, bits that are stored as
+//! bytes, and lengths, limbs and codes that are cascades (cascade.rs).
 //! Codes of dictionaries are looked at once, so that kernels need not ask whether they have
 //! values.
 
@@ -44,6 +45,7 @@ pub(crate) struct ColumnNodes {
     buffer: Arc<DeviceBuffer>,
     /// What was decoded for kernels.
     decoded: Vec<Arc<DeviceBuffer>>,
+    of_validity: Arc<ValidityNodes>,
     ready: Arc<dyn Event>,
     pub lists: Vec<NodeList>,
     /// Address of the nodes of the validity.
@@ -54,6 +56,57 @@ pub(crate) struct ColumnNodes {
     pub chunks: usize,
     /// The same nodes, for launches over some chunks only.
     pub host: HostNodes,
+}
+
+/// For each chunk the node of its validity, a constant or a bitmap: with nothing else of the
+/// column, for those who ask for nulls.
+#[derive(Debug)]
+pub(crate) struct ValidityNodes {
+    pub jobs: Vec<Job>,
+    /// Bitmaps that were stored as bytes.
+    decoded: Vec<Arc<DeviceBuffer>>,
+}
+
+impl ValidityNodes {
+    /// Waits for the device if there is something to decode.
+    fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
+        let mut program = Program::new(stream);
+        let jobs = validity(&mut program, column.chunks())?;
+        let decoded =
+            decoded(program, column, |buffer| jobs.iter().any(|job| uses(&job.node, buffer)))?;
+        Ok(Self { jobs, decoded })
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = Node> {
+        self.jobs.iter().map(|job| job.node)
+    }
+
+    /// What launches that use the nodes have to name beside the column's bodies.
+    pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
+        self.decoded.iter().map(AsRef::as_ref)
+    }
+}
+
+/// Whether a node has something in a buffer.
+fn uses(node: &Node, buffer: &DeviceBuffer) -> bool {
+    let range = buffer.address()..buffer.address() + buffer.len() as u64;
+    node.buffer.iter().any(|address| range.contains(address))
+}
+
+/// Decodes what a program has steps for, and waits; the scratch that is used from then on.
+fn decoded(
+    program: Program<'_>,
+    column: &DeviceColumn,
+    is_used: impl Fn(&DeviceBuffer) -> bool,
+) -> Result<Vec<Arc<DeviceBuffer>>> {
+    // What other scratch was made of is not read again.
+    let mut decoded = program.scratch_buffers();
+    decoded.retain(|buffer| is_used(buffer));
+    if !program.is_empty() {
+        let (_, fault) = program.start(column.bodies(), &mut ())?.read()?;
+        fault.map_or(Ok(()), |damage| Err(damage.error.in_chunk(damage.chunk)))?;
+    }
+    Ok(decoded)
 }
 
 /// For each chunk its nodes.
@@ -115,7 +168,8 @@ impl NodeList {
 impl ColumnNodes {
     /// What launches that use the nodes have to name.
     pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
-        std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref)
+        let own = std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref);
+        own.chain(self.of_validity.buffers())
     }
 
     /// Waits until the nodes, and what they point to, are there.
@@ -131,15 +185,9 @@ impl ColumnNodes {
         let mut program = Program::new(stream);
         let physical = physical_of(column.field().data_type());
         let host = HostNodes::new(&mut program, physical, &targets)?;
-        // What other scratch was made of is not read again.
-        let mut decoded = program.scratch_buffers();
-        decoded.retain(|buffer| host.use_buffer(buffer));
-        if !program.is_empty() {
-            let (_, fault) = program.start(column.bodies(), &mut ())?.read()?;
-            fault.map_or(Ok(()), |damage| Err(damage.error.in_chunk(damage.chunk)))?;
-        }
-        let mut parts: Vec<Vec<Node>> =
-            vec![validity(column.chunks()).iter().map(|job| job.node).collect()];
+        let decoded = decoded(program, column, |buffer| host.use_buffer(buffer))?;
+        let of_validity = column.scan_validity(stream)?;
+        let mut parts: Vec<Vec<Node>> = vec![of_validity.nodes().collect()];
         let size = match physical {
             // Of a length; of strings themselves nothing is said.
             Physical::Bytes => 4,
@@ -175,6 +223,7 @@ impl ColumnNodes {
         Ok(Self {
             ready: stream.record()?,
             decoded,
+            of_validity,
             lists,
             validity: address(0),
             has_nulls: column.null_count() > 0,
@@ -197,7 +246,7 @@ impl HostNodes {
                 ..Self::default()
             }),
             Physical::Bool => {
-                Ok(Self { roots: targets.iter().map(Job::from).collect(), ..Self::default() })
+                Ok(Self { roots: program.readable_bits(targets)?, ..Self::default() })
             }
             _ => {
                 let roots = program.readable(targets, &SCANNED)?;
@@ -208,10 +257,9 @@ impl HostNodes {
         }
     }
 
-    /// Whether a node has values in a buffer.
+    /// Whether a node has something in a buffer.
     fn use_buffer(&self, buffer: &DeviceBuffer) -> bool {
-        let range = buffer.address()..buffer.address() + buffer.len() as u64;
-        let is_there = |node: &Node| node.buffer.iter().any(|address| range.contains(address));
+        let is_there = |node: &Node| uses(node, buffer);
         let of_dictionaries = self.dictionaries.iter().flat_map(|dictionary| {
             [dictionary.values.node, dictionary.stored_lengths, dictionary.codes]
         });
@@ -384,8 +432,14 @@ fn limbs(targets: &[Target<'_>], limbs: &[[Node; 4]]) -> Vec<Vec<Node>> {
 impl DeviceColumn {
     /// The nodes of the column, usable on a stream.
     pub(crate) fn scan_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ColumnNodes>> {
-        let nodes = self.keep_nodes(|| ColumnNodes::new(stream, self).map(Arc::new))?;
+        let nodes = self.keep_nodes(|| ColumnNodes::new(stream, self))?;
         stream.wait(nodes.ready.as_ref())?;
         Ok(nodes)
+    }
+
+    /// The nodes of the column's validity, usable on a stream.
+    pub(crate) fn scan_validity(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValidityNodes>> {
+        stream.wait(self.ready())?;
+        self.keep_validity(|| ValidityNodes::new(stream, self))
     }
 }

@@ -21,8 +21,8 @@ pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, validity};
-use super::nodes::{ColumnNodes, DictionaryNodes};
+use super::decode::check_decodable;
+use super::nodes::{ColumnNodes, DictionaryNodes, ValidityNodes};
 use super::parameters::Parameters;
 use super::program::Marks;
 use crate::column::physical_of;
@@ -182,10 +182,11 @@ pub(crate) fn select(
     if column.is_empty() {
         return Ok(Report::default());
     }
+    let of_validity = column.scan_validity(stream)?;
     let (nodes, parts) = match test {
         // What else a column has is of no concern.
         ColumnTest::Valid | ColumnTest::Null => {
-            (None, vec![parts::of_validity(column, matches!(test, ColumnTest::Null))])
+            (None, vec![parts::of_validity(&of_validity, matches!(test, ColumnTest::Null))])
         }
         _ => {
             let nodes = column.scan_nodes(stream)?;
@@ -197,14 +198,15 @@ pub(crate) fn select(
     assert!(out.len() >= bitmap_len(rows), "a bit for each row");
     let validity: Vec<Node> = match column.null_count() {
         0 => Vec::new(),
-        _ => validity(column.chunks()).iter().map(|job| job.node).collect(),
+        _ => of_validity.nodes().collect(),
     };
     if combine == Combine::Set && shares_words(column) {
         // Words of two chunks are changed by both, and so must hold something.
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
     let nodes = nodes.as_deref();
-    Verdicts { stream, column, nodes, rows, combine, out }.start(&parts, &validity, marks)
+    Verdicts { stream, column, nodes, of_validity: Some(&of_validity), rows, combine, out }
+        .start(&parts, &validity, marks)
 }
 
 /// Whether words of a bitmap belong to two chunks.
@@ -217,6 +219,7 @@ struct Verdicts<'a> {
     stream: &'a Arc<dyn Stream>,
     column: &'a DeviceColumn,
     nodes: Option<&'a ColumnNodes>,
+    of_validity: Option<&'a ValidityNodes>,
     /// Bits of the bitmap.
     rows: usize,
     combine: Combine,
@@ -231,7 +234,7 @@ impl Verdicts<'_> {
         validity: &[Node],
         marks: &mut dyn Marks,
     ) -> Result<Report> {
-        let Self { stream, column, nodes, rows, combine, out } = *self;
+        let Self { stream, column, nodes, of_validity, rows, combine, out } = *self;
         let reports = parts.iter().any(parts::Part::reports);
         let status = reports.then(|| status_words(stream, 1)).transpose()?;
         let select = |part: &parts::Part| {
@@ -261,6 +264,7 @@ impl Verdicts<'_> {
             buffers.extend(&status);
             buffers.extend(part.buffers());
             buffers.extend(nodes.into_iter().flat_map(ColumnNodes::buffers));
+            buffers.extend(of_validity.into_iter().flat_map(ValidityNodes::buffers));
             buffers.extend(column.bodies().iter().map(AsRef::as_ref));
             stream.launch(&Launch {
                 module: None,
@@ -336,7 +340,15 @@ fn ask_dictionaries(
     // Last words of dictionaries are changed in part.
     stream.fill(&found, 0, ranges_at, 0)?;
     let nodes = Some(nodes);
-    let bitmap = Verdicts { stream, column, nodes, rows: bits, combine: Combine::Set, out: &found };
+    let bitmap = Verdicts {
+        stream,
+        column,
+        nodes,
+        of_validity: None,
+        rows: bits,
+        combine: Combine::Set,
+        out: &found,
+    };
     let report = bitmap.start(parts, &[], &mut ())?;
 
     let kernel = kernels::CODE_RANGES;

@@ -69,6 +69,10 @@ pub(crate) const PFOR: ByWidth =
     [unit("pfor_8", 1), unit("pfor_16", 2), unit("pfor_32", 4), unit("pfor_64", 8)];
 pub(crate) const ALP_RD_32: Kernel = unit("alp_rd_32", 4);
 pub(crate) const ALP_RD_64: Kernel = unit("alp_rd_64", 8);
+/// Quotients of 32 and 64 bits.
+pub(crate) const GCD_FFOR: [Kernel; 2] = [unit("gcd_ffor_32", 4), unit("gcd_ffor_64", 8)];
+pub(crate) const GCD_PFOR: [Kernel; 2] = [unit("gcd_pfor_32", 4), unit("gcd_pfor_64", 8)];
+pub(crate) const GCD_PLAIN: [Kernel; 2] = [unit("gcd_plain_32", 4), unit("gcd_plain_64", 8)];
 /// Units are of codes.
 pub(crate) const DICT_FFOR: ByWidth = [
     unit("dict_ffor_8", 4),
@@ -186,7 +190,15 @@ pub(crate) const SAMPLE: ByWidth = [
     chunk("sample_32", "SAMPLE_THREADS"),
     chunk("sample_64", "SAMPLE_THREADS"),
 ];
+pub(crate) const DIVISOR: [Kernel; 2] =
+    [chunk("divisor_32", "SAMPLE_THREADS"), chunk("divisor_64", "SAMPLE_THREADS")];
 pub(crate) const RUNS_LAYOUT: Kernel = chunk("runs_layout", "LAYOUT_THREADS");
+
+/// Blocks count vectors.
+const fn quotients(name: &'static str) -> Kernel {
+    vectors(name, "QUOTIENTS_THREADS", 32)
+}
+pub(crate) const QUOTIENTS: [Kernel; 2] = [quotients("quotients_32"), quotients("quotients_64")];
 
 /// Blocks count vectors.
 const fn runs(name: &'static str) -> Kernel {

@@ -208,6 +208,32 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
         push(array, &all.clone().with_encodings([Encoding::Rle]), "runs");
         push(array, &all.clone().with_encodings(Encoding::ALL.iter().copied()), "runs");
     }
+    // Times of days, some of them far from the others.
+    let day = |row: usize| (row * row % 300 + if row % 90 == 8 { 1 << 20 } else { 0 }) as i64;
+    let days = || (0..len).map(day);
+    let arrays: [ArrayRef; 3] = [
+        Arc::new(Date64Array::from_iter_values(days().map(|day| day * 86_400_000))),
+        Arc::new(UInt32Array::from_iter_values(days().map(|day| day as u32 * 100))),
+        Arc::new(Int64Array::from_iter(days().map(|day| (day % 5 > 0).then_some(day * -60)))),
+    ];
+    for array in &arrays {
+        for child in [Encoding::Ffor, Encoding::Pfor] {
+            push(array, &all.clone().with_encodings([Encoding::Gcd, child]), "divided");
+        }
+    }
+    let steps = (0..len).map(|row| (row * 60 + row * row % 7) as i64 * 60_000);
+    let divided = all.clone().with_encodings([Encoding::Gcd, Encoding::Delta, Encoding::Ffor]);
+    push(&(Arc::new(Int64Array::from_iter_values(steps)) as ArrayRef), &divided, "divided");
+    // Few nulls, and booleans in a pattern, of as many rows as bytes of them need.
+    let rows = len.max(2500);
+    let booleans: [fn(usize) -> bool; 3] =
+        [|row| row % 1501 == 7, |row| row % 8 == 3, |row| row / 170 % 2 == 0 && row < 1700];
+    for is_set in booleans {
+        let booleans = BooleanArray::from_iter((0..rows).map(|row| Some(is_set(row))));
+        push(&(Arc::new(booleans) as ArrayRef), &all, "seldom");
+        let bytes = (0..rows).map(|row| is_set(row).then_some(7));
+        push(&(Arc::new(UInt8Array::from_iter(bytes)) as ArrayRef), &all, "seldom");
+    }
     for array in carried_arrays(len.min(60)) {
         push(&array, &all, "carried");
     }

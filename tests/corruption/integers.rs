@@ -1,4 +1,5 @@
-//! Rules of the encodings of integers that are made of others or have exceptions: delta, pfor.
+//! Rules of the encodings of integers that are made of others or have exceptions: delta, pfor,
+//! gcd.
 
 use std::sync::Arc;
 
@@ -288,4 +289,102 @@ fn pfor_rejects_what_is_no_integer() {
         image.change(|tree| tree.nodes[0].physical = physical);
         image.error();
     }
+}
+
+/// 1,500 multiples of 60, from 7 on. Nodes: gcd, its quotients; buffers: those of the quotients.
+fn divided(data_type: &DataType) -> Image {
+    let values = || (0..1500_i64).map(|i| 7 + i * i % 400 * 60);
+    let array: ArrayRef = match data_type {
+        DataType::UInt32 => Arc::new(UInt32Array::from_iter_values(values().map(|i| i as u32))),
+        _ => Arc::new(Int64Array::from_iter_values(values())),
+    };
+    let options = Options::default().with_encodings([Encoding::Gcd, Encoding::Ffor]);
+    let image = Image::of(&array, &options);
+    let tree = image.tree();
+    let nodes: Vec<u8> = tree.nodes.iter().map(|node| node.encoding).collect();
+    assert_eq!(nodes, [12, 2]);
+    assert_eq!(tree.nodes[0].parameters, [60, 7]);
+    image
+}
+
+#[test]
+fn gcd_rejects_divisors_and_offsets_of_other_types() {
+    for data_type in [DataType::UInt32, DataType::Int64] {
+        for divisor in [0, 1] {
+            let mut image = divided(&data_type);
+            image.change(|tree| tree.nodes[0].parameters[0] = divisor);
+            image.rejects("at least 2 is needed");
+        }
+    }
+    let mut image = divided(&DataType::UInt32);
+    image.change(|tree| tree.nodes[0].parameters[0] = 1 << 32);
+    image.rejects("divisor 4294967296 of integers of 32 bits");
+    let mut image = divided(&DataType::UInt32);
+    image.change(|tree| tree.nodes[0].parameters[1] = 1 << 32);
+    image.rejects("offset 4294967296 of integers of 32 bits");
+}
+
+#[test]
+fn gcd_rejects_quotients_of_another_type_or_length() {
+    for data_type in [DataType::UInt32, DataType::Int64] {
+        let changes: [fn(&mut Node); 4] = [
+            |quotients| quotients.len = 1499,
+            |quotients| quotients.len = 2048,
+            |quotients| quotients.physical -= 4,
+            |quotients| quotients.physical = if quotients.physical == 8 { 7 } else { 8 },
+        ];
+        for change in changes {
+            let mut image = divided(&data_type);
+            image.change(|tree| change(&mut tree.nodes[1]));
+            image.error();
+        }
+    }
+}
+
+#[test]
+fn gcd_rejects_quotients_that_are_divided_or_repeated() {
+    let mut image = divided(&DataType::Int64);
+    image.change(|tree| {
+        let inner = Node { physical: 8, ..tree.nodes[0].clone() };
+        tree.nodes.insert(1, inner);
+    });
+    image.rejects("quotients encoded as gcd, which is not allowed");
+    let mut image = divided(&DataType::Int64);
+    image.change(|tree| {
+        let inner = Node { encoding: 6, physical: 8, len: 1500, children: 2, ..Node::default() };
+        let codes = Node { encoding: 1, physical: 7, len: 1500, ..Node::default() };
+        let value = Node { encoding: 1, physical: 8, len: 1, ..Node::default() };
+        tree.nodes = vec![tree.nodes[0].clone(), inner, codes, value];
+        tree.buffers.clear();
+    });
+    image.rejects("quotients encoded as dict, which is not allowed");
+}
+
+#[test]
+fn gcd_rejects_another_shape_and_what_is_no_integer() {
+    let mut image = divided(&DataType::Int64);
+    image.change(|tree| {
+        tree.nodes[0].buffers = 1;
+        tree.buffers.insert(0, vec![0; 8]);
+    });
+    image.rejects("gcd node with 1 children and 1 buffers");
+    for physical in [0, 1, 2, 5, 6, 9, 10, 11, 12, 13, 14] {
+        let mut image = divided(&DataType::Int64);
+        image.change(|tree| tree.nodes[0].physical = physical);
+        image.error();
+    }
+}
+
+/// Products wrap, on any engine.
+#[test]
+fn gcd_reads_quotients_that_are_too_great() {
+    let mut image = divided(&DataType::Int64);
+    image.change(|tree| {
+        let plain = Node { encoding: 0, physical: 8, len: 1500, buffers: 1, ..Node::default() };
+        tree.nodes[1] = plain;
+        tree.buffers = vec![vec![0xff; 1500 * 8]];
+    });
+    let values = image.read().unwrap();
+    let expected = Int64Array::from(vec![7 - 60; 1500]);
+    assert_eq!(&values, &(Arc::new(expected) as ArrayRef));
 }

@@ -36,6 +36,27 @@ fn differences_of_integers() {
     golden("delta", &options, &batch(columns));
 }
 
+#[test]
+fn multiples_of_divisors() {
+    let mut rng = Rng(12);
+    let mut of = |divisor: u64, most: u64| -> Vec<i64> {
+        (0..2100).map(|_| ((40 + rng.below(most)) * divisor) as i64).collect()
+    };
+    let (seconds, days, cents) = (of(1_000_000_000, 4000), of(86_400_000, 90), of(100, 5000));
+    let growing =
+        seconds.iter().enumerate().map(|(row, value)| value + row as i64 * 600_000_000_000);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("nanoseconds", Arc::new(TimestampNanosecondArray::from(seconds.clone()))),
+        ("date64", Arc::new(Date64Array::new(days.into(), nulls(2100)))),
+        ("growing", Arc::new(TimestampNanosecondArray::from_iter_values(growing))),
+        ("u64", Arc::new(UInt64Array::from_iter_values(seconds.iter().map(|v| !(*v as u64))))),
+        ("u32", Arc::new(UInt32Array::from_iter_values(cents.iter().map(|v| *v as u32)))),
+        ("i32", Arc::new(Int32Array::from_iter_values(cents.iter().map(|v| 1 - *v as i32)))),
+    ];
+    let encodings = SIMPLE.iter().copied().chain([Encoding::Gcd, Encoding::Delta, Encoding::Pfor]);
+    golden("gcd", &Options::default().with_encodings(encodings), &batch(columns));
+}
+
 /// `rows` rows, of which one in `every` is `rare`, the others `common`, of a number below 2^40.
 fn mixture(rows: usize, every: u64, common: fn(u64) -> u64, rare: fn(u64) -> u64) -> Vec<u64> {
     let mut rng = Rng(every);

@@ -64,6 +64,28 @@ fn runs_of_every_type() {
 }
 
 #[test]
+fn bits_as_bytes() {
+    let rows = 20_000;
+    let some =
+        |is_set: fn(usize) -> bool| BooleanArray::from_iter((0..rows).map(|row| Some(is_set(row))));
+    let flags = [
+        some(|row| row % 3001 == 7),
+        some(|row| row / 1700 % 2 == 0),
+        some(|row| row % 8 == 3),
+        some(|row| row != 19_999),
+    ];
+    let valid = flags[1].values().clone();
+    let texts = (0..rows).map(|row| (row % 2003 != 5).then_some(["no", "yes"][row % 2]));
+    let mut columns: Vec<(&str, ArrayRef)> = vec![
+        ("nulls", Arc::new(BooleanArray::new(flags[0].values().clone(), Some(valid.into())))),
+        ("texts", Arc::new(StringArray::from_iter(texts))),
+    ];
+    let names = ["few", "runs", "pattern", "one"];
+    columns.extend(names.into_iter().zip(flags.map(|flags| Arc::new(flags) as ArrayRef)));
+    golden("sparse", &Options::default(), &batch(columns));
+}
+
+#[test]
 fn runs_whose_values_and_starts_are_differences() {
     let ascending = || (0..4000_i64).map(|row| row / 7 * 1000 + row / 70 % 2);
     let columns: Vec<(&str, ArrayRef)> = vec![

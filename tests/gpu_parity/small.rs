@@ -127,3 +127,50 @@ fn damaged_codes() {
         check(&engine, &array, &Options::default());
     }
 }
+
+/// Divisors, quotients of every encoding, and bits as bytes, in chunks at odd places.
+#[test]
+fn multiples_and_rare_nulls() {
+    let few = |encodings: &[Encoding]| Options::default().with_encodings(encodings.iter().copied());
+    let value = |row: usize| (row * row % 500 + if row % 400 == 7 { 1 << 20 } else { 0 }) * 1000;
+    let sets = [
+        few(&[Encoding::Gcd, Encoding::Ffor, Encoding::Bits, Encoding::Pfor]),
+        few(&[Encoding::Gcd, Encoding::Ffor, Encoding::Bits, Encoding::Rle]),
+        Options::default(),
+    ];
+    let growing = few(&[Encoding::Gcd, Encoding::Delta, Encoding::Ffor, Encoding::Pfor]);
+    for engine in engines() {
+        for options in &sets {
+            let parts = [3, 2600, 1, 2100].map(|len| {
+                let rare = |row: usize| (row % 1301 != 5).then(|| value(row));
+                let (small, wide) = ((0..len).map(rare), (0..len).map(rare));
+                let arrays: [ArrayRef; 3] = [
+                    Arc::new(UInt32Array::from_iter(small.map(|v| v.map(|v| v as u32)))),
+                    Arc::new(Int64Array::from_iter(wide.map(|v| v.map(|v| 7 - v as i64)))),
+                    Arc::new(BooleanArray::from_iter((0..len).map(|row| Some(row / 900 % 2 == 0)))),
+                ];
+                for array in &arrays {
+                    check(&engine, array, options);
+                }
+                // Quotients that are no packed words are multiplied by a kernel of their own.
+                let step = |row: usize| (row * 60 + row * row % 7) as i64 * 60_000;
+                let steps = Int64Array::from_iter_values((0..len).map(step));
+                check(&engine, &(Arc::new(steps) as ArrayRef), &growing);
+                let named = ["small", "wide", "flags"].into_iter().zip(arrays);
+                let named = named.map(|(name, array)| (name, array, true));
+                let batch = RecordBatch::try_from_iter_with_nullable(named).unwrap();
+                compress(&batch, options).unwrap()
+            });
+            let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+            let expected = lanepack::decompress(&joined).unwrap();
+            let back = engine.decompress(&joined).unwrap();
+            for (found, expected) in back.columns().iter().zip(expected.columns()) {
+                assert_same(found, expected, || expected.data_type().to_string());
+            }
+            let filter =
+                col("small").is_null().or(col("flags").eq(true).and(col("wide").lt(-9000)));
+            let scan = Scan::new(&joined).filter(filter);
+            assert!(scan.mask(&engine).unwrap() == scan.mask(&Engine::cpu()).unwrap());
+        }
+    }
+}

@@ -377,6 +377,24 @@ fn types_nested_deeper_than_headers_are_carried() {
     }
 }
 
+/// Nulls as bytes take more levels than a bitmap does: not where these are short.
+#[test]
+fn rare_nulls_do_not_make_trees_deeper() {
+    let rows = 20_000;
+    for is_valid in [|row: i64| row % 4001 != 7, |row: i64| row / 1700 % 2 == 0] {
+        let values = (0..rows).map(|row| is_valid(row).then_some(row * row));
+        let mut array = Arc::new(Int64Array::from_iter(values)) as ArrayRef;
+        for depth in 0..20 {
+            let fields = vec![Field::new("inner", array.data_type().clone(), true)].into();
+            array = Arc::new(StructArray::new(fields, vec![array], None));
+            let encoding = round_trip(&array, &Options::default()).encoding();
+            let without = Options::default().without(Encoding::Bits);
+            assert_eq!(encoding, round_trip(&array, &without).encoding(), "{depth}");
+            assert!(depth > 12 || encoding != "plain", "{depth}");
+        }
+    }
+}
+
 #[test]
 fn structs_of_more_fields_than_a_byte_counts_round_trip() {
     let fields: Vec<Field> =

@@ -280,7 +280,7 @@ impl Codec for Dict {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !context.may_nest() || context.in_dictionary {
+        if !context.may_search(input.len(), context.limit) || context.in_dictionary {
             return None;
         }
         if let Values::Bytes(values) = input.values

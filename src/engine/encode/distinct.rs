@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
+use super::asked::Asked;
 use super::launch::Launcher;
-use super::words::{Asked, Words};
+use super::words::Words;
 use crate::encoding::Physical;
 use crate::encoding::plan::Context;
 use crate::error::Result;
@@ -190,7 +191,7 @@ impl Distinct {
         let chunk_vectors = value_vectors as u32;
         let values = abi::Source { values, rows: rows as u64, chunk_vectors, ..derived };
         let physical = words.physical();
-        let of_codes = Asked::by(context, Physical::U32);
+        let of_codes = Asked::of_codes(context);
         let of_values = Asked::by(context, physical);
         Ok([
             Words::derived(launcher, Physical::U32, codes, coded, of_codes)?,

@@ -10,7 +10,8 @@
 //! *Measure* (words.rs) reads all values once for bounds, or exponents of floats, and some of
 //! them for windows and deltas; a second time those that alp_rd may suit (reals.rs), and those of
 //! chunks whose plans have exceptions or deltas. Chunks whose values come again
-//! may become dictionaries and runs, of which words are made that go the same way (tree.rs). What
+//! may become dictionaries and runs, those whose values have a divisor quotients, of which words
+//! are made that go the same way (tree.rs); and so do bits, as bytes (bits.rs). What
 //! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
 //! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
 //! of each chunk is an eighth of it, and searching it on the CPU would take longer
@@ -24,8 +25,11 @@
 //! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
 //! carried as Arrow IPC) are compressed by the CPU.
 
+mod asked;
+mod bits;
 mod distinct;
 mod launch;
+mod quotients;
 mod reals;
 mod runs;
 mod source;
@@ -48,7 +52,7 @@ use super::program::Marks;
 use super::{Context, DeviceArray, Engine, transfer};
 use crate::arrow_type;
 use crate::batch;
-use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
+use crate::chunk::{ALIGNMENT, MAX_CHUNK_ROWS};
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::encoding::plan;
 use crate::encoding::{Encoding, Physical};
@@ -57,13 +61,15 @@ use crate::gpu::abi::encode as abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
+use asked::Asked;
+use bits::{Bitmaps, Counted, Which};
 use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
 use tree::{Lacking, Plans, Tree};
 use wide::Wide;
-use words::{Asked, Words};
-use write::{Origin, Part, Parts, Planned};
+use words::Words;
+use write::{Origin, Parts, Planned};
 
 impl Engine {
     /// Copies an array to GPU memory, as it is.
@@ -508,6 +514,9 @@ struct Measured {
     wide: Option<Wide>,
     /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
     counts: Option<Pending<[u32; 2]>>,
+    /// Bits of values, and of validity, once they are planned.
+    booleans: Option<Bitmaps>,
+    validity: Option<Bitmaps>,
 }
 
 impl Measured {
@@ -532,7 +541,15 @@ impl Measured {
     fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
         let tree = Tree::default();
-        let mut measured = Self { chunk_rows, tree, halves: None, wide: None, counts: None };
+        let mut measured = Self {
+            chunk_rows,
+            tree,
+            halves: None,
+            wide: None,
+            counts: None,
+            booleans: None,
+            validity: None,
+        };
         if column.rows == 0 {
             return Ok(measured);
         }
@@ -582,15 +599,31 @@ impl Measured {
             Some(counts) => launcher.read(counts)?,
             None => Vec::new(),
         };
-        let Self { chunk_rows, tree, halves, wide, .. } = self;
+        let chunk_rows = self.chunk_rows;
+        let rows = |chunk: usize| (column.rows - chunk * chunk_rows).min(chunk_rows);
+        // Whether rows are valid, as bits of which all are; none of chunks without nulls.
+        let nulls = |chunk: usize| {
+            let [valid, _] = *counts.get(chunk)?;
+            let counted = Counted { valid: rows(chunk), set: valid as usize };
+            (counted.set < counted.valid).then_some(counted)
+        };
+        let values = |chunk: usize| {
+            let [valid, set] = *counts.get(chunk)?;
+            Some(Counted { valid: valid as usize, set: set as usize })
+        };
+        let mut bitmaps = |which, of: &dyn Fn(usize) -> Option<Counted>| {
+            let counted: Vec<Option<Counted>> = (0..chunks).map(of).collect();
+            Bitmaps::plan(launcher, column, which, &counted, options)
+        };
+        if column.physical() == Physical::Bool {
+            self.booleans = Some(bitmaps(Which::Values, &values)?);
+        }
+        if column.valid.is_some() {
+            self.validity = Some(bitmaps(Which::Validity, &nulls)?);
+        }
+        let Self { tree, halves, wide, booleans, validity, .. } = self;
         let chunk = |tree: &Tree, index: usize, lacking: &mut Lacking| -> Result<Option<Planned>> {
-            let rows = (column.rows - index * *chunk_rows).min(*chunk_rows);
-            let vector = (index * *chunk_rows / VECTOR) as u64;
-            let part = |origin| Part { len: rows.div_ceil(8), origin, vector };
-            let (valid, set) = match counts.get(index) {
-                Some([valid, set]) => (*valid as usize, *set as usize),
-                None => (rows, 0),
-            };
+            let rows = rows(index);
             let (root, bounds) = match &*wide {
                 Some(wide) => {
                     let node = wide.node(index, tree, &context, lacking)?;
@@ -602,18 +635,21 @@ impl Measured {
                     let node = tree.encode(VALUES, index, &plan, &context, lacking)?;
                     (node, Bounds::Words(ordered.bounds(index)))
                 }
-                None => {
-                    let node = bits_node(rows, valid, set, part(Origin::Bits), options);
-                    (Some(node), Bounds::Counts(valid, set))
-                }
+                None => match (&*booleans, values(index)) {
+                    (Some(booleans), Some(counted)) => {
+                        let node = booleans.node(index, rows, counted, options)?;
+                        (Some(node), Bounds::Counts(counted.valid, counted.set))
+                    }
+                    _ => return Err(Error::device("booleans that have not been counted")),
+                },
             };
             let Some(mut root) = root else { return Ok(None) };
-            if valid < rows {
-                // As bits of which all are valid.
-                let validity = bits_node(rows, rows, valid, part(Origin::Validity), options);
-                root.validity = Some(Box::new(validity));
+            let mut null_count = 0;
+            if let (Some(validity), Some(counted)) = (&*validity, nulls(index)) {
+                null_count = counted.valid - counted.set;
+                root.validity = Some(Box::new(validity.node(index, rows, counted, options)?));
             }
-            Ok(Some(Planned::new(&root, rows - valid, bounds)))
+            Ok(Some(Planned::new(&root, null_count, bounds)))
         };
         let planned = tree.make(launcher, chunks, chunk);
         plans.drop_by_all_threads();
@@ -631,40 +667,20 @@ impl Measured {
     ) -> Result<Arc<DeviceBuffer>> {
         write::write(launcher, planned, |launcher, origin, encoding, jobs| {
             let targets = write::targets(jobs);
-            match (origin, &self.wide) {
-                (Origin::Words(_) | Origin::Deltas(_) | Origin::Runs(_), _) => {
+            let bitmaps = Which::of(origin).and_then(|which| match which {
+                Which::Values => self.booleans.as_ref(),
+                Which::Validity => self.validity.as_ref(),
+            });
+            match (origin, bitmaps, &self.wide) {
+                (_, Some(bitmaps), _) => {
+                    bitmaps.write(launcher, column, origin, encoding, &targets)
+                }
+                (Origin::Words(_) | Origin::Deltas(_) | Origin::Runs(_), ..) => {
                     self.tree.write(launcher, origin, encoding, &targets)
                 }
-                (Origin::Wide, Some(wide)) => wide.write(launcher, &targets),
-                (Origin::Validity, _) => {
-                    write::copy_bits(launcher, column, self.chunk_rows, &targets, false)
-                }
-                (Origin::Bits, _) => {
-                    write::copy_bits(launcher, column, self.chunk_rows, &targets, true)
-                }
-                (Origin::Wide, None) | (Origin::Strings | Origin::Host, _) => {
-                    Err(Error::device(format!("a node of {origin:?} in a column without")))
-                }
+                (Origin::Wide, _, Some(wide)) => wide.write(launcher, &targets),
+                _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
         })
     }
-}
-
-/// A node of bits, `valid` of them valid and `set` of these set.
-fn bits_node(
-    rows: usize,
-    valid: usize,
-    set: usize,
-    part: Part,
-    options: &Options,
-) -> EncodedNode<Part> {
-    let single = set == 0 || set == valid;
-    if single && options.allows(Encoding::Constant) {
-        let mut node = EncodedNode::new(Encoding::Constant, Physical::Bool, rows);
-        node.parameters[0] = u64::from(set > 0);
-        return node;
-    }
-    let mut node = EncodedNode::new(Encoding::Plain, Physical::Bool, rows);
-    node.buffers.push(part);
-    node
 }

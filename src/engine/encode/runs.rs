@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::asked::Asked;
 use super::launch::Launcher;
-use super::words::{Asked, Words};
+use super::words::Words;
 use super::write::{SPAN_PIECE, copy_spans};
 use crate::encoding::Physical;
 use crate::encoding::plan::Context;

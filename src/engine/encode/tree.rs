@@ -1,10 +1,10 @@
-//! Words, and those derived from them: codes and distinct values of dictionaries, values and
-//! starts of runs.
+//! Words, and those derived from them: quotients, codes and distinct values of dictionaries,
+//! values and starts of runs.
 //!
 //! ```text
-//! words --sample--> promises --(host asks for chunks)--> distinct.rs, runs.rs
-//!   ^                                                        |
-//!   '----- codes, distinct values, values, starts <----------'
+//! words --sample--> promises --(host asks for chunks)--> quotients.rs, distinct.rs, runs.rs
+//!   ^                                                               |
+//!   '----- quotients, codes, distinct values, values, starts <------'
 //! ```
 //!
 //! Derived words have the chunks of those that they are derived from, of which those that are
@@ -20,13 +20,14 @@ use rayon::prelude::*;
 
 use super::distinct::Distinct;
 use super::launch::Launcher;
+use super::quotients::Quotients;
 use super::runs::Runs;
 use super::words::{Estimates, Words};
 use super::write::{Origin, Part};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
 use crate::encoding::dict::{self, Counted};
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, rle};
+use crate::encoding::{Encoding, Estimate, gcd, rle};
 use crate::error::{Error, Result};
 use crate::gpu::abi::encode as abi;
 
@@ -52,6 +53,8 @@ impl Lacking {
 
 struct Node {
     words: Words,
+    /// Divisors, and the number of the quotients.
+    quotients: Option<(Quotients, [usize; 1])>,
     /// Numbers of codes and distinct values.
     dictionary: Option<[usize; 2]>,
     /// Runs, and the numbers of their values and starts.
@@ -74,7 +77,7 @@ impl Tree {
 
     /// Adds words that are being measured; their number.
     pub fn add(&mut self, words: Words) -> usize {
-        self.nodes.push(Node { words, dictionary: None, runs: None });
+        self.nodes.push(Node { words, quotients: None, dictionary: None, runs: None });
         self.first + self.nodes.len() - 1
     }
 
@@ -101,26 +104,33 @@ impl Tree {
         let look = |chunk: usize| {
             let estimates = words.estimates(chunk, context);
             let (rows, limit) = (words.rows(chunk), limit(&estimates));
+            if !context.may_search(rows, limit) {
+                return None;
+            }
             let sample = words.sample(chunk).filter(|_| limit > 0);
             let repeated = sample.filter(|_| has_dictionaries).map(|sample| sample.counted(rows));
             let repeated = repeated.filter(|counted| {
                 let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
                 counted.repeats() && pays && counted.most(rows) > 0
             });
+            let divisor = words.divisor(chunk);
+            let divisor = Some(divisor).filter(|divisor| gcd::may_pay(*divisor, rows, limit));
             let has_runs = sample.is_some_and(|sample| {
                 let (runs, values) = (sample.runs as usize, sample.rows as usize);
                 has_runs && rle::may_pay(runs, values, rows, limit)
             });
-            (repeated.is_some() || has_runs).then_some(Look { estimates, repeated, has_runs })
+            let is_one = divisor.is_some() || repeated.is_some() || has_runs;
+            is_one.then_some(Look { estimates, divisor, repeated, has_runs })
         };
         let chunks = (0..words.chunks()).into_par_iter().with_min_len(super::MIN_CHUNKS);
-        let mut looks: Vec<Option<Look>> = match words.has_samples() {
+        let mut looks: Vec<Option<Look>> = match words.has_promises() {
             true => chunks.map(look).collect(),
             false => Vec::new(),
         };
         if looks.iter().all(Option::is_none) {
             return Ok(Plans::NONE);
         }
+        self.plan_quotients(launcher, number, context, &mut looks)?;
         self.plan_dictionaries(launcher, number, context, &mut looks)?;
         self.plan_runs(launcher, number, context, &mut looks)?;
         let chosen = |look: Look| plan::choose(look.estimates.into_iter());
@@ -142,6 +152,31 @@ impl Tree {
         }
     }
 
+    /// Adds the estimates of quotients, where they may be the least.
+    fn plan_quotients(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        context: &Context<'_>,
+        looks: &mut [Option<Look>],
+    ) -> Result<()> {
+        let words = &self.at(number).words;
+        let divisor = |look: &Option<Look>| look.as_ref().and_then(|look| look.divisor);
+        let divisors: Vec<u64> = looks.iter().map(|look| divisor(look).unwrap_or(0)).collect();
+        if divisors.iter().all(|divisor| *divisor == 0) {
+            return Ok(());
+        }
+        let below = context.below();
+        let (mut quotients, derived) = Quotients::start(launcher, words, divisors, &below)?;
+        let child = self.add(derived);
+        self.at_mut(child).words.read(launcher)?;
+        quotients.read(launcher)?;
+        let own = quotients.chunks().map(|chunk| (chunk, Estimate::of([]))).collect();
+        self.at_mut(number).quotients = Some((quotients, [child]));
+        self.add_estimates((Encoding::Gcd, own), [(child, Plans::NONE)], &below, looks);
+        Ok(())
+    }
+
     /// Adds the estimates of dictionaries, where they may be the least.
     fn plan_dictionaries(
         &mut self,
@@ -154,8 +189,11 @@ impl Tree {
         // Words of few bits have few values.
         let all = 1 << (words.value() * 8).min(MAX_CHUNK_ROWS.ilog2() as usize);
         let asked = looks.iter().enumerate().filter_map(|(chunk, look)| match look {
-            Some(Look { repeated: Some(counted), .. }) => {
-                Some((chunk, counted.most(words.rows(chunk)).min(all)))
+            // Quotients may promise less than when the chunk was looked at.
+            Some(Look { estimates, repeated: Some(counted), .. }) => {
+                let (rows, limit) = (words.rows(chunk), limit(estimates));
+                let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
+                pays.then(|| (chunk, counted.most(rows).min(all)))
             }
             _ => None,
         });
@@ -178,7 +216,9 @@ impl Tree {
         self.at_mut(number).dictionary = Some(children);
         let chunks: Vec<usize> = found.tables.chunks().collect();
         let own = chunks.into_iter().map(|chunk| (chunk, Estimate::of([]))).collect();
-        self.add_estimates(launcher, (Encoding::Dict, own), children, &below, looks)
+        let children = self.plan_children(launcher, children, &below)?;
+        self.add_estimates((Encoding::Dict, own), children, &below, looks);
+        Ok(())
     }
 
     /// Adds the estimates of runs, where they may be the least.
@@ -197,7 +237,7 @@ impl Tree {
             else {
                 return false;
             };
-            // A dictionary may promise less than when the chunk was looked at.
+            // Others may promise less than when the chunk was looked at.
             let (runs, values) = (sample.runs as usize, sample.rows as usize);
             rle::may_pay(runs, values, words.rows(chunk), limits[chunk])
         };
@@ -220,27 +260,36 @@ impl Tree {
         self.at_mut(number).runs = Some((runs, children));
         let own = |vectors: usize| Estimate::of([vectors * 4]);
         let own = chunks.into_iter().zip(vectors.into_iter().map(own)).collect();
-        self.add_estimates(launcher, (Encoding::Rle, own), children, &below, looks)
+        let children = self.plan_children(launcher, children, &below)?;
+        self.add_estimates((Encoding::Rle, own), children, &below, looks);
+        Ok(())
     }
 
-    /// Plans two children, and adds an estimate to those of each chunk that has them: its own,
-    /// with their plans.
-    fn add_estimates(
+    /// Plans two children: their numbers and plans.
+    fn plan_children(
         &mut self,
         launcher: &mut Launcher<'_>,
+        [one, other]: [usize; 2],
+        below: &Context<'_>,
+    ) -> Result<[(usize, Plans); 2]> {
+        let plans = self.plan(launcher, one, below)?;
+        Ok([(one, plans), (other, self.plan(launcher, other, below)?)])
+    }
+
+    /// Adds an estimate to those of each chunk that has one: its own, with the plans of the
+    /// children.
+    fn add_estimates<const CHILDREN: usize>(
+        &self,
         (encoding, own): (Encoding, Vec<(usize, Estimate)>),
-        children: [usize; 2],
+        children: [(usize, Plans); CHILDREN],
         below: &Context<'_>,
         looks: &mut [Option<Look>],
-    ) -> Result<()> {
-        let plans =
-            [self.plan(launcher, children[0], below)?, self.plan(launcher, children[1], below)?];
+    ) {
         let estimate = |(chunk, own): (usize, Estimate)| {
-            let child = |(number, plans): (&usize, &Plans)| {
+            let child = |(number, plans): &(usize, Plans)| {
                 self.plan_of(*number, chunk, plans, below).into_owned()
             };
-            let children = children.iter().zip(&plans).map(child).collect();
-            (chunk, Estimate { children, ..own })
+            (chunk, Estimate { children: children.iter().map(child).collect(), ..own })
         };
         let own = own.into_par_iter().with_min_len(super::MIN_CHUNKS);
         for (chunk, estimate) in own.map(estimate).collect::<Vec<_>>() {
@@ -250,8 +299,7 @@ impl Tree {
                 estimates.push((encoding, estimate));
             }
         }
-        plans.into_iter().for_each(Plans::drop_by_all_threads);
-        Ok(())
+        children.into_iter().for_each(|(_, plans)| plans.drop_by_all_threads());
     }
 
     /// Makes something of each of so many chunks, with all threads. What `make` finds that it
@@ -340,18 +388,23 @@ impl Tree {
         context: &Context<'_>,
         lacking: &mut Lacking,
     ) -> Result<Option<EncodedNode<Part>>> {
-        let Node { words, dictionary, runs } = self.at(number);
+        let Node { words, quotients, dictionary, runs } = self.at(number);
         let lacks = words.lacks(chunk, plan.encoding);
         if lacks != 0 {
             lacking.words.push((number, lacks));
             return Ok(None);
         }
-        let children = match plan.encoding {
-            Encoding::Dict => dictionary.as_ref(),
-            Encoding::Rle => runs.as_ref().map(|(_, children)| children),
+        let children: Option<&[usize]> = match plan.encoding {
+            Encoding::Gcd => quotients.as_ref().map(|(_, children)| children.as_slice()),
+            Encoding::Dict => dictionary.as_ref().map(<[usize; 2]>::as_slice),
+            Encoding::Rle => runs.as_ref().map(|(_, children)| children.as_slice()),
             _ => return words.node(chunk, plan, context.options, number),
         };
         let mut node = words.empty_node(chunk, plan.encoding);
+        if let (Encoding::Gcd, Some((quotients, _))) = (plan.encoding, quotients) {
+            let [offset, _] = words.bounds(chunk).unwrap_or_default();
+            node.parameters = [quotients.divisor(chunk), offset];
+        }
         if plan.encoding == Encoding::Rle {
             let (len, vector) = (words.vectors(chunk) * 4, words.first_vector(chunk));
             node.buffers.push(Part { len, origin: Origin::Runs(number), vector });
@@ -403,6 +456,8 @@ impl Plans {
 /// A chunk that something derived from it may suit.
 struct Look {
     estimates: Estimates,
+    /// What its values may have in common, if quotients may be the least.
+    divisor: Option<u64>,
     /// What a sample says of distinct values, if a dictionary may be the least.
     repeated: Option<Counted>,
     /// Whether runs may be.

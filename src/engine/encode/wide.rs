@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use super::asked::Asked;
 use super::launch::{Launcher, Pending};
 use super::source::Column;
 use super::tree::{Lacking, Plans, Tree};
-use super::words::{Asked, Words};
+use super::words::Words;
 use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};

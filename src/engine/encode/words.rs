@@ -2,8 +2,8 @@
 //! the kernels of their encodings.
 //!
 //! Kernels measure what encodings of integers may need to know: bounds of all vectors, and of
-//! those that estimates look at the window that is packed with exceptions, and the same of deltas. Where a plan turns out to need them, those of the other vectors of its
-//! chunk are measured after that, so that exact sizes are known, and a plan that did not keep
+//! those that estimates look at the window that is packed with exceptions, and the same of deltas.
+//! Where a plan turns out to need them, those of the other vectors of its chunk are measured after that, so that exact sizes are known, and a plan that did not keep
 //! what it promised is dropped, before anything is written. Searching all vectors at once saves
 //! that second step, but takes two and a half times as long as bounds alone, which is all that
 //! most chunks need. What is derived from words, and promised by a sample of their rows, is the
@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use super::asked::Asked;
 use super::launch::{Launcher, Pending};
 use super::reals::{self, Reals};
 use super::write::{Origin, Part, copy_spans};
@@ -24,58 +25,6 @@ use crate::gpu::abi::strings::ByteSpan;
 use crate::gpu::kernels::{self, Kernel};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-
-/// What is asked of words beside their bounds.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
-    /// Exponents of floats.
-    alp: bool,
-    /// Where floats may be cut.
-    reals: bool,
-    /// Windows with exceptions.
-    patches: bool,
-    deltas: bool,
-    /// Distinct values and runs of a sample.
-    sample: bool,
-    /// All that at once, of all vectors: for words that mostly have exceptions.
-    whole: bool,
-}
-
-impl Asked {
-    /// Nothing but bounds.
-    pub const BOUNDS: Self = Self {
-        alp: false,
-        reals: false,
-        patches: false,
-        deltas: false,
-        sample: false,
-        whole: true,
-    };
-
-    /// What the allowed encodings of lengths of strings need.
-    pub fn of_lengths(options: &Options) -> Self {
-        let by = Self::by(&Context::new(options, None), Physical::U32);
-        Self { deltas: false, sample: false, whole: true, ..by }
-    }
-
-    /// What the encodings of a type that are allowed there need.
-    pub fn by(context: &Context<'_>, physical: Physical) -> Self {
-        let options = context.options;
-        let dictionaries = options.allows(Encoding::Dict) && !context.in_dictionary;
-        let runs = options.allows(Encoding::Rle) && !context.in_runs;
-        let is_float = matches!(physical, Physical::F32 | Physical::F64);
-        Self {
-            alp: is_float && options.allows(Encoding::Alp),
-            reals: is_float && options.allows(Encoding::AlpRd),
-            patches: physical.is_integer() && options.allows(Encoding::Pfor),
-            deltas: physical.signed().is_some()
-                && options.allows(Encoding::Delta)
-                && context.may_nest(),
-            sample: context.may_nest() && (dictionaries || runs),
-            whole: false,
-        }
-    }
-}
 
 /// What encodings of a chunk promise, in the order of `CODECS`.
 pub(super) type Estimates = Vec<(Encoding, Estimate)>;
@@ -93,8 +42,10 @@ pub(super) struct Words {
     at: Scratch,
     pending: Option<Pending<abi::ChunkTotals>>,
     pending_samples: Option<Pending<abi::SampledRows>>,
+    pending_divisors: Option<Pending<u64>>,
     /// For each chunk, if they are asked for.
     samples: Vec<abi::SampledRows>,
+    divisors: Vec<u64>,
     /// For each chunk; then for each chunk's deltas, if they are asked for.
     totals: Vec<abi::ChunkTotals>,
     /// For each chunk what has been measured of all its vectors: [`abi::ASKED_WINDOWS`],
@@ -108,7 +59,7 @@ pub(super) struct Words {
 ///
 /// For V vectors and C chunks of values of T bytes: (2 T + 4) V + 48 C bytes, with windows
 /// (T + 8) V more; for deltas as much again and T V; for floats 24 V + 16 C more; for samples of
-/// rows 24 C; and each array up to 255 bytes more.
+/// rows 24 C, for divisors 8 C; and each array up to 255 bytes more.
 #[derive(Debug, Clone, Copy)]
 struct Scratch {
     values: Measures,
@@ -117,6 +68,7 @@ struct Scratch {
     choices: usize,
     totals: usize,
     samples: usize,
+    divisors: usize,
     len: usize,
 }
 
@@ -157,6 +109,7 @@ impl Scratch {
             choices: array(alp, vectors * abi::CHOICE_BYTES),
             totals: array(true, (1 + usize::from(deltas)) * chunks * size_of::<abi::ChunkTotals>()),
             samples: array(asked.sample, chunks * size_of::<abi::SampledRows>()),
+            divisors: array(asked.divisors, chunks * 8),
             len,
         }
     }
@@ -221,7 +174,9 @@ impl Words {
             at,
             pending: None,
             pending_samples: None,
+            pending_divisors: None,
             samples: Vec::new(),
+            divisors: Vec::new(),
             totals: Vec::new(),
             measured: Vec::new(),
             reals: None,
@@ -247,6 +202,12 @@ impl Words {
             let arguments = abi::SampleArguments { source, chunks: words.address(at.samples) };
             launcher.launch(words.by_width(kernels::SAMPLE), chunks, &arguments)?;
             words.pending_samples = Some(launcher.result(&words.scratch, at.samples, chunks)?);
+        }
+        if asked.divisors {
+            let divisors = words.address(at.divisors);
+            let arguments = abi::DivisorArguments { source, divisors, ..Default::default() };
+            launcher.launch(kernels::DIVISOR[usize::from(value == 8)], chunks, &arguments)?;
+            words.pending_divisors = Some(launcher.result(&words.scratch, at.divisors, chunks)?);
         }
         if asked.reals {
             let alp = if asked.alp { words.address(at.totals) } else { 0 };
@@ -380,6 +341,9 @@ impl Words {
         if let Some(pending) = self.pending_samples.take() {
             self.samples = launcher.read(&pending)?;
         }
+        if let Some(pending) = self.pending_divisors.take() {
+            self.divisors = launcher.read(&pending)?;
+        }
         Ok(())
     }
 
@@ -397,9 +361,14 @@ impl Words {
         self.address(self.at.totals)
     }
 
-    /// Whether samples of rows have been read.
-    pub fn has_samples(&self) -> bool {
-        !self.samples.is_empty()
+    /// Whether what samples promise has been read.
+    pub fn has_promises(&self) -> bool {
+        !self.samples.is_empty() || !self.divisors.is_empty()
+    }
+
+    /// What a sample of a chunk's values can be divided by; 0 or 1 if nothing.
+    pub fn divisor(&self, chunk: usize) -> u64 {
+        self.divisors.get(chunk).copied().unwrap_or(0)
     }
 
     /// What a sample of a chunk's rows says, if it has any.

@@ -22,8 +22,7 @@ use super::{ChunkTest, ColumnTest, look_up_words, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::DeviceColumn;
-use crate::engine::decode::validity;
-use crate::engine::nodes::{DictionaryNodes, HostNodes};
+use crate::engine::nodes::{DictionaryNodes, HostNodes, ValidityNodes};
 use crate::engine::parameters::Parameters;
 use crate::engine::program::Job;
 use crate::error::{Error, Place, Result};
@@ -89,8 +88,6 @@ pub(super) fn of(
     };
     let is_words = matches!(physical.bits(), Some(8 | 16 | 32 | 64));
     Ok(match (test, is_words) {
-        (ColumnTest::Valid, _) => vec![of_validity(column, false)],
-        (ColumnTest::Null, _) => vec![of_validity(column, true)],
         (ColumnTest::True, _) if physical == Physical::Bool => vec![bits(false)],
         (ColumnTest::False, _) if physical == Physical::Bool => vec![bits(true)],
         (ColumnTest::In(ranges), true) => numbers(ranges, false)?,
@@ -111,8 +108,8 @@ pub(super) fn of(
 }
 
 /// The launch for rows that are valid, or if `negate` for those that are not.
-pub(super) fn of_validity(column: &DeviceColumn, negate: bool) -> Part {
-    let part = Part::new(kernels::SELECT_BITS, validity(column.chunks()));
+pub(super) fn of_validity(nodes: &ValidityNodes, negate: bool) -> Part {
+    let part = Part::new(kernels::SELECT_BITS, nodes.jobs.iter().copied());
     Part { of_validity: true, negate, ..part }
 }
 

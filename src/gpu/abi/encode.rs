@@ -275,6 +275,20 @@ pub(crate) struct SampleArguments {
     pub chunks: u64,
 }
 
+/// `lanepack::DivisorArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DivisorArguments {
+    pub source: Source,
+    /// For each chunk, u64; 0 for those that are not asked for.
+    pub divisors: u64,
+    pub totals: u64,
+    /// For each row, as wide as a value.
+    pub quotients: u64,
+    /// For each chunk, u32; zeros at first.
+    pub misfits: u64,
+}
+
 /// `lanepack::DistinctTable`: a chunk whose distinct values are looked for.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -357,6 +371,7 @@ const _: () = {
     assert!(size_of::<AlpRdArguments>() == 88);
     assert!(size_of::<SampledRows>() == 24);
     assert!(size_of::<SampleArguments>() == 56);
+    assert!(size_of::<DivisorArguments>() == 80);
     assert!(size_of::<DistinctTable>() == 48);
     assert!(size_of::<DistinctArguments>() == 96);
     assert!(size_of::<RunsArguments>() == 104);

@@ -33,7 +33,7 @@ use super::predicate::{BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges, Share};
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{self, CompressedColumn};
-use crate::encoding::{Encoding, Physical};
+use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 
@@ -118,7 +118,7 @@ impl<'a> Validity<'a> {
                     Self::All
                 }
             }
-            Some(node) => Self::Bits(Cow::Borrowed(node.buffer(0))),
+            Some(node) => Self::Bits(encoding::bits::bitmap(node)?),
         })
     }
 
@@ -319,6 +319,10 @@ impl<'a> Maker<'_, 'a> {
             Test::Wide(ranges) => (self.wide(column, ranges)?, self.bytes(column)),
             Test::Bytes(test) => (self.byte_strings(column, test)?, CODE_COST * self.bytes(column)),
         };
+        // Nulls that are stored as bytes take time to read.
+        if matches!(found, Found::None) {
+            return Ok(Step::Constant(false));
+        }
         let validity = Validity::of(chunk, self.columns[column])?;
         Ok(match (found, validity) {
             (Found::None, _) | (_, Validity::None) => Step::Constant(false),

@@ -9,6 +9,7 @@
 //! the ranges into ranges of its packed integers; often none is left, or one that holds
 //! them all, and its data are not read. Exceptions are tested one by one.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use super::{ALL, Found, NONE, Selector, dict, rle};
@@ -36,7 +37,7 @@ pub(super) fn found<'a>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) -> R
         (_, Physical::Bool) => Ok(match (ranges.contains(0), ranges.contains(1)) {
             (false, false) => Found::None,
             (true, true) => Found::All,
-            (_, wanted) => Found::some(Bits { bits: node.buffer(0), wanted }),
+            (_, wanted) => Found::some(Bits { bits: encoding::bits::bitmap(node)?, wanted }),
         }),
         (Encoding::Alp, Physical::F32) => AlpTest::<f32>::found(node, key, ranges),
         (Encoding::Alp, Physical::F64) => AlpTest::<f64>::found(node, key, ranges),
@@ -89,13 +90,13 @@ fn bit_ranges(key: Key, ranges: &Ranges<u64>) -> (Key, Ranges<u64>) {
 
 /// Booleans.
 struct Bits<'a> {
-    bits: &'a [u8],
+    bits: Cow<'a, [u8]>,
     wanted: bool,
 }
 
 impl Selector for Bits<'_> {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
-        *mask = super::words_of(self.bits, vector);
+        *mask = super::words_of(&self.bits, vector);
         if !self.wanted {
             mask.iter_mut().for_each(|word| *word = !*word);
         }

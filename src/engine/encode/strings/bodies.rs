@@ -13,9 +13,10 @@ use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Physical, Starts, fsst};
 use crate::engine::column::Bounds;
+use crate::engine::encode::MIN_CHUNKS;
+use crate::engine::encode::bits::Which;
 use crate::engine::encode::launch::Launcher;
 use crate::engine::encode::write::{self, HostCopies, Job, Origin, Part, Planned};
-use crate::engine::encode::{MIN_CHUNKS, bits_node};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
@@ -53,7 +54,12 @@ impl Stretch {
                 (_, Some((_, codes))) => Ok(&codes.code_words),
                 _ => Err(Error::device("lengths of codes in a stretch without")),
             };
-            match (origin, encoding, &known.validity, &self.codes) {
+            if let (Some(_), Some(validity), Some(bitmaps)) =
+                (Which::of(origin), &known.validity, &known.bitmaps)
+            {
+                return bitmaps.write(launcher, validity, origin, encoding, &targets);
+            }
+            match (origin, encoding, &self.codes) {
                 (Origin::Words(number) | Origin::Deltas(number) | Origin::Runs(number), ..)
                     if number >= DERIVED =>
                 {
@@ -63,11 +69,7 @@ impl Stretch {
                 (Origin::Deltas(number), ..) => {
                     words(number)?.write_deltas(launcher, encoding, &targets)
                 }
-                (Origin::Validity, _, Some(validity), _) => {
-                    let chunk_rows = known.options.chunk_rows;
-                    write::copy_bits(launcher, validity, chunk_rows, &targets, false)
-                }
-                (Origin::Strings, Encoding::Fsst, _, Some((table, codes))) => {
+                (Origin::Strings, Encoding::Fsst, Some((table, codes))) => {
                     codes.write(launcher, table, jobs)
                 }
                 (Origin::Host, ..) => {
@@ -98,13 +100,12 @@ impl Stretch {
         let Some(mut root) = root else {
             return Err(Error::device("strings without an encoding"));
         };
-        let valid = known.valid[chunk];
-        if valid < rows {
-            let vector = (chunk * known.chunk_vectors()) as u64;
-            let part = Part { len: rows.div_ceil(8), origin: Origin::Validity, vector };
-            root.validity = Some(Box::new(bits_node(rows, rows, valid, part, options)));
+        let mut null_count = 0;
+        if let (Some(bitmaps), Some(counted)) = (&known.bitmaps, known.nulls(chunk)) {
+            null_count = counted.valid - counted.set;
+            root.validity = Some(Box::new(bitmaps.node(chunk, rows, counted, options)?));
         }
-        Ok(Planned::new(&root, rows - valid, Bounds::Strings(None)))
+        Ok(Planned::new(&root, null_count, Bounds::Strings(None)))
     }
 
     /// Starts writing constants and plain nodes, but for their children.

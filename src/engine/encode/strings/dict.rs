@@ -22,10 +22,11 @@ use crate::encoding::dict::{Counted, strings_save};
 use crate::encoding::fsst::Symbols;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant};
+use crate::engine::encode::asked::Asked;
 use crate::engine::encode::distinct::Tables;
 use crate::engine::encode::launch::{Launcher, Pending};
 use crate::engine::encode::tree::{Tree, limit};
-use crate::engine::encode::words::{Asked, Estimates, Words};
+use crate::engine::encode::words::{Estimates, Words};
 use crate::engine::encode::write::{HostCopies, Job, Origin, Part};
 use crate::error::{Error, Result};
 use crate::gpu::abi::encode::{SampledRows, Source};
@@ -279,7 +280,7 @@ fn of_codes(
         coded[chunk] = rows(chunk) as u32;
     }
     let below = Context::new(options, None).in_dictionary();
-    Words::derived(launcher, Physical::U32, source, coded, Asked::by(&below, Physical::U32))
+    Words::derived(launcher, Physical::U32, source, coded, Asked::of_codes(&below))
 }
 
 /// Looks for distinct values.

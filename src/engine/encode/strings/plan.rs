@@ -12,9 +12,11 @@ use crate::chunk::EncodedNode;
 use crate::encoding::fsst::{self, Sampled, Symbols};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
+use crate::engine::encode::asked::Asked;
+use crate::engine::encode::bits::{Bitmaps, Counted, Which};
 use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
 use crate::engine::encode::source::Column;
-use crate::engine::encode::words::{Asked, Estimates, Words};
+use crate::engine::encode::words::{Estimates, Words};
 use crate::engine::encode::write::{self, Origin, Part};
 use crate::error::{Error, Result};
 use crate::gpu::abi::encode::{SampledRows, Source};
@@ -44,6 +46,8 @@ pub(super) struct Known {
     pub(super) lengths: Lengths,
     pub(super) value_words: Words,
     pub(super) validity: Option<Column>,
+    /// The bits of these, once they are planned.
+    pub(super) bitmaps: Option<Bitmaps>,
     pub(super) options: Options,
     pub(super) rows: usize,
     pub(super) singles: Vec<abi::StringSingle>,
@@ -204,6 +208,7 @@ impl Measured {
             lengths: self.lengths,
             value_words: self.value_words,
             validity: self.validity,
+            bitmaps: None,
             options: self.options,
             rows,
             singles,
@@ -237,6 +242,12 @@ impl Known {
     /// Rows of a chunk.
     pub(super) fn rows(&self, chunk: usize) -> usize {
         (self.rows - chunk * self.options.chunk_rows).min(self.options.chunk_rows)
+    }
+
+    /// Which rows of a chunk are valid, as bits of which all are; none without nulls.
+    pub(super) fn nulls(&self, chunk: usize) -> Option<Counted> {
+        let counted = Counted { valid: self.rows(chunk), set: self.valid[chunk] };
+        (counted.set < counted.valid).then_some(counted)
     }
 
     /// The vectors of a chunk.
@@ -301,6 +312,14 @@ impl Known {
         let mut estimates: Vec<Estimates> =
             estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
         self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
+        if let Some(validity) = &self.validity {
+            let nulls: Vec<_> = (0..self.chunks()).map(|chunk| self.nulls(chunk)).collect();
+            launcher.switch(AFTER);
+            let options = &self.options;
+            let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, options);
+            launcher.switch(MAIN);
+            self.bitmaps = Some(bitmaps?);
+        }
         let choice = |(chunk, (table, estimates)): (usize, (Option<Tried>, Estimates))| {
             let plan = plan::choose(estimates.into_iter());
             let tried = table.filter(|_| self.tries_codes(chunk, &plan));
