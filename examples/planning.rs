@@ -6,7 +6,9 @@
 //! ```
 //!
 //! Times are the least of some runs. `tables` is the training of symbol tables, `planning` all
-//! estimates, what is found in all rows for them included (distinct values, runs, prefixes).
+//! estimates, what is found in all rows for them included (distinct values, runs, prefixes),
+//! which the encoders take. `choice` is what the same columns take less where only the
+//! encodings are allowed that they were given.
 
 #[path = "support/files.rs"]
 mod files;
@@ -19,7 +21,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_select::concat::concat;
 use clap::Parser;
 use files::{Found, Source, Unreadable};
-use lanepack::internals::{PlanningTimes, time_planning};
+use lanepack::internals::{PlanningTimes, encodings_of, time_planning};
 use lanepack::{Effort, Options, compress_array};
 
 /// Time of choosing encodings.
@@ -34,6 +36,9 @@ struct Args {
     /// Columns of so many rows at least.
     #[arg(long, default_value_t = 20_000)]
     rows: usize,
+    /// Only columns in whose names this stands.
+    #[arg(long, default_value = "")]
+    only: String,
 }
 
 type Failure = Box<dyn std::error::Error>;
@@ -45,20 +50,25 @@ struct Times {
     all: Duration,
     tables: Duration,
     plans: Duration,
+    /// All of it where only the encodings are allowed that were chosen.
+    chosen: Duration,
 }
 
 impl Times {
     fn of(array: &ArrayRef, options: &Options, runs: usize) -> Result<Self, Failure> {
-        let [mut all, mut tables, mut plans] = [Duration::MAX; 3];
+        let [mut all, mut tables, mut plans, mut chosen] = [Duration::MAX; 4];
+        let only = options.clone().with_encodings(encodings_of(&compress_array(array, options)?));
         for _ in 0..runs.max(1) {
-            let start = Instant::now();
-            black_box(compress_array(array, options)?);
-            all = all.min(start.elapsed());
+            for (options, time) in [(options, &mut all), (&only, &mut chosen)] {
+                let start = Instant::now();
+                black_box(compress_array(array, options)?);
+                *time = start.elapsed().min(*time);
+            }
             let found: PlanningTimes = time_planning(array, options)?;
             tables = tables.min(found.tables);
             plans = plans.min(found.plans);
         }
-        Ok(Self { bytes: array.get_array_memory_size(), all, tables, plans })
+        Ok(Self { bytes: array.get_array_memory_size(), all, tables, plans, chosen })
     }
 
     fn add(&mut self, other: Self) {
@@ -66,6 +76,7 @@ impl Times {
         self.all += other.all;
         self.tables += other.tables;
         self.plans += other.plans;
+        self.chosen += other.chosen;
     }
 
     fn share(&self, of: Duration) -> f64 {
@@ -74,8 +85,11 @@ impl Times {
 
     fn print(&self, name: &str) {
         let speed = self.bytes as f64 / self.all.as_secs_f64() / 1e6;
-        let (tables, plans) = (self.share(self.tables), self.share(self.plans));
-        println!("{name:40} {speed:7.0} MB/s  tables {tables:5.1} %  planning {plans:5.1} %");
+        let [tables, plans] = [self.tables, self.plans].map(|time| self.share(time));
+        let choice = 100.0 - self.share(self.chosen);
+        println!(
+            "{name:40} {speed:7.0} MB/s  tables {tables:5.1} %  planning {plans:5.1} %  choice {choice:5.1} %"
+        );
     }
 }
 
@@ -103,6 +117,10 @@ fn main() -> Result<(), Failure> {
                 }
             };
             for (index, field) in schema.fields().iter().enumerate() {
+                let name = format!("{}.{}", file.name, field.name());
+                if !name.contains(&args.only) {
+                    continue;
+                }
                 let parts: Vec<&dyn Array> =
                     batches.iter().map(|batch| batch.column(index).as_ref()).collect();
                 let rows: usize = parts.iter().map(|part| part.len()).sum();
@@ -111,7 +129,7 @@ fn main() -> Result<(), Failure> {
                 }
                 let times = Times::of(&concat(&parts)?, &options, args.runs)?;
                 sum.add(times);
-                columns.push((format!("{}.{}", file.name, field.name()), times));
+                columns.push((name, times));
             }
         }
         println!("{effort:?}, {} columns", columns.len());

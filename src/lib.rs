@@ -73,7 +73,7 @@ pub use options::{Effort, Options};
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::column::planning::{PlanningTimes, time_planning};
+    pub use crate::column::planning::{PlanningTimes, encodings_of, time_planning};
     pub use crate::encoding::{alp, fsst};
     pub use crate::engine::measure;
 

@@ -214,7 +214,7 @@ pub(super) fn width<T: Words>((low, high): (T, T)) -> usize {
 }
 
 /// Least and greatest valid value of vector `vector`.
-pub(super) fn vector_bounds<T: Words>(
+pub(crate) fn vector_bounds<T: Words>(
     input: &Input<'_>,
     words: &[T],
     vector: usize,

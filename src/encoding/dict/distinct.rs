@@ -16,7 +16,7 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use crate::encoding::io::{self, order_of, with_words};
-use crate::encoding::{BytesValues, Input, Physical, Values, Words};
+use crate::encoding::{BytesValues, Input, Physical, Values, Words, ffor};
 use crate::lanes::VECTOR;
 
 /// Distinct values, ascending, and the code of every row.
@@ -132,54 +132,59 @@ const NARROW: u64 = 1 << 16;
 impl Distinct {
     /// Finds them, if they are at most `most` and there is one.
     pub fn find(input: &Input<'_>, most: usize) -> Option<Self> {
-        let rows = || (0..input.len()).filter(|row| counts(input, *row));
-        with_keys!(input, keys => {
-            if input.physical != Physical::Bytes {
-                let (low, high) = bounds(rows().map(|row| keys.rank(row)));
-                let range = high.saturating_sub(low);
-                if range < NARROW {
-                    let slot = |row| (keys.rank(row) - low) as usize;
-                    return Self::of_narrow(input, slot, range as usize + 1, most);
-                }
+        with_words!(Values, input.values, words => {
+            if let Some((least, slots)) = narrow(input, words) {
+                return Self::of_narrow(input, words, least, slots, most);
             }
+        }, ());
+        with_keys!(input, keys => {
             let mut found = Numbers::new(keys, most);
             let mut codes = vec![0; input.len()];
-            for row in rows() {
+            for row in (0..input.len()).filter(|row| counts(input, *row)) {
                 codes[row] = found.number(row)?;
             }
             found.sorted(codes, input)
         }, None)
     }
 
-    /// Finds them among words that stand in one of some slots, and ascend with them.
-    fn of_narrow(
+    /// Finds them among integers of a range of `slots` numbers from `least` on.
+    fn of_narrow<T: Words>(
         input: &Input<'_>,
-        slot: impl Fn(usize) -> usize,
+        words: &[T],
+        least: T,
         slots: usize,
         most: usize,
     ) -> Option<Self> {
         const NONE: u32 = u32::MAX;
-        let mut rows_at = vec![NONE; slots];
-        let mut count = 0;
-        for row in (0..input.len()).filter(|row| counts(input, *row)) {
-            let first = &mut rows_at[slot(row)];
-            if *first == NONE {
-                *first = row as u32;
-                count += 1;
+        let slot = |word: &T| word.wrapping_sub(least).widen() as usize;
+        let mut table = vec![NONE; slots];
+        // Any row that has a value stands for it: no look at the slot before it is written.
+        if input.valid.is_none() {
+            for (row, word) in words.iter().enumerate() {
+                table[slot(word)] = row as u32;
+            }
+        } else {
+            for row in input.valid_rows() {
+                table[slot(&words[row])] = row as u32;
             }
         }
-        if count == 0 || count > most {
+        let count = table.iter().filter(|row| **row != NONE).count();
+        if count > most {
             return None;
         }
         let mut rows = Vec::with_capacity(count);
-        let mut codes_at = rows_at;
-        for at in codes_at.iter_mut().filter(|row| **row != NONE) {
+        for at in table.iter_mut().filter(|row| **row != NONE) {
             let code = rows.len() as u32;
             rows.push(std::mem::replace(at, code));
         }
-        let code = |row| if counts(input, row) { codes_at[slot(row)] } else { 0 };
-        let mut codes: Vec<u32> = (0..input.len()).map(code).collect();
-        fill_nulls(input, &mut codes);
+        let codes = if input.valid.is_none() {
+            words.iter().map(|word| table[slot(word)]).collect()
+        } else {
+            let code = |word: &T| table.get(slot(word)).copied().unwrap_or(0);
+            let mut codes: Vec<u32> = words.iter().map(code).collect();
+            fill_nulls(input, &mut codes);
+            codes
+        };
         Some(Self { rows, codes })
     }
 
@@ -300,9 +305,24 @@ fn widened(word: impl Words) -> u64 {
     word.widen()
 }
 
-/// Least and greatest of some numbers.
-fn bounds(numbers: impl Iterator<Item = u64>) -> (u64, u64) {
-    numbers.fold((u64::MAX, 0), |(low, high), number| (low.min(number), high.max(number)))
+/// The least of integers, and how many there are from it to the greatest, if these are few
+/// enough for a table without hashes.
+fn narrow<T: Words>(input: &Input<'_>, words: &[T]) -> Option<(T, usize)> {
+    if matches!(input.physical, Physical::F32 | Physical::F64) {
+        return None;
+    }
+    let order = order_of(input.physical);
+    let above = |one: T, other: T| {
+        order(one.widen(), T::BITS as u32) > order(other.widen(), T::BITS as u32)
+    };
+    let (least, greatest) = (0..input.vectors())
+        .filter_map(|vector| ffor::vector_bounds(input, words, vector))
+        .reduce(|(least, greatest), (low, high)| {
+            let least = if above(least, low) { low } else { least };
+            (least, if above(high, greatest) { high } else { greatest })
+        })?;
+    let range = greatest.wrapping_sub(least).widen();
+    (range < NARROW).then_some((least, range as usize + 1))
 }
 
 /// Gives null rows codes of values.
