@@ -2,22 +2,26 @@
 //! on the host emulation (feature `simt`) and on CUDA (feature `cuda`, where there
 //! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
 //!
-//! `arrays` has every type, size, null pattern and encoding, `bitmaps` nulls and booleans as
-//! bytes, `cascades` encodings of
-//! children of others, `files` the shared data,
-//! `compress` what is about compression alone, `damage` corrupt chunks, `derived` dictionaries
-//! and runs, `devices` what is about devices: memory, threads, errors, export; `front` front coding; `host` what is about
-//! host memory; `integers` windows and deltas; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan`
-//! filters, `strings` those of strings and wide decimals, `gather` values of the rows that
-//! they keep, `fused` queries that have a kernel of their own, `kernels` sources of users;
-//! `small` has a little of all for compute-sanitizer.
+//! `arrays` has every type, size, null pattern and encoding, `batches` random schemas, `bitmaps`
+//! nulls and booleans as bytes, `cascades` encodings of children of others, `files` the shared
+//! data, `compress` what is about compression alone, `damage` corrupt chunks, `derived`
+//! dictionaries and runs, `devices` what is about devices: memory, threads, errors, export;
+//! `front` front coding; `host` what is about host memory; `integers` windows and deltas;
+//! `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
+//! `strings` those of strings and wide decimals, `gather` values of the rows that they keep,
+//! `fused` queries that have a kernel of their own, `kernels` sources of users; `small` has a
+//! little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
 mod common;
 
+#[path = "nested/random.rs"]
+mod any_type;
 #[path = "gpu_parity/arrays.rs"]
 mod arrays;
+#[path = "gpu_parity/batches.rs"]
+mod batches;
 #[path = "gpu_parity/bitmaps.rs"]
 mod bitmaps;
 #[path = "gpu_parity/cascades.rs"]
