@@ -322,7 +322,7 @@ fn narrow<T: Words>(input: &Input<'_>, words: &[T]) -> Option<(T, usize)> {
             (least, if above(high, greatest) { high } else { greatest })
         })?;
     let range = greatest.wrapping_sub(least).widen();
-    (range < NARROW).then_some((least, range as usize + 1))
+    (range < NARROW).then(|| (least, range as usize + 1))
 }
 
 /// Gives null rows codes of values.

@@ -176,6 +176,18 @@ fn codes_ascend_with_values_of_any_range() {
     }
 }
 
+/// The range of a type is no number of values.
+#[test]
+fn least_and_greatest_values_have_codes() {
+    for physical in [Physical::U64, Physical::I64] {
+        let words: Vec<u64> = (0..2000).map(|row| [0, u64::MAX, 1 << 63, 5][row % 4]).collect();
+        let found = Distinct::find(&Input::new(physical, u64::values(&words)), 4).unwrap();
+        for (code, word) in found.codes.iter().zip(&words) {
+            assert_eq!(words[found.rows[*code as usize] as usize], *word);
+        }
+    }
+}
+
 /// Counts are a few per cent below the truth, and the same everywhere.
 #[test]
 fn counts_are_close() {
