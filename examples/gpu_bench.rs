@@ -5,6 +5,7 @@
 //! cargo run --release --features cuda,internals --example gpu_bench -- encode [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- scan [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- gather [FILES...]
+//! cargo run --release --features cuda,internals --example gpu_bench -- lz
 //! cargo run --release --features cuda,internals --example gpu_bench -- queries
 //! ```
 //!
@@ -35,6 +36,8 @@
 //!
 //! `gather`: values of the rows that a filter keeps; see `gpu_bench/gather.rs`.
 //!
+//! `lz`: decompression of LZ; see `gpu_bench/lz.rs`.
+//!
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 
 #[path = "gpu_bench/cases.rs"]
@@ -45,6 +48,8 @@ mod encode;
 mod gather;
 #[path = "gpu_bench/host.rs"]
 mod host;
+#[path = "gpu_bench/lz.rs"]
+mod lz;
 #[path = "gpu_bench/queries.rs"]
 mod queries;
 #[path = "gpu_bench/scan.rs"]
@@ -85,6 +90,8 @@ enum Command {
     Scan(What),
     /// Values of the rows that filters keep, of compressed columns in device memory.
     Gather(What),
+    /// LZ: decompression to device memory.
+    Lz(What),
     /// Queries over several columns.
     Queries(Rows),
 }
@@ -145,6 +152,7 @@ fn main() -> ExitCode {
         }
         Command::Scan(what) => run_scans(&what, scan_case),
         Command::Gather(what) => run_scans(&what, gather_case),
+        Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode_case),
         Command::Queries(what) => run_queries(&what),
     };
     match result {

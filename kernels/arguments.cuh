@@ -72,7 +72,8 @@ struct BitsArguments {
 };
 static_assert(sizeof(BitsArguments) == 32, "mirrored");
 
-// Bytes of strings: fsst, bytes_plain, bytes_constant. `at` of a node counts bytes.
+// Bytes of strings: fsst, bytes_plain, bytes_constant; and of all values: lz_*. `at` of a node
+// counts bytes.
 struct BytesArguments {
     const Node* nodes;
     // At a multiple of 256 bytes.

@@ -27,6 +27,8 @@ constexpr u32 FRONT_THREADS = 256;
 constexpr u32 FSST_THREADS = 128;
 constexpr u32 FSST_CODES = 32768;
 constexpr u32 FSST_CODES_LEAST = 8192;
+// lz_*: a warp writes a segment.
+constexpr u32 LZ_THREADS = 128;
 // bytes_*
 constexpr u32 BYTES_THREADS = 256;
 constexpr u32 BYTES_BYTES = 16384;

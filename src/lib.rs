@@ -67,7 +67,7 @@ pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
 pub use gpu::DeviceInfo;
 pub use gpu::abi::Node as DeviceNode;
-pub use options::{Effort, Options};
+pub use options::{Effort, Lz, Options};
 
 /// The codecs' inner functions, for benches: not part of the public API.
 #[cfg(feature = "internals")]

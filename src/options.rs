@@ -22,7 +22,8 @@ pub enum Effort {
     /// All encodings that GPUs write as well: [`Encoding::ON_GPUS`].
     #[default]
     Balanced,
-    /// All encodings. Strings are compressed by the CPU on any engine.
+    /// All encodings. Strings, and values of 8 to 64 bits, are compressed by the CPU on any
+    /// engine.
     Small,
 }
 
@@ -67,6 +68,54 @@ impl std::str::FromStr for Effort {
     }
 }
 
+/// How bytes are compressed by [`Encoding::Lz`].
+///
+/// ```
+/// use lanepack::{Lz, Options};
+/// let options = Options::default().with_lz(Lz { level: 2, ..Lz::default() });
+/// assert!(options.validate().is_ok());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lz {
+    /// How far matches look back: 32, 64, 128 and 255 symbols at levels 1 to 4, as GPULZ has
+    /// them, a whole segment of 64 KiB at level 5 (the default), which takes least.
+    pub level: u8,
+    /// Bytes of a symbol: 1, 2, 4 or 8, where these divide what values have. By default that of the values, or 1 where
+    /// that takes an eighth less.
+    pub symbol_bytes: Option<usize>,
+    /// Symbols of a segment: a power of two, of 1 to 64 KiB. By default 2,048, at level 5 as
+    /// many as 64 KiB have.
+    pub segment_symbols: Option<usize>,
+}
+
+impl Default for Lz {
+    fn default() -> Self {
+        Self { level: 5, symbol_bytes: None, segment_symbols: None }
+    }
+}
+
+impl Lz {
+    fn validate(&self) -> Result<()> {
+        let error = |name, what| Err(Error::Options { name, what });
+        if !(1..=5).contains(&self.level) {
+            return error("lz.level", format!("1 to 5 is needed, {} was given", self.level));
+        }
+        if let Some(bytes) = self.symbol_bytes
+            && !matches!(bytes, 1 | 2 | 4 | 8)
+        {
+            let what = format!("1, 2, 4 or 8 is needed, {bytes} was given");
+            return error("lz.symbol_bytes", what);
+        }
+        if let Some(symbols) = self.segment_symbols
+            && !(symbols.is_power_of_two() && (1 << 7..=1 << 16).contains(&symbols))
+        {
+            let what = format!("a power of two from 128 to 65,536 is needed, {symbols} was given");
+            return error("lz.segment_symbols", what);
+        }
+        Ok(())
+    }
+}
+
 /// Settings for [`compress`](crate::compress); the default suits most data.
 ///
 /// ```
@@ -86,6 +135,8 @@ pub struct Options {
     /// Decode every chunk after encoding it and compare all bits; a difference
     /// is an [`Error::Verify`]. Off by default: it costs about as much as a decompression.
     pub verify: bool,
+    /// How bytes are compressed that nothing else suits.
+    pub lz: Lz,
     /// Rows that share an FSST symbol table, in whole chunks and at least one; for tests.
     #[doc(hidden)]
     pub group_rows: usize,
@@ -101,6 +152,7 @@ impl Default for Options {
             chunk_rows: MAX_CHUNK_ROWS,
             threads: None,
             verify: false,
+            lz: Lz::default(),
             group_rows: GROUP_ROWS,
         }
     }
@@ -125,6 +177,13 @@ impl Options {
     #[must_use]
     pub fn with_verify(mut self, verify: bool) -> Self {
         self.verify = verify;
+        self
+    }
+
+    /// Sets [`Options::lz`].
+    #[must_use]
+    pub fn with_lz(mut self, lz: Lz) -> Self {
+        self.lz = lz;
         self
     }
 
@@ -170,7 +229,7 @@ impl Options {
             let what = "at least 1 is needed, 0 was given".to_owned();
             return Err(Error::Options { name: "threads", what });
         }
-        Ok(())
+        self.lz.validate()
     }
 
     /// Groups of consecutive chunks that share a symbol table: as few as have no more rows

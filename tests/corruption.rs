@@ -3,7 +3,7 @@
 //!
 //! Every test compresses, takes header and body out of the Arrow storage,
 //! damages them, makes the checksums right again and reads what results through
-//! the public API. `header`, `codecs`, `dict`, `front`, `integers`, `nested`, `reals`, `runs`
+//! the public API. `header`, `codecs`, `dict`, `front`, `integers`, `lz`, `nested`, `reals`, `runs`
 //! and `storage` have a test for each rule of docs/FORMAT.md ("What readers check");
 //! `sweeps` damages everything everywhere; `files` damages IPC files and streams as a whole.
 //!
@@ -31,6 +31,8 @@ mod front;
 mod header;
 #[path = "corruption/integers.rs"]
 mod integers;
+#[path = "corruption/lz.rs"]
+mod lz;
 #[path = "corruption/nested.rs"]
 mod nested;
 #[path = "nested/random.rs"]

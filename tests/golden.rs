@@ -16,6 +16,8 @@
 mod common;
 #[path = "golden/integers.rs"]
 mod integers;
+#[path = "golden/lz.rs"]
+mod lz;
 #[path = "golden/nested.rs"]
 mod nested;
 #[path = "golden/runs.rs"]
@@ -36,7 +38,7 @@ use lanepack::{
 };
 
 /// The golden files.
-const FILES: [&str; 35] = [
+const FILES: [&str; 41] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -64,6 +66,12 @@ const FILES: [&str; 35] = [
     "limbs",
     "list",
     "list_pieces",
+    "lz_level_1",
+    "lz_level_2",
+    "lz_level_3",
+    "lz_level_4",
+    "lz_strings",
+    "lz_words",
     "metadata",
     "pfor",
     "plain",

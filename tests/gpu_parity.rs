@@ -6,8 +6,8 @@
 //! nulls and booleans as bytes, `cascades` encodings of children of others, `files` the shared
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `derived`
 //! dictionaries and runs, `devices` what is about devices: memory, threads, errors, export;
-//! `front` front coding; `host` what is about host memory; `integers` windows and deltas;
-//! `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
+//! `front` front coding; `host` what is about host memory; `integers` windows and deltas; `lz`
+//! segments of LZ; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
 //! `strings` those of strings and wide decimals, `gather` values of the rows that they keep,
 //! `fused` queries that have a kernel of their own, `kernels` sources of users; `small` has a
 //! little of all for compute-sanitizer.
@@ -48,6 +48,8 @@ mod host;
 mod integers;
 #[path = "gpu_parity/kernels.rs"]
 mod kernels;
+#[path = "gpu_parity/lz.rs"]
+mod lz;
 #[path = "scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;

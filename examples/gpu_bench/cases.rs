@@ -67,7 +67,7 @@ enum Cascade {
     Words(usize),
 }
 
-type Failure = Box<dyn std::error::Error>;
+pub type Failure = Box<dyn std::error::Error>;
 
 impl Cases {
     /// The columns of files, or, without any, of the shared data, and generated
@@ -318,7 +318,7 @@ impl Cascade {
 }
 
 /// Pseudo-random numbers (SplitMix64).
-fn random(mut state: u64) -> impl FnMut() -> u64 {
+pub fn random(mut state: u64) -> impl FnMut() -> u64 {
     move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
@@ -367,7 +367,7 @@ fn open(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<std::fs::File>, F
 }
 
 /// A column of a file.
-fn read(path: &Path, column: usize) -> Result<ArrayRef, Failure> {
+pub fn read(path: &Path, column: usize) -> Result<ArrayRef, Failure> {
     let reader = open(path)?;
     let data_type = reader.schema().field(column).data_type().clone();
     let mask = parquet::arrow::ProjectionMask::roots(reader.parquet_schema(), [column]);

@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
     let Some(([kind, shape, rows, encoding], patches)) = input.split_first_chunk::<4>() else {
         return;
     };
-    let mut chunk = Chunk::of(&array(*kind, *shape, *rows), &options(*encoding % 8));
+    let mut chunk = Chunk::of(&array(*kind, *shape, *rows), &options(*encoding % 32));
     for patch in patches.as_chunks::<4>().0 {
         let place = u16::from_le_bytes([patch[0], patch[1]]);
         let bytes = if place >> 15 == 1 { &mut chunk.body } else { &mut chunk.header };

@@ -18,8 +18,9 @@ struct Node {
     const u8* buffer[4];
     // The node's parameter 0.
     u64 parameter;
-    // fsst: bytes of codes. plain and constant of byte strings: bytes of buffer 0. alp_rd:
-    // parameter 1. delta, dict, rle: see there. Quotients of gcd (gcd.cu): the divisor. Else 0.
+    // fsst: bytes of codes. plain, constant and lz of byte strings: bytes of buffer 0. alp_rd:
+    // parameter 1. delta, dict, rle, and lz where it is decoded (lz.cu): see there. Quotients
+    // of gcd (gcd.cu): the divisor. Else 0.
     u64 size;
     // Where the node's first value goes: rows from the start of the output, for
     // byte strings bytes.
@@ -71,6 +72,8 @@ enum Fault : u32 {
     FAULT_RUNS = 9,
     // A string that begins with more bytes than the one before has.
     FAULT_PREFIX = 10,
+    // Literals and matches that do not make the symbols of a segment.
+    FAULT_SEGMENT = 11,
 };
 
 // Reports a fault of node `node`. The status word begins as all ones and keeps

@@ -41,6 +41,8 @@ pub enum Encoding {
     Gcd = 12,
     /// Bits as bytes, which are encoded in turn.
     Bits = 13,
+    /// Bytes of which some have stood there before (LZSS, GPULZ).
+    Lz = 14,
     /// More values than a chunk has rows, piece by piece.
     Pieces = 16,
     /// Structs: each field by itself.
@@ -72,6 +74,7 @@ impl Encoding {
         Self::Front,
         Self::Gcd,
         Self::Bits,
+        Self::Lz,
         Self::Pieces,
         Self::Struct,
         Self::List,
@@ -139,6 +142,7 @@ impl Encoding {
             Self::Front => "front",
             Self::Gcd => "gcd",
             Self::Bits => "bits",
+            Self::Lz => "lz",
             Self::Pieces => "pieces",
             Self::Struct => "struct",
             Self::List => "list",

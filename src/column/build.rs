@@ -73,14 +73,15 @@ pub(super) fn values(
         Physical::Arrow => (Physical::Arrow, Some(node.encoding())),
         physical => (physical, None),
     };
-    let is_alone = |kind| matches!(kind, (_, Some(Encoding::Plain | Encoding::Keys)));
+    let is_alone =
+        |kind| matches!(kind, (_, Some(Encoding::Plain | Encoding::Lz | Encoding::Keys)));
     let first_kind = kind(first.node);
     let alike = parts.iter().all(|part| kind(part.node) == first_kind && part.is_whole());
     if parts.len() > 1 && (!alike || is_alone(first_kind)) {
         return separately(&parts, data_type, above);
     }
     match first_kind {
-        (Physical::Arrow, Some(Encoding::Plain)) => carried(first, data_type, above),
+        (Physical::Arrow, Some(Encoding::Plain | Encoding::Lz)) => carried(first, data_type, above),
         (Physical::Arrow, _) => nested::array(&parts, data_type, above),
         _ => flat(&parts, data_type),
     }
@@ -135,7 +136,7 @@ fn flat(parts: &[Part<'_>], data_type: &DataType) -> Result<ArrayRef> {
 
 /// Rows of an array that is carried as Arrow IPC.
 fn carried(part: &Part<'_>, data_type: &DataType, above: Option<&NullBuffer>) -> Result<ArrayRef> {
-    let array = encoding::plain_array_of(part.node)?;
+    let array = encoding::carried_array(part.node)?;
     let found = array.data_type();
     ensure!(found == data_type, "an array of type {found} in a column of type {data_type}");
     let array = array.slice(part.rows.start, part.rows.len());

@@ -139,7 +139,7 @@ pub(crate) fn unsigned(physical: Physical) -> Physical {
 
 /// The child's input.
 fn child<'a, T: Words>(input: &Input<'a>, quotients: &'a [T]) -> Input<'a> {
-    Input { physical: unsigned(input.physical), values: T::values(quotients), valid: input.valid }
+    Input { physical: unsigned(input.physical), values: T::values(quotients), ..*input }
 }
 
 fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {

@@ -19,6 +19,8 @@ pub(crate) struct Input<'a> {
     /// zero past the end. Absent if all are valid. Arrays have nulls of their own: of them,
     /// the rows that are not below a null.
     pub valid: Option<&'a [u64]>,
+    /// Whether byte strings are text, which is scanned more often than other bytes are.
+    pub is_text: bool,
 }
 
 /// The values themselves. Floats come as their bits.
@@ -72,7 +74,7 @@ impl<'a> BytesValues<'a> {
 impl<'a> Input<'a> {
     /// Values without nulls.
     pub fn new(physical: Physical, values: Values<'a>) -> Self {
-        Self { physical, values, valid: None }
+        Self { physical, values, valid: None, is_text: false }
     }
 
     pub fn len(&self) -> usize {

@@ -62,7 +62,7 @@ fn children<'a>(columns: &'a [Vec<u64>], input: &Input<'a>) -> Vec<Input<'a>> {
         .map(|(index, column)| Input {
             physical: physical(index),
             values: Values::W64(column),
-            valid: input.valid,
+            ..*input
         })
         .collect()
 }

@@ -25,6 +25,7 @@ pub mod fsst;
 pub(crate) mod gcd;
 mod io;
 mod limbs;
+pub(crate) mod lz;
 mod nested;
 pub(crate) mod pfor;
 mod pieces;
@@ -38,7 +39,7 @@ pub(crate) mod windows;
 use std::ops::Range;
 
 pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, decode_u32, valid_words};
-pub(crate) use plain::array_of as plain_array_of;
+pub(crate) use plain::carried_array;
 pub(crate) use starts::Starts;
 
 use crate::chunk::{EncodedNode, NodeView, node_bytes};
@@ -130,7 +131,7 @@ impl Estimate {
 }
 
 /// Every codec, in the order in which equal estimates are preferred.
-pub(crate) static CODECS: [&dyn Codec; 20] = [
+pub(crate) static CODECS: [&dyn Codec; 21] = [
     &constant::Constant,
     &plain::Plain,
     &bits::Bits,
@@ -151,6 +152,8 @@ pub(crate) static CODECS: [&dyn Codec; 20] = [
     &nested::Nested(nested::FixedList),
     &nested::Nested(nested::Keys),
     &nested::Nested(nested::RunEnds),
+    // Looks at what all others leave.
+    &lz::Lz,
 ];
 
 /// The codec of an encoding.
@@ -181,6 +184,8 @@ pub(crate) fn validate_tree(node: NodeView<'_>) -> Result<()> {
             "a child of {} has nulls of its own",
             node.encoding()
         );
+        let may_hold = node.encoding().is_nested() || node.encoding() == Encoding::Pieces;
+        ensure!(may_hold || child.encoding() != Encoding::Lz, "lz below {}", node.encoding());
         validate_tree(child)?;
     }
     ensure!(

@@ -40,7 +40,7 @@ fn each_piece<R>(input: &Input<'_>, mut work: impl FnMut(&Input<'_>) -> R) -> Ve
             let vectors = rows.start / VECTOR..rows.end.div_ceil(VECTOR);
             &words[vectors.start * (VECTOR / 64)..vectors.end * (VECTOR / 64)]
         });
-        let mut with = |values| work(&Input { physical: input.physical, values, valid });
+        let mut with = |values| work(&Input { values, valid, ..*input });
         match input.values {
             Values::Bits(bits) => {
                 let piece: BooleanBuffer = bits.slice(rows.start, rows.len());

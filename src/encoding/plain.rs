@@ -9,6 +9,7 @@
 //!
 //! Slots under nulls are zero, so that equal columns have equal bytes.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use arrow_array::{Array, ArrayRef, BinaryViewArray, RecordBatch, StringViewArray, make_array};
@@ -19,6 +20,7 @@ use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 
 use super::io::{mismatch, with_words};
+use super::lz;
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
@@ -28,16 +30,21 @@ use crate::error::{Error, Result, ensure};
 pub(super) struct Plain;
 
 /// The bytes of words, zero where null.
-fn fixed_bytes<T: bytemuck::Pod>(input: &Input<'_>, words: &[T]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = bytemuck::cast_slice(words).to_vec();
-    if input.valid.is_some() {
-        for (row, bytes) in bytes.chunks_exact_mut(size_of::<T>()).enumerate() {
-            if !input.is_valid(row) {
-                bytes.fill(0);
-            }
+pub(super) fn fixed_bytes<'a, T: bytemuck::Pod>(
+    input: &Input<'_>,
+    words: &'a [T],
+) -> Cow<'a, [u8]> {
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    if input.valid.is_none() {
+        return Cow::Borrowed(bytes);
+    }
+    let mut bytes = bytes.to_vec();
+    for (row, bytes) in bytes.chunks_exact_mut(size_of::<T>()).enumerate() {
+        if !input.is_valid(row) {
+            bytes.fill(0);
         }
     }
-    bytes
+    Cow::Owned(bytes)
 }
 
 /// The bits of a Boolean input from bit 0 on, zero where null.
@@ -89,6 +96,13 @@ fn fields(data_type: &DataType) -> usize {
     1 + inner_types(data_type).into_iter().map(fields).sum::<usize>()
 }
 
+/// About what the stream of an array takes; more than there are of arrays that Arrow cannot
+/// measure.
+pub(super) fn stream_bytes(array: &ArrayRef) -> usize {
+    let bytes = array.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8);
+    bytes + STREAM_BYTES + fields(array.data_type()) * FIELD_BYTES
+}
+
 /// A copy of these rows only, then of the bytes that they use.
 fn own_copy(data: &ArrayData) -> Result<ArrayData> {
     let mut rows = MutableArrayData::new(vec![data], false, data.len());
@@ -110,7 +124,7 @@ fn with_own_views(data: &ArrayData) -> Result<ArrayData> {
 }
 
 /// The array as an Arrow IPC stream.
-fn stream_of(array: &ArrayRef) -> Result<Vec<u8>> {
+pub(super) fn stream_of(array: &ArrayRef) -> Result<Vec<u8>> {
     let array = &match is_copied(array.data_type()) {
         true => make_array(own_copy(&array.to_data())?),
         false => array.clone(),
@@ -122,17 +136,15 @@ fn stream_of(array: &ArrayRef) -> Result<Vec<u8>> {
     Ok(writer.into_inner()?)
 }
 
-/// The array in a plain node of Arrow values.
-pub(crate) fn array_of(node: NodeView<'_>) -> Result<ArrayRef> {
-    ensure!(
-        node.encoding() == Encoding::Plain && node.physical() == Physical::Arrow,
-        "a {} node of type {:?} where an Arrow array is needed",
-        node.encoding(),
-        node.physical()
-    );
-    crate::ipc::check_stream(node.buffer(0))?;
+/// The array in a node that carries one as a stream.
+pub(crate) fn carried_array(node: NodeView<'_>) -> Result<ArrayRef> {
+    let mut buffer = match (node.physical(), node.encoding()) {
+        (Physical::Arrow, Encoding::Plain) => Buffer::from(node.buffer(0)),
+        (Physical::Arrow, Encoding::Lz) => Buffer::from_vec(lz::all_bytes(node)?),
+        _ => return Err(mismatch(node)),
+    };
+    crate::ipc::check_stream(&buffer)?;
     let mut decoder = arrow_ipc::reader::StreamDecoder::new();
-    let mut buffer = Buffer::from(node.buffer(0));
     let batch = crate::ipc::fenced(|| decoder.decode(&mut buffer))?;
     let array = match batch {
         Some(batch) if batch.num_columns() == 1 => batch.column(0).clone(),
@@ -194,11 +206,7 @@ impl Codec for Plain {
                 let children = vec![context.plan_lengths(values)];
                 Estimate { children, ..Estimate::of([values.total(), input.vectors() * 8]) }
             }
-            Values::Arrow(array) => {
-                // Of arrays that Arrow cannot measure: more than there are.
-                let bytes = array.to_data().get_slice_memory_size().unwrap_or(usize::MAX >> 8);
-                Estimate::of([bytes + STREAM_BYTES + fields(array.data_type()) * FIELD_BYTES])
-            }
+            Values::Arrow(array) => Estimate::of([stream_bytes(array)]),
             _ => {
                 let rows = context.rows(input);
                 Estimate::of([(rows * input.physical.bits()?).div_ceil(8)])
@@ -215,8 +223,8 @@ impl Codec for Plain {
         let mut node = EncodedNode::new(Encoding::Plain, input.physical, input.len());
         match input.values {
             Values::Bits(bits) => node.buffers.push(bit_bytes(input, bits)),
-            Values::W128(words) => node.buffers.push(fixed_bytes(input, words)),
-            Values::W256(words) => node.buffers.push(fixed_bytes(input, words)),
+            Values::W128(words) => node.buffers.push(fixed_bytes(input, words).into_owned()),
+            Values::W256(words) => node.buffers.push(fixed_bytes(input, words).into_owned()),
             Values::Bytes(values) => {
                 node.buffers.push(values.bytes().to_vec());
                 node.buffers.push(Starts::of_values(values));
@@ -227,7 +235,9 @@ impl Codec for Plain {
             }
             Values::Arrow(array) => node.buffers.push(stream_of(array)?),
             ref words => {
-                with_words!(Values, *words, words => node.buffers.push(fixed_bytes(input, words)), return Ok(None))
+                with_words!(Values, *words, words => {
+                    node.buffers.push(fixed_bytes(input, words).into_owned());
+                }, return Ok(None))
             }
         }
         Ok(Some(node))

@@ -34,6 +34,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::alp::Exponents;
 use super::alp_rd::Cut;
+use super::lz::Shape;
 use crate::chunk::EncodedNode;
 use crate::encoding::dict::Distinct;
 use crate::encoding::front;
@@ -93,6 +94,11 @@ impl<'a> Context<'a> {
     /// stands for itself may.
     pub fn may_nest(self) -> bool {
         self.levels > 0
+    }
+
+    /// Whether this is for values of a column or of a nested array, not for a part of them.
+    pub fn is_top(self) -> bool {
+        self.levels == MOST_LEVELS - 1
     }
 
     /// Whether something may be looked for in all of so many rows, which take `limit` bytes
@@ -159,6 +165,8 @@ pub(crate) enum Parameters {
     Dict(Arc<Distinct>),
     /// The divisor.
     Gcd(u64),
+    /// How segments are cut.
+    Lz(Shape),
     /// Prefixes and suffixes of all strings.
     Front(Arc<front::Split>),
     /// The children of a nested array.
@@ -361,6 +369,9 @@ impl fmt::Display for Plan {
         }
         if let Parameters::Gcd(divisor) = &self.parameters {
             write!(f, "; divisor {divisor}")?;
+        }
+        if let Parameters::Lz(shape) = &self.parameters {
+            write!(f, "; segments of {} symbols of {} bytes", shape.segment, shape.symbol)?;
         }
         Ok(())
     }

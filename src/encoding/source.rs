@@ -62,7 +62,10 @@ pub(crate) fn with_input<R>(
 ) -> R {
     let physical = physical_of(array.data_type());
     let words = valid.map(valid_words);
-    let with = |values: Values<'_>| work(&Input { physical, values, valid: words.as_deref() });
+    let is_text =
+        matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    let with =
+        |values: Values<'_>| work(&Input { physical, values, valid: words.as_deref(), is_text });
     let data = array.to_data();
     let fixed = |width: usize| {
         &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width]

@@ -8,6 +8,7 @@
 //! rle             the runs, values and starts, are scratch
 //! bits            the bytes are scratch: a bitmap
 //! gcd             its kernels unpack quotients of ffor and pfor; others are scratch
+//! lz              one pass; scans read scratch
 //! limbs, lengths  a child that is not plain, constant or ffor is scratch
 //! ```
 //!
@@ -77,6 +78,10 @@ impl Program<'_> {
                 }
                 Encoding::Rle => {
                     self.runs_of(&targets, bits, out)?;
+                    continue;
+                }
+                Encoding::Lz => {
+                    self.segments_of(&targets, |target| target.at * bits / 8, out);
                     continue;
                 }
                 Encoding::Gcd => {

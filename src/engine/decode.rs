@@ -47,7 +47,7 @@ impl DeviceColumn {
     /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
     /// counting rows. docs/GPU.md in the repository has a complete kernel.
     ///
-    /// Values of `delta`, `rle`, `gcd` and `bits` come decoded, as plain nodes, and so do the values of
+    /// Values of `delta`, `rle`, `gcd`, `lz` and `bits` come decoded, as plain nodes, and so do the values of
     /// dictionaries (`dict.cuh`); the column keeps them. The addresses are valid as long as
     /// the column is; all that they point to has arrived when this returns.
     ///
@@ -77,7 +77,7 @@ impl DeviceColumn {
                 (Encoding::Limbs, _) => host.limbs[index][child],
                 (Encoding::Fsst, 1) => host.value_lengths[index],
                 // Put together, they are plain.
-                (Encoding::Fsst | Encoding::Plain | Encoding::Front, 0) => {
+                (Encoding::Fsst | Encoding::Plain | Encoding::Front | Encoding::Lz, 0) => {
                     host.stored_lengths[index]
                 }
                 _ => return None,
@@ -335,6 +335,7 @@ pub(super) const DECODED: &[Encoding] = &[
     Encoding::Front,
     Encoding::Gcd,
     Encoding::Bits,
+    Encoding::Lz,
 ];
 
 /// An error for columns of which a chunk, or every chunk there could be, is

@@ -278,7 +278,7 @@ impl HostNodes {
         let mut value_lengths: Vec<Node> = own.iter().map(|job| job.node).collect();
         let mut stored_lengths: Vec<Node> = stored.iter().map(|job| job.node).collect();
         for (place, target) in targets.iter().enumerate() {
-            if target.view.encoding() == Encoding::Front {
+            if matches!(target.view.encoding(), Encoding::Front | Encoding::Lz) {
                 let [strings, lengths] = strings::put_together(program, target)?;
                 roots[place] = strings;
                 stored_lengths[place] = lengths.node;

@@ -8,10 +8,11 @@
 use std::sync::Arc;
 
 use crate::chunk::NodeView;
+use crate::encoding::lz::Layout;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, Fault, Node};
-use crate::gpu::kernels::Kernel;
+use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
 
 /// A node to decode and where its first value goes, in the unit of the output.
@@ -47,6 +48,10 @@ impl Target<'_> {
                 buffer = [0, buffer[0], 0, 0];
                 parameter
             }
+            (Physical::Bytes, Encoding::Lz) => {
+                buffer = [0, self.body + view.buffer_range(4).start as u64, 0, 0];
+                parameter
+            }
             (Physical::Bytes, _) => view.buffer_range(0).len() as u64,
             _ => 0,
         };
@@ -57,6 +62,21 @@ impl Target<'_> {
             at: self.at as u64,
             rows: view.len() as u32,
             encoding: view.encoding() as u32,
+        }
+    }
+
+    /// What kernels that decode bytes see of a node of lz (`kernels/lz.cu`); `at` counts bytes.
+    pub fn segments(&self, at: usize) -> Node {
+        let Layout { shape, matches, literals, .. } = Layout::of(self.view);
+        Node {
+            buffer: self.buffers(),
+            parameter: self.view.parameter(0) | (literals as u64) << 32,
+            size: (shape.symbol | shape.offset << 8) as u64
+                | u64::from(shape.segment.ilog2()) << 16
+                | (matches as u64) << 32,
+            at: at as u64,
+            rows: self.view.len() as u32,
+            encoding: Encoding::Lz as u32,
         }
     }
 
@@ -221,6 +241,35 @@ impl<'a> Program<'a> {
         let words = Words { first: self.words };
         self.words += nodes;
         words
+    }
+
+    /// Adds the launches that decode nodes of lz to bytes of `out`, of each node from `at`
+    /// bytes on; for each launch its targets, and the words that say which are not ASCII.
+    pub fn segments_of<'t>(
+        &mut self,
+        targets: &[Target<'t>],
+        at: impl Fn(&Target<'_>) -> usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Vec<(Vec<Target<'t>>, Words)> {
+        let mut launches = Vec::new();
+        for (width, kernel) in kernels::LZ.into_iter().enumerate() {
+            let has = |target: &&Target<'_>| Layout::of(target.view).shape.symbol == 1 << width;
+            let targets: Vec<Target<'t>> = targets.iter().filter(has).copied().collect();
+            let job = |target: &Target<'_>| Job {
+                chunk: target.chunk,
+                node: target.segments(at(target)),
+            };
+            let jobs: Vec<Job> = targets.iter().map(job).collect();
+            let segments = |target: &Target<'_>| Layout::of(target.view).segments;
+            let longest = targets.iter().map(segments).max().unwrap_or(0);
+            let not_ascii = self.words(jobs.len());
+            let arguments = Arguments::Bytes { out: out.address(), not_ascii };
+            self.step(kernel, &jobs, &[], longest, arguments, &[out]);
+            if !targets.is_empty() {
+                launches.push((targets, not_ascii));
+            }
+        }
+        launches
     }
 
     /// Adds a launch over `jobs`, if there are any; `longest` is the number of values

@@ -80,7 +80,7 @@ impl DeviceColumn {
         let mut spans = Vec::new();
         let mut len = 0;
         for target in &targets {
-            if matches!(target.view.encoding(), Encoding::Plain | Encoding::Front) {
+            if matches!(target.view.encoding(), Encoding::Plain | Encoding::Front | Encoding::Lz) {
                 continue;
             }
             let range = target.view.buffer_range(0);
@@ -104,8 +104,8 @@ impl DeviceColumn {
         for (target, chunk) in targets.iter().zip(self.chunks()) {
             let mut buffer = || places.next().map_or(&[][..], |place| &bytes[place]);
             let form = match target.view.encoding() {
-                // Of front coding they are put together for those who ask.
-                Encoding::Plain | Encoding::Front => StoredForm::Bytes,
+                // Of front coding and lz they are put together for those who ask.
+                Encoding::Plain | Encoding::Front | Encoding::Lz => StoredForm::Bytes,
                 Encoding::Constant => StoredForm::Constant(buffer().into()),
                 _ => {
                     let table = buffer();

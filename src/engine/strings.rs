@@ -1,7 +1,7 @@
 //! Strings on a device: bytes, offsets, and the arrays made of them.
 //!
 //! ```text
-//! fsst_decode, bytes_plain, bytes_constant --> bytes, of all chunks one behind the other
+//! fsst_decode, bytes_plain, bytes_constant, lz --> bytes, of all chunks one behind the other
 //! offsets_32, offsets_64                   --> offsets of all rows, and one behind the last
 //! dict_lengths, dict_plain, dict_strings   --> dict only: lengths of rows, and their bytes
 //! front_lengths, front_strings             --> front only: the same
@@ -216,6 +216,11 @@ fn values<'a>(
             groups.push(Group { targets, not_ascii, longest });
         }
     }
+    let of_lz = of_encoding(strings, Encoding::Lz);
+    for (targets, not_ascii) in program.segments_of(&of_lz, |target| target.at, bytes) {
+        let longest = targets.iter().map(size).max().unwrap_or(0);
+        groups.push(Group { targets, not_ascii, longest });
+    }
     groups
 }
 
@@ -260,8 +265,9 @@ fn lengths(
     roots: &[Target<'_>],
     which: impl Fn(usize) -> usize,
 ) -> Result<Vec<Job>> {
-    let has_some =
-        |root: &&Target<'_>| matches!(root.view.encoding(), Encoding::Fsst | Encoding::Plain);
+    let has_some = |root: &&Target<'_>| {
+        matches!(root.view.encoding(), Encoding::Fsst | Encoding::Plain | Encoding::Lz)
+    };
     let own = roots.iter().filter(has_some);
     let own: Vec<Target<'_>> = own.map(|root| root.child(which(root.view.child_count()))).collect();
     let mut own = program.readable(&own, &cascade::SIMPLE)?.into_iter();
@@ -458,7 +464,7 @@ impl<'a> Fronts<'a> {
     }
 }
 
-/// Strings of front coding as kernels of scans read them: put together, as a plain node of
+/// Strings of front coding or lz as kernels of scans read them: put together, as a plain node of
 /// the chunk, and its lengths.
 pub(super) fn put_together(program: &mut Program<'_>, root: &Target<'_>) -> Result<[Job; 2]> {
     let (rows, size) = (root.view.len(), encoding::value_bytes(root.view));

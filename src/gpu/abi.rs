@@ -420,6 +420,7 @@ impl Fault {
     const VALUE: u32 = 8;
     const RUNS: u32 = 9;
     const PREFIX: u32 = 10;
+    const SEGMENT: u32 = 11;
 
     /// The rule that is broken.
     pub fn message(fault: u32) -> String {
@@ -433,6 +434,7 @@ impl Fault {
             Self::WIDTH => "a value of another width than its column's",
             Self::RUNS => "runs of a vector that do not begin one behind the other",
             Self::PREFIX => "a row that begins with more bytes than the one before has",
+            Self::SEGMENT => "literals and matches that do not make the symbols of a segment",
             Self::VALUE => "a code of a dictionary that stands for no value",
             _ => return format!("fault {fault} of a kernel"),
         };
@@ -590,4 +592,5 @@ const _: () = {
     assert!(fault("VALUE") == Fault::VALUE);
     assert!(fault("RUNS") == Fault::RUNS);
     assert!(fault("PREFIX") == Fault::PREFIX);
+    assert!(fault("SEGMENT") == Fault::SEGMENT);
 };

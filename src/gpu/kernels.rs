@@ -285,6 +285,13 @@ pub(crate) const FSST_ENCODE: ByOffset =
 /// Blocks count groups of tiles.
 pub(crate) const FSST_PLACE: Kernel = each("fsst_place", "FSST_PLACE_THREADS", 1);
 
+/// Blocks count segments.
+const fn lz(name: &'static str) -> Kernel {
+    vectors(name, "LZ_THREADS", 32)
+}
+/// Symbols of 8, 16, 32 and 64 bits.
+pub(crate) const LZ: ByWidth = [lz("lz_8"), lz("lz_16"), lz("lz_32"), lz("lz_64")];
+
 /// Blocks count chunks, or groups of vectors.
 pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_CHUNKS_THREADS", 1);
 pub(crate) const FSST_NUMBERS: Kernel = each("fsst_numbers", "FSST_SCAN_THREADS", 1);

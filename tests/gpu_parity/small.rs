@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::DataType;
 use lanepack::scan::{Literal, Scan, col};
-use lanepack::{Encoding, Engine, Options, compress, compress_array};
+use lanepack::{Encoding, Engine, Lz, Options, compress, compress_array};
 
 use super::cascades::all_encodings;
 use super::common::image::Image;
@@ -64,6 +64,24 @@ fn filters_of_strings() {
                 let expected = scan.mask(&Engine::cpu()).unwrap();
                 assert!(expected.true_count() > 0, "{filter}");
                 assert!(scan.mask(&engine).unwrap() == expected, "{filter}");
+            }
+        }
+    }
+}
+
+/// Segments of symbols of each size, with matches near and far, and without any.
+#[test]
+fn segments() {
+    let words = |row: u64| ((row / 40 * row % 97) << 50) | (row % 3);
+    let array: ArrayRef = Arc::new(UInt64Array::from_iter_values((0..2100).map(words)));
+    for engine in engines() {
+        for symbol_bytes in [1, 2, 4, 8] {
+            for level in [2, 5] {
+                let lz =
+                    Lz { level, symbol_bytes: Some(symbol_bytes), segment_symbols: Some(1024) };
+                let column = compress_array(&array, &super::lz::only(lz)).unwrap();
+                let back = engine.decompress(&packed(&column)).unwrap();
+                assert_same(back.column(0), &array, || column.explain());
             }
         }
     }

@@ -194,7 +194,11 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 /// Whether values of a type are encoded by kernels, with these options.
 pub(super) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
     if !is_strings(data_type) {
-        return physical_of(data_type).bits().is_some();
+        // Which words others leave to lz is not asked here.
+        return match physical_of(data_type).bits() {
+            Some(8 | 16 | 32 | 64) => !options.allows(Encoding::Lz),
+            bits => bits.is_some(),
+        };
     }
     // Those of nested columns are not for any other.
     let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));

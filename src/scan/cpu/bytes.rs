@@ -11,6 +11,7 @@
 //! differ in their code length already, which is packed integers; where no length of a
 //! vector fits, its codes are not read.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -37,12 +38,18 @@ pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<
         }
         Encoding::Plain => {
             let bytes = node.buffer(0);
-            (bytes, Starts::of(node.buffer(1), [bytes.len(); 2])?, None)
+            (Cow::Borrowed(bytes), Starts::of(node.buffer(1), [bytes.len(); 2])?, None)
+        }
+        // Vectors are parts of segments, which are decoded as a whole.
+        Encoding::Lz => {
+            let bytes = encoding::lz::all_bytes(node)?;
+            let starts = Starts::of(node.buffer(4), [bytes.len(); 2])?;
+            (Cow::Owned(bytes), starts, None)
         }
         Encoding::Fsst => {
             let codes = node.buffer(1);
             let starts = Starts::of(node.buffer(2), [codes.len(), node.parameter(0) as usize])?;
-            (codes, starts, Some(node.buffer(0)))
+            (Cow::Borrowed(codes), starts, Some(node.buffer(0)))
         }
         _ => {
             let what = format!("{} values are tested as strings", node.encoding());
@@ -70,7 +77,7 @@ const LENGTHS: Key = Key { bits: 32, order: Order::Unsigned };
 
 /// Strings as they are stored: codes, or the bytes themselves.
 struct Strings<'a> {
-    stored: &'a [u8],
+    stored: Cow<'a, [u8]>,
     starts: Starts<'a>,
     /// Stored length of each value.
     lengths: NodeView<'a>,

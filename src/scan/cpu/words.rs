@@ -58,7 +58,14 @@ fn unexpected(node: NodeView<'_>) -> Error {
 fn integers<'a, T: Words>(node: NodeView<'a>, key: Key, ranges: &Ranges<u64>) -> Result<Found<'a>> {
     match node.encoding() {
         Encoding::Plain => {
-            Ok(Found::some(PlainTest::<T> { values: node.typed(0)?, key, ranges: ranges.clone() }))
+            let values = Cow::Borrowed(node.typed::<T>(0)?);
+            Ok(Found::some(PlainTest { values, key, ranges: ranges.clone() }))
+        }
+        // Vectors are parts of segments, which are decoded as a whole.
+        Encoding::Lz => {
+            let mut values = vec![T::ZERO; node.len()];
+            encoding::decode(node, 0..node.len(), T::output(&mut values))?;
+            Ok(Found::some(PlainTest { values: Cow::Owned(values), key, ranges: ranges.clone() }))
         }
         Encoding::Ffor => {
             let (key, ranges) = bit_ranges(key, ranges);
@@ -105,8 +112,8 @@ impl Selector for Bits<'_> {
 }
 
 /// Values as they are.
-struct PlainTest<'a, T> {
-    values: &'a [T],
+struct PlainTest<'a, T: Words> {
+    values: Cow<'a, [T]>,
     key: Key,
     ranges: Ranges<u64>,
 }

@@ -1,0 +1,205 @@
+//! LZ: segments of every shape, on a device as on the CPU.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use lanepack::scan::{Expr, Literal, Scan, col};
+use lanepack::{CompressedColumn, Encoding, Engine, Lz, Options, compress_array};
+
+use super::common::image::Image;
+use super::common::*;
+use super::{assert_same, check, engines, packed, thinned};
+
+pub fn only(lz: Lz) -> Options {
+    Options::default().with_encodings([Encoding::Lz, Encoding::Ffor]).with_lz(lz)
+}
+
+/// Words of which groups come again.
+fn repeated(rows: usize) -> Vec<u64> {
+    let mut rng = Rng(21);
+    let words: Vec<u64> = (0..300).map(|_| rng.next()).collect();
+    let mut all = Vec::new();
+    while all.len() < rows {
+        let (at, len) = (rng.below(280) as usize, 1 + rng.below(20) as usize);
+        match rng.below(9) {
+            0 => all.extend(std::iter::repeat_n(words[at], len * len)),
+            1 => all.push(rng.next()),
+            _ => all.extend_from_slice(&words[at..at + len]),
+        }
+    }
+    all.truncate(rows);
+    all
+}
+
+/// Blobs of 0 to some hundred bytes, and a long one.
+fn blobs(rows: usize) -> Vec<Vec<u8>> {
+    let words = repeated(20 * rows + 30_000);
+    let bytes: &[u8] = bytemuck::cast_slice(&words);
+    let blob = |row: usize| match row {
+        77 => bytes[..200_001].to_vec(),
+        _ => bytes[150 * row..150 * row + row * row % 263].to_vec(),
+    };
+    (0..rows).map(blob).collect()
+}
+
+fn arrays() -> Vec<ArrayRef> {
+    let words = repeated(9000);
+    let nulls = NullBuffer::from_iter((0..9000).map(|row| row % 13 != 4));
+    let of_bytes: &[u8] = bytemuck::cast_slice(&words);
+    let mut all: Vec<ArrayRef> = vec![
+        Arc::new(UInt64Array::from(words.clone())),
+        Arc::new(Float64Array::from_iter_values(words.iter().map(|word| f64::from_bits(*word)))),
+        Arc::new(Int32Array::new(words.iter().map(|word| *word as i32).collect(), Some(nulls))),
+        Arc::new(UInt16Array::from_iter_values(words.iter().map(|word| *word as u16))),
+        Arc::new(Int8Array::from_iter_values(words.iter().map(|word| *word as i8))),
+    ];
+    for data_type in [DataType::Binary, DataType::LargeBinary, DataType::BinaryView] {
+        all.push(strings(&data_type, &blobs(1500), Nulls::Random));
+    }
+    for width in [3, 4, 6, 24] {
+        let values = of_bytes[..2100 * width as usize].to_vec();
+        all.push(Arc::new(FixedSizeBinaryArray::new(width, values.into(), None)));
+    }
+    all
+}
+
+#[track_caller]
+fn of_lz(array: &ArrayRef, options: &Options) -> CompressedColumn {
+    let column = compress_array(array, options).unwrap();
+    assert!(column.encoding().contains("lz"), "{}", column.explain());
+    column
+}
+
+/// Every kind of array at every level, in chunks that begin anywhere.
+#[test]
+fn arrays_of_every_type_and_level() {
+    let arrays = arrays();
+    for engine in engines() {
+        let mut case = 0;
+        for array in &arrays {
+            for level in 1..=5 {
+                for symbol_bytes in [None, Some(1), Some(2)] {
+                    for segment_symbols in [None, Some(1024)] {
+                        case += 1;
+                        if thinned(&engine, case, 4) {
+                            continue;
+                        }
+                        let lz = Lz { level, symbol_bytes, segment_symbols };
+                        check(&engine, array, &only(lz));
+                        check(&engine, &array.slice(5, 1490), &only(lz).with_chunk_rows(1024));
+                    }
+                }
+            }
+            if array.data_type().primitive_width() != Some(1) {
+                of_lz(array, &only(Lz::default()));
+            }
+        }
+    }
+}
+
+/// Text, whose bytes are checked where some are not ASCII.
+#[test]
+fn long_texts() {
+    let text = |row: usize| {
+        let common = ["GET /index.html HTTP/1.1 200\n", "größer, 中文\n"][row % 3 / 2];
+        format!("{row} {}", common.repeat(10 + row % 7))
+    };
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..3000).map(text)));
+    for engine in engines() {
+        let options = Options::default().with_encodings([Encoding::Lz]);
+        of_lz(&texts, &options);
+        check(&engine, &texts, &options);
+        let mut image = Image::of(&texts, &options);
+        // A byte of a character that is not ASCII.
+        image.change(|tree| {
+            let literals = &mut tree.buffers[0];
+            let at = literals.iter().position(|byte| *byte >= 0x80).unwrap();
+            literals[at] = b'x';
+        });
+        let packed = super::batch_of(image.field.clone(), image.storage());
+        assert!(lanepack::decompress(&packed).is_err());
+        assert!(engine.upload(&packed).unwrap().decompress().is_err());
+    }
+}
+
+#[test]
+fn scans_and_kept_rows() {
+    let words: ArrayRef =
+        Arc::new(Int64Array::from_iter_values(repeated(9000).into_iter().map(|word| word as i64)));
+    let bytes = strings(&DataType::Binary, &blobs(1500), Nulls::Random);
+    let literal = |array: &ArrayRef, row| Literal::Arrow(array.slice(row, 1));
+    let price = || col("price");
+    let filters = |array: &ArrayRef| -> Vec<Expr> {
+        vec![
+            price().lt(literal(array, 70)),
+            price().eq(literal(array, 1000)),
+            !price().eq(literal(array, 1001)),
+            price().is_null(),
+        ]
+    };
+    for engine in engines() {
+        for array in [&words, &bytes] {
+            for options in [only(Lz::default()), only(Lz::default()).with_chunk_rows(1024)] {
+                let packed = packed(&of_lz(array, &options));
+                let uploaded = engine.upload(&packed).unwrap();
+                for filter in filters(array) {
+                    let expected = Scan::new(&packed).filter(filter.clone());
+                    let scan = Scan::on_device(&uploaded).filter(filter.clone());
+                    let mask = expected.mask(&Engine::cpu()).unwrap();
+                    assert!(scan.mask(&engine).unwrap() == mask, "{filter}");
+                    let kept = expected.gather(&["price"], &Engine::cpu()).unwrap();
+                    let found = scan.gather(&["price"], &engine).unwrap();
+                    assert_same(found.column(0), kept.column(0), || filter.to_string());
+                }
+            }
+        }
+    }
+}
+
+/// Flags, lengths and offsets that do not make a segment: an error, or, where all adds up, other
+/// values, but the CPU's.
+#[test]
+fn damaged_streams_are_what_they_are_on_the_cpu() {
+    let array: ArrayRef = Arc::new(UInt64Array::from(repeated(4000)));
+    for engine in engines() {
+        let mut rng = Rng(8);
+        let (mut errors, mut others) = (0, 0);
+        for case in 0..600 {
+            let symbol_bytes = Some([1, 2, 4, 8][case % 4]);
+            let lz = Lz { level: 1 + (case / 4 % 5) as u8, symbol_bytes, segment_symbols: None };
+            let options = Options::default().with_encodings([Encoding::Lz]).with_lz(lz);
+            if thinned(&engine, case, 7) {
+                continue;
+            }
+            let column = compress_array(&array, &options).unwrap();
+            if column.encoding() != "lz" {
+                continue;
+            }
+            let mut image = Image::of(&array, &options);
+            image.change(|tree| {
+                let buffer = &mut tree.buffers[1 + case % 2];
+                let at = rng.below(buffer.len() as u64) as usize;
+                buffer[at] ^= 1 << rng.below(8);
+            });
+            let packed = super::batch_of(image.field.clone(), image.storage());
+            let expected = lanepack::decompress(&packed);
+            let found = engine.upload(&packed).unwrap().decompress();
+            match (expected, found) {
+                (Ok(expected), Ok(mut found)) => {
+                    others += 1;
+                    let found = found.remove(0).to_host().unwrap();
+                    assert_same(&found, expected.column(0), || format!("case {case}"));
+                }
+                (Err(_), Err(error)) => {
+                    errors += 1;
+                    let expected = "literals and matches that do not make the symbols of a segment";
+                    assert!(error.to_string().contains(expected), "{error}");
+                }
+                (expected, found) => panic!("case {case}: {expected:?}, {:?}", found.err()),
+            }
+        }
+        assert!(errors > 5 && others > 5, "{errors} errors, {others} others");
+    }
+}
