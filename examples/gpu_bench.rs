@@ -36,7 +36,7 @@
 //!
 //! `gather`: values of the rows that a filter keeps; see `gpu_bench/gather.rs`.
 //!
-//! `lz`: decompression of LZ; see `gpu_bench/lz.rs`.
+//! `lz`: decompression of LZ, then compression; see `gpu_bench/lz.rs`.
 //!
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 
@@ -90,7 +90,7 @@ enum Command {
     Scan(What),
     /// Values of the rows that filters keep, of compressed columns in device memory.
     Gather(What),
-    /// LZ: decompression to device memory.
+    /// LZ: decompression to device memory, and compression in it.
     Lz(What),
     /// Queries over several columns.
     Queries(Rows),
@@ -152,7 +152,8 @@ fn main() -> ExitCode {
         }
         Command::Scan(what) => run_scans(&what, scan_case),
         Command::Gather(what) => run_scans(&what, gather_case),
-        Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode_case),
+        Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode_case)
+            .and_then(|same| Ok(same & run(&what, Ok(lz::cases(&what.only)), encode::case)?)),
         Command::Queries(what) => run_queries(&what),
     };
     match result {

@@ -29,6 +29,12 @@ constexpr u32 FSST_CODES = 32768;
 constexpr u32 FSST_CODES_LEAST = 8192;
 // lz_*: a warp writes a segment.
 constexpr u32 LZ_THREADS = 128;
+// lz_find_*, lz_find_wide_*, lz_write: a warp takes a segment; lz_layout: a thread does, of the
+// block's chunk; lz_borders: a thread does.
+constexpr u32 LZ_FIND_THREADS = 128;
+constexpr u32 LZ_WIDE_THREADS = 32;
+constexpr u32 LZ_LAYOUT_THREADS = 128;
+constexpr u32 LZ_WRITE_THREADS = 128;
 // bytes_*
 constexpr u32 BYTES_THREADS = 256;
 constexpr u32 BYTES_BYTES = 16384;

@@ -22,8 +22,7 @@ pub enum Effort {
     /// All encodings that GPUs write as well: [`Encoding::ON_GPUS`].
     #[default]
     Balanced,
-    /// All encodings. Strings, and values of 8 to 64 bits, are compressed by the CPU on any
-    /// engine.
+    /// All encodings. Strings are compressed by the CPU on any engine.
     Small,
 }
 
@@ -39,6 +38,7 @@ impl Effort {
                 Encoding::Rle,
                 Encoding::Gcd,
                 Encoding::Bits,
+                Encoding::Lz,
             ];
             Encoding::ON_GPUS.iter().filter(move |one| !searched.contains(one)).copied()
         };
@@ -80,8 +80,8 @@ pub struct Lz {
     /// How far matches look back: 32, 64, 128 and 255 symbols at levels 1 to 4, as GPULZ has
     /// them, a whole segment of 64 KiB at level 5 (the default), which takes least.
     pub level: u8,
-    /// Bytes of a symbol: 1, 2, 4 or 8, where these divide what values have. By default that of the values, or 1 where
-    /// that takes an eighth less.
+    /// Bytes of a symbol: 1, 2, 4 or 8, where these divide what values have. By default that of
+    /// the values, or 1 where that takes an eighth less.
     pub symbol_bytes: Option<usize>,
     /// Symbols of a segment: a power of two, of 1 to 64 KiB. By default 2,048, at level 5 as
     /// many as 64 KiB have.

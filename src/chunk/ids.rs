@@ -99,6 +99,7 @@ impl Encoding {
         Self::Rle,
         Self::Gcd,
         Self::Bits,
+        Self::Lz,
     ];
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them

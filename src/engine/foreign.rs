@@ -241,11 +241,13 @@ fn bits_from(
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int16Array, StringArray};
+    use arrow_array::{
+        ArrayRef, BooleanArray, Float64Array, Int16Array, RecordBatch, StringArray, UInt16Array,
+    };
     use arrow_schema::{Field, Schema};
 
     use super::*;
-    use crate::{Options, compress};
+    use crate::{Encoding, Options, compress};
 
     fn arrays() -> Vec<ArrayRef> {
         let null = |row: usize| row % 5 == 2;
@@ -382,6 +384,32 @@ mod tests {
         let expected: ArrayRef =
             Arc::new(arrow_array::UInt32Array::from_iter_values((0..5000).map(|row| row * 3)));
         assert_eq!(&back, &expected);
+    }
+
+    /// Memory that ends with the values, and begins at no multiple of 8.
+    #[test]
+    fn memory_by_address_is_looked_at_for_what_comes_again() {
+        let engine = Engine::simt(6, 1 << 30);
+        let noise = |row: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16;
+        let values: Vec<u16> = (0..5003).map(|row| noise(row % 3000)).collect();
+        let (address, bytes) = (values.as_ptr().expose_provenance() as u64, values.len() * 2);
+        let options = Options::default().with_encodings([Encoding::Lz]);
+        for first in [0, 1, 3] {
+            let (rows, start) = (5003 - first, 2 * first as u64);
+            let buffers = [(address + start, bytes - 2 * first)];
+            let data_type = DataType::UInt16;
+            // SAFETY: the emulation's memory is the host's; the values live on.
+            let array = unsafe {
+                DeviceArray::from_raw(&engine, &data_type, (rows, 0), None, &buffers, ())
+            };
+            let schema = Arc::new(Schema::new(vec![Field::new("column", data_type, false)]));
+            let packed = engine.compress_arrays(&schema, &[array.unwrap()], &options).unwrap();
+            let array: ArrayRef = Arc::new(UInt16Array::from(values[first..].to_vec()));
+            let batch = RecordBatch::try_new(schema, vec![array]).unwrap();
+            let expected = compress(&batch, &options).unwrap();
+            assert_eq!(crate::columns(&expected).unwrap()[0].encoding(), "lz");
+            assert!(packed.download().unwrap() == expected, "from row {first} on");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! on fields out of order.
 
 pub(crate) mod encode;
+pub(crate) mod lz;
 pub(crate) mod strings;
 
 use bytemuck::{Pod, Zeroable};

@@ -291,6 +291,26 @@ const fn lz(name: &'static str) -> Kernel {
 }
 /// Symbols of 8, 16, 32 and 64 bits.
 pub(crate) const LZ: ByWidth = [lz("lz_8"), lz("lz_16"), lz("lz_32"), lz("lz_64")];
+const fn lz_find(name: &'static str) -> Kernel {
+    vectors(name, "LZ_FIND_THREADS", 32)
+}
+const fn lz_wide(name: &'static str) -> Kernel {
+    vectors(name, "LZ_WIDE_THREADS", 32)
+}
+/// With offsets of one byte, and of two.
+pub(crate) const LZ_FIND: [ByWidth; 2] = [
+    [lz_find("lz_find_8"), lz_find("lz_find_16"), lz_find("lz_find_32"), lz_find("lz_find_64")],
+    [
+        lz_wide("lz_find_wide_8"),
+        lz_wide("lz_find_wide_16"),
+        lz_wide("lz_find_wide_32"),
+        lz_wide("lz_find_wide_64"),
+    ],
+];
+pub(crate) const LZ_BORDERS: Kernel = vectors("lz_borders", "LZ_WRITE_THREADS", 1);
+pub(crate) const LZ_WRITE: Kernel = vectors("lz_write", "LZ_WRITE_THREADS", 32);
+/// Blocks count chunks.
+pub(crate) const LZ_LAYOUT: Kernel = chunk("lz_layout", "LZ_LAYOUT_THREADS");
 
 /// Blocks count chunks, or groups of vectors.
 pub(crate) const FSST_CHUNKS: Kernel = each("fsst_chunks", "FSST_CHUNKS_THREADS", 1);

@@ -12,9 +12,8 @@ use super::common::image::Image;
 use super::common::*;
 use super::{assert_same, engines, packed, thinned};
 
-/// Without lz, which has tests of its own: the CPU compresses what it might suit.
 pub fn all_encodings() -> Options {
-    Options::default().with_encodings(Encoding::ALL.iter().copied()).without(Encoding::Lz)
+    Options::default().with_encodings(Encoding::ALL.iter().copied())
 }
 
 /// Compresses, and decompresses on a device, which must not leave it to the CPU.

@@ -12,7 +12,7 @@ use super::integers::{TYPES, array_of, nulls_of, only};
 use super::{check, engines};
 
 fn small() -> Options {
-    Options::default().with_effort(Effort::Small).without(Encoding::Lz)
+    Options::default().with_effort(Effort::Small)
 }
 
 /// Nulls of all kinds, whole vectors among them.

@@ -99,6 +99,59 @@ fn arrays_of_every_type_and_level() {
     }
 }
 
+/// Chunks of which some repeat themselves and others do not, or seem to in the sample only.
+#[test]
+fn it_is_chosen_chunk_by_chunk() {
+    let mut rng = Rng(31);
+    let noise: Vec<u64> = (0..4096).map(|_| rng.next()).collect();
+    let groups = |row: usize| noise[(row / 9 * 37 + row % 9) % 1500];
+    let chunks: [Vec<u64>; 5] = [
+        (0..4096).map(groups).collect(),
+        noise.clone(),
+        (0..4096).collect(),
+        (0..4096).map(|row| if row < 2600 { groups(row) } else { noise[row] }).collect(),
+        (0..777).map(groups).collect(),
+    ];
+    let words = chunks.concat();
+    let nulls = NullBuffer::from_iter((0..words.len()).map(|row| row % 97 != 5));
+    let blob = |row: usize| -> Vec<u8> {
+        let words: Vec<u64> = (0..row % 5).map(|word| words[5 * (row % 3000) + word]).collect();
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    };
+    let blobs: Vec<Vec<u8>> = (0..9000).map(blob).collect();
+    let halves = || words.iter().map(|word| (word >> 20) as u32);
+    let mut arrays: Vec<ArrayRef> = vec![
+        Arc::new(UInt64Array::from(words.clone())),
+        Arc::new(UInt64Array::new(words.clone().into(), Some(nulls.clone()))),
+        Arc::new(Float64Array::from_iter_values(words.iter().map(|word| f64::from_bits(*word)))),
+        Arc::new(UInt32Array::new(halves().collect(), Some(nulls))),
+        Arc::new(UInt16Array::from_iter_values(halves().map(|half| half as u16))),
+        // Every value of eight bytes, so that symbols are, too.
+        strings(
+            &DataType::Binary,
+            &words.iter().map(|w| w.to_be_bytes().to_vec()).collect::<Vec<_>>(),
+            Nulls::None,
+        ),
+    ];
+    for data_type in [DataType::Binary, DataType::LargeBinary] {
+        arrays.push(strings(&data_type, &blobs, Nulls::Random));
+    }
+    let few = Options::default().with_encodings([Encoding::Ffor, Encoding::Fsst, Encoding::Lz]);
+    for engine in engines() {
+        let mut found = 0;
+        for array in &arrays {
+            for options in [few.clone(), Options::default()] {
+                let options = options.with_chunk_rows(4096);
+                check(&engine, array, &options);
+                check(&engine, &array.slice(3, 8191), &options);
+                found +=
+                    usize::from(compress_array(array, &options).unwrap().encoding().contains("lz"));
+            }
+        }
+        assert!(found >= 6, "{found}");
+    }
+}
+
 /// Text, whose bytes are checked where some are not ASCII.
 #[test]
 fn long_texts() {

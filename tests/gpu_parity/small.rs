@@ -79,9 +79,7 @@ fn segments() {
             for level in [2, 5] {
                 let lz =
                     Lz { level, symbol_bytes: Some(symbol_bytes), segment_symbols: Some(1024) };
-                let column = compress_array(&array, &super::lz::only(lz)).unwrap();
-                let back = engine.decompress(&packed(&column)).unwrap();
-                assert_same(back.column(0), &array, || column.explain());
+                super::check(&engine, &array, &super::lz::only(lz));
             }
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! Which matches there are is fixed to the bit, as GPUs find the same ones. Every position whose
 //! *short key* (as many symbols as the shortest match has) lies in the segment has two
-//! candidates: the nearest one before it whose short key has the same hash, and the nearest whose
-//! *long key*, about twice as long, has. The longer match is taken, of equal ones that of the
-//! short key; candidates outside the window are none, and those further back are not looked
+//! candidates: the nearest one before it whose *long key*, about twice as long, has the same hash,
+//! and the nearest whose short key has. The first is taken if its long key is the same, else the
+//! second; candidates outside the window are none, and those further back are not looked
 //! for. From the first symbol on, a position with a match begins one, others are literals; with
 //! symbols of one byte a position leaves its match to one of the next two that has a longer one,
-//! by more than one at the second. Groups of 32 positions do not look into the next.
+//! by more than one at the second, where lengths count as 16 at most. Groups of 32 positions do not look into the next.
 //! A segment that takes no less so than its symbols do has no matches.
 //!
 //! All of that is local: tables hold the last position of each hash, so that 32 positions find
@@ -35,6 +35,9 @@ struct Match {
 
 /// Positions that decide without those of the next such group.
 const GROUP: usize = 32;
+
+/// Symbols that a match counts as at most when it waits for another.
+const LONG: usize = 16;
 
 /// Positions before the current one whose matches are still known.
 const KNOWN: usize = 4;
@@ -239,8 +242,9 @@ impl Finder {
     fn waits(&mut self, at: usize, own: Match) -> bool {
         let inside = at % GROUP;
         self.shape.symbol == 1
+            && own.len < LONG
             && (inside + 1 < GROUP && self.at(at + 1).len > own.len
-                || inside + 2 < GROUP && self.at(at + 2).len > own.len + 1)
+                || inside + 2 < GROUP && self.at(at + 2).len.min(LONG) > own.len + 1)
     }
 
     /// The match of a position, which is no further back than the last one by [`KNOWN`].
@@ -253,15 +257,12 @@ impl Finder {
             self.see(self.seen);
         }
         let candidates = self.see(at);
-        let found = candidates.into_iter().flatten().fold(Match::default(), |best, candidate| {
-            let offset = at - candidate;
-            if offset > self.shape.window {
-                return best;
-            }
-            let len = self.equal(candidate, at);
-            if len > best.len { Match { len, offset } } else { best }
-        });
-        let found = if found.len < self.shape.least() { Match::default() } else { found };
+        let [short, long] = candidates
+            .map(|candidate| candidate.filter(|candidate| at - candidate <= self.shape.window));
+        let long = long.filter(|long| self.has_long_key_of(*long, at));
+        let of = |candidate| Match { len: self.equal(candidate, at), offset: at - candidate };
+        let found = long.or(short).map(of).filter(|found| found.len >= self.shape.least());
+        let found = found.unwrap_or_default();
         self.known[at % KNOWN] = (at, found);
         found
     }
@@ -279,6 +280,15 @@ impl Finder {
             }
             table.replace(&padded[begin..begin + 16], at)
         })
+    }
+
+    /// Whether the long keys at two positions are the same.
+    fn has_long_key_of(&self, before: usize, at: usize) -> bool {
+        let key = |at: usize| {
+            let begin = at * self.shape.symbol;
+            &self.padded[begin..begin + self.long.key]
+        };
+        key(before) == key(at)
     }
 
     /// How many symbols are the same at two positions, as many as a match may have.

@@ -32,6 +32,7 @@
 
 mod decode;
 mod matches;
+mod plan;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -39,20 +40,19 @@ use std::ops::Range;
 use super::io::{mismatch, with_words};
 use super::plain;
 use super::starts::Starts;
-use super::{
-    BytesValues, Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words,
-};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths};
 use crate::error::{Result, ensure};
 use crate::options::Lz as Settings;
 use decode::Segments;
 use matches::Compressor;
+pub(crate) use plan::{Leftover, smallest};
 
 pub(super) struct Lz;
 
 /// Most bytes of a segment.
-const MOST_SEGMENT_BYTES: usize = 1 << 16;
+pub(crate) const MOST_SEGMENT_BYTES: usize = 1 << 16;
 
 /// Fewest bytes of a segment.
 const LEAST_SEGMENT_BYTES: usize = 1 << 10;
@@ -62,9 +62,6 @@ const SEGMENT_ENTRY: usize = 12;
 
 /// Most bytes of all values: their places are words of 32 bits.
 const MOST_BYTES: usize = u32::MAX as usize;
-
-/// Average bytes of a text from which on it may be compressed so.
-const LONG_TEXT: usize = 256;
 
 /// How segments are cut and matches written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +118,7 @@ impl Shape {
         Ok(shape)
     }
 
-    fn parameter(self) -> u64 {
+    pub fn parameter(self) -> u64 {
         (self.symbol | self.offset << 8 | self.segment << 16) as u64
     }
 
@@ -149,6 +146,13 @@ impl Shape {
     pub fn segment_bytes(self) -> usize {
         self.segment * self.symbol
     }
+
+    /// Lengths of the buffers of so many bytes with so many flags, matches and literals.
+    pub fn lens(self, bytes: usize, [flags, matches, literals]: [usize; 3]) -> [usize; 4] {
+        let segments = bytes.div_ceil(self.segment_bytes());
+        let streams = [literals * self.symbol, matches * self.token(), flags.div_ceil(8)];
+        [streams[0], streams[1], streams[2], segments * SEGMENT_ENTRY]
+    }
 }
 
 /// How long the streams of a node are that has been validated, as far as its header tells.
@@ -172,27 +176,6 @@ impl Layout {
     }
 }
 
-/// The settings, and the plans, for each symbol size that may suit.
-fn symbols(input: &Input<'_>, settings: &Settings) -> Vec<usize> {
-    let own = match (input.values, input.physical.bits()) {
-        (Values::Bytes(values), _) => 1 << common_width(values).trailing_zeros().min(3),
-        (_, Some(bits)) => bits / 8,
-        _ => 1,
-    };
-    match settings.symbol_bytes {
-        Some(symbol) if own % symbol == 0 => vec![symbol],
-        _ if own == 1 => vec![1],
-        _ => vec![own, 1],
-    }
-}
-
-/// Bytes that each of some strings has, if all have as many; else 1.
-fn common_width(values: BytesValues<'_>) -> usize {
-    let widths = || values.offsets.windows(2).map(|pair| pair[1] - pair[0]);
-    let first = widths().next().unwrap_or(0);
-    if first > 0 && widths().all(|width| width == first) { first } else { 1 }
-}
-
 /// The bytes that are compressed; none of booleans, nor of words of more than 64 bits, which
 /// are limbs.
 fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
@@ -206,52 +189,33 @@ fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
     }))
 }
 
-/// Whether a node that takes `bytes` saves enough where others take `limit`.
-fn saves(input: &Input<'_>, bytes: usize, limit: usize) -> bool {
-    let share = if input.is_text { 2 } else { 10 };
-    bytes <= limit - limit.div_ceil(share)
-}
-
 /// Whether this may be the encoding of values that take `limit` bytes otherwise.
-fn may_suit(input: &Input<'_>, context: &Context<'_>) -> bool {
-    let is_leftover = |bytes: usize| context.limit >= bytes - bytes / 10;
-    context.is_top()
-        && match (input.values, input.physical.bits()) {
-            (Values::Bits(_) | Values::W128(_) | Values::W256(_), _) => false,
-            (Values::Bytes(values), _) => {
-                !input.is_text || values.total() / values.len().max(1) >= LONG_TEXT
-            }
-            (Values::Arrow(array), _) => is_leftover(plain::stream_bytes(array)),
-            (_, bits) => is_leftover(input.len() * bits.unwrap_or(0) / 8),
+fn leftover_of(input: &Input<'_>, limit: usize) -> Option<Leftover> {
+    match (input.values, input.physical.bits()) {
+        (Values::Bits(_) | Values::W128(_) | Values::W256(_), _) => None,
+        (Values::Bytes(values), _) => {
+            let widths = || values.offsets.windows(2).map(|pair| pair[1] - pair[0]);
+            let first = widths().next().unwrap_or(0);
+            let width = widths().all(|width| width == first).then_some(first);
+            Leftover::of_strings(values.total(), values.len(), width, input.is_text, limit)
         }
-}
-
-/// Segments that an estimate looks at, of so many: an eighth, but at least four.
-fn sampled(segments: usize) -> impl Iterator<Item = usize> {
-    let count = segments.div_ceil(8).clamp(4, plan::SAMPLED_VECTORS).min(segments);
-    (0..count).map(move |index| index * segments / count)
-}
-
-fn sum(lengths: [usize; 4]) -> usize {
-    lengths.iter().sum()
-}
-
-/// Lengths of the buffers of all segments, from those of some.
-fn estimated(bytes: &[u8], shape: Shape) -> [usize; 4] {
-    let mut compressor = Compressor::new(shape);
-    let segments: Vec<&[u8]> = bytes.chunks(shape.segment_bytes()).collect();
-    let (mut looked_at, mut found) = (0, [0; 3]);
-    for index in sampled(segments.len()) {
-        looked_at += segments[index].len();
-        let here = compressor.find(segments[index]);
-        found.iter_mut().zip(here).for_each(|(sum, count)| *sum += count);
+        (Values::Arrow(array), _) => Leftover::of_stream(plain::stream_bytes(array), limit),
+        (_, bits) => {
+            let value = bits.unwrap_or(0) / 8;
+            Leftover::of_words(input.len() * value, value, limit)
+        }
     }
-    let all = found.map(|count| {
-        (count as u128 * bytes.len() as u128).div_ceil(looked_at.max(1) as u128) as usize
-    });
-    let [flags, matches, literals] = all;
-    let streams = [literals * shape.symbol, matches * shape.token(), flags.div_ceil(8)];
-    [streams[0], streams[1], streams[2], segments.len() * SEGMENT_ENTRY]
+}
+
+/// Flags, matches and literals of some stretches of bytes together.
+fn counts_of(bytes: &[u8], shape: Shape, parts: impl Iterator<Item = Range<usize>>) -> [usize; 3] {
+    let mut compressor = Compressor::new(shape);
+    let mut counts = [0; 3];
+    for part in parts {
+        let here = compressor.find(&bytes[part]);
+        counts.iter_mut().zip(here).for_each(|(sum, count)| *sum += count);
+    }
+    counts
 }
 
 impl Codec for Lz {
@@ -298,25 +262,24 @@ impl Codec for Lz {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !may_suit(input, context) {
-            return None;
-        }
+        let leftover = leftover_of(input, context.limit).filter(|_| context.is_top())?;
         let bytes = bytes_of(input).ok()??;
-        if bytes.is_empty() || bytes.len() > MOST_BYTES {
+        // How long the stream of an array is could only be estimated so far.
+        let leftover = leftover.of_bytes(bytes.len())?;
+        let shapes = leftover.shapes(&context.options.lz);
+        let promises = |shape: &Shape| {
+            leftover.first_look(*shape).is_none_or(|part| {
+                let counts = counts_of(&bytes, *shape, std::iter::once(part.clone()));
+                shape.promises(counts, part.len())
+            })
+        };
+        if !shapes.iter().any(promises) {
             return None;
         }
-        let settings = &context.options.lz;
-        let mut best: Option<([usize; 4], Shape)> = None;
-        for symbol in symbols(input, settings) {
-            let shape = Shape::of(settings, symbol);
-            let taken = estimated(&bytes, shape);
-            let [before, here] = [best.map_or(usize::MAX, |(best, _)| sum(best)), sum(taken)];
-            // Symbols of the values' own size are read faster: others are to save an eighth.
-            if here < before - before / 8 {
-                best = Some((taken, shape));
-            }
-        }
-        let (taken, shape) = best?;
+        let of = |shape: Shape| {
+            (shape, leftover.lens(shape, counts_of(&bytes, shape, leftover.sample(shape))))
+        };
+        let (shape, taken) = smallest(shapes.into_iter().map(of))?;
         let (mut children, mut buffers) = (Vec::new(), taken.to_vec());
         if let Values::Bytes(values) = input.values {
             children.push(context.plan_lengths(values));
@@ -324,7 +287,7 @@ impl Codec for Lz {
         }
         let parameters = Parameters::Lz(shape);
         let estimate = Estimate { children, parameters, ..Estimate::of(buffers) };
-        Some(estimate).filter(|estimate| saves(input, estimate.stored_bytes(), context.limit))
+        Some(estimate).filter(|estimate| leftover.saves(estimate.stored_bytes()))
     }
 
     fn encode(
@@ -345,7 +308,7 @@ impl Codec for Lz {
             node.buffers.push(Starts::of_values(values));
             let lengths = values.lengths();
             for plan in &plan.children {
-                node.children.push(plan::encode_lengths(&lengths, plan, context)?);
+                node.children.push(encode_lengths(&lengths, plan, context)?);
             }
         }
         Ok(Some(node))

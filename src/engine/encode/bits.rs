@@ -8,7 +8,7 @@ use super::launch::Launcher;
 use super::source::Column;
 use super::tree::{Plans, Tree};
 use super::words::Words;
-use super::write::{self, Origin, Part};
+use super::write::{self, Job, Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, bits};
@@ -197,12 +197,12 @@ impl Bitmaps {
         column: &Column,
         origin: Origin,
         encoding: Encoding,
-        targets: &[abi::Target],
+        jobs: &[Job],
     ) -> Result<()> {
         if origin != self.which.origin() {
-            return self.tree.write(launcher, origin, encoding, targets);
+            return self.tree.write(launcher, origin, encoding, jobs);
         }
         let is_values = self.which == Which::Values;
-        write::copy_bits(launcher, column, self.chunk_rows, targets, is_values)
+        write::copy_bits(launcher, column, self.chunk_rows, &write::targets(jobs), is_values)
     }
 }

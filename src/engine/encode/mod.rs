@@ -29,6 +29,7 @@ mod asked;
 mod bits;
 mod distinct;
 mod launch;
+mod lz;
 mod quotients;
 mod reals;
 mod runs;
@@ -194,11 +195,7 @@ fn check_arrays(context: &Context, schema: &Schema, arrays: &[DeviceArray]) -> R
 /// Whether values of a type are encoded by kernels, with these options.
 pub(super) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
     if !is_strings(data_type) {
-        // Which words others leave to lz is not asked here.
-        return match physical_of(data_type).bits() {
-            Some(8 | 16 | 32 | 64) => !options.allows(Encoding::Lz),
-            bits => bits.is_some(),
-        };
+        return physical_of(data_type).bits().is_some();
     }
     // Those of nested columns are not for any other.
     let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));
@@ -570,7 +567,8 @@ impl Measured {
         }
         let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
         let asked = Asked::by(&plan::Context::new(options, None), physical);
-        measured.tree.add(Words::measure(launcher, physical, source, asked)?);
+        let words = Words::measure(launcher, physical, source, asked)?;
+        measured.tree.add(words.in_memory(column.is_padded));
         if column.data_type() == &DataType::Float16 {
             let source = abi::Source { order: abi::FLOAT, ..source };
             measured.halves = Some(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
@@ -670,19 +668,16 @@ impl Measured {
         planned: &[Planned],
     ) -> Result<Arc<DeviceBuffer>> {
         write::write(launcher, planned, |launcher, origin, encoding, jobs| {
-            let targets = write::targets(jobs);
             let bitmaps = Which::of(origin).and_then(|which| match which {
                 Which::Values => self.booleans.as_ref(),
                 Which::Validity => self.validity.as_ref(),
             });
             match (origin, bitmaps, &self.wide) {
-                (_, Some(bitmaps), _) => {
-                    bitmaps.write(launcher, column, origin, encoding, &targets)
-                }
+                (_, Some(bitmaps), _) => bitmaps.write(launcher, column, origin, encoding, jobs),
                 (Origin::Words(_) | Origin::Deltas(_) | Origin::Runs(_), ..) => {
-                    self.tree.write(launcher, origin, encoding, &targets)
+                    self.tree.write(launcher, origin, encoding, jobs)
                 }
-                (Origin::Wide, _, Some(wide)) => wide.write(launcher, &targets),
+                (Origin::Wide, _, Some(wide)) => wide.write(launcher, &write::targets(jobs)),
                 _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
         })

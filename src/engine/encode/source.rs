@@ -42,6 +42,8 @@ pub(super) struct Column {
     pub bits: Bits,
     /// None if all rows are valid.
     pub valid: Option<Bits>,
+    /// Whether memory behind the values may be read.
+    pub is_padded: bool,
     /// What the addresses lead to.
     pub memory: Vec<Arc<DeviceBuffer>>,
 }
@@ -58,6 +60,7 @@ impl Column {
             values: first,
             bits: Bits::at(first, 0),
             valid: validity.map(|slice| Bits::at(slice.address(), 0)),
+            is_padded: slices[0].buffer().is_padded(),
             memory: all.map(|slice| slice.buffer().clone()).collect(),
         }
     }
@@ -66,14 +69,15 @@ impl Column {
     pub fn of_bits(memory: &Arc<DeviceBuffer>, address: u64, bit: usize, rows: usize) -> Self {
         let field = Arc::new(Field::new("", DataType::Boolean, false));
         let bits = Bits::at(address, bit);
-        Self { field, rows, values: 0, bits, valid: None, memory: vec![memory.clone()] }
+        let memory = vec![memory.clone()];
+        Self { field, rows, values: 0, bits, valid: None, is_padded: false, memory }
     }
 
     /// Nothing but the validity of rows.
     pub fn of_validity(memory: Vec<Arc<DeviceBuffer>>, valid: Bits, rows: usize) -> Self {
         let field = Arc::new(Field::new("", DataType::Null, true));
         let bits = Bits { address: 0, bit: 0 };
-        Self { field, rows, values: 0, bits, valid: Some(valid), memory }
+        Self { field, rows, values: 0, bits, valid: Some(valid), is_padded: false, memory }
     }
 
     /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.
@@ -87,6 +91,7 @@ impl Column {
             values: self.values + bytes as u64,
             bits: bits(self.bits),
             valid: self.valid.map(bits),
+            is_padded: self.is_padded,
             memory: self.memory.clone(),
         }
     }

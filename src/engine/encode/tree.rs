@@ -20,12 +20,14 @@ use rayon::prelude::*;
 
 use super::distinct::Distinct;
 use super::launch::Launcher;
+use super::lz::{self, Candidate, Compressed};
 use super::quotients::Quotients;
 use super::runs::Runs;
 use super::words::{Estimates, Words};
-use super::write::{Origin, Part};
+use super::write::{self, Job, Origin, Part};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
 use crate::encoding::dict::{self, Counted};
+use crate::encoding::lz::Leftover;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, gcd, rle};
 use crate::error::{Error, Result};
@@ -59,6 +61,8 @@ struct Node {
     dictionary: Option<[usize; 2]>,
     /// Runs, and the numbers of their values and starts.
     runs: Option<(Runs, [usize; 2])>,
+    /// Chunks that others leave.
+    compressed: Compressed,
 }
 
 impl Tree {
@@ -77,7 +81,8 @@ impl Tree {
 
     /// Adds words that are being measured; their number.
     pub fn add(&mut self, words: Words) -> usize {
-        self.nodes.push(Node { words, quotients: None, dictionary: None, runs: None });
+        let compressed = Compressed::default();
+        self.nodes.push(Node { words, quotients: None, dictionary: None, runs: None, compressed });
         self.first + self.nodes.len() - 1
     }
 
@@ -101,6 +106,7 @@ impl Tree {
         };
         let has_dictionaries = allows(Encoding::Dict, context.in_dictionary);
         let has_runs = allows(Encoding::Rle, context.in_runs);
+        let has_lz = context.is_top() && context.options.allows(Encoding::Lz);
         let look = |chunk: usize| {
             let estimates = words.estimates(chunk, context);
             let (rows, limit) = (words.rows(chunk), limit(&estimates));
@@ -119,11 +125,12 @@ impl Tree {
                 let (runs, values) = (sample.runs as usize, sample.rows as usize);
                 has_runs && rle::may_pay(runs, values, rows, limit)
             });
-            let is_one = divisor.is_some() || repeated.is_some() || has_runs;
+            let is_left = has_lz && words.leftover(chunk, limit).is_some();
+            let is_one = divisor.is_some() || repeated.is_some() || has_runs || is_left;
             is_one.then_some(Look { estimates, divisor, repeated, has_runs })
         };
         let chunks = (0..words.chunks()).into_par_iter().with_min_len(super::MIN_CHUNKS);
-        let mut looks: Vec<Option<Look>> = match words.has_promises() {
+        let mut looks: Vec<Option<Look>> = match words.has_promises() || has_lz {
             true => chunks.map(look).collect(),
             false => Vec::new(),
         };
@@ -133,6 +140,7 @@ impl Tree {
         self.plan_quotients(launcher, number, context, &mut looks)?;
         self.plan_dictionaries(launcher, number, context, &mut looks)?;
         self.plan_runs(launcher, number, context, &mut looks)?;
+        self.plan_lz(launcher, number, context, &mut looks)?;
         let chosen = |look: Look| plan::choose(look.estimates.into_iter());
         let looks = looks.into_par_iter().with_min_len(super::MIN_CHUNKS);
         Ok(Plans(looks.map(|look| look.map(chosen)).collect()))
@@ -265,6 +273,46 @@ impl Tree {
         Ok(())
     }
 
+    /// Adds the estimates of lz, where all others leave most of the bytes, and compresses those
+    /// chunks whose plan it becomes.
+    fn plan_lz(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        context: &Context<'_>,
+        looks: &mut [Option<Look>],
+    ) -> Result<()> {
+        if !(context.is_top() && context.options.allows(Encoding::Lz)) {
+            return Ok(());
+        }
+        let words = &self.at(number).words;
+        let left = looks.iter().enumerate().filter_map(|(chunk, look)| {
+            Some((chunk, words.leftover(chunk, limit(&look.as_ref()?.estimates))?))
+        });
+        let left: Vec<(usize, Leftover)> = left.collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let from = words.bytes_of(launcher, left.iter().map(|(chunk, _)| *chunk))?;
+        let candidates: Vec<Candidate> = (left.into_iter().zip(from))
+            .map(|((chunk, leftover), from)| Candidate { chunk, from, leftover })
+            .collect();
+        let promises = lz::promises(launcher, &candidates, &context.options.lz)?;
+        let mut chosen = Vec::new();
+        for (candidate, promise) in candidates.into_iter().zip(promises) {
+            let (Some((shape, lens)), Some(look)) = (promise, &mut looks[candidate.chunk]) else {
+                continue;
+            };
+            let estimate = Estimate::of(lens);
+            if candidate.leftover.saves(estimate.stored_bytes()) {
+                look.estimates.push((Encoding::Lz, estimate));
+                chosen.push((candidate, shape));
+            }
+        }
+        self.at_mut(number).compressed = Compressed::new(launcher, &chosen)?;
+        Ok(())
+    }
+
     /// Plans two children: their numbers and plans.
     fn plan_children(
         &mut self,
@@ -388,7 +436,7 @@ impl Tree {
         context: &Context<'_>,
         lacking: &mut Lacking,
     ) -> Result<Option<EncodedNode<Part>>> {
-        let Node { words, quotients, dictionary, runs } = self.at(number);
+        let Node { words, quotients, dictionary, runs, compressed } = self.at(number);
         let lacks = words.lacks(chunk, plan.encoding);
         if lacks != 0 {
             lacking.words.push((number, lacks));
@@ -398,9 +446,14 @@ impl Tree {
             Encoding::Gcd => quotients.as_ref().map(|(_, children)| children.as_slice()),
             Encoding::Dict => dictionary.as_ref().map(<[usize; 2]>::as_slice),
             Encoding::Rle => runs.as_ref().map(|(_, children)| children.as_slice()),
+            Encoding::Lz => None,
             _ => return words.node(chunk, plan, context.options, number),
         };
         let mut node = words.empty_node(chunk, plan.encoding);
+        if plan.encoding == Encoding::Lz {
+            let (origin, vector) = (Origin::Words(number), words.first_vector(chunk));
+            compressed.fill(chunk, &mut node, |len| Part { len, origin, vector })?;
+        }
         if let (Encoding::Gcd, Some((quotients, _))) = (plan.encoding, quotients) {
             let [offset, _] = words.bounds(chunk).unwrap_or_default();
             node.parameters = [quotients.divisor(chunk), offset];
@@ -422,15 +475,20 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         origin: Origin,
         encoding: Encoding,
-        targets: &[abi::Target],
+        jobs: &[Job],
     ) -> Result<()> {
+        let targets = write::targets(jobs);
         match origin {
-            Origin::Words(number) => self.at(number).words.write(launcher, encoding, targets),
+            Origin::Words(number) if encoding == Encoding::Lz => {
+                let Node { words, compressed, .. } = self.at(number);
+                compressed.write(launcher, jobs.iter().map(|job| (words.chunk_at(job.vector), job)))
+            }
+            Origin::Words(number) => self.at(number).words.write(launcher, encoding, &targets),
             Origin::Deltas(number) => {
-                self.at(number).words.write_deltas(launcher, encoding, targets)
+                self.at(number).words.write_deltas(launcher, encoding, &targets)
             }
             Origin::Runs(number) => match &self.at(number).runs {
-                Some((runs, _)) => runs.write(launcher, targets),
+                Some((runs, _)) => runs.write(launcher, &targets),
                 None => Err(Error::device("runs of words without")),
             },
             _ => Err(Error::device(format!("a node of {origin:?} among words"))),

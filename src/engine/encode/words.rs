@@ -15,7 +15,8 @@ use super::asked::Asked;
 use super::launch::{Launcher, Pending};
 use super::reals::{self, Reals};
 use super::write::{Origin, Part, copy_spans};
-use crate::chunk::EncodedNode;
+use crate::chunk::{EncodedNode, aligned};
+use crate::encoding::lz::Leftover;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, alp, delta, ffor, pfor};
 use crate::error::{Error, Result};
@@ -34,6 +35,8 @@ pub(super) struct Words {
     physical: Physical,
     source: abi::Source,
     asked: Asked,
+    /// Whether memory behind the values may be read.
+    is_padded: bool,
     rows: usize,
     chunk_rows: usize,
     /// Rows of each chunk of derived words, which may have fewer.
@@ -138,6 +141,11 @@ impl Words {
         Self::start(launcher, physical, source, None, asked)
     }
 
+    /// The same words, in memory that is padded or not.
+    pub fn in_memory(self, is_padded: bool) -> Self {
+        Self { is_padded, ..self }
+    }
+
     /// Starts measuring words that are derived from others, so many of each chunk.
     pub fn derived(
         launcher: &mut Launcher<'_>,
@@ -167,6 +175,7 @@ impl Words {
             physical,
             source,
             asked,
+            is_padded: false,
             rows,
             chunk_rows,
             derived,
@@ -405,6 +414,47 @@ impl Words {
     /// Vectors of a chunk.
     pub fn vectors(&self, chunk: usize) -> usize {
         self.rows(chunk).div_ceil(VECTOR)
+    }
+
+    /// What a chunk leaves of which other encodings take `limit` bytes, if that is most.
+    pub fn leftover(&self, chunk: usize, limit: usize) -> Option<Leftover> {
+        Leftover::of_words(self.rows(chunk) * self.value(), self.value(), limit)
+    }
+
+    /// Where the bytes of some chunks are, at multiples of 8: where they came from or, with nulls,
+    /// which become zeros, or in memory that does not suit, in scratch.
+    pub fn bytes_of(
+        &self,
+        launcher: &mut Launcher<'_>,
+        chunks: impl Iterator<Item = usize> + Clone,
+    ) -> Result<Vec<u64>> {
+        let source = &self.source;
+        let chunk_bytes = (self.chunk_rows * self.value()) as u64;
+        if source.valid == 0 && self.is_padded && source.values.is_multiple_of(8) {
+            return Ok(chunks.map(|chunk| source.values + chunk as u64 * chunk_bytes).collect());
+        }
+        let bytes: usize = chunks.clone().map(|chunk| self.copied_bytes(chunk)).sum();
+        let mut to = launcher.allocate(bytes)?.address();
+        let targets: Vec<abi::Target> = chunks
+            .map(|chunk| {
+                let (vector, rows) = (self.first_vector(chunk), self.rows(chunk) as u32);
+                let target = abi::Target { buffer: [to, 0, 0], vector, rows, zero: 0 };
+                to += self.copied_bytes(chunk) as u64;
+                target
+            })
+            .collect();
+        self.write(launcher, Encoding::Plain, &targets)?;
+        Ok(targets.into_iter().map(|target| target.buffer[0]).collect())
+    }
+
+    /// Bytes of a copy of a chunk.
+    fn copied_bytes(&self, chunk: usize) -> usize {
+        aligned(self.rows(chunk) * self.value())
+    }
+
+    /// The chunk of a vector.
+    pub fn chunk_at(&self, vector: u64) -> usize {
+        vector as usize * VECTOR / self.chunk_rows
     }
 
     /// Number of a chunk's first vector.

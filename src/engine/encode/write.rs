@@ -66,7 +66,7 @@ impl Planned {
         for (node, placed) in order.iter().zip(&header.nodes) {
             let ranges = &header.buffers[placed.buffers.clone()];
             let Some(part) = node.buffers.first() else { continue };
-            let (mut buffers, mut lens) = ([ABSENT; 4], [0; 4]);
+            let (mut buffers, mut lens) = ([ABSENT; MOST_BUFFERS], [0; MOST_BUFFERS]);
             for ((address, len), range) in buffers.iter_mut().zip(&mut lens).zip(ranges) {
                 *len = range.len();
                 // No third buffer says that there are no locators.
@@ -89,6 +89,9 @@ impl Planned {
 /// behind the other.
 pub(super) type Parts = Vec<(Arc<DeviceBuffer>, Vec<Planned>)>;
 
+/// Most buffers of a node: those of byte strings as lz.
+const MOST_BUFFERS: usize = 5;
+
 /// The place of a buffer that a node lacks, until its body has an address.
 const ABSENT: u64 = u64::MAX;
 
@@ -100,9 +103,9 @@ pub(super) struct Job {
     /// Number of its chunk among those planned together.
     pub chunk: usize,
     /// Addresses of its buffers; 0 for those that it lacks.
-    pub buffers: [u64; 4],
+    pub buffers: [u64; MOST_BUFFERS],
     /// Their bytes.
-    pub lens: [usize; 4],
+    pub lens: [usize; MOST_BUFFERS],
     /// The chunk's first vector in what it is made of.
     pub vector: u64,
     rows: usize,

@@ -48,7 +48,7 @@ impl Stretch {
             .map(|chunk| self.planned(known, &choices[chunk], chunk))
             .collect::<Result<_>>()?;
         let bodies = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
-            let targets = write::targets(jobs);
+            let targets = || write::targets(jobs);
             let words = |number: usize| match (number, &self.codes) {
                 (VALUE_LENGTHS, _) => Ok(&known.value_words),
                 (_, Some((_, codes))) => Ok(&codes.code_words),
@@ -57,17 +57,17 @@ impl Stretch {
             if let (Some(_), Some(validity), Some(bitmaps)) =
                 (Which::of(origin), &known.validity, &known.bitmaps)
             {
-                return bitmaps.write(launcher, validity, origin, encoding, &targets);
+                return bitmaps.write(launcher, validity, origin, encoding, jobs);
             }
             match (origin, encoding, &self.codes) {
                 (Origin::Words(number) | Origin::Deltas(number) | Origin::Runs(number), ..)
                     if number >= DERIVED =>
                 {
-                    known.dictionaries.write_codes(launcher, origin, encoding, &targets)
+                    known.dictionaries.write_codes(launcher, origin, encoding, jobs)
                 }
-                (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets),
+                (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets()),
                 (Origin::Deltas(number), ..) => {
-                    words(number)?.write_deltas(launcher, encoding, &targets)
+                    words(number)?.write_deltas(launcher, encoding, &targets())
                 }
                 (Origin::Strings, Encoding::Fsst, Some((table, codes))) => {
                     codes.write(launcher, table, jobs)
@@ -75,7 +75,15 @@ impl Stretch {
                 (Origin::Host, ..) => {
                     known.dictionaries.write_dictionaries(launcher, self.chunks.start, jobs)
                 }
-                (Origin::Strings, Encoding::Dict, ..) => self.write_starts(launcher, known, jobs),
+                (Origin::Strings, Encoding::Dict, ..) => {
+                    self.write_starts(launcher, known, jobs, STARTS_OF_DICT)
+                }
+                (Origin::Strings, Encoding::Lz, ..) => {
+                    let first = self.chunks.start;
+                    let of_chunks = jobs.iter().map(|job| (first + job.chunk, job));
+                    known.compressed.write(launcher, of_chunks)?;
+                    self.write_starts(launcher, known, jobs, STARTS_OF_LZ)
+                }
                 (Origin::Strings, Encoding::Constant | Encoding::Plain, ..) => {
                     self.write_plain(launcher, column, known, borders, jobs)
                 }
@@ -117,56 +125,91 @@ impl Stretch {
         borders: &[u64],
         jobs: &[Job],
     ) -> Result<()> {
-        let mut spans = Vec::new();
+        let mut copies = Copies::default();
         let mut starts = HostCopies::default();
-        let mut gathered = Vec::new();
         for job in jobs {
             let chunk = self.chunks.start + job.chunk;
+            let to = job.buffers[0];
             if job.encoding == Encoding::Constant {
                 let single = &known.singles[chunk];
-                spans.push(abi::ByteSpan {
-                    from: column.values + single.from,
-                    to: job.buffers[0],
-                    bytes: u64::from(single.length),
-                });
+                let (from, bytes) = (column.values + single.from, u64::from(single.length));
+                copies.spans.push(abi::ByteSpan { from, to, bytes });
                 continue;
             }
-            let bytes = known.bytes(chunk) as u64;
-            if borders[chunk + 1] - borders[chunk] == bytes {
-                let from = column.values + borders[chunk];
-                spans.push(abi::ByteSpan { from, to: job.buffers[0], bytes });
-            } else {
-                let mut to = job.buffers[0];
-                for (index, vector) in known.vectors(chunk).iter().enumerate() {
-                    let row = (chunk * known.options.chunk_rows + index * VECTOR) as u32;
-                    gathered.push(abi::GatherVector { to, row, zero: 0 });
-                    to += vector.bytes;
-                }
-            }
+            copies.add(column, known, borders, chunk, to);
             starts.add(job.buffers[1], &starts_of(known, chunk));
         }
-        write::copy_spans(launcher, &spans)?;
         starts.start(launcher)?;
-        if gathered.is_empty() {
+        copies.start(launcher, column, known)
+    }
+}
+
+/// Copies of the bytes of chunks: as they are or, where nulls have bytes, too, vector by vector.
+#[derive(Default)]
+pub(super) struct Copies {
+    spans: Vec<abi::ByteSpan>,
+    vectors: Vec<abi::GatherVector>,
+}
+
+impl Copies {
+    pub fn add(
+        &mut self,
+        column: &StringColumn,
+        known: &Known,
+        borders: &[u64],
+        chunk: usize,
+        mut to: u64,
+    ) {
+        let bytes = known.bytes(chunk) as u64;
+        if borders[chunk + 1] - borders[chunk] == bytes {
+            let from = column.values + borders[chunk];
+            self.spans.push(abi::ByteSpan { from, to, bytes });
+            return;
+        }
+        for (index, vector) in known.vectors(chunk).iter().enumerate() {
+            let row = (chunk * known.options.chunk_rows + index * VECTOR) as u32;
+            self.vectors.push(abi::GatherVector { to, row, zero: 0 });
+            to += vector.bytes;
+        }
+    }
+
+    pub fn start(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        known: &Known,
+    ) -> Result<()> {
+        write::copy_spans(launcher, &self.spans)?;
+        if self.vectors.is_empty() {
             return Ok(());
         }
         let kernel = column.by_width(kernels::GATHER_STRINGS);
         let arguments = abi::GatherArguments {
             window: known.lengths.window,
-            vectors: launcher.upload(&gathered)?,
-            count: gathered.len() as u32,
+            vectors: launcher.upload(&self.vectors)?,
+            count: self.vectors.len() as u32,
             zero: 0,
         };
-        launcher.launch(kernel, gathered.len().div_ceil(kernel.block), &arguments)
+        launcher.launch(kernel, self.vectors.len().div_ceil(kernel.block), &arguments)
     }
 }
 
+/// Which buffer says where vectors of rows begin.
+const STARTS_OF_DICT: usize = 0;
+const STARTS_OF_LZ: usize = 4;
+
 impl Stretch {
-    /// Starts copying where the vectors of dictionaries' rows begin.
-    fn write_starts(&self, launcher: &mut Launcher<'_>, known: &Known, jobs: &[Job]) -> Result<()> {
+    /// Starts copying where the vectors of nodes' rows begin, to one of their buffers.
+    fn write_starts(
+        &self,
+        launcher: &mut Launcher<'_>,
+        known: &Known,
+        jobs: &[Job],
+        buffer: usize,
+    ) -> Result<()> {
         let mut starts = HostCopies::default();
         for job in jobs {
-            starts.add(job.buffers[0], &starts_of(known, self.chunks.start + job.chunk));
+            starts.add(job.buffers[buffer], &starts_of(known, self.chunks.start + job.chunk));
         }
         starts.start(launcher)
     }
@@ -214,7 +257,7 @@ impl Codes {
         let mut outputs = vec![abi::FsstOutput::default(); self.totals.len()];
         let mut spans = Vec::new();
         for job in jobs {
-            let [to, codes, starts, tiles] = job.buffers;
+            let [to, codes, starts, tiles, ..] = job.buffers;
             spans.push(abi::ByteSpan { from: table.address, to, bytes: table.len as u64 });
             outputs[job.chunk] = abi::FsstOutput { codes, starts, tiles };
         }

@@ -206,7 +206,7 @@ impl Dictionaries {
         launcher: &mut Launcher<'_>,
         origin: Origin,
         encoding: Encoding,
-        jobs: &[crate::gpu::abi::encode::Target],
+        jobs: &[Job],
     ) -> Result<()> {
         self.tree.write(launcher, origin, encoding, jobs)
     }

@@ -46,6 +46,7 @@ use super::launch::{AFTER, LONG, Launcher, Pending};
 use super::source::Bits;
 use super::write::Parts;
 use crate::chunk::MAX_CHUNK_ROWS;
+use crate::column::is_text;
 use crate::encoding::Encoding;
 use crate::engine::Context;
 use crate::engine::array::DeviceArray;
@@ -69,6 +70,8 @@ pub(super) struct StringColumn {
     /// Bytes of values, at least.
     value_bytes: usize,
     valid: Option<Bits>,
+    /// Whether values are text.
+    is_text: bool,
     /// Multiprocessors of the device.
     multiprocessors: usize,
     pub memory: Vec<Arc<DeviceBuffer>>,
@@ -102,6 +105,7 @@ impl StringColumn {
             },
             values,
             value_bytes: slices[1].len(),
+            is_text: is_text(field.data_type()),
             multiprocessors: array.context().device.info().multiprocessors as usize,
             valid: validity.map(|slice| Bits::at(slice.address(), 0)),
             memory,
@@ -202,7 +206,7 @@ pub(super) fn encode(
     let guess = Guess::start(launcher, column, &measured, &borders, options, window_bytes)?;
     let mut known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
-    let choices = known.choose(launcher, column)?;
+    let choices = known.choose(launcher, column, &borders)?;
     let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.address));
     let windows = windows(tables, &borders, window_bytes);
     let guessed = guess.codes_of(launcher, &known.lengths, &windows)?;

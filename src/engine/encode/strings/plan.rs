@@ -5,17 +5,21 @@ use std::sync::{Arc, OnceLock};
 use rayon::prelude::*;
 
 use super::StringColumn;
+use super::bodies::Copies;
 use super::dict::{self, Dictionaries};
 use super::lengths::{Arrays, Lengths, range};
 use super::tables::{Table, Tables, Trainers, sampled};
-use crate::chunk::EncodedNode;
+use crate::chunk::{EncodedNode, aligned};
 use crate::encoding::fsst::{self, Sampled, Symbols};
+use crate::encoding::lz::Leftover;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::engine::encode::asked::Asked;
 use crate::engine::encode::bits::{Bitmaps, Counted, Which};
 use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
+use crate::engine::encode::lz::{self, Candidate, Compressed};
 use crate::engine::encode::source::Column;
+use crate::engine::encode::tree::limit;
 use crate::engine::encode::words::{Estimates, Words};
 use crate::engine::encode::write::{self, Origin, Part};
 use crate::error::{Error, Result};
@@ -64,6 +68,8 @@ pub(super) struct Known {
     /// How often values come again in each chunk; none if dictionaries are not allowed.
     repetitions: Vec<SampledRows>,
     pub(super) dictionaries: Dictionaries,
+    /// Chunks that become smaller as bytes.
+    pub(super) compressed: Compressed,
 }
 
 /// How a chunk is to be stored.
@@ -220,6 +226,7 @@ impl Measured {
             samples,
             repetitions,
             dictionaries: Dictionaries::default(),
+            compressed: Compressed::default(),
         })
     }
 }
@@ -276,6 +283,7 @@ impl Known {
         &mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
+        borders: &[u64],
     ) -> Result<Vec<Choice>> {
         let shared = |chunk: usize| -> Option<Tried> {
             let table = self.tables.get(self.group_of(chunk))?.clone()?;
@@ -312,6 +320,12 @@ impl Known {
         let mut estimates: Vec<Estimates> =
             estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
         self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
+        if self.options.allows(Encoding::Lz) {
+            launcher.switch(AFTER);
+            let compressed = self.compress_bytes(launcher, column, borders, &mut estimates);
+            launcher.switch(MAIN);
+            self.compressed = compressed?;
+        }
         if let Some(validity) = &self.validity {
             let nulls: Vec<_> = (0..self.chunks()).map(|chunk| self.nulls(chunk)).collect();
             launcher.switch(AFTER);
@@ -356,6 +370,55 @@ impl Known {
         found
     }
 
+    /// Compresses chunks whose bytes take less so than all else, and adds what they promise.
+    fn compress_bytes(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        estimates: &mut [Estimates],
+    ) -> Result<Compressed> {
+        let leftover = |(chunk, estimates): (usize, &Estimates)| {
+            let limit = Some(limit(estimates)).filter(|limit| *limit > 0)?;
+            let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
+            let ends = self.value_words.bounds(chunk);
+            let width = ends.and_then(|[low, high]| (low == high).then_some(low as usize));
+            let found = Leftover::of_strings(bytes, rows, width, column.is_text, limit)?;
+            Some((chunk, found))
+        };
+        let left: Vec<(usize, Leftover)> =
+            estimates.iter().enumerate().filter_map(leftover).collect();
+        if left.is_empty() {
+            return Ok(Compressed::default());
+        }
+        // Chunks begin anywhere, but are compressed from multiples of 8 on.
+        let bytes = left.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
+        let mut to = launcher.allocate(bytes)?.address();
+        let mut copies = Copies::default();
+        let mut candidates = Vec::with_capacity(left.len());
+        for (chunk, leftover) in left {
+            copies.add(column, self, borders, chunk, to);
+            candidates.push(Candidate { chunk, from: to, leftover });
+            to += aligned(leftover.bytes) as u64;
+        }
+        copies.start(launcher, column, self)?;
+        let promises = lz::promises(launcher, &candidates, &self.options.lz)?;
+        let mut chosen = Vec::new();
+        for (candidate, promise) in candidates.into_iter().zip(promises) {
+            let Some((shape, lens)) = promise else { continue };
+            let chunk = candidate.chunk;
+            let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
+            let starts = self.rows(chunk).div_ceil(VECTOR) * 8;
+            let own = Estimate::of(lens.into_iter().chain([starts]));
+            let estimate = Estimate { children: vec![lengths], ..own };
+            if candidate.leftover.saves(estimate.stored_bytes()) {
+                estimates[chunk].push((Encoding::Lz, estimate));
+                chosen.push((candidate, shape));
+            }
+        }
+        Compressed::new(launcher, &chosen)
+    }
+
     /// Whether a plan is one for codes, or what it prefers may not keep its promise.
     fn tries_codes(&self, chunk: usize, plan: &Plan) -> bool {
         let mut tries = false;
@@ -380,6 +443,11 @@ impl Known {
                 let starts = starts(rows, is_wide(bytes));
                 let dictionaries = &self.dictionaries;
                 return dictionaries.node(chunk, rows, bytes, starts, plan, &self.options);
+            }
+            Encoding::Lz => {
+                self.compressed.fill(chunk, &mut node, part)?;
+                node.buffers.push(starts(rows, is_wide(bytes)));
+                node.children = vec![self.value_lengths(chunk, &plan.children)?];
             }
             _ => {
                 node.buffers = vec![part(bytes), starts(rows, is_wide(bytes))];

@@ -1,0 +1,471 @@
+// Matches of bytes with what stood before them, and the streams made of them; the same as
+// src/encoding/lz/matches.rs.
+//
+//   lz_find_*     a warp a segment: its streams to scratch, and how long they are
+//   lz_layout     a block a chunk: where segments begin in the chunk's streams
+//   (host)        keeps chunks that take less so, lays out bodies
+//   lz_borders    a thread a segment: zeros where its flags begin
+//   lz_write      a warp a segment: its streams to their places
+//
+// A warp takes 32 positions at a time. A lane's candidates are the nearest lanes below with the
+// same hashes, else what the tables have (shared memory, the last position of each hash), so that
+// the order in which positions are looked up and put into tables is that of the CPU. Lengths are
+// found by all lanes at a time up to 16 bytes. Then the warp goes from match to match over
+// a ballot of those that may begin one, and compares the rest of those that are longer
+// with all lanes.
+#include "encode_lz.cuh"
+#include "encode.cuh"
+
+namespace lanepack {
+
+// How matches are found: symbols of a type, offsets of one byte or two.
+template <class Symbol, bool WIDE_>
+struct LzShape {
+    using T = Symbol;
+    static constexpr bool WIDE = WIDE_;
+    static constexpr u32 SYMBOL = sizeof(T);
+    // Symbols of a match.
+    static constexpr u32 LEAST = SYMBOL == 1 ? (WIDE ? 4 : 3) : SYMBOL == 2 ? 2 : 1;
+    static constexpr u32 MOST = LEAST + 255;
+    // Bytes of keys.
+    static constexpr u32 SHORT_KEY = LEAST * SYMBOL;
+    static constexpr u32 LONG_KEY = SYMBOL == 2 ? 6 : 2 * SHORT_KEY;
+    static constexpr u32 HASH_BITS = WIDE ? 12 : 10;
+    // Symbols that lanes compare one by one.
+    static constexpr u32 COMPARED = 16 / SYMBOL;
+};
+
+// The hash of the first KEY of 16 bytes.
+template <u32 KEY, u32 BITS>
+LANEPACK_DEVICE u32 lz_hash(uint4 bytes) {
+    constexpr u32 FACTORS[4] = {0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f};
+    u32 sum = bytes.x * FACTORS[0];
+    if constexpr (KEY == 3) sum <<= 8;
+    if constexpr (KEY == 6) sum += bytes.y * FACTORS[1] << 16;
+    if constexpr (KEY >= 8) sum += bytes.y * FACTORS[1];
+    if constexpr (KEY == 16) sum += bytes.z * FACTORS[2] + bytes.w * FACTORS[3];
+    return sum >> (32 - BITS);
+}
+
+// Whether the first KEY bytes, of which differing ones are not 0 here, are the same.
+template <u32 KEY>
+LANEPACK_DEVICE bool has_key(uint4 other) {
+    static_assert(KEY == 6 || KEY == 8 || KEY == 16, "a long key");
+    const u32 second = KEY == 6 ? other.y << 16 : other.y;
+    const u32 more = KEY == 16 ? other.z | other.w : 0;
+    return (other.x | second | more) == 0;
+}
+
+LANEPACK_DEVICE uint4 differing(uint4 a, uint4 b) { return uint4{a.x ^ b.x, a.y ^ b.y, a.z ^ b.z, a.w ^ b.w}; }
+
+// Zero bytes before the first other one.
+LANEPACK_DEVICE u32 same_bytes(uint4 other) {
+    const bool in_first = (other.x | other.y) != 0;
+    const u32 low = in_first ? other.x : other.z;
+    const u32 high = in_first ? other.y : other.w;
+    const u32 word = low != 0 ? low : high;
+    // 32 bits if there is none, too.
+    const u32 bits = static_cast<u32>(__clz(static_cast<i32>(__brev(word))));
+    return bits / 8 + (low != 0 ? 0 : 4) + (in_first ? 0 : 8);
+}
+
+// The bytes of a segment, which begins at a multiple of 8.
+template <u32 SYMBOL>
+struct LzBytes {
+    const u64* words;
+    // The last word with bytes of the chunk.
+    u32 last;
+
+    LANEPACK_DEVICE LzBytes(const u8* bytes, u64 left) : words(reinterpret_cast<const u64*>(bytes)) {
+        const u64 last_word = (left - 1) / 8;
+        last = last_word < MAX_LZ_SEGMENT ? static_cast<u32>(last_word) : MAX_LZ_SEGMENT;
+    }
+
+    LANEPACK_DEVICE u64 word(u32 index) const { return __ldg(words + min(index, last)); }
+
+    // The 16 bytes of some symbols; behind the chunk's last word any.
+    LANEPACK_DEVICE uint4 at(u32 byte) const {
+        const u64 a = word(byte / 8);
+        const u64 b = word(byte / 8 + 1);
+        const u32 a_low = static_cast<u32>(a), a_high = static_cast<u32>(a >> 32);
+        const u32 b_low = static_cast<u32>(b), b_high = static_cast<u32>(b >> 32);
+        if constexpr (SYMBOL == 8) return uint4{a_low, a_high, b_low, b_high};
+        const u64 c = word(byte / 8 + 2);
+        const u32 c_low = static_cast<u32>(c), c_high = static_cast<u32>(c >> 32);
+        const bool is_odd = (byte & 4) != 0;
+        const u32 w0 = is_odd ? a_high : a_low;
+        const u32 w1 = is_odd ? b_low : a_high;
+        const u32 w2 = is_odd ? b_high : b_low;
+        const u32 w3 = is_odd ? c_low : b_high;
+        if constexpr (SYMBOL == 4) return uint4{w0, w1, w2, w3};
+        const u32 w4 = is_odd ? c_high : c_low;
+        const u32 shift = byte % 4 * 8;
+        return uint4{__funnelshift_r(w0, w1, shift), __funnelshift_r(w1, w2, shift),
+                     __funnelshift_r(w2, w3, shift), __funnelshift_r(w3, w4, shift)};
+    }
+};
+
+template <class T>
+LANEPACK_DEVICE T symbol_of(uint4 bytes) {
+    if constexpr (sizeof(T) == 8) return join(bytes.x, bytes.y);
+    else return static_cast<T>(bytes.x);
+}
+
+// No position.
+constexpr u32 NOWHERE = FULL;
+
+// Puts a warp's positions, of which lane 0 has `begin`, into a table, in order; what each finds
+// there before that. `hash` is that of lanes that take part.
+LANEPACK_DEVICE u32 replace_all(u16* table, u32 hash, bool takes_part, u32 begin) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 own = takes_part ? hash : 1u << 16 | lane;
+    const u32 peers = __match_any_sync(FULL, own);
+    const u32 below = peers & ((1u << lane) - 1);
+    u32 found = NOWHERE;
+    if (takes_part) {
+        // One more than a position; 0 stands for none.
+        const u32 last = table[hash];
+        found = below != 0 ? begin + WARP - 1 - static_cast<u32>(__clz(static_cast<i32>(below))) : last - 1;
+    }
+    __syncwarp();
+    if (takes_part && peers >> lane == 1) table[hash] = static_cast<u16>(begin + lane + 1);
+    __syncwarp();
+    return found;
+}
+
+// Streams that a warp writes.
+template <class Shape>
+struct LzStreams {
+    using T = typename Shape::T;
+    T* literals;
+    u8* offsets;
+    u8* lengths;
+    u32* flags;
+    // What has been written of each.
+    u32 literal_count;
+    u32 match_count;
+    u32 flag_count;
+    // Flags of the last word.
+    u32 pending;
+
+    // Those of segment `number` of the launch; none of a sample.
+    LANEPACK_DEVICE LzStreams(const LzArguments& args, u64 number) {
+        literal_count = match_count = flag_count = pending = 0;
+        const LzScratch scratch(args);
+        literals = reinterpret_cast<T*>(args.literals + number * scratch.segment_bytes);
+        offsets = args.tokens + number * scratch.token_bytes;
+        lengths = offsets + scratch.lengths_at;
+        flags = args.flags + number * scratch.flag_words;
+    }
+
+    // Adds the items that begin at lanes, of which some are matches.
+    LANEPACK_DEVICE void add(u32 items, u32 matches, T symbol, u32 offset, u32 length) {
+        const u32 lane = threadIdx.x % WARP;
+        const u32 below = (1u << lane) - 1;
+        const bool is_match = (matches >> lane & 1) != 0;
+        const u32 before = static_cast<u32>(__popc(matches & below));
+        const u32 rank = static_cast<u32>(__popc(items & below));
+        const u32 all = static_cast<u32>(__popc(items));
+        const u32 bits = __reduce_or_sync(FULL, is_match ? 1u << rank : 0u);
+        if (is_match) {
+            const u32 at = match_count + before;
+            if constexpr (Shape::WIDE) reinterpret_cast<u16*>(offsets)[at] = static_cast<u16>(offset - 1);
+            else offsets[at] = static_cast<u8>(offset - 1);
+            lengths[at] = static_cast<u8>(length - Shape::LEAST);
+        } else if (items >> lane & 1) {
+            literals[literal_count + rank - before] = symbol;
+        }
+        const u32 filled = flag_count % WARP;
+        pending |= bits << filled;
+        if (filled + all >= WARP) {
+            if (lane == 0) flags[flag_count / WARP] = pending;
+            pending = filled == 0 ? 0 : bits >> (WARP - filled);
+        }
+        flag_count += all;
+        match_count += static_cast<u32>(__popc(matches));
+        literal_count += all - static_cast<u32>(__popc(matches));
+    }
+
+    LANEPACK_DEVICE void finish() {
+        if (threadIdx.x % WARP == 0 && flag_count % WARP != 0) flags[flag_count / WARP] = pending;
+    }
+};
+
+// The segment's symbols that are the same as those `offset` before, from symbol `at` on, up to
+// `most`; those that lanes compare one by one are.
+template <class Shape>
+LANEPACK_DEVICE u32 same_symbols(const LzBytes<Shape::SYMBOL>& bytes, u32 at, u32 offset, u32 most) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 limit = most * Shape::SYMBOL;
+    for (u32 done = 16; done < limit; done += 16 * WARP) {
+        const u32 byte = done + 16 * lane;
+        const u32 here = at * Shape::SYMBOL + byte;
+        u32 same = 0;
+        if (byte < limit) same = same_bytes(differing(bytes.at(here), bytes.at(here - offset * Shape::SYMBOL)));
+        const u32 others = __ballot_sync(FULL, same < 16);
+        if (others != 0) {
+            const u32 first = static_cast<u32>(__ffs(static_cast<i32>(others))) - 1;
+            const u32 end = done + 16 * first + __shfl_sync(FULL, same, first);
+            return min(end, limit) / Shape::SYMBOL;
+        }
+    }
+    return most;
+}
+
+template <class Shape, bool WRITES>
+LANEPACK_DEVICE void lz_segment(const LzArguments& args, const u8* from, u64 left, u32 symbols, u64 number,
+                                u16* tables) {
+    constexpr u32 ENTRIES = 1u << Shape::HASH_BITS;
+    const u32 lane = threadIdx.x % WARP;
+    const LzBytes<Shape::SYMBOL> bytes(from, left);
+    for (u32 i = lane; i < 2 * ENTRIES / 8; i += WARP) reinterpret_cast<uint4*>(tables)[i] = uint4{0, 0, 0, 0};
+    __syncwarp();
+    const u32 all_bytes = symbols * Shape::SYMBOL;
+    LzStreams<Shape> streams(args, number);
+    // Symbols of the 32 at hand that the last match covers.
+    u32 entry = 0;
+    uint4 own = bytes.at(lane * Shape::SYMBOL);
+    for (u32 begin = 0; begin < symbols; begin += WARP) {
+        const u32 at = begin + lane;
+        const u32 byte = at * Shape::SYMBOL;
+        const uint4 key = own;
+        // The next are on their way meanwhile.
+        own = bytes.at(byte + WARP * Shape::SYMBOL);
+        const u32 near = replace_all(tables, lz_hash<Shape::SHORT_KEY, Shape::HASH_BITS>(key),
+                                     byte + Shape::SHORT_KEY <= all_bytes, begin);
+        const u32 far = replace_all(tables + ENTRIES, lz_hash<Shape::LONG_KEY, Shape::HASH_BITS>(key),
+                                    byte + Shape::LONG_KEY <= all_bytes, begin);
+        const u32 count = min(symbols - begin, WARP);
+        if (entry >= count) {
+            entry -= count;
+            continue;
+        }
+        u32 offset = 0;
+        u32 length = 0;
+        if (lane >= entry && far != NOWHERE && at - far <= args.window) {
+            const uint4 other = differing(key, bytes.at(far * Shape::SYMBOL));
+            if (has_key<Shape::LONG_KEY>(other)) {
+                offset = at - far;
+                length = same_bytes(other) / Shape::SYMBOL;
+            }
+        }
+        if (lane >= entry && offset == 0 && near != NOWHERE && at - near <= args.window) {
+            offset = at - near;
+            length = same_bytes(differing(key, bytes.at(near * Shape::SYMBOL))) / Shape::SYMBOL;
+        }
+        length = lane < count ? min(length, symbols - at) : 0;
+        bool is_match = length >= Shape::LEAST;
+        if constexpr (Shape::SYMBOL == 1) {
+            const u32 next = __shfl_down_sync(FULL, is_match ? length : 0, 1);
+            const u32 second = __shfl_down_sync(FULL, is_match ? length : 0, 2);
+            const bool waits = (lane + 1 < WARP && next > length) || (lane + 2 < WARP && second > length + 1);
+            is_match = is_match && !(length < Shape::COMPARED && waits);
+        }
+        const u32 may = __ballot_sync(FULL, is_match);
+        u32 items = 0;
+        u32 matches = 0;
+        while (entry < count) {
+            const u32 rest = may & FULL << entry;
+            const u32 next = rest == 0 ? count : static_cast<u32>(__ffs(static_cast<i32>(rest))) - 1;
+            items |= low_bits<u32>(next) & FULL << entry;
+            entry = next;
+            if (next == count) break;
+            u32 taken = __shfl_sync(FULL, length, next);
+            if (taken >= Shape::COMPARED) {
+                const u32 back = __shfl_sync(FULL, offset, next);
+                const u32 most = min(symbols - (begin + next), Shape::MOST);
+                taken = same_symbols<Shape>(bytes, begin + next, back, most);
+                if (lane == next) length = taken;
+            }
+            items |= 1u << next;
+            matches |= 1u << next;
+            entry = next + taken;
+        }
+        entry -= count;
+        if constexpr (WRITES) {
+            streams.add(items, matches, symbol_of<typename Shape::T>(key), offset, length);
+        } else {
+            streams.flag_count += static_cast<u32>(__popc(items));
+            streams.match_count += static_cast<u32>(__popc(matches));
+        }
+    }
+    if constexpr (WRITES) streams.finish();
+    const u32 items = streams.flag_count;
+    const u32 matches = streams.match_count;
+    const u32 tokens = matches * (Shape::WIDE ? 3 : 2);
+    const bool is_less = items + 8 * (tokens + (items - matches) * Shape::SYMBOL) < 8 * all_bytes;
+    if (lane == 0) {
+        u32* counts = args.places + 3 * number;
+        counts[0] = is_less ? items : 0;
+        counts[1] = is_less ? matches : 0;
+        counts[2] = is_less ? items - matches : symbols;
+    }
+}
+
+// The segment of something of which there is one for each segment of the chunks, by number.
+struct LzNumber {
+    u32 chunk;
+    u32 segment;
+
+    LANEPACK_DEVICE LzNumber(const LzArguments& args, u64 number)
+        : chunk(static_cast<u32>(number / args.most_segments)), segment(static_cast<u32>(number % args.most_segments)) {}
+};
+
+template <class Shape, u32 THREADS>
+LANEPACK_DEVICE void lz_find(const LzArguments& args) {
+    constexpr u32 WARPS = THREADS / WARP;
+    constexpr u32 ENTRIES = 2u << Shape::HASH_BITS;
+    LANEPACK_SHARED(uint4[WARPS * ENTRIES / 8], tables);
+    const u32 warp = threadIdx.x / WARP;
+    const LzNumber at(args, static_cast<u64>(blockIdx.x) * WARPS + warp);
+    if (at.chunk >= args.count) return;
+    const LzChunk& chunk = args.chunks[at.chunk];
+    if (at.segment >= segments_of(args, chunk)) return;
+    const u64 segment_bytes = static_cast<u64>(args.segment) * Shape::SYMBOL;
+    const u64 start = at.segment * segment_bytes;
+    const u64 left = chunk.len - start;
+    const u32 symbols = static_cast<u32>(min(left, segment_bytes)) / Shape::SYMBOL;
+    u16* own = reinterpret_cast<u16*>(&tables[0]) + warp * ENTRIES;
+    const u64 number = chunk.first + at.segment;
+    if (args.literals == nullptr) lz_segment<Shape, false>(args, chunk.bytes + start, left, symbols, number, own);
+    else lz_segment<Shape, true>(args, chunk.bytes + start, left, symbols, number, own);
+}
+
+// Blocks that a multiprocessor is to hold: as many as there is shared memory for, and registers.
+constexpr u32 LZ_FIND_BLOCKS = 8;
+constexpr u32 LZ_WIDE_BLOCKS = 13;
+
+#define LANEPACK_LZ_FIND(bits, type)                                                         \
+    LANEPACK_KERNEL(lz_find_##bits, LZ_FIND_THREADS, LZ_FIND_BLOCKS, LzArguments) {          \
+        lz_find<LzShape<type, false>, LZ_FIND_THREADS>(args);                                \
+    }                                                                                        \
+    LANEPACK_KERNEL(lz_find_wide_##bits, LZ_WIDE_THREADS, LZ_WIDE_BLOCKS, LzArguments) {     \
+        lz_find<LzShape<type, true>, LZ_WIDE_THREADS>(args);                                 \
+    }
+LANEPACK_LZ_FIND(8, u8)
+LANEPACK_LZ_FIND(16, u16)
+LANEPACK_LZ_FIND(32, u32)
+LANEPACK_LZ_FIND(64, u64)
+#undef LANEPACK_LZ_FIND
+
+// Counts of segments become places.
+LANEPACK_KERNEL(lz_layout, LZ_LAYOUT_THREADS, 1, LzArguments) {
+    LANEPACK_SHARED(u32[3 * LZ_LAYOUT_THREADS / WARP], sums);
+    const LzChunk& chunk = args.chunks[blockIdx.x];
+    const u32 segments = segments_of(args, chunk);
+    u32* places = args.places + 3 * static_cast<u64>(chunk.first);
+    u32 before[3] = {0, 0, 0};
+    for (u32 first = 0; first < segments; first += LZ_LAYOUT_THREADS) {
+        const u32 index = first + threadIdx.x;
+        u32 own[3] = {0, 0, 0};
+        u32 totals[3];
+        for (u32 k = 0; k < 3 && index < segments; k++) own[k] = places[3 * index + k];
+        block_sums_before(own, sums, totals);
+        for (u32 k = 0; k < 3; k++) {
+            if (index < segments) places[3 * index + k] = before[k] + own[k];
+            before[k] += totals[k];
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x < 3) args.totals[3 * blockIdx.x + threadIdx.x] = before[threadIdx.x];
+}
+
+// A segment of a target, and what else is known of its chunk.
+struct LzPart {
+    const LzTarget& target;
+    const LzChunk& chunk;
+    const u32* places;
+    const u32* totals;
+    u32 segments;
+    u32 index;
+
+    LANEPACK_DEVICE LzPart(const LzArguments& args, LzNumber at)
+        : target(args.targets[at.chunk]), chunk(args.chunks[target.chunk]), index(at.segment) {
+        places = args.places + 3 * static_cast<u64>(chunk.first);
+        totals = args.totals + 3 * static_cast<u64>(target.chunk);
+        segments = segments_of(args, chunk);
+    }
+
+    // Where stream `k` of a segment begins, or that of the last one ends.
+    LANEPACK_DEVICE u32 place(u32 segment, u32 k) const {
+        return segment == segments ? totals[k] : places[3 * segment + k];
+    }
+};
+
+LANEPACK_KERNEL(lz_borders, LZ_WRITE_THREADS, 1, LzArguments) {
+    const LzNumber at(args, static_cast<u64>(blockIdx.x) * LZ_WRITE_THREADS + threadIdx.x);
+    if (at.chunk >= args.count) return;
+    const LzPart part(args, at);
+    if (part.index >= part.segments) return;
+    u32* flags = reinterpret_cast<u32*>(part.target.buffer[2]);
+    const u32 place = part.place(part.index, 0);
+    const u32 all = part.totals[0];
+    if (place < all) flags[place / WARP] = 0;
+    if (part.index == 0 && all > 0) flags[(all - 1) / WARP] = 0;
+}
+
+// Copies bytes, which may begin anywhere; a warp does.
+LANEPACK_DEVICE void copy_bytes(u8* to, const u8* from, u32 count) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 head = min(count, static_cast<u32>(-reinterpret_cast<u64>(to) % 4));
+    if (lane < head) to[lane] = __ldg(from + lane);
+    to += head;
+    from += head;
+    count -= head;
+    const u32 shift = static_cast<u32>(reinterpret_cast<u64>(from) % 4);
+    const u32* words = reinterpret_cast<const u32*>(from - shift);
+    for (u32 at = lane; at < count / 4; at += WARP) {
+        const u32 low = __ldg(words + at);
+        const u32 high = shift == 0 ? 0 : __ldg(words + at + 1);
+        reinterpret_cast<u32*>(to)[at] = __funnelshift_r(low, high, 8 * shift);
+    }
+    const u32 rest = count / 4 * 4;
+    if (rest + lane < count) to[rest + lane] = __ldg(from + rest + lane);
+}
+
+// Copies bits from bit 0 on to bit `place` on; words that begin or end with bits of others are 0.
+LANEPACK_DEVICE void copy_bits(u32* to, u32 place, const u32* from, u32 count) {
+    const u32 shift = place % WARP;
+    const u32 words = (shift + count + WARP - 1) / WARP;
+    const u32 given = (count + WARP - 1) / WARP;
+    to += place / WARP;
+    for (u32 at = threadIdx.x % WARP; at < words; at += WARP) {
+        const u32 low = at == 0 ? 0 : __ldg(from + at - 1);
+        const u32 high = at < given ? __ldg(from + at) : 0;
+        const u32 bits = __funnelshift_l(low, high, shift);
+        const bool is_shared = (at == 0 && shift > 0) || (at + 1 == words && (shift + count) % WARP != 0);
+        if (is_shared) atomicOr(to + at, bits);
+        else to[at] = bits;
+    }
+}
+
+LANEPACK_KERNEL(lz_write, LZ_WRITE_THREADS, 8, LzArguments) {
+    constexpr u32 WARPS = LZ_WRITE_THREADS / WARP;
+    const u32 lane = threadIdx.x % WARP;
+    const LzNumber at(args, static_cast<u64>(blockIdx.x) * WARPS + threadIdx.x / WARP);
+    if (at.chunk >= args.count) return;
+    const LzPart part(args, at);
+    if (part.index >= part.segments) return;
+    const LzScratch scratch(args);
+    const u64 number = part.chunk.first + part.index;
+    u32 place[3];
+    u32 count[3];
+    for (u32 k = 0; k < 3; k++) {
+        place[k] = part.place(part.index, k);
+        count[k] = part.place(part.index + 1, k) - place[k];
+    }
+    u8* const* buffer = part.target.buffer;
+    if (lane < 3) reinterpret_cast<u32*>(buffer[3])[3 * part.index + lane] = part.place(part.index, lane);
+    const bool has_matches = count[1] > 0;
+    const u8* literals = has_matches ? args.literals + number * scratch.segment_bytes
+                                     : part.chunk.bytes + static_cast<u64>(part.index) * scratch.segment_bytes;
+    copy_bytes(buffer[0] + static_cast<u64>(place[2]) * args.symbol, literals, count[2] * args.symbol);
+    if (!has_matches) return;
+    const u8* offsets = args.tokens + number * scratch.token_bytes;
+    u8* lengths = buffer[1] + static_cast<u64>(part.totals[1]) * args.offset;
+    copy_bytes(buffer[1] + static_cast<u64>(place[1]) * args.offset, offsets, count[1] * args.offset);
+    copy_bytes(lengths + place[1], offsets + scratch.lengths_at, count[1]);
+    copy_bits(reinterpret_cast<u32*>(buffer[2]), place[0], args.flags + number * scratch.flag_words, count[0]);
+}
+
+}  // namespace lanepack

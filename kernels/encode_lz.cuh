@@ -1,0 +1,79 @@
+// Arguments of the kernels that write lz; mirrored on the host.
+#pragma once
+
+#include "lanepack/base.cuh"
+
+namespace lanepack {
+
+// Most bytes of a segment.
+constexpr u32 MAX_LZ_SEGMENT = 65536;
+
+// Bytes that become a node, or a part of them that is looked at: whole symbols, less than 4 GiB.
+struct LzChunk {
+    // At a multiple of 8; the last unit of 8 is read as a whole.
+    const u8* bytes;
+    u64 len;
+    // Number of its first segment in the launch.
+    u32 first;
+    u32 zero;
+};
+static_assert(sizeof(LzChunk) == 24, "mirrored");
+
+// Where the buffers of a chunk go.
+struct LzTarget {
+    u8* buffer[4];
+    // Its number among the chunks.
+    u32 chunk;
+    u32 zero;
+};
+static_assert(sizeof(LzTarget) == 40, "mirrored");
+
+struct LzArguments {
+    const LzChunk* chunks;
+    // For each segment flags, matches and literals: of it, then before it in its chunk.
+    u32* places;
+    // For each chunk the same.
+    u32* totals;
+    // Streams of segments: LzScratch. Null if only counts are wanted.
+    u8* literals;
+    u8* tokens;
+    u32* flags;
+    // lz_borders, lz_write only.
+    const LzTarget* targets;
+    // Chunks, or for lz_borders and lz_write targets, and segments of the longest.
+    u32 count;
+    u32 most_segments;
+    // Symbols of a segment, a power of two; bytes of a symbol and of an offset.
+    u32 segment;
+    u32 symbol;
+    u32 offset;
+    // Most symbols that a match looks back.
+    u32 window;
+};
+static_assert(sizeof(LzArguments) == 80, "mirrored");
+
+// How much scratch a segment has for its streams, as many as it may have. The host knows it, too.
+struct LzScratch {
+    // Bytes of literals.
+    u32 segment_bytes;
+    // Bytes of offsets and lengths, and where lengths begin in them.
+    u32 token_bytes;
+    u32 lengths_at;
+    u32 flag_words;
+
+    LANEPACK_DEVICE explicit LzScratch(const LzArguments& args) {
+        const u32 least = args.symbol > 2 ? 1 : args.symbol == 2 ? 2 : 2 + args.offset;
+        const u32 matches = args.segment / least;
+        segment_bytes = args.segment * args.symbol;
+        lengths_at = matches * args.offset;
+        token_bytes = (lengths_at + matches + 7) / 8 * 8;
+        flag_words = args.segment / WARP;
+    }
+};
+
+LANEPACK_DEVICE u32 segments_of(const LzArguments& args, const LzChunk& chunk) {
+    const u64 bytes = static_cast<u64>(args.segment) * args.symbol;
+    return static_cast<u32>((chunk.len + bytes - 1) / bytes);
+}
+
+}  // namespace lanepack
