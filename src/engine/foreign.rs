@@ -391,7 +391,7 @@ mod tests {
     fn memory_by_address_is_looked_at_for_what_comes_again() {
         let engine = Engine::simt(6, 1 << 30);
         let noise = |row: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16;
-        let values: Vec<u16> = (0..5003).map(|row| noise(row % 3000)).collect();
+        let values: Vec<u16> = (0..5003).map(|row| noise(row % 700)).collect();
         let (address, bytes) = (values.as_ptr().expose_provenance() as u64, values.len() * 2);
         let options = Options::default().with_encodings([Encoding::Lz]);
         for first in [0, 1, 3] {

@@ -267,13 +267,11 @@ impl Codec for Lz {
         // How long the stream of an array is could only be estimated so far.
         let leftover = leftover.of_bytes(bytes.len())?;
         let shapes = leftover.shapes(&context.options.lz);
-        let promises = |shape: &Shape| {
-            leftover.first_look(*shape).is_none_or(|part| {
-                let counts = counts_of(&bytes, *shape, std::iter::once(part.clone()));
-                shape.promises(counts, part.len())
-            })
+        let has_matches = |shape: &Shape| {
+            let [_, matches, _] = counts_of(&bytes, *shape, leftover.first_looks(*shape));
+            matches > 0
         };
-        if !shapes.iter().any(promises) {
+        if !shapes.iter().any(has_matches) {
             return None;
         }
         let of = |shape: Shape| {

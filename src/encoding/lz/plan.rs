@@ -1,9 +1,12 @@
 //! Whether bytes are to be compressed so, from looks at some of them: by the CPU and for GPUs, which
 //! find the same matches.
 //!
-//! Words that nothing else makes smaller mostly do not become so here either. So a first look at
-//! 8,192 symbols of each size that may suit has to save a twentieth, before a sample of whole
-//! segments is compressed, which is a quarter of a chunk of 1 MiB.
+//! Words that nothing else makes smaller mostly do not become so here either, and byte strings may
+//! have been compressed before. So a first look, at 2,048 symbols of words or four times 4,096 of
+//! strings, has to save something, before a sample of whole segments is compressed, which is a
+//! quarter of a chunk of 1 MiB. Random words of 16, 32 and 64 bits are compressed at 1.2, 1.6 and
+//! 1.5 GB/s by a thread (1.7, 2.1 and 1.6 without any look, 0.5, 0.8 and 0.9 with one at 8,192
+//! symbols).
 
 use std::ops::Range;
 
@@ -16,9 +19,6 @@ const LONG_TEXT: usize = 256;
 
 /// Fewest bytes of the stream of an array that is carried.
 const LEAST_STREAM: usize = 4096;
-
-/// Symbols of a first look.
-const LOOK: usize = 8192;
 
 /// Bytes that others leave.
 #[derive(Debug, Clone, Copy)]
@@ -85,17 +85,17 @@ impl Leftover {
         symbols.into_iter().map(|symbol| Shape::of(settings, symbol)).collect()
     }
 
-    /// Whether there is a first look; strings are worth a sample in any case.
-    pub fn looks_first(&self) -> bool {
-        self.is_words
-    }
-
-    /// What tells whether a sample is worth it.
-    pub fn first_look(&self, shape: Shape) -> Option<Range<usize>> {
-        let segments = self.bytes.div_ceil(shape.segment_bytes());
-        let start = segments / 2 * shape.segment_bytes();
-        let len = shape.segment.min(LOOK) * shape.symbol;
-        self.is_words.then(|| start..self.bytes.min(start + len))
+    /// What tells whether a sample is worth it: whether there are matches, as there are none in
+    /// what they do not make smaller.
+    pub fn first_looks(&self, shape: Shape) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (bytes, segment) = (self.bytes, shape.segment_bytes());
+        let segments = bytes.div_ceil(segment);
+        let (looks, symbols) = if self.is_words { (1, 2048) } else { (4, 4096) };
+        let (looks, len) = (segments.min(looks), shape.segment.min(symbols) * shape.symbol);
+        (0..looks).map(move |look| {
+            let start = (2 * look + 1) * segments / (2 * looks) * segment;
+            start..bytes.min(start + len)
+        })
     }
 
     /// Segments that an estimate looks at: an eighth, but at least four.
@@ -121,14 +121,6 @@ impl Leftover {
     /// Whether a node that takes so many bytes saves enough.
     pub fn saves(&self, bytes: usize) -> bool {
         bytes <= self.limit - self.limit.div_ceil(self.share)
-    }
-}
-
-impl Shape {
-    /// Whether a first look at so many bytes found enough.
-    pub fn promises(self, counts: [usize; 3], bytes: usize) -> bool {
-        let [literals, matches, flags, _] = self.lens(bytes, counts);
-        literals + matches + flags <= bytes - bytes / 20
     }
 }
 

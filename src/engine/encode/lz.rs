@@ -52,22 +52,23 @@ pub(super) fn promises(
         let shapes = leftover.shapes(settings).into_iter();
         shapes.map(move |shape| (candidate, shape, leftover))
     });
-    let look = |candidate, shape, parts| Look { candidate, shape, parts };
-    let first = |(candidate, shape, leftover): (usize, Shape, &Leftover)| {
-        Some(look(candidate, shape, vec![leftover.first_look(shape)?]))
-    };
-    let first: Vec<Look> = all.clone().filter_map(first).collect();
-    let counts = counts_of(launcher, candidates, &first)?;
-    let mut is_worth: Vec<bool> =
-        candidates.iter().map(|candidate| !candidate.leftover.looks_first()).collect();
-    for (look, counts) in first.iter().zip(counts) {
-        let len = look.parts.iter().map(Range::len).sum();
-        is_worth[look.candidate] |= look.shape.promises(counts, len);
+    let looks = all.clone().map(|(candidate, shape, leftover)| {
+        let parts = leftover.first_looks(shape).collect();
+        Look { candidate, shape, parts }
+    });
+    let looks: Vec<Look> = looks.collect();
+    let mut is_worth = vec![false; candidates.len()];
+    let counts = counts_of(launcher, candidates, &looks)?;
+    for (look, [_, matches, _]) in looks.iter().zip(counts) {
+        is_worth[look.candidate] |= matches > 0;
     }
-    let sample = |(candidate, shape, leftover): (usize, Shape, &Leftover)| {
-        is_worth[candidate].then(|| look(candidate, shape, leftover.sample(shape).collect()))
-    };
-    let samples: Vec<Look> = all.filter_map(sample).collect();
+    let samples = all.filter(|(candidate, ..)| is_worth[*candidate]);
+    let samples: Vec<Look> = samples
+        .map(|(candidate, shape, leftover)| {
+            let parts = leftover.sample(shape).collect();
+            Look { candidate, shape, parts }
+        })
+        .collect();
     let counts = counts_of(launcher, candidates, &samples)?;
     let mut promises = vec![None; candidates.len()];
     let sampled: Vec<(&Look, [usize; 3])> = samples.iter().zip(counts).collect();
