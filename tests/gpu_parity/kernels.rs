@@ -144,7 +144,7 @@ fn the_example_sums_columns_of_every_encoding() {
     ])
     .unwrap();
     // Those that the example's kernel reads.
-    let options = [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd]
+    let options = [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd, Encoding::Lz]
         .into_iter()
         .fold(Options::default(), Options::without);
     let packed = compress(&batch, &options.with_chunk_rows(2048)).unwrap();
