@@ -10,9 +10,28 @@
 // A warp takes 32 positions at a time. A lane's candidates are the nearest lanes below with the
 // same hashes, else what the tables have (shared memory, the last position of each hash), so that
 // the order in which positions are looked up and put into tables is that of the CPU. Lengths are
-// found by all lanes at a time up to 16 bytes. Then the warp goes from match to match over
-// a ballot of those that may begin one, and compares the rest of those that are longer
-// with all lanes.
+// found by all lanes at a time up to 16 bytes. Then the warp goes from match to match, of
+// which every lane knows the next one behind its own, and compares the rest of those that are
+// longer with all lanes.
+//
+// Tried on an NVIDIA H200, GB/s of lz_find_*: comments at levels 3 (symbols of 2 bytes), 4 and 5
+// (1 byte), sorted keys at level 5 (2 bytes).
+//
+//   112  55  26  49   peers by __match_any_sync, one candidate after the other, and walking over
+//                     matches by looking for the next one each time
+//   111  55  30  51   peers of both keys before the tables are touched
+//   118  57  30  51   and both candidates are read at once
+//   120  58  30  49   and every lane knows the next match (quantised floats of 2 bytes: 85 to 106)
+//   130  65  30  47   and __match_any_sync only if a store shows that lanes share an entry
+//    94  47  28  49   two or four times 32 positions at once: too many registers
+//
+// __match_any_sync takes 8 cycles of a quarter of a multiprocessor for each different value: twice
+// 250 for 32 positions of text, most of what levels 1 to 4 took. Level 5 waits for L2, in which
+// its segments are: 20 % for candidates one by one, 7 % for the next symbols.
+//
+// From that, and not measured yet: no __match_any_sync at all, the next symbols are kept as
+// the words that were read, so that nothing waits for them, and positions far enough from the
+// segment's end have code without conditions (some 230 instructions for 32, instead of 373).
 #include "encode_lz.cuh"
 #include "encode.cuh"
 
@@ -69,28 +88,45 @@ LANEPACK_DEVICE u32 same_bytes(uint4 other) {
     return bits / 8 + (low != 0 ? 0 : 4) + (in_first ? 0 : 8);
 }
 
-// The bytes of a segment, which begins at a multiple of 8.
+// Words of 8 bytes among which 16 bytes are; the last is not needed for symbols of 8.
+struct LzWords {
+    u64 word[3];
+};
+
+// The bytes of a segment, which begins at a multiple of 8; zeros behind the chunk.
 template <u32 SYMBOL>
 struct LzBytes {
     const u64* words;
-    // The last word with bytes of the chunk.
-    u32 last;
+    // Whole words of the chunk from the segment on, as far as they matter, and the bytes behind.
+    u32 whole;
+    u64 rest;
 
-    LANEPACK_DEVICE LzBytes(const u8* bytes, u64 left) : words(reinterpret_cast<const u64*>(bytes)) {
-        const u64 last_word = (left - 1) / 8;
-        last = last_word < MAX_LZ_SEGMENT ? static_cast<u32>(last_word) : MAX_LZ_SEGMENT;
+    LANEPACK_DEVICE LzBytes(const u8* bytes, u64 left) : words(reinterpret_cast<const u64*>(bytes)), rest(0) {
+        const u32 len = static_cast<u32>(min(left, static_cast<u64>(2 * MAX_LZ_SEGMENT)));
+        whole = len / 8;
+        for (u32 byte = len / 8 * 8; byte < len; byte++) rest |= static_cast<u64>(__ldg(bytes + byte)) << byte % 8 * 8;
     }
 
-    LANEPACK_DEVICE u64 word(u32 index) const { return __ldg(words + min(index, last)); }
+    LANEPACK_DEVICE u64 word(u32 index) const {
+        return index < whole ? __ldg(words + index) : index == whole ? rest : 0;
+    }
 
-    // The 16 bytes of some symbols; behind the chunk's last word any.
-    LANEPACK_DEVICE uint4 at(u32 byte) const {
-        const u64 a = word(byte / 8);
-        const u64 b = word(byte / 8 + 1);
+    // The words of the 16 bytes of some symbols; INSIDE if 24 bytes are there.
+    template <bool INSIDE>
+    LANEPACK_DEVICE LzWords words_at(u32 byte) const {
+        LzWords found{};
+        for (u32 k = 0; k < (SYMBOL == 8 ? 2 : 3); k++) {
+            found.word[k] = INSIDE ? __ldg(words + byte / 8 + k) : word(byte / 8 + k);
+        }
+        return found;
+    }
+
+    // The 16 bytes.
+    LANEPACK_DEVICE static uint4 bytes_of(const LzWords& words, u32 byte) {
+        const auto [a, b, c] = words.word;
         const u32 a_low = static_cast<u32>(a), a_high = static_cast<u32>(a >> 32);
         const u32 b_low = static_cast<u32>(b), b_high = static_cast<u32>(b >> 32);
         if constexpr (SYMBOL == 8) return uint4{a_low, a_high, b_low, b_high};
-        const u64 c = word(byte / 8 + 2);
         const u32 c_low = static_cast<u32>(c), c_high = static_cast<u32>(c >> 32);
         const bool is_odd = (byte & 4) != 0;
         const u32 w0 = is_odd ? a_high : a_low;
@@ -103,6 +139,8 @@ struct LzBytes {
         return uint4{__funnelshift_r(w0, w1, shift), __funnelshift_r(w1, w2, shift),
                      __funnelshift_r(w2, w3, shift), __funnelshift_r(w3, w4, shift)};
     }
+
+    LANEPACK_DEVICE uint4 at(u32 byte) const { return bytes_of(words_at<false>(byte), byte); }
 };
 
 template <class T>
@@ -114,23 +152,51 @@ LANEPACK_DEVICE T symbol_of(uint4 bytes) {
 // No position.
 constexpr u32 NOWHERE = FULL;
 
-// Puts a warp's positions, of which lane 0 has `begin`, into a table, in order; what each finds
-// there before that. `hash` is that of lanes that take part.
-LANEPACK_DEVICE u32 replace_all(u16* table, u32 hash, bool takes_part, u32 begin) {
+// Stores to shared memory where other lanes may, too: one of them is the last.
+LANEPACK_DEVICE void store_one_of(u16* to, u16 value) {
+#if defined(LANEPACK_SIMT)
+    *to = value;
+#else
+    asm volatile("st.relaxed.cta.shared.u16 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(to))), "h"(value)
+                 : "memory");
+#endif
+}
+
+// Entries of the tables that a lane's position has, by its short key and by its long one.
+struct LzEntries {
+    u32 of[2];
+    // Whether the keys lie in the segment.
+    bool has[2];
+};
+
+// Puts a warp's positions, of which lane 0 has `begin`, into the tables, in order; what each finds
+// there before that.
+LANEPACK_DEVICE void replace_all(u16* tables, const LzEntries& entries, u32 begin, u32 (&found)[2]) {
     const u32 lane = threadIdx.x % WARP;
-    const u32 own = takes_part ? hash : 1u << 16 | lane;
-    const u32 peers = __match_any_sync(FULL, own);
-    const u32 below = peers & ((1u << lane) - 1);
-    u32 found = NOWHERE;
-    if (takes_part) {
-        // One more than a position; 0 stands for none.
-        const u32 last = table[hash];
-        found = below != 0 ? begin + WARP - 1 - static_cast<u32>(__clz(static_cast<i32>(below))) : last - 1;
+    // One more than a position; 0 stands for none.
+    const u16 own = static_cast<u16>(begin + lane + 1);
+    for (u32 k = 0; k < 2; k++) found[k] = entries.has[k] ? tables[entries.of[k]] - 1u : NOWHERE;
+    __syncwarp();
+    for (u32 k = 0; k < 2; k++) {
+        if (entries.has[k]) store_one_of(tables + entries.of[k], own);
     }
     __syncwarp();
-    if (takes_part && peers >> lane == 1) table[hash] = static_cast<u16>(begin + lane + 1);
+    u32 lost[2];
+    for (u32 k = 0; k < 2; k++) lost[k] = __ballot_sync(FULL, entries.has[k] && tables[entries.of[k]] != own);
     __syncwarp();
-    return found;
+    // Lanes that share an entry: the nearest one below is found, the last one stays.
+    for (u32 k = 0; k < 2; k++) {
+        while (lost[k] != 0) {
+            const u32 entry = __shfl_sync(FULL, entries.of[k], __ffs(static_cast<i32>(lost[k])) - 1);
+            const bool is_same = entries.has[k] && entries.of[k] == entry;
+            const u32 same = __ballot_sync(FULL, is_same);
+            const u32 below = same & ((1u << lane) - 1);
+            if (is_same && below != 0) found[k] = begin + WARP - 1 - static_cast<u32>(__clz(static_cast<i32>(below)));
+            if (is_same && same >> lane == 1) tables[entry] = own;
+            lost[k] &= ~same;
+        }
+    }
+    __syncwarp();
 }
 
 // Streams that a warp writes.
@@ -151,11 +217,10 @@ struct LzStreams {
     // Those of segment `number` of the launch; none of a sample.
     LANEPACK_DEVICE LzStreams(const LzArguments& args, u64 number) {
         literal_count = match_count = flag_count = pending = 0;
-        const LzScratch scratch(args);
-        literals = reinterpret_cast<T*>(args.literals + number * scratch.segment_bytes);
-        offsets = args.tokens + number * scratch.token_bytes;
-        lengths = offsets + scratch.lengths_at;
-        flags = args.flags + number * scratch.flag_words;
+        literals = reinterpret_cast<T*>(args.literals + number * args.segment * Shape::SYMBOL);
+        offsets = args.tokens + number * args.token_bytes;
+        lengths = offsets + args.lengths_at;
+        flags = args.flags + number * (args.segment / WARP);
     }
 
     // Adds the items that begin at lanes, of which some are matches.
@@ -212,89 +277,156 @@ LANEPACK_DEVICE u32 same_symbols(const LzBytes<Shape::SYMBOL>& bytes, u32 at, u3
     return most;
 }
 
-template <class Shape, bool WRITES>
-LANEPACK_DEVICE void lz_segment(const LzArguments& args, const u8* from, u64 left, u32 symbols, u64 number,
-                                u16* tables) {
-    constexpr u32 ENTRIES = 1u << Shape::HASH_BITS;
-    const u32 lane = threadIdx.x % WARP;
-    const LzBytes<Shape::SYMBOL> bytes(from, left);
-    for (u32 i = lane; i < 2 * ENTRIES / 8; i += WARP) reinterpret_cast<uint4*>(tables)[i] = uint4{0, 0, 0, 0};
-    __syncwarp();
-    const u32 all_bytes = symbols * Shape::SYMBOL;
-    LzStreams<Shape> streams(args, number);
-    // Symbols of the 32 at hand that the last match covers.
-    u32 entry = 0;
-    uint4 own = bytes.at(lane * Shape::SYMBOL);
-    for (u32 begin = 0; begin < symbols; begin += WARP) {
+// The lowest of some lanes from `first` on; WARP if there is none.
+LANEPACK_DEVICE u32 first_from(u32 lanes, u32 first) {
+    const u32 rest = first < WARP ? lanes & FULL << first : 0;
+    return rest == 0 ? WARP : static_cast<u32>(__ffs(static_cast<i32>(rest))) - 1;
+}
+
+// A warp at a segment.
+template <class Shape>
+struct LzFinder {
+    static constexpr u32 SYMBOL = Shape::SYMBOL;
+    static constexpr u32 ENTRIES = 1u << Shape::HASH_BITS;
+    // Symbols, and bytes behind them, that are to be there for 32 that lie inside: those that the
+    // next 32 read, too.
+    static constexpr u32 INSIDE_SYMBOLS = 2 * WARP;
+    static constexpr u32 INSIDE_BYTES = 24;
+
+    const LzArguments& args;
+    LzBytes<SYMBOL> bytes;
+    u16* tables;
+    u32 symbols;
+    LzStreams<Shape> streams;
+    // Symbols of the next 32 that the last match covers.
+    u32 covered;
+    // What is known of the next 32.
+    LzWords next;
+
+    LANEPACK_DEVICE LzFinder(const LzArguments& args, const LzBytes<SYMBOL>& bytes, u32 symbols, u64 number,
+                             u16* tables)
+        : args(args), bytes(bytes), tables(tables), symbols(symbols), streams(args, number), covered(0) {
+        const u32 lane = threadIdx.x % WARP;
+        for (u32 i = lane; i < 2 * ENTRIES / 8; i += WARP) reinterpret_cast<uint4*>(tables)[i] = uint4{0, 0, 0, 0};
+        __syncwarp();
+        next = bytes.template words_at<false>(lane * SYMBOL);
+    }
+
+    LANEPACK_DEVICE void find_all() {
+        const u32 all_bytes = symbols * SYMBOL;
+        u32 begin = 0;
+        for (; (begin + INSIDE_SYMBOLS) * SYMBOL + INSIDE_BYTES <= all_bytes; begin += WARP) find<true>(begin);
+        for (; begin < symbols; begin += WARP) find<false>(begin);
+    }
+
+    // Takes the 32 symbols from `begin` on.
+    template <bool INSIDE>
+    LANEPACK_DEVICE void find(u32 begin) {
+        const u32 lane = threadIdx.x % WARP;
         const u32 at = begin + lane;
-        const u32 byte = at * Shape::SYMBOL;
-        const uint4 key = own;
+        const u32 byte = at * SYMBOL;
+        const u32 all_bytes = symbols * SYMBOL;
+        const uint4 key = bytes.bytes_of(next, byte);
         // The next are on their way meanwhile.
-        own = bytes.at(byte + WARP * Shape::SYMBOL);
-        const u32 near = replace_all(tables, lz_hash<Shape::SHORT_KEY, Shape::HASH_BITS>(key),
-                                     byte + Shape::SHORT_KEY <= all_bytes, begin);
-        const u32 far = replace_all(tables + ENTRIES, lz_hash<Shape::LONG_KEY, Shape::HASH_BITS>(key),
-                                    byte + Shape::LONG_KEY <= all_bytes, begin);
-        const u32 count = min(symbols - begin, WARP);
-        if (entry >= count) {
-            entry -= count;
-            continue;
+        next = bytes.template words_at<INSIDE>(byte + WARP * SYMBOL);
+        const LzEntries entries{{lz_hash<Shape::SHORT_KEY, Shape::HASH_BITS>(key),
+                                 ENTRIES + lz_hash<Shape::LONG_KEY, Shape::HASH_BITS>(key)},
+                                {INSIDE || byte + Shape::SHORT_KEY <= all_bytes,
+                                 INSIDE || byte + Shape::LONG_KEY <= all_bytes}};
+        u32 found[2];
+        replace_all(tables, entries, begin, found);
+        const u32 count = INSIDE ? WARP : min(symbols - begin, WARP);
+        if (covered >= count) {
+            covered -= count;
+            return;
         }
-        u32 offset = 0;
-        u32 length = 0;
-        if (lane >= entry && far != NOWHERE && at - far <= args.window) {
-            const uint4 other = differing(key, bytes.at(far * Shape::SYMBOL));
-            if (has_key<Shape::LONG_KEY>(other)) {
-                offset = at - far;
-                length = same_bytes(other) / Shape::SYMBOL;
-            }
-        }
-        if (lane >= entry && offset == 0 && near != NOWHERE && at - near <= args.window) {
-            offset = at - near;
-            length = same_bytes(differing(key, bytes.at(near * Shape::SYMBOL))) / Shape::SYMBOL;
-        }
-        length = lane < count ? min(length, symbols - at) : 0;
+        u32 offset;
+        u32 length = length_of<INSIDE>(at, key, found, offset);
+        if (!INSIDE) length = lane < count ? min(length, symbols - at) : 0;
         bool is_match = length >= Shape::LEAST;
-        if constexpr (Shape::SYMBOL == 1) {
-            const u32 next = __shfl_down_sync(FULL, is_match ? length : 0, 1);
+        if constexpr (SYMBOL == 1) {
+            const u32 after = __shfl_down_sync(FULL, is_match ? length : 0, 1);
             const u32 second = __shfl_down_sync(FULL, is_match ? length : 0, 2);
-            const bool waits = (lane + 1 < WARP && next > length) || (lane + 2 < WARP && second > length + 1);
+            const bool waits = (lane + 1 < WARP && after > length) || (lane + 2 < WARP && second > length + 1);
             is_match = is_match && !(length < Shape::COMPARED && waits);
         }
         const u32 may = __ballot_sync(FULL, is_match);
-        u32 items = 0;
-        u32 matches = 0;
-        while (entry < count) {
-            const u32 rest = may & FULL << entry;
-            const u32 next = rest == 0 ? count : static_cast<u32>(__ffs(static_cast<i32>(rest))) - 1;
-            items |= low_bits<u32>(next) & FULL << entry;
-            entry = next;
-            if (next == count) break;
-            u32 taken = __shfl_sync(FULL, length, next);
-            if (taken >= Shape::COMPARED) {
-                const u32 back = __shfl_sync(FULL, offset, next);
-                const u32 most = min(symbols - (begin + next), Shape::MOST);
-                taken = same_symbols<Shape>(bytes, begin + next, back, most);
-                if (lane == next) length = taken;
-            }
-            items |= 1u << next;
-            matches |= 1u << next;
-            entry = next + taken;
-        }
-        entry -= count;
-        if constexpr (WRITES) {
+        const u32 matches = matches_of(may, begin, offset, length);
+        // The last match that begins at the lane or before, and where it ends.
+        const u32 upto = matches & FULL >> (WARP - 1 - lane);
+        const u32 owner = upto == 0 ? lane : WARP - 1 - static_cast<u32>(__clz(static_cast<i32>(upto)));
+        const u32 owner_length = __shfl_sync(FULL, length, owner);
+        const u32 end = upto == 0 ? covered : owner + owner_length;
+        const bool is_item = (matches >> lane & 1) != 0 || lane >= end;
+        const u32 items = __ballot_sync(FULL, lane < count && is_item);
+        const u32 last_end = __shfl_sync(FULL, end, WARP - 1);
+        covered = last_end > count ? last_end - count : 0;
+        if (args.literals != nullptr) {
             streams.add(items, matches, symbol_of<typename Shape::T>(key), offset, length);
         } else {
             streams.flag_count += static_cast<u32>(__popc(items));
             streams.match_count += static_cast<u32>(__popc(matches));
         }
     }
-    if constexpr (WRITES) streams.finish();
+
+    // The length of the match of a position, as far as 16 bytes tell, and its offset.
+    template <bool INSIDE>
+    LANEPACK_DEVICE u32 length_of(u32 at, uint4 key, const u32 (&found)[2], u32& offset) const {
+        bool has[2];
+        LzWords words[2];
+        uint4 other[2];
+        for (u32 k = 0; k < 2; k++) {
+            has[k] = found[k] != NOWHERE && at - found[k] <= args.window;
+            // Its own, which need no condition, if there is none.
+            words[k] = bytes.template words_at<INSIDE>((has[k] ? found[k] : at) * SYMBOL);
+        }
+        for (u32 k = 0; k < 2; k++) {
+            other[k] = differing(key, bytes.bytes_of(words[k], (has[k] ? found[k] : at) * SYMBOL));
+        }
+        const bool is_long = has[1] && has_key<Shape::LONG_KEY>(other[1]);
+        offset = at - (is_long ? found[1] : found[0]);
+        return is_long ? same_bytes(other[1]) / SYMBOL : has[0] ? same_bytes(other[0]) / SYMBOL : 0;
+    }
+
+    // The matches that are taken of those that lanes may take; lengths become whole.
+    LANEPACK_DEVICE u32 matches_of(u32 may, u32 begin, u32 offset, u32& length) const {
+        constexpr u32 UNKNOWN = 2 * WARP;
+        const u32 lane = threadIdx.x % WARP;
+        // The next match behind that of the lane.
+        const u32 behind = length >= Shape::COMPARED ? UNKNOWN : first_from(may, lane + length);
+        u32 matches = 0;
+        u32 here = first_from(may, covered);
+        while (here < WARP) {
+            matches |= 1u << here;
+            u32 next = __shfl_sync(FULL, behind, here);
+            if (next == UNKNOWN) {
+                const u32 back = __shfl_sync(FULL, offset, here);
+                const u32 most = min(symbols - (begin + here), Shape::MOST);
+                const u32 taken = same_symbols<Shape>(bytes, begin + here, back, most);
+                if (lane == here) length = taken;
+                next = first_from(may, here + taken);
+            }
+            here = next;
+        }
+        return matches;
+    }
+};
+
+// Finds the matches of segment `number` of the launch.
+template <class Shape>
+LANEPACK_DEVICE void lz_segment(const LzArguments& args, const u8* from, u64 left, u64 number, u16* tables) {
+    const u64 segment_bytes = static_cast<u64>(args.segment) * Shape::SYMBOL;
+    const u32 all_bytes = static_cast<u32>(min(left, segment_bytes));
+    const u32 symbols = all_bytes / Shape::SYMBOL;
+    LzFinder<Shape> finder(args, {from, left}, symbols, number, tables);
+    finder.find_all();
+    LzStreams<Shape>& streams = finder.streams;
+    if (args.literals != nullptr) streams.finish();
     const u32 items = streams.flag_count;
     const u32 matches = streams.match_count;
     const u32 tokens = matches * (Shape::WIDE ? 3 : 2);
     const bool is_less = items + 8 * (tokens + (items - matches) * Shape::SYMBOL) < 8 * all_bytes;
-    if (lane == 0) {
+    if (threadIdx.x % WARP == 0) {
         u32* counts = args.places + 3 * number;
         counts[0] = is_less ? items : 0;
         counts[1] = is_less ? matches : 0;
@@ -323,12 +455,8 @@ LANEPACK_DEVICE void lz_find(const LzArguments& args) {
     if (at.segment >= segments_of(args, chunk)) return;
     const u64 segment_bytes = static_cast<u64>(args.segment) * Shape::SYMBOL;
     const u64 start = at.segment * segment_bytes;
-    const u64 left = chunk.len - start;
-    const u32 symbols = static_cast<u32>(min(left, segment_bytes)) / Shape::SYMBOL;
     u16* own = reinterpret_cast<u16*>(&tables[0]) + warp * ENTRIES;
-    const u64 number = chunk.first + at.segment;
-    if (args.literals == nullptr) lz_segment<Shape, false>(args, chunk.bytes + start, left, symbols, number, own);
-    else lz_segment<Shape, true>(args, chunk.bytes + start, left, symbols, number, own);
+    lz_segment<Shape>(args, chunk.bytes + start, chunk.len - start, chunk.first + at.segment, own);
 }
 
 // Blocks that a multiprocessor is to hold: as many as there is shared memory for, and registers.
@@ -404,7 +532,8 @@ LANEPACK_KERNEL(lz_borders, LZ_WRITE_THREADS, 1, LzArguments) {
     if (part.index == 0 && all > 0) flags[(all - 1) / WARP] = 0;
 }
 
-// Copies bytes, which may begin anywhere; a warp does.
+// Copies bytes, which may begin anywhere; a warp does. Reads words of which all bytes are to be
+// copied, but that which an odd beginning cuts.
 LANEPACK_DEVICE void copy_bytes(u8* to, const u8* from, u32 count) {
     const u32 lane = threadIdx.x % WARP;
     const u32 head = min(count, static_cast<u32>(-reinterpret_cast<u64>(to) % 4));
@@ -414,12 +543,15 @@ LANEPACK_DEVICE void copy_bytes(u8* to, const u8* from, u32 count) {
     count -= head;
     const u32 shift = static_cast<u32>(reinterpret_cast<u64>(from) % 4);
     const u32* words = reinterpret_cast<const u32*>(from - shift);
-    for (u32 at = lane; at < count / 4; at += WARP) {
+    // Those that reach into the next word read it as a whole.
+    const u32 whole = (count + shift) / 4;
+    const u32 copied = shift == 0 || whole == 0 ? whole : whole - 1;
+    for (u32 at = lane; at < copied; at += WARP) {
         const u32 low = __ldg(words + at);
         const u32 high = shift == 0 ? 0 : __ldg(words + at + 1);
         reinterpret_cast<u32*>(to)[at] = __funnelshift_r(low, high, 8 * shift);
     }
-    const u32 rest = count / 4 * 4;
+    const u32 rest = 4 * copied;
     if (rest + lane < count) to[rest + lane] = __ldg(from + rest + lane);
 }
 
@@ -446,7 +578,7 @@ LANEPACK_KERNEL(lz_write, LZ_WRITE_THREADS, 8, LzArguments) {
     if (at.chunk >= args.count) return;
     const LzPart part(args, at);
     if (part.index >= part.segments) return;
-    const LzScratch scratch(args);
+    const u64 segment_bytes = static_cast<u64>(args.segment) * args.symbol;
     const u64 number = part.chunk.first + part.index;
     u32 place[3];
     u32 count[3];
@@ -457,15 +589,15 @@ LANEPACK_KERNEL(lz_write, LZ_WRITE_THREADS, 8, LzArguments) {
     u8* const* buffer = part.target.buffer;
     if (lane < 3) reinterpret_cast<u32*>(buffer[3])[3 * part.index + lane] = part.place(part.index, lane);
     const bool has_matches = count[1] > 0;
-    const u8* literals = has_matches ? args.literals + number * scratch.segment_bytes
-                                     : part.chunk.bytes + static_cast<u64>(part.index) * scratch.segment_bytes;
+    const u8* literals =
+        has_matches ? args.literals + number * segment_bytes : part.chunk.bytes + part.index * segment_bytes;
     copy_bytes(buffer[0] + static_cast<u64>(place[2]) * args.symbol, literals, count[2] * args.symbol);
     if (!has_matches) return;
-    const u8* offsets = args.tokens + number * scratch.token_bytes;
+    const u8* offsets = args.tokens + number * args.token_bytes;
     u8* lengths = buffer[1] + static_cast<u64>(part.totals[1]) * args.offset;
     copy_bytes(buffer[1] + static_cast<u64>(place[1]) * args.offset, offsets, count[1] * args.offset);
-    copy_bytes(lengths + place[1], offsets + scratch.lengths_at, count[1]);
-    copy_bits(reinterpret_cast<u32*>(buffer[2]), place[0], args.flags + number * scratch.flag_words, count[0]);
+    copy_bytes(lengths + place[1], offsets + args.lengths_at, count[1]);
+    copy_bits(reinterpret_cast<u32*>(buffer[2]), place[0], args.flags + number * (args.segment / WARP), count[0]);
 }
 
 }  // namespace lanepack

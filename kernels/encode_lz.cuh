@@ -10,7 +10,7 @@ constexpr u32 MAX_LZ_SEGMENT = 65536;
 
 // Bytes that become a node, or a part of them that is looked at: whole symbols, less than 4 GiB.
 struct LzChunk {
-    // At a multiple of 8; the last unit of 8 is read as a whole.
+    // At a multiple of 8.
     const u8* bytes;
     u64 len;
     // Number of its first segment in the launch.
@@ -34,7 +34,8 @@ struct LzArguments {
     u32* places;
     // For each chunk the same.
     u32* totals;
-    // Streams of segments: LzScratch. Null if only counts are wanted.
+    // Streams of segments, with room for as many as there may be: symbols, offsets and lengths,
+    // bits. Null if only counts are wanted.
     u8* literals;
     u8* tokens;
     u32* flags;
@@ -49,27 +50,11 @@ struct LzArguments {
     u32 offset;
     // Most symbols that a match looks back.
     u32 window;
-};
-static_assert(sizeof(LzArguments) == 80, "mirrored");
-
-// How much scratch a segment has for its streams, as many as it may have. The host knows it, too.
-struct LzScratch {
-    // Bytes of literals.
-    u32 segment_bytes;
-    // Bytes of offsets and lengths, and where lengths begin in them.
+    // Bytes of a segment's tokens, and where lengths begin in them.
     u32 token_bytes;
     u32 lengths_at;
-    u32 flag_words;
-
-    LANEPACK_DEVICE explicit LzScratch(const LzArguments& args) {
-        const u32 least = args.symbol > 2 ? 1 : args.symbol == 2 ? 2 : 2 + args.offset;
-        const u32 matches = args.segment / least;
-        segment_bytes = args.segment * args.symbol;
-        lengths_at = matches * args.offset;
-        token_bytes = (lengths_at + matches + 7) / 8 * 8;
-        flag_words = args.segment / WARP;
-    }
 };
+static_assert(sizeof(LzArguments) == 88, "mirrored");
 
 LANEPACK_DEVICE u32 segments_of(const LzArguments& args, const LzChunk& chunk) {
     const u64 bytes = static_cast<u64>(args.segment) * args.symbol;

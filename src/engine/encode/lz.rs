@@ -243,17 +243,17 @@ fn start(
     let totals = launcher.allocate(chunks.len() * 12)?;
     let mut scratch =
         |bytes: usize| -> Result<u64> { Ok(launcher.allocate(segments * bytes)?.address()) };
-    let [literals, tokens, flags] = abi::scratch_of(shape);
+    let of_shape = abi::LzArguments::of(shape);
     let arguments = abi::LzArguments {
         places: scratch(12)?,
-        literals: scratch(literals)?,
-        tokens: scratch(tokens)?,
-        flags: scratch(flags)?,
+        literals: scratch(shape.segment_bytes())?,
+        tokens: scratch(of_shape.token_bytes as usize)?,
+        flags: scratch(shape.segment / 8)?,
         totals: totals.address(),
         chunks: launcher.upload(&chunks)?,
         count: chunks.len() as u32,
         most_segments: most as u32,
-        ..abi::LzArguments::of(shape)
+        ..of_shape
     };
     find(launcher, shape, &arguments)?;
     launcher.launch(kernels::LZ_LAYOUT, chunks.len(), &arguments)?;

@@ -140,7 +140,9 @@ impl Tree {
         self.plan_quotients(launcher, number, context, &mut looks)?;
         self.plan_dictionaries(launcher, number, context, &mut looks)?;
         self.plan_runs(launcher, number, context, &mut looks)?;
-        self.plan_lz(launcher, number, context, &mut looks)?;
+        if has_lz {
+            self.plan_lz(launcher, number, context, &mut looks)?;
+        }
         let chosen = |look: Look| plan::choose(look.estimates.into_iter());
         let looks = looks.into_par_iter().with_min_len(super::MIN_CHUNKS);
         Ok(Plans(looks.map(|look| look.map(chosen)).collect()))
@@ -282,9 +284,6 @@ impl Tree {
         context: &Context<'_>,
         looks: &mut [Option<Look>],
     ) -> Result<()> {
-        if !(context.is_top() && context.options.allows(Encoding::Lz)) {
-            return Ok(());
-        }
         let words = &self.at(number).words;
         let left = looks.iter().enumerate().filter_map(|(chunk, look)| {
             Some((chunk, words.leftover(chunk, limit(&look.as_ref()?.estimates))?))

@@ -433,23 +433,18 @@ impl Words {
         if source.valid == 0 && self.is_padded && source.values.is_multiple_of(8) {
             return Ok(chunks.map(|chunk| source.values + chunk as u64 * chunk_bytes).collect());
         }
-        let bytes: usize = chunks.clone().map(|chunk| self.copied_bytes(chunk)).sum();
-        let mut to = launcher.allocate(bytes)?.address();
+        let bytes = |chunk: usize| aligned(self.rows(chunk) * self.value());
+        let mut to = launcher.allocate(chunks.clone().map(bytes).sum())?.address();
         let targets: Vec<abi::Target> = chunks
             .map(|chunk| {
                 let (vector, rows) = (self.first_vector(chunk), self.rows(chunk) as u32);
                 let target = abi::Target { buffer: [to, 0, 0], vector, rows, zero: 0 };
-                to += self.copied_bytes(chunk) as u64;
+                to += bytes(chunk) as u64;
                 target
             })
             .collect();
         self.write(launcher, Encoding::Plain, &targets)?;
         Ok(targets.into_iter().map(|target| target.buffer[0]).collect())
-    }
-
-    /// Bytes of a copy of a chunk.
-    fn copied_bytes(&self, chunk: usize) -> usize {
-        aligned(self.rows(chunk) * self.value())
     }
 
     /// The chunk of a vector.

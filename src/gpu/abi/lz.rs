@@ -47,26 +47,26 @@ pub(crate) struct LzArguments {
     pub symbol: u32,
     pub offset: u32,
     pub window: u32,
+    /// Bytes of scratch for a segment's offsets and lengths, and where lengths begin in it.
+    pub token_bytes: u32,
+    pub lengths_at: u32,
 }
 
 impl LzArguments {
     /// For segments of a shape.
     pub fn of(shape: Shape) -> Self {
+        let matches = shape.segment / shape.least();
+        let lengths_at = (matches * shape.offset).next_multiple_of(8);
         Self {
             segment: shape.segment as u32,
             symbol: shape.symbol as u32,
             offset: shape.offset as u32,
             window: shape.window as u32,
+            token_bytes: (lengths_at + matches).next_multiple_of(8) as u32,
+            lengths_at: lengths_at as u32,
             ..Self::default()
         }
     }
-}
-
-/// Bytes of scratch for the streams of a segment: literals, offsets and lengths, flags. As
-/// `lanepack::LzScratch` has it.
-pub(crate) fn scratch_of(shape: Shape) -> [usize; 3] {
-    let tokens = shape.segment / shape.least() * shape.token();
-    [shape.segment_bytes(), tokens.next_multiple_of(8), shape.segment / 8]
 }
 
 const ENCODE_LZ: &str = include_str!("../../../kernels/encode_lz.cuh");
@@ -74,6 +74,6 @@ const ENCODE_LZ: &str = include_str!("../../../kernels/encode_lz.cuh");
 const _: () = {
     assert!(size_of::<LzChunk>() == 24);
     assert!(size_of::<LzTarget>() == 40);
-    assert!(size_of::<LzArguments>() == 80);
+    assert!(size_of::<LzArguments>() == 88);
     assert!(constant(ENCODE_LZ, "MAX_LZ_SEGMENT") == MOST_SEGMENT_BYTES as u64);
 };
