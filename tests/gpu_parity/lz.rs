@@ -66,7 +66,7 @@ fn arrays() -> Vec<ArrayRef> {
 }
 
 #[track_caller]
-fn of_lz(array: &ArrayRef, options: &Options) -> CompressedColumn {
+pub fn of_lz(array: &ArrayRef, options: &Options) -> CompressedColumn {
     let column = compress_array(array, options).unwrap();
     assert!(column.encoding().contains("lz"), "{}", column.explain());
     column
@@ -97,6 +97,54 @@ fn arrays_of_every_type_and_level() {
             }
         }
     }
+}
+
+/// Last segments of 1 to 200 symbols, up to whose end bytes come again: kernels read words whole
+/// far from it, and byte by byte near it.
+#[test]
+fn last_segments_of_every_length() {
+    let words = repeated(400);
+    let bytes: &[u8] = bytemuck::cast_slice(&words);
+    // 23 bytes come again and again, or one word, or some that came before.
+    let byte = |at: usize| match at / 700 % 3 {
+        0 => bytes[at % 23],
+        1 => bytes[at % 8],
+        _ => bytes[at % 29 / 2],
+    };
+    for engine in engines() {
+        for symbols in 1..=200 {
+            for (case, symbol) in [1, 2, 4, 8].into_iter().enumerate() {
+                if thinned(&engine, symbols + case, 5) {
+                    continue;
+                }
+                let values: Vec<u8> = (0..(1024 + symbols) * symbol).map(byte).collect();
+                let level = [4, 5][symbols / 2 % 2];
+                let lz = Lz { level, symbol_bytes: Some(symbol), segment_symbols: Some(256) };
+                let options = Options::default().with_encodings([Encoding::Lz]).with_lz(lz);
+                let array: ArrayRef = match symbol {
+                    1 => Arc::new(BinaryArray::from_iter_values([values])),
+                    2 => Arc::new(UInt16Array::from_iter_values(numbers(
+                        &values,
+                        u16::from_le_bytes,
+                    ))),
+                    4 => Arc::new(UInt32Array::from_iter_values(numbers(
+                        &values,
+                        u32::from_le_bytes,
+                    ))),
+                    _ => Arc::new(UInt64Array::from_iter_values(numbers(
+                        &values,
+                        u64::from_le_bytes,
+                    ))),
+                };
+                of_lz(&array, &options);
+                check(&engine, &array, &options);
+            }
+        }
+    }
+}
+
+fn numbers<const N: usize, T>(bytes: &[u8], number: fn([u8; N]) -> T) -> impl Iterator<Item = T> {
+    bytes.as_chunks::<N>().0.iter().map(move |bytes| number(*bytes))
 }
 
 /// Chunks of which some repeat themselves and others do not, or seem to in the sample only.

@@ -69,12 +69,20 @@ fn filters_of_strings() {
     }
 }
 
-/// Segments of symbols of each size, with matches near and far, and without any.
+/// Segments of symbols of each size, with matches near and far, and without any; bytes that end
+/// within a word.
 #[test]
 fn segments() {
     let words = |row: u64| ((row / 40 * row % 97) << 50) | (row % 3);
     let array: ArrayRef = Arc::new(UInt64Array::from_iter_values((0..2100).map(words)));
+    let bytes: Vec<u8> = (0..4099).map(|at: u32| (at % 41 / 2 + at / 900) as u8).collect();
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values([bytes]));
     for engine in engines() {
+        for level in [3, 5] {
+            let lz = Lz { level, symbol_bytes: Some(1), segment_symbols: Some(1024) };
+            super::lz::of_lz(&bytes, &super::lz::only(lz));
+            super::check(&engine, &bytes, &super::lz::only(lz));
+        }
         for symbol_bytes in [1, 2, 4, 8] {
             for level in [2, 5] {
                 let lz =
