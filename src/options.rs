@@ -83,8 +83,9 @@ pub struct Lz {
     /// Bytes of a symbol: 1, 2, 4 or 8, where these divide what values have. By default that of
     /// the values, or 1 where that takes an eighth less.
     pub symbol_bytes: Option<usize>,
-    /// Symbols of a segment: a power of two, of 1 to 64 KiB. By default 2,048, at level 5 as
-    /// many as 64 KiB have.
+    /// Symbols of a segment: a power of two from 128 to 65,536, and at least as many as 1 KiB has,
+    /// at most as many as 64 KiB have (others become these). By default 2,048, at level 5 as many
+    /// as 64 KiB have.
     pub segment_symbols: Option<usize>,
 }
 

@@ -10,8 +10,9 @@
 //! *The bound.* A chunk has at most 131,072 rows; a decoded row takes at most 32
 //! bytes (256-bit decimals), so 4 MiB a chunk; codes stand for 8 bytes each, and
 //! the bodies here have less than 256 KiB; what Arrow IPC carries is no longer
-//! than its message. Only constants of 1,024 bytes may take more, 128 MiB, and
-//! are tested apart. So no single allocation here may reach 64 MiB.
+//! than its message. Only constants of 1,024 bytes may take more, 128 MiB, which are
+//! tested apart, and matches of lz, up to 2 KiB each: bodies of lz here have less
+//! than 32 KiB. So no single allocation here may reach 64 MiB.
 
 mod common;
 

@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_schema::Field;
-use lanepack::{CompressedColumn, Encoding, Options, compress_array};
+use lanepack::{CompressedColumn, Encoding, Lz, Options, compress_array};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Kinds of arrays that [`array`] makes.
@@ -98,10 +98,15 @@ pub fn array(kind: u8, shape: u8, rows: u8) -> ArrayRef {
     }
 }
 
-/// Options of which one encoding, or all, may be chosen.
+/// Options of which one encoding, or all, may be chosen; from 128 on LZ in short segments.
 pub fn options(choice: u8) -> Options {
     match Encoding::ALL.get(usize::from(choice)) {
         Some(encoding) => Options::default().with_encodings([*encoding]),
+        None if choice >= 128 => {
+            let symbol_bytes = Some(1 << (choice / 5 % 4));
+            let lz = Lz { level: 1 + choice % 5, symbol_bytes, segment_symbols: Some(1024) };
+            Options::default().with_encodings([Encoding::Lz]).with_lz(lz)
+        }
         None => Options::default(),
     }
 }

@@ -39,7 +39,7 @@ const GROUP: usize = 32;
 /// Symbols that a match counts as at most when it waits for another.
 const LONG: usize = 16;
 
-/// Positions before the current one whose matches are still known.
+/// Positions looked at last, the current one and up to two ahead of it, whose matches are known.
 const KNOWN: usize = 4;
 
 /// The streams of segments.
@@ -175,7 +175,8 @@ impl Table {
         (sum >> (32 - self.bits)) as usize
     }
 
-    /// Puts a position into the table; the one that was there.
+    /// Puts a position into the table; the one that was there. The last one that segments may have,
+    /// 65,535, which would stand for none, has no key.
     fn replace(&mut self, bytes: &[u8], at: usize) -> Option<usize> {
         let hash = self.hash(bytes);
         let before = std::mem::replace(&mut self.last[hash], (at + 1) as u16);
@@ -247,12 +248,13 @@ impl Finder {
                 || inside + 2 < GROUP && self.at(at + 2).len.min(LONG) > own.len + 1)
     }
 
-    /// The match of a position, which is no further back than the last one by [`KNOWN`].
+    /// The match of a position: one of the [`KNOWN`] that were looked at last, or behind these.
     fn at(&mut self, at: usize) -> Match {
         let (known, found) = self.known[at % KNOWN];
         if known == at {
             return found;
         }
+        debug_assert!(at >= self.seen, "a position that is in the tables");
         while self.seen < at {
             self.see(self.seen);
         }

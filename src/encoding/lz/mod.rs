@@ -262,10 +262,13 @@ impl Codec for Lz {
     }
 
     fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let leftover = leftover_of(input, context.limit).filter(|_| context.is_top())?;
+        let leftover =
+            if context.is_top() { leftover_of(input, context.limit)? } else { return None };
         let bytes = bytes_of(input).ok()??;
-        // How long the stream of an array is could only be estimated so far.
-        let leftover = leftover.of_bytes(bytes.len())?;
+        let leftover = match input.values {
+            Values::Arrow(_) => leftover.of_its_bytes(bytes.len())?,
+            _ => leftover,
+        };
         let shapes = leftover.shapes(&context.options.lz);
         let has_matches = |shape: &Shape| {
             let [_, matches, _] = counts_of(&bytes, *shape, leftover.first_looks(*shape));
