@@ -5,6 +5,8 @@ mod aggregates;
 mod common;
 #[path = "scan/errors.rs"]
 mod errors;
+#[path = "scan/lz.rs"]
+mod lz;
 #[path = "scan/oracle.rs"]
 mod oracle;
 #[path = "scan/queries.rs"]

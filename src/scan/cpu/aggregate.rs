@@ -2,6 +2,7 @@
 
 use arrow_buffer::i256;
 
+use super::source::Source;
 use super::{Filter, NONE, Validity, compute::Scalar, count, rows, wide};
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
@@ -28,9 +29,10 @@ pub(in crate::scan) fn chunk(
     if filter.constant() == Some(false) {
         return Ok(states);
     }
+    let sources = Source::of_all(columns, index);
     let inputs: Vec<ChunkInput<'_>> = plans
         .iter()
-        .map(|plan| ChunkInput::new(&plan.input, columns, index))
+        .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index))
         .collect::<Result<_>>()?;
     for vector in 0..rows.div_ceil(VECTOR) {
         let mask = filter.select(vector)?;
@@ -52,18 +54,23 @@ struct ChunkInput<'a> {
     /// Of the columns that have to be valid.
     validity: Vec<Validity<'a>>,
     numbers: Numbers<'a>,
-    node: Option<NodeView<'a>>,
+    source: Option<Source<'a>>,
 }
 
 impl<'a> ChunkInput<'a> {
-    fn new(input: &'a Input, columns: &[&'a CompressedColumn], index: usize) -> Result<Self> {
+    fn new(
+        input: &'a Input,
+        columns: &[&'a CompressedColumn],
+        sources: &[Source<'a>],
+        index: usize,
+    ) -> Result<Self> {
         let used = input.columns();
         let width = match input {
             Input::Sum(_, width) | Input::Bounds(_, width) => *width,
             _ => Width::Bits64,
         };
-        let node = match input {
-            Input::ColumnBounds(column, _) => Some(columns[*column].chunks()[index].root()),
+        let source = match input {
+            Input::ColumnBounds(column, _) => Some(sources[*column].clone()),
             _ => None,
         };
         let validity = |column: &usize| {
@@ -72,7 +79,7 @@ impl<'a> ChunkInput<'a> {
                 .map_err(|error| error.in_chunk(index).in_column(column.field().name()))
         };
         let validity = used.iter().map(validity).collect::<Result<_>>()?;
-        Ok(Self { input, validity, numbers: Numbers::new(columns, index, width), node })
+        Ok(Self { input, validity, numbers: Numbers::of(sources.to_vec(), width), source })
     }
 
     fn state(&self, vector: usize, mut mask: Mask) -> Result<State> {
@@ -82,9 +89,10 @@ impl<'a> ChunkInput<'a> {
             Input::Sum(number, _) => self.sum(number, vector, &mask),
             Input::Bounds(number, _) => self.bounds(number, vector, &mask),
             Input::ColumnBounds(_, comparable) => {
-                let node = self.node.ok_or_else(|| Error::corrupt("no column"))?;
+                let source = self.source.as_ref().ok_or_else(|| Error::corrupt("no column"))?;
+                let node = source.node();
                 match comparable {
-                    Comparable::Words(key) => word_bounds(node, *key, vector, &mask),
+                    Comparable::Words(key) => word_bounds(source, *key, vector, &mask),
                     Comparable::Wide => {
                         let mut values = [i256::ZERO; VECTOR];
                         wide::unpack(node, vector, &mut values)?;
@@ -186,30 +194,30 @@ fn sum_of_floats(values: &[f64; VECTOR], mask: &Mask) -> f64 {
 }
 
 /// Words of a vector, zero-extended.
-fn words(node: NodeView<'_>, vector: usize) -> Result<[u64; VECTOR]> {
-    let rows = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
-    let count = rows.len();
+fn words(source: &Source<'_>, vector: usize) -> Result<[u64; VECTOR]> {
     let mut out = [0; VECTOR];
     macro_rules! decode {
-        ($words:ident $word:ty) => {{
+        ($word:ty) => {{
             let mut words = [<$word>::default(); VECTOR];
-            encoding::decode(node, rows, Output::$words(&mut words[..count]))?;
+            source.read(vector, &mut words)?;
             for (out, word) in out.iter_mut().zip(words) {
                 *out = word.into();
             }
         }};
     }
+    let node = source.node();
     match node.physical().bits() {
-        Some(8) => decode!(W8 u8),
-        Some(16) => decode!(W16 u16),
-        Some(32) => decode!(W32 u32),
-        Some(64) => encoding::decode(node, rows, Output::W64(&mut out[..count]))?,
+        Some(8) => decode!(u8),
+        Some(16) => decode!(u16),
+        Some(32) => decode!(u32),
+        Some(64) => source.read(vector, &mut out)?,
         _ => return Err(Error::corrupt(format!("words of a {} node", node.encoding()))),
     }
     Ok(out)
 }
 
-fn word_bounds(node: NodeView<'_>, key: Key, vector: usize, mask: &Mask) -> Result<State> {
+fn word_bounds(source: &Source<'_>, key: Key, vector: usize, mask: &Mask) -> Result<State> {
+    let node = source.node();
     if node.physical() == Physical::Bool {
         let mut bits = arrow_buffer::BooleanBufferBuilder::new(VECTOR);
         let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
@@ -218,7 +226,7 @@ fn word_bounds(node: NodeView<'_>, key: Key, vector: usize, mask: &Mask) -> Resu
         let bounds = kept.fold(None, |bounds, bit| wider(bounds, Some((bit, bit)), u64::cmp));
         return Ok(State::Words(bounds));
     }
-    let words = words(node, vector)?;
+    let words = words(source, vector)?;
     let kept = rows(mask).map(|row| key.of_bits(words[row]));
     let bounds = kept.fold(None, |bounds, word| wider(bounds, Some((word, word)), u64::cmp));
     Ok(State::Words(bounds))

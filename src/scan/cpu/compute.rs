@@ -6,10 +6,10 @@
 
 use arrow_buffer::i256;
 
+use super::source::Source;
 use super::{NONE, Selector, wide};
-use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
-use crate::encoding::{self, Encoding, Output};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 use crate::scan::expr::{Comparison, Operator};
@@ -19,15 +19,19 @@ use crate::scan::ranges::{Key, Order};
 /// What computes numbers of one chunk.
 #[derive(Clone)]
 pub(in crate::scan) struct Numbers<'a> {
-    nodes: Vec<NodeView<'a>>,
+    sources: Vec<Source<'a>>,
     width: Width,
 }
 
 impl<'a> Numbers<'a> {
     /// Of chunk `index` of the columns, with integers of this width.
     pub fn new(columns: &[&'a CompressedColumn], index: usize, width: Width) -> Self {
-        let nodes = columns.iter().map(|column| column.chunks()[index].root()).collect();
-        Self { nodes, width }
+        Self::of(Source::of_all(columns, index), width)
+    }
+
+    /// Of a chunk of each column.
+    pub(super) fn of(sources: Vec<Source<'a>>, width: Width) -> Self {
+        Self { sources, width }
     }
 
     /// How wide its integers are.
@@ -81,11 +85,11 @@ impl<'a> Numbers<'a> {
             Form::Null => out.fill(S::default()),
             Form::Integer(value) => out.fill(S::of_integer(*value)),
             Form::Float(value) => out.fill(S::of_float(*value)),
-            Form::Words(column, key) => words(self.nodes[*column], *key, vector, out)?,
+            Form::Words(column, key) => words(&self.sources[*column], *key, vector, out)?,
             Form::Wide(column) => {
-                let node = self.nodes[*column];
+                let node = self.sources[*column].node();
                 if node.encoding() == Encoding::Limbs && node.child_count() == 1 {
-                    return words(node.child(0), Key::LIMB, vector, out);
+                    return words(&Source::new(node.child(0)), Key::LIMB, vector, out);
                 }
                 let mut values = [i256::ZERO; VECTOR];
                 wide::unpack(node, vector, &mut values)?;
@@ -143,34 +147,32 @@ impl<'a> Numbers<'a> {
 
 /// Words of a vector as scalars; those of rows without a value are anything.
 fn words<S: Scalar>(
-    node: NodeView<'_>,
+    source: &Source<'_>,
     key: Key,
     vector: usize,
     out: &mut [S; VECTOR],
 ) -> Result<()> {
-    let rows = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
-    let count = rows.len();
     /// Decodes words of a type to scalars.
     macro_rules! decode {
-        ($words:ident $word:ty, $scalar:expr) => {{
+        ($word:ty, $scalar:expr) => {{
             let mut words = [<$word>::default(); VECTOR];
-            encoding::decode(node, rows, Output::$words(&mut words[..count]))?;
+            source.read(vector, &mut words)?;
             for (out, word) in out.iter_mut().zip(words) {
                 *out = $scalar(word);
             }
         }};
     }
     match (key.bits, key.order) {
-        (8, Order::Unsigned) => decode!(W8 u8, |word: u8| S::of_word(word.into())),
-        (8, _) => decode!(W8 u8, |word: u8| S::of_word((word as i8).into())),
-        (16, Order::Unsigned) => decode!(W16 u16, |word: u16| S::of_word(word.into())),
-        (16, _) => decode!(W16 u16, |word: u16| S::of_word((word as i16).into())),
-        (32, Order::Unsigned) => decode!(W32 u32, |word: u32| S::of_word(word.into())),
-        (32, Order::Signed) => decode!(W32 u32, |word: u32| S::of_word((word as i32).into())),
-        (32, _) => decode!(W32 u32, |word: u32| S::of_bits(word.into())),
-        (64, Order::Unsigned) => decode!(W64 u64, |word: u64| S::of_integer(word.into())),
-        (64, Order::Signed) => decode!(W64 u64, |word: u64| S::of_word(word as i64)),
-        (64, _) => decode!(W64 u64, S::of_bits),
+        (8, Order::Unsigned) => decode!(u8, |word: u8| S::of_word(word.into())),
+        (8, _) => decode!(u8, |word: u8| S::of_word((word as i8).into())),
+        (16, Order::Unsigned) => decode!(u16, |word: u16| S::of_word(word.into())),
+        (16, _) => decode!(u16, |word: u16| S::of_word((word as i16).into())),
+        (32, Order::Unsigned) => decode!(u32, |word: u32| S::of_word(word.into())),
+        (32, Order::Signed) => decode!(u32, |word: u32| S::of_word((word as i32).into())),
+        (32, _) => decode!(u32, |word: u32| S::of_bits(word.into())),
+        (64, Order::Unsigned) => decode!(u64, |word: u64| S::of_integer(word.into())),
+        (64, Order::Signed) => decode!(u64, |word: u64| S::of_word(word as i64)),
+        (64, _) => decode!(u64, S::of_bits),
         _ => return Err(Error::corrupt(format!("numbers of {} bits", key.bits))),
     }
     Ok(())

@@ -17,6 +17,7 @@ mod compute;
 mod dict;
 pub(in crate::scan) mod gather;
 mod rle;
+mod source;
 mod wide;
 mod words;
 
