@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use arrow_array::types::Int64Type;
 use arrow_array::*;
 use lanepack::{Encoding, Lz, Options};
 
+use super::common::Rng;
 use super::damage::{Image, Node, Read, Tree};
 
 const LITERALS: usize = 0;
@@ -185,4 +187,44 @@ fn nodes_below_others_are_not_lz() {
         tree.nodes = vec![dict, codes, tree.nodes[0].clone()];
     });
     image.rejects("lz below dict");
+}
+
+/// Lists that are carried as an IPC stream, which is compressed.
+fn carried() -> Image {
+    let lists = (0..2000_i64).map(|row| Some((0..row % 5).map(move |at| Some(row / 3 * at % 77))));
+    Image::with(
+        &(Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists)) as _),
+        Encoding::Lz,
+    )
+}
+
+#[test]
+fn carried_arrays_have_no_validity_besides_their_own() {
+    let mut image = carried();
+    image.change(|tree| {
+        (tree.nodes[0].flags, tree.nodes[0].children) = (1, 1);
+        tree.nodes.push(Node { encoding: 1, len: 2000, parameters: [1, 0], ..Node::default() });
+    });
+    image.rejects("a carried array has a validity bitmap");
+}
+
+/// What a damaged segment becomes is read as a stream all the same.
+#[test]
+fn damaged_streams_of_carried_arrays_are_errors_or_other_values() {
+    let image = carried();
+    let mut rng = Rng(3);
+    let (mut errors, mut others) = (0, 0);
+    for case in 0..600 {
+        let mut image = image.clone();
+        image.change(|tree| {
+            let buffer = &mut tree.buffers[case % 4];
+            let at = rng.below(buffer.len() as u64) as usize;
+            buffer[at] ^= 1 << rng.below(8);
+        });
+        match image.read() {
+            Ok(_) => others += 1,
+            Err(_) => errors += 1,
+        }
+    }
+    assert!(errors > 100 && others > 10, "{errors} errors, {others} others");
 }

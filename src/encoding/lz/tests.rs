@@ -314,6 +314,27 @@ fn carried_arrays() {
     assert_eq!(check(&(Arc::new(structs) as ArrayRef), &options).encoding(), "struct(lz)");
 }
 
+/// Lengths of lists and keys of dictionaries are below nested nodes, so that they may be lz, too.
+#[test]
+fn children_of_nested_arrays() {
+    let mut state = 7;
+    let lengths: Vec<usize> = (0..500).map(|_| (random(&mut state) % 7) as usize).collect();
+    let lengths = (0..40).flat_map(|_| lengths.clone());
+    let offsets = arrow_buffer::OffsetBuffer::from_lengths(lengths);
+    let elements = UInt8Array::from_iter_values((0..*offsets.last().unwrap()).map(|at| at as u8));
+    let item = Arc::new(Field::new_list_field(DataType::UInt8, false));
+    let lists = Arc::new(ListArray::new(item, offsets, Arc::new(elements), None)) as ArrayRef;
+    let keys: Vec<u16> = (0..500).map(|_| (random(&mut state) % 300) as u16).collect();
+    let keys = UInt16Array::from_iter_values((0..40).flat_map(|_| keys.clone()));
+    let values = Arc::new(UInt64Array::from_iter_values(0..300));
+    let dictionary = Arc::new(DictionaryArray::new(keys, values)) as ArrayRef;
+    let options = Options::default().with_encodings(
+        [Encoding::Lz, Encoding::Plain].into_iter().chain(Encoding::NESTED.iter().copied()),
+    );
+    assert_eq!(check(&lists, &options).encoding(), "list(lz, lz)");
+    assert_eq!(check(&dictionary, &options).encoding(), "keys(lz, lz)");
+}
+
 #[test]
 fn settings_out_of_range_are_errors() {
     let error = |lz: Settings| Options::default().with_lz(lz).validate().unwrap_err().to_string();
