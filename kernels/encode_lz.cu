@@ -23,15 +23,22 @@
 //   118  57  30  51   and both candidates are read at once
 //   120  58  30  49   and every lane knows the next match (quantised floats of 2 bytes: 85 to 106)
 //   130  65  30  47   and __match_any_sync only if a store shows that lanes share an entry
+//   138  68  37  35   never: a loop over entries that lanes share; symbols are kept as the words
+//                     that were read, so that nothing waits for the next ones; no conditions far
+//                     from the segment's end (some 230 instructions for 32 positions, not 373)
+//   145  71  37  49   and __match_any_sync if lanes share more than one entry
+//   133  66  33  48   and bits, not stores, tell that lanes share (more than two entries)
+//   137  65  35  48   and the bits are set while candidates are on their way (more than one)
+//   140  67  35  47   and what is hardly ever needed takes no registers
 //    94  47  28  49   two or four times 32 positions at once: too many registers
 //
 // __match_any_sync takes 8 cycles of a quarter of a multiprocessor for each different value: twice
-// 250 for 32 positions of text, most of what levels 1 to 4 took. Level 5 waits for L2, in which
-// its segments are: 20 % for candidates one by one, 7 % for the next symbols.
-//
-// From that, and not measured yet: no __match_any_sync at all, the next symbols are kept as
-// the words that were read, so that nothing waits for them, and positions far enough from the
-// segment's end have code without conditions (some 230 instructions for 32, instead of 373).
+// 250 for 32 positions of text, and next to nothing for data that repeats much, of which a loop
+// takes 60 for each shared entry. Telling by a store of each lane's number that is read again
+// takes less than bits, but several lanes then store to one place, which compute-sanitizer's
+// racecheck cannot know to be meant. Level 5 of text waits for L2, in which its segments are
+// (17 %), for what its own instructions need from each other (33 %), and goes from match to match,
+// of which 32 positions have three (16 %).
 #include "encode_lz.cuh"
 #include "encode.cuh"
 
@@ -97,14 +104,22 @@ struct LzWords {
 template <u32 SYMBOL>
 struct LzBytes {
     const u64* words;
-    // Whole words of the chunk from the segment on, as far as they matter, and the bytes behind.
+    // Whole words of the chunk from the segment on, as far as they matter, and the bytes behind,
+    // in shared memory: hardly ever needed, and registers are.
     u32 whole;
-    u64 rest;
+    const u64& rest;
 
-    LANEPACK_DEVICE LzBytes(const u8* bytes, u64 left) : words(reinterpret_cast<const u64*>(bytes)), rest(0) {
+    // A warp does; `rest` is written.
+    LANEPACK_DEVICE LzBytes(const u8* bytes, u64 left, u64& rest)
+        : words(reinterpret_cast<const u64*>(bytes)), rest(rest) {
         const u32 len = static_cast<u32>(min(left, static_cast<u64>(2 * MAX_LZ_SEGMENT)));
         whole = len / 8;
-        for (u32 byte = len / 8 * 8; byte < len; byte++) rest |= static_cast<u64>(__ldg(bytes + byte)) << byte % 8 * 8;
+        if (threadIdx.x % WARP == 0) {
+            u64 word = 0;
+            for (u32 byte = 8 * whole; byte < len; byte++) word |= static_cast<u64>(__ldg(bytes + byte)) << byte % 8 * 8;
+            rest = word;
+        }
+        __syncwarp();
     }
 
     LANEPACK_DEVICE u64 word(u32 index) const {
@@ -152,49 +167,81 @@ LANEPACK_DEVICE T symbol_of(uint4 bytes) {
 // No position.
 constexpr u32 NOWHERE = FULL;
 
-// Stores to shared memory where other lanes may, too: one of them is the last.
-LANEPACK_DEVICE void store_one_of(u16* to, u16 value) {
-#if defined(LANEPACK_SIMT)
-    *to = value;
-#else
-    asm volatile("st.relaxed.cta.shared.u16 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(to))), "h"(value)
-                 : "memory");
-#endif
-}
+// What a warp has in shared memory.
+template <class Shape>
+struct alignas(16) LzTables {
+    static constexpr u32 ENTRIES = 1u << Shape::HASH_BITS;
+    // One more than the last position of each hash, of short keys and then of long ones; 0 stands
+    // for none.
+    u16 last[2 * ENTRIES];
+    // Bits of find_sharing.
+    u32 seen[2 * WARP];
+    // That of LzBytes.
+    u64 rest;
 
-// Entries of the tables that a lane's position has, by its short key and by its long one.
-struct LzEntries {
-    u32 of[2];
-    // Whether the keys lie in the segment.
+    // A warp does.
+    LANEPACK_DEVICE void clear() {
+        uint4* words = reinterpret_cast<uint4*>(this);
+        for (u32 i = threadIdx.x % WARP; i < sizeof(*this) / 16; i += WARP) words[i] = uint4{0, 0, 0, 0};
+        __syncwarp();
+    }
+};
+
+// Whether a position's short key and its long one lie in the segment.
+struct LzKeys {
     bool has[2];
 };
 
-// Puts a warp's positions, of which lane 0 has `begin`, into the tables, in order; what each finds
-// there before that.
-LANEPACK_DEVICE void replace_all(u16* tables, const LzEntries& entries, u32 begin, u32 (&found)[2]) {
+// Entries of `last` that a lane's position has, by its keys.
+struct LzEntries {
+    u32 of[2];
+    // For each key at least the lanes but one of all that have the same entry.
+    u32 sharing[2];
+};
+
+// Finds lanes that share entries: words of `seen` are bits of 1,024 entries for each key, all 0
+// before and after. A few others whose bits are the same may be among them.
+LANEPACK_DEVICE void find_sharing(u32* seen, LzKeys keys, LzEntries& entries) {
     const u32 lane = threadIdx.x % WARP;
-    // One more than a position; 0 stands for none.
-    const u16 own = static_cast<u16>(begin + lane + 1);
-    for (u32 k = 0; k < 2; k++) found[k] = entries.has[k] ? tables[entries.of[k]] - 1u : NOWHERE;
-    __syncwarp();
+    bool shares[2];
     for (u32 k = 0; k < 2; k++) {
-        if (entries.has[k]) store_one_of(tables + entries.of[k], own);
+        const u32 bit = 1u << entries.of[k] % WARP;
+        shares[k] = keys.has[k] && (atomicOr(seen + WARP * k + entries.of[k] / WARP % WARP, bit) & bit) != 0;
     }
+    for (u32 k = 0; k < 2; k++) entries.sharing[k] = __ballot_sync(FULL, shares[k]);
     __syncwarp();
-    u32 lost[2];
-    for (u32 k = 0; k < 2; k++) lost[k] = __ballot_sync(FULL, entries.has[k] && tables[entries.of[k]] != own);
+    for (u32 k = 0; k < 2; k++) seen[WARP * k + lane] = 0;
     __syncwarp();
-    // Lanes that share an entry: the nearest one below is found, the last one stays.
+}
+
+// Lanes whose entry is that of a lane, itself among them; 0 if no other is.
+LANEPACK_DEVICE u32 lanes_at(u32 entry, bool has, u32 sharing) {
+    // That many times asking about one entry takes less than __match_any_sync.
+    constexpr i32 FEW = 1;
+    if (__popc(sharing) > FEW) return __match_any_sync(FULL, has ? entry : FULL - threadIdx.x % WARP);
+    u32 lanes = 0;
+    while (sharing != 0) {
+        const u32 shared = __shfl_sync(FULL, entry, __ffs(static_cast<i32>(sharing)) - 1);
+        const bool is_same = has && entry == shared;
+        const u32 same = __ballot_sync(FULL, is_same);
+        if (is_same) lanes = same;
+        sharing &= ~same;
+    }
+    return lanes;
+}
+
+// Puts a warp's positions, of which lane 0 has `begin`, where they are the last ones, in order; what
+// each finds there before that: the nearest lane below that shares the entry, or what was there.
+// The last of those lanes stays.
+LANEPACK_DEVICE void replace_all(u16* last, LzKeys keys, const LzEntries& entries, u32 begin, u32 (&found)[2]) {
+    const u32 lane = threadIdx.x % WARP;
+    for (u32 k = 0; k < 2; k++) found[k] = keys.has[k] ? last[entries.of[k]] - 1u : NOWHERE;
+    __syncwarp();
     for (u32 k = 0; k < 2; k++) {
-        while (lost[k] != 0) {
-            const u32 entry = __shfl_sync(FULL, entries.of[k], __ffs(static_cast<i32>(lost[k])) - 1);
-            const bool is_same = entries.has[k] && entries.of[k] == entry;
-            const u32 same = __ballot_sync(FULL, is_same);
-            const u32 below = same & ((1u << lane) - 1);
-            if (is_same && below != 0) found[k] = begin + WARP - 1 - static_cast<u32>(__clz(static_cast<i32>(below)));
-            if (is_same && same >> lane == 1) tables[entry] = own;
-            lost[k] &= ~same;
-        }
+        const u32 lanes = lanes_at(entries.of[k], keys.has[k], entries.sharing[k]);
+        const u32 below = lanes & ((1u << lane) - 1);
+        if (below != 0) found[k] = begin + WARP - 1 - static_cast<u32>(__clz(static_cast<i32>(below)));
+        if (keys.has[k] && lanes >> lane <= 1) last[entries.of[k]] = static_cast<u16>(begin + lane + 1);
     }
     __syncwarp();
 }
@@ -203,24 +250,24 @@ LANEPACK_DEVICE void replace_all(u16* tables, const LzEntries& entries, u32 begi
 template <class Shape>
 struct LzStreams {
     using T = typename Shape::T;
+    const LzArguments& args;
     T* literals;
+    // Lengths are `lengths_at` behind.
     u8* offsets;
-    u8* lengths;
     u32* flags;
-    // What has been written of each.
-    u32 literal_count;
+    // What has been written of them.
     u32 match_count;
     u32 flag_count;
     // Flags of the last word.
     u32 pending;
 
     // Those of segment `number` of the launch; none of a sample.
-    LANEPACK_DEVICE LzStreams(const LzArguments& args, u64 number) {
-        literal_count = match_count = flag_count = pending = 0;
-        literals = reinterpret_cast<T*>(args.literals + number * args.segment * Shape::SYMBOL);
-        offsets = args.tokens + number * args.token_bytes;
-        lengths = offsets + args.lengths_at;
-        flags = args.flags + number * (args.segment / WARP);
+    LANEPACK_DEVICE LzStreams(const LzArguments& args, u32 number) : args(args) {
+        match_count = flag_count = pending = 0;
+        const u64 index = number;
+        literals = reinterpret_cast<T*>(args.literals + index * args.segment * Shape::SYMBOL);
+        offsets = args.tokens + index * args.token_bytes;
+        flags = args.flags + index * (args.segment / WARP);
     }
 
     // Adds the items that begin at lanes, of which some are matches.
@@ -236,9 +283,9 @@ struct LzStreams {
             const u32 at = match_count + before;
             if constexpr (Shape::WIDE) reinterpret_cast<u16*>(offsets)[at] = static_cast<u16>(offset - 1);
             else offsets[at] = static_cast<u8>(offset - 1);
-            lengths[at] = static_cast<u8>(length - Shape::LEAST);
+            offsets[args.lengths_at + at] = static_cast<u8>(length - Shape::LEAST);
         } else if (items >> lane & 1) {
-            literals[literal_count + rank - before] = symbol;
+            literals[flag_count - match_count + rank - before] = symbol;
         }
         const u32 filled = flag_count % WARP;
         pending |= bits << filled;
@@ -248,7 +295,6 @@ struct LzStreams {
         }
         flag_count += all;
         match_count += static_cast<u32>(__popc(matches));
-        literal_count += all - static_cast<u32>(__popc(matches));
     }
 
     LANEPACK_DEVICE void finish() {
@@ -287,29 +333,29 @@ LANEPACK_DEVICE u32 first_from(u32 lanes, u32 first) {
 template <class Shape>
 struct LzFinder {
     static constexpr u32 SYMBOL = Shape::SYMBOL;
-    static constexpr u32 ENTRIES = 1u << Shape::HASH_BITS;
-    // Symbols, and bytes behind them, that are to be there for 32 that lie inside: those that the
-    // next 32 read, too.
-    static constexpr u32 INSIDE_SYMBOLS = 2 * WARP;
+    // Symbols, and bytes behind them, that are to be there for 32 that lie inside: those of the
+    // next 32, whose keys are looked at, and of the 32 behind, which are read.
+    static constexpr u32 INSIDE_SYMBOLS = 3 * WARP;
     static constexpr u32 INSIDE_BYTES = 24;
 
     const LzArguments& args;
     LzBytes<SYMBOL> bytes;
-    u16* tables;
+    LzTables<Shape>& tables;
     u32 symbols;
     LzStreams<Shape> streams;
     // Symbols of the next 32 that the last match covers.
     u32 covered;
     // What is known of the next 32.
     LzWords next;
+    uint4 next_key;
+    LzEntries next_entries;
 
-    LANEPACK_DEVICE LzFinder(const LzArguments& args, const LzBytes<SYMBOL>& bytes, u32 symbols, u64 number,
-                             u16* tables)
+    LANEPACK_DEVICE LzFinder(const LzArguments& args, const LzBytes<SYMBOL>& bytes, u32 symbols, u32 number,
+                             LzTables<Shape>& tables)
         : args(args), bytes(bytes), tables(tables), symbols(symbols), streams(args, number), covered(0) {
         const u32 lane = threadIdx.x % WARP;
-        for (u32 i = lane; i < 2 * ENTRIES / 8; i += WARP) reinterpret_cast<uint4*>(tables)[i] = uint4{0, 0, 0, 0};
-        __syncwarp();
         next = bytes.template words_at<false>(lane * SYMBOL);
+        look_ahead<false>(lane);
     }
 
     LANEPACK_DEVICE void find_all() {
@@ -319,25 +365,38 @@ struct LzFinder {
         for (; begin < symbols; begin += WARP) find<false>(begin);
     }
 
+    // What can be known of symbol `at` before those in front of it are taken: nothing waits for it
+    // then. The bytes of those behind are on their way after that.
+    template <bool INSIDE>
+    LANEPACK_DEVICE void look_ahead(u32 at) {
+        const u32 byte = at * SYMBOL;
+        next_key = bytes.bytes_of(next, byte);
+        next_entries.of[0] = lz_hash<Shape::SHORT_KEY, Shape::HASH_BITS>(next_key);
+        next_entries.of[1] = tables.ENTRIES + lz_hash<Shape::LONG_KEY, Shape::HASH_BITS>(next_key);
+        find_sharing(tables.seen, keys_at<INSIDE>(at), next_entries);
+        next = bytes.template words_at<INSIDE>(byte + WARP * SYMBOL);
+    }
+
+    template <bool INSIDE>
+    LANEPACK_DEVICE LzKeys keys_at(u32 at) const {
+        const u32 byte = at * SYMBOL;
+        const u32 all_bytes = symbols * SYMBOL;
+        return {{INSIDE || byte + Shape::SHORT_KEY <= all_bytes, INSIDE || byte + Shape::LONG_KEY <= all_bytes}};
+    }
+
     // Takes the 32 symbols from `begin` on.
     template <bool INSIDE>
     LANEPACK_DEVICE void find(u32 begin) {
         const u32 lane = threadIdx.x % WARP;
         const u32 at = begin + lane;
-        const u32 byte = at * SYMBOL;
-        const u32 all_bytes = symbols * SYMBOL;
-        const uint4 key = bytes.bytes_of(next, byte);
-        // The next are on their way meanwhile.
-        next = bytes.template words_at<INSIDE>(byte + WARP * SYMBOL);
-        const LzEntries entries{{lz_hash<Shape::SHORT_KEY, Shape::HASH_BITS>(key),
-                                 ENTRIES + lz_hash<Shape::LONG_KEY, Shape::HASH_BITS>(key)},
-                                {INSIDE || byte + Shape::SHORT_KEY <= all_bytes,
-                                 INSIDE || byte + Shape::LONG_KEY <= all_bytes}};
+        const uint4 key = next_key;
+        const LzEntries entries = next_entries;
         u32 found[2];
-        replace_all(tables, entries, begin, found);
+        replace_all(tables.last, keys_at<INSIDE>(at), entries, begin, found);
         const u32 count = INSIDE ? WARP : min(symbols - begin, WARP);
         if (covered >= count) {
             covered -= count;
+            look_ahead<INSIDE>(at + WARP);
             return;
         }
         u32 offset;
@@ -369,9 +428,10 @@ struct LzFinder {
         }
     }
 
-    // The length of the match of a position, as far as 16 bytes tell, and its offset.
+    // The length of the match of a position, as far as 16 bytes tell, and its offset. Looks ahead
+    // at the next 32.
     template <bool INSIDE>
-    LANEPACK_DEVICE u32 length_of(u32 at, uint4 key, const u32 (&found)[2], u32& offset) const {
+    LANEPACK_DEVICE u32 length_of(u32 at, uint4 key, const u32 (&found)[2], u32& offset) {
         bool has[2];
         LzWords words[2];
         uint4 other[2];
@@ -380,6 +440,8 @@ struct LzFinder {
             // Its own, which need no condition, if there is none.
             words[k] = bytes.template words_at<INSIDE>((has[k] ? found[k] : at) * SYMBOL);
         }
+        // While they are on their way.
+        look_ahead<INSIDE>(at + WARP);
         for (u32 k = 0; k < 2; k++) {
             other[k] = differing(key, bytes.bytes_of(words[k], (has[k] ? found[k] : at) * SYMBOL));
         }
@@ -414,11 +476,14 @@ struct LzFinder {
 
 // Finds the matches of segment `number` of the launch.
 template <class Shape>
-LANEPACK_DEVICE void lz_segment(const LzArguments& args, const u8* from, u64 left, u64 number, u16* tables) {
+LANEPACK_DEVICE void lz_segment(const LzArguments& args, const u8* from, u64 left, u32 number,
+                                 LzTables<Shape>& tables) {
     const u64 segment_bytes = static_cast<u64>(args.segment) * Shape::SYMBOL;
     const u32 all_bytes = static_cast<u32>(min(left, segment_bytes));
     const u32 symbols = all_bytes / Shape::SYMBOL;
-    LzFinder<Shape> finder(args, {from, left}, symbols, number, tables);
+    tables.clear();
+    const LzBytes<Shape::SYMBOL> bytes(from, left, tables.rest);
+    LzFinder<Shape> finder(args, bytes, symbols, number, tables);
     finder.find_all();
     LzStreams<Shape>& streams = finder.streams;
     if (args.literals != nullptr) streams.finish();
@@ -427,7 +492,7 @@ LANEPACK_DEVICE void lz_segment(const LzArguments& args, const u8* from, u64 lef
     const u32 tokens = matches * (Shape::WIDE ? 3 : 2);
     const bool is_less = items + 8 * (tokens + (items - matches) * Shape::SYMBOL) < 8 * all_bytes;
     if (threadIdx.x % WARP == 0) {
-        u32* counts = args.places + 3 * number;
+        u32* counts = args.places + 3 * static_cast<u64>(number);
         counts[0] = is_less ? items : 0;
         counts[1] = is_less ? matches : 0;
         counts[2] = is_less ? items - matches : symbols;
@@ -446,8 +511,7 @@ struct LzNumber {
 template <class Shape, u32 THREADS>
 LANEPACK_DEVICE void lz_find(const LzArguments& args) {
     constexpr u32 WARPS = THREADS / WARP;
-    constexpr u32 ENTRIES = 2u << Shape::HASH_BITS;
-    LANEPACK_SHARED(uint4[WARPS * ENTRIES / 8], tables);
+    LANEPACK_SHARED(LzTables<Shape>[WARPS], tables);
     const u32 warp = threadIdx.x / WARP;
     const LzNumber at(args, static_cast<u64>(blockIdx.x) * WARPS + warp);
     if (at.chunk >= args.count) return;
@@ -455,12 +519,11 @@ LANEPACK_DEVICE void lz_find(const LzArguments& args) {
     if (at.segment >= segments_of(args, chunk)) return;
     const u64 segment_bytes = static_cast<u64>(args.segment) * Shape::SYMBOL;
     const u64 start = at.segment * segment_bytes;
-    u16* own = reinterpret_cast<u16*>(&tables[0]) + warp * ENTRIES;
-    lz_segment<Shape>(args, chunk.bytes + start, chunk.len - start, chunk.first + at.segment, own);
+    lz_segment<Shape>(args, chunk.bytes + start, chunk.len - start, chunk.first + at.segment, tables[warp]);
 }
 
 // Blocks that a multiprocessor is to hold: as many as there is shared memory for, and registers.
-constexpr u32 LZ_FIND_BLOCKS = 8;
+constexpr u32 LZ_FIND_BLOCKS = 7;
 constexpr u32 LZ_WIDE_BLOCKS = 13;
 
 #define LANEPACK_LZ_FIND(bits, type)                                                         \
