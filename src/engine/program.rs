@@ -5,6 +5,7 @@
 //! follow. What kernels find wrong goes to a status word for each step, counts of
 //! valid rows and the like to words behind them: the [`Report`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::chunk::NodeView;
@@ -14,6 +15,12 @@ use crate::error::{Error, Result};
 use crate::gpu::abi::{self, Fault, Node};
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
+
+/// Which nodes go together into a launch that has as many blocks for each as the largest needs:
+/// those of at most 16 times the size of others.
+pub(super) fn size_class(size: usize) -> u32 {
+    size.max(1).ilog2() / 4
+}
 
 /// A node to decode and where its first value goes, in the unit of the output.
 #[derive(Clone, Copy)]
@@ -251,10 +258,14 @@ impl<'a> Program<'a> {
         at: impl Fn(&Target<'_>) -> usize,
         out: &Arc<DeviceBuffer>,
     ) -> Vec<(Vec<Target<'t>>, Words)> {
+        let mut groups: BTreeMap<(usize, u32), Vec<Target<'t>>> = BTreeMap::new();
+        for target in targets {
+            let layout = Layout::of(target.view);
+            let key = (layout.shape.symbol.ilog2() as usize, size_class(layout.segments));
+            groups.entry(key).or_default().push(*target);
+        }
         let mut launches = Vec::new();
-        for (width, kernel) in kernels::LZ.into_iter().enumerate() {
-            let has = |target: &&Target<'_>| Layout::of(target.view).shape.symbol == 1 << width;
-            let targets: Vec<Target<'t>> = targets.iter().filter(has).copied().collect();
+        for ((width, _), targets) in groups {
             let job = |target: &Target<'_>| Job {
                 chunk: target.chunk,
                 node: target.segments(at(target)),
@@ -264,10 +275,8 @@ impl<'a> Program<'a> {
             let longest = targets.iter().map(segments).max().unwrap_or(0);
             let not_ascii = self.words(jobs.len());
             let arguments = Arguments::Bytes { out: out.address(), not_ascii };
-            self.step(kernel, &jobs, &[], longest, arguments, &[out]);
-            if !targets.is_empty() {
-                launches.push((targets, not_ascii));
-            }
+            self.step(kernels::LZ[width], &jobs, &[], longest, arguments, &[out]);
+            launches.push((targets, not_ascii));
         }
         launches
     }

@@ -24,6 +24,7 @@ use super::cascade;
 use super::column::views_hold;
 use super::program::{
     Arguments, Job, Program, Strings, Target, Words, jobs, longest, most_rows, of_encoding,
+    size_class,
 };
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
@@ -184,9 +185,7 @@ struct Group<'a> {
     longest: usize,
 }
 
-/// The bytes of all values. A launch has as many blocks for each node as the
-/// longest needs, so chunks go together only with others of at most 16 times
-/// their size.
+/// The bytes of all values.
 fn values<'a>(
     program: &mut Program<'_>,
     strings: &[Target<'a>],
@@ -202,7 +201,7 @@ fn values<'a>(
     ] {
         let mut by_size: BTreeMap<u32, Vec<Target<'a>>> = BTreeMap::new();
         for target in of_encoding(strings, encoding) {
-            by_size.entry(size(&target).max(1).ilog2() / 4).or_default().push(target);
+            by_size.entry(size_class(size(&target))).or_default().push(target);
         }
         for targets in by_size.into_values() {
             let longest = targets.iter().map(size).max().unwrap_or(0);

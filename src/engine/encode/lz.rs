@@ -17,6 +17,7 @@ use super::launch::{Launcher, Pending};
 use super::write::Job;
 use crate::chunk::EncodedNode;
 use crate::encoding::lz::{Leftover, Shape, smallest};
+use crate::engine::program::size_class;
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::lz as abi;
@@ -89,7 +90,7 @@ fn counts_of(
 ) -> Result<Vec<[usize; 3]>> {
     let mut counts = vec![[0; 3]; looks.len()];
     let mut started: Vec<(Vec<usize>, Pending<[u32; 3]>)> = Vec::new();
-    for (shape, of_shape) in by_shape(looks.iter().map(|look| look.shape)) {
+    for (shape, of_shape) in grouped(looks.iter().map(|look| look.shape)) {
         let parts = of_shape.iter().flat_map(|look| {
             let Look { candidate, parts, .. } = &looks[*look];
             parts.iter().map(move |part| (*look, candidates[*candidate].from, part))
@@ -119,13 +120,13 @@ fn counts_of(
     Ok(counts)
 }
 
-/// The numbers of those that have the same shape.
-fn by_shape(shapes: impl Iterator<Item = Shape>) -> Vec<(Shape, Vec<usize>)> {
-    let mut all: Vec<(Shape, Vec<usize>)> = Vec::new();
-    for (number, shape) in shapes.enumerate() {
-        match all.iter_mut().find(|(other, _)| *other == shape) {
+/// The numbers of those that have the same key.
+fn grouped<K: PartialEq>(keys: impl Iterator<Item = K>) -> Vec<(K, Vec<usize>)> {
+    let mut all: Vec<(K, Vec<usize>)> = Vec::new();
+    for (number, key) in keys.enumerate() {
+        match all.iter_mut().find(|(other, _)| *other == key) {
             Some((_, numbers)) => numbers.push(number),
-            None => all.push((shape, vec![number])),
+            None => all.push((key, vec![number])),
         }
     }
     all
@@ -146,7 +147,7 @@ pub(super) struct Compressed {
     places: BTreeMap<usize, (usize, usize)>,
 }
 
-/// Chunks whose segments have one shape.
+/// Chunks whose segments have one shape, and that have about as many (`size_class`).
 struct Group {
     shape: Shape,
     arguments: abi::LzArguments,
@@ -160,9 +161,12 @@ impl Compressed {
     pub fn new(launcher: &mut Launcher<'_>, chosen: &[(Candidate, Shape)]) -> Result<Self> {
         let mut this = Self::default();
         let mut started = Vec::new();
-        for (shape, of_shape) in by_shape(chosen.iter().map(|(_, shape)| *shape)) {
+        let key = |(candidate, shape): &(Candidate, Shape)| {
+            (*shape, size_class(candidate.leftover.bytes.div_ceil(shape.segment_bytes())))
+        };
+        for ((shape, _), of_group) in grouped(chosen.iter().map(key)) {
             let candidates: Vec<Candidate> =
-                of_shape.into_iter().map(|number| chosen[number].0).collect();
+                of_group.into_iter().map(|number| chosen[number].0).collect();
             for (number, candidate) in candidates.iter().enumerate() {
                 this.places.insert(candidate.chunk, (this.groups.len(), number));
             }
