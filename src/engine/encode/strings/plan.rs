@@ -29,6 +29,12 @@ use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
+/// Bytes of chunks that LZ looks at at a time, or those of one chunk.
+const LOOKED_AT: usize = 1 << 30;
+
+/// The scope of what only these looks need.
+const LOOKING: usize = usize::MAX - 2;
+
 /// A column that is being looked at.
 pub(super) struct Measured {
     pub(super) lengths: Lengths,
@@ -371,6 +377,7 @@ impl Known {
     }
 
     /// Compresses chunks whose bytes take less so than all else, and adds what they promise.
+    /// Copies are looked at, and only those of chunks that are chosen are kept.
     fn compress_bytes(
         &self,
         launcher: &mut Launcher<'_>,
@@ -391,32 +398,58 @@ impl Known {
         if left.is_empty() {
             return Ok(Compressed::default());
         }
-        // Chunks begin anywhere, but are compressed from multiples of 8 on.
-        let bytes = left.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
+        let (mut chosen, mut shapes) = (Vec::new(), Vec::new());
+        let mut rest = left.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, leftover): &&(usize, Leftover)| {
+                bytes += aligned(leftover.bytes);
+                bytes <= LOOKED_AT
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            rest = later;
+            let scope = std::mem::replace(&mut launcher.scope, LOOKING);
+            let candidates = self.copied(launcher, column, borders, now)?;
+            let promises = lz::promises(launcher, &candidates, &self.options.lz)?;
+            launcher.release(LOOKING);
+            launcher.scope = scope;
+            for ((chunk, leftover), promise) in now.iter().zip(promises) {
+                let Some((shape, lens)) = promise else { continue };
+                let lengths = self.value_words.plan(*chunk, &Context::new(&self.options, None));
+                let starts = self.rows(*chunk).div_ceil(VECTOR) * 8;
+                let own = Estimate::of(lens.into_iter().chain([starts]));
+                let estimate = Estimate { children: vec![lengths], ..own };
+                if leftover.saves(estimate.stored_bytes()) {
+                    estimates[*chunk].push((Encoding::Lz, estimate));
+                    chosen.push((*chunk, *leftover));
+                    shapes.push(shape);
+                }
+            }
+        }
+        let candidates = self.copied(launcher, column, borders, &chosen)?;
+        let chosen: Vec<_> = candidates.into_iter().zip(shapes).collect();
+        Compressed::new(launcher, &chosen)
+    }
+
+    /// Starts copying the bytes of chunks, which begin anywhere, to multiples of 8.
+    fn copied(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        chunks: &[(usize, Leftover)],
+    ) -> Result<Vec<Candidate>> {
+        let bytes = chunks.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
         let mut to = launcher.allocate(bytes)?.address();
         let mut copies = Copies::default();
-        let mut candidates = Vec::with_capacity(left.len());
-        for (chunk, leftover) in left {
-            copies.add(column, self, borders, chunk, to);
-            candidates.push(Candidate { chunk, from: to, leftover });
+        let mut candidates = Vec::with_capacity(chunks.len());
+        for (chunk, leftover) in chunks {
+            copies.add(column, self, borders, *chunk, to);
+            candidates.push(Candidate { chunk: *chunk, from: to, leftover: *leftover });
             to += aligned(leftover.bytes) as u64;
         }
         copies.start(launcher, column, self)?;
-        let promises = lz::promises(launcher, &candidates, &self.options.lz)?;
-        let mut chosen = Vec::new();
-        for (candidate, promise) in candidates.into_iter().zip(promises) {
-            let Some((shape, lens)) = promise else { continue };
-            let chunk = candidate.chunk;
-            let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
-            let starts = self.rows(chunk).div_ceil(VECTOR) * 8;
-            let own = Estimate::of(lens.into_iter().chain([starts]));
-            let estimate = Estimate { children: vec![lengths], ..own };
-            if candidate.leftover.saves(estimate.stored_bytes()) {
-                estimates[chunk].push((Encoding::Lz, estimate));
-                chosen.push((candidate, shape));
-            }
-        }
-        Compressed::new(launcher, &chosen)
+        Ok(candidates)
     }
 
     /// Whether a plan is one for codes, or what it prefers may not keep its promise.
