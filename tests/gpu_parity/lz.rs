@@ -200,6 +200,32 @@ fn it_is_chosen_chunk_by_chunk() {
     }
 }
 
+/// Chunks of a few and of hundreds of segments, which are not in the same launches, and strings
+/// that are looked at one after the other.
+#[test]
+fn chunks_of_very_different_sizes() {
+    let words = repeated(120_000);
+    let bytes: &[u8] = bytemuck::cast_slice(&words);
+    let blob = |row: usize| match row / 1024 {
+        1 => bytes[300 * (row - 1024)..][..700].to_vec(),
+        _ => bytes[16 * row..][..row % 19].to_vec(),
+    };
+    let blobs: Vec<Vec<u8>> = (0..3300).map(blob).collect();
+    let text = |row: usize| "la li lu ".repeat(if row / 1024 == 2 { 90 } else { 1 + row % 5 });
+    let arrays: [ArrayRef; 2] = [
+        strings(&DataType::Binary, &blobs, Nulls::Random),
+        Arc::new(StringArray::from_iter_values((0..3300).map(text))),
+    ];
+    for engine in engines() {
+        for array in &arrays {
+            let lz = Lz { segment_symbols: Some(1024), symbol_bytes: Some(1), ..Lz::default() };
+            let options = only(lz).with_chunk_rows(1024);
+            of_lz(array, &options);
+            check(&engine, array, &options);
+        }
+    }
+}
+
 /// Text, whose bytes are checked where some are not ASCII.
 #[test]
 fn long_texts() {

@@ -29,10 +29,7 @@ use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
-/// Bytes of chunks that LZ looks at at a time, or those of one chunk.
-const LOOKED_AT: usize = 1 << 30;
-
-/// The scope of what only these looks need.
+/// The scope of what LZ needs for looks at chunks only.
 const LOOKING: usize = usize::MAX - 2;
 
 /// A column that is being looked at.
@@ -398,13 +395,16 @@ impl Known {
         if left.is_empty() {
             return Ok(Compressed::default());
         }
+        // Bytes of chunks that are looked at at a time, or those of one chunk; on the emulation few,
+        // so that tests see several looks.
+        let most = if launcher.is_host() { 256 << 10 } else { 1 << 30 };
         let (mut chosen, mut shapes) = (Vec::new(), Vec::new());
         let mut rest = left.as_slice();
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |(_, leftover): &&(usize, Leftover)| {
                 bytes += aligned(leftover.bytes);
-                bytes <= LOOKED_AT
+                bytes <= most
             };
             let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
             rest = later;
