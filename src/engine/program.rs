@@ -5,7 +5,7 @@
 //! follow. What kernels find wrong goes to a status word for each step, counts of
 //! valid rows and the like to words behind them: the [`Report`].
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::chunk::NodeView;
@@ -16,10 +16,27 @@ use crate::gpu::abi::{self, Fault, Node};
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
 
-/// Which nodes go together into a launch that has as many blocks for each as the largest needs:
-/// those of at most 16 times the size of others.
-pub(super) fn size_class(size: usize) -> u32 {
-    size.max(1).ilog2() / 4
+/// Which nodes go together into a launch that has as many blocks for each as the largest needs.
+/// That is at most twice as many as there is work for: such blocks are over soon, while a launch
+/// of a few small nodes takes as long as its slowest block. The largest come first.
+pub(super) fn size_groups<T>(mut nodes: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    nodes.sort_by_key(|node| Reverse(size(node)));
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    let (mut most, mut all) = (0, 0);
+    for node in nodes {
+        let own = size(&node);
+        match groups.last_mut() {
+            Some(group) if (group.len() + 1) * most <= 2 * (all + own) => {
+                all += own;
+                group.push(node);
+            }
+            _ => {
+                (most, all) = (own, own);
+                groups.push(vec![node]);
+            }
+        }
+    }
+    groups
 }
 
 /// A node to decode and where its first value goes, in the unit of the output.
@@ -258,25 +275,23 @@ impl<'a> Program<'a> {
         at: impl Fn(&Target<'_>) -> usize,
         out: &Arc<DeviceBuffer>,
     ) -> Vec<(Vec<Target<'t>>, Words)> {
-        let mut groups: BTreeMap<(usize, u32), Vec<Target<'t>>> = BTreeMap::new();
-        for target in targets {
-            let layout = Layout::of(target.view);
-            let key = (layout.shape.symbol.ilog2() as usize, size_class(layout.segments));
-            groups.entry(key).or_default().push(*target);
-        }
+        let segments = |target: &Target<'_>| Layout::of(target.view).segments;
         let mut launches = Vec::new();
-        for ((width, _), targets) in groups {
-            let job = |target: &Target<'_>| Job {
-                chunk: target.chunk,
-                node: target.segments(at(target)),
-            };
-            let jobs: Vec<Job> = targets.iter().map(job).collect();
-            let segments = |target: &Target<'_>| Layout::of(target.view).segments;
-            let longest = targets.iter().map(segments).max().unwrap_or(0);
-            let not_ascii = self.words(jobs.len());
-            let arguments = Arguments::Bytes { out: out.address(), not_ascii };
-            self.step(kernels::LZ[width], &jobs, &[], longest, arguments, &[out]);
-            launches.push((targets, not_ascii));
+        for (width, kernel) in kernels::LZ.into_iter().enumerate() {
+            let has = |target: &&Target<'_>| Layout::of(target.view).shape.symbol == 1 << width;
+            let of_width = targets.iter().filter(has).copied().collect();
+            for targets in size_groups(of_width, segments) {
+                let job = |target: &Target<'_>| Job {
+                    chunk: target.chunk,
+                    node: target.segments(at(target)),
+                };
+                let jobs: Vec<Job> = targets.iter().map(job).collect();
+                let longest = targets.iter().map(segments).max().unwrap_or(0);
+                let not_ascii = self.words(jobs.len());
+                let arguments = Arguments::Bytes { out: out.address(), not_ascii };
+                self.step(kernel, &jobs, &[], longest, arguments, &[out]);
+                launches.push((targets, not_ascii));
+            }
         }
         launches
     }
@@ -491,5 +506,26 @@ impl Report {
         let fault = fault
             .map(|(chunk, fault)| Damage { chunk, error: Error::corrupt(Fault::message(fault)) });
         Ok((bytemuck::cast_slice(words).to_vec(), fault))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_groups;
+
+    #[test]
+    fn groups_of_sizes() {
+        let groups = |sizes: &[usize]| size_groups(sizes.to_vec(), |size| *size);
+        assert!(groups(&[]).is_empty());
+        assert_eq!(groups(&[0, 0]), [[0, 0]]);
+        // A short chunk at the end takes no launch of its own.
+        assert_eq!(groups(&[27, 27, 27, 1]), [[27, 27, 27, 1]]);
+        assert_eq!(groups(&[3, 1000]), [[1000, 3]]);
+        assert_eq!(groups(&[1, 2, 1000, 1, 2, 0]), [vec![1000, 2], vec![2, 1, 1, 0]]);
+        // A launch for each has at most twice the blocks that there is work for.
+        let sizes: Vec<usize> = (0..900).map(|at| at * at % 1009 * (at % 7)).collect();
+        for group in groups(&sizes) {
+            assert!(group.len() * group[0] <= 2 * group.iter().sum::<usize>());
+        }
     }
 }

@@ -14,7 +14,6 @@
 //! others do, their bytes need their offsets; the dictionary's strings, or the suffixes, are
 //! decoded as those of any column before.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
@@ -24,7 +23,7 @@ use super::cascade;
 use super::column::views_hold;
 use super::program::{
     Arguments, Job, Program, Strings, Target, Words, jobs, longest, most_rows, of_encoding,
-    size_class,
+    size_groups,
 };
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
@@ -199,11 +198,7 @@ fn values<'a>(
         (Encoding::Plain, kernels::BYTES_PLAIN),
         (Encoding::Constant, kernels::BYTES_CONSTANT),
     ] {
-        let mut by_size: BTreeMap<u32, Vec<Target<'a>>> = BTreeMap::new();
-        for target in of_encoding(strings, encoding) {
-            by_size.entry(size_class(size(&target))).or_default().push(target);
-        }
-        for targets in by_size.into_values() {
+        for targets in size_groups(of_encoding(strings, encoding), size) {
             let longest = targets.iter().map(size).max().unwrap_or(0);
             let decoded = match encoding {
                 Encoding::Fsst => targets.iter().map(codes).max().unwrap_or(0),

@@ -17,7 +17,7 @@ use super::launch::{Launcher, Pending};
 use super::write::Job;
 use crate::chunk::EncodedNode;
 use crate::encoding::lz::{Leftover, Shape, smallest};
-use crate::engine::program::size_class;
+use crate::engine::program::size_groups;
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::lz as abi;
@@ -90,7 +90,7 @@ fn counts_of(
 ) -> Result<Vec<[usize; 3]>> {
     let mut counts = vec![[0; 3]; looks.len()];
     let mut started: Vec<(Vec<usize>, Pending<[u32; 3]>)> = Vec::new();
-    for (shape, of_shape) in grouped(looks.iter().map(|look| look.shape)) {
+    for (shape, of_shape) in by_shape(looks.iter().map(|look| look.shape)) {
         let parts = of_shape.iter().flat_map(|look| {
             let Look { candidate, parts, .. } = &looks[*look];
             parts.iter().map(move |part| (*look, candidates[*candidate].from, part))
@@ -120,13 +120,13 @@ fn counts_of(
     Ok(counts)
 }
 
-/// The numbers of those that have the same key.
-fn grouped<K: PartialEq>(keys: impl Iterator<Item = K>) -> Vec<(K, Vec<usize>)> {
-    let mut all: Vec<(K, Vec<usize>)> = Vec::new();
-    for (number, key) in keys.enumerate() {
-        match all.iter_mut().find(|(other, _)| *other == key) {
+/// The numbers of those that have the same shape.
+fn by_shape(shapes: impl Iterator<Item = Shape>) -> Vec<(Shape, Vec<usize>)> {
+    let mut all: Vec<(Shape, Vec<usize>)> = Vec::new();
+    for (number, shape) in shapes.enumerate() {
+        match all.iter_mut().find(|(other, _)| *other == shape) {
             Some((_, numbers)) => numbers.push(number),
-            None => all.push((key, vec![number])),
+            None => all.push((shape, vec![number])),
         }
     }
     all
@@ -147,7 +147,7 @@ pub(super) struct Compressed {
     places: BTreeMap<usize, (usize, usize)>,
 }
 
-/// Chunks whose segments have one shape, and that have about as many (`size_class`).
+/// Chunks whose segments have one shape (`size_groups`).
 struct Group {
     shape: Shape,
     arguments: abi::LzArguments,
@@ -161,12 +161,13 @@ impl Compressed {
     pub fn new(launcher: &mut Launcher<'_>, chosen: &[(Candidate, Shape)]) -> Result<Self> {
         let mut this = Self::default();
         let mut started = Vec::new();
-        let key = |(candidate, shape): &(Candidate, Shape)| {
-            (*shape, size_class(candidate.leftover.bytes.div_ceil(shape.segment_bytes())))
-        };
-        for ((shape, _), of_group) in grouped(chosen.iter().map(key)) {
-            let candidates: Vec<Candidate> =
-                of_group.into_iter().map(|number| chosen[number].0).collect();
+        let groups = by_shape(chosen.iter().map(|(_, shape)| *shape)).into_iter();
+        let groups = groups.flat_map(|(shape, of_shape)| {
+            let of_shape = of_shape.into_iter().map(|number| chosen[number].0).collect();
+            let size = |candidate: &Candidate| candidate.leftover.bytes;
+            size_groups(of_shape, size).into_iter().map(move |group| (shape, group))
+        });
+        for (shape, candidates) in groups {
             for (number, candidate) in candidates.iter().enumerate() {
                 this.places.insert(candidate.chunk, (this.groups.len(), number));
             }
