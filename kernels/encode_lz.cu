@@ -214,7 +214,7 @@ LANEPACK_DEVICE void find_sharing(u32* seen, LzKeys keys, LzEntries& entries) {
     __syncwarp();
 }
 
-// Lanes whose entry is that of a lane, itself among them; 0 if no other is.
+// Lanes whose entry is that of a lane, itself among them; if no other is, 0 as well.
 LANEPACK_DEVICE u32 lanes_at(u32 entry, bool has, u32 sharing) {
     // That many times asking about one entry takes less than __match_any_sync.
     constexpr i32 FEW = 1;

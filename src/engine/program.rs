@@ -16,27 +16,33 @@ use crate::gpu::abi::{self, Fault, Node};
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
 
-/// Which nodes go together into a launch that has as many blocks for each as the largest needs.
-/// That is at most twice as many as there is work for: such blocks are over soon, while a launch
-/// of a few small nodes takes as long as its slowest block. The largest come first.
-pub(super) fn size_groups<T>(mut nodes: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    nodes.sort_by_key(|node| Reverse(size(node)));
-    let mut groups: Vec<Vec<T>> = Vec::new();
+/// Which nodes go together into a launch that has blocks for each as if it were of the size of the
+/// largest: at most twice the sizes of all. Blocks without work are over soon, while a launch of a
+/// few small nodes takes as long as its slowest block. Nodes of a group stay in their order, of
+/// which reports name the first.
+pub(super) fn size_groups<T>(nodes: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut by_size: Vec<(usize, T)> = nodes.into_iter().enumerate().collect();
+    by_size.sort_by_key(|(_, node)| Reverse(size(node)));
+    let mut groups: Vec<Vec<(usize, T)>> = Vec::new();
     let (mut most, mut all) = (0, 0);
-    for node in nodes {
+    for (number, node) in by_size {
         let own = size(&node);
         match groups.last_mut() {
             Some(group) if (group.len() + 1) * most <= 2 * (all + own) => {
                 all += own;
-                group.push(node);
+                group.push((number, node));
             }
             _ => {
                 (most, all) = (own, own);
-                groups.push(vec![node]);
+                groups.push(vec![(number, node)]);
             }
         }
     }
-    groups
+    let in_order = |mut group: Vec<(usize, T)>| {
+        group.sort_by_key(|(number, _)| *number);
+        group.into_iter().map(|(_, node)| node).collect()
+    };
+    groups.into_iter().map(in_order).collect()
 }
 
 /// A node to decode and where its first value goes, in the unit of the output.
@@ -520,12 +526,11 @@ mod tests {
         assert_eq!(groups(&[0, 0]), [[0, 0]]);
         // A short chunk at the end takes no launch of its own.
         assert_eq!(groups(&[27, 27, 27, 1]), [[27, 27, 27, 1]]);
-        assert_eq!(groups(&[3, 1000]), [[1000, 3]]);
-        assert_eq!(groups(&[1, 2, 1000, 1, 2, 0]), [vec![1000, 2], vec![2, 1, 1, 0]]);
-        // A launch for each has at most twice the blocks that there is work for.
+        assert_eq!(groups(&[3, 1000]), [[3, 1000]]);
+        assert_eq!(groups(&[1, 2, 1000, 1, 2, 0]), [vec![2, 1000], vec![1, 1, 2, 0]]);
         let sizes: Vec<usize> = (0..900).map(|at| at * at % 1009 * (at % 7)).collect();
         for group in groups(&sizes) {
-            assert!(group.len() * group[0] <= 2 * group.iter().sum::<usize>());
+            assert!(group.len() * group.iter().max().unwrap() <= 2 * group.iter().sum::<usize>());
         }
     }
 }

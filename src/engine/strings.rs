@@ -175,7 +175,7 @@ pub(super) fn decode<'a>(
     Ok(common)
 }
 
-/// Chunks of one encoding and of about the same size.
+/// Chunks of one encoding that go together into a launch (`size_groups`).
 struct Group<'a> {
     targets: Vec<Target<'a>>,
     /// For each, whether it has bytes above 127.

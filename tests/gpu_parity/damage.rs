@@ -144,22 +144,35 @@ fn strings_that_contradict_themselves_are_errors() {
     }
 }
 
-/// The fault of the first damaged chunk is reported, whichever is found first.
+/// The fault of the first damaged chunk is reported, whichever is found first, and however large
+/// others are.
 #[test]
 fn the_first_damaged_chunk_is_named() {
     use arrow_schema::DataType;
-    let array = array_of(&DataType::Utf8, 1100, Shape::Narrow, Nulls::None);
-    let whole = Image::with(&array, lanepack::Encoding::Fsst);
-    let mut broken = whole.clone();
-    broken.change(|tree| *tree.buffers[1].last_mut().unwrap() = 255);
-    let parts: Vec<RecordBatch> = [&whole, &whole, &broken, &whole, &broken]
-        .map(|image| batch_of(image.field.clone(), image.storage()))
-        .into();
-    let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
-    for engine in engines() {
-        for _ in 0..5 {
-            let error = engine.decompress(&joined).unwrap_err().to_string();
-            assert!(error.starts_with("column \"price\", chunk 2: "), "{error}");
+    let cases = [
+        (DataType::Utf8, lanepack::Encoding::Fsst, 1),
+        // Flags: more matches than there are.
+        (DataType::Binary, lanepack::Encoding::Lz, 2),
+    ];
+    for (data_type, encoding, buffer) in cases {
+        let of = |rows| {
+            let array = array_of(&data_type, rows, Shape::Narrow, Nulls::None);
+            Image::with(&array, encoding)
+        };
+        let broken = |rows| {
+            let mut image: Image = of(rows);
+            image.change(|tree| tree.buffers[buffer].fill(255));
+            image
+        };
+        let images = [of(1100), of(1500), broken(1100), of(1100), broken(1600)];
+        let parts: Vec<RecordBatch> =
+            images.iter().map(|image| batch_of(image.field.clone(), image.storage())).collect();
+        let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+        for engine in engines() {
+            for _ in 0..5 {
+                let error = engine.decompress(&joined).unwrap_err().to_string();
+                assert!(error.starts_with("column \"price\", chunk 2: "), "{error}");
+            }
         }
     }
 }

@@ -374,7 +374,7 @@ impl Known {
     }
 
     /// Compresses chunks whose bytes take less so than all else, and adds what they promise.
-    /// Copies are looked at, and only those of chunks that are chosen are kept.
+    /// Copies are looked at and let go of; chunks that are chosen are copied again, to stay.
     fn compress_bytes(
         &self,
         launcher: &mut Launcher<'_>,
