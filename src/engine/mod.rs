@@ -23,6 +23,7 @@ mod column;
 mod decode;
 mod encode;
 mod foreign;
+mod groups;
 pub(crate) mod keep;
 mod kernel;
 #[cfg(feature = "internals")]

@@ -5,9 +5,9 @@
 //! follow. What kernels find wrong goes to a status word for each step, counts of
 //! valid rows and the like to words behind them: the [`Report`].
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
+use super::groups::size_groups;
 use crate::chunk::NodeView;
 use crate::encoding::lz::Layout;
 use crate::encoding::{Encoding, Physical};
@@ -15,35 +15,6 @@ use crate::error::{Error, Result};
 use crate::gpu::abi::{self, Fault, Node};
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
-
-/// Which nodes go together into a launch that has blocks for each as if it were of the size of the
-/// largest: at most twice the sizes of all. Blocks without work are over soon, while a launch of a
-/// few small nodes takes as long as its slowest block. Nodes of a group stay in their order, of
-/// which reports name the first.
-pub(super) fn size_groups<T>(nodes: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
-    let mut by_size: Vec<(usize, T)> = nodes.into_iter().enumerate().collect();
-    by_size.sort_by_key(|(_, node)| Reverse(size(node)));
-    let mut groups: Vec<Vec<(usize, T)>> = Vec::new();
-    let (mut most, mut all) = (0, 0);
-    for (number, node) in by_size {
-        let own = size(&node);
-        match groups.last_mut() {
-            Some(group) if (group.len() + 1) * most <= 2 * (all + own) => {
-                all += own;
-                group.push((number, node));
-            }
-            _ => {
-                (most, all) = (own, own);
-                groups.push(vec![(number, node)]);
-            }
-        }
-    }
-    let in_order = |mut group: Vec<(usize, T)>| {
-        group.sort_by_key(|(number, _)| *number);
-        group.into_iter().map(|(_, node)| node).collect()
-    };
-    groups.into_iter().map(in_order).collect()
-}
 
 /// A node to decode and where its first value goes, in the unit of the output.
 #[derive(Clone, Copy)]
@@ -512,25 +483,5 @@ impl Report {
         let fault = fault
             .map(|(chunk, fault)| Damage { chunk, error: Error::corrupt(Fault::message(fault)) });
         Ok((bytemuck::cast_slice(words).to_vec(), fault))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::size_groups;
-
-    #[test]
-    fn groups_of_sizes() {
-        let groups = |sizes: &[usize]| size_groups(sizes.to_vec(), |size| *size);
-        assert!(groups(&[]).is_empty());
-        assert_eq!(groups(&[0, 0]), [[0, 0]]);
-        // A short chunk at the end takes no launch of its own.
-        assert_eq!(groups(&[27, 27, 27, 1]), [[27, 27, 27, 1]]);
-        assert_eq!(groups(&[3, 1000]), [[3, 1000]]);
-        assert_eq!(groups(&[1, 2, 1000, 1, 2, 0]), [vec![2, 1000], vec![1, 1, 2, 0]]);
-        let sizes: Vec<usize> = (0..900).map(|at| at * at % 1009 * (at % 7)).collect();
-        for group in groups(&sizes) {
-            assert!(group.len() * group.iter().max().unwrap() <= 2 * group.iter().sum::<usize>());
-        }
     }
 }

@@ -21,9 +21,9 @@ use arrow_schema::DataType;
 use super::array::DeviceSlice;
 use super::cascade;
 use super::column::views_hold;
+use super::groups::size_groups;
 use super::program::{
     Arguments, Job, Program, Strings, Target, Words, jobs, longest, most_rows, of_encoding,
-    size_groups,
 };
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};

@@ -3,7 +3,7 @@
 //! runs under AddressSanitizer), and the device works on afterwards.
 
 use arrow_array::*;
-use lanepack::{Engine, Options};
+use lanepack::{Encoding, Engine, Lz, Options};
 
 use super::common::image::{Image, images};
 use super::common::{Nulls, Rng, Shape, array_of};
@@ -101,7 +101,6 @@ fn every_byte_of_parameters_and_tables() {
 #[test]
 fn strings_that_contradict_themselves_are_errors() {
     use arrow_schema::DataType;
-    use lanepack::Encoding;
     let array = array_of(&DataType::Utf8, 1100, Shape::Narrow, Nulls::None);
     let fsst = Image::with(&array, Encoding::Fsst);
     assert_eq!(fsst.tree().nodes[0].encoding, Encoding::Fsst as u8);
@@ -150,14 +149,19 @@ fn strings_that_contradict_themselves_are_errors() {
 fn the_first_damaged_chunk_is_named() {
     use arrow_schema::DataType;
     let cases = [
-        (DataType::Utf8, lanepack::Encoding::Fsst, 1),
+        (DataType::Utf8, Encoding::Fsst, 1),
         // Flags: more matches than there are.
-        (DataType::Binary, lanepack::Encoding::Lz, 2),
+        (DataType::Binary, Encoding::Lz, 2),
     ];
     for (data_type, encoding, buffer) in cases {
         let of = |rows| {
             let array = array_of(&data_type, rows, Shape::Narrow, Nulls::None);
-            Image::with(&array, encoding)
+            // Short segments, so that chunks have several.
+            let lz = Lz { segment_symbols: Some(256), ..Lz::default() };
+            let options = Options::default().with_encodings([encoding]).with_lz(lz);
+            let image = Image::of(&array, &options);
+            assert_eq!(image.tree().nodes[0].encoding, encoding as u8);
+            image
         };
         let broken = |rows| {
             let mut image: Image = of(rows);
@@ -169,9 +173,13 @@ fn the_first_damaged_chunk_is_named() {
             images.iter().map(|image| batch_of(image.field.clone(), image.storage())).collect();
         let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
         for engine in engines() {
+            // All chunks at once.
+            let uploaded = engine.upload(&joined).unwrap();
             for _ in 0..5 {
-                let error = engine.decompress(&joined).unwrap_err().to_string();
-                assert!(error.starts_with("column \"price\", chunk 2: "), "{error}");
+                let errors = [engine.decompress(&joined).err(), uploaded.decompress().err()];
+                for error in errors.map(|error| error.unwrap().to_string()) {
+                    assert!(error.starts_with("column \"price\", chunk 2: "), "{error}");
+                }
             }
         }
     }
@@ -182,7 +190,7 @@ fn the_first_damaged_chunk_is_named() {
 #[test]
 fn text_is_judged_as_the_cpu_judges_it() {
     let text: ArrayRef = std::sync::Arc::new(StringArray::from(vec!["a".repeat(40)]));
-    let intact = Image::with(&text, lanepack::Encoding::Plain);
+    let intact = Image::with(&text, Encoding::Plain);
     assert_eq!(intact.tree().buffers[0].len(), 40);
     for engine in engines() {
         let (mut case, mut errors, mut valid) = (0, 0, 0);

@@ -17,7 +17,7 @@ use super::launch::{Launcher, Pending};
 use super::write::Job;
 use crate::chunk::EncodedNode;
 use crate::encoding::lz::{Leftover, Shape, smallest};
-use crate::engine::program::size_groups;
+use crate::engine::groups::size_groups;
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::lz as abi;
