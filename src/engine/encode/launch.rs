@@ -37,6 +37,12 @@ pub(super) const LONG: usize = 1;
 pub(super) const AFTER: usize = 2;
 pub(super) const IDLE: usize = 3;
 
+/// Scopes (`Launcher::scope`) of what is only needed for training symbol tables, for finding
+/// distinct strings, and for LZ's looks at strings; those of parts and windows count from 1 on.
+pub(super) const TRAINING: usize = usize::MAX;
+pub(super) const FINDING: usize = usize::MAX - 1;
+pub(super) const LOOKING: usize = usize::MAX - 2;
+
 /// Starts kernels over one column, on one stream or, where that helps, on several.
 pub(super) struct Launcher<'a> {
     /// Where launches go now.

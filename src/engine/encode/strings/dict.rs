@@ -24,7 +24,7 @@ use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant};
 use crate::engine::encode::asked::Asked;
 use crate::engine::encode::distinct::Tables;
-use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::launch::{FINDING, Launcher, Pending};
 use crate::engine::encode::tree::{Tree, limit};
 use crate::engine::encode::words::{Estimates, Words};
 use crate::engine::encode::write::{HostCopies, Job, Origin, Part};
@@ -48,9 +48,6 @@ pub(super) fn sample(
     launcher.launch(column.by_width(kernels::SAMPLE_STRINGS), chunks, &arguments)?;
     launcher.result(&scratch, 0, chunks)
 }
-
-/// The scope of what only finding needs.
-const FINDING: usize = usize::MAX - 1;
 
 /// Byte strings one behind the other.
 struct Texts {

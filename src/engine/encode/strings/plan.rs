@@ -16,7 +16,7 @@ use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::engine::encode::asked::Asked;
 use crate::engine::encode::bits::{Bitmaps, Counted, Which};
-use crate::engine::encode::launch::{AFTER, IDLE, LONG, Launcher, MAIN, Pending};
+use crate::engine::encode::launch::{AFTER, IDLE, LONG, LOOKING, Launcher, MAIN, Pending};
 use crate::engine::encode::lz::{self, Candidate, Compressed};
 use crate::engine::encode::source::Column;
 use crate::engine::encode::tree::limit;
@@ -28,9 +28,6 @@ use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
-
-/// The scope of what LZ needs for looks at chunks only.
-const LOOKING: usize = usize::MAX - 2;
 
 /// A column that is being looked at.
 pub(super) struct Measured {

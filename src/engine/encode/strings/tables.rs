@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths};
 use crate::encoding::fsst::{self, Sampled, SymbolTable, Trained};
-use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::launch::{Launcher, Pending, TRAINING};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
@@ -25,9 +25,6 @@ const TRAINERS: usize = 32;
 /// Most blocks that pick the pieces of a table, and that estimate a chunk.
 const PICK_BLOCKS: usize = 64;
 const ESTIMATE_BLOCKS: usize = 4;
-
-/// The scope of what only training needs.
-const TRAINING: usize = usize::MAX;
 
 /// Bytes of scratch that training so many tables needs.
 pub(super) fn scratch_bytes(tables: usize) -> usize {
