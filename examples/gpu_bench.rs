@@ -7,6 +7,7 @@
 //! cargo run --release --features cuda,internals --example gpu_bench -- gather [FILES...]
 //! cargo run --release --features cuda,internals --example gpu_bench -- lz
 //! cargo run --release --features cuda,internals --example gpu_bench -- queries
+//! cargo run --release --features cuda,internals --example gpu_bench -- record --out FILE --commit HASH
 //! ```
 //!
 //! `decode`: every column of the Parquet files (by default all of the shared data), and
@@ -39,19 +40,34 @@
 //! `lz`: decompression of LZ, then compression; see `gpu_bench/lz.rs`.
 //!
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
+//!
+//! `record`: a fixed list of cases of all of these as one JSON document; see
+//! `gpu_bench/record.rs` and `scripts/record`, which calls it.
 
 #[path = "gpu_bench/cases.rs"]
 mod cases;
+#[path = "gpu_bench/decode.rs"]
+mod decode;
+#[path = "gpu_bench/document.rs"]
+mod document;
 #[path = "gpu_bench/encode.rs"]
 mod encode;
 #[path = "gpu_bench/gather.rs"]
 mod gather;
+#[path = "gpu_bench/generated.rs"]
+mod generated;
 #[path = "gpu_bench/host.rs"]
 mod host;
+#[path = "gpu_bench/list.rs"]
+mod list;
 #[path = "gpu_bench/lz.rs"]
 mod lz;
 #[path = "gpu_bench/queries.rs"]
 mod queries;
+#[path = "gpu_bench/record.rs"]
+mod record;
+#[path = "gpu_bench/runs.rs"]
+mod runs;
 #[path = "gpu_bench/scan.rs"]
 mod scan;
 #[path = "gpu_bench/scan_strings.rs"]
@@ -63,8 +79,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Schema};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 use clap::{Parser, Subcommand};
 use lanepack::internals::measure::{self, Times};
 use lanepack::{Effort, Engine, Error, Options};
@@ -72,6 +88,7 @@ use serde_json::json;
 
 use cases::{Case, Cases};
 use host::{Engines, Rates};
+use runs::Runs;
 
 /// Measure lanepack on a GPU.
 #[derive(Parser)]
@@ -94,6 +111,8 @@ enum Command {
     Lz(What),
     /// Queries over several columns.
     Queries(Rows),
+    /// A fixed list of cases with default options first, as a JSON document.
+    Record(record::What),
 }
 
 #[derive(clap::Args)]
@@ -145,16 +164,17 @@ const HOST_RUNS: usize = 7;
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
-        Command::Decode(what) => run(&what, what.cases().map(Cases::with_cascades), decode_case),
+        Command::Decode(what) => run(&what, what.cases().map(Cases::with_cascades), decode::case),
         Command::Encode(what) => {
             let cases = what.cases().map(|cases| cases.with_cascades().written_by_gpus());
             run(&what, cases, encode::case)
         }
         Command::Scan(what) => run_scans(&what, scan_case),
         Command::Gather(what) => run_scans(&what, gather_case),
-        Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode_case)
+        Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode::case)
             .and_then(|same| Ok(same & run(&what, Ok(lz::cases(&what.only)), encode::case)?)),
         Command::Queries(what) => run_queries(&what),
+        Command::Record(what) => record::run(&what),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -238,28 +258,32 @@ struct Row {
 }
 
 fn scan_case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Row>, Error> {
-    if let Some(line) = scan_strings::case(engines, case, bytes)? {
-        let (head, text, same) = (scan_strings::head(), line.text(), line.same);
-        return Ok(Some(Row { head, text, same }));
+    if let Some(scanned) = scan_strings::case(engines, case, bytes)? {
+        let text = scan_strings::text(case, &scanned);
+        return Ok(Some(Row { head: scan_strings::head(), text, same: scanned.same }));
     }
-    let line = scan::case(engines, case, bytes)?;
-    Ok(line.map(|line| Row { head: scan::head(), text: line.text(), same: line.same }))
+    let scanned = scan::case(engines, case, bytes)?;
+    Ok(scanned.map(|scanned| {
+        let text = scan::text(case, &scanned);
+        Row { head: scan::head(), text, same: scanned.same }
+    }))
 }
 
 fn gather_case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Row>, Error> {
-    let line = gather::case(engines, case, bytes)?;
-    Ok(Some(Row { head: gather::head(), text: line.text(), same: line.same }))
+    let gathered = gather::case(engines, case, bytes)?;
+    let text = gather::text(case, &gathered);
+    Ok(Some(Row { head: gather::head(), text, same: gathered.same }))
 }
 
 /// Bytes per second that a copy within the device reads and writes.
 fn copy_rate(engine: &Engine, bytes: usize) -> Result<f64, Error> {
-    let times = measure::copies(engine, bytes, WARM_UP + RUNS)?;
-    Ok(2.0 * bytes as f64 / median(times[WARM_UP..].to_vec()).as_secs_f64())
+    Ok(2.0 * bytes as f64 / copies_of(engine, bytes)?.median().as_secs_f64())
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
+/// Times of copies of so many bytes within the device.
+fn copies_of(engine: &Engine, bytes: usize) -> Result<Runs, Error> {
+    let times = measure::copies(engine, bytes, WARM_UP + RUNS)?;
+    Ok(times[WARM_UP..].iter().copied().collect())
 }
 
 /// One line of the table; rates in bytes per second.
@@ -282,53 +306,6 @@ impl Line {
     }
 }
 
-fn decode_case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
-    let engine = &engines.pinned;
-    let column = &case.column;
-    let (field, storage) = column.to_arrow(&case.name);
-    let (copies, values) = copies(&case.array, bytes);
-    let schema = std::sync::Arc::new(Schema::new(vec![field]));
-    let packed = RecordBatch::try_new(schema.clone(), vec![std::sync::Arc::new(storage)])?;
-    let packed = arrow_select::concat::concat_batches(&schema, vec![&packed; copies])?;
-    // As compression gives it: the bodies at a multiple of 64 bytes.
-    let (_, storage) = lanepack::columns(&packed)?[0].to_arrow(&case.name);
-    let packed = RecordBatch::try_new(schema, vec![std::sync::Arc::new(storage)])?;
-    let on_device = engine.upload(&packed)?;
-    let on_device = &on_device.columns()[0];
-    let (array, _) = measure::decompress(on_device)?;
-    let written: usize =
-        array.buffers().chain(array.validity()).map(|(_, bytes)| bytes).sum::<usize>();
-    let is_right = |back: &ArrayRef| {
-        let rows = case.array.len();
-        (0..copies).all(|index| back.slice(index * rows, rows).as_ref() == case.array.as_ref())
-    };
-    let same = is_right(&array.to_host()?);
-    drop(array);
-    let mut runs: Vec<Times> = Vec::with_capacity(RUNS);
-    for run in 0..WARM_UP + RUNS {
-        let (_, times) = measure::decompress(on_device)?;
-        if run >= WARM_UP {
-            runs.push(times);
-        }
-    }
-    let seconds = median(runs.iter().map(|times| times.all).collect()).as_secs_f64();
-    let moved = (on_device.device_bytes() + written) as f64 / seconds;
-    let host = host::rates(engines, &packed, written, Engine::decompress, |back| {
-        same && is_right(back.column(0))
-    })?;
-    Ok(Line {
-        what: column.encoding(),
-        case: case.name.clone(),
-        arrow: written as f64 / seconds,
-        values: (values * copies) as f64 / seconds,
-        moved,
-        of_copy: moved / copy,
-        ratio: written as f64 / on_device.device_bytes().max(1) as f64,
-        host: Some(host),
-        kernels: kernels(&runs),
-    })
-}
-
 /// How many copies of a column, one behind the other, have `bytes` bytes; and the bytes
 /// of the values of one.
 fn copies(array: &ArrayRef, bytes: usize) -> (usize, usize) {
@@ -342,7 +319,16 @@ fn copies(array: &ArrayRef, bytes: usize) -> (usize, usize) {
 
 /// Medians of each kernel's times, all its launches together.
 fn kernels(runs: &[Times]) -> String {
-    let mut names: Vec<&str> = Vec::new();
+    let kernels = kernel_times(runs);
+    let kernels = kernels
+        .iter()
+        .map(|(name, time)| format!("{name} {:.0}", time.median().as_secs_f64() * 1e6));
+    kernels.collect::<Vec<_>>().join(", ")
+}
+
+/// Each kernel's times, all its launches together, in the order of their first launches.
+fn kernel_times(runs: &[Times]) -> Vec<(&'static str, Runs)> {
+    let mut names: Vec<&'static str> = Vec::new();
     for (name, _) in &runs[0].kernels {
         if !names.contains(name) {
             names.push(name);
@@ -351,11 +337,8 @@ fn kernels(runs: &[Times]) -> String {
     let of = |times: &Times, name: &str| -> Duration {
         times.kernels.iter().filter(|(kernel, _)| *kernel == name).map(|(_, time)| *time).sum()
     };
-    let kernels = names.iter().map(|name| {
-        let time = median(runs.iter().map(|times| of(times, name)).collect());
-        format!("{name} {:.0}", time.as_secs_f64() * 1e6)
-    });
-    kernels.collect::<Vec<_>>().join(", ")
+    let times = |name| (name, runs.iter().map(|run| of(run, name)).collect());
+    names.into_iter().map(times).collect()
 }
 
 /// Bytes of Arrow's buffers, and of the values among them.
@@ -393,7 +376,10 @@ impl Printer {
     fn line(&self, line: &Line) {
         let gb = |rate: f64| rate / 1e9;
         let host = line.host.as_ref();
-        let (host, pinned) = (host.map(|host| gb(host.ordinary)), host.map(|host| gb(host.pinned)));
+        let (host, pinned) = (
+            host.map(|host| gb(host.rate(&host.ordinary))),
+            host.map(|host| gb(host.rate(&host.pinned))),
+        );
         if self.json {
             let line = json!({
                 "what": line.what,

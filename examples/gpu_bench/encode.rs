@@ -3,11 +3,39 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{Field, FieldRef, Schema};
 use lanepack::internals::measure::{self, Times};
-use lanepack::{Error, Options, compress};
+use lanepack::{DeviceArray, Error, Options, compress};
 
-use super::{Case, Engines, Line, RUNS, WARM_UP, copies, host, kernels, median};
+use super::runs::Runs;
+use super::{Case, Engines, Line, RUNS, WARM_UP, copies, host, kernels};
+
+/// Compression of one column.
+pub struct Encoded {
+    /// Compressed bytes on the device.
+    pub written: usize,
+    /// With waits for the host.
+    pub all: Runs,
+    /// Kernels one after the other, in runs of their own.
+    pub times: Vec<Times>,
+}
+
+/// Measures an array in device memory; `serially` runs are made for the times of kernels.
+pub fn column(
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+    serially: usize,
+) -> Result<Encoded, Error> {
+    let mut written = 0;
+    let all = Runs::measure(RUNS, || {
+        let (column, time) = measure::compress(field, array, options)?;
+        written = column.device_bytes();
+        Ok(time)
+    })?;
+    let times = (0..serially).map(|_| Ok(measure::compress_serially(field, array, options)?.1));
+    Ok(Encoded { written, all, times: times.collect::<Result<_, Error>>()? })
+}
 
 /// Measures one column.
 pub fn case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<Line, Error> {
@@ -28,9 +56,10 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<L
         |found| *found == packed,
     )?;
     drop((packed, batch));
-    let (column, runs) = runs(&field, &engines.pinned.copy_to_device(&array)?, options)?;
-    let seconds = median(runs.iter().map(|run| run.all).collect()).as_secs_f64();
-    let moved = (read + column) as f64 / seconds;
+    let array = engines.pinned.copy_to_device(&array)?;
+    let encoded = column(&field, &array, options, WARM_UP + RUNS)?;
+    let seconds = encoded.all.median().as_secs_f64();
+    let moved = (read + encoded.written) as f64 / seconds;
     Ok(Line {
         what: case.column.encoding(),
         case: case.name.clone(),
@@ -38,26 +67,8 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<L
         values: (values * copies) as f64 / seconds,
         moved,
         of_copy: moved / copy,
-        ratio: read as f64 / column.max(1) as f64,
+        ratio: read as f64 / encoded.written.max(1) as f64,
         host: Some(host),
-        kernels: kernels(&runs),
+        kernels: kernels(&encoded.times[WARM_UP..]),
     })
-}
-
-/// The bytes that come out, and the times of each run.
-fn runs(
-    field: &Arc<Field>,
-    array: &lanepack::DeviceArray,
-    options: &Options,
-) -> Result<(usize, Vec<Times>), Error> {
-    let mut bytes = 0;
-    let mut runs = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let (column, times) = measure::compress(field, array, options)?;
-        bytes = column.device_bytes();
-        if run >= WARM_UP {
-            runs.push(times);
-        }
-    }
-    Ok((bytes, runs))
 }

@@ -5,27 +5,26 @@
 //! that of the copy to the host.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use lanepack::scan::{Scan, col};
 use lanepack::{Error, compress};
 
+use super::runs::Runs;
 use super::scan::{decoding, repeated};
-use super::{Case, Engines, RUNS, WARM_UP, copies, median};
+use super::{Case, Engines, RUNS, copies};
 
 /// Shares of the rows that are kept, and the numbers below which they lie.
-const SHARES: [f64; 5] = [0.001, 0.01, 0.1, 0.5, 1.0];
+pub const SHARES: [f64; 5] = [0.001, 0.01, 0.1, 0.5, 1.0];
 const NUMBERS: u32 = 1_000_000;
 
-/// What gathering of one column came to.
-pub struct Line {
-    what: String,
-    case: String,
-    /// For each of [`SHARES`] the time, and bytes of kept values a second.
-    shares: Vec<(Duration, f64)>,
+/// Gathering of one column.
+pub struct Gathered {
+    /// For each of [`SHARES`] the times, and bytes of kept values.
+    pub shares: Vec<(Runs, f64)>,
     /// Decompression of the whole column.
-    decompressed: Duration,
+    pub decompressed: Runs,
+    pub encoding: String,
     pub same: bool,
 }
 
@@ -44,24 +43,25 @@ pub fn head() -> String {
     )
 }
 
-impl Line {
-    pub fn text(&self) -> String {
-        let share =
-            |(time, rate): &(Duration, f64)| format!("{:>7.0} {:>6}", rate / 1e9, time.as_micros());
-        let shares: Vec<String> = self.shares.iter().map(share).collect();
-        format!(
-            "{:<12} {:<28} {} {:>8}{}",
-            self.what,
-            self.case.chars().take(28).collect::<String>(),
-            shares.join(" "),
-            self.decompressed.as_micros(),
-            if self.same { "" } else { "  DIFFERENT" }
-        )
-    }
+/// The line of a column.
+pub fn text(case: &Case, gathered: &Gathered) -> String {
+    let share = |(runs, size): &(Runs, f64)| {
+        let time = runs.median();
+        format!("{:>7.0} {:>6}", size / time.as_secs_f64() / 1e9, time.as_micros())
+    };
+    let shares: Vec<String> = gathered.shares.iter().map(share).collect();
+    format!(
+        "{:<12} {:<28} {} {:>8}{}",
+        case.column.encoding(),
+        case.name.chars().take(28).collect::<String>(),
+        shares.join(" "),
+        gathered.decompressed.median().as_micros(),
+        if gathered.same { "" } else { "  DIFFERENT" }
+    )
 }
 
 /// Measures one column.
-pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Line, Error> {
+pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Gathered, Error> {
     let engine = &engines.pinned;
     let (copies, one) = copies(&case.array, bytes);
     let array = repeated(&case.array, copies)?;
@@ -75,16 +75,11 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Line, Error>
     for share in SHARES {
         let bound = (f64::from(NUMBERS) * share) as u32;
         let scan = Scan::on_device(&packed).filter(col("k").lt(bound));
-        let mut times = Vec::new();
-        for run in 0..WARM_UP + RUNS {
+        let runs = Runs::measure(RUNS, || {
             let kernels = scan.gather_times(&["x"], engine)?.kernels;
             let gathers = |name: &str| !name.is_empty() && !name.starts_with("select");
-            let time =
-                kernels.iter().filter(|(name, _)| gathers(name)).map(|(_, time)| *time).sum();
-            if run >= WARM_UP {
-                times.push(time);
-            }
-        }
+            Ok(kernels.iter().filter(|(name, _)| gathers(name)).map(|(_, time)| *time).sum())
+        })?;
         let mask: BooleanArray =
             numbers.values().iter().map(|number| Some(*number < bound)).collect();
         let kept = mask.true_count();
@@ -92,15 +87,10 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Line, Error>
             let found = scan.gather(&["x"], engine)?;
             same &= *found.column(0) == arrow_select::filter::filter(&array, &mask)?;
         }
-        let time = median(times);
         let size = (one * copies) as f64 * kept as f64 / array.len() as f64;
-        shares.push((time, size / time.as_secs_f64()));
+        shares.push((runs, size));
     }
-    Ok(Line {
-        what: case.column.encoding(),
-        case: case.name.clone(),
-        shares,
-        decompressed: decoding(&packed.columns()[0])?,
-        same,
-    })
+    let column = &packed.columns()[0];
+    let encoding = column.download()?.encoding();
+    Ok(Gathered { shares, decompressed: decoding(column)?, encoding, same })
 }

@@ -1,11 +1,12 @@
 //! From host memory to host memory.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use lanepack::{Engine, Error};
 
-use super::{HOST_RUNS, WARM_UP, median};
+use super::runs::Runs;
+use super::{HOST_RUNS, WARM_UP};
 
 /// The engine that is measured, and one whose results lie in ordinary memory.
 pub struct Engines {
@@ -20,14 +21,23 @@ impl Engines {
     }
 }
 
-/// Bytes of Arrow's buffers per second.
+/// Times from host to host.
 pub struct Rates {
+    /// Bytes of Arrow's buffers.
+    pub bytes: usize,
     /// From ordinary memory to ordinary memory.
-    pub ordinary: f64,
+    pub ordinary: Runs,
     /// From page-locked memory to page-locked memory.
-    pub pinned: f64,
+    pub pinned: Runs,
     /// Whether every result was as it should be.
     pub same: bool,
+}
+
+impl Rates {
+    /// Bytes per second.
+    pub fn rate(&self, runs: &Runs) -> f64 {
+        self.bytes as f64 / runs.median().as_secs_f64()
+    }
 }
 
 /// Measures `work` on a batch, which reads or makes `bytes` bytes of Arrow's buffers.
@@ -39,23 +49,21 @@ pub fn rates(
     is_right: impl Fn(&RecordBatch) -> bool,
 ) -> Result<Rates, Error> {
     let mut same = true;
-    let mut rate = |engine: &Engine, batch: &RecordBatch| -> Result<f64, Error> {
-        let mut runs: Vec<Duration> = Vec::new();
-        for run in 0..WARM_UP + HOST_RUNS {
+    let mut runs = |engine: &Engine, batch: &RecordBatch| -> Result<Runs, Error> {
+        let mut run = 0;
+        Runs::measure(HOST_RUNS, || {
             let start = Instant::now();
             let result = work(engine, batch)?;
             let time = start.elapsed();
             // Each is dropped before the next one, whose memory is then there.
-            if run >= WARM_UP {
-                runs.push(time);
-            }
             if run == 0 || run + 1 == WARM_UP + HOST_RUNS {
                 same &= is_right(&result);
             }
-        }
-        Ok(bytes as f64 / median(runs).as_secs_f64())
+            run += 1;
+            Ok(time)
+        })
     };
-    let ordinary = rate(&engines.ordinary, batch)?;
-    let pinned = rate(&engines.pinned, &engines.pinned.pinned(batch)?)?;
-    Ok(Rates { ordinary, pinned, same })
+    let ordinary = runs(&engines.ordinary, batch)?;
+    let pinned = runs(&engines.pinned, &engines.pinned.pinned(batch)?)?;
+    Ok(Rates { bytes, ordinary, pinned, same })
 }

@@ -6,14 +6,14 @@
 //! - `quant16`: a smooth field quantised to 16 bits, and `field f32`: a smooth field of two
 //!   decimals.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, UInt64Array};
 use lanepack::{Encoding, Lz, Options, compress_array};
 
-use super::cases::{Case, Failure, random, read};
+use super::cases::{Case, Failure, data_folder, read};
+use super::generated::random;
 
 /// Level, bytes of a symbol, symbols of a segment.
 type Shape = (u8, usize, Option<usize>);
@@ -45,10 +45,8 @@ fn data(name: &str) -> Result<Vec<u8>, Failure> {
     let words = |bytes: Vec<[u8; 8]>| bytes.concat();
     Ok(match name {
         "l_comment" => {
-            let root =
-                std::env::var_os("LANEPACK_DATA").map_or("../shared/data".into(), PathBuf::from);
-            let file: &Path = &root.join("strings/l_comment.parquet");
-            read(file, 0)?.as_string::<i32>().iter().flatten().collect::<String>().into_bytes()
+            let file = data_folder().join("strings/l_comment.parquet");
+            read(&file, 0)?.as_string::<i32>().iter().flatten().collect::<String>().into_bytes()
         }
         "l_orderkey" => {
             let mut next = random(9);

@@ -4,23 +4,44 @@
 //! Each on compressed columns, on the same columns stored plain (raw arrays, read by a kernel
 //! of the same shape), and on those decompressed first. Results are compared with the CPU's.
 
+use std::ops::Add;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use lanepack::scan::{Aggregate, Expr, Scan, col, count_rows, sum};
-use lanepack::{DeviceBatch, Encoding, Engine, Error, Options};
+use lanepack::{DeviceBatch, Engine, Error, Options};
 
-use super::scan::decoding;
+use super::RUNS;
+use super::runs::{Runs, Spread};
+use super::scan::{First, decoding};
 use super::tables::{self, Money};
-use super::{RUNS, WARM_UP, median};
 
 /// A query over generated columns.
-struct Query {
-    name: String,
-    batch: RecordBatch,
+pub struct Query {
+    pub name: String,
+    pub batch: RecordBatch,
     filter: Expr,
     aggregates: Vec<Aggregate>,
+}
+
+/// What a query takes.
+pub struct Measured {
+    pub rows: usize,
+    /// Compressed bytes.
+    pub bytes: usize,
+    /// Its first call by the host's clock, with compilation of its kernel, and the device memory
+    /// that the columns keep for later ones.
+    pub first: First,
+    pub packed: Spread,
+    /// Over columns stored plain.
+    pub raw: Spread,
+    /// Decompression of all columns.
+    pub decoding: Spread,
+    /// What each column became.
+    pub encodings: Vec<(String, String)>,
+    /// Whether the result was the CPU's.
+    pub same: bool,
 }
 
 /// Runs all queries over so many rows; whether all results are those of the CPU.
@@ -33,63 +54,79 @@ pub fn run(engine: &Engine, rows: usize, only: &str) -> Result<bool, Error> {
     for query in queries(rows) {
         let query = query();
         if query.name.contains(only) {
-            all_same &= measure_query(engine, &query)?;
+            let measured = measure(engine, &query)?;
+            println!("{}", text(&query.name, &measured));
+            all_same &= measured.same;
         }
     }
     Ok(all_same)
 }
 
-fn measure_query(engine: &Engine, query: &Query) -> Result<bool, Error> {
-    let rows = query.batch.num_rows() as f64;
+/// The line of a query.
+fn text(name: &str, measured: &Measured) -> String {
+    let rate = |time: Spread| measured.rows as f64 / time.median / 1e9;
+    format!(
+        "{:<26} {:>10.1} {:>8.1} {:>8.1} {:>8.1} {:>8.2} {:>8.0}{}",
+        name,
+        measured.first.time.as_secs_f64() * 1e3,
+        rate(measured.packed),
+        rate(measured.raw),
+        rate(measured.raw + measured.decoding),
+        measured.bytes as f64 / measured.rows as f64,
+        measured.bytes as f64 / measured.packed.median / 1e9,
+        if measured.same { "" } else { "  DIFFERENT" }
+    )
+}
+
+/// Measures a query with default options and over plain columns.
+pub fn measure(engine: &Engine, query: &Query) -> Result<Measured, Error> {
     let packed = engine.compress_to_device(&query.batch, &Options::default())?;
+    let free = engine.free_memory()?;
     let start = Instant::now();
     let found = scan(&packed, query).aggregate(&query.aggregates, engine)?;
-    let first = start.elapsed();
+    let time = start.elapsed();
+    let first = First { time, kept: free.saturating_sub(engine.free_memory()?) };
     // The same rows on the CPU, of the compressed batch.
-    let expected = Scan::new(&packed.download()?)
+    let downloaded = packed.download()?;
+    let expected = Scan::new(&downloaded)
         .filter(query.filter.clone())
         .aggregate(&query.aggregates, &Engine::cpu())?;
-    let same = found == expected;
-    let on_packed = time(engine, &packed, query)?;
+    let encodings = lanepack::columns(&downloaded)?;
+    let encodings = encodings.iter().map(|one| (one.field().name().clone(), one.encoding()));
+    let encodings = encodings.collect();
+    drop(downloaded);
+    let on_packed = runs(engine, &packed, query)?;
     let bytes: usize = packed.columns().iter().map(|column| column.device_bytes()).sum();
-    let decoding = packed.columns().iter().map(decoding).sum::<Result<Duration, Error>>()?;
+    let decoding = packed.columns().iter().map(|column| Ok(decoding(column)?.spread()));
+    let decoding = decoding.collect::<Result<Vec<Spread>, Error>>()?;
     drop(packed);
-    let plain = Options::default().with_encodings([Encoding::Plain]);
-    let raw = engine.compress_to_device(&query.batch, &plain)?;
-    let on_raw = time(engine, &raw, query)?;
-    let rate = |time: Duration| rows / time.as_secs_f64() / 1e9;
-    println!(
-        "{:<26} {:>10.1} {:>8.1} {:>8.1} {:>8.1} {:>8.2} {:>8.0}{}",
-        query.name,
-        first.as_secs_f64() * 1e3,
-        rate(on_packed),
-        rate(on_raw),
-        rate(on_raw + decoding),
-        bytes as f64 / rows,
-        bytes as f64 / on_packed.as_secs_f64() / 1e9,
-        if same { "" } else { "  DIFFERENT" }
-    );
-    Ok(same)
+    let raw = engine.compress_to_device(&query.batch, &super::scan::plain())?;
+    Ok(Measured {
+        rows: query.batch.num_rows(),
+        bytes,
+        first,
+        packed: on_packed.spread(),
+        raw: runs(engine, &raw, query)?.spread(),
+        decoding: decoding.into_iter().reduce(Spread::add).expect("one column at least"),
+        encodings,
+        same: found == expected,
+    })
 }
 
 fn scan<'a>(batch: &'a DeviceBatch, query: &Query) -> Scan<'a> {
     Scan::on_device(batch).filter(query.filter.clone())
 }
 
-fn time(engine: &Engine, batch: &DeviceBatch, query: &Query) -> Result<Duration, Error> {
+fn runs(engine: &Engine, batch: &DeviceBatch, query: &Query) -> Result<Runs, Error> {
     let scan = scan(batch, query);
-    let mut times = Vec::new();
-    for run in 0..WARM_UP + RUNS {
+    Runs::measure(RUNS, || {
         let kernels = scan.times(&query.aggregates, engine)?.kernels;
-        if run >= WARM_UP {
-            times.push(kernels.iter().map(|(_, time)| *time).sum());
-        }
-    }
-    Ok(median(times))
+        Ok(kernels.iter().map(|(_, time)| *time).sum())
+    })
 }
 
 /// Queries, each made when it is called: columns are large.
-fn queries(rows: usize) -> Vec<Box<dyn Fn() -> Query>> {
+pub fn queries(rows: usize) -> Vec<Box<dyn Fn() -> Query>> {
     let mut queries: Vec<Box<dyn Fn() -> Query>> = Vec::new();
     for number in 0..3 {
         queries.push(Box::new(move || {

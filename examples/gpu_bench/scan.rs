@@ -5,7 +5,7 @@
 //! array, read by the same kernel), and decompressed first.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -13,24 +13,47 @@ use arrow_select::concat::concat;
 use lanepack::internals::measure;
 use lanepack::scan::{Expr, Literal, Scan, col};
 use lanepack::{DeviceBatch, DeviceColumn, Encoding, Engine, Error, Options, compress};
+use rayon::prelude::*;
 
-use super::{Case, Engines, RUNS, WARM_UP, copies, median};
+use super::runs::Runs;
+use super::{Case, Engines, RUNS, copies};
 
 /// Shares of the rows that are kept.
-const SHARES: [f64; 5] = [0.0001, 0.01, 0.1, 0.5, 1.0];
+pub const SHARES: [f64; 5] = [0.0001, 0.01, 0.1, 0.5, 1.0];
 
-/// What scans of one column came to.
-pub struct Line {
-    pub what: String,
-    pub case: String,
-    /// Bytes of values a second for each of [`SHARES`].
-    pub values: Vec<f64>,
-    /// Compressed bytes and bitmap a second, at a tenth.
-    pub moved: f64,
-    /// Bytes of values a second, at a tenth, of the raw array, and decompressed first.
-    pub raw: f64,
-    pub decompressed: f64,
+/// A tenth among them.
+pub const TENTH: usize = 2;
+
+/// Scans of one column.
+pub struct Scanned {
+    /// Bytes of values.
+    pub size: usize,
+    /// Compressed bytes and bitmap.
+    pub touched: usize,
+    /// For each of [`SHARES`].
+    pub shares: Vec<Runs>,
+    /// Of the raw array, at a tenth.
+    pub raw: Runs,
+    /// Decompression of the column.
+    pub decoding: Runs,
+    pub first: First,
+    pub encoding: String,
     pub same: bool,
+}
+
+impl Scanned {
+    /// Bytes of values per second.
+    pub fn rate(&self, time: Duration) -> f64 {
+        self.size as f64 / time.as_secs_f64()
+    }
+}
+
+/// The first scan of a column.
+pub struct First {
+    /// By the host's clock.
+    pub time: Duration,
+    /// Bytes of device memory that it keeps for the scans that follow.
+    pub kept: u64,
 }
 
 /// The head of the table.
@@ -48,32 +71,55 @@ pub fn head() -> String {
     )
 }
 
-impl Line {
-    pub fn text(&self) -> String {
-        let gb = |rate: f64| format!("{:>8.0}", rate / 1e9);
-        let values: Vec<String> = self.values.iter().map(|rate| gb(*rate)).collect();
-        format!(
-            "{:<12} {:<28} {} {} {} {}{}",
-            self.what,
-            self.case.chars().take(28).collect::<String>(),
-            values.join(" "),
-            gb(self.moved),
-            gb(self.raw),
-            gb(self.decompressed),
-            if self.same { "" } else { "  DIFFERENT" }
-        )
-    }
+/// The line of a column.
+pub fn text(case: &Case, scanned: &Scanned) -> String {
+    let gb = |rate: f64| format!("{:>8.0}", rate / 1e9);
+    let rate = |time: Duration| gb(scanned.rate(time));
+    let shares: Vec<String> = scanned.shares.iter().map(|runs| rate(runs.median())).collect();
+    format!(
+        "{:<12} {:<28} {} {} {} {}{}",
+        case.column.encoding(),
+        case.name.chars().take(28).collect::<String>(),
+        shares.join(" "),
+        gb(scanned.touched as f64 / scanned.shares[TENTH].median().as_secs_f64()),
+        rate(scanned.raw.median()),
+        rate(scanned.raw.median() + scanned.decoding.median()),
+        if scanned.same { "" } else { "  DIFFERENT" }
+    )
 }
 
 /// Measures one column of numbers; none if values of its type have no order or are not
 /// scanned here (for strings see `scan_strings.rs`).
-pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>, Error> {
-    let (copies, one) = copies(&case.array, bytes);
-    let of_strings =
-        !case.array.data_type().is_primitive() && *case.array.data_type() != DataType::Boolean;
-    if of_strings {
+pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Scanned>, Error> {
+    if !is_scanned(case.array.data_type()) {
         return Ok(None);
     }
+    let (copies, _) = copies(&case.array, bytes);
+    let array = repeated(&case.array, copies)?;
+    let engine = &engines.pinned;
+    let plain = || upload(engine, &array, &plain());
+    column(engine, case, copies, upload(engine, &array, &case.options)?, plain)
+}
+
+/// Whether values of a type are scanned here.
+pub fn is_scanned(data_type: &DataType) -> bool {
+    data_type.is_primitive() || *data_type == DataType::Boolean
+}
+
+/// Arrays as they are.
+pub fn plain() -> Options {
+    Options::default().with_encodings([Encoding::Plain])
+}
+
+/// Measures scans of `packed`, so many copies of a case's array as column `x`, and of the same
+/// stored plain.
+pub fn column(
+    engine: &Engine,
+    case: &Case,
+    copies: usize,
+    packed: DeviceBatch,
+    plain: impl FnOnce() -> Result<DeviceBatch, Error>,
+) -> Result<Option<Scanned>, Error> {
     let Ok(order) = arrow_ord::sort::sort_to_indices(&case.array, None, None) else {
         return Ok(None);
     };
@@ -81,48 +127,50 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     if valid == 0 {
         return Ok(None);
     }
-    let array = repeated(&case.array, copies)?;
-    let size = (one * copies) as f64;
-    let packed = upload(&engines.pinned, &array, &case.options)?;
-    let mut values = Vec::new();
-    let mut same = true;
-    let mut tenth = (Duration::ZERO, None);
-    for share in SHARES {
+    let filters = SHARES.map(|share| {
         let rank = ((valid as f64 * share) as usize).clamp(1, valid) - 1;
-        let nulls_first = case.array.null_count();
-        let row = order.value(nulls_first + rank) as usize;
+        let row = order.value(case.array.null_count() + rank) as usize;
         let bound = case.array.slice(row, 1);
-        let filter = col("x").lt_eq(Literal::Arrow(bound.clone()));
-        let (time, mask) = match time(&engines.pinned, &packed, &filter) {
-            Err(Error::NoDevice { .. } | Error::Expression { .. }) => return Ok(None),
-            measured => measured?,
-        };
-        same &= mask == expected(&array, &bound)?;
-        values.push(size / time.as_secs_f64());
-        if share == 0.1 {
-            tenth = (time, Some(filter));
-        }
+        (col("x").lt_eq(Literal::Arrow(bound.clone())), bound)
+    });
+    let first = match first(engine, &packed, &filters[TENTH].0) {
+        Err(Error::NoDevice { .. } | Error::Expression { .. }) => return Ok(None),
+        first => first?,
+    };
+    let mut shares = Vec::new();
+    let mut same = true;
+    for (filter, bound) in &filters {
+        let (runs, mask) = time(engine, &packed, filter)?;
+        same &= is_right(&mask, &expected(&case.array, bound)?, copies);
+        shares.push(runs);
     }
-    let (time_of_tenth, filter) = tenth;
-    let filter = filter.expect("a tenth is among the shares");
     let column = &packed.columns()[0];
-    let touched = column.device_bytes() + array.len() / 8;
+    let touched = column.device_bytes() + column.len() / 8;
+    let encoding = column.download()?.encoding();
     let decoding = decoding(column)?;
-    let moved = touched as f64 / time_of_tenth.as_secs_f64();
     drop(packed);
-    let plain =
-        upload(&engines.pinned, &array, &Options::default().with_encodings([Encoding::Plain]))?;
-    let (raw, _) = time(&engines.pinned, &plain, &filter)?;
-    let decompressed = size / (raw + decoding).as_secs_f64();
-    Ok(Some(Line {
-        what: case.column.encoding(),
-        case: case.name.clone(),
-        values,
-        moved,
-        raw: size / raw.as_secs_f64(),
-        decompressed,
-        same,
-    }))
+    let (raw, _) = time(engine, &plain()?, &filters[TENTH].0)?;
+    let size = super::sizes(&case.array).1 * copies;
+    Ok(Some(Scanned { size, touched, shares, raw, decoding, first, encoding, same }))
+}
+
+/// Whether a mask is so many copies of another.
+pub fn is_right(mask: &BooleanArray, expected: &BooleanArray, copies: usize) -> bool {
+    let rows = expected.len();
+    mask.null_count() == 0
+        && mask.len() == copies * rows
+        && (0..copies)
+            .into_par_iter()
+            .all(|copy| mask.slice(copy * rows, rows).values() == expected.values())
+}
+
+/// Counts the rows of a column that has not been scanned before.
+pub fn first(engine: &Engine, batch: &DeviceBatch, filter: &Expr) -> Result<First, Error> {
+    let free = engine.free_memory()?;
+    let start = Instant::now();
+    Scan::on_device(batch).filter(filter.clone()).count(engine)?;
+    let time = start.elapsed();
+    Ok(First { time, kept: free.saturating_sub(engine.free_memory()?) })
 }
 
 /// So many copies of an array, one behind the other.
@@ -144,39 +192,31 @@ pub fn time(
     engine: &Engine,
     batch: &DeviceBatch,
     filter: &Expr,
-) -> Result<(Duration, BooleanArray), Error> {
+) -> Result<(Runs, BooleanArray), Error> {
     let scan = Scan::on_device(batch).filter(filter.clone());
     let mask = scan.mask(engine)?;
-    let mut times = Vec::new();
-    for run in 0..WARM_UP + RUNS {
+    let runs = Runs::measure(RUNS, || {
         let kernels = scan.times(&[], engine)?.kernels;
-        let time = kernels.iter().filter(|(name, _)| !name.is_empty()).map(|(_, time)| *time).sum();
-        if run >= WARM_UP {
-            times.push(time);
-        }
-    }
-    Ok((median(times), mask))
+        Ok(kernels.iter().filter(|(name, _)| !name.is_empty()).map(|(_, time)| *time).sum())
+    })?;
+    Ok((runs, mask))
 }
 
 /// What decompression of a column takes.
-pub fn decoding(column: &DeviceColumn) -> Result<Duration, Error> {
-    let mut times = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let all = measure::decompress(column)?.1.all;
-        if run >= WARM_UP {
-            times.push(all);
-        }
-    }
-    Ok(median(times))
+pub fn decoding(column: &DeviceColumn) -> Result<Runs, Error> {
+    Runs::measure(RUNS, || Ok(measure::decompress(column)?.1.all))
 }
 
-/// What Arrow's kernel keeps.
+/// The rows that Arrow's kernel keeps.
 fn expected(array: &ArrayRef, bound: &ArrayRef) -> Result<BooleanArray, Error> {
     let bound = arrow_array::Scalar::new(bound.clone());
-    let kept = arrow_ord::cmp::lt_eq(array, &bound)?;
-    let rows = (0..kept.len()).map(|row| Some(kept.is_valid(row) && kept.value(row)));
-    Ok(match kept.null_count() {
-        0 => kept,
-        _ => rows.collect(),
-    })
+    Ok(without_nulls(&arrow_ord::cmp::lt_eq(array, &bound)?))
+}
+
+/// False where it is unknown.
+pub fn without_nulls(kept: &BooleanArray) -> BooleanArray {
+    match kept.nulls() {
+        Some(nulls) => BooleanArray::new(kept.values() & nulls.inner(), None),
+        None => kept.clone(),
+    }
 }

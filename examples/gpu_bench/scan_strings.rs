@@ -13,31 +13,40 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Scalar, StringArray};
 use arrow_schema::DataType;
 use lanepack::scan::{Expr, Scan, col};
-use lanepack::{Encoding, Error, Options};
+use lanepack::{DeviceBatch, Engine, Error};
 
-use super::scan::{decoding, repeated, time, upload};
-use super::{Case, Engines, RUNS, WARM_UP, copies, median};
+use super::runs::Runs;
+use super::scan::{First, decoding, first, is_right, plain, repeated, time, upload, without_nulls};
+use super::{Case, Engines, RUNS, copies};
 
-/// What scans of one column came to.
-pub struct Line {
-    what: String,
-    case: String,
-    /// Bytes of strings a second, and the share of rows that are kept, for each test.
-    tests: Vec<(f64, f64)>,
-    /// Compressed bytes and bitmap a second, LIKE.
-    moved: f64,
-    /// Bytes of strings a second, LIKE, of the raw array, and decompressed first.
-    raw: f64,
-    decompressed: f64,
-    /// On the host's clock, LIKE.
-    first: Duration,
-    again: Duration,
+/// Names of the tests.
+pub const TESTS: [&str; 4] = ["=", "IN", "prefix", "LIKE"];
+
+/// LIKE among them.
+pub const LIKE: usize = 3;
+
+/// Scans of one column.
+pub struct Scanned {
+    /// Bytes of strings.
+    pub size: usize,
+    /// Compressed bytes and bitmap.
+    pub touched: usize,
+    /// The times, and the share of rows that are kept, for each of [`TESTS`].
+    pub tests: Vec<(Runs, f64)>,
+    /// Of the raw array, LIKE.
+    pub raw: Runs,
+    /// Decompression of the column.
+    pub decoding: Runs,
+    /// By the host's clock, LIKE.
+    pub first: First,
+    pub again: Runs,
+    pub encoding: String,
     pub same: bool,
 }
 
 /// The head of the table.
 pub fn head() -> String {
-    let tests = ["=", "IN", "prefix", "LIKE"].map(|test| format!("{test:>8} {:>7}", "kept"));
+    let tests = TESTS.map(|test| format!("{test:>8} {:>7}", "kept"));
     format!(
         "{:<12} {:<24} {} {:>8} {:>8} {:>8} {:>9} {:>9}   GB/s of strings",
         "what",
@@ -51,26 +60,29 @@ pub fn head() -> String {
     )
 }
 
-impl Line {
-    pub fn text(&self) -> String {
-        let gb = |rate: f64| format!("{:>8.0}", rate / 1e9);
-        let tests = self.tests.iter();
-        let tests: Vec<String> = tests
-            .map(|(rate, share)| format!("{} {:>7}", gb(*rate), format!("{:.2}%", share * 100.0)))
-            .collect();
-        format!(
-            "{:<12} {:<24} {} {} {} {} {:>9} {:>9}{}",
-            self.what,
-            self.case.chars().take(24).collect::<String>(),
-            tests.join(" "),
-            gb(self.moved),
-            gb(self.raw),
-            gb(self.decompressed),
-            self.first.as_micros(),
-            self.again.as_micros(),
-            if self.same { "" } else { "  DIFFERENT" }
-        )
-    }
+/// The line of a column.
+pub fn text(case: &Case, scanned: &Scanned) -> String {
+    let gb =
+        |bytes: usize, time: Duration| format!("{:>8.0}", bytes as f64 / time.as_secs_f64() / 1e9);
+    let rate = |time: Duration| gb(scanned.size, time);
+    let tests = scanned.tests.iter();
+    let tests: Vec<String> = tests
+        .map(|(runs, share)| {
+            format!("{} {:>7}", rate(runs.median()), format!("{:.2}%", share * 100.0))
+        })
+        .collect();
+    format!(
+        "{:<12} {:<24} {} {} {} {} {:>9} {:>9}{}",
+        case.column.encoding(),
+        case.name.chars().take(24).collect::<String>(),
+        tests.join(" "),
+        gb(scanned.touched, scanned.tests[LIKE].0.median()),
+        rate(scanned.raw.median()),
+        rate(scanned.raw.median() + scanned.decoding.median()),
+        scanned.first.time.as_micros(),
+        scanned.again.median().as_micros(),
+        if scanned.same { "" } else { "  DIFFERENT" }
+    )
 }
 
 /// A filter, and the rows that Arrow's kernels keep.
@@ -80,7 +92,8 @@ struct Test {
 }
 
 fn tests(array: &StringArray) -> Result<Vec<Test>, Error> {
-    let value = |part: usize| array.value(array.len() * part / 6);
+    let rows: Vec<usize> = (0..array.len()).filter(|row| array.is_valid(*row)).collect();
+    let value = |part: usize| array.value(rows[rows.len() * part / 6]);
     let scalar = |text: &str| Scalar::new(StringArray::from(vec![text]));
     let likely = value(2);
     let prefix: String = likely.chars().take(3).collect();
@@ -90,7 +103,7 @@ fn tests(array: &StringArray) -> Result<Vec<Test>, Error> {
         let other = arrow_ord::cmp::eq(array, &scalar(value(part)))?;
         listed = arrow_arith::boolean::or(&listed, &other)?;
     }
-    Ok(vec![
+    let tests = vec![
         Test { filter: col("x").eq(likely), kept: arrow_ord::cmp::eq(array, &scalar(likely))? },
         Test { filter: col("x").in_list((1..6).map(value)), kept: listed },
         Test {
@@ -101,11 +114,12 @@ fn tests(array: &StringArray) -> Result<Vec<Test>, Error> {
             filter: col("x").contains(part.as_str()),
             kept: arrow_string::like::contains(array, &scalar(&part))?,
         },
-    ])
+    ];
+    Ok(tests.into_iter().map(|test| Test { kept: without_nulls(&test.kept), ..test }).collect())
 }
 
 /// Measures one column; none if it is no text.
-pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>, Error> {
+pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Scanned>, Error> {
     if !matches!(case.array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
     {
         return Ok(None);
@@ -114,50 +128,44 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Option<Line>
     let texts = arrow_cast::cast(&case.array, &DataType::Utf8)?;
     let texts: StringArray =
         texts.as_string::<i32>().iter().map(|text| Some(text.unwrap_or(""))).collect();
-    let tests = tests(&texts)?;
     let texts: ArrayRef = Arc::new(texts);
-    let (copies, one) = copies(&texts, bytes);
+    let (copies, _) = copies(&texts, bytes);
     let array = repeated(&texts, copies)?;
-    let size = (one * copies) as f64;
     let engine = &engines.pinned;
     let packed = upload(engine, &array, &case.options)?;
+    column(engine, &texts, copies, packed, || upload(engine, &array, &plain())).map(Some)
+}
 
-    let like = &tests[3];
-    let scan = || Scan::on_device(&packed).filter(like.filter.clone());
-    let clocked = || -> Result<Duration, Error> {
+/// Measures scans of `packed`, so many copies of an array of Utf8, not all null, as column
+/// `x`, and of the same stored plain.
+pub fn column(
+    engine: &Engine,
+    texts: &ArrayRef,
+    copies: usize,
+    packed: DeviceBatch,
+    plain: impl FnOnce() -> Result<DeviceBatch, Error>,
+) -> Result<Scanned, Error> {
+    let tests = tests(texts.as_string::<i32>())?;
+    let like = &tests[LIKE].filter;
+    let first = first(engine, &packed, like)?;
+    let again = Runs::measure(RUNS, || {
         let start = Instant::now();
-        scan().count(engine)?;
+        Scan::on_device(&packed).filter(like.clone()).count(engine)?;
         Ok(start.elapsed())
-    };
-    let first = clocked()?;
-    let again = (0..WARM_UP + RUNS).map(|_| clocked()).collect::<Result<Vec<_>, _>>()?;
-    let mut rates = Vec::new();
+    })?;
+    let mut measured = Vec::new();
     let mut same = true;
-    let mut of_like = Duration::ZERO;
     for test in &tests {
-        let (time, mask) = time(engine, &packed, &test.filter)?;
-        let rows = test.kept.len();
-        same &=
-            (0..copies).all(|copy| mask.slice(copy * rows, rows).values() == test.kept.values());
-        let share = test.kept.true_count() as f64 / rows.max(1) as f64;
-        rates.push((size / time.as_secs_f64(), share));
-        of_like = time;
+        let (runs, mask) = time(engine, &packed, &test.filter)?;
+        same &= is_right(&mask, &test.kept, copies);
+        measured.push((runs, test.kept.true_count() as f64 / test.kept.len().max(1) as f64));
     }
     let column = &packed.columns()[0];
-    let touched = column.device_bytes() + array.len() / 8;
+    let touched = column.device_bytes() + column.len() / 8;
+    let encoding = column.download()?.encoding();
     let decoding = decoding(column)?;
     drop(packed);
-    let plain = upload(engine, &array, &Options::default().with_encodings([Encoding::Plain]))?;
-    let (raw, _) = time(engine, &plain, &like.filter)?;
-    Ok(Some(Line {
-        what: case.column.encoding(),
-        case: case.name.clone(),
-        tests: rates,
-        moved: touched as f64 / of_like.as_secs_f64(),
-        raw: size / raw.as_secs_f64(),
-        decompressed: size / (raw + decoding).as_secs_f64(),
-        first,
-        again: median(again[WARM_UP..].to_vec()),
-        same,
-    }))
+    let (raw, _) = time(engine, &plain()?, like)?;
+    let (size, tests) = (super::sizes(texts).1 * copies, measured);
+    Ok(Scanned { size, touched, tests, raw, decoding, first, again, encoding, same })
 }

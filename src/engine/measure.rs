@@ -70,23 +70,32 @@ impl Marks for First {
     }
 }
 
-/// Compresses an array that lies on a device and measures it, waits for the host included:
-/// all of it, then again kernel by kernel, one after the other.
+/// Compresses an array that is stored on a device and measures all of it, waits for the host
+/// included.
 pub fn compress(
     field: &FieldRef,
     array: &DeviceArray,
     options: &Options,
-) -> Result<(DeviceColumn, Times)> {
+) -> Result<(DeviceColumn, Duration)> {
     let mut first = First::default();
     let column = encode::encode_array(field, array, options, &mut first)?;
     let all = match first.0 {
         Some(first) => column.ready().elapsed(first.as_ref())?,
         None => Duration::ZERO,
     };
-    drop(column);
+    Ok((column, all))
+}
+
+/// Compresses an array that is stored on a device and measures it kernel by kernel, one after
+/// the other.
+pub fn compress_serially(
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+) -> Result<(DeviceColumn, Times)> {
     let mut recorder = Recorder::default();
     let column = encode::encode_array(field, array, options, &mut recorder)?;
-    Ok((column, Times { all, ..recorder.times()? }))
+    Ok((column, recorder.times()?))
 }
 
 /// Times of `runs` copies of `bytes` bytes from one buffer of the device to another.
