@@ -1,0 +1,199 @@
+"""Tests of scripts/record: python3 scripts/test_record.py"""
+
+import importlib.machinery
+import importlib.util
+import io
+import json
+import pathlib
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+PATH = pathlib.Path(__file__).resolve().parent / "record"
+LOADER = importlib.machinery.SourceFileLoader("record", str(PATH))
+record = importlib.util.module_from_spec(importlib.util.spec_from_loader("record", LOADER))
+LOADER.exec_module(record)
+
+
+def figure(value, low, high, metric="speed", better="higher"):
+    return {
+        "suite": "decode", "case": "wiki", "metric": metric, "unit": "GB/s", "value": value,
+        "low": low, "high": high, "runs": 15, "better": better,
+    }
+
+
+def document(*figures, **head):
+    return {
+        "format": 1, "kind": "gpu", "commit": "0123456789abcdef", "date": "2026-11-24",
+        "device": "NVIDIA H200", "suites": ["decode"], "failures": [],
+        "cases": [{"suite": "decode", "case": "wiki", "encoding": "fsst"}],
+        "figures": list(figures),
+    } | head
+
+
+def compared(old, new, **options):
+    out = io.StringIO()
+    return record.compare(old, new, out=out, **options), out.getvalue()
+
+
+class Compare(unittest.TestCase):
+    def test_the_same_is_no_failure(self):
+        one = document(figure(100, 99, 101))
+        bad, text = compared(one, one)
+        self.assertEqual(bad, 0)
+        self.assertIn("1.000  decode: wiki: speed, GB/s", text)
+
+    def test_more_than_the_tolerance_below_is_worse(self):
+        bad, text = compared(document(figure(100, 99, 101)), document(figure(94, 93, 95)))
+        self.assertEqual(bad, 1)
+        self.assertIn("0.940", text)
+        self.assertIn("WORSE", text)
+
+    def test_within_the_tolerance_is_no_failure(self):
+        bad, _ = compared(document(figure(100, 99, 101)), document(figure(96, 95, 97)))
+        self.assertEqual(bad, 0)
+
+    def test_spreads_that_overlap_are_no_failure(self):
+        bad, _ = compared(document(figure(100, 90, 101)), document(figure(80, 70, 91)))
+        self.assertEqual(bad, 0)
+
+    def test_better_is_no_failure(self):
+        bad, _ = compared(document(figure(100, 99, 101)), document(figure(200, 199, 201)))
+        self.assertEqual(bad, 0)
+
+    def test_of_times_more_is_worse(self):
+        old, same, more = (
+            document(figure(value, value, value, better="lower")) for value in [100, 104, 106])
+        self.assertEqual(compared(old, same)[0], 0)
+        self.assertEqual(compared(old, more)[0], 1)
+        self.assertEqual(compared(more, old)[0], 0)
+
+    def test_memory_that_was_zero_is_worse_if_there_is_some(self):
+        none, some = (document(figure(value, value, value, better="lower")) for value in [0, 5])
+        self.assertEqual(compared(none, some)[0], 1)
+        self.assertEqual(compared(none, none)[0], 0)
+        self.assertEqual(compared(some, none)[0], 0)
+
+    def test_a_figure_that_vanished_is_a_failure_unless_allowed(self):
+        old = document(figure(100, 99, 101), figure(5, 5, 5, metric="ratio"))
+        new = document(figure(100, 99, 101))
+        bad, text = compared(old, new)
+        self.assertEqual(bad, 1)
+        self.assertIn("MISSING", text)
+        self.assertEqual(compared(old, new, allow_missing=True)[0], 0)
+
+    def test_new_figures_are_listed(self):
+        old = document(figure(100, 99, 101))
+        new = document(figure(100, 99, 101), figure(5, 5, 5, metric="ratio"))
+        bad, text = compared(old, new)
+        self.assertEqual(bad, 0)
+        self.assertIn("NEW", text)
+
+    def test_a_wrong_result_is_a_failure(self):
+        one = document(figure(100, 99, 101))
+        bad, text = compared(one, one | {"failures": ["decode: wiki: other values"]})
+        self.assertEqual(bad, 1)
+        self.assertIn("FAILED decode: wiki", text)
+
+    def test_another_encoding_is_pointed_out(self):
+        old = document(figure(100, 99, 101))
+        new = document(figure(100, 99, 101),
+                       cases=[{"suite": "decode", "case": "wiki", "encoding": "dict(fsst)"}])
+        self.assertIn("other encoding", compared(old, new)[1])
+
+    def test_records_of_two_kinds_are_not_compared(self):
+        with self.assertRaises(record.Problem):
+            compared(document(), document(kind="cpu"))
+
+
+class Merge(unittest.TestCase):
+    def test_parts_become_one(self):
+        other = figure(7, 6, 8) | {"suite": "scan"}
+        merged = record.merge([document(figure(100, 99, 101)),
+                               document(other, suites=["scan"], date="2026-11-25")])
+        self.assertEqual(merged["suites"], ["decode", "scan"])
+        self.assertEqual(merged["date"], "2026-11-25")
+        self.assertEqual(merged["figures"], [figure(100, 99, 101), other])
+
+    def test_repetitions_have_the_spread_of_all(self):
+        merged = record.merge([document(figure(100, 99, 101)), document(figure(110, 108, 111)),
+                               document(figure(90, 89, 91))])
+        found = merged["figures"][0]
+        self.assertEqual((found["value"], found["low"], found["high"]), (100, 89, 111))
+        self.assertEqual(found["runs"], 45)
+        self.assertEqual(found["values"], [100, 110, 90])
+        again = record.merge([merged, document(figure(120, 119, 121))])["figures"][0]
+        self.assertEqual(again["value"], 105)
+
+    def test_other_commits_are_not_merged(self):
+        with self.assertRaises(record.Problem):
+            record.merge([document(), document(commit="fedcba9876543210")])
+
+
+class Files(unittest.TestCase):
+    def test_what_is_written_is_read(self):
+        one = document(figure(100, 99, 101), figure(5, 5, 5, metric="ratio"))
+        text = record.text_of(one)
+        self.assertEqual(json.loads(text), one)
+        self.assertEqual(sum('"metric"' in line for line in text.splitlines()), 2)
+
+    def test_names_have_machine_date_and_commit(self):
+        self.assertEqual(record.file_name(document()), "gpu-h200-2026-11-24-0123456.json")
+        dirty = document(commit="0123456789abcdef-dirty", kind="cpu",
+                         device="Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz")
+        self.assertEqual(record.file_name(dirty),
+                         "cpu-intel-xeon-platinum-8481c-2-70ghz-2026-11-24-0123456-dirty.json")
+
+
+class Cpu(unittest.TestCase):
+    def test_lines_of_peers(self):
+        lines = "skipped: something\n" + "\n".join(json.dumps(line) for line in [
+            {"group": "FSST decompress", "input": "wiki", "counts": True, "bytes": 1000000,
+             "rounds": 5, "ours_seconds": [1, 2, 3], "peer_seconds": [2, 4, 6],
+             "ratio": [1.9, 2.0, 2.1]},
+            {"group": "FSST decompress", "input": "c_name", "counts": False, "bytes": None,
+             "rounds": 5, "ours_seconds": [1, 2, 3], "peer_seconds": [2, 4, 6],
+             "ratio": [7.0, 8.0, 9.0]},
+            {"group": "FSST size", "input": "wiki", "counts": True, "bytes": 100,
+             "ours_bytes": 40, "peer_bytes": 50},
+        ])
+        cases, figures = record.peers(lines)
+        self.assertEqual(cases[0]["ours_mb_per_s"], 0.5)
+        self.assertEqual(cases[1]["peer_ms"], 4000)
+        self.assertEqual([one["value"] for one in figures], [2.0, 8.0, 1.25])
+        self.assertEqual((figures[0]["low"], figures[0]["high"]), (1.9, 2.1))
+        means = record.means({"cases": cases, "figures": figures})
+        self.assertEqual([one["value"] for one in means], [2.0, 1.25])
+
+    def test_lines_of_quickstart(self):
+        text = (
+            "\nlineitem\n" "column      type   encoding\n"
+            "l_comment   Utf8View  fsst   600,572  1,000  300  3.33  2.1  400  900\n"
+            "total       Arrow IPC file      600,572  130,812,345  18,412,345   7.10      612   2,601\n")
+        cases, figures = record.tables_of(text)
+        self.assertEqual(cases[0]["case"], "lineitem")
+        self.assertEqual([one["value"] for one in figures], [18412000, 612, 2601])
+
+    def test_lines_of_planning(self):
+        text = (
+            "Balanced, 60 columns\n"
+            "  all                                        210 MB/s  tables   3.1 %"
+            "  planning  15.0 %  choice  17.2 %\n")
+        cases, figures = record.shares(text)
+        self.assertEqual(figures[0]["value"], 210)
+        self.assertEqual(cases[0]["choice_percent"], 17.2)
+
+    def test_lines_of_ratios(self):
+        text = (
+            "file,column,type,rows,raw_bytes,packed_bytes,encoding,round_trip\n"
+            "a.parquet,value,Utf8,10,100,40,fsst,ok\n"
+            "a.parquet,*,,10,100,50,,ok\n" "b.parquet,*,,10,200,70,,ok\n")
+        cases, figures = record.sizes("strings", "balanced", text)
+        self.assertEqual(figures[0]["value"], 120)
+        self.assertEqual(cases[0]["arrow_bytes"], 300)
+        with self.assertRaises(record.Problem):
+            record.sizes("strings", "balanced", text.replace("70,,ok", "70,,DIFFERENT"))
+
+
+if __name__ == "__main__":
+    unittest.main()
