@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p peers --bench cpu_codecs -- [filter]
-//! cargo bench -p peers --bench cpu_codecs -- --summary [text]
+//! cargo bench -p peers --bench cpu_codecs -- --summary [--json] [text]
 //! ```
 
 use std::time::Duration;
@@ -32,7 +32,13 @@ impl Visitor for Bench {
 fn main() {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--summary");
     if arguments.next().is_some() {
-        return peers::summary::print(arguments.find(|argument| !argument.starts_with("--")));
+        let (options, texts): (Vec<String>, Vec<String>) =
+            arguments.partition(|argument| argument.starts_with("--"));
+        let only = texts.into_iter().next();
+        return match options.iter().any(|option| option == "--json") {
+            true => peers::summary::print_json(only),
+            false => peers::summary::print(only),
+        };
     }
     let criterion = Criterion::default()
         .sample_size(10)

@@ -1,8 +1,8 @@
 //! lanepack beside its peers on one machine, on the same bytes, in the same run.
 //!
 //! ```text
-//! cargo bench -p peers --bench cpu_codecs -- --summary [text]   Markdown tables
-//! cargo bench -p peers --bench cpu_codecs -- [filter]           criterion
+//! cargo bench -p peers --bench cpu_codecs -- --summary [--json] [text]   Markdown tables, or JSON
+//! cargo bench -p peers --bench cpu_codecs -- [filter]                    criterion
 //! ```
 //!
 //! [`strings`] is FSST against fsst-rs, [`floats`] ALP against the crate alp,

@@ -1,4 +1,4 @@
-//! Tables in Markdown of both sides of every pair, measured in turns.
+//! Tables in Markdown, or lines of JSON, of both sides of every pair, measured in turns.
 //!
 //! ```text
 //! round 1  ours ours .. | peer peer ..     each side as often as takes 10 ms
@@ -6,9 +6,12 @@
 //! ```
 //!
 //! Turns, because the machine's clock and neighbours change over seconds; the
-//! best round, because both only ever add time.
+//! best round, because both only ever add time. A line of JSON has the quartiles of each
+//! side's rounds, and of the ratios of both sides in the same round.
 
 use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use crate::{Pair, Size, Visitor, visit};
 
@@ -59,8 +62,72 @@ pub fn print(only: Option<String>) {
     }
 }
 
-/// Best seconds of each side.
-fn measure(pair: &mut Pair<'_>) -> [f64; 2] {
+/// Prints everything, or what has `only` in its name, as lines of JSON.
+pub fn print_json(only: Option<String>) {
+    visit(&mut Lines { only });
+}
+
+/// Prints a line of JSON for each comparison.
+struct Lines {
+    only: Option<String>,
+}
+
+impl Visitor for Lines {
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(name))
+    }
+
+    fn pair(&mut self, mut pair: Pair<'_>) {
+        if !self.only.as_ref().is_none_or(|only| pair.group.contains(only.as_str())) {
+            return;
+        }
+        let rounds = measure(&mut pair);
+        let side = |side: usize| quartiles(rounds.iter().map(|round| round[side]).collect());
+        let line = json!({
+            "group": pair.group,
+            "input": pair.input,
+            "counts": pair.counts,
+            "bytes": pair.bytes,
+            "rounds": rounds.len(),
+            "ours_seconds": side(0),
+            "peer_seconds": side(1),
+            "ratio": quartiles(rounds.iter().map(|[ours, peer]| peer / ours).collect()),
+        });
+        println!("{line}");
+    }
+
+    fn size(&mut self, size: Size) {
+        if !self.only.as_ref().is_none_or(|only| size.group.contains(only.as_str())) {
+            return;
+        }
+        let line = json!({
+            "group": size.group,
+            "input": size.input,
+            "counts": size.counts,
+            "bytes": size.raw,
+            "ours_bytes": size.ours,
+            "peer_bytes": size.peer,
+        });
+        println!("{line}");
+    }
+}
+
+/// The lower quartile, the median and the upper quartile.
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let len = values.len();
+    [values[len / 4], values[len / 2], values[len - 1 - len / 4]]
+}
+
+/// The least of each side.
+fn best(rounds: &[[f64; 2]]) -> [f64; 2] {
+    rounds.iter().fold([f64::INFINITY; 2], |best, round| {
+        [best[0].min(round[0]), best[1].min(round[1])]
+    })
+}
+
+/// Seconds of both sides in each round.
+fn measure(pair: &mut Pair<'_>) -> Vec<[f64; 2]> {
     fn time(repeats: usize, mut run: impl FnMut()) -> Duration {
         let start = Instant::now();
         (0..repeats).for_each(|_| run());
@@ -73,18 +140,17 @@ fn measure(pair: &mut Pair<'_>) -> [f64; 2] {
     pair.peer();
     let peer = repeats(time(1, || pair.peer()));
     let start = Instant::now();
-    let mut best = [f64::INFINITY; 2];
+    let mut rounds = Vec::new();
     for round in 0..MAX_ROUNDS {
         if round >= MIN_ROUNDS && start.elapsed() > PAIR {
             break;
         }
-        let times = [
+        rounds.push([
             time(ours, || pair.ours()).as_secs_f64() / ours as f64,
             time(peer, || pair.peer()).as_secs_f64() / peer as f64,
-        ];
-        best = [best[0].min(times[0]), best[1].min(times[1])];
+        ]);
     }
-    best
+    rounds
 }
 
 impl Summary {
@@ -106,7 +172,7 @@ impl Visitor for Summary {
         if !self.only.as_ref().is_none_or(|only| pair.group.contains(only.as_str())) {
             return;
         }
-        let [ours, peer] = measure(&mut pair);
+        let [ours, peer] = best(&measure(&mut pair));
         let (head, cells) = match pair.bytes {
             Some(bytes) => {
                 let speed = |seconds: f64| bytes as f64 / seconds / 1e6;

@@ -3,7 +3,8 @@
 //!
 //! lanepack compresses with [`lanepack::ipc::Writer`] and decompresses with
 //! [`lanepack::ipc::Reader`], on all cores and once more on one thread. The
-//! parquet crate writes and reads on one thread, as it does by itself. Both get
+//! parquet crate writes and reads on one thread, as it does by itself. lanepack has its default
+//! options, then `Effort::Fast`. Both get
 //! the table as one batch and give batches of Arrow's types back; lanepack
 //! compares its checksums. Tables of 1 MB and more are timed, tiled to 16 MB;
 //! sizes are those of the files as they are, everything stored counted.
@@ -38,9 +39,9 @@ fn uncompressed_bytes(batch: &RecordBatch) -> usize {
     write().expect("an IPC file").len()
 }
 
-fn compress(batch: &RecordBatch) -> Vec<u8> {
+fn compress(batch: &RecordBatch, effort: Effort) -> Vec<u8> {
     let write = || {
-        let options = Options::default().with_effort(Effort::Fast);
+        let options = Options::default().with_effort(effort);
         let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options)?;
         writer.write(batch)?;
         writer.finish()
@@ -97,66 +98,100 @@ pub fn visit(visitor: &mut dyn Visitor) {
     }
     if visitor.wants("folder") {
         for folder in ["tables", "strings", "floats"] {
-            let group = "folder size (peer: Parquet zstd(3))";
-            let input = folder.to_owned();
-            let mut size = Size { group, input, raw: 0, ours: 0, peer: 0, counts: true };
-            for file in data::files(folder) {
-                let batch = file.read();
-                size.raw += uncompressed_bytes(&batch);
-                size.ours += compress(&batch).len();
-                size.peer += parquet_write(&batch).len();
+            for Groups { effort, folder_size: group, .. } in GROUPS {
+                let input = folder.to_owned();
+                let mut size = Size { group, input, raw: 0, ours: 0, peer: 0, counts: true };
+                for file in data::files(folder) {
+                    let batch = file.read();
+                    size.raw += uncompressed_bytes(&batch);
+                    size.ours += compress(&batch, effort).len();
+                    size.peer += parquet_write(&batch).len();
+                }
+                visitor.size(size);
             }
-            visitor.size(size);
         }
     }
 }
 
+/// What is compared for an effort.
+#[derive(Clone, Copy)]
+struct Groups {
+    effort: Effort,
+    table_size: &'static str,
+    folder_size: &'static str,
+    decompress: [&'static str; 2],
+    compress: [&'static str; 2],
+}
+
+/// Default options first.
+const GROUPS: [Groups; 2] = [
+    Groups {
+        effort: Effort::Balanced,
+        table_size: "table size (peer: Parquet zstd(3))",
+        folder_size: "folder size (peer: Parquet zstd(3))",
+        decompress: [
+            "table decompress, all cores (peer: Parquet zstd(3))",
+            "table decompress, one thread (peer: Parquet zstd(3))",
+        ],
+        compress: [
+            "table compress, all cores (peer: Parquet zstd(3))",
+            "table compress, one thread (peer: Parquet zstd(3))",
+        ],
+    },
+    Groups {
+        effort: Effort::Fast,
+        table_size: "table size, Effort::Fast (peer: Parquet zstd(3))",
+        folder_size: "folder size, Effort::Fast (peer: Parquet zstd(3))",
+        decompress: [
+            "table decompress, all cores, Effort::Fast (peer: Parquet zstd(3))",
+            "table decompress, one thread, Effort::Fast (peer: Parquet zstd(3))",
+        ],
+        compress: [
+            "table compress, all cores, Effort::Fast (peer: Parquet zstd(3))",
+            "table compress, one thread, Effort::Fast (peer: Parquet zstd(3))",
+        ],
+    },
+];
+
 fn table(name: &str, batch: &RecordBatch, counts: bool, visitor: &mut dyn Visitor) {
     let raw = uncompressed_bytes(batch);
-    let (ours, peer) = (compress(batch).len(), parquet_write(batch).len());
-    let (group, input) = ("table size (peer: Parquet zstd(3))", name.to_owned());
-    visitor.size(Size { group, input, raw, ours, peer, counts });
+    let peer = parquet_write(batch).len();
+    for groups in GROUPS {
+        let ours = compress(batch, groups.effort).len();
+        let (group, input) = (groups.table_size, name.to_owned());
+        visitor.size(Size { group, input, raw, ours, peer, counts });
+    }
     if raw >= MIN_BYTES {
-        compare(name, &data::tiled(batch, raw, TIMED_BYTES), counts, visitor);
+        let batch = data::tiled(batch, raw, TIMED_BYTES);
+        GROUPS.iter().for_each(|groups| compare(name, &batch, counts, groups, visitor));
     }
 }
 
-fn compare(name: &str, batch: &RecordBatch, counts: bool, visitor: &mut dyn Visitor) {
+fn compare(
+    name: &str,
+    batch: &RecordBatch,
+    counts: bool,
+    groups: &Groups,
+    visitor: &mut dyn Visitor,
+) {
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     let raw = uncompressed_bytes(batch);
-    let (ours, peer) = (compress(batch), parquet_write(batch));
+    let effort = groups.effort;
+    let (ours, peer) = (compress(batch, effort), parquet_write(batch));
     check(name, batch, |take| decompress(&ours, take));
     check(name, batch, |take| parquet_read(&peer, take));
     let forget = |batch| drop(black_box(batch));
+    let read = || parquet_read(&peer, forget);
+    let write = || drop(black_box(parquet_write(batch)));
+    let [decompress_all, decompress_one] = groups.decompress;
+    let [compress_all, compress_one] = groups.compress;
+    let decompress_ours = || decompress(&ours, forget);
+    let compress_ours = || drop(black_box(compress(batch, effort)));
     let pairs = [
-        Pair::new(
-            "table decompress, all cores (peer: Parquet zstd(3))",
-            name,
-            raw,
-            || decompress(&ours, forget),
-            || parquet_read(&peer, forget),
-        ),
-        Pair::new(
-            "table decompress, one thread (peer: Parquet zstd(3))",
-            name,
-            raw,
-            || one.install(|| decompress(&ours, forget)),
-            || parquet_read(&peer, forget),
-        ),
-        Pair::new(
-            "table compress, all cores (peer: Parquet zstd(3))",
-            name,
-            raw,
-            || drop(black_box(compress(batch))),
-            || drop(black_box(parquet_write(batch))),
-        ),
-        Pair::new(
-            "table compress, one thread (peer: Parquet zstd(3))",
-            name,
-            raw,
-            || one.install(|| drop(black_box(compress(batch)))),
-            || drop(black_box(parquet_write(batch))),
-        ),
+        Pair::new(decompress_all, name, raw, decompress_ours, read),
+        Pair::new(decompress_one, name, raw, || one.install(decompress_ours), read),
+        Pair::new(compress_all, name, raw, compress_ours, write),
+        Pair::new(compress_one, name, raw, || one.install(compress_ours), write),
     ];
     pairs.into_iter().for_each(|pair| visitor.pair(pair.counting(counts)));
 }
