@@ -213,11 +213,17 @@ struct WidthsArguments {
     const Node* nodes;
     // Bit w - 1 is set for width w.
     u64* out;
+    // Trees, `stride` nodes apart: looked at is number `node` of those of a shape.
     u32 count;
     // Bytes of a value.
     u32 size;
+    u32 stride;
+    u32 node;
+    u32 shape;
+    u32 zero;
 };
-static_assert(sizeof(WidthsArguments) == 24, "mirrored");
+static_assert(sizeof(WidthsArguments) == 40, "mirrored");
+
 // Values of the rows that a bitmap keeps: keep_*.
 struct KeepArguments {
     // `at` counts rows; row 0 is bit 0 of the bitmap.

@@ -8,22 +8,12 @@
 // for 64 and 32 bits, 37 and 24 % for 16 and 8, where a value at a time is many instructions.
 // One code for deltas of all encodings: 60 to 64 %, 30 and 18.
 //
-// A warp takes a vector. In shared memory lanes are PAD values apart, so that 32 threads that
-// each write the next value of their runs write 32 banks.
+// A warp takes a vector.
 #include "arguments.cuh"
 #include "lanepack/delta.cuh"
 #include "launch.cuh"
 
 namespace lanepack {
-
-// Four bytes, of 64-bit values eight.
-template <class T>
-constexpr u32 PAD = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
-
-template <class T>
-LANEPACK_DEVICE u32 padded(u32 slot) {
-    return slot + slot / ROWS<T> * PAD<T>;
-}
 
 template <class T>
 struct DeltaStage {

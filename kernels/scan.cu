@@ -90,16 +90,16 @@ LANEPACK_KERNEL(reduce_partials, REDUCE_THREADS, 1, ReduceArguments) {
     }
 }
 
-// The widths of the vectors of nodes of ffor, pfor and alp, of dict those of the codes; of
-// others nothing.
+// The widths of the vectors of nodes of ffor, pfor and alp; of others nothing.
 LANEPACK_KERNEL(packed_widths, WIDTHS_THREADS, 1, WidthsArguments) {
     const u32 index = blockIdx.x * (WIDTHS_THREADS / WARP) + threadIdx.x / WARP;
     if (index >= args.count) return;
-    const Node& node = args.nodes[index];
-    const bool is_dict = node.encoding == DICT && node.size >> 32 == FFOR;
-    if (!is_dict && node.encoding != FFOR && node.encoding != PFOR && node.encoding != ALP) return;
+    const Node* tree = args.nodes + static_cast<u64>(index) * args.stride;
+    if (tree->shape != args.shape) return;
+    const Node& node = tree[args.node];
+    if (node.encoding != FFOR && node.encoding != PFOR && node.encoding != ALP) return;
     const u32 vectors = vectors_of(node);
-    const u32 size = is_dict ? sizeof(u32) : args.size;
+    const u32 size = args.size;
     // As in ffor.cuh, pfor.cuh and alp.cuh, for values of any size.
     const u32* places = reinterpret_cast<const u32*>(node.buffer[1] + (vectors * size + 3) / 4 * 4);
     u64 widths = 0;

@@ -10,11 +10,15 @@
 //
 // A thread sums its runs, a scan over the sums of all runs gives where each begins.
 //
+// A range test sums runs twice: for where each begins, then against the bounds. The values of a
+// thread are neighbours, so their verdicts are bits of a bitmap.
+//
 // A node of delta has its starts in buffer 0 and the buffers of its child behind them; the
 // child's encoding is `size`, its parameter 0 the node's.
 #pragma once
 
 #include "pfor.cuh"
+#include "words.cuh"
 
 namespace lanepack {
 
@@ -49,7 +53,7 @@ LANEPACK_DEVICE Node deltas_of(const Node& node) {
                 0,
                 0,
                 vectors_of(node) * VECTOR,
-                static_cast<u32>(node.size)};
+                static_cast<u16>(node.size), 0};
 }
 
 // Encodings of deltas.
@@ -128,5 +132,255 @@ template <class T>
 LANEPACK_DEVICE T delta_start(const Node& node, u32 vector) {
     return __ldg(reinterpret_cast<const T*>(node.buffer[0]) + vector);
 }
+
+// Four bytes, of 64-bit values eight: so far apart are the values of neighbouring lanes in shared
+// memory beside their own, so that 32 threads that each write the next value of their runs write
+// 32 banks.
+template <class T>
+constexpr u32 PAD = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+
+template <class T>
+LANEPACK_DEVICE u32 padded(u32 slot) {
+    return slot + slot / ROWS<T> * PAD<T>;
+}
+
+// The thread that has the first run of a word of a bitmap (32 values).
+template <class T>
+LANEPACK_DEVICE u32 run_holder(u32 word) {
+    return sizeof(T) == 8 ? word % 2 * LANES<T> + word / 2 : word * (WARP / RUN<T>) % WARP;
+}
+
+// What comes before each run of this thread, given their sums. All threads of a warp.
+template <class T>
+LANEPACK_DEVICE void before_runs(T (&runs)[RUNS_EACH<T>]) {
+    const u32 thread = threadIdx.x % WARP;
+    if constexpr (sizeof(T) == 8) {
+        // In the order of runs for the sum, and back.
+        const T own = __shfl_sync(FULL, runs[0], run_holder<T>(thread));
+        runs[0] = __shfl_sync(FULL, sum_upto(own) - own, RunPlace<T>(0).number);
+    } else {
+        u32 all = 0;
+#pragma unroll
+        for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+            const u32 own = runs[i];
+            const u32 upto = sum_upto(own);
+            runs[i] = static_cast<T>(all + upto - own);
+            all += __shfl_sync(FULL, upto, WARP - 1);
+        }
+    }
+}
+
+// The selection of verdicts on the values of each thread's runs, one run behind the other from
+// bit 0 on. All threads of a warp.
+template <class T>
+LANEPACK_DEVICE u32 selection_of_runs(u32 verdicts) {
+    const u32 word = step_word(threadIdx.x % WARP);
+    const u32 holder = run_holder<T>(word);
+    if constexpr (sizeof(T) >= 4) {
+        return by_step(__shfl_sync(FULL, verdicts, holder));
+    } else {
+        // Parts of the word, from threads that follow each other.
+        const u32 part = word * (WARP / RUN<T>) / WARP;
+        u32 bits = 0;
+#pragma unroll
+        for (u32 i = 0; i < WARP / RUN<T>; i++) {
+            const u32 run = __shfl_sync(FULL, verdicts, holder + i) >> part * RUN<T>;
+            bits |= (run & ((1u << RUN<T>) - 1)) << i * RUN<T>;
+        }
+        return by_step(bits);
+    }
+}
+
+// Packed deltas of one width, whose words a thread keeps: those of its run.
+template <class T, u32 W>
+struct PackedRun {
+    u32 words[W];
+
+    LANEPACK_DEVICE explicit PackedRun(const ThreadWords<T>& from) {
+#pragma unroll
+        for (u32 k = 0; k < W; k++) words[k] = from.load(k);
+    }
+
+    LANEPACK_DEVICE u32 at(u32 row) const { return at_top<W>(words, row) >> (32 - W); }
+};
+
+// The verdicts on a run, from `value` on, of which bounds are `value <= span`.
+template <class T, u32 W>
+LANEPACK_DEVICE u32 judge_run(const PackedRun<T, W>& run, T base, T value, T span) {
+    const u32 one = opaque(1);
+    u32 verdicts = 0;
+#pragma unroll
+    for (u32 row = 0; row < WARP; row++) {
+        value += base + run.at(row);
+        if (value <= span) verdicts = one * (1u << row) + verdicts;
+    }
+    return verdicts;
+}
+
+// The same with the exceptions of the run.
+template <class T, u32 W>
+LANEPACK_DEVICE u32 judge_patched_run(const PackedRun<T, W>& run, T base, T value, T span,
+                                      LaneExceptions<T> exceptions, u32 first_row) {
+    u32 verdicts = 0;
+#pragma unroll
+    for (u32 row = 0; row < WARP; row++) {
+        T delta = base + run.at(row);
+        if (first_row + row == exceptions.row) {
+            delta = exceptions.value;
+            exceptions.advance();
+        }
+        value += delta;
+        if (value <= span) verdicts |= 1u << row;
+    }
+    return verdicts;
+}
+
+// Verdicts by code for one width, of values of 32 and 64 bits: `value` is what each value of the
+// vector begins from, less the lower bound.
+template <class T, u32 W>
+LANEPACK_DEVICE u32 judge_deltas(const ThreadWords<T>& from, const Exceptions<T>& block, T base, T value, T span) {
+    const PackedRun<T, W> run(from);
+    u32 sum = 0;
+#pragma unroll
+    for (u32 row = 0; row < WARP; row++) sum += run.at(row);
+    T before[1] = {static_cast<T>(base * WARP + sum)};
+    if (block.count == 0) {
+        before_runs<T>(before);
+        return judge_run<T, W>(run, base, value + before[0], span);
+    }
+    const RunPlace<T> place(0);
+    const LaneExceptions<T> exceptions(block, place.lane, place.row);
+    // Slots of exceptions hold packed zero.
+    LaneExceptions<T> each = exceptions;
+#pragma unroll 1
+    for (; each.row < place.row + WARP; each.advance()) before[0] += each.value - base;
+    before_runs<T>(before);
+    return judge_patched_run<T, W>(run, base, value + before[0], span, exceptions, place.row);
+}
+
+// The same for all types, widths and encodings of deltas.
+template <class T, u32 ENCODINGS>
+LANEPACK_DEVICE u32 judge_any_deltas(const Node& deltas, u32 vector, T value, T span) {
+    T before[RUNS_EACH<T>];
+#pragma unroll
+    for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+        DeltaRun<T, ENCODINGS> run(deltas, vector, RunPlace<T>(i));
+        before[i] = 0;
+#pragma unroll 1
+        for (u32 k = 0; k < RUN<T>; k++) before[i] = static_cast<T>(before[i] + run.next());
+    }
+    before_runs<T>(before);
+    u32 verdicts = 0;
+#pragma unroll
+    for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+        DeltaRun<T, ENCODINGS> run(deltas, vector, RunPlace<T>(i));
+        T sum = static_cast<T>(value + before[i]);
+#pragma unroll 1
+        for (u32 k = 0; k < RUN<T>; k++) {
+            sum = static_cast<T>(sum + run.next());
+            if (sum <= span) verdicts |= 1u << (i * RUN<T> + k);
+        }
+    }
+    return verdicts;
+}
+
+// Widths whose fields add up to 32 bits at most over a run, and whose words fit in registers.
+constexpr u32 MOST_DELTA_WIDTH = 24;
+
+// `Child` reads the deltas: `Words` of plain, constant, ffor or pfor.
+template <class Child>
+struct Delta;
+
+template <class T, u32 ENCODINGS, u64 WIDTHS>
+struct Delta<Words<T, ENCODINGS, WIDTHS>> {
+    using Word = T;
+    static constexpr u32 NODES = 2;
+    static constexpr bool IS_RANDOM = false;
+
+    template <u32 EACH>
+    struct Test {
+        LANEPACK_DEVICE void prepare(const Node*, u32, u32, const Question&) {}
+
+        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Question& question, Patches&, u32&) {
+            const T low = static_cast<T>(question.range.low);
+            const T span = static_cast<T>(question.range.high - question.range.low);
+            // The order domain of integers is their own, moved.
+            const T moved = question.order == SIGNED ? static_cast<T>(T{1} << (ROWS<T> - 1)) : T{0};
+            const T value = static_cast<T>(delta_start<T>(*tree, vector) + moved - low);
+            return selection_of_runs<T>(judge(tree[1], vector, value, span));
+        }
+    };
+
+    struct State {
+        alignas(8) T values[VECTOR + LANES<T> * PAD<T>];
+    };
+
+    struct Values {
+        const State* state;
+
+        Values() = default;
+        LANEPACK_DEVICE Values(const Node*, State& of) : state(&of) {}
+        LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& of, Patches&, u32&) : state(&of) {
+            T before[RUNS_EACH<T>];
+            // Others may still read the vector before.
+            __syncwarp();
+#pragma unroll
+            for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+                const RunPlace<T> place(i);
+                DeltaRun<T, ENCODINGS> run(tree[1], vector, place);
+                T* to = of.values + padded<T>(place.number * RUN<T>);
+                T sum = 0;
+#pragma unroll 4
+                for (u32 k = 0; k < RUN<T>; k++) {
+                    sum = static_cast<T>(sum + run.next());
+                    to[k] = sum;
+                }
+                before[i] = sum;
+            }
+            before_runs<T>(before);
+            const T start = delta_start<T>(*tree, vector);
+#pragma unroll
+            for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+                T* to = of.values + padded<T>(RunPlace<T>(i).number * RUN<T>);
+                const T add = static_cast<T>(start + before[i]);
+#pragma unroll 4
+                for (u32 k = 0; k < RUN<T>; k++) to[k] = static_cast<T>(to[k] + add);
+            }
+            __syncwarp();
+        }
+
+        LANEPACK_DEVICE T at(u32 position) const { return state->values[padded<T>(position)]; }
+        LANEPACK_DEVICE T operator()(u32 step) const { return at(step_position(step) + threadIdx.x % WARP); }
+    };
+
+private:
+    LANEPACK_DEVICE static u32 judge(const Node& deltas, u32 vector, T value, T span) {
+        if constexpr (sizeof(T) >= 4 && (WIDTHS & widths_upto(MOST_DELTA_WIDTH)) != 0) {
+            const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
+            if (is_patched || is_encoding<ENCODINGS, FFOR>(deltas)) {
+                const FforVector<T> parameters(deltas, vector);
+                const u32 locator = is_patched ? pfor_locator<T>(deltas, vector) : 0;
+                const Exceptions<T> block(deltas.buffer[2], locator);
+                const ThreadWords<T> words(parameters.packed);
+                switch (parameters.packed.width) {
+#define LANEPACK_WIDTH(w)                                                             \
+    case w:                                                                           \
+        if constexpr (has_width(WIDTHS, w)) {                                         \
+            return judge_deltas<T, w>(words, block, parameters.base, value, span);    \
+        } else {                                                                      \
+            break;                                                                    \
+        }
+#define LANEPACK_WIDTHS(w) LANEPACK_WIDTH(w) LANEPACK_WIDTH(w + 1) LANEPACK_WIDTH(w + 2) LANEPACK_WIDTH(w + 3)
+                    LANEPACK_WIDTHS(1) LANEPACK_WIDTHS(5) LANEPACK_WIDTHS(9) LANEPACK_WIDTHS(13)
+                    LANEPACK_WIDTHS(17) LANEPACK_WIDTHS(21)
+#undef LANEPACK_WIDTHS
+#undef LANEPACK_WIDTH
+                    default: break;
+                }
+            }
+        }
+        return judge_any_deltas<T, ENCODINGS>(deltas, vector, value, span);
+    }
+};
 
 }  // namespace lanepack

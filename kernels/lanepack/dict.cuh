@@ -17,7 +17,7 @@ LANEPACK_DEVICE Node codes_of(const Node& node) {
                 0,
                 node.at,
                 node.rows,
-                static_cast<u32>(node.size >> 32)};
+                static_cast<u16>(node.size >> 32), 0};
 }
 
 // The values of a dict node. Codes that have none get the last value.
@@ -26,6 +26,7 @@ struct Dictionary {
     const T* values;
     u32 last;
 
+    Dictionary() = default;
     LANEPACK_DEVICE explicit Dictionary(const Node& node)
         : values(reinterpret_cast<const T*>(node.buffer[3])), last(static_cast<u32>(node.size) - 1) {}
 

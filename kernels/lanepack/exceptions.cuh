@@ -41,6 +41,14 @@ struct Exceptions {
         return number < count ? __ldg(values + number) : T{0};
     }
 
+    // Whether a slot has an exception, and which.
+    LANEPACK_DEVICE bool find(u32 slot, T& value) const {
+        const u32 number = first_from(slot);
+        if (number >= count || __ldg(slots + number) != slot) return false;
+        value = __ldg(values + number);
+        return true;
+    }
+
     // The number of exceptions of slots before one.
     LANEPACK_DEVICE u32 first_from(u32 slot) const {
         u32 first = 0;

@@ -18,16 +18,18 @@ struct Node {
     const u8* buffer[4];
     // The node's parameter 0.
     u64 parameter;
-    // fsst: bytes of codes. plain, constant and lz of byte strings: bytes of buffer 0. alp_rd:
-    // parameter 1. delta, dict, rle, and lz where it is decoded (lz.cu): see there. Quotients
-    // of gcd (gcd.cu): the divisor. Else 0.
+    // fsst: bytes of codes. plain, constant and lz of byte strings: bytes of buffer 0. delta, dict,
+    // rle, and lz where it is decoded (lz.cu): see there. Quotients of gcd (gcd.cu): the divisor.
+    // Else parameter 1.
     u64 size;
     // Where the node's first value goes: rows from the start of the output, for
     // byte strings bytes.
     u64 at;
     // Values.
     u32 rows;
-    u32 encoding;
+    u16 encoding;
+    // Of the root of a tree: which of the column's trees it is (reader.cuh).
+    u16 shape;
 };
 static_assert(sizeof(Node) == 64, "Node is mirrored in src/gpu/abi.rs");
 

@@ -1,6 +1,7 @@
 // Scans of any number of columns in one kernel: what kernels generated for a query
 // (src/scan/device/source.rs) are put together from.
 //
+//   a column is read by the reader of its trees (reader.cuh); words wider than 64 bits by one a limb
 //   a warp takes a few neighbouring vectors of a chunk
 //     prepare      for each test for a range: which packed values pass, for all of them at once
 //     each vector  tests one after the other, each only while a row is left
@@ -15,14 +16,17 @@
 // step, threads 16, 8, 4, 2, 1 apart are added, then vectors and chunks in their order.
 #pragma once
 
+#include "delta.cuh"
+#include "gcd.cuh"
 #include "numbers.cuh"
-#include "select.cuh"
-#include "values.cuh"
+#include "rle.cuh"
+#include "select_codes.cuh"
+#include "words.cuh"
 
 namespace lanepack {
 
+// Threads of a block, fewer where shared memory is short.
 constexpr u32 SCAN_THREADS = 256;
-constexpr u32 SCAN_WARPS = SCAN_THREADS / WARP;
 // Blocks of a multiprocessor at least: 80 registers a thread.
 constexpr u32 SCAN_BLOCKS = 3;
 // Vectors of a warp at most.
@@ -40,7 +44,7 @@ struct ScanArguments {
     const u32* within;
     // Partial p of vector v of chunk c: partials[(p * chunks + c) * stride + v].
     u64* partials;
-    // A word for each test of strings, which reports there; null if there is none.
+    // A word for each column that may turn out to be damaged; null if there is none.
     u64* status;
     u64 rows;
     u32 chunks;
@@ -95,6 +99,12 @@ LANEPACK_DEVICE u32 select_each(u32 selection, const Test& test) {
     return kept;
 }
 
+// Reports what is wrong with a column, if anything is, to its status word.
+template <class Arguments>
+LANEPACK_DEVICE void report_fault(const Arguments& args, u32 status, u32 chunk, u32 fault) {
+    if (fault != 0 && is_first_thread()) report(args.status + status, chunk, static_cast<Fault>(fault));
+}
+
 // The place of a warp: `count` vectors of a chunk from `first` on.
 struct ScanPlace {
     u32 chunk;
@@ -105,7 +115,7 @@ struct ScanPlace {
     LANEPACK_DEVICE explicit ScanPlace(const Arguments& args) {
         chunk = blockIdx.x >> args.node_shift;
         const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-        first = (part * SCAN_WARPS + threadIdx.x / WARP) * args.each;
+        first = (part * (blockDim.x / WARP) + threadIdx.x / WARP) * args.each;
         const u32 vectors = vectors_of(args.nodes[0][chunk]);
         count = first < vectors ? min(args.each, vectors - first) : 0;
     }

@@ -11,6 +11,7 @@
 // All threads of a warp call these together, with the same vector.
 #pragma once
 
+#include "reader.cuh"
 #include "select.cuh"
 #include "walk.cuh"
 
@@ -56,5 +57,69 @@ LANEPACK_DEVICE u32 select_looked_up(const Node& node, u32 vector, const Strings
     if (test.kind <= STRINGS_ALL) return test.kind == STRINGS_ALL ? FULL : 0;
     return select_codes<WIDTHS>(codes_of(node), vector, test, steps_within(node.rows - vector * VECTOR));
 }
+
+// Values by their codes, as a tree (reader.cuh): tree[0] has the dictionary, plain, in buffer 3
+// and the number of its values as `size`; the tree of the codes follows.
+template <class T, class Codes>
+struct Dict {
+    using Word = T;
+    static constexpr u32 NODES = 1 + Codes::NODES;
+    static constexpr bool IS_RANDOM = Codes::IS_RANDOM;
+
+    LANEPACK_DEVICE static T at(const Node* tree, u32 row) { return Dictionary<T>(*tree).at(Codes::at(tree + 1, row)); }
+
+    template <u32 EACH>
+    struct Test {
+        typename Codes::template Test<EACH> codes;
+        typename Codes::State state;
+
+        // The codes that pass, if they follow each other.
+        LANEPACK_DEVICE static CodeRange range_of(const Question& question) {
+            return *reinterpret_cast<const CodeRange*>(question.codes->bytes);
+        }
+
+        LANEPACK_DEVICE static Question of_codes(const CodeRange& range) {
+            return {{range.low, range.high}, UNSIGNED, nullptr};
+        }
+
+        LANEPACK_DEVICE void prepare(const Node* tree, u32 first, u32 count, const Question& question) {
+            if (question.codes->kind <= STRINGS_ALL) return;
+            const CodeRange range = range_of(question);
+            if (range.is_range != 0 && range.low <= range.high) {
+                codes.prepare(tree + 1, first, count, of_codes(range));
+            }
+        }
+
+        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
+                                   u32& fault) {
+            const StringsTest& test = *question.codes;
+            if (test.kind <= STRINGS_ALL) return test.kind == STRINGS_ALL ? FULL : 0;
+            const CodeRange range = range_of(question);
+            if (range.low > range.high) return 0;
+            if (range.is_range != 0) return codes.select(tree + 1, vector, i, of_codes(range), patches, fault);
+            const u32* passes = reinterpret_cast<const u32*>(test.table);
+            const auto holds = [&](u32 code) {
+                const u32 known = min(code, test.count - 1);
+                return (__ldg(passes + known / 32) >> known % 32 & 1) != 0;
+            };
+            return select_words<Codes>(tree + 1, vector, holds, state, patches, fault);
+        }
+    };
+
+    using State = typename Codes::State;
+
+    struct Values {
+        Dictionary<T> dictionary;
+        typename Codes::Values codes;
+
+        Values() = default;
+        LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& state, Patches& patches, u32& fault)
+            : dictionary(*tree), codes(tree + 1, vector, state, patches, fault) {}
+        LANEPACK_DEVICE Values(const Node* tree, State& state) : dictionary(*tree), codes(tree + 1, state) {}
+
+        LANEPACK_DEVICE T operator()(u32 step) const { return dictionary.at(codes(step)); }
+        LANEPACK_DEVICE T at(u32 position) const { return dictionary.at(codes.at(position)); }
+    };
+};
 
 }  // namespace lanepack

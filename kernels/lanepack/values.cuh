@@ -181,6 +181,7 @@ struct DictOfSteps {
 };
 template <class T, u32 CODES>
 struct DictOfSteps<T, false, CODES> {
+    DictOfSteps() = default;
     LANEPACK_DEVICE DictOfSteps(const Node&, u32) {}
 };
 
@@ -203,6 +204,7 @@ struct StepValues : ExceptionsOfSteps<T, (ENCODINGS & PATCHED_ENCODINGS) != 0>,
     // Constant: the value.
     T base;
 
+    StepValues() = default;
     LANEPACK_DEVICE StepValues(const Node& of, u32 vector, Patches& patches)
         : DictOfSteps<T, has_encoding(ENCODINGS, DICT)>(of, vector), node(&of) {
         find(of, vector);
@@ -296,23 +298,6 @@ private:
 
     LANEPACK_DEVICE T packed(PackedPlace<T> place) const {
         return packed_value<T>(words, width, place.row, place.lane);
-    }
-};
-
-// Values of two limbs, the upper of which may be the sign of the lower.
-template <u32 LOW, u32 HIGH>
-struct WideStepValues {
-    StepValues<u64, LOW> low;
-    StepValues<u64, HIGH> high;
-
-    LANEPACK_DEVICE WideStepValues(const Node& low_node, const Node& high_node, u32 vector, Patches& patches)
-        : low(low_node, vector, patches), high(high_node, vector, patches) {}
-
-    LANEPACK_DEVICE i128 operator()(u32 step) const {
-        const u64 below = low(step);
-        const bool is_sign = is_encoding<HIGH, SIGN>(*high.node);
-        const u64 above = is_sign ? static_cast<u64>(static_cast<i64>(below) >> 63) : high(step);
-        return static_cast<i128>(static_cast<u128>(above) << 64 | below);
     }
 };
 

@@ -107,6 +107,27 @@ impl Encoding {
     pub const NESTED: &[Self] =
         &[Self::Pieces, Self::Struct, Self::List, Self::FixedList, Self::Keys, Self::RunEnds];
 
+    /// What reads values of this encoding on a device (`kernels/lanepack/reader.cuh`); none if
+    /// they are decoded first, or are no words of up to 64 bits.
+    pub(crate) fn device_reader(self) -> Option<DeviceReader> {
+        match self {
+            Self::Plain | Self::Constant | Self::Ffor | Self::Alp | Self::Pfor | Self::AlpRd => {
+                Some(DeviceReader::Leaf)
+            }
+            Self::Delta => Some(DeviceReader::Parent { name: "Delta", keeps: Keeps::Vector }),
+            Self::Gcd => Some(DeviceReader::Parent { name: "Gcd", keeps: Keeps::AsChild }),
+            Self::Rle => Some(DeviceReader::Parent { name: "Rle", keeps: Keeps::Runs }),
+            Self::Dict => Some(DeviceReader::Lookup { name: "Dict" }),
+            Self::Fsst | Self::Limbs | Self::Front | Self::Bits | Self::Lz => None,
+            Self::Pieces
+            | Self::Struct
+            | Self::List
+            | Self::FixedList
+            | Self::Keys
+            | Self::RunEnds => None,
+        }
+    }
+
     /// Whether nodes of this encoding are arrays whose children are arrays, with nulls of
     /// their own.
     pub(crate) fn is_nested(self) -> bool {
@@ -152,6 +173,29 @@ impl Encoding {
             Self::RunEnds => "run_ends",
         }
     }
+}
+
+/// The kind of a device reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DeviceReader {
+    /// `Words`: nodes without children.
+    Leaf,
+    /// Reads the children by their readers, the values first.
+    Parent { name: &'static str, keeps: Keeps },
+    /// Reads child 0, codes, by its reader, and looks values up in child 1, which is decoded.
+    Lookup { name: &'static str },
+}
+
+/// What a reader keeps in shared memory to give values of a vector in any order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// What its child does.
+    AsChild,
+    /// The vector.
+    Vector,
+    /// Where runs start, and their values if the child does not give them one by one. The starts
+    /// may turn out to be damaged.
+    Runs,
 }
 
 impl fmt::Display for Encoding {

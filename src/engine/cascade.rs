@@ -140,7 +140,7 @@ impl Program<'_> {
         for (encoding, by_width) in QUOTIENTS {
             let kernel = of_words(by_width, bits)
                 .ok_or_else(|| Error::corrupt(format!("multiples of {bits} bits")))?;
-            let has = |job: &&Job| job.node.encoding == encoding as u32;
+            let has = |job: &&Job| job.node.encoding == encoding as u16;
             let jobs: Vec<Job> = jobs.iter().filter(has).copied().collect();
             let arguments = Arguments::Words { out: out.address() };
             self.step(kernel, &jobs, &[], most_rows(&jobs), arguments, &[out]);
@@ -243,7 +243,7 @@ pub(super) fn plain(target: &Target<'_>, address: u64) -> Job {
         buffer: [address, 0, 0, 0],
         at: target.at as u64,
         rows: target.view.len() as u32,
-        encoding: Encoding::Plain as u32,
+        encoding: Encoding::Plain as u16,
         ..Node::default()
     };
     Job { chunk: target.chunk, node }
@@ -254,6 +254,6 @@ pub(super) fn with_dictionary(codes: &Job, values: &Job) -> Job {
     let mut node = codes.node;
     node.buffer[3] = values.node.buffer[0];
     node.size = u64::from(values.node.rows) | u64::from(codes.node.encoding) << 32;
-    node.encoding = Encoding::Dict as u32;
+    node.encoding = Encoding::Dict as u16;
     Job { chunk: codes.chunk, node }
 }

@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use super::decode::DECODED;
-use super::nodes::{ColumnNodes, ValidityNodes};
+use super::nodes::{ColumnNodes, KernelNodes, ValidityNodes};
 use super::pinned::Landing;
 use super::stored::StoredStrings;
 use crate::batch;
@@ -113,6 +113,7 @@ pub struct DeviceColumn {
 #[derive(Debug, Default)]
 struct Scanned {
     nodes: Mutex<Option<Arc<ColumnNodes>>>,
+    kernel_nodes: Mutex<Option<Arc<KernelNodes>>>,
     validity: Mutex<Option<Arc<ValidityNodes>>>,
     /// The least and the greatest of integers.
     bounds: OnceLock<(i256, i256)>,
@@ -366,6 +367,14 @@ impl DeviceColumn {
         make: impl FnOnce() -> Result<ColumnNodes>,
     ) -> Result<Arc<ColumnNodes>> {
         kept(&self.scanned.nodes, make)
+    }
+
+    /// Those for kernels that are there, which are made once.
+    pub(super) fn keep_kernel_nodes(
+        &self,
+        make: impl FnOnce() -> Result<KernelNodes>,
+    ) -> Result<Arc<KernelNodes>> {
+        kept(&self.scanned.kernel_nodes, make)
     }
 
     /// Those of the validity, which are made once.

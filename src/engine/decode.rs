@@ -55,8 +55,8 @@ impl DeviceColumn {
     /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]
     /// if what is decoded is damaged, [`Error::DeviceMemory`], [`Error::Device`].
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        let nodes = self.context().with_stream(|stream| self.scan_nodes(stream))?;
-        nodes.synchronize()?;
+        let nodes = self.context().with_stream(|stream| self.kernel_nodes(stream))?;
+        self.ready().synchronize()?;
         Ok(nodes.host.roots.iter().map(|job| job.node).collect())
     }
 
@@ -68,8 +68,8 @@ impl DeviceColumn {
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
-        let nodes = self.context().with_stream(|stream| self.scan_nodes(stream))?;
-        nodes.synchronize()?;
+        let nodes = self.context().with_stream(|stream| self.kernel_nodes(stream))?;
+        self.ready().synchronize()?;
         let host = &nodes.host;
         let node = |(index, root): (usize, &Target<'_>)| {
             let has = child < root.view.child_count();
@@ -278,7 +278,7 @@ impl Program<'_> {
                     (Encoding::Constant, kernels::LIMB_CONSTANT),
                     (Encoding::Ffor, kernels::LIMB_FFOR),
                 ] {
-                    let has = |job: &&Job| job.node.encoding == encoding as u32;
+                    let has = |job: &&Job| job.node.encoding == encoding as u16;
                     let jobs: Vec<Job> = children.iter().filter(has).copied().collect();
                     let arguments = Arguments::Limb {
                         out: out.address(),
@@ -373,7 +373,7 @@ pub(super) fn validity(program: &mut Program<'_>, chunks: &[DeviceChunk]) -> Res
         Some(_) => stated.next(),
         // A chunk without nulls has no bitmap: all its rows are valid.
         None => {
-            let encoding = Encoding::Constant as u32;
+            let encoding = Encoding::Constant as u16;
             let node = Node { encoding, parameter: 1, buffer: [0; 4], ..root.node() };
             Some(Job { chunk: root.chunk, node })
         }

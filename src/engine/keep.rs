@@ -20,7 +20,7 @@ use arrow_schema::DataType;
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, roots};
-use super::nodes::{ColumnNodes, HostNodes};
+use super::nodes::{KernelNodes, HostNodes};
 use super::parameters::Parameters;
 use super::program::{Marks, Target};
 use super::select::{bitmap_len, check_status, count, status_words};
@@ -66,7 +66,7 @@ impl Sums {
 struct Job<'a, 'b> {
     kept: &'b KeptRows<'a>,
     column: &'b DeviceColumn,
-    nodes: Arc<ColumnNodes>,
+    nodes: Arc<KernelNodes>,
     marks: &'b mut dyn Marks,
     /// A status word, all ones.
     status: DeviceBuffer,
@@ -125,7 +125,7 @@ impl<'a> KeptRows<'a> {
             return Ok(new_empty_array(column.field().data_type()));
         }
         let status = status_words(self.stream, 1)?;
-        let nodes = column.scan_nodes(self.stream)?;
+        let nodes = column.kernel_nodes(self.stream)?;
         Job { kept: self, column, nodes, marks, status }.array()?.to_host()
     }
 

@@ -39,6 +39,7 @@ mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;
 mod transfer;
+pub(crate) mod trees;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,17 +1,18 @@
-//! The nodes of a column in device memory, where scans look again and again: made, with what
-//! code for a column has to know of it, when a column is scanned for the first time, and kept.
+//! The nodes of a column in device memory, made when a column is scanned for the first time.
 //!
 //! ```text
-//! lists      words up to 64 bits: the roots        booleans: the roots
-//!            wider ones: for each limb the node that holds it in each chunk
-//!            strings: the roots, and the lengths as they are stored, of dict the codes
-//! validity   of each chunk the bits of valid rows, or a constant
+//! ColumnNodes    for kernels that are compiled for a query: the trees of all chunks as they are
+//!                stored (trees.rs), with their types and the widths of their packed vectors
+//!   lists        words up to 64 bits: one      booleans: the roots
+//!                wider ones: for each limb the tree that holds it in each chunk
+//!                strings: the roots, and the lengths as they are stored, of dict the codes
+//! KernelNodes    for kernels that are there: the roots, limbs, lengths and codes; what these
+//!                kernels do not read is decoded (cascade.rs)
+//! ValidityNodes  of each chunk the bits of valid rows, or a constant
 //! ```
 //!
-//! What kernels of scans do not read as it is stored is decoded for them and kept as well:
-//! values of delta, rle and gcd, dictionaries, strings of front coding, bits that are stored as
-//! bytes, and lengths, limbs and codes that are cascades (cascade.rs).
-//! Codes of dictionaries are looked at once, so that kernels need not ask whether they have
+//! Decoded for both: dictionaries, strings of front coding and lz, and bits that are stored as
+//! bytes. Codes of dictionaries are checked once, so that kernels need not ask whether they have
 //! values.
 
 use std::sync::Arc;
@@ -20,7 +21,9 @@ use super::column::DeviceColumn;
 use super::decode::{check_decodable, roots, validity};
 use super::program::{Arguments, Job, Program, Target, most_rows};
 use super::strings::Dictionaries;
+use super::trees::{Reader, TreeList, Trees};
 use super::{cascade, strings};
+use crate::chunk::NodeView;
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
@@ -39,23 +42,51 @@ const SCANNED: [Encoding; 7] = [
     Encoding::Dict,
 ];
 
-/// The lists of nodes of a column.
+/// The trees of a column, for kernels that are compiled for them: as they are stored.
 #[derive(Debug)]
 pub(crate) struct ColumnNodes {
     buffer: Arc<DeviceBuffer>,
-    /// What was decoded for kernels.
+    /// What was decoded for kernels: dictionaries, and encodings without a reader.
     decoded: Vec<Arc<DeviceBuffer>>,
+    /// Of strings and booleans their nodes are those of kernels that are there.
+    of_kernels: Option<Arc<KernelNodes>>,
     of_validity: Arc<ValidityNodes>,
     ready: Arc<dyn Event>,
-    pub lists: Vec<NodeList>,
-    /// Address of the nodes of the validity.
+    pub lists: Vec<TreeList>,
+    /// Dictionaries of words that tests ask first.
+    pub dictionaries: Vec<DictionaryNodes>,
+    /// Address of the nodes of the validity, one for each chunk.
     pub validity: u64,
     pub has_nulls: bool,
-    /// Vectors of the longest chunk, and rows of all.
+    /// Vectors of the longest chunk, and number of chunks.
     pub longest: usize,
     pub chunks: usize,
-    /// The same nodes, for launches over some chunks only.
+}
+
+/// The nodes of a column for kernels that are there, which read few trees: rows of others are
+/// decoded when this is made, and stay as long as the column.
+#[derive(Debug)]
+pub(crate) struct KernelNodes {
     pub host: HostNodes,
+    decoded: Vec<Arc<DeviceBuffer>>,
+}
+
+impl KernelNodes {
+    /// Waits for the device.
+    fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
+        check_decodable(column)?;
+        stream.wait(column.ready())?;
+        let mut program = Program::new(stream);
+        let physical = physical_of(column.field().data_type());
+        let host = HostNodes::new(&mut program, physical, &roots(column.chunks()))?;
+        let decoded = decoded(program, column, |buffer| host.use_buffer(buffer))?;
+        Ok(Self { host, decoded })
+    }
+
+    /// What launches that use the nodes have to name beside the column's bodies.
+    pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
+        self.decoded.iter().map(AsRef::as_ref)
+    }
 }
 
 /// For each chunk the node of its validity, a constant or a bitmap: with nothing else of the
@@ -125,13 +156,13 @@ pub(crate) struct HostNodes {
 }
 
 /// The dictionary of a chunk.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DictionaryNodes {
     /// Its values, as a column of their own; each is a bit of a bitmap at their place.
     pub values: Job,
     /// Of strings the lengths as they are stored.
     pub stored_lengths: Node,
-    /// The codes of the rows.
+    /// The codes of the rows, for kernels that are there.
     pub codes: Node,
 }
 
@@ -142,39 +173,12 @@ impl DictionaryNodes {
     }
 }
 
-/// A node for each chunk.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct NodeList {
-    pub address: u64,
-    /// Which encodings there are, as bits by their ids.
-    pub encodings: u32,
-    /// Widths of packed vectors, bit w - 1 for width w.
-    pub widths: u64,
-    /// Bytes of a value.
-    size: u32,
-}
-
-impl NodeList {
-    /// Bits that a value takes at most, roughly.
-    pub fn bits(&self) -> u32 {
-        let stored = [Encoding::Plain as u32, abi::STRIDED].map(abi::encoding_bit);
-        match stored.iter().any(|bit| self.encodings & bit != 0) {
-            true => 8 * self.size,
-            false => 64 - self.widths.leading_zeros(),
-        }
-    }
-}
-
 impl ColumnNodes {
     /// What launches that use the nodes have to name.
     pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
         let own = std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref);
-        own.chain(self.of_validity.buffers())
-    }
-
-    /// Waits until the nodes, and what they point to, are there.
-    pub fn synchronize(&self) -> Result<()> {
-        self.ready.synchronize()
+        let of_kernels = self.of_kernels.iter().flat_map(|nodes| nodes.buffers());
+        own.chain(of_kernels).chain(self.of_validity.buffers())
     }
 
     /// Uploads the nodes of a column; waits for the device.
@@ -182,56 +186,78 @@ impl ColumnNodes {
         check_decodable(column)?;
         stream.wait(column.ready())?;
         let targets = roots(column.chunks());
-        let mut program = Program::new(stream);
         let physical = physical_of(column.field().data_type());
-        let host = HostNodes::new(&mut program, physical, &targets)?;
-        let decoded = decoded(program, column, |buffer| host.use_buffer(buffer))?;
-        let of_validity = column.scan_validity(stream)?;
-        let mut parts: Vec<Vec<Node>> = vec![of_validity.nodes().collect()];
-        let size = match physical {
-            // Of a length; of strings themselves nothing is said.
-            Physical::Bytes => 4,
-            Physical::Bool => 1,
-            _ => physical.bits().unwrap_or(0).min(64) as u32 / 8,
+        let mut program = Program::new(stream);
+        let mut of_kernels = None;
+        let mut dictionaries: Vec<DictionaryNodes> = Vec::new();
+        let trees = match physical {
+            Physical::Bool | Physical::Bytes => {
+                let nodes = column.kernel_nodes(stream)?;
+                let trees = lists_of(&nodes.host, physical);
+                of_kernels = Some(nodes);
+                trees
+            }
+            Physical::I128 | Physical::I256 => limbs(&mut program, &targets)?,
+            _ => vec![Trees::new(&mut program, &targets)?],
         };
-        let of_roots: Vec<Node> = host.roots.iter().map(|job| job.node).collect();
-        match physical {
-            Physical::Bytes => parts.extend([of_roots, host.stored_lengths.clone()]),
-            Physical::I128 | Physical::I256 => parts.extend(limbs(&targets, &host.limbs)),
-            _ => parts.push(of_roots),
+        // Of wide values of one limb, which are tested as words, those of the limb.
+        for Job { chunk, node } in trees.first().into_iter().flat_map(Trees::dictionaries) {
+            let at = dictionaries.last().map_or(0, DictionaryNodes::end) as u64;
+            let values = Job { chunk, node: Node { at, ..node } };
+            dictionaries.push(DictionaryNodes { values, ..DictionaryNodes::default() });
         }
-        let nodes: Vec<Node> = parts.concat();
-        let widths_at = size_of_val(nodes.as_slice());
-        let buffer = Arc::new(stream.allocate(widths_at + 8 * parts.len())?);
-        stream.upload(bytemuck::cast_slice(&nodes), &buffer, 0)?;
-        stream.fill(&buffer, widths_at, 8 * parts.len(), 0)?;
-        let address =
-            |part: usize| buffer.address() + (part * targets.len() * size_of::<Node>()) as u64;
-        let mut lists: Vec<NodeList> = (parts.iter().enumerate().skip(1))
-            .map(|(part, nodes)| {
-                let bit = |node: &Node| abi::encoding_bit(node.encoding);
-                let encodings = nodes.iter().map(bit).fold(0, |all, bit| all | bit);
-                NodeList { address: address(part), encodings, widths: 0, size }
+        let flat: Vec<Vec<Node>> = trees.iter().map(Trees::flat).collect();
+        let decoded = decoded(program, column, |buffer| {
+            flat.iter().flatten().any(|node| uses(node, buffer))
+        })?;
+        let of_validity = column.scan_validity(stream)?;
+        let mut nodes: Vec<Node> = of_validity.nodes().collect();
+        let places: Vec<usize> = (flat.iter())
+            .map(|flat| {
+                let at = size_of_val(nodes.as_slice());
+                nodes.extend(flat);
+                at
             })
             .collect();
+        let buffer = Arc::new(stream.allocate(size_of_val(nodes.as_slice()))?);
+        stream.upload(bytemuck::cast_slice(&nodes), &buffer, 0)?;
+        let list = |(trees, at): (Trees<'_>, &usize)| TreeList {
+            address: buffer.address() + *at as u64,
+            stride: trees.stride(),
+            readers: trees.readers,
+        };
+        let mut lists: Vec<TreeList> = trees.into_iter().zip(&places).map(list).collect();
         if physical != Physical::Bool {
-            for (index, list) in lists.iter_mut().enumerate() {
-                list.widths = widths(stream, column, &buffer, list, widths_at + 8 * index)?;
-            }
+            find_widths(stream, column, &buffer, &decoded, &mut lists)?;
         }
         let longest = targets.iter().map(|target| target.view.len()).max().unwrap_or(0);
         Ok(Self {
             ready: stream.record()?,
             decoded,
+            of_kernels,
             of_validity,
             lists,
-            validity: address(0),
+            dictionaries,
+            validity: buffer.address(),
             has_nulls: column.null_count() > 0,
             longest: longest.div_ceil(crate::lanes::VECTOR),
             chunks: targets.len(),
             buffer,
-            host,
         })
+    }
+}
+
+/// The lists of booleans, and of strings and their lengths as they are stored.
+fn lists_of(host: &HostNodes, physical: Physical) -> Vec<Trees<'static>> {
+    let list = |nodes: &mut dyn Iterator<Item = Node>, bits: usize| {
+        let mut trees = Trees::default();
+        nodes.for_each(|node| trees.push(Reader::words(bits, node.encoding), vec![node]));
+        trees
+    };
+    let roots = list(&mut host.roots.iter().map(|job| job.node), 8);
+    match physical {
+        Physical::Bytes => vec![roots, list(&mut host.stored_lengths.iter().copied(), 32)],
+        _ => vec![roots],
     }
 }
 
@@ -325,19 +351,19 @@ impl HostNodes {
 /// The dictionaries of words among nodes.
 fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNodes> {
     let mut all: Vec<DictionaryNodes> = Vec::new();
-    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u32;
+    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
     for Job { chunk, node } in roots.iter().filter(is_dict) {
         let values = Node {
             buffer: [node.buffer[3], 0, 0, 0],
             at: all.last().map_or(0, DictionaryNodes::end) as u64,
             rows: node.size as u32,
-            encoding: Encoding::Plain as u32,
+            encoding: Encoding::Plain as u16,
             ..Node::default()
         };
         let [packed, vectors, exceptions, _] = node.buffer;
         let codes = Node {
             buffer: [packed, vectors, exceptions, 0],
-            encoding: (node.size >> 32) as u32,
+            encoding: (node.size >> 32) as u16,
             size: 0,
             ..*node
         };
@@ -348,8 +374,8 @@ fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNodes> {
 }
 
 /// Adds the step that looks whether all codes of nodes of dict have a value.
-fn check_codes(program: &mut Program<'_>, jobs: &[Job]) {
-    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u32;
+pub(super) fn check_codes(program: &mut Program<'_>, jobs: &[Job]) {
+    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
     let jobs: Vec<Job> = jobs.iter().filter(is_dict).copied().collect();
     let arguments = Arguments::Dict { out: 0 };
     program.step(kernels::DICT_CHECK, &jobs, &[], most_rows(&jobs), arguments, &[]);
@@ -371,70 +397,130 @@ fn limbs_of(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Vec<[No
     Ok(limbs)
 }
 
-/// The widths of the packed vectors of a list, found at `at` of its buffer; waits for them.
-fn widths(
+/// Finds the widths of the packed vectors of all leaves; waits for them.
+fn find_widths(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
-    buffer: &Arc<DeviceBuffer>,
-    list: &NodeList,
-    at: usize,
-) -> Result<u64> {
-    let packed = [Encoding::Ffor, Encoding::Pfor, Encoding::Alp, Encoding::Dict]
-        .map(|of| abi::encoding_bit(of as u32));
-    if packed.iter().all(|bit| list.encodings & bit == 0) {
-        return Ok(0);
+    buffer: &DeviceBuffer,
+    decoded: &[Arc<DeviceBuffer>],
+    lists: &mut [TreeList],
+) -> Result<()> {
+    let packed = [Encoding::Ffor, Encoding::Pfor, Encoding::Alp]
+        .map(|of| abi::encoding_bit(of as u16))
+        .into_iter()
+        .fold(0, |all, bit| all | bit);
+    let mut leaves = 0;
+    lists.iter_mut().for_each(|list| list.each_leaf(|_, _, _, _, _| leaves += 1));
+    let found = stream.allocate(8 * leaves)?;
+    stream.fill(&found, 0, 8 * leaves, 0)?;
+    let mut launches = Vec::new();
+    let mut number = 0;
+    for list in &mut *lists {
+        let (address, stride) = (list.address, list.stride);
+        list.each_leaf(|shape, node, bits, encodings, _| {
+            if encodings & packed != 0 {
+                launches.push(abi::WidthsArguments {
+                    nodes: address,
+                    out: found.address() + 8 * number,
+                    count: column.chunks().len() as u32,
+                    size: (bits / 8) as u32,
+                    stride: stride as u32,
+                    node: node as u32,
+                    shape: shape as u32,
+                    zero: 0,
+                });
+            }
+            number += 1;
+        });
     }
     let kernel = kernels::PACKED_WIDTHS;
-    let arguments = abi::WidthsArguments {
-        nodes: list.address,
-        out: buffer.address() + at as u64,
-        count: column.chunks().len() as u32,
-        size: list.size,
-    };
-    let mut buffers: Vec<&DeviceBuffer> = vec![buffer];
-    buffers.extend(column.bodies().iter().map(AsRef::as_ref));
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks: column.chunks().len().div_ceil(kernel.block),
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(&arguments),
-        buffers: &buffers,
-    })?;
-    let mut word = [0; 8];
-    stream.download(buffer, at, &mut word)?;
-    Ok(u64::from_le_bytes(word))
+    let mut buffers: Vec<&DeviceBuffer> = vec![buffer, &found];
+    buffers.extend(column.bodies().iter().chain(decoded).map(AsRef::as_ref));
+    for arguments in &launches {
+        stream.launch(&Launch {
+            module: None,
+            kernel: kernel.name,
+            blocks: column.chunks().len().div_ceil(kernel.block),
+            threads: kernel.threads,
+            shared: kernel.shared,
+            arguments: bytemuck::bytes_of(arguments),
+            buffers: &buffers,
+        })?;
+    }
+    if !launches.is_empty() {
+        let mut words = vec![0_u64; leaves];
+        stream.download(&found, 0, bytemuck::cast_slice_mut(&mut words))?;
+        let mut words = words.into_iter();
+        for list in lists {
+            list.each_leaf(|_, _, _, _, widths| *widths = words.next().unwrap_or(0));
+        }
+    }
+    Ok(())
 }
 
-/// For each limb that some chunk has, the node that holds it in every chunk.
-fn limbs(targets: &[Target<'_>], limbs: &[[Node; 4]]) -> Vec<Vec<Node>> {
+/// For each limb that some chunk has, the tree that holds it in every chunk.
+fn limbs<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Vec<Trees<'a>>> {
     let words = |target: &Target<'_>| target.view.physical().bits().unwrap_or(64) / 64;
     let count = |target: &Target<'_>| match target.view.encoding() {
         Encoding::Limbs => target.view.child_count(),
         _ => words(target),
     };
-    let limb =
-        |(target, limbs): (&Target<'_>, &[Node; 4]), limb: usize| match target.view.encoding() {
-            Encoding::Limbs if limb < target.view.child_count() => limbs[limb],
-            Encoding::Limbs => Node { encoding: abi::SIGN, buffer: [0; 4], ..target.node() },
-            _ => {
-                let mut node = target.node();
-                node.buffer[0] += limb as u64 * 8;
-                Node { encoding: abi::STRIDED, size: words(target) as u64, ..node }
-            }
-        };
     let most = targets.iter().map(count).max().unwrap_or(0);
-    let list = |index| targets.iter().zip(limbs).map(|chunk| limb(chunk, index)).collect();
+    let list = |limb: usize| {
+        let mut trees = Trees::default();
+        for target in targets {
+            match target.view.encoding() {
+                Encoding::Limbs if limb < target.view.child_count() => {
+                    trees.push_target(&target.child(limb));
+                }
+                Encoding::Limbs => {
+                    let node = Node { encoding: abi::SIGN, buffer: [0; 4], ..target.node() };
+                    trees.push(Reader::words(64, abi::SIGN), vec![node]);
+                }
+                _ => {
+                    let mut node = target.node();
+                    node.buffer[0] += limb as u64 * 8;
+                    let node =
+                        Node { encoding: abi::STRIDED, size: words(target) as u64, ..node };
+                    trees.push(Reader::words(64, abi::STRIDED), vec![node]);
+                }
+            }
+        }
+        trees.decode(program)?;
+        Ok(trees)
+    };
     (0..most).map(list).collect()
 }
 
 impl DeviceColumn {
-    /// The nodes of the column, usable on a stream.
+    /// The trees of the column for kernels that are compiled for them, usable on a stream.
     pub(crate) fn scan_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ColumnNodes>> {
         let nodes = self.keep_nodes(|| ColumnNodes::new(stream, self))?;
         stream.wait(nodes.ready.as_ref())?;
         Ok(nodes)
+    }
+
+    /// The nodes of the column for kernels that are there.
+    pub(crate) fn kernel_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<KernelNodes>> {
+        stream.wait(self.ready())?;
+        self.keep_kernel_nodes(|| KernelNodes::new(stream, self))
+    }
+
+    /// Whether kernels that are there read all rows of the column as they are stored.
+    pub(crate) fn has_kernels(&self) -> bool {
+        let among = |view: NodeView<'_>, encodings: &[Encoding]| {
+            encodings.contains(&view.encoding())
+                && (view.encoding() != Encoding::Dict
+                    || cascade::CODES.contains(&view.child(0).encoding()))
+        };
+        let has_kernel = |view: NodeView<'_>| match view.physical() {
+            Physical::Bool | Physical::Bytes => true,
+            Physical::I128 | Physical::I256 => {
+                view.children().all(|limb| among(limb, &cascade::SIMPLE))
+            }
+            _ => among(view, &SCANNED),
+        };
+        self.chunks().iter().all(|chunk| has_kernel(chunk.root()))
     }
 
     /// The nodes of the column's validity, usable on a stream.

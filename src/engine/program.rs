@@ -42,7 +42,6 @@ impl Target<'_> {
                 parameter = deltas.view.parameter(0);
                 deltas.view.encoding() as u64
             }
-            (_, Encoding::AlpRd) => view.parameter(1),
             (Physical::Bytes, Encoding::Fsst) => view.buffer_range(1).len() as u64,
             (Physical::Bytes, Encoding::Dict | Encoding::Front) => {
                 // Where the other encodings have their starts.
@@ -54,7 +53,7 @@ impl Target<'_> {
                 parameter
             }
             (Physical::Bytes, _) => view.buffer_range(0).len() as u64,
-            _ => 0,
+            _ => view.parameter(1),
         };
         Node {
             buffer,
@@ -62,7 +61,21 @@ impl Target<'_> {
             size,
             at: self.at as u64,
             rows: view.len() as u32,
-            encoding: view.encoding() as u32,
+            encoding: view.encoding() as u16,
+            shape: 0,
+        }
+    }
+
+    /// The same of words with nothing of the node's children, which are nodes of their own.
+    pub fn own_node(&self) -> Node {
+        Node {
+            buffer: self.buffers(),
+            parameter: self.view.parameter(0),
+            size: self.view.parameter(1),
+            at: self.at as u64,
+            rows: self.view.len() as u32,
+            encoding: self.view.encoding() as u16,
+            shape: 0,
         }
     }
 
@@ -77,7 +90,8 @@ impl Target<'_> {
                 | (matches as u64) << 32,
             at: at as u64,
             rows: self.view.len() as u32,
-            encoding: Encoding::Lz as u32,
+            encoding: Encoding::Lz as u16,
+            shape: 0,
         }
     }
 
@@ -99,7 +113,7 @@ impl<'a> Target<'a> {
 }
 
 /// What one node of a launch is: kernels see the node, errors name the chunk.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Job {
     pub chunk: usize,
     pub node: Node,

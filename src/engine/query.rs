@@ -23,13 +23,17 @@ pub(crate) struct Query<'a> {
     pub literals: &'a [u64],
     /// Ranges in memory, and at which literal their address belongs.
     pub ranges: &'a [(usize, Vec<Range>)],
-    /// Tests of strings, and at which literal their address belongs.
-    pub strings: &'a [(usize, StringTests)],
+    /// Tests of strings and dictionaries, at which literal their address belongs, and the column.
+    pub strings: &'a [(usize, StringTests, usize)],
+    /// Status words, to which the kernel reports what is damaged.
+    pub statuses: usize,
+    /// Warps of a block.
+    pub warps: usize,
 }
 
 impl Query<'_> {
-    /// Starts to join the rows that the query keeps with a bitmap. A report for each test of
-    /// strings.
+    /// Starts to join the rows that the query keeps with a bitmap. A report for each status
+    /// word.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
@@ -57,7 +61,7 @@ impl Query<'_> {
     }
 
     /// What the rows of `within`, or all, come to: for each partial a word for each chunk.
-    /// A report for each test of strings. Waits for it.
+    /// A report for each status word. Waits for it.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
@@ -118,7 +122,7 @@ impl Query<'_> {
         buffers: &[&Arc<DeviceBuffer>],
         marks: &mut dyn Marks,
     ) -> Result<Vec<Report>> {
-        let kernel = kernels::SCAN;
+        let kernel = kernels::scan(self.warps);
         let (chunks, longest) = (self.column_nodes[0].chunks, self.column_nodes[0].longest);
         let blocks_per_node = kernel.blocks_per_node(chunks, longest).next_power_of_two();
         let head = abi::ScanHead {
@@ -134,7 +138,7 @@ impl Query<'_> {
         let ranges: Vec<u64> =
             self.ranges.iter().map(|(_, ranges)| parameters.push(ranges)).collect();
         let tests: Vec<TestPlaces> =
-            self.strings.iter().map(|(_, tests)| tests.reserve(&mut parameters)).collect();
+            self.strings.iter().map(|(_, tests, _)| tests.reserve(&mut parameters)).collect();
         let mut literals = self.literals.to_vec();
         let mut in_memory = None;
         if !parameters.is_empty() {
@@ -143,14 +147,14 @@ impl Query<'_> {
             for ((at, _), place) in self.ranges.iter().zip(ranges) {
                 literals[*at] = base + place;
             }
-            for ((at, strings), places) in self.strings.iter().zip(&tests) {
+            for ((at, strings, _), places) in self.strings.iter().zip(&tests) {
                 strings.fill(&mut parameters, places, base);
                 literals[*at] = base + places.tests;
             }
             parameters.copy_to(stream, &buffer)?;
             in_memory = Some(buffer);
         }
-        let count = self.strings.len();
+        let count = self.statuses;
         let status = (count > 0).then(|| status_words(stream, count)).transpose()?;
         let head =
             abi::ScanHead { status: status.as_ref().map_or(0, DeviceBuffer::address), ..head };
@@ -161,7 +165,7 @@ impl Query<'_> {
         let mut named: Vec<&DeviceBuffer> = in_memory.iter().chain(&status).collect();
         named.extend(buffers.iter().map(|buffer| buffer.as_ref()));
         named.extend(self.column_nodes.iter().flat_map(|nodes| nodes.buffers()));
-        named.extend(self.strings.iter().flat_map(|(_, tests)| tests.buffers()));
+        named.extend(self.strings.iter().flat_map(|(_, tests, _)| tests.buffers()));
         let bodies = self.columns.iter().flat_map(|column| column.bodies());
         named.extend(bodies.map(AsRef::as_ref));
         marks.mark(stream, "")?;

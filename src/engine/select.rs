@@ -22,7 +22,7 @@ pub(super) use tables::TestPlaces;
 
 use super::column::DeviceColumn;
 use super::decode::check_decodable;
-use super::nodes::{ColumnNodes, DictionaryNodes, ValidityNodes};
+use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes};
 use super::parameters::Parameters;
 use super::program::Marks;
 use crate::column::physical_of;
@@ -189,8 +189,8 @@ pub(crate) fn select(
             (None, vec![parts::of_validity(&of_validity, matches!(test, ColumnTest::Null))])
         }
         _ => {
-            let nodes = column.scan_nodes(stream)?;
-            let parts = parts::of(stream, column, &nodes.host, test)?;
+            let nodes = column.kernel_nodes(stream)?;
+            let parts = parts::of(stream, column, &nodes, test)?;
             (Some(nodes), parts)
         }
     };
@@ -204,9 +204,9 @@ pub(crate) fn select(
         // Words of two chunks are changed by both, and so must hold something.
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
-    let nodes = nodes.as_deref();
-    Verdicts { stream, column, nodes, of_validity: Some(&of_validity), rows, combine, out }
-        .start(&parts, &validity, marks)
+    let mut buffers: Vec<&DeviceBuffer> = of_validity.buffers().collect();
+    buffers.extend(nodes.iter().flat_map(|nodes| nodes.buffers()));
+    Verdicts { stream, column, buffers, rows, combine, out }.start(&parts, &validity, marks)
 }
 
 /// Whether words of a bitmap belong to two chunks.
@@ -218,8 +218,8 @@ fn shares_words(column: &DeviceColumn) -> bool {
 struct Verdicts<'a> {
     stream: &'a Arc<dyn Stream>,
     column: &'a DeviceColumn,
-    nodes: Option<&'a ColumnNodes>,
-    of_validity: Option<&'a ValidityNodes>,
+    /// What the nodes of launches point to, beside the column's bodies.
+    buffers: Vec<&'a DeviceBuffer>,
     /// Bits of the bitmap.
     rows: usize,
     combine: Combine,
@@ -234,7 +234,7 @@ impl Verdicts<'_> {
         validity: &[Node],
         marks: &mut dyn Marks,
     ) -> Result<Report> {
-        let Self { stream, column, nodes, of_validity, rows, combine, out } = *self;
+        let Self { stream, column, rows, combine, out, .. } = *self;
         let reports = parts.iter().any(parts::Part::reports);
         let status = reports.then(|| status_words(stream, 1)).transpose()?;
         let select = |part: &parts::Part| {
@@ -263,8 +263,7 @@ impl Verdicts<'_> {
             let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
             buffers.extend(&status);
             buffers.extend(part.buffers());
-            buffers.extend(nodes.into_iter().flat_map(ColumnNodes::buffers));
-            buffers.extend(of_validity.into_iter().flat_map(ValidityNodes::buffers));
+            buffers.extend(&self.buffers);
             buffers.extend(column.bodies().iter().map(AsRef::as_ref));
             stream.launch(&Launch {
                 module: None,
@@ -291,9 +290,10 @@ pub(crate) fn look_up(
     column: &DeviceColumn,
     mut tests: Vec<ChunkTest>,
 ) -> Result<(Vec<ChunkTest>, Report)> {
-    let nodes = column.scan_nodes(stream)?;
-    let parts = parts::of_dictionaries(&nodes.host.dictionaries, &tests)?;
-    let (found, report) = ask_dictionaries(stream, column, &nodes, &parts)?;
+    let nodes = column.kernel_nodes(stream)?;
+    let dictionaries = Dictionaries::of_kernels(&nodes);
+    let parts = parts::of_dictionaries(dictionaries.nodes, &tests)?;
+    let (found, report) = ask_dictionaries(stream, column, &dictionaries, &parts)?;
     for (chunk, found) in found {
         if matches!(tests[chunk], ChunkTest::Codes(_)) {
             tests[chunk] = found;
@@ -302,20 +302,40 @@ pub(crate) fn look_up(
     Ok((tests, report))
 }
 
-/// The tests for the codes of numbers in ranges, which are as those of [`ColumnTest::In`]: of
-/// chunks that are no dictionaries they say that nothing passes.
+/// Dictionaries of a column, in the order of chunks.
+pub(crate) struct Dictionaries<'a> {
+    nodes: &'a [DictionaryNodes],
+    /// What these point to, beside the column's bodies.
+    buffers: Vec<&'a DeviceBuffer>,
+}
+
+impl<'a> Dictionaries<'a> {
+    /// For kernels that are there.
+    pub fn of_kernels(nodes: &'a KernelNodes) -> Self {
+        Self { nodes: &nodes.host.dictionaries, buffers: nodes.buffers().collect() }
+    }
+
+    /// For kernels of queries.
+    pub fn of_trees(nodes: &'a ColumnNodes) -> Self {
+        Self { nodes: &nodes.dictionaries, buffers: nodes.buffers().collect() }
+    }
+}
+
+/// The tests for the codes of words of so many bits in ranges, which are in the order domain of
+/// `order`: of chunks that are no dictionaries they say that nothing passes.
 ///
 /// # Errors
 /// As [`select`].
 pub(crate) fn look_up_words(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
+    dictionaries: &Dictionaries<'_>,
+    (bits, order): (usize, u32),
     ranges: &[Range],
 ) -> Result<Vec<ChunkTest>> {
-    let nodes = column.scan_nodes(stream)?;
-    let values = nodes.host.dictionaries.iter().map(|dictionary| dictionary.values).collect();
-    let parts = parts::numbers(column.field().data_type(), values, ranges, false);
-    let (found, _) = ask_dictionaries(stream, column, &nodes, &parts)?;
+    let values = dictionaries.nodes.iter().map(|dictionary| dictionary.values).collect();
+    let parts = parts::words(bits, order, values, ranges, false);
+    let (found, _) = ask_dictionaries(stream, column, dictionaries, &parts)?;
     let mut tests = vec![ChunkTest::Decided(false); column.chunks().len()];
     found.into_iter().for_each(|(chunk, found)| tests[chunk] = found);
     Ok(tests)
@@ -326,10 +346,10 @@ pub(crate) fn look_up_words(
 fn ask_dictionaries(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
-    nodes: &ColumnNodes,
+    dictionaries: &Dictionaries<'_>,
     parts: &[parts::Part],
 ) -> Result<(Vec<(usize, ChunkTest)>, Report)> {
-    let dictionaries = &nodes.host.dictionaries;
+    let Dictionaries { nodes: dictionaries, buffers } = dictionaries;
     let Some(last) = dictionaries.last().filter(|_| !parts.is_empty()) else {
         return Ok((Vec::new(), Report::default()));
     };
@@ -339,12 +359,10 @@ fn ask_dictionaries(
     let found = Arc::new(stream.allocate(size)?);
     // Last words of dictionaries are changed in part.
     stream.fill(&found, 0, ranges_at, 0)?;
-    let nodes = Some(nodes);
     let bitmap = Verdicts {
         stream,
         column,
-        nodes,
-        of_validity: None,
+        buffers: buffers.clone(),
         rows: bits,
         combine: Combine::Set,
         out: &found,

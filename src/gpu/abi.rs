@@ -24,15 +24,17 @@ pub struct Node {
     pub buffer: [u64; 4],
     /// Parameter 0.
     pub parameter: u64,
-    /// Of byte strings: bytes of codes, or of the values as they are stored. Of `alp_rd`
-    /// parameter 1; of `delta`, `dict` and `rle` see `delta.cuh`, `dict.cuh`, `rle.cuh`.
+    /// Of byte strings: bytes of codes, or of the values as they are stored. Of `delta`, `dict`
+    /// and `rle` see `delta.cuh`, `dict.cuh`, `rle.cuh`. Of others parameter 1.
     pub size: u64,
     /// Where the first value goes, in rows (of byte strings that are decoded: bytes).
     pub at: u64,
     /// Values.
     pub rows: u32,
     /// The [`Encoding`], as a number.
-    pub encoding: u32,
+    pub encoding: u16,
+    /// Of the root of a tree in scans: which of the column's trees it is.
+    pub shape: u16,
 }
 
 /// `lanepack::WordsArguments`.
@@ -396,14 +398,18 @@ pub(crate) struct WidthsArguments {
     pub out: u64,
     pub count: u32,
     pub size: u32,
+    pub stride: u32,
+    pub node: u32,
+    pub shape: u32,
+    pub zero: u32,
 }
 
 /// Encodings of nodes that only scans have, of limbs.
-pub(crate) const STRIDED: u32 = 30;
-pub(crate) const SIGN: u32 = 31;
+pub(crate) const STRIDED: u16 = 30;
+pub(crate) const SIGN: u16 = 31;
 
 /// An encoding as a member of a set.
-pub(crate) fn encoding_bit(encoding: u32) -> u32 {
+pub(crate) fn encoding_bit(encoding: u16) -> u32 {
     1 << encoding
 }
 
@@ -472,7 +478,7 @@ const _: () = {
     assert!(size_of::<ScanHead>() == 64);
     assert!(size_of::<Reduction>() == 8);
     assert!(size_of::<ReduceArguments>() == 48);
-    assert!(size_of::<WidthsArguments>() == 24);
+    assert!(size_of::<WidthsArguments>() == 40);
 };
 
 /// The value that a header of the kernels gives a constant.

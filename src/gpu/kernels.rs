@@ -431,13 +431,13 @@ pub(crate) const JOIN_SELECTED: Kernel =
 pub(crate) const COUNT_SELECTED: Kernel =
     Kernel::new("count_selected", "COUNT_THREADS", "COUNT_WORDS");
 
-/// A block takes vectors of a chunk, as those of `SELECT`; its kernel is made for a query.
-pub(crate) const SCAN: Kernel = {
-    let warps = constant(SCAN_HEADER, "SCAN_THREADS") as usize / 32;
+/// A block of so many warps takes vectors of a chunk, as those of `SELECT`; its kernel is made for
+/// a query.
+pub(crate) fn scan(warps: usize) -> Kernel {
     let block = warps * constant(SCAN_HEADER, "SCAN_EACH") as usize;
-    let threads = constant(SCAN_HEADER, "SCAN_THREADS") as u32;
+    let threads = 32 * warps as u32;
     Kernel { name: "scan", threads, block, least: warps, value: 1, shared: 0, more: 0 }
-};
+}
 const SCAN_HEADER: &str = include_str!("../../kernels/lanepack/scan.cuh");
 const fn warps(name: &'static str, threads: &str) -> Kernel {
     let block = shape(threads) as usize / 32;

@@ -18,11 +18,11 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::tables::StringTests;
-use super::{ChunkTest, ColumnTest, look_up_words, order_of};
+use super::{ChunkTest, ColumnTest, Dictionaries, look_up_words, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::DeviceColumn;
-use crate::engine::nodes::{DictionaryNodes, HostNodes, ValidityNodes};
+use crate::engine::nodes::{DictionaryNodes, HostNodes, KernelNodes, ValidityNodes};
 use crate::engine::parameters::Parameters;
 use crate::engine::program::Job;
 use crate::error::{Error, Place, Result};
@@ -66,19 +66,23 @@ enum More {
 pub(super) fn of(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
-    nodes: &HostNodes,
+    of_kernels: &KernelNodes,
     test: &ColumnTest,
 ) -> Result<Vec<Part>> {
+    let nodes = &of_kernels.host;
     let data_type = column.field().data_type();
     let physical = physical_of(data_type);
     let all = |kernel| Part::new(kernel, nodes.roots.iter().copied());
     let bits = |negate| Part { negate, ..all(kernels::SELECT_BITS) };
     let numbers = |ranges: &[Range], negate| -> Result<Vec<Part>> {
-        let is_dict = |job: &Job| job.node.encoding == Encoding::Dict as u32;
+        let is_dict = |job: &Job| job.node.encoding == Encoding::Dict as u16;
         let (dict, others): (Vec<Job>, Vec<_>) = nodes.roots.iter().partition(|job| is_dict(job));
         let mut parts = self::numbers(data_type, others, ranges, negate);
         if !dict.is_empty() {
-            let tests = look_up_words(stream, column, ranges)?;
+            let words = words_of(data_type, ranges);
+            let dictionaries = Dictionaries::of_kernels(of_kernels);
+            let tests =
+                look_up_words(stream, column, &dictionaries, (words.0, words.1), &words.2)?;
             let codes =
                 |of: &DictionaryNodes| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
             let codes: Vec<(Job, Node)> = nodes.dictionaries.iter().map(codes).collect();
@@ -220,6 +224,16 @@ pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
     positive.chain(negative).collect()
 }
 
+/// Bits and order of a type's words as kernels know them, and ranges in this order.
+fn words_of(data_type: &DataType, ranges: &[Range]) -> (usize, u32, Vec<Range>) {
+    let bits = physical_of(data_type).bits().unwrap_or(8);
+    // Kernels know the bits of Float16 as integers.
+    match data_type {
+        DataType::Float16 => (bits, abi::UNSIGNED, in_bits(ranges)),
+        _ => (bits, order_of(data_type), ranges.to_vec()),
+    }
+}
+
 /// The launches for numbers of up to 64 bits in ranges, of all encodings but dict.
 pub(super) fn numbers(
     data_type: &DataType,
@@ -227,15 +241,22 @@ pub(super) fn numbers(
     ranges: &[Range],
     negate: bool,
 ) -> Vec<Part> {
+    let (bits, order, ranges) = words_of(data_type, ranges);
+    words(bits, order, jobs, &ranges, negate)
+}
+
+/// The same of words of so many bits, with ranges in the order domain of `order`.
+pub(super) fn words(
+    bits: usize,
+    order: u32,
+    jobs: Vec<Job>,
+    ranges: &[Range],
+    negate: bool,
+) -> Vec<Part> {
     debug_assert!(ranges.iter().all(|range| range.low <= range.high));
     debug_assert!(ranges.is_sorted_by(|a, b| a.high < b.low));
-    // Kernels know the bits of Float16 as integers.
-    let (order, ranges) = match data_type {
-        DataType::Float16 => (abi::UNSIGNED, in_bits(ranges)),
-        _ => (order_of(data_type), ranges.to_vec()),
-    };
-    let width = physical_of(data_type).bits().unwrap_or(8).trailing_zeros() as usize - 3;
-    let of = |encoding: Encoding| move |job: &Job| job.node.encoding == encoding as u32;
+    let width = bits.trailing_zeros() as usize - 3;
+    let of = |encoding: Encoding| move |job: &Job| job.node.encoding == encoding as u16;
     let (reals, others): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(of(Encoding::AlpRd));
     let (patched, others): (Vec<Job>, Vec<Job>) = others.into_iter().partition(of(Encoding::Pfor));
     let kernels = [
@@ -247,7 +268,7 @@ pub(super) fn numbers(
         .map(|(kernel, jobs)| Part {
             negate,
             order,
-            ranges: ranges.clone(),
+            ranges: ranges.to_vec(),
             ..Part::new(kernel, jobs)
         })
         .collect()
@@ -256,7 +277,7 @@ pub(super) fn numbers(
 /// The launches for values of 128 or 256 bits: chunks of one limb are integers of 64.
 fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<Part> {
     let is_single = |(job, limbs): &(Job, [Node; 4])| {
-        job.node.encoding == Encoding::Limbs as u32 && limbs[1].rows == 0
+        job.node.encoding == Encoding::Limbs as u16 && limbs[1].rows == 0
     };
     let all = nodes.roots.iter().copied().zip(nodes.limbs.iter().copied());
     let (single, other): (Vec<_>, Vec<_>) = all.partition(is_single);

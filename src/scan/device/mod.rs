@@ -33,7 +33,7 @@ use crate::engine::keep::KeptRows;
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::program::Marks;
 use crate::engine::query::Query;
-use crate::engine::select::{self, ColumnTest, Combine, Report, StringTests};
+use crate::engine::select::{self, ColumnTest, Combine, Dictionaries, Report, StringTests};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
@@ -218,9 +218,10 @@ impl<'a> DeviceScan<'a> {
             let tests = tests.and_then(|(chunks, report)| StringTests::of(&chunks, report));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
-        let words = |column: usize, ranges: &[Range]| {
+        let words = |column: usize, words: (usize, u32), ranges: &[Range]| {
+            let dictionaries = Dictionaries::of_trees(&nodes[column]);
             let column = self.columns[column];
-            let tests = select::look_up_words(self.stream, column, ranges);
+            let tests = select::look_up_words(self.stream, column, &dictionaries, words, ranges);
             let tests = tests.and_then(|chunks| StringTests::of(&chunks, Report::default()));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
@@ -252,16 +253,15 @@ impl<'a> DeviceScan<'a> {
         Ok(())
     }
 
-    /// What a query says of its tests of strings.
+    /// What a query says of columns that may be damaged, and tests of dictionaries.
     fn named(&self, source: &Source, reports: Vec<Report>) -> Vec<NamedReport> {
-        let of_dictionaries = source.strings.iter().map(|(_, tests)| tests.report.clone());
-        let columns = source.tested.iter().chain(&source.tested);
-        (reports.into_iter().chain(of_dictionaries).zip(columns))
-            .map(|(report, column)| {
-                let column = self.columns[*column].field().name().clone();
-                NamedReport { report, column }
-            })
-            .collect()
+        let named = |(report, column): (Report, &usize)| {
+            let column = self.columns[*column].field().name().clone();
+            NamedReport { report, column }
+        };
+        let of_dictionaries =
+            source.strings.iter().map(|(_, tests, column)| (tests.report.clone(), column));
+        reports.into_iter().zip(&source.reporting).chain(of_dictionaries).map(named).collect()
     }
 
     /// Joins the rows that a predicate keeps with those of a bitmap.
@@ -274,7 +274,7 @@ impl<'a> DeviceScan<'a> {
         if self.rows == 0 {
             return Ok(());
         }
-        if launches(predicate) > 1 || has_arithmetic(predicate) {
+        if launches(predicate) > 1 || has_arithmetic(predicate) || !self.has_kernels(predicate) {
             let nodes = self.nodes()?;
             if is_fusable(predicate, &nodes) {
                 match self.fused(&nodes, predicate, how, bitmap) {
@@ -336,6 +336,19 @@ impl<'a> DeviceScan<'a> {
                 select::join(self.stream, &other, false, how, bitmap, self.rows, self.marks)
             }
             Predicate::Compare(..) => unreachable!("what has arithmetic is fused"),
+        }
+    }
+
+    /// Whether kernels that are there read all columns of a predicate as they are stored.
+    fn has_kernels(&self, predicate: &Predicate) -> bool {
+        match predicate {
+            Predicate::Test(column, _) => self.columns[*column].has_kernels(),
+            Predicate::Constant(_) | Predicate::IsValid(_) => true,
+            Predicate::Compare(..) => false,
+            Predicate::All(parts) | Predicate::Any(parts) => {
+                parts.iter().all(|part| self.has_kernels(part))
+            }
+            Predicate::Not(inner) => self.has_kernels(inner),
         }
     }
 
@@ -415,8 +428,18 @@ fn query<'a>(
     module: &'a dyn Module,
     source: &'a Source,
 ) -> Query<'a> {
-    let Source { nodes: lists, literals, ranges, strings, .. } = source;
-    Query { module, columns, column_nodes: nodes, nodes: lists, literals, ranges, strings }
+    let Source { nodes: lists, literals, ranges, strings, warps, .. } = source;
+    Query {
+        module,
+        columns,
+        column_nodes: nodes,
+        nodes: lists,
+        literals,
+        ranges,
+        strings,
+        statuses: source.reporting.len(),
+        warps: *warps,
+    }
 }
 
 /// Launches that a predicate takes test by test.

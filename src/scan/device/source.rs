@@ -23,23 +23,25 @@ use std::fmt::Write;
 
 use arrow_buffer::i256;
 
-use crate::engine::nodes::{ColumnNodes, NodeList};
+use crate::engine::nodes::ColumnNodes;
 use crate::engine::select::StringTests;
+use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
-use crate::scan::ranges::{Key, Order, Ranges};
+use crate::scan::ranges::{Order, Ranges};
 
-/// Tests for one range that are prepared, in shared memory: 768 bytes a block each, of 48 KiB
-/// in which there are also the patches and the lengths of strings. Further ones do without.
-const MOST_PREPARED: usize = 48;
-const _: () = {
-    let (warps, patches, lengths) = (8, 256, 1152);
-    assert!(warps * (MOST_PREPARED * 96 + patches + lengths) <= 48 << 10);
-};
+/// Shared memory of a block, and what of it a warp takes beside tests and values: for patches and
+/// for lengths of strings.
+const SHARED: usize = 48 << 10;
+const PATCHES: usize = 256;
+const LENGTHS: usize = 1152;
+
+/// Shared memory of a warp for tests of leaves; further ones do without.
+const MOST_TESTS: usize = SHARED / 8 - PATCHES - LENGTHS;
 
 /// A kernel for a query, and what it is started with.
 pub(super) struct Source {
@@ -49,10 +51,13 @@ pub(super) struct Source {
     pub literals: Vec<u64>,
     /// Ranges that lie in memory: at which word of the literals their address is missing.
     pub ranges: Vec<(usize, Vec<Range>)>,
-    /// Tests of strings: at which word of the literals their address is missing.
-    pub strings: Vec<(usize, StringTests)>,
-    /// Of which column each of these is.
-    pub tested: Vec<usize>,
+    /// Tests of strings and dictionaries: at which word of the literals their address is missing,
+    /// and of which column they are.
+    pub strings: Vec<(usize, StringTests, usize)>,
+    /// Of which column each status word is.
+    pub reporting: Vec<usize>,
+    /// Warps of a block.
+    pub warps: usize,
     /// Partials of a vector, and what becomes of them.
     pub partials: usize,
     pub reductions: Vec<Reduction>,
@@ -117,8 +122,8 @@ impl Scalar {
 pub(super) struct TestsOf<'a> {
     /// Of strings.
     pub strings: &'a dyn Fn(usize, &BytesTest) -> Result<StringTests>,
-    /// Of numbers in ranges where chunks have dictionaries.
-    pub words: &'a dyn Fn(usize, &[Range]) -> Result<StringTests>,
+    /// Of words in ranges where chunks have dictionaries: the column, bits and order.
+    pub words: &'a dyn Fn(usize, (usize, u32), &[Range]) -> Result<StringTests>,
 }
 
 /// Writes the source for columns that have the numbers of predicates and aggregates.
@@ -142,10 +147,14 @@ struct Writer<'a> {
     nodes: Vec<u64>,
     literals: Vec<u64>,
     ranges: Vec<(usize, Vec<Range>)>,
-    strings: Vec<(usize, StringTests)>,
-    tested: Vec<usize>,
-    /// Tests for one range, which are prepared: bits of values, and the type.
-    tests: Vec<(u32, String)>,
+    strings: Vec<(usize, StringTests, usize)>,
+    reporting: Vec<usize>,
+    /// Readers of lists of trees, by the lists' numbers.
+    readers: Vec<(usize, String)>,
+    /// What a warp has in shared memory: type, name, and bytes at most.
+    scratch: Vec<(String, String, usize)>,
+    /// Tests so far.
+    tests: usize,
     /// What prepares them.
     prepared: String,
     /// Variables so far.
@@ -163,16 +172,18 @@ struct Readers {
 
 impl<'a> Writer<'a> {
     fn new(columns: &'a [&'a ColumnNodes], tests_of: TestsOf<'a>) -> Self {
-        let first = columns[0].lists.first().map_or(columns[0].validity, |list| list.address);
         Self {
             columns,
             tests_of,
-            nodes: vec![first],
+            // A node for each chunk, with its rows.
+            nodes: vec![columns[0].validity],
             literals: Vec::new(),
             ranges: Vec::new(),
             strings: Vec::new(),
-            tested: Vec::new(),
-            tests: Vec::new(),
+            reporting: Vec::new(),
+            readers: Vec::new(),
+            scratch: Vec::new(),
+            tests: 0,
             prepared: String::new(),
             variables: 0,
             partials: 0,
@@ -188,6 +199,40 @@ impl<'a> Writer<'a> {
             self.nodes.push(address);
             self.nodes.len() - 1
         })
+    }
+
+    /// The number of a list of trees, for which the kernel has a reader then.
+    fn trees(&mut self, list: &TreeList) -> usize {
+        let number = self.list(list.address);
+        if !self.readers.iter().any(|(known, _)| *known == number) {
+            self.readers.push((number, list.reader()));
+        }
+        number
+    }
+
+    /// What has the fault of a column whose data may turn out to be damaged; `none` of others.
+    fn fault(&mut self, column: usize) -> String {
+        if !self.columns[column].lists.iter().any(TreeList::can_fail) {
+            return "none".to_owned();
+        }
+        format!("fault{}", self.status(column))
+    }
+
+    /// The status word of a column.
+    fn status(&mut self, column: usize) -> usize {
+        let known = self.reporting.iter().position(|known| *known == column);
+        known.unwrap_or_else(|| {
+            self.reporting.push(column);
+            self.reporting.len() - 1
+        })
+    }
+
+    /// Shared memory of a warp by its name; the same if it is there already.
+    fn scratch(&mut self, of: String, name: &str, bytes: usize) -> String {
+        if !self.scratch.iter().any(|(_, known, _)| known == name) {
+            self.scratch.push((of, name.to_owned(), bytes));
+        }
+        format!("scratch.{name}")
     }
 
     /// The number of the first of some words.
@@ -221,8 +266,9 @@ impl<'a> Writer<'a> {
     }
 
     fn finish(self, body: &str) -> Source {
+        let has_strings = self.scratch.iter().any(|(of, ..)| of == "StoredLengths");
         let mut text = String::from("#include \"lanepack/scan.cuh\"\n");
-        if !self.strings.is_empty() {
+        if has_strings {
             text += "#include \"lanepack/select_strings.cuh\"\n";
         }
         text += "\nnamespace lanepack {\n\n";
@@ -232,36 +278,65 @@ impl<'a> Writer<'a> {
             self.nodes.len(),
             self.literals.len().max(1)
         );
-        for (index, (_, test)) in self.tests.iter().enumerate() {
-            let _ = writeln!(text, "using Test{index} = {test};");
+        for (number, reader) in &self.readers {
+            let _ = writeln!(text, "using Reader{number} = {reader};");
         }
         text += "struct Scratch {\n";
-        for (index, (bits, _)) in self.tests.iter().enumerate() {
-            let _ = writeln!(text, "    Prepared<u{bits}> test{index}[SCAN_EACH];");
+        let mut bytes = PATCHES;
+        for (of, name, its) in &self.scratch {
+            let _ = writeln!(text, "    {of} {name};");
+            // Places of 8 bytes.
+            bytes += its.next_multiple_of(8);
         }
-        if !self.strings.is_empty() {
-            text += "    StoredLengths lengths;\n";
-        }
-        text += "    Patches patches;\n};\n\n";
-        text += "LANEPACK_KERNEL(scan, SCAN_THREADS, SCAN_BLOCKS, Arguments) {\n";
-        text += "    LANEPACK_SHARED(Scratch[SCAN_WARPS], all);\n";
+        let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= SHARED).unwrap_or(1);
+        text += "    Patches patches;\n};\n";
+        let _ = writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
+        let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, SCAN_BLOCKS, Arguments) {{", 32 * warps);
+        let _ = writeln!(text, "    LANEPACK_SHARED(Scratch[{warps}], all);");
         text += "    Scratch& scratch = all[threadIdx.x / WARP];\n";
         text += "    const ScanPlace place(args);\n";
         text += "    const u32 chunk = place.chunk;\n";
         text += "    if (place.count == 0) return;\n";
+        text += "    [[maybe_unused]] u32 none = 0;\n";
+        for status in 0..self.reporting.len() {
+            let _ = writeln!(text, "    u32 fault{status} = 0;");
+        }
         text += &self.prepared;
         text += "#pragma unroll 1\n";
         text += "    for (u32 i = 0; i < place.count; i++) {\n";
         text += "        const u32 vector = place.first + i;\n";
         text += body;
-        text += "    }\n}\n\n}  // namespace lanepack\n";
+        text += "    }\n";
+        for status in 0..self.reporting.len() {
+            let _ = writeln!(text, "    report_fault(args, {status}, chunk, fault{status});");
+        }
+        text += "}\n\n}  // namespace lanepack\n";
         let Self {
-            nodes, mut literals, ranges, strings, tested, partials, reductions, places, ..
+            nodes,
+            mut literals,
+            ranges,
+            strings,
+            reporting,
+            partials,
+            reductions,
+            places,
+            ..
         } = self;
         if literals.is_empty() {
             literals.push(0);
         }
-        Source { text, nodes, literals, ranges, strings, tested, partials, reductions, places }
+        Source {
+            text,
+            nodes,
+            literals,
+            ranges,
+            strings,
+            reporting,
+            warps,
+            partials,
+            reductions,
+            places,
+        }
     }
 
     /// Writes what finds the rows that a predicate keeps, of those of variable `live`; the
@@ -382,7 +457,7 @@ impl<'a> Writer<'a> {
 
     /// Bits that a row takes, roughly.
     fn cost(&self, predicate: &Predicate) -> u32 {
-        let bits = |column: usize| self.columns[column].lists.iter().map(NodeList::bits).sum();
+        let bits = |column: usize| self.columns[column].lists.iter().map(TreeList::bits).sum();
         match predicate {
             Predicate::Constant(_) => 0,
             Predicate::IsValid(_) => 1,
@@ -435,7 +510,7 @@ impl<'a> Writer<'a> {
                 format!("static_cast<{name}>(args.number({literal}))")
             }
             Form::Words(column, key) => {
-                let value = self.reader(*column, *key, readers);
+                let value = self.reader(*column, readers);
                 match (key.order, key.bits) {
                     (Order::Float, 32) => format!("__uint_as_float({value}(step))"),
                     (Order::Float, _) => {
@@ -449,7 +524,7 @@ impl<'a> Writer<'a> {
             }
             // Where 64 bits hold all values, the lowest limb does.
             Form::Wide(column) if scalar == Scalar::I64 => {
-                let value = self.reader(*column, Key::LIMB, readers);
+                let value = self.reader(*column, readers);
                 format!("static_cast<i64>({value}(step))")
             }
             Form::Wide(column) => format!("{}(step)", self.wide_reader(*column, readers)),
@@ -491,29 +566,45 @@ impl<'a> Writer<'a> {
     }
 
     /// The name of what reads the words of a column, of wide ones the lowest limb.
-    fn reader(&mut self, column: usize, key: Key, readers: &mut Readers) -> String {
-        let list = &self.columns[column].lists[0];
-        let number = self.list(list.address);
+    fn reader(&mut self, column: usize, readers: &mut Readers) -> String {
+        let list = self.columns[column].lists[0].clone();
+        let number = self.trees(&list);
+        let state = self.state(number, &list);
+        let fault = self.fault(column);
         readers.declare(
             format!("v{number}"),
-            format!("StepValues<u{}, {:#x}>", key.bits, list.encodings),
-            format!("args.nodes[{number}][chunk]"),
+            format!("Reader{number}::Values"),
+            format!("{}, vector, {state}, scratch.patches, {fault}", tree(number, &list)),
         )
+    }
+
+    /// Shared memory for values of a list of trees.
+    fn state(&mut self, number: usize, list: &TreeList) -> String {
+        let of = format!("Reader{number}::State");
+        self.scratch(of, &format!("state{number}"), list.state_bytes())
     }
 
     /// The name of what reads the values of a column of 128 bits.
     fn wide_reader(&mut self, column: usize, readers: &mut Readers) -> String {
-        let lists = &self.columns[column].lists;
-        let low = self.list(lists[0].address);
-        // The sign of the lowest limb needs no node: any stands for it.
-        let (high, encodings) = match lists.get(1) {
-            Some(list) => (self.list(list.address), list.encodings),
-            None => (low, abi::encoding_bit(abi::SIGN)),
+        let lists = self.columns[column].lists.clone();
+        let low = self.trees(&lists[0]);
+        let (high_tree, high_reader, bytes) = match lists.get(1) {
+            Some(list) => {
+                let high = self.trees(list);
+                (tree(high, list), format!("Reader{high}"), list.state_bytes())
+            }
+            // The sign of the lowest limb needs no nodes.
+            None => ("nullptr".to_owned(), "SignLimb".to_owned(), 8),
         };
+        let values = format!("WideValues<Reader{low}, {high_reader}>");
+        let bytes = bytes.next_multiple_of(8) + lists[0].state_bytes();
+        let state = self.scratch(format!("{values}::State"), &format!("wide{low}"), bytes);
+        let fault = self.fault(column);
+        let low_tree = tree(low, &lists[0]);
         readers.declare(
             format!("w{low}"),
-            format!("WideStepValues<{:#x}, {encodings:#x}>", lists[0].encodings),
-            format!("args.nodes[{low}][chunk], args.nodes[{high}][chunk]"),
+            values,
+            format!("{low_tree}, {high_tree}, vector, {state}, scratch.patches, {fault}"),
         )
     }
 
@@ -629,7 +720,7 @@ impl<'a> Writer<'a> {
                     let name = readers.declare(format!("b{list}"), "u32".to_owned(), bits);
                     format!("u64{{{name} >> step & 1}}")
                 } else {
-                    let value = self.reader(*column, *key, readers);
+                    let value = self.reader(*column, readers);
                     format!("u64{{ordered({value}(step), {})}}", order_name(key.order))
                 };
                 (kind, words, class, value)
@@ -646,13 +737,7 @@ impl<'a> Writer<'a> {
 impl Readers {
     /// A variable of a type, made of something; the same one if it is there already.
     fn declare(&mut self, name: String, of: String, from: String) -> String {
-        let line = format!(
-            "const {of} {name}({from}{});",
-            match of.as_str() {
-                "u32" => "",
-                _ => ", vector, scratch.patches",
-            }
-        );
+        let line = format!("const {of} {name}({from});");
         if !self.lines.contains(&line) {
             self.lines.push(line);
         }
@@ -663,6 +748,14 @@ impl Readers {
         for line in &self.lines {
             let _ = writeln!(code, "{line}");
         }
+    }
+}
+
+/// The tree of the block's chunk, of a list.
+fn tree(number: usize, list: &TreeList) -> String {
+    match list.stride {
+        1 => format!("args.nodes[{number}] + chunk"),
+        stride => format!("args.nodes[{number}] + chunk * {stride}"),
     }
 }
 

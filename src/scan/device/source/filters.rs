@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-use super::{MOST_PREPARED, Writer, order_name};
+use super::{LENGTHS, MOST_TESTS, Writer, order_name};
 use crate::encoding::Encoding;
-use crate::engine::nodes::NodeList;
 use crate::engine::select::in_bits;
+use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range};
 use crate::scan::device::shortest;
@@ -23,10 +23,9 @@ impl Writer<'_> {
             Test::Wide(ranges) => (Key::LIMB, ranges.of_one_limb()),
             Test::Bytes(_) => unreachable!("strings are no words"),
         };
-        let list = nodes.lists[0];
-        let number = self.list(list.address);
-        let node = format!("args.nodes[{number}][chunk]");
+        let list = nodes.lists[0].clone();
         if key.bits == 1 {
+            let node = format!("args.nodes[{}][chunk]", self.list(list.address));
             let all = format!("select_true({node}, vector)");
             return Ok(match (ranges.contains(0), ranges.contains(1)) {
                 (true, true) => "FULL".to_owned(),
@@ -35,78 +34,88 @@ impl Writer<'_> {
                 (false, false) => "0".to_owned(),
             });
         }
-        let (as_they_are, negated) = shortest(key, &ranges);
-        let mut ranges = as_they_are.clone();
-        let mut order = order_name(key.order);
+        let (mut ranges, negated) = shortest(key, &ranges);
+        let mut order = key.order;
         if key.bits == 16 && key.order == Order::Float {
             // Kernels know the bits of Float16 as integers.
             ranges = in_bits(&ranges);
-            order = "UNSIGNED";
+            order = Order::Unsigned;
         }
+        let codes = match nodes.dictionaries.is_empty() {
+            true => None,
+            false => Some(self.looked_up(column, (key.bits as usize, order), &ranges)?),
+        };
         let not = if negated { "~" } else { "" };
-        let dict = abi::encoding_bit(Encoding::Dict as u32);
-        let looked_up = match list.encodings & dict {
-            0 => None,
-            _ => Some(self.looked_up(column, &as_they_are, &node)?),
-        };
-        let test = match (looked_up, list.encodings & !dict) {
-            (Some(looked_up), 0) => looked_up,
-            (looked_up, others) => {
-                let mut list = list;
-                list.encodings = others;
-                let stored = self.stored(&node, key.bits, &list, &ranges, order);
-                match looked_up {
-                    None => stored,
-                    Some(looked_up) => {
-                        format!("({node}.encoding == DICT ? {looked_up} : {stored})")
-                    }
-                }
-            }
-        };
+        let test = self.words(column, &list, &ranges, order_name(order), codes);
         Ok(format!("{not}{test}"))
     }
 
-    /// The rows whose codes stand for a value in ranges, of chunks of dict.
-    fn looked_up(&mut self, column: usize, ranges: &[Range], node: &str) -> Result<String> {
-        let tests = (self.tests_of.words)(column, ranges)?;
+    /// What has tests of the codes of chunks of dict, whose values have been tested.
+    fn looked_up(
+        &mut self,
+        column: usize,
+        words: (usize, Order),
+        ranges: &[Range],
+    ) -> Result<String> {
+        let order = match words.1 {
+            Order::Unsigned => abi::UNSIGNED,
+            Order::Signed => abi::SIGNED,
+            Order::Float => abi::FLOAT,
+        };
+        let tests = (self.tests_of.words)(column, (words.0, order), ranges)?;
         let literal = self.literal(&[0]);
-        self.strings.push((literal, tests));
-        self.tested.push(column);
-        let widths = self.columns[column].lists[0].widths;
-        Ok(format!("select_looked_up<{widths:#x}>({node}, vector, args.tests({literal})[chunk])"))
+        self.strings.push((literal, tests, column));
+        Ok(format!("args.tests({literal}) + chunk"))
     }
 
-    /// The rows whose values lie in ranges, of chunks of other encodings than dict.
-    fn stored(
+    /// The rows whose values lie in ranges.
+    fn words(
         &mut self,
-        node: &str,
-        bits: u32,
-        list: &NodeList,
+        column: usize,
+        list: &TreeList,
         ranges: &[Range],
         order: &str,
+        codes: Option<String>,
     ) -> String {
-        let column = format!("u{bits}, {:#x}, {:#x}", list.encodings, list.widths);
-        if let [range] = ranges
-            && self.tests.len() < MOST_PREPARED
-        {
+        let number = self.trees(list);
+        let (tree, fault) = (super::tree(number, list), self.fault(column));
+        let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
+        let fits = used + list.test_bytes() <= MOST_TESTS;
+        let leaves = list.leaves();
+        // Codes that pass need no range.
+        let ranges = match list.tests_codes() {
+            true => &[Range::default()],
+            false => ranges,
+        };
+        if let ([range], true) = (ranges, leaves.is_none() || fits) {
             let literal = self.literal(&[range.low, range.high]);
-            let test = self.tests.len();
-            self.tests.push((bits, format!("RangeTest<{column}>")));
+            let codes = codes.unwrap_or_else(|| "nullptr".to_owned());
+            let question = format!("Question{{args.range({literal}), {order}, {codes}}}");
+            let name = format!("test{}", self.tests);
+            self.tests += 1;
+            let of = format!("Reader{number}::Test<SCAN_EACH>");
+            let test = self.scratch(of, &name, list.test_bytes());
             let _ = writeln!(
                 self.prepared,
-                "    if ({node}.encoding != DICT) Test{test}::prepare({node}, place.first, \
-                 place.count, args.range({literal}), {order}, scratch.test{test});"
+                "    {test}.prepare({tree}, place.first, place.count, {question});"
             );
             return format!(
-                "Test{test}::select({node}, vector, args.range({literal}), {order}, \
-                 scratch.test{test}[i], scratch.patches)"
+                "{test}.select({tree}, vector, i, {question}, scratch.patches, {fault})"
             );
         }
         let literal = self.literal(&[0, ranges.len() as u64]);
         self.ranges.push((literal, ranges.to_vec()));
+        let ranges = format!("args.ranges({literal}, {order})");
+        if let Some((encodings, widths)) = leaves {
+            let bits = list.word_bits();
+            return format!(
+                "select_values<u{bits}, {encodings:#x}, {widths:#x}>(*({tree}), vector, {ranges}, \
+                 scratch.patches)"
+            );
+        }
+        let state = self.state(number, list);
         format!(
-            "select_values<{column}>({node}, vector, args.ranges({literal}, {order}), \
-             scratch.patches)"
+            "select_in_ranges<Reader{number}>({tree}, vector, {ranges}, {state}, scratch.patches, {fault})"
         )
     }
 
@@ -124,26 +133,27 @@ impl Writer<'_> {
             BytesForm::OneOf(_) => abi::STRINGS_LITERALS,
             BytesForm::Automaton(_) => abi::STRINGS_BYTE_ROWS,
         };
-        let [strings, lengths] = [0, 1].map(|list| self.columns[column].lists[list]);
-        let dict = abi::encoding_bit(Encoding::Dict as u32);
+        let [strings, lengths] = [0, 1].map(|list| self.columns[column].lists[list].clone());
+        let of = |list: &TreeList| list.leaves().unwrap_or_default();
+        let (encodings, widths) = (of(&strings).0, of(&lengths).1);
+        let dict = abi::encoding_bit(Encoding::Dict as u16);
         let mut kinds = tests.kinds();
-        if strings.encodings & dict != 0 {
+        if encodings & dict != 0 {
             kinds |= 1 << abi::STRINGS_CODES;
         }
-        if strings.encodings & !dict != 0 {
+        if encodings & !dict != 0 {
             kinds |= 1 << kind;
         }
-        let [values, its_lengths] = [strings, lengths]
+        let [values, its_lengths] = [&strings, &lengths]
             .map(|list| format!("args.nodes[{}][chunk]", self.list(list.address)));
         let literal = self.literal(&[0]);
-        let number = self.strings.len();
-        self.strings.push((literal, tests));
-        self.tested.push(column);
+        let status = self.status(column);
+        self.strings.push((literal, tests, column));
+        let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
         let not = if test.negated { "~" } else { "" };
         Ok(format!(
-            "{not}scan_strings<{kinds:#x}, {:#x}>(args, {values}, {its_lengths}, vector, \
-             args.tests({literal})[chunk], {number}, {live}, scratch.lengths)",
-            lengths.widths
+            "{not}scan_strings<{kinds:#x}, {widths:#x}>(args, {values}, {its_lengths}, vector, \
+             args.tests({literal})[chunk], {status}, {live}, {lengths})"
         ))
     }
 }

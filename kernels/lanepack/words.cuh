@@ -1,0 +1,118 @@
+// The reader of nodes without children: values of 8 to 64 bits that are plain, constant, ffor,
+// pfor, alp or alp_rd, and dictionaries whose values are plain (dict.cuh).
+//
+// A column's chunks may have several of these: `ENCODINGS` is a set of bits by their ids, and
+// which one a node has is looked up where there is a choice. `WIDTHS` are those that packed
+// vectors have: there is fast code for these (select_packed.cuh).
+#pragma once
+
+#include "range_test.cuh"
+#include "reader.cuh"
+#include "select.cuh"
+
+namespace lanepack {
+
+// The value of a row, exceptions included.
+template <class T, u32 ENCODINGS>
+LANEPACK_DEVICE T word_at(const Node& node, u32 row) {
+    const VectorValues<T, ENCODINGS> values(node, row / VECTOR);
+    const u32 position = row % VECTOR;
+    if constexpr ((ENCODINGS & PATCHED_ENCODINGS) != 0) {
+        const Exceptions<T> exceptions = values.exceptions(node);
+        const u32 slot = position % LANES<T> * ROWS<T> + row_at<T>(position);
+        T value;
+        if (exceptions.find(slot, value)) return value;
+    }
+    return values.at(position);
+}
+
+template <class T, u32 ENCODINGS, u64 WIDTHS>
+struct Words {
+    using Word = T;
+    static constexpr u32 NODES = 1;
+    static constexpr bool IS_RANDOM = true;
+
+    LANEPACK_DEVICE static T at(const Node* tree, u32 row) { return word_at<T, ENCODINGS>(*tree, row); }
+
+    template <u32 EACH>
+    struct Test {
+        Prepared<T> vectors[EACH];
+
+        LANEPACK_DEVICE void prepare(const Node* tree, u32 first, u32 count, const Question& question) {
+            RangeTest<T, ENCODINGS, WIDTHS>::prepare(*tree, first, count, question.range, question.order, vectors);
+        }
+
+        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
+                                   u32&) {
+            return RangeTest<T, ENCODINGS, WIDTHS>::select(*tree, vector, question.range, question.order, vectors[i],
+                                                           patches);
+        }
+    };
+
+    struct State {};
+
+    struct Values : StepValues<T, ENCODINGS> {
+        u32 vector;
+
+        Values() = default;
+        LANEPACK_DEVICE Values(const Node* tree, u32 number, State&, Patches& patches, u32&)
+            : StepValues<T, ENCODINGS>(*tree, number, patches), vector(number) {}
+
+        LANEPACK_DEVICE T at(u32 position) const {
+            return word_at<T, ENCODINGS>(*this->node, vector * VECTOR + position);
+        }
+    };
+};
+
+// The selection of the values that lie in any number of ranges, one by one.
+template <class Reader>
+LANEPACK_DEVICE u32 select_in_ranges(const Node* tree, u32 vector, const Ranges& ranges,
+                                     typename Reader::State& state, Patches& patches, u32& fault) {
+    const auto holds = [&](typename Reader::Word word) { return ranges.hold_word(word); };
+    return select_words<Reader>(tree, vector, holds, state, patches, fault);
+}
+
+// The upper limb of columns that have one limb only: the sign of the lower one.
+struct SignLimb {
+    struct State {};
+    struct Values {
+        LANEPACK_DEVICE Values(const Node*, u32, State&, Patches&, u32&) {}
+        LANEPACK_DEVICE u64 operator()(u32) const { return 0; }
+    };
+};
+
+template <class High>
+LANEPACK_DEVICE bool is_sign(const Node* tree) {
+    return tree->encoding == SIGN;
+}
+template <>
+LANEPACK_DEVICE bool is_sign<SignLimb>(const Node*) {
+    return true;
+}
+
+// Values of two limbs, the upper of which may be the sign of the lower.
+template <class Low, class High>
+struct WideValues {
+    struct State {
+        typename Low::State low;
+        typename High::State high;
+    };
+
+    typename Low::Values low;
+    typename High::Values high;
+    bool has_sign;
+
+    LANEPACK_DEVICE WideValues(const Node* low_tree, const Node* high_tree, u32 vector, State& state,
+                               Patches& patches, u32& fault)
+        : low(low_tree, vector, state.low, patches, fault),
+          high(high_tree, vector, state.high, patches, fault),
+          has_sign(is_sign<High>(high_tree)) {}
+
+    LANEPACK_DEVICE i128 operator()(u32 step) const {
+        const u64 below = low(step);
+        const u64 above = has_sign ? static_cast<u64>(static_cast<i64>(below) >> 63) : high(step);
+        return static_cast<i128>(static_cast<u128>(above) << 64 | below);
+    }
+};
+
+}  // namespace lanepack
