@@ -89,7 +89,7 @@ LANEPACK_DEVICE void keep_words(const KeepArguments& args) {
     keep_vectors(args, [&](const Node& node, u32 vector, const KeptRows& kept, u64 place) {
         T* out = reinterpret_cast<T*>(args.out) + place;
         const VectorValues<T, ENCODINGS> values(node, vector);
-        kept.each([&](u32 position, u32 at) { out[at] = values.at(position); });
+        kept.each([&](u32, u32 position, u32 at) { out[at] = values.at(position); });
         const Exceptions<T> exceptions = values.exceptions(node);
         if (exceptions.count == 0) return;
         // Over what was made of what is packed in their slots.
@@ -115,7 +115,7 @@ LANEPACK_DEVICE void keep_wide(const KeepLimbsArguments& args) {
     keep_vectors(args.keep, [&](const Node& node, u32 vector, const KeptRows& kept, u64 place) {
         u64* out = reinterpret_cast<u64*>(args.keep.out) + place * COUNT;
         const VectorLimbs<COUNT> values(node, limbs, vector);
-        kept.each([&](u32 position, u32 at) {
+        kept.each([&](u32, u32 position, u32 at) {
             u64 value[COUNT];
             values.at(position, value);
 #pragma unroll

@@ -9,8 +9,8 @@
 //! `front` front coding; `host` what is about host memory; `integers` windows and deltas; `lz`
 //! segments of LZ; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
 //! `strings` those of strings and wide decimals, `gather` values of the rows that they keep,
-//! `fused` queries that have a kernel of their own, `kernels` sources of users; `small` has a
-//! little of all for compute-sanitizer.
+//! `fused` queries that have a kernel of their own, `kernels` sources of users; `trees`
+//! scans of encodings that nest; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -65,6 +65,8 @@ mod scan;
 mod small;
 #[path = "gpu_parity/strings.rs"]
 mod strings;
+#[path = "gpu_parity/trees.rs"]
+mod trees;
 
 use std::sync::Arc;
 

@@ -217,20 +217,27 @@ LANEPACK_DEVICE u32 judge_run(const PackedRun<T, W>& run, T base, T value, T spa
     return verdicts;
 }
 
-// The same with the exceptions of the run.
+// The same with exceptions, of which a thread has few: what follows one is judged again, with what
+// the exception has more than the base, which is in its slot. All threads of a warp.
 template <class T, u32 W>
-LANEPACK_DEVICE u32 judge_patched_run(const PackedRun<T, W>& run, T base, T value, T span,
-                                      LaneExceptions<T> exceptions, u32 first_row) {
+LANEPACK_DEVICE u32 judge_patched_run(ThreadWords<T> from, T base, T value, T span, const Exceptions<T>& block) {
+    const RunPlace<T> place(0);
+    LaneExceptions<T> exceptions(block, place.lane, place.row);
     u32 verdicts = 0;
-#pragma unroll
-    for (u32 row = 0; row < WARP; row++) {
-        T delta = base + run.at(row);
-        if (first_row + row == exceptions.row) {
-            delta = exceptions.value;
+    u32 judged = 0;
+#pragma unroll 1
+    while (__any_sync(FULL, judged < WARP)) {
+        const u32 end = min(exceptions.row - place.row, WARP);
+        // Words are loaded again rather than kept: registers are short.
+        from.even = &again(*from.even);
+        from.odd = &again(*from.odd);
+        const u32 found = judge_run<T, W>(PackedRun<T, W>(from), base, value, span);
+        verdicts |= found & bits_before(0, end) & ~bits_before(0, judged);
+        judged = end;
+        if (end < WARP) {
+            value += exceptions.value - base;
             exceptions.advance();
         }
-        value += delta;
-        if (value <= span) verdicts |= 1u << row;
     }
     return verdicts;
 }
@@ -249,13 +256,12 @@ LANEPACK_DEVICE u32 judge_deltas(const ThreadWords<T>& from, const Exceptions<T>
         return judge_run<T, W>(run, base, value + before[0], span);
     }
     const RunPlace<T> place(0);
-    const LaneExceptions<T> exceptions(block, place.lane, place.row);
-    // Slots of exceptions hold packed zero.
-    LaneExceptions<T> each = exceptions;
 #pragma unroll 1
-    for (; each.row < place.row + WARP; each.advance()) before[0] += each.value - base;
+    for (LaneExceptions<T> each(block, place.lane, place.row); each.row < place.row + WARP; each.advance()) {
+        before[0] += each.value - base;
+    }
     before_runs<T>(before);
-    return judge_patched_run<T, W>(run, base, value + before[0], span, exceptions, place.row);
+    return judge_patched_run<T, W>(from, base, value + before[0], span, block);
 }
 
 // The same for all types, widths and encodings of deltas.

@@ -23,7 +23,7 @@ struct KeptRows {
         before = before_in_rows(static_cast<u32>(__popc(word)), count);
     }
 
-    // Calls `visit(position, place)` for each kept row, in the thread that has it at its step.
+    // Calls `visit(step, position, place)` for each kept row, in the thread that has it at its step.
     template <class Visit>
     LANEPACK_DEVICE void each(const Visit& visit) const {
         const u32 thread = threadIdx.x % WARP;
@@ -33,7 +33,7 @@ struct KeptRows {
             const u32 bits = __shfl_sync(FULL, word, step);
             const u32 first = __shfl_sync(FULL, before, step);
             if ((bits >> thread & 1) == 0) continue;
-            visit(step_position(step) + thread, first + static_cast<u32>(__popc(bits & ((1u << thread) - 1))));
+            visit(step, step_position(step) + thread, first + static_cast<u32>(__popc(bits & ((1u << thread) - 1))));
         }
     }
 

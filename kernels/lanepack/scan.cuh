@@ -16,12 +16,8 @@
 // step, threads 16, 8, 4, 2, 1 apart are added, then vectors and chunks in their order.
 #pragma once
 
-#include "delta.cuh"
-#include "gcd.cuh"
 #include "numbers.cuh"
-#include "rle.cuh"
-#include "select_codes.cuh"
-#include "words.cuh"
+#include "readers.cuh"
 
 namespace lanepack {
 

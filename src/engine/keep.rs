@@ -4,13 +4,16 @@
 //! ```text
 //! keep_counts, keep_places --> where the kept rows of each vector go; how many come to the host
 //! keep_8 .. 64, _limbs, _bits  values; validity
+//! gather                       values of trees that these do not read (trees.rs)
 //! keep_lengths, keep_places    strings: where the bytes of each vector go; how many to the host
 //! keep_strings                 offsets and bytes; then utf8, views, fixed as for all strings
 //! ```
 //!
 //! All columns of a batch have the same chunks, so rows are counted once for all of them.
-//! Only kept rows are decoded, and vectors without any are not read, but for what a column's
-//! first scan decodes as a whole (`nodes.rs`).
+//! Only vectors with kept rows are read, but for what a column's first scan decodes as a whole
+//! (`nodes.rs`).
+
+mod trees;
 
 use std::sync::Arc;
 
@@ -20,14 +23,14 @@ use arrow_schema::DataType;
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, roots};
-use super::nodes::{KernelNodes, HostNodes};
+use super::nodes::{HostNodes, KernelNodes};
 use super::parameters::Parameters;
 use super::program::{Marks, Target};
 use super::select::{bitmap_len, check_status, count, status_words};
 use super::strings::Buffers;
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::abi::{self, KeepArguments, Node};
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
@@ -66,7 +69,8 @@ impl Sums {
 struct Job<'a, 'b> {
     kept: &'b KeptRows<'a>,
     column: &'b DeviceColumn,
-    nodes: Arc<KernelNodes>,
+    /// For kernels that are there.
+    nodes: Option<Arc<KernelNodes>>,
     marks: &'b mut dyn Marks,
     /// A status word, all ones.
     status: DeviceBuffer,
@@ -125,8 +129,7 @@ impl<'a> KeptRows<'a> {
             return Ok(new_empty_array(column.field().data_type()));
         }
         let status = status_words(self.stream, 1)?;
-        let nodes = column.kernel_nodes(self.stream)?;
-        Job { kept: self, column, nodes, marks, status }.array()?.to_host()
+        Job { kept: self, column, nodes: None, marks, status }.array()?.to_host()
     }
 
     /// What the arguments of all kernels have in common.
@@ -200,24 +203,21 @@ impl<'a> Job<'a, '_> {
             }
         };
         let data_type = self.column.field().data_type();
-        let of_column = self.nodes.clone();
-        let nodes: Vec<Node> = of_column.host.roots.iter().map(|job| job.node).collect();
         let physical = physical_of(data_type);
         let buffers = match (physical, physical.bits()) {
-            (Physical::Bool, _) => vec![self.bits(&nodes)?.into()],
+            (Physical::Bool, _) => {
+                let nodes = self.kernel_nodes()?;
+                vec![self.bits(&root_nodes(&nodes))?.into()]
+            }
             (_, Some(bits)) => {
                 let out = self.stream().allocate(rows * bits / 8)?;
-                match bits {
-                    128 | 256 => self.wide(&nodes, &of_column.host.limbs.concat(), bits, &out)?,
-                    _ => {
-                        let kernel = kernels::KEEP[bits.trailing_zeros() as usize - 3];
-                        self.keep(kernel, &nodes, &out, |_, keep| keep)?;
-                    }
-                }
+                self.words(bits, &out)?;
                 vec![Arc::new(out).into()]
             }
             (_, None) => {
-                self.strings(&nodes, &of_column.host, validity.as_ref().map(|(bitmap, _)| bitmap))?
+                let nodes = self.kernel_nodes()?;
+                let validity = validity.as_ref().map(|(bitmap, _)| bitmap);
+                self.strings(&root_nodes(&nodes), &nodes.host, validity)?
             }
         };
         let (validity, null_count) = validity.unzip();
@@ -230,6 +230,33 @@ impl<'a> Job<'a, '_> {
             buffers,
             self.stream().record()?,
         ))
+    }
+
+    /// The nodes of the column for kernels that are there.
+    fn kernel_nodes(&mut self) -> Result<Arc<KernelNodes>> {
+        let nodes = self.column.kernel_nodes(self.stream())?;
+        self.nodes = Some(nodes.clone());
+        Ok(nodes)
+    }
+
+    /// Values of 8 to 256 bits.
+    fn words(&mut self, bits: usize, out: &DeviceBuffer) -> Result<()> {
+        if !self.column.has_kernels() {
+            match self.gather_trees(bits, out) {
+                // Nothing to compile with: of what is decoded for kernels that are there.
+                Err(Error::NoDevice { .. }) => {}
+                result => return result,
+            }
+        }
+        let nodes = self.kernel_nodes()?;
+        let roots = root_nodes(&nodes);
+        match bits {
+            128 | 256 => self.wide(&roots, &nodes.host.limbs.concat(), bits, out),
+            _ => {
+                let kernel = kernels::KEEP[bits.trailing_zeros() as usize - 3];
+                self.keep(kernel, &roots, out, |_, keep| keep)
+            }
+        }
     }
 
     /// Starts a kernel over nodes of all chunks, and those that `complete` adds to the
@@ -270,7 +297,7 @@ impl<'a> Job<'a, '_> {
         let mut buffers: Vec<&DeviceBuffer> =
             vec![&parameters, self.kept.bitmap, &sums.before, &sums.places, &self.status];
         buffers.extend(used);
-        buffers.extend(self.nodes.buffers());
+        buffers.extend(self.nodes.iter().flat_map(|nodes| nodes.buffers()));
         buffers.extend(self.column.bodies().iter().map(AsRef::as_ref));
         launch(self.stream(), kernel, blocks, &arguments, &buffers, self.marks)
     }
@@ -423,6 +450,10 @@ impl<'a> Job<'a, '_> {
         let blocks = nodes.len() * blocks_per_node as usize;
         launch(self.stream(), kernel, blocks, &arguments, &all, self.marks)
     }
+}
+
+fn root_nodes(nodes: &KernelNodes) -> Vec<Node> {
+    nodes.host.roots.iter().map(|job| job.node).collect()
 }
 
 /// Neighbouring chunks whose kept bytes views can have as one buffer: a node at their rows,

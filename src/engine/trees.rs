@@ -25,6 +25,9 @@ use crate::error::Result;
 use crate::gpu::abi::{self, Node};
 use crate::lanes::VECTOR;
 
+/// Trees of different form that a kernel is compiled for: chunks with further ones are decoded.
+const MOST_SHAPES: usize = 8;
+
 /// The type that reads a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reader {
@@ -313,7 +316,15 @@ impl<'a> Trees<'a> {
     /// Adds the tree of the next chunk.
     pub fn push_target(&mut self, target: &Target<'a>) {
         let mut nodes = Vec::new();
-        let reader = self.tree(target, true, &mut nodes);
+        let (missing, coded) = (self.missing.len(), self.coded.len());
+        let mut reader = self.tree(target, true, &mut nodes);
+        let is_known = self.readers.iter().any(|known| known.is_like(&reader));
+        if !is_known && self.readers.len() >= MOST_SHAPES {
+            self.missing.truncate(missing);
+            self.coded.truncate(coded);
+            nodes.clear();
+            reader = self.decoded(target, &mut nodes);
+        }
         self.push(reader, nodes);
     }
 
@@ -354,12 +365,16 @@ impl<'a> Trees<'a> {
                 let (head, keeps) = (format!("{name}<u{bits}, "), Keeps::AsChild);
                 Reader::Parent { head, keeps, is_lookup: true, bits, children: vec![codes] }
             }
-            None => {
-                self.missing.push(Missing { target: *target, tree, node, buffer: 0 });
-                nodes.push(super::cascade::plain(target, 0).node);
-                Reader::words(bits, Encoding::Plain as u16)
-            }
+            None => self.decoded(target, nodes),
         }
+    }
+
+    /// Adds a node of values that are decoded.
+    fn decoded(&mut self, target: &Target<'a>, nodes: &mut Vec<Node>) -> Reader {
+        let (tree, node) = (self.nodes.len(), nodes.len());
+        self.missing.push(Missing { target: *target, tree, node, buffer: 0 });
+        nodes.push(cascade::plain(target, 0).node);
+        Reader::words(target.view.physical().bits().unwrap_or(0), Encoding::Plain as u16)
     }
 
     /// Decodes what is missing, values of one width at a time, and looks whether all codes have

@@ -172,6 +172,25 @@ pub(crate) struct KeepArguments {
     pub zero: u32,
 }
 
+/// `lanepack::GatherArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct GatherArguments {
+    pub nodes: u64,
+    pub bitmap: u64,
+    pub before: u64,
+    pub places: u64,
+    pub out: u64,
+    pub status: u64,
+    pub rows: u64,
+    pub stride: u32,
+    pub nodes_each: u32,
+    pub node_shift: u32,
+    pub each: u32,
+    pub each_word: u32,
+    pub is_sign: u32,
+}
+
 /// `lanepack::KeepLengthsArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -479,6 +498,7 @@ const _: () = {
     assert!(size_of::<Reduction>() == 8);
     assert!(size_of::<ReduceArguments>() == 48);
     assert!(size_of::<WidthsArguments>() == 40);
+    assert!(size_of::<GatherArguments>() == 80);
 };
 
 /// The value that a header of the kernels gives a constant.

@@ -122,8 +122,8 @@ fn strings_are_selected_among_live_rows() {
             let found = context.with_stream(|stream| {
                 let (chunks, _) = test.on_device(stream, column)?;
                 let test = ColumnTest::Strings { chunks, negated };
-                let nodes = column.scan_nodes(stream)?;
-                let parts = parts::of(stream, column, &nodes.host, &test)?;
+                let nodes = column.kernel_nodes(stream)?;
+                let parts = parts::of(stream, column, &nodes, &test)?;
                 assert_eq!(parts.len(), 1);
                 let (parameters, arguments) =
                     parts[0].upload(stream, SelectArguments::default(), &[], None)?;

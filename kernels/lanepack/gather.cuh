@@ -1,0 +1,73 @@
+// Values of the rows that a bitmap keeps, one behind the other, of columns whose trees no kernel
+// is there for: what kernels that are compiled for them are put together from
+// (src/engine/keep/source.rs). Vectors without kept rows are not read.
+#pragma once
+
+#include "kept.cuh"
+#include "readers.cuh"
+
+namespace lanepack {
+
+// Mirrored by `GatherArguments` in src/gpu/abi.rs.
+struct GatherArguments {
+    // Trees, `nodes_each` nodes apart; `at` of the roots counts rows, row 0 is bit 0.
+    const Node* nodes;
+    u32* bitmap;
+    // Kept rows before each vector in its chunk, `stride` numbers a chunk, and before each chunk.
+    const u64* before;
+    const u64* places;
+    // Value i goes to word `each_word` * i.
+    u8* out;
+    u64* status;
+    // Rows of the column.
+    u64 rows;
+    u32 stride;
+    u32 nodes_each;
+    // 2^node_shift blocks take a chunk, a warp `each` of its vectors.
+    u32 node_shift;
+    u32 each;
+    u32 each_word;
+    // Whether all are the sign of the limb below.
+    u32 is_sign;
+};
+static_assert(sizeof(GatherArguments) == 80, "GatherArguments is mirrored in src/gpu/abi.rs");
+
+// Calls `gather(tree, vector, kept, place)` for each vector with kept rows, of which the first goes
+// to `place`.
+template <class Gather>
+LANEPACK_DEVICE void gather_vectors(const GatherArguments& args, const Gather& gather) {
+    const u32 chunk = blockIdx.x >> args.node_shift;
+    const Node* tree = args.nodes + chunk * args.nodes_each;
+    const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
+    const u32 first = (part * (blockDim.x / WARP) + threadIdx.x / WARP) * args.each;
+    const u32 end = min(first + args.each, vectors_of(*tree));
+#pragma unroll 1
+    for (u32 vector = first; vector < end; vector++) {
+        const u32 rows = min(tree->rows - vector * VECTOR, VECTOR);
+        const KeptRows kept(VectorBits(args.bitmap, tree->at + static_cast<u64>(vector) * VECTOR, rows, args.rows));
+        if (kept.count == 0) continue;
+        gather(tree, vector, kept, args.places[chunk] + args.before[chunk * args.stride + vector]);
+    }
+}
+
+// Words, or one limb of wider values; limbs that are the sign of the one below find that written.
+template <class Reader>
+LANEPACK_DEVICE void gather_words(const GatherArguments& args, typename Reader::State& state, Patches& patches) {
+    using Word = typename Reader::Word;
+    u32 fault = 0;
+    gather_vectors(args, [&](const Node* tree, u32 vector, const KeptRows& kept, u64 place) {
+        Word* out = reinterpret_cast<Word*>(args.out) + place * args.each_word;
+        if (args.is_sign != 0 || tree->encoding == SIGN) {
+            kept.each([&](u32, u32, u32 at) {
+                Word* to = out + static_cast<u64>(at) * args.each_word;
+                *to = static_cast<Word>(static_cast<i64>(to[-1]) >> 63);
+            });
+            return;
+        }
+        const typename Reader::Values values(tree, vector, state, patches, fault);
+        kept.each([&](u32 step, u32, u32 at) { out[static_cast<u64>(at) * args.each_word] = values(step); });
+    });
+    if (fault != 0 && is_first_thread()) report(args.status, blockIdx.x >> args.node_shift, static_cast<Fault>(fault));
+}
+
+}  // namespace lanepack

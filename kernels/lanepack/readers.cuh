@@ -1,0 +1,8 @@
+// All readers (reader.cuh).
+#pragma once
+
+#include "delta.cuh"
+#include "gcd.cuh"
+#include "rle.cuh"
+#include "select_codes.cuh"
+#include "words.cuh"

@@ -1,0 +1,266 @@
+//! Scans of columns whose encodings nest: kernels read the tree of each chunk as it is stored, and
+//! give what the CPU gives, in no more device memory than the compressed column and some scratch.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::DataType;
+use lanepack::scan::{Expr, Literal, Scan, col, count_rows, max, min, sum};
+use lanepack::{Encoding, Engine, Error, Options, compress};
+
+use super::common::Rng;
+use super::common::image::Image;
+use super::integers::{array_of, nulls_of, only};
+use super::{batch_of, engines};
+
+/// Values of row numbers, and the tree that they become with some encodings.
+struct Tree {
+    starts_with: &'static str,
+    data_type: DataType,
+    encodings: &'static [Encoding],
+    value: fn(u64) -> u64,
+}
+
+fn trees() -> Vec<Tree> {
+    use Encoding::*;
+    let tree = |starts_with, data_type: &DataType, encodings, value| Tree {
+        starts_with,
+        data_type: data_type.clone(),
+        encodings,
+        value,
+    };
+    fn outlier(row: u64) -> u64 {
+        if row % 400 == 7 { 1 << 20 } else { 0 }
+    }
+    let (u32, i64, u64) = (&DataType::UInt32, &DataType::Int64, &DataType::UInt64);
+    let (u8, i16) = (&DataType::UInt8, &DataType::Int16);
+    vec![
+        tree("gcd(ffor)", i64, &[Gcd, Ffor], |row| (row * row % 500).wrapping_sub(250).wrapping_mul(1000)),
+        tree("gcd(pfor)", u32, &[Gcd, Ffor, Pfor], |row| {
+            (row * row % 500 + outlier(row) / 512) * 100
+        }),
+        tree("gcd(delta(", u64, &[Gcd, Delta, Ffor], |row| (row * 50 + row * row % 7) * 60_000),
+        tree("delta(ffor)", u8, &[Delta, Ffor], |row| row * 3 + row * row % 5),
+        tree("delta(ffor)", i16, &[Delta, Ffor], |row| row * 11 + row * row % 30),
+        tree("delta(ffor)", u32, &[Delta, Ffor], |row| row * 999 + row * row % 900),
+        tree("delta(ffor)", i64, &[Delta, Ffor], |row| (row * 999_999).wrapping_sub(1 << 30)),
+        tree("delta(pfor)", i64, &[Delta, Ffor, Pfor], |row| {
+            row * 77 + row * row % 50 + row / 300 * 9_000_000
+        }),
+        tree("delta(pfor)", u32, &[Delta, Ffor, Pfor], |row| {
+            row * 77 + row * row % 50 + row / 300 * 900_000
+        }),
+        tree("rle(ffor, ffor)", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
+        tree("rle(ffor, ffor)", u8, &[Rle, Ffor], |row| row / 3 * (row / 3) % 200),
+        tree("rle(ffor, delta(", u32, &[Rle, Ffor, Delta], |row| row / 9 * (row / 9) % 7000),
+        tree("rle(delta(", u64, &[Rle, Ffor, Delta], |row| row / 9 * 7_000_000),
+        tree("rle(gcd(", i64, &[Rle, Gcd, Ffor], |row| row / 30 * (row / 30) % 700 * 1000),
+        tree("dict(ffor", i64, &[Dict, Ffor], |row| (row * 7919 % 90).pow(9)),
+        tree("dict(pfor", u32, &[Dict, Ffor, Pfor], |row| {
+            (if row % 100 == 7 { row % 900 } else { row * row % 3 }).pow(5) % 100_003
+        }),
+        tree("ffor", i16, &[Ffor], |row| row * 31),
+    ]
+}
+
+/// The array of a tree in some chunks, and options that give the tree.
+fn column(tree: &Tree, rows: u64, nulls: usize) -> (ArrayRef, Options) {
+    let words: Vec<u64> = (0..rows).map(tree.value).collect();
+    let nulls = nulls_of(words.len()).into_iter().cycle().nth(nulls).flatten();
+    (array_of(&tree.data_type, &words, nulls), only(tree.encodings))
+}
+
+fn batch(array: &ArrayRef) -> RecordBatch {
+    let of = Arc::new(UInt32Array::from_iter_values(0..array.len() as u32)) as ArrayRef;
+    RecordBatch::try_from_iter_with_nullable([("x", array.clone(), true), ("row", of, false)])
+        .unwrap()
+}
+
+/// Some values of an array as literals, in order.
+fn literals(array: &ArrayRef, rng: &mut Rng, count: usize) -> Vec<Literal> {
+    let valid: Vec<usize> = (0..array.len()).filter(|row| array.is_valid(*row)).collect();
+    let mut rows: Vec<usize> =
+        (0..count).map(|_| valid[rng.below(valid.len() as u64) as usize]).collect();
+    let order = arrow_ord::rank::rank(array, None).unwrap();
+    rows.sort_by_key(|row| order[*row]);
+    rows.into_iter().map(|row| Literal::Arrow(array.slice(row, 1))).collect()
+}
+
+/// What scans of a batch give: kept rows, aggregates of these, and their values.
+fn results(scan: Scan<'_>, engine: &Engine, filter: &Expr) -> Result<Vec<RecordBatch>, Error> {
+    let scan = scan.filter(filter.clone());
+    let mask = scan.mask(engine)?;
+    let mask = RecordBatch::try_from_iter([("mask", Arc::new(mask) as ArrayRef)]).unwrap();
+    let aggregates = [count_rows(), min(col("x")), max(col("x")), sum(col("x")), sum(col("row"))];
+    Ok(vec![mask, scan.aggregate(&aggregates, engine)?, scan.gather(&["x"], engine)?])
+}
+
+#[track_caller]
+fn compare(engine: &Engine, batch: &RecordBatch, options: &Options, filter: &Expr) {
+    let packed = compress(batch, options).unwrap();
+    let what = || format!("{filter} of {}", lanepack::columns(&packed).unwrap()[0].explain());
+    let expected = results(Scan::new(&packed), &Engine::cpu(), filter)
+        .unwrap_or_else(|error| panic!("{error}: {}", what()));
+    let on_device = engine.upload(&packed).unwrap();
+    let found = results(Scan::on_device(&on_device), engine, filter)
+        .unwrap_or_else(|error| panic!("{error}: {}", what()));
+    assert_eq!(found, expected, "{}", what());
+}
+
+#[test]
+fn every_tree_is_scanned_as_it_is_stored() {
+    let mut rng = Rng(271);
+    for engine in engines() {
+        for (index, tree) in trees().iter().enumerate() {
+            let (array, options) = column(tree, 5000, index);
+            let column = lanepack::compress_array(&array, &options).unwrap();
+            assert!(column.encoding().starts_with(tree.starts_with), "{}", column.explain());
+            let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
+            let batch = batch(&array);
+            let between = col("x").between(low, high);
+            compare(&engine, &batch, &options.clone().with_chunk_rows(3072), &between);
+            let listed = col("x").in_list(literals(&array, &mut rng, 3));
+            compare(&engine, &batch, &options, &listed);
+        }
+    }
+}
+
+/// Chunks of one column with other trees than those before: a kernel reads all of them.
+#[test]
+fn chunks_with_other_trees() {
+    let rows = 8 * 1024;
+    let value = |row: u64| match row / 1024 {
+        0 => 5,
+        1 => row * row % 90 * 1000,
+        2 => row / 40 * 7919 % 1000,
+        3 => row * 1_000_003,
+        4 => row * row % 1000,
+        5 => (row * 7919 % 30).pow(7),
+        6 => row % 2 * 77,
+        _ => row * row * row % 1_000_003,
+    };
+    let words: Vec<u64> = (0..rows).map(value).collect();
+    let options = Options::default().with_chunk_rows(1024);
+    let mut rng = Rng(99);
+    for engine in engines() {
+        for data_type in [DataType::Int64, DataType::UInt32] {
+            let array = array_of(&data_type, &words, None);
+            let encoding_of =
+                |array: &ArrayRef| lanepack::compress_array(array, &options).unwrap().encoding();
+            let trees: std::collections::HashSet<String> =
+                (0..8).map(|chunk| encoding_of(&array.slice(chunk * 1024, 1024))).collect();
+            assert!(trees.len() >= 5, "{trees:?}");
+            let batch = batch(&array);
+            for _ in 0..3 {
+                let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
+                compare(&engine, &batch, &options, &col("x").between(low, high));
+            }
+        }
+    }
+}
+
+/// Decimals whose limbs are trees, with one limb and with two.
+#[test]
+fn limbs_of_trees() {
+    for engine in engines() {
+        for wide in [false, true] {
+            let value = |row: i128| {
+                let value = (row * row % 700 - 300) * 100;
+                if wide { value * 10_i128.pow(18) } else { value }
+            };
+            let values = Decimal128Array::from_iter_values((0..5000).map(value));
+            let array = Arc::new(values.with_precision_and_scale(38, 2).unwrap()) as ArrayRef;
+            let batch = batch(&array);
+            for (low, high) in [(-5000, 5000), (0, 0), (-100_000, -29_900), (39_900, 1 << 40)] {
+                let scale = if wide { 10_i128.pow(18) } else { 1 };
+                let [low, high] = [low, high].map(|end: i128| Literal::decimal(end * scale, 2));
+                let filter = col("x").between(low, high);
+                compare(&engine, &batch, &Options::default().with_chunk_rows(2048), &filter);
+            }
+        }
+    }
+}
+
+/// Bounds that are no multiples, that lie outside of all values, and at the ends of the type.
+#[test]
+fn divided_bounds_are_exact() {
+    for engine in engines() {
+        let value = |row: i64| (row * row % 300 - 150) * 1000 + 7;
+        let array = Arc::new(Int64Array::from_iter_values((0..2000).map(value))) as ArrayRef;
+        let batch = batch(&array);
+        let options = only(&[Encoding::Gcd, Encoding::Ffor]);
+        let bounds = [
+            (i64::MIN, i64::MAX),
+            (i64::MIN, -149_993),
+            (-149_993, -149_993),
+            (-149_992, -148_994),
+            (6, 7),
+            (8, 1006),
+            (149_008, i64::MAX),
+            (i64::MIN, -149_994),
+        ];
+        for (low, high) in bounds {
+            compare(&engine, &batch, &options, &col("x").between(low, high));
+        }
+    }
+}
+
+/// Runs that do not begin one behind the other: scans of both engines refuse them.
+#[test]
+fn damaged_runs_are_found_by_scans() {
+    let array = Arc::new(Int64Array::from_iter_values((0..1500).map(|row| row / 50))) as ArrayRef;
+    let damages: [&dyn Fn(&mut Vec<u8>); 4] = [
+        &|starts| starts[0] = 1,
+        &|starts| starts.copy_within(2..4, 4),
+        &|starts| starts[10..12].copy_from_slice(&1024_u16.to_le_bytes()),
+        &|starts| starts[44..46].copy_from_slice(&u16::MAX.to_le_bytes()),
+    ];
+    for engine in engines() {
+        for damage in damages {
+            let mut image = Image::with(&array, Encoding::Rle);
+            image.change(|tree| damage(&mut tree.buffers[2]));
+            let packed = batch_of(image.field.clone(), image.storage());
+            let filter = col("price").between(3, 17);
+            let cpu = Scan::new(&packed).filter(filter.clone()).mask(&Engine::cpu()).unwrap_err();
+            let on_device = engine.upload(&packed).unwrap();
+            let scan = Scan::on_device(&on_device).filter(filter);
+            for error in [
+                scan.mask(&engine).unwrap_err(),
+                scan.aggregate(&[sum(col("price"))], &engine).unwrap_err(),
+                scan.gather(&["price"], &engine).unwrap_err(),
+            ] {
+                assert!(matches!(error, Error::Corrupt { .. }), "{error}, on the CPU {cpu}");
+                assert!(error.to_string().contains("chunk 0"), "{error}");
+            }
+        }
+    }
+}
+
+/// A scan needs the compressed column, its bitmap and scratch that does not grow with rows.
+#[cfg(feature = "simt")]
+#[test]
+fn scans_decode_no_column_to_memory() {
+    const SCRATCH: u64 = 512 << 10;
+    let rows = 4 * 131_072;
+    for tree in trees() {
+        // Dictionaries are decoded, and their codes are checked once.
+        if tree.starts_with.starts_with("dict") {
+            continue;
+        }
+        let (array, options) = column(&tree, rows, 0);
+        let packed = compress(&batch(&array).project(&[0]).unwrap(), &options).unwrap();
+        let bodies: usize =
+            lanepack::columns(&packed).unwrap()[0].chunks().iter().map(|c| c.body().len()).sum();
+        let values = array.get_buffer_memory_size() as u64;
+        let memory = bodies as u64 + rows / 8 + SCRATCH;
+        let engine = Engine::simt(1, memory);
+        let on_device = engine.upload(&packed).unwrap();
+        let scan = Scan::on_device(&on_device).filter(col("x").lt_eq(1000));
+        let expected = Scan::new(&packed).filter(col("x").lt_eq(1000)).count(&Engine::cpu());
+        let found = scan.count(&engine);
+        assert_eq!(found.unwrap(), expected.unwrap(), "{}", tree.starts_with);
+        if values > memory {
+            on_device.columns()[0].decompress().expect_err("there is no room for all values");
+        }
+    }
+}
