@@ -293,6 +293,75 @@ LANEPACK_DEVICE u32 judge_any_deltas(const Node& deltas, u32 vector, T value, T 
 // Widths whose fields add up to 32 bits at most over a run, and whose words fit in registers.
 constexpr u32 MOST_DELTA_WIDTH = 24;
 
+// Lanes of 16 bits, two a word of 32: the fields of row `r`, of `W` bits, in both.
+template <u32 W>
+LANEPACK_DEVICE u32 pair_at(const u32* words, u32 r) {
+    constexpr u32 MASK = (1u << W) - 1;
+    const u32 word = r * W / 16;
+    const u32 shift = r * W % 16;
+    if (shift + W <= 16) return words[word] >> shift & MASK * 0x10001u;
+    const u32 from_low = MASK & (0xffffu >> shift);
+    return (words[word] >> shift & from_low * 0x10001u) |
+           (words[word + 1] << (16 - shift) & (MASK & ~from_low) * 0x10001u);
+}
+
+// Deltas of 16 bits whose fields add up to 16 bits at most over a run, in vectors with few
+// exceptions.
+constexpr u32 MOST_PAIR_WIDTH = 12;
+constexpr u32 FEW_EXCEPTIONS = WARP;
+
+// The values of a vector of deltas of 16 bits and one width, two lanes a thread, to `to`. All
+// threads of a warp; a barrier must follow.
+template <u32 W>
+LANEPACK_DEVICE void decode_pairs(const ThreadWords<u16>& from, const Exceptions<u16>& block, u32 base, u32 start,
+                                  u16* to) {
+    constexpr u32 ROWS_EACH = ROWS<u16>;
+    const u32 thread = threadIdx.x % WARP;
+    u32 words[W];
+#pragma unroll
+    for (u32 k = 0; k < W; k++) words[k] = from.load(k);
+    u32 sums[ROWS_EACH];
+    u32 sum = 0;
+#pragma unroll
+    for (u32 row = 0; row < ROWS_EACH; row++) {
+        sum += pair_at<W>(words, row);
+        sums[row] = sum;
+    }
+    u32 low = (sum & 0xffff) + base * ROWS_EACH;
+    u32 high = (sum >> 16) + base * ROWS_EACH;
+    // A thread has an exception: what it adds to the values from its slot on.
+    const bool has_one = thread < block.count;
+    const u32 slot = has_one ? __ldg(block.slots + thread) : 0;
+    const u32 added = has_one ? __ldg(block.values + thread) - base : 0;
+#pragma unroll 1
+    for (u32 number = 0; number < block.count; number++) {
+        const u32 lane = __shfl_sync(FULL, slot, number) / ROWS_EACH;
+        const u32 more = __shfl_sync(FULL, added, number);
+        if (lane / 2 == thread) (lane % 2 == 0 ? low : high) += more;
+    }
+    const u32 before = start + sum_upto(low + high) - low - high;
+    u32* rows = reinterpret_cast<u32*>(to + padded<u16>(thread * 2 * ROWS_EACH));
+    constexpr u32 NEXT_LANE = (ROWS_EACH + PAD<u16>) / 2;
+#pragma unroll
+    for (u32 row = 0; row < ROWS_EACH; row += 2) {
+        const u32 of_base = base * (row + 1);
+        const u32 first = before + of_base;
+        const u32 second = before + low + of_base;
+        const u32 lows = __byte_perm(sums[row], sums[row + 1], 0x5410);
+        const u32 highs = __byte_perm(sums[row], sums[row + 1], 0x7632);
+        rows[row / 2] = add_word<u16>(lows, __byte_perm(first, first + base, 0x5410));
+        rows[row / 2 + NEXT_LANE] = add_word<u16>(highs, __byte_perm(second, second + base, 0x5410));
+    }
+#pragma unroll 1
+    for (u32 number = 0; number < block.count; number++) {
+        const u32 of = __shfl_sync(FULL, slot, number);
+        const u32 more = __shfl_sync(FULL, added, number);
+        __syncwarp();
+        u16* value = to + padded<u16>(of / ROWS_EACH * ROWS_EACH) + thread;
+        if (thread >= of % ROWS_EACH && thread < ROWS_EACH) *value = static_cast<u16>(*value + more);
+    }
+}
+
 // `Child` reads the deltas: `Words` of plain, constant, ffor or pfor.
 template <class Child>
 struct Delta;
@@ -327,9 +396,13 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
         Values() = default;
         LANEPACK_DEVICE Values(const Node*, State& of) : state(&of) {}
         LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& of, Patches&, u32&) : state(&of) {
-            T before[RUNS_EACH<T>];
             // Others may still read the vector before.
             __syncwarp();
+            if (decode_as_pairs(tree, vector, of)) {
+                __syncwarp();
+                return;
+            }
+            T before[RUNS_EACH<T>];
 #pragma unroll
             for (u32 i = 0; i < RUNS_EACH<T>; i++) {
                 const RunPlace<T> place(i);
@@ -360,6 +433,36 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
     };
 
 private:
+    // Whether there is faster code for the values of a vector, which has been taken then.
+    LANEPACK_DEVICE static bool decode_as_pairs(const Node* tree, u32 vector, State& state) {
+        if constexpr (sizeof(T) == 2 && (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0) {
+            const Node& deltas = tree[1];
+            const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
+            if (!is_patched && !is_encoding<ENCODINGS, FFOR>(deltas)) return false;
+            const FforVector<T> parameters(deltas, vector);
+            const Exceptions<T> block(deltas.buffer[2], is_patched ? pfor_locator<T>(deltas, vector) : 0);
+            if (block.count > FEW_EXCEPTIONS) return false;
+            const ThreadWords<T> words(parameters.packed);
+            const u32 start = delta_start<T>(*tree, vector);
+            switch (parameters.packed.width) {
+#define LANEPACK_WIDTH(w)                                                              \
+    case w:                                                                            \
+        if constexpr (has_width(WIDTHS, w)) {                                          \
+            decode_pairs<w>(words, block, parameters.base, start, state.values);       \
+            return true;                                                               \
+        } else {                                                                       \
+            break;                                                                     \
+        }
+                LANEPACK_WIDTH(1) LANEPACK_WIDTH(2) LANEPACK_WIDTH(3) LANEPACK_WIDTH(4)
+                LANEPACK_WIDTH(5) LANEPACK_WIDTH(6) LANEPACK_WIDTH(7) LANEPACK_WIDTH(8)
+                LANEPACK_WIDTH(9) LANEPACK_WIDTH(10) LANEPACK_WIDTH(11) LANEPACK_WIDTH(12)
+#undef LANEPACK_WIDTH
+                default: break;
+            }
+        }
+        return false;
+    }
+
     LANEPACK_DEVICE static u32 judge(const Node& deltas, u32 vector, T value, T span) {
         if constexpr (sizeof(T) >= 4 && (WIDTHS & widths_upto(MOST_DELTA_WIDTH)) != 0) {
             const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);

@@ -110,6 +110,21 @@ struct OneOf {
     };
 };
 
+// Whether a question is about codes, whose values have been asked before.
+template <class Reader>
+constexpr bool ASKS_CODES = false;
+
+// The answer to a question of one row, of readers that are random; each thread by itself.
+template <class Reader>
+LANEPACK_DEVICE bool holds_row(const Node* tree, u32 row, const Question& question) {
+    if constexpr (ASKS_CODES<Reader>) {
+        return Reader::holds(tree, row, question);
+    } else {
+        const typename Reader::Word key = ordered(Reader::at(tree, row), question.order);
+        return key >= question.range.low && key <= question.range.high;
+    }
+}
+
 // The selection of the values that `holds(word)` is true for, one by one.
 template <class Reader, class Holds>
 LANEPACK_DEVICE u32 select_words(const Node* tree, u32 vector, const Holds& holds, typename Reader::State& state,

@@ -11,7 +11,7 @@
 // Whatever the starts are, slots get runs of their own vector.
 //
 // As a tree (reader.cuh): tree[0] has buffer 0, then the trees of values and starts follow. A
-// range test asks the values once for 1,024 runs; runs whose verdict differs from the one before
+// range test asks the values once for 1,024 runs, or of few runs each; runs whose verdict differs from the one before
 // leave a bit where they start, and the verdicts of slots are the parities of the bits up to them.
 #pragma once
 
@@ -110,6 +110,9 @@ struct RowsOf<Reader, false> {
     LANEPACK_DEVICE typename Reader::Word at(u32 row) const { return values.at(row % VECTOR); }
 };
 
+// Of no more runs than this in a vector, values are tested by themselves.
+constexpr u32 FEW_RUNS = 64;
+
 template <class Child, class Starts>
 struct Rle {
     using Word = typename Child::Word;
@@ -121,34 +124,35 @@ struct Rle {
     LANEPACK_DEVICE static const Node* values_of(const Node* tree) { return tree + 1; }
     LANEPACK_DEVICE static const Node* starts_of(const Node* tree) { return tree + 1 + Child::NODES; }
 
-    // Calls `visit(run, start, is_live)` for the runs of a vector, 32 neighbours at a time, in all
-    // threads of a warp; `enter(vector)` before those of each vector of the children. Starts that
-    // are not sound are a fault.
+    // Calls `visit(run, start, count)` for up to 32 neighbouring runs of a vector at a time, from
+    // `run` on, in all threads of a warp: thread t has the start of run number t of these. Before
+    // those of each vector of the children `enter(vector)`. Starts that are not sound are a fault.
     template <class Enter, class Visit>
-    LANEPACK_DEVICE static void each_run(const Node* tree, u32 vector, typename StartRows::State& state,
+    LANEPACK_DEVICE static void each_run(const Node* tree, const RunSpan& span, typename StartRows::State& state,
                                          Patches& patches, u32& fault, const Enter& enter, const Visit& visit) {
-        const RunSpan span(*tree, vector, values_of(tree)->rows);
         const u32 thread = threadIdx.x % WARP;
-        u32 last = 0;
+        // One less than the first start.
+        i32 last = -1;
         bool is_sound = true;
 #pragma unroll 1
-        for (u32 first = span.first; first < span.end;) {
-            const u32 of = first / VECTOR;
+        for (u32 run = span.first; run < span.end;) {
+            const u32 of = run / VECTOR;
             const u32 end = min(span.end, (of + 1) * VECTOR);
             enter(of);
             const StartRows starts(starts_of(tree), of, state, patches, fault);
 #pragma unroll 1
-            for (; first < end; first += WARP) {
-                const u32 run = first + thread;
-                const bool is_live = run < end;
-                const u32 start = is_live ? starts.at(run) : 0;
-                const u32 above = __shfl_up_sync(FULL, start, 1);
-                const u32 before = thread > 0 ? above : last;
-                if (is_live) is_sound &= run == span.first ? start == 0 : start > before && start < span.rows;
-                visit(run, start % VECTOR, is_live);
-                last = __shfl_sync(FULL, start, min(end - first, WARP) - 1);
+            while (run < end) {
+                const u32 count = min(end - run, WARP);
+                const i32 start = thread < count ? static_cast<i32>(starts.at(run + thread)) : 0;
+                const i32 above = __shfl_up_sync(FULL, start, 1);
+                const i32 before = thread > 0 ? above : last;
+                if (thread < count) is_sound &= start > before && start < static_cast<i32>(span.rows);
+                visit(run, static_cast<u32>(start), count);
+                last = __shfl_sync(FULL, start, count - 1);
+                // The first of all is 0.
+                if (run == span.first && thread == 0) is_sound &= start == 0;
+                run += count;
             }
-            first = end;
         }
         if (!__all_sync(FULL, is_sound)) fault = FAULT_RUNS;
     }
@@ -187,21 +191,36 @@ struct Rle {
         LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Question& question, Patches& patches,
                                    u32& fault) {
             const u32 thread = threadIdx.x % WARP;
+            const Node* values = values_of(tree);
+            const RunSpan span(*tree, vector, values->rows);
+            // Of few runs each value by itself.
+            const bool are_few = Child::IS_RANDOM && span.end - span.first <= FEW_RUNS;
             __syncwarp();
             changes[thread] = 0;
             __syncwarp();
-            // Of the last run so far.
-            bool last = false;
+            // The verdict on the last run so far.
+            u32 last = 0;
             each_run(
-                tree, vector, starts, patches, fault,
-                [&](u32 of) { ask(values_of(tree), of, question, patches, fault); },
-                [&](u32 run, u32 start, bool is_live) {
-                    const bool own = is_live && (verdicts[run % VECTOR / 32] >> run % 32 & 1) != 0;
-                    const u32 all = __ballot_sync(FULL, own);
-                    const u32 live = __ballot_sync(FULL, is_live);
-                    const bool before = thread > 0 ? (all >> (thread - 1) & 1) != 0 : last;
-                    if (is_live && own != before) atomicXor(&changes[start / 32], 1u << start % 32);
-                    last = (all >> (31 - __clz(static_cast<int>(live))) & 1) != 0;
+                tree, span, starts, patches, fault,
+                [&](u32 of) {
+                    if (!are_few) ask(values, of, question, patches, fault);
+                },
+                [&](u32 run, u32 start, u32 count) {
+                    u32 all;
+                    if (are_few) {
+                        bool own = false;
+                        if constexpr (Child::IS_RANDOM) {
+                            own = thread < count && holds_row<Child>(values, run + thread, question);
+                        }
+                        all = __ballot_sync(FULL, own);
+                    } else {
+                        // Bits behind the last run are not used.
+                        const u32 word = run % VECTOR / 32;
+                        all = __funnelshift_r(verdicts[word], verdicts[min(word + 1, WARP - 1)], run % 32);
+                    }
+                    const bool is_changed = ((all ^ (all << 1 | last)) >> thread & 1) != 0;
+                    if (is_changed && thread < count) atomicXor(&changes[start % VECTOR / 32], 1u << start % 32);
+                    last = all >> (count - 1) & 1;
                 });
             __syncwarp();
             u32 word = changes[thread];
@@ -232,7 +251,8 @@ struct Rle {
         LANEPACK_DEVICE Values(const Node* of, u32 vector, State& in, Patches& patches, u32& fault)
             : tree(of), state(&in) {
             const u32 thread = threadIdx.x % WARP;
-            first = RunSpan(*of, vector, values_of(of)->rows).first;
+            const RunSpan span(*of, vector, values_of(of)->rows);
+            first = span.first;
             __syncwarp();
             in.bits[thread] = 0;
             if (is_first_thread()) {
@@ -242,12 +262,14 @@ struct Rle {
             __syncwarp();
             u32 entered = 0;
             each_run(
-                of, vector, in.starts, patches, fault, [&](u32 number) { entered = number; },
-                [&](u32 run, u32 start, bool is_live) {
-                    if (is_live && run != first) atomicOr(&in.bits[start / 32], 1u << start % 32);
+                of, span, in.starts, patches, fault, [&](u32 number) { entered = number; },
+                [&](u32 run, u32 start, u32 count) {
+                    const bool is_live = thread < count;
+                    const bool is_later = run + thread != first;
+                    if (is_live && is_later) atomicOr(&in.bits[start % VECTOR / 32], 1u << start % 32);
                     if constexpr (!Child::IS_RANDOM) {
                         const ValueRows rows(values_of(of), entered, in.values, patches, fault);
-                        if (is_live) in.decoded[run - first] = rows.at(run);
+                        if (is_live) in.decoded[run + thread - first] = rows.at(run + thread);
                     }
                 });
             // Whatever the starts are, the first run begins at the first slot, and there are no more

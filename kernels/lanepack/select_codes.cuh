@@ -68,6 +68,18 @@ struct Dict {
 
     LANEPACK_DEVICE static T at(const Node* tree, u32 row) { return Dictionary<T>(*tree).at(Codes::at(tree + 1, row)); }
 
+    // Whether the code of a row passes.
+    LANEPACK_DEVICE static bool holds(const Node* tree, u32 row, const Question& question) {
+        const StringsTest& test = *question.codes;
+        if (test.kind <= STRINGS_ALL) return test.kind == STRINGS_ALL;
+        return passes(test, Codes::at(tree + 1, row));
+    }
+
+    LANEPACK_DEVICE static bool passes(const StringsTest& test, u32 code) {
+        const u32 known = min(code, test.count - 1);
+        return (__ldg(reinterpret_cast<const u32*>(test.table) + known / 32) >> known % 32 & 1) != 0;
+    }
+
     template <u32 EACH>
     struct Test {
         typename Codes::template Test<EACH> codes;
@@ -97,11 +109,7 @@ struct Dict {
             const CodeRange range = range_of(question);
             if (range.low > range.high) return 0;
             if (range.is_range != 0) return codes.select(tree + 1, vector, i, of_codes(range), patches, fault);
-            const u32* passes = reinterpret_cast<const u32*>(test.table);
-            const auto holds = [&](u32 code) {
-                const u32 known = min(code, test.count - 1);
-                return (__ldg(passes + known / 32) >> known % 32 & 1) != 0;
-            };
+            const auto holds = [&](u32 code) { return passes(test, code); };
             return select_words<Codes>(tree + 1, vector, holds, state, patches, fault);
         }
     };
@@ -121,5 +129,8 @@ struct Dict {
         LANEPACK_DEVICE T at(u32 position) const { return dictionary.at(codes.at(position)); }
     };
 };
+
+template <class T, class Codes>
+constexpr bool ASKS_CODES<Dict<T, Codes>> = true;
 
 }  // namespace lanepack

@@ -51,9 +51,16 @@ fn trees() -> Vec<Tree> {
         tree("delta(pfor)", u32, &[Delta, Ffor, Pfor], |row| {
             row * 77 + row * row % 50 + row / 300 * 900_000
         }),
-        tree("rle(ffor, ffor)", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
-        tree("rle(ffor, ffor)", u8, &[Rle, Ffor], |row| row / 3 * (row / 3) % 200),
+        tree("rle(ffor, ", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
+        tree("rle(", u8, &[Rle, Ffor], |row| row / 3 * (row / 3) % 200),
         tree("rle(ffor, delta(", u32, &[Rle, Ffor, Delta], |row| row / 9 * (row / 9) % 7000),
+        tree("rle(ffor, delta(pfor", i64, &[Rle, Ffor, Pfor, Delta], |row| {
+            (row + row / 11 * 7 % 5) / 4 * 7919 % 900
+        }),
+        tree("rle(dict(", i64, &[Rle, Dict, Ffor, Pfor, Delta], |row| {
+            ((row + row / 11 * 7 % 5) / 4 * 7919 % 90).pow(9)
+        }),
+        tree("rle(plain, ", u64, &[Rle, Ffor], |row| (row / 900).wrapping_mul(u64::MAX / 77)),
         tree("rle(delta(", u64, &[Rle, Ffor, Delta], |row| row / 9 * 7_000_000),
         tree("rle(gcd(", i64, &[Rle, Gcd, Ffor], |row| row / 30 * (row / 30) % 700 * 1000),
         tree("dict(ffor", i64, &[Dict, Ffor], |row| (row * 7919 % 90).pow(9)),
@@ -250,11 +257,11 @@ fn scans_decode_no_column_to_memory() {
     const SCRATCH: u64 = 512 << 10;
     let rows = 4 * 131_072;
     for tree in trees() {
+        let (array, options) = column(&tree, rows, 0);
         // Dictionaries are decoded, and their codes are checked once.
-        if tree.starts_with.starts_with("dict") {
+        if lanepack::compress_array(&array, &options).unwrap().encoding().contains("dict") {
             continue;
         }
-        let (array, options) = column(&tree, rows, 0);
         let packed = compress(&batch(&array).project(&[0]).unwrap(), &options).unwrap();
         let bodies: usize =
             lanepack::columns(&packed).unwrap()[0].chunks().iter().map(|c| c.body().len()).sum();
