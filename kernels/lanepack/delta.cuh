@@ -310,57 +310,70 @@ LANEPACK_DEVICE u32 pair_at(const u32* words, u32 r) {
 constexpr u32 MOST_PAIR_WIDTH = 12;
 constexpr u32 FEW_EXCEPTIONS = WARP;
 
-// The values of a vector of deltas of 16 bits and one width, two lanes a thread, to `to`. All
-// threads of a warp; a barrier must follow.
+// A vector of deltas of 16 bits and one width, of which a thread has two lanes: 32 neighbours.
 template <u32 W>
-LANEPACK_DEVICE void decode_pairs(const ThreadWords<u16>& from, const Exceptions<u16>& block, u32 base, u32 start,
-                                  u16* to) {
-    constexpr u32 ROWS_EACH = ROWS<u16>;
-    const u32 thread = threadIdx.x % WARP;
-    u32 words[W];
+struct DeltaPairs {
+    static constexpr u32 ROWS_EACH = ROWS<u16>;
+
+    u32 pairs[ROWS_EACH];
+    u32 base;
+    // The value before the first of this thread.
+    u32 before;
+    // The first exception of this thread.
+    u32 number;
+    const Exceptions<u16>& block;
+
+    LANEPACK_DEVICE DeltaPairs(const ThreadWords<u16>& from, const Exceptions<u16>& exceptions, u32 base_of, u32 start)
+        : base(base_of), number(exceptions.count), block(exceptions) {
+        const u32 thread = threadIdx.x % WARP;
+        u32 words[W];
 #pragma unroll
-    for (u32 k = 0; k < W; k++) words[k] = from.load(k);
-    u32 sums[ROWS_EACH];
-    u32 sum = 0;
+        for (u32 k = 0; k < W; k++) words[k] = from.load(k);
+        // Fields add up to 16 bits at most.
+        u32 sums = 0;
 #pragma unroll
-    for (u32 row = 0; row < ROWS_EACH; row++) {
-        sum += pair_at<W>(words, row);
-        sums[row] = sum;
-    }
-    u32 low = (sum & 0xffff) + base * ROWS_EACH;
-    u32 high = (sum >> 16) + base * ROWS_EACH;
-    // A thread has an exception: what it adds to the values from its slot on.
-    const bool has_one = thread < block.count;
-    const u32 slot = has_one ? __ldg(block.slots + thread) : 0;
-    const u32 added = has_one ? __ldg(block.values + thread) - base : 0;
+        for (u32 row = 0; row < ROWS_EACH; row++) {
+            pairs[row] = pair_at<W>(words, row);
+            sums += pairs[row];
+        }
+        u32 sum = (sums & 0xffff) + (sums >> 16) + base * 2 * ROWS_EACH;
+        // Slots of exceptions hold packed zero.
+        const bool has_one = thread < block.count;
+        const u32 slot = has_one ? __ldg(block.slots + thread) : 0;
+        const u32 added = has_one ? __ldg(block.values + thread) - base : 0;
 #pragma unroll 1
-    for (u32 number = 0; number < block.count; number++) {
-        const u32 lane = __shfl_sync(FULL, slot, number) / ROWS_EACH;
-        const u32 more = __shfl_sync(FULL, added, number);
-        if (lane / 2 == thread) (lane % 2 == 0 ? low : high) += more;
+        for (u32 i = block.count; i-- > 0;) {
+            const u32 owner = __shfl_sync(FULL, slot, i) / (2 * ROWS_EACH);
+            const u32 more = __shfl_sync(FULL, added, i);
+            if (owner != thread) continue;
+            sum += more;
+            number = i;
+        }
+        before = start + sum_upto(sum) - sum;
     }
-    const u32 before = start + sum_upto(low + high) - low - high;
-    u32* rows = reinterpret_cast<u32*>(to + padded<u16>(thread * 2 * ROWS_EACH));
-    constexpr u32 NEXT_LANE = (ROWS_EACH + PAD<u16>) / 2;
+
+    // Calls `visit(i, value)` for i from 0 to 31, known to the compiler: values of 16 bits.
+    template <class Visit>
+    LANEPACK_DEVICE void each(const Visit& visit) const {
+        const u32 thread = threadIdx.x % WARP;
+        u32 value = before;
+        u32 exception = number;
+        const auto next_row = [&]() {
+            return exception < block.count ? __ldg(block.slots + exception) - thread * 2 * ROWS_EACH : WARP;
+        };
+        u32 next = next_row();
 #pragma unroll
-    for (u32 row = 0; row < ROWS_EACH; row += 2) {
-        const u32 of_base = base * (row + 1);
-        const u32 first = before + of_base;
-        const u32 second = before + low + of_base;
-        const u32 lows = __byte_perm(sums[row], sums[row + 1], 0x5410);
-        const u32 highs = __byte_perm(sums[row], sums[row + 1], 0x7632);
-        rows[row / 2] = add_word<u16>(lows, __byte_perm(first, first + base, 0x5410));
-        rows[row / 2 + NEXT_LANE] = add_word<u16>(highs, __byte_perm(second, second + base, 0x5410));
+        for (u32 i = 0; i < 2 * ROWS_EACH; i++) {
+            value += base + (i < ROWS_EACH ? pairs[i] & 0xffff : pairs[i - ROWS_EACH] >> 16);
+            if (i == next) {
+                value += __ldg(block.values + exception) - base;
+                exception++;
+                next = next_row();
+            }
+            visit(i, value & 0xffff);
+        }
     }
-#pragma unroll 1
-    for (u32 number = 0; number < block.count; number++) {
-        const u32 of = __shfl_sync(FULL, slot, number);
-        const u32 more = __shfl_sync(FULL, added, number);
-        __syncwarp();
-        u16* value = to + padded<u16>(of / ROWS_EACH * ROWS_EACH) + thread;
-        if (thread >= of % ROWS_EACH && thread < ROWS_EACH) *value = static_cast<u16>(*value + more);
-    }
-}
+};
 
 // `Child` reads the deltas: `Words` of plain, constant, ffor or pfor.
 template <class Child>
@@ -371,6 +384,37 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
     using Word = T;
     static constexpr u32 NODES = 2;
     static constexpr bool IS_RANDOM = false;
+
+    // Calls `take(deltas)` with the `DeltaPairs` of a vector; false if there is no code for it.
+    template <class Take>
+    LANEPACK_DEVICE static bool with_pairs(const Node* tree, u32 vector, const Take& take) {
+        if constexpr (sizeof(T) == 2 && (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0) {
+            const Node& deltas = tree[1];
+            const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
+            if (!is_patched && !is_encoding<ENCODINGS, FFOR>(deltas)) return false;
+            const FforVector<T> parameters(deltas, vector);
+            const Exceptions<T> block(deltas.buffer[2], is_patched ? pfor_locator<T>(deltas, vector) : 0);
+            if (block.count > FEW_EXCEPTIONS) return false;
+            const ThreadWords<T> words(parameters.packed);
+            const u32 start = delta_start<T>(*tree, vector);
+            switch (parameters.packed.width) {
+#define LANEPACK_WIDTH(w)                                                              \
+    case w:                                                                            \
+        if constexpr (has_width(WIDTHS, w)) {                                          \
+            take(DeltaPairs<w>(words, block, parameters.base, start));                 \
+            return true;                                                               \
+        } else {                                                                       \
+            break;                                                                     \
+        }
+                LANEPACK_WIDTH(1) LANEPACK_WIDTH(2) LANEPACK_WIDTH(3) LANEPACK_WIDTH(4)
+                LANEPACK_WIDTH(5) LANEPACK_WIDTH(6) LANEPACK_WIDTH(7) LANEPACK_WIDTH(8)
+                LANEPACK_WIDTH(9) LANEPACK_WIDTH(10) LANEPACK_WIDTH(11) LANEPACK_WIDTH(12)
+#undef LANEPACK_WIDTH
+                default: break;
+            }
+        }
+        return false;
+    }
 
     template <u32 EACH>
     struct Test {
@@ -398,7 +442,11 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
         LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& of, Patches&, u32&) : state(&of) {
             // Others may still read the vector before.
             __syncwarp();
-            if (decode_as_pairs(tree, vector, of)) {
+            u16* pairs = reinterpret_cast<u16*>(of.values);
+            const auto store = [&](u32 i, u32 value) {
+                pairs[padded<u16>(threadIdx.x % WARP * WARP + i)] = static_cast<u16>(value);
+            };
+            if (with_pairs(tree, vector, [&](const auto& deltas) { deltas.each(store); })) {
                 __syncwarp();
                 return;
             }
@@ -433,36 +481,6 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
     };
 
 private:
-    // Whether there is faster code for the values of a vector, which has been taken then.
-    LANEPACK_DEVICE static bool decode_as_pairs(const Node* tree, u32 vector, State& state) {
-        if constexpr (sizeof(T) == 2 && (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0) {
-            const Node& deltas = tree[1];
-            const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
-            if (!is_patched && !is_encoding<ENCODINGS, FFOR>(deltas)) return false;
-            const FforVector<T> parameters(deltas, vector);
-            const Exceptions<T> block(deltas.buffer[2], is_patched ? pfor_locator<T>(deltas, vector) : 0);
-            if (block.count > FEW_EXCEPTIONS) return false;
-            const ThreadWords<T> words(parameters.packed);
-            const u32 start = delta_start<T>(*tree, vector);
-            switch (parameters.packed.width) {
-#define LANEPACK_WIDTH(w)                                                              \
-    case w:                                                                            \
-        if constexpr (has_width(WIDTHS, w)) {                                          \
-            decode_pairs<w>(words, block, parameters.base, start, state.values);       \
-            return true;                                                               \
-        } else {                                                                       \
-            break;                                                                     \
-        }
-                LANEPACK_WIDTH(1) LANEPACK_WIDTH(2) LANEPACK_WIDTH(3) LANEPACK_WIDTH(4)
-                LANEPACK_WIDTH(5) LANEPACK_WIDTH(6) LANEPACK_WIDTH(7) LANEPACK_WIDTH(8)
-                LANEPACK_WIDTH(9) LANEPACK_WIDTH(10) LANEPACK_WIDTH(11) LANEPACK_WIDTH(12)
-#undef LANEPACK_WIDTH
-                default: break;
-            }
-        }
-        return false;
-    }
-
     LANEPACK_DEVICE static u32 judge(const Node& deltas, u32 vector, T value, T span) {
         if constexpr (sizeof(T) >= 4 && (WIDTHS & widths_upto(MOST_DELTA_WIDTH)) != 0) {
             const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
@@ -491,5 +509,8 @@ private:
         return judge_any_deltas<T, ENCODINGS>(deltas, vector, value, span);
     }
 };
+
+template <u32 ENCODINGS, u64 WIDTHS>
+constexpr bool HAS_PAIRS<Delta<Words<u16, ENCODINGS, WIDTHS>>> = (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0;
 
 }  // namespace lanepack

@@ -114,6 +114,10 @@ struct OneOf {
 template <class Reader>
 constexpr bool ASKS_CODES = false;
 
+// Whether a reader has values of 16 bits by `with_pairs` (delta.cuh).
+template <class Reader>
+constexpr bool HAS_PAIRS = false;
+
 // The answer to a question of one row, of readers that are random; each thread by itself.
 template <class Reader>
 LANEPACK_DEVICE bool holds_row(const Node* tree, u32 row, const Question& question) {

@@ -162,14 +162,24 @@ struct Rle {
         // Verdicts on the runs of a vector of the values, a bit each.
         u32 verdicts[WARP];
         u32 of_vector;
-        u32 changes[WARP];
+        // Of each vector the slots where the verdict changes.
+        u32 changes[EACH][WARP];
+        // The vectors, and whether their changes are there.
+        u32 first;
+        u32 count;
+        bool is_filled;
+        bool is_tried;
         typename Child::template Test<1> child;
         typename StartRows::State starts;
 
-        LANEPACK_DEVICE void prepare(const Node*, u32, u32, const Question&) {
+        LANEPACK_DEVICE void prepare(const Node*, u32 from, u32 vectors, const Question&) {
             __syncwarp();
             if (is_first_thread()) {
                 of_vector = ~0u;
+                first = from;
+                count = vectors;
+                is_filled = false;
+                is_tried = false;
                 starts.reset();
             }
             __syncwarp();
@@ -188,15 +198,80 @@ struct Rle {
             __syncwarp();
         }
 
-        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Question& question, Patches& patches,
-                                   u32& fault) {
+        // Finds the changes of all vectors at once, of starts that threads have 32 neighbours of.
+        // Leaves them to `find` where one of the vectors is short or has no such starts.
+        LANEPACK_DEVICE void fill(const Node* tree, const Question& question, Patches& patches, u32& fault) {
+            if constexpr (HAS_PAIRS<Starts>) {
+                const u32 thread = threadIdx.x % WARP;
+                const Node* values = values_of(tree);
+                if ((first + count) * VECTOR > tree->rows) return;
+                const u32* firsts = reinterpret_cast<const u32*>(tree->buffer[0]);
+                const u32 begin = __ldg(firsts + first);
+                const u32 end = RunSpan(*tree, first + count - 1, values->rows).end;
+                __syncwarp();
+                for (u32 i = 0; i < count; i++) changes[i][thread] = 0;
+                __syncwarp();
+                u32 last_verdict = 0;
+                u32 last_start = 0;
+                u32 seen = 0;
+                bool is_sound = true;
+                bool has_code = true;
+#pragma unroll 1
+                for (u32 of = begin / VECTOR; has_code && of * VECTOR < end; of++) {
+                    ask(values, of, question, patches, fault);
+                    // Of this thread's runs those that begin a vector, and those of these vectors.
+                    const u32 own = of * VECTOR + thread * WARP;
+                    u32 heads = 0;
+                    u32* changed = &changes[0][0] - WARP;
+                    for (u32 i = 0; i < count; i++) {
+                        const u32 head = __ldg(firsts + first + i);
+                        if (head < own) {
+                            changed += WARP;
+                        } else if (head - own < WARP) {
+                            heads |= 1u << (head - own);
+                        }
+                    }
+                    const u32 inside = bits_before(own, end) & ~bits_before(own, begin);
+                    const u32 word = verdicts[thread];
+                    const u32 above = __shfl_up_sync(FULL, word >> 31, 1);
+                    const u32 before = word << 1 | (thread > 0 ? above : last_verdict);
+                    const u32 toggles = (word ^ (before & ~heads)) & inside;
+                    u32 start_before = 0;
+                    has_code = Starts::with_pairs(starts_of(tree), of, [&](const auto& deltas) {
+                        start_before = thread > 0 ? deltas.before & 0xffff : last_start;
+                        deltas.each([&](u32 i, u32 start) {
+                            const u32 bit = 1u << i;
+                            if ((heads & bit) != 0) {
+                                changed += WARP;
+                                is_sound &= start == 0;
+                            } else if ((inside & bit) != 0) {
+                                is_sound &= start > start_before;
+                            }
+                            if ((inside & bit) != 0) seen |= start;
+                            if ((toggles & bit) != 0) atomicXor(changed + start % VECTOR / 32, 1u << start % 32);
+                            start_before = start;
+                        });
+                    });
+                    last_verdict = __shfl_sync(FULL, word >> 31, WARP - 1);
+                    last_start = __shfl_sync(FULL, start_before, WARP - 1);
+                }
+                if (!has_code) return;
+                if (!__all_sync(FULL, is_sound && seen < VECTOR)) fault = FAULT_RUNS;
+                __syncwarp();
+                if (is_first_thread()) is_filled = true;
+            }
+        }
+
+        // Finds the changes of one vector.
+        LANEPACK_DEVICE void find(const Node* tree, u32 vector, u32* changed, const Question& question,
+                                  Patches& patches, u32& fault) {
             const u32 thread = threadIdx.x % WARP;
             const Node* values = values_of(tree);
             const RunSpan span(*tree, vector, values->rows);
             // Of few runs each value by itself.
             const bool are_few = Child::IS_RANDOM && span.end - span.first <= FEW_RUNS;
             __syncwarp();
-            changes[thread] = 0;
+            changed[thread] = 0;
             __syncwarp();
             // The verdict on the last run so far.
             u32 last = 0;
@@ -205,12 +280,12 @@ struct Rle {
                 [&](u32 of) {
                     if (!are_few) ask(values, of, question, patches, fault);
                 },
-                [&](u32 run, u32 start, u32 count) {
+                [&](u32 run, u32 start, u32 runs) {
                     u32 all;
                     if (are_few) {
                         bool own = false;
                         if constexpr (Child::IS_RANDOM) {
-                            own = thread < count && holds_row<Child>(values, run + thread, question);
+                            own = thread < runs && holds_row<Child>(values, run + thread, question);
                         }
                         all = __ballot_sync(FULL, own);
                     } else {
@@ -219,11 +294,23 @@ struct Rle {
                         all = __funnelshift_r(verdicts[word], verdicts[min(word + 1, WARP - 1)], run % 32);
                     }
                     const bool is_changed = ((all ^ (all << 1 | last)) >> thread & 1) != 0;
-                    if (is_changed && thread < count) atomicXor(&changes[start % VECTOR / 32], 1u << start % 32);
-                    last = all >> (count - 1) & 1;
+                    if (is_changed && thread < runs) atomicXor(changed + start % VECTOR / 32, 1u << start % 32);
+                    last = all >> (runs - 1) & 1;
                 });
+        }
+
+        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
+                                   u32& fault) {
+            const u32 thread = threadIdx.x % WARP;
+            if (!is_tried) {
+                fill(tree, question, patches, fault);
+                __syncwarp();
+                if (is_first_thread()) is_tried = true;
+                __syncwarp();
+            }
+            if (!is_filled) find(tree, vector, changes[i], question, patches, fault);
             __syncwarp();
-            u32 word = changes[thread];
+            u32 word = changes[i][thread];
             const u32 odd = __ballot_sync(FULL, __popc(word) % 2 != 0);
 #pragma unroll
             for (u32 distance = 1; distance < 32; distance *= 2) word ^= word << distance;

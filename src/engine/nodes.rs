@@ -480,8 +480,7 @@ fn limbs<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Vec<Tr
                 _ => {
                     let mut node = target.node();
                     node.buffer[0] += limb as u64 * 8;
-                    let node =
-                        Node { encoding: abi::STRIDED, size: words(target) as u64, ..node };
+                    let node = Node { encoding: abi::STRIDED, size: words(target) as u64, ..node };
                     trees.push(Reader::words(64, abi::STRIDED), vec![node]);
                 }
             }

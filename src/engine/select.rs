@@ -321,8 +321,15 @@ impl<'a> Dictionaries<'a> {
     }
 }
 
-/// The tests for the codes of words of so many bits in ranges, which are in the order domain of
-/// `order`: of chunks that are no dictionaries they say that nothing passes.
+/// What words are: their bits, and `abi::UNSIGNED`, `SIGNED` or `FLOAT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WordType {
+    pub bits: usize,
+    pub order: u32,
+}
+
+/// The tests for the codes of words in ranges, which are in the order domain of their type: of
+/// chunks that are no dictionaries they say that nothing passes.
 ///
 /// # Errors
 /// As [`select`].
@@ -330,11 +337,11 @@ pub(crate) fn look_up_words(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
     dictionaries: &Dictionaries<'_>,
-    (bits, order): (usize, u32),
+    of: WordType,
     ranges: &[Range],
 ) -> Result<Vec<ChunkTest>> {
     let values = dictionaries.nodes.iter().map(|dictionary| dictionary.values).collect();
-    let parts = parts::words(bits, order, values, ranges, false);
+    let parts = parts::words(of, values, ranges, false);
     let (found, _) = ask_dictionaries(stream, column, dictionaries, &parts)?;
     let mut tests = vec![ChunkTest::Decided(false); column.chunks().len()];
     found.into_iter().for_each(|(chunk, found)| tests[chunk] = found);

@@ -46,7 +46,7 @@ pub(crate) enum Reader {
 }
 
 /// Shared memory of a reader beside values of a vector and what its children take, at most.
-const PADDING: usize = 640;
+const PADDING: usize = 1024;
 
 impl Reader {
     /// One leaf.
@@ -389,8 +389,7 @@ impl<'a> Trees<'a> {
                 self.nodes[missing.tree][missing.node].buffer[missing.buffer] = job.node.buffer[0];
             }
         }
-        let codes: Vec<Target<'_>> =
-            self.coded.iter().map(|coded| coded.target.child(0)).collect();
+        let codes: Vec<Target<'_>> = self.coded.iter().map(|coded| coded.target.child(0)).collect();
         let codes = program.readable(&codes, &cascade::CODES)?;
         let jobs = codes.iter().zip(&self.coded).map(|(codes, coded)| {
             cascade::with_dictionary(codes, &Job { node: self.values(coded), ..*codes })

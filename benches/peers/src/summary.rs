@@ -121,9 +121,9 @@ fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
 
 /// The least of each side.
 fn best(rounds: &[[f64; 2]]) -> [f64; 2] {
-    rounds.iter().fold([f64::INFINITY; 2], |best, round| {
-        [best[0].min(round[0]), best[1].min(round[1])]
-    })
+    rounds
+        .iter()
+        .fold([f64::INFINITY; 2], |best, round| [best[0].min(round[0]), best[1].min(round[1])])
 }
 
 /// Seconds of both sides in each round.

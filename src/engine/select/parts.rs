@@ -18,7 +18,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::tables::StringTests;
-use super::{ChunkTest, ColumnTest, Dictionaries, look_up_words, order_of};
+use super::{ChunkTest, ColumnTest, Dictionaries, WordType, look_up_words, order_of};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
 use crate::engine::column::DeviceColumn;
@@ -79,10 +79,9 @@ pub(super) fn of(
         let (dict, others): (Vec<Job>, Vec<_>) = nodes.roots.iter().partition(|job| is_dict(job));
         let mut parts = self::numbers(data_type, others, ranges, negate);
         if !dict.is_empty() {
-            let words = words_of(data_type, ranges);
+            let (of, ranges) = words_of(data_type, ranges);
             let dictionaries = Dictionaries::of_kernels(of_kernels);
-            let tests =
-                look_up_words(stream, column, &dictionaries, (words.0, words.1), &words.2)?;
+            let tests = look_up_words(stream, column, &dictionaries, of, &ranges)?;
             let codes =
                 |of: &DictionaryNodes| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
             let codes: Vec<(Job, Node)> = nodes.dictionaries.iter().map(codes).collect();
@@ -224,13 +223,13 @@ pub(crate) fn in_bits(ranges: &[Range]) -> Vec<Range> {
     positive.chain(negative).collect()
 }
 
-/// Bits and order of a type's words as kernels know them, and ranges in this order.
-fn words_of(data_type: &DataType, ranges: &[Range]) -> (usize, u32, Vec<Range>) {
+/// A type's words as kernels know them, and ranges in their order.
+fn words_of(data_type: &DataType, ranges: &[Range]) -> (WordType, Vec<Range>) {
     let bits = physical_of(data_type).bits().unwrap_or(8);
     // Kernels know the bits of Float16 as integers.
     match data_type {
-        DataType::Float16 => (bits, abi::UNSIGNED, in_bits(ranges)),
-        _ => (bits, order_of(data_type), ranges.to_vec()),
+        DataType::Float16 => (WordType { bits, order: abi::UNSIGNED }, in_bits(ranges)),
+        _ => (WordType { bits, order: order_of(data_type) }, ranges.to_vec()),
     }
 }
 
@@ -241,14 +240,13 @@ pub(super) fn numbers(
     ranges: &[Range],
     negate: bool,
 ) -> Vec<Part> {
-    let (bits, order, ranges) = words_of(data_type, ranges);
-    words(bits, order, jobs, &ranges, negate)
+    let (of, ranges) = words_of(data_type, ranges);
+    words(of, jobs, &ranges, negate)
 }
 
-/// The same of words of so many bits, with ranges in the order domain of `order`.
+/// The same of words, with ranges in the order domain of their type.
 pub(super) fn words(
-    bits: usize,
-    order: u32,
+    WordType { bits, order }: WordType,
     jobs: Vec<Job>,
     ranges: &[Range],
     negate: bool,

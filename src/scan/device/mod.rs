@@ -33,7 +33,9 @@ use crate::engine::keep::KeptRows;
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::program::Marks;
 use crate::engine::query::Query;
-use crate::engine::select::{self, ColumnTest, Combine, Dictionaries, Report, StringTests};
+use crate::engine::select::{
+    self, ColumnTest, Combine, Dictionaries, Report, StringTests, WordType,
+};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
@@ -218,7 +220,7 @@ impl<'a> DeviceScan<'a> {
             let tests = tests.and_then(|(chunks, report)| StringTests::of(&chunks, report));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
-        let words = |column: usize, words: (usize, u32), ranges: &[Range]| {
+        let words = |column: usize, words: WordType, ranges: &[Range]| {
             let dictionaries = Dictionaries::of_trees(&nodes[column]);
             let column = self.columns[column];
             let tests = select::look_up_words(self.stream, column, &dictionaries, words, ranges);

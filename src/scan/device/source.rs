@@ -24,7 +24,7 @@ use std::fmt::Write;
 use arrow_buffer::i256;
 
 use crate::engine::nodes::ColumnNodes;
-use crate::engine::select::StringTests;
+use crate::engine::select::{StringTests, WordType};
 use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
@@ -117,13 +117,16 @@ impl Scalar {
     }
 }
 
+/// The tests of a column's words in ranges.
+type WordTests<'a> = dyn Fn(usize, WordType, &[Range]) -> Result<StringTests> + 'a;
+
 /// What kernels are to know of tests of a column.
 #[derive(Clone, Copy)]
 pub(super) struct TestsOf<'a> {
     /// Of strings.
     pub strings: &'a dyn Fn(usize, &BytesTest) -> Result<StringTests>,
-    /// Of words in ranges where chunks have dictionaries: the column, bits and order.
-    pub words: &'a dyn Fn(usize, (usize, u32), &[Range]) -> Result<StringTests>,
+    /// Of words in ranges where chunks have dictionaries.
+    pub words: &'a WordTests<'a>,
 }
 
 /// Writes the source for columns that have the numbers of predicates and aggregates.
@@ -290,7 +293,8 @@ impl<'a> Writer<'a> {
         }
         let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= SHARED).unwrap_or(1);
         text += "    Patches patches;\n};\n";
-        let _ = writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
+        let _ =
+            writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
         let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, SCAN_BLOCKS, Arguments) {{", 32 * warps);
         let _ = writeln!(text, "    LANEPACK_SHARED(Scratch[{warps}], all);");
         text += "    Scratch& scratch = all[threadIdx.x / WARP];\n";

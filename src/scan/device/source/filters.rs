@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{LENGTHS, MOST_TESTS, Writer, order_name};
 use crate::encoding::Encoding;
-use crate::engine::select::in_bits;
+use crate::engine::select::{WordType, in_bits};
 use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range};
@@ -43,7 +43,15 @@ impl Writer<'_> {
         }
         let codes = match nodes.dictionaries.is_empty() {
             true => None,
-            false => Some(self.looked_up(column, (key.bits as usize, order), &ranges)?),
+            false => {
+                let order = match order {
+                    Order::Unsigned => abi::UNSIGNED,
+                    Order::Signed => abi::SIGNED,
+                    Order::Float => abi::FLOAT,
+                };
+                let bits = key.bits as usize;
+                Some(self.looked_up(column, WordType { bits, order }, &ranges)?)
+            }
         };
         let not = if negated { "~" } else { "" };
         let test = self.words(column, &list, &ranges, order_name(order), codes);
@@ -51,18 +59,8 @@ impl Writer<'_> {
     }
 
     /// What has tests of the codes of chunks of dict, whose values have been tested.
-    fn looked_up(
-        &mut self,
-        column: usize,
-        words: (usize, Order),
-        ranges: &[Range],
-    ) -> Result<String> {
-        let order = match words.1 {
-            Order::Unsigned => abi::UNSIGNED,
-            Order::Signed => abi::SIGNED,
-            Order::Float => abi::FLOAT,
-        };
-        let tests = (self.tests_of.words)(column, (words.0, order), ranges)?;
+    fn looked_up(&mut self, column: usize, of: WordType, ranges: &[Range]) -> Result<String> {
+        let tests = (self.tests_of.words)(column, of, ranges)?;
         let literal = self.literal(&[0]);
         self.strings.push((literal, tests, column));
         Ok(format!("args.tests({literal}) + chunk"))
