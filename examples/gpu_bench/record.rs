@@ -279,7 +279,7 @@ impl Recorder {
             self.encode(Suite::Encode, "speed", &case, &options, &repeated, packed)?;
         }
         if let Some(packed) = packed.filter(|_| has(Suite::Host)) {
-            self.from_host(&case, &options, &repeated, &packed)?;
+            self.add_host(&case, &options, &repeated, &packed)?;
         }
         if has(Suite::Scan) {
             self.scan(&case, &options, &repeated)?;
@@ -437,7 +437,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn from_host(
+    fn add_host(
         &mut self,
         case: &Case,
         options: &str,

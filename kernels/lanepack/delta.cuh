@@ -385,9 +385,10 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
     static constexpr u32 NODES = 2;
     static constexpr bool IS_RANDOM = false;
 
-    // Calls `take(deltas)` with the `DeltaPairs` of a vector; false if there is no code for it.
-    template <class Take>
-    LANEPACK_DEVICE static bool with_pairs(const Node* tree, u32 vector, const Take& take) {
+    // Calls `begin(value)` with the value before the 32 neighbours that a thread has of a vector, and
+    // `visit(i, value)` for these (`DeltaPairs`); false if there is no code for the vector.
+    template <class Begin, class Visit>
+    LANEPACK_DEVICE static bool with_pairs(const Node* tree, u32 vector, const Begin& begin, const Visit& visit) {
         if constexpr (sizeof(T) == 2 && (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0) {
             const Node& deltas = tree[1];
             const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
@@ -401,7 +402,9 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
 #define LANEPACK_WIDTH(w)                                                              \
     case w:                                                                            \
         if constexpr (has_width(WIDTHS, w)) {                                          \
-            take(DeltaPairs<w>(words, block, parameters.base, start));                 \
+            const DeltaPairs<w> pairs(words, block, parameters.base, start);           \
+            begin(pairs.before);                                                       \
+            pairs.each(visit);                                                         \
             return true;                                                               \
         } else {                                                                       \
             break;                                                                     \
@@ -446,7 +449,7 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
             const auto store = [&](u32 i, u32 value) {
                 pairs[padded<u16>(threadIdx.x % WARP * WARP + i)] = static_cast<u16>(value);
             };
-            if (with_pairs(tree, vector, [&](const auto& deltas) { deltas.each(store); })) {
+            if (with_pairs(tree, vector, [](u32) {}, store)) {
                 __syncwarp();
                 return;
             }

@@ -237,9 +237,10 @@ struct Rle {
                     const u32 before = word << 1 | (thread > 0 ? above : last_verdict);
                     const u32 toggles = (word ^ (before & ~heads)) & inside;
                     u32 start_before = 0;
-                    has_code = Starts::with_pairs(starts_of(tree), of, [&](const auto& deltas) {
-                        start_before = thread > 0 ? deltas.before & 0xffff : last_start;
-                        deltas.each([&](u32 i, u32 start) {
+                    has_code = Starts::with_pairs(
+                        starts_of(tree), of,
+                        [&](u32 value) { start_before = thread > 0 ? value & 0xffff : last_start; },
+                        [&](u32 i, u32 start) {
                             const u32 bit = 1u << i;
                             if ((heads & bit) != 0) {
                                 changed += WARP;
@@ -251,7 +252,6 @@ struct Rle {
                             if ((toggles & bit) != 0) atomicXor(changed + start % VECTOR / 32, 1u << start % 32);
                             start_before = start;
                         });
-                    });
                     last_verdict = __shfl_sync(FULL, word >> 31, WARP - 1);
                     last_start = __shfl_sync(FULL, start_before, WARP - 1);
                 }

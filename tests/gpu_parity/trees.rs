@@ -237,11 +237,11 @@ fn divided_bounds_are_exact() {
 #[test]
 fn damaged_runs_are_found_by_scans() {
     let array = Arc::new(Int64Array::from_iter_values((0..1500).map(|row| row / 50))) as ArrayRef;
-    let damages: [&dyn Fn(&mut Vec<u8>); 4] = [
-        &|starts| starts[0] = 1,
-        &|starts| starts.copy_within(2..4, 4),
-        &|starts| starts[10..12].copy_from_slice(&1024_u16.to_le_bytes()),
-        &|starts| starts[44..46].copy_from_slice(&u16::MAX.to_le_bytes()),
+    let damages: [fn(&mut Vec<u8>); 4] = [
+        |starts| starts[0] = 1,
+        |starts| starts.copy_within(2..4, 4),
+        |starts| starts[10..12].copy_from_slice(&1024_u16.to_le_bytes()),
+        |starts| starts[44..46].copy_from_slice(&u16::MAX.to_le_bytes()),
     ];
     for engine in engines() {
         for damage in damages {
