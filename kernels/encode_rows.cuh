@@ -278,12 +278,14 @@ struct RunsArguments {
     u32* firsts;
     // For each chunk.
     u32* runs;
-    // For each chunk so many vectors of the runs' values, and where they start.
+    // For each chunk so many vectors of the runs' values, and of their lengths.
     u8* values;
-    u16* starts;
+    u16* lengths;
+    // A bit for each row: 1 where a run begins.
+    u32* begins;
     u32 run_vectors;
     u32 zero;
 };
-static_assert(sizeof(RunsArguments) == 104, "mirrored");
+static_assert(sizeof(RunsArguments) == 112, "mirrored");
 
 }  // namespace lanepack

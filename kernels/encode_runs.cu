@@ -1,10 +1,10 @@
-// Runs of equal words: their values, and where in their vectors they begin; the same as
+// Runs of equal words: their values, their lengths, and the rows where they begin; the same as
 // src/encoding/rle.rs.
 //
 //   runs_count    a warp a vector: its runs
 //   runs_layout   a block a chunk: the number of each vector's first run, and how many there are
 //   (host)        keeps chunks where runs may take less than what else there is
-//   runs_write    a warp a vector: values and starts, which are words as others from there on
+//   runs_write    a warp a vector: values and lengths, which are words as others from there on; bits
 #include "encode_rows.cuh"
 
 namespace lanepack {
@@ -66,26 +66,42 @@ template <class T>
 LANEPACK_DEVICE void runs_write(const RunsArguments& args) {
     const RunVector at(args);
     if (at.rows == 0) return;
+    const u32 thread = threadIdx.x % WARP;
     const u64 first = static_cast<u64>(at.chunk) * args.run_vectors * VECTOR + args.firsts[at.index];
     T* values = reinterpret_cast<T*>(args.values) + first;
-    u16* starts = args.starts + first;
-    u32 before = 0;
+    u16* lengths = args.lengths + first;
+    u32 count = 0;
+    // The rows from 32 * thread on where runs begin.
+    u32 begins = 0;
     const ValidRows valid(args.source, at.index);
     each_filled<T>(args.source, at.index, valid, least_of<T>(args, at.chunk),
                    [&](const FilledRows<T>& rows) {
 #pragma unroll
                        for (u32 k = 0; k < ROWS_EACH; k++) {
-                           const bool begins = (rows.begins >> k & 1) != 0;
-                           const u32 all = __ballot_sync(FULL, begins);
+                           const bool is_first = (rows.begins >> k & 1) != 0;
+                           const u32 all = __ballot_sync(FULL, is_first);
                            const u32 below = all & low_bits<u32>(rows.slot % WARP);
-                           if (begins) {
-                               const u32 number = before + static_cast<u32>(__popc(below));
-                               values[number] = rows.values[k];
-                               starts[number] = static_cast<u16>(rows.slot + k * WARP);
-                           }
-                           before += static_cast<u32>(__popc(all));
+                           if (is_first) values[count + static_cast<u32>(__popc(below))] = rows.values[k];
+                           count += static_cast<u32>(__popc(all));
+                           if (rows.slot / WARP + k == thread) begins = all;
                        }
                    });
+    args.begins[at.index * WARP + thread] = begins;
+    // Where the first run of a later word begins.
+    const u32 own = begins == 0 ? 0 : thread * WARP + static_cast<u32>(__ffs(static_cast<i32>(begins))) - 1;
+    const u32 later = __ballot_sync(FULL, begins != 0) & ~(FULL >> (WARP - 1 - thread));
+    const u32 next = later == 0 ? 0 : static_cast<u32>(__ffs(static_cast<i32>(later))) - 1;
+    const u32 found = __shfl_sync(FULL, own, next);
+    const u32 end = later == 0 ? at.rows : found;
+    const u32 runs = static_cast<u32>(__popc(begins));
+    u32 number = sum_upto(runs) - runs;
+#pragma unroll 1
+    for (u32 start = own; begins != 0; number++) {
+        begins &= begins - 1;
+        const u32 next_start = begins == 0 ? end : thread * WARP + static_cast<u32>(__ffs(static_cast<i32>(begins))) - 1;
+        lengths[number] = static_cast<u16>(next_start - start);
+        start = next_start;
+    }
 }
 
 LANEPACK_KERNEL(runs_write_8, RUNS_THREADS, 4, RunsArguments) { runs_write<u8>(args); }

@@ -1,5 +1,11 @@
 // Values of runs to memory: rle.
 //
+//   buffer 0   the number of the first run of each vector
+//   buffer 1   bits where runs begin, if there are no lengths
+//   buffer 2   values of the runs, as they are
+//   buffer 3   u16 lengths of the runs, as they are, or none
+//   size       runs
+//
 // A warp takes a vector: counts in a bitmap which run each slot belongs to, and writes
 // neighbours, four bytes or a value a thread.
 #include "arguments.cuh"
@@ -18,9 +24,14 @@ LANEPACK_DEVICE void rle(const DictArguments& args) {
     const Node& node = args.nodes[part.node];
     const u32 vector = part.part * (RLE_THREADS / WARP) + threadIdx.x / WARP;
     if (vector >= vectors_of(node)) return;
-    if (!runs.load(node, vector) && threadIdx.x % WARP == 0) report(args.status, part.node, FAULT_RUNS);
-    const T* values = reinterpret_cast<const T*>(node.buffer[1]);
-    const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
+    const RunSpan span(node, vector, static_cast<u32>(node.size));
+    const u16* lengths = reinterpret_cast<const u16*>(node.buffer[3]);
+    const auto length_of = [&](u32 run, bool is_live) { return is_live ? u32{__ldg(lengths + run)} : 0; };
+    const bool is_sound =
+        lengths == nullptr ? runs.from_bits(node.buffer[1], vector, span) : runs.from_lengths(span, length_of);
+    if (!is_sound && threadIdx.x % WARP == 0) report(args.status, part.node, FAULT_RUNS);
+    const T* values = reinterpret_cast<const T*>(node.buffer[2]) + span.first;
+    const u32 rows = span.rows;
     T* out = reinterpret_cast<T*>(args.out) + node.at + vector * VECTOR;
     const bool is_aligned = reinterpret_cast<u64>(out) % (EACH * sizeof(T)) == 0;
 #pragma unroll 4

@@ -293,88 +293,6 @@ LANEPACK_DEVICE u32 judge_any_deltas(const Node& deltas, u32 vector, T value, T 
 // Widths whose fields add up to 32 bits at most over a run, and whose words fit in registers.
 constexpr u32 MOST_DELTA_WIDTH = 24;
 
-// Lanes of 16 bits, two a word of 32: the fields of row `r`, of `W` bits, in both.
-template <u32 W>
-LANEPACK_DEVICE u32 pair_at(const u32* words, u32 r) {
-    constexpr u32 MASK = (1u << W) - 1;
-    const u32 word = r * W / 16;
-    const u32 shift = r * W % 16;
-    if (shift + W <= 16) return words[word] >> shift & MASK * 0x10001u;
-    const u32 from_low = MASK & (0xffffu >> shift);
-    return (words[word] >> shift & from_low * 0x10001u) |
-           (words[word + 1] << (16 - shift) & (MASK & ~from_low) * 0x10001u);
-}
-
-// Deltas of 16 bits whose fields add up to 16 bits at most over a run, in vectors with few
-// exceptions.
-constexpr u32 MOST_PAIR_WIDTH = 12;
-constexpr u32 FEW_EXCEPTIONS = WARP;
-
-// A vector of deltas of 16 bits and one width, of which a thread has two lanes: 32 neighbours.
-template <u32 W>
-struct DeltaPairs {
-    static constexpr u32 ROWS_EACH = ROWS<u16>;
-
-    u32 pairs[ROWS_EACH];
-    u32 base;
-    // The value before the first of this thread.
-    u32 before;
-    // The first exception of this thread.
-    u32 number;
-    const Exceptions<u16>& block;
-
-    LANEPACK_DEVICE DeltaPairs(const ThreadWords<u16>& from, const Exceptions<u16>& exceptions, u32 base_of, u32 start)
-        : base(base_of), number(exceptions.count), block(exceptions) {
-        const u32 thread = threadIdx.x % WARP;
-        u32 words[W];
-#pragma unroll
-        for (u32 k = 0; k < W; k++) words[k] = from.load(k);
-        // Fields add up to 16 bits at most.
-        u32 sums = 0;
-#pragma unroll
-        for (u32 row = 0; row < ROWS_EACH; row++) {
-            pairs[row] = pair_at<W>(words, row);
-            sums += pairs[row];
-        }
-        u32 sum = (sums & 0xffff) + (sums >> 16) + base * 2 * ROWS_EACH;
-        // Slots of exceptions hold packed zero.
-        const bool has_one = thread < block.count;
-        const u32 slot = has_one ? __ldg(block.slots + thread) : 0;
-        const u32 added = has_one ? __ldg(block.values + thread) - base : 0;
-#pragma unroll 1
-        for (u32 i = block.count; i-- > 0;) {
-            const u32 owner = __shfl_sync(FULL, slot, i) / (2 * ROWS_EACH);
-            const u32 more = __shfl_sync(FULL, added, i);
-            if (owner != thread) continue;
-            sum += more;
-            number = i;
-        }
-        before = start + sum_upto(sum) - sum;
-    }
-
-    // Calls `visit(i, value)` for i from 0 to 31, known to the compiler: values of 16 bits.
-    template <class Visit>
-    LANEPACK_DEVICE void each(const Visit& visit) const {
-        const u32 thread = threadIdx.x % WARP;
-        u32 value = before;
-        u32 exception = number;
-        const auto next_row = [&]() {
-            return exception < block.count ? __ldg(block.slots + exception) - thread * 2 * ROWS_EACH : WARP;
-        };
-        u32 next = next_row();
-#pragma unroll
-        for (u32 i = 0; i < 2 * ROWS_EACH; i++) {
-            value += base + (i < ROWS_EACH ? pairs[i] & 0xffff : pairs[i - ROWS_EACH] >> 16);
-            if (i == next) {
-                value += __ldg(block.values + exception) - base;
-                exception++;
-                next = next_row();
-            }
-            visit(i, value & 0xffff);
-        }
-    }
-};
-
 // `Child` reads the deltas: `Words` of plain, constant, ffor or pfor.
 template <class Child>
 struct Delta;
@@ -384,40 +302,6 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
     using Word = T;
     static constexpr u32 NODES = 2;
     static constexpr bool IS_RANDOM = false;
-
-    // Calls `begin(value)` with the value before the 32 neighbours that a thread has of a vector, and
-    // `visit(i, value)` for these (`DeltaPairs`); false if there is no code for the vector.
-    template <class Begin, class Visit>
-    LANEPACK_DEVICE static bool with_pairs(const Node* tree, u32 vector, const Begin& begin, const Visit& visit) {
-        if constexpr (sizeof(T) == 2 && (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0) {
-            const Node& deltas = tree[1];
-            const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
-            if (!is_patched && !is_encoding<ENCODINGS, FFOR>(deltas)) return false;
-            const FforVector<T> parameters(deltas, vector);
-            const Exceptions<T> block(deltas.buffer[2], is_patched ? pfor_locator<T>(deltas, vector) : 0);
-            if (block.count > FEW_EXCEPTIONS) return false;
-            const ThreadWords<T> words(parameters.packed);
-            const u32 start = delta_start<T>(*tree, vector);
-            switch (parameters.packed.width) {
-#define LANEPACK_WIDTH(w)                                                              \
-    case w:                                                                            \
-        if constexpr (has_width(WIDTHS, w)) {                                          \
-            const DeltaPairs<w> pairs(words, block, parameters.base, start);           \
-            begin(pairs.before);                                                       \
-            pairs.each(visit);                                                         \
-            return true;                                                               \
-        } else {                                                                       \
-            break;                                                                     \
-        }
-                LANEPACK_WIDTH(1) LANEPACK_WIDTH(2) LANEPACK_WIDTH(3) LANEPACK_WIDTH(4)
-                LANEPACK_WIDTH(5) LANEPACK_WIDTH(6) LANEPACK_WIDTH(7) LANEPACK_WIDTH(8)
-                LANEPACK_WIDTH(9) LANEPACK_WIDTH(10) LANEPACK_WIDTH(11) LANEPACK_WIDTH(12)
-#undef LANEPACK_WIDTH
-                default: break;
-            }
-        }
-        return false;
-    }
 
     template <u32 EACH>
     struct Test {
@@ -441,18 +325,9 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
         const State* state;
 
         Values() = default;
-        LANEPACK_DEVICE Values(const Node*, State& of) : state(&of) {}
         LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& of, Patches&, u32&) : state(&of) {
             // Others may still read the vector before.
             __syncwarp();
-            u16* pairs = reinterpret_cast<u16*>(of.values);
-            const auto store = [&](u32 i, u32 value) {
-                pairs[padded<u16>(threadIdx.x % WARP * WARP + i)] = static_cast<u16>(value);
-            };
-            if (with_pairs(tree, vector, [](u32) {}, store)) {
-                __syncwarp();
-                return;
-            }
             T before[RUNS_EACH<T>];
 #pragma unroll
             for (u32 i = 0; i < RUNS_EACH<T>; i++) {
@@ -512,8 +387,5 @@ private:
         return judge_any_deltas<T, ENCODINGS>(deltas, vector, value, span);
     }
 };
-
-template <u32 ENCODINGS, u64 WIDTHS>
-constexpr bool HAS_PAIRS<Delta<Words<u16, ENCODINGS, WIDTHS>>> = (WIDTHS & widths_upto(MOST_PAIR_WIDTH)) != 0;
 
 }  // namespace lanepack

@@ -68,7 +68,6 @@ struct Gcd {
         Values() = default;
         LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& state, Patches& patches, u32& fault)
             : node(tree), quotients(tree + 1, vector, state, patches, fault) {}
-        LANEPACK_DEVICE Values(const Node* tree, State& state) : node(tree), quotients(tree + 1, state) {}
 
         LANEPACK_DEVICE Word operator()(u32 step) const { return multiple(node, quotients(step)); }
         LANEPACK_DEVICE Word at(u32 position) const { return multiple(node, quotients.at(position)); }

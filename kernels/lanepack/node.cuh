@@ -70,7 +70,7 @@ enum Fault : u32 {
     FAULT_WIDTH = 7,
     // A code of a dictionary that stands for no value.
     FAULT_VALUE = 8,
-    // Runs of a vector that do not begin one behind the other.
+    // Runs of a vector that do not add up to its values.
     FAULT_RUNS = 9,
     // A string that begins with more bytes than the one before has.
     FAULT_PREFIX = 10,

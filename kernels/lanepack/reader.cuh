@@ -3,7 +3,7 @@
 //
 //   Words<u64, 1u << FFOR, 0x80>                  ffor of 8 bits (words.cuh)
 //   Gcd<Words<u64, 1u << FFOR, 0x80>>             multiples, their quotients packed (gcd.cuh)
-//   Rle<Words<u32, ...>, Delta<Words<u16, ...>>>  values and starts of runs (rle.cuh, delta.cuh)
+//   Rle<Delta<Words<u32, ...>>, Words<u16, ...>>  values and lengths of runs (rle.cuh, delta.cuh)
 //
 // The nodes of a tree are stored in pre-order: tree[0] is the root, the trees of its children
 // follow. src/engine/reader.rs writes the type of a chunk's tree and its nodes. A reader has:
@@ -23,7 +23,6 @@
 //   Values(tree, vector, state, patches, fault)           the values of a vector
 //     operator()(step)   this thread's value of a step
 //     at(position)       any value
-//   Values(tree, state)  if not IS_RANDOM: the values that `state` holds already
 //
 // All threads of a warp call these together, but for the three that give one value. Of rows
 // past the end of a node selections and values are arbitrary. `fault` becomes what is wrong
@@ -113,10 +112,6 @@ struct OneOf {
 // Whether a question is about codes, whose values have been asked before.
 template <class Reader>
 constexpr bool ASKS_CODES = false;
-
-// Whether a reader has values of 16 bits by `with_pairs` (delta.cuh).
-template <class Reader>
-constexpr bool HAS_PAIRS = false;
 
 // The answer to a question of one row, of readers that are random; each thread by itself.
 template <class Reader>

@@ -123,7 +123,6 @@ struct Dict {
         Values() = default;
         LANEPACK_DEVICE Values(const Node* tree, u32 vector, State& state, Patches& patches, u32& fault)
             : dictionary(*tree), codes(tree + 1, vector, state, patches, fault) {}
-        LANEPACK_DEVICE Values(const Node* tree, State& state) : dictionary(*tree), codes(tree + 1, state) {}
 
         LANEPACK_DEVICE T operator()(u32 step) const { return dictionary.at(codes(step)); }
         LANEPACK_DEVICE T at(u32 position) const { return dictionary.at(codes.at(position)); }

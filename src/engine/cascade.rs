@@ -5,7 +5,7 @@
 //! delta           one pass: its kernel unpacks the deltas itself (plain, constant, ffor, pfor)
 //! dict            its kernel unpacks codes of ffor; codes of other encodings are scratch
 //!                 the dictionary, mostly small, is scratch
-//! rle             the runs, values and starts, are scratch
+//! rle             the runs, values and lengths, are scratch
 //! bits            the bytes are scratch: a bitmap
 //! gcd             its kernels unpack quotients of ffor and pfor; others are scratch
 //! lz              one pass; scans read scratch
@@ -107,16 +107,20 @@ impl Program<'_> {
     ) -> Result<()> {
         let children = |index| targets.iter().map(|target| target.child(index)).collect::<Vec<_>>();
         let values = self.readable(&children(0), &[Encoding::Plain])?;
-        let starts = self.readable(&children(1), &[Encoding::Plain])?;
-        let runs = targets.iter().zip(values.iter().zip(&starts));
-        let job = |(target, (values, starts)): (&Target<'_>, (&Job, &Job))| {
-            let mut node = target.node();
-            node.buffer[1] = values.node.buffer[0];
-            node.buffer[2] = starts.node.buffer[0];
+        let has_lengths = |target: &&Target<'_>| target.view.child_count() > 1;
+        let lengths = targets.iter().filter(has_lengths).map(|target| target.child(1));
+        let lengths = self.readable(&lengths.collect::<Vec<_>>(), &[Encoding::Plain])?;
+        let mut lengths = lengths.iter().map(|lengths| lengths.node.buffer[0]);
+        let jobs = targets.iter().zip(&values).map(|(target, values)| {
+            let mut node = target.own_node();
+            node.buffer[2] = values.node.buffer[0];
+            if has_lengths(&target) {
+                node.buffer[3] = lengths.next().unwrap_or(0);
+            }
             node.size = u64::from(values.node.rows);
             Job { chunk: target.chunk, node }
-        };
-        let jobs: Vec<Job> = runs.map(job).collect();
+        });
+        let jobs: Vec<Job> = jobs.collect();
         let width =
             width_index(bits).ok_or_else(|| Error::corrupt(format!("runs of {bits} bits")))?;
         let arguments = Arguments::Dict { out: out.address() };

@@ -458,7 +458,7 @@ impl Fault {
             Self::UTF8 => "text that is not UTF-8",
             Self::CHARACTER => "a text that ends inside a character",
             Self::WIDTH => "a value of another width than its column's",
-            Self::RUNS => "runs of a vector that do not begin one behind the other",
+            Self::RUNS => "runs of a vector that do not add up to its values",
             Self::PREFIX => "a row that begins with more bytes than the one before has",
             Self::SEGMENT => "literals and matches that do not make the symbols of a segment",
             Self::VALUE => "a code of a dictionary that stands for no value",

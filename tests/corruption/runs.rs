@@ -1,5 +1,5 @@
-//! Rules of runs. With plain children the nodes are the runs, their values and their starts;
-//! the buffers the first runs of vectors, the values and the starts.
+//! Rules of runs. With plain children the nodes are the runs, their values and their lengths;
+//! the buffers the first runs of vectors, the values and the lengths.
 
 use std::sync::Arc;
 
@@ -73,10 +73,10 @@ fn vectors_without_runs_or_with_more_than_values_are_rejected() {
         first(1, 32).rejects("vector 1 of 476 values has runs 32..31");
         first(1, u32::MAX).rejects("vector 0 of 1024 values has runs");
     }
-    constants(2, [0, 1]).read().unwrap();
+    constants(2, [0, 1]).rejects("of 1024");
     constants(1500, [0, 1025]).rejects("vector 0 of 1024 values has runs 0..1025");
     constants(1500, [0, 1023]).rejects("vector 1 of 476 values has runs 1023..1500");
-    constants(1499, [0, 1024]).rejects("begin");
+    constants(1499, [0, 1024]).rejects("of 476");
 }
 
 #[test]
@@ -91,12 +91,12 @@ fn runs_of_another_number_or_type_are_rejected() {
     for count in [0, 30, 32] {
         let mut image = constants(31, [0, 21]);
         image.change(|tree| tree.nodes[2].len = count);
-        image.rejects(&format!("{count} starts of type U16 for 31 runs"));
+        image.rejects(&format!("{count} lengths of type U16 for 31 runs"));
     }
     for (physical, what) in [(2, "I16"), (5, "U8"), (7, "U32"), (8, "U64")] {
         let mut image = constants(31, [0, 21]);
         image.change(|tree| tree.nodes[2].physical = physical);
-        image.rejects(&format!("31 starts of type {what}"));
+        image.rejects(&format!("31 lengths of type {what}"));
     }
     for (physical, what) in [(0, "Bool"), (3, "I32"), (8, "U64"), (10, "F64")] {
         let mut image = constants(31, [0, 21]);
@@ -105,26 +105,53 @@ fn runs_of_another_number_or_type_are_rejected() {
     }
 }
 
-/// Starts may be packed: they are looked at when they are used.
+/// Lengths may be packed: they are looked at when they are used.
 #[test]
-fn starts_that_do_not_ascend_within_their_vector_are_errors() {
-    let start = |data_type: &DataType, run: usize, slot: u16| {
+fn lengths_that_do_not_add_up_are_errors() {
+    let lengths = |data_type: &DataType, changes: &[(usize, u16)]| {
         with(data_type, |tree| {
-            tree.buffers[2][run * 2..][..2].copy_from_slice(&slot.to_le_bytes());
+            for (run, length) in changes {
+                tree.buffers[2][run * 2..][..2].copy_from_slice(&length.to_le_bytes());
+            }
         })
     };
     for data_type in TYPES {
-        start(&data_type, 5, 251).read().unwrap();
-        start(&data_type, 0, 1).rejects("values begin in slots 1 to 1000");
-        start(&data_type, 21, 7).rejects("values begin in slots 7 to 426");
-        for (run, slot) in [(1, 0), (5, 300), (5, 200), (19, 1001), (3, 1024), (3, u16::MAX)] {
-            start(&data_type, run, slot).rejects("do not begin one behind the other");
-        }
-        start(&data_type, 20, 1024).rejects("a vector of 1024 values begin in slots 0 to 1024");
-        start(&data_type, 20, u16::MAX).rejects("begin in slots 0 to 65535");
-        start(&data_type, 30, 476).rejects("a vector of 476 values begin in slots 0 to 476");
+        lengths(&data_type, &[(5, 51), (6, 49)]).read().unwrap();
+        lengths(&data_type, &[(5, 51)])
+            .rejects("the runs of vector 0 have 1025 values, 24 at least, of 1024");
+        lengths(&data_type, &[(5, 100), (6, 0)])
+            .rejects("the runs of vector 0 have 1024 values, 0 at least, of 1024");
+        lengths(&data_type, &[(20, 23), (21, 27)]).rejects("have 1023 values, 23 at least");
+        lengths(&data_type, &[(21, 27)]).rejects("the runs of vector 1 have 477 values");
+        lengths(&data_type, &[(30, u16::MAX)]).rejects("the runs of vector 1");
+        lengths(&data_type, &[(0, 0)]).rejects("have 974 values, 0 at least");
     }
-    constants(31, [0, 21]).rejects("do not begin one behind the other");
+    constants(31, [0, 21]).rejects("the runs of vector 0");
+}
+
+/// 1,500 values in runs of 2, marked by bits: the buffers are first runs, bits and values.
+#[test]
+fn bits_that_are_not_those_of_runs_are_errors() {
+    let pairs: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1500_i64).map(|row| row / 2)));
+    let with = |change: &dyn Fn(&mut Tree)| {
+        let mut image = Image::with(&pairs, Encoding::Rle);
+        let tree = image.tree();
+        assert_eq!((tree.nodes.len(), tree.buffers[1].len()), (2, 188));
+        image.change(change);
+        image
+    };
+    with(&|_| {}).read().unwrap();
+    // Bits behind the last value.
+    with(&|tree| tree.buffers[1][187] |= 0xf0).read().unwrap();
+    with(&|tree| tree.buffers[1][0] = 0b0101_0011).read().unwrap();
+    with(&|tree| tree.buffers[1][0] = 0b0101_0110).rejects("512 runs of vector 0 begin, 512");
+    with(&|tree| tree.buffers[1][0] = 0b0101_0111).rejects("513 runs of vector 0 begin, 512");
+    with(&|tree| tree.buffers[1][128] = 0).rejects("234 runs of vector 1 begin, 238");
+    with(&|tree| tree.buffers[1][187] = 0).rejects("236 runs of vector 1 begin, 238");
+    for len in [0, 187, 189, 192] {
+        with(&|tree| tree.buffers[1].resize(len, 0))
+            .rejects(&format!("{len} bytes of bits where runs begin, 188 expected"));
+    }
 }
 
 #[test]
@@ -133,7 +160,7 @@ fn runs_of_runs_are_rejected() {
     let constant = |physical: u8, len: u64| Node { encoding: 1, physical, len, ..Node::default() };
     let of = |physical: u8| Node { physical, ..inner.clone() };
     let zero = vec![0; 4];
-    // As values, as starts, and as the codes of values that a dictionary has.
+    // As values, as lengths, and as the codes of values that a dictionary has.
     let mut image = constants(2, [0, 1]);
     image.change(|tree| {
         tree.nodes[1] = of(4);
@@ -168,7 +195,9 @@ fn another_shape_is_rejected() {
         tree.nodes.truncate(2);
         tree.buffers.truncate(2);
     });
-    image.rejects("rle node with 1 children");
+    image.rejects("rle node with 1 children and 1 buffers, 1 and 2 expected");
+    let image = with(&DataType::Int64, |tree| tree.nodes[2].encoding = 8);
+    image.error();
     let image = with(&DataType::Int64, |tree| {
         tree.nodes[0].buffers = 0;
         tree.buffers.remove(0);

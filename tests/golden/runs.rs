@@ -86,7 +86,7 @@ fn bits_as_bytes() {
 }
 
 #[test]
-fn runs_whose_values_and_starts_are_differences() {
+fn runs_whose_values_are_differences() {
     let ascending = || (0..4000_i64).map(|row| row / 7 * 1000 + row / 70 % 2);
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("times", Arc::new(TimestampSecondArray::from_iter_values(ascending()))),

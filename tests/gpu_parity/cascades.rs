@@ -410,22 +410,41 @@ fn codes_without_a_value_are_errors() {
 }
 
 #[test]
-fn runs_that_do_not_follow_each_other_are_errors() {
+fn runs_that_do_not_add_up_are_errors() {
     for engine in engines() {
         let array: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1500).map(|i| i / 100)));
         let intact = Image::with(&array, Encoding::Rle);
-        // Runs of the second vector: 1000, 1024, 1100, ...
-        let starts = intact.tree().buffers.len() - 1;
-        for (run, start) in [(0, 5_u16), (1, 0), (3, 200), (11, 1), (15, 476), (15, u16::MAX)] {
+        // Lengths of the runs of the second vector: 76, 100, ...
+        let lengths = intact.tree().buffers.len() - 1;
+        for (run, length) in [(0, 5_u16), (1, 0), (3, 101), (11, 1), (15, 101), (15, u16::MAX)] {
             let mut image = intact.clone();
             image.change(|tree| {
-                assert_eq!(tree.buffers[starts].len(), 32, "16 plain starts");
-                tree.buffers[starts][run * 2..][..2].copy_from_slice(&start.to_le_bytes());
+                assert_eq!(tree.buffers[lengths].len(), 32, "16 plain lengths");
+                tree.buffers[lengths][run * 2..][..2].copy_from_slice(&length.to_le_bytes());
             });
             let packed = super::batch_of(image.field.clone(), image.storage());
-            assert!(lanepack::decompress(&packed).is_err(), "{run} {start}");
+            assert!(lanepack::decompress(&packed).is_err(), "{run} {length}");
             let error = engine.upload(&packed).unwrap().decompress().unwrap_err().to_string();
-            assert!(error.contains("do not begin one behind the other"), "{run} {start}: {error}");
+            assert!(error.contains("do not add up"), "{run} {length}: {error}");
+        }
+    }
+}
+
+#[test]
+fn runs_without_their_bits_are_errors() {
+    for engine in engines() {
+        let array: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1500).map(|i| i / 2)));
+        let intact = Image::with(&array, Encoding::Rle);
+        for (byte, bits) in [(0, 0b0101_0100), (0, 0b0101_0111), (127, 0), (128, 0), (187, 0)] {
+            let mut image = intact.clone();
+            image.change(|tree| {
+                assert_eq!(tree.buffers[1].len(), 188, "a bit for each value");
+                tree.buffers[1][byte] = bits;
+            });
+            let packed = super::batch_of(image.field.clone(), image.storage());
+            assert!(lanepack::decompress(&packed).is_err(), "{byte} {bits}");
+            let error = engine.upload(&packed).unwrap().decompress().unwrap_err().to_string();
+            assert!(error.contains("do not add up"), "{byte} {bits}: {error}");
         }
     }
 }

@@ -54,7 +54,8 @@ fn trees() -> Vec<Tree> {
             row * 77 + row * row % 50 + row / 300 * 900_000
         }),
         tree("rle(ffor, ", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
-        tree("rle(", u8, &[Rle, Ffor], |row| row / 3 * (row / 3) % 200),
+        tree("rle(ffor)", u8, &[Rle, Ffor], |row| row / 3 * (row / 3) % 200),
+        tree("rle(ffor)", i64, &[Rle, Ffor], |row| row / 2 * (row / 2) % 90_001),
         tree("rle(ffor, ", u32, &[Rle, Ffor, Delta], |row| row / 9 * (row / 9) % 7000),
         tree("rle(ffor, delta(pfor", i64, &[Rle, Ffor, Pfor, Delta], |row| {
             (row + row / 11 * 7 % 5) / 4 * 7919 % 900
@@ -233,20 +234,41 @@ fn divided_bounds_are_exact() {
     }
 }
 
-/// Runs that do not begin one behind the other: scans of both engines refuse them.
+/// Lengths that do not add up, and bits that are not as many as runs: scans of both engines refuse
+/// them.
 #[test]
 fn damaged_runs_are_found_by_scans() {
-    let array = Arc::new(Int64Array::from_iter_values((0..1500).map(|row| row / 50))) as ArrayRef;
-    let damages: [fn(&mut Vec<u8>); 4] = [
-        |starts| starts[0] = 1,
-        |starts| starts.copy_within(2..4, 4),
-        |starts| starts[10..12].copy_from_slice(&1024_u16.to_le_bytes()),
-        |starts| starts[44..46].copy_from_slice(&u16::MAX.to_le_bytes()),
+    let runs_of = |rows: i64| {
+        let values = Int64Array::from_iter_values((0..1500).map(|row| row / rows));
+        Image::with(&(Arc::new(values) as ArrayRef), Encoding::Rle)
+    };
+    // By run: 20 of 50 values, one of 24 that the first vector ends with, one of 26.
+    let of_lengths: [fn(&mut Vec<u8>); 5] = [
+        |lengths| lengths[0] = 0,
+        |lengths| lengths[4] = 49,
+        |lengths| (lengths[10], lengths[12]) = (51, 49),
+        |lengths| lengths[44..46].copy_from_slice(&u16::MAX.to_le_bytes()),
+        |lengths| (lengths[38], lengths[42]) = (51, 25),
     ];
+    let of_bits: [fn(&mut Vec<u8>); 3] =
+        [|bits| bits[0] = 0b1010_1010, |bits| bits[77] |= 2, |bits| bits[180] = 0];
+    let damaged = |runs: &Image, buffer: usize, damage: fn(&mut Vec<u8>)| {
+        let mut image = runs.clone();
+        image.change(|tree| damage(&mut tree.buffers[buffer]));
+        image
+    };
+    // A sum that is right leaves another column, no damage.
+    let harmless = 2;
+    let lengths = runs_of(50);
+    let mut images: Vec<Image> =
+        of_lengths.into_iter().map(|damage| damaged(&lengths, 2, damage)).collect();
+    lanepack::decompress(&batch_of(images[harmless].field.clone(), images[harmless].storage()))
+        .unwrap();
+    images.remove(harmless);
+    let bits = runs_of(2);
+    images.extend(of_bits.into_iter().map(|damage| damaged(&bits, 1, damage)));
     for engine in engines() {
-        for damage in damages {
-            let mut image = Image::with(&array, Encoding::Rle);
-            image.change(|tree| damage(&mut tree.buffers[2]));
+        for image in &images {
             let packed = batch_of(image.field.clone(), image.storage());
             let filter = col("price").between(3, 17);
             let cpu = Scan::new(&packed).filter(filter.clone()).mask(&Engine::cpu()).unwrap_err();

@@ -55,6 +55,11 @@ impl Asked {
         Self { divisors: false, ..Self::by(context, Physical::U32) }
     }
 
+    /// What those of lengths of runs need.
+    pub fn of_run_lengths(context: &Context<'_>) -> Self {
+        Self { deltas: false, sample: false, ..Self::by(context, Physical::U16) }
+    }
+
     /// What the encodings of a type that are allowed there need.
     pub fn by(context: &Context<'_>, physical: Physical) -> Self {
         let options = context.options;

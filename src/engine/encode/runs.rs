@@ -19,6 +19,8 @@ use crate::lanes::VECTOR;
 pub(super) struct Runs {
     /// For each vector the number of its first run in the chunk: 4 bytes of scratch.
     firsts: Arc<DeviceBuffer>,
+    /// For each row whether a run begins: 128 bytes of scratch a vector.
+    begins: Arc<DeviceBuffer>,
     /// For each chunk; 0 if they are of no interest.
     counts: Vec<u32>,
 }
@@ -31,8 +33,11 @@ impl Runs {
         let bytes = (vectors * 4).next_multiple_of(SPAN_PIECE) + SPAN_PIECE;
         let firsts = launcher.allocate(bytes)?;
         launcher.stream.fill(&firsts, 0, bytes, 0)?;
+        let bytes = vectors * VECTOR / 8 + SPAN_PIECE;
+        let begins = launcher.allocate(bytes)?;
+        launcher.stream.fill(&begins, 0, bytes, 0)?;
         let runs = launcher.allocate(asked.len() * 4)?;
-        let mut this = Self { firsts, counts: Vec::new() };
+        let mut this = Self { firsts, begins, counts: Vec::new() };
         let arguments =
             abi::RunsArguments { runs: runs.address(), ..this.arguments(launcher, words, asked)? };
         let kernel = words.by_width(kernels::RUNS_COUNT);
@@ -57,7 +62,7 @@ impl Runs {
         (0..self.counts.len()).filter(|chunk| self.counts[*chunk] > 0)
     }
 
-    /// Starts writing values and starts of runs, and measuring both.
+    /// Starts writing values and lengths of runs, and measuring both; and bits where they begin.
     pub fn words(
         &self,
         launcher: &mut Launcher<'_>,
@@ -69,10 +74,10 @@ impl Runs {
         let run_vectors = most.div_ceil(VECTOR);
         let rows = run_vectors * VECTOR * words.chunks();
         let values = launcher.allocate(rows * words.value())?.address();
-        let starts = launcher.allocate(rows * 2)?.address();
+        let lengths = launcher.allocate(rows * 2)?.address();
         let arguments = abi::RunsArguments {
             values,
-            starts,
+            lengths,
             run_vectors: run_vectors as u32,
             ..self.arguments(launcher, words, &self.counts)?
         };
@@ -88,24 +93,30 @@ impl Runs {
             ..source
         };
         let values = abi::Source { values, ..derived };
-        let starts = abi::Source { values: starts, order: abi::UNSIGNED, ..derived };
+        let lengths = abi::Source { values: lengths, order: abi::UNSIGNED, ..derived };
         let physical = words.physical();
         let of_values = Asked::by(context, physical);
-        let of_starts = Asked::by(context, Physical::U16);
+        let of_lengths = Asked::of_run_lengths(context);
         Ok([
             Words::derived(launcher, physical, values, self.counts.clone(), of_values)?,
-            Words::derived(launcher, Physical::U16, starts, self.counts.clone(), of_starts)?,
+            Words::derived(launcher, Physical::U16, lengths, self.counts.clone(), of_lengths)?,
         ])
     }
 
-    /// Starts copying the numbers of first runs.
+    /// Starts copying the numbers of first runs, and the bits of nodes that have them.
     pub fn write(&self, launcher: &mut Launcher<'_>, targets: &[abi::Target]) -> Result<()> {
-        let span = |target: &abi::Target| ByteSpan {
+        let firsts = targets.iter().map(|target| ByteSpan {
             from: self.firsts.address() + target.vector * 4,
             to: target.buffer[0],
             bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * 4,
-        };
-        copy_spans(launcher, &targets.iter().map(span).collect::<Vec<_>>())
+        });
+        let begins = targets.iter().filter(|target| target.buffer[1] != 0);
+        let begins = begins.map(|target| ByteSpan {
+            from: self.begins.address() + target.vector * (VECTOR as u64 / 8),
+            to: target.buffer[1],
+            bytes: u64::from(target.rows).div_ceil(8),
+        });
+        copy_spans(launcher, &firsts.chain(begins).collect::<Vec<_>>())
     }
 
     fn arguments(
@@ -119,6 +130,7 @@ impl Runs {
             totals: words.totals(),
             asked: launcher.upload(asked)?,
             firsts: self.firsts.address(),
+            begins: self.begins.address(),
             ..Default::default()
         })
     }

@@ -1,10 +1,10 @@
 //! Words, and those derived from them: quotients, codes and distinct values of dictionaries,
-//! values and starts of runs.
+//! values and lengths of runs.
 //!
 //! ```text
 //! words --sample--> promises --(host asks for chunks)--> quotients.rs, distinct.rs, runs.rs
 //!   ^                                                               |
-//!   '----- quotients, codes, distinct values, values, starts <------'
+//!   '----- quotients, codes, distinct values, values, lengths <-----'
 //! ```
 //!
 //! Derived words have the chunks of those that they are derived from, of which those that are
@@ -59,7 +59,7 @@ struct Node {
     quotients: Option<(Quotients, [usize; 1])>,
     /// Numbers of codes and distinct values.
     dictionary: Option<[usize; 2]>,
-    /// Runs, and the numbers of their values and starts.
+    /// Runs, and the numbers of their values and lengths.
     runs: Option<(Runs, [usize; 2])>,
     /// Chunks that others leave.
     compressed: Compressed,
@@ -181,9 +181,11 @@ impl Tree {
         let child = self.add(derived);
         self.at_mut(child).words.read(launcher)?;
         quotients.read(launcher)?;
-        let own = quotients.chunks().map(|chunk| (chunk, Estimate::of([]))).collect();
+        let chunks: Vec<usize> = quotients.chunks().collect();
         self.at_mut(number).quotients = Some((quotients, [child]));
-        self.add_estimates((Encoding::Gcd, own), [(child, Plans::NONE)], &below, looks);
+        let estimate = |_, children, _| Estimate { children, ..Estimate::of([]) };
+        let children = [(child, Plans::NONE)];
+        self.add_estimates((Encoding::Gcd, chunks), estimate, children, &below, looks);
         Ok(())
     }
 
@@ -225,9 +227,13 @@ impl Tree {
         let children = found.words(launcher, words, &below)?.map(|words| self.add(words));
         self.at_mut(number).dictionary = Some(children);
         let chunks: Vec<usize> = found.tables.chunks().collect();
-        let own = chunks.into_iter().map(|chunk| (chunk, Estimate::of([]))).collect();
-        let children = self.plan_children(launcher, children, &below)?;
-        self.add_estimates((Encoding::Dict, own), children, &below, looks);
+        let [codes, values] = children;
+        let children = [
+            (codes, self.plan(launcher, codes, &below)?),
+            (values, self.plan(launcher, values, &below)?),
+        ];
+        let estimate = |_, children, _| Estimate { children, ..Estimate::of([]) };
+        self.add_estimates((Encoding::Dict, chunks), estimate, children, &below, looks);
         Ok(())
     }
 
@@ -265,13 +271,15 @@ impl Tree {
             return Ok(());
         }
         let below = context.in_runs();
-        let vectors: Vec<usize> = chunks.iter().map(|chunk| words.vectors(*chunk)).collect();
-        let children = runs.words(launcher, words, &below)?.map(|words| self.add(words));
-        self.at_mut(number).runs = Some((runs, children));
-        let own = |vectors: usize| Estimate::of([vectors * 4]);
-        let own = chunks.into_iter().zip(vectors.into_iter().map(own)).collect();
-        let children = self.plan_children(launcher, children, &below)?;
-        self.add_estimates((Encoding::Rle, own), children, &below, looks);
+        let rows: Vec<usize> = (0..words.chunks()).map(|chunk| words.rows(chunk)).collect();
+        let [values, lengths] =
+            runs.words(launcher, words, &below)?.map(|words| self.add(words));
+        self.at_mut(number).runs = Some((runs, [values, lengths]));
+        let plans = self.plan(launcher, values, &below)?;
+        self.at_mut(lengths).words.read(launcher)?;
+        let children = [(values, plans), (lengths, Plans::NONE)];
+        let estimate = |chunk, children, limit| rle::estimate_of(children, rows[chunk], limit);
+        self.add_estimates((Encoding::Rle, chunks), estimate, children, &below, looks);
         Ok(())
     }
 
@@ -312,36 +320,29 @@ impl Tree {
         Ok(())
     }
 
-    /// Plans two children: their numbers and plans.
-    fn plan_children(
-        &mut self,
-        launcher: &mut Launcher<'_>,
-        [one, other]: [usize; 2],
-        below: &Context<'_>,
-    ) -> Result<[(usize, Plans); 2]> {
-        let plans = self.plan(launcher, one, below)?;
-        Ok([(one, plans), (other, self.plan(launcher, other, below)?)])
-    }
-
-    /// Adds an estimate to those of each chunk that has one: its own, with the plans of the
-    /// children.
+    /// Adds an estimate to those of some chunks: what `estimate` makes of a chunk, the plans of the
+    /// children, and bytes that others take at least.
     fn add_estimates<const CHILDREN: usize>(
         &self,
-        (encoding, own): (Encoding, Vec<(usize, Estimate)>),
+        (encoding, chunks): (Encoding, Vec<usize>),
+        estimate: impl Fn(usize, Vec<Plan>, usize) -> Estimate + Sync,
         children: [(usize, Plans); CHILDREN],
         below: &Context<'_>,
         looks: &mut [Option<Look>],
     ) {
-        let estimate = |(chunk, own): (usize, Estimate)| {
+        let limits: Vec<usize> = (looks.iter())
+            .map(|look| look.as_ref().map_or(0, |look| limit(&look.estimates)))
+            .collect();
+        let made = |chunk: usize| {
             let child = |(number, plans): &(usize, Plans)| {
                 self.plan_of(*number, chunk, plans, below).into_owned()
             };
-            (chunk, Estimate { children: children.iter().map(child).collect(), ..own })
+            (chunk, estimate(chunk, children.iter().map(child).collect(), limits[chunk]))
         };
-        let own = own.into_par_iter().with_min_len(super::MIN_CHUNKS);
-        for (chunk, estimate) in own.map(estimate).collect::<Vec<_>>() {
+        let chunks = chunks.into_par_iter().with_min_len(super::MIN_CHUNKS);
+        for (chunk, estimate) in chunks.map(made).collect::<Vec<_>>() {
             if let Some(Look { estimates, .. }) = &mut looks[chunk]
-                && dict::saves(estimate.stored_bytes(), limit(estimates))
+                && dict::saves(estimate.stored_bytes(), limits[chunk])
             {
                 estimates.push((encoding, estimate));
             }
@@ -459,7 +460,12 @@ impl Tree {
         }
         if plan.encoding == Encoding::Rle {
             let (len, vector) = (words.vectors(chunk) * 4, words.first_vector(chunk));
-            node.buffers.push(Part { len, origin: Origin::Runs(number), vector });
+            let origin = Origin::Runs(number);
+            node.buffers.push(Part { len, origin, vector });
+            if plan.children.len() == 1 {
+                let len = words.rows(chunk).div_ceil(8);
+                node.buffers.push(Part { len, origin, vector });
+            }
         }
         let before = lacking.words.len();
         for (child, plan) in children.into_iter().flatten().zip(&plan.children) {

@@ -338,7 +338,9 @@ pub(crate) struct RunsArguments {
     pub runs: u64,
     /// `run_vectors` vectors for each chunk.
     pub values: u64,
-    pub starts: u64,
+    pub lengths: u64,
+    /// A bit for each row.
+    pub begins: u64,
     pub run_vectors: u32,
     pub zero: u32,
 }
@@ -374,7 +376,7 @@ const _: () = {
     assert!(size_of::<DivisorArguments>() == 80);
     assert!(size_of::<DistinctTable>() == 48);
     assert!(size_of::<DistinctArguments>() == 96);
-    assert!(size_of::<RunsArguments>() == 104);
+    assert!(size_of::<RunsArguments>() == 112);
     assert!(1 << constant(ROWS, "COUNTED_BITS") == COUNTED as u64);
     assert!(constant(ROWS, "HASHED") == HASHED as u64);
     assert!(1 << constant(ROWS, "COUNTED_OF_VECTOR_BITS") == COUNTED_OF_VECTOR as u64);

@@ -39,14 +39,16 @@ impl RunsTest<'_> {
 
 impl Selector for RunsTest<'_> {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
-        let (runs, starts) = self.vectors.vector(vector)?;
-        let starts = || starts.iter().map(|start| usize::from(*start));
-        let ends = starts().skip(1).chain([VECTOR]);
+        let runs = self.vectors.runs(vector..vector + 1);
+        let lengths = self.vectors.lengths(vector..vector + 1)?;
         *mask = NONE;
-        for ((run, start), end) in runs.zip(starts()).zip(ends) {
+        let mut start = 0;
+        for (run, length) in runs.zip(lengths) {
+            let end = start + usize::from(length);
             if self.passes(run) {
                 set(mask, start..end);
             }
+            start = end;
         }
         Ok(())
     }
