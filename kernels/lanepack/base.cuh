@@ -77,12 +77,28 @@ LANEPACK_DEVICE const T& again(const T& object) {
     return *pointer;
 }
 
-// The same number, of which the compiler knows nothing.
-LANEPACK_DEVICE u32 opaque(u32 number) {
-#if !defined(LANEPACK_SIMT)
-    asm volatile("" : "+r"(number));
+// One, of which the compiler knows nothing: the bits of a mask that has this thread's. It follows
+// numbers through empty assembly.
+LANEPACK_DEVICE u32 opaque_one() {
+#if defined(LANEPACK_SIMT)
+    return 1;
+#else
+    u32 own;
+    asm("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
+    return static_cast<u32>(__popc(own));
 #endif
-    return number;
+}
+
+// Adds a bit to a selection that lacks it, if it holds; `one` is `opaque_one()`. One instruction, a
+// multiplication, which has a pipe of its own beside that of comparisons: compilers make two of it.
+LANEPACK_DEVICE void collect(bool holds, u32 bit, u32 one, u32& selection) {
+#if defined(LANEPACK_SIMT)
+    if (holds) selection += one * bit;
+#else
+    asm("{\n\t.reg .pred holds;\n\tsetp.ne.u32 holds, %1, 0;\n\t@holds mad.lo.u32 %0, %2, %3, %0;\n\t}"
+        : "+r"(selection)
+        : "r"(static_cast<u32>(holds)), "r"(one), "r"(bit));
+#endif
 }
 
 // The sum over a warp's lanes up to the own one, by all of them.

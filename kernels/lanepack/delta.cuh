@@ -207,12 +207,12 @@ struct PackedRun {
 // The verdicts on a run, from `value` on, of which bounds are `value <= span`.
 template <class T, u32 W>
 LANEPACK_DEVICE u32 judge_run(const PackedRun<T, W>& run, T base, T value, T span) {
-    const u32 one = opaque(1);
+    const u32 one = opaque_one();
     u32 verdicts = 0;
 #pragma unroll
     for (u32 row = 0; row < WARP; row++) {
         value += base + run.at(row);
-        if (value <= span) verdicts = one * (1u << row) + verdicts;
+        collect(value <= span, 1u << row, one, verdicts);
     }
     return verdicts;
 }

@@ -236,6 +236,7 @@ struct RunMarks<void> {
             const u32 own = verdicts.from(run);
             // That on the run before; the first run of a vector is the first thread's.
             const u32 before = thread > 0 ? verdicts.from(run - 1) & 1 : 0;
+            if (!__any_sync(FULL, ((own & bits_before(0, count)) | before) != 0)) return 0;
             const u32 changes = deposit(own ^ (own << 1 | before), begins);
             const u32 word = parities(changes) ^ (0u - before);
             return by_step(__shfl_sync(FULL, word, step_word(thread)));

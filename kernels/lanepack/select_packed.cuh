@@ -71,21 +71,17 @@ template <u32 W, u32 COUNT, class X, class Load>
 LANEPACK_DEVICE u32 select_fields(Window<X> window, const Load& load) {
     u32 words[(W * COUNT + 31) / 32];
     u32 selection = 0;
-    // A factor that the compiler does not know: bits are collected by multiplications then,
-    // which have a pipe of their own beside that of comparisons.
-    const u32 one = opaque(1);
+    const u32 one = opaque_one();
 #pragma unroll
     for (u32 r = 0; r < COUNT; r++) {
         // The words that value r ends in, and the one before did not.
 #pragma unroll
         for (u32 k = (r * W + 31) / 32; k < ((r + 1) * W + 31) / 32; k++) words[k] = load(k);
-        bool is_inside;
         if constexpr (W <= 32) {
-            is_inside = at_top<W>(words, r) + window.less <= window.span;
+            collect(at_top<W>(words, r) + window.less <= window.span, 1u << r, one, selection);
         } else {
-            is_inside = at_top_wide<W>(words, r) + window.less <= window.span;
+            collect(at_top_wide<W>(words, r) + window.less <= window.span, 1u << r, one, selection);
         }
-        if (is_inside) selection = one * (1u << r) + selection;
     }
     return selection;
 }

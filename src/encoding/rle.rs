@@ -18,9 +18,7 @@
 //! of a vector are added up by a GPU's warp. Starts, as differences, took 4 bytes a vector more.
 //!
 //! Of runs of a few values a bit for each value takes about as much as lengths, and a GPU finds
-//! the run of a value by counting bits. Bits are taken where they cost at most an eighth of the
-//! node more ([`estimate_of`]). For a range test of a column in runs of 4 on an NVIDIA H200 that is
-//! 200 instructions of a warp a vector, and 360 by lengths.
+//! the run of a value by counting bits. Bits are taken where they cost little ([`estimate_of`]).
 //!
 //! Runs of 30 values decode as fast as fresh memory is filled, runs of 2 at 2 ns a value (from
 //! `ffor`; i32 and i64). Runs of up to 32 bytes at once and others exactly to their end took
@@ -162,17 +160,18 @@ const LENGTHS: [Encoding; 4] =
     [Encoding::Constant, Encoding::Plain, Encoding::Ffor, Encoding::Pfor];
 
 /// The estimate of `rows` values in runs, by the plans of values and lengths: with a bit for each
-/// value instead of lengths if that takes at most an eighth more, and pays off against `limit`
-/// bytes. Without lengths it has one child.
+/// value instead of lengths if bits take at most half as much again as lengths, the node at most
+/// an eighth more, and it pays off against `limit` bytes. Without lengths it has one child.
 pub(crate) fn estimate_of(mut children: Vec<Plan>, rows: usize, limit: usize) -> Estimate {
-    let first = rows.div_ceil(VECTOR) * 4;
-    let values = children.first().map_or(0, |values| values.bytes);
-    let by_bits = Estimate::of([first, rows.div_ceil(8)]);
-    let bytes = by_bits.own.saturating_add(values);
+    let (first, bits) = (rows.div_ceil(VECTOR) * 4, rows.div_ceil(8));
     let by_lengths = Estimate::of([first]);
-    let with_lengths =
-        children.iter().fold(by_lengths.own, |sum, plan| sum.saturating_add(plan.bytes));
-    if bytes <= with_lengths.saturating_add(with_lengths / 8) && saves(bytes, limit) {
+    let by_bits = Estimate::of([first, bits]);
+    let [values, lengths] = [0, 1].map(|child| children.get(child).map_or(0, |plan| plan.bytes));
+    let with_lengths = by_lengths.own.saturating_add(values).saturating_add(lengths);
+    let with_bits = by_bits.own.saturating_add(values);
+    let are_short = bits <= lengths.saturating_add(lengths / 2);
+    let costs_little = with_bits <= with_lengths.saturating_add(with_lengths / 8);
+    if are_short && costs_little && saves(with_bits, limit) {
         children.truncate(1);
         return Estimate { children, ..by_bits };
     }
@@ -191,8 +190,7 @@ fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> 
     }
     let below = context.in_runs();
     let [values, lengths] = runs.children(input.physical);
-    let children =
-        vec![plan::plan(&values, &below), plan::plan_among(&LENGTHS, &lengths, &below)];
+    let children = vec![plan::plan(&values, &below), plan::plan_among(&LENGTHS, &lengths, &below)];
     let estimate = estimate_of(children, rows, limit);
     Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), limit))
 }

@@ -23,6 +23,7 @@ use crate::chunk::{DeviceReader, Keeps};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::abi::{self, Node};
+use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 
 /// Trees of different form that a kernel is compiled for: chunks with further ones are decoded.
@@ -192,9 +193,13 @@ impl Reader {
     fn test_bytes(&self) -> usize {
         let below = self.children().iter().map(|child| child.test_bytes() + child.state_bytes());
         match self {
-            // Four vectors of 24 bytes.
-            Self::Words { .. } => 96,
+            // 24 bytes a vector.
+            Self::Words { .. } => 24 * kernels::SCAN_EACH,
             Self::Parent { keeps: Keeps::Vector, .. } => 8,
+            // Changes of each vector, a bit a row.
+            Self::Parent { keeps: Keeps::Runs, .. } => {
+                below.sum::<usize>() + PADDING + VECTOR / 8 * kernels::SCAN_EACH
+            }
             Self::Parent { .. } => below.sum::<usize>() + PADDING,
         }
     }

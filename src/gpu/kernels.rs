@@ -434,10 +434,12 @@ pub(crate) const COUNT_SELECTED: Kernel =
 /// A block of so many warps takes vectors of a chunk, as those of `SELECT`; its kernel is made for
 /// a query.
 pub(crate) fn scan(warps: usize) -> Kernel {
-    let block = warps * constant(SCAN_HEADER, "SCAN_EACH") as usize;
+    let block = warps * SCAN_EACH;
     let threads = 32 * warps as u32;
     Kernel { name: "scan", threads, block, least: warps, value: 1, shared: 0, more: 0 }
 }
+/// Vectors of a warp at most.
+pub(crate) const SCAN_EACH: usize = constant(SCAN_HEADER, "SCAN_EACH") as usize;
 const SCAN_HEADER: &str = include_str!("../../kernels/lanepack/scan.cuh");
 const fn warps(name: &'static str, threads: &str) -> Kernel {
     let block = shape(threads) as usize / 32;

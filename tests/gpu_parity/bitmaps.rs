@@ -21,7 +21,7 @@ const PATTERNS: [Pattern; 9] = [
     ("bits(rle(", |row| row / 1700 % 2 == 0),
     ("bits(pfor)", |row| row * row % 1_000_003 < 600_000 && row / 90 % 20 == 3),
     ("bits(constant)", |row| row % 8 == 3),
-    ("bits(ffor)", |row| row % 8 < 2 && (row / 24 * 7 + row % 8) * (row / 24) % 11 < 5),
+    ("bits(rle(", |row| row % 8 < 2 && (row / 24 * 7 + row % 8) * (row / 24) % 11 < 5),
     ("bits(pfor)", |row| row == 19_000),
     ("plain", |row| row * row % 7 < 3),
     ("constant", |_| false),

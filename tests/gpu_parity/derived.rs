@@ -1,4 +1,4 @@
-//! Dictionaries and runs of words: distinct values, codes, values and starts of runs, and all that
+//! Dictionaries and runs of words: distinct values, codes, values and lengths of runs, and all that
 //! these become, whose bytes are the CPU's.
 
 use std::sync::Arc;

@@ -54,11 +54,17 @@ fn trees() -> Vec<Tree> {
             row * 77 + row * row % 50 + row / 300 * 900_000
         }),
         tree("rle(ffor, ", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
-        tree("rle(ffor)", u8, &[Rle, Ffor], |row| row / 3 * (row / 3) % 200),
-        tree("rle(ffor)", i64, &[Rle, Ffor], |row| row / 2 * (row / 2) % 90_001),
-        tree("rle(ffor, ", u32, &[Rle, Ffor, Delta], |row| row / 9 * (row / 9) % 7000),
-        tree("rle(ffor, delta(pfor", i64, &[Rle, Ffor, Pfor, Delta], |row| {
-            (row + row / 11 * 7 % 5) / 4 * 7919 % 900
+        tree("rle(plain)", u8, &[Rle, Ffor], |row| {
+            let run = row / 6 * 2 + u64::from(row % 6 > 0);
+            run * run % 251
+        }),
+        tree("rle(ffor)", i64, &[Rle, Ffor], |row| {
+            let run = row / 6 * 2 + u64::from(row % 6 > 0);
+            run * run % 90_001
+        }),
+        tree("rle(ffor, ffor)", u32, &[Rle, Ffor], |row| row / 19 * (row / 19) % 7000),
+        tree("rle(ffor, pfor)", i64, &[Rle, Ffor, Pfor], |row| {
+            (if row % 1000 < 300 { row / 300 } else { row / 16 }) * 7919 % 900
         }),
         tree("rle(dict(|dict(rle(", i64, &[Rle, Dict, Ffor], |row| (row / 30 * 7919 % 40).pow(7)),
         tree("rle(plain, ", u64, &[Rle, Ffor], |row| row / 900 * 1_000_003_000_007),

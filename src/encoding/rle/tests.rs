@@ -86,7 +86,8 @@ fn fills_every_slot<T: Words>() {
                 .map(|row| row as u16)
                 .collect();
             let ends = starts[1..].iter().copied().chain([rows as u16]);
-            let lengths: Vec<u16> = starts.iter().zip(ends).map(|(start, end)| end - start).collect();
+            let lengths: Vec<u16> =
+                starts.iter().zip(ends).map(|(start, end)| end - start).collect();
             let value = |row: usize| T::truncate(words[row]);
             let values: Vec<T> = starts.iter().map(|start| value(usize::from(*start))).collect();
             let mut out = vec![T::ZERO; rows];
@@ -148,7 +149,7 @@ fn floats_are_equal_by_their_bits() {
 
 #[test]
 fn a_run_for_each_vector_takes_lengths_of_few_bytes() {
-    let values = (0..8000).map(|row| (row / 1024) * 1_000_003 % 7 * (1 << 40));
+    let values = (0..8192).map(|row| (row / 1024) * 1_000_003 % 7 * (1 << 40));
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
     let options = few().without(Encoding::Ffor);
     let column = check(&array, &options);
@@ -161,12 +162,14 @@ fn values_that_never_repeat_are_no_runs() {
     let array: ArrayRef = Arc::new(UInt64Array::from(runs_of(5000, |_| 1)));
     assert_eq!(check(&array, &few()).encoding(), "plain");
     assert!(!check(&array, &every()).encoding().contains("rle"));
-    // A few that do save less than starts take.
-    let array: ArrayRef = Arc::new(UInt64Array::from(runs_of(5000, |random| 1 + random % 9 / 8)));
-    assert_eq!(check(&array, &few()).encoding(), "plain");
-    // Pairs of long values are.
-    let array: ArrayRef = Arc::new(UInt64Array::from(runs_of(5000, |_| 2)));
-    assert_eq!(check(&array, &few()).encoding(), "rle(plain, ffor)");
+    // A few that do save less than bits take if values are short.
+    let words = runs_of(5000, |random| 1 + random % 9 / 8);
+    let bytes = UInt8Array::from_iter_values(words.iter().map(|word| *word as u8));
+    assert_eq!(check(&(Arc::new(bytes) as ArrayRef), &few()).encoding(), "plain");
+    let array: ArrayRef = Arc::new(UInt64Array::from(words));
+    assert_eq!(check(&array, &few()).encoding(), "rle(plain)");
+    let array: ArrayRef = Arc::new(UInt64Array::from(runs_of(5000, |random| 1 + random % 3)));
+    assert_eq!(check(&array, &few()).encoding(), "rle(plain)");
 }
 
 /// Nulls take what stands before them, and whole vectors the run before.
@@ -213,7 +216,9 @@ fn only_nulls_are_runs_of_zero() {
     assert_eq!(column.encoding(), "rle(plain, plain)");
     let body = column.chunks()[0].body();
     assert_eq!(body[..12], [0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0], "a run for each vector");
-    assert!(body[64..].iter().all(|byte| *byte == 0));
+    let lengths = body.len() - 64;
+    assert!(body[64..lengths].iter().all(|byte| *byte == 0), "no row is valid, values are 0");
+    assert_eq!(body[lengths..][..6], [0, 4, 0, 4, 184, 3], "1,024, 1,024 and 952 rows");
 }
 
 #[test]
@@ -262,7 +267,7 @@ fn scans_test_runs() {
         crate::columns(&packed).unwrap().iter().map(CompressedColumn::encoding).collect();
     assert!(encodings.iter().all(|encoding| encoding.contains("rle(")), "{encodings:?}");
     assert!(encodings[1].starts_with("rle(dict("), "{encodings:?}");
-    assert!(encodings[3].starts_with("dict(rle("), "{encodings:?}");
+    assert!(encodings[2].starts_with("dict(rle("), "{encodings:?}");
     let plain = Options::default().with_encodings([Encoding::Plain]);
     let plain = compress(&batch, &plain).unwrap();
     let engine = Engine::cpu();
@@ -283,6 +288,29 @@ fn scans_test_runs() {
             (scan.rows(&engine).unwrap(), scan.aggregate(&aggregates, &engine).unwrap())
         };
         assert_eq!(of(&packed), of(&plain), "{filter}");
+    }
+}
+
+/// Bits cost one a value, lengths a few a run.
+#[test]
+fn runs_of_few_values_are_marked_by_bits() {
+    let trees: [(fn(u64) -> u64, &str); 5] = [
+        (|_| 2, "rle(plain, constant)"),
+        (|random| 1 + random % 3, "rle(plain)"),
+        (|random| 1 + random % 5, "rle(plain)"),
+        (|random| 1 + random % 30, "rle(plain, ffor)"),
+        (|random| 1 + random % 900, "rle(plain, plain)"),
+    ];
+    for (length, tree) in trees {
+        let array: ArrayRef = Arc::new(UInt16Array::from_iter_values(
+            runs_of(16_384, length).into_iter().map(|word| word as u16),
+        ));
+        assert_eq!(check(&array, &few()).encoding(), tree);
+    }
+    // The last vector has few rows.
+    for rows in [1025, 1031, 1032, 1033, 2047] {
+        let array: ArrayRef = Arc::new(UInt64Array::from(runs_of(rows, |random| 1 + random % 3)));
+        assert_eq!(check(&array, &few()).encoding(), "rle(plain)", "{rows} rows");
     }
 }
 

@@ -272,8 +272,7 @@ impl Tree {
         }
         let below = context.in_runs();
         let rows: Vec<usize> = (0..words.chunks()).map(|chunk| words.rows(chunk)).collect();
-        let [values, lengths] =
-            runs.words(launcher, words, &below)?.map(|words| self.add(words));
+        let [values, lengths] = runs.words(launcher, words, &below)?.map(|words| self.add(words));
         self.at_mut(number).runs = Some((runs, [values, lengths]));
         let plans = self.plan(launcher, values, &below)?;
         self.at_mut(lengths).words.read(launcher)?;

@@ -158,13 +158,26 @@ struct Writer<'a> {
     scratch: Vec<(String, String, usize)>,
     /// Tests so far.
     tests: usize,
-    /// What prepares them.
+    /// What is done before a warp's vectors: tests are prepared, sums begin.
     prepared: String,
+    /// What is done after them.
+    finished: String,
     /// Variables so far.
     variables: usize,
     partials: usize,
     reductions: Vec<Reduction>,
     places: Vec<Place>,
+}
+
+/// What a kernel adds up, of sums and bounds alike.
+struct Sum {
+    /// How partials are reduced, and their words.
+    kind: u32,
+    words: usize,
+    /// The class that makes partials, the type of what is added to it, and that itself.
+    class: String,
+    of: &'static str,
+    value: String,
 }
 
 /// Declarations of what a block of code reads values with.
@@ -188,6 +201,7 @@ impl<'a> Writer<'a> {
             scratch: Vec::new(),
             tests: 0,
             prepared: String::new(),
+            finished: String::new(),
             variables: 0,
             partials: 0,
             reductions: Vec::new(),
@@ -311,6 +325,7 @@ impl<'a> Writer<'a> {
         text += "        const u32 vector = place.first + i;\n";
         text += body;
         text += "    }\n";
+        text += &self.finished;
         for status in 0..self.reporting.len() {
             let _ = writeln!(text, "    report_fault(args, {status}, chunk, fault{status});");
         }
@@ -632,34 +647,56 @@ impl<'a> Writer<'a> {
             let rows = self.variable();
             let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{valid} : 0;");
             let count = self.partial(abi::REDUCE_SUM, 1);
-            let _ =
-                writeln!(code, "put_partials(args, {count}, chunk, vector, CountRows({rows}));");
+            let _ = writeln!(code, "a{count}.add({rows});");
+            self.of_warp("CountRows", count);
             let mut readers = Readers::default();
-            let (mut declared, mut added) = (String::new(), String::new());
-            let (mut gathered, mut put) = (String::new(), String::new());
+            let (mut declared, mut fields, mut values) = (String::new(), String::new(), Vec::new());
+            let (mut added, mut gathered, mut put) = (String::new(), String::new(), String::new());
             for index in aggregates {
                 let own = self.aggregate(plans[index], reaches[index], &mut readers);
-                let Some((kind, words, class, value)) = own else {
+                let Some(Sum { kind, words, class, of, value }) = own else {
                     places[index] = Place { count, first: count, words: 1 };
                     continue;
                 };
                 let first = self.partial(kind, words);
                 places[index] = Place { count, first, words };
+                let _ = writeln!(fields, "{of} v{first};");
+                let _ = writeln!(added, "a{first}.add(values.v{first});");
+                values.push(value);
+                if class == "SumIntegers" {
+                    self.of_warp(&class, first);
+                    continue;
+                }
                 let _ = writeln!(declared, "{class} a{first};");
-                let _ = writeln!(added, "a{first}.add({value});");
                 let _ = writeln!(gathered, "a{first}.gather();");
                 let _ = writeln!(put, "put_partials(args, {first}, chunk, vector, a{first});");
             }
-            if added.is_empty() {
+            if values.is_empty() {
                 continue;
             }
             *code += &declared;
             let _ = writeln!(code, "if (any({rows})) {{");
             readers.write(code);
-            let _ = writeln!(code, "for_each_step({rows}, [&](u32 step) {{\n{added}}});");
+            let class = format!("Values{count}");
+            let _ = writeln!(code, "struct {class} {{\n{fields}}};");
+            let _ = writeln!(
+                code,
+                "add_each_step({rows}, [&](u32 step) {{ return {class}{{{}}}; }},\n\
+                 [&](const {class}& values) {{\n{added}}});",
+                values.join(", ")
+            );
             let _ = writeln!(code, "{gathered}}}\n{put}");
         }
         self.places = places;
+    }
+
+    /// An aggregate of all vectors of a warp.
+    fn of_warp(&mut self, class: &str, first: usize) {
+        let _ = writeln!(self.prepared, "    {class} a{first};");
+        let _ = writeln!(
+            self.finished,
+            "    a{first}.gather();\n    put_partial_of_warp(args, {first}, place, a{first});"
+        );
     }
 
     /// The number of the first of the partials of an aggregate.
@@ -670,14 +707,8 @@ impl<'a> Writer<'a> {
         first
     }
 
-    /// How an aggregate is reduced, how many words its partials have, the class that makes
-    /// them and what is added to it; nothing for one that is a number of rows.
-    fn aggregate(
-        &mut self,
-        plan: &Plan,
-        reach: Reach,
-        readers: &mut Readers,
-    ) -> Option<(u32, usize, String, String)> {
+    /// What an aggregate becomes; nothing for one that is a number of rows.
+    fn aggregate(&mut self, plan: &Plan, reach: Reach, readers: &mut Readers) -> Option<Sum> {
         let is_min = plan.is_min();
         let bound = |words: usize| {
             let kind = match (words, is_min) {
@@ -734,7 +765,13 @@ impl<'a> Writer<'a> {
                 (kind, words, class, format!("{}(step)", self.wide_reader(*column, readers)))
             }
         };
-        Some((kind, words, class, value))
+        let of = match class.as_str() {
+            "SumFloats" => "double",
+            "SumIntegers" => "i64",
+            _ if words == 1 => "u64",
+            _ => "i128",
+        };
+        Some(Sum { kind, words, class, of, value })
     }
 }
 
