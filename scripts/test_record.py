@@ -139,6 +139,8 @@ class Files(unittest.TestCase):
 
     def test_names_have_machine_date_and_commit(self):
         self.assertEqual(record.file_name(document()), "gpu-h200-2026-11-24-0123456.json")
+        with_time = document(date="2026-11-24T09:23Z")
+        self.assertEqual(record.file_name(with_time), "gpu-h200-2026-11-24-0123456.json")
         dirty = document(commit="0123456789abcdef-dirty", kind="cpu",
                          device="Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz")
         self.assertEqual(record.file_name(dirty),
