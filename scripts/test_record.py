@@ -19,6 +19,7 @@ LOADER.exec_module(record)
 # Modules beside scripts/record.
 sys.path.insert(0, str(PATH.parent))
 import figures
+import tables
 
 
 def figure(value, low, high, metric="speed", better="higher"):
@@ -324,6 +325,39 @@ class Tables(unittest.TestCase):
         self.fails(one, "README.md")
         self.fails(f"{one}100{one}100<!-- /record -->", "expected <!-- /record -->")
         self.fails("<!-- /record -->", "README.md")
+
+
+class Documents(unittest.TestCase):
+    """Figures in README.md and docs."""
+
+    def test_they_are_those_of_the_records(self):
+        out = io.StringIO()
+        differ = record.write_tables(record.ROOT, check=True, out=out)
+        self.assertEqual(differ, 0, f"run scripts/record tables\n{out.getvalue()}")
+
+    def test_each_table_is_in_a_document(self):
+        texts = [(record.ROOT / name).read_text() for name in tables.DOCUMENTS]
+        for name in tables.TABLES:
+            self.assertEqual(sum(f"<!-- record: {name} -->\n" in text for text in texts), 1, name)
+
+    def test_each_file_with_a_changed_figure_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            shutil.copytree(record.ROOT / "docs", root / "docs")
+            shutil.copy(record.ROOT / "README.md", root)
+            changes = {
+                "README.md": "| a copy of the raw array, for comparison | ",
+                "docs/GPU.md": "<!-- record: decode: record: limits.copy_gb_per_s -->",
+                "docs/scans.svg": 'font-size="10" fill="#444444">',
+            }
+            for number, (name, before) in enumerate(changes.items(), 1):
+                path = root / name
+                text = path.read_text()
+                self.assertIn(before, text)
+                path.write_text(text.replace(before, before + "1", 1))
+                out = io.StringIO()
+                self.assertEqual(record.write_tables(root, check=True, out=out), number)
+                self.assertIn(f"--- {name}", out.getvalue())
 
 
 class Numbers(unittest.TestCase):
