@@ -5,7 +5,10 @@ import importlib.util
 import io
 import json
 import pathlib
+import shutil
 import sys
+import tempfile
+import types
 import unittest
 
 sys.dont_write_bytecode = True
@@ -13,6 +16,10 @@ PATH = pathlib.Path(__file__).resolve().parent / "record"
 LOADER = importlib.machinery.SourceFileLoader("record", str(PATH))
 record = importlib.util.module_from_spec(importlib.util.spec_from_loader("record", LOADER))
 LOADER.exec_module(record)
+# Modules beside scripts/record.
+sys.path.insert(0, str(PATH.parent))
+import figures
+import tables
 
 
 def figure(value, low, high, metric="speed", better="higher"):
@@ -139,6 +146,8 @@ class Files(unittest.TestCase):
 
     def test_names_have_machine_date_and_commit(self):
         self.assertEqual(record.file_name(document()), "gpu-h200-2026-11-24-0123456.json")
+        with_time = document(date="2026-11-24T09:23Z")
+        self.assertEqual(record.file_name(with_time), "gpu-h200-2026-11-24-0123456.json")
         dirty = document(commit="0123456789abcdef-dirty", kind="cpu",
                          device="Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz")
         self.assertEqual(record.file_name(dirty),
@@ -193,6 +202,171 @@ class Cpu(unittest.TestCase):
         self.assertEqual(cases[0]["arrow_bytes"], 300)
         with self.assertRaises(record.Problem):
             record.sizes("strings", "balanced", text.replace("70,,ok", "70,,DIFFERENT"))
+
+
+class Tables(unittest.TestCase):
+    """Figures of records in a repository of one document."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        (self.root / "docs/benchmarks").mkdir(parents=True)
+        self.definitions = types.SimpleNamespace(
+            DEVICES={"gpu": "NVIDIA H200", "cpu": None}, DOCUMENTS=["README.md"],
+            SETS={"both": ["wiki", "uuid"]}, DRAWINGS={}, TABLES={
+                "decode": (["file", "GB/s", "ratio"], [
+                    ["wiki", "{decode: wiki: speed}", "{decode: wiki: ratio}"],
+                ]),
+            })
+
+    def add(self, one):
+        path = self.root / "docs/benchmarks" / record.file_name(one)
+        path.write_text(record.text_of(one))
+
+    def written(self, text):
+        """The document after its figures were written."""
+        path = self.root / "README.md"
+        path.write_text(text)
+        record.write_tables(self.root, definitions=self.definitions, out=io.StringIO())
+        return path.read_text()
+
+    def checked(self):
+        out = io.StringIO()
+        return record.write_tables(self.root, True, self.definitions, out), out.getvalue()
+
+    def fails(self, text, message):
+        with self.assertRaises(record.Problem) as caught:
+            self.written(text)
+        self.assertIn(message, str(caught.exception))
+
+    def test_each_figure_is_of_the_newest_record_that_has_it(self):
+        self.add(document(figure(1234.5, 1, 1), figure(4, 4, 4, metric="ratio")))
+        self.add(document(figure(2345.6, 1, 1), commit="fedcba9876543210", date="2026-11-25"))
+        self.assertEqual(
+            self.written("<!-- record: decode -->\n<!-- /record -->\n"),
+            "<!-- record: decode -->\n"
+            "| file | GB/s | ratio |\n"
+            "|---|--:|--:|\n"
+            "| wiki | 2,350 | 4.00 |\n"
+            "\n"
+            "NVIDIA H200, commits "
+            "[fedcba9](docs/benchmarks/gpu-h200-2026-11-25-fedcba9.json) (2026-11-25), "
+            "[0123456](docs/benchmarks/gpu-h200-2026-11-24-0123456.json) (2026-11-24).\n"
+            "<!-- /record -->\n")
+        self.assertEqual(self.checked(), (0, ""))
+
+    def test_records_of_one_date_need_the_time_of_day(self):
+        text = "<!-- record: decode: wiki: speed --><!-- /record -->"
+        early = document(figure(1, 1, 1))
+        late = document(figure(2, 2, 2), commit="fedcba9876543210")
+        self.add(early)
+        self.add(late)
+        self.fails(text, "expected dates with the time of day")
+        self.add(early | {"date": "2026-11-24T09:00Z"})
+        self.fails(text, "expected dates with the time of day")
+        self.add(late | {"date": "2026-11-24T10:00Z"})
+        self.assertIn(">2.00<", self.written(text))
+
+    def test_other_gpus_are_left_out(self):
+        self.add(document(figure(1, 1, 1)))
+        self.add(document(figure(2, 2, 2), device="NVIDIA H100", date="2026-11-25"))
+        text = self.written("<!-- record: decode: wiki: speed --><!-- /record -->")
+        self.assertIn(">1.00<", text)
+
+    def test_figures_of_cpus_are_of_the_machine_of_the_newest_record(self):
+        sizes = figure(10, 10, 10) | {"suite": "sizes"}
+        speed = figure(20, 20, 20) | {"suite": "quickstart"}
+        cpu = {"kind": "cpu", "cases": []}
+        self.add(document(sizes, device="Xeon", **cpu))
+        self.add(document(speed, device="EPYC", date="2026-11-25", **cpu))
+        text = self.written("<!-- record: quickstart: wiki: speed --><!-- /record -->")
+        self.assertIn(">20.0<", text)
+        self.fails("<!-- record: sizes: wiki: speed --><!-- /record -->", "sizes: wiki: speed")
+
+    def test_means_quotients_and_what_records_say_beside_figures(self):
+        uuid = figure(400, 1, 1) | {"case": "uuid"}
+        case = {"suite": "decode", "case": "wiki", "encoding": "fsst", "kernels": {
+            "a": 1.25, "b": 1000, "c": 3, "d": 4, "e": 5,
+        }}
+        self.add(document(figure(100, 1, 1), uuid, cases=[case], limits={"copy": 4200.0}))
+        for name, value in {
+            "decode: mean of both: speed": "200",
+            "decode: wiki: speed / 1000": "0.100",
+            "decode: wiki: encoding": "fsst",
+            "decode: wiki: kernels.a": "1.25",
+            "decode: wiki: kernels": "b 1,000, e 5.00, d 4.00, c 3.00",
+            "decode: record: limits.copy": "4,200",
+        }.items():
+            text = self.written(f"At <!-- record: {name} -->1<!-- /record --> GB/s.")
+            self.assertEqual(text, f"At <!-- record: {name} -->{value}<!-- /record --> GB/s.")
+
+    def test_a_changed_figure_is_found(self):
+        self.add(document(figure(100, 1, 1)))
+        text = self.written("<!-- record: decode: wiki: speed --><!-- /record -->\n")
+        (self.root / "README.md").write_text(text.replace("100", "101"))
+        differ, out = self.checked()
+        self.assertEqual(differ, 1)
+        self.assertIn("-<!-- record: decode: wiki: speed -->101<!-- /record -->", out)
+        self.assertIn("+<!-- record: decode: wiki: speed -->100<!-- /record -->", out)
+        self.assertIn("101", (self.root / "README.md").read_text())
+
+    def test_unknown_names_are_errors(self):
+        self.add(document(figure(100, 1, 1)))
+        self.fails("<!-- record: decode: wiki: of copy --><!-- /record -->",
+                   "README.md: expected a figure that a record has, found decode: wiki: of copy")
+        self.fails("<!-- record: decode -->\n<!-- /record -->\n", "decode: wiki: ratio")
+        self.fails("<!-- record: encode -->\n<!-- /record -->\n", "found encode")
+        self.fails("<!-- record: decode: mean of all: speed --><!-- /record -->", "mean of all")
+
+    def test_markers_without_an_end_are_errors(self):
+        self.add(document(figure(100, 1, 1)))
+        one = "<!-- record: decode: wiki: speed -->"
+        self.fails(one, "README.md")
+        self.fails(f"{one}100{one}100<!-- /record -->", "expected <!-- /record -->")
+        self.fails("<!-- /record -->", "README.md")
+
+
+class Documents(unittest.TestCase):
+    """Figures in README.md and docs."""
+
+    def test_they_are_those_of_the_records(self):
+        out = io.StringIO()
+        differ = record.write_tables(record.ROOT, check=True, out=out)
+        self.assertEqual(differ, 0, f"run scripts/record tables\n{out.getvalue()}")
+
+    def test_each_table_is_in_a_document(self):
+        texts = [(record.ROOT / name).read_text() for name in tables.DOCUMENTS]
+        for name in tables.TABLES:
+            self.assertEqual(sum(f"<!-- record: {name} -->\n" in text for text in texts), 1, name)
+
+    def test_each_file_with_a_changed_figure_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            shutil.copytree(record.ROOT / "docs", root / "docs")
+            shutil.copy(record.ROOT / "README.md", root)
+            changes = {
+                "README.md": "| a copy of the raw array, for comparison | ",
+                "docs/GPU.md": "<!-- record: decode: record: limits.copy_gb_per_s -->",
+                "docs/scans.svg": 'font-size="10" fill="#444444">',
+            }
+            for number, (name, before) in enumerate(changes.items(), 1):
+                path = root / name
+                text = path.read_text()
+                self.assertIn(before, text)
+                path.write_text(text.replace(before, before + "1", 1))
+                out = io.StringIO()
+                self.assertEqual(record.write_tables(root, check=True, out=out), number)
+                self.assertIn(f"--- {name}", out.getvalue())
+
+
+class Numbers(unittest.TestCase):
+    def test_they_have_three_digits(self):
+        for value, text in {
+            0: "0", 0.08424: "0.0842", 1.0: "1.00", 9.999: "10.0", 45.131: "45.1", 99.96: "100",
+            548.33: "548", 3463.7: "3,460", 26008.0: "26,000", 12: "12.0",
+        }.items():
+            self.assertEqual(figures.text_of(value), text)
 
 
 if __name__ == "__main__":
