@@ -32,7 +32,7 @@ const WHYS: [(&str, &str); 5] = [
     ),
     (
         "bits",
-        "Packed values of a vector, codes and starts of runs among them, take the same whole number \
+        "Packed values of a vector, codes and lengths of runs among them, take the same whole number \
          of bits each; zstd spends fewer on those that are frequent, and parts of bits.",
     ),
     (
@@ -69,7 +69,6 @@ const REASONS: &[(&str, &str)] = &[
     ("tables/bimbo.Producto_ID", "rows"),
     ("tables/bimbo.Venta_uni_hoy", "bits"),
     ("tables/examiner_headlines.headline_text", "text"),
-    ("tables/hail_2015.WSR_ID", "rows"),
     ("tables/hail_2015.RANGE", "bits"),
     ("tables/hail_2015.SEVPROB", "bits"),
     ("tables/hail_2015.PROB", "bits"),
