@@ -294,7 +294,8 @@ fn scans_test_runs() {
 /// Bits cost one a value, lengths a few a run.
 #[test]
 fn runs_of_few_values_are_marked_by_bits() {
-    let trees: [(fn(u64) -> u64, &str); 5] = [
+    type Length = fn(u64) -> u64;
+    let trees: [(Length, &str); 5] = [
         (|_| 2, "rle(plain, constant)"),
         (|random| 1 + random % 3, "rle(plain)"),
         (|random| 1 + random % 5, "rle(plain)"),
