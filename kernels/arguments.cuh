@@ -18,7 +18,7 @@ static_assert(sizeof(WordsArguments) == 24, "mirrored");
 
 // Values of dictionaries and of runs to memory: dict_*, rle_*; lengths: front_lengths.
 struct DictArguments {
-    // As lanepack/dict.cuh or lanepack/rle.cuh has them.
+    // As lanepack/dict.cuh or rle.cu has them.
     const Node* nodes;
     // As in WordsArguments.
     u8* out;

@@ -77,8 +77,8 @@ LANEPACK_DEVICE const T& again(const T& object) {
     return *pointer;
 }
 
-// One, of which the compiler knows nothing: the bits of a mask that has this thread's. It follows
-// numbers through empty assembly.
+// One, of which the compiler knows nothing: the number of bits of a mask that has this thread's
+// bit. ptxas knows the value of a constant that passes through empty assembly.
 LANEPACK_DEVICE u32 opaque_one() {
 #if defined(LANEPACK_SIMT)
     return 1;
@@ -89,8 +89,8 @@ LANEPACK_DEVICE u32 opaque_one() {
 #endif
 }
 
-// Adds a bit to a selection that lacks it, if it holds; `one` is `opaque_one()`. One instruction, a
-// multiplication, which has a pipe of its own beside that of comparisons: compilers make two of it.
+// Adds `bit`, which the selection lacks, if `holds`; `one` is `opaque_one()`. One multiplication,
+// whose pipe is not that of comparisons; from C++ the compiler makes two instructions.
 LANEPACK_DEVICE void collect(bool holds, u32 bit, u32 one, u32& selection) {
 #if defined(LANEPACK_SIMT)
     if (holds) selection += one * bit;

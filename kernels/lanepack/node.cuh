@@ -14,7 +14,7 @@ namespace lanepack {
 // 64 bytes; mirrored by `Node` in src/gpu/abi.rs.
 struct Node {
     // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md;
-    // delta.cuh, dict.cuh and rle.cuh say which those of nodes with children are.
+    // delta.cuh, dict.cuh and rle.cu say which those of nodes with children are.
     const u8* buffer[4];
     // The node's parameter 0.
     u64 parameter;

@@ -193,8 +193,8 @@ pub(crate) enum Keeps {
     AsChild,
     /// The vector.
     Vector,
-    /// Where runs start, and their values if the child does not give them one by one. The starts
-    /// may turn out to be damaged.
+    /// Where runs begin, and their values if the child does not give them one by one. Lengths and
+    /// bits of runs may turn out to be damaged.
     Runs,
 }
 
