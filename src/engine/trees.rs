@@ -6,7 +6,7 @@
 //! chunk 1   gcd(pfor)                the same
 //! chunk 2   rle(pfor, ffor)          Rle<Words<u64, PFOR, ..>, Words<u16, FFOR, ..>>   shape 1
 //! chunk 3   ffor                     Words<u64, FFOR, ..>                         shape 2
-//! nodes     | gcd ffor . . | gcd pfor . . | rle pfor ffor | ffor . . . |
+//! nodes     | gcd ffor . | gcd pfor . | rle pfor ffor | ffor . . |
 //! ```
 //!
 //! Trees that differ in their leaves only have one type, whose leaves read all of these. Which
