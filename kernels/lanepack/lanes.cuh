@@ -111,6 +111,22 @@ LANEPACK_DEVICE u64 join(u32 low, u32 high) {
     return static_cast<u64>(high) << 32 | low;
 }
 
+// A piece of values.
+template <class T>
+LANEPACK_DEVICE uint4 piece_of(const T* values) {
+    if constexpr (sizeof(T) == 8) {
+        return uint4{static_cast<u32>(values[0]), static_cast<u32>(values[0] >> 32),
+                     static_cast<u32>(values[1]), static_cast<u32>(values[1] >> 32)};
+    } else {
+        u32 words[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (u32 i = 0; i < PIECE<T>; i++) {
+            words[i * sizeof(T) / 4] |= static_cast<u32>(values[i]) << i * ROWS<T> % 32;
+        }
+        return uint4{words[0], words[1], words[2], words[3]};
+    }
+}
+
 // `value` in every T of a word of 32 bits.
 template <class T>
 LANEPACK_DEVICE u32 repeat(u32 value) {
