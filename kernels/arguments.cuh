@@ -28,6 +28,20 @@ struct DictArguments {
 };
 static_assert(sizeof(DictArguments) == 32, "mirrored");
 
+// The same from shared memory: dict_shared_*.
+struct DictSharedArguments {
+    const Node* nodes;
+    u8* out;
+    u64* status;
+    u32 node_count;
+    // Of the longest node.
+    u32 vectors_per_node;
+    // Values of a dictionary that shared memory has room for.
+    u32 shared_values;
+    u32 zero;
+};
+static_assert(sizeof(DictSharedArguments) == 40, "mirrored");
+
 // Strings of dictionaries by their codes to memory: dict_strings; and those of front coding:
 // front_strings, buffer 0 of whose nodes has prefixes, and buffer 1 offsets of suffixes.
 struct DictStringsArguments {

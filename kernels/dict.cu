@@ -1,4 +1,4 @@
-// Values of dictionaries by their codes to memory: dict_ffor_*, dict_plain_*; and whether all
+// Values of dictionaries by their codes to memory: dict_ffor_*, dict_pfor_*, dict_plain_*; and whether all
 // codes have a value, which scans count on: dict_check.
 //
 //   codes, 4 a thread -> values, from the first-level cache -> the output
@@ -8,7 +8,8 @@
 //
 // A node of dict has the buffers of its codes first, and in buffer 3 the values of its
 // dictionary as they are; `size` is their number, and above 32 bits the encoding of the codes;
-// the parameter is theirs. ffor codes are unpacked as all ffor (unit.cuh), others come plain.
+// the parameter is theirs. ffor and pfor codes are unpacked as all of these (unit.cuh), others come
+// plain.
 #include "arguments.cuh"
 #include "lanepack/values.cuh"
 #include "store.cuh"
@@ -73,6 +74,10 @@ struct StoreCodes {
             if (row + i < words.rows) words.value(row + i, at(all[i]));
         }
     }
+
+    LANEPACK_DEVICE void value(u32 row, u32 code) const {
+        if (row < words.rows) words.value(row, at(code));
+    }
 };
 
 // Reports codes without a value; called by all threads once they have stored.
@@ -87,6 +92,16 @@ LANEPACK_DEVICE void dict_ffor(const DictArguments& args) {
     u32 worst = 0;
     decode_ffor_unit<u32>(node, part.part, {args.nodes, args.blocks_per_node},
                           StoreCodes<T>(args.out, node, worst));
+    check_codes(args, part, worst);
+}
+
+template <class T>
+LANEPACK_DEVICE void dict_pfor(const DictArguments& args) {
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& node = args.nodes[part.node];
+    u32 worst = 0;
+    decode_patched_unit<u32, PforVector<u32>>(node, part.part, {args.nodes, args.blocks_per_node},
+                                              StoreCodes<T>(args.out, node, worst));
     check_codes(args, part, worst);
 }
 
@@ -123,6 +138,10 @@ LANEPACK_KERNEL(dict_ffor_8, UNIT_THREADS, 16, DictArguments) { dict_ffor<u8>(ar
 LANEPACK_KERNEL(dict_ffor_16, UNIT_THREADS, 16, DictArguments) { dict_ffor<u16>(args); }
 LANEPACK_KERNEL(dict_ffor_32, UNIT_THREADS, 16, DictArguments) { dict_ffor<u32>(args); }
 LANEPACK_KERNEL(dict_ffor_64, UNIT_THREADS, DICT_BLOCKS, DictArguments) { dict_ffor<u64>(args); }
+LANEPACK_KERNEL(dict_pfor_8, UNIT_THREADS, 12, DictArguments) { dict_pfor<u8>(args); }
+LANEPACK_KERNEL(dict_pfor_16, UNIT_THREADS, 12, DictArguments) { dict_pfor<u16>(args); }
+LANEPACK_KERNEL(dict_pfor_32, UNIT_THREADS, 12, DictArguments) { dict_pfor<u32>(args); }
+LANEPACK_KERNEL(dict_pfor_64, UNIT_THREADS, 12, DictArguments) { dict_pfor<u64>(args); }
 LANEPACK_KERNEL(dict_plain_8, UNIT_THREADS, 16, DictArguments) { dict_plain<u8>(args); }
 LANEPACK_KERNEL(dict_plain_16, UNIT_THREADS, 16, DictArguments) { dict_plain<u16>(args); }
 LANEPACK_KERNEL(dict_plain_32, UNIT_THREADS, 16, DictArguments) { dict_plain<u32>(args); }

@@ -7,7 +7,7 @@
 namespace lanepack {
 
 // ffor_*, alp_*, pfor_*, alp_rd_*, gcd_*, limb_ffor: a block decodes whole vectors of so many
-// bytes of values; dict_ffor_*, dict_plain_*: of codes.
+// bytes of values; dict_ffor_*, dict_pfor_*, dict_plain_*: of codes.
 constexpr u32 UNIT_THREADS = 64;
 constexpr u32 UNIT_BYTES = 8192;
 // plain_*, constant_*, limb_plain, limb_constant: bytes of values that a block writes.
@@ -19,6 +19,11 @@ constexpr u32 DELTA_THREADS = 128;
 constexpr u32 RLE_THREADS = 128;
 // dict_check: a warp takes a vector.
 constexpr u32 DICT_CHECK_THREADS = 128;
+// dict_shared_*: blocks that stay share all vectors; bytes of shared memory for a dictionary at
+// least, and at most beside it.
+constexpr u32 DICT_SHARED_THREADS = 768;
+constexpr u32 DICT_SHARED_LEAST = 8192;
+constexpr u32 DICT_SHARED_OTHER = 8192;
 // dict_strings: a block takes a vector. dict_lengths: a thread takes a value.
 constexpr u32 DICT_STRINGS_THREADS = 256;
 // front_strings: a block takes a vector. front_lengths: a thread takes a value.
@@ -38,7 +43,7 @@ constexpr u32 LZ_WRITE_THREADS = 128;
 // bytes_*
 constexpr u32 BYTES_THREADS = 256;
 constexpr u32 BYTES_BYTES = 16384;
-// bits: a thread makes a word of 32 bits.
+// bits: a thread makes 128 bits of the output; count_bits, copy_bits, gaps: a word of 32.
 constexpr u32 BITS_THREADS = 256;
 // offsets_*: a warp makes the offsets of a vector.
 constexpr u32 OFFSETS_THREADS = 128;

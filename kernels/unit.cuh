@@ -40,6 +40,7 @@
 //   fit a multiprocessor instead of 22: 91, 90 (64 bits).
 #pragma once
 
+#include "copy_async.cuh"
 #include "lanepack/alp.cuh"
 #include "lanepack/alp_rd.cuh"
 #include "lanepack/ffor.cuh"
@@ -63,24 +64,6 @@ constexpr u32 UNIT_STEPS = UNIT_BYTES / 16 / UNIT_THREADS;
 template <class T>
 constexpr u32 VECTOR_STEPS = UNIT_STEPS / UNIT_VECTORS<T>;
 
-// Copies 16 bytes to shared memory without passing through registers;
-// `copies_done` waits for the thread's own copies.
-LANEPACK_DEVICE void copy_async(uint4* to, const uint4* from) {
-#if defined(LANEPACK_SIMT)
-    *to = *from;
-#else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     static_cast<u32>(__cvta_generic_to_shared(to))),
-                 "l"(from)
-                 : "memory");
-#endif
-}
-LANEPACK_DEVICE void copies_done() {
-#if !defined(LANEPACK_SIMT)
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 // Brings the packed words of the vectors from `first` to `last` to `lines`.
 template <class T>
 LANEPACK_DEVICE void copy_packed(Packed<T> first, Packed<T> last, uint4* lines) {
@@ -92,16 +75,6 @@ LANEPACK_DEVICE void copy_packed(Packed<T> first, Packed<T> last, uint4* lines) 
         const u32 piece = i * UNIT_THREADS + threadIdx.x;
         if (piece < pieces) copy_async(lines + piece, from + piece);
     }
-}
-
-// Asks for a line of 128 bytes to be brought to the second-level cache.
-LANEPACK_DEVICE void prefetch(const void* line) {
-#if defined(LANEPACK_SIMT)
-    // A prefetch does not fault, a read past a buffer does.
-    static_cast<void>(*static_cast<const volatile u8*>(line));
-#else
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
-#endif
 }
 
 // The work of the block AHEAD later, whose packed words a block prefetches while it

@@ -53,9 +53,12 @@ LANEPACK_DEVICE u32 begins_word(const u8* begins, u32 vector, const RunSpan& spa
 
 // Where the runs of a vector begin: shared memory of a warp.
 struct RunBits {
-    u32 bits[WARP];
-    // Bits before each word, less one.
-    u32 before[WARP];
+    // 32 bits, and how many stand before them, less one.
+    struct alignas(8) Word {
+        u32 bits;
+        u32 before;
+    };
+    Word words[WARP];
 
     // From bits; whether these are as they should be. All threads of a warp.
     LANEPACK_DEVICE bool from_bits(const u8* begins, u32 vector, const RunSpan& span) {
@@ -63,48 +66,61 @@ struct RunBits {
         const u32 word = begins_word(begins, vector, span, is_sound);
         // Others may still read the runs before these.
         __syncwarp();
-        bits[threadIdx.x % WARP] = word;
+        words[threadIdx.x % WARP].bits = word;
         count();
         return is_sound;
     }
 
-    // From lengths: `length_of(run)` of all threads together, of runs up to the span's end.
-    template <class LengthOf>
-    LANEPACK_DEVICE bool from_lengths(const RunSpan& span, const LengthOf& length_of) {
-        const u32 thread = threadIdx.x % WARP;
-        __syncwarp();
-        bits[thread] = 0;
-        __syncwarp();
-        u32 at = 0;
-        bool is_sound = true;
-#pragma unroll 1
-        for (u32 run = span.first; run < span.end; run += WARP) {
-            const bool is_live = run + thread < span.end;
-            const u32 length = length_of(run + thread, is_live);
-            const u32 upto = sum_upto(length);
-            const u32 start = at + upto - length;
-            is_sound &= !is_live || length > 0;
-            if (is_live && start < VECTOR) atomicOr(&bits[start / 32], 1u << start % 32);
-            at += __shfl_sync(FULL, upto, WARP - 1);
+    // Adds runs from `run` to before `end`, up to EACH of each thread, the first of which begins in
+    // slot `at`; `length_of(run)` are their lengths. Gives where the next one begins, and whether
+    // no length is 0. The words are zero before the first. All threads of a warp.
+    template <u32 EACH, class LengthOf>
+    LANEPACK_DEVICE u32 add(u32 at, u32 run, u32 end, const LengthOf& length_of, bool& is_sound) {
+        const u32 own = run + threadIdx.x % WARP * EACH;
+        u32 lengths[EACH];
+        u32 sum = 0;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            const bool is_live = own + i < end;
+            lengths[i] = is_live ? length_of(own + i) : 0;
+            is_sound &= !is_live || lengths[i] > 0;
+            sum += lengths[i];
         }
-        is_sound = __all_sync(FULL, is_sound) && at == span.rows;
-        if (!is_sound) bits[thread] = thread == 0 ? 1 : 0;
+        const u32 upto = sum_upto(sum);
+        u32 start = at + upto - sum;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            if (lengths[i] > 0 && start < VECTOR) atomicOr(&words[start / 32].bits, 1u << start % 32);
+            start += lengths[i];
+        }
+        return at + __shfl_sync(FULL, upto, WARP - 1);
+    }
+
+    LANEPACK_DEVICE void clear() {
+        // Others may still read the runs before these.
+        __syncwarp();
+        words[threadIdx.x % WARP].bits = 0;
+        __syncwarp();
+    }
+
+    // Counts what has been added, or takes all for one run if that is not as it should be.
+    LANEPACK_DEVICE void finish(bool is_sound) {
+        if (!is_sound) words[threadIdx.x % WARP].bits = threadIdx.x % WARP == 0 ? 1 : 0;
         count();
-        return is_sound;
     }
 
     // The run of a slot, less the first one.
     LANEPACK_DEVICE u32 run_of(u32 slot) const {
-        const u32 upto = bits[slot / 32] << (31 - slot % 32);
-        return before[slot / 32] + static_cast<u32>(__popc(upto));
+        const Word word = words[slot / 32];
+        return word.before + static_cast<u32>(__popc(word.bits << (31 - slot % 32)));
     }
 
 private:
     LANEPACK_DEVICE void count() {
         __syncwarp();
         const u32 thread = threadIdx.x % WARP;
-        const u32 own = static_cast<u32>(__popc(bits[thread]));
-        before[thread] = sum_upto(own) - own - 1;
+        const u32 own = static_cast<u32>(__popc(words[thread].bits));
+        words[thread].before = sum_upto(own) - own - 1;
         __syncwarp();
     }
 };
@@ -372,18 +388,28 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
     };
 
     LANEPACK_DEVICE static bool find(const Node*, const Node* marks, u32, const RunSpan& span, Runs& runs) {
-        u32 of = span.first / VECTOR;
-        Lengths lengths(*marks, of, runs.exceptional);
-        return runs.bits.from_lengths(span, [&](u32 run, bool is_live) {
-            // Runs of a warp may lie in two vectors.
-            u32 length = is_live && run / VECTOR == of ? lengths.at(run % VECTOR) : 0;
-            if (__any_sync(FULL, is_live && run / VECTOR != of)) {
-                of++;
-                lengths = Lengths(*marks, of, runs.exceptional);
-                if (is_live && run / VECTOR == of) length = lengths.at(run % VECTOR);
+        constexpr u32 MANY = 4;
+        runs.bits.clear();
+        u32 at = 0;
+        bool is_sound = true;
+#pragma unroll 1
+        for (u32 run = span.first; run < span.end;) {
+            const u32 of = run / VECTOR;
+            const u32 end = min(span.end, (of + 1) * VECTOR);
+            const Lengths lengths(*marks, of, runs.exceptional);
+            const auto length_of = [&](u32 own) { return lengths.at(own % VECTOR); };
+            if (end - run > WARP) {
+                at = runs.bits.template add<MANY>(at, run, end, length_of, is_sound);
+                run = min(end, run + MANY * WARP);
+            } else {
+                at = runs.bits.template add<1>(at, run, end, length_of, is_sound);
+                run = end;
             }
-            return length;
-        });
+        }
+        is_sound = __all_sync(FULL, is_sound) && at == span.rows;
+        __syncwarp();
+        runs.bits.finish(is_sound);
+        return is_sound;
     }
 };
 

@@ -3,9 +3,10 @@
 //!
 //! ```text
 //! delta           one pass: its kernel unpacks the deltas itself (plain, constant, ffor, pfor)
-//! dict            its kernel unpacks codes of ffor; codes of other encodings are scratch
+//! dict            its kernels unpack codes of ffor and pfor; codes of other encodings are scratch
+//!                 codes that are runs: those of runs are looked up, and their values spread
 //!                 the dictionary, mostly small, is scratch
-//! rle             the runs, values and lengths, are scratch
+//! rle             its kernel reads lengths and values of ffor and pfor; other values are scratch
 //! bits            the bytes are scratch: a bitmap
 //! gcd             its kernels unpack quotients of ffor and pfor; others are scratch
 //! lz              one pass; scans read scratch
@@ -28,8 +29,18 @@ use crate::lanes::VECTOR;
 /// The encodings of words that kernels for children of other nodes know.
 pub(super) const SIMPLE: [Encoding; 3] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor];
 
-/// The encodings of codes that kernels for dictionaries know.
+/// The encodings of codes that scans of dictionaries know.
 pub(super) const CODES: [Encoding; 2] = [Encoding::Ffor, Encoding::Plain];
+
+/// The encodings of values and lengths of runs that kernels know.
+const RUNS: [Encoding; 4] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
+
+/// The encodings of codes that kernels look up, and these by bits of the values.
+const LOOKED_UP: [(Encoding, kernels::ByWidth); 3] = [
+    (Encoding::Ffor, kernels::DICT_FFOR),
+    (Encoding::Pfor, kernels::DICT_PFOR),
+    (Encoding::Plain, kernels::DICT_PLAIN),
+];
 
 /// The encodings of quotients that kernels multiply, and these for 32 and 64 bits.
 const QUOTIENTS: [(Encoding, [Kernel; 2]); 3] = [
@@ -72,8 +83,7 @@ impl Program<'_> {
             let bits = first.view.physical().bits().unwrap_or(0);
             match encoding {
                 Encoding::Dict => {
-                    let jobs = self.dictionaries(&targets)?;
-                    self.look_up(&jobs, bits, out)?;
+                    self.values_of_codes(&targets, bits, out)?;
                     continue;
                 }
                 Encoding::Rle => {
@@ -105,26 +115,31 @@ impl Program<'_> {
         bits: usize,
         out: &Arc<DeviceBuffer>,
     ) -> Result<()> {
-        let children = |index| targets.iter().map(|target| target.child(index)).collect::<Vec<_>>();
-        let values = self.readable(&children(0), &[Encoding::Plain])?;
-        let has_lengths = |target: &&Target<'_>| target.view.child_count() > 1;
-        let lengths = targets.iter().filter(has_lengths).map(|target| target.child(1));
-        let lengths = self.readable(&lengths.collect::<Vec<_>>(), &[Encoding::Plain])?;
-        let mut lengths = lengths.iter().map(|lengths| lengths.node.buffer[0]);
-        let jobs = targets.iter().zip(&values).map(|(target, values)| {
-            let mut node = target.own_node();
-            node.buffer[2] = values.node.buffer[0];
-            if has_lengths(&target) {
-                node.buffer[3] = lengths.next().unwrap_or(0);
-            }
-            node.size = u64::from(values.node.rows);
-            Job { chunk: target.chunk, node }
+        let values: Vec<Target<'_>> = targets.iter().map(|target| target.child(0)).collect();
+        let values = self.readable(&values, &RUNS)?;
+        self.spread(targets, &values, bits, out)
+    }
+
+    /// Values of runs to the rows of nodes of rle.
+    fn spread(
+        &mut self,
+        runs: &[Target<'_>],
+        values: &[Job],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let job = |target: &Target<'_>| Job { chunk: target.chunk, node: target.own_node() };
+        let jobs: Vec<Job> = runs.iter().map(job).collect();
+        // Lengths are read as they are stored; runs that are marked by bits have none.
+        let lengths = runs.iter().map(|target| match target.view.child_count() {
+            1 => Job { chunk: target.chunk, node: Node::default() },
+            _ => Job::from(&target.child(1)),
         });
-        let jobs: Vec<Job> = jobs.collect();
+        let more: Vec<Job> = lengths.chain(values.iter().copied()).collect();
         let width =
             width_index(bits).ok_or_else(|| Error::corrupt(format!("runs of {bits} bits")))?;
         let arguments = Arguments::Dict { out: out.address() };
-        self.step(kernels::RLE[width], &jobs, &[], most_rows(&jobs), arguments, &[out]);
+        self.step(kernels::RLE[width], &jobs, &more, most_rows(&jobs), arguments, &[out]);
         Ok(())
     }
 
@@ -152,31 +167,97 @@ impl Program<'_> {
         Ok(())
     }
 
+    /// Values of dictionaries to `out`. Where codes are runs, the codes of runs are looked up, and
+    /// their values spread.
+    fn values_of_codes(
+        &mut self,
+        targets: &[Target<'_>],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let has_runs = |target: &&Target<'_>| target.view.child(0).encoding() == Encoding::Rle;
+        let (runs, others): (Vec<Target<'_>>, Vec<Target<'_>>) = targets.iter().partition(has_runs);
+        let reads = LOOKED_UP.map(|(encoding, _)| encoding);
+        let children = |index| others.iter().map(|target| target.child(index)).collect::<Vec<_>>();
+        let jobs = self.with_dictionaries(&children(0), &children(1), &reads)?;
+        self.look_up(&jobs, bits, out)?;
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let codes: Vec<Target<'_>> = runs.iter().map(|target| target.child(0)).collect();
+        let mut rows = 0;
+        let codes_of_runs = codes.iter().map(|codes| {
+            let at = rows;
+            rows += codes.child(0).view.len().next_multiple_of(VECTOR);
+            Target { at, ..codes.child(0) }
+        });
+        let codes_of_runs: Vec<Target<'_>> = codes_of_runs.collect();
+        let dictionaries: Vec<Target<'_>> = runs.iter().map(|target| target.child(1)).collect();
+        let jobs = self.with_dictionaries(&codes_of_runs, &dictionaries, &reads)?;
+        let scratch = self.scratch(rows * bits / 8)?;
+        self.look_up(&jobs, bits, &scratch)?;
+        let values = codes_of_runs
+            .iter()
+            .map(|target| plain(target, scratch.address() + (target.at * bits / 8) as u64));
+        let values: Vec<Job> = values.collect();
+        self.spread(&codes, &values, bits, out)
+    }
+
     /// Nodes of dict, with their dictionaries.
     fn dictionaries(&mut self, targets: &[Target<'_>]) -> Result<Vec<Job>> {
         if targets.is_empty() {
             return Ok(Vec::new());
         }
         let children = |index| targets.iter().map(|target| target.child(index)).collect::<Vec<_>>();
-        let codes = self.readable(&children(0), &CODES)?;
-        let values = self.readable(&children(1), &[Encoding::Plain])?;
+        self.with_dictionaries(&children(0), &children(1), &CODES)
+    }
+
+    /// Nodes of dict for kernels that know the encodings `reads` of codes, of codes and
+    /// dictionaries.
+    fn with_dictionaries(
+        &mut self,
+        codes: &[Target<'_>],
+        values: &[Target<'_>],
+        reads: &[Encoding],
+    ) -> Result<Vec<Job>> {
+        let codes = self.readable(codes, reads)?;
+        let values = self.readable(values, &[Encoding::Plain])?;
         let pairs = codes.iter().zip(&values);
         Ok(pairs.map(|(codes, values)| with_dictionary(codes, values)).collect())
     }
 
-    /// Values of nodes of dict to `out`, whose codes are of ffor or plain.
+    /// Values of nodes of dict to `out`, whose codes are of ffor, pfor or plain.
     pub fn look_up(&mut self, jobs: &[Job], bits: usize, out: &Arc<DeviceBuffer>) -> Result<()> {
         let width = width_index(bits)
             .ok_or_else(|| Error::corrupt(format!("dictionaries of {bits} bits")))?;
-        for (codes, kernels) in
-            [(Encoding::Ffor, kernels::DICT_FFOR), (Encoding::Plain, kernels::DICT_PLAIN)]
-        {
+        let (large, small): (Vec<Job>, Vec<Job>) =
+            jobs.iter().partition(|job| bits >= 32 && is_large(job, bits));
+        self.look_up_large(&large, bits, out);
+        for (codes, kernels) in LOOKED_UP {
+            let jobs = &small;
             let has_codes = |job: &&Job| job.node.size >> 32 == codes as u64;
             let jobs: Vec<Job> = jobs.iter().filter(has_codes).copied().collect();
             let arguments = Arguments::Dict { out: out.address() };
             self.step(kernels[width], &jobs, &[], most_rows(&jobs), arguments, &[out]);
         }
         Ok(())
+    }
+
+    /// The same of dictionaries that blocks have in shared memory.
+    fn look_up_large(&mut self, jobs: &[Job], bits: usize, out: &Arc<DeviceBuffer>) {
+        let info = self.stream.info();
+        let most = info.shared_memory as usize - kernels::DICT_SHARED_OTHER;
+        let largest = jobs.iter().map(|job| dictionary_bytes(job, bits)).max().unwrap_or(0);
+        let shared = largest.next_multiple_of(16).min(most / 16 * 16);
+        let vectors = most_rows(jobs).div_ceil(VECTOR);
+        let blocks = (info.multiprocessors as usize).min(jobs.len() * vectors);
+        let arguments = Arguments::DictShared {
+            out: out.address(),
+            vectors: vectors as u32,
+            values: (shared * 8 / bits) as u32,
+        };
+        let kernel = kernels::DICT_SHARED[bits / 64];
+        self.step_of_blocks(kernel, jobs, (blocks, shared as u32), arguments, &[out]);
     }
 
     /// Nodes of words for kernels that know the encodings `reads`; the values of others are
@@ -239,6 +320,18 @@ impl Program<'_> {
         };
         Ok(targets.iter().filter_map(job).collect())
     }
+}
+
+/// Bytes of the dictionary of a node of dict.
+fn dictionary_bytes(job: &Job, bits: usize) -> usize {
+    (job.node.size as u32) as usize * bits / 8
+}
+
+/// Whether a dictionary is worth reading as a whole before its codes: it is too large for the
+/// first-level cache beside others, and there are more codes than values.
+fn is_large(job: &Job, bits: usize) -> bool {
+    let values = job.node.size as u32;
+    dictionary_bytes(job, bits) > kernels::DICT_SHARED_LEAST && job.node.rows >= 2 * values
 }
 
 /// A plain node of the values of another, which lie at `address`.

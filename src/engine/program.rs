@@ -137,6 +137,9 @@ struct Step {
     first_node: usize,
     nodes: usize,
     blocks_per_node: u32,
+    /// Blocks of the launch, and the shared memory that each asks for.
+    blocks: usize,
+    shared: u32,
     /// The chunk of each node.
     chunks: Vec<usize>,
     arguments: Arguments,
@@ -152,6 +155,13 @@ pub(super) enum Arguments {
     },
     Dict {
         out: u64,
+    },
+    DictShared {
+        out: u64,
+        /// Of the longest node.
+        vectors: u32,
+        /// That shared memory has room for.
+        values: u32,
     },
     /// Of dictionaries, and of front coding.
     DictStrings {
@@ -302,17 +312,36 @@ impl<'a> Program<'a> {
         if jobs.is_empty() {
             return;
         }
+        let blocks_per_node = kernel.blocks_per_node(jobs.len(), longest);
         let first_node = self.nodes.len();
         self.nodes.extend(jobs.iter().chain(more).map(|job| job.node));
         self.steps.push(Step {
             kernel,
             first_node,
             nodes: jobs.len(),
-            blocks_per_node: kernel.blocks_per_node(jobs.len(), longest),
+            blocks_per_node,
+            blocks: jobs.len() * blocks_per_node as usize,
+            shared: kernel.shared,
             chunks: jobs.iter().map(|job| job.chunk).collect(),
             arguments,
             buffers: buffers.iter().copied().cloned().collect(),
         });
+    }
+
+    /// The same of so many blocks, which share the work and ask for so much shared memory.
+    pub fn step_of_blocks(
+        &mut self,
+        kernel: Kernel,
+        jobs: &[Job],
+        (blocks, shared): (usize, u32),
+        arguments: Arguments,
+        buffers: &[&Arc<DeviceBuffer>],
+    ) {
+        let steps = self.steps.len();
+        self.step(kernel, jobs, &[], 0, arguments, buffers);
+        for step in &mut self.steps[steps..] {
+            (step.blocks, step.shared) = (blocks, shared);
+        }
     }
 
     /// Uploads the nodes and starts every launch, over bodies that have arrived;
@@ -338,9 +367,9 @@ impl<'a> Program<'a> {
             stream.launch(&Launch {
                 module: None,
                 kernel: step.kernel.name,
-                blocks: step.nodes * step.blocks_per_node as usize,
+                blocks: step.blocks,
                 threads: step.kernel.threads,
-                shared: step.kernel.shared,
+                shared: step.shared,
                 arguments: &step.arguments(&address),
                 buffers: &buffers,
             })?;
@@ -371,6 +400,15 @@ impl Step {
             Arguments::Dict { out } => {
                 bytes_of(&abi::DictArguments { nodes, out, status, blocks_per_node, zero: 0 })
             }
+            Arguments::DictShared { out, vectors, values } => bytes_of(&abi::DictSharedArguments {
+                nodes,
+                out,
+                status,
+                node_count: self.nodes as u32,
+                vectors_per_node: vectors,
+                shared_values: values,
+                zero: 0,
+            }),
             Arguments::DictStrings { values, not_ascii, out, offsets, offset_bytes } => {
                 bytes_of(&abi::DictStringsArguments {
                     nodes,

@@ -58,6 +58,19 @@ pub(crate) struct DictArguments {
     pub zero: u32,
 }
 
+/// `lanepack::DictSharedArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DictSharedArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub status: u64,
+    pub node_count: u32,
+    pub vectors_per_node: u32,
+    pub shared_values: u32,
+    pub zero: u32,
+}
+
 /// `lanepack::DictStringsArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -472,6 +485,7 @@ const _: () = {
     assert!(size_of::<Node>() == 64);
     assert!(size_of::<WordsArguments>() == 24);
     assert!(size_of::<DictArguments>() == 32);
+    assert!(size_of::<DictSharedArguments>() == 40);
     assert!(size_of::<DictStringsArguments>() == 56);
     assert!(size_of::<CodeRangesArguments>() == 32);
     assert!(size_of::<CodeRange>() == 16);

@@ -80,12 +80,27 @@ pub(crate) const DICT_FFOR: ByWidth = [
     unit("dict_ffor_32", 4),
     unit("dict_ffor_64", 4),
 ];
+pub(crate) const DICT_PFOR: ByWidth = [
+    unit("dict_pfor_8", 4),
+    unit("dict_pfor_16", 4),
+    unit("dict_pfor_32", 4),
+    unit("dict_pfor_64", 4),
+];
 pub(crate) const DICT_PLAIN: ByWidth = [
     unit("dict_plain_8", 4),
     unit("dict_plain_16", 4),
     unit("dict_plain_32", 4),
     unit("dict_plain_64", 4),
 ];
+
+/// Blocks that stay: a launch says how many, and what shared memory they ask for. Of 32 and 64 bits.
+pub(crate) const DICT_SHARED: [Kernel; 2] = [
+    Kernel::new("dict_shared_32", "DICT_SHARED_THREADS", "DICT_SHARED_THREADS"),
+    Kernel::new("dict_shared_64", "DICT_SHARED_THREADS", "DICT_SHARED_THREADS"),
+];
+/// Bytes of the least dictionary that is for these, and of shared memory that they have beside it.
+pub(crate) const DICT_SHARED_LEAST: usize = shape("DICT_SHARED_LEAST") as usize;
+pub(crate) const DICT_SHARED_OTHER: usize = shape("DICT_SHARED_OTHER") as usize;
 
 /// A kernel of which a block takes the vectors of so many rows.
 const fn rows(name: &'static str, threads: &str, rows: usize) -> Kernel {
@@ -372,11 +387,11 @@ pub(crate) const LIMB_FFOR: Kernel = unit("limb_ffor", 8);
 pub(crate) const LIMB_PLAIN: Kernel = copy("limb_plain", 8);
 pub(crate) const LIMB_CONSTANT: Kernel = copy("limb_constant", 8);
 
-/// Blocks count words of 32 bits: of bits 31 more, and the word that a node begins in.
+/// Blocks count bits, a thread 128 of the output: those of a node begin anywhere in the first.
 pub(crate) const BITS: Kernel = Kernel {
-    block: shape("BITS_THREADS") as usize * 32,
-    least: shape("BITS_THREADS") as usize * 32,
-    more: 31,
+    block: shape("BITS_THREADS") as usize * 128,
+    least: shape("BITS_THREADS") as usize * 128,
+    more: 127,
     ..Kernel::new("bits", "BITS_THREADS", "BITS_THREADS")
 };
 

@@ -61,6 +61,8 @@ pub struct DeviceInfo {
     pub compute_capability: (u32, u32),
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Bytes of shared memory that a block can have, if it asks for them.
+    pub shared_memory: u32,
     /// Version of the driver, as in `13.0`.
     pub driver: String,
 }
@@ -144,6 +146,9 @@ pub(crate) trait HostMemory: fmt::Debug + Send + Sync {
 
 /// A queue of work on a device, done in order.
 pub(crate) trait Stream: fmt::Debug + Send + Sync {
+    /// What its device is.
+    fn info(&self) -> &DeviceInfo;
+
     /// Uninitialised memory; at least [`PADDING`] bytes longer than `len`, which may be 0.
     ///
     /// # Errors

@@ -131,6 +131,8 @@ impl SimtDevice {
             compute_capability: (8, 0),
             multiprocessors: std::thread::available_parallelism()
                 .map_or(1, |count| count.get() as u32),
+            // `MAX_DYNAMIC_SHARED` of kernels/lanepack/base.cuh.
+            shared_memory: 99 << 10,
             driver: "0.0".to_owned(),
         };
         let (compiled, state) = (Compiled::default(), Mutex::default());
@@ -254,6 +256,10 @@ impl Shared {
 }
 
 impl Stream for SimtStream {
+    fn info(&self) -> &DeviceInfo {
+        &self.shared.info
+    }
+
     fn allocate(&self, len: usize) -> Result<DeviceBuffer> {
         let mut state = self.shared.lock();
         let total = self.shared.info.memory;

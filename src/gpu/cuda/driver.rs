@@ -153,8 +153,6 @@ pub(super) struct Context {
     pool: sys::CUmemoryPool,
     pub info: DeviceInfo,
     pub driver: Version,
-    /// Bytes of shared memory that a block can have.
-    block_shared: u32,
     /// The first error of freeing something, until it is reported.
     deferred: Mutex<Option<Error>>,
     /// Where our own page-locked memory lies.
@@ -199,6 +197,9 @@ impl Context {
                 attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
             ),
             multiprocessors: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            shared_memory: attribute(
+                Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
             driver: driver.to_string(),
         };
         let (major, minor) = info.compute_capability;
@@ -217,8 +218,6 @@ impl Context {
             )));
         }
 
-        let block_shared =
-            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let inner = CudaContext::new(ordinal).map_err(|error| {
             no_device(format!("device {ordinal}, {}: {}", info.name, reason(error)))
         })?;
@@ -237,7 +236,7 @@ impl Context {
         let pool =
             unsafe { result::mem_pool::create(&raw const properties) }.during("cuMemPoolCreate")?;
         let (deferred, page_locked) = (Mutex::default(), Mutex::default());
-        let context = Self { inner, pool, info, driver, block_shared, deferred, page_locked };
+        let context = Self { inner, pool, info, driver, deferred, page_locked };
         let mut threshold = context.info.memory / 2;
         // Else a stream may wait for another that has freed memory, unasked.
         let mut reuses_by_waiting = 0i32;

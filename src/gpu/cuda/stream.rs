@@ -13,7 +13,9 @@ use std::time::Duration;
 use super::driver::{Mark, Memory, Queue};
 use super::{Kernels, Shared};
 use crate::error::{Error, Result};
-use crate::gpu::{Allocation, DeviceBuffer, Event, Launch, Module, Owner, Priority, Stream};
+use crate::gpu::{
+    Allocation, DeviceBuffer, DeviceInfo, Event, Launch, Module, Owner, Priority, Stream,
+};
 
 /// Blocks that a grid can have in its first dimension.
 const MAX_BLOCKS: u32 = i32::MAX as u32;
@@ -56,6 +58,10 @@ fn range(at: usize, len: usize) -> std::ops::Range<usize> {
 }
 
 impl Stream for CudaStream {
+    fn info(&self) -> &DeviceInfo {
+        &self.shared.context.info
+    }
+
     fn allocate(&self, len: usize) -> Result<DeviceBuffer> {
         let memory = self.queue.allocate(len)?;
         Ok(DeviceBuffer::new(memory.address(), memory.len(), Box::new(memory)))

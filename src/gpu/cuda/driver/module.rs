@@ -117,7 +117,7 @@ impl Function {
         // SAFETY: the function is of a loaded module.
         let declared = unsafe { result::function::get_function_attribute(self.raw, declared) }
             .during(&what())?;
-        let most = self.module.context.block_shared.saturating_sub(declared.unsigned_abs());
+        let most = self.module.context.info.shared_memory.saturating_sub(declared.unsigned_abs());
         if bytes > most {
             return Err(Error::device(format!("{}, of {most} that a block can have", what())));
         }
