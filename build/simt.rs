@@ -46,7 +46,7 @@ pub fn build() {
     // Everything in the namespace that has a name outside its file.
     println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol=_ZN8lanepack4simt*");
 
-    for folder in ["kernels", "kernels/examples", "kernels/simt"] {
+    for folder in ["kernels", "kernels/simt"] {
         kernels.files(sources(folder, "cu"));
     }
     for build in [&mut kernels, &mut emulation] {

@@ -1,4 +1,4 @@
-//! A kernel of one's own over two compressed columns: `sum(price) where quantity < 24`, which
+//! A kernel of one's own over two compressed columns: `sum(price) where quantity <= 23`, which
 //! decodes in registers and writes nothing but the sum. Compared with the CPU and timed:
 //!
 //! ```sh
@@ -21,28 +21,24 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use bytemuck::{Pod, Zeroable};
 use clap::Parser;
 use lanepack::scan::{Scan, col, count_rows, sum};
-use lanepack::{DeviceBatch, DeviceMemory, Engine, Kernel, MAX_CHUNK_ROWS, Options, compress};
+use lanepack::{ColumnArgument, DeviceBatch, DeviceMemory, Engine, Kernel, Options, compress};
 
 const SOURCE: &str = include_str!("../kernels/examples/sum_where.cu");
 
-/// `THREADS` of the kernel.
-const THREADS: u32 = 256;
-
-/// Rows that a block takes: half a warp a vector of 1,024.
-const BLOCK_ROWS: usize = THREADS as usize / 16 * 1024;
+/// `EACH` of the kernel: vectors of a warp.
+const EACH: usize = 8;
 
 /// `SumWhere` of the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct SumWhere {
-    quantity: u64,
-    quantity_validity: u64,
-    price: u64,
-    price_validity: u64,
+    quantity: ColumnArgument,
+    price: ColumnArgument,
     sum: u64,
     count: u64,
-    bound: i64,
-    blocks_per_node: u64,
+    most: i64,
+    chunks: u32,
+    warps_each: u32,
 }
 
 /// Launches that are timed.
@@ -69,17 +65,17 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let packed = compress(&table(rows)?, &Options::default())?;
 
     let start = Instant::now();
-    let scan = Scan::new(&packed).filter(col("quantity").lt(24));
+    let scan = Scan::new(&packed).filter(col("quantity").lt_eq(23));
     let result = scan.aggregate(&[sum(col("price")), count_rows()], &Engine::cpu())?;
     let on_cpu = start.elapsed();
     let expected_sum = result.column(0).as_primitive::<Float64Type>().value(0);
     let expected_count = result.column(1).as_primitive::<Int64Type>().value(0) as u64;
 
-    let (sum, count, time) = fused(&engine, &engine.upload(&packed)?, 24)?;
+    let (sum, count, time) = fused(&engine, &engine.upload(&packed)?, 23)?;
 
     let name = &engine.device().expect("an engine of a GPU").name;
     let rate = |time: Duration| rows as f64 * 16.0 / time.as_secs_f64() / 1e9;
-    println!("{rows} rows, sum(price) where quantity < 24: {sum:.2} of {count} rows");
+    println!("{rows} rows, sum(price) where quantity <= 23: {sum:.2} of {count} rows");
     println!("{name}: {:.3} ms, {:.0} GB/s of values", time.as_secs_f64() * 1e3, rate(time));
     println!("CPU: {:.3} ms, {:.1} GB/s", on_cpu.as_secs_f64() * 1e3, rate(on_cpu));
     // Blocks add in any order, so the last digits may differ.
@@ -94,37 +90,31 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 fn fused(
     engine: &Engine,
     table: &DeviceBatch,
-    bound: i64,
+    most: i64,
 ) -> Result<(f64, u64, Duration), lanepack::Error> {
-    let kernel = Kernel::from_source(engine, "sum_where", SOURCE)?;
-
     // Columns of one batch have the same chunks.
-    let (quantity, price) = (&table.columns()[0], &table.columns()[1]);
-    let quantity_nodes = DeviceMemory::from_slice(engine, &quantity.nodes()?)?;
-    let quantity_validity = DeviceMemory::from_slice(engine, &quantity.validity_nodes()?)?;
-    let price_nodes = DeviceMemory::from_slice(engine, &price.nodes()?)?;
-    let price_validity = DeviceMemory::from_slice(engine, &price.validity_nodes()?)?;
+    let (quantity, price) = (table.columns()[0].reader()?, table.columns()[1].reader()?);
+    let kernel = Kernel::for_columns(engine, "sum_where", SOURCE, &[&quantity, &price])?;
     let sum = DeviceMemory::<f64>::zeros(engine, 1)?;
     let count = DeviceMemory::<u64>::zeros(engine, 1)?;
 
-    let blocks_per_node = MAX_CHUNK_ROWS.div_ceil(BLOCK_ROWS);
-    let blocks = price_nodes.len() * blocks_per_node;
+    let (chunks, warps_each) = (price.chunks(), price.vectors().div_ceil(EACH));
+    let blocks = (chunks * warps_each).div_ceil(kernel.threads() as usize / 32);
     let arguments = SumWhere {
-        quantity: quantity_nodes.address(),
-        quantity_validity: quantity_validity.address(),
-        price: price_nodes.address(),
-        price_validity: price_validity.address(),
+        quantity: quantity.argument(),
+        price: price.argument(),
         sum: sum.address(),
         count: count.address(),
-        bound,
-        blocks_per_node: blocks_per_node as u64,
+        most,
+        chunks: chunks as u32,
+        warps_each: warps_each as u32,
     };
     let launch = || {
-        let nodes = [&quantity_nodes, &quantity_validity, &price_nodes, &price_validity];
-        let [a, b, c, d] = nodes;
-        // SAFETY: `arguments` is the kernel's struct; all that it leads to is listed, nodes
-        // lead into the table, and blocks past the end of a chunk do nothing.
-        unsafe { kernel.launch(blocks, THREADS, &arguments, &[table, a, b, c, d, &sum, &count]) }
+        // SAFETY: `arguments` is the kernel's struct; all that it leads to is listed, and warps
+        // past the end of a chunk do nothing.
+        unsafe {
+            kernel.launch(blocks, kernel.threads(), &arguments, &[&quantity, &price, &sum, &count])
+        }
     };
     launch()?;
     let result = (sum.to_vec()?[0], count.to_vec()?[0]);

@@ -60,8 +60,8 @@ pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
 pub use engine::{
-    ArrowDeviceArray, ArrowDeviceType, Choice, DeviceArray, DeviceBatch, DeviceColumn,
-    DeviceMemory, Engine, Kernel, OnDevice, PinnedBuffer,
+    ArrowDeviceArray, ArrowDeviceType, Choice, ColumnArgument, ColumnReader, DeviceArray,
+    DeviceBatch, DeviceColumn, DeviceMemory, Engine, Kernel, OnDevice, PinnedBuffer,
 };
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};

@@ -26,6 +26,8 @@ mod batches;
 mod bitmaps;
 #[path = "gpu_parity/cascades.rs"]
 mod cascades;
+#[path = "gpu_parity/columns.rs"]
+mod columns;
 #[path = "gpu_parity/compress.rs"]
 mod compress;
 #[path = "gpu_parity/damage.rs"]

@@ -43,13 +43,26 @@ impl DeviceBatch {
 }
 
 impl DeviceColumn {
-    /// What kernels of your own see of the column: for each chunk the root of its
-    /// encoding, as `lanepack::Node` in `kernels/lanepack/node.cuh`, with `at`
-    /// counting rows. docs/GPU.md in the repository has a complete kernel.
+    /// For each chunk the root of its encoding tree, as `lanepack::Node` in
+    /// `kernels/lanepack/node.cuh`, with `at` counting rows. For kernels that read nodes
+    /// themselves, of strings above all: [`DeviceColumn::reader`] reads numbers, decimals and
+    /// booleans of any encoding and is safe without knowing it.
     ///
-    /// Values of `delta`, `rle`, `gcd`, `lz` and `bits` come decoded, as plain nodes, and so do the values of
-    /// dictionaries (`dict.cuh`); the column keeps them. The addresses are valid as long as
-    /// the column is; all that they point to has arrived when this returns.
+    /// Chunks of one column may have different encodings, and `Node::encoding` decides what the
+    /// buffers hold: a kernel that takes one encoding for another reads outside of them. It must
+    /// handle all of these, or leave the chunk out:
+    ///
+    /// | values | encodings |
+    /// |---|---|
+    /// | numbers up to 64 bits | plain, constant, ffor, pfor; floats also alp, alp_rd; dict (`dict.cuh`) of codes that are plain or ffor |
+    /// | booleans, validity | constant, plain: a bitmap |
+    /// | decimals | constant, plain, limbs ([`DeviceColumn::child_nodes`]) |
+    /// | strings | constant, plain, fsst, dict ([`DeviceColumn::child_nodes`]) |
+    ///
+    /// The first call decodes what has another encoding (delta, rle, gcd, lz, front, bits), and
+    /// the values of dictionaries, to device memory; the column keeps them and the nodes are plain.
+    /// The addresses are valid as long as the column is. All that they point to has been written
+    /// when this returns.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]

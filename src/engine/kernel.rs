@@ -5,6 +5,11 @@
 //! another on one stream, in the order in which they were asked for: what a kernel reads
 //! has been written, and nobody waits but for what is copied to the host. Columns and
 //! arrays are made on other streams; a launch waits, on the device, until they are there.
+//!
+//! Kernels report damaged data of a column to the status word of its reader. Calls that wait for
+//! kernels read the words of all launches so far: [`Context::settle`].
+
+mod column;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,54 +17,69 @@ use std::sync::{Arc, PoisonError};
 
 use bytemuck::{NoUninit, Pod};
 
+pub use column::{ColumnArgument, ColumnReader};
+
+use super::select::check_status;
 use super::{Context, DeviceArray, DeviceBatch, DeviceColumn, Engine};
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, Event, Launch, Module, Priority, Shape, Stream};
 
 /// A kernel that was compiled from CUDA source for the device of an [`Engine`].
 ///
-/// Sources include the headers of the device library, which decode compressed columns value
-/// by value in registers (docs/GPU.md). A kernel takes one plain struct, which Rust has as
-/// well, with addresses of nodes ([`DeviceColumn::nodes`]) and of [`DeviceMemory`]:
+/// [`Kernel::for_columns`] compiles a kernel for compressed columns: its source has a type for
+/// each column, which reads values into registers whatever the encodings are (docs/GPU.md). A
+/// kernel takes one plain struct, declared in Rust as well, of columns
+/// ([`ColumnReader::argument`]), addresses of [`DeviceMemory`] and numbers:
 ///
 /// ```no_run
 /// use arrow_array::record_batch;
 /// use bytemuck::{Pod, Zeroable};
-/// use lanepack::{DeviceMemory, Engine, Kernel, Options, compress};
+/// use lanepack::{ColumnArgument, DeviceMemory, Engine, Kernel, Options, compress};
 ///
-/// // The least base of all vectors of a column of 64-bit integers in FFOR.
+/// // The greatest value that is not null. A warp reads a vector of 1,024 rows.
 /// const SOURCE: &str = r#"
-/// #include "lanepack/ffor.cuh"
+/// using namespace lanepack;
 /// struct Arguments {
-///     const lanepack::Node* nodes;
-///     lanepack::u64* least;
+///     Column0 ids;
+///     u64* greatest;
+///     u64 vectors;
 /// };
-/// LANEPACK_KERNEL(least_base, 128, 1, Arguments) {
-///     const lanepack::Node& node = args.nodes[blockIdx.x];
-///     if (node.encoding != lanepack::FFOR || threadIdx.x >= lanepack::vectors_of(node)) return;
-///     atomicMin(args.least, lanepack::FforVector<lanepack::u64>(node, threadIdx.x).base);
+/// LANEPACK_KERNEL(greatest, 32, 1, Arguments) {
+///     LANEPACK_SHARED(Column0::Scratch, scratch);
+///     const u32 chunk = blockIdx.x / args.vectors, vector = blockIdx.x % args.vectors;
+///     if (vector >= args.ids.vectors(chunk)) return;
+///     const Column0::Values values(args.ids, chunk, vector, scratch);
+///     const u32 valid = args.ids.valid(chunk, vector);
+///     for (u32 step = 0; step < 32; step++) {
+///         if ((valid >> step & 1) != 0) atomicMax(args.greatest, values(step));
+///     }
 /// }
 /// "#;
 ///
 /// #[repr(C)]
 /// #[derive(Clone, Copy, Pod, Zeroable)]
 /// struct Arguments {
-///     nodes: u64,
-///     least: u64,
+///     ids: ColumnArgument,
+///     greatest: u64,
+///     vectors: u64,
 /// }
 ///
 /// let engine = Engine::cuda(0)?;
 /// let batch = record_batch!(("id", UInt64, [1000, 1002, 1003]))?;
 /// let on_device = engine.upload(&compress(&batch, &Options::default())?)?;
-/// let column = &on_device.columns()[0];
+/// let ids = on_device.columns()[0].reader()?;
 ///
-/// let kernel = Kernel::from_source(&engine, "least_base", SOURCE)?;
-/// let nodes = DeviceMemory::from_slice(&engine, &column.nodes()?)?;
-/// let least = DeviceMemory::from_slice(&engine, &[u64::MAX])?;
-/// let arguments = Arguments { nodes: nodes.address(), least: least.address() };
-/// // SAFETY: the struct is the kernel's, which stays within what its addresses lead to.
-/// unsafe { kernel.launch(nodes.len(), 128, &arguments, &[column, &nodes, &least])? };
-/// println!("{}", least.to_vec()?[0]);
+/// let kernel = Kernel::for_columns(&engine, "greatest", SOURCE, &[&ids])?;
+/// let greatest = DeviceMemory::<u64>::zeros(&engine, 1)?;
+/// let vectors = ids.vectors();
+/// let arguments = Arguments {
+///     ids: ids.argument(),
+///     greatest: greatest.address(),
+///     vectors: vectors as u64,
+/// };
+/// // SAFETY: the struct is that of the kernel, which writes one value at `greatest`.
+/// unsafe { kernel.launch(ids.chunks() * vectors, 32, &arguments, &[&ids, &greatest])? };
+/// println!("{}", greatest.to_vec()?[0]);
 /// # Ok::<(), lanepack::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -69,17 +89,42 @@ pub struct Kernel {
     name: Arc<str>,
     shape: Shape,
     shared: u32,
+    /// Forms of the readers that it was compiled for.
+    columns: Arc<[String]>,
 }
 
 impl Kernel {
+    /// Compiles `source` for columns, with a type for each: `Column0`, `Column1` and so on, in
+    /// the order of `columns`. `"lanepack/column.cuh"` is included before the source and documents
+    /// these types. Everything else is as for [`Kernel::from_source`].
+    ///
+    /// Launches must use readers of columns with the same encodings, in the same order; others
+    /// are refused. The same source is compiled once for columns of the same types
+    /// ([`ColumnReader::type_name`]).
+    ///
+    /// # Errors
+    /// As [`Kernel::from_source`].
+    pub fn for_columns(
+        engine: &Engine,
+        name: &str,
+        source: &str,
+        columns: &[&ColumnReader<'_>],
+    ) -> Result<Self> {
+        let kernel = Self::from_source(engine, name, &column::with_columns(source, columns))?;
+        let columns = columns.iter().map(|column| column.form().to_owned()).collect();
+        Ok(Self { columns, ..kernel })
+    }
+
     /// Compiles `source` and takes the kernel `name` of it (the first word in
     /// `LANEPACK_KERNEL`). For GPUs NVRTC compiles, in some hundredths of a second; the
     /// same source is compiled once by an engine's device, and its code is kept in a
     /// folder for other processes (docs/GPU.md).
     ///
-    /// The source may include the headers of the device library, `"lanepack/alp.cuh"` and
+    /// The source may include the headers of the device library, `"lanepack/fsst.cuh"` and
     /// the like, and nothing else; it may use integers of 128 bits. Products and sums are
-    /// not fused, so that floats come out as on the CPU.
+    /// not fused, so that floats come out as on the CPU. A kernel that reads compressed columns
+    /// by their nodes must handle every encoding that [`DeviceColumn::nodes`] lists;
+    /// [`Kernel::for_columns`] does that for you.
     ///
     /// # Errors
     /// [`Error::NoDevice`] for an engine without a GPU and where there is no NVRTC;
@@ -89,7 +134,7 @@ impl Kernel {
         let context = engine.context()?.clone();
         let module = context.device.compile(source)?;
         let shape = module.shape(name)?;
-        Ok(Self { context, module, name: name.into(), shape, shared: 0 })
+        Ok(Self { context, module, name: name.into(), shape, shared: 0, columns: [].into() })
     }
 
     /// With so many bytes of shared memory for each block, beside what the kernel declares
@@ -103,6 +148,11 @@ impl Kernel {
         &self.name
     }
 
+    /// Threads of a block, as `LANEPACK_KERNEL` states them.
+    pub fn threads(&self) -> u32 {
+        self.shape.threads
+    }
+
     /// Starts the kernel with `blocks` blocks of `threads` threads, as many as
     /// `LANEPACK_KERNEL` states; no blocks start nothing. Returns at once: what the kernel
     /// has written is there for the launches that follow, for [`DeviceMemory::to_vec`], and
@@ -111,9 +161,14 @@ impl Kernel {
     /// `uses` is everything that the kernel reads and writes. It may be dropped once this
     /// returns, and is freed when the kernel has ended.
     ///
+    /// Values of damaged columns are arbitrary: after each launch with such a column the next
+    /// call that waits ([`DeviceMemory::to_vec`], [`Engine::synchronize`]) is
+    /// [`Error::Corrupt`].
+    ///
     /// # Errors
-    /// [`Error::Device`] if the blocks or the arguments do not fit the kernel, or if
-    /// something lies on another device.
+    /// [`Error::Device`] if the blocks or the arguments do not fit the kernel, if the readers
+    /// among `uses` are not those of columns like the ones that it was compiled for, in their
+    /// order, or if something is on another device.
     ///
     /// # Safety
     /// `arguments` are, byte for byte, the struct that the kernel takes. With them, and with
@@ -144,14 +199,19 @@ impl Kernel {
         }
         let stream = self.context.ordered()?;
         let mut buffers = Vec::new();
+        let mut readers = Vec::new();
         for used in uses.iter().map(|used| used.parts()) {
             if !Arc::ptr_eq(used.context, &self.context) {
                 return Err(failed("uses something of another engine".to_owned()));
             }
             used.ready.into_iter().try_for_each(|ready| stream.wait(ready))?;
             buffers.extend(used.buffers);
+            readers.extend(used.reader);
         }
-        stream.launch(&Launch {
+        if let Some(difference) = column::difference(&self.columns, &readers) {
+            return Err(failed(difference));
+        }
+        let launched = stream.launch(&Launch {
             module: Some(self.module.as_ref()),
             kernel: &self.name,
             blocks,
@@ -159,7 +219,10 @@ impl Kernel {
             shared: self.shared,
             arguments: bytes,
             buffers: &buffers,
-        })
+        });
+        // After the launch: what waits in between reads the words before the kernel has.
+        readers.iter().for_each(|reader| self.context.watch(reader));
+        launched
     }
 }
 
@@ -168,10 +231,17 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoDevice`] for an engine without a GPU, [`Error::Device`] if a kernel has
-    /// failed.
+    /// failed, [`Error::Corrupt`] if one has found a column damaged.
     pub fn synchronize(&self) -> Result<()> {
-        self.context()?.ordered()?.synchronize()
+        self.context()?.settle().map(|_| ())
     }
+}
+
+/// The status word of a reader that launches have used.
+#[derive(Debug)]
+pub(super) struct Watched {
+    status: Arc<DeviceBuffer>,
+    column: String,
 }
 
 impl Context {
@@ -183,9 +253,32 @@ impl Context {
         }
         Ok(ordered.insert(self.device.stream(Priority::Usual)?).clone())
     }
+
+    /// Has the next call that waits read the status word of a column.
+    fn watch(&self, reader: &ColumnReader<'_>) {
+        let Some(status) = reader.status() else { return };
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !watched.iter().any(|watched| Arc::ptr_eq(&watched.status, status)) {
+            let column = reader.column().field().name().clone();
+            watched.push(Watched { status: status.clone(), column });
+        }
+    }
+
+    /// Waits for the kernels of users. An error if one has failed or has found a column damaged.
+    fn settle(&self) -> Result<Arc<dyn Stream>> {
+        let stream = self.ordered()?;
+        // Names the kernel where one has failed.
+        stream.synchronize()?;
+        let watched =
+            std::mem::take(&mut *self.watched.lock().unwrap_or_else(PoisonError::into_inner));
+        for Watched { status, column } in &watched {
+            check_status(&stream, status, 0).map_err(|error| error.in_column(column))?;
+        }
+        Ok(stream)
+    }
 }
 
-/// What lies in device memory and kernels may use: [`DeviceBatch`], [`DeviceColumn`],
+/// Data in device memory that kernels use: [`ColumnReader`], [`DeviceBatch`], [`DeviceColumn`] and
 /// [`DeviceArray`], which they only read, and [`DeviceMemory`].
 pub trait OnDevice {
     /// For [`Kernel::launch`].
@@ -201,18 +294,21 @@ pub struct Parts<'a> {
     buffers: Vec<&'a DeviceBuffer>,
     /// When they have been written, if that was elsewhere.
     ready: Vec<&'a dyn Event>,
+    /// The reader, if it is one.
+    reader: Option<&'a ColumnReader<'a>>,
 }
 
 impl OnDevice for DeviceColumn {
     fn parts(&self) -> Parts<'_> {
         let buffers = self.bodies().iter().map(AsRef::as_ref).collect();
-        Parts { context: self.context(), buffers, ready: vec![self.ready()] }
+        Parts { context: self.context(), buffers, ready: vec![self.ready()], reader: None }
     }
 }
 
 impl OnDevice for DeviceBatch {
     fn parts(&self) -> Parts<'_> {
-        let mut parts = Parts { context: self.context(), buffers: Vec::new(), ready: Vec::new() };
+        let (context, buffers, ready) = (self.context(), Vec::new(), Vec::new());
+        let mut parts = Parts { context, buffers, ready, reader: None };
         for column in self.columns() {
             let Parts { buffers, ready, .. } = column.parts();
             parts.buffers.extend(buffers);
@@ -230,6 +326,7 @@ impl OnDevice for DeviceArray {
             context: self.context(),
             buffers: slices.map(|slice| slice.buffer().as_ref()).collect(),
             ready: vec![self.ready().as_ref()],
+            reader: None,
         }
     }
 }
@@ -252,7 +349,8 @@ impl<T> fmt::Debug for DeviceMemory<T> {
 
 impl<T> OnDevice for DeviceMemory<T> {
     fn parts(&self) -> Parts<'_> {
-        Parts { context: &self.context, buffers: vec![&self.buffer], ready: Vec::new() }
+        let (buffers, ready) = (vec![&self.buffer], Vec::new());
+        Parts { context: &self.context, buffers, ready, reader: None }
     }
 }
 
@@ -296,11 +394,10 @@ impl<T: Pod> DeviceMemory<T> {
     /// A copy of the values in host memory; waits for the kernels launched so far.
     ///
     /// # Errors
-    /// [`Error::Device`] if a kernel has failed.
+    /// [`Error::Device`] if a kernel has failed, [`Error::Corrupt`] if one has found a column
+    /// damaged.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let stream = self.context.ordered()?;
-        // Names the kernel where one has failed.
-        stream.synchronize()?;
+        let stream = self.context.settle()?;
         let mut values = vec![T::zeroed(); self.len];
         stream.download(&self.buffer, 0, bytemuck::cast_slice_mut(&mut values))?;
         Ok(values)

@@ -50,7 +50,7 @@ use rayon::prelude::*;
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
 pub use column::{DeviceBatch, DeviceColumn};
-pub use kernel::{DeviceMemory, Kernel, OnDevice};
+pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
 pub use pinned::PinnedBuffer;
 
 use pinned::Pool;
@@ -116,6 +116,8 @@ pub(crate) struct Context {
     streams: [Mutex<Vec<Arc<dyn Stream>>>; Priority::COUNT],
     /// That of kernels of users, once there is one (kernel.rs).
     ordered: Mutex<Option<Arc<dyn Stream>>>,
+    /// The status words that they may have reported damage to.
+    watched: Mutex<Vec<kernel::Watched>>,
     /// Page-locked host memory.
     pool: Arc<Pool>,
 }
@@ -123,7 +125,13 @@ pub(crate) struct Context {
 impl Context {
     fn new(device: Arc<dyn Device>) -> Arc<Self> {
         let pool = Pool::new(&device);
-        Arc::new(Self { device, streams: Default::default(), ordered: Mutex::default(), pool })
+        Arc::new(Self {
+            device,
+            streams: Default::default(),
+            ordered: Mutex::default(),
+            watched: Mutex::default(),
+            pool,
+        })
     }
 
     /// An error if the device has less memory free than work is going to need.

@@ -232,6 +232,14 @@ impl TreeList {
         text + &">".repeat(last)
     }
 
+    /// The same without the widths of packed vectors. A kernel for one list of trees reads all
+    /// lists of the same form.
+    pub fn form(&self) -> String {
+        let mut list = self.clone();
+        list.each_leaf(|_, _, _, _, widths| *widths = 0);
+        list.reader()
+    }
+
     /// The encodings of all trees, and widths of their packed vectors, if these are leaves.
     pub fn leaves(&self) -> Option<(u32, u64)> {
         match self.readers.as_slice() {
@@ -250,6 +258,11 @@ impl TreeList {
     /// Whether range tests ask for codes only, in all chunks.
     pub fn tests_codes(&self) -> bool {
         self.readers.iter().all(Reader::tests_codes)
+    }
+
+    /// Whether range tests ask for codes in some chunks.
+    pub fn asks_codes(&self) -> bool {
+        self.readers.iter().any(Reader::tests_codes)
     }
 
     /// Whether data may turn out to be damaged when they are read.

@@ -1,32 +1,14 @@
-//! Kernels of users: the example of docs/GPU.md on columns of every encoding, the order of
-//! launches and copies, and what is refused.
+//! Kernels of users: the order of launches and copies, arrays and memory, and what is refused.
+//! Those over compressed columns are in `columns.rs`.
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::*;
 use bytemuck::{Pod, Zeroable};
-use lanepack::scan::{Scan, col, count_rows, sum};
 use lanepack::*;
 
+use super::columns::compiled;
 use super::engines;
-
-const SUM_WHERE: &str = include_str!("../../kernels/examples/sum_where.cu");
-
-/// `SumWhere` of `kernels/examples/sum_where.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct SumWhere {
-    quantity: u64,
-    quantity_validity: u64,
-    price: u64,
-    price_validity: u64,
-    sum: u64,
-    count: u64,
-    bound: i64,
-    blocks_per_node: u64,
-}
 
 /// What the kernels of [`KERNELS`] take.
 #[repr(C)]
@@ -70,100 +52,8 @@ LANEPACK_KERNEL(reverse, 64, 1, Arguments) {
 }
 "#;
 
-/// A kernel; none, with a printed reason, where nothing compiles for a GPU and nothing has to.
 fn kernel(engine: &Engine, name: &str, source: &str) -> Option<Kernel> {
-    match Kernel::from_source(engine, name, source) {
-        Ok(kernel) => Some(kernel),
-        Err(Error::NoDevice { what }) => {
-            let required = std::env::var("LANEPACK_REQUIRE_NVRTC").is_ok_and(|value| value == "1");
-            assert!(!required, "NVRTC is required: {what}");
-            println!("skipped: {what}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
-}
-
-/// What the kernel of the example makes of a batch of quantities and prices; none where
-/// nothing compiles it.
-fn sum_where(engine: &Engine, packed: &RecordBatch, bound: i64) -> Option<(f64, u64)> {
-    let kernel = kernel(engine, "sum_where", SUM_WHERE)?;
-    let table = engine.upload(packed).unwrap();
-    let nodes =
-        |nodes: Result<Vec<DeviceNode>>| DeviceMemory::from_slice(engine, &nodes.unwrap()).unwrap();
-    let [quantity, price] = [&table.columns()[0], &table.columns()[1]];
-    let memory = [
-        nodes(quantity.nodes()),
-        nodes(quantity.validity_nodes()),
-        nodes(price.nodes()),
-        nodes(price.validity_nodes()),
-    ];
-    let sum = DeviceMemory::<f64>::zeros(engine, 1).unwrap();
-    let count = DeviceMemory::<u64>::zeros(engine, 1).unwrap();
-    let [a, b, c, d] = &memory;
-    let arguments = SumWhere {
-        quantity: a.address(),
-        quantity_validity: b.address(),
-        price: c.address(),
-        price_validity: d.address(),
-        sum: sum.address(),
-        count: count.address(),
-        bound,
-        blocks_per_node: 2,
-    };
-    let uses: [&dyn OnDevice; 8] = [quantity, price, a, b, c, d, &sum, &count];
-    // SAFETY: the struct is the kernel's, and leads to what is listed.
-    unsafe { kernel.launch(2 * a.len(), 256, &arguments, &uses) }.unwrap();
-    // Freed when the kernel has ended.
-    drop((table, memory));
-    Some((sum.to_vec().unwrap()[0], count.to_vec().unwrap()[0]))
-}
-
-#[test]
-fn the_example_sums_columns_of_every_encoding() {
-    // Chunks that are packed, with nulls and exceptions, of one value, and plain. Sums are
-    // exact in any order: prices are multiples of 2^-20.
-    const UNIT: f64 = 1.0 / (1 << 20) as f64;
-    let rows = 13_000;
-    let quantity = |row: i64| match row / 4096 {
-        0 => (row % 11 != 0).then_some(row * 7 % 50 - 20),
-        1 => Some(13),
-        _ => Some(row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)),
-    };
-    let price = |row: i64| match row / 2048 % 4 {
-        0 if row % 7 == 3 => None,
-        0 if row % 91 == 1 => Some(row as f64 * UNIT),
-        0 => Some((row % 977) as f64 / 4.0),
-        1 => Some(250.5),
-        2 => Some((row * 0x9e37_79b9 % (1 << 30)) as f64 * UNIT),
-        _ => (row % 3 == 0).then_some(0.25),
-    };
-    let batch = RecordBatch::try_from_iter([
-        ("quantity", Arc::new(Int64Array::from_iter((0..rows).map(quantity))) as ArrayRef),
-        ("price", Arc::new(Float64Array::from_iter((0..rows).map(price)))),
-    ])
-    .unwrap();
-    // Those that the example's kernel reads.
-    let options = [Encoding::Pfor, Encoding::Delta, Encoding::AlpRd, Encoding::Lz]
-        .into_iter()
-        .fold(Options::default(), Options::without);
-    let packed = compress(&batch, &options.with_chunk_rows(2048)).unwrap();
-    let encodings: Vec<String> =
-        columns(&packed).unwrap().iter().map(CompressedColumn::encoding).collect();
-    assert_eq!(encodings, ["ffor+constant+plain", "alp+constant+plain"]);
-    for engine in engines() {
-        for bound in [-100, 0, 13, 14, 1000] {
-            let scan = Scan::new(&packed).filter(col("quantity").lt(bound));
-            let expected = scan.aggregate(&[sum(col("price")), count_rows()], &Engine::cpu());
-            let kept = scan.filter(col("price").is_not_null()).count(&Engine::cpu()).unwrap();
-            let expected = expected.unwrap();
-            let expected_sum = expected.column(0).as_primitive::<Float64Type>();
-            let expected_sum = if expected_sum.is_null(0) { 0.0 } else { expected_sum.value(0) };
-            let rows = expected.column(1).as_primitive::<Int64Type>().value(0);
-            let Some((sum, count)) = sum_where(&engine, &packed, bound) else { continue };
-            assert_eq!((sum, count), (expected_sum, kept as u64), "{bound}, {rows} rows");
-        }
-    }
+    compiled(Kernel::from_source(engine, name, source))
 }
 
 /// Launches with copies and drops in between, on one device.
