@@ -86,9 +86,14 @@ LANEPACK_DEVICE void dict_shared(const DictSharedArguments& args) {
         const u32 shared = min(size, args.shared_values);
         // Others may still read the dictionary before.
         __syncthreads();
-        for (u32 i = threadIdx.x * PIECE<T>; i < shared; i += DICT_SHARED_THREADS * PIECE<T>) {
-            // Buffers are padded to 64 bytes, so pieces can be read whole.
-            copy_async(reinterpret_cast<uint4*>(table + i), reinterpret_cast<const uint4*>(values + i));
+        if (reinterpret_cast<u64>(values) % 16 == 0) {
+            for (u32 i = threadIdx.x * PIECE<T>; i < shared; i += DICT_SHARED_THREADS * PIECE<T>) {
+                // Buffers are padded to 64 bytes, so pieces can be read whole.
+                copy_async(reinterpret_cast<uint4*>(table + i), reinterpret_cast<const uint4*>(values + i));
+            }
+        } else {
+            // One of several dictionaries that follow each other.
+            for (u32 i = threadIdx.x; i < shared; i += DICT_SHARED_THREADS) copy_async(table + i, values + i);
         }
         copies_done();
         __syncthreads();

@@ -3,6 +3,7 @@
 #include "arguments.cuh"
 #include "lanepack/strings.cuh"
 #include "launch.cuh"
+#include "utf8.cuh"
 
 namespace lanepack {
 
@@ -92,67 +93,6 @@ LANEPACK_KERNEL(offsets_32, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_v
 
 LANEPACK_KERNEL(offsets_64, OFFSETS_THREADS, 1, OffsetsArguments) { offsets_of_vectors<u64>(args); }
 
-// What the bytes of a word are in UTF-8, each by the highest bit of its byte: leads
-// of two, three, four bytes or more, and bytes that need a closer look: those that
-// are never used and leads that restrict the byte behind them are among them.
-struct Utf8Bytes {
-    u32 two;
-    u32 three;
-    u32 four;
-    u32 rare;
-
-    LANEPACK_DEVICE explicit Utf8Bytes(u32 word) {
-        const u32 bit4 = word << 3;
-        const u32 bit3 = word << 4;
-        const u32 bit2 = word << 5;
-        const u32 bit1 = word << 6;
-        two = word & word << 1 & HIGH_BITS;
-        three = two & word << 2;
-        four = three & bit4;
-        // F0 and above; C0, C1, E0 (and E1); ED.
-        rare = four | (two & ~bit4 & (~(bit3 | bit2 | bit1) | (bit3 & bit2 & ~bit1 & word << 7)));
-    }
-};
-
-// The highest bit of bytes that are never used, or that their lead does not allow
-// as a second byte (table 3-7 of the Unicode standard).
-LANEPACK_DEVICE u32 rare_errors(u32 word, u32 before) {
-    u32 errors = 0;
-    u32 lead = before >> 24;
-    for (u32 i = 0; i < 4; ++i) {
-        const u32 byte = word >> 8 * i & 255;
-        const bool wrong = byte == 0xc0 || byte == 0xc1 || byte >= 0xf5 || (lead == 0xe0 && byte < 0xa0) ||
-                           (lead == 0xed && byte > 0x9f) || (lead == 0xf0 && byte < 0x90) ||
-                           (lead == 0xf4 && byte > 0x8f);
-        if (wrong) errors |= 0x80u << 8 * i;
-        lead = byte;
-    }
-    return errors;
-}
-
-// The errors of 16 bytes behind the four of `before`, and, if they are the `last`,
-// of a character that they leave unfinished.
-LANEPACK_DEVICE u32 utf8_errors(uint4 piece, u32 before, bool last) {
-    const u32 words[6] = {before, piece.x, piece.y, piece.z, piece.w, 0};
-    Utf8Bytes previous(before);
-    u32 errors = 0;
-#pragma unroll
-    for (u32 i = 1; i < 6; ++i) {
-        // Behind the last byte stand zeros, which are no continuation.
-        if (i == 5 && !last) break;
-        const u32 word = words[i];
-        const Utf8Bytes bytes(word);
-        // Continuation bytes stand exactly where leads ask for them.
-        const u32 asked = __funnelshift_l(previous.two, bytes.two, 8) |
-                          __funnelshift_l(previous.three, bytes.three, 16) |
-                          __funnelshift_l(previous.four, bytes.four, 24);
-        errors |= ((word & ~(word << 1)) ^ asked) & HIGH_BITS;
-        if ((bytes.rare | previous.rare) != 0) errors |= rare_errors(word, words[i - 1]);
-        previous = bytes;
-    }
-    return errors;
-}
-
 // Offset `index` of 4 or 8 bytes.
 LANEPACK_DEVICE u64 offset_at(const StringsArguments& args, u64 index) {
     if (args.offset_bytes == 4) return reinterpret_cast<const u32*>(args.offsets)[index];
@@ -164,17 +104,18 @@ LANEPACK_DEVICE u64 offset_at(const StringsArguments& args, u64 index) {
 // block looks at UTF8_BYTES bytes, and at its share of the rows, which begin about
 // there, so that their bytes are still in the cache.
 //
-// On an NVIDIA H200 1 GB takes 0.44 ms, bound by instructions. Lost: eight bytes at a
-// time with every rule for every byte, 0.9 ms, and four bytes so, 0.69; blocks of 4 KB,
-// of which empty ones alone took 0.13 ms.
+// Lost: four bytes at a time, 0.44 ms for 1 GB on an NVIDIA H200, bound by instructions, and with
+// every rule for every byte 0.69; eight so, 0.9 ms; blocks of 4 KB, of which empty ones alone took
+// 0.13 ms.
 LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
+    constexpr u32 EACH = 32;
     const Part part = part_of_block(args.blocks_per_node);
     if (args.not_ascii[part.node] == 0) return;
     const Node& node = args.nodes[part.node];
     const u64 begin = offset_at(args, node.at);
     const u64 end = offset_at(args, node.at + node.rows);
-    // Pieces of 16 bytes are aligned in the output, which begins at a multiple of 256.
-    const u64 aligned = begin / 16 * 16;
+    // What a thread looks at is aligned in the output, which begins at a multiple of 256.
+    const u64 aligned = begin / EACH * EACH;
     const u32 parts = static_cast<u32>((end - aligned + UTF8_BYTES - 1) / UTF8_BYTES);
     if (part.part >= parts) return;
     // What lies outside the node's bytes counts as zero, which is ASCII.
@@ -184,26 +125,31 @@ LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
         if (at + 4 > end) word = word << (at + 4 - end) * 8 >> (at + 4 - end) * 8;
         return word;
     };
-    const u64 first = aligned + static_cast<u64>(part.part) * UTF8_BYTES + threadIdx.x * 16;
-    u32 errors = 0;
+    const u64 first = aligned + static_cast<u64>(part.part) * UTF8_BYTES + threadIdx.x * EACH;
+    bool is_wrong = false;
 #pragma unroll 2
-    for (u32 i = 0; i < UTF8_BYTES; i += UTF8_THREADS * 16) {
+    for (u32 i = 0; i < UTF8_BYTES; i += UTF8_THREADS * EACH) {
         const u64 at = first + i;
         if (at >= end) break;
-        uint4 piece = *reinterpret_cast<const uint4*>(args.bytes + at);
-        // What is before a node's first piece is no matter.
+        const uint4* from = reinterpret_cast<const uint4*>(args.bytes + at);
+        // Buffers are padded, so that all 32 bytes can be read.
+        const uint4 head = from[0];
+        const uint4 tail = from[1];
+        u32 words[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};
+        // What is before a node's first byte is no matter.
         u32 before = at == 0 ? 0 : *reinterpret_cast<const u32*>(args.bytes + at - 4);
-        const bool last = at + 16 >= end;
-        if (at < begin + 4 || last) {
-            piece = make_uint4(inside(at, piece.x), inside(at + 4, piece.y), inside(at + 8, piece.z),
-                               inside(at + 12, piece.w));
+        const bool is_last = at + EACH >= end;
+        if (at < begin + 4 || is_last) {
+#pragma unroll
+            for (u32 k = 0; k < 8; k++) words[k] = inside(at + k * 4, words[k]);
             before = at == 0 ? 0 : inside(at - 4, before);
         }
-        if (((piece.x | piece.y | piece.z | piece.w | before) & HIGH_BITS) != 0) {
-            errors |= utf8_errors(piece, before, last);
-        }
+        u32 all = before;
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) all |= words[k];
+        if ((all & HIGH_BITS) != 0) is_wrong |= has_utf8_error(words, before, is_last);
     }
-    if (errors != 0) report(args.status, part.node, FAULT_UTF8);
+    if (is_wrong) report(args.status, part.node, FAULT_UTF8);
     const u32 share = (node.rows + parts - 1) / parts;
     const u32 last = min(node.rows, (part.part + 1) * share);
     bool cut = false;

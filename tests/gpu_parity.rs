@@ -32,6 +32,8 @@ mod columns;
 mod compress;
 #[path = "gpu_parity/damage.rs"]
 mod damage;
+#[path = "gpu_parity/decode.rs"]
+mod decode;
 #[path = "gpu_parity/derived.rs"]
 mod derived;
 #[path = "gpu_parity/devices.rs"]

@@ -167,15 +167,18 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Values of dictionaries to `out`. Where codes are runs, the codes of runs are looked up, and
-    /// their values spread.
+    /// Values of dictionaries to `out`. Where codes are runs, of four rows or more, the codes of runs
+    /// are looked up, and their values spread.
     fn values_of_codes(
         &mut self,
         targets: &[Target<'_>],
         bits: usize,
         out: &Arc<DeviceBuffer>,
     ) -> Result<()> {
-        let has_runs = |target: &&Target<'_>| target.view.child(0).encoding() == Encoding::Rle;
+        let has_runs = |target: &&Target<'_>| {
+            let codes = target.view.child(0);
+            codes.encoding() == Encoding::Rle && codes.child(0).len() <= codes.len() / 4
+        };
         let (runs, others): (Vec<Target<'_>>, Vec<Target<'_>>) = targets.iter().partition(has_runs);
         let reads = LOOKED_UP.map(|(encoding, _)| encoding);
         let children = |index| others.iter().map(|target| target.child(index)).collect::<Vec<_>>();
@@ -230,8 +233,9 @@ impl Program<'_> {
     pub fn look_up(&mut self, jobs: &[Job], bits: usize, out: &Arc<DeviceBuffer>) -> Result<()> {
         let width = width_index(bits)
             .ok_or_else(|| Error::corrupt(format!("dictionaries of {bits} bits")))?;
+        let room = self.shared_room();
         let (large, small): (Vec<Job>, Vec<Job>) =
-            jobs.iter().partition(|job| bits >= 32 && is_large(job, bits));
+            jobs.iter().partition(|job| bits >= 32 && is_large(job, bits, room));
         self.look_up_large(&large, bits, out);
         for (codes, kernels) in LOOKED_UP {
             let jobs = &small;
@@ -243,14 +247,18 @@ impl Program<'_> {
         Ok(())
     }
 
+    /// Bytes of shared memory that a block has for a dictionary.
+    fn shared_room(&self) -> usize {
+        (self.stream.info().shared_memory as usize - kernels::DICT_SHARED_OTHER) / 16 * 16
+    }
+
     /// The same of dictionaries that blocks have in shared memory.
     fn look_up_large(&mut self, jobs: &[Job], bits: usize, out: &Arc<DeviceBuffer>) {
-        let info = self.stream.info();
-        let most = info.shared_memory as usize - kernels::DICT_SHARED_OTHER;
+        let multiprocessors = self.stream.info().multiprocessors as usize;
         let largest = jobs.iter().map(|job| dictionary_bytes(job, bits)).max().unwrap_or(0);
-        let shared = largest.next_multiple_of(16).min(most / 16 * 16);
+        let shared = largest.next_multiple_of(16).min(self.shared_room());
         let vectors = most_rows(jobs).div_ceil(VECTOR);
-        let blocks = (info.multiprocessors as usize).min(jobs.len() * vectors);
+        let blocks = multiprocessors.min(jobs.len() * vectors);
         let arguments = Arguments::DictShared {
             out: out.address(),
             vectors: vectors as u32,
@@ -328,10 +336,12 @@ fn dictionary_bytes(job: &Job, bits: usize) -> usize {
 }
 
 /// Whether a dictionary is worth reading as a whole before its codes: it is too large for the
-/// first-level cache beside others, and there are more codes than values.
-fn is_large(job: &Job, bits: usize) -> bool {
+/// first-level cache beside others, four fifths of it fit into `room` bytes of shared memory, and
+/// there are more codes than values.
+fn is_large(job: &Job, bits: usize, room: usize) -> bool {
+    let bytes = dictionary_bytes(job, bits);
     let values = job.node.size as u32;
-    dictionary_bytes(job, bits) > kernels::DICT_SHARED_LEAST && job.node.rows >= 2 * values
+    bytes > kernels::DICT_SHARED_LEAST && bytes * 4 <= room * 5 && job.node.rows >= 2 * values
 }
 
 /// A plain node of the values of another, which lie at `address`.

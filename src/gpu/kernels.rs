@@ -493,6 +493,6 @@ pub(crate) const OFFSETS_64: Kernel = offsets("offsets_64");
 
 /// Blocks count bytes.
 pub(crate) const UTF8: Kernel =
-    Kernel { more: 15, ..Kernel::new("utf8", "UTF8_THREADS", "UTF8_BYTES") };
+    Kernel { more: 31, ..Kernel::new("utf8", "UTF8_THREADS", "UTF8_BYTES") };
 pub(crate) const VIEWS: Kernel = Kernel::new("views", "VIEWS_THREADS", "VIEWS_THREADS");
 pub(crate) const FIXED: Kernel = Kernel::new("fixed", "FIXED_THREADS", "FIXED_VALUES");

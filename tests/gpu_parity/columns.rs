@@ -77,7 +77,7 @@ LANEPACK_DEVICE void copy_chunk(const Copy<Of>& args, Scratch& scratch) {
 }
 
 template <class Of>
-LANEPACK_DEVICE void test_chunk(const Copy<Of>& args, typename Of::Test<2>& test) {
+LANEPACK_DEVICE void test_chunk(const Copy<Of>& args, typename Of::template Test<2>& test) {
     const u32 chunk = static_cast<u32>(blockIdx.x / args.pairs);
     const u32 first = static_cast<u32>(blockIdx.x % args.pairs) * 2;
     const u32 end = min(first + 2, args.column.vectors(chunk));
