@@ -9,8 +9,11 @@ mod simt;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    #[cfg(feature = "cuda")]
-    cuda::build();
-    #[cfg(feature = "simt")]
-    simt::build();
+    // nvcc uses one core for most of its time: g++ uses the others meanwhile.
+    std::thread::scope(|_scope| {
+        #[cfg(feature = "cuda")]
+        _scope.spawn(cuda::build);
+        #[cfg(feature = "simt")]
+        simt::build();
+    });
 }

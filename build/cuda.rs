@@ -1,7 +1,8 @@
 //! Compiles the kernels with nvcc, if there is one, and embeds their sources.
 //!
-//! Into OUT_DIR go `kernel_sources.rs`, the list of sources for NVRTC, and
-//! `lanepack.fatbin`, with cfg `lanepack_fatbin` set, if an nvcc is found: what NVCC
+//! Into OUT_DIR go `kernel_sources.rs`, the list of sources for NVRTC, and, if an nvcc is
+//! found, `lanepack.fatbin`, with cfg `lanepack_fatbin` set, and `lanepack.log`, what nvcc and
+//! ptxas said. The nvcc is what NVCC
 //! names, else in CUDA_HOME, CUDA_PATH or PATH. LANEPACK_REQUIRE_NVCC=1 makes it an
 //! error that there is none; LANEPACK_CUDA_ARCHS (such as `90` or `80,90`) says what
 //! to compile for, for builds that are quicker than one for everything.
@@ -111,8 +112,9 @@ fn compile(nvcc: &Path, kernels: &Path, kernel_files: &[String], out: &Path) {
 
     let archs = archs(nvcc);
     let mut command = Command::new(nvcc);
-    // Machine code of several devices at a time; more than that is no gain.
-    command.args(OPTIONS).arg("--threads=0").arg("-I").arg(kernels);
+    // Machine code of several devices at a time; more than that is no gain. What ptxas says
+    // is kept for scripts/check-kernels.
+    command.args(OPTIONS).args(["--threads=0", "-Xptxas=-v", "-I"]).arg(kernels);
     for (index, arch) in archs.iter().enumerate() {
         let ptx = if index == 0 { format!(",compute_{arch}") } else { String::new() };
         command.arg("-gencode").arg(format!("arch=compute_{arch},code=[sm_{arch}{ptx}]"));
@@ -124,6 +126,7 @@ fn compile(nvcc: &Path, kernels: &Path, kernel_files: &[String], out: &Path) {
     if !output.status.success() {
         fail(&format!("{command:?}\n{}{said}", String::from_utf8_lossy(&output.stdout)));
     }
+    fs::write(out.join("lanepack.log"), &*said).expect("OUT_DIR can be written");
     // Warnings are shown, and errors only in scripts/check-kernels: what another
     // nvcc warns of need not concern whoever builds with it.
     for line in said.lines().filter(|line| line.contains("warning")) {

@@ -6,10 +6,12 @@
 //! on fields out of order.
 
 pub(crate) mod encode;
+mod header;
 pub(crate) mod lz;
 pub(crate) mod strings;
 
 use bytemuck::{Pod, Zeroable};
+pub(super) use header::Header;
 
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
 use crate::encoding::{Physical, format};
@@ -516,45 +518,11 @@ const _: () = {
 };
 
 /// The value that a header of the kernels gives a constant.
-pub(super) const fn constant(source: &str, name: &str) -> u64 {
-    number(source, b"constexpr u32 ", name)
+pub(super) const fn constant(header: &Header, name: &str) -> u64 {
+    header.number("constexpr u32 ", name)
 }
 
-/// The number that stands behind `before`, `name` and an equals sign.
-const fn number(source: &str, before: &[u8], name: &str) -> u64 {
-    let (source, name) = (source.as_bytes(), name.as_bytes());
-    let mut start = 0;
-    while start + before.len() + name.len() + 3 < source.len() {
-        if matches(source, start, before)
-            && matches(source, start + before.len(), name)
-            && matches(source, start + before.len() + name.len(), b" = ")
-        {
-            let mut value = 0;
-            let mut at = start + before.len() + name.len() + 3;
-            while source[at].is_ascii_digit() {
-                value = value * 10 + (source[at] - b'0') as u64;
-                at += 1;
-            }
-            assert!(matches!(source[at], b';' | b','), "a constant that is no plain number");
-            return value;
-        }
-        start += 1;
-    }
-    panic!("no such constant");
-}
-
-const fn matches(source: &[u8], at: usize, part: &[u8]) -> bool {
-    let mut index = 0;
-    while index < part.len() {
-        if source[at + index] != part[index] {
-            return false;
-        }
-        index += 1;
-    }
-    true
-}
-
-const FORMAT: &str = include_str!("../../kernels/lanepack/format.cuh");
+const FORMAT: &Header = &Header::read(include_str!("../../kernels/lanepack/format.cuh"));
 
 const _: () = {
     assert!(constant(FORMAT, "VECTOR") == VECTOR as u64);
@@ -582,10 +550,10 @@ const _: () = {
     assert!(constant(FORMAT, "FRONT") == Encoding::Front as u64);
 };
 
-const ORDER: &str = include_str!("../../kernels/lanepack/order.cuh");
-const STEPS: &str = include_str!("../../kernels/lanepack/steps.cuh");
-const VALUES: &str = include_str!("../../kernels/lanepack/values.cuh");
-const SCAN: &str = include_str!("../../kernels/scan.cu");
+const ORDER: &Header = &Header::read(include_str!("../../kernels/lanepack/order.cuh"));
+const STEPS: &Header = &Header::read(include_str!("../../kernels/lanepack/steps.cuh"));
+const VALUES: &Header = &Header::read(include_str!("../../kernels/lanepack/values.cuh"));
+const SCAN: &Header = &Header::read(include_str!("../../kernels/scan.cu"));
 
 const _: () = {
     assert!(constant(ORDER, "UNSIGNED") == UNSIGNED as u64);
@@ -605,7 +573,7 @@ const _: () = {
     assert!(constant(SCAN, "REDUCE_WIDE_GREATEST") == REDUCE_WIDE_GREATEST as u64);
 };
 
-const WALK: &str = include_str!("../../kernels/lanepack/walk.cuh");
+const WALK: &Header = &Header::read(include_str!("../../kernels/lanepack/walk.cuh"));
 
 const _: () = {
     assert!(constant(WALK, "STRINGS_NONE") == STRINGS_NONE as u64);
@@ -616,10 +584,10 @@ const _: () = {
     assert!(constant(WALK, "STRINGS_CODES") == STRINGS_CODES as u64);
 };
 
-const NODE: &str = include_str!("../../kernels/lanepack/node.cuh");
+const NODE: &Header = &Header::read(include_str!("../../kernels/lanepack/node.cuh"));
 
 const fn fault(name: &str) -> u32 {
-    number(NODE, b"FAULT_", name) as u32
+    NODE.number("FAULT_", name) as u32
 }
 
 const _: () = {

@@ -1,7 +1,7 @@
 //! The kernels that the host starts: their names, and the shapes of their
 //! launches, read from `kernels/launch.cuh` when the crate is compiled.
 
-use super::abi::constant;
+use super::abi::{Header, constant};
 use crate::lanes::VECTOR;
 
 /// A kernel with its launch shape.
@@ -42,7 +42,7 @@ impl Kernel {
 /// Blocks that keep every multiprocessor of a large GPU busy.
 const FILL: usize = 1000;
 
-const LAUNCH: &str = include_str!("../../kernels/launch.cuh");
+const LAUNCH: &Header = &Header::read(include_str!("../../kernels/launch.cuh"));
 
 const fn shape(name: &str) -> u32 {
     constant(LAUNCH, name) as u32
@@ -455,7 +455,7 @@ pub(crate) fn scan(warps: usize) -> Kernel {
 }
 /// Vectors of a warp at most.
 pub(crate) const SCAN_EACH: usize = constant(SCAN_HEADER, "SCAN_EACH") as usize;
-const SCAN_HEADER: &str = include_str!("../../kernels/lanepack/scan.cuh");
+const SCAN_HEADER: &Header = &Header::read(include_str!("../../kernels/lanepack/scan.cuh"));
 const fn warps(name: &'static str, threads: &str) -> Kernel {
     let block = shape(threads) as usize / 32;
     Kernel { block, least: block, ..Kernel::new(name, threads, threads) }

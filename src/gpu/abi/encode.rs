@@ -2,8 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::constant;
 pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
+use super::{Header, constant};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
 use crate::encoding::dict::{COUNTED, COUNTED_OF_VECTOR, Counted, HASHED};
@@ -349,10 +349,10 @@ pub(crate) struct RunsArguments {
 pub(crate) const CANDIDATES_BYTES: usize = 16;
 pub(crate) const CHOICE_BYTES: usize = 16;
 
-const ENCODE: &str = include_str!("../../../kernels/encode.cuh");
-const ROWS: &str = include_str!("../../../kernels/encode_rows.cuh");
-const PATCHES: &str = include_str!("../../../kernels/encode_patches.cu");
-const ENCODE_ALP_RD: &str = include_str!("../../../kernels/encode_alp_rd.cu");
+const ENCODE: &Header = &Header::read(include_str!("../../../kernels/encode.cuh"));
+const ROWS: &Header = &Header::read(include_str!("../../../kernels/encode_rows.cuh"));
+const PATCHES: &Header = &Header::read(include_str!("../../../kernels/encode_patches.cu"));
+const ENCODE_ALP_RD: &Header = &Header::read(include_str!("../../../kernels/encode_alp_rd.cu"));
 
 const _: () = {
     assert!(size_of::<Source>() == 48);
@@ -388,10 +388,6 @@ const _: () = {
     assert!(constant(PATCHES, "ROUNDS_OF_WINDOWS") == pfor::ROUNDS as u64);
     assert!(constant(ENCODE, "SAMPLED_VECTORS") == SAMPLED_VECTORS as u64);
     assert!(constant(ENCODE, "MAX_CANDIDATES") == MAX_CANDIDATES as u64);
-};
-
-// Apart, as searching constants has its limit.
-const _: () = {
     assert!(constant(ENCODE, "MEASURE_ALL") == MEASURE_ALL as u64);
     assert!(constant(ENCODE, "MEASURE_SAMPLED") == MEASURE_SAMPLED as u64);
     assert!(constant(ENCODE, "MEASURE_REST") == MEASURE_REST as u64);

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::constant;
+use super::{Header, constant};
 use crate::encoding::lz::{MOST_SEGMENT_BYTES, Shape};
 
 /// `lanepack::LzChunk`: bytes that become a node, or a part of them that is looked at.
@@ -69,7 +69,7 @@ impl LzArguments {
     }
 }
 
-const ENCODE_LZ: &str = include_str!("../../../kernels/encode_lz.cuh");
+const ENCODE_LZ: &Header = &Header::read(include_str!("../../../kernels/encode_lz.cuh"));
 
 const _: () = {
     assert!(size_of::<LzChunk>() == 24);

@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::constant;
+use super::{Header, constant};
 use crate::encoding::fsst;
 
 /// `lanepack::FsstVector`.
@@ -251,9 +251,9 @@ pub(crate) struct GatherArguments {
     pub zero: u32,
 }
 
-const TABLE: &str = include_str!("../../../kernels/lanepack/fsst_encode.cuh");
-const TRAIN: &str = include_str!("../../../kernels/fsst_train.cu");
-const ARGUMENTS: &str = include_str!("../../../kernels/encode_arguments.cuh");
+const TABLE: &Header = &Header::read(include_str!("../../../kernels/lanepack/fsst_encode.cuh"));
+const TRAIN: &Header = &Header::read(include_str!("../../../kernels/fsst_train.cu"));
+const ARGUMENTS: &Header = &Header::read(include_str!("../../../kernels/encode_arguments.cuh"));
 
 const _: () = {
     assert!(size_of::<FsstVector>() == 16);
