@@ -11,11 +11,12 @@
 // run each, so that slots get runs of their own vector whatever is stored.
 //
 // A range test asks the values, once for 1,024 runs, or one by one where a warp's vectors have
-// few. Verdicts of runs become those of slots by the slots where they change:
+// few. Verdicts of runs become those of slots:
 //
-//   lengths   added up over a warp's vectors: changes are bits where runs start
-//   bits      changes are spread to the bits of each word (a parallel deposit)
-//   both      a slot's verdict is the parity of the changes up to it
+//   lengths   added up over a warp's vectors: a bit where a run starts whose verdict differs from
+//             that before; a slot's verdict is the parity of these bits up to it
+//   bits      verdicts are moved to the bits where runs begin (a parallel deposit), and a carry
+//             takes each to the end of its run
 #pragma once
 
 #include "reader.cuh"
@@ -158,24 +159,37 @@ struct RunLengths<Words<u16, ENCODINGS, WIDTHS>> {
     }
 };
 
-// Bits of `word` one behind the other to the places of the bits set in `to`; Warren, Hacker's
-// Delight, 7-5 (expand).
+// Moves the lowest bits of `word`, in their order, to the bits set in `to`: Warren, Hacker's
+// Delight, 7-5 (expand), in each of four bytes, which get their own bits of `word` first.
 LANEPACK_DEVICE u32 deposit(u32 word, u32 to) {
-    u32 moved[5];
+    const u32 second = word >> __popc(to & 0xff);
+    const u32 third = word >> __popc(to & 0xffff);
+    const u32 fourth = word >> __popc(to & 0xffffff);
+    word = __byte_perm(__byte_perm(word, second, 0x0040), __byte_perm(third, fourth, 0x0040), 0x5410);
+    u32 moved[3];
     u32 mask = to;
-    u32 zeros = ~to << 1;
+    u32 zeros = ~(to << 1) & 0xfefefefe;
 #pragma unroll
-    for (u32 i = 0; i < 5; i++) {
+    for (u32 i = 0; i < 3; i++) {
         u32 parity = zeros;
-#pragma unroll
-        for (u32 distance = 1; distance < 32; distance *= 2) parity ^= parity << distance;
+        parity ^= parity << 1 & 0xfefefefe;
+        parity ^= parity << 2 & 0xfcfcfcfc;
+        parity ^= parity << 4 & 0xf0f0f0f0;
         moved[i] = parity & mask;
         mask = (mask ^ moved[i]) | moved[i] >> (1u << i);
         zeros &= ~parity;
     }
 #pragma unroll
-    for (u32 i = 5; i-- > 0;) word = (word & ~moved[i]) | (word << (1u << i) & moved[i]);
+    for (u32 i = 3; i-- > 0;) word = (word & ~moved[i]) | (word << (1u << i) & moved[i]);
     return word & to;
+}
+
+// Repeats each of `bits` up to the next bit of `begins`, which has all of them, and `before`, 0 or
+// 1, up to the first one: 1 added behind a bit is carried through the ones of ~begins, which become
+// zeros.
+LANEPACK_DEVICE u32 fill_runs(u32 bits, u32 begins, u32 before) {
+    const u32 sum = ~begins + 2 * bits + before;
+    return bits | ~(begins | sum);
 }
 
 // For each bit the parity of those up to it.
@@ -207,6 +221,15 @@ struct RunVerdicts {
         words[vector % 2 * WARP + step_word(thread)] = word;
         if (is_first_thread()) vectors[vector % 2] = vector;
         __syncwarp();
+    }
+
+    // Those on 32 runs from one on, and that on the run before.
+    LANEPACK_DEVICE u32 from(u32 run, u32& before) const {
+        const u32 word = (run - 1) / 32;
+        const u32 low = words[word % (2 * WARP)];
+        const u32 high = words[(word + 1) % (2 * WARP)];
+        before = low >> (run - 1) % 32 & 1;
+        return __funnelshift_rc(low, high, (run - 1) % 32 + 1);
     }
 
     // Those on 32 runs from one on.
@@ -242,19 +265,23 @@ struct RunMarks<void> {
             const u32 thread = threadIdx.x % WARP;
             const Node* values = tree + 1;
             const RunSpan span(*tree, vector, values->rows);
-            verdicts.ask(values, span.first / VECTOR, question, patches, fault);
-            verdicts.ask(values, (span.end - 1) / VECTOR, question, patches, fault);
+            // Two, or twice the same; not unrolled, which keeps the code short.
+#pragma unroll 1
+            for (u32 of = span.first / VECTOR, i = 0; i < 2; of = (span.end - 1) / VECTOR, i++) {
+                verdicts.ask(values, of, question, patches, fault);
+            }
             bool is_sound;
             const u32 begins = begins_word(tree->buffer[1], vector, span, is_sound);
             if (!is_sound) fault = FAULT_RUNS;
             const u32 count = static_cast<u32>(__popc(begins));
             const u32 run = span.first + sum_upto(count) - count;
-            const u32 own = verdicts.from(run);
-            // That on the run before; the first run of a vector is the first thread's.
-            const u32 before = thread > 0 ? verdicts.from(run - 1) & 1 : 0;
-            if (!__any_sync(FULL, ((own & bits_before(0, count)) | before) != 0)) return 0;
-            const u32 changes = deposit(own ^ (own << 1 | before), begins);
-            const u32 word = parities(changes) ^ (0u - before);
+            u32 before;
+            const u32 own = verdicts.from(run, before);
+            // The first run of a vector is the first thread's.
+            if (thread == 0) before = 0;
+            const u32 of_own = __funnelshift_lc(0, own, 32 - count);
+            if (!__any_sync(FULL, (of_own | before) != 0)) return 0;
+            const u32 word = fill_runs(deposit(own, begins), begins, before);
             return by_step(__shfl_sync(FULL, word, step_word(thread)));
         }
     };

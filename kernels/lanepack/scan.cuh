@@ -6,19 +6,21 @@
 //     prepare      for each test for a range: which packed values pass, for all of them at once
 //     each vector  tests one after the other, each only while a row is left
 //                    -> a bitmap: verdicts transposed into its words
-//                    -> aggregates: the kept rows' values one by one, a partial for each vector
+//                    -> aggregates: values of many rows thread by thread, of few rows by
+//                       full warps (scan_rows.cuh)
 //   reduce_partials (kernels/scan.cu) makes partials of vectors those of chunks
 //
 // All columns have the same chunks. Steps and threads have the same rows in every type
 // (steps.cuh), so selections go together bit by bit and values row by row.
 //
 // Sums of floats have one order, that of src/scan/aggregate.rs: a thread adds its values by
-// step, threads 16, 8, 4, 2, 1 apart are added, then vectors and chunks in their order. Counts and
-// sums of integers have none: a warp adds up its vectors, and the first one has the partial.
+// step, threads 16, 8, 4, 2, 1 apart are added, then vectors and chunks in their order. All other
+// aggregates have none: a warp aggregates its vectors, and the first one has the partial.
 #pragma once
 
 #include "numbers.cuh"
 #include "readers.cuh"
+#include "scan_rows.cuh"
 
 namespace lanepack {
 
@@ -189,11 +191,12 @@ LANEPACK_DEVICE double warp_sum(double own) {
     return own;
 }
 
-// What a scan makes of the rows of a vector: `add` each, `gather` over the warp, and `put`
-// the partials of the vector, by the first thread.
+// What a scan makes of the rows of a vector, or of all vectors of a warp: `add` each, `gather`
+// over the warp, and `put` the partials, by the first thread. Made of no rows it is neutral.
 
 // The rows of a warp's vectors.
 struct CountRows {
+    static constexpr u32 PARTIALS = 1;
     u32 count = 0;
 
     LANEPACK_DEVICE void add(u32 selection) { count += static_cast<u32>(__popc(selection)); }
@@ -296,14 +299,17 @@ LANEPACK_DEVICE void put_partials(const Arguments& args, u32 first, u32 chunk, u
     }
 }
 
-// The same of a partial of all vectors of a warp.
+// The same of all vectors of a warp: the first one has the partials, those of others are neutral.
 template <class Arguments, class Aggregate>
-LANEPACK_DEVICE void put_partial_of_warp(const Arguments& args, u32 first, const ScanPlace& place,
-                                         const Aggregate& aggregate) {
+LANEPACK_DEVICE void put_partials_of_warp(const Arguments& args, u32 first, const ScanPlace& place,
+                                          const Aggregate& aggregate) {
     const u32 thread = threadIdx.x % WARP;
     if (thread >= place.count) return;
-    const u64 at = (static_cast<u64>(first) * args.chunks + place.chunk) * args.stride + place.first + thread;
-    args.partials[at] = thread == 0 ? aggregate.partial(0) : 0;
+#pragma unroll
+    for (u32 i = 0; i < Aggregate::PARTIALS; i++) {
+        const u64 at = (static_cast<u64>(first + i) * args.chunks + place.chunk) * args.stride + place.first + thread;
+        args.partials[at] = thread == 0 ? aggregate.partial(i) : Aggregate().partial(i);
+    }
 }
 
 }  // namespace lanepack

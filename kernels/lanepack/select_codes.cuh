@@ -84,19 +84,23 @@ struct Dict {
     struct Test {
         typename Codes::template Test<EACH> codes;
         typename Codes::State state;
-
-        // The codes that pass, if they follow each other.
-        LANEPACK_DEVICE static CodeRange range_of(const Question& question) {
-            return *reinterpret_cast<const CodeRange*>(question.codes->bytes);
-        }
+        // The codes that pass, if they follow each other; `low` is above `high` if none passes, or
+        // all do, which `kind` says.
+        CodeRange range;
+        u32 kind;
 
         LANEPACK_DEVICE static Question of_codes(const CodeRange& range) {
             return {{range.low, range.high}, UNSIGNED, nullptr};
         }
 
         LANEPACK_DEVICE void prepare(const Node* tree, u32 first, u32 count, const Question& question) {
-            if (question.codes->kind <= STRINGS_ALL) return;
-            const CodeRange range = range_of(question);
+            const bool has_range = question.codes->kind > STRINGS_ALL;
+            __syncwarp();
+            if (is_first_thread()) {
+                kind = question.codes->kind;
+                range = has_range ? *reinterpret_cast<const CodeRange*>(question.codes->bytes) : CodeRange{1, 0, 0, 0};
+            }
+            __syncwarp();
             if (range.is_range != 0 && range.low <= range.high) {
                 codes.prepare(tree + 1, first, count, of_codes(range));
             }
@@ -104,12 +108,10 @@ struct Dict {
 
         LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
                                    u32& fault) {
-            const StringsTest& test = *question.codes;
-            if (test.kind <= STRINGS_ALL) return test.kind == STRINGS_ALL ? FULL : 0;
-            const CodeRange range = range_of(question);
+            if (kind == STRINGS_ALL) return FULL;
             if (range.low > range.high) return 0;
             if (range.is_range != 0) return codes.select(tree + 1, vector, i, of_codes(range), patches, fault);
-            const auto holds = [&](u32 code) { return passes(test, code); };
+            const auto holds = [&](u32 code) { return passes(*question.codes, code); };
             return select_words<Codes>(tree + 1, vector, holds, state, patches, fault);
         }
     };

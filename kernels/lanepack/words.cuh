@@ -15,6 +15,9 @@ namespace lanepack {
 // The value of a row, exceptions included.
 template <class T, u32 ENCODINGS>
 LANEPACK_DEVICE T word_at(const Node& node, u32 row) {
+    if (is_encoding<ENCODINGS, STRIDED>(node)) {
+        return __ldg(reinterpret_cast<const T*>(node.buffer[0]) + row * node.size);
+    }
     const VectorValues<T, ENCODINGS> values(node, row / VECTOR);
     const u32 position = row % VECTOR;
     if constexpr ((ENCODINGS & PATCHED_ENCODINGS) != 0) {
@@ -74,6 +77,8 @@ LANEPACK_DEVICE u32 select_in_ranges(const Node* tree, u32 vector, const Ranges&
 
 // The upper limb of columns that have one limb only: the sign of the lower one.
 struct SignLimb {
+    LANEPACK_DEVICE static u64 at(const Node*, u32) { return 0; }
+
     struct State {};
     struct Values {
         LANEPACK_DEVICE Values(const Node*, u32, State&, Patches&, u32&) {}

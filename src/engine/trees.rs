@@ -255,6 +255,11 @@ impl TreeList {
         })
     }
 
+    /// Whether rows can be read one by one, in all chunks.
+    pub fn is_random(&self) -> bool {
+        self.readers.iter().all(Reader::is_random)
+    }
+
     /// Whether range tests ask for codes only, in all chunks.
     pub fn tests_codes(&self) -> bool {
         self.readers.iter().all(Reader::tests_codes)

@@ -270,6 +270,81 @@ fn sums_pass_64_bits_where_they_have_to() {
     }
 }
 
+/// Filters that keep from 1 to 1,000 rows of each vector: kernels aggregate few and many in two ways.
+/// Results are equal bit for bit, so sums of floats have one order.
+#[test]
+fn few_rows_are_aggregated_as_many_are() {
+    let rows = 11_500_i64;
+    let mut rng = Rng(64);
+    let keys: Vec<u32> = (0..rows).map(|row| (row * 389 % 1024) as u32).collect();
+    let mut reals = || (rng.below(1 << 40) as f64 - 5e11) / 7.0;
+    let doubles: Vec<Option<f64>> = (0..rows).map(|row| (row % 5 > 0).then(&mut reals)).collect();
+    let wide = (0..rows).map(|row| (row - 3000) as i128 * if row < 4000 { 1 << 70 } else { 1 });
+    let wide = Decimal128Array::from_iter_values(wide).with_precision_and_scale(38, 2).unwrap();
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("key", Arc::new(UInt32Array::from(keys)) as ArrayRef, false),
+        ("real", Arc::new(Float64Array::from(doubles.clone())), true),
+        (
+            "price",
+            Arc::new(Float64Array::from_iter_values(
+                (0..rows).map(|at| (at * at % 9999) as f64 / 100.0),
+            )),
+            false,
+        ),
+        (
+            "single",
+            Arc::new(Float32Array::from_iter(doubles.iter().map(|real| real.map(|x| x as f32)))),
+            true,
+        ),
+        ("number", Arc::new(Int64Array::from_iter_values((0..rows).map(|at| at * at - 7))), false),
+        (
+            "runs",
+            Arc::new(Int32Array::from_iter_values((0..rows).map(|at| (at / 90) as i32))),
+            false,
+        ),
+        ("wide", Arc::new(wide), false),
+        (
+            "flag",
+            Arc::new(BooleanArray::from_iter(
+                (0..rows).map(|at| (at % 3 > 0).then_some(at % 7 < 2)),
+            )),
+            true,
+        ),
+    ])
+    .unwrap();
+    let of = |names: &[&str]| -> Vec<Aggregate> {
+        let each = |name: &&str| match *name {
+            "flag" => vec![min(col("flag")), max(col("flag"))],
+            name => vec![sum(col(name)), min(col(name)), max(col(name)), count(col(name))],
+        };
+        names.iter().flat_map(each).collect()
+    };
+    let shapes = [
+        of(&["number", "wide", "flag"]),
+        of(&["real", "price", "single"]),
+        of(&["runs", "number"]),
+        vec![sum(col("price") * col("real")), sum(col("number")), sum(col("price")), count_rows()],
+        vec![min(col("flag")), max(col("real")), sum(lit(3)), avg(col("runs").to_float64())],
+    ];
+    let plain = Options::default().with_encodings([]);
+    for (options, shapes) in [(Options::default(), shapes.as_slice()), (plain, &shapes[..2])] {
+        let packed = compress(&batch, &options.with_chunk_rows(9 * 1024)).unwrap();
+        for engine in engines() {
+            let on_device = engine.upload(&packed).unwrap();
+            for kept in [1, 31, 33, 63, 64, 65, 200, 1000] {
+                let filter = col("key").lt(kept).and(col("number").gt_eq(-7));
+                for aggregates in shapes {
+                    let scan = Scan::new(&packed).filter(filter.clone());
+                    let expected = scan.aggregate(aggregates, &Engine::cpu()).unwrap();
+                    let scan = Scan::on_device(&on_device).filter(filter.clone());
+                    let found = scan.aggregate(aggregates, &engine).unwrap();
+                    assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{filter}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_of_chunks_at_odd_places_are_aggregated() {
     let values = |start: i64, len: i64| {

@@ -159,8 +159,12 @@ struct Writer<'a> {
     scratch: Vec<(String, String, usize)>,
     /// Tests so far.
     tests: usize,
+    /// Structs of values that are added up.
+    types: String,
     /// What is done before a warp's vectors: tests are prepared, sums begin.
     prepared: String,
+    /// What is done with the rows that were listed.
+    listed: String,
     /// What is done after them.
     finished: String,
     /// Variables so far.
@@ -170,10 +174,14 @@ struct Writer<'a> {
     places: Vec<Place>,
 }
 
-/// Declarations of what a block of code reads values with.
+/// Declarations of what a block of code reads values with: step by step of a vector, and with
+/// the same names row by row of a chunk.
 #[derive(Default)]
 struct Readers {
     lines: Vec<String>,
+    by_row: Vec<String>,
+    /// Whether some only read vectors.
+    are_of_vectors: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -190,7 +198,9 @@ impl<'a> Writer<'a> {
             readers: Vec::new(),
             scratch: Vec::new(),
             tests: 0,
+            types: String::new(),
             prepared: String::new(),
+            listed: String::new(),
             finished: String::new(),
             variables: 0,
             partials: 0,
@@ -288,6 +298,7 @@ impl<'a> Writer<'a> {
         for (number, reader) in &self.readers {
             let _ = writeln!(text, "using Reader{number} = {reader};");
         }
+        text += &self.types;
         text += "struct Scratch {\n";
         let mut bytes = PATCHES;
         for (of, name, its) in &self.scratch {
@@ -315,6 +326,7 @@ impl<'a> Writer<'a> {
         text += "        const u32 vector = place.first + i;\n";
         text += body;
         text += "    }\n";
+        text += &self.listed;
         text += &self.finished;
         for status in 0..self.reporting.len() {
             let _ = writeln!(text, "    report_fault(args, {status}, chunk, fault{status});");
@@ -367,7 +379,7 @@ impl<'a> Writer<'a> {
                 let mut readers = Readers::default();
                 let value = self.wide_reader(*column, &mut readers);
                 let within = self.within(ranges);
-                let test = format!("const i128 value = {value}(step); return {within};");
+                let test = format!("const i128 value = {value}(at); return {within};");
                 self.select_each(&[*column], &readers, &test, live, &kept, code);
             }
             Predicate::Test(column, Test::Bytes(test)) => {
@@ -440,7 +452,7 @@ impl<'a> Writer<'a> {
         let _ = writeln!(code, "u32 {kept} = 0;");
         let _ = writeln!(code, "if (any({rows})) {{");
         readers.write(code);
-        let _ = writeln!(code, "{kept} = select_each({rows}, [&](u32 step) {{ {test} }});\n}}");
+        let _ = writeln!(code, "{kept} = select_each({rows}, [&](u32 at) {{ {test} }});\n}}");
     }
 
     /// The condition that an `i128 value` lies in ranges.
@@ -521,22 +533,22 @@ impl<'a> Writer<'a> {
             Form::Words(column, key) => {
                 let value = self.reader(*column, readers);
                 match (key.order, key.bits) {
-                    (Order::Float, 32) => format!("__uint_as_float({value}(step))"),
+                    (Order::Float, 32) => format!("__uint_as_float({value}(at))"),
                     (Order::Float, _) => {
-                        format!("__longlong_as_double(static_cast<i64>({value}(step)))")
+                        format!("__longlong_as_double(static_cast<i64>({value}(at)))")
                     }
                     (Order::Signed, bits) => {
-                        format!("static_cast<{name}>(static_cast<i{bits}>({value}(step)))")
+                        format!("static_cast<{name}>(static_cast<i{bits}>({value}(at)))")
                     }
-                    (Order::Unsigned, _) => format!("static_cast<{name}>({value}(step))"),
+                    (Order::Unsigned, _) => format!("static_cast<{name}>({value}(at))"),
                 }
             }
             // Where 64 bits hold all values, the lowest limb does.
             Form::Wide(column) if scalar == Scalar::I64 => {
                 let value = self.reader(*column, readers);
-                format!("static_cast<i64>({value}(step))")
+                format!("static_cast<i64>({value}(at))")
             }
-            Form::Wide(column) => format!("{}(step)", self.wide_reader(*column, readers)),
+            Form::Wide(column) => format!("{}(at)", self.wide_reader(*column, readers)),
             Form::Operation(operator, left, right) => {
                 let function = match operator {
                     Operator::Add => "plus",
@@ -580,10 +592,17 @@ impl<'a> Writer<'a> {
         let number = self.trees(&list);
         let state = self.state(number, &list);
         let fault = self.fault(column);
+        let (name, tree) = (format!("v{number}"), tree(number, &list));
+        match list.is_random() {
+            true => {
+                readers.declare_by_row(format!("const RowValues<Reader{number}> {name}{{{tree}}};"))
+            }
+            false => readers.are_of_vectors = true,
+        }
         readers.declare(
-            format!("v{number}"),
+            name,
             format!("Reader{number}::Values"),
-            format!("{}, vector, {state}, scratch.patches, {fault}", tree(number, &list)),
+            format!("{tree}, vector, {state}, scratch.patches, {fault}"),
         )
     }
 
@@ -609,9 +628,15 @@ impl<'a> Writer<'a> {
         let bytes = bytes.next_multiple_of(8) + lists[0].state_bytes();
         let state = self.scratch(format!("{values}::State"), &format!("wide{low}"), bytes);
         let fault = self.fault(column);
-        let low_tree = tree(low, &lists[0]);
+        let (name, low_tree) = (format!("w{low}"), tree(low, &lists[0]));
+        match lists.iter().all(TreeList::is_random) {
+            true => readers.declare_by_row(format!(
+                "const WideRowValues<Reader{low}, {high_reader}> {name}{{{low_tree}, {high_tree}}};"
+            )),
+            false => readers.are_of_vectors = true,
+        }
         readers.declare(
-            format!("w{low}"),
+            name,
             values,
             format!("{low_tree}, {high_tree}, vector, {state}, scratch.patches, {fault}"),
         )
@@ -626,6 +651,13 @@ impl Readers {
             self.lines.push(line);
         }
         name
+    }
+
+    /// The same to read it row by row.
+    fn declare_by_row(&mut self, line: String) {
+        if !self.by_row.contains(&line) {
+            self.by_row.push(line);
+        }
     }
 
     fn write(&self, code: &mut String) {

@@ -1,13 +1,26 @@
 //! Aggregates of kernels for queries: what becomes of the rows that a vector keeps.
+//!
+//! ```text
+//! many rows   a loop over each thread's rows
+//! few         `kernels/lanepack/scan_rows.cuh`, if values can be read row by row:
+//!   any order   collected from all vectors of a warp, evaluated behind the last one
+//!   floats      vector by vector, added in the order of rows of each thread
+//! ```
 
 use std::fmt::Write;
 
-use super::{Place, Reach, Readers, Scalar, Writer, order_name};
+use super::{PATCHES, Place, Reach, Readers, SHARED, Scalar, Writer, order_name};
 use crate::gpu::abi::{self, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
 
+/// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`).
+const ROW_LIST: usize = 1024;
+const ORDERED_ROWS: usize = 384;
+
 /// What a kernel adds up, of sums and bounds alike.
 struct Sum {
+    /// The number of the first of its partials.
+    first: usize,
     /// How partials are reduced, and their words.
     kind: u32,
     words: usize,
@@ -47,44 +60,102 @@ impl Writer<'_> {
             let _ = writeln!(code, "a{count}.add({rows});");
             self.of_warp("CountRows", count);
             let mut readers = Readers::default();
-            let (mut declared, mut fields, mut values) = (String::new(), String::new(), Vec::new());
-            let (mut added, mut gathered, mut put) = (String::new(), String::new(), String::new());
+            let mut sums: Vec<Sum> = Vec::new();
             for index in aggregates {
                 let own = self.aggregate(plans[index], reaches[index], &mut readers);
-                let Some(Sum { kind, words, class, of, value }) = own else {
+                let Some(mut sum) = own else {
                     places[index] = Place { count, first: count, words: 1 };
                     continue;
                 };
-                let first = self.partial(kind, words);
-                places[index] = Place { count, first, words };
-                let _ = writeln!(fields, "{of} v{first};");
-                let _ = writeln!(added, "a{first}.add(values.v{first});");
-                values.push(value);
-                if class == "SumIntegers" {
-                    self.of_warp(&class, first);
-                    continue;
-                }
-                let _ = writeln!(declared, "{class} a{first};");
-                let _ = writeln!(gathered, "a{first}.gather();");
-                let _ = writeln!(put, "put_partials(args, {first}, chunk, vector, a{first});");
+                sum.first = self.partial(sum.kind, sum.words);
+                places[index] = Place { count, first: sum.first, words: sum.words };
+                sums.push(sum);
             }
-            if values.is_empty() {
-                continue;
+            if !sums.is_empty() {
+                self.add_up(count, &rows, &readers, &sums, code);
             }
-            *code += &declared;
-            let _ = writeln!(code, "if (any({rows})) {{");
-            readers.write(code);
-            let class = format!("Values{count}");
-            let _ = writeln!(code, "struct {class} {{\n{fields}}};");
-            let _ = writeln!(
-                code,
-                "add_each_step({rows}, [&](u32 step) {{ return {class}{{{}}}; }},\n\
-                 [&](const {class}& values) {{\n{added}}});",
-                values.join(", ")
-            );
-            let _ = writeln!(code, "{gathered}}}\n{put}");
         }
         self.places = places;
+    }
+
+    /// Writes what adds the values of a vector's rows to sums of one group.
+    fn add_up(
+        &mut self,
+        group: usize,
+        rows: &str,
+        readers: &Readers,
+        sums: &[Sum],
+        code: &mut String,
+    ) {
+        let name = format!("Values{group}");
+        let fields: String =
+            sums.iter().map(|sum| format!("    {} v{};\n", sum.of, sum.first)).collect();
+        let _ = writeln!(self.types, "struct {name} {{\n{fields}}};");
+        let expressions: Vec<&str> = sums.iter().map(|sum| sum.value.as_str()).collect();
+        let values = format!("{name}{{{}}}", expressions.join(", "));
+        let adding = |sum: &Sum| format!("a{0}.add(values.v{0});\n", sum.first);
+        let (ordered, free): (Vec<&Sum>, Vec<&Sum>) =
+            sums.iter().partition(|sum| sum.class == "SumFloats");
+        let add_free: String = free.iter().copied().map(adding).collect();
+
+        free.iter().for_each(|sum| self.of_warp(&sum.class, sum.first));
+        for sum in &ordered {
+            let _ = writeln!(code, "SumFloats a{};", sum.first);
+        }
+        let _ = writeln!(code, "if (any({rows})) {{");
+        let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
+        let bytes = if ordered.is_empty() { ROW_LIST } else { ORDERED_ROWS };
+        let is_listed = !readers.are_of_vectors && PATCHES + used + bytes <= SHARED / 8;
+        if is_listed {
+            let _ = writeln!(code, "if (are_few({rows})) {{");
+        }
+        let by_row: String = readers.by_row.iter().map(|line| format!("{line}\n")).collect();
+        if is_listed && ordered.is_empty() {
+            let list =
+                self.scratch("RowList<SCAN_EACH>".to_owned(), &format!("rows{group}"), bytes);
+            let _ = writeln!(code, "{list}.append({rows}, i, listed{group});");
+            let _ = writeln!(self.prepared, "    u32 listed{group} = 0;");
+            let _ = write!(
+                self.listed,
+                "{{\n{by_row}{list}.for_each(listed{group}, place.first, [&](u32 at) {{\n\
+                 const {name} values = {values};\n{add_free}}});\n}}\n"
+            );
+        } else if is_listed {
+            let list = self.scratch("OrderedRows".to_owned(), "ordered", bytes);
+            let add_ordered: String = (ordered.iter())
+                .map(|sum| format!("{list}.add(own, from, values.v{0}, a{0});\n", sum.first))
+                .collect();
+            let _ = write!(
+                code,
+                "const OrderedRows::Place own = {list}.list({rows});\n{by_row}\
+                 #pragma unroll 1\n\
+                 for (u32 from = 0; from < own.count; from += WARP) {{\n\
+                 {name} values{{}};\n\
+                 if (from + threadIdx.x % WARP < own.count) {{\n\
+                 const u32 at = {list}.row(vector, from);\n\
+                 values = {values};\n{add_free}}}\n{add_ordered}}}\n"
+            );
+        }
+        if is_listed {
+            *code += "} else {\n";
+        }
+        readers.write(code);
+        let add_all: String = sums.iter().map(adding).collect();
+        let _ = writeln!(
+            code,
+            "add_each_step({rows}, [&](u32 at) {{ return {values}; }},\n\
+             [&](const {name}& values) {{\n{add_all}}});"
+        );
+        if is_listed {
+            *code += "}\n";
+        }
+        for sum in &ordered {
+            let _ = writeln!(code, "a{}.gather();", sum.first);
+        }
+        *code += "}\n";
+        for sum in &ordered {
+            let _ = writeln!(code, "put_partials(args, {0}, chunk, vector, a{0});", sum.first);
+        }
     }
 
     /// An aggregate of all vectors of a warp.
@@ -92,7 +163,7 @@ impl Writer<'_> {
         let _ = writeln!(self.prepared, "    {class} a{first};");
         let _ = writeln!(
             self.finished,
-            "    a{first}.gather();\n    put_partial_of_warp(args, {first}, place, a{first});"
+            "    a{first}.gather();\n    put_partials_of_warp(args, {first}, place, a{first});"
         );
     }
 
@@ -148,18 +219,20 @@ impl Writer<'_> {
                 let (kind, words, class) = bound(1);
                 let value = if key.bits == 1 {
                     let list = self.list(self.columns[*column].lists[0].address);
-                    let bits = format!("select_true(args.nodes[{list}][chunk], vector)");
-                    let name = readers.declare(format!("b{list}"), "u32".to_owned(), bits);
-                    format!("u64{{{name} >> step & 1}}")
+                    let (name, node) = (format!("b{list}"), format!("args.nodes[{list}] + chunk"));
+                    readers.declare_by_row(format!("const RowBools {name}{{{node}}};"));
+                    let values = format!("{node}, vector");
+                    let name = readers.declare(name, "StepBools".to_owned(), values);
+                    format!("u64{{{name}(at)}}")
                 } else {
                     let value = self.reader(*column, readers);
-                    format!("u64{{ordered({value}(step), {})}}", order_name(key.order))
+                    format!("u64{{ordered({value}(at), {})}}", order_name(key.order))
                 };
                 (kind, words, class, value)
             }
             Input::ColumnBounds(column, _) => {
                 let (kind, words, class) = bound(2);
-                (kind, words, class, format!("{}(step)", self.wide_reader(*column, readers)))
+                (kind, words, class, format!("{}(at)", self.wide_reader(*column, readers)))
             }
         };
         let of = match class.as_str() {
@@ -168,6 +241,6 @@ impl Writer<'_> {
             _ if words == 1 => "u64",
             _ => "i128",
         };
-        Some(Sum { kind, words, class, of, value })
+        Some(Sum { first: 0, kind, words, class, of, value })
     }
 }

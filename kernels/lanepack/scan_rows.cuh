@@ -1,0 +1,149 @@
+// Aggregates of few rows. A loop in which each thread takes its own rows of a vector is as long as
+// that of the thread with most of them, and other threads wait. Here the rows of all threads are
+// listed one behind the other, and each thread evaluates one of 32:
+//
+//   RowList      rows of all vectors of a warp in any order, evaluated after the last vector
+//   OrderedRows  rows of one vector by thread and step, for sums of floats: values go to shared
+//                memory, from which each thread adds those of its own rows
+//
+// For values whose readers reach single rows (IS_RANDOM in reader.cuh).
+#pragma once
+
+#include "reader.cuh"
+#include "words.cuh"
+
+namespace lanepack {
+
+// Kept rows of a vector, of all threads together, that are few: with more of them the loop over each
+// thread's rows keeps most threads busy.
+constexpr u32 FEW_ROWS = 64;
+
+LANEPACK_DEVICE bool are_few(u32 selection) {
+    return __reduce_add_sync(FULL, static_cast<u32>(__popc(selection))) <= FEW_ROWS;
+}
+
+// The row of a list's entry, which is (vector * 32 + step) * 32 + thread. Vectors of entries count
+// from `first_vector`.
+LANEPACK_DEVICE u32 row_of_entry(u32 first_vector, u32 entry) {
+    return (first_vector + entry / VECTOR) * VECTOR + step_position(entry / WARP % WARP) + entry % WARP;
+}
+
+// Removes the lowest step of a selection, which must have one.
+LANEPACK_DEVICE u32 next_step(u32& selection) {
+    const u32 step = static_cast<u32>(__ffs(static_cast<int>(selection))) - 1;
+    selection &= selection - 1;
+    return step;
+}
+
+// Few rows of each of up to EACH vectors: shared memory of a warp.
+template <u32 EACH>
+struct RowList {
+    u16 entries[EACH * FEW_ROWS];
+
+    // Appends the rows of vector number `i` of the warp to `count` others. All threads of a warp.
+    LANEPACK_DEVICE void append(u32 selection, u32 i, u32& count) {
+        const u32 thread = threadIdx.x % WARP;
+        const u32 before = (1u << thread) - 1;
+#pragma unroll 1
+        for (u32 live = __ballot_sync(FULL, selection != 0); live != 0;) {
+            if (selection != 0) {
+                const u32 step = next_step(selection);
+                entries[count + static_cast<u32>(__popc(live & before))] =
+                    static_cast<u16>((i * WARP + step) * WARP + thread);
+            }
+            count += static_cast<u32>(__popc(live));
+            live = __ballot_sync(FULL, selection != 0);
+        }
+    }
+
+    // Calls `visit(row)` for each of `count` rows, 32 at a time in the threads of the warp.
+    template <class Visit>
+    LANEPACK_DEVICE void for_each(u32 count, u32 first_vector, const Visit& visit) const {
+        __syncwarp();
+#pragma unroll 1
+        for (u32 at = threadIdx.x % WARP; at < count; at += WARP) visit(row_of_entry(first_vector, entries[at]));
+    }
+};
+
+// Few rows of a vector, by thread and step: shared memory of a warp.
+struct OrderedRows {
+    u16 entries[FEW_ROWS];
+    double values[WARP];
+
+    // The rows of this thread, from `first` up to `end`, of `count`.
+    struct Place {
+        u32 first;
+        u32 end;
+        u32 count;
+    };
+
+    // Lists the rows of a selection. All threads of a warp.
+    LANEPACK_DEVICE Place list(u32 selection) {
+        const u32 own = static_cast<u32>(__popc(selection));
+        const u32 end = sum_upto(own);
+        const Place place{end - own, end, __shfl_sync(FULL, end, WARP - 1)};
+        // Other threads may still read the entries of the vector before.
+        __syncwarp();
+#pragma unroll 1
+        for (u32 at = place.first; at < end; at++) {
+            entries[at] = static_cast<u16>(next_step(selection) * WARP + threadIdx.x % WARP);
+        }
+        __syncwarp();
+        return place;
+    }
+
+    // The row of this thread among those from number `from` on.
+    LANEPACK_DEVICE u32 row(u32 vector, u32 from) const {
+        return row_of_entry(vector, entries[from + threadIdx.x % WARP]);
+    }
+
+    // Adds the values of rows number `from` to `from` + 31, of which each thread gives one, to the
+    // sums of the threads whose rows these are. All threads of a warp.
+    template <class Sum>
+    LANEPACK_DEVICE void add(const Place& place, u32 from, double value, Sum& sum) {
+        __syncwarp();
+        values[threadIdx.x % WARP] = value;
+        __syncwarp();
+        const u32 end = min(place.end, from + WARP);
+#pragma unroll 1
+        for (u32 at = max(place.first, from); at < end; at++) sum.add(values[at - from]);
+    }
+};
+
+// Booleans of a vector by step, as numbers.
+struct StepBools {
+    u32 selection;
+
+    LANEPACK_DEVICE StepBools(const Node* node, u32 vector) : selection(select_true(*node, vector)) {}
+    LANEPACK_DEVICE u32 operator()(u32 step) const { return selection >> step & 1; }
+};
+
+// The same of a chunk by row.
+struct RowBools {
+    const Node* node;
+
+    LANEPACK_DEVICE u32 operator()(u32 row) const { return bits_word(*node, row / 32) >> row % 32 & 1; }
+};
+
+// Values of a chunk by row; called as `Values` of a reader, which take steps of a vector.
+template <class Reader>
+struct RowValues {
+    const Node* tree;
+
+    LANEPACK_DEVICE typename Reader::Word operator()(u32 row) const { return Reader::at(tree, row); }
+};
+
+// The same of values of two limbs.
+template <class Low, class High>
+struct WideRowValues {
+    const Node* low_tree;
+    const Node* high_tree;
+
+    LANEPACK_DEVICE i128 operator()(u32 row) const {
+        const u64 low = Low::at(low_tree, row);
+        const u64 high = is_sign<High>(high_tree) ? static_cast<u64>(static_cast<i64>(low) >> 63) : High::at(high_tree, row);
+        return static_cast<i128>(static_cast<u128>(high) << 64 | low);
+    }
+};
+
+}  // namespace lanepack
