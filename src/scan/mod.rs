@@ -52,7 +52,6 @@ mod expr;
 mod literal;
 mod number;
 pub(crate) mod predicate;
-mod ranges;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -75,6 +74,7 @@ use crate::engine::program::Marks;
 use crate::engine::{Context, DeviceBatch, DeviceColumn, Engine};
 use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
+pub(crate) use crate::ranges;
 use aggregate::{Plan, State};
 use bind::Binder;
 use cpu::Filter;

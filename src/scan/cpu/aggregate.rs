@@ -3,7 +3,7 @@
 use arrow_buffer::i256;
 
 use super::source::Source;
-use super::{Filter, NONE, Validity, compute::Scalar, count, rows, wide};
+use super::{Filter, NONE, Validity, compute::Scalar, count, rows, select};
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical};
@@ -95,7 +95,7 @@ impl<'a> ChunkInput<'a> {
                     Comparable::Words(key) => word_bounds(source, *key, vector, &mask),
                     Comparable::Wide => {
                         let mut values = [i256::ZERO; VECTOR];
-                        wide::unpack(node, vector, &mut values)?;
+                        select::wide_values(node, vector, &mut values)?;
                         let kept = rows(&mask).map(|row| (values[row], values[row]));
                         Ok(State::Wide(
                             kept.fold(None, |bounds, value| wider(bounds, Some(value), i256::cmp)),
