@@ -115,6 +115,12 @@ pub(crate) trait Codec: Sync {
         Ok(select::decoded_wide(node, ranges))
     }
 
+    /// Checks what decoding finds and [`Codec::select`] does not look at; children are checked
+    /// apart.
+    fn check_selected(&self, _: NodeView<'_>) -> Result<()> {
+        Ok(())
+    }
+
     /// The node of signed words of 64 bits that has all values of a wide one.
     fn as_words<'a>(&self, _: NodeView<'a>) -> Option<NodeView<'a>> {
         None

@@ -347,7 +347,15 @@ impl Codec for Dict {
     }
 
     fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
-        select(node, |values| super::select::words(values, test))
+        select::select(node, |values| super::select::words(values, test))
+    }
+
+    fn check_selected(&self, node: NodeView<'_>) -> Result<()> {
+        let count = node.child(1).len();
+        if !select::has_codes_from(node.child(0), count)? {
+            return Ok(());
+        }
+        for_codes(node.child(0), 0..node.len(), count, |_, _| Ok(()))
     }
 
     fn value_bytes(&self, node: NodeView<'_>) -> usize {

@@ -1,7 +1,8 @@
 //! Tests of dictionaries: once for each distinct value, then of the codes.
 //!
 //! Values ascend in dictionaries that we write, so that a test for a range of values is one
-//! for a range of codes; of any other order it is one for several.
+//! for a range of codes; of any other order it is one for several. Codes without a value are
+//! found by a test of their own, before the first.
 
 use crate::chunk::NodeView;
 use crate::encoding::select::{RangeTest, Verdict, words};
@@ -12,6 +13,25 @@ use crate::ranges::{Key, Order, Ranges};
 
 /// The order of codes.
 const CODES: Key = Key { bits: 32, order: Order::Unsigned };
+
+/// Whether there are codes from `count` on, which have no value.
+pub(super) fn has_codes_from(codes: NodeView<'_>, count: usize) -> Result<bool> {
+    let past = RangeTest::new(CODES, Ranges::between(count as u64, CODES.max()));
+    let selector = match words(codes, &past)? {
+        Verdict::None => return Ok(false),
+        Verdict::All => return Ok(true),
+        Verdict::Some(selector) => selector,
+    };
+    for vector in 0..codes.len().div_ceil(VECTOR) {
+        let mut mask = NONE;
+        selector.select(vector, &mut mask)?;
+        mask::intersect(&mut mask, &mask::first(codes.len() - vector * VECTOR));
+        if mask != NONE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
 
 /// The test of a node's values, by the test of its dictionary's.
 pub(crate) fn select<'a>(

@@ -157,6 +157,12 @@ pub(crate) fn wide<'a>(node: NodeView<'a>, ranges: &Ranges<i256>) -> Result<Verd
     codec(node.encoding()).select_wide(node, ranges)
 }
 
+/// Checks of a tree what decoding finds and tests of what is stored do not look at.
+pub(crate) fn check(node: NodeView<'_>) -> Result<()> {
+    node.children().try_for_each(check)?;
+    codec(node.encoding()).check_selected(node)
+}
+
 /// The node of signed words of 64 bits that has the values of a wide one, if there is one.
 pub(crate) fn as_words(node: NodeView<'_>) -> Option<NodeView<'_>> {
     codec(node.encoding()).as_words(node)

@@ -45,7 +45,13 @@ pub(super) struct Filter<'a> {
 enum Step<'a> {
     Constant(bool),
     Valid(Validity<'a>),
-    Select { selector: Box<dyn Selector + 'a>, validity: Validity<'a>, cost: usize },
+    Select {
+        selector: Box<dyn Selector + 'a>,
+        validity: Validity<'a>,
+        cost: usize,
+        /// Of the column that is tested, if it is one.
+        name: Option<&'a str>,
+    },
     All(Vec<Step<'a>>),
     Any(Vec<Step<'a>>),
     Not(Box<Step<'a>>),
@@ -144,8 +150,11 @@ impl Step<'_> {
                 *mask = ALL;
                 validity.retain(vector, mask);
             }
-            Self::Select { selector, validity, .. } => {
-                selector.select(vector, mask)?;
+            Self::Select { selector, validity, name, .. } => {
+                selector.select(vector, mask).map_err(|error| match name {
+                    Some(name) => error.in_column(name),
+                    None => error,
+                })?;
                 validity.retain(vector, mask);
             }
             Self::All(parts) => {
@@ -228,7 +237,7 @@ impl<'a> Maker<'_, 'a> {
                     .iter()
                     .map(|column| self.valid(*column))
                     .collect::<Result<Vec<Step<'a>>>>()?;
-                parts.push(Step::Select { selector, validity: Validity::All, cost });
+                parts.push(Step::Select { selector, validity: Validity::All, cost, name: None });
                 Ok(all(parts))
             }
             Predicate::All(parts) => {
@@ -257,13 +266,14 @@ impl<'a> Maker<'_, 'a> {
     fn test(&self, column: usize, test: &'a Test) -> Result<Step<'a>> {
         let chunk = self.chunk(column);
         let root = chunk.root();
+        let name = Some(self.columns[column].field().name().as_str());
         if root.physical() == Physical::Arrow {
             let Test::Bytes(test) = test else {
                 return Err(Error::corrupt("values of a type without an order are tested"));
             };
             let selector = Box::new(bytes::carried(chunk, self.columns[column], test)?);
             let cost = self.bytes(column);
-            return Ok(Step::Select { selector, validity: Validity::All, cost });
+            return Ok(Step::Select { selector, validity: Validity::All, cost, name });
         }
         let (found, cost) = match test {
             Test::Words(key, ranges) => (self.words(column, *key, ranges)?, self.bytes(column)),
@@ -274,12 +284,15 @@ impl<'a> Maker<'_, 'a> {
         if matches!(found, Verdict::None) {
             return Ok(Step::Constant(false));
         }
+        if matches!(found, Verdict::Some(_)) {
+            chunk.check_once(select::check)?;
+        }
         let validity = Validity::of(chunk, self.columns[column])?;
         Ok(match (found, validity) {
             (Verdict::None, _) | (_, Validity::None) => Step::Constant(false),
             (Verdict::All, Validity::All) => Step::Constant(true),
             (Verdict::All, validity) => Step::Valid(validity),
-            (Verdict::Some(selector), validity) => Step::Select { selector, validity, cost },
+            (Verdict::Some(selector), validity) => Step::Select { selector, validity, cost, name },
         })
     }
 
