@@ -348,10 +348,18 @@ impl<'a> Scan<'a> {
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
         let run = |columns: &[&DeviceColumn], rows, predicate: &Predicate, more| {
-            context.with_stream(|stream| {
-                let device = context.device();
-                work(&mut DeviceScan::new(device, stream, columns, rows, marks), predicate, more)
-            })
+            context
+                .with_stream(|stream| {
+                    let device = context.device();
+                    work(
+                        &mut DeviceScan::new(device, stream, columns, rows, marks),
+                        predicate,
+                        more,
+                    )
+                })
+                .map_err(|error| {
+                    columns.iter().fold(error, |error, column| column.explained(error))
+                })
         };
         if let Source::Device(batch) = self.source {
             let (mut predicate, used, more) = self.read(more)?;
