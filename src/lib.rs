@@ -54,6 +54,7 @@ mod gpu;
 pub mod ipc;
 mod lanes;
 mod options;
+mod ranges;
 pub mod scan;
 
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};

@@ -5,7 +5,7 @@
 //! damages them, makes the checksums right again and reads what results through
 //! the public API. `header`, `codecs`, `dict`, `front`, `integers`, `lz`, `nested`, `reals`, `runs`
 //! and `storage` have a test for each rule of docs/FORMAT.md ("What readers check");
-//! `sweeps` damages everything everywhere; `files` damages IPC files and streams as a whole.
+//! `scans` has those that scans meet; `sweeps` damages everything everywhere; `files` damages IPC files and streams as a whole.
 //!
 //! *The bound.* A chunk has at most 131,072 rows; a decoded row takes at most 32
 //! bytes (256-bit decimals), so 4 MiB a chunk; codes stand for 8 bytes each, and
@@ -42,6 +42,8 @@ mod random;
 mod reals;
 #[path = "corruption/runs.rs"]
 mod runs;
+#[path = "corruption/scans.rs"]
+mod scans;
 #[path = "corruption/storage.rs"]
 mod storage;
 #[path = "corruption/strings.rs"]

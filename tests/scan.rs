@@ -13,6 +13,8 @@ mod oracle;
 mod queries;
 #[path = "scan/random.rs"]
 mod random;
+#[path = "scan/stored.rs"]
+mod stored;
 
 use arrow_array::RecordBatch;
 use lanepack::scan::{Expr, Scan};

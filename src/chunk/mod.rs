@@ -13,6 +13,8 @@ mod stats;
 mod view;
 mod write;
 
+use std::sync::OnceLock;
+
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use rayon::prelude::*;
@@ -35,6 +37,8 @@ pub struct Chunk {
     header: Header,
     body: Buffer,
     statistics: Statistics,
+    /// Set once [`Chunk::check_once`] has found nothing wrong.
+    checked: OnceLock<()>,
 }
 
 impl Chunk {
@@ -55,9 +59,18 @@ impl Chunk {
             header.body_len
         );
         let body = realigned(body);
-        let chunk = Self { header_bytes, header, body, statistics };
+        let chunk = Self { header_bytes, header, body, statistics, checked: OnceLock::new() };
         validate(chunk.root())?;
         Ok(chunk)
+    }
+
+    /// Does a check of the whole chunk, unless it has been done.
+    pub(crate) fn check_once(&self, check: fn(NodeView<'_>) -> Result<()>) -> Result<()> {
+        if self.checked.get().is_none() {
+            check(self.root())?;
+            self.checked.get_or_init(|| ());
+        }
+        Ok(())
     }
 
     /// Values in the chunk.

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use super::io::{decode_some, mismatch};
 use super::plain::bit_bytes;
+use super::select::{self, RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, rle};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
@@ -128,6 +129,10 @@ impl Codec for Bits {
         let bytes: Vec<u8> = decode_some(node.child(0), rows.start / 8..rows.end.div_ceil(8))?;
         bits.append_packed_range(0..rows.len(), &bytes);
         Ok(())
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        Ok(select::bits(bitmap(node)?, test))
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use super::io::{mismatch, with_words};
+use super::select::{RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{Context, Plan};
@@ -128,6 +129,10 @@ impl Codec for Constant {
             return Err(mismatch(node));
         }
         Ok(node.buffer_range(0).len() * rows.len())
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        Ok(Verdict::constant(test.passes(node.parameter(0))))
     }
 
     fn value(&self, node: NodeView<'_>, _: usize) -> Result<Value> {

@@ -15,11 +15,12 @@
 use std::ops::Range;
 
 use super::io::{each_vector, mismatch, with_words};
+use super::select::{Matcher, RangeTest, Selector, Verdict, by_word};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView, cast};
 use crate::encoding::plan::{Context, Plan};
 use crate::error::{Result, ensure};
-use crate::lanes::{self, Lane, VECTOR};
+use crate::lanes::{self, Lane, Mask, VECTOR};
 
 /// Unit of packed offsets: one bit of 1,024 values.
 pub(crate) const PACKED_UNIT: usize = VECTOR / 8;
@@ -116,7 +117,7 @@ pub(super) fn validate_places(places: &[u32], max_width: usize, packed_len: usiz
 }
 
 /// The vectors of an encoded node.
-pub(crate) struct Vectors<'a, T> {
+pub(super) struct Vectors<'a, T> {
     packed: &'a [T],
     places: &'a [u32],
     bases: &'a [T],
@@ -144,13 +145,8 @@ impl<'a, T: Words> Vectors<'a, T> {
         })
     }
 
-    /// The base of a vector.
-    pub fn base(&self, vector: usize) -> T {
-        self.bases[vector]
-    }
-
     /// The packed words of a vector, and their width.
-    pub fn packed(&self, vector: usize) -> (&'a [T], usize) {
+    fn packed(&self, vector: usize) -> (&'a [T], usize) {
         let place = Place::from_bits(self.places[vector]);
         (place.words(self.packed), place.width)
     }
@@ -164,6 +160,12 @@ impl<'a, T: Words> Vectors<'a, T> {
         lanes::unpack(words, self.bases[vector], width, values);
     }
 
+    /// The values of a vector that are in ranges.
+    pub(super) fn select(&self, vector: usize, matcher: &Matcher, mask: &mut Mask) {
+        let (words, width) = self.packed(vector);
+        matcher.packed(words, width, self.bases[vector], mask);
+    }
+
     fn decode(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
         each_vector(rows, out, |vector, values| {
             self.unpack(vector, values);
@@ -175,6 +177,20 @@ impl<'a, T: Words> Vectors<'a, T> {
         let (vector, slot) = (row / VECTOR, row % VECTOR);
         let place = Place::from_bits(self.places[vector]);
         lanes::unpack_one(place.words(self.packed), self.bases[vector], place.width, slot)
+    }
+}
+
+/// Ranges of values as ranges of packed integers. Where a vector's base and width decide, its
+/// packed data are not read.
+struct PackedTest<'a, T> {
+    vectors: Vectors<'a, T>,
+    matcher: Matcher,
+}
+
+impl<T: Words> Selector for PackedTest<'_, T> {
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        self.vectors.select(vector, &self.matcher, mask);
+        Ok(())
     }
 }
 
@@ -314,6 +330,14 @@ impl Codec for Ffor {
         with_words!(Output, output, words => {
             Vectors::of(node)?.decode(rows, words)
         }, Err(mismatch(node)))
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        fn of<'a, T: Words>(node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+            let vectors = Vectors::<T>::of(node)?;
+            Ok(Verdict::some(PackedTest { vectors, matcher: Matcher::new(test) }))
+        }
+        by_word!(node, of(node, &test.of_integers()))
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

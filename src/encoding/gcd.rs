@@ -24,12 +24,14 @@
 use std::ops::Range;
 
 use super::io::{self, mismatch};
+use super::select::{self, RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::dict::saves;
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
+use crate::ranges::{Key, Order, Ranges};
 
 pub(super) struct Gcd;
 
@@ -183,6 +185,20 @@ fn decode<T: Words>(node: NodeView<'_>, rows: Range<usize>, out: &mut [T]) -> Re
     Ok(())
 }
 
+/// A test of values as one of their quotients: both ends of each range are divided, the low one
+/// rounded up, the high one down. No product of such quotients passes the end of the type.
+fn divided(node: NodeView<'_>, test: &RangeTest) -> RangeTest {
+    let divisor = node.parameter(0);
+    let offset = test.key.of_bits(node.parameter(1));
+    let of_range = |(low, high): (u64, u64)| {
+        let high = high.checked_sub(offset)? / divisor;
+        let low = low.saturating_sub(offset).div_ceil(divisor);
+        (low <= high).then_some((low, high))
+    };
+    let quotients = test.ranges.iter().filter_map(of_range).collect();
+    RangeTest::new(Key { order: Order::Unsigned, ..test.key }, Ranges::of(quotients))
+}
+
 impl Codec for Gcd {
     fn encoding(&self) -> Encoding {
         Encoding::Gcd
@@ -247,6 +263,10 @@ impl Codec for Gcd {
             Output::W64(out) => decode(node, rows, out),
             _ => Err(mismatch(node)),
         }
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        select::words(node.child(0), &divided(node, &test.of_integers()))
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

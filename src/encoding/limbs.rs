@@ -11,11 +11,14 @@
 use std::ops::Range;
 
 use super::io::mismatch;
+use super::select::{self, RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
+use crate::ranges::{Key, Order, Ranges};
+use arrow_buffer::i256;
 
 pub(super) struct Limbs;
 
@@ -92,6 +95,56 @@ fn decode<const N: usize>(
     Ok(())
 }
 
+/// Ranges that are compared limb by limb; of more, values are put together.
+const MAX_RANGES: usize = 32;
+
+/// The order of limbs below the last.
+const LOWER: Key = Key { bits: 64, order: Order::Unsigned };
+
+/// The keys of the limbs of a value that so many hold, the lowest first.
+fn keys(value: i256, count: usize) -> [u64; 4] {
+    let mut keys: [u64; 4] = bytemuck::cast(value.to_le_bytes());
+    keys[count - 1] = Key::LIMB.of_bits(keys[count - 1]);
+    keys
+}
+
+/// Values between two, given the keys of these: values whose highest limb is between theirs, and
+/// those that have one of these whose other limbs are between.
+fn between<'a>(
+    limbs: &[NodeView<'a>],
+    low: Option<&[u64]>,
+    high: Option<&[u64]>,
+    key: Key,
+) -> Result<Verdict<'a>> {
+    let [below @ .., highest] = limbs else { return Ok(Verdict::All) };
+    let of_highest = |low: u64, high: u64| {
+        select::words(*highest, &RangeTest::new(key, Ranges::between(low, high)))
+    };
+    let part = |bounds: Option<&[u64]>| bounds.map(|keys| keys[below.len()]);
+    let (mut first, mut last) = (part(low).unwrap_or(0), part(high).unwrap_or(key.max()));
+    // What is below the highest limb decides where that is one of the ends.
+    let is_whole = |bounds: Option<&[u64]>, end: u64| {
+        bounds.is_none_or(|keys| keys[..below.len()].iter().all(|key| *key == end))
+    };
+    let ends = [is_whole(low, 0), is_whole(high, u64::MAX)];
+    let mut all = Verdict::None;
+    if first == last && ends != [true; 2] {
+        return Ok(of_highest(first, first)?.and(between(below, low, high, LOWER)?));
+    }
+    if !ends[0] {
+        all = of_highest(first, first)?.and(between(below, low, None, LOWER)?);
+        first += 1;
+    }
+    if !ends[1] {
+        all = all.or(of_highest(last, last)?.and(between(below, None, high, LOWER)?));
+        last -= 1;
+    }
+    if first <= last {
+        all = all.or(of_highest(first, last)?);
+    }
+    Ok(all)
+}
+
 impl Codec for Limbs {
     fn encoding(&self) -> Encoding {
         Encoding::Limbs
@@ -146,6 +199,28 @@ impl Codec for Limbs {
             Output::W256(words) => decode(node, rows, words),
             _ => Err(mismatch(node)),
         }
+    }
+
+    fn select_wide<'a>(&self, node: NodeView<'a>, ranges: &Ranges<i256>) -> Result<Verdict<'a>> {
+        if let Some(words) = self.as_words(node) {
+            return select::words(words, &RangeTest::new(Key::LIMB, ranges.of_one_limb()));
+        }
+        let limbs: Vec<NodeView<'a>> = node.children().collect();
+        // What so many limbs hold.
+        let unused = (4 - limbs.len()) as u8 * 64;
+        let held = Ranges::between(i256::MIN >> unused, i256::MAX >> unused);
+        let within = ranges.intersection(&held);
+        if within.as_slice().len() > MAX_RANGES {
+            return Ok(select::decoded_wide(node, ranges));
+        }
+        within.iter().try_fold(Verdict::None, |all, (low, high)| {
+            let [low, high] = [low, high].map(|end| keys(end, limbs.len()));
+            Ok(all.or(between(&limbs, Some(&low), Some(&high), Key::LIMB)?))
+        })
+    }
+
+    fn as_words<'a>(&self, node: NodeView<'a>) -> Option<NodeView<'a>> {
+        (node.child_count() == 1).then(|| node.child(0))
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

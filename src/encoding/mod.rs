@@ -10,6 +10,7 @@
 //! ```text
 //! Input --plan--> Plan --encode--> EncodedNode --chunk::assemble--> bytes
 //! bytes --Chunk::parse (validate)--> NodeView --decode--> Output
+//!                                             --select--> Verdict: which values are in ranges
 //! ```
 
 pub mod alp;
@@ -32,6 +33,7 @@ mod pieces;
 mod plain;
 pub(crate) mod plan;
 pub(crate) mod rle;
+pub(crate) mod select;
 pub(crate) mod source;
 mod starts;
 pub(crate) mod windows;
@@ -46,7 +48,10 @@ use crate::chunk::{EncodedNode, NodeView, node_bytes};
 pub(crate) use crate::chunk::{Encoding, Physical};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
+use crate::ranges::Ranges;
+use arrow_buffer::i256;
 use plan::{Context, Parameters, Plan};
+use select::{RangeTest, Verdict};
 
 /// Constants of the byte layouts that kernels have as well.
 pub(crate) mod format {
@@ -97,6 +102,28 @@ pub(crate) trait Codec: Sync {
     /// Bytes of the values of `rows` of a node of byte strings, as [`Codec::decode`] takes them.
     fn value_bytes_of(&self, node: NodeView<'_>, _: &Range<usize>) -> Result<usize> {
         Err(io::mismatch(node))
+    }
+
+    /// Which values of up to 64 bits are in ranges, tested on what is stored. Encodings that keep
+    /// no order are decoded vector by vector.
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        select::decoded(node, test)
+    }
+
+    /// The same of values of 128 and 256 bits.
+    fn select_wide<'a>(&self, node: NodeView<'a>, ranges: &Ranges<i256>) -> Result<Verdict<'a>> {
+        Ok(select::decoded_wide(node, ranges))
+    }
+
+    /// Checks what decoding finds and [`Codec::select`] does not look at; children are checked
+    /// apart.
+    fn check_selected(&self, _: NodeView<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The node of signed words of 64 bits that has all values of a wide one.
+    fn as_words<'a>(&self, _: NodeView<'a>) -> Option<NodeView<'a>> {
+        None
     }
 
     /// Decodes one value without the rest; none of nested arrays.

@@ -21,9 +21,11 @@ use crate::encoding::exceptions::{Blocks, Exceptions, block_len};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer};
 use crate::encoding::io::{each_vector, mismatch, with_words};
 use crate::encoding::plan::{Context, Plan};
+use crate::encoding::select::{Matcher, RangeTest, Selector, Verdict, by_word};
 use crate::encoding::windows::{Proposal, cut, propose};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::error::{Result, ensure};
+use crate::lanes::mask::{self, count};
 use crate::lanes::simd::multiversion;
 use crate::lanes::{Lane, Mask, VECTOR};
 
@@ -43,10 +45,6 @@ struct Patched<T> {
     values: [T; VECTOR],
     exceptions: Mask,
     count: usize,
-}
-
-fn count(mask: &Mask) -> usize {
-    mask.iter().map(|word| word.count_ones() as usize).sum()
 }
 
 multiversion! {
@@ -254,6 +252,24 @@ impl<'a, T: Words> Vectors<'a, T> {
     }
 }
 
+/// Ranges of values as ranges of packed integers; exceptions are tested one by one.
+struct PatchedTest<'a, T> {
+    vectors: Vectors<'a, T>,
+    matcher: Matcher,
+}
+
+impl<T: Words> Selector for PatchedTest<'_, T> {
+    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        self.vectors.packed.select(vector, &self.matcher, mask);
+        if let Some(block) = self.vectors.exceptions.of(vector)? {
+            for (slot, value) in block.iter() {
+                mask::set(mask, slot, self.matcher.passes(value.widen()));
+            }
+        }
+        Ok(())
+    }
+}
+
 pub(super) struct Pfor;
 
 impl Codec for Pfor {
@@ -296,6 +312,14 @@ impl Codec for Pfor {
         with_words!(Output, output, words => {
             Vectors::of(node)?.decode(rows, words)
         }, Err(mismatch(node)))
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        fn of<'a, T: Words>(node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+            let vectors = Vectors::<T>::of(node)?;
+            Ok(Verdict::some(PatchedTest { vectors, matcher: Matcher::new(test) }))
+        }
+        by_word!(node, of(node, &test.of_integers()))
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

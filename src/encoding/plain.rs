@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use super::io::{mismatch, with_words};
 use super::lz;
+use super::select::{self, RangeTest, Verdict};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
@@ -276,6 +277,13 @@ impl Codec for Plain {
             words => {
                 with_words!(Output, words, words => copy(node, rows, words), Err(mismatch(node)))
             }
+        }
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        match node.physical() {
+            Physical::Bool => Ok(select::bits(Cow::Borrowed(node.buffer(0)), test)),
+            _ => select::plain(node, test),
         }
     }
 

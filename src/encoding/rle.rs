@@ -33,13 +33,16 @@
 use std::ops::Range;
 
 use super::io::{self, decode_some, mismatch, with_words};
+use super::select::{RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::dict::saves;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
-use crate::lanes::{Mask, VECTOR};
+use crate::lanes::{Mask, VECTOR, mask};
+
+mod select;
 
 pub(super) struct Rle;
 
@@ -103,7 +106,7 @@ impl<T: Words> Runs<T> {
             first.push(runs.len() as u32);
             let values = filled(input, words, vector, least);
             let borders = borders(&values);
-            runs.extend(slots(&borders).map(|slot| values[slot]));
+            runs.extend(mask::rows(&borders).map(|slot| values[slot]));
             lengths.extend(lengths_of(&borders, (input.len() - vector * VECTOR).min(VECTOR)));
             begins.push(borders);
         }
@@ -119,19 +122,10 @@ impl<T: Words> Runs<T> {
     }
 }
 
-/// The slots whose bits are set, ascending.
-fn slots(mask: &Mask) -> impl Iterator<Item = usize> + '_ {
-    mask.iter().enumerate().flat_map(|(word, bits)| {
-        let after = |bits: &u64| Some(bits & (bits - 1)).filter(|bits| *bits != 0);
-        let all = std::iter::successors(Some(*bits).filter(|bits| *bits != 0), after);
-        all.map(move |bits| word * 64 + bits.trailing_zeros() as usize)
-    })
-}
-
 /// The lengths of runs that begin at these of `rows` slots.
 fn lengths_of(begins: &Mask, rows: usize) -> impl Iterator<Item = u16> + '_ {
-    let ends = slots(begins).skip(1).chain([rows]);
-    slots(begins).zip(ends).map(|(start, end)| (end - start) as u16)
+    let ends = mask::rows(begins).skip(1).chain([rows]);
+    mask::rows(begins).zip(ends).map(|(start, end)| (end - start) as u16)
 }
 
 /// Runs in some vectors, and how many values these have.
@@ -216,7 +210,7 @@ fn encode<T: Words>(
 }
 
 /// The vectors of an encoded node.
-pub(crate) struct Vectors<'a> {
+struct Vectors<'a> {
     node: NodeView<'a>,
     first: &'a [u32],
     /// Where runs begin, if there are no lengths.
@@ -224,13 +218,13 @@ pub(crate) struct Vectors<'a> {
 }
 
 impl<'a> Vectors<'a> {
-    pub fn of(node: NodeView<'a>) -> Result<Self> {
+    fn of(node: NodeView<'a>) -> Result<Self> {
         let begins = if node.child_count() == 1 { Some(node.typed(1)?) } else { None };
         Ok(Self { node, first: node.typed(0)?, begins })
     }
 
     /// The values of all runs.
-    pub fn values(&self) -> NodeView<'a> {
+    fn values(&self) -> NodeView<'a> {
         self.node.child(0)
     }
 
@@ -240,7 +234,7 @@ impl<'a> Vectors<'a> {
     }
 
     /// The numbers of the runs of some vectors.
-    pub fn runs(&self, vectors: Range<usize>) -> Range<usize> {
+    fn runs(&self, vectors: Range<usize>) -> Range<usize> {
         self.first(vectors.start)..self.first(vectors.end)
     }
 
@@ -250,35 +244,49 @@ impl<'a> Vectors<'a> {
     }
 
     /// The lengths of the runs of some vectors, which add up to the values of each.
-    pub fn lengths(&self, vectors: Range<usize>) -> Result<Vec<u16>> {
+    fn lengths(&self, vectors: Range<usize>) -> Result<Vec<u16>> {
         let all = self.runs(vectors.clone());
-        let mut lengths = Vec::new();
-        match self.begins {
-            None => lengths = decode_some(self.node.child(1), all.clone())?,
-            Some(_) => lengths.reserve(all.len()),
-        }
-        for vector in vectors {
-            let (runs, rows) = (self.runs(vector..vector + 1), self.rows(vector));
-            if let Some(begins) = self.begins {
-                let begins = mask_of(&begins[vector * VECTOR / 8..], rows);
-                let found: u32 = begins.iter().map(|bits| bits.count_ones()).sum();
-                ensure!(
-                    begins[0] & 1 == 1 && found as usize == runs.len(),
-                    "{found} runs of vector {vector} begin, {} expected, the first at slot 0",
-                    runs.len()
-                );
-                lengths.extend(lengths_of(&begins, rows));
-                continue;
+        if self.begins.is_none() {
+            let lengths = decode_some(self.node.child(1), all.clone())?;
+            for vector in vectors {
+                let runs = self.runs(vector..vector + 1);
+                self.check_lengths(vector, &lengths[runs.start - all.start..runs.end - all.start])?;
             }
-            let lengths = &lengths[runs.start - all.start..runs.end - all.start];
-            let sum: u32 = lengths.iter().map(|length| u32::from(*length)).sum();
-            let least = lengths.iter().min().copied().unwrap_or_default();
-            ensure!(
-                sum as usize == rows && least > 0,
-                "the runs of vector {vector} have {sum} values, {least} at least, of {rows}"
-            );
+            return Ok(lengths);
+        }
+        let mut lengths = Vec::with_capacity(all.len());
+        for vector in vectors {
+            if let Some(begins) = self.begins(vector)? {
+                lengths.extend(lengths_of(&begins, self.rows(vector)));
+            }
         }
         Ok(lengths)
+    }
+
+    /// Checks that the lengths of the runs of a vector are those of its values.
+    fn check_lengths(&self, vector: usize, lengths: &[u16]) -> Result<()> {
+        let rows = self.rows(vector);
+        let sum: u32 = lengths.iter().map(|length| u32::from(*length)).sum();
+        let least = lengths.iter().min().copied().unwrap_or_default();
+        ensure!(
+            sum as usize == rows && least > 0,
+            "the runs of vector {vector} have {sum} values, {least} at least, of {rows}"
+        );
+        Ok(())
+    }
+
+    /// Where the runs of a vector begin, if bits say so.
+    fn begins(&self, vector: usize) -> Result<Option<Mask>> {
+        let Some(begins) = self.begins else { return Ok(None) };
+        let mut begins = mask::of_bitmap(begins, vector);
+        mask::intersect(&mut begins, &mask::first(self.rows(vector)));
+        let (found, runs) = (mask::count(&begins), self.runs(vector..vector + 1));
+        ensure!(
+            begins[0] & 1 == 1 && found == runs.len(),
+            "{found} runs of vector {vector} begin, {} expected, the first at slot 0",
+            runs.len()
+        );
+        Ok(Some(begins))
     }
 
     fn validate(&self) -> Result<()> {
@@ -331,18 +339,6 @@ impl<'a> Vectors<'a> {
         let before = ends.take_while(|end| *end <= row % VECTOR).count();
         super::value(self.values(), self.first(vector) + before)
     }
-}
-
-/// The first `rows` bits of some bytes, 1,024 at most.
-fn mask_of(bytes: &[u8], rows: usize) -> Mask {
-    let mut mask: Mask = [0; VECTOR / 64];
-    let len = rows.div_ceil(8);
-    bytemuck::bytes_of_mut(&mut mask)[..len].copy_from_slice(&bytes[..len]);
-    for (word, bits) in mask.iter_mut().enumerate() {
-        let inside = rows.saturating_sub(word * 64).min(64);
-        *bits &= if inside == 0 { 0 } else { u64::MAX >> (64 - inside) };
-    }
-    mask
 }
 
 /// Writes the values of a vector, whose lengths add up to it.
@@ -427,6 +423,10 @@ impl Codec for Rle {
         with_words!(Output, output, words => {
             Vectors::of(node)?.decode(rows, words)
         }, Err(mismatch(node)))
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        select::select(node, test)
     }
 
     fn value(&self, node: NodeView<'_>, row: usize) -> Result<Value> {

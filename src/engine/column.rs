@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, i256};
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 use rayon::prelude::*;
@@ -20,9 +20,9 @@ use super::pinned::Landing;
 use super::stored::StoredStrings;
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
-use crate::column::CompressedColumn;
+use crate::column::{self, CompressedColumn};
 use crate::encoding::{self, Physical};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
 
 /// A compressed batch in device memory.
@@ -294,6 +294,32 @@ impl DeviceColumn {
         Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
     }
 
+    /// What the CPU says of the chunk that an error is about, where a kernel has found damage and
+    /// knows the kind only; the error itself if the CPU finds nothing.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        let Some(index) = damaged_chunk(&error, self.field.name()) else { return error };
+        let Some(chunk) = self.chunks.get(index) else { return error };
+        in_words_of(self.decode_on_host(chunk), error, self.field.name())
+    }
+
+    /// Downloads and decompresses one chunk.
+    fn decode_on_host(&self, chunk: &DeviceChunk) -> Result<ArrayRef> {
+        let mut body = vec![0; chunk.body_len()];
+        let end = chunk.body + chunk.body_len() as u64;
+        let holds = |bodies: &&Arc<DeviceBuffer>| {
+            bodies.address() <= chunk.body && end <= bodies.address() + bodies.len() as u64
+        };
+        if let Some(bodies) = self.bodies.iter().find(holds) {
+            self.context.with_stream(|stream| {
+                stream.wait(self.ready.as_ref())?;
+                let at = (chunk.body - bodies.address()) as usize;
+                stream.download(bodies, at, &mut body)
+            })?;
+        }
+        let chunk = chunk_of(chunk, None, Buffer::from_vec(body), &self.field)?;
+        column::whole(&chunk, self.field.data_type())
+    }
+
     pub(crate) fn upload(context: &Arc<Context>, column: &CompressedColumn) -> Result<Self> {
         context.with_stream(|stream| {
             let body_bytes: usize = column.chunks().iter().map(|chunk| chunk.body().len()).sum();
@@ -402,6 +428,30 @@ impl DeviceColumn {
     /// Rows of each chunk.
     pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = usize> {
         self.chunks.iter().map(DeviceChunk::rows)
+    }
+}
+
+/// The chunk of a column in which an error has found damage.
+fn damaged_chunk(error: &Error, name: &str) -> Option<usize> {
+    let Error::Corrupt { place, .. } = error else { return None };
+    place.chunk.filter(|_| place.column.as_deref().is_none_or(|column| column == name))
+}
+
+/// [`DeviceColumn::explained`] of a column in host memory.
+pub(super) fn explained(column: &CompressedColumn, error: Error) -> Error {
+    let name = column.field().name();
+    let Some(index) = damaged_chunk(&error, name) else { return error };
+    let Some(chunk) = column.chunks().get(index) else { return error };
+    in_words_of(column::whole(chunk, column.data_type()), error, name)
+}
+
+/// An error of a chunk of column `name`, with what the CPU says of it if that is damage, too.
+fn in_words_of(decoded: Result<ArrayRef>, error: Error, name: &str) -> Error {
+    match (decoded, error) {
+        (Err(Error::Corrupt { what, .. }), Error::Corrupt { place, .. }) => {
+            Error::Corrupt { place, what }.in_column(name)
+        }
+        (_, error) => error,
     }
 }
 

@@ -36,7 +36,10 @@ impl DeviceBatch {
                 .collect::<Result<_>>()?;
             let finished = started.into_iter().zip(self.columns());
             finished
-                .map(|(pending, column)| pending.finish().map_err(|error| in_column(column, error)))
+                .map(|(pending, column)| {
+                    let explained = |error| column.explained(in_column(column, error));
+                    pending.finish().map_err(explained)
+                })
                 .collect()
         })
     }
@@ -121,7 +124,7 @@ impl DeviceColumn {
     pub fn decompress(&self) -> Result<DeviceArray> {
         let decompress =
             || self.context().with_stream(|stream| start(stream, self, &mut ())?.finish());
-        decompress().map_err(|error| error.in_column(self.field().name()))
+        decompress().map_err(|error| self.explained(error.in_column(self.field().name())))
     }
 }
 

@@ -397,7 +397,7 @@ fn bytes_of(columns: &[CompressedColumn]) -> usize {
 fn decompress_on(context: &Arc<Context>, columns: &[CompressedColumn]) -> Result<Vec<ArrayRef>> {
     let decompress = |column: &CompressedColumn| {
         let array = transfer::decompress(context, column);
-        array.map_err(|error| error.in_column(column.field().name()))
+        array.map_err(|error| column::explained(column, error.in_column(column.field().name())))
     };
     let side_by_side: Vec<Result<ArrayRef>> = columns.par_iter().map(decompress).collect();
     // What did not fit beside others may fit alone.

@@ -16,6 +16,7 @@
 
 mod kernels;
 mod lane;
+pub(crate) mod mask;
 mod order;
 mod pack;
 mod select;

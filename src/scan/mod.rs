@@ -52,7 +52,6 @@ mod expr;
 mod literal;
 mod number;
 pub(crate) mod predicate;
-mod ranges;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -75,6 +74,7 @@ use crate::engine::program::Marks;
 use crate::engine::{Context, DeviceBatch, DeviceColumn, Engine};
 use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
+pub(crate) use crate::ranges;
 use aggregate::{Plan, State};
 use bind::Binder;
 use cpu::Filter;
@@ -348,10 +348,18 @@ impl<'a> Scan<'a> {
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
         let run = |columns: &[&DeviceColumn], rows, predicate: &Predicate, more| {
-            context.with_stream(|stream| {
-                let device = context.device();
-                work(&mut DeviceScan::new(device, stream, columns, rows, marks), predicate, more)
-            })
+            context
+                .with_stream(|stream| {
+                    let device = context.device();
+                    work(
+                        &mut DeviceScan::new(device, stream, columns, rows, marks),
+                        predicate,
+                        more,
+                    )
+                })
+                .map_err(|error| {
+                    columns.iter().fold(error, |error, column| column.explained(error))
+                })
         };
         if let Source::Device(batch) = self.source {
             let (mut predicate, used, more) = self.read(more)?;

@@ -2,6 +2,7 @@
 //! the shared data.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod bad;
 pub mod image;
 
 use std::path::PathBuf;

@@ -2,9 +2,13 @@
 //! accepts equals what the CPU makes of it, nobody leaves a buffer (the emulation
 //! runs under AddressSanitizer), and the device works on afterwards.
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::*;
-use lanepack::{Encoding, Engine, Lz, Options};
+use lanepack::scan::{Scan, col, count, max, min};
+use lanepack::{Encoding, Engine, Error, Lz, Options};
 
+use super::common::bad::{Found, bad_input, great_quotients};
 use super::common::image::{Image, images};
 use super::common::{Nulls, Rng, Shape, array_of};
 use super::{assert_same, batch_of, check, engines, thinned};
@@ -214,5 +218,94 @@ fn text_is_judged_as_the_cpu_judges_it() {
             }
         }
         assert!(errors > 1000 && valid > 100, "{errors} errors, {valid} valid");
+    }
+}
+
+/// The text of the error that damage has to be.
+#[track_caller]
+fn corrupt<T>(name: &str, result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => panic!("{name}: read without an error"),
+        Err(error @ Error::Corrupt { .. }) => error.to_string(),
+        Err(error) => panic!("{name}: {error:?}"),
+    }
+}
+
+/// Trees that are too deep or too wide, children of another type, runs that do not add up and codes
+/// past the dictionary: one error, whichever engine reads, and whatever it reads for.
+#[test]
+fn bad_input_is_the_same_error_on_both_engines() {
+    for engine in engines() {
+        for bad in bad_input() {
+            let name = bad.name;
+            let packed = batch_of(bad.image.field.clone(), bad.image.storage());
+            let expected = corrupt(name, lanepack::decompress(&packed));
+            assert!(expected.contains(bad.says), "{name}: {expected}");
+            let scan = Scan::new(&packed).filter(bad.filter.clone());
+            assert_eq!(corrupt(name, scan.mask(&Engine::cpu())), expected, "{name}: CPU");
+            assert_eq!(corrupt(name, engine.decompress(&packed)), expected, "{name}");
+            assert_eq!(corrupt(name, scan.mask(&engine)), expected, "{name}: mask of the host's");
+            if bad.found == Found::Opening {
+                assert_eq!(corrupt(name, engine.upload(&packed)), expected, "{name}: upload");
+                continue;
+            }
+            let uploaded = || engine.upload(&packed).unwrap();
+            // Each reads first, of a column that no other has read.
+            let column = uploaded();
+            let filtered = || Scan::on_device(&column).filter(bad.filter.clone());
+            assert_eq!(corrupt(name, filtered().mask(&engine)), expected, "{name}: mask");
+            // What is found wrong is found again.
+            assert_eq!(corrupt(name, filtered().count(&engine)), expected, "{name}: count");
+            let column = uploaded();
+            let scan = Scan::on_device(&column).filter(bad.filter.clone());
+            let counted = scan.aggregate(&[count(col("price"))], &engine);
+            assert_eq!(corrupt(name, counted), expected, "{name}: filter and aggregate");
+            let column = uploaded();
+            let scan = Scan::on_device(&column).filter(bad.filter.clone());
+            let gathered = scan.gather(&["price"], &engine);
+            assert_eq!(corrupt(name, gathered), expected, "{name}: filter and gather");
+            let column = uploaded();
+            let gathered = Scan::on_device(&column).gather(&["price"], &engine);
+            assert_eq!(corrupt(name, gathered), expected, "{name}: gather");
+            let column = uploaded();
+            let greatest = Scan::on_device(&column).aggregate(&[max(col("price"))], &engine);
+            assert_eq!(corrupt(name, greatest), expected, "{name}: aggregate");
+            let decompressed = corrupt(name, uploaded().decompress());
+            assert!(
+                decompressed.starts_with("column \"price\", chunk 0: corrupt"),
+                "{decompressed}"
+            );
+        }
+        still_works(&engine);
+    }
+}
+
+/// Products that pass the end of the type are read modulo it on both engines, and filters of both
+/// keep all else.
+#[test]
+fn quotients_that_are_too_great_are_the_same_values_on_both_engines() {
+    for engine in engines() {
+        for great in great_quotients() {
+            let packed = batch_of(great.image.field.clone(), great.image.storage());
+            let values = lanepack::decompress(&packed).unwrap().column(0).clone();
+            let decompressed = engine.decompress(&packed).unwrap();
+            assert_same(decompressed.column(0), &values, || great.name.into());
+            let on_device = engine.upload(&packed).unwrap();
+            let scan = Scan::on_device(&on_device);
+            let gathered = scan.gather(&["price"], &engine).unwrap();
+            assert_same(gathered.column(0), &values, || great.name.into());
+            let bounds = [min(col("price")), max(col("price"))];
+            let expected = Scan::new(&packed).aggregate(&bounds, &Engine::cpu()).unwrap();
+            assert_eq!(scan.aggregate(&bounds, &engine).unwrap(), expected, "{}", great.name);
+            great.check(values.as_primitive::<Int64Type>(), |filter| {
+                let filtered = scan.clone().filter(filter);
+                let mask = filtered.mask(&engine).unwrap();
+                let kept = filtered.gather(&["price"], &engine).unwrap();
+                let expected = arrow_select::filter::filter(&values, &mask).unwrap();
+                assert_same(kept.column(0), &expected, || great.name.into());
+                mask
+            });
+        }
+        still_works(&engine);
     }
 }

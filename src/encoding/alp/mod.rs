@@ -17,13 +17,13 @@ mod encode;
 mod float;
 mod node;
 mod search;
+mod select;
 mod trim;
 
-pub(crate) use decode::Step;
 pub use decode::{decode_one, decode_vector};
 pub use encode::{Encoded, encode_vector, estimate};
 pub use float::{AlpFloat, Exponents};
-pub(crate) use node::{Alp, Float, Vectors, estimated};
+pub(crate) use node::{Alp, estimated};
 pub use search::{MAX_CANDIDATES, candidates, choose, sampled_vectors};
 pub use trim::trim;
 

@@ -19,12 +19,13 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::decode::Step;
-use super::{AlpFloat, Encoded, Exponents};
+use super::{AlpFloat, Encoded, Exponents, select};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::exceptions::{Block, Blocks, Exceptions, block_len};
 use crate::encoding::ffor::{self, PACKED_UNIT, Packer, Place, places_at, validate_places};
 use crate::encoding::io::{each_vector, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan};
+use crate::encoding::select::{RangeTest, Verdict};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
@@ -75,7 +76,7 @@ impl<F: Float> Scale<F> {
 }
 
 /// The vectors of an encoded node.
-pub(crate) struct Vectors<'a, F: Float> {
+pub(super) struct Vectors<'a, F: Float> {
     packed: &'a [F::Bits],
     places: &'a [u32],
     scales: &'a [F::Bits],
@@ -306,6 +307,13 @@ impl Codec for Alp {
                 Vectors::<f64>::of(node)?.decode(rows, bytemuck::cast_slice_mut(words))
             }
             _ => Err(mismatch(node)),
+        }
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        match node.physical() {
+            Physical::F32 => select::select::<f32>(node, test),
+            _ => select::select::<f64>(node, test),
         }
     }
 

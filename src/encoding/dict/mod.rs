@@ -18,9 +18,12 @@
 //! on average, as constants have: a few bytes must not make a reader allocate gigabytes.
 
 mod distinct;
+mod select;
 
 use std::ops::Range;
 use std::sync::Arc;
+
+pub(crate) use select::select;
 
 pub(crate) use distinct::{
     COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, HASHED, saves, strings_save,
@@ -28,6 +31,7 @@ pub(crate) use distinct::{
 
 use super::constant::MAX_VALUE_BYTES;
 use super::io::mismatch;
+use super::select::{RangeTest, Verdict};
 use super::starts::Starts;
 use super::{
     BytesValues, Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words,
@@ -340,6 +344,18 @@ impl Codec for Dict {
             Output::Bytes(lengths, bytes) => decode_bytes(node, rows, lengths, bytes),
             _ => Err(mismatch(node)),
         }
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        select::select(node, |values| super::select::words(values, test))
+    }
+
+    fn check_selected(&self, node: NodeView<'_>) -> Result<()> {
+        let count = node.child(1).len();
+        if !select::has_codes_from(node.child(0), count)? {
+            return Ok(());
+        }
+        for_codes(node.child(0), 0..node.len(), count, |_, _| Ok(()))
     }
 
     fn value_bytes(&self, node: NodeView<'_>) -> usize {

@@ -148,6 +148,32 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
+    /// Decodes a range of the bytes, and what else their segments have; gives which bytes these
+    /// are. `decoded` holds those of another range, which are kept as far as they are needed.
+    pub fn decode_around(
+        &self,
+        range: Range<usize>,
+        decoded: &mut (Range<usize>, Vec<u8>),
+    ) -> Result<()> {
+        let len = self.shape.segment_bytes();
+        let start = range.start / len * len;
+        let end = range.end.next_multiple_of(len).min(self.bytes);
+        let (before, bytes) = decoded;
+        let kept = start.clamp(before.start, before.end)..end.clamp(before.start, before.end);
+        if kept.start == start {
+            bytes.copy_within(kept.start - before.start..kept.end - before.start, 0);
+        }
+        let have = if kept.start == start { kept.len() } else { 0 };
+        *before = 0..0;
+        bytes.resize(end - start, 0);
+        for segment in (start + have) / len..end.div_ceil(len) {
+            let of = self.range(segment);
+            self.segment(segment, &mut bytes[of.start - start..of.end - start])?;
+        }
+        *before = start..end;
+        Ok(())
+    }
+
     /// Decodes a segment.
     fn segment(&self, index: usize, out: &mut [u8]) -> Result<()> {
         let damaged =

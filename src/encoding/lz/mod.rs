@@ -33,12 +33,14 @@
 mod decode;
 mod matches;
 mod plan;
+mod select;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::io::{mismatch, with_words};
 use super::plain;
+use super::select::{RangeTest, Verdict, by_word};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
@@ -48,6 +50,7 @@ use crate::options::Lz as Settings;
 use decode::Segments;
 use matches::Compressor;
 pub(crate) use plan::{Leftover, smallest};
+pub(crate) use select::Cursor;
 
 pub(super) struct Lz;
 
@@ -342,6 +345,13 @@ impl Codec for Lz {
                 with_words!(Output, words, words => fill(node, rows, words), Err(mismatch(node)))
             }
         }
+    }
+
+    fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+        fn of<'a, T: Words>(node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {
+            select::words::<T>(node, test)
+        }
+        by_word!(node, of(node, test))
     }
 
     fn value_bytes(&self, node: NodeView<'_>) -> usize {

@@ -3,7 +3,7 @@
 use arrow_buffer::i256;
 
 use super::source::Source;
-use super::{Filter, NONE, Validity, compute::Scalar, count, rows, wide};
+use super::{Filter, NONE, Validity, compute::Scalar, count, rows, select};
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical};
@@ -90,19 +90,12 @@ impl<'a> ChunkInput<'a> {
             Input::Bounds(number, _) => self.bounds(number, vector, &mask),
             Input::ColumnBounds(_, comparable) => {
                 let source = self.source.as_ref().ok_or_else(|| Error::corrupt("no column"))?;
-                let node = source.node();
-                match comparable {
+                let bounds = match comparable {
                     Comparable::Words(key) => word_bounds(source, *key, vector, &mask),
-                    Comparable::Wide => {
-                        let mut values = [i256::ZERO; VECTOR];
-                        wide::unpack(node, vector, &mut values)?;
-                        let kept = rows(&mask).map(|row| (values[row], values[row]));
-                        Ok(State::Wide(
-                            kept.fold(None, |bounds, value| wider(bounds, Some(value), i256::cmp)),
-                        ))
-                    }
-                    Comparable::Bytes => byte_bounds(node, vector, &mask),
-                }
+                    Comparable::Wide => wide_bounds(source.node(), vector, &mask),
+                    Comparable::Bytes => byte_bounds(source.node(), vector, &mask),
+                };
+                bounds.map_err(|error| source.place(error))
             }
         }
     }
@@ -230,6 +223,13 @@ fn word_bounds(source: &Source<'_>, key: Key, vector: usize, mask: &Mask) -> Res
     let kept = rows(mask).map(|row| key.of_bits(words[row]));
     let bounds = kept.fold(None, |bounds, word| wider(bounds, Some((word, word)), u64::cmp));
     Ok(State::Words(bounds))
+}
+
+fn wide_bounds(node: NodeView<'_>, vector: usize, mask: &Mask) -> Result<State> {
+    let mut values = [i256::ZERO; VECTOR];
+    select::wide_values(node, vector, &mut values)?;
+    let kept = rows(mask).map(|row| (values[row], values[row]));
+    Ok(State::Wide(kept.fold(None, |bounds, value| wider(bounds, Some(value), i256::cmp))))
 }
 
 fn byte_bounds(node: NodeView<'_>, vector: usize, mask: &Mask) -> Result<State> {

@@ -11,16 +11,15 @@
 //! differ in their code length already, which is packed integers; where no length of a
 //! vector fits, its codes are not read.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::Array;
 
-use super::{Carried, Found, NONE, Selector, dict, first, words};
+use super::{Carried, NONE, RangeTest, Selector, Verdict, first};
 use crate::chunk::{Chunk, NodeView};
 use crate::column::{self, CompressedColumn};
-use crate::encoding::{self, Encoding, Output, Starts};
+use crate::encoding::{self, Encoding, Output, Starts, dict, lz, select};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::{Mask, VECTOR};
 use crate::scan::literal::{self, Value};
@@ -28,28 +27,26 @@ use crate::scan::predicate::{BytesTest, CodesTest};
 use crate::scan::ranges::{Key, Order, Ranges};
 
 /// The test of a node's values; statistics have not decided it.
-pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<Found<'a>> {
+pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<Verdict<'a>> {
     let (stored, starts, table) = match node.encoding() {
-        Encoding::Constant => return Ok(Found::constant(test.passes(node.buffer(0)))),
-        Encoding::Dict => return dict::found(node, |values| found(values, test)),
+        Encoding::Constant => return Ok(Verdict::constant(test.passes(node.buffer(0)))),
+        Encoding::Dict => return dict::select(node, |values| found(values, test)),
         Encoding::Front => {
             let (test, negated) = (test.codes(None)?, test.negated);
-            return Ok(Found::some(Fronts { node, test, negated }));
+            return Ok(Verdict::some(Fronts { node, test, negated }));
         }
         Encoding::Plain => {
             let bytes = node.buffer(0);
-            (Cow::Borrowed(bytes), Starts::of(node.buffer(1), [bytes.len(); 2])?, None)
+            (Stored::Whole(bytes), Starts::of(node.buffer(1), [bytes.len(); 2])?, None)
         }
-        // Vectors are parts of segments, which are decoded as a whole.
         Encoding::Lz => {
-            let bytes = encoding::lz::all_bytes(node)?;
-            let starts = Starts::of(node.buffer(4), [bytes.len(); 2])?;
-            (Cow::Owned(bytes), starts, None)
+            let starts = Starts::of(node.buffer(4), [encoding::value_bytes(node); 2])?;
+            (Stored::Segments(lz::Cursor::new(node)?), starts, None)
         }
         Encoding::Fsst => {
             let codes = node.buffer(1);
             let starts = Starts::of(node.buffer(2), [codes.len(), node.parameter(0) as usize])?;
-            (Cow::Borrowed(codes), starts, Some(node.buffer(0)))
+            (Stored::Whole(codes), starts, Some(node.buffer(0)))
         }
         _ => {
             let what = format!("{} values are tested as strings", node.encoding());
@@ -62,22 +59,28 @@ pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<
         CodesTest::OneOf(values) => {
             let fits = |codes: &Vec<u8>| (codes.len() as u64, codes.len() as u64);
             let possible = Ranges::of(values.iter().map(fits).collect());
-            match words::found(lengths, LENGTHS, &possible)? {
-                Found::None => return Ok(Found::constant(test.negated)),
-                Found::All => None,
-                Found::Some(fitting) => Some(fitting),
+            match select::words(lengths, &RangeTest::new(LENGTHS, possible))? {
+                Verdict::None => return Ok(Verdict::constant(test.negated)),
+                Verdict::All => None,
+                Verdict::Some(fitting) => Some(fitting),
             }
         }
     };
-    Ok(Found::some(Strings { stored, starts, lengths, codes, fitting, negated: test.negated }))
+    Ok(Verdict::some(Strings { stored, starts, lengths, codes, fitting, negated: test.negated }))
 }
 
 /// The order of lengths.
 const LENGTHS: Key = Key { bits: 32, order: Order::Unsigned };
 
-/// Strings as they are stored: codes, or the bytes themselves.
+/// Codes of strings, or their bytes.
+enum Stored<'a> {
+    Whole(&'a [u8]),
+    Segments(lz::Cursor<'a>),
+}
+
+/// Strings as they are stored.
 struct Strings<'a> {
-    stored: Cow<'a, [u8]>,
+    stored: Stored<'a>,
     starts: Starts<'a>,
     /// Stored length of each value.
     lengths: NodeView<'a>,
@@ -120,8 +123,12 @@ impl Strings<'_> {
             range.len()
         );
         // With what stands behind the vector: both look further than they have to.
-        let stored = &self.stored[range.start..];
-        retain(&self.codes, lengths, stored, mask)
+        match &self.stored {
+            Stored::Whole(stored) => retain(&self.codes, lengths, &stored[range.start..], mask),
+            Stored::Segments(cursor) => {
+                cursor.read(range, |stored| retain(&self.codes, lengths, stored, mask))?
+            }
+        }
     }
 }
 

@@ -7,9 +7,8 @@
 use arrow_buffer::i256;
 
 use super::source::Source;
-use super::{NONE, Selector, wide};
+use super::{NONE, Selector, select};
 use crate::column::CompressedColumn;
-use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 use crate::scan::expr::{Comparison, Operator};
@@ -87,12 +86,13 @@ impl<'a> Numbers<'a> {
             Form::Float(value) => out.fill(S::of_float(*value)),
             Form::Words(column, key) => words(&self.sources[*column], *key, vector, out)?,
             Form::Wide(column) => {
-                let node = self.sources[*column].node();
-                if node.encoding() == Encoding::Limbs && node.child_count() == 1 {
-                    return words(&Source::new(node.child(0)), Key::LIMB, vector, out);
+                let source = &self.sources[*column];
+                if let Some(node) = select::as_words(source.node()) {
+                    return words(&source.with(node), Key::LIMB, vector, out);
                 }
                 let mut values = [i256::ZERO; VECTOR];
-                wide::unpack(node, vector, &mut values)?;
+                select::wide_values(source.node(), vector, &mut values)
+                    .map_err(|error| source.place(error))?;
                 for (out, value) in out.iter_mut().zip(values) {
                     *out = S::of_integer(value.as_i128());
                 }

@@ -8,18 +8,14 @@
 //! ```
 //!
 //! A [`Filter`] is made for each chunk: what statistics decide is a constant, and each
-//! test becomes a [`Selector`] that knows the column's encoding there. Selectors work on
-//! packed integers and codes; nothing is decoded that the encoding can decide.
+//! test becomes the [`Selector`] that the column's encoding has for it (`encoding/select`).
+//! Selectors work on what is stored; nothing is decoded that the encoding can decide.
 
 pub(in crate::scan) mod aggregate;
 mod bytes;
 mod compute;
-mod dict;
 pub(in crate::scan) mod gather;
-mod rle;
 mod source;
-mod wide;
-mod words;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,48 +30,11 @@ use super::predicate::{BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges, Share};
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{self, CompressedColumn};
+use crate::encoding::select::{self, RangeTest, Selector, Verdict};
 use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
-use crate::lanes::{Mask, VECTOR};
-
-/// No rows.
-pub(super) const NONE: Mask = [0; VECTOR / 64];
-/// All rows.
-pub(super) const ALL: Mask = [u64::MAX; VECTOR / 64];
-
-/// The first `rows` rows.
-pub(super) fn first(rows: usize) -> Mask {
-    std::array::from_fn(|word| match rows.saturating_sub(word * 64) {
-        0 => 0,
-        left if left >= 64 => u64::MAX,
-        left => (1 << left) - 1,
-    })
-}
-
-/// Number of rows.
-pub(super) fn count(mask: &Mask) -> usize {
-    mask.iter().map(|word| word.count_ones() as usize).sum()
-}
-
-/// The rows of a mask, ascending.
-pub(super) fn rows(mask: &Mask) -> impl Iterator<Item = usize> {
-    mask.iter().enumerate().flat_map(|(index, word)| {
-        let mut word = *word;
-        std::iter::from_fn(move || {
-            let bit = word.trailing_zeros() as usize;
-            (word != 0).then(|| {
-                word &= word - 1;
-                index * 64 + bit
-            })
-        })
-    })
-}
-
-/// Which rows of a vector pass a test.
-pub(super) trait Selector {
-    /// Writes the rows that pass, valid or not; bits past the end hold anything.
-    fn select(&self, vector: usize, mask: &mut Mask) -> Result<()>;
-}
+pub(super) use crate::lanes::mask::{ALL, NONE, count, first, rows};
+use crate::lanes::{Mask, VECTOR, mask};
 
 /// The rows of a chunk that a predicate keeps.
 pub(super) struct Filter<'a> {
@@ -86,7 +45,13 @@ pub(super) struct Filter<'a> {
 enum Step<'a> {
     Constant(bool),
     Valid(Validity<'a>),
-    Select { selector: Box<dyn Selector + 'a>, validity: Validity<'a>, cost: usize },
+    Select {
+        selector: Box<dyn Selector + 'a>,
+        validity: Validity<'a>,
+        cost: usize,
+        /// Of the column that is tested, if it is one.
+        name: Option<&'a str>,
+    },
     All(Vec<Step<'a>>),
     Any(Vec<Step<'a>>),
     Not(Box<Step<'a>>),
@@ -129,21 +94,12 @@ impl<'a> Validity<'a> {
             Self::All => {}
             Self::None => *mask = NONE,
             Self::Bits(bits) => {
-                for (word, bits) in mask.iter_mut().zip(words_of(bits, vector)) {
+                for (word, bits) in mask.iter_mut().zip(mask::of_bitmap(bits, vector)) {
                     *word &= bits;
                 }
             }
         }
     }
-}
-
-/// The bits of a vector in a bitmap, zero past its end.
-fn words_of(bits: &[u8], vector: usize) -> Mask {
-    let bytes = &bits[(vector * VECTOR / 8).min(bits.len())..];
-    let mut words = [0; VECTOR / 8];
-    let len = bytes.len().min(words.len());
-    words[..len].copy_from_slice(&bytes[..len]);
-    bytemuck::cast(words)
 }
 
 impl<'a> Filter<'a> {
@@ -194,8 +150,11 @@ impl Step<'_> {
                 *mask = ALL;
                 validity.retain(vector, mask);
             }
-            Self::Select { selector, validity, .. } => {
-                selector.select(vector, mask)?;
+            Self::Select { selector, validity, name, .. } => {
+                selector.select(vector, mask).map_err(|error| match name {
+                    Some(name) => error.in_column(name),
+                    None => error,
+                })?;
                 validity.retain(vector, mask);
             }
             Self::All(parts) => {
@@ -278,7 +237,7 @@ impl<'a> Maker<'_, 'a> {
                     .iter()
                     .map(|column| self.valid(*column))
                     .collect::<Result<Vec<Step<'a>>>>()?;
-                parts.push(Step::Select { selector, validity: Validity::All, cost });
+                parts.push(Step::Select { selector, validity: Validity::All, cost, name: None });
                 Ok(all(parts))
             }
             Predicate::All(parts) => {
@@ -307,13 +266,14 @@ impl<'a> Maker<'_, 'a> {
     fn test(&self, column: usize, test: &'a Test) -> Result<Step<'a>> {
         let chunk = self.chunk(column);
         let root = chunk.root();
+        let name = Some(self.columns[column].field().name().as_str());
         if root.physical() == Physical::Arrow {
             let Test::Bytes(test) = test else {
                 return Err(Error::corrupt("values of a type without an order are tested"));
             };
             let selector = Box::new(bytes::carried(chunk, self.columns[column], test)?);
             let cost = self.bytes(column);
-            return Ok(Step::Select { selector, validity: Validity::All, cost });
+            return Ok(Step::Select { selector, validity: Validity::All, cost, name });
         }
         let (found, cost) = match test {
             Test::Words(key, ranges) => (self.words(column, *key, ranges)?, self.bytes(column)),
@@ -321,50 +281,53 @@ impl<'a> Maker<'_, 'a> {
             Test::Bytes(test) => (self.byte_strings(column, test)?, CODE_COST * self.bytes(column)),
         };
         // Nulls that are stored as bytes take time to read.
-        if matches!(found, Found::None) {
+        if matches!(found, Verdict::None) {
             return Ok(Step::Constant(false));
+        }
+        if matches!(found, Verdict::Some(_)) {
+            chunk.check_once(select::check)?;
         }
         let validity = Validity::of(chunk, self.columns[column])?;
         Ok(match (found, validity) {
-            (Found::None, _) | (_, Validity::None) => Step::Constant(false),
-            (Found::All, Validity::All) => Step::Constant(true),
-            (Found::All, validity) => Step::Valid(validity),
-            (Found::Some(selector), validity) => Step::Select { selector, validity, cost },
+            (Verdict::None, _) | (_, Validity::None) => Step::Constant(false),
+            (Verdict::All, Validity::All) => Step::Constant(true),
+            (Verdict::All, validity) => Step::Valid(validity),
+            (Verdict::Some(selector), validity) => Step::Select { selector, validity, cost, name },
         })
     }
 
-    fn words(&self, column: usize, key: Key, ranges: &'a Ranges<u64>) -> Result<Found<'a>> {
+    fn words(&self, column: usize, key: Key, ranges: &'a Ranges<u64>) -> Result<Verdict<'a>> {
         let chunk = self.chunk(column);
         let share = match bounds(chunk.statistics()) {
             Some((Value::Word(least), Value::Word(greatest))) => ranges.share(least, greatest),
             _ => Share::Some,
         };
         match share {
-            Share::None => Ok(Found::None),
-            Share::All => Ok(Found::All),
-            Share::Some => words::found(chunk.root(), key, ranges),
+            Share::None => Ok(Verdict::None),
+            Share::All => Ok(Verdict::All),
+            Share::Some => select::words(chunk.root(), &RangeTest::new(key, ranges.clone())),
         }
     }
 
-    fn wide(&self, column: usize, ranges: &'a Ranges<i256>) -> Result<Found<'a>> {
+    fn wide(&self, column: usize, ranges: &'a Ranges<i256>) -> Result<Verdict<'a>> {
         let chunk = self.chunk(column);
         let share = match bounds(chunk.statistics()) {
             Some((Value::Wide(least), Value::Wide(greatest))) => ranges.share(least, greatest),
             _ => Share::Some,
         };
         match share {
-            Share::None => Ok(Found::None),
-            Share::All => Ok(Found::All),
-            Share::Some => wide::found(chunk.root(), ranges),
+            Share::None => Ok(Verdict::None),
+            Share::All => Ok(Verdict::All),
+            Share::Some => select::wide(chunk.root(), ranges),
         }
     }
 
-    fn byte_strings(&self, column: usize, test: &'a Arc<BytesTest>) -> Result<Found<'a>> {
+    fn byte_strings(&self, column: usize, test: &'a Arc<BytesTest>) -> Result<Verdict<'a>> {
         let chunk = self.chunk(column);
         let outside = literal::string_bounds(chunk.statistics())
             .is_some_and(|(least, greatest)| test.is_outside(&least, greatest.as_deref()));
         if outside {
-            return Ok(if test.negated { Found::All } else { Found::None });
+            return Ok(if test.negated { Verdict::All } else { Verdict::None });
         }
         bytes::found(chunk.root(), test)
     }
@@ -377,23 +340,6 @@ impl<'a> Maker<'_, 'a> {
 
     fn place(&self, error: Error, column: usize) -> Error {
         error.in_chunk(self.index).in_column(self.columns[column].field().name())
-    }
-}
-
-/// What a test selects of a chunk.
-enum Found<'a> {
-    None,
-    All,
-    Some(Box<dyn Selector + 'a>),
-}
-
-impl<'a> Found<'a> {
-    fn constant(passes: bool) -> Self {
-        if passes { Self::All } else { Self::None }
-    }
-
-    fn some(selector: impl Selector + 'a) -> Self {
-        Self::Some(Box::new(selector))
     }
 }
 
@@ -448,7 +394,7 @@ impl Carried {
 
 impl Selector for Carried {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
-        *mask = words_of(bytemuck::cast_slice(&self.0), vector);
+        *mask = mask::of_bitmap(bytemuck::cast_slice(&self.0), vector);
         Ok(())
     }
 }

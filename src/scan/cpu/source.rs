@@ -1,11 +1,11 @@
 //! Words of a column's chunk, read vector by vector.
 
-use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
-use crate::encoding::{self, Encoding, Words};
+use crate::encoding::{self, Encoding, Words, lz};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
 
@@ -13,49 +13,54 @@ use crate::lanes::VECTOR;
 #[derive(Clone)]
 pub(super) struct Source<'a> {
     node: NodeView<'a>,
-    /// All words of an lz node, as 64 bits have them, once some are needed: a segment has the words
-    /// of up to 64 vectors, and each of these would decode it again.
-    whole: Arc<OnceLock<Vec<u64>>>,
+    /// Of the column.
+    name: &'a str,
+    /// Of an lz node, once words are read: segments that several vectors need.
+    cursor: Rc<OnceCell<lz::Cursor<'a>>>,
 }
 
 impl<'a> Source<'a> {
-    pub fn new(node: NodeView<'a>) -> Self {
-        Self { node, whole: Arc::default() }
-    }
-
     /// Those of chunk `index` of columns.
     pub fn of_all(columns: &[&'a CompressedColumn], index: usize) -> Vec<Self> {
-        columns.iter().map(|column| Self::new(column.chunks()[index].root())).collect()
+        let source = |column: &&'a CompressedColumn| {
+            let (node, name) = (column.chunks()[index].root(), column.field().name());
+            Self { node, name, cursor: Rc::default() }
+        };
+        columns.iter().map(source).collect()
+    }
+
+    /// A node of the column that has its values as other words.
+    pub fn with(&self, node: NodeView<'a>) -> Self {
+        Self { node, name: self.name, cursor: Rc::default() }
     }
 
     pub fn node(&self) -> NodeView<'a> {
         self.node
     }
 
-    /// Reads the words of a vector, of the type that the node has.
-    pub fn read<T: Words>(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
-        let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
-        let out = &mut out[..rows.len()];
-        if self.node.encoding() == Encoding::Lz {
-            out.copy_from_slice(self.decoded(rows)?);
-            return Ok(());
-        }
-        encoding::decode(self.node, rows, T::output(out))
+    /// An error of what has been read.
+    pub fn place(&self, error: Error) -> Error {
+        error.in_column(self.name)
     }
 
-    /// Rows of all words.
-    fn decoded<T: Words>(&self, rows: Range<usize>) -> Result<&[T]> {
-        let whole = match self.whole.get() {
-            Some(whole) => whole,
+    /// Reads the words of a vector, of the type that the node has.
+    pub fn read<T: Words>(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
+        self.read_words(vector, out).map_err(|error| self.place(error))
+    }
+
+    fn read_words<T: Words>(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
+        let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
+        let out = &mut out[..rows.len()];
+        if self.node.encoding() != Encoding::Lz {
+            return encoding::decode(self.node, rows, T::output(out));
+        }
+        let cursor = match self.cursor.get() {
+            Some(cursor) => cursor,
             None => {
-                let len = self.node.len();
-                let mut words = vec![0; (len * size_of::<T>()).div_ceil(8)];
-                let out = &mut bytemuck::cast_slice_mut(&mut words)[..len];
-                encoding::decode(self.node, 0..len, T::output(out))?;
-                self.whole.get_or_init(|| words)
+                let cursor = lz::Cursor::new(self.node)?;
+                self.cursor.get_or_init(|| cursor)
             }
         };
-        let words = bytemuck::cast_slice(whole).get(rows);
-        words.ok_or_else(|| Error::corrupt("words of two types"))
+        cursor.words(rows, out)
     }
 }

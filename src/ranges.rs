@@ -35,7 +35,7 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of limbs that have a sign.
+    /// The key of signed words of 64 bits, as wide values have them.
     pub const LIMB: Self = Self { bits: 64, order: Order::Signed };
 
     /// The key of a type; none for types of more bits, of strings, and without an order.
@@ -225,6 +225,13 @@ impl<B: Bound> Ranges<B> {
         behind > 0 && value <= self.0[behind - 1].1
     }
 
+    /// The ranges that have some of the values from `low` to `high`.
+    pub fn within(&self, low: B, high: B) -> &[(B, B)] {
+        let first = self.0.partition_point(|(_, end)| *end < low);
+        let behind = self.0.partition_point(|(start, _)| *start <= high);
+        &self.0[first.min(behind)..behind]
+    }
+
     /// What there is of the values from `low` to `high`.
     pub fn share(&self, low: B, high: B) -> Share {
         let first = self.0.partition_point(|(_, end)| *end < low);
@@ -323,6 +330,9 @@ mod tests {
                 _ => Share::Some,
             };
             prop_assert_eq!(a.share(low, high), share);
+            let within = Ranges::of(a.within(low, high).to_vec());
+            let met = a.iter().filter(|(start, end)| *start <= high && low <= *end);
+            prop_assert_eq!(&within, &Ranges::of(met.collect()));
             for set in [&union, &both] {
                 let gaps = set.as_slice().windows(2).all(|pair| pair[0].1 + 1 < pair[1].0);
                 prop_assert!(gaps, "{:?}", set);
