@@ -99,20 +99,21 @@ LANEPACK_DEVICE void write_slots(const RunBits& runs, const ValueOf& value_of, c
 template <class T>
 LANEPACK_DEVICE void rle(const DictArguments& args) {
     LANEPACK_SHARED(RleStage<T>[RLE_THREADS / WARP], all);
-    RleStage<T>& stage = all[threadIdx.x / WARP];
+    const u32 warp = warp_of_block();
+    RleStage<T>& stage = all[warp];
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
     const u32 nodes = gridDim.x / args.blocks_per_node;
     const Node& lengths = args.nodes[nodes + part.node];
     const Node& values = args.nodes[nodes * 2 + part.node];
     const u32 thread = threadIdx.x % WARP;
-    const u32 vector = part.part * (RLE_THREADS / WARP) + threadIdx.x / WARP;
+    const u32 vector = part.part * (RLE_THREADS / WARP) + warp;
     if (vector >= vectors_of(node)) return;
     const RunSpan span(node, vector, values.rows);
     const bool is_staged = span.count() <= STAGED_RUNS;
     if (is_staged) stage_values<T>(values, span, stage.values);
     const bool is_sound = lengths.rows == 0
-                              ? stage.runs.bits.from_bits(node.buffer[1], vector, span)
+                              ? stage.runs.bits.from_bits(node, vector, span)
                               : RunMarks<AnyLengths>::find(&node, &lengths, vector, span, stage.runs);
     if (!is_sound && thread == 0) report(args.status, part.node, FAULT_RUNS);
     const StoreWords<T> store(args.out, node);

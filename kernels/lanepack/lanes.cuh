@@ -58,7 +58,12 @@ LANEPACK_DEVICE Packed<T> packed_at(const Node& node, u32 place) {
 // The lowest `width` bits.
 template <class T>
 LANEPACK_DEVICE T low_bits(u32 width) {
-    return static_cast<T>(width == 0 ? 0 : ~u64{0} >> (64 - width));
+    if constexpr (sizeof(T) <= 4) {
+        // Shifted by at most 32 bits.
+        return static_cast<T>(~__funnelshift_lc(0, FULL, width));
+    } else {
+        return static_cast<T>(width == 0 ? 0 : ~u64{0} >> (64 - width));
+    }
 }
 
 // The bits from `shift` on of the double word high:low, shift < ROWS<T>.

@@ -51,14 +51,25 @@ struct PackedRange {
 };
 
 // What a warp knows of a vector before it reads its packed words: where these lie, and which
-// of the packed values are in a range: none if `low` is above `high`.
+// of the packed values are in a range. If `low` is above `high` the words are not read.
 template <class T>
-struct Prepared {
+struct alignas(16) Prepared {
+    // Values of `low` above `high`: no value passes, or all do.
+    static constexpr T NONE = 1;
+    static constexpr T ALL = 2;
+
+    const T* words;
     T low;
     T high;
-    u32 place;
+    u32 width;
     // 0 without exceptions.
     u32 locator;
+
+    LANEPACK_DEVICE void decide(T as) {
+        low = as;
+        high = 0;
+    }
+    LANEPACK_DEVICE bool is_decided() const { return low > high; }
 };
 
 // The first packed integer whose value, in the order domain, is `bound` or more, or if not
@@ -103,15 +114,16 @@ LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range
     const u32 i = thread % 16;
     // Threads without a vector do the first once more: all of them meet below.
     const u32 vector = first + (i < count ? i : 0);
-    Prepared<T> found{1, 0, 0, 0};
+    Prepared<T> found{nullptr, Prepared<T>::NONE, 0, 0, 0};
+    u32 place = 0;
     constexpr bool FLOATS = has_encoding(ENCODINGS, ALP);
     if (is_encoding<ENCODINGS, ALP>(node)) {
         if constexpr (FLOATS) {
             const bool is_low = thread < 16;
             const AlpParameters<T> parameters(node, vector);
-            found.place = parameters.place;
+            place = parameters.place;
             found.locator = parameters.locator;
-            const T mask = low_bits<T>(found.place >> 24);
+            const T mask = low_bits<T>(place >> 24);
             const T bound = static_cast<T>(is_low ? range.low : range.high);
             const T answer = alp_first<T>(parameters.scale, mask, bound, is_low);
             const T end = __shfl_sync(FULL, answer, i + 16);
@@ -121,15 +133,19 @@ LANEPACK_DEVICE void prepare(const Node& node, u32 first, u32 count, Range range
             }
         }
     } else {
-        found.place = __ldg(ffor_places<T>(node) + vector);
+        place = __ldg(ffor_places<T>(node) + vector);
         if (is_encoding<ENCODINGS, PFOR>(node)) found.locator = pfor_locator<T>(node, vector);
-        const u64 mask = low_bits<T>(found.place >> 24);
+        const u64 mask = low_bits<T>(place >> 24);
         const u64 least = ordered(__ldg(ffor_bases<T>(node) + vector), order);
         if (range.high >= least && (range.low <= least || range.low - least <= mask)) {
             found.low = static_cast<T>(range.low > least ? range.low - least : 0);
             found.high = static_cast<T>(range.high - least < mask ? range.high - least : mask);
         }
     }
+    const Packed<T> packed = packed_at<T>(node, place);
+    found.words = packed.words;
+    found.width = packed.width;
+    if (found.low == 0 && found.high == low_bits<T>(packed.width)) found.decide(Prepared<T>::ALL);
     __syncwarp();
     if (thread < count) prepared[thread] = found;
     __syncwarp();
@@ -145,8 +161,9 @@ LANEPACK_DEVICE u32 select_inside(Packed<T> packed, PackedRange<T> inside) {
 
 // The selection of a vector that has been prepared, without exceptions.
 template <u64 WIDTHS, class T>
-LANEPACK_DEVICE u32 select_prepared(const Node& node, const Prepared<T>& prepared) {
-    return select_inside<WIDTHS>(packed_at<T>(node, prepared.place), {prepared.low, prepared.high});
+LANEPACK_DEVICE u32 select_prepared(const Prepared<T>& prepared) {
+    if (prepared.is_decided()) return prepared.low == Prepared<T>::ALL ? FULL : 0;
+    return select_widths<WIDTHS>(Packed<T>{prepared.words, prepared.width}, prepared.low, prepared.high);
 }
 
 // The selection of the values of a vector that lie in a range, as they are stored plain.
@@ -227,7 +244,7 @@ struct RangeTest {
             }
         }
         if constexpr (IS_PACKED) {
-            const u32 selection = select_prepared<WIDTHS>(node, prepared);
+            const u32 selection = select_prepared<WIDTHS>(prepared);
             if constexpr ((ENCODINGS & PATCHED) != 0) {
                 const Exceptions<T> exceptions(again(node).buffer[2], prepared.locator);
                 const T low = static_cast<T>(range.low);

@@ -39,18 +39,33 @@ struct RunSpan {
     LANEPACK_DEVICE u32 count() const { return end - first; }
 };
 
-// The word of a thread of the bits where the runs of a vector begin; one run if these are not
-// as many as there should be. All threads of a warp.
-LANEPACK_DEVICE u32 begins_word(const u8* begins, u32 vector, const RunSpan& span, bool& is_sound) {
-    const u32 thread = threadIdx.x % WARP;
-    const u32 inside = bits_before(thread * 32, span.rows);
-    const u32* words = reinterpret_cast<const u32*>(begins) + vector * WARP;
-    // Buffers are padded to 64 bytes, so the last word can be read whole.
-    const u32 word = inside != 0 ? __ldg(words + thread) & inside : 0;
-    const u32 count = __reduce_add_sync(FULL, static_cast<u32>(__popc(word)));
-    is_sound = count == span.count() && (__shfl_sync(FULL, word, 0) & 1) != 0;
-    return is_sound ? word : (thread == 0 ? 1 : 0);
-}
+// The bits where the runs of a vector begin: a word of each thread, and the runs before it.
+struct RunBegins {
+    u32 word;
+    u32 count;
+    u32 before;
+    // Whether there are as many as there should be. If not, the vector counts as one run.
+    bool is_sound;
+
+    // `words` are those of a vector of `rows` rows and `runs` runs. All threads of a warp.
+    LANEPACK_DEVICE RunBegins(const u32* words, u32 rows, u32 runs) {
+        const u32 thread = threadIdx.x % WARP;
+        // Buffers are padded to 64 bytes, so the last word can be read whole.
+        word = thread * 32 < rows ? __ldg(words + thread) : 0;
+        if (rows < VECTOR) word &= bits_before(thread * 32, rows);
+        count = static_cast<u32>(__popc(word));
+        const u32 upto = sum_upto(count);
+        before = upto - count;
+        const bool begins = thread > 0 || (word & 1) != 0;
+        is_sound = __all_sync(FULL, begins && (thread < WARP - 1 || upto == runs));
+        if (!is_sound) {
+            word = count = thread == 0 ? 1 : 0;
+            before = 1 - count;
+        }
+    }
+};
+
+LANEPACK_DEVICE const u32* begins_of(const Node& node) { return reinterpret_cast<const u32*>(node.buffer[1]); }
 
 // Where the runs of a vector begin: shared memory of a warp.
 struct RunBits {
@@ -62,14 +77,13 @@ struct RunBits {
     Word words[WARP];
 
     // From bits; whether these are as they should be. All threads of a warp.
-    LANEPACK_DEVICE bool from_bits(const u8* begins, u32 vector, const RunSpan& span) {
-        bool is_sound;
-        const u32 word = begins_word(begins, vector, span, is_sound);
+    LANEPACK_DEVICE bool from_bits(const Node& node, u32 vector, const RunSpan& span) {
+        const RunBegins begins(begins_of(node) + vector * WARP, span.rows, span.count());
         // Others may still read the runs before these.
         __syncwarp();
-        words[threadIdx.x % WARP].bits = word;
-        count();
-        return is_sound;
+        words[threadIdx.x % WARP] = {begins.word, begins.before - 1};
+        __syncwarp();
+        return begins.is_sound;
     }
 
     // Adds runs from `run` to before `end`, up to EACH of each thread, the first of which begins in
@@ -203,20 +217,33 @@ LANEPACK_DEVICE u32 parities(u32 word) {
 // warp.
 template <class Child>
 struct RunVerdicts {
+    // Vectors of the values that are prepared together.
+    static constexpr u32 PREPARED = 4;
+    // No vector has this number.
+    static constexpr u32 NO_VECTOR = 1u << 31;
+
     u32 words[2 * WARP];
     u32 vectors[2];
-    typename Child::template Test<1> child;
+    // The first of the vectors that the values are prepared for.
+    u32 prepared;
+    typename Child::template Test<PREPARED> child;
 
     LANEPACK_DEVICE void reset() {
-        if (is_first_thread()) vectors[0] = vectors[1] = ~0u;
+        if (is_first_thread()) vectors[0] = vectors[1] = prepared = NO_VECTOR;
     }
+
+    LANEPACK_DEVICE bool has(u32 vector) const { return vectors[vector % 2] == vector; }
 
     // Asks the values for the verdicts on one of their vectors, if they are not there.
     LANEPACK_DEVICE void ask(const Node* values, u32 vector, const Question& question, Patches& patches, u32& fault) {
-        if (vectors[vector % 2] == vector) return;
+        if (has(vector)) return;
         const u32 thread = threadIdx.x % WARP;
-        child.prepare(values, vector, 1, question);
-        const u32 word = by_step(child.select(values, vector, 0, question, patches, fault));
+        if (vector - prepared >= PREPARED) {
+            child.prepare(values, vector, min(PREPARED, vectors_of(*values) - vector), question);
+            if (is_first_thread()) prepared = vector;
+            __syncwarp();
+        }
+        const u32 word = by_step(child.select(values, vector, vector - prepared, question, patches, fault));
         __syncwarp();
         words[vector % 2 * WARP + step_word(thread)] = word;
         if (is_first_thread()) vectors[vector % 2] = vector;
@@ -253,35 +280,50 @@ struct RunMarks<void> {
     template <class Child, u32 EACH>
     struct Test {
         RunVerdicts<Child> verdicts;
+        // The first runs of the vectors, and of that behind them.
+        u32 firsts[EACH + 1];
+        // The rows from the first vector on, and where their runs begin.
+        u32 rows;
+        const u32* begins;
 
-        LANEPACK_DEVICE void prepare(const Node*, u32, u32, const Question&) {
+        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 count, const Question&) {
+            const u32 thread = threadIdx.x % WARP;
             __syncwarp();
             verdicts.reset();
+            if (thread <= count) {
+                const u32 vector = from + thread;
+                const u32* of_chunk = reinterpret_cast<const u32*>(tree->buffer[0]);
+                firsts[thread] = vector < vectors_of(*tree) ? __ldg(of_chunk + vector) : tree[1].rows;
+            }
+            if (is_first_thread()) {
+                rows = tree->rows - from * VECTOR;
+                begins = begins_of(*tree) + from * WARP;
+            }
             __syncwarp();
         }
 
-        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Question& question, Patches& patches,
+        LANEPACK_DEVICE u32 select(const Node* tree, u32, u32 i, const Question& question, Patches& patches,
                                    u32& fault) {
             const u32 thread = threadIdx.x % WARP;
-            const Node* values = tree + 1;
-            const RunSpan span(*tree, vector, values->rows);
-            // Two, or twice the same; not unrolled, which keeps the code short.
+            const u32 first = firsts[i];
+            const u32 end = firsts[i + 1];
+            const u32 last = (end - 1) / VECTOR;
+            if (!verdicts.has(first / VECTOR) || !verdicts.has(last)) {
+                // Two, or twice the same; not unrolled, which keeps the code short.
 #pragma unroll 1
-            for (u32 of = span.first / VECTOR, i = 0; i < 2; of = (span.end - 1) / VECTOR, i++) {
-                verdicts.ask(values, of, question, patches, fault);
+                for (u32 of = first / VECTOR, asked = 0; asked < 2; of = last, asked++) {
+                    verdicts.ask(tree + 1, of, question, patches, fault);
+                }
             }
-            bool is_sound;
-            const u32 begins = begins_word(tree->buffer[1], vector, span, is_sound);
-            if (!is_sound) fault = FAULT_RUNS;
-            const u32 count = static_cast<u32>(__popc(begins));
-            const u32 run = span.first + sum_upto(count) - count;
+            const RunBegins runs(begins + i * WARP, min(rows - i * VECTOR, VECTOR), end - first);
+            if (!runs.is_sound) fault = FAULT_RUNS;
             u32 before;
-            const u32 own = verdicts.from(run, before);
+            const u32 own = verdicts.from(first + runs.before, before);
             // The first run of a vector is the first thread's.
             if (thread == 0) before = 0;
-            const u32 of_own = __funnelshift_lc(0, own, 32 - count);
+            const u32 of_own = __funnelshift_lc(0, own, 32 - runs.count);
             if (!__any_sync(FULL, (of_own | before) != 0)) return 0;
-            const u32 word = fill_runs(deposit(own, begins), begins, before);
+            const u32 word = fill_runs(deposit(own, runs.word), runs.word, before);
             return by_step(__shfl_sync(FULL, word, step_word(thread)));
         }
     };
@@ -293,7 +335,7 @@ struct RunMarks<void> {
 
     // Finds where the runs of a vector begin, by the tree or that of the lengths, `marks`.
     LANEPACK_DEVICE static bool find(const Node* tree, const Node*, u32 vector, const RunSpan& span, Runs& runs) {
-        return runs.bits.from_bits(tree->buffer[1], vector, span);
+        return runs.bits.from_bits(*tree, vector, span);
     }
 };
 

@@ -7,7 +7,7 @@
 //     each vector  tests one after the other, each only while a row is left
 //                    -> a bitmap: verdicts transposed into its words
 //                    -> aggregates: values of many rows thread by thread, of few rows by
-//                       full warps (scan_rows.cuh)
+//                       full warps, behind the last vector (scan_rows.cuh)
 //   reduce_partials (kernels/scan.cu) makes partials of vectors those of chunks
 //
 // All columns have the same chunks. Steps and threads have the same rows in every type
@@ -129,14 +129,18 @@ struct ScanPlace {
     u32 chunk;
     u32 first;
     u32 count;
+    // From the first of these vectors on to the end of the chunk.
+    u32 rows;
 
     template <class Arguments>
     LANEPACK_DEVICE explicit ScanPlace(const Arguments& args) {
         chunk = blockIdx.x >> args.node_shift;
         const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-        first = (part * (blockDim.x / WARP) + threadIdx.x / WARP) * args.each;
-        const u32 vectors = vectors_of(args.nodes[0][chunk]);
+        first = (part * (blockDim.x / WARP) + warp_of_block()) * args.each;
+        const Node& node = args.nodes[0][chunk];
+        const u32 vectors = vectors_of(node);
         count = first < vectors ? min(args.each, vectors - first) : 0;
+        rows = node.rows - first * VECTOR;
     }
 };
 
@@ -148,12 +152,12 @@ LANEPACK_DEVICE VectorBits scan_bits(const Arguments& args, u32* bitmap, u32 chu
     return {bitmap, node.at + static_cast<u64>(vector) * VECTOR, rows, args.rows};
 }
 
-// The rows of a vector, those that the bitmap of rows to look at has.
+// The rows of vector number `i` of a warp, those that the bitmap of rows to look at has.
 template <class Arguments>
-LANEPACK_DEVICE u32 rows_within(const Arguments& args, u32 chunk, u32 vector) {
-    if (args.within == nullptr) return steps_within(args.nodes[0][chunk].rows - vector * VECTOR);
+LANEPACK_DEVICE u32 rows_within(const Arguments& args, const ScanPlace& place, u32 i) {
+    if (args.within == nullptr) return steps_within(place.rows - i * VECTOR);
     // Read only: nobody writes through this.
-    return by_step(scan_bits(args, const_cast<u32*>(args.within), chunk, vector).read());
+    return by_step(scan_bits(args, const_cast<u32*>(args.within), place.chunk, place.first + i).read());
 }
 
 // Of `rows` those that the bitmap to be written does not decide already.

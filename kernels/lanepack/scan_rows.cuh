@@ -38,30 +38,40 @@ LANEPACK_DEVICE u32 next_step(u32& selection) {
 // Few rows of each of up to EACH vectors: shared memory of a warp.
 template <u32 EACH>
 struct RowList {
+    u32 selections[EACH * WARP];
     u16 entries[EACH * FEW_ROWS];
 
-    // Appends the rows of vector number `i` of the warp to `count` others. All threads of a warp.
-    LANEPACK_DEVICE void append(u32 selection, u32 i, u32& count) {
-        const u32 thread = threadIdx.x % WARP;
-        const u32 before = (1u << thread) - 1;
-#pragma unroll 1
-        for (u32 live = __ballot_sync(FULL, selection != 0); live != 0;) {
-            if (selection != 0) {
-                const u32 step = next_step(selection);
-                entries[count + static_cast<u32>(__popc(live & before))] =
-                    static_cast<u16>((i * WARP + step) * WARP + thread);
-            }
-            count += static_cast<u32>(__popc(live));
-            live = __ballot_sync(FULL, selection != 0);
-        }
+    // Keeps the rows of vector number `i` of the warp, a bit in `vectors` then.
+    LANEPACK_DEVICE void add(u32 selection, u32 i, u32& vectors) {
+        selections[i * WARP + threadIdx.x % WARP] = selection;
+        vectors |= 1u << i;
     }
 
-    // Calls `visit(row)` for each of `count` rows, 32 at a time in the threads of the warp.
+    // Calls `visit(row)` for each row of `vectors`, 32 at a time in the threads of the warp. All
+    // threads of a warp.
     template <class Visit>
-    LANEPACK_DEVICE void for_each(u32 count, u32 first_vector, const Visit& visit) const {
+    LANEPACK_DEVICE void for_each(u32 vectors, u32 first_vector, const Visit& visit) {
+        const u32 thread = threadIdx.x % WARP;
+        u32 own = 0;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            if ((vectors >> i & 1) != 0) own += static_cast<u32>(__popc(selections[i * WARP + thread]));
+        }
+        const u32 end = sum_upto(own);
+        u32 at = end - own;
+#pragma unroll 1
+        for (u32 left = vectors; left != 0;) {
+            const u32 i = next_step(left);
+#pragma unroll 1
+            for (u32 selection = selections[i * WARP + thread]; selection != 0; at++) {
+                const u32 step = next_step(selection);
+                entries[at] = static_cast<u16>((i * WARP + step) * WARP + thread);
+            }
+        }
+        const u32 count = __shfl_sync(FULL, end, WARP - 1);
         __syncwarp();
 #pragma unroll 1
-        for (u32 at = threadIdx.x % WARP; at < count; at += WARP) visit(row_of_entry(first_vector, entries[at]));
+        for (at = thread; at < count; at += WARP) visit(row_of_entry(first_vector, entries[at]));
     }
 };
 

@@ -115,7 +115,9 @@ struct VectorValues {
     LANEPACK_DEVICE Exceptions<T> exceptions(const Node& node) const { return {node.buffer[2], locator}; }
 
 private:
-    LANEPACK_DEVICE bool is(u32 one) const { return has_encoding(ENCODINGS, one) && encoding == one; }
+    LANEPACK_DEVICE bool is(u32 one) const {
+        return has_encoding(ENCODINGS, one) && (ENCODINGS == encoding_bit(one) || encoding == one);
+    }
 
     LANEPACK_DEVICE void pack(Packed<T> packed) {
         words = packed.words;

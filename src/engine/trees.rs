@@ -193,8 +193,8 @@ impl Reader {
     fn test_bytes(&self) -> usize {
         let below = self.children().iter().map(|child| child.test_bytes() + child.state_bytes());
         match self {
-            // 24 bytes a vector.
-            Self::Words { .. } => 24 * kernels::SCAN_EACH,
+            // 32 bytes a vector, for which 16 are a unit.
+            Self::Words { .. } => 32 * kernels::SCAN_EACH + 16,
             Self::Parent { keeps: Keeps::Vector, .. } => 8,
             // Changes of each vector, a bit a row.
             Self::Parent { keeps: Keeps::Runs, .. } => {

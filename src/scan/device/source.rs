@@ -268,13 +268,13 @@ impl<'a> Writer<'a> {
         let mut code = String::new();
         match output {
             Output::Mask => {
-                code += "u32 rows = undecided(args, chunk, vector, rows_within(args, chunk, vector));\n";
+                code += "u32 rows = undecided(args, chunk, vector, rows_within(args, place, i));\n";
                 code += "if (args.combine != COMBINE_SET && !any(rows)) continue;\n";
                 let kept = self.select(predicate, "rows", &mut code)?;
                 let _ = writeln!(code, "put_mask(args, chunk, vector, {kept});");
             }
             Output::Aggregates(plans, reaches) => {
-                code += "const u32 rows = rows_within(args, chunk, vector);\n";
+                code += "const u32 rows = rows_within(args, place, i);\n";
                 let kept = self.select(predicate, "rows", &mut code)?;
                 self.aggregates(plans, reaches, &kept, &mut code);
             }
@@ -312,7 +312,7 @@ impl<'a> Writer<'a> {
             writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
         let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, SCAN_BLOCKS, Arguments) {{", 32 * warps);
         let _ = writeln!(text, "    LANEPACK_SHARED(Scratch[{warps}], all);");
-        text += "    Scratch& scratch = all[threadIdx.x / WARP];\n";
+        text += "    Scratch& scratch = all[warp_of_block()];\n";
         text += "    const ScanPlace place(args);\n";
         text += "    const u32 chunk = place.chunk;\n";
         text += "    if (place.count == 0) return;\n";

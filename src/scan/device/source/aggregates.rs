@@ -14,7 +14,7 @@ use crate::gpu::abi::{self, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
 
 /// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`).
-const ROW_LIST: usize = 1024;
+const ROW_LIST: usize = 2048;
 const ORDERED_ROWS: usize = 384;
 
 /// What a kernel adds up, of sums and bounds alike.
@@ -54,8 +54,13 @@ impl Writer<'_> {
         let _ = writeln!(code, "const bool has_rows = any({kept});");
         for (columns, aggregates) in groups {
             let valid: String = columns.iter().map(|column| self.valid(*column)).collect();
-            let rows = self.variable();
-            let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{valid} : 0;");
+            let mut rows = kept.to_owned();
+            let mut has_rows = "has_rows".to_owned();
+            if !valid.is_empty() {
+                rows = self.variable();
+                let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{valid} : 0;");
+                has_rows = format!("any({rows})");
+            }
             let count = self.partial(abi::REDUCE_SUM, 1);
             let _ = writeln!(code, "a{count}.add({rows});");
             self.of_warp("CountRows", count);
@@ -72,17 +77,18 @@ impl Writer<'_> {
                 sums.push(sum);
             }
             if !sums.is_empty() {
-                self.add_up(count, &rows, &readers, &sums, code);
+                self.add_up(count, (&rows, &has_rows), &readers, &sums, code);
             }
         }
         self.places = places;
     }
 
-    /// Writes what adds the values of a vector's rows to sums of one group.
+    /// Writes what adds the values of a vector's rows to sums of one group; `has_rows` is the
+    /// condition that there are any.
     fn add_up(
         &mut self,
         group: usize,
-        rows: &str,
+        (rows, has_rows): (&str, &str),
         readers: &Readers,
         sums: &[Sum],
         code: &mut String,
@@ -102,7 +108,7 @@ impl Writer<'_> {
         for sum in &ordered {
             let _ = writeln!(code, "SumFloats a{};", sum.first);
         }
-        let _ = writeln!(code, "if (any({rows})) {{");
+        let _ = writeln!(code, "if ({has_rows}) {{");
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
         let bytes = if ordered.is_empty() { ROW_LIST } else { ORDERED_ROWS };
         let is_listed = !readers.are_of_vectors && PATCHES + used + bytes <= SHARED / 8;
@@ -113,11 +119,11 @@ impl Writer<'_> {
         if is_listed && ordered.is_empty() {
             let list =
                 self.scratch("RowList<SCAN_EACH>".to_owned(), &format!("rows{group}"), bytes);
-            let _ = writeln!(code, "{list}.append({rows}, i, listed{group});");
+            let _ = writeln!(code, "{list}.add({rows}, i, listed{group});");
             let _ = writeln!(self.prepared, "    u32 listed{group} = 0;");
             let _ = write!(
                 self.listed,
-                "{{\n{by_row}{list}.for_each(listed{group}, place.first, [&](u32 at) {{\n\
+                "if (listed{group} != 0) {{\n{by_row}{list}.for_each(listed{group}, place.first, [&](u32 at) {{\n\
                  const {name} values = {values};\n{add_free}}});\n}}\n"
             );
         } else if is_listed {
