@@ -47,10 +47,10 @@ struct RowList {
         vectors |= 1u << i;
     }
 
-    // Calls `visit(row)` for each row of `vectors`, 32 at a time in the threads of the warp. All
-    // threads of a warp.
-    template <class Visit>
-    LANEPACK_DEVICE void for_each(u32 vectors, u32 first_vector, const Visit& visit) {
+    // Calls `add(value(row))` for each row of `vectors`, 32 at a time in the threads of the warp:
+    // values of two rows of a thread are on their way at a time. All threads of a warp.
+    template <class Value, class Add>
+    LANEPACK_DEVICE void add_each(u32 vectors, u32 first_vector, const Value& value, const Add& add) {
         const u32 thread = threadIdx.x % WARP;
         u32 own = 0;
 #pragma unroll
@@ -71,7 +71,15 @@ struct RowList {
         const u32 count = __shfl_sync(FULL, end, WARP - 1);
         __syncwarp();
 #pragma unroll 1
-        for (at = thread; at < count; at += WARP) visit(row_of_entry(first_vector, entries[at]));
+        for (at = thread; at < count; at += 2 * WARP) {
+            const bool has_second = at + WARP < count;
+            const u32 row = row_of_entry(first_vector, entries[at]);
+            const u32 second = has_second ? row_of_entry(first_vector, entries[at + WARP]) : row;
+            const auto one = value(row);
+            const auto other = value(second);
+            add(one);
+            if (has_second) add(other);
+        }
     }
 };
 

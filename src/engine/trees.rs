@@ -196,11 +196,13 @@ impl Reader {
             // 32 bytes a vector, for which 16 are a unit.
             Self::Words { .. } => 32 * kernels::SCAN_EACH + 16,
             Self::Parent { keeps: Keeps::Vector, .. } => 8,
-            // Changes of each vector, a bit a row.
-            Self::Parent { keeps: Keeps::Runs, .. } => {
-                below.sum::<usize>() + PADDING + VECTOR / 8 * kernels::SCAN_EACH
+            // Verdicts on runs of two vectors of values; with lengths (a child) changes of each
+            // vector as well.
+            Self::Parent { keeps: Keeps::Runs, children, .. } => {
+                let changes = if children.len() > 1 { kernels::SCAN_EACH } else { 0 };
+                below.sum::<usize>() + 4 * VECTOR / 8 + VECTOR / 8 * changes
             }
-            Self::Parent { .. } => below.sum::<usize>() + PADDING,
+            Self::Parent { .. } => below.sum::<usize>() + 64,
         }
     }
 }

@@ -123,8 +123,9 @@ impl Writer<'_> {
             let _ = writeln!(self.prepared, "    u32 listed{group} = 0;");
             let _ = write!(
                 self.listed,
-                "if (listed{group} != 0) {{\n{by_row}{list}.for_each(listed{group}, place.first, [&](u32 at) {{\n\
-                 const {name} values = {values};\n{add_free}}});\n}}\n"
+                "if (listed{group} != 0) {{\n{by_row}{list}.add_each(listed{group}, place.first,\n\
+                 [&](u32 at) {{ return {values}; }},\n\
+                 [&](const {name}& values) {{\n{add_free}}});\n}}\n"
             );
         } else if is_listed {
             let list = self.scratch("OrderedRows".to_owned(), "ordered", bytes);
