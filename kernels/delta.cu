@@ -156,7 +156,7 @@ template <class T>
 LANEPACK_DEVICE void delta(const WordsArguments& args) {
     constexpr u32 WARPS = DELTA_THREADS / WARP;
     LANEPACK_SHARED(DeltaStages<T>[WARPS], all);
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     DeltaStages<T>& stages = all[warp];
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
@@ -208,10 +208,10 @@ template <class T>
 LANEPACK_DEVICE void narrow_delta(const WordsArguments& args) {
     constexpr u32 EACH = sizeof(u32) / sizeof(T);
     LANEPACK_SHARED(DeltaStage<T>[DELTA_THREADS / WARP], stages);
-    DeltaStage<T>& stage = stages[warp_of_block()];
+    DeltaStage<T>& stage = stages[warp_in_block()];
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    const u32 vector = part.part * (DELTA_THREADS / WARP) + warp_of_block();
+    const u32 vector = part.part * (DELTA_THREADS / WARP) + warp_in_block();
     if (vector >= vectors_of(node)) return;
     const Node deltas = deltas_of(node);
     // Mostly without exceptions: code of its own.

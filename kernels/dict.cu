@@ -151,7 +151,7 @@ LANEPACK_KERNEL(dict_plain_64, UNIT_THREADS, 16, DictArguments) { dict_plain<u64
 LANEPACK_KERNEL(dict_check, DICT_CHECK_THREADS, 1, DictArguments) {
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    const u32 vector = part.part * (DICT_CHECK_THREADS / WARP) + warp_of_block();
+    const u32 vector = part.part * (DICT_CHECK_THREADS / WARP) + warp_in_block();
     if (vector >= vectors_of(node)) return;
     const Node codes = codes_of(node);
     const StepValues<u32, CODE_ENCODINGS> values(codes, vector);

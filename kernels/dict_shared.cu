@@ -70,7 +70,7 @@ LANEPACK_DEVICE void dict_shared(const DictSharedArguments& args) {
     LANEPACK_SHARED(Patches[DICT_SHARED_WARPS], patches);
     LANEPACK_DYNAMIC_SHARED(SharedValues<T>, dictionary);
     T* table = dictionary.values;
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 thread = threadIdx.x % WARP;
     const u64 all = static_cast<u64>(args.node_count) * args.vectors_per_node;
     const u64 end = all * (blockIdx.x + 1) / gridDim.x;

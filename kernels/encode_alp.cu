@@ -217,7 +217,7 @@ LANEPACK_DEVICE void alp_candidates(const AlpArguments& args) {
     if (vectors == 0) return;
     const u32 taken = vectors < SEARCHED ? vectors : SEARCHED;
     const u32 length = (MAX_DRAWN / taken + 15) / 16 * 16;
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 lane = threadIdx.x % WARP;
     if (warp < taken) {
         const u64 vector = first + (2 * warp + 1) * vectors / (2 * taken);
@@ -539,7 +539,7 @@ LANEPACK_DEVICE void alp_choose(const AlpArguments& args) {
     LANEPACK_SHARED(uint4[WARPS * PIECES], values);
     LANEPACK_SHARED(u32[WARPS * (BINS + 2)], bins);
     const Source& source = args.source;
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 lane = threadIdx.x % WARP;
     const u64 index = static_cast<u64>(blockIdx.x) * WARPS + warp;
     if (rows_of(source, index) == 0) return;

@@ -172,7 +172,7 @@ LANEPACK_DEVICE void rd_cut(const AlpRdArguments& args) {
     }
     u64 limit = static_cast<u64>(rows) * sizeof(T);
     if (args.alp != nullptr) limit = min(limit, alp_bytes<T>(args.alp[blockIdx.x], vectors));
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 lane = threadIdx.x % WARP;
     for (u32 i = threadIdx.x; i < 64; i += RD_CUT_THREADS) ending[i] = 0;
     __syncthreads();
@@ -309,7 +309,7 @@ struct Cutter {
 template <class T>
 LANEPACK_DEVICE void rd_measure(const AlpRdArguments& args) {
     const Source& source = args.source;
-    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + warp_of_block();
+    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + warp_in_block();
     if (rows_of(source, vector) == 0) return;
     const RdTotals& totals = args.totals[vector / source.chunk_vectors];
     if (totals.cut == 0) return;

@@ -31,7 +31,7 @@ LANEPACK_DEVICE void sample(const SampleArguments& args) {
     const u64 first = static_cast<u64>(blockIdx.x) * source.chunk_vectors;
     const u32 vectors = (rows_of_chunk(source, blockIdx.x) + VECTOR - 1) / VECTOR;
     const u32 taken = min(vectors, SAMPLED_VECTORS);
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     u32 values = 0;
     u32 runs = 0;
     u32 rows = 0;
@@ -107,7 +107,7 @@ struct TableVector {
     LANEPACK_DEVICE explicit TableVector(const DistinctArguments& args)
         : table(args.tables[blockIdx.x / args.blocks_per_table]),
           count(args.counts + blockIdx.x / args.blocks_per_table),
-          index(blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + warp_of_block()),
+          index(blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + warp_in_block()),
           vector(static_cast<u64>(table.chunk) * args.source.chunk_vectors + index) {}
 };
 

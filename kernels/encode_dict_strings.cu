@@ -83,7 +83,7 @@ LANEPACK_DEVICE void sample_strings(const SampleStringsArguments& args) {
     const ChunkRows rows(args.window, blockIdx.x);
     const u32 vectors = (rows.count + VECTOR - 1) / VECTOR;
     const u32 taken = min(vectors, SAMPLED_VECTORS);
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     u32 values = 0;
     if (warp < taken) {
         const u32 first = warp * vectors / taken * VECTOR;
@@ -155,7 +155,7 @@ struct TextTable {
     // Calls `visit(row)` for the rows of this thread in its warp's vector.
     template <class Visit>
     LANEPACK_DEVICE void each_row(u32 block, const Visit& visit) const {
-        const u32 first = (block * (DISTINCT_THREADS / WARP) + warp_of_block()) * VECTOR;
+        const u32 first = (block * (DISTINCT_THREADS / WARP) + warp_in_block()) * VECTOR;
         const u32 end = min(first + VECTOR, rows.count);
         for (u32 row = first + threadIdx.x % WARP; row < end; row += WARP) visit(row);
     }
@@ -201,7 +201,7 @@ template <class Offset>
 LANEPACK_DEVICE void distinct_strings_copy(const DistinctStringsArguments& args) {
     const TextTable<Offset> table(args, blockIdx.x / args.blocks_per_table);
     const u32 count = args.counts[blockIdx.x / args.blocks_per_table];
-    const u32 warp = blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + warp_of_block();
+    const u32 warp = blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + warp_in_block();
     for (u32 i = warp; i < count; i += args.blocks_per_table * (DISTINCT_THREADS / WARP)) {
         const Text value = table.text(table.table.found[i]);
         u8* to = args.bytes + args.places[table.table.first + i];

@@ -78,7 +78,7 @@ LANEPACK_DEVICE void find_divisor(const DivisorArguments& args) {
     LANEPACK_SHARED(u32[1], found);
     const Source& source = args.source;
     const u32 lane = threadIdx.x % WARP;
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u64 first = static_cast<u64>(blockIdx.x) * source.chunk_vectors;
     const u32 vectors = (rows_of_chunk(source, blockIdx.x) + VECTOR - 1) / VECTOR;
     const u32 taken = min(vectors, SAMPLED_VECTORS);
@@ -129,7 +129,7 @@ LANEPACK_KERNEL(divisor_64, SAMPLE_THREADS, 2, DivisorArguments) { find_divisor<
 template <class T>
 LANEPACK_DEVICE void quotients(const DivisorArguments& args) {
     const Source& source = args.source;
-    const u64 vector = static_cast<u64>(blockIdx.x) * (QUOTIENTS_THREADS / WARP) + warp_of_block();
+    const u64 vector = static_cast<u64>(blockIdx.x) * (QUOTIENTS_THREADS / WARP) + warp_in_block();
     const u32 rows = vector * VECTOR < source.rows ? rows_of(source, vector) : 0;
     if (rows == 0) return;
     const u32 chunk = static_cast<u32>(vector / source.chunk_vectors);

@@ -512,7 +512,7 @@ template <class Shape, u32 THREADS>
 LANEPACK_DEVICE void lz_find(const LzArguments& args) {
     constexpr u32 WARPS = THREADS / WARP;
     LANEPACK_SHARED(LzTables<Shape>[WARPS], tables);
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const LzNumber at(args, static_cast<u64>(blockIdx.x) * WARPS + warp);
     if (at.chunk >= args.count) return;
     const LzChunk& chunk = args.chunks[at.chunk];
@@ -637,7 +637,7 @@ LANEPACK_DEVICE void copy_bits(u32* to, u32 place, const u32* from, u32 count) {
 LANEPACK_KERNEL(lz_write, LZ_WRITE_THREADS, 8, LzArguments) {
     constexpr u32 WARPS = LZ_WRITE_THREADS / WARP;
     const u32 lane = threadIdx.x % WARP;
-    const LzNumber at(args, static_cast<u64>(blockIdx.x) * WARPS + warp_of_block());
+    const LzNumber at(args, static_cast<u64>(blockIdx.x) * WARPS + warp_in_block());
     if (at.chunk >= args.count) return;
     const LzPart part(args, at);
     if (part.index >= part.segments) return;

@@ -444,7 +444,7 @@ LANEPACK_DEVICE T to_deltas(WarpVector<T>& vector, const Source& source, u64 ind
 template <class T>
 LANEPACK_DEVICE void bounds(const MeasureArguments& args) {
     constexpr u32 WARPS = MEASURE_THREADS / WARP;
-    const u64 index = static_cast<u64>(blockIdx.x) * WARPS + warp_of_block();
+    const u64 index = static_cast<u64>(blockIdx.x) * WARPS + warp_in_block();
     if (rows_of(args.source, index) == 0) return;
     const WarpVector<T> vector(args.source, index, VectorReader<T>(args.source, index));
     vector_bounds(vector, args.source.order, args.values, index);
@@ -462,7 +462,7 @@ LANEPACK_DEVICE void measured_vector(const MeasureArguments& args, u32 what, u32
                                      const Measure& measure) {
     constexpr u32 WARPS = MEASURE_THREADS / WARP;
     const Source& source = args.source;
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 number = blockIdx.x / args.blocks_per_chunk;
     const AskedChunk asked = args.chunks == nullptr ? AskedChunk{number, what} : args.chunks[number];
     if ((asked.asked & what) == 0) return;
@@ -592,7 +592,7 @@ LANEPACK_DEVICE void pack_deltas(const PackArguments& args) {
     constexpr u32 WARPS = DELTA_PACK_THREADS / WARP;
     constexpr u32 STAGED = static_cast<u32>(VECTOR * sizeof(T)) / STAGED_LINE * STAGED_STRIDE;
     LANEPACK_SHARED(uint4[WARPS * STAGED / 16], memory);
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 lane = threadIdx.x % WARP;
     const Target& target = args.targets[blockIdx.x / args.blocks_per_target];
     const u32 in_chunk = blockIdx.x % args.blocks_per_target * WARPS + warp;

@@ -16,7 +16,7 @@ struct RunVector {
     u32 rows;
 
     LANEPACK_DEVICE explicit RunVector(const RunsArguments& args) {
-        index = static_cast<u64>(blockIdx.x) * (RUNS_THREADS / WARP) + warp_of_block();
+        index = static_cast<u64>(blockIdx.x) * (RUNS_THREADS / WARP) + warp_in_block();
         rows = 0;
         chunk = 0;
         if (index * VECTOR >= args.source.rows) return;

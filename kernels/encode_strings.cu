@@ -57,7 +57,7 @@ struct VectorRows {
     u32 end;
 
     LANEPACK_DEVICE explicit VectorRows(u32 rows)
-        : vector(blockIdx.x * (STRINGS_THREADS / WARP) + warp_of_block()),
+        : vector(blockIdx.x * (STRINGS_THREADS / WARP) + warp_in_block()),
           first(min(vector * VECTOR, rows)),
           end(min(rows - first, VECTOR) + first) {}
 };
@@ -200,7 +200,7 @@ LANEPACK_KERNEL(copy_spans, STRINGS_THREADS, 1, SpansArguments) {
 
 template <class Offset>
 LANEPACK_DEVICE void gather_strings(const GatherArguments& args) {
-    const u32 number = blockIdx.x * (STRINGS_THREADS / WARP) + warp_of_block();
+    const u32 number = blockIdx.x * (STRINGS_THREADS / WARP) + warp_in_block();
     if (number >= args.count) return;
     const GatherVector vector = args.vectors[number];
     const StringReader<Offset> reader{args.window};

@@ -21,7 +21,7 @@ LANEPACK_DEVICE bool is_below(const u64* x, const u64* y) {
 template <u32 LIMBS>
 LANEPACK_DEVICE void wide_bounds(const WideBoundsArguments& args) {
     const Source& source = args.source;
-    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + warp_of_block();
+    const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + warp_in_block();
     if (rows_of(source, vector) == 0) return;
     const u32 lane = threadIdx.x % WARP;
     constexpr u64 SIGN = u64{1} << 63;

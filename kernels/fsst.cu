@@ -24,7 +24,7 @@ LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, BytesArguments) {
     if (static_cast<u64>(part.part) * WARPS * count >= tiles) return;
     table.load(node.buffer[0]);
     __syncthreads();
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     bool not_ascii = false;
     const u32 fault = decode_tiles(table, node, (part.part * WARPS + warp) * count, count, args.out,
                                    stages + warp * (STAGE / 16), not_ascii);

@@ -465,7 +465,7 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
     shared.table.load(args.table);
     const u32 eights = shared.table.eights;
     const u32 lane = threadIdx.x % WARP;
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     const u32 first_run = args.vectors[args.first_vector].run;
     const u32 runs = args.vectors[args.end_vector].run - first_run;
     // Through shuffles, so that they stay in registers: else they are computed again for

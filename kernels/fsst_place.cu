@@ -257,7 +257,7 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, PLACE_BLOCKS, FsstWindow) {
     const u32* const tile_runs = tiles_of(args, chunk, args.vectors[first_vector].run - first_run);
     const u32 lane = threadIdx.x % WARP;
 #pragma unroll 1
-    for (u32 i = warp_of_block(); i < TILES_PER_GROUP; i += WARPS) {
+    for (u32 i = warp_in_block(); i < TILES_PER_GROUP; i += WARPS) {
         const u32 tile = first_tile + i;
         u64 offset = 0;
         u32 inside = 0;

@@ -149,7 +149,7 @@ LANEPACK_DEVICE void pick(const FsstSampling& args) {
     const Picks<Offset> picks(args, index);
     FsstPiece* const out = args.pieces + u64{index} * args.capacity;
     const u32 warps = args.blocks_per_range * (FSST_SAMPLE_THREADS / WARP);
-    u32 number = part * (FSST_SAMPLE_THREADS / WARP) + warp_of_block();
+    u32 number = part * (FSST_SAMPLE_THREADS / WARP) + warp_in_block();
     for (; number < picks.count; number += warps) {
         const FsstPiece found = picks.find(number);
         if (threadIdx.x % WARP == 0) out[number] = found;
@@ -173,7 +173,7 @@ LANEPACK_DEVICE void estimate(const FsstSampling& args) {
     table.load(trained.table);
     const u32 lane = threadIdx.x % WARP;
     const u32 warps = args.blocks_per_range * (FSST_SAMPLE_THREADS / WARP);
-    const u32 warp = part * (FSST_SAMPLE_THREADS / WARP) + warp_of_block();
+    const u32 warp = part * (FSST_SAMPLE_THREADS / WARP) + warp_in_block();
     // A warp's picks follow one another, as do their places in memory.
     const u32 share = (picks.count + warps - 1) / warps;
     const u32 end = min((warp + 1) * share, picks.count);

@@ -24,7 +24,7 @@ LANEPACK_DEVICE void keep_sums(const KeepArguments& args, const Count& count) {
     LANEPACK_SHARED(u64[MOST], sums);
     const Node& node = args.nodes[blockIdx.x];
     const u32 vectors = vectors_of(node);
-    for (u32 vector = warp_of_block(); vector < MOST; vector += KEEP_THREADS / WARP) {
+    for (u32 vector = warp_in_block(); vector < MOST; vector += KEEP_THREADS / WARP) {
         const u64 sum = vector < vectors ? count(node, vector, KeptRows(kept_bits(args, node, vector))) : 0;
         if (threadIdx.x % WARP == 0) sums[vector] = sum;
     }

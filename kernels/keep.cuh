@@ -23,7 +23,7 @@ LANEPACK_DEVICE void keep_vectors(const KeepArguments& args, const Keep& keep) {
     const u32 chunk = blockIdx.x >> args.node_shift;
     const Node& node = args.nodes[chunk];
     const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-    const u32 first = (part * (KEEP_THREADS / WARP) + warp_of_block()) * args.each;
+    const u32 first = (part * (KEEP_THREADS / WARP) + warp_in_block()) * args.each;
     const u32 end = min(first + args.each, vectors_of(node));
 #pragma unroll 1
     for (u32 vector = first; vector < end; vector++) {

@@ -77,7 +77,7 @@ LANEPACK_DEVICE u32 decode_string(RunWriter& writer, const SymbolTable& table, c
 LANEPACK_KERNEL(keep_strings, KEEP_THREADS, 4, KeepStringsArguments) {
     LANEPACK_SHARED(StoredLengths[KEEP_THREADS / WARP], all);
     LANEPACK_SHARED(SymbolTable, table);
-    StoredLengths& shared = all[warp_of_block()];
+    StoredLengths& shared = all[warp_in_block()];
     const u32 chunk = blockIdx.x >> args.keep.node_shift;
     const Node& strings = args.keep.nodes[chunk];
     // A chunk of which no row is kept, or more blocks than it has.

@@ -240,7 +240,7 @@ LANEPACK_DEVICE void lz(const BytesArguments& args) {
     constexpr u32 WARPS = LZ_THREADS / WARP;
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
-    const u32 segment = part.part * WARPS + warp_of_block();
+    const u32 segment = part.part * WARPS + warp_in_block();
     const u64 bytes = static_cast<u32>(node.parameter);
     if (segment * sizeof(T) << (node.size >> 16 & 0xff) >= bytes) return;
     u32 high = 0;

@@ -99,7 +99,7 @@ LANEPACK_DEVICE void write_slots(const RunBits& runs, const ValueOf& value_of, c
 template <class T>
 LANEPACK_DEVICE void rle(const DictArguments& args) {
     LANEPACK_SHARED(RleStage<T>[RLE_THREADS / WARP], all);
-    const u32 warp = warp_of_block();
+    const u32 warp = warp_in_block();
     RleStage<T>& stage = all[warp];
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];

@@ -61,7 +61,7 @@ LANEPACK_DEVICE void reduce_floats(const Partials& partials, u64* out) {
 }
 
 LANEPACK_KERNEL(reduce_partials, REDUCE_THREADS, 1, ReduceArguments) {
-    const u32 number = blockIdx.x * (REDUCE_THREADS / WARP) + warp_of_block();
+    const u32 number = blockIdx.x * (REDUCE_THREADS / WARP) + warp_in_block();
     const u32 chunk = number % args.chunks;
     const u32 index = number / args.chunks;
     if (index >= args.count) return;
@@ -92,7 +92,7 @@ LANEPACK_KERNEL(reduce_partials, REDUCE_THREADS, 1, ReduceArguments) {
 
 // The widths of the vectors of nodes of ffor, pfor and alp; of others nothing.
 LANEPACK_KERNEL(packed_widths, WIDTHS_THREADS, 1, WidthsArguments) {
-    const u32 index = blockIdx.x * (WIDTHS_THREADS / WARP) + warp_of_block();
+    const u32 index = blockIdx.x * (WIDTHS_THREADS / WARP) + warp_in_block();
     if (index >= args.count) return;
     const Node* tree = args.nodes + static_cast<u64>(index) * args.stride;
     if (tree->shape != args.shape) return;

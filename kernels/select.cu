@@ -38,8 +38,8 @@ LANEPACK_DEVICE void select_numbers(const SelectArguments& args) {
     using Test = RangeTest<T, ENCODINGS, widths_upto(ROWS<T>)>;
     LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], all_patches);
     LANEPACK_SHARED(Prepared<T>[SELECT_THREADS / WARP][SELECT_EACH], all);
-    Patches& patches = all_patches[warp_of_block()];
-    Prepared<T>* const prepared = all[warp_of_block()];
+    Patches& patches = all_patches[warp_in_block()];
+    Prepared<T>* const prepared = all[warp_in_block()];
     const Ranges ranges{args.ranges, args.range_count, args.order};
     select_rows(
         args,
@@ -80,7 +80,7 @@ template <class T>
 LANEPACK_DEVICE void select_reals(const SelectArguments& args) {
     using Test = RangeTest<T, 1u << ALP_RD, 0>;
     LANEPACK_SHARED(Patches[SELECT_THREADS / WARP], all_patches);
-    Patches& patches = all_patches[warp_of_block()];
+    Patches& patches = all_patches[warp_in_block()];
     const Ranges ranges{args.ranges, args.range_count, args.order};
     select_rows(
         args, [](const Node&, u32, u32) {},

@@ -21,7 +21,7 @@ LANEPACK_DEVICE void select_rows(const SelectArguments& args, const Prepare& pre
     const u32 chunk = blockIdx.x >> args.node_shift;
     const Node& node = args.nodes[chunk];
     const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-    const u32 first = (part * (SELECT_THREADS / WARP) + warp_of_block()) * args.each;
+    const u32 first = (part * (SELECT_THREADS / WARP) + warp_in_block()) * args.each;
     const u32 vectors = vectors_of(node);
     if (first >= vectors) return;
     const u32 count = min(args.each, vectors - first);

@@ -36,7 +36,7 @@ constexpr u32 LITERALS_BLOCKS = 4;
 
 LANEPACK_KERNEL(select_literals, SELECT_THREADS, LITERALS_BLOCKS, SelectStringsArguments) {
     LANEPACK_SHARED(StoredLengths[SELECT_THREADS / WARP], all);
-    StoredLengths& shared = all[warp_of_block()];
+    StoredLengths& shared = all[warp_in_block()];
     const u32 chunk = blockIdx.x >> args.select.node_shift;
     const StringsTest& test = args.tests[chunk];
     select_tested(args, test, [&](const Node& node, u32 vector, u32 live, u32& fault) {
@@ -47,7 +47,7 @@ LANEPACK_KERNEL(select_literals, SELECT_THREADS, LITERALS_BLOCKS, SelectStringsA
 LANEPACK_DEVICE void select_walked(const SelectStringsArguments& args) {
     LANEPACK_SHARED(StoredLengths[SELECT_THREADS / WARP], all);
     LANEPACK_DYNAMIC_SHARED(SharedTable, table);
-    StoredLengths& shared = all[warp_of_block()];
+    StoredLengths& shared = all[warp_in_block()];
     const u32 chunk = blockIdx.x >> args.select.node_shift;
     const u32 part = blockIdx.x & ((1u << args.select.node_shift) - 1);
     const StringsTest& test = args.tests[chunk];
@@ -75,7 +75,7 @@ LANEPACK_KERNEL(select_codes, SELECT_THREADS, 5, SelectStringsArguments) {
 // Of each dictionary the codes that pass, of the bits from number `at` on; to `ranges`. A warp
 // takes a dictionary.
 LANEPACK_KERNEL(code_ranges, CODE_RANGES_THREADS, 1, CodeRangesArguments) {
-    const u32 chunk = blockIdx.x * (CODE_RANGES_THREADS / WARP) + warp_of_block();
+    const u32 chunk = blockIdx.x * (CODE_RANGES_THREADS / WARP) + warp_in_block();
     if (chunk >= args.count) return;
     const Node& node = args.nodes[chunk];
     const u32* words = args.bitmap + node.at / 32;

@@ -50,9 +50,9 @@ LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
     const Node& strings = args.nodes[part.node];
     const Node& node = args.nodes[args.node_count + part.node];
     const u32 lane = threadIdx.x % WARP;
-    const u32 vector = part.part * WARPS + warp_of_block();
+    const u32 vector = part.part * WARPS + warp_in_block();
     if (vector * VECTOR >= node.rows) return;
-    u32* lengths = shared + warp_of_block() * SLOTS;
+    u32* lengths = shared + warp_in_block() * SLOTS;
     unpack_lengths(strings, node, vector, lane, lengths);
     __syncwarp();
     u64 sum = 0;
@@ -187,7 +187,7 @@ LANEPACK_KERNEL(fixed, FIXED_THREADS, 1, StringsArguments) {
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
     const u32 lane = threadIdx.x % WARP;
-    for (u32 value = warp_of_block(); value < FIXED_VALUES; value += FIXED_THREADS / WARP) {
+    for (u32 value = warp_in_block(); value < FIXED_VALUES; value += FIXED_THREADS / WARP) {
         const u32 row = part.part * FIXED_VALUES + value;
         if (row >= node.rows) return;
         const u64 at = node.at + row;

@@ -57,7 +57,7 @@ LANEPACK_DEVICE void pfor_small(const WordsArguments& args) {
     __syncthreads();
     const u32 first = part.part * UNIT_VECTORS<T>;
     const u32 end = min(first + UNIT_VECTORS<T>, vectors_of(node));
-    for (u32 vector = first + warp_of_block(); vector < end; vector += UNIT_THREADS / WARP) {
+    for (u32 vector = first + warp_in_block(); vector < end; vector += UNIT_THREADS / WARP) {
         const Exceptions<T> exceptions(node.buffer[2], pfor_locator<T>(node, vector));
         exceptions.for_each(threadIdx.x % WARP, WARP, [&](u32, u32 position, T value) {
             store.value(vector * VECTOR + position, value);

@@ -32,8 +32,8 @@ constexpr u32 WARPS = warps_of_block(sizeof(Scratch));
 
 LANEPACK_KERNEL(sum_where, WARPS * WARP, 1, SumWhere) {
     LANEPACK_SHARED(Scratch[WARPS], all);
-    Scratch& scratch = all[warp_of_block()];
-    const u32 warp = blockIdx.x * WARPS + warp_of_block();
+    Scratch& scratch = all[warp_in_block()];
+    const u32 warp = blockIdx.x * WARPS + warp_in_block();
     const u32 chunk = warp / args.warps_each;
     if (chunk >= args.chunks) return;
     const u32 first = warp % args.warps_each * EACH;

@@ -104,7 +104,7 @@ LANEPACK_DEVICE void collect(bool holds, u32 bit, u32 one, u32& selection) {
 // The number of the warp in its block. The shuffle tells the compiler that all threads of the warp
 // have the same: branches on what follows from it need no code for threads that part, which with
 // queries was a quarter of all code. All threads of a warp.
-LANEPACK_DEVICE u32 warp_of_block() {
+LANEPACK_DEVICE u32 warp_in_block() {
 #if defined(LANEPACK_SIMT)
     return threadIdx.x / WARP;
 #else
@@ -115,21 +115,19 @@ LANEPACK_DEVICE u32 warp_of_block() {
 // The sum over a warp's lanes up to the own one, by all of them.
 template <class T>
 LANEPACK_DEVICE T sum_upto(T own) {
-#if !defined(LANEPACK_SIMT)
-    if constexpr (sizeof(T) == 4) {
-        // The shuffle says which threads have another to add: two instructions a step.
 #pragma unroll
-        for (u32 step = 1; step < WARP; step *= 2) {
+    for (u32 step = 1; step < WARP; step *= 2) {
+#if !defined(LANEPACK_SIMT)
+        if constexpr (sizeof(T) == 4) {
+            // The shuffle says which threads have another to add: two instructions.
             asm volatile(
                 "{\n\t.reg .pred has;\n\t.reg .u32 other;\n\t"
                 "shfl.sync.up.b32 other|has, %0, %1, 0, 0xffffffff;\n\t@has add.u32 %0, %0, other;\n\t}"
                 : "+r"(own)
                 : "r"(step));
+            continue;
         }
-        return own;
-    }
 #endif
-    for (u32 step = 1; step < WARP; step *= 2) {
         const T other = __shfl_up_sync(FULL, own, step);
         if (threadIdx.x % WARP >= step) own += other;
     }

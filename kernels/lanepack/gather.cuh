@@ -39,7 +39,7 @@ LANEPACK_DEVICE void gather_vectors(const GatherArguments& args, const Gather& g
     const u32 chunk = blockIdx.x >> args.node_shift;
     const Node* tree = args.nodes + chunk * args.nodes_each;
     const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-    const u32 first = (part * (blockDim.x / WARP) + warp_of_block()) * args.each;
+    const u32 first = (part * (blockDim.x / WARP) + warp_in_block()) * args.each;
     const u32 end = min(first + args.each, vectors_of(*tree));
 #pragma unroll 1
     for (u32 vector = first; vector < end; vector++) {

@@ -100,8 +100,8 @@ struct VectorValues {
                 return Dictionary<T>(*dict).at(codes.at(position));
             }
         }
-        T value = 0;
-        if (width > 0) value = packed_value<T>(words, width, row_at<T>(position), position % LANES<T>);
+        // Without a branch, so that loads of several values are on their way at a time.
+        const T value = packed_value<T>(words, width, row_at<T>(position), position % LANES<T>);
         if constexpr (has_encoding(ENCODINGS, ALP)) {
             if (is(ALP)) return AlpStep<T>(scale).value(value);
         }

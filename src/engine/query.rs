@@ -29,6 +29,8 @@ pub(crate) struct Query<'a> {
     pub statuses: usize,
     /// Warps of a block.
     pub warps: usize,
+    /// Vectors of a warp at most.
+    pub each: usize,
 }
 
 impl Query<'_> {
@@ -122,7 +124,7 @@ impl Query<'_> {
         buffers: &[&Arc<DeviceBuffer>],
         marks: &mut dyn Marks,
     ) -> Result<Vec<Report>> {
-        let kernel = kernels::scan(self.warps);
+        let kernel = kernels::scan(self.warps, self.each);
         let (chunks, longest) = (self.column_nodes[0].chunks, self.column_nodes[0].longest);
         let blocks_per_node = kernel.blocks_per_node(chunks, longest).next_power_of_two();
         let head = abi::ScanHead {

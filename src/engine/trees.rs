@@ -46,6 +46,9 @@ pub(crate) enum Reader {
     },
 }
 
+/// Encodings of words that are stored as they are.
+const PLAIN: u32 = abi::encoding_bit(Encoding::Plain as u16) | abi::encoding_bit(abi::STRIDED);
+
 /// Shared memory of a reader beside values of a vector and what its children take, at most.
 const PADDING: usize = 1024;
 
@@ -137,13 +140,10 @@ impl Reader {
     /// Bits that a value takes at most, roughly.
     fn stored_bits(&self) -> u32 {
         match self {
-            Self::Words { bits, encodings, widths } => {
-                let stored = [Encoding::Plain as u16, abi::STRIDED].map(abi::encoding_bit);
-                match stored.iter().any(|bit| encodings & bit != 0) {
-                    true => *bits as u32,
-                    false => 64 - widths.leading_zeros(),
-                }
-            }
+            Self::Words { bits, encodings, widths } => match encodings & PLAIN {
+                0 => 64 - widths.leading_zeros(),
+                _ => *bits as u32,
+            },
             Self::Parent { children, .. } => {
                 children.first().map_or(0, |child| child.stored_bits())
             }
@@ -255,6 +255,13 @@ impl TreeList {
         self.readers.first().map_or(0, |reader| match reader {
             Reader::Words { bits, .. } | Reader::Parent { bits, .. } => *bits,
         })
+    }
+
+    /// Whether all chunks have their values as they are.
+    pub fn is_plain(&self) -> bool {
+        self.readers.iter().all(
+            |reader| matches!(reader, Reader::Words { encodings, .. } if encodings & !PLAIN == 0),
+        )
     }
 
     /// Whether rows can be read one by one, in all chunks.

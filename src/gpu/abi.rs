@@ -443,7 +443,7 @@ pub(crate) const STRIDED: u16 = 30;
 pub(crate) const SIGN: u16 = 31;
 
 /// An encoding as a member of a set.
-pub(crate) fn encoding_bit(encoding: u16) -> u32 {
+pub(crate) const fn encoding_bit(encoding: u16) -> u32 {
     1 << encoding
 }
 

@@ -446,15 +446,16 @@ pub(crate) const JOIN_SELECTED: Kernel =
 pub(crate) const COUNT_SELECTED: Kernel =
     Kernel::new("count_selected", "COUNT_THREADS", "COUNT_WORDS");
 
-/// A block of so many warps takes vectors of a chunk, as those of `SELECT`; its kernel is made for
-/// a query.
-pub(crate) fn scan(warps: usize) -> Kernel {
-    let block = warps * SCAN_EACH;
+/// A block of so many warps takes vectors of a chunk, as those of `SELECT`, a warp `each` of them at
+/// most; its kernel is made for a query.
+pub(crate) fn scan(warps: usize, each: usize) -> Kernel {
+    let block = warps * each;
     let threads = 32 * warps as u32;
     Kernel { name: "scan", threads, block, least: warps, value: 1, shared: 0, more: 0 }
 }
 /// Vectors of a warp at most.
 pub(crate) const SCAN_EACH: usize = constant(SCAN_HEADER, "SCAN_EACH") as usize;
+pub(crate) const SCAN_EACH_PLAIN: usize = constant(SCAN_HEADER, "SCAN_EACH_PLAIN") as usize;
 const SCAN_HEADER: &Header = &Header::read(include_str!("../../kernels/lanepack/scan.cuh"));
 const fn warps(name: &'static str, threads: &str) -> Kernel {
     let block = shape(threads) as usize / 32;

@@ -28,7 +28,7 @@ fn source(list: &TreeList) -> (String, usize) {
          struct Scratch {{\n    Reader::State state;\n    Patches patches;\n}};\n\
          LANEPACK_KERNEL(gather, {}, 1, GatherArguments) {{\n\
          \x20   LANEPACK_SHARED(Scratch[{warps}], all);\n\
-         \x20   Scratch& scratch = all[warp_of_block()];\n\
+         \x20   Scratch& scratch = all[warp_in_block()];\n\
          \x20   gather_words<Reader>(args, scratch.state, scratch.patches);\n}}\n}}\n",
         list.reader(),
         32 * warps

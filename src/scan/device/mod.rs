@@ -430,7 +430,7 @@ fn query<'a>(
     module: &'a dyn Module,
     source: &'a Source,
 ) -> Query<'a> {
-    let Source { nodes: lists, literals, ranges, strings, warps, .. } = source;
+    let Source { nodes: lists, literals, ranges, strings, warps, each, .. } = source;
     Query {
         module,
         columns,
@@ -441,6 +441,7 @@ fn query<'a>(
         strings,
         statuses: source.reporting.len(),
         warps: *warps,
+        each: *each,
     }
 }
 

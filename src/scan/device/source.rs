@@ -29,6 +29,7 @@ use crate::engine::select::{StringTests, WordType};
 use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{Range, Reduction};
+use crate::gpu::kernels;
 use crate::scan::aggregate::Plan;
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
@@ -57,8 +58,9 @@ pub(super) struct Source {
     pub strings: Vec<(usize, StringTests, usize)>,
     /// Of which column each status word is.
     pub reporting: Vec<usize>,
-    /// Warps of a block.
+    /// Warps of a block, and vectors of a warp at most.
     pub warps: usize,
+    pub each: usize,
     /// Partials of a vector, and what becomes of them.
     pub partials: usize,
     pub reductions: Vec<Reduction>,
@@ -310,9 +312,11 @@ impl<'a> Writer<'a> {
         text += "    Patches patches;\n};\n";
         let _ =
             writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
+        let is_plain = self.columns.iter().flat_map(|nodes| &nodes.lists).all(TreeList::is_plain);
+        let each = if is_plain { kernels::SCAN_EACH_PLAIN } else { kernels::SCAN_EACH };
         let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, SCAN_BLOCKS, Arguments) {{", 32 * warps);
         let _ = writeln!(text, "    LANEPACK_SHARED(Scratch[{warps}], all);");
-        text += "    Scratch& scratch = all[warp_of_block()];\n";
+        text += "    Scratch& scratch = all[warp_in_block()];\n";
         text += "    const ScanPlace place(args);\n";
         text += "    const u32 chunk = place.chunk;\n";
         text += "    if (place.count == 0) return;\n";
@@ -354,6 +358,7 @@ impl<'a> Writer<'a> {
             strings,
             reporting,
             warps,
+            each,
             partials,
             reductions,
             places,

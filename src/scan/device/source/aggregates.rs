@@ -14,7 +14,7 @@ use crate::gpu::abi::{self, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
 
 /// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`).
-const ROW_LIST: usize = 2048;
+const ROW_LIST: usize = 1024;
 const ORDERED_ROWS: usize = 384;
 
 /// What a kernel adds up, of sums and bounds alike.
@@ -112,14 +112,11 @@ impl Writer<'_> {
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
         let bytes = if ordered.is_empty() { ROW_LIST } else { ORDERED_ROWS };
         let is_listed = !readers.are_of_vectors && PATCHES + used + bytes <= SHARED / 8;
-        if is_listed {
-            let _ = writeln!(code, "if (are_few({rows})) {{");
-        }
         let by_row: String = readers.by_row.iter().map(|line| format!("{line}\n")).collect();
         if is_listed && ordered.is_empty() {
             let list =
                 self.scratch("RowList<SCAN_EACH>".to_owned(), &format!("rows{group}"), bytes);
-            let _ = writeln!(code, "{list}.add({rows}, i, listed{group});");
+            let _ = writeln!(code, "if (!{list}.append({rows}, i, listed{group})) {{");
             let _ = writeln!(self.prepared, "    u32 listed{group} = 0;");
             let _ = write!(
                 self.listed,
@@ -134,17 +131,15 @@ impl Writer<'_> {
                 .collect();
             let _ = write!(
                 code,
-                "const OrderedRows::Place own = {list}.list({rows});\n{by_row}\
+                "if (are_few({rows})) {{\n\
+                 const OrderedRows::Place own = {list}.list({rows});\n{by_row}\
                  #pragma unroll 1\n\
                  for (u32 from = 0; from < own.count; from += WARP) {{\n\
                  {name} values{{}};\n\
                  if (from + threadIdx.x % WARP < own.count) {{\n\
                  const u32 at = {list}.row(vector, from);\n\
-                 values = {values};\n{add_free}}}\n{add_ordered}}}\n"
+                 values = {values};\n{add_free}}}\n{add_ordered}}}\n}} else {{\n"
             );
-        }
-        if is_listed {
-            *code += "} else {\n";
         }
         readers.write(code);
         let add_all: String = sums.iter().map(adding).collect();
