@@ -24,6 +24,9 @@
 
 namespace lanepack {
 
+// The encoding's id.
+constexpr u32 RLE = 7;
+
 // The runs of a vector, and its rows.
 struct RunSpan {
     u32 first;

@@ -271,11 +271,11 @@ fn has(node: NodeView<'_>, encoding: Encoding) -> bool {
     node.encoding() == encoding || node.children().any(|child| has(child, encoding))
 }
 
-/// An encoding of a tree that is not among some.
-pub(crate) fn other_than(encodings: &[Encoding], node: NodeView<'_>) -> Option<Encoding> {
-    let own = Some(node.encoding()).filter(|encoding| !encodings.contains(encoding));
+/// The first encoding of a tree that `is_sought` is true for.
+pub(crate) fn find(node: NodeView<'_>, is_sought: fn(Encoding) -> bool) -> Option<Encoding> {
+    let own = Some(node.encoding()).filter(|encoding| is_sought(*encoding));
     let mut below = node.validity().into_iter().chain(node.children());
-    own.or_else(|| below.find_map(|child| other_than(encodings, child)))
+    own.or_else(|| below.find_map(|child| find(child, is_sought)))
 }
 
 /// The encodings of a tree, as in `fsst(ffor, constant)`; of pieces each that occurs, as

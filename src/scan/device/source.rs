@@ -622,7 +622,7 @@ impl<'a> Writer<'a> {
                 (tree(high, list), format!("Reader{high}"), list.state_bytes())
             }
             // The sign of the lowest limb needs no nodes.
-            None => ("nullptr".to_owned(), "SignLimb".to_owned(), 8),
+            None => ("nullptr".to_owned(), "SignWord".to_owned(), 8),
         };
         let values = format!("WideValues<Reader{low}, {high_reader}>");
         let bytes = bytes.next_multiple_of(8) + lists[0].state_bytes();
