@@ -1,8 +1,12 @@
 //! The encodings, and what they have in common.
 //!
 //! An encoding is one file or folder here, one variant of [`Encoding`] and one
-//! row of [`CODECS`]; nothing else knows it. Values go in and come out as
-//! physical types ([`Physical`]): integers and floats as machine words, strings
+//! row of [`CODECS`]; nothing else of the CPU's half knows it. For devices it has a file and a
+//! row in `engine/decoders`, one in `engine/encode/encoders` if more than packing words is to
+//! be done for it, sources of its own in `kernels`, and a header in `kernels/lanepack` if scans
+//! read it as it is stored. `tests/sources.rs` counts the files that name it.
+//!
+//! Values go in and come out as physical types ([`Physical`]): integers and floats as machine words, strings
 //! and binary values as bytes with lengths. `source` makes them of Arrow arrays,
 //! `nested` takes nested arrays apart; putting arrays together again is the
 //! business of `column`.

@@ -1,6 +1,6 @@
 //! What is to be measured of words, by what they are.
 
-use super::encoders::{self, MEASURED, Measured};
+use super::encoders::{self, MEASUREMENTS, Measurement};
 use crate::encoding::plan::Context;
 use crate::encoding::{Encoding, Physical};
 use crate::gpu::abi::encoding_bit;
@@ -23,12 +23,12 @@ impl Asked {
 
     /// What the encodings of a type that are allowed there need.
     pub fn by(context: &Context<'_>, physical: Physical) -> Self {
-        let is_asked = |one: &&Measured| {
+        let is_asked = |one: &&Measurement| {
             (one.suits)(physical)
                 && context.options.allows(one.encoding)
                 && (!one.has_children || context.may_nest())
         };
-        let asked = MEASURED.iter().filter(is_asked);
+        let asked = MEASUREMENTS.iter().filter(is_asked);
         let encodings = asked.fold(0, |all, one| all | encoding_bit(one.encoding as u16));
         Self { encodings, sample: encoders::samples_rows(context), whole: false }
     }
@@ -64,8 +64,8 @@ impl Asked {
         Self { sample: false, ..self }
     }
 
-    fn only(self, keeps: impl Fn(&Measured) -> bool) -> Self {
-        let kept = MEASURED.iter().filter(|one| keeps(one));
+    fn only(self, keeps: impl Fn(&Measurement) -> bool) -> Self {
+        let kept = MEASUREMENTS.iter().filter(|one| keeps(one));
         let kept = kept.fold(0, |all, one| all | encoding_bit(one.encoding as u16));
         Self { encodings: self.encodings & kept, ..self }
     }

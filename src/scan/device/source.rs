@@ -543,7 +543,7 @@ impl<'a> Writer<'a> {
                     (Order::Unsigned, _) => format!("static_cast<{name}>({value}(at))"),
                 }
             }
-            // Where 64 bits hold all values, the lowest limb does.
+            // Where 64 bits hold all values, the lowest word does.
             Form::Wide(column) if scalar == Scalar::I64 => {
                 let value = self.reader(*column, readers);
                 format!("static_cast<i64>({value}(at))")
@@ -586,7 +586,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The name of what reads the words of a column, of wide ones the lowest limb.
+    /// The name of what reads the words of a column, of wide ones the lowest.
     fn reader(&mut self, column: usize, readers: &mut Readers) -> String {
         let list = self.columns[column].lists[0].clone();
         let number = self.trees(&list);
@@ -621,7 +621,7 @@ impl<'a> Writer<'a> {
                 let high = self.trees(list);
                 (tree(high, list), format!("Reader{high}"), list.state_bytes())
             }
-            // The sign of the lowest limb needs no nodes.
+            // The sign of the lowest word needs no nodes.
             None => ("nullptr".to_owned(), "SignWord".to_owned(), 8),
         };
         let values = format!("WideValues<Reader{low}, {high_reader}>");

@@ -1,7 +1,7 @@
 //! Delta: differences of neighbours, which are measured beside the words, in registers, and packed
 //! as they are made again (`kernels/encode_deltas.cu`).
 
-use super::Measured;
+use super::Measurement;
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Estimate, delta};
@@ -32,7 +32,7 @@ const PACK_DELTAS: ByWidth = [
     pack_deltas("pack_deltas_64"),
 ];
 
-pub(super) const MEASURED: Measured = Measured {
+pub(super) const MEASUREMENT: Measurement = Measurement {
     encoding: Encoding::Delta,
     suits: |physical| physical.signed().is_some(),
     has_children: true,

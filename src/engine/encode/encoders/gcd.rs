@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{Derived, Measured};
+use super::{Derived, Measurement};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, gcd};
@@ -45,7 +45,7 @@ struct DivisorArguments {
 
 const _: () = assert!(size_of::<DivisorArguments>() == 80);
 
-pub(super) const MEASURED: Measured = Measured {
+pub(super) const MEASUREMENT: Measurement = Measurement {
     encoding: Encoding::Gcd,
     suits: |physical| physical.is_integer() && matches!(physical.bits(), Some(32 | 64)),
     has_children: true,

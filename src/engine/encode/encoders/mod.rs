@@ -2,8 +2,9 @@
 //! derived for it, its nodes.
 //!
 //! An encoding that has more to say than packing words has a file here; if something is measured
-//! for it beside bounds, a row of [`MEASURED`], and if its children are words derived from others,
-//! a [`Derived`] and a step of [`Tree::plan`](super::tree::Tree::plan). Nothing else names it.
+//! for it beside bounds, a row of [`MEASUREMENTS`], and if its children are words derived from
+//! others, a [`Derived`] and a step of [`Tree::plan`](super::tree::Tree::plan). What is measured in
+//! the same pass as the words themselves (pfor, delta, alp) `words.rs` starts.
 //!
 //! ```text
 //! delta, alp_rd     measured beside the words (words.rs), planned by what that says
@@ -37,7 +38,7 @@ use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 
 /// An encoding that something is measured for beside bounds.
-pub(super) struct Measured {
+pub(super) struct Measurement {
     pub encoding: Encoding,
     /// Whether it may be that of words of a type.
     pub suits: fn(Physical) -> bool,
@@ -47,7 +48,7 @@ pub(super) struct Measured {
     pub suits_codes: bool,
 }
 
-impl Measured {
+impl Measurement {
     /// An encoding without children.
     const fn leaf(encoding: Encoding, suits: fn(Physical) -> bool) -> Self {
         Self { encoding, suits, has_children: false, suits_codes: true }
@@ -59,12 +60,12 @@ fn is_float(physical: Physical) -> bool {
 }
 
 /// All of these.
-pub(super) static MEASURED: [Measured; 5] = [
-    Measured::leaf(Encoding::Alp, is_float),
-    Measured::leaf(Encoding::AlpRd, is_float),
-    Measured::leaf(Encoding::Pfor, Physical::is_integer),
-    delta::MEASURED,
-    gcd::MEASURED,
+pub(super) static MEASUREMENTS: [Measurement; 5] = [
+    Measurement::leaf(Encoding::Alp, is_float),
+    Measurement::leaf(Encoding::AlpRd, is_float),
+    Measurement::leaf(Encoding::Pfor, Physical::is_integer),
+    delta::MEASUREMENT,
+    gcd::MEASUREMENT,
 ];
 
 /// Whether a sample of rows is looked at, for dictionaries or runs.
