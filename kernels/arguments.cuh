@@ -1,12 +1,12 @@
 // Arguments of the kernels in this folder, one struct each; mirrored by the
-// structs of the same names in src/gpu/abi.rs.
+// structs of the same names in src/gpu/abi.rs. Those of one encoding alone are in its source.
 #pragma once
 
 #include "lanepack/node.cuh"
 
 namespace lanepack {
 
-// Values of 8 to 64 bits to memory: ffor_*, alp_*, plain_*, constant_*, gcd_*.
+// Values of 8 to 64 bits to memory: ffor_*, alp_*, plain_*, constant_* and others without a status.
 struct WordsArguments {
     const Node* nodes;
     // At a multiple of 256 bytes; `at` of a node counts values.
@@ -16,9 +16,10 @@ struct WordsArguments {
 };
 static_assert(sizeof(WordsArguments) == 24, "mirrored");
 
-// Values of dictionaries and of runs to memory: dict_*, rle_*; lengths: front_lengths.
+// The same with a status, of values that damaged data may lack: dict_* and others; lengths:
+// front_lengths.
 struct DictArguments {
-    // As lanepack/dict.cuh or rle.cu has them.
+    // As lanepack/dict.cuh or the kernel's source has them.
     const Node* nodes;
     // As in WordsArguments.
     u8* out;
@@ -61,19 +62,6 @@ struct DictStringsArguments {
     u32 offset_bytes;
 };
 static_assert(sizeof(DictStringsArguments) == 56, "mirrored");
-
-// 64-bit limbs of 128- and 256-bit values to memory: limb_*.
-struct LimbArguments {
-    const Node* nodes;
-    u64* out;
-    u32 blocks_per_node;
-    // Limbs of a value (2 or 4), which one this is, and how many this launch
-    // writes: 1, or for the last limb also all above it, with its sign.
-    u32 limbs;
-    u32 limb;
-    u32 fill;
-};
-static_assert(sizeof(LimbArguments) == 32, "mirrored");
 
 // Bits to a bitmap that begins as zeros: bits.
 struct BitsArguments {
@@ -166,18 +154,18 @@ static_assert(sizeof(CodeRangesArguments) == 32, "mirrored");
 
 struct WideRange;
 
-// Verdicts on values of 128 and 256 bits: select_limbs.
-struct SelectLimbsArguments {
+// Verdicts on values of 128 and 256 bits: select_wide.
+struct SelectWideArguments {
     // Without ranges.
     SelectArguments select;
-    // For each node four: those of its limbs, and behind them ones without rows.
-    const Node* limbs;
+    // For each node four: those of its words, and behind them ones without rows.
+    const Node* words;
     const WideRange* ranges;
     u32 range_count;
-    // Limbs of a value: 2 or 4.
+    // Words of a value: 2 or 4.
     u32 count;
 };
-static_assert(sizeof(SelectLimbsArguments) == 88, "mirrored");
+static_assert(sizeof(SelectWideArguments) == 88, "mirrored");
 
 // One bitmap joined with another: join_selected.
 struct JoinArguments {
@@ -273,12 +261,12 @@ struct KeepPlacesArguments {
 };
 static_assert(sizeof(KeepPlacesArguments) == 16, "mirrored");
 
-struct KeepLimbsArguments {
+struct KeepWideArguments {
     KeepArguments keep;
-    // As in SelectLimbsArguments.
-    const Node* limbs;
+    // As in SelectWideArguments.
+    const Node* words;
 };
-static_assert(sizeof(KeepLimbsArguments) == 72, "mirrored");
+static_assert(sizeof(KeepWideArguments) == 72, "mirrored");
 
 struct KeepStringsArguments {
     KeepArguments keep;

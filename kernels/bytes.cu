@@ -78,8 +78,7 @@ LANEPACK_KERNEL(bytes_plain, BYTES_THREADS, 1, BytesArguments) {
     }
 }
 
-// The value's bytes repeat every size / gcd(size, 16) units of 16 bytes: these are
-// made once in shared memory.
+// The value's bytes repeat every `period` units of 16 bytes: these are made once in shared memory.
 LANEPACK_KERNEL(bytes_constant, BYTES_THREADS, 1, BytesArguments) {
     constexpr u32 MOST = 1024;
     LANEPACK_SHARED(uint4[MOST], pattern);

@@ -24,6 +24,9 @@
 
 namespace lanepack {
 
+// delta_*: a warp takes a vector.
+constexpr u32 DELTA_THREADS = 128;
+
 // Where the values of a vector go.
 template <class T>
 struct VectorOutput {

@@ -1,8 +1,8 @@
 // What the encoders share: a column as Arrow lays it out, arguments, and small reductions.
 //
 //   measure   every vector: bounds (encode_patches.cu) or exponents (encode_alp.cu), exceptions
-//             of reals (encode_alp_rd.cu), reads all values; windows and those of deltas of
-//             vectors that estimates look at, and of others after planning
+//             of reals (encode_alp_rd.cu), reads all values; windows, and what is searched for
+//             other encodings, of vectors that estimates look at, and of others after planning
 //   layout    every chunk: where its vectors' packed words and exceptions begin, totals for the host
 //   (host)    chooses encodings, lays out bodies, allocates exactly
 //   write     every vector to its place in a body; reads all values again
@@ -28,7 +28,7 @@ struct Source {
     const u32* valid;
     u64 rows;
     u32 valid_at;
-    // Words from one value to the next: 1, or the limbs of a value.
+    // Words from one value to the next: 1, or the words of a wide value.
     u32 stride;
     u32 chunk_vectors;
     // UNSIGNED, SIGNED or FLOAT.
@@ -404,7 +404,7 @@ LANEPACK_DEVICE bool is_sampled(u32 vector, u32 vectors) {
     return i < count && i * vectors / count == vector;
 }
 
-// What a chunk's vectors come to, as they are or as deltas.
+// What a chunk's vectors come to, as they are or as an encoding turns them into others.
 struct ChunkTotals {
     // Bounds of the valid values, ordered; low above high if there are none.
     u64 low;
@@ -423,7 +423,8 @@ struct ChunkTotals {
 };
 static_assert(sizeof(ChunkTotals) == 48, "mirrored");
 
-// What is known of the vectors of a column of words of type T, or of the deltas of one.
+// What is known of the vectors of a column of words of type T, or of what an encoding turns them
+// into before they are packed.
 struct VectorMeasures {
     // T for each vector: bounds, ordered; low above high if it has no valid value.
     u8* lows;
@@ -435,7 +436,7 @@ struct VectorMeasures {
     u8* bases;
     u32* patched_places;
     u32* locators;
-    // Of deltas: T for each vector, where they start.
+    // T for each vector, where what an encoding turns it into starts; null of vectors as they are.
     u8* starts;
     // For each chunk.
     ChunkTotals* totals;
@@ -473,42 +474,38 @@ struct Packing {
     }
 };
 
-// Of which vectors windows and deltas are measured: of all; of those that estimates look at;
-// or of the others, in chunks that are asked for.
+// Of which vectors something is searched for: of all; of those that estimates look at; or of the
+// others, in chunks that are asked for.
 constexpr u32 MEASURE_ALL = 0;
 constexpr u32 MEASURE_SAMPLED = 1;
 constexpr u32 MEASURE_REST = 2;
 
-// What is asked for.
-constexpr u32 ASKED_WINDOWS = 1;
-constexpr u32 ASKED_DELTAS = 2;
-
-// A chunk, and what of it.
+// A chunk, and what of it is asked for: the encodings that need it, as bits by their ids. Windows
+// are what PFOR needs.
 struct AskedChunk {
     u32 chunk;
     u32 asked;
 };
 static_assert(sizeof(AskedChunk) == 8, "mirrored");
 
-// Vectors of a column, measured: bounds_* (a warp a vector), windows_* and deltas_*
+// Vectors of a column, measured: bounds_* (a warp a vector), windows_* and other searches
 // (blocks_per_chunk blocks a chunk).
 struct MeasureArguments {
     Source source;
-    VectorMeasures values;
-    VectorMeasures deltas;
+    VectorMeasures of;
     // Null for all chunks, and everything of them.
     const AskedChunk* chunks;
     u32 blocks_per_chunk;
     u32 which;
 };
-static_assert(sizeof(MeasureArguments) == 192, "mirrored");
+static_assert(sizeof(MeasureArguments) == 128, "mirrored");
 
-// Bounds of vectors of values of `stride` limbs of 64 bits, and how many limbs they
-// need: wide_bounds_*. The top limb is signed; in `low` and `high` its sign is flipped.
+// Bounds of vectors of values of `stride` words of 64 bits, and how many words they
+// need: wide_bounds_*. The top word is signed; in `low` and `high` its sign is flipped.
 struct WideBounds {
     u64 low[4];
     u64 high[4];
-    u32 limbs;
+    u32 words;
     u32 valid;
 };
 static_assert(sizeof(WideBounds) == 72, "mirrored");
@@ -524,7 +521,7 @@ static_assert(sizeof(WideBoundsArguments) == 56, "mirrored");
 struct LayoutArguments {
     Source source;
     VectorMeasures of;
-    // As measured; and which of what was asked for `of` is.
+    // As measured; and the encoding, as a bit, that `of` is measured for.
     const AskedChunk* chunks;
     u32 which;
     u32 what;
@@ -542,13 +539,13 @@ struct Target {
 };
 static_assert(sizeof(Target) == 40, "mirrored");
 
-// ffor and pfor nodes: pack_*, pack_patched_*, pack_deltas_*.
+// ffor and pfor nodes: pack_*, pack_patched_*, and of words that are turned into others.
 struct PackArguments {
     Source source;
     const Target* targets;
     VectorMeasures of;
     u32 blocks_per_target;
-    // pack_deltas_*: whether with exceptions.
+    // Of words that are turned into others: whether with exceptions.
     u32 is_patched;
 };
 static_assert(sizeof(PackArguments) == 128, "mirrored");

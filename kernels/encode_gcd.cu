@@ -12,6 +12,25 @@
 
 namespace lanepack {
 
+// quotients_*: a warp takes a vector.
+constexpr u32 QUOTIENTS_THREADS = 256;
+
+// Mirrored in src/engine/encode/encoders/gcd.rs.
+// divisor_* (a block a chunk), quotients_* (a warp a vector).
+struct DivisorArguments {
+    Source source;
+    // For each chunk: what divisor_* finds; what quotients_* divides by, 0 for chunks that are
+    // not asked for.
+    u64* divisors;
+    // What chunks come to, for their least value.
+    const ChunkTotals* totals;
+    // For each row of the column.
+    u8* quotients;
+    // For each chunk; zero at first, 1 if a value is no multiple.
+    u32* misfits;
+};
+static_assert(sizeof(DivisorArguments) == 80, "mirrored");
+
 // Divides exactly, by a multiplication: `Divisor` of src/encoding/gcd.rs.
 struct ExactDivisor {
     u64 inverse;

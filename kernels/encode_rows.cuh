@@ -158,21 +158,6 @@ struct SampleArguments {
 };
 static_assert(sizeof(SampleArguments) == 56, "mirrored");
 
-// divisor_* (a block a chunk), quotients_* (a warp a vector).
-struct DivisorArguments {
-    Source source;
-    // For each chunk: what divisor_* finds; what quotients_* divides by, 0 for chunks that are
-    // not asked for.
-    u64* divisors;
-    // What chunks come to, for their least value.
-    const ChunkTotals* totals;
-    // For each row of the column.
-    u8* quotients;
-    // For each chunk; zero at first, 1 if a value is no multiple.
-    u32* misfits;
-};
-static_assert(sizeof(DivisorArguments) == 80, "mirrored");
-
 // A chunk whose distinct values are looked for.
 struct DistinctTable {
     static constexpr u64 NONE = ~u64{0};
@@ -266,26 +251,5 @@ struct DistinctArguments {
     u32 value_vectors;
 };
 static_assert(sizeof(DistinctArguments) == 96, "mirrored");
-
-// runs_count_* and runs_write_* (a warp a vector), runs_layout (a block a chunk).
-struct RunsArguments {
-    Source source;
-    // What chunks come to, for their least value.
-    const ChunkTotals* totals;
-    // For each chunk whether its runs are looked for.
-    const u32* asked;
-    // For each vector its runs, then the number of the first in its chunk.
-    u32* firsts;
-    // For each chunk.
-    u32* runs;
-    // For each chunk so many vectors of the runs' values, and of their lengths.
-    u8* values;
-    u16* lengths;
-    // A bit for each row: 1 where a run begins.
-    u32* begins;
-    u32 run_vectors;
-    u32 zero;
-};
-static_assert(sizeof(RunsArguments) == 112, "mirrored");
 
 }  // namespace lanepack

@@ -9,6 +9,32 @@
 
 namespace lanepack {
 
+// runs_count_*, runs_write_*: a warp takes a vector; runs_layout: a thread takes a vector of the
+// block's chunk.
+constexpr u32 RUNS_THREADS = 256;
+
+// Mirrored in src/engine/encode/encoders/rle.rs.
+// runs_count_* and runs_write_* (a warp a vector), runs_layout (a block a chunk).
+struct RunsArguments {
+    Source source;
+    // What chunks come to, for their least value.
+    const ChunkTotals* totals;
+    // For each chunk whether its runs are looked for.
+    const u32* asked;
+    // For each vector its runs, then the number of the first in its chunk.
+    u32* firsts;
+    // For each chunk.
+    u32* runs;
+    // For each chunk so many vectors of the runs' values, and of their lengths.
+    u8* values;
+    u16* lengths;
+    // A bit for each row: 1 where a run begins.
+    u32* begins;
+    u32 run_vectors;
+    u32 zero;
+};
+static_assert(sizeof(RunsArguments) == 112, "mirrored");
+
 // The vector of this warp; VECTOR rows or fewer, 0 if its chunk is not asked for.
 struct RunVector {
     u64 index;

@@ -8,28 +8,28 @@
 
 namespace lanepack {
 
-// Whether x is below y, limb by limb from the top one.
-template <u32 LIMBS>
+// Whether x is below y, word by word from the top one.
+template <u32 WORDS>
 LANEPACK_DEVICE bool is_below(const u64* x, const u64* y) {
     bool below = false;
 #pragma unroll
-    for (u32 i = 0; i < LIMBS; i++) below = x[i] < y[i] || (x[i] == y[i] && below);
+    for (u32 i = 0; i < WORDS; i++) below = x[i] < y[i] || (x[i] == y[i] && below);
     return below;
 }
 
 // A warp takes a vector.
-template <u32 LIMBS>
+template <u32 WORDS>
 LANEPACK_DEVICE void wide_bounds(const WideBoundsArguments& args) {
     const Source& source = args.source;
     const u64 vector = static_cast<u64>(blockIdx.x) * (MEASURE_THREADS / WARP) + warp_in_block();
     if (rows_of(source, vector) == 0) return;
     const u32 lane = threadIdx.x % WARP;
     constexpr u64 SIGN = u64{1} << 63;
-    u64 low[LIMBS];
-    u64 high[LIMBS];
+    u64 low[WORDS];
+    u64 high[WORDS];
 #pragma unroll
-    for (u32 i = 0; i < LIMBS; i++) low[i] = ~u64{0}, high[i] = 0;
-    u32 limbs = 1;
+    for (u32 i = 0; i < WORDS; i++) low[i] = ~u64{0}, high[i] = 0;
+    u32 words = 1;
     u32 count = 0;
 #pragma unroll 2
     for (u32 i = 0; i < VECTOR / WARP; i++) {
@@ -38,50 +38,50 @@ LANEPACK_DEVICE void wide_bounds(const WideBoundsArguments& args) {
         count += static_cast<u32>(__popc(valid));
         if ((valid >> lane & 1) == 0) continue;
         const u64* from = reinterpret_cast<const u64*>(source.values) + (row + lane) * source.stride;
-        u64 value[LIMBS];
+        u64 value[WORDS];
 #pragma unroll
-        for (u32 k = 0; k < LIMBS; k++) value[k] = __ldg(from + k);
+        for (u32 k = 0; k < WORDS; k++) value[k] = __ldg(from + k);
 #pragma unroll
-        for (u32 k = 1; k < LIMBS; k++) {
-            // A limb is needed if it is not the sign of the one below.
+        for (u32 k = 1; k < WORDS; k++) {
+            // A word is needed if it is not the sign of the one below.
             const u64 sign = (value[k - 1] & SIGN) != 0 ? ~u64{0} : 0;
-            if (value[k] != sign && limbs < k + 1) limbs = k + 1;
+            if (value[k] != sign && words < k + 1) words = k + 1;
         }
-        value[LIMBS - 1] ^= SIGN;
-        const bool is_low = is_below<LIMBS>(value, low);
-        const bool is_high = is_below<LIMBS>(high, value);
+        value[WORDS - 1] ^= SIGN;
+        const bool is_low = is_below<WORDS>(value, low);
+        const bool is_high = is_below<WORDS>(high, value);
 #pragma unroll
-        for (u32 k = 0; k < LIMBS; k++) {
+        for (u32 k = 0; k < WORDS; k++) {
             low[k] = is_low ? value[k] : low[k];
             high[k] = is_high ? value[k] : high[k];
         }
     }
 #pragma unroll
     for (u32 step = WARP / 2; step > 0; step /= 2) {
-        u64 other_low[LIMBS];
-        u64 other_high[LIMBS];
+        u64 other_low[WORDS];
+        u64 other_high[WORDS];
 #pragma unroll
-        for (u32 k = 0; k < LIMBS; k++) {
+        for (u32 k = 0; k < WORDS; k++) {
             other_low[k] = __shfl_xor_sync(FULL, low[k], step);
             other_high[k] = __shfl_xor_sync(FULL, high[k], step);
         }
-        const bool is_low = is_below<LIMBS>(other_low, low);
-        const bool is_high = is_below<LIMBS>(high, other_high);
+        const bool is_low = is_below<WORDS>(other_low, low);
+        const bool is_high = is_below<WORDS>(high, other_high);
 #pragma unroll
-        for (u32 k = 0; k < LIMBS; k++) {
+        for (u32 k = 0; k < WORDS; k++) {
             low[k] = is_low ? other_low[k] : low[k];
             high[k] = is_high ? other_high[k] : high[k];
         }
     }
-    limbs = warp_max(limbs);
+    words = warp_max(words);
     if (lane == 0) {
         WideBounds bounds{};
 #pragma unroll
-        for (u32 k = 0; k < LIMBS; k++) {
+        for (u32 k = 0; k < WORDS; k++) {
             bounds.low[k] = low[k];
             bounds.high[k] = high[k];
         }
-        bounds.limbs = limbs;
+        bounds.words = words;
         bounds.valid = count;
         args.bounds[vector] = bounds;
     }

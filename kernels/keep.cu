@@ -3,7 +3,7 @@
 //   keep_counts    kept rows before each vector of its chunk, and of each chunk
 //   keep_lengths   the same of the bytes of kept strings
 //   keep_places    of each chunk, what is kept of those before
-//   keep_8 .. 64   numbers; keep_limbs values of 128 and 256 bits
+//   keep_8 .. 64   numbers; keep_wide values of 128 and 256 bits
 //   keep_bits      booleans, and validity
 //   keep_strings   offsets and bytes (keep_strings.cu)
 //
@@ -11,7 +11,7 @@
 // bits, of others the packed words of kept rows (lanepack/values.cuh).
 #include "arguments.cuh"
 #include "keep.cuh"
-#include "lanepack/select_limbs.cuh"
+#include "lanepack/select_wide.cuh"
 
 namespace lanepack {
 
@@ -110,22 +110,22 @@ LANEPACK_KERNEL(keep_32, KEEP_THREADS, 4, KeepArguments) { keep_words<u32, ALL_F
 LANEPACK_KERNEL(keep_64, KEEP_THREADS, 4, KeepArguments) { keep_words<u64, ALL_FLOAT_ENCODINGS>(args); }
 
 template <u32 COUNT>
-LANEPACK_DEVICE void keep_wide(const KeepLimbsArguments& args) {
-    const Node* limbs = args.limbs + (blockIdx.x >> args.keep.node_shift) * 4;
+LANEPACK_DEVICE void keep_wide(const KeepWideArguments& args) {
+    const Node* words = args.words + (blockIdx.x >> args.keep.node_shift) * 4;
     keep_vectors(args.keep, [&](const Node& node, u32 vector, const KeptRows& kept, u64 place) {
         u64* out = reinterpret_cast<u64*>(args.keep.out) + place * COUNT;
-        const VectorLimbs<COUNT> values(node, limbs, vector);
+        const WideVector<COUNT> values(node, words, vector);
         kept.each([&](u32, u32 position, u32 at) {
             u64 value[COUNT];
             values.at(position, value);
 #pragma unroll
-            for (u32 limb = 0; limb < COUNT; limb++) out[at * COUNT + limb] = value[limb];
+            for (u32 word = 0; word < COUNT; word++) out[at * COUNT + word] = value[word];
         });
     });
 }
 
-LANEPACK_KERNEL(keep_limbs_128, KEEP_THREADS, 2, KeepLimbsArguments) { keep_wide<2>(args); }
-LANEPACK_KERNEL(keep_limbs_256, KEEP_THREADS, 2, KeepLimbsArguments) { keep_wide<4>(args); }
+LANEPACK_KERNEL(keep_wide_128, KEEP_THREADS, 2, KeepWideArguments) { keep_wide<2>(args); }
+LANEPACK_KERNEL(keep_wide_256, KEEP_THREADS, 2, KeepWideArguments) { keep_wide<4>(args); }
 
 // To a bitmap that begins as zeros.
 LANEPACK_KERNEL(keep_bits, KEEP_THREADS, 4, KeepArguments) {

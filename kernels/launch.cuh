@@ -1,22 +1,18 @@
 // Shapes of the launches, for kernels and host: src/gpu/kernels.rs reads these
-// lines when the crate is compiled.
+// lines when the crate is compiled. Those of one encoding alone are in its source.
 #pragma once
 
 #include "lanepack/base.cuh"
 
 namespace lanepack {
 
-// ffor_*, alp_*, pfor_*, alp_rd_*, gcd_*, limb_ffor: a block decodes whole vectors of so many
-// bytes of values; dict_ffor_*, dict_pfor_*, dict_plain_*: of codes.
+// Kernels over unit.cuh, as ffor_*: a block decodes whole vectors of so many bytes of values;
+// dict_ffor_*, dict_pfor_*, dict_plain_*: of codes.
 constexpr u32 UNIT_THREADS = 64;
 constexpr u32 UNIT_BYTES = 8192;
-// plain_*, constant_*, limb_plain, limb_constant: bytes of values that a block writes.
+// Kernels that copy, as plain_* and constant_*: bytes of values that a block writes.
 constexpr u32 COPY_THREADS = 256;
 constexpr u32 COPY_BYTES = 16384;
-// delta_*: a warp takes a vector.
-constexpr u32 DELTA_THREADS = 128;
-// rle_*: a warp takes a vector.
-constexpr u32 RLE_THREADS = 128;
 // dict_check: a warp takes a vector.
 constexpr u32 DICT_CHECK_THREADS = 128;
 // dict_shared_*: blocks that stay share all vectors; bytes of shared memory for a dictionary at
@@ -55,15 +51,13 @@ constexpr u32 VIEWS_THREADS = 256;
 // fixed: a warp copies values.
 constexpr u32 FIXED_THREADS = 256;
 constexpr u32 FIXED_VALUES = 512;
-// bounds_*, windows_*, deltas_*, alp_choose_*, rd_measure_*: a warp measures a vector.
+// bounds_*, windows_* and other searches, alp_choose_*, rd_measure_*: a warp measures a vector.
 constexpr u32 MEASURE_THREADS = 128;
 // layout_*, alp_layout_*, rd_layout_*: a thread takes a vector of the block's chunk.
 constexpr u32 LAYOUT_THREADS = 128;
 // pack_*, pack_patched_*, alp_pack_*, rd_pack_*: PACK_LANES threads pack a vector.
 constexpr u32 PACK_THREADS = 64;
 constexpr u32 PACK_LANES = 8;
-// pack_deltas_*: a warp makes and packs the deltas of a vector.
-constexpr u32 DELTA_PACK_THREADS = 128;
 // alp_candidates_*: a block takes a chunk.
 constexpr u32 CANDIDATES_THREADS = 256;
 // rd_cut_*: a block takes a chunk, a warp a number of left bits.
@@ -74,11 +68,6 @@ constexpr u32 SAMPLE_THREADS = 512;
 // block takes a table.
 constexpr u32 DISTINCT_THREADS = 256;
 constexpr u32 DISTINCT_SORT_THREADS = 512;
-// quotients_*: a warp takes a vector.
-constexpr u32 QUOTIENTS_THREADS = 256;
-// runs_count_*, runs_write_*: a warp takes a vector; runs_layout: a thread takes a vector of the
-// block's chunk.
-constexpr u32 RUNS_THREADS = 256;
 
 // fsst_lengths_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;

@@ -10,6 +10,19 @@
 
 namespace lanepack {
 
+// Mirrored in src/engine/decoders/limbs.rs.
+struct LimbArguments {
+    const Node* nodes;
+    u64* out;
+    u32 blocks_per_node;
+    // Limbs of a value (2 or 4), which one this is, and how many this launch
+    // writes: 1, or for the last limb also all above it, with its sign.
+    u32 limbs;
+    u32 limb;
+    u32 fill;
+};
+static_assert(sizeof(LimbArguments) == 32, "mirrored");
+
 struct StoreLimbs {
     u64* out;
     u32 rows;

@@ -22,6 +22,9 @@
 
 namespace lanepack {
 
+// rle_*: a warp takes a vector.
+constexpr u32 RLE_THREADS = 128;
+
 constexpr u32 RUN_ENCODINGS = WORD_ENCODINGS | 1u << PFOR;
 using AnyLengths = Words<u16, RUN_ENCODINGS, 0>;
 

@@ -28,7 +28,7 @@
 // 18; with one that both share 8 % less for Float64 of 16 bits, 14 % with 8 exceptions.
 #include "arguments.cuh"
 #include "lanepack/select.cuh"
-#include "lanepack/select_limbs.cuh"
+#include "lanepack/select_wide.cuh"
 #include "select_rows.cuh"
 
 namespace lanepack {
@@ -105,14 +105,14 @@ LANEPACK_KERNEL(select_bits, SELECT_THREADS, 6, SelectArguments) {
         });
 }
 
-// Values of more than one limb.
-LANEPACK_KERNEL(select_limbs, SELECT_THREADS, 2, SelectLimbsArguments) {
-    const Node* limbs = args.limbs + (blockIdx.x >> args.select.node_shift) * 4;
+// Wide values of more than one word.
+LANEPACK_KERNEL(select_wide, SELECT_THREADS, 2, SelectWideArguments) {
+    const Node* words = args.words + (blockIdx.x >> args.select.node_shift) * 4;
     select_rows(
         args.select, [](const Node&, u32, u32) {},
         [&](const Node& node, u32 vector, u32, u32) {
-            return by_step(args.count == 2 ? select_limbs<2>(node, limbs, vector, args.ranges, args.range_count)
-                                           : select_limbs<4>(node, limbs, vector, args.ranges, args.range_count));
+            return by_step(args.count == 2 ? select_wide<2>(node, words, vector, args.ranges, args.range_count)
+                                           : select_wide<4>(node, words, vector, args.ranges, args.range_count));
         });
 }
 

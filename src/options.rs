@@ -29,19 +29,7 @@ pub enum Effort {
 impl Effort {
     /// The encodings that it allows, with those of nested columns.
     pub fn encodings(self) -> Vec<Encoding> {
-        let fast = || {
-            let searched = [
-                Encoding::Pfor,
-                Encoding::Delta,
-                Encoding::AlpRd,
-                Encoding::Dict,
-                Encoding::Rle,
-                Encoding::Gcd,
-                Encoding::Bits,
-                Encoding::Lz,
-            ];
-            Encoding::ON_GPUS.iter().filter(move |one| !searched.contains(one)).copied()
-        };
+        let fast = || Encoding::ON_GPUS.iter().filter(|one| !one.is_searched()).copied();
         let flat: Vec<Encoding> = match self {
             Self::Fast => fast().collect(),
             Self::Balanced => Encoding::ON_GPUS.to_vec(),

@@ -35,8 +35,8 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// The key of signed words of 64 bits, as wide values have them.
-    pub const LIMB: Self = Self { bits: 64, order: Order::Signed };
+    /// The key of the highest word of 64 bits of wide values, which has their sign.
+    pub const HIGHEST_WORD: Self = Self { bits: 64, order: Order::Signed };
 
     /// The key of a type; none for types of more bits, of strings, and without an order.
     pub fn of(data_type: &DataType) -> Option<Self> {
@@ -252,11 +252,12 @@ pub(crate) enum Share {
 }
 
 impl Ranges<i256> {
-    /// Of values of one limb their keys.
-    pub fn of_one_limb(&self) -> Ranges<u64> {
+    /// Of values that one word holds their keys.
+    pub fn of_one_word(&self) -> Ranges<u64> {
         let (least, greatest) = (i128::from(i64::MIN), i128::from(i64::MAX));
         let all = Ranges::between(i256::from_i128(least), i256::from_i128(greatest));
-        let key = |value: i256| value.to_i128().and_then(|value| Key::LIMB.of_integer(value));
+        let key =
+            |value: i256| value.to_i128().and_then(|value| Key::HIGHEST_WORD.of_integer(value));
         let within = self.intersection(&all);
         let keys = within.iter().filter_map(|(low, high)| Some((key(low)?, key(high)?)));
         Ranges::of(keys.collect())

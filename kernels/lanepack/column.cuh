@@ -6,9 +6,9 @@
 //
 //   struct Arguments { Column0 price; u64 groups; ... };
 //
-//   Column<double, Gcd<Words<..>>, 2, true, false>   numbers of up to 64 bits
-//   WideColumn<..>                                   128 bits: decimals, intervals
-//   BoolColumn<..>                                   booleans
+//   Column<double, Words<..>, 2, true, false>   numbers of up to 64 bits
+//   WideColumn<..>                              128 bits: decimals, intervals
+//   BoolColumn<..>                              booleans
 //
 // Members of each, for a chunk of the column and a vector below `vectors(chunk)`:
 //
@@ -211,7 +211,7 @@ struct Column : AnyColumn<HAS_NULLS> {
     };
 };
 
-// Values of 128 bits. `High` is `SignLimb` where no chunk stores upper words: these are the signs
+// Values of 128 bits. `High` is `SignWord` where no chunk stores upper words: these are the signs
 // of the lower ones.
 template <class Low, u32 LOW_STRIDE, class High, u32 HIGH_STRIDE, bool HAS_NULLS>
 struct WideColumn : AnyColumn<HAS_NULLS> {

@@ -22,6 +22,9 @@
 
 namespace lanepack {
 
+// The encoding's id.
+constexpr u32 DELTA = 8;
+
 // Deltas of a run, runs of a thread and of a vector.
 template <class T>
 constexpr u32 RUN = ROWS<T> < WARP ? ROWS<T> : WARP;

@@ -30,7 +30,7 @@ constexpr u32 LOCATOR_COUNT_BITS = 11;
 // Rows whose strings may begin as those before them in the block do.
 constexpr u32 FRONT_BLOCK = 64;
 
-// Ids of encodings.
+// Ids of encodings that code for several knows; others are in the headers of their own.
 constexpr u32 PLAIN = 0;
 constexpr u32 CONSTANT = 1;
 constexpr u32 FFOR = 2;
@@ -38,8 +38,6 @@ constexpr u32 ALP = 3;
 constexpr u32 FSST = 4;
 constexpr u32 LIMBS = 5;
 constexpr u32 DICT = 6;
-constexpr u32 RLE = 7;
-constexpr u32 DELTA = 8;
 constexpr u32 PFOR = 9;
 constexpr u32 ALP_RD = 10;
 constexpr u32 FRONT = 11;

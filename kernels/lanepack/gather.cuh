@@ -27,7 +27,7 @@ struct GatherArguments {
     u32 node_shift;
     u32 each;
     u32 each_word;
-    // Whether all are the sign of the limb below.
+    // Whether all are the sign of the word below.
     u32 is_sign;
 };
 static_assert(sizeof(GatherArguments) == 80, "GatherArguments is mirrored in src/gpu/abi.rs");
@@ -50,7 +50,7 @@ LANEPACK_DEVICE void gather_vectors(const GatherArguments& args, const Gather& g
     }
 }
 
-// Words, or one limb of wider values; limbs that are the sign of the one below find that written.
+// Words, or one word of wide values; those that are the sign of the one below find that written.
 template <class Reader>
 LANEPACK_DEVICE void gather_words(const GatherArguments& args, typename Reader::State& state, Patches& patches) {
     using Word = typename Reader::Word;

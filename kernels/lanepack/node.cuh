@@ -13,14 +13,13 @@ namespace lanepack {
 
 // 64 bytes; mirrored by `Node` in src/gpu/abi.rs.
 struct Node {
-    // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md;
-    // delta.cuh, dict.cuh and rle.cu say which those of nodes with children are.
+    // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md; for
+    // encodings whose kernels read children as they are stored, the sources of these say more.
     const u8* buffer[4];
     // The node's parameter 0.
     u64 parameter;
-    // fsst: bytes of codes. plain, constant and lz of byte strings: bytes of buffer 0. delta, dict,
-    // rle, and lz where it is decoded (lz.cu): see there. Quotients of gcd (gcd.cu): the divisor.
-    // Else parameter 1.
+    // fsst: bytes of codes. Other byte strings: bytes of buffer 0. Else parameter 1, or what the
+    // sources of an encoding's kernels say.
     u64 size;
     // Where the node's first value goes: rows from the start of the output, for
     // byte strings bytes.

@@ -1,9 +1,11 @@
 // Readers: what device code sees of a tree of encodings. A reader is a type, a template over
 // the readers of its node's children:
 //
-//   Words<u64, 1u << FFOR, 0x80>                  ffor of 8 bits (words.cuh)
-//   Gcd<Words<u64, 1u << FFOR, 0x80>>             multiples, their quotients packed (gcd.cuh)
-//   Rle<Delta<Words<u32, ...>>, Words<u16, ...>>  values and lengths of runs (rle.cuh, delta.cuh)
+//   Words<u64, 1u << FFOR, 0x80>   ffor of 8 bits (words.cuh)
+//   Dict<u64, Words<u32, ...>>     values of 64 bits by their codes (select_codes.cuh)
+//   Parent<Words<u64, ...>>        those of an encoding with children take the readers of these
+//
+// Encodings with children have a header each; readers.cuh includes all of them.
 //
 // The nodes of a tree are stored in pre-order: tree[0] is the root, the trees of its children
 // follow. src/engine/reader.rs writes the type of a chunk's tree and its nodes. A reader has:

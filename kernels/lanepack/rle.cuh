@@ -24,6 +24,9 @@
 
 namespace lanepack {
 
+// The encoding's id.
+constexpr u32 RLE = 7;
+
 // The runs of a vector, and its rows.
 struct RunSpan {
     u32 first;
@@ -238,15 +241,19 @@ struct RunVerdicts {
     LANEPACK_DEVICE void ask(const Node* values, u32 vector, const Question& question, Patches& patches, u32& fault) {
         if (has(vector)) return;
         const u32 thread = threadIdx.x % WARP;
-        if (vector - prepared >= PREPARED) {
+        u32 number = vector - prepared;
+        if (number >= PREPARED) {
             child.prepare(values, vector, min(PREPARED, vectors_of(*values) - vector), question);
-            if (is_first_thread()) prepared = vector;
-            __syncwarp();
+            number = 0;
         }
-        const u32 word = by_step(child.select(values, vector, vector - prepared, question, patches, fault));
+        const u32 word = by_step(child.select(values, vector, number, question, patches, fault));
+        // All have looked at what was there before it changes.
         __syncwarp();
         words[vector % 2 * WARP + step_word(thread)] = word;
-        if (is_first_thread()) vectors[vector % 2] = vector;
+        if (is_first_thread()) {
+            vectors[vector % 2] = vector;
+            prepared = vector - number;
+        }
         __syncwarp();
     }
 

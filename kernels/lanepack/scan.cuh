@@ -1,7 +1,7 @@
 // Scans of any number of columns in one kernel: what kernels generated for a query
 // (src/scan/device/source.rs) are put together from.
 //
-//   a column is read by the reader of its trees (reader.cuh); words wider than 64 bits by one a limb
+//   a column is read by the reader of its trees (reader.cuh); wide values by one for each word
 //   a warp takes a few neighbouring vectors of a chunk
 //     prepare      for each test for a range: which packed values pass, for all of them at once
 //     each vector  tests one after the other, each only while a row is left
@@ -223,14 +223,14 @@ struct SumIntegers {
 // Integers of up to 128 bits: 192 hold the sum of a chunk's.
 struct SumWide {
     static constexpr u32 PARTIALS = 3;
-    u64 limbs[3] = {0, 0, 0};
+    u64 words[3] = {0, 0, 0};
 
     LANEPACK_DEVICE void add(u64 low, u64 middle, u64 high) {
-        const u128 first = static_cast<u128>(limbs[0]) + low;
-        const u128 second = static_cast<u128>(limbs[1]) + middle + static_cast<u64>(first >> 64);
-        limbs[0] = static_cast<u64>(first);
-        limbs[1] = static_cast<u64>(second);
-        limbs[2] += high + static_cast<u64>(second >> 64);
+        const u128 first = static_cast<u128>(words[0]) + low;
+        const u128 second = static_cast<u128>(words[1]) + middle + static_cast<u64>(first >> 64);
+        words[0] = static_cast<u64>(first);
+        words[1] = static_cast<u64>(second);
+        words[2] += high + static_cast<u64>(second >> 64);
     }
     LANEPACK_DEVICE void add(i128 value) {
         add(static_cast<u64>(value), static_cast<u64>(value >> 64), value < 0 ? ~u64{0} : 0);
@@ -238,13 +238,13 @@ struct SumWide {
     LANEPACK_DEVICE void gather() {
 #pragma unroll
         for (u32 apart = WARP / 2; apart > 0; apart /= 2) {
-            const u64 low = __shfl_down_sync(FULL, limbs[0], apart);
-            const u64 middle = __shfl_down_sync(FULL, limbs[1], apart);
-            const u64 high = __shfl_down_sync(FULL, limbs[2], apart);
+            const u64 low = __shfl_down_sync(FULL, words[0], apart);
+            const u64 middle = __shfl_down_sync(FULL, words[1], apart);
+            const u64 high = __shfl_down_sync(FULL, words[2], apart);
             add(low, middle, high);
         }
     }
-    LANEPACK_DEVICE u64 partial(u32 limb) const { return limbs[limb]; }
+    LANEPACK_DEVICE u64 partial(u32 word) const { return words[word]; }
 };
 
 struct SumFloats {

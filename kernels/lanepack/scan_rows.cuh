@@ -143,7 +143,7 @@ struct RowValues {
     LANEPACK_DEVICE typename Reader::Word operator()(u32 row) const { return Reader::at(tree, row); }
 };
 
-// The same of values of two limbs.
+// The same of values of two words.
 template <class Low, class High>
 struct WideRowValues {
     const Node* low_tree;

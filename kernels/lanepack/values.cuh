@@ -16,8 +16,8 @@
 
 namespace lanepack {
 
-// Nodes that only scans have, of limbs of wider values (docs/FORMAT.md, limbs): words of 64
-// bits of which a value has `size`; and 64 times the sign of the limb below.
+// Nodes that only scans have, of words of 64 bits of wide values: words of which a value has
+// `size`, side by side; and 64 times the sign of the word below.
 constexpr u32 STRIDED = 30;
 constexpr u32 SIGN = 31;
 

@@ -75,8 +75,8 @@ LANEPACK_DEVICE u32 select_in_ranges(const Node* tree, u32 vector, const Ranges&
     return select_words<Reader>(tree, vector, holds, state, patches, fault);
 }
 
-// The upper limb of columns that have one limb only: the sign of the lower one.
-struct SignLimb {
+// The upper word of wide columns that have one word only: the sign of the lower one.
+struct SignWord {
     LANEPACK_DEVICE static u64 at(const Node*, u32) { return 0; }
 
     struct State {};
@@ -91,11 +91,11 @@ LANEPACK_DEVICE bool is_sign(const Node* tree) {
     return tree->encoding == SIGN;
 }
 template <>
-LANEPACK_DEVICE bool is_sign<SignLimb>(const Node*) {
+LANEPACK_DEVICE bool is_sign<SignWord>(const Node*) {
     return true;
 }
 
-// Values of two limbs, the upper of which may be the sign of the lower.
+// Values of two words, the upper of which may be the sign of the lower.
 template <class Low, class High>
 struct WideValues {
     struct State {

@@ -107,19 +107,19 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32, LANEPACK_SITE)
     return shuffle(Op::shfl, mask, value, (lane() & ~within) | (static_cast<u32>(source) & within), site);
 }
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, LANEPACK_SITE) {
+T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32, LANEPACK_SITE) {
     using namespace lanepack::simt;
     check_width(width, site);
     const u32 place = lane() & (static_cast<u32>(width) - 1);
-    return shuffle(Op::shfl_up, mask, value, delta <= place ? lane() - delta : lane(), site);
+    return shuffle(Op::shfl_up, mask, value, distance <= place ? lane() - distance : lane(), site);
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, LANEPACK_SITE) {
+T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32, LANEPACK_SITE) {
     using namespace lanepack::simt;
     check_width(width, site);
     const u32 place = lane() & (static_cast<u32>(width) - 1);
-    const bool inside = delta < static_cast<u32>(width) - place;
-    return shuffle(Op::shfl_down, mask, value, inside ? lane() + delta : lane(), site);
+    const bool inside = distance < static_cast<u32>(width) - place;
+    return shuffle(Op::shfl_down, mask, value, inside ? lane() + distance : lane(), site);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int flip, int width = 32, LANEPACK_SITE) {

@@ -128,6 +128,39 @@ impl Encoding {
         }
     }
 
+    /// Whether nodes of this encoding are runs of words, whose values are child 0.
+    pub(crate) fn is_runs(self) -> bool {
+        matches!(self.device_reader(), Some(DeviceReader::Parent { keeps: Keeps::Runs, .. }))
+    }
+
+    /// Whether it is looked for at length, so that [`Effort::Fast`](crate::Effort::Fast) does
+    /// without it.
+    pub(crate) fn is_searched(self) -> bool {
+        match self {
+            Self::Pfor
+            | Self::Delta
+            | Self::AlpRd
+            | Self::Dict
+            | Self::Rle
+            | Self::Front
+            | Self::Gcd
+            | Self::Bits
+            | Self::Lz => true,
+            Self::Plain
+            | Self::Constant
+            | Self::Ffor
+            | Self::Alp
+            | Self::Fsst
+            | Self::Limbs
+            | Self::Pieces
+            | Self::Struct
+            | Self::List
+            | Self::FixedList
+            | Self::Keys
+            | Self::RunEnds => false,
+        }
+    }
+
     /// Whether nodes of this encoding are arrays whose children are arrays, with nulls of
     /// their own.
     pub(crate) fn is_nested(self) -> bool {

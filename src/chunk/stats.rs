@@ -50,14 +50,14 @@ impl Statistics {
         Self { min: none.clone(), max: none }
     }
 
-    /// The bounds of a column of values of up to 64 N bits, given as limbs.
-    pub fn of_limbs<const N: usize>(column: &DataType, bounds: Option<[[u64; N]; 2]>) -> Self {
+    /// The bounds of a column of values of up to 64 N bits, given as words, the lowest first.
+    pub fn of_words<const N: usize>(column: &DataType, bounds: Option<[[u64; N]; 2]>) -> Self {
         let data_type = Self::data_type(column);
         let (Some(bounds), Some(width)) = (bounds, data_type.primitive_width()) else {
             return Self::none(column);
         };
-        let one = |limbs: [u64; N]| {
-            let bytes = Buffer::from_slice_ref(&bytemuck::bytes_of(&limbs)[..width]);
+        let one = |words: [u64; N]| {
+            let bytes = Buffer::from_slice_ref(&bytemuck::bytes_of(&words)[..width]);
             let values = ArrayData::builder(data_type.clone()).len(1).add_buffer(bytes).build();
             values.map_or_else(|_| new_null_array(&data_type, 1), make_array)
         };

@@ -158,8 +158,8 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
     let builder = match value {
         Value::Bit(bit) => builder.add_buffer(Buffer::from_vec(vec![u8::from(bit)])),
         Value::Word(word) => builder.add_buffer(Buffer::from(&word.to_le_bytes()[..width])),
-        Value::Wide(limbs) => {
-            builder.add_buffer(Buffer::from(&bytemuck::bytes_of(&limbs)[..width]))
+        Value::Wide(words) => {
+            builder.add_buffer(Buffer::from(&bytemuck::bytes_of(&words)[..width]))
         }
         Value::Bytes(bytes) => return text::one(bytes, data_type),
     };

@@ -31,9 +31,9 @@ pub(crate) enum Values<'a> {
     W16(&'a [u16]),
     W32(&'a [u32]),
     W64(&'a [u64]),
-    /// Little-endian limbs.
+    /// Words of 64 bits, the lowest first.
     W128(&'a [[u64; 2]]),
-    /// Little-endian limbs.
+    /// Words of 64 bits, the lowest first.
     W256(&'a [[u64; 4]]),
     Bytes(BytesValues<'a>),
     Arrow(&'a ArrayRef),
@@ -204,7 +204,7 @@ pub(crate) enum Value {
     Bit(bool),
     /// 8 to 64 bits, zero-extended.
     Word(u64),
-    /// Little-endian limbs; 128-bit values use two.
+    /// Words of 64 bits, the lowest first; 128-bit values use two.
     Wide([u64; 4]),
     Bytes(Vec<u8>),
 }

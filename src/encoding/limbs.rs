@@ -104,7 +104,7 @@ const LOWER: Key = Key { bits: 64, order: Order::Unsigned };
 /// The keys of the limbs of a value that so many hold, the lowest first.
 fn keys(value: i256, count: usize) -> [u64; 4] {
     let mut keys: [u64; 4] = bytemuck::cast(value.to_le_bytes());
-    keys[count - 1] = Key::LIMB.of_bits(keys[count - 1]);
+    keys[count - 1] = Key::HIGHEST_WORD.of_bits(keys[count - 1]);
     keys
 }
 
@@ -203,7 +203,7 @@ impl Codec for Limbs {
 
     fn select_wide<'a>(&self, node: NodeView<'a>, ranges: &Ranges<i256>) -> Result<Verdict<'a>> {
         if let Some(words) = self.as_words(node) {
-            return select::words(words, &RangeTest::new(Key::LIMB, ranges.of_one_limb()));
+            return select::words(words, &RangeTest::new(Key::HIGHEST_WORD, ranges.of_one_word()));
         }
         let limbs: Vec<NodeView<'a>> = node.children().collect();
         // What so many limbs hold.
@@ -215,7 +215,7 @@ impl Codec for Limbs {
         }
         within.iter().try_fold(Verdict::None, |all, (low, high)| {
             let [low, high] = [low, high].map(|end| keys(end, limbs.len()));
-            Ok(all.or(between(&limbs, Some(&low), Some(&high), Key::LIMB)?))
+            Ok(all.or(between(&limbs, Some(&low), Some(&high), Key::HIGHEST_WORD)?))
         })
     }
 

@@ -1,8 +1,12 @@
 //! The encodings, and what they have in common.
 //!
 //! An encoding is one file or folder here, one variant of [`Encoding`] and one
-//! row of [`CODECS`]; nothing else knows it. Values go in and come out as
-//! physical types ([`Physical`]): integers and floats as machine words, strings
+//! row of [`CODECS`]; nothing else of the CPU's half knows it. For devices it has a file and a
+//! row in `engine/decoders`, one in `engine/encode/encoders` if more than packing words is to
+//! be done for it, sources of its own in `kernels`, and a header in `kernels/lanepack` if scans
+//! read it as it is stored. `tests/sources.rs` counts the files that name it.
+//!
+//! Values go in and come out as physical types ([`Physical`]): integers and floats as machine words, strings
 //! and binary values as bytes with lengths. `source` makes them of Arrow arrays,
 //! `nested` takes nested arrays apart; putting arrays together again is the
 //! business of `column`.
@@ -271,11 +275,11 @@ fn has(node: NodeView<'_>, encoding: Encoding) -> bool {
     node.encoding() == encoding || node.children().any(|child| has(child, encoding))
 }
 
-/// An encoding of a tree that is not among some.
-pub(crate) fn other_than(encodings: &[Encoding], node: NodeView<'_>) -> Option<Encoding> {
-    let own = Some(node.encoding()).filter(|encoding| !encodings.contains(encoding));
+/// The first encoding of a tree that `is_sought` is true for.
+pub(crate) fn find(node: NodeView<'_>, is_sought: fn(Encoding) -> bool) -> Option<Encoding> {
+    let own = Some(node.encoding()).filter(|encoding| is_sought(*encoding));
     let mut below = node.validity().into_iter().chain(node.children());
-    own.or_else(|| below.find_map(|child| other_than(encodings, child)))
+    own.or_else(|| below.find_map(|child| find(child, is_sought)))
 }
 
 /// The encodings of a tree, as in `fsst(ffor, constant)`; of pieces each that occurs, as

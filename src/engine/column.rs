@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
-use super::decode::DECODED;
+use super::decoders;
 use super::nodes::{ColumnNodes, KernelNodes, ValidityNodes};
 use super::pinned::Landing;
 use super::stored::StoredStrings;
@@ -142,7 +142,7 @@ pub(super) enum Bounds {
     /// Least and greatest word, of types of up to 64 bits.
     Words(Option<[u64; 2]>),
     /// Least and greatest value, of types of more bits.
-    Limbs(Option<[[u64; 4]; 2]>),
+    Wide(Option<[[u64; 4]; 2]>),
     /// First bytes of the least and the greatest string.
     Strings(Option<[Vec<u8>; 2]>),
     /// Valid booleans, and those that are true.
@@ -154,13 +154,13 @@ impl Bounds {
         match self {
             Self::Known(statistics) => statistics.clone(),
             Self::Words(bounds) => {
-                Statistics::of_limbs(data_type, bounds.map(|words| words.map(|word| [word])))
+                Statistics::of_words(data_type, bounds.map(|words| words.map(|word| [word])))
             }
             Self::Strings(bounds) => {
                 let heads = bounds.as_ref().map(|heads| heads.each_ref().map(Vec::as_slice));
                 Statistics::of_strings(data_type, heads)
             }
-            Self::Limbs(bounds) => Statistics::of_limbs(data_type, *bounds),
+            Self::Wide(bounds) => Statistics::of_words(data_type, *bounds),
             Self::Counts(valid, set) => Statistics::of_counts(*valid, *set),
         }
     }
@@ -206,7 +206,7 @@ pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
     !column.is_empty()
         && column.chunks().iter().all(|chunk| match chunk.root().physical() {
             Physical::Arrow => false,
-            _ if encoding::other_than(DECODED, chunk.root()).is_some() => false,
+            _ if decoders::only_on_cpu(chunk.root()).is_some() => false,
             Physical::Bytes => views_hold(column.data_type(), encoding::value_bytes(chunk.root())),
             _ => true,
         })

@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use super::array::{DeviceArray, DeviceSlice};
 use super::column::{DeviceBatch, DeviceChunk, DeviceColumn};
-use super::program::{
-    Arguments, Damage, Job, Marks, Program, Report, Target, Words, jobs, longest, most_rows,
-    of_encoding,
-};
-use super::{cascade, strings};
+use super::program::{Damage, Job, Launched, Marks, Program, Report, Target, Words};
+use super::{decoders, strings};
 use crate::column::physical_of;
 use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
-use crate::gpu::abi::Node;
+use crate::gpu::abi::{BitsArguments, Node};
 use crate::gpu::kernels;
 use crate::gpu::{DeviceBuffer, Stream};
 
@@ -59,11 +56,11 @@ impl DeviceColumn {
     /// |---|---|
     /// | numbers up to 64 bits | plain, constant, ffor, pfor; floats also alp, alp_rd; dict (`dict.cuh`) of codes that are plain or ffor |
     /// | booleans, validity | constant, plain: a bitmap |
-    /// | decimals | constant, plain, limbs ([`DeviceColumn::child_nodes`]) |
+    /// | decimals | plain, or a child for each word of 64 bits that is stored ([`DeviceColumn::child_nodes`]) |
     /// | strings | constant, plain, fsst, dict ([`DeviceColumn::child_nodes`]) |
     ///
-    /// The first call decodes what has another encoding (delta, rle, gcd, lz, front, bits), and
-    /// the values of dictionaries, to device memory; the column keeps them and the nodes are plain.
+    /// The first call decodes what has another encoding, and the values of dictionaries, to device
+    /// memory; the column keeps them and the nodes are plain.
     /// The addresses are valid as long as the column is. All that they point to has been written
     /// when this returns.
     ///
@@ -78,8 +75,8 @@ impl DeviceColumn {
 
     /// Of each chunk child number `child` of the root, if it has so many: of `fsst` 0
     /// has the code lengths and 1 the value lengths, of plain strings 0 has the value
-    /// lengths, of `limbs` they are the limbs. Of others there is none: their nodes have all
-    /// that kernels read. See [`DeviceColumn::nodes`].
+    /// lengths, of decimals that are not plain they are the words, the lowest first. Of others
+    /// there is none: their nodes have all that kernels read. See [`DeviceColumn::nodes`].
     ///
     /// # Errors
     /// As [`DeviceColumn::nodes`].
@@ -89,11 +86,12 @@ impl DeviceColumn {
         let host = &nodes.host;
         let node = |(index, root): (usize, &Target<'_>)| {
             let has = child < root.view.child_count();
-            has.then_some(match (root.view.encoding(), child) {
-                (Encoding::Limbs, _) => host.limbs[index][child],
-                (Encoding::Fsst, 1) => host.value_lengths[index],
+            let encoding = root.view.encoding();
+            has.then_some(match (root.view.physical(), encoding, child) {
+                (Physical::I128 | Physical::I256, ..) => host.wide[index][child],
+                (_, Encoding::Fsst, 1) => host.value_lengths[index],
                 // Put together, they are plain.
-                (Encoding::Fsst | Encoding::Plain | Encoding::Front | Encoding::Lz, 0) => {
+                (_, Encoding::Fsst | Encoding::Plain | Encoding::Front | Encoding::Lz, 0) => {
                     host.stored_lengths[index]
                 }
                 _ => return None,
@@ -178,7 +176,7 @@ pub(super) fn start_to(
         (_, Some(bits)) => {
             let out = program.allocate(rows * bits / 8)?;
             match bits {
-                128 | 256 => program.limbs_of(&targets, bits / 64, &out)?,
+                128 | 256 => program.wide_of(&targets, bits / 64, &out)?,
                 _ => program.words_of(&targets, &out)?,
             }
             vec![out.into()]
@@ -259,56 +257,6 @@ impl Pending {
 }
 
 impl Program<'_> {
-    /// Values of `limbs` limbs of 64 bits each to `out`.
-    fn limbs_of(
-        &mut self,
-        targets: &[Target<'_>],
-        limbs: usize,
-        out: &Arc<DeviceBuffer>,
-    ) -> Result<()> {
-        // Plain values are copied limb by limb as 64-bit words.
-        let plain = of_encoding(targets, Encoding::Plain);
-        let mut words = jobs(&plain);
-        for Job { node, .. } in &mut words {
-            node.at *= limbs as u64;
-            node.rows *= limbs as u32;
-        }
-        let arguments = Arguments::Words { out: out.address() };
-        self.step(kernels::PLAIN[3], &words, &[], longest(&plain) * limbs, arguments, &[out]);
-        let split = of_encoding(targets, Encoding::Limbs);
-        for limb in 0..limbs {
-            for fill in 1..=limbs - limb {
-                // The children that hold this limb, the last ones of their node also those above.
-                let children: Vec<Target<'_>> = split
-                    .iter()
-                    .filter(|target| {
-                        let count = target.view.child_count();
-                        let fills = if limb + 1 == count { limbs - limb } else { 1 };
-                        limb < count && fills == fill
-                    })
-                    .map(|target| target.child(limb))
-                    .collect();
-                let children = self.readable(&children, &cascade::SIMPLE)?;
-                for (encoding, kernel) in [
-                    (Encoding::Plain, kernels::LIMB_PLAIN),
-                    (Encoding::Constant, kernels::LIMB_CONSTANT),
-                    (Encoding::Ffor, kernels::LIMB_FFOR),
-                ] {
-                    let has = |job: &&Job| job.node.encoding == encoding as u16;
-                    let jobs: Vec<Job> = children.iter().filter(has).copied().collect();
-                    let arguments = Arguments::Limb {
-                        out: out.address(),
-                        limbs: limbs as u32,
-                        limb: limb as u32,
-                        fill: fill as u32,
-                    };
-                    self.step(kernel, &jobs, &[], most_rows(&jobs), arguments, &[out]);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Bits to a new bitmap of `rows` bits, and the words that count those set
     /// for each job.
     fn bits_of(&mut self, jobs: &[Job], rows: usize) -> Result<(Arc<DeviceBuffer>, Words)> {
@@ -317,7 +265,14 @@ impl Program<'_> {
         self.stream.fill(&out, 0, len, 0)?;
         let counts = self.words(jobs.len());
         let longest = jobs.iter().map(|job| job.node.rows).max().unwrap_or(0) as usize;
-        let arguments = Arguments::Bits { out: out.address(), counts };
+        let out_at = out.address();
+        let arguments = move |at: &Launched| BitsArguments {
+            nodes: at.nodes,
+            out: out_at,
+            counts: at.words(counts),
+            blocks_per_node: at.blocks_per_node,
+            zero: 0,
+        };
         self.step(kernels::BITS, jobs, &[], longest, arguments, &[&out]);
         Ok((out, counts))
     }
@@ -335,25 +290,6 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
         .collect()
 }
 
-/// The encodings that kernels decompress.
-pub(super) const DECODED: &[Encoding] = &[
-    Encoding::Plain,
-    Encoding::Constant,
-    Encoding::Ffor,
-    Encoding::Alp,
-    Encoding::Fsst,
-    Encoding::Limbs,
-    Encoding::Dict,
-    Encoding::Rle,
-    Encoding::Delta,
-    Encoding::Pfor,
-    Encoding::AlpRd,
-    Encoding::Front,
-    Encoding::Gcd,
-    Encoding::Bits,
-    Encoding::Lz,
-];
-
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// nested or carried as Arrow IPC.
 pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
@@ -369,7 +305,7 @@ pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
             "values of {data_type} are {how}, which only the CPU reads"
         )));
     }
-    let only_on_cpu = |chunk: &DeviceChunk| encoding::other_than(DECODED, chunk.root());
+    let only_on_cpu = |chunk: &DeviceChunk| decoders::only_on_cpu(chunk.root());
     if let Some(encoding) = column.chunks().iter().find_map(only_on_cpu) {
         return Err(Error::too_large(format!(
             "values are encoded as {encoding}, which only the CPU reads"

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! keep_counts, keep_places --> where the kept rows of each vector go; how many come to the host
-//! keep_8 .. 64, _limbs, _bits  values; validity
+//! keep_8 .. 64, _wide, _bits   values; validity
 //! gather                       values of trees that these do not read (trees.rs)
 //! keep_lengths, keep_places    strings: where the bytes of each vector go; how many to the host
 //! keep_strings                 offsets and bytes; then utf8, views, fixed as for all strings
@@ -251,7 +251,7 @@ impl<'a> Job<'a, '_> {
         let nodes = self.kernel_nodes()?;
         let roots = root_nodes(&nodes);
         match bits {
-            128 | 256 => self.wide(&roots, &nodes.host.limbs.concat(), bits, out),
+            128 | 256 => self.wide(&roots, &nodes.host.wide.concat(), bits, out),
             _ => {
                 let kernel = kernels::KEEP[bits.trailing_zeros() as usize - 3];
                 self.keep(kernel, &roots, out, |_, keep| keep)
@@ -315,14 +315,14 @@ impl<'a> Job<'a, '_> {
     fn wide(
         &mut self,
         nodes: &[Node],
-        limbs: &[Node],
+        words: &[Node],
         bits: usize,
         out: &DeviceBuffer,
     ) -> Result<()> {
-        let kernel = kernels::KEEP_LIMBS[bits / 256];
-        self.keep_with(kernel, nodes, limbs, &[out], |limbs, keep| abi::KeepLimbsArguments {
+        let kernel = kernels::KEEP_WIDE[bits / 256];
+        self.keep_with(kernel, nodes, words, &[out], |words, keep| abi::KeepWideArguments {
             keep: KeepArguments { out: out.address(), ..keep },
-            limbs,
+            words,
         })
     }
 

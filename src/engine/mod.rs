@@ -21,6 +21,7 @@ mod c_device;
 mod cascade;
 mod column;
 mod decode;
+mod decoders;
 mod encode;
 mod foreign;
 mod groups;

@@ -4,9 +4,9 @@
 //! ColumnNodes    for kernels that are compiled for a query: the trees of all chunks as they are
 //!                stored (trees.rs), with their types and the widths of their packed vectors
 //!   lists        words up to 64 bits: one      booleans: the roots
-//!                wider ones: for each limb the tree that holds it in each chunk
+//!                wide ones: for each word the tree that holds it in each chunk
 //!                strings: the roots, and the lengths as they are stored, of dict the codes
-//! KernelNodes    for kernels that are there: the roots, limbs, lengths and codes; what these
+//! KernelNodes    for kernels that are there: the roots, words of wide values, lengths and codes; what these
 //!                kernels do not read is decoded (cascade.rs)
 //! ValidityNodes  of each chunk the bits of valid rows, or a constant
 //! ```
@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 use super::column::DeviceColumn;
 use super::decode::{check_decodable, roots, validity};
-use super::program::{Arguments, Job, Program, Target, most_rows};
+use super::decoders::{self, WideWord, check_codes, with_dictionary};
+use super::program::{Job, Program, Target};
 use super::strings::Dictionaries;
 use super::trees::{Reader, TreeList, Trees};
 use super::{cascade, strings};
@@ -144,9 +145,9 @@ fn decoded(
 #[derive(Debug, Default)]
 pub(crate) struct HostNodes {
     pub roots: Vec<Job>,
-    /// Of values of more than 64 bits the limbs, and nodes without rows for those that are not
-    /// there: these are the sign of the ones below, or stand beside each other in a plain root.
-    pub limbs: Vec<[Node; 4]>,
+    /// Of wide values their words of 64 bits, and nodes without rows for those that have none:
+    /// these are the sign of the ones below, or stored beside each other in a plain root.
+    pub wide: Vec<[Node; 4]>,
     /// Of strings the lengths as they are stored, of dict the codes; of constants the root.
     pub stored_lengths: Vec<Node>,
     /// Of strings the lengths of values.
@@ -197,10 +198,10 @@ impl ColumnNodes {
                 of_kernels = Some(nodes);
                 trees
             }
-            Physical::I128 | Physical::I256 => limbs(&mut program, &targets)?,
+            Physical::I128 | Physical::I256 => wide_trees(&mut program, &targets)?,
             _ => vec![Trees::new(&mut program, &targets)?],
         };
-        // Of wide values of one limb, which are tested as words, those of the limb.
+        // Of wide values of one word, which are tested as words, those of the word.
         for Job { chunk, node } in trees.first().into_iter().flat_map(Trees::dictionaries) {
             let at = dictionaries.last().map_or(0, DictionaryNodes::end) as u64;
             let values = Job { chunk, node: Node { at, ..node } };
@@ -268,7 +269,7 @@ impl HostNodes {
             Physical::Bytes => Self::of_strings(program, targets),
             Physical::I128 | Physical::I256 => Ok(Self {
                 roots: targets.iter().map(Job::from).collect(),
-                limbs: limbs_of(program, targets)?,
+                wide: wide_of(program, targets)?,
                 ..Self::default()
             }),
             Physical::Bool => {
@@ -289,7 +290,7 @@ impl HostNodes {
         let of_dictionaries = self.dictionaries.iter().flat_map(|dictionary| {
             [dictionary.values.node, dictionary.stored_lengths, dictionary.codes]
         });
-        let lists = self.limbs.as_flattened().iter().chain(&self.stored_lengths);
+        let lists = self.wide.as_flattened().iter().chain(&self.stored_lengths);
         let mut nodes = lists.chain(&self.value_lengths).copied();
         nodes.any(|node| is_there(&node))
             || self.roots.iter().any(|job| is_there(&job.node))
@@ -318,7 +319,7 @@ impl HostNodes {
             let codes = program.readable(&codes, &cascade::CODES)?;
             let lengths = found.lengths();
             let looked_up: Vec<Job> = (codes.iter().zip(&lengths))
-                .map(|(codes, lengths)| cascade::with_dictionary(codes, lengths))
+                .map(|(codes, lengths)| with_dictionary(codes, lengths))
                 .collect();
             check_codes(program, &looked_up);
             let values: Vec<Target<'_>> = dict.iter().map(|target| target.child(1)).collect();
@@ -373,28 +374,21 @@ fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNodes> {
     all
 }
 
-/// Adds the step that looks whether all codes of nodes of dict have a value.
-pub(super) fn check_codes(program: &mut Program<'_>, jobs: &[Job]) {
-    let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
-    let jobs: Vec<Job> = jobs.iter().filter(is_dict).copied().collect();
-    let arguments = Arguments::Dict { out: 0 };
-    program.step(kernels::DICT_CHECK, &jobs, &[], most_rows(&jobs), arguments, &[]);
-}
-
-/// The limbs of roots of wide values, four for each.
-fn limbs_of(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Vec<[Node; 4]>> {
-    let mut limbs = vec![[Node::default(); 4]; targets.len()];
-    for limb in 0..4 {
-        let has = |target: &&Target<'_>| {
-            target.view.encoding() == Encoding::Limbs && limb < target.view.child_count()
+/// The words of roots of wide values that have nodes of their own, four for each.
+fn wide_of<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Vec<[Node; 4]>> {
+    let mut wide = vec![[Node::default(); 4]; targets.len()];
+    for word in 0..4 {
+        let child = |target: &Target<'a>| match decoders::wide_word(target, word) {
+            WideWord::Node(child) => Some(child),
+            WideWord::Beside | WideWord::Sign => None,
         };
-        let children: Vec<Target<'_>> =
-            targets.iter().filter(has).map(|target| target.child(limb)).collect();
-        let nodes = program.readable(&children, &cascade::SIMPLE)?;
-        let places = targets.iter().zip(&mut limbs).filter(|(target, _)| has(target));
-        places.zip(nodes).for_each(|((_, limbs), job)| limbs[limb] = job.node);
+        let children: Vec<Option<Target<'a>>> = targets.iter().map(child).collect();
+        let stored: Vec<Target<'_>> = children.iter().flatten().copied().collect();
+        let nodes = program.readable(&stored, &cascade::SIMPLE)?;
+        let places = children.iter().zip(&mut wide).filter(|(child, _)| child.is_some());
+        places.zip(nodes).for_each(|((_, words), job)| words[word] = job.node);
     }
-    Ok(limbs)
+    Ok(wide)
 }
 
 /// Finds the widths of the packed vectors of all leaves; waits for them.
@@ -458,28 +452,28 @@ fn find_widths(
     Ok(())
 }
 
-/// For each limb that some chunk has, the tree that holds it in every chunk.
-fn limbs<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Vec<Trees<'a>>> {
+/// For each word of wide values that some chunk has, the tree that holds it in every chunk.
+fn wide_trees<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Vec<Trees<'a>>> {
     let words = |target: &Target<'_>| target.view.physical().bits().unwrap_or(64) / 64;
-    let count = |target: &Target<'_>| match target.view.encoding() {
-        Encoding::Limbs => target.view.child_count(),
-        _ => words(target),
+    let is_stored = |target: &Target<'_>, word: usize| {
+        !matches!(decoders::wide_word(target, word), WideWord::Sign)
+    };
+    let count = |target: &Target<'_>| {
+        (0..words(target)).take_while(|word| is_stored(target, *word)).count()
     };
     let most = targets.iter().map(count).max().unwrap_or(0);
-    let list = |limb: usize| {
+    let list = |word: usize| {
         let mut trees = Trees::default();
         for target in targets {
-            match target.view.encoding() {
-                Encoding::Limbs if limb < target.view.child_count() => {
-                    trees.push_target(&target.child(limb));
-                }
-                Encoding::Limbs => {
+            match decoders::wide_word(target, word) {
+                WideWord::Node(child) => trees.push_target(&child),
+                WideWord::Sign => {
                     let node = Node { encoding: abi::SIGN, buffer: [0; 4], ..target.node() };
                     trees.push(Reader::words(64, abi::SIGN), vec![node]);
                 }
-                _ => {
+                WideWord::Beside => {
                     let mut node = target.node();
-                    node.buffer[0] += limb as u64 * 8;
+                    node.buffer[0] += word as u64 * 8;
                     let node = Node { encoding: abi::STRIDED, size: words(target) as u64, ..node };
                     trees.push(Reader::words(64, abi::STRIDED), vec![node]);
                 }
@@ -515,7 +509,7 @@ impl DeviceColumn {
         let has_kernel = |view: NodeView<'_>| match view.physical() {
             Physical::Bool | Physical::Bytes => true,
             Physical::I128 | Physical::I256 => {
-                view.children().all(|limb| among(limb, &cascade::SIMPLE))
+                view.children().all(|word| among(word, &cascade::SIMPLE))
             }
             _ => among(view, &SCANNED),
         };

@@ -7,13 +7,12 @@
 
 use std::sync::Arc;
 
-use super::groups::size_groups;
+use super::decoders;
 use crate::chunk::NodeView;
-use crate::encoding::lz::Layout;
-use crate::encoding::{Encoding, Physical};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, Fault, Node};
-use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::kernels::Kernel;
 use crate::gpu::{DeviceBuffer, Launch, Stream};
 
 /// A node to decode and where its first value goes, in the unit of the output.
@@ -28,45 +27,17 @@ pub(super) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// What kernels see of it. Of a dictionary of words, whose values they read as well,
-    /// `cascade.rs` makes it.
+    /// What kernels see of it, as its encoding's decoder says. Of a dictionary of words, whose
+    /// values they read as well, `decoders/dict.rs` makes it.
     pub fn node(&self) -> Node {
-        let view = self.view;
-        let mut buffer = self.buffers();
-        let mut parameter = view.parameter(0);
-        let size = match (view.physical(), view.encoding()) {
-            (_, Encoding::Delta) => {
-                let deltas = self.child(0);
-                buffer = [buffer[0], 0, 0, 0];
-                buffer[1..].copy_from_slice(&deltas.buffers()[..3]);
-                parameter = deltas.view.parameter(0);
-                deltas.view.encoding() as u64
-            }
-            (Physical::Bytes, Encoding::Fsst) => view.buffer_range(1).len() as u64,
-            (Physical::Bytes, Encoding::Dict | Encoding::Front) => {
-                // Where the other encodings have their starts.
-                buffer = [0, buffer[0], 0, 0];
-                parameter
-            }
-            (Physical::Bytes, Encoding::Lz) => {
-                buffer = [0, self.body + view.buffer_range(4).start as u64, 0, 0];
-                parameter
-            }
-            (Physical::Bytes, _) => view.buffer_range(0).len() as u64,
-            _ => view.parameter(1),
-        };
-        Node {
-            buffer,
-            parameter,
-            size,
-            at: self.at as u64,
-            rows: view.len() as u32,
-            encoding: view.encoding() as u16,
-            shape: 0,
+        match decoders::of(self.view.encoding()) {
+            Some(decoder) => decoder.node(self),
+            None => self.own_node(),
         }
     }
 
-    /// The same of words with nothing of the node's children, which are nodes of their own.
+    /// Its buffers and parameters as they are stored, with nothing of the node's children, which
+    /// are nodes of their own.
     pub fn own_node(&self) -> Node {
         Node {
             buffer: self.buffers(),
@@ -79,24 +50,8 @@ impl Target<'_> {
         }
     }
 
-    /// What kernels that decode bytes see of a node of lz (`kernels/lz.cu`); `at` counts bytes.
-    pub fn segments(&self, at: usize) -> Node {
-        let Layout { shape, matches, literals, .. } = Layout::of(self.view);
-        Node {
-            buffer: self.buffers(),
-            parameter: self.view.parameter(0) | (literals as u64) << 32,
-            size: (shape.symbol | shape.offset << 8) as u64
-                | u64::from(shape.segment.ilog2()) << 16
-                | (matches as u64) << 32,
-            at: at as u64,
-            rows: self.view.len() as u32,
-            encoding: Encoding::Lz as u16,
-            shape: 0,
-        }
-    }
-
     /// Addresses of the node's buffers.
-    fn buffers(&self) -> [u64; 4] {
+    pub fn buffers(&self) -> [u64; 4] {
         let mut buffers = [0; 4];
         for (index, address) in buffers.iter_mut().enumerate().take(self.view.buffer_count()) {
             *address = self.body + self.view.buffer_range(index).start as u64;
@@ -147,48 +102,43 @@ struct Step {
     buffers: Vec<Arc<DeviceBuffer>>,
 }
 
-/// The arguments of a step, but for what is known only when all steps are.
-#[derive(Clone, Copy)]
-pub(super) enum Arguments {
-    Words {
-        out: u64,
-    },
-    Dict {
-        out: u64,
-    },
-    DictShared {
-        out: u64,
-        /// Of the longest node.
-        vectors: u32,
-        /// That shared memory has room for.
-        values: u32,
-    },
-    /// Of dictionaries, and of front coding.
-    DictStrings {
-        values: u64,
-        not_ascii: Words,
-        out: u64,
-        offsets: u64,
-        offset_bytes: u32,
-    },
-    Limb {
-        out: u64,
-        limbs: u32,
-        limb: u32,
-        fill: u32,
-    },
-    Bits {
-        out: u64,
-        counts: Words,
-    },
-    Bytes {
-        out: u64,
-        not_ascii: Words,
-    },
-    Offsets {
-        out: u64,
-    },
-    Strings(Strings),
+/// Makes the bytes of a kernel's argument of what is known once all steps are.
+type Arguments = Box<dyn Fn(&Launched) -> Vec<u8>>;
+
+/// The argument of kernels that write words to `out`.
+pub(super) fn words_to(out: u64) -> impl Fn(&Launched) -> abi::WordsArguments + 'static {
+    move |at| abi::WordsArguments {
+        nodes: at.nodes,
+        out,
+        blocks_per_node: at.blocks_per_node,
+        zero: 0,
+    }
+}
+
+/// The same of kernels that may find damage.
+pub(super) fn checked_to(out: u64) -> impl Fn(&Launched) -> abi::DictArguments + 'static {
+    move |at| abi::DictArguments {
+        nodes: at.nodes,
+        out,
+        status: at.status,
+        blocks_per_node: at.blocks_per_node,
+        zero: 0,
+    }
+}
+
+/// The argument of kernels that write bytes to `out`.
+pub(super) fn bytes_to(
+    out: u64,
+    not_ascii: Words,
+) -> impl Fn(&Launched) -> abi::BytesArguments + 'static {
+    move |at| abi::BytesArguments {
+        nodes: at.nodes,
+        out,
+        status: at.status,
+        not_ascii: at.words(not_ascii),
+        blocks_per_node: at.blocks_per_node,
+        zero: 0,
+    }
 }
 
 /// The arguments of kernels that work on decoded strings.
@@ -202,6 +152,25 @@ pub(super) struct Strings {
     pub valid: u64,
     pub not_ascii: Words,
     pub width: u32,
+}
+
+impl Strings {
+    /// The argument of these kernels.
+    pub fn arguments(self) -> impl Fn(&Launched) -> abi::StringsArguments + 'static {
+        move |at| abi::StringsArguments {
+            nodes: at.nodes,
+            bytes: self.bytes,
+            offsets: self.offsets,
+            out: self.out,
+            valid: self.valid,
+            status: at.status,
+            not_ascii: at.words(self.not_ascii),
+            blocks_per_node: at.blocks_per_node,
+            offset_bytes: self.offset_bytes,
+            width: self.width,
+            zero: 0,
+        }
+    }
 }
 
 /// Words of 32 bits in the report, one for each node of a step; they begin as zeros.
@@ -268,45 +237,16 @@ impl<'a> Program<'a> {
         words
     }
 
-    /// Adds the launches that decode nodes of lz to bytes of `out`, of each node from `at`
-    /// bytes on; for each launch its targets, and the words that say which are not ASCII.
-    pub fn segments_of<'t>(
-        &mut self,
-        targets: &[Target<'t>],
-        at: impl Fn(&Target<'_>) -> usize,
-        out: &Arc<DeviceBuffer>,
-    ) -> Vec<(Vec<Target<'t>>, Words)> {
-        let segments = |target: &Target<'_>| Layout::of(target.view).segments;
-        let mut launches = Vec::new();
-        for (width, kernel) in kernels::LZ.into_iter().enumerate() {
-            let has = |target: &&Target<'_>| Layout::of(target.view).shape.symbol == 1 << width;
-            let of_width = targets.iter().filter(has).copied().collect();
-            for targets in size_groups(of_width, segments) {
-                let job = |target: &Target<'_>| Job {
-                    chunk: target.chunk,
-                    node: target.segments(at(target)),
-                };
-                let jobs: Vec<Job> = targets.iter().map(job).collect();
-                let longest = targets.iter().map(segments).max().unwrap_or(0);
-                let not_ascii = self.words(jobs.len());
-                let arguments = Arguments::Bytes { out: out.address(), not_ascii };
-                self.step(kernel, &jobs, &[], longest, arguments, &[out]);
-                launches.push((targets, not_ascii));
-            }
-        }
-        launches
-    }
-
     /// Adds a launch over `jobs`, if there are any; `longest` is the number of values
     /// (codes, bytes) of the longest of them. `more` are nodes that
-    /// stand behind those of the jobs.
-    pub fn step(
+    /// stand behind those of the jobs; `arguments` makes the kernel's argument.
+    pub fn step<A: bytemuck::Pod>(
         &mut self,
         kernel: Kernel,
         jobs: &[Job],
         more: &[Job],
         longest: usize,
-        arguments: Arguments,
+        arguments: impl Fn(&Launched) -> A + 'static,
         buffers: &[&Arc<DeviceBuffer>],
     ) {
         if jobs.is_empty() {
@@ -323,18 +263,18 @@ impl<'a> Program<'a> {
             blocks: jobs.len() * blocks_per_node as usize,
             shared: kernel.shared,
             chunks: jobs.iter().map(|job| job.chunk).collect(),
-            arguments,
+            arguments: Box::new(move |at| bytemuck::bytes_of(&arguments(at)).to_vec()),
             buffers: buffers.iter().copied().cloned().collect(),
         });
     }
 
     /// The same of so many blocks, which share the work and ask for so much shared memory.
-    pub fn step_of_blocks(
+    pub fn step_of_blocks<A: bytemuck::Pod>(
         &mut self,
         kernel: Kernel,
         jobs: &[Job],
         (blocks, shared): (usize, u32),
-        arguments: Arguments,
+        arguments: impl Fn(&Launched) -> A + 'static,
         buffers: &[&Arc<DeviceBuffer>],
     ) {
         let steps = self.steps.len();
@@ -356,8 +296,10 @@ impl<'a> Program<'a> {
         stream.upload(bytemuck::cast_slice(&nodes), &nodes_buffer, 0)?;
         marks.mark(stream, "")?;
         for (index, step) in steps.iter().enumerate() {
-            let address = Addresses {
+            let launched = Launched {
                 nodes: nodes_buffer.address() + (step.first_node * size_of::<Node>()) as u64,
+                node_count: step.nodes as u32,
+                blocks_per_node: step.blocks_per_node,
                 status: report.address() + index as u64 * 8,
                 words: report.address() + statuses as u64,
             };
@@ -370,7 +312,7 @@ impl<'a> Program<'a> {
                 blocks: step.blocks,
                 threads: step.kernel.threads,
                 shared: step.shared,
-                arguments: &step.arguments(&address),
+                arguments: &(step.arguments)(&launched),
                 buffers: &buffers,
             })?;
             marks.mark(stream, step.kernel.name)?;
@@ -380,91 +322,23 @@ impl<'a> Program<'a> {
     }
 }
 
-/// What is known once all steps are.
-struct Addresses {
-    nodes: u64,
-    status: u64,
+/// What the argument of a launch is made of, once all steps are known.
+pub(super) struct Launched {
+    /// Address of its nodes, and how many there are.
+    pub nodes: u64,
+    pub node_count: u32,
+    pub blocks_per_node: u32,
+    /// Address of its status word.
+    pub status: u64,
+    /// Address of the words of the report.
     words: u64,
 }
 
-impl Step {
-    /// The bytes of the kernel's argument.
-    fn arguments(&self, address: &Addresses) -> Vec<u8> {
-        let Addresses { nodes, status, .. } = *address;
-        let words = |words: Words| address.words + words.first as u64 * 4;
-        let blocks_per_node = self.blocks_per_node;
-        match self.arguments {
-            Arguments::Words { out } => {
-                bytes_of(&abi::WordsArguments { nodes, out, blocks_per_node, zero: 0 })
-            }
-            Arguments::Dict { out } => {
-                bytes_of(&abi::DictArguments { nodes, out, status, blocks_per_node, zero: 0 })
-            }
-            Arguments::DictShared { out, vectors, values } => bytes_of(&abi::DictSharedArguments {
-                nodes,
-                out,
-                status,
-                node_count: self.nodes as u32,
-                vectors_per_node: vectors,
-                shared_values: values,
-                zero: 0,
-            }),
-            Arguments::DictStrings { values, not_ascii, out, offsets, offset_bytes } => {
-                bytes_of(&abi::DictStringsArguments {
-                    nodes,
-                    values,
-                    out,
-                    offsets,
-                    status,
-                    not_ascii: words(not_ascii),
-                    blocks_per_node,
-                    offset_bytes,
-                })
-            }
-            Arguments::Limb { out, limbs, limb, fill } => {
-                bytes_of(&abi::LimbArguments { nodes, out, blocks_per_node, limbs, limb, fill })
-            }
-            Arguments::Bits { out, counts } => bytes_of(&abi::BitsArguments {
-                nodes,
-                out,
-                counts: words(counts),
-                blocks_per_node,
-                zero: 0,
-            }),
-            Arguments::Bytes { out, not_ascii } => bytes_of(&abi::BytesArguments {
-                nodes,
-                out,
-                status,
-                not_ascii: words(not_ascii),
-                blocks_per_node,
-                zero: 0,
-            }),
-            Arguments::Offsets { out } => bytes_of(&abi::OffsetsArguments {
-                nodes,
-                out,
-                status,
-                node_count: self.nodes as u32,
-                blocks_per_node,
-            }),
-            Arguments::Strings(strings) => bytes_of(&abi::StringsArguments {
-                nodes,
-                bytes: strings.bytes,
-                offsets: strings.offsets,
-                out: strings.out,
-                valid: strings.valid,
-                status,
-                not_ascii: words(strings.not_ascii),
-                blocks_per_node,
-                offset_bytes: strings.offset_bytes,
-                width: strings.width,
-                zero: 0,
-            }),
-        }
+impl Launched {
+    /// Address of some words of the report.
+    pub fn words(&self, words: Words) -> u64 {
+        self.words + words.first as u64 * 4
     }
-}
-
-fn bytes_of<T: bytemuck::Pod>(arguments: &T) -> Vec<u8> {
-    bytemuck::bytes_of(arguments).to_vec()
 }
 
 /// The targets of one encoding.

@@ -21,14 +21,16 @@ use arrow_schema::DataType;
 use super::array::DeviceSlice;
 use super::cascade;
 use super::column::views_hold;
+use super::decoders::with_dictionary;
 use super::groups::size_groups;
 use super::program::{
-    Arguments, Job, Program, Strings, Target, Words, jobs, longest, most_rows, of_encoding,
+    Job, Launched, Program, Strings, Target, Words, bytes_to, checked_to, jobs, longest, most_rows,
+    of_encoding, words_to,
 };
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
-use crate::gpu::abi::Node;
+use crate::gpu::abi::{DictStringsArguments, Node, OffsetsArguments};
 use crate::gpu::{DeviceBuffer, Stream, kernels};
 use crate::lanes::VECTOR;
 
@@ -106,7 +108,7 @@ pub(super) fn start<'a>(
     match data_type {
         DataType::Utf8View | DataType::BinaryView => {
             let views = program.allocate(rows * 16)?;
-            let arguments = Arguments::Strings(Strings { out: views.address(), ..common });
+            let arguments = Strings { out: views.address(), ..common }.arguments();
             let buffers = [&bytes, &offsets, &views];
             program.step(kernels::VIEWS, &jobs(roots), &[], longest(roots), arguments, &buffers);
             let parts = parts.into_iter().map(|part| DeviceSlice::of(&bytes, part));
@@ -115,12 +117,13 @@ pub(super) fn start<'a>(
         DataType::FixedSizeBinary(width) => {
             let width = *width as usize;
             let values = program.allocate(rows * width)?;
-            let arguments = Arguments::Strings(Strings {
+            let arguments = Strings {
                 out: values.address(),
                 valid: validity.map_or(0, |bitmap| bitmap.address()),
                 width: width as u32,
                 ..common
-            });
+            }
+            .arguments();
             let buffers = [&bytes, &offsets, &values];
             let buffers = buffers.into_iter().chain(validity).collect::<Vec<_>>();
             program.step(kernels::FIXED, &jobs(roots), &[], longest(roots), arguments, &buffers);
@@ -167,7 +170,7 @@ pub(super) fn decode<'a>(
     };
     if is_text(data_type) {
         for Group { targets, not_ascii, longest } in &groups {
-            let arguments = Arguments::Strings(Strings { not_ascii: *not_ascii, ..common });
+            let arguments = Strings { not_ascii: *not_ascii, ..common }.arguments();
             let jobs = jobs(&at_rows(targets));
             program.step(kernels::UTF8, &jobs, &[], *longest, arguments, &[bytes, offsets]);
         }
@@ -205,7 +208,7 @@ fn values<'a>(
                 _ => longest,
             };
             let not_ascii = program.words(targets.len());
-            let arguments = Arguments::Bytes { out: bytes.address(), not_ascii };
+            let arguments = bytes_to(bytes.address(), not_ascii);
             program.step(kernel, &jobs(&targets), &[], decoded, arguments, &[bytes]);
             groups.push(Group { targets, not_ascii, longest });
         }
@@ -222,7 +225,14 @@ fn values<'a>(
 fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], buffers: &Buffers) {
     let out = &buffers.offsets;
     let kernel = if buffers.offset_bytes == 4 { kernels::OFFSETS_32 } else { kernels::OFFSETS_64 };
-    let arguments = Arguments::Offsets { out: out.address() };
+    let out_at = out.address();
+    let arguments = move |at: &Launched| OffsetsArguments {
+        nodes: at.nodes,
+        out: out_at,
+        status: at.status,
+        node_count: at.node_count,
+        blocks_per_node: at.blocks_per_node,
+    };
     program.step(kernel, &jobs(strings), lengths, longest(strings), arguments, &[out]);
 }
 
@@ -304,7 +314,7 @@ impl<'a> Dictionaries<'a> {
         let found = Self { dictionaries, values, lengths };
         let offsets = |(index, dictionary)| cascade::plain(dictionary, found.address(index)[1]);
         let jobs: Vec<Job> = found.dictionaries.iter().enumerate().map(offsets).collect();
-        let arguments = Arguments::Words { out: found.lengths.address() };
+        let arguments = words_to(found.lengths.address());
         program.step(kernels::DICT_LENGTHS, &jobs, &[], most_rows(&jobs), arguments, &[]);
         Ok(Some(found))
     }
@@ -321,6 +331,26 @@ impl<'a> Dictionaries<'a> {
             cascade::plain(dictionary, self.lengths.address() + dictionary.at as u64 * 4)
         };
         self.dictionaries.iter().map(lengths).collect()
+    }
+}
+
+/// The argument of kernels that write the bytes of rows, which are made of other strings.
+fn put_to(
+    values: &Buffers,
+    not_ascii: Words,
+    to: &Buffers,
+) -> impl Fn(&Launched) -> DictStringsArguments + 'static + use<> {
+    let (values, out, offsets) = (values.bytes.address(), to.bytes.address(), to.offsets.address());
+    let offset_bytes = to.offset_bytes as u32;
+    move |at| DictStringsArguments {
+        nodes: at.nodes,
+        values,
+        out,
+        offsets,
+        status: at.status,
+        not_ascii: at.words(not_ascii),
+        blocks_per_node: at.blocks_per_node,
+        offset_bytes,
     }
 }
 
@@ -344,7 +374,7 @@ impl<'a> LookedUp<'a> {
         let mut rows = 0;
         let mut jobs = Vec::with_capacity(roots.len());
         for (codes, lengths) in codes.iter().zip(&dictionaries.lengths()) {
-            let mut job = cascade::with_dictionary(codes, lengths);
+            let mut job = with_dictionary(codes, lengths);
             job.node.at = rows as u64;
             rows += (job.node.rows as usize).next_multiple_of(VECTOR);
             jobs.push(job);
@@ -360,7 +390,7 @@ impl<'a> LookedUp<'a> {
 
     /// Writes the bytes of all rows, whose offsets are there.
     fn write(&self, program: &mut Program<'_>, buffers: &Buffers) -> Group<'a> {
-        let Buffers { bytes, offsets, offset_bytes } = buffers;
+        let Buffers { bytes, offsets, .. } = buffers;
         let job = |(index, codes): (usize, &Job)| {
             let mut node = codes.node;
             node.buffer[1] = self.dictionaries.address(index)[1];
@@ -369,13 +399,7 @@ impl<'a> LookedUp<'a> {
         };
         let jobs: Vec<Job> = self.codes.iter().enumerate().map(job).collect();
         let not_ascii = program.words(jobs.len());
-        let arguments = Arguments::DictStrings {
-            values: self.dictionaries.values.bytes.address(),
-            not_ascii,
-            out: bytes.address(),
-            offsets: offsets.address(),
-            offset_bytes: *offset_bytes as u32,
-        };
+        let arguments = put_to(&self.dictionaries.values, not_ascii, buffers);
         let longest = self.roots.iter().map(|root| encoding::value_bytes(root.view)).max();
         let rows = most_rows(&jobs);
         program.step(kernels::DICT_STRINGS, &jobs, &[], rows, arguments, &[bytes, offsets]);
@@ -427,7 +451,7 @@ impl<'a> Fronts<'a> {
         };
         let parts: Vec<Job> = suffixes.iter().zip(&prefixes).map(part).collect();
         let lengths = program.scratch(rows * 4)?;
-        let arguments = Arguments::Dict { out: lengths.address() };
+        let arguments = checked_to(lengths.address());
         program.step(kernels::FRONT_LENGTHS, &parts, &[], most_rows(&parts), arguments, &[]);
         let lengths = (roots.iter().zip(&parts))
             .map(|(root, part)| cascade::plain(root, lengths.address() + part.node.at * 4))
@@ -437,20 +461,14 @@ impl<'a> Fronts<'a> {
 
     /// Writes the bytes of all rows, whose offsets are there.
     fn write(&self, program: &mut Program<'_>, buffers: &Buffers) -> Group<'a> {
-        let Buffers { bytes, offsets, offset_bytes } = buffers;
+        let Buffers { bytes, offsets, .. } = buffers;
         let job = |(root, part): (&Target<'_>, &Job)| {
             let node = Node { at: root.at as u64, ..part.node };
             Job { node, ..*part }
         };
         let jobs: Vec<Job> = self.roots.iter().zip(&self.parts).map(job).collect();
         let not_ascii = program.words(jobs.len());
-        let arguments = Arguments::DictStrings {
-            values: self.suffixes.bytes.address(),
-            not_ascii,
-            out: bytes.address(),
-            offsets: offsets.address(),
-            offset_bytes: *offset_bytes as u32,
-        };
+        let arguments = put_to(&self.suffixes, not_ascii, buffers);
         let longest = self.roots.iter().map(|root| encoding::value_bytes(root.view)).max();
         let rows = most_rows(&jobs);
         program.step(kernels::FRONT_STRINGS, &jobs, &[], rows, arguments, &[bytes, offsets]);
@@ -468,7 +486,7 @@ pub(super) fn put_together(program: &mut Program<'_>, root: &Target<'_>) -> Resu
     decode(program, &all, &[Target { at: 0, ..*root }], 0, &values)?;
     let lengths = program.scratch(rows.next_multiple_of(VECTOR) * 4)?;
     let offsets = cascade::plain(&Target { at: 0, ..*root }, values.offsets.address());
-    let arguments = Arguments::Words { out: lengths.address() };
+    let arguments = words_to(lengths.address());
     program.step(kernels::DICT_LENGTHS, &[offsets], &[], rows, arguments, &[]);
     let mut strings = cascade::plain(root, values.bytes.address());
     // Where vectors begin stands where plain strings have it, too.

@@ -2,11 +2,10 @@
 //! its tree, in pre-order, and the type that reads them (`kernels/lanepack/reader.cuh`).
 //!
 //! ```text
-//! chunk 0   gcd(ffor)                Gcd<Words<u64, FFOR | PFOR, ..>>             shape 0
-//! chunk 1   gcd(pfor)                the same
-//! chunk 2   rle(pfor, ffor)          Rle<Words<u64, PFOR, ..>, Words<u16, FFOR, ..>>   shape 1
-//! chunk 3   ffor                     Words<u64, FFOR, ..>                         shape 2
-//! nodes     | gcd ffor . | gcd pfor . | rle pfor ffor | ffor . . |
+//! chunk 0   dict(ffor, plain)        Dict<u64, Words<u32, FFOR | PFOR, ..>>       shape 0
+//! chunk 1   dict(pfor, plain)        the same
+//! chunk 2   ffor                     Words<u64, FFOR, ..>                         shape 1
+//! nodes     | dict ffor | dict pfor | ffor . |
 //! ```
 //!
 //! Trees that differ in their leaves only have one type, whose leaves read all of these. Which
@@ -17,7 +16,7 @@
 use std::fmt::Write;
 
 use super::cascade;
-use super::nodes::check_codes;
+use super::decoders::{check_codes, with_dictionary};
 use super::program::{Job, Program, Target};
 use crate::chunk::{DeviceReader, Keeps};
 use crate::encoding::Encoding;
@@ -35,7 +34,7 @@ pub(crate) enum Reader {
     /// A node without children: bits of a value, encodings as bits by their ids, and widths of
     /// packed vectors, bit w - 1 for width w.
     Words { bits: usize, encodings: u32, widths: u64 },
-    /// A node with children: its reader up to the first of theirs, such as `Gcd<`.
+    /// A node with children: its reader up to the first of theirs, such as `Dict<u64, `.
     Parent {
         head: String,
         keeps: Keeps,
@@ -424,7 +423,7 @@ impl<'a> Trees<'a> {
         let codes: Vec<Target<'_>> = self.coded.iter().map(|coded| coded.target.child(0)).collect();
         let codes = program.readable(&codes, &cascade::CODES)?;
         let jobs = codes.iter().zip(&self.coded).map(|(codes, coded)| {
-            cascade::with_dictionary(codes, &Job { node: self.values(coded), ..*codes })
+            with_dictionary(codes, &Job { node: self.values(coded), ..*codes })
         });
         check_codes(program, &jobs.collect::<Vec<_>>());
         Ok(())

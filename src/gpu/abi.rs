@@ -3,7 +3,8 @@
 //! The C++ side is `kernels/lanepack/{format,node}.cuh` and
 //! `kernels/arguments.cuh`; constants are compared with it when the crate is
 //! compiled, sizes are asserted on both sides, and every parity test would fail
-//! on fields out of order.
+//! on fields out of order. What kernels of one encoding alone need stands in its
+//! file of `engine/decoders` or `engine/encode/encoders`.
 
 pub(crate) mod encode;
 mod header;
@@ -11,7 +12,7 @@ pub(crate) mod lz;
 pub(crate) mod strings;
 
 use bytemuck::{Pod, Zeroable};
-pub(super) use header::Header;
+pub(crate) use header::Header;
 
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
 use crate::encoding::{Physical, format};
@@ -26,8 +27,8 @@ pub struct Node {
     pub buffer: [u64; 4],
     /// Parameter 0.
     pub parameter: u64,
-    /// Of byte strings: bytes of codes, or of the values as they are stored. Of `delta`, `dict`
-    /// and `rle` see `delta.cuh`, `dict.cuh`, `rle.cuh`. Of others parameter 1.
+    /// Of byte strings: bytes of codes, or of the values as they are stored. Of others parameter
+    /// 1, or what the device header of the encoding says (such as `dict.cuh`).
     pub size: u64,
     /// Where the first value goes, in rows (of byte strings that are decoded: bytes).
     pub at: u64,
@@ -39,7 +40,7 @@ pub struct Node {
     pub shape: u16,
 }
 
-/// `lanepack::WordsArguments`.
+/// `lanepack::WordsArguments`: of kernels that write words.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct WordsArguments {
@@ -49,7 +50,7 @@ pub(crate) struct WordsArguments {
     pub zero: u32,
 }
 
-/// `lanepack::DictArguments`.
+/// `lanepack::DictArguments`: the same of kernels that may find damage.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct DictArguments {
@@ -106,18 +107,6 @@ pub(crate) struct CodeRange {
     pub high: u32,
     pub is_range: u32,
     pub zero: u32,
-}
-
-/// `lanepack::LimbArguments`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct LimbArguments {
-    pub nodes: u64,
-    pub out: u64,
-    pub blocks_per_node: u32,
-    pub limbs: u32,
-    pub limb: u32,
-    pub fill: u32,
 }
 
 /// `lanepack::BitsArguments`.
@@ -224,12 +213,12 @@ pub(crate) struct KeepPlacesArguments {
     pub zero: u32,
 }
 
-/// `lanepack::KeepLimbsArguments`.
+/// `lanepack::KeepWideArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct KeepLimbsArguments {
+pub(crate) struct KeepWideArguments {
     pub keep: KeepArguments,
-    pub limbs: u64,
+    pub words: u64,
 }
 
 /// `lanepack::KeepStringsArguments`.
@@ -337,7 +326,7 @@ pub(crate) struct SelectStringsArguments {
     pub status: u64,
 }
 
-/// `lanepack::WideRange`: limbs of both ends, the sign of the last one flipped.
+/// `lanepack::WideRange`: words of both ends, the sign of the last one flipped.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct WideRange {
@@ -345,12 +334,12 @@ pub(crate) struct WideRange {
     pub high: [u64; 4],
 }
 
-/// `lanepack::SelectLimbsArguments`.
+/// `lanepack::SelectWideArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct SelectLimbsArguments {
+pub(crate) struct SelectWideArguments {
     pub select: SelectArguments,
-    pub limbs: u64,
+    pub words: u64,
     pub ranges: u64,
     pub range_count: u32,
     pub count: u32,
@@ -438,7 +427,7 @@ pub(crate) struct WidthsArguments {
     pub zero: u32,
 }
 
-/// Encodings of nodes that only scans have, of limbs.
+/// Encodings of nodes that only scans have, of words of wide values.
 pub(crate) const STRIDED: u16 = 30;
 pub(crate) const SIGN: u16 = 31;
 
@@ -491,7 +480,6 @@ const _: () = {
     assert!(size_of::<DictStringsArguments>() == 56);
     assert!(size_of::<CodeRangesArguments>() == 32);
     assert!(size_of::<CodeRange>() == 16);
-    assert!(size_of::<LimbArguments>() == 32);
     assert!(size_of::<BitsArguments>() == 32);
     assert!(size_of::<BytesArguments>() == 40);
     assert!(size_of::<OffsetsArguments>() == 32);
@@ -499,7 +487,7 @@ const _: () = {
     assert!(size_of::<KeepArguments>() == 64);
     assert!(size_of::<KeepLengthsArguments>() == 80);
     assert!(size_of::<KeepPlacesArguments>() == 16);
-    assert!(size_of::<KeepLimbsArguments>() == 72);
+    assert!(size_of::<KeepWideArguments>() == 72);
     assert!(size_of::<KeepStringsArguments>() == 120);
     assert!(size_of::<Range>() == 16);
     assert!(size_of::<SelectArguments>() == 64);
@@ -507,7 +495,7 @@ const _: () = {
     assert!(size_of::<StringsTest>() == 64);
     assert!(size_of::<SelectStringsArguments>() == 88);
     assert!(size_of::<WideRange>() == 64);
-    assert!(size_of::<SelectLimbsArguments>() == 88);
+    assert!(size_of::<SelectWideArguments>() == 88);
     assert!(size_of::<JoinArguments>() == 32);
     assert!(size_of::<CountArguments>() == 24);
     assert!(size_of::<ScanHead>() == 64);
@@ -518,11 +506,11 @@ const _: () = {
 };
 
 /// The value that a header of the kernels gives a constant.
-pub(super) const fn constant(header: &Header, name: &str) -> u64 {
+pub(crate) const fn constant(header: &Header, name: &str) -> u64 {
     header.number("constexpr u32 ", name)
 }
 
-const FORMAT: &Header = &Header::read(include_str!("../../kernels/lanepack/format.cuh"));
+pub(crate) const FORMAT: &Header = &Header::read(include_str!("../../kernels/lanepack/format.cuh"));
 
 const _: () = {
     assert!(constant(FORMAT, "VECTOR") == VECTOR as u64);
@@ -541,10 +529,7 @@ const _: () = {
     assert!(constant(FORMAT, "FFOR") == Encoding::Ffor as u64);
     assert!(constant(FORMAT, "ALP") == Encoding::Alp as u64);
     assert!(constant(FORMAT, "FSST") == Encoding::Fsst as u64);
-    assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
     assert!(constant(FORMAT, "DICT") == Encoding::Dict as u64);
-    assert!(constant(FORMAT, "RLE") == Encoding::Rle as u64);
-    assert!(constant(FORMAT, "DELTA") == Encoding::Delta as u64);
     assert!(constant(FORMAT, "PFOR") == Encoding::Pfor as u64);
     assert!(constant(FORMAT, "ALP_RD") == Encoding::AlpRd as u64);
     assert!(constant(FORMAT, "FRONT") == Encoding::Front as u64);

@@ -1,5 +1,8 @@
 //! The kernels that the host starts: their names, and the shapes of their
 //! launches, read from `kernels/launch.cuh` when the crate is compiled.
+//!
+//! Those of one encoding alone stand in its file of `engine/decoders` or
+//! `engine/encode/encoders`.
 
 use super::abi::{Header, constant};
 use crate::lanes::VECTOR;
@@ -24,9 +27,14 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    const fn new(name: &'static str, threads: &str, block: &str) -> Self {
-        let (threads, block) = (shape(threads), shape(block) as usize);
+    /// A kernel of so many threads a block, which takes `block` of something.
+    pub const fn of(name: &'static str, threads: u32, block: usize) -> Self {
         Self { name, threads, block, least: block, value: 1, shared: 0, more: 0 }
+    }
+
+    /// The same with constants of `kernels/launch.cuh`.
+    pub const fn new(name: &'static str, threads: &str, block: &str) -> Self {
+        Self::of(name, shape(threads), shape(block) as usize)
     }
 
     /// Blocks for each of `nodes` nodes, the longest of which has so many values:
@@ -44,108 +52,50 @@ const FILL: usize = 1000;
 
 const LAUNCH: &Header = &Header::read(include_str!("../../kernels/launch.cuh"));
 
-const fn shape(name: &str) -> u32 {
+pub(crate) const fn shape(name: &str) -> u32 {
     constant(LAUNCH, name) as u32
 }
 
 /// A kernel that decodes whole vectors of values of `value` bytes.
-const fn unit(name: &'static str, value: usize) -> Kernel {
+pub(crate) const fn unit(name: &'static str, value: usize) -> Kernel {
     Kernel { value, ..Kernel::new(name, "UNIT_THREADS", "UNIT_BYTES") }
 }
 
 /// A kernel that writes pieces of 16 bytes, the first of which may hold other values.
-const fn copy(name: &'static str, value: usize) -> Kernel {
+pub(crate) const fn copy(name: &'static str, value: usize) -> Kernel {
     Kernel { value, more: 15, ..Kernel::new(name, "COPY_THREADS", "COPY_BYTES") }
 }
 
 /// Values of 8, 16, 32 and 64 bits.
 pub(crate) type ByWidth = [Kernel; 4];
 
-pub(crate) const FFOR: ByWidth =
-    [unit("ffor_8", 1), unit("ffor_16", 2), unit("ffor_32", 4), unit("ffor_64", 8)];
-pub(crate) const ALP_32: Kernel = unit("alp_32", 4);
-pub(crate) const ALP_64: Kernel = unit("alp_64", 8);
-pub(crate) const PFOR: ByWidth =
-    [unit("pfor_8", 1), unit("pfor_16", 2), unit("pfor_32", 4), unit("pfor_64", 8)];
-pub(crate) const ALP_RD_32: Kernel = unit("alp_rd_32", 4);
-pub(crate) const ALP_RD_64: Kernel = unit("alp_rd_64", 8);
-/// Quotients of 32 and 64 bits.
-pub(crate) const GCD_FFOR: [Kernel; 2] = [unit("gcd_ffor_32", 4), unit("gcd_ffor_64", 8)];
-pub(crate) const GCD_PFOR: [Kernel; 2] = [unit("gcd_pfor_32", 4), unit("gcd_pfor_64", 8)];
-pub(crate) const GCD_PLAIN: [Kernel; 2] = [unit("gcd_plain_32", 4), unit("gcd_plain_64", 8)];
-/// Units are of codes.
-pub(crate) const DICT_FFOR: ByWidth = [
-    unit("dict_ffor_8", 4),
-    unit("dict_ffor_16", 4),
-    unit("dict_ffor_32", 4),
-    unit("dict_ffor_64", 4),
-];
-pub(crate) const DICT_PFOR: ByWidth = [
-    unit("dict_pfor_8", 4),
-    unit("dict_pfor_16", 4),
-    unit("dict_pfor_32", 4),
-    unit("dict_pfor_64", 4),
-];
-pub(crate) const DICT_PLAIN: ByWidth = [
-    unit("dict_plain_8", 4),
-    unit("dict_plain_16", 4),
-    unit("dict_plain_32", 4),
-    unit("dict_plain_64", 4),
-];
-
-/// Blocks that stay: a launch says how many, and what shared memory they ask for. Of 32 and 64 bits.
-pub(crate) const DICT_SHARED: [Kernel; 2] = [
-    Kernel::new("dict_shared_32", "DICT_SHARED_THREADS", "DICT_SHARED_THREADS"),
-    Kernel::new("dict_shared_64", "DICT_SHARED_THREADS", "DICT_SHARED_THREADS"),
-];
-/// Bytes of the least dictionary that is for these, and of shared memory that they have beside it.
-pub(crate) const DICT_SHARED_LEAST: usize = shape("DICT_SHARED_LEAST") as usize;
-pub(crate) const DICT_SHARED_OTHER: usize = shape("DICT_SHARED_OTHER") as usize;
-
 /// A kernel of which a block takes the vectors of so many rows.
-const fn rows(name: &'static str, threads: &str, rows: usize) -> Kernel {
-    Kernel { block: rows, least: rows, ..Kernel::new(name, threads, threads) }
+pub(crate) const fn rows(name: &'static str, threads: u32, rows: usize) -> Kernel {
+    Kernel::of(name, threads, rows)
 }
-const fn delta(name: &'static str) -> Kernel {
-    rows(name, "DELTA_THREADS", shape("DELTA_THREADS") as usize / 32 * VECTOR)
-}
-pub(crate) const DELTA: ByWidth =
-    [delta("delta_8"), delta("delta_16"), delta("delta_32"), delta("delta_64")];
-const fn rle(name: &'static str) -> Kernel {
-    rows(name, "RLE_THREADS", shape("RLE_THREADS") as usize / 32 * VECTOR)
-}
-pub(crate) const RLE: ByWidth = [rle("rle_8"), rle("rle_16"), rle("rle_32"), rle("rle_64")];
-pub(crate) const DICT_CHECK: Kernel =
-    rows("dict_check", "DICT_CHECK_THREADS", shape("DICT_CHECK_THREADS") as usize / 32 * VECTOR);
-pub(crate) const DICT_STRINGS: Kernel = rows("dict_strings", "DICT_STRINGS_THREADS", VECTOR);
+pub(crate) const DICT_STRINGS: Kernel = rows("dict_strings", shape("DICT_STRINGS_THREADS"), VECTOR);
 pub(crate) const DICT_LENGTHS: Kernel =
     Kernel::new("dict_lengths", "DICT_STRINGS_THREADS", "DICT_STRINGS_THREADS");
-pub(crate) const FRONT_STRINGS: Kernel = rows("front_strings", "FRONT_THREADS", VECTOR);
+pub(crate) const FRONT_STRINGS: Kernel = rows("front_strings", shape("FRONT_THREADS"), VECTOR);
 pub(crate) const FRONT_LENGTHS: Kernel =
     Kernel::new("front_lengths", "FRONT_THREADS", "FRONT_THREADS");
 
-pub(crate) const PLAIN: ByWidth =
-    [copy("plain_8", 1), copy("plain_16", 2), copy("plain_32", 4), copy("plain_64", 8)];
-pub(crate) const CONSTANT: ByWidth =
-    [copy("constant_8", 1), copy("constant_16", 2), copy("constant_32", 4), copy("constant_64", 8)];
-
 /// A kernel that takes whole vectors: `threads` of a block, `each` of them a vector.
-const fn vectors(name: &'static str, threads: &str, each: usize) -> Kernel {
-    let count = shape(threads) as usize / each;
-    Kernel { block: count, least: count, ..Kernel::new(name, threads, threads) }
+pub(crate) const fn vectors(name: &'static str, threads: u32, each: usize) -> Kernel {
+    Kernel::of(name, threads, threads as usize / each)
 }
 
-const fn measure(name: &'static str) -> Kernel {
-    vectors(name, "MEASURE_THREADS", 32)
+pub(crate) const fn measure(name: &'static str) -> Kernel {
+    vectors(name, shape("MEASURE_THREADS"), 32)
 }
 
-const fn pack(name: &'static str) -> Kernel {
-    vectors(name, "PACK_THREADS", shape("PACK_LANES") as usize)
+pub(crate) const fn pack(name: &'static str) -> Kernel {
+    vectors(name, shape("PACK_THREADS"), shape("PACK_LANES") as usize)
 }
 
 /// A kernel of which a block takes a chunk.
-const fn chunk(name: &'static str, threads: &str) -> Kernel {
-    Kernel { block: 1, least: 1, ..Kernel::new(name, threads, threads) }
+pub(crate) const fn chunk(name: &'static str, threads: &str) -> Kernel {
+    Kernel::of(name, shape(threads), 1)
 }
 
 /// Blocks count vectors.
@@ -154,8 +104,6 @@ pub(crate) const BOUNDS: ByWidth =
 /// Blocks count vectors of a chunk.
 pub(crate) const WINDOWS: ByWidth =
     [measure("windows_8"), measure("windows_16"), measure("windows_32"), measure("windows_64")];
-pub(crate) const DELTAS: ByWidth =
-    [measure("deltas_8"), measure("deltas_16"), measure("deltas_32"), measure("deltas_64")];
 /// Blocks count vectors.
 pub(crate) const PACK: ByWidth =
     [pack("pack_8"), pack("pack_16"), pack("pack_32"), pack("pack_64")];
@@ -165,17 +113,6 @@ pub(crate) const PACK_PATCHED: ByWidth = [
     pack("pack_patched_32"),
     pack("pack_patched_64"),
 ];
-const fn pack_deltas(name: &'static str) -> Kernel {
-    vectors(name, "DELTA_PACK_THREADS", 32)
-}
-pub(crate) const PACK_DELTAS: ByWidth = [
-    pack_deltas("pack_deltas_8"),
-    pack_deltas("pack_deltas_16"),
-    pack_deltas("pack_deltas_32"),
-    pack_deltas("pack_deltas_64"),
-];
-pub(crate) const WIDE_BOUNDS: [Kernel; 2] =
-    [measure("wide_bounds_128"), measure("wide_bounds_256")];
 pub(crate) const ALP_CHOOSE: [Kernel; 2] = [measure("alp_choose_32"), measure("alp_choose_64")];
 pub(crate) const ALP_PACK: [Kernel; 2] = [pack("alp_pack_32"), pack("alp_pack_64")];
 pub(crate) const RD_MEASURE: [Kernel; 2] = [measure("rd_measure_32"), measure("rd_measure_64")];
@@ -205,26 +142,8 @@ pub(crate) const SAMPLE: ByWidth = [
     chunk("sample_32", "SAMPLE_THREADS"),
     chunk("sample_64", "SAMPLE_THREADS"),
 ];
-pub(crate) const DIVISOR: [Kernel; 2] =
-    [chunk("divisor_32", "SAMPLE_THREADS"), chunk("divisor_64", "SAMPLE_THREADS")];
-pub(crate) const RUNS_LAYOUT: Kernel = chunk("runs_layout", "LAYOUT_THREADS");
-
-/// Blocks count vectors.
-const fn quotients(name: &'static str) -> Kernel {
-    vectors(name, "QUOTIENTS_THREADS", 32)
-}
-pub(crate) const QUOTIENTS: [Kernel; 2] = [quotients("quotients_32"), quotients("quotients_64")];
-
-/// Blocks count vectors.
-const fn runs(name: &'static str) -> Kernel {
-    vectors(name, "RUNS_THREADS", 32)
-}
-pub(crate) const RUNS_COUNT: ByWidth =
-    [runs("runs_count_8"), runs("runs_count_16"), runs("runs_count_32"), runs("runs_count_64")];
-pub(crate) const RUNS_WRITE: ByWidth =
-    [runs("runs_write_8"), runs("runs_write_16"), runs("runs_write_32"), runs("runs_write_64")];
 const fn distinct(name: &'static str) -> Kernel {
-    vectors(name, "DISTINCT_THREADS", 32)
+    vectors(name, shape("DISTINCT_THREADS"), 32)
 }
 pub(crate) const DISTINCT_FIND: ByWidth = [
     distinct("distinct_find_8"),
@@ -300,17 +219,11 @@ pub(crate) const FSST_ENCODE: ByOffset =
 /// Blocks count groups of tiles.
 pub(crate) const FSST_PLACE: Kernel = each("fsst_place", "FSST_PLACE_THREADS", 1);
 
-/// Blocks count segments.
-const fn lz(name: &'static str) -> Kernel {
-    vectors(name, "LZ_THREADS", 32)
-}
-/// Symbols of 8, 16, 32 and 64 bits.
-pub(crate) const LZ: ByWidth = [lz("lz_8"), lz("lz_16"), lz("lz_32"), lz("lz_64")];
 const fn lz_find(name: &'static str) -> Kernel {
-    vectors(name, "LZ_FIND_THREADS", 32)
+    vectors(name, shape("LZ_FIND_THREADS"), 32)
 }
 const fn lz_wide(name: &'static str) -> Kernel {
-    vectors(name, "LZ_WIDE_THREADS", 32)
+    vectors(name, shape("LZ_WIDE_THREADS"), 32)
 }
 /// With offsets of one byte, and of two.
 pub(crate) const LZ_FIND: [ByWidth; 2] = [
@@ -322,8 +235,8 @@ pub(crate) const LZ_FIND: [ByWidth; 2] = [
         lz_wide("lz_find_wide_64"),
     ],
 ];
-pub(crate) const LZ_BORDERS: Kernel = vectors("lz_borders", "LZ_WRITE_THREADS", 1);
-pub(crate) const LZ_WRITE: Kernel = vectors("lz_write", "LZ_WRITE_THREADS", 32);
+pub(crate) const LZ_BORDERS: Kernel = vectors("lz_borders", shape("LZ_WRITE_THREADS"), 1);
+pub(crate) const LZ_WRITE: Kernel = vectors("lz_write", shape("LZ_WRITE_THREADS"), 32);
 /// Blocks count chunks.
 pub(crate) const LZ_LAYOUT: Kernel = chunk("lz_layout", "LZ_LAYOUT_THREADS");
 
@@ -338,16 +251,16 @@ pub(crate) const STRING_OFFSETS: ByOffset = [
 ];
 /// Blocks count vectors.
 pub(crate) const STRING_EXTREMES: ByOffset = [
-    vectors("string_extremes_32", "STRINGS_THREADS", 32),
-    vectors("string_extremes_64", "STRINGS_THREADS", 32),
+    vectors("string_extremes_32", shape("STRINGS_THREADS"), 32),
+    vectors("string_extremes_64", shape("STRINGS_THREADS"), 32),
 ];
 pub(crate) const STRING_FIRSTS: ByOffset = [
-    vectors("string_firsts_32", "STRINGS_THREADS", 32),
-    vectors("string_firsts_64", "STRINGS_THREADS", 32),
+    vectors("string_firsts_32", shape("STRINGS_THREADS"), 32),
+    vectors("string_firsts_64", shape("STRINGS_THREADS"), 32),
 ];
 pub(crate) const GATHER_STRINGS: ByOffset = [
-    vectors("gather_strings_32", "STRINGS_THREADS", 32),
-    vectors("gather_strings_64", "STRINGS_THREADS", 32),
+    vectors("gather_strings_32", shape("STRINGS_THREADS"), 32),
+    vectors("gather_strings_64", shape("STRINGS_THREADS"), 32),
 ];
 /// Blocks count chunks.
 const fn string_bounds(name: &'static str) -> Kernel {
@@ -383,10 +296,6 @@ pub(crate) const DISTINCT_STRINGS_SORT: ByOffset =
 /// Blocks count gaps.
 pub(crate) const GAPS: Kernel = Kernel::new("gaps", "BITS_THREADS", "BITS_THREADS");
 
-pub(crate) const LIMB_FFOR: Kernel = unit("limb_ffor", 8);
-pub(crate) const LIMB_PLAIN: Kernel = copy("limb_plain", 8);
-pub(crate) const LIMB_CONSTANT: Kernel = copy("limb_constant", 8);
-
 /// Blocks count bits, a thread 128 of the output: those of a node begin anywhere in the first.
 pub(crate) const BITS: Kernel = Kernel {
     block: shape("BITS_THREADS") as usize * 128,
@@ -416,7 +325,7 @@ pub(crate) const SELECT_PFOR: ByWidth = [
 /// Of 32 and 64 bits.
 pub(crate) const SELECT_REALS: [Kernel; 2] = [select("select_reals_32"), select("select_reals_64")];
 pub(crate) const SELECT_BITS: Kernel = select("select_bits");
-pub(crate) const SELECT_LIMBS: Kernel = select("select_limbs");
+pub(crate) const SELECT_WIDE: Kernel = select("select_wide");
 pub(crate) const SELECT_LITERALS: Kernel = select("select_literals");
 pub(crate) const SELECT_CODES: Kernel = select("select_codes");
 /// Its launches ask for shared memory: 256 bytes for each state of the largest automaton.
@@ -427,7 +336,7 @@ const fn keep(name: &'static str) -> Kernel {
 }
 pub(crate) const KEEP: ByWidth =
     [keep("keep_8"), keep("keep_16"), keep("keep_32"), keep("keep_64")];
-pub(crate) const KEEP_LIMBS: [Kernel; 2] = [keep("keep_limbs_128"), keep("keep_limbs_256")];
+pub(crate) const KEEP_WIDE: [Kernel; 2] = [keep("keep_wide_128"), keep("keep_wide_256")];
 pub(crate) const KEEP_BITS: Kernel = keep("keep_bits");
 pub(crate) const KEEP_STRINGS: Kernel = keep("keep_strings");
 /// Blocks count vectors, as many as a chunk can have.

@@ -7,8 +7,8 @@
 //! parameter 0:          of byte strings, bytes of all rows' values
 //! ```
 //!
-//! Values ascend in the dictionary: their neighbours resemble each other, which ALP, FFOR and
-//! delta make use of, and ranges of values are ranges of codes, so that a scan evaluates a test
+//! Values ascend in the dictionary: their neighbours resemble each other, which other
+//! encodings make use of, and ranges of values are ranges of codes, so that a scan evaluates a test
 //! once for each distinct value and then compares codes. Readers do not rely on the order.
 //!
 //! What it costs to plan: of the sampled vectors the distinct values are counted; only if these

@@ -180,7 +180,7 @@ impl Layout {
 }
 
 /// The bytes that are compressed; none of booleans, nor of words of more than 64 bits, which
-/// are limbs.
+/// are split.
 fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
     Ok(Some(match input.values {
         Values::Bits(_) | Values::W128(_) | Values::W256(_) => return Ok(None),

@@ -45,7 +45,7 @@ impl Which {
         match origin {
             Origin::Bits => Some(Self::Values),
             Origin::Validity => Some(Self::Validity),
-            Origin::Words(number) | Origin::Deltas(number) | Origin::Runs(number) => {
+            Origin::Words(number) | Origin::Transformed(number) => {
                 [Self::Validity, Self::Values].into_iter().find(|which| number >= which.first())
             }
             _ => None,

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! *Measure* (words.rs) reads all values once for bounds, or exponents of floats, and some of
-//! them for windows and deltas; a second time those that alp_rd may suit (reals.rs), and those of
-//! chunks whose plans have exceptions or deltas. Chunks whose values come again
-//! may become dictionaries and runs, those whose values have a divisor quotients, of which words
+//! them for windows and what else encodings ask for (encoders); a second time those of chunks whose
+//! plans need that of all vectors. Of chunks whose values come again or have a divisor other words
 //! are made that go the same way (tree.rs); and so do bits, as bytes (bits.rs). What
 //! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
 //! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
@@ -27,16 +26,11 @@
 
 mod asked;
 mod bits;
-mod distinct;
+mod encoders;
 mod launch;
-mod lz;
-mod quotients;
-mod reals;
-mod runs;
 mod source;
 mod strings;
 mod tree;
-mod wide;
 mod words;
 mod write;
 
@@ -64,11 +58,11 @@ use crate::lanes::VECTOR;
 use crate::options::Options;
 use asked::Asked;
 use bits::{Bitmaps, Counted, Which};
+use encoders::Wide;
 use launch::{LANES, Launcher, PRIORITIES, Pending};
 use source::Column;
 use strings::StringColumn;
 use tree::{Lacking, Plans, Tree};
-use wide::Wide;
 use words::Words;
 use write::{Origin, Parts, Planned};
 
@@ -511,7 +505,7 @@ struct Measured {
     tree: Tree,
     /// Values of Float16 in their order, which is not that of their bits.
     halves: Option<Words>,
-    /// The values, if they have more than 64 bits; `tree` then holds limbs.
+    /// The values, if they have more than 64 bits; `tree` then holds their words.
     wide: Option<Wide>,
     /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
     counts: Option<Pending<[u32; 2]>>,
@@ -533,7 +527,7 @@ impl Measured {
         counts
             + match physical.bits().unwrap_or(0) {
                 1 => 0,
-                bits @ (128 | 256) => wide::scratch_bytes(rows) + bits / 64 * words(Physical::U64),
+                bits @ (128 | 256) => Wide::scratch_bytes(rows) + bits / 64 * words(Physical::U64),
                 _ if column.data_type() == &DataType::Float16 => 2 * words(physical),
                 _ => words(physical),
             }
@@ -629,7 +623,7 @@ impl Measured {
             let (root, bounds) = match &*wide {
                 Some(wide) => {
                     let node = wide.node(index, tree, &context, lacking)?;
-                    (node, Bounds::Limbs(wide.bounds(index)))
+                    (node, Bounds::Wide(wide.bounds(index)))
                 }
                 None if has_words => {
                     let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
@@ -674,7 +668,7 @@ impl Measured {
             });
             match (origin, bitmaps, &self.wide) {
                 (_, Some(bitmaps), _) => bitmaps.write(launcher, column, origin, encoding, jobs),
-                (Origin::Words(_) | Origin::Deltas(_) | Origin::Runs(_), ..) => {
+                (Origin::Words(_) | Origin::Transformed(_), ..) => {
                     self.tree.write(launcher, origin, encoding, jobs)
                 }
                 (Origin::Wide, _, Some(wide)) => wide.write(launcher, &write::targets(jobs)),

@@ -3,8 +3,9 @@
 //!
 //! Kernels measure what encodings of integers may need to know: bounds of all vectors, and of
 //! those that estimates look at the window that is packed with exceptions, and the same of deltas.
-//! Where a plan turns out to need them, those of the other vectors of its chunk are measured after that, so that exact sizes are known, and a plan that did not keep
-//! what it promised is dropped, before anything is written. Searching all vectors at once saves
+//! Where a plan turns out to need them, those of the other vectors of its chunk are measured after
+//! that, so that exact sizes are known, and a plan that did not keep what it promised is dropped,
+//! before anything is written. Searching all vectors at once saves
 //! that second step, but takes two and a half times as long as bounds alone, which is all that
 //! most chunks need. What is derived from words, and promised by a sample of their rows, is the
 //! business of `tree.rs`.
@@ -12,17 +13,16 @@
 use std::sync::Arc;
 
 use super::asked::Asked;
+use super::encoders::{DELTAS, Divisors, Reals};
 use super::launch::{Launcher, Pending};
-use super::reals::{self, Reals};
-use super::write::{Origin, Part, copy_spans};
+use super::write::{Origin, Part};
 use crate::chunk::{EncodedNode, aligned};
 use crate::encoding::lz::Leftover;
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, alp, delta, ffor, pfor};
+use crate::encoding::{Encoding, Estimate, Physical, alp, ffor, pfor};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
-use crate::gpu::abi::strings::ByteSpan;
 use crate::gpu::kernels::{self, Kernel};
 use crate::lanes::VECTOR;
 use crate::options::Options;
@@ -30,11 +30,11 @@ use crate::options::Options;
 /// What encodings of a chunk promise, in the order of `CODECS`.
 pub(super) type Estimates = Vec<(Encoding, Estimate)>;
 
-/// A column of words, or of the limbs or lengths of something else.
+/// A column of words, or of the words of wide values, or of lengths of something else.
 pub(super) struct Words {
     physical: Physical,
     source: abi::Source,
-    asked: Asked,
+    pub asked: Asked,
     /// Whether memory behind the values may be read.
     is_padded: bool,
     rows: usize,
@@ -42,17 +42,15 @@ pub(super) struct Words {
     /// Rows of each chunk of derived words, which may have fewer.
     derived: Option<Vec<u32>>,
     scratch: Arc<DeviceBuffer>,
-    at: Scratch,
+    pub at: Scratch,
     pending: Option<Pending<abi::ChunkTotals>>,
     pending_samples: Option<Pending<abi::SampledRows>>,
-    pending_divisors: Option<Pending<u64>>,
     /// For each chunk, if they are asked for.
     samples: Vec<abi::SampledRows>,
-    divisors: Vec<u64>,
+    divisors: Divisors,
     /// For each chunk; then for each chunk's deltas, if they are asked for.
-    totals: Vec<abi::ChunkTotals>,
-    /// For each chunk what has been measured of all its vectors: [`abi::ASKED_WINDOWS`],
-    /// [`abi::ASKED_DELTAS`].
+    pub totals: Vec<abi::ChunkTotals>,
+    /// For each chunk the encodings, as bits, for which all its vectors have been measured.
     measured: Vec<u32>,
     /// What is known of floats that may be cut.
     reals: Option<Reals>,
@@ -64,27 +62,26 @@ pub(super) struct Words {
 /// (T + 8) V more; for deltas as much again and T V; for floats 24 V + 16 C more; for samples of
 /// rows 24 C, for divisors 8 C; and each array up to 255 bytes more.
 #[derive(Debug, Clone, Copy)]
-struct Scratch {
+pub(super) struct Scratch {
     values: Measures,
-    deltas: Measures,
+    pub deltas: Measures,
     candidates: usize,
     choices: usize,
-    totals: usize,
+    pub totals: usize,
     samples: usize,
-    divisors: usize,
     len: usize,
 }
 
 /// Those of [`abi::VectorMeasures`].
 #[derive(Debug, Clone, Copy, Default)]
-struct Measures {
+pub(super) struct Measures {
     lows: usize,
     highs: usize,
     places: usize,
     bases: usize,
     patched_places: usize,
     locators: usize,
-    starts: usize,
+    pub starts: usize,
 }
 
 impl Scratch {
@@ -95,7 +92,8 @@ impl Scratch {
             len = (at + if is_there { bytes } else { 0 }).next_multiple_of(256);
             at
         };
-        let Asked { alp, patches, deltas, .. } = asked;
+        let [alp, patches, deltas] =
+            [Encoding::Alp, Encoding::Pfor, Encoding::Delta].map(|encoding| asked.has(encoding));
         let mut measures = |is_there: bool, is_delta: bool| Measures {
             lows: array(is_there, vectors * value),
             highs: array(is_there, vectors * value),
@@ -112,7 +110,6 @@ impl Scratch {
             choices: array(alp, vectors * abi::CHOICE_BYTES),
             totals: array(true, (1 + usize::from(deltas)) * chunks * size_of::<abi::ChunkTotals>()),
             samples: array(asked.sample, chunks * size_of::<abi::SampledRows>()),
-            divisors: array(asked.divisors, chunks * 8),
             len,
         }
     }
@@ -126,8 +123,11 @@ pub(super) fn scratch_bytes(
     asked: Asked,
 ) -> usize {
     let value = physical.bits().unwrap_or(0) / 8;
-    let own = Scratch::new(value, rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows), asked).len;
-    own + if asked.reals { reals::scratch_bytes(rows, chunk_rows) } else { 0 }
+    let (vectors, chunks) = (rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows));
+    let own = Scratch::new(value, vectors, chunks, asked).len;
+    let is_cut = asked.has(Encoding::AlpRd);
+    own + Divisors::scratch_bytes(asked, chunks)
+        + if is_cut { Reals::scratch_bytes(rows, chunk_rows) } else { 0 }
 }
 
 impl Words {
@@ -183,19 +183,18 @@ impl Words {
             at,
             pending: None,
             pending_samples: None,
-            pending_divisors: None,
             samples: Vec::new(),
-            divisors: Vec::new(),
+            divisors: Divisors::default(),
             totals: Vec::new(),
             measured: Vec::new(),
             reals: None,
         };
         let is_measured = |chunk: usize| match asked.whole {
-            true => abi::ASKED_WINDOWS | abi::ASKED_DELTAS,
+            true => u32::MAX,
             false => words.measured_at_first(chunk),
         };
         words.measured = (0..chunks).map(is_measured).collect();
-        if asked.alp {
+        if asked.has(Encoding::Alp) {
             let arguments = words.alp_arguments(0, 0);
             let is_wide = usize::from(value == 8);
             launcher.launch(kernels::ALP_CANDIDATES[is_wide], chunks, &arguments)?;
@@ -212,14 +211,9 @@ impl Words {
             launcher.launch(words.by_width(kernels::SAMPLE), chunks, &arguments)?;
             words.pending_samples = Some(launcher.result(&words.scratch, at.samples, chunks)?);
         }
-        if asked.divisors {
-            let divisors = words.address(at.divisors);
-            let arguments = abi::DivisorArguments { source, divisors, ..Default::default() };
-            launcher.launch(kernels::DIVISOR[usize::from(value == 8)], chunks, &arguments)?;
-            words.pending_divisors = Some(launcher.result(&words.scratch, at.divisors, chunks)?);
-        }
-        if asked.reals {
-            let alp = if asked.alp { words.address(at.totals) } else { 0 };
+        words.divisors = Divisors::find(launcher, source, value, chunks, asked)?;
+        if asked.has(Encoding::AlpRd) {
+            let alp = if asked.has(Encoding::Alp) { words.address(at.totals) } else { 0 };
             words.reals = Some(Reals::measure(launcher, physical, source, alp)?);
         }
         words.pending = Some(words.result(launcher)?);
@@ -229,18 +223,15 @@ impl Words {
     /// What is known of a chunk's vectors after those that estimates look at.
     fn measured_at_first(&self, chunk: usize) -> u32 {
         match self.vectors(chunk) <= plan::SAMPLED_VECTORS {
-            true => abi::ASKED_WINDOWS | abi::ASKED_DELTAS,
+            true => u32::MAX,
             false => 0,
         }
     }
 
     /// What a node of a chunk needs that has not been measured of all vectors.
     pub fn lacks(&self, chunk: usize, encoding: Encoding) -> u32 {
-        let needs = match encoding {
-            Encoding::Pfor => abi::ASKED_WINDOWS,
-            Encoding::Delta => abi::ASKED_DELTAS,
-            _ => 0,
-        };
+        let is_searched = matches!(encoding, Encoding::Pfor | Encoding::Delta);
+        let needs = if is_searched { abi::encoding_bit(encoding as u16) } else { 0 };
         needs & !self.measured[chunk]
     }
 
@@ -265,8 +256,7 @@ impl Words {
         which: u32,
         asked: &[abi::AskedChunk],
     ) -> Result<()> {
-        let (source, values) = (self.source, self.measures());
-        let deltas = if self.asked.deltas { self.delta_measures() } else { Default::default() };
+        let source = self.source;
         let is_first = asked.is_empty();
         let chunks = if is_first { 0 } else { launcher.upload(asked)? };
         let count = if is_first { self.chunks() } else { asked.len() };
@@ -277,39 +267,39 @@ impl Words {
         let blocks_per_chunk = vectors.div_ceil(kernels::WINDOWS[0].block);
         let measure = abi::MeasureArguments {
             source,
-            values,
-            deltas,
+            of: self.measures(),
             chunks,
             blocks_per_chunk: blocks_per_chunk as u32,
             which,
         };
+        let has_windows = self.asked.has(Encoding::Pfor);
         // All vectors have bounds, which a search for windows finds, too.
-        if is_first && !(self.asked.patches && which == abi::MEASURE_ALL) {
+        if is_first && !(has_windows && which == abi::MEASURE_ALL) {
             let kernel = self.by_width(kernels::BOUNDS);
             launcher.launch(kernel, self.rows.div_ceil(VECTOR).div_ceil(kernel.block), &measure)?;
         }
-        let searches = [
-            (kernels::WINDOWS, abi::ASKED_WINDOWS, self.asked.patches, values),
-            (kernels::DELTAS, abi::ASKED_DELTAS, self.asked.deltas, deltas),
-        ];
-        for (search, what, is_there, of) in searches {
+        let mut search = |kernels, encoding: Encoding, of: abi::VectorMeasures| {
+            let what = abi::encoding_bit(encoding as u16);
             if !is_first && asked.iter().all(|chunk| chunk.asked & what == 0) {
-                continue;
+                return Ok(());
             }
-            if is_there {
-                launcher.launch(self.by_width(search), count * blocks_per_chunk, &measure)?;
+            if self.asked.has(encoding) {
+                let arguments = abi::MeasureArguments { of, ..measure };
+                launcher.launch(self.by_width(kernels), count * blocks_per_chunk, &arguments)?;
             }
-            if is_there || what == abi::ASKED_WINDOWS {
-                let layout = abi::LayoutArguments { source, of, chunks, which, what };
-                launcher.launch(self.by_width(kernels::LAYOUT), count, &layout)?;
-            }
+            let layout = abi::LayoutArguments { source, of, chunks, which, what };
+            launcher.launch(self.by_width(kernels::LAYOUT), count, &layout)
+        };
+        search(kernels::WINDOWS, Encoding::Pfor, self.measures())?;
+        if self.asked.has(Encoding::Delta) {
+            search(DELTAS, Encoding::Delta, self.delta_measures())?;
         }
         Ok(())
     }
 
     /// What chunks will come to.
     fn result(&self, launcher: &Launcher<'_>) -> Result<Pending<abi::ChunkTotals>> {
-        let totals = self.chunks() * (1 + usize::from(self.asked.deltas));
+        let totals = self.chunks() * (1 + usize::from(self.asked.has(Encoding::Delta)));
         launcher.result(&self.scratch, self.at.totals, totals)
     }
 
@@ -318,15 +308,9 @@ impl Words {
         self.addresses(&self.at.values, self.at.totals)
     }
 
-    /// What is known of the deltas of vectors.
-    fn delta_measures(&self) -> abi::VectorMeasures {
-        let totals = self.at.totals + self.chunks() * size_of::<abi::ChunkTotals>();
-        let starts = self.address(self.at.deltas.starts);
-        abi::VectorMeasures { starts, ..self.addresses(&self.at.deltas, totals) }
-    }
-
-    fn addresses(&self, at: &Measures, totals: usize) -> abi::VectorMeasures {
-        let of_patches = |at: usize| if self.asked.patches { self.address(at) } else { 0 };
+    pub fn addresses(&self, at: &Measures, totals: usize) -> abi::VectorMeasures {
+        let of_patches =
+            |at: usize| if self.asked.has(Encoding::Pfor) { self.address(at) } else { 0 };
         abi::VectorMeasures {
             lows: self.address(at.lows),
             highs: self.address(at.highs),
@@ -350,10 +334,7 @@ impl Words {
         if let Some(pending) = self.pending_samples.take() {
             self.samples = launcher.read(&pending)?;
         }
-        if let Some(pending) = self.pending_divisors.take() {
-            self.divisors = launcher.read(&pending)?;
-        }
-        Ok(())
+        self.divisors.read(launcher)
     }
 
     pub fn physical(&self) -> Physical {
@@ -377,7 +358,7 @@ impl Words {
 
     /// What a sample of a chunk's values can be divided by; 0 or 1 if nothing.
     pub fn divisor(&self, chunk: usize) -> u64 {
-        self.divisors.get(chunk).copied().unwrap_or(0)
+        self.divisors.of(chunk)
     }
 
     /// What a sample of a chunk's rows says, if it has any.
@@ -385,7 +366,7 @@ impl Words {
         self.samples.get(chunk).filter(|sample| sample.rows > 0)
     }
 
-    fn address(&self, at: usize) -> u64 {
+    pub fn address(&self, at: usize) -> u64 {
         self.scratch.address() + at as u64
     }
 
@@ -462,11 +443,6 @@ impl Words {
         EncodedNode::new(encoding, self.physical, self.rows(chunk))
     }
 
-    /// What a chunk's deltas come to.
-    fn deltas(&self, chunk: usize) -> Option<&abi::ChunkTotals> {
-        self.totals.get(self.chunks() + chunk).filter(|_| self.asked.deltas)
-    }
-
     /// Least and greatest valid value of a chunk.
     pub fn bounds(&self, chunk: usize) -> Option<[u64; 2]> {
         let totals = &self.totals[chunk];
@@ -476,7 +452,7 @@ impl Words {
     }
 
     /// A word from its place in an order.
-    fn unordered(&self, word: u64, order: u32) -> u64 {
+    pub fn unordered(&self, word: u64, order: u32) -> u64 {
         let bits = self.value() * 8;
         let (top, all) = (1 << (bits - 1), u64::MAX >> (64 - bits));
         match order {
@@ -493,7 +469,6 @@ impl Words {
         let options = context.options;
         let is_allowed = |(encoding, _): &(Encoding, Option<Estimate>)| options.allows(*encoding);
         let made = |(encoding, estimate): (Encoding, Option<Estimate>)| Some((encoding, estimate?));
-        let constant = |single: bool| (Encoding::Constant, single.then(|| Estimate::of([])));
         let single = constant(totals.low >= totals.high);
         if rows == 0 {
             return Vec::new();
@@ -502,25 +477,10 @@ impl Words {
             return made(single).into_iter().collect();
         }
         let shape = Shape::of(value, rows);
-        let is_integer = self.physical.is_integer();
-        let packed = |totals: &abi::ChunkTotals, rows: usize| {
-            [
-                (Encoding::Plain, Some(Estimate::of([rows * value]))),
-                (Encoding::Ffor, is_integer.then(|| shape.packed(totals))),
-                (Encoding::Pfor, self.asked.patches.then(|| shape.patched(totals)).flatten()),
-            ]
-        };
-        let deltas = || {
-            let totals = self.deltas(chunk)?;
-            let is_seen = delta::planned(shape.vectors).contains(&Encoding::Constant);
-            let single = constant(is_seen && totals.low == totals.high);
-            let packed = packed(totals, shape.vectors * VECTOR);
-            let all = [single].into_iter().chain(packed).filter(is_allowed).filter_map(made);
-            delta::promise(value, shape.vectors, plan::choose(all))
-        };
-        let alp = self.asked.alp.then(|| shape.floats(totals));
-        let others = [(Encoding::Delta, deltas()), (Encoding::Alp, alp)];
-        let all = packed(totals, rows).into_iter().chain(others);
+        let deltas = self.estimate_deltas(chunk, shape, is_allowed);
+        let alp = self.asked.has(Encoding::Alp).then(|| shape.floats(totals));
+        let others = [(Encoding::Delta, deltas), (Encoding::Alp, alp)];
+        let all = self.packed(shape, totals, rows).into_iter().chain(others);
         let mut estimates = Estimates::with_capacity(plan::FEW);
         estimates.extend(all.filter(is_allowed).filter_map(made));
         if let Some(reals) = &self.reals {
@@ -529,6 +489,22 @@ impl Words {
             estimates.extend(made((Encoding::AlpRd, reals.estimate(chunk, rows, limit))));
         }
         estimates
+    }
+
+    /// What packing so many words promises, of which these are the totals; or leaving them.
+    pub fn packed(
+        &self,
+        shape: Shape,
+        totals: &abi::ChunkTotals,
+        rows: usize,
+    ) -> [(Encoding, Option<Estimate>); 3] {
+        let is_integer = self.physical.is_integer();
+        let has_windows = self.asked.has(Encoding::Pfor);
+        [
+            (Encoding::Plain, Some(Estimate::of([rows * shape.value]))),
+            (Encoding::Ffor, is_integer.then(|| shape.packed(totals))),
+            (Encoding::Pfor, has_windows.then(|| shape.patched(totals)).flatten()),
+        ]
     }
 
     /// Chooses among these a chunk's encoding.
@@ -572,11 +548,9 @@ impl Words {
                 return Ok(packed_node(node, value, totals, part));
             }
             Encoding::Delta => {
-                let Some(child) = self.delta_node(chunk, plan, options, number)? else {
+                if !self.fill_delta(chunk, plan, options, number, &mut node)? {
                     return Ok(None);
-                };
-                node.buffers = vec![part(vectors * value)];
-                node.children = vec![child];
+                }
             }
             Encoding::Alp => {
                 let locators = if totals.exceptions > 0 { vectors * 4 } else { 0 };
@@ -595,35 +569,6 @@ impl Words {
             _ => return Ok(None),
         }
         Ok(Some(node))
-    }
-
-    /// The node of a chunk's deltas, none where they do not shrink.
-    fn delta_node(
-        &self,
-        chunk: usize,
-        plan: &Plan,
-        options: &Options,
-        number: usize,
-    ) -> Result<Option<EncodedNode<Part>>> {
-        let (Some(totals), Some(physical), [planned]) =
-            (self.deltas(chunk), self.physical.signed(), plan.children.as_slice())
-        else {
-            return Ok(None);
-        };
-        let rows = self.rows(chunk).next_multiple_of(VECTOR);
-        let vector = self.first_vector(chunk);
-        let part = |len: usize| Part { len, origin: Origin::Deltas(number), vector };
-        if totals.low == totals.high && options.allows(Encoding::Constant) {
-            let mut node = EncodedNode::new(Encoding::Constant, physical, rows);
-            node.parameters[0] = self.unordered(totals.low, abi::SIGNED);
-            return Ok(Some(node));
-        }
-        let node = |plan: &Plan| {
-            let node = EncodedNode::new(plan.encoding, physical, rows);
-            Ok(packed_node(node, self.value(), totals, part))
-        };
-        let node = plan::first_kept(planned, node, |part: &Part| part.len)?;
-        Ok(node.filter(|node| node.encoding != Encoding::Plain))
     }
 
     /// Starts writing nodes of one encoding.
@@ -646,15 +591,7 @@ impl Words {
                 let arguments = self.pack_arguments(self.measures(), address, blocks, encoding);
                 launcher.launch(kernel, targets.len() * blocks, &arguments)
             }
-            Encoding::Delta => {
-                let value = self.value() as u64;
-                let span = |target: &abi::Target| ByteSpan {
-                    from: self.delta_measures().starts + target.vector * value,
-                    to: target.buffer[0],
-                    bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * value,
-                };
-                copy_spans(launcher, &targets.iter().map(span).collect::<Vec<_>>())
-            }
+            Encoding::Delta => self.write_starts(launcher, targets),
             Encoding::Alp => {
                 let kernel = kernels::ALP_PACK[usize::from(self.value() == 8)];
                 let blocks = each(kernel, longest.div_ceil(VECTOR));
@@ -679,22 +616,7 @@ impl Words {
         }
     }
 
-    /// Starts writing nodes of one encoding that hold deltas.
-    pub fn write_deltas(
-        &self,
-        launcher: &mut Launcher<'_>,
-        encoding: Encoding,
-        targets: &[abi::Target],
-    ) -> Result<()> {
-        let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
-        let kernel = self.by_width(kernels::PACK_DELTAS);
-        let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
-        let address = launcher.upload(targets)?;
-        let arguments = self.pack_arguments(self.delta_measures(), address, blocks, encoding);
-        launcher.launch(kernel, targets.len() * blocks, &arguments)
-    }
-
-    fn pack_arguments(
+    pub fn pack_arguments(
         &self,
         of: abi::VectorMeasures,
         targets: u64,
@@ -727,12 +649,17 @@ impl Words {
     }
 }
 
+/// What words promise that are one value, if they are.
+pub(super) fn constant(is_single: bool) -> (Encoding, Option<Estimate>) {
+    (Encoding::Constant, is_single.then(|| Estimate::of([])))
+}
+
 /// The size of a chunk, and what its totals promise.
 #[derive(Debug, Clone, Copy)]
-struct Shape {
+pub(super) struct Shape {
     /// Bytes of a value.
     value: usize,
-    vectors: usize,
+    pub vectors: usize,
     sampled: usize,
 }
 
@@ -769,7 +696,7 @@ impl Shape {
 
 /// The node of words as they are or packed, with exceptions or without; none for the former
 /// if there are none.
-fn packed_node(
+pub(super) fn packed_node(
     mut node: EncodedNode<Part>,
     value: usize,
     totals: &abi::ChunkTotals,

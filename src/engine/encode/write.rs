@@ -31,12 +31,10 @@ pub(super) struct Part {
 /// What a buffer is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Origin {
-    /// Words by number, written as the node's encoding says.
+    /// Words by number, and what is derived from them, written as the node's encoding says.
     Words(usize),
-    /// Deltas of words by number.
-    Deltas(usize),
-    /// Runs of words by number: where those of vectors begin.
-    Runs(usize),
+    /// What the encoding of the node above makes of words by number while they are written.
+    Transformed(usize),
     /// The column's values of more than 64 bits.
     Wide,
     /// The column's validity.

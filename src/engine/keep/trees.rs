@@ -45,7 +45,7 @@ impl Job<'_, '_> {
         let nodes = self.column.scan_nodes(self.stream())?;
         let words = bits.div_ceil(64);
         for word in 0..words {
-            // Limbs that no chunk has are the sign of the highest that is there.
+            // Words that no chunk stores are the sign of the highest that one does.
             let sign = TreeList { address: nodes.validity, ..TreeList::sign() };
             let list = nodes.lists.get(word).unwrap_or(&sign);
             self.gather_list(&nodes, list, word, words, out)?;
@@ -108,7 +108,7 @@ impl Job<'_, '_> {
 }
 
 impl TreeList {
-    /// A list of limbs that are the sign of the ones below, in all chunks.
+    /// A list of words that are the sign of the ones below, in all chunks.
     fn sign() -> Self {
         let reader = crate::engine::trees::Reader::words(64, abi::SIGN);
         Self { stride: 1, readers: vec![reader], ..Self::default() }

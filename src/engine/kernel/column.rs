@@ -115,7 +115,7 @@ impl DeviceColumn {
             Physical::I128 | Physical::I256 => {
                 let (low, high) = (list(0, 64), list(1, 64));
                 let is_sign = nodes.lists.len() < 2;
-                let upper = if is_sign { "SignLimb".to_owned() } else { reader(&high) };
+                let upper = if is_sign { "SignWord".to_owned() } else { reader(&high) };
                 let (low, strides) = (reader(&low), [low.stride, high.stride]);
                 format!("WideColumn<{low}, {}, {upper}, {}, {has_nulls}>", strides[0], strides[1])
             }

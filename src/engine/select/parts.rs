@@ -5,8 +5,8 @@
 //!         pfor, alp_rd       kernels of their own
 //!         dict               the same for the values of the dictionary, then select_codes
 //! booleans, nulls            one kernel for all chunks
-//! wide    one limb           the kernel of 64 bits, over the limbs
-//!         more               select_limbs
+//! wide    one word           the kernel of 64 bits, over these words
+//!         more               select_wide
 //! strings = and IN           select_literals, with what the host has decided
 //!         all else           select_automaton
 //!         dict               the same for the strings of the dictionary, then select_codes
@@ -48,11 +48,11 @@ pub(super) struct Part {
 /// What some kernels need beside nodes and ranges.
 enum More {
     Nothing,
-    Limbs {
+    Wide {
         /// Four for each node.
-        limbs: Vec<Node>,
+        words: Vec<Node>,
         ranges: Vec<WideRange>,
-        /// Limbs of a value.
+        /// Words of a value.
         count: u32,
     },
     Strings {
@@ -136,7 +136,7 @@ impl Part {
     pub fn buffers(&self) -> Vec<&DeviceBuffer> {
         match &self.more {
             More::Strings { tests, .. } => tests.buffers().collect(),
-            More::Nothing | More::Limbs { .. } => Vec::new(),
+            More::Nothing | More::Wide { .. } => Vec::new(),
         }
     }
 
@@ -175,14 +175,14 @@ impl Part {
                 let arguments = bytemuck::bytes_of(&select(buffer.address())).to_vec();
                 Ok((buffer, arguments))
             }
-            More::Limbs { limbs, ranges, count } => {
-                let limbs = parameters.push(limbs);
+            More::Wide { words, ranges, count } => {
+                let words = parameters.push(words);
                 let wide = parameters.push(ranges);
                 let buffer = parameters.upload(stream)?;
                 let base = buffer.address();
-                let arguments = abi::SelectLimbsArguments {
+                let arguments = abi::SelectWideArguments {
                     select: select(base),
-                    limbs: base + limbs,
+                    words: base + words,
                     ranges: base + wide,
                     range_count: ranges.len() as u32,
                     count: *count,
@@ -272,12 +272,11 @@ pub(super) fn words(
         .collect()
 }
 
-/// The launches for values of 128 or 256 bits: chunks of one limb are integers of 64.
+/// The launches for values of 128 or 256 bits: chunks that store one word are integers of 64.
 fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<Part> {
-    let is_single = |(job, limbs): &(Job, [Node; 4])| {
-        job.node.encoding == Encoding::Limbs as u16 && limbs[1].rows == 0
-    };
-    let all = nodes.roots.iter().copied().zip(nodes.limbs.iter().copied());
+    // Of plain chunks no word has a node.
+    let is_single = |(_, words): &(Job, [Node; 4])| words[0].rows > 0 && words[1].rows == 0;
+    let all = nodes.roots.iter().copied().zip(nodes.wide.iter().copied());
     let (single, other): (Vec<_>, Vec<_>) = all.partition(is_single);
     let mut parts = Vec::new();
     if !single.is_empty() {
@@ -285,8 +284,8 @@ fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<P
         let key = |value: i256| (value.as_i128() - least) as u64;
         let clipped = clipped(ranges, i256::from_i128(least), i256::from_i128(most));
         let ranges = clipped.map(|(low, high)| Range { low: key(low), high: key(high) }).collect();
-        let limbs = single.into_iter().map(|(job, limbs)| Job { node: limbs[0], ..job });
-        let part = Part::new(kernels::SELECT[3], limbs);
+        let words = single.into_iter().map(|(job, words)| Job { node: words[0], ..job });
+        let part = Part::new(kernels::SELECT[3], words);
         parts.push(Part { order: abi::SIGNED, ranges, ..part });
     }
     if !other.is_empty() {
@@ -295,18 +294,18 @@ fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<P
             Physical::I128 => (i256::from_i128(i128::MIN), i256::from_i128(i128::MAX)),
             _ => (i256::MIN, i256::MAX),
         };
-        let limbs_of = |value: i256| {
-            let mut limbs: [u64; 4] = bytemuck::cast(value.to_le_bytes());
-            limbs[count - 1] ^= 1 << 63;
-            limbs[count..].fill(0);
-            limbs
+        let words_of = |value: i256| {
+            let mut words: [u64; 4] = bytemuck::cast(value.to_le_bytes());
+            words[count - 1] ^= 1 << 63;
+            words[count..].fill(0);
+            words
         };
         let ranges = clipped(ranges, least, most)
-            .map(|(low, high)| WideRange { low: limbs_of(low), high: limbs_of(high) })
+            .map(|(low, high)| WideRange { low: words_of(low), high: words_of(high) })
             .collect();
-        let limbs = other.iter().flat_map(|(_, limbs)| *limbs).collect();
-        let part = Part::new(kernels::SELECT_LIMBS, other.into_iter().map(|(job, _)| job));
-        parts.push(Part { more: More::Limbs { limbs, ranges, count: count as u32 }, ..part });
+        let words = other.iter().flat_map(|(_, words)| *words).collect();
+        let part = Part::new(kernels::SELECT_WIDE, other.into_iter().map(|(job, _)| job));
+        parts.push(Part { more: More::Wide { words, ranges, count: count as u32 }, ..part });
     }
     parts
 }

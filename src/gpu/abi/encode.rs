@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, order_of};
+pub(crate) use super::{FLOAT, SIGNED, UNSIGNED, encoding_bit, order_of};
 use super::{Header, constant};
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
@@ -30,7 +30,7 @@ pub(crate) struct Source {
     pub chunk_rows: u64,
 }
 
-/// `lanepack::ChunkTotals`: of a chunk's values, or its deltas.
+/// `lanepack::ChunkTotals`: of a chunk's values, or of what an encoding turns them into.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct ChunkTotals {
@@ -62,7 +62,7 @@ pub(crate) struct VectorMeasures {
     pub bases: u64,
     pub patched_places: u64,
     pub locators: u64,
-    /// Of deltas.
+    /// Of values that an encoding turns into others.
     pub starts: u64,
     pub totals: u64,
 }
@@ -72,16 +72,15 @@ pub(crate) struct VectorMeasures {
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct MeasureArguments {
     pub source: Source,
-    pub values: VectorMeasures,
-    /// All 0 if deltas are not asked for.
-    pub deltas: VectorMeasures,
+    pub of: VectorMeasures,
     /// Of [`AskedChunk`]s; 0 for all chunks, and everything of them.
     pub chunks: u64,
     pub blocks_per_chunk: u32,
     pub which: u32,
 }
 
-/// `lanepack::AskedChunk`: a chunk, and what of it.
+/// `lanepack::AskedChunk`: a chunk, and the encodings that it is measured for, as bits
+/// ([`encoding_bit`]).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct AskedChunk {
@@ -89,25 +88,21 @@ pub(crate) struct AskedChunk {
     pub asked: u32,
 }
 
-/// Of which vectors windows and deltas are measured: of all; of those that estimates look at;
-/// or of the others, in chunks that are asked for.
+/// Of which vectors something is searched for: of all; of those that estimates look at; or of the
+/// others, in chunks that are asked for.
 pub(crate) const MEASURE_ALL: u32 = 0;
 pub(crate) const MEASURE_SAMPLED: u32 = 1;
 pub(crate) const MEASURE_REST: u32 = 2;
 
-/// What is asked for.
-pub(crate) const ASKED_WINDOWS: u32 = 1;
-pub(crate) const ASKED_DELTAS: u32 = 2;
-
-/// `lanepack::WideBounds`: of a vector of values of two or four limbs, the sign of the
+/// `lanepack::WideBounds`: of a vector of values of two or four words, the sign of the
 /// top one flipped.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct WideBounds {
     pub low: [u64; 4],
     pub high: [u64; 4],
-    /// Limbs that every valid value fits.
-    pub limbs: u32,
+    /// Words that every valid value fits.
+    pub words: u32,
     /// Valid values.
     pub valid: u32,
 }
@@ -129,7 +124,7 @@ pub(crate) struct LayoutArguments {
     /// As of [`MeasureArguments`].
     pub chunks: u64,
     pub which: u32,
-    /// Which of what was asked for this is.
+    /// The encoding that this is measured for, as a bit.
     pub what: u32,
 }
 
@@ -153,7 +148,7 @@ pub(crate) struct PackArguments {
     pub targets: u64,
     pub of: VectorMeasures,
     pub blocks_per_target: u32,
-    /// Of deltas: whether with exceptions.
+    /// Of values that are turned into others: whether with exceptions.
     pub is_patched: u32,
 }
 
@@ -275,20 +270,6 @@ pub(crate) struct SampleArguments {
     pub chunks: u64,
 }
 
-/// `lanepack::DivisorArguments`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct DivisorArguments {
-    pub source: Source,
-    /// For each chunk, u64; 0 for those that are not asked for.
-    pub divisors: u64,
-    pub totals: u64,
-    /// For each row, as wide as a value.
-    pub quotients: u64,
-    /// For each chunk, u32; zeros at first.
-    pub misfits: u64,
-}
-
 /// `lanepack::DistinctTable`: a chunk whose distinct values are looked for.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -324,41 +305,20 @@ pub(crate) struct DistinctArguments {
     pub value_vectors: u32,
 }
 
-/// `lanepack::RunsArguments`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-pub(crate) struct RunsArguments {
-    pub source: Source,
-    pub totals: u64,
-    /// For each chunk whether its runs are looked for.
-    pub asked: u64,
-    /// For each vector the number of its first run in the chunk.
-    pub firsts: u64,
-    /// For each chunk.
-    pub runs: u64,
-    /// `run_vectors` vectors for each chunk.
-    pub values: u64,
-    pub lengths: u64,
-    /// A bit for each row.
-    pub begins: u64,
-    pub run_vectors: u32,
-    pub zero: u32,
-}
-
 /// Bytes of `lanepack::Candidates` and `lanepack::AlpChoice`, which only kernels read.
 pub(crate) const CANDIDATES_BYTES: usize = 16;
 pub(crate) const CHOICE_BYTES: usize = 16;
 
 const ENCODE: &Header = &Header::read(include_str!("../../../kernels/encode.cuh"));
 const ROWS: &Header = &Header::read(include_str!("../../../kernels/encode_rows.cuh"));
-const PATCHES: &Header = &Header::read(include_str!("../../../kernels/encode_patches.cu"));
+const PATCHES: &Header = &Header::read(include_str!("../../../kernels/encode_patches.cuh"));
 const ENCODE_ALP_RD: &Header = &Header::read(include_str!("../../../kernels/encode_alp_rd.cu"));
 
 const _: () = {
     assert!(size_of::<Source>() == 48);
     assert!(size_of::<ChunkTotals>() == 48);
     assert!(size_of::<VectorMeasures>() == 64);
-    assert!(size_of::<MeasureArguments>() == 192);
+    assert!(size_of::<MeasureArguments>() == 128);
     assert!(size_of::<AskedChunk>() == 8);
     assert!(size_of::<WideBounds>() == 72);
     assert!(size_of::<WideBoundsArguments>() == 56);
@@ -373,10 +333,8 @@ const _: () = {
     assert!(size_of::<AlpRdArguments>() == 88);
     assert!(size_of::<SampledRows>() == 24);
     assert!(size_of::<SampleArguments>() == 56);
-    assert!(size_of::<DivisorArguments>() == 80);
     assert!(size_of::<DistinctTable>() == 48);
     assert!(size_of::<DistinctArguments>() == 96);
-    assert!(size_of::<RunsArguments>() == 112);
     assert!(1 << constant(ROWS, "COUNTED_BITS") == COUNTED as u64);
     assert!(constant(ROWS, "HASHED") == HASHED as u64);
     assert!(1 << constant(ROWS, "COUNTED_OF_VECTOR_BITS") == COUNTED_OF_VECTOR as u64);
@@ -391,6 +349,4 @@ const _: () = {
     assert!(constant(ENCODE, "MEASURE_ALL") == MEASURE_ALL as u64);
     assert!(constant(ENCODE, "MEASURE_SAMPLED") == MEASURE_SAMPLED as u64);
     assert!(constant(ENCODE, "MEASURE_REST") == MEASURE_REST as u64);
-    assert!(constant(ENCODE, "ASKED_WINDOWS") == ASKED_WINDOWS as u64);
-    assert!(constant(ENCODE, "ASKED_DELTAS") == ASKED_DELTAS as u64);
 };

@@ -88,7 +88,7 @@ impl<'a> Numbers<'a> {
             Form::Wide(column) => {
                 let source = &self.sources[*column];
                 if let Some(node) = select::as_words(source.node()) {
-                    return words(&source.with(node), Key::LIMB, vector, out);
+                    return words(&source.with(node), Key::HIGHEST_WORD, vector, out);
                 }
                 let mut values = [i256::ZERO; VECTOR];
                 select::wide_values(source.node(), vector, &mut values)

@@ -470,7 +470,7 @@ fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
     match predicate {
         Predicate::Constant(_) | Predicate::IsValid(_) | Predicate::Compare(..) => true,
         Predicate::Test(_, Test::Words(..)) => true,
-        // Of more limbs than two there is no arithmetic; ranges are literals of two words.
+        // Of more words than two there is no arithmetic; ranges are literals of two words.
         Predicate::Test(column, Test::Wide(ranges)) => {
             nodes[*column].lists.len() <= 2 && ranges.as_slice().len() <= 16
         }

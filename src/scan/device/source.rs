@@ -548,7 +548,7 @@ impl<'a> Writer<'a> {
                     (Order::Unsigned, _) => format!("static_cast<{name}>({value}(at))"),
                 }
             }
-            // Where 64 bits hold all values, the lowest limb does.
+            // Where 64 bits hold all values, the lowest word does.
             Form::Wide(column) if scalar == Scalar::I64 => {
                 let value = self.reader(*column, readers);
                 format!("static_cast<i64>({value}(at))")
@@ -591,7 +591,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The name of what reads the words of a column, of wide ones the lowest limb.
+    /// The name of what reads the words of a column, of wide ones the lowest.
     fn reader(&mut self, column: usize, readers: &mut Readers) -> String {
         let list = self.columns[column].lists[0].clone();
         let number = self.trees(&list);
@@ -626,8 +626,8 @@ impl<'a> Writer<'a> {
                 let high = self.trees(list);
                 (tree(high, list), format!("Reader{high}"), list.state_bytes())
             }
-            // The sign of the lowest limb needs no nodes.
-            None => ("nullptr".to_owned(), "SignLimb".to_owned(), 8),
+            // The sign of the lowest word needs no nodes.
+            None => ("nullptr".to_owned(), "SignWord".to_owned(), 8),
         };
         let values = format!("WideValues<Reader{low}, {high_reader}>");
         let bytes = bytes.next_multiple_of(8) + lists[0].state_bytes();

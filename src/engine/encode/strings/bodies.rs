@@ -60,14 +60,12 @@ impl Stretch {
                 return bitmaps.write(launcher, validity, origin, encoding, jobs);
             }
             match (origin, encoding, &self.codes) {
-                (Origin::Words(number) | Origin::Deltas(number) | Origin::Runs(number), ..)
-                    if number >= DERIVED =>
-                {
+                (Origin::Words(number) | Origin::Transformed(number), ..) if number >= DERIVED => {
                     known.dictionaries.write_codes(launcher, origin, encoding, jobs)
                 }
                 (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets()),
-                (Origin::Deltas(number), ..) => {
-                    words(number)?.write_deltas(launcher, encoding, &targets())
+                (Origin::Transformed(number), ..) => {
+                    words(number)?.write_transformed(launcher, encoding, &targets())
                 }
                 (Origin::Strings, Encoding::Fsst, Some((table, codes))) => {
                     codes.write(launcher, table, jobs)

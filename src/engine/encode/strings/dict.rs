@@ -23,7 +23,7 @@ use crate::encoding::fsst::Symbols;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant};
 use crate::engine::encode::asked::Asked;
-use crate::engine::encode::distinct::Tables;
+use crate::engine::encode::encoders::Tables;
 use crate::engine::encode::launch::{FINDING, Launcher, Pending};
 use crate::engine::encode::tree::{Tree, limit};
 use crate::engine::encode::words::{Estimates, Words};

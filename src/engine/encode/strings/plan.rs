@@ -16,8 +16,8 @@ use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::engine::encode::asked::Asked;
 use crate::engine::encode::bits::{Bitmaps, Counted, Which};
+use crate::engine::encode::encoders::{self, Candidate, Compressed};
 use crate::engine::encode::launch::{AFTER, IDLE, LONG, LOOKING, Launcher, MAIN, Pending};
-use crate::engine::encode::lz::{self, Candidate, Compressed};
 use crate::engine::encode::source::Column;
 use crate::engine::encode::tree::limit;
 use crate::engine::encode::words::{Estimates, Words};
@@ -407,7 +407,7 @@ impl Known {
             rest = later;
             let scope = std::mem::replace(&mut launcher.scope, LOOKING);
             let candidates = self.copied(launcher, column, borders, now)?;
-            let promises = lz::promises(launcher, &candidates, &self.options.lz)?;
+            let promises = encoders::promises(launcher, &candidates, &self.options.lz)?;
             launcher.release(LOOKING);
             launcher.scope = scope;
             for ((chunk, leftover), promise) in now.iter().zip(promises) {

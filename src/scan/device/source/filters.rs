@@ -19,8 +19,8 @@ impl Writer<'_> {
         let nodes = self.columns[column];
         let (key, ranges) = match test {
             Test::Words(key, ranges) => (*key, ranges.clone()),
-            // Of one limb: it is a signed integer.
-            Test::Wide(ranges) => (Key::LIMB, ranges.of_one_limb()),
+            // Of one word: it is a signed integer.
+            Test::Wide(ranges) => (Key::HIGHEST_WORD, ranges.of_one_word()),
             Test::Bytes(_) => unreachable!("strings are no words"),
         };
         let list = nodes.lists[0].clone();

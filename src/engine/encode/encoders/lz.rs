@@ -13,10 +13,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::launch::{Launcher, Pending};
-use super::write::Job;
+use super::Derived;
 use crate::chunk::EncodedNode;
 use crate::encoding::lz::{Leftover, Shape, smallest};
+use crate::encoding::plan::{Context, Plan};
+use crate::encoding::{Encoding, Estimate};
+use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::tree::{Look, Tree, limit};
+use crate::engine::encode::words::Words;
+use crate::engine::encode::write::{Job, Part};
 use crate::engine::groups::size_groups;
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
@@ -26,7 +31,7 @@ use crate::options::Lz as Settings;
 
 /// A chunk that others leave.
 #[derive(Clone, Copy)]
-pub(super) struct Candidate {
+pub(in crate::engine::encode) struct Candidate {
     pub chunk: usize,
     /// Address of its bytes: a multiple of 8, in padded memory.
     pub from: u64,
@@ -34,17 +39,17 @@ pub(super) struct Candidate {
 }
 
 /// How a chunk's segments may be cut, and the lengths of the buffers then.
-pub(super) type Promise = (Shape, [usize; 4]);
+pub(in crate::engine::encode) type Promise = (Shape, [usize; 4]);
 
 /// Parts of a candidate that are to be looked at.
-struct Look {
+struct Tried {
     candidate: usize,
     shape: Shape,
     parts: Vec<Range<usize>>,
 }
 
 /// What chunks promise; waits.
-pub(super) fn promises(
+pub(in crate::engine::encode) fn promises(
     launcher: &mut Launcher<'_>,
     candidates: &[Candidate],
     settings: &Settings,
@@ -55,28 +60,28 @@ pub(super) fn promises(
     });
     let looks = all.clone().map(|(candidate, shape, leftover)| {
         let parts = leftover.first_looks(shape).collect();
-        Look { candidate, shape, parts }
+        Tried { candidate, shape, parts }
     });
-    let looks: Vec<Look> = looks.collect();
+    let looks: Vec<Tried> = looks.collect();
     let mut is_worth = vec![false; candidates.len()];
     let counts = counts_of(launcher, candidates, &looks)?;
     for (look, [_, matches, _]) in looks.iter().zip(counts) {
         is_worth[look.candidate] |= matches > 0;
     }
     let samples = all.filter(|(candidate, ..)| is_worth[*candidate]);
-    let samples: Vec<Look> = samples
+    let samples: Vec<Tried> = samples
         .map(|(candidate, shape, leftover)| {
             let parts = leftover.sample(shape).collect();
-            Look { candidate, shape, parts }
+            Tried { candidate, shape, parts }
         })
         .collect();
     let counts = counts_of(launcher, candidates, &samples)?;
     let mut promises = vec![None; candidates.len()];
-    let sampled: Vec<(&Look, [usize; 3])> = samples.iter().zip(counts).collect();
+    let sampled: Vec<(&Tried, [usize; 3])> = samples.iter().zip(counts).collect();
     for shapes in sampled.chunk_by(|(one, _), (other, _)| one.candidate == other.candidate) {
         let candidate = shapes[0].0.candidate;
         let leftover = &candidates[candidate].leftover;
-        let lens = |(look, counts): &(&Look, _)| (look.shape, leftover.lens(look.shape, *counts));
+        let lens = |(look, counts): &(&Tried, _)| (look.shape, leftover.lens(look.shape, *counts));
         promises[candidate] = smallest(shapes.iter().map(lens));
     }
     Ok(promises)
@@ -86,13 +91,13 @@ pub(super) fn promises(
 fn counts_of(
     launcher: &mut Launcher<'_>,
     candidates: &[Candidate],
-    looks: &[Look],
+    looks: &[Tried],
 ) -> Result<Vec<[usize; 3]>> {
     let mut counts = vec![[0; 3]; looks.len()];
     let mut started: Vec<(Vec<usize>, Pending<[u32; 3]>)> = Vec::new();
     for (shape, of_shape) in by_shape(looks.iter().map(|look| look.shape)) {
         let parts = of_shape.iter().flat_map(|look| {
-            let Look { candidate, parts, .. } = &looks[*look];
+            let Tried { candidate, parts, .. } = &looks[*look];
             parts.iter().map(move |part| (*look, candidates[*candidate].from, part))
         });
         let (owners, chunks): (Vec<usize>, Vec<abi::LzChunk>) = (parts.enumerate())
@@ -141,7 +146,7 @@ fn find(launcher: &mut Launcher<'_>, shape: Shape, arguments: &abi::LzArguments)
 
 /// Chunks whose segments are compressed, to scratch.
 #[derive(Default)]
-pub(super) struct Compressed {
+pub(in crate::engine::encode) struct Compressed {
     groups: Vec<Group>,
     /// For each such chunk its group, and its number there.
     places: BTreeMap<usize, (usize, usize)>,
@@ -263,4 +268,63 @@ fn start(
     find(launcher, shape, &arguments)?;
     launcher.launch(kernels::LZ_LAYOUT, chunks.len(), &arguments)?;
     Ok((arguments, totals))
+}
+
+impl Tree {
+    /// Adds the estimates of lz, where all others leave most of the bytes, and compresses those
+    /// chunks whose plan it becomes.
+    pub(in crate::engine::encode) fn plan_lz(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        context: &Context<'_>,
+        looks: &mut [Option<Look>],
+    ) -> Result<()> {
+        let words = self.words(number);
+        let left = looks.iter().enumerate().filter_map(|(chunk, look)| {
+            Some((chunk, words.leftover(chunk, limit(&look.as_ref()?.estimates))?))
+        });
+        let left: Vec<(usize, Leftover)> = left.collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let from = words.bytes_of(launcher, left.iter().map(|(chunk, _)| *chunk))?;
+        let candidates: Vec<Candidate> = (left.into_iter().zip(from))
+            .map(|((chunk, leftover), from)| Candidate { chunk, from, leftover })
+            .collect();
+        let promises = promises(launcher, &candidates, &context.options.lz)?;
+        let mut chosen = Vec::new();
+        for (candidate, promise) in candidates.into_iter().zip(promises) {
+            let (Some((shape, lens)), Some(look)) = (promise, &mut looks[candidate.chunk]) else {
+                continue;
+            };
+            let estimate = Estimate::of(lens);
+            if candidate.leftover.saves(estimate.stored_bytes()) {
+                look.estimates.push((Encoding::Lz, estimate));
+                chosen.push((candidate, shape));
+            }
+        }
+        let compressed = Compressed::new(launcher, &chosen)?;
+        self.derive(number, Encoding::Lz, compressed, &[]);
+        Ok(())
+    }
+}
+
+/// Of words the bytes are all that there is.
+impl Derived for Compressed {
+    fn fill(
+        &self,
+        _: &Words,
+        chunk: usize,
+        _: &Plan,
+        part: &dyn Fn(usize) -> Part,
+        node: &mut EncodedNode<Part>,
+    ) -> Result<()> {
+        Self::fill(self, chunk, node, part)
+    }
+
+    fn write(&self, launcher: &mut Launcher<'_>, words: &Words, jobs: &[Job]) -> Result<()> {
+        let of_chunks = jobs.iter().map(|job| (words.chunk_at(job.vector), job));
+        Self::write(self, launcher, of_chunks)
+    }
 }

@@ -1,22 +1,28 @@
-//! The distinct values of chunks, and the code of every row: `kernels/encode_dict.cu`.
+//! Dict: the distinct values of chunks, and the code of every row, which are words as others
+//! (`kernels/encode_dict.cu`).
 
 use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::asked::Asked;
-use super::launch::Launcher;
-use super::words::Words;
-use crate::encoding::Physical;
-use crate::encoding::plan::Context;
-use crate::error::Result;
+use super::Derived;
+use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
+use crate::encoding::dict::{self, Counted};
+use crate::encoding::plan::{Context, Plan};
+use crate::encoding::{Encoding, Estimate, Physical};
+use crate::engine::encode::asked::Asked;
+use crate::engine::encode::launch::Launcher;
+use crate::engine::encode::tree::{Look, Tree, limit};
+use crate::engine::encode::words::Words;
+use crate::engine::encode::write::{Job, Part};
+use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 
 /// Hash tables of chunks.
-pub(super) struct Tables {
+pub(in crate::engine::encode) struct Tables {
     tables: Vec<abi::DistinctTable>,
     /// Distinct values of each, once they have been read.
     counts: Vec<u32>,
@@ -135,17 +141,13 @@ impl Tables {
 }
 
 /// Chunks of words whose distinct values have been found.
-pub(super) struct Distinct {
-    pub tables: Tables,
+struct Distinct {
+    tables: Tables,
 }
 
 impl Distinct {
     /// Looks for those of some chunks, of which no more than so many are wanted; waits.
-    pub fn find(
-        launcher: &mut Launcher<'_>,
-        words: &Words,
-        asked: &[(usize, usize)],
-    ) -> Result<Self> {
+    fn find(launcher: &mut Launcher<'_>, words: &Words, asked: &[(usize, usize)]) -> Result<Self> {
         let (tables, counts) = Tables::allocate(launcher, asked)?;
         let mut this = Self { tables };
         let kernel = words.by_width(kernels::DISTINCT_FIND);
@@ -156,7 +158,7 @@ impl Distinct {
     }
 
     /// Starts making codes and distinct values, and measuring both.
-    pub fn words(
+    fn words(
         &self,
         launcher: &mut Launcher<'_>,
         words: &Words,
@@ -220,5 +222,96 @@ impl Distinct {
     /// Blocks of kernels that take vectors.
     fn blocks(&self, arguments: &abi::DistinctArguments) -> usize {
         self.tables.len() * arguments.blocks_per_table as usize
+    }
+}
+
+/// Whether chunks may become dictionaries.
+pub(super) fn is_sought(context: &Context<'_>) -> bool {
+    context.may_nest() && context.options.allows(Encoding::Dict) && !context.in_dictionary
+}
+
+/// What a sample says of the distinct values of a chunk whose dictionary may be less than `limit`
+/// bytes.
+pub(super) fn promised(
+    words: &Words,
+    chunk: usize,
+    limit: usize,
+    context: &Context<'_>,
+) -> Option<Counted> {
+    let rows = words.rows(chunk);
+    let sample = words.sample(chunk).filter(|_| limit > 0 && is_sought(context));
+    sample.map(|sample| sample.counted(rows)).filter(|counted| {
+        let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
+        counted.repeats() && pays && counted.most(rows) > 0
+    })
+}
+
+impl Tree {
+    /// Adds the estimates of dictionaries, where they may be the least.
+    pub(in crate::engine::encode) fn plan_dictionaries(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        context: &Context<'_>,
+        looks: &mut [Option<Look>],
+    ) -> Result<()> {
+        let words = self.words(number);
+        // Words of few bits have few values.
+        let all = 1 << (words.value() * 8).min(MAX_CHUNK_ROWS.ilog2() as usize);
+        let promised = |look: &Option<Look>| {
+            let look = look.as_ref()?;
+            look.promises.repeated.map(|counted| (counted, limit(&look.estimates)))
+        };
+        let asked = looks.iter().enumerate().filter_map(|(chunk, look)| {
+            // Quotients may promise less than when the chunk was looked at.
+            let ((counted, limit), rows) = (promised(look)?, words.rows(chunk));
+            let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
+            pays.then(|| (chunk, counted.most(rows).min(all)))
+        });
+        let asked: Vec<(usize, usize)> = asked.collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let mut found = Distinct::find(launcher, words, &asked)?;
+        found.tables.keep(|chunk, count| {
+            promised(&looks[chunk]).is_some_and(|(counted, limit)| {
+                counted.may_pay(words.rows(chunk), count, limit, dict::saves)
+            })
+        });
+        if found.tables.is_empty() {
+            return Ok(());
+        }
+        let below = context.in_dictionary();
+        let children = found.words(launcher, words, &below)?.map(|words| self.add(words));
+        self.derive(number, Encoding::Dict, NoBuffers, &children);
+        let chunks: Vec<usize> = found.tables.chunks().collect();
+        let [codes, values] = children;
+        let children = [
+            (codes, self.plan(launcher, codes, &below)?),
+            (values, self.plan(launcher, values, &below)?),
+        ];
+        let estimate = |_, children, _| Estimate { children, ..Estimate::of([]) };
+        self.add_estimates((Encoding::Dict, chunks), estimate, children, &below, looks);
+        Ok(())
+    }
+}
+
+/// Nodes of words have nothing but their children.
+struct NoBuffers;
+
+impl Derived for NoBuffers {
+    fn fill(
+        &self,
+        _: &Words,
+        _: usize,
+        _: &Plan,
+        _: &dyn Fn(usize) -> Part,
+        _: &mut EncodedNode<Part>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, _: &mut Launcher<'_>, _: &Words, _: &[Job]) -> Result<()> {
+        Err(Error::device("buffers of a dictionary of words"))
     }
 }

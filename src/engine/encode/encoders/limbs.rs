@@ -1,26 +1,30 @@
-//! Decimals of 128 and 256 bits: limbs of 64 bits, each a column of words in place.
+//! Limbs: wide values, decimals of 128 and 256 bits, whose limbs of 64 bits are each a column of
+//! words in place.
 //!
 //! How many limbs a chunk needs decides which of them is its last, and so signed:
 //! limbs that are last in some chunks only are measured in both orders.
 
 use std::collections::BTreeMap;
 
-use super::asked::Asked;
-use super::launch::{Launcher, Pending};
-use super::source::Column;
-use super::tree::{Lacking, Plans, Tree};
-use super::words::Words;
-use super::write::{Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical};
+use crate::engine::encode::asked::Asked;
+use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::source::Column;
+use crate::engine::encode::tree::{Lacking, Plans, Tree};
+use crate::engine::encode::words::Words;
+use crate::engine::encode::write::{Origin, Part};
 use crate::error::Result;
 use crate::gpu::abi::encode as abi;
-use crate::gpu::kernels;
+use crate::gpu::kernels::{self, Kernel, measure};
 use crate::lanes::VECTOR;
 
+/// Blocks count vectors.
+const WIDE_BOUNDS: [Kernel; 2] = [measure("wide_bounds_128"), measure("wide_bounds_256")];
+
 /// A column of wide values that has been read once.
-pub(super) struct Wide {
+pub(in crate::engine::encode) struct Wide {
     physical: Physical,
     source: abi::Source,
     pending: Pending<abi::WideBounds>,
@@ -37,12 +41,12 @@ struct Chunk {
     bounds: Option<[[u64; 4]; 2]>,
 }
 
-/// Bytes of scratch that measuring so many values needs, but for their limbs.
-pub(super) fn scratch_bytes(rows: usize) -> usize {
-    rows.div_ceil(VECTOR) * size_of::<abi::WideBounds>()
-}
-
 impl Wide {
+    /// Bytes of scratch that measuring so many values needs, but for their limbs.
+    pub fn scratch_bytes(rows: usize) -> usize {
+        rows.div_ceil(VECTOR) * size_of::<abi::WideBounds>()
+    }
+
     /// Starts measuring: 72 bytes of scratch a vector.
     pub fn measure(
         launcher: &mut Launcher<'_>,
@@ -54,7 +58,7 @@ impl Wide {
         let source = abi::Source { stride: limbs as u32, ..column.source(chunk_rows) };
         let vectors = column.rows.div_ceil(VECTOR);
         let scratch = launcher.allocate(vectors * size_of::<abi::WideBounds>())?;
-        let kernel = kernels::WIDE_BOUNDS[usize::from(limbs == 4)];
+        let kernel = WIDE_BOUNDS[usize::from(limbs == 4)];
         let arguments = abi::WideBoundsArguments { source, bounds: scratch.address() };
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         let pending = launcher.result(&scratch, 0, vectors)?;
@@ -80,7 +84,7 @@ impl Wide {
             let high = valid.clone().map(|bounds| bounds.high).max_by_key(order);
             Chunk {
                 rows: (rows - index * chunk_vectors * VECTOR).min(chunk_vectors * VECTOR),
-                limbs: valid.map(|bounds| bounds.limbs as usize).max().unwrap_or(1),
+                limbs: valid.map(|bounds| bounds.words as usize).max().unwrap_or(1),
                 bounds: low.zip(high).map(|(low, high)| [low, high]),
             }
         };

@@ -13,11 +13,11 @@
 
 use std::sync::Arc;
 
-use super::launch::{Launcher, Pending};
-use super::write::Part;
 use crate::chunk::EncodedNode;
 use crate::encoding::alp_rd::{self, Cut};
 use crate::encoding::{Estimate, Physical};
+use crate::engine::encode::launch::{Launcher, Pending};
+use crate::engine::encode::write::Part;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode as abi;
@@ -25,7 +25,7 @@ use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 
 /// The floats of a column, measured.
-pub(super) struct Reals {
+pub(in crate::engine::encode) struct Reals {
     source: abi::Source,
     /// Bytes of a value.
     value: usize,
@@ -38,17 +38,17 @@ pub(super) struct Reals {
     totals: Vec<abi::RdTotals>,
 }
 
-/// Bytes of scratch that measuring needs.
-pub(super) fn scratch_bytes(rows: usize, chunk_rows: usize) -> usize {
-    locators_at(rows.div_ceil(chunk_rows)) + rows.div_ceil(VECTOR) * 4
-}
-
 /// Where locators begin in the scratch.
 fn locators_at(chunks: usize) -> usize {
     chunks * size_of::<abi::RdTotals>()
 }
 
 impl Reals {
+    /// Bytes of scratch that measuring needs.
+    pub fn scratch_bytes(rows: usize, chunk_rows: usize) -> usize {
+        locators_at(rows.div_ceil(chunk_rows)) + rows.div_ceil(VECTOR) * 4
+    }
+
     /// Starts measuring; `alp` is the address of the chunks' totals of alp, or 0.
     pub fn measure(
         launcher: &mut Launcher<'_>,
@@ -60,7 +60,7 @@ impl Reals {
         let chunk_rows = source.chunk_vectors as usize * VECTOR;
         let (vectors, chunks) = (rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows));
         let value = physical.bits().unwrap_or(0) / 8;
-        let scratch = launcher.allocate(scratch_bytes(rows, chunk_rows))?;
+        let scratch = launcher.allocate(Self::scratch_bytes(rows, chunk_rows))?;
         let (pending, totals) = (None, Vec::new());
         let mut reals = Self { source, value, alp, scratch, pending, totals };
         let arguments = reals.arguments(chunks, 0, 0);

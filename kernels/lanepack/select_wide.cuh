@@ -1,11 +1,11 @@
-// Selections of values of 128 and 256 bits, whose limbs of 64 bits are nodes of their own
-// (docs/FORMAT.md, limbs) or lie side by side.
+// Selections of wide values, of 128 and 256 bits, whose words of 64 bits are nodes of their own or
+// stored side by side.
 //
-//   value    | limb 0 | limb 1 | limb 2 | limb 3 |    a limb that is not there is the sign
-//   ranges   sorted, disjoint, both ends included; the sign of the last limb flipped, so
-//            that values compare as unsigned numbers, from the last limb on
+//   value    | word 0 | word 1 | word 2 | word 3 |    a word that is not there is the sign
+//   ranges   sorted, disjoint, both ends included; the sign of the last word flipped, so
+//            that values compare as unsigned numbers, from the last word on
 //
-// Value by value: each limb is unpacked by itself. Values of one limb, which most columns
+// Value by value: each word is unpacked by itself. Values of one word, which most columns
 // have, are compared as the 64-bit integers that they are instead (select.cuh).
 //
 // All threads of a warp call this together, with the same vector.
@@ -16,55 +16,55 @@
 
 namespace lanepack {
 
-// 64 bytes; mirrored by `WideRange` in src/gpu/abi.rs. Of 128 bits the upper limbs are zero.
+// 64 bytes; mirrored by `WideRange` in src/gpu/abi.rs. Of 128 bits the upper words are zero.
 struct WideRange {
     u64 low[4];
     u64 high[4];
 };
 static_assert(sizeof(WideRange) == 64, "WideRange is mirrored in src/gpu/abi.rs");
 
-// The limbs of a vector's values. `limbs` has four nodes, of which those that are not there
+// The words of a vector's values. `words` has four nodes, of which those that are not there
 // have no rows; a plain root has none.
 template <u32 COUNT>
-struct VectorLimbs {
+struct WideVector {
     VectorValues<u64, WORD_ENCODINGS> parts[COUNT];
     const u64* plain;
     u32 has;
 
-    LANEPACK_DEVICE VectorLimbs(const Node& root, const Node* limbs, u32 vector) : plain(nullptr), has(0) {
+    LANEPACK_DEVICE WideVector(const Node& root, const Node* words, u32 vector) : plain(nullptr), has(0) {
         if (root.encoding == PLAIN) {
             plain = reinterpret_cast<const u64*>(root.buffer[0]) + static_cast<u64>(vector) * VECTOR * COUNT;
             return;
         }
 #pragma unroll
-        for (u32 limb = 0; limb < COUNT; limb++) {
-            if (limbs[limb].rows == 0) break;
-            parts[limb] = VectorValues<u64, WORD_ENCODINGS>(limbs[limb], vector);
-            has = limb + 1;
+        for (u32 word = 0; word < COUNT; word++) {
+            if (words[word].rows == 0) break;
+            parts[word] = VectorValues<u64, WORD_ENCODINGS>(words[word], vector);
+            has = word + 1;
         }
     }
 
     LANEPACK_DEVICE void at(u32 position, u64 (&value)[COUNT]) const {
 #pragma unroll
-        for (u32 limb = 0; limb < COUNT; limb++) {
+        for (u32 word = 0; word < COUNT; word++) {
             if (plain != nullptr) {
-                value[limb] = __ldg(plain + position * COUNT + limb);
-            } else if (limb < has) {
-                value[limb] = parts[limb].at(position);
+                value[word] = __ldg(plain + position * COUNT + word);
+            } else if (word < has) {
+                value[word] = parts[word].at(position);
             } else {
-                value[limb] = limb > 0 && static_cast<i64>(value[limb - 1]) < 0 ? ~u64{0} : 0;
+                value[word] = word > 0 && static_cast<i64>(value[word - 1]) < 0 ? ~u64{0} : 0;
             }
         }
     }
 };
 
-// Whether a value of `COUNT` limbs is above another.
+// Whether a value of `COUNT` words is above another.
 template <u32 COUNT>
 LANEPACK_DEVICE bool is_above(const u64* value, const u64* other) {
 #pragma unroll
-    for (u32 limb = COUNT; limb-- > 0;) {
-        const u64 its = __ldg(other + limb);
-        if (value[limb] != its) return value[limb] > its;
+    for (u32 word = COUNT; word-- > 0;) {
+        const u64 its = __ldg(other + word);
+        if (value[word] != its) return value[word] > its;
     }
     return false;
 }
@@ -86,16 +86,16 @@ LANEPACK_DEVICE bool hold_wide(const WideRange* ranges, u32 count, const u64* va
     const u64* low = ranges[first].low;
     bool is_equal = true;
 #pragma unroll
-    for (u32 limb = 0; limb < COUNT; limb++) is_equal &= value[limb] == __ldg(low + limb);
+    for (u32 word = 0; word < COUNT; word++) is_equal &= value[word] == __ldg(low + word);
     return is_equal || is_above<COUNT>(value, low);
 }
 
-// The selection of the values of a vector that lie in ranges; `limbs` as for VectorLimbs. Of
+// The selection of the values of a vector that lie in ranges; `words` as for WideVector. Of
 // rows past the end, and of nulls, it says anything.
 template <u32 COUNT>
-LANEPACK_DEVICE u32 select_limbs(const Node& root, const Node* limbs, u32 vector, const WideRange* ranges, u32 count) {
+LANEPACK_DEVICE u32 select_wide(const Node& root, const Node* words, u32 vector, const WideRange* ranges, u32 count) {
     const u32 rows = min(root.rows - vector * VECTOR, VECTOR);
-    const VectorLimbs<COUNT> values(root, limbs, vector);
+    const WideVector<COUNT> values(root, words, vector);
     u32 selection = 0;
 #pragma unroll 1
     for (u32 step = 0; step < WARP; step++) {
