@@ -1,6 +1,8 @@
 // Arrow's offsets of strings from their packed lengths, and what follows from
 // bytes and offsets: the check of UTF-8, views, and values of one width.
 #include "arguments.cuh"
+#include "lanepack/fields.cuh"
+#include "lanepack/pfor.cuh"
 #include "lanepack/strings.cuh"
 #include "launch.cuh"
 #include "utf8.cuh"
@@ -16,12 +18,21 @@ LANEPACK_DEVICE void unpack_lengths(const Node& strings, const Node& node, u32 v
         for (u32 slot = lane; slot < VECTOR; slot += WARP) {
             lengths[slot + slot / 32] = slot < rows ? length : 0;
         }
-    } else if (node.encoding == FFOR) {
-        FforLane<u32> values(node, vector, lane);
+    } else if (node.encoding == FFOR || node.encoding == PFOR) {
+        const FforVector<u32> parameters(node, vector);
+        u32 fields[WARP];
+        unpack_fields<u32>(parameters.packed, fields);
+#pragma unroll
         for (u32 row = 0; row < 32; ++row) {
             const u32 slot = index(row, lane);
-            const u32 length = values.next();
-            lengths[slot + slot / 32] = slot < rows ? length : 0;
+            lengths[slot + slot / 32] = slot < rows ? parameters.base + fields[row] : 0;
+        }
+        if (node.encoding == PFOR) {
+            __syncwarp();
+            const Exceptions<u32> exceptions(node.buffer[2], pfor_locator<u32>(node, vector));
+            exceptions.for_each(lane, WARP, [&](u32, u32 slot, u32 length) {
+                if (slot < rows) lengths[slot + slot / 32] = length;
+            });
         }
     } else {
         const u32* plain = reinterpret_cast<const u32*>(node.buffer[0]) + vector * VECTOR;
@@ -39,8 +50,9 @@ LANEPACK_DEVICE void unpack_lengths(const Node& strings, const Node& node, u32 v
 //
 // Lanes of a packed vector hold every 32nd value, so the lengths go through
 // shared memory: each lane sums 32 values in a row, a scan over the lanes adds
-// what lies before. Offsets are clamped to the vector's bytes: whatever
-// lengths say, offsets never fall and nobody who uses them leaves the values.
+// what lies before. Where lengths do not add up to the vector's bytes, offsets are
+// clamped to these: whatever lengths say, offsets never fall and nobody who uses them
+// leaves the values.
 template <class Offset>
 LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
     constexpr u32 WARPS = OFFSETS_THREADS / WARP;
@@ -50,40 +62,49 @@ LANEPACK_DEVICE void offsets_of_vectors(const OffsetsArguments& args) {
     const Node& strings = args.nodes[part.node];
     const Node& node = args.nodes[args.node_count + part.node];
     const u32 lane = threadIdx.x % WARP;
-    const u32 vector = part.part * WARPS + warp_in_block();
+    const u32 warp = warp_in_block();
+    const u32 vector = part.part * WARPS + warp;
     if (vector * VECTOR >= node.rows) return;
-    u32* lengths = shared + warp_in_block() * SLOTS;
+    u32* lengths = shared + warp * SLOTS;
     unpack_lengths(strings, node, vector, lane, lengths);
     __syncwarp();
+    u32 own[32];
     u64 sum = 0;
-    for (u32 i = 0; i < 32; ++i) sum += lengths[lane * 33 + i];
-    u64 before = sum;
-    for (u32 step = 1; step < WARP; step *= 2) {
-        const u64 other = __shfl_up_sync(FULL, before, step);
-        if (lane >= step) before += other;
+#pragma unroll
+    for (u32 i = 0; i < 32; ++i) {
+        own[i] = lengths[lane * 33 + i];
+        sum += own[i];
     }
+    const u64 upto = sum_upto(sum);
+    const u64 before = upto - sum;
     const u64 start = value_start(strings, vector);
     const u64 end = value_start(strings, vector + 1);
-    const u64 total = __shfl_sync(FULL, before, WARP - 1);
-    if (lane == 0 && total != end - start) report(args.status, part.node, FAULT_LENGTHS);
-    before = start + before - sum;
+    const bool is_sound = __shfl_sync(FULL, upto, WARP - 1) == end - start;
+    if (lane == 0 && !is_sound) report(args.status, part.node, FAULT_LENGTHS);
     const u32 rows = min(node.rows - vector * VECTOR, VECTOR);
     Offset* out = reinterpret_cast<Offset*>(args.out) + node.at + vector * VECTOR;
-    // Offsets from the vector's start have 32 bits, unless its values are some of
-    // the longest there can be: then each lane writes its own, however scattered.
-    const bool narrow = (end - start) >> 32 == 0;
-    for (u32 i = 0; i < 32; ++i) {
-        u32& slot = lengths[lane * 33 + i];
-        const u32 length = slot;
-        const u64 offset = min(before, end);
-        slot = static_cast<u32>(offset - start);
-        if (!narrow && lane * 32 + i < rows) out[lane * 32 + i] = static_cast<Offset>(strings.at + offset);
-        before += length;
-    }
-    __syncwarp();
-    const Offset base = static_cast<Offset>(strings.at + start);
-    for (u32 slot = lane; narrow && slot < rows; slot += WARP) {
-        out[slot] = base + static_cast<Offset>(lengths[slot + slot / 32]);
+    if (is_sound && (end - start) >> 32 == 0) {
+        // Offsets from the vector's start have 32 bits.
+        u32 at = static_cast<u32>(before);
+#pragma unroll
+        for (u32 i = 0; i < 32; ++i) {
+            lengths[lane * 33 + i] = at;
+            at += own[i];
+        }
+        __syncwarp();
+        const Offset base = static_cast<Offset>(strings.at + start);
+#pragma unroll 8
+        for (u32 slot = lane; slot < rows; slot += WARP) {
+            out[slot] = base + static_cast<Offset>(lengths[slot + slot / 32]);
+        }
+    } else {
+        // Each lane writes its own, however scattered.
+        u64 offset = start + before;
+#pragma unroll
+        for (u32 i = 0; i < 32; ++i) {
+            if (lane * 32 + i < rows) out[lane * 32 + i] = static_cast<Offset>(strings.at + min(offset, end));
+            offset += own[i];
+        }
     }
     const bool last = part.node + 1 == args.node_count && vector * VECTOR + rows == node.rows;
     if (last && lane == 0) out[rows] = static_cast<Offset>(strings.at + end);

@@ -236,6 +236,10 @@ fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], b
     program.step(kernel, &jobs(strings), lengths, longest(strings), arguments, &[out]);
 }
 
+/// The encodings of lengths that kernels make offsets of.
+const LENGTHS: [Encoding; 4] =
+    [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
+
 /// The lengths of values, of dict and of front coding those that have been found.
 fn value_lengths(
     program: &mut Program<'_>,
@@ -243,7 +247,7 @@ fn value_lengths(
     of_dict: &[Job],
     of_front: &[Job],
 ) -> Result<Vec<Job>> {
-    let own = own_lengths(program, roots)?;
+    let own = lengths(program, roots, &LENGTHS, |count| count - 1)?;
     let (mut of_dict, mut of_front) = (of_dict.iter(), of_front.iter());
     let lengths = |(root, own): (&Target<'_>, Job)| match root.view.encoding() {
         Encoding::Dict => of_dict.next().copied().unwrap_or(own),
@@ -256,17 +260,18 @@ fn value_lengths(
 /// The lengths of values, the last child; of constants, dict and front, which have none, the
 /// root.
 pub(super) fn own_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
-    lengths(program, roots, |count| count - 1)
+    lengths(program, roots, &cascade::SIMPLE, |count| count - 1)
 }
 
 /// The lengths of what is stored, the first child; of constants, dict and front the root.
 pub(super) fn stored_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
-    lengths(program, roots, |_| 0)
+    lengths(program, roots, &cascade::SIMPLE, |_| 0)
 }
 
 fn lengths(
     program: &mut Program<'_>,
     roots: &[Target<'_>],
+    reads: &[Encoding],
     which: impl Fn(usize) -> usize,
 ) -> Result<Vec<Job>> {
     let has_some = |root: &&Target<'_>| {
@@ -274,7 +279,7 @@ fn lengths(
     };
     let own = roots.iter().filter(has_some);
     let own: Vec<Target<'_>> = own.map(|root| root.child(which(root.view.child_count()))).collect();
-    let mut own = program.readable(&own, &cascade::SIMPLE)?.into_iter();
+    let mut own = program.readable(&own, reads)?.into_iter();
     let next = |root: &Target<'_>| match has_some(&root) {
         true => own.next(),
         false => Some(Job::from(root)),
