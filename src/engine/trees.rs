@@ -190,7 +190,7 @@ impl Reader {
 
     /// Shared memory of a warp for a test of some vectors, at most.
     fn test_bytes(&self) -> usize {
-        let below = self.children().iter().map(|child| child.test_bytes() + child.state_bytes());
+        let below: usize = self.children().iter().map(Self::test_bytes).sum();
         match self {
             // 32 bytes a vector, for which 16 are a unit.
             Self::Words { .. } => 32 * kernels::SCAN_EACH + 16,
@@ -199,9 +199,13 @@ impl Reader {
             // vector as well.
             Self::Parent { keeps: Keeps::Runs, children, .. } => {
                 let changes = if children.len() > 1 { kernels::SCAN_EACH } else { 0 };
-                below.sum::<usize>() + 4 * VECTOR / 8 + VECTOR / 8 * changes
+                below + 4 * VECTOR / 8 + VECTOR / 8 * changes
             }
-            Self::Parent { .. } => below.sum::<usize>() + 64,
+            // Codes whose verdicts are no range are looked up one by one.
+            Self::Parent { is_lookup: true, children, .. } => {
+                below + children.iter().map(Self::state_bytes).sum::<usize>() + 64
+            }
+            Self::Parent { .. } => below + 64,
         }
     }
 }

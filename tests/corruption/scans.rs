@@ -5,7 +5,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::*;
 use arrow_schema::Schema;
 use lanepack::scan::{Scan, col, count, max};
-use lanepack::{Engine, Error};
+use lanepack::{Encoding, Engine, Error, Options};
 
 use super::common::bad::{Found, bad_input, great_quotients};
 use super::damage::Image;
@@ -63,6 +63,53 @@ fn codes_are_checked_by_the_first_scan_that_reads_them() {
         for _ in 0..2 {
             text(bad.name, scan.clone().filter(bad.filter.clone()).mask(&engine));
         }
+    }
+}
+
+/// Where no value of the dictionary passes, all codes are checked all the same.
+#[test]
+fn codes_are_checked_where_no_value_passes() {
+    let engine = Engine::cpu();
+    let mut count = 0;
+    for bad in bad_input() {
+        // Values are 0, 3, .., 18, or texts from "alpha" to "gamma".
+        let filters = match bad.name {
+            "the greatest code" => vec![col("price").eq(4), col("price").in_list([5, 7])],
+            "codes of strings" => vec![col("price").eq("bb"), col("price").in_list(["c", "dd"])],
+            _ => continue,
+        };
+        for filter in filters {
+            let packed = batch(&bad.image);
+            let expected = text(bad.name, lanepack::decompress(&packed));
+            let found = text(bad.name, Scan::new(&packed).filter(filter).mask(&engine));
+            assert_eq!(found, expected);
+            count += 1;
+        }
+    }
+    assert_eq!(count, 4);
+}
+
+/// Where all values of runs are decided together, the runs are checked all the same.
+#[test]
+fn runs_are_checked_where_their_values_are_decided() {
+    let engine = Engine::cpu();
+    let values = (0..100_000_i64).map(|row| row / 50 * 7919 % 997 * 1_000_000);
+    let array: ArrayRef = std::sync::Arc::new(Int64Array::from_iter_values(values));
+    let encodings = [Encoding::Rle, Encoding::Gcd, Encoding::Ffor];
+    let options = Options::default().with_encodings(encodings);
+    let mut image = Image::of(&array, &options);
+    let encoding = lanepack::compress_array(&array, &options).unwrap().encoding();
+    assert!(encoding.starts_with("rle(gcd("), "{encoding}");
+    image.change(|tree| {
+        // One run fewer of the first vector.
+        let firsts = &mut tree.buffers[0];
+        let second = u32::from_le_bytes(firsts[4..8].try_into().unwrap());
+        firsts[4..8].copy_from_slice(&(second - 1).to_le_bytes());
+    });
+    let packed = batch(&image);
+    let expected = text("runs", lanepack::decompress(&packed));
+    for filter in [col("price").eq(1_500_000), col("price").lt(1_500_000), col("price").gt(1)] {
+        assert_eq!(text("runs", Scan::new(&packed).filter(filter).mask(&engine)), expected);
     }
 }
 

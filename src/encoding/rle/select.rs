@@ -34,7 +34,13 @@ pub(super) fn select<'a>(node: NodeView<'a>, test: &RangeTest) -> Result<Verdict
                 selector.select(vector, mask)?;
             }
         }
-        decided => return Ok(decided),
+        decided => {
+            // Runs are looked at all the same: what is wrong with them is an error of any test.
+            let all = node.len().div_ceil(VECTOR);
+            let test = RunsTest { vectors, passing, lengths: RefCell::default() };
+            (0..all).try_for_each(|vector| test.select(vector, &mut NONE.clone()))?;
+            return Ok(decided);
+        }
     }
     Ok(Verdict::some(RunsTest { vectors, passing, lengths: RefCell::default() }))
 }

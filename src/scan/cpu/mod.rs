@@ -284,9 +284,6 @@ impl<'a> Maker<'_, 'a> {
         if matches!(found, Verdict::None) {
             return Ok(Step::Constant(false));
         }
-        if matches!(found, Verdict::Some(_)) {
-            chunk.check_once(select::check)?;
-        }
         let validity = Validity::of(chunk, self.columns[column])?;
         Ok(match (found, validity) {
             (Verdict::None, _) | (_, Validity::None) => Step::Constant(false),
@@ -305,7 +302,10 @@ impl<'a> Maker<'_, 'a> {
         match share {
             Share::None => Ok(Verdict::None),
             Share::All => Ok(Verdict::All),
-            Share::Some => select::words(chunk.root(), &RangeTest::new(key, ranges.clone())),
+            Share::Some => {
+                chunk.check_once(select::check)?;
+                select::words(chunk.root(), &RangeTest::new(key, ranges.clone()))
+            }
         }
     }
 
@@ -318,7 +318,10 @@ impl<'a> Maker<'_, 'a> {
         match share {
             Share::None => Ok(Verdict::None),
             Share::All => Ok(Verdict::All),
-            Share::Some => select::wide(chunk.root(), ranges),
+            Share::Some => {
+                chunk.check_once(select::check)?;
+                select::wide(chunk.root(), ranges)
+            }
         }
     }
 
@@ -329,6 +332,7 @@ impl<'a> Maker<'_, 'a> {
         if outside {
             return Ok(if test.negated { Verdict::All } else { Verdict::None });
         }
+        chunk.check_once(select::check)?;
         bytes::found(chunk.root(), test)
     }
 

@@ -305,8 +305,8 @@ impl<'a> Writer<'a> {
         let mut bytes = PATCHES;
         for (of, name, its) in &self.scratch {
             let _ = writeln!(text, "    {of} {name};");
-            // Places of 8 bytes.
-            bytes += its.next_multiple_of(8);
+            // Places of 16 bytes, which some types ask for.
+            bytes += its.next_multiple_of(16);
         }
         let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= SHARED).unwrap_or(1);
         text += "    Patches patches;\n};\n";
