@@ -153,9 +153,9 @@ LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
         const u64 at = first + i;
         if (at >= end) break;
         const uint4* from = reinterpret_cast<const uint4*>(args.bytes + at);
-        // Buffers are padded, so that all 32 bytes can be read.
+        // Buffers are padded to 64 bytes; 16 bytes behind the last one nobody has written.
         const uint4 head = from[0];
-        const uint4 tail = from[1];
+        const uint4 tail = at + 16 < end ? from[1] : uint4{0, 0, 0, 0};
         u32 words[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};
         // What is before a node's first byte is no matter.
         u32 before = at == 0 ? 0 : *reinterpret_cast<const u32*>(args.bytes + at - 4);

@@ -10,8 +10,9 @@
 // Vectors whose lengths do not add up, or whose bits are not as many as their runs, count as one
 // run each, so that slots get runs of their own vector whatever is stored.
 //
-// A range test asks the values, once for 1,024 runs, or one by one where a warp's vectors have
-// few. Verdicts of runs become those of slots:
+// A range test asks the values, once for 1,024 runs (which are prepared four times as many at a
+// time), or one by one where runs have lengths and a warp's vectors few of them. Verdicts of runs
+// become those of slots:
 //
 //   lengths   added up over a warp's vectors: a bit where a run starts whose verdict differs from
 //             that before; a slot's verdict is the parity of these bits up to it

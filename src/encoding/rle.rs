@@ -20,9 +20,10 @@
 //! Of runs of a few values a bit for each value takes about as much as lengths, and a GPU finds
 //! the run of a value by counting bits. Bits are taken where they cost little ([`estimate_of`]).
 //!
-//! Measured while nodes had starts instead of lengths: runs of 30 values decode as fast as fresh memory is filled, runs of 2 at 2 ns a value (from
-//! `ffor`; i32 and i64). Runs of up to 32 bytes at once and others exactly to their end took
-//! twice as long for i64 in runs of 4: how long a run is cannot be predicted.
+//! Runs of 30 values decode as fast as fresh memory is filled, runs of 2 at 2 ns a value (from `ffor`;
+//! i32 and i64, with starts in the place of lengths). Runs of up to 32 bytes at once and others
+//! exactly to their end took twice as long for i64 in runs of 4: how long a run is cannot be
+//! predicted.
 //!
 //! What it costs to plan: runs of the sampled vectors are counted, which compares each value
 //! with the one before; only if these promise less than the best encoding so far, all runs are
