@@ -331,8 +331,11 @@ fn few_rows_are_aggregated_as_many_are() {
         let packed = compress(&batch, &options.with_chunk_rows(9 * 1024)).unwrap();
         for engine in engines() {
             let on_device = engine.upload(&packed).unwrap();
-            for kept in [1, 31, 33, 63, 64, 65, 200, 1000] {
-                let filter = col("key").lt(kept).and(col("number").gt_eq(-7));
+            let few = |kept: i64| col("key").lt(kept).and(col("number").gt_eq(-7));
+            // Beside tests of ranges one that reads two columns value by value.
+            let compared = few(200).and(col("price").lt(col("number").to_float64()));
+            let filters = [1, 31, 33, 63, 64, 65, 200, 1000].map(few);
+            for filter in filters.into_iter().chain([compared]) {
                 for aggregates in shapes {
                     let scan = Scan::new(&packed).filter(filter.clone());
                     let expected = scan.aggregate(aggregates, &Engine::cpu()).unwrap();

@@ -12,7 +12,7 @@ use lanepack::{Encoding, Engine, Options, compress};
 
 use super::common::image::Image;
 use super::common::{Nulls, Rng, Shape, array_of, strings};
-use super::{batch_of, engines, oracle, thinned};
+use super::{assert_same, batch_of, engines, oracle, thinned};
 
 /// A column `price`, and perhaps others.
 fn batch(columns: &[(&str, ArrayRef)]) -> RecordBatch {
@@ -395,6 +395,58 @@ fn damaged_strings_are_errors_as_on_the_cpu() {
 }
 
 /// Decimals of one limb and more, plain ones, and all these in one column.
+/// Lengths with exceptions, of which some are changed: an error, or other values that add up.
+#[test]
+fn damaged_lengths_are_what_they_are_on_the_cpu() {
+    let length = |row: usize| if row.is_multiple_of(97) { 200 + row % 50 } else { row * 7 % 5 };
+    let texts = (0..2100).map(|row| format!("{row:04}").repeat(63)[..length(row)].to_owned());
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    for encoding in [Encoding::Plain, Encoding::Fsst] {
+        let options = Options::default().with_encodings([encoding, Encoding::Pfor]);
+        let intact = Image::of(&array, &options);
+        let encodings = lanepack::compress_array(&array, &options).unwrap().encoding();
+        assert!(encodings.ends_with("pfor)"), "{encodings}");
+        let packed = batch_of(intact.field.clone(), intact.storage());
+        for engine in engines() {
+            let found = engine.upload(&packed).unwrap().decompress().unwrap().remove(0);
+            assert_same(&found.to_host().unwrap(), &array, || encodings.clone());
+            let mut rng = Rng(97);
+            let (mut same, mut errors) = (0, 0);
+            for case in 0..150 {
+                let mut image = intact.clone();
+                image.change(|tree| {
+                    // Words, bases and places, and exceptions of the value lengths.
+                    let first = tree.buffers.len() - 3;
+                    let buffer = &mut tree.buffers[first + 2 * (case % 2)];
+                    let at = rng.below(buffer.len() as u64) as usize;
+                    buffer[at] ^= 1 << rng.below(8);
+                });
+                let packed = batch_of(image.field.clone(), image.storage());
+                let expected = lanepack::decompress(&packed);
+                let Ok(on_device) = engine.upload(&packed) else {
+                    assert!(expected.is_err(), "case {case}");
+                    continue;
+                };
+                match (expected, on_device.decompress()) {
+                    (Ok(expected), Ok(mut found)) => {
+                        same += 1;
+                        let found = found.remove(0).to_host().unwrap();
+                        assert_same(&found, expected.column(0), || format!("case {case}"));
+                    }
+                    (Err(expected), Err(error)) => {
+                        errors += 1;
+                        assert_eq!(error.to_string(), expected.to_string(), "case {case}");
+                    }
+                    // Lengths of each vector are compared with where the next one starts.
+                    (Ok(_), Err(_)) => errors += 1,
+                    (Err(error), Ok(_)) => panic!("case {case}: {error}"),
+                }
+            }
+            assert!(errors > 20, "{same} the same, {errors} errors");
+        }
+    }
+}
+
 #[test]
 fn wide_decimals_of_every_number_of_limbs() {
     let limit = |bits: u32| i256::from_i128(1) << bits as u8;

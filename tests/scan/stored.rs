@@ -58,7 +58,7 @@ fn check_tree(tree: &str, array: &ArrayRef, literals: &ArrayRef, encodings: &[En
             check(&batch, &packed, &between, &engine);
             check(&batch, &packed, &!between, &engine);
         }
-        for count in [3, 12, 60] {
+        for count in [3, 12, 60, 150] {
             let some = (0..count).map(|_| rng.below(literals.len() as u64) as usize);
             let some: Vec<Expr> = some.map(|row| literal(literals, row)).collect();
             check(&batch, &packed, &x().in_list(some.clone()), &engine);
