@@ -153,7 +153,7 @@ LANEPACK_KERNEL(utf8, UTF8_THREADS, 1, StringsArguments) {
         const u64 at = first + i;
         if (at >= end) break;
         const uint4* from = reinterpret_cast<const uint4*>(args.bytes + at);
-        // Buffers are padded to 64 bytes; 16 bytes behind the last one nobody has written.
+        // Buffers are padded to 64 bytes, but nothing is written to the padding.
         const uint4 head = from[0];
         const uint4 tail = at + 16 < end ? from[1] : uint4{0, 0, 0, 0};
         u32 words[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};

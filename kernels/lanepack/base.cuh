@@ -101,9 +101,9 @@ LANEPACK_DEVICE void collect(bool holds, u32 bit, u32 one, u32& selection) {
 #endif
 }
 
-// The number of the warp in its block. The shuffle tells the compiler that all threads of the warp
-// have the same: branches on what follows from it need no code for threads that part, which with
-// queries was a quarter of all code. All threads of a warp.
+// The number of the warp in its block. The shuffle tells the compiler that the number is uniform
+// over the warp: branches that depend on it need no code for divergent threads, which was a quarter
+// of a query's kernel. All threads of a warp.
 LANEPACK_DEVICE u32 warp_in_block() { return __shfl_sync(FULL, threadIdx.x / WARP, 0); }
 
 // The sum over a warp's lanes up to the own one, by all of them.

@@ -10,9 +10,8 @@
 // Vectors whose lengths do not add up, or whose bits are not as many as their runs, count as one
 // run each, so that slots get runs of their own vector whatever is stored.
 //
-// A range test asks the values, once for 1,024 runs (which are prepared four times as many at a
-// time), or one by one where runs have lengths and a warp's vectors few of them. Verdicts of runs
-// become those of slots:
+// A range test tests the values of runs: 1,024 at a time, or one by one where runs have lengths and
+// a warp's vectors have few runs. Verdicts of runs become those of slots:
 //
 //   lengths   added up over a warp's vectors: a bit where a run starts whose verdict differs from
 //             that before; a slot's verdict is the parity of these bits up to it
@@ -248,7 +247,7 @@ struct RunVerdicts {
             number = 0;
         }
         const u32 word = by_step(child.select(values, vector, number, question, patches, fault));
-        // All have looked at what was there before it changes.
+        // All threads have read `vectors` and `prepared`, which change now.
         __syncwarp();
         words[vector % 2 * WARP + step_word(thread)] = word;
         if (is_first_thread()) {

@@ -26,12 +26,13 @@ namespace lanepack {
 
 // Threads of a block, fewer where shared memory is short.
 constexpr u32 SCAN_THREADS = 256;
-// Blocks of a multiprocessor at least: 40 registers a thread. With 5, 6 and 7 on an NVIDIA H200,
-// billion rows/s: SSB Q1.1 706, 746, 584; Q1.2 1,009, 1,106, 1,045; TPC-H Q6 on Float64 719 and 763
-// with 5 and 6, on decimals 727 and 757.
+// Blocks of a multiprocessor at least: 40 registers a thread. With 5 and 6 on an NVIDIA H200, billion
+// rows/s: SSB Q1.1 736 and 829, Q1.2 1,001 and 1,120; TPC-H Q6 on Float64 721 and 762, on decimals
+// 727 and 757. With 7, while rows of several vectors were listed by turns, Q1.1 had 584 instead of
+// 746.
 constexpr u32 SCAN_BLOCKS = 6;
-// Vectors of a warp at most, and of columns that are all plain: neighbouring warps read neighbouring
-// memory sooner then (raw columns: 4 % faster, SSB Q1.2 on compressed ones 10 % slower).
+// Vectors of a warp at most, and the same where all columns are plain: with 4, SSB on raw columns is
+// 4 % faster, Q1.2 on compressed columns 10 % slower.
 constexpr u32 SCAN_EACH = 8;
 constexpr u32 SCAN_EACH_PLAIN = 4;
 

@@ -6,8 +6,8 @@
 //! be done for it, sources of its own in `kernels`, and a header in `kernels/lanepack` if scans
 //! read it as it is stored. `tests/sources.rs` counts the files that name it.
 //!
-//! Values go in and come out as physical types ([`Physical`]): integers and floats as machine words, strings
-//! and binary values as bytes with lengths. `source` makes them of Arrow arrays,
+//! Values go in and come out as physical types ([`Physical`]): integers and floats as machine words,
+//! strings and binary values as bytes with lengths. `source` makes them of Arrow arrays,
 //! `nested` takes nested arrays apart; putting arrays together again is the
 //! business of `column`.
 //!

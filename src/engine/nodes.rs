@@ -6,8 +6,8 @@
 //!   lists        words up to 64 bits: one      booleans: the roots
 //!                wide ones: for each word the tree that holds it in each chunk
 //!                strings: the roots, and the lengths as they are stored, of dict the codes
-//! KernelNodes    for kernels that are there: the roots, words of wide values, lengths and codes; what these
-//!                kernels do not read is decoded (cascade.rs)
+//! KernelNodes    for kernels that are compiled ahead: the roots, words of wide values, lengths and
+//!                codes; what these kernels do not read is decoded (cascade.rs)
 //! ValidityNodes  of each chunk the bits of valid rows, or a constant
 //! ```
 //!

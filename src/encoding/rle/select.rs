@@ -35,7 +35,8 @@ pub(super) fn select<'a>(node: NodeView<'a>, test: &RangeTest) -> Result<Verdict
             }
         }
         decided => {
-            // Runs are looked at all the same: what is wrong with them is an error of any test.
+            // Lengths and bits of runs are checked nevertheless: damaged ones are errors of every
+            // test.
             let all = node.len().div_ceil(VECTOR);
             let test = RunsTest { vectors, passing, lengths: RefCell::default() };
             (0..all).try_for_each(|vector| test.select(vector, &mut NONE.clone()))?;
