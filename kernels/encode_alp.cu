@@ -68,20 +68,19 @@ struct AlpEncoder<u32> {
     static constexpr u32 NOT_A_NUMBER = 0x7fc00000;
     // Bits of 2^23 + 2^22.
     static constexpr u32 ROUND = 0x4b400000;
-    float power_e, inverse_f, power_f, inverse_e;
+    float power_e, inverse_f;
+    AlpFactors factors;
 
-    LANEPACK_DEVICE AlpEncoder(u32 e, u32 f) {
+    LANEPACK_DEVICE AlpEncoder(u32 e, u32 f) : factors(e, f) {
         power_e = POWERS_F32[0][e];
-        inverse_f = POWERS_F32[1][f];
-        power_f = POWERS_F32[0][f];
-        inverse_e = POWERS_F32[1][e];
+        inverse_f = POWERS_F32[1][f == ALP_DIVIDED ? 0 : f];
     }
 
     LANEPACK_DEVICE u32 encode(u32 bits, bool& ok) const {
         constexpr float round = 12582912.0f;
         const float value = __uint_as_float(bits);
         const float sum = __fadd_rn(__fmul_rn(__fmul_rn(value, power_e), inverse_f), round);
-        const float decoded = __fmul_rn(__fmul_rn(__fsub_rn(sum, round), power_f), inverse_e);
+        const float decoded = factors.of(__fsub_rn(sum, round));
         ok = sum > 8388608.0f && sum < 16777216.0f && __float_as_uint(decoded) == bits;
         return __float_as_uint(sum);
     }
@@ -89,14 +88,15 @@ struct AlpEncoder<u32> {
     // The value that a sum stands for.
     LANEPACK_DEVICE u32 decode(u32 sum) const {
         constexpr float round = 12582912.0f;
-        const float integer = __fsub_rn(__uint_as_float(sum), round);
-        return __float_as_uint(__fmul_rn(__fmul_rn(integer, power_f), inverse_e));
+        return __float_as_uint(factors.of(__fsub_rn(__uint_as_float(sum), round)));
     }
 };
 
-// Pairs of exponents, the largest first.
+// Pairs of exponents, the largest first, of products; behind them those that divide.
 template <class T>
-constexpr u32 PAIRS = (AlpEncoder<T>::MAX_EXPONENT + 1) * (AlpEncoder<T>::MAX_EXPONENT + 2) / 2;
+constexpr u32 PRODUCTS = (AlpEncoder<T>::MAX_EXPONENT + 1) * (AlpEncoder<T>::MAX_EXPONENT + 2) / 2;
+template <class T>
+constexpr u32 PAIRS = PRODUCTS<T> + (sizeof(T) == 4 ? AlpEncoder<T>::MAX_EXPONENT : 0);
 
 // A pair as one number.
 constexpr u32 PAIR_BITS = 5;
@@ -104,6 +104,7 @@ LANEPACK_DEVICE u32 pair_of(u32 e, u32 f) { return e << PAIR_BITS | f; }
 
 template <class T>
 LANEPACK_DEVICE u32 pair_at(u32 number) {
+    if (number >= PRODUCTS<T>) return pair_of(number - PRODUCTS<T> + 1, ALP_DIVIDED);
     u32 e = AlpEncoder<T>::MAX_EXPONENT;
     while (number > e) {
         number -= e + 1;

@@ -2,7 +2,7 @@
 // with exceptions patched.
 //
 //   packed p -> as_float(BINADE | p) - (BINADE - base) = base + p, exactly
-//            -> * 10^f * 10^-e, each product rounded once
+//            -> * 10^f * 10^-e, each product rounded once; of 32 bits also / 10^e
 //
 // Powers of ten are correctly rounded decimal literals; nothing is fused, so the
 // results are the CPU's bit for bit.
@@ -56,23 +56,48 @@ struct AlpStep<u64> {
     }
 };
 
+// Instead of f: integers are divided by 10^e. Of 32 bits only.
+constexpr u32 ALP_DIVIDED = 15;
+
+// Integers of up to 24 bits times 10^f times 10^-e, or divided by 10^e: a quotient by its reciprocal
+// is rounded correctly after one step of Newton's (Markstein 1990; a test tries all integers), which
+// is none for products.
+struct AlpFactors {
+    float power_f;
+    float inverse_e;
+    // 10^e and its reciprocal; zeros for products.
+    float divisor;
+    float reciprocal;
+
+    AlpFactors() = default;
+    LANEPACK_DEVICE AlpFactors(u32 e, u32 f) {
+        const bool divides = f == ALP_DIVIDED;
+        power_f = POWERS_F32[0][divides ? 0 : f];
+        inverse_e = POWERS_F32[1][e];
+        divisor = divides ? POWERS_F32[0][e] : 0.0f;
+        reciprocal = divides ? inverse_e : 0.0f;
+    }
+
+    LANEPACK_DEVICE float of(float integer) const {
+        const float product = __fmul_rn(integer, power_f);
+        const float about = __fmul_rn(product, inverse_e);
+        return __fmaf_rn(__fmaf_rn(-about, divisor, product), reciprocal, about);
+    }
+};
+
 template <>
 struct AlpStep<u32> {
     static constexpr u32 BINADE = 0x4b000000;  // 2^23
     float bias;
-    float power_f;
-    float inverse_e;
+    AlpFactors factors;
 
     AlpStep() = default;
-    LANEPACK_DEVICE explicit AlpStep(u32 scale) {
+    LANEPACK_DEVICE explicit AlpStep(u32 scale) : factors(scale >> 4 & 15, scale & 15) {
         bias = __fsub_rn(8388608.0f, static_cast<float>(static_cast<i32>(scale) >> 8));
-        power_f = POWERS_F32[0][scale & 15];
-        inverse_e = POWERS_F32[1][scale >> 4 & 15];
     }
 
     LANEPACK_DEVICE float decode(u32 packed) const {
-        const float sum = __uint_as_float(packed | BINADE);
-        return __fmul_rn(__fmul_rn(__fsub_rn(sum, bias), power_f), inverse_e);
+        return factors.of(__fsub_rn(__uint_as_float(packed | BINADE), bias));
     }
     LANEPACK_DEVICE u32 value(u32 packed) const { return __float_as_uint(decode(packed)); }
     LANEPACK_DEVICE uint4 piece(uint4 packed) const {

@@ -37,7 +37,8 @@ LANEPACK_DEVICE u64 alp_estimate(u64 scale, u64 bits, u64 mask) {
 LANEPACK_DEVICE u32 alp_estimate(u32 scale, u32 bits, u32 mask) {
     const float value = __uint_as_float(bits);
     const float power_e = POWERS_F32[0][scale >> 4 & 15];
-    const float number = __fmul_rn(__fmul_rn(value, power_e), POWERS_F32[1][scale & 15]);
+    const u32 f = (scale & 15) == ALP_DIVIDED ? 0 : scale & 15;
+    const float number = __fmul_rn(__fmul_rn(value, power_e), POWERS_F32[1][f]);
     const float packed = __fsub_rn(number, static_cast<float>(static_cast<i32>(scale) >> 8));
     if (!(packed > 0)) return 0;
     return packed < static_cast<float>(mask) ? __float2uint_rz(packed) : mask;

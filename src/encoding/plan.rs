@@ -360,8 +360,7 @@ impl fmt::Display for Plan {
             write!(f, "{} {encoding} {bytes} B", if index == 0 { "" } else { "," })?;
         }
         if let Parameters::Alp(candidates) = &self.parameters {
-            let pairs: Vec<String> =
-                candidates.iter().map(|pair| format!("({}, {})", pair.e, pair.f)).collect();
+            let pairs: Vec<String> = candidates.iter().map(ToString::to_string).collect();
             write!(f, "; exponent pairs {}", pairs.join(" "))?;
         }
         if let Parameters::AlpRd(cut) = &self.parameters {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! packed p -> from_bits(2^52 | p) - (2^52 - base) = p + base = n, exactly
-//!          -> n * 10^f * 10^-e
+//!          -> n * 10^f * 10^-e, or n / 10^e
 //! ```
 //!
 //! The exponent bits set above the packed integer make it a float without a
@@ -11,7 +11,7 @@
 //! 1.6 times as long (AVX-512 and AVX2, widths 11 to 41).
 
 use super::{AlpFloat, Exponents};
-use crate::lanes::simd::level;
+use crate::lanes::simd::{level, multiversion};
 use crate::lanes::{self, Lane, LevelTable, VECTOR, for_each_width, level_table, unpack_rows};
 
 /// Decodes a vector packed at `width`; exceptions are left to the caller to
@@ -34,29 +34,52 @@ pub fn decode_vector<F: AlpFloat>(
     let step = Step::new(base, exponents);
     // SAFETY: the kernels need the features of the level that was detected.
     unsafe { F::DECODE[level() as usize][width](packed, step, out) }
+    if step.divides {
+        divide(out, step.divisor);
+    }
+}
+
+multiversion! {
+    /// Divides integers.
+    fn divide<F: AlpFloat>(integers: &mut [F; VECTOR], divisor: F) {
+        for integer in integers {
+            *integer = *integer / divisor;
+        }
+    }
 }
 
 /// What turns a packed integer into a value.
 #[derive(Clone, Copy)]
 pub struct Step<F> {
     bias: F,
+    // 1 where integers are divided.
     power_f: F,
     inverse_e: F,
+    divisor: F,
+    divides: bool,
 }
 
 impl<F: AlpFloat> Step<F> {
     #[inline(always)]
     pub(super) fn new(base: F::Int, exponents: Exponents) -> Self {
+        let divides = F::DIVIDES && exponents.divides();
+        let Exponents { e, f } = if divides { Exponents::default() } else { exponents };
         Self {
             bias: F::bias(base),
-            power_f: F::power(exponents.f),
-            inverse_e: F::inverse_power(exponents.e),
+            power_f: F::power(f),
+            inverse_e: F::inverse_power(e),
+            divisor: F::power(exponents.e),
+            divides,
         }
     }
 
     /// A packed integer whose value is near `value`, as far as there is one.
     pub fn near(self, value: F) -> u64 {
-        let mantissa = value / self.inverse_e / self.power_f + self.bias;
+        let integer = match self.divides {
+            true => value * self.divisor,
+            false => value / self.inverse_e / self.power_f,
+        };
+        let mantissa = integer + self.bias;
         if mantissa >= F::BINADE_END {
             F::Bits::mask(F::MAX_WIDTH).widen()
         } else if mantissa >= F::BINADE {
@@ -69,6 +92,13 @@ impl<F: AlpFloat> Step<F> {
     /// The value of a packed integer below 2^`F::MAX_WIDTH`.
     #[inline(always)]
     pub fn decode(self, packed: F::Bits) -> F {
+        let product = self.product(packed);
+        if self.divides { product / self.divisor } else { product }
+    }
+
+    /// The same where integers are not divided; else the integer.
+    #[inline(always)]
+    fn product(self, packed: F::Bits) -> F {
         (F::from_bits(packed | F::BINADE.to_bits()) - self.bias) * self.power_f * self.inverse_e
     }
 }
@@ -84,7 +114,7 @@ macro_rules! level_kernel {
             step: Step<F>,
             out: &mut [F; VECTOR],
         ) {
-            unpack_rows::<F::Bits, F, W>(packed, out, |packed| step.decode(packed));
+            unpack_rows::<F::Bits, F, W>(packed, out, |packed| step.product(packed));
         }
     };
 }

@@ -118,7 +118,7 @@ pub(super) fn with_nan_for_invalid<F: AlpFloat, R>(
     f(&masked)
 }
 
-/// The four multipliers of a pair of exponents.
+/// The multipliers of a pair of exponents, or the divisor.
 #[derive(Clone, Copy)]
 pub(super) struct Scale<F> {
     power_e: F,
@@ -130,19 +130,22 @@ pub(super) struct Scale<F> {
 impl<F: AlpFloat> Scale<F> {
     #[inline(always)]
     pub(super) fn new(exponents: Exponents) -> Self {
+        let f = if exponents.divides() { 0 } else { exponents.f };
         Self {
             power_e: F::power(exponents.e),
-            inverse_f: F::inverse_power(exponents.f),
-            power_f: F::power(exponents.f),
+            inverse_f: F::inverse_power(f),
+            power_f: F::power(f),
             inverse_e: F::inverse_power(exponents.e),
         }
     }
 
     /// `ROUND` plus the integer of `value`, and whether that decodes to `value`.
     #[inline(always)]
-    pub(super) fn encode(self, value: F) -> (F, bool) {
+    pub(super) fn encode<const DIVIDE: bool>(self, value: F) -> (F, bool) {
         let sum = value * self.power_e * self.inverse_f + F::ROUND;
-        let decoded = (sum - F::ROUND) * self.power_f * self.inverse_e;
+        let integer = sum - F::ROUND;
+        let decoded =
+            if DIVIDE { integer / self.power_e } else { integer * self.power_f * self.inverse_e };
         // `&` instead of `&&`: no branches. NaN fails the comparisons.
         let ok = (sum > F::BINADE) & (sum < F::BINADE_END) & (decoded.to_bits() == value.to_bits());
         (sum, ok)
@@ -184,13 +187,25 @@ multiversion! {
 /// Width and number of encodable values of a multiple of `STEP` values.
 #[inline(always)]
 pub(super) fn measure<F: AlpFloat>(values: &[F], exponents: Exponents) -> (usize, usize) {
+    if F::DIVIDES && exponents.divides() {
+        measure_with::<F, true>(values, exponents)
+    } else {
+        measure_with::<F, false>(values, exponents)
+    }
+}
+
+#[inline(always)]
+fn measure_with<F: AlpFloat, const DIVIDE: bool>(
+    values: &[F],
+    exponents: Exponents,
+) -> (usize, usize) {
     let scale = Scale::new(exponents);
     let mut least = [F::INFINITY; STEP];
     let mut greatest = [F::ZERO; STEP];
     let mut count = [F::Bits::ZERO; STEP];
     for chunk in values.as_chunks::<STEP>().0 {
         for i in 0..STEP {
-            let (sum, ok) = scale.encode(chunk[i]);
+            let (sum, ok) = scale.encode::<DIVIDE>(chunk[i]);
             let low = if ok { sum } else { F::INFINITY };
             let high = if ok { sum } else { F::ZERO };
             least[i] = if low < least[i] { low } else { least[i] };
@@ -213,48 +228,60 @@ multiversion! {
         exponents: Exponents,
         out: &mut Encoded<F>,
     ) {
-        let scale = Scale::new(exponents);
-        let mut least = [F::INFINITY; STEP];
-        let mut greatest = [F::ZERO; STEP];
-        out.exceptions = [0; VECTOR / 64];
-        let (group, bits) = (F::Bits::BITS, F::BIT);
-        for start in (0..VECTOR).step_by(group) {
-            let mut ok_bits = [F::Bits::ZERO; STEP];
-            for step in (0..group).step_by(STEP) {
-                let at = start + step;
-                let input: &[F; STEP] = values[at..at + STEP].try_into().unwrap();
-                let output: &mut [F::Bits; STEP] =
-                    (&mut out.values[at..at + STEP]).try_into().unwrap();
-                let bit: &[F::Bits; STEP] = bits[step..step + STEP].try_into().unwrap();
-                for i in 0..STEP {
-                    let (sum, ok) = scale.encode(input[i]);
-                    let low = if ok { sum } else { F::INFINITY };
-                    let high = if ok { sum } else { F::ZERO };
-                    least[i] = if low < least[i] { low } else { least[i] };
-                    greatest[i] = if high > greatest[i] { high } else { greatest[i] };
-                    ok_bits[i] |= if ok { bit[i] } else { F::Bits::ZERO };
-                    output[i] = high.to_bits();
-                }
-            }
-            let ok_bits = ok_bits.iter().fold(F::Bits::ZERO, |all, &bits| all | bits);
-            let failed = F::Bits::MAX.wrapping_sub(ok_bits).widen();
-            out.exceptions[start / 64] |= failed << (start % 64);
+        if F::DIVIDES && exponents.divides() {
+            encode_rows_with::<F, true>(values, exponents, out);
+        } else {
+            encode_rows_with::<F, false>(values, exponents, out);
         }
+    }
+}
 
-        out.exponents = exponents;
-        let Some((low, high)) = bounds(least, greatest) else {
-            // Every sum is the 0.0 of a failed value, whose bits are 0.
-            out.base = F::Int::default();
-            out.width = 0;
-            return;
-        };
-        out.base = F::rounded_int(low);
-        out.width = width_between(low, high) as u8;
-        let base = low.to_bits();
-        for value in &mut out.values {
-            let sum = F::from_bits(*value);
-            let sum = if sum > low { sum } else { low };
-            *value = sum.to_bits().wrapping_sub(base);
+#[inline(always)]
+fn encode_rows_with<F: AlpFloat, const DIVIDE: bool>(
+    values: &[F; VECTOR],
+    exponents: Exponents,
+    out: &mut Encoded<F>,
+) {
+    let scale = Scale::new(exponents);
+    let mut least = [F::INFINITY; STEP];
+    let mut greatest = [F::ZERO; STEP];
+    out.exceptions = [0; VECTOR / 64];
+    let (group, bits) = (F::Bits::BITS, F::BIT);
+    for start in (0..VECTOR).step_by(group) {
+        let mut ok_bits = [F::Bits::ZERO; STEP];
+        for step in (0..group).step_by(STEP) {
+            let at = start + step;
+            let input: &[F; STEP] = values[at..at + STEP].try_into().unwrap();
+            let output: &mut [F::Bits; STEP] = (&mut out.values[at..at + STEP]).try_into().unwrap();
+            let bit: &[F::Bits; STEP] = bits[step..step + STEP].try_into().unwrap();
+            for i in 0..STEP {
+                let (sum, ok) = scale.encode::<DIVIDE>(input[i]);
+                let low = if ok { sum } else { F::INFINITY };
+                let high = if ok { sum } else { F::ZERO };
+                least[i] = if low < least[i] { low } else { least[i] };
+                greatest[i] = if high > greatest[i] { high } else { greatest[i] };
+                ok_bits[i] |= if ok { bit[i] } else { F::Bits::ZERO };
+                output[i] = high.to_bits();
+            }
         }
+        let ok_bits = ok_bits.iter().fold(F::Bits::ZERO, |all, &bits| all | bits);
+        let failed = F::Bits::MAX.wrapping_sub(ok_bits).widen();
+        out.exceptions[start / 64] |= failed << (start % 64);
+    }
+
+    out.exponents = exponents;
+    let Some((low, high)) = bounds(least, greatest) else {
+        // Every sum is the 0.0 of a failed value, whose bits are 0.
+        out.base = F::Int::default();
+        out.width = 0;
+        return;
+    };
+    out.base = F::rounded_int(low);
+    out.width = width_between(low, high) as u8;
+    let base = low.to_bits();
+    for value in &mut out.values {
+        let sum = F::from_bits(*value);
+        let sum = if sum > low { sum } else { low };
+        *value = sum.to_bits().wrapping_sub(base);
     }
 }

@@ -14,7 +14,7 @@
 
 use super::decode::{DECODE_F32, DECODE_F64, DecodeFn};
 use crate::lanes::{Lane, LevelTable};
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::ops::{Add, Div, Mul, Sub};
 
 mod sealed {
@@ -28,6 +28,11 @@ mod sealed {
 ///
 /// `f <= e <= F::MAX_EXPONENT`. `e - f` is the number of decimal places kept;
 /// a larger `e` makes the product exact for more values.
+///
+/// Of `f32` there are also pairs with `f` = [`DIVIDED`](Self::DIVIDED), `e` of 1 or more: the value
+/// is the integer divided by 10^e. A quotient is rounded correctly, so that it is the decimal of `e`
+/// places that the integer stands for, whereas 24 bits leave products nothing to spare: `n * 0.01`
+/// is the number nearest `n / 100` for 73 % of the integers below 65,536.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Exponents {
     /// Exponent of the multiplication on encoding.
@@ -37,10 +42,29 @@ pub struct Exponents {
 }
 
 impl Exponents {
+    /// Instead of `f`: integers are divided by 10^e.
+    pub const DIVIDED: u8 = 15;
+
     /// Whether decoders of `F` accept the pair.
     #[inline]
     pub const fn is_valid<F: AlpFloat>(self) -> bool {
-        self.f <= self.e && self.e <= F::MAX_EXPONENT
+        let is_divided = F::DIVIDES && self.divides() && self.e > 0;
+        (self.f <= self.e || is_divided) && self.e <= F::MAX_EXPONENT
+    }
+
+    /// Whether integers are divided.
+    #[inline]
+    pub const fn divides(self) -> bool {
+        self.f == Self::DIVIDED && self.e < Self::DIVIDED
+    }
+}
+
+impl fmt::Display for Exponents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.divides() {
+            true => write!(f, "(/ 10^{})", self.e),
+            false => write!(f, "({}, {})", self.e, self.f),
+        }
     }
 }
 
@@ -66,6 +90,8 @@ pub trait AlpFloat:
 
     /// Largest exponent `e`: 18 for `f64`, 10 for `f32`.
     const MAX_EXPONENT: u8;
+    /// Whether there are pairs that divide: of `f32`.
+    const DIVIDES: bool;
     /// Largest width of packed values: 52 for `f64`, 23 for `f32`.
     const MAX_WIDTH: usize;
     /// Largest magnitude of a base that decoding is exact for: 2^51 or 2^22.
@@ -124,6 +150,7 @@ macro_rules! alp_float {
             type Int = $int;
 
             const MAX_EXPONENT: u8 = $max;
+            const DIVIDES: bool = $max < Exponents::DIVIDED;
             const MAX_WIDTH: usize = $mantissa;
             const MAX_BASE: $int = 1 << ($mantissa - 1);
             const EXCEPTION_BITS: usize = $bits::BITS as usize + 16;

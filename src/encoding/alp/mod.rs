@@ -3,6 +3,7 @@
 //! ```text
 //! value --* 10^e --* 10^-f --round--> n --- - base --> packed at `width` bits
 //! value <-* 10^-e <-* 10^f <--------- n <-- + base --- packed
+//! f32 also:  n / 10^e
 //! ```
 //!
 //! A value whose way there and back isn't bit-identical is an exception and is
@@ -10,7 +11,8 @@
 //! Adaptive Lossless floating-Point Compression", SIGMOD 2023. Differences
 //! here: `n` is limited to what a float's mantissa holds, so that decoding needs
 //! no integer-to-float conversion, the search for exponents weighs sizes
-//! instead of counting winners, and outlying values may become exceptions, too.
+//! instead of counting winners, outlying values may become exceptions, too, and
+//! integers of `f32` may be divided ([`Exponents`]).
 
 mod decode;
 mod encode;

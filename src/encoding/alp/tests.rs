@@ -23,7 +23,9 @@ fn bits<F: AlpFloat>(values: &[F; VECTOR]) -> [F::Bits; VECTOR] {
 }
 
 fn all_pairs<F: AlpFloat>() -> impl Iterator<Item = Exponents> {
-    (0..=F::MAX_EXPONENT).flat_map(|e| (0..=e).map(move |f| Exponents { e, f }))
+    let products = (0..=F::MAX_EXPONENT).flat_map(|e| (0..=e).map(move |f| Exponents { e, f }));
+    let most = if F::DIVIDES { F::MAX_EXPONENT } else { 0 };
+    products.chain((1..=most).map(|e| Exponents { e, f: Exponents::DIVIDED }))
 }
 
 /// Encodes, packs, decodes, patches and compares; checks all invariants.
@@ -399,4 +401,37 @@ fn values_that_are_no_decimals_cost_little_more_than_their_raw_bits() {
             assert!(size <= VECTOR * f64::EXCEPTION_BITS, "{found:?}: {size}");
         }
     }
+}
+
+/// Quotients are the numbers nearest to decimals, and a reciprocal with one step of Newton's, as
+/// GPUs have it, gives the same.
+#[test]
+fn quotients_are_the_nearest_floats() {
+    for e in 1..=10 {
+        let pair = Exponents { e, f: Exponents::DIVIDED };
+        assert!(pair.is_valid::<f32>() && !pair.is_valid::<f64>());
+        let (divisor, reciprocal) = (f32::power(e), f32::inverse_power(e));
+        for n in (-(1 << 22)..1 << 22).step_by(if e == 2 { 1 } else { 37 }) {
+            let quotient = n as f32 / divisor;
+            let about = n as f32 * reciprocal;
+            let rest = (-about).mul_add(divisor, n as f32);
+            assert_eq!(rest.mul_add(reciprocal, about).to_bits(), quotient.to_bits(), "{n} {e}");
+        }
+    }
+    for text in ["655.35", "-41943.03", "0.01", "7.1"] {
+        let hundredths = (text.parse::<f64>().unwrap() * 100.0).round() as f32;
+        assert_eq!(text.parse::<f32>().unwrap(), hundredths / 100.0);
+    }
+}
+
+#[test]
+fn decimals_of_two_places_take_their_integers_bits() {
+    let values: [f32; VECTOR] = std::array::from_fn(|i| (i * 7919 % 65536) as f32 / 100.0);
+    let found = candidates(&[(&values, ALL), (&values, ALL)]);
+    assert_eq!(found[0], Exponents { e: 2, f: Exponents::DIVIDED });
+    let pair = choose(&values, &ALL, &found);
+    let mut out = Encoded::new();
+    encode_vector(&values, &ALL, pair, &mut out);
+    assert_eq!((out.width, out.exception_count), (16, 0));
+    round_trip(&values, &ALL, pair);
 }
