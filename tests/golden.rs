@@ -355,7 +355,11 @@ fn singles() {
         };
         degrees.iter().enumerate().map(value).collect::<Vec<f32>>()
     };
+    // Vectors of one, two and four places, whose integers are divided.
+    let places = |(row, degree): (usize, &f32)| (degree * 10.0) / [10.0, 1e2, 1e4][row / 1024];
+    let places = degrees.iter().enumerate().map(places);
     let columns: Vec<(&str, ArrayRef)> = vec![
+        ("places", Arc::new(Float32Array::from_iter_values(places))),
         ("degrees", Arc::new(Float32Array::from(degrees.clone()))),
         ("few exceptions", Arc::new(Float32Array::from(with(301)))),
         ("many exceptions", Arc::new(Float32Array::from(with(23)))),

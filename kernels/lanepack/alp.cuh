@@ -59,9 +59,10 @@ struct AlpStep<u64> {
 // Instead of f: integers are divided by 10^e. Of 32 bits only.
 constexpr u32 ALP_DIVIDED = 15;
 
-// Integers of up to 24 bits times 10^f times 10^-e, or divided by 10^e: a quotient by its reciprocal
-// is rounded correctly after one step of Newton's (Markstein 1990; a test tries all integers), which
-// is none for products.
+// Integers of up to 24 bits times 10^f times 10^-e, or divided by 10^e. A quotient by the reciprocal
+// is correctly rounded after one Newton step (P. Markstein, "Computation of elementary functions on
+// the IBM RISC System/6000 processor", 1990; true of all these integers and powers), which changes
+// nothing of products, as their divisor and reciprocal are zero.
 struct AlpFactors {
     float power_f;
     float inverse_e;

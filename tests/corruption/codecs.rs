@@ -265,11 +265,15 @@ fn alp_rejects_places_that_do_not_follow() {
 #[test]
 fn alp_rejects_exponents_out_of_range() {
     // e above 18 (10), and f above e.
-    for scale in [19 << 5, 31 << 5, 2 << 5 | 3, 31] {
+    for scale in [19 << 5, 31 << 5, 2 << 5 | 3, 2 << 5 | 15, 31] {
         with_scale(true, |word| word & !0x3ff | scale).rejects("exponents or base out of range");
     }
-    for scale in [11 << 4, 15 << 4, 2 << 4 | 3, 15] {
+    // 15 instead of f divides, by 10 at least.
+    for scale in [11 << 4, 15 << 4, 2 << 4 | 3, 15, 11 << 4 | 15, 15 << 4 | 15] {
         with_scale(false, |word| word & !0xff | scale).rejects("exponents or base out of range");
+    }
+    for e in [1, 10] {
+        with_scale(false, |word| word & !0xff | e << 4 | 15).read().unwrap();
     }
 }
 

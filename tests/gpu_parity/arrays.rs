@@ -159,6 +159,13 @@ fn exceptions_of_every_number_and_place() {
             });
             let floats = Float32Array::from_iter_values(floats);
             check(&engine, &(std::sync::Arc::new(floats) as ArrayRef), &options);
+            // Integers of 16 bits divided by 10, 100, .., a power each vector.
+            let hundredths = values.iter().zip(0..).map(|(value, row)| match value.is_finite() {
+                true => (row * 7919 % 65536 - 30_000) as f32 / 10_f32.powi(row / 1024 * 3 + 1),
+                false => f32::from_bits(value.to_bits() as u32),
+            });
+            let hundredths = Float32Array::from_iter_values(hundredths);
+            check(&engine, &(std::sync::Arc::new(hundredths) as ArrayRef), &options);
         }
         // All exceptions in one lane, then in one row.
         for slots in [(0..64).map(|i| i * 16 + 3).collect::<Vec<_>>(), (64..80).collect()] {

@@ -91,6 +91,43 @@ fn rows_of_chunks_at_odd_places_are_found() {
     }
 }
 
+/// Ranges that end at, above and below values that are integers divided by a power of ten.
+#[test]
+fn divided_floats_are_compared_with_bounds_beside_them() {
+    let value = |n: i32, places: i32| n as f32 / 10_f32.powi(places);
+    let column = |places: i32| -> ArrayRef {
+        let values = (0..3000).map(|row| match row % 500 {
+            499 => f32::NAN,
+            _ => value(row * 7919 % 65_536 - 30_000, places),
+        });
+        Arc::new(Float32Array::from_iter_values(values))
+    };
+    let batch = RecordBatch::try_from_iter([("a", column(1)), ("b", column(3))]).unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let encodings: Vec<String> =
+        lanepack::columns(&packed).unwrap().iter().map(|column| column.encoding()).collect();
+    assert_eq!(encodings, ["alp", "alp"]);
+    for engine in engines() {
+        let on_device = engine.upload(&packed).unwrap();
+        for (name, places) in [("a", 1), ("b", 3)] {
+            for n in [-30_000, -1, 0, 1, 7919, 35_000] {
+                let bound = value(n, places);
+                for bound in [bound, bound.next_up(), bound.next_down()] {
+                    let other = value(n + 20_000, places);
+                    for filter in
+                        [col(name).lt(bound), col(name).gt(bound), col(name).between(bound, other)]
+                    {
+                        let found = Scan::on_device(&on_device).filter(filter.clone());
+                        let expected = Scan::new(&packed).filter(filter.clone());
+                        let expected = expected.mask(&Engine::cpu()).unwrap();
+                        assert!(found.mask(&engine).unwrap() == expected, "{filter}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn what_does_not_fit_the_columns_is_an_error() {
     let batch = RecordBatch::try_from_iter([

@@ -257,6 +257,24 @@ fn floats_in_runs_and_dictionaries_keep_their_order() {
     }
 }
 
+/// Decimals of one to four places that are integers divided by a power of ten.
+#[test]
+fn divided_floats_are_compared_with_bounds_beside_them() {
+    for places in 1..=4_i32 {
+        let value = |n: i32| n as f32 / 10_f32.powi(places);
+        let bounds = [-20_000, -1, 0, 1, 777, 30_000].map(value).into_iter();
+        let bounds = bounds.flat_map(|bound| [bound, bound.next_up(), bound.next_down()]);
+        let bounds = bounds.chain([f32::NAN, f32::INFINITY, f32::MIN, -0.0]);
+        let bounds: ArrayRef = Arc::new(Float32Array::from_iter_values(bounds));
+        let values = (0..5000).map(|row| match row % 500 {
+            499 => f32::NAN,
+            _ => value(row * 7919 % 65_536 - 30_000),
+        });
+        let array: ArrayRef = Arc::new(Float32Array::from_iter_values(values));
+        check_tree("alp", &array, &bounds, &[Alp]);
+    }
+}
+
 /// One to four limbs, bounds that differ in any of them, and at both ends of each number of limbs.
 #[test]
 fn limbs_are_compared_from_the_highest_on() {
