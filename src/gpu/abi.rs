@@ -15,6 +15,7 @@ use bytemuck::{Pod, Zeroable};
 pub(crate) use header::Header;
 
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
+use crate::encoding::alp::Exponents;
 use crate::encoding::{Physical, format};
 use crate::lanes::VECTOR;
 
@@ -535,12 +536,14 @@ const _: () = {
     assert!(constant(FORMAT, "FRONT") == Encoding::Front as u64);
 };
 
+const ALP: &Header = &Header::read(include_str!("../../kernels/lanepack/alp.cuh"));
 const ORDER: &Header = &Header::read(include_str!("../../kernels/lanepack/order.cuh"));
 const STEPS: &Header = &Header::read(include_str!("../../kernels/lanepack/steps.cuh"));
 const VALUES: &Header = &Header::read(include_str!("../../kernels/lanepack/values.cuh"));
 const SCAN: &Header = &Header::read(include_str!("../../kernels/scan.cu"));
 
 const _: () = {
+    assert!(constant(ALP, "ALP_DIVIDED") == Exponents::DIVIDED as u64);
     assert!(constant(ORDER, "UNSIGNED") == UNSIGNED as u64);
     assert!(constant(ORDER, "SIGNED") == SIGNED as u64);
     assert!(constant(ORDER, "FLOAT") == FLOAT as u64);

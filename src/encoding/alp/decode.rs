@@ -40,7 +40,8 @@ pub fn decode_vector<F: AlpFloat>(
 }
 
 multiversion! {
-    /// Divides integers.
+    /// Divides integers, 4 KiB that are in the first-level cache: products and quotients share the
+    /// kernels of a width.
     fn divide<F: AlpFloat>(integers: &mut [F; VECTOR], divisor: F) {
         for integer in integers {
             *integer = *integer / divisor;
@@ -62,7 +63,7 @@ pub struct Step<F> {
 impl<F: AlpFloat> Step<F> {
     #[inline(always)]
     pub(super) fn new(base: F::Int, exponents: Exponents) -> Self {
-        let divides = F::DIVIDES && exponents.divides();
+        let divides = exponents.divides::<F>();
         let Exponents { e, f } = if divides { Exponents::default() } else { exponents };
         Self {
             bias: F::bias(base),
@@ -96,7 +97,7 @@ impl<F: AlpFloat> Step<F> {
         if self.divides { product / self.divisor } else { product }
     }
 
-    /// The same where integers are not divided; else the integer.
+    /// The value where `divides` is false, otherwise the integer.
     #[inline(always)]
     fn product(self, packed: F::Bits) -> F {
         (F::from_bits(packed | F::BINADE.to_bits()) - self.bias) * self.power_f * self.inverse_e

@@ -130,7 +130,7 @@ pub(super) struct Scale<F> {
 impl<F: AlpFloat> Scale<F> {
     #[inline(always)]
     pub(super) fn new(exponents: Exponents) -> Self {
-        let f = if exponents.divides() { 0 } else { exponents.f };
+        let f = if exponents.divides::<F>() { 0 } else { exponents.f };
         Self {
             power_e: F::power(exponents.e),
             inverse_f: F::inverse_power(f),
@@ -187,7 +187,7 @@ multiversion! {
 /// Width and number of encodable values of a multiple of `STEP` values.
 #[inline(always)]
 pub(super) fn measure<F: AlpFloat>(values: &[F], exponents: Exponents) -> (usize, usize) {
-    if F::DIVIDES && exponents.divides() {
+    if exponents.divides::<F>() {
         measure_with::<F, true>(values, exponents)
     } else {
         measure_with::<F, false>(values, exponents)
@@ -228,7 +228,7 @@ multiversion! {
         exponents: Exponents,
         out: &mut Encoded<F>,
     ) {
-        if F::DIVIDES && exponents.divides() {
+        if exponents.divides::<F>() {
             encode_rows_with::<F, true>(values, exponents, out);
         } else {
             encode_rows_with::<F, false>(values, exponents, out);

@@ -48,20 +48,21 @@ impl Exponents {
     /// Whether decoders of `F` accept the pair.
     #[inline]
     pub const fn is_valid<F: AlpFloat>(self) -> bool {
-        let is_divided = F::DIVIDES && self.divides() && self.e > 0;
-        (self.f <= self.e || is_divided) && self.e <= F::MAX_EXPONENT
+        let is_pair = if self.divides::<F>() { self.e > 0 } else { self.f <= self.e };
+        is_pair && self.e <= F::MAX_EXPONENT
     }
 
-    /// Whether integers are divided.
+    /// Whether the value is a quotient, of `f32` only.
     #[inline]
-    pub const fn divides(self) -> bool {
-        self.f == Self::DIVIDED && self.e < Self::DIVIDED
+    pub const fn divides<F: AlpFloat>(self) -> bool {
+        F::DIVIDES && self.f == Self::DIVIDED
     }
 }
 
 impl fmt::Display for Exponents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.divides() {
+        // Only pairs that divide have an `f` above `e`.
+        match self.f > self.e {
             true => write!(f, "(/ 10^{})", self.e),
             false => write!(f, "({}, {})", self.e, self.f),
         }
@@ -150,6 +151,7 @@ macro_rules! alp_float {
             type Int = $int;
 
             const MAX_EXPONENT: u8 = $max;
+            // An `f` of 15 is a power of ten of `f64`.
             const DIVIDES: bool = $max < Exponents::DIVIDED;
             const MAX_WIDTH: usize = $mantissa;
             const MAX_BASE: $int = 1 << ($mantissa - 1);

@@ -411,7 +411,8 @@ fn quotients_are_the_nearest_floats() {
         let pair = Exponents { e, f: Exponents::DIVIDED };
         assert!(pair.is_valid::<f32>() && !pair.is_valid::<f64>());
         let (divisor, reciprocal) = (f32::power(e), f32::inverse_power(e));
-        for n in (-(1 << 22)..1 << 22).step_by(if e == 2 { 1 } else { 37 }) {
+        // Up to the largest sum of a base and a packed integer that a reader accepts.
+        for n in (-(1 << 22)..3 << 22).step_by(if e == 2 { 1 } else { 37 }) {
             let quotient = n as f32 / divisor;
             let about = n as f32 * reciprocal;
             let rest = (-about).mul_add(divisor, n as f32);
