@@ -98,7 +98,8 @@ class Figures:
     def value(self, name):
         """A figure by its name: suite, case and metric, and a number to divide by."""
         scaled = re.fullmatch(r"(.*) / ([\d.]+)", name)
-        key = tuple((scaled.group(1) if scaled else name).split(": "))
+        # A suite may name its peer: `FFOR u8 pack (peer: fastlanes)`.
+        key = tuple((scaled.group(1) if scaled else name).rsplit(": ", 2))
         if len(key) != 3:
             raise Problem(f"expected a table, or suite: case: metric, found {name}")
         suite, case, metric = key

@@ -135,6 +135,47 @@ HOST = [
     "decompress, ordinary memory",
 ]
 
+
+
+def to_peer(group, peer, case="geometric mean"):
+    """A cell with the speed or size of lanepack as a multiple of a peer's."""
+    return f"{{{group} (peer: {peer}): {case}: ratio to peer}}"
+
+
+def alp_to_peer(values, packing=True):
+    """Cells of encode, decode and size."""
+    if not packing:
+        return [to_peer(f"ALP {values} encode only, no packing", "alp"), "", ""]
+    return [
+        to_peer(f"ALP {values} {what}", "alp and fastlanes")
+        for what in ["encode", "decode", "size"]
+    ]
+
+
+def against_parquet(what, effort=""):
+    """Cells of all cores and of one thread, compared with Parquet."""
+    return [
+        to_peer(f"table {what}, {threads}{effort}", "Parquet zstd(3)")
+        for threads in ["all cores", "one thread"]
+    ]
+
+
+ARROW = "Arrow kernels on raw arrays"
+
+
+def cpu_query(name):
+    """A row of a query on the CPU."""
+    return [name, to_peer("queries", ARROW, f"{name}, 6 million rows")]
+
+
+FOLDERS = ["strings", "floats", "tables"]
+
+
+def megabytes(name, key="file_bytes"):
+    """A cell of each folder of the shared data."""
+    return [f"{{sizes: {folder}{name}: {key} / 1000000}}" for folder in FOLDERS]
+
+
 # For each name the head of a table and its rows.
 TABLES = {
     # Of README.md.
@@ -163,6 +204,41 @@ TABLES = {
             "TPC-H Q19 on lineitem (IN and = of strings) / LIKE on a year's comments":
                 QUERIES[5:7],
         }.items()
+    ]),
+    "cpu-files": (["table", "Arrow, MB", "IPC file, MB", "write, MB/s", "read, MB/s"], [
+        [table, *(f"{{quickstart: {table}: {one}}}" for one in
+                  ["arrow_bytes / 1000000", "file_bytes / 1000000", "write", "read"])]
+        for table in ["lineitem", "customer", "part"]
+    ]),
+    "cpu-codecs": (["codec", "peer", "encode", "decode", "size"], [
+        ["FSST", "fsst-rs 0.7, bulk",
+         to_peer("FSST compress", "fsst-rs"), to_peer("FSST decompress", "fsst-rs"),
+         to_peer("FSST factor, codes and table", "fsst-rs")],
+        ["FSST, training a table", "fsst-rs 0.7", to_peer("FSST training", "fsst-rs"), "", ""],
+        ["ALP Float64", "alp 0.0.4 and fastlanes 0.7", *alp_to_peer("f64")],
+        ["ALP Float64 without packing", "alp 0.0.4", *alp_to_peer("f64", packing=False)],
+        *([f"FFOR UInt{bits}", "fastlanes 0.7",
+           to_peer(f"FFOR u{bits} pack", "fastlanes"),
+           to_peer(f"FFOR u{bits} unpack", "fastlanes"), ""] for bits in [8, 16, 32, 64]),
+    ]),
+    "cpu-parquet": (["", "all cores", "one thread"], [
+        ["decompress", *against_parquet("decompress")],
+        ["compress", *against_parquet("compress")],
+        ["decompress, `Effort::Fast`", *against_parquet("decompress", ", Effort::Fast")],
+        ["compress, `Effort::Fast`", *against_parquet("compress", ", Effort::Fast")],
+    ]),
+    "cpu-scans": (["scan", "of Arrow's speed"], [
+        ["filters of numbers, geometric mean", to_peer("scan of numbers", ARROW)],
+        ["filters of strings (15 files), geometric mean", to_peer("scan of strings", ARROW)],
+        *(cpu_query(name) for name in QUERIES[3:5] + QUERIES[:3]),
+    ]),
+    "cpu-sizes": (["MB", "strings", "floats", "tables"], [
+        ["Arrow buffers", *megabytes("", "arrow_bytes")],
+        ["lanepack", *megabytes("")],
+        ["lanepack, `Effort::Small`", *megabytes(", Effort::Small")],
+        ["Parquet zstd(3)", *(
+            f"{{folder size (peer: Parquet zstd(3)): {folder}: peer_bytes / 1000000}}"
+            for folder in FOLDERS)],
     ]),
     # Of docs/GPU.md.
     "decode-strings": (

@@ -289,7 +289,8 @@ class Tables(unittest.TestCase):
         case = {"suite": "decode", "case": "wiki", "encoding": "fsst", "kernels": {
             "a": 1.25, "b": 1000, "c": 3, "d": 4, "e": 5,
         }}
-        self.add(document(figure(100, 1, 1), uuid, cases=[case], limits={"copy": 4200.0}))
+        peer = figure(1.5, 1, 2, "ratio to peer") | {"suite": "FFOR (peer: fastlanes)"}
+        self.add(document(figure(100, 1, 1), uuid, peer, cases=[case], limits={"copy": 4200.0}))
         for name, value in {
             "decode: mean of both: speed": "200",
             "decode: wiki: speed / 1000": "0.100",
@@ -297,6 +298,7 @@ class Tables(unittest.TestCase):
             "decode: wiki: kernels.a": "1.25",
             "decode: wiki: kernels": "b 1,000, e 5.00, d 4.00, c 3.00",
             "decode: record: limits.copy": "4,200",
+            "FFOR (peer: fastlanes): wiki: ratio to peer": "1.50",
         }.items():
             text = self.written(f"At <!-- record: {name} -->1<!-- /record --> GB/s.")
             self.assertEqual(text, f"At <!-- record: {name} -->{value}<!-- /record --> GB/s.")
