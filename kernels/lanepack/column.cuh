@@ -203,7 +203,8 @@ struct Column : AnyColumn<HAS_NULLS> {
                 };
                 selection = select_words<Reader>(tree, vector, holds, work.state, patches, fault);
             } else {
-                selection = work.stored.select(tree, vector, i, Question{range, ORDER, nullptr}, patches, fault);
+                selection = selection_of<Reader>(
+                    work.stored.select(tree, vector, i, Question{range, ORDER, nullptr}, patches, fault));
             }
             column.report(chunk, fault);
             return selection;

@@ -10,8 +10,9 @@
 //
 // A thread sums its runs, a scan over the sums of all runs gives where each begins.
 //
-// A range test sums runs twice: for where each begins, then against the bounds. The values of a
-// thread are neighbours, so their verdicts are bits of a bitmap.
+// A range test sums runs twice: for where each begins, then against the bounds. Of deltas that are 0
+// but for exceptions it only takes these. The values of a thread are neighbours, so their verdicts are
+// bits of a bitmap.
 //
 // A node of delta has its starts in buffer 0 and the buffers of its child behind them; the
 // child's encoding is `size`, its parameter 0 the node's.
@@ -173,14 +174,14 @@ LANEPACK_DEVICE void before_runs(T (&runs)[RUNS_EACH<T>]) {
     }
 }
 
-// The selection of verdicts on the values of each thread's runs, one run behind the other from
-// bit 0 on. All threads of a warp.
+// Verdicts on the values of each thread's runs, one run behind the other from bit 0 on, by step. All
+// threads of a warp.
 template <class T>
-LANEPACK_DEVICE u32 selection_of_runs(u32 verdicts) {
+LANEPACK_DEVICE u32 runs_by_step(u32 verdicts) {
     const u32 word = step_word(threadIdx.x % WARP);
     const u32 holder = run_holder<T>(word);
     if constexpr (sizeof(T) >= 4) {
-        return by_step(__shfl_sync(FULL, verdicts, holder));
+        return __shfl_sync(FULL, verdicts, holder);
     } else {
         // Parts of the word, from threads that follow each other.
         const u32 part = word * (WARP / RUN<T>) / WARP;
@@ -190,7 +191,7 @@ LANEPACK_DEVICE u32 selection_of_runs(u32 verdicts) {
             const u32 run = __shfl_sync(FULL, verdicts, holder + i) >> part * RUN<T>;
             bits |= (run & ((1u << RUN<T>) - 1)) << i * RUN<T>;
         }
-        return by_step(bits);
+        return bits;
     }
 }
 
@@ -293,6 +294,42 @@ LANEPACK_DEVICE u32 judge_any_deltas(const Node& deltas, u32 vector, T value, T 
     return verdicts;
 }
 
+// The same where deltas are 0 but for exceptions, as those of values that come again: verdicts change
+// at exceptions only.
+template <class T>
+LANEPACK_DEVICE u32 judge_steps(const Exceptions<T>& block, T value, T span) {
+    T before[RUNS_EACH<T>];
+#pragma unroll
+    for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+        const RunPlace<T> place(i);
+        before[i] = 0;
+#pragma unroll 1
+        for (LaneExceptions<T> each(block, place.lane, place.row); each.row < place.row + RUN<T>; each.advance()) {
+            before[i] = static_cast<T>(before[i] + each.value);
+        }
+    }
+    before_runs<T>(before);
+    u32 verdicts = 0;
+#pragma unroll
+    for (u32 i = 0; i < RUNS_EACH<T>; i++) {
+        const RunPlace<T> place(i);
+        LaneExceptions<T> each(block, place.lane, place.row);
+        T now = static_cast<T>(value + before[i]);
+        u32 row = 0;
+#pragma unroll 1
+        while (row < RUN<T>) {
+            const u32 end = min(each.row - place.row, RUN<T>);
+            if (now <= span) verdicts |= (bits_before(0, end) & ~bits_before(0, row)) << i * RUN<T>;
+            row = end;
+            if (row < RUN<T>) {
+                now = static_cast<T>(now + each.value);
+                each.advance();
+            }
+        }
+    }
+    return verdicts;
+}
+
 // Widths whose fields add up to 32 bits at most over a run, and whose words fit in registers.
 constexpr u32 MOST_DELTA_WIDTH = 24;
 
@@ -305,6 +342,7 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
     using Word = T;
     static constexpr u32 NODES = 2;
     static constexpr bool IS_RANDOM = false;
+    static constexpr bool IS_BY_STEP = true;
 
     template <u32 EACH>
     struct Test {
@@ -316,7 +354,7 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
             // The order domain of integers is their own, moved.
             const T moved = question.order == SIGNED ? static_cast<T>(T{1} << (ROWS<T> - 1)) : T{0};
             const T value = static_cast<T>(delta_start<T>(*tree, vector) + moved - low);
-            return selection_of_runs<T>(judge(tree[1], vector, value, span));
+            return runs_by_step<T>(judge(tree[1], vector, value, span));
         }
     };
 
@@ -363,12 +401,13 @@ struct Delta<Words<T, ENCODINGS, WIDTHS>> {
 
 private:
     LANEPACK_DEVICE static u32 judge(const Node& deltas, u32 vector, T value, T span) {
-        if constexpr (sizeof(T) >= 4 && (WIDTHS & widths_upto(MOST_DELTA_WIDTH)) != 0) {
-            const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
-            if (is_patched || is_encoding<ENCODINGS, FFOR>(deltas)) {
-                const FforVector<T> parameters(deltas, vector);
-                const u32 locator = is_patched ? pfor_locator<T>(deltas, vector) : 0;
-                const Exceptions<T> block(deltas.buffer[2], locator);
+        const bool is_patched = is_encoding<ENCODINGS, PFOR>(deltas);
+        if (is_patched || is_encoding<ENCODINGS, FFOR>(deltas)) {
+            const FforVector<T> parameters(deltas, vector);
+            const u32 locator = is_patched ? pfor_locator<T>(deltas, vector) : 0;
+            const Exceptions<T> block(deltas.buffer[2], locator);
+            if (parameters.packed.width == 0 && parameters.base == 0) return judge_steps<T>(block, value, span);
+            if constexpr (sizeof(T) >= 4 && (WIDTHS & widths_upto(MOST_DELTA_WIDTH)) != 0) {
                 const ThreadWords<T> words(parameters.packed);
                 switch (parameters.packed.width) {
 #define LANEPACK_WIDTH(w)                                                             \

@@ -18,6 +18,7 @@ struct Gcd {
     using Word = typename Child::Word;
     static constexpr u32 NODES = 1 + Child::NODES;
     static constexpr bool IS_RANDOM = Child::IS_RANDOM;
+    static constexpr bool IS_BY_STEP = Child::IS_BY_STEP;
 
     LANEPACK_DEVICE static Word multiple(const Node* tree, Word quotient) {
         return static_cast<Word>(tree->size + tree->parameter * quotient);

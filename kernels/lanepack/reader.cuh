@@ -12,14 +12,16 @@
 //
 //   Word          an unsigned integer as wide as a value
 //   NODES         the number of nodes of the tree
+//   IS_BY_STEP    the form of verdicts; `selection_of` and `by_step_of` give either
 //   IS_RANDOM     whether `at` reaches a row without decoding those before it
 //   at(tree, row) the value of a row, if IS_RANDOM; each thread by itself
 //
 //   Test<EACH>    whether values lie in a range, for up to EACH neighbouring vectors: shared
 //                 memory of a warp
 //     prepare(tree, first, count, question)
-//     select(tree, vector, i, question, patches, fault)   the selection (steps.cuh) of vector
-//                 number i of these; `question` is the same as before
+//     select(tree, vector, i, question, patches, fault)   the verdicts on vector number i of these: a
+//                 selection (steps.cuh), or if IS_BY_STEP what `by_step` makes of one; `question` is
+//                 the same as before
 //
 //   State         shared memory of a warp for the values of a vector
 //   Values(tree, vector, state, patches, fault)           the values of a vector
@@ -48,6 +50,18 @@ struct Question {
     const StringsTest* codes;
 };
 
+// Verdicts of a test of `Reader` as a selection.
+template <class Reader>
+LANEPACK_DEVICE u32 selection_of(u32 verdicts) {
+    return Reader::IS_BY_STEP ? by_step(verdicts) : verdicts;
+}
+
+// The same by step.
+template <class Reader>
+LANEPACK_DEVICE u32 by_step_of(u32 verdicts) {
+    return Reader::IS_BY_STEP ? verdicts : by_step(verdicts);
+}
+
 // The trees of a column's chunks have one of several types: those of shape SHAPE are read by
 // `First`, the others by `Others`.
 template <u32 SHAPE, class First, class Others>
@@ -55,6 +69,7 @@ struct OneOf {
     using Word = typename First::Word;
     static constexpr u32 NODES = First::NODES > Others::NODES ? First::NODES : Others::NODES;
     static constexpr bool IS_RANDOM = First::IS_RANDOM && Others::IS_RANDOM;
+    static constexpr bool IS_BY_STEP = First::IS_BY_STEP && Others::IS_BY_STEP;
 
     LANEPACK_DEVICE static bool is_first(const Node* tree) { return tree->shape == SHAPE; }
 
@@ -79,10 +94,15 @@ struct OneOf {
 
         LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
                                    u32& fault) {
-            return is_first(tree) ? first.select(tree, vector, i, question, patches, fault)
-                                  : others.select(tree, vector, i, question, patches, fault);
+            return is_first(tree) ? own_form<First>(first.select(tree, vector, i, question, patches, fault))
+                                  : own_form<Others>(others.select(tree, vector, i, question, patches, fault));
         }
     };
+
+    template <class Reader>
+    LANEPACK_DEVICE static u32 own_form(u32 verdicts) {
+        return IS_BY_STEP ? verdicts : selection_of<Reader>(verdicts);
+    }
 
     union State {
         typename First::State first;
@@ -115,14 +135,24 @@ struct OneOf {
 template <class Reader>
 constexpr bool ASKS_CODES = false;
 
+// The answer to a question of one value.
+template <class T>
+LANEPACK_DEVICE bool holds_word(T word, const Question& question) {
+    const T key = ordered(word, question.order);
+    return key >= question.range.low && key <= question.range.high;
+}
+
+// The encodings of a reader that is a leaf; of others none.
+template <class Reader>
+constexpr u32 LEAF_ENCODINGS = 0;
+
 // The answer to a question of one row, of readers that are random; each thread by itself.
 template <class Reader>
 LANEPACK_DEVICE bool holds_row(const Node* tree, u32 row, const Question& question) {
     if constexpr (ASKS_CODES<Reader>) {
         return Reader::holds(tree, row, question);
     } else {
-        const typename Reader::Word key = ordered(Reader::at(tree, row), question.order);
-        return key >= question.range.low && key <= question.range.high;
+        return holds_word(Reader::at(tree, row), question);
     }
 }
 

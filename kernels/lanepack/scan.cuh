@@ -155,26 +155,39 @@ LANEPACK_DEVICE VectorBits scan_bits(const Arguments& args, u32* bitmap, u32 chu
     return {bitmap, node.at + static_cast<u64>(vector) * VECTOR, rows, args.rows};
 }
 
-// The rows of vector number `i` of a warp, those that the bitmap of rows to look at has.
+// The rows of vector number `i` of a warp, those that the bitmap of rows to look at has, by step.
+template <class Arguments>
+LANEPACK_DEVICE u32 rows_by_step(const Arguments& args, const ScanPlace& place, u32 i) {
+    if (args.within == nullptr) return bits_before(step_position(threadIdx.x % WARP), place.rows - i * VECTOR);
+    // Read only: nobody writes through this.
+    return scan_bits(args, const_cast<u32*>(args.within), place.chunk, place.first + i).read();
+}
+
+// The same as a selection.
 template <class Arguments>
 LANEPACK_DEVICE u32 rows_within(const Arguments& args, const ScanPlace& place, u32 i) {
     if (args.within == nullptr) return steps_within(place.rows - i * VECTOR);
-    // Read only: nobody writes through this.
-    return by_step(scan_bits(args, const_cast<u32*>(args.within), place.chunk, place.first + i).read());
+    return by_step(rows_by_step(args, place, i));
 }
 
-// Of `rows` those that the bitmap to be written does not decide already.
+// Of `rows`, by step, those that the bitmap to be written does not decide already.
 template <class Arguments>
-LANEPACK_DEVICE u32 undecided(const Arguments& args, u32 chunk, u32 vector, u32 rows) {
+LANEPACK_DEVICE u32 undecided_by_step(const Arguments& args, u32 chunk, u32 vector, u32 rows) {
     if (args.combine == COMBINE_SET) return rows;
-    const u32 before = by_step(scan_bits(args, args.mask, chunk, vector).read());
+    const u32 before = scan_bits(args, args.mask, chunk, vector).read();
     return args.combine == COMBINE_AND ? rows & before : rows & ~before;
 }
 
-// Writes the kept ones of a vector's undecided rows.
+// The same of a selection.
 template <class Arguments>
-LANEPACK_DEVICE void put_mask(const Arguments& args, u32 chunk, u32 vector, u32 kept) {
-    u32 word = by_step(kept);
+LANEPACK_DEVICE u32 undecided(const Arguments& args, u32 chunk, u32 vector, u32 rows) {
+    if (args.combine == COMBINE_SET) return rows;
+    return rows & by_step(undecided_by_step(args, chunk, vector, FULL));
+}
+
+// Writes the kept ones of a vector's undecided rows, by step.
+template <class Arguments>
+LANEPACK_DEVICE void put_by_step(const Arguments& args, u32 chunk, u32 vector, u32 word) {
     const Node& node = args.nodes[0][chunk];
     // Whole vectors that begin with a word of the bitmap are stored as they are.
     if (args.combine != COMBINE_OR && node.at % 32 == 0 && (vector + 1) * VECTOR <= node.rows) {
@@ -184,6 +197,12 @@ LANEPACK_DEVICE void put_mask(const Arguments& args, u32 chunk, u32 vector, u32 
     const VectorBits bits = scan_bits(args, args.mask, chunk, vector);
     if (args.combine == COMBINE_OR) word |= bits.read();
     bits.write(word);
+}
+
+// The same of a selection.
+template <class Arguments>
+LANEPACK_DEVICE void put_mask(const Arguments& args, u32 chunk, u32 vector, u32 kept) {
+    put_by_step(args, chunk, vector, by_step(kept));
 }
 
 // Sums over a warp; the result is the first thread's.

@@ -65,6 +65,7 @@ struct Dict {
     using Word = T;
     static constexpr u32 NODES = 1 + Codes::NODES;
     static constexpr bool IS_RANDOM = Codes::IS_RANDOM;
+    static constexpr bool IS_BY_STEP = Codes::IS_BY_STEP;
 
     LANEPACK_DEVICE static T at(const Node* tree, u32 row) { return Dictionary<T>(*tree).at(Codes::at(tree + 1, row)); }
 
@@ -112,7 +113,8 @@ struct Dict {
             if (range.low > range.high) return 0;
             if (range.is_range != 0) return codes.select(tree + 1, vector, i, of_codes(range), patches, fault);
             const auto holds = [&](u32 code) { return passes(*question.codes, code); };
-            return select_words<Codes>(tree + 1, vector, holds, state, patches, fault);
+            const u32 selection = select_words<Codes>(tree + 1, vector, holds, state, patches, fault);
+            return IS_BY_STEP ? by_step(selection) : selection;
         }
     };
 

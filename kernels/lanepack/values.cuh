@@ -114,11 +114,11 @@ struct VectorValues {
     // The exceptions of the vector, of its node.
     LANEPACK_DEVICE Exceptions<T> exceptions(const Node& node) const { return {node.buffer[2], locator}; }
 
-private:
     LANEPACK_DEVICE bool is(u32 one) const {
         return has_encoding(ENCODINGS, one) && (ENCODINGS == encoding_bit(one) || encoding == one);
     }
 
+private:
     LANEPACK_DEVICE void pack(Packed<T> packed) {
         words = packed.words;
         width = packed.width;

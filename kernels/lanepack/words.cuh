@@ -34,6 +34,7 @@ struct Words {
     using Word = T;
     static constexpr u32 NODES = 1;
     static constexpr bool IS_RANDOM = true;
+    static constexpr bool IS_BY_STEP = false;
 
     LANEPACK_DEVICE static T at(const Node* tree, u32 row) { return word_at<T, ENCODINGS>(*tree, row); }
 
@@ -66,6 +67,9 @@ struct Words {
         }
     };
 };
+
+template <class T, u32 ENCODINGS, u64 WIDTHS>
+constexpr u32 LEAF_ENCODINGS<Words<T, ENCODINGS, WIDTHS>> = ENCODINGS;
 
 // The selection of the values that lie in any number of ranges, one by one.
 template <class Reader>

@@ -53,6 +53,11 @@ fn trees() -> Vec<Tree> {
         tree("delta(pfor)", u32, &[Delta, Ffor, Pfor], |row| {
             row * 77 + row * row % 50 + row / 300 * 900_000
         }),
+        // Deltas of 0 but for exceptions.
+        tree("delta(pfor)", u8, &[Delta, Ffor, Pfor], |row| row / 90 * 37),
+        tree("delta(pfor)", i16, &[Delta, Ffor, Pfor], |row| row / 90 * 3001),
+        tree("delta(pfor)", u32, &[Delta, Ffor, Pfor], |row| row / 90 * 90_000_007),
+        tree("delta(pfor)", i64, &[Delta, Ffor, Pfor], |row| row / 70 * 9_000_000_000_001),
         tree("rle(ffor, ", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
         tree("rle(plain)", u8, &[Rle, Ffor], |row| {
             let run = row / 6 * 2 + u64::from(row % 6 > 0);

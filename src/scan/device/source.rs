@@ -4,6 +4,8 @@
 //! predicate   a block for each part, entered while a row is left:
 //!               all   s1 = s0; if (any(s1)) { .. s1 = s2; } if (any(s1)) { .. s1 = s3; }
 //!               any   s1 = 0; s2 = s0; if (any(s2)) { .. s1 |= s3; s2 &= ~s3; } ..
+//! bitmap      of one test of numbers or booleans: rows are words of bitmaps all the way, as
+//!             tests of runs and differences give them
 //! strings     last, as the tests of their chunks say, which lie in memory; what is wrong with
 //!             them goes to a status word for each test
 //! aggregates  one loop over the kept rows for all that need the same columns to be valid
@@ -169,6 +171,9 @@ struct Writer<'a> {
     listed: String,
     /// What is done after them.
     finished: String,
+    /// Whether rows are kept by step (`by_step` in `kernels/lanepack/steps.cuh`), as bitmaps have
+    /// them, rather than as selections.
+    is_by_step: bool,
     /// Variables so far.
     variables: usize,
     partials: usize,
@@ -204,6 +209,7 @@ impl<'a> Writer<'a> {
             prepared: String::new(),
             listed: String::new(),
             finished: String::new(),
+            is_by_step: false,
             variables: 0,
             partials: 0,
             reductions: Vec::new(),
@@ -270,10 +276,18 @@ impl<'a> Writer<'a> {
         let mut code = String::new();
         match output {
             Output::Mask => {
-                code += "u32 rows = undecided(args, chunk, vector, rows_within(args, place, i));\n";
+                self.is_by_step = self.is_test_of_words(predicate);
+                let [undecided, rows, put] = match self.is_by_step {
+                    true => ["undecided_by_step", "rows_by_step", "put_by_step"],
+                    false => ["undecided", "rows_within", "put_mask"],
+                };
+                let _ = writeln!(
+                    code,
+                    "const u32 rows = {undecided}(args, chunk, vector, {rows}(args, place, i));"
+                );
                 code += "if (args.combine != COMBINE_SET && !any(rows)) continue;\n";
                 let kept = self.select(predicate, "rows", &mut code)?;
-                let _ = writeln!(code, "put_mask(args, chunk, vector, {kept});");
+                let _ = writeln!(code, "{put}(args, chunk, vector, {kept});");
             }
             Output::Aggregates(plans, reaches) => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
@@ -506,13 +520,28 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Whether a predicate is one test of numbers or booleans of one word.
+    fn is_test_of_words(&self, predicate: &Predicate) -> bool {
+        match predicate {
+            Predicate::Test(_, Test::Words(..)) | Predicate::IsValid(_) => true,
+            Predicate::Test(column, Test::Wide(_)) => self.columns[*column].lists.len() == 1,
+            _ => false,
+        }
+    }
+
+    /// What has the bits of a vector of a list of nodes.
+    fn bits(&self, list: usize) -> String {
+        let function = if self.is_by_step { "true_by_step" } else { "select_true" };
+        format!("{function}(args.nodes[{list}][chunk], vector)")
+    }
+
     /// What leaves the valid rows of a column: nothing, where all are.
     fn valid(&mut self, column: usize) -> String {
         if !self.columns[column].has_nulls {
             return String::new();
         }
         let list = self.list(self.columns[column].validity);
-        format!(" & select_true(args.nodes[{list}][chunk], vector)")
+        format!(" & {}", self.bits(list))
     }
 
     /// What computes a number of a row, with integers of this width.

@@ -25,8 +25,8 @@ impl Writer<'_> {
         };
         let list = nodes.lists[0].clone();
         if key.bits == 1 {
-            let node = format!("args.nodes[{}][chunk]", self.list(list.address));
-            let all = format!("select_true({node}, vector)");
+            let list = self.list(list.address);
+            let all = self.bits(list);
             return Ok(match (ranges.contains(0), ranges.contains(1)) {
                 (true, true) => "FULL".to_owned(),
                 (false, true) => all,
@@ -97,24 +97,28 @@ impl Writer<'_> {
                 self.prepared,
                 "    {test}.prepare({tree}, place.first, place.count, {question});"
             );
+            let form = if self.is_by_step { "by_step_of" } else { "selection_of" };
             return format!(
-                "{test}.select({tree}, vector, i, {question}, scratch.patches, {fault})"
+                "{form}<Reader{number}>({test}.select({tree}, vector, i, {question}, \
+                 scratch.patches, {fault}))"
             );
         }
         let literal = self.literal(&[0, ranges.len() as u64]);
         self.ranges.push((literal, ranges.to_vec()));
         let ranges = format!("args.ranges({literal}, {order})");
-        if let Some((encodings, widths)) = leaves {
+        let selection = if let Some((encodings, widths)) = leaves {
             let bits = list.word_bits();
-            return format!(
+            format!(
                 "select_values<u{bits}, {encodings:#x}, {widths:#x}>(*({tree}), vector, {ranges}, \
                  scratch.patches)"
-            );
-        }
-        let state = self.state(number, list);
-        format!(
-            "select_in_ranges<Reader{number}>({tree}, vector, {ranges}, {state}, scratch.patches, {fault})"
-        )
+            )
+        } else {
+            let state = self.state(number, list);
+            format!(
+                "select_in_ranges<Reader{number}>({tree}, vector, {ranges}, {state}, scratch.patches, {fault})"
+            )
+        };
+        if self.is_by_step { format!("by_step({selection})") } else { selection }
     }
 
     /// The rows that pass a test of strings, of those of variable `live`; it says anything of
