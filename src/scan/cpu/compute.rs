@@ -110,15 +110,13 @@ impl<'a> Numbers<'a> {
                 let mut other = [S::default(); VECTOR];
                 self.steps(left, vector, out)?;
                 self.steps(right, vector, &mut other)?;
-                let operation = match operator {
-                    Operator::Add => S::plus,
-                    Operator::Subtract => S::minus,
-                    Operator::Multiply => S::times,
-                    Operator::Divide => S::quotient,
-                    Operator::Remainder => S::remainder,
-                };
-                for (value, other) in out.iter_mut().zip(other) {
-                    *value = operation(*value, other);
+                // A loop for each operator, which the compiler knows then.
+                match operator {
+                    Operator::Add => combine(out, &other, S::plus),
+                    Operator::Subtract => combine(out, &other, S::minus),
+                    Operator::Multiply => combine(out, &other, S::times),
+                    Operator::Divide => combine(out, &other, S::quotient),
+                    Operator::Remainder => combine(out, &other, S::remainder),
                 }
             }
             Form::Float64(inner) => match inner.kind {
@@ -176,6 +174,13 @@ fn words<S: Scalar>(
         _ => return Err(Error::corrupt(format!("numbers of {} bits", key.bits))),
     }
     Ok(())
+}
+
+/// Applies an operation to the values of two vectors.
+fn combine<S: Scalar>(out: &mut [S; VECTOR], other: &[S; VECTOR], operation: impl Fn(S, S) -> S) {
+    for (value, other) in out.iter_mut().zip(other) {
+        *value = operation(*value, *other);
+    }
 }
 
 fn fill<S: Scalar>(out: &mut [S; VECTOR], values: [S; VECTOR]) {
