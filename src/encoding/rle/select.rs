@@ -53,6 +53,18 @@ struct RunsTest<'a> {
     lengths: RefCell<Lengths>,
 }
 
+impl RunsTest<'_> {
+    /// The verdicts on 64 runs from one on; 0 past the last one.
+    fn passing_from(&self, run: usize) -> u64 {
+        let word = |index: usize| self.passing.get(index / 16).map_or(0, |mask| mask[index % 16]);
+        let (index, shift) = (run / 64, run % 64);
+        match shift {
+            0 => word(index),
+            _ => word(index) >> shift | word(index + 1) << (64 - shift),
+        }
+    }
+}
+
 /// Lengths of runs, as far as they are decoded.
 #[derive(Default)]
 struct Lengths {
@@ -77,26 +89,40 @@ impl Lengths {
 impl Selector for RunsTest<'_> {
     fn select(&self, vector: usize, mask: &mut Mask) -> Result<()> {
         let runs = self.vectors.runs(vector..vector + 1);
-        *mask = NONE;
-        let mut before = false;
-        let mut change = |run: usize, start: usize| {
-            let passes = self.passing[run / VECTOR][run % VECTOR / 64] >> (run % 64) & 1 == 1;
-            mask[start / 64] ^= u64::from(passes != before) << (start % 64);
-            before = passes;
-        };
+        // A vector has at most as many runs as values.
+        let mut starts = [0_u16; VECTOR];
         match self.vectors.begins(vector)? {
             Some(begins) => {
-                runs.zip(mask::rows(&begins)).for_each(|(run, start)| change(run, start));
+                for (start, row) in starts.iter_mut().zip(mask::rows(&begins)) {
+                    *start = row as u16;
+                }
             }
             None => {
                 let mut lengths = self.lengths.borrow_mut();
                 let lengths = lengths.of(self.vectors.node.child(1), runs.clone())?;
                 self.vectors.check_lengths(vector, lengths)?;
-                let mut start = 0;
-                for (run, length) in runs.zip(lengths) {
-                    change(run, start);
-                    start += usize::from(*length);
+                let mut sum = 0;
+                for (start, length) in starts.iter_mut().zip(lengths) {
+                    *start = sum;
+                    sum += length;
                 }
+            }
+        }
+        *mask = NONE;
+        let mut before = 0;
+        for (first, starts) in runs.clone().step_by(64).zip(starts.chunks(64)) {
+            let passing = self.passing_from(first);
+            let mut changes = passing ^ (passing << 1 | before);
+            before = passing >> 63;
+            // Runs of the next vector.
+            let behind = runs.end - first;
+            if behind < 64 {
+                changes &= (1 << behind) - 1;
+            }
+            while changes != 0 {
+                let start = usize::from(starts[changes.trailing_zeros() as usize]);
+                mask[start / 64] ^= 1 << (start % 64);
+                changes &= changes - 1;
             }
         }
         mask::parities(mask);
