@@ -50,6 +50,7 @@ mod encoding;
 mod engine;
 mod error;
 mod extension;
+mod fence;
 mod gpu;
 pub mod ipc;
 mod lanes;

@@ -41,3 +41,58 @@ fn few_files_name_an_encoding() {
         assert!(in_scans.is_none(), "{encoding} is named by {in_scans:?}");
     }
 }
+
+/// What modules at the root of the crate may not import: those above them.
+const ABOVE: [(&[&str], &[&str]); 4] = [
+    (
+        &[
+            "error",
+            "options",
+            "lanes",
+            "ranges",
+            "arrow_type",
+            "chunk",
+            "encoding",
+            "fence",
+            "column",
+            "extension",
+        ],
+        &["batch", "ipc", "gpu", "engine", "scan"],
+    ),
+    (&["batch", "gpu"], &["ipc", "engine", "scan"]),
+    (&["ipc"], &["gpu", "engine", "scan"]),
+    (&["engine"], &["ipc", "scan"]),
+];
+
+/// The modules that a line of code names by their paths from the root of the crate.
+fn modules_of(line: &str) -> impl Iterator<Item = &str> {
+    let code = line.trim_start();
+    let paths = if code.starts_with("//") { "" } else { code };
+    paths.split("crate::").skip(1).map(|path| {
+        path.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap()
+    })
+}
+
+#[test]
+fn imports_point_downwards() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut sources = Vec::new();
+    files(&root, &mut sources);
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for path in &sources {
+        let inside = path.strip_prefix(&root).unwrap();
+        let module = Path::new(inside.iter().next().unwrap()).file_stem().unwrap();
+        let module = module.to_str().unwrap();
+        let Some((_, above)) = ABOVE.iter().find(|(below, _)| below.contains(&module)) else {
+            continue;
+        };
+        seen += 1;
+        for (number, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
+            let found = modules_of(line).filter(|name| above.contains(name));
+            wrong.extend(found.map(|name| format!("{}:{}: {name}", inside.display(), number + 1)));
+        }
+    }
+    assert!(seen > 100, "{seen} sources");
+    assert!(wrong.is_empty(), "modules import those above them: {wrong:#?}");
+}

@@ -1,6 +1,6 @@
 // Values of the rows that a bitmap keeps, one behind the other, of columns whose trees no kernel
 // is there for: what kernels that are compiled for them are put together from
-// (src/engine/keep/source.rs). Vectors without kept rows are not read.
+// (src/scan/device/gather/trees.rs). Vectors without kept rows are not read.
 #pragma once
 
 #include "kept.cuh"

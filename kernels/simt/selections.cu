@@ -1,5 +1,5 @@
 // Parts of the device library that selections of one column do not show, for
-// src/engine/select/tests: columns of different types together, strings among the rows that
+// src/scan/device/select/tests: columns of different types together, strings among the rows that
 // another test has left, and the slow search.
 #include "lanepack/select.cuh"
 #include "lanepack/select_strings.cuh"

@@ -237,7 +237,7 @@ pub(crate) fn concat(arrays: &[ArrayRef]) -> Result<ArrayRef> {
     let first = make_array(first);
     let parts: Vec<&dyn Array> =
         std::iter::once(&first).chain(&shared).map(AsRef::as_ref).collect();
-    crate::ipc::fenced(|| arrow_select::concat::concat(&parts))
+    crate::fence::fenced(|| arrow_select::concat::concat(&parts))
 }
 
 /// `part` with every dictionary that equals the one in the same place of `first`

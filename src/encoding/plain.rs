@@ -144,9 +144,9 @@ pub(crate) fn carried_array(node: NodeView<'_>) -> Result<ArrayRef> {
         (Physical::Arrow, Encoding::Lz) => Buffer::from_vec(lz::all_bytes(node)?),
         _ => return Err(mismatch(node)),
     };
-    crate::ipc::check_stream(&buffer)?;
+    crate::fence::check_stream(&buffer)?;
     let mut decoder = arrow_ipc::reader::StreamDecoder::new();
-    let batch = crate::ipc::fenced(|| decoder.decode(&mut buffer))?;
+    let batch = crate::fence::fenced(|| decoder.decode(&mut buffer))?;
     let array = match batch {
         Some(batch) if batch.num_columns() == 1 => batch.column(0).clone(),
         _ => return Err(Error::corrupt("an IPC stream without a batch of one column")),

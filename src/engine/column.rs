@@ -23,7 +23,7 @@ use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::{self, CompressedColumn};
 use crate::encoding::{self, Physical};
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceBuffer, DeviceInfo, Event};
+use crate::gpu::{DeviceBuffer, DeviceInfo, Event, abi};
 
 /// A compressed batch in device memory.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    pub(super) fn upload(
+    pub(crate) fn upload(
         context: &Arc<Context>,
         schema: SchemaRef,
         columns: &[CompressedColumn],
@@ -52,7 +52,7 @@ impl DeviceBatch {
         Ok(Self { context: context.clone(), schema, columns, rows })
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         context: Arc<Context>,
         schema: SchemaRef,
         columns: Vec<DeviceColumn>,
@@ -123,7 +123,7 @@ struct Scanned {
 
 /// Where a chunk's body lies, and what its header says.
 #[derive(Debug)]
-pub(super) struct DeviceChunk {
+pub(crate) struct DeviceChunk {
     header: Header,
     /// Whether the header has the body's checksum: not if the body was written here.
     has_checksum: bool,
@@ -137,7 +137,7 @@ pub(super) struct DeviceChunk {
 /// The bounds of a chunk's values; made to arrays when they are asked for, which takes
 /// longer than all else that the host does for a chunk.
 #[derive(Debug, Clone)]
-pub(super) enum Bounds {
+pub(crate) enum Bounds {
     Known(Statistics),
     /// Least and greatest word, of types of up to 64 bits.
     Words(Option<[u64; 2]>),
@@ -202,7 +202,7 @@ impl DeviceChunk {
 
 /// Whether a device decodes the column: not if chunks are nested, carried as Arrow IPC or have
 /// encodings that only the CPU reads, nor if one has more bytes than views have offsets for.
-pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
+pub(crate) fn decodes_on_device(column: &CompressedColumn) -> bool {
     !column.is_empty()
         && column.chunks().iter().all(|chunk| match chunk.root().physical() {
             Physical::Arrow => false,
@@ -214,13 +214,13 @@ pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
 
 /// Whether a chunk of strings of so many bytes can have views: their offsets are
 /// signed and of 32 bits.
-pub(super) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
+pub(crate) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
     let views = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
     !views || i32::try_from(bytes).is_ok()
 }
 
 /// Chunks whose bodies lie one behind the other from the address `body` on.
-pub(super) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
+pub(crate) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
     let mut start = 0;
     let place = |chunk: &Chunk| {
         let header = chunk.parsed_header().clone();
@@ -234,7 +234,7 @@ pub(super) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
 }
 
 /// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
-pub(super) fn chunk_of(
+pub(crate) fn chunk_of(
     chunk: &DeviceChunk,
     sum: Option<u64>,
     body: Buffer,
@@ -251,7 +251,7 @@ pub(super) fn chunk_of(
 
 impl DeviceColumn {
     /// A column whose bodies, one behind the other in few buffers, are there at `ready`.
-    pub(super) fn new(
+    pub(crate) fn new(
         context: Arc<Context>,
         field: FieldRef,
         chunks: Vec<DeviceChunk>,
@@ -362,33 +362,33 @@ impl DeviceColumn {
     }
 
     /// Whether a chunk is nested or carried as Arrow IPC.
-    pub(super) fn is_carried(&self) -> bool {
+    pub(crate) fn is_carried(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow)
     }
 
-    pub(super) fn context(&self) -> &Arc<Context> {
+    pub(crate) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    pub(super) fn chunks(&self) -> &[DeviceChunk] {
+    pub(crate) fn chunks(&self) -> &[DeviceChunk] {
         &self.chunks
     }
 
-    pub(super) fn bodies(&self) -> &[Arc<DeviceBuffer>] {
+    pub(crate) fn bodies(&self) -> &[Arc<DeviceBuffer>] {
         &self.bodies
     }
 
-    pub(super) fn strings(&self) -> &OnceLock<StoredStrings> {
+    pub(crate) fn strings(&self) -> &OnceLock<StoredStrings> {
         &self.scanned.strings
     }
 
     /// When the bodies have arrived.
-    pub(super) fn ready(&self) -> &dyn Event {
+    pub(crate) fn ready(&self) -> &dyn Event {
         self.ready.as_ref()
     }
 
     /// The column's nodes, which are made once.
-    pub(super) fn keep_nodes(
+    pub(crate) fn keep_nodes(
         &self,
         make: impl FnOnce() -> Result<ColumnNodes>,
     ) -> Result<Arc<ColumnNodes>> {
@@ -396,7 +396,7 @@ impl DeviceColumn {
     }
 
     /// Those for kernels that are there, which are made once.
-    pub(super) fn keep_kernel_nodes(
+    pub(crate) fn keep_kernel_nodes(
         &self,
         make: impl FnOnce() -> Result<KernelNodes>,
     ) -> Result<Arc<KernelNodes>> {
@@ -404,7 +404,7 @@ impl DeviceColumn {
     }
 
     /// Those of the validity, which are made once.
-    pub(super) fn keep_validity(
+    pub(crate) fn keep_validity(
         &self,
         make: impl FnOnce() -> Result<ValidityNodes>,
     ) -> Result<Arc<ValidityNodes>> {
@@ -438,7 +438,7 @@ fn damaged_chunk(error: &Error, name: &str) -> Option<usize> {
 }
 
 /// [`DeviceColumn::explained`] of a column in host memory.
-pub(super) fn explained(column: &CompressedColumn, error: Error) -> Error {
+pub(crate) fn explained(column: &CompressedColumn, error: Error) -> Error {
     let name = column.field().name();
     let Some(index) = damaged_chunk(&error, name) else { return error };
     let Some(chunk) = column.chunks().get(index) else { return error };
@@ -462,4 +462,12 @@ fn kept<T>(place: &Mutex<Option<Arc<T>>>, make: impl FnOnce() -> Result<T>) -> R
         return Ok(there.clone());
     }
     Ok(kept.insert(Arc::new(make()?)).clone())
+}
+
+/// The order of a column's numbers: `abi::UNSIGNED`, `SIGNED` or `FLOAT`.
+pub(crate) fn order_of(data_type: &DataType) -> u32 {
+    match data_type {
+        DataType::Float16 => abi::FLOAT,
+        other => abi::order_of(column::physical_of(other)),
+    }
 }

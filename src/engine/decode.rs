@@ -279,7 +279,7 @@ impl Program<'_> {
 }
 
 /// The roots of all chunks, at their rows.
-pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
+pub(crate) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
     (chunks.iter().enumerate())
         .map(|(index, chunk)| Target {
             view: chunk.root(),
@@ -292,7 +292,7 @@ pub(super) fn roots(chunks: &[DeviceChunk]) -> Vec<Target<'_>> {
 
 /// An error for columns of which a chunk, or every chunk there could be, is
 /// nested or carried as Arrow IPC.
-pub(super) fn check_decodable(column: &DeviceColumn) -> Result<()> {
+pub(crate) fn check_decodable(column: &DeviceColumn) -> Result<()> {
     let data_type = column.field().data_type();
     let carried = physical_of(data_type) == Physical::Arrow || column.is_carried();
     if carried {

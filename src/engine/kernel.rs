@@ -19,7 +19,7 @@ use bytemuck::{NoUninit, Pod};
 
 pub use column::{ColumnArgument, ColumnReader};
 
-use super::select::check_status;
+use super::status::check_status;
 use super::{Context, DeviceArray, DeviceBatch, DeviceColumn, Engine};
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, Event, Launch, Module, Priority, Shape, Stream};

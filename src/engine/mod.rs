@@ -16,27 +16,25 @@
 //! arrives in page-locked memory (pinned.rs). Kernels of users run over the same columns and
 //! arrays (kernel.rs).
 
-mod array;
+pub(crate) mod array;
 mod c_device;
 mod cascade;
-mod column;
-mod decode;
+pub(crate) mod column;
+pub(crate) mod decode;
 mod decoders;
 mod encode;
 mod foreign;
 mod groups;
-pub(crate) mod keep;
 mod kernel;
 #[cfg(feature = "internals")]
 pub mod measure;
 pub(crate) mod nodes;
-mod parameters;
+pub(crate) mod parameters;
 mod pinned;
 pub(crate) mod program;
-pub(crate) mod query;
-pub(crate) mod select;
+pub(crate) mod status;
 pub(crate) mod stored;
-mod strings;
+pub(crate) mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;
 mod transfer;

@@ -12,11 +12,10 @@ use arrow_ipc::{Block, Message, root_as_footer};
 use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
-use super::check::{check_message, message_of};
-use super::fenced;
 use crate::batch::{columns, decompress_columns, unpacked_schema};
 use crate::column::CompressedColumn;
 use crate::error::{Error, Result, ensure};
+use crate::fence::{check_message, fenced, message_of};
 
 /// Bytes of a stream that are read, and allocated, at once.
 const READ_BYTES: u64 = 1 << 20;

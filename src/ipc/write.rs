@@ -11,9 +11,9 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{Schema, SchemaRef};
 
-use super::fenced;
 use crate::batch::{compress, packed_schema};
 use crate::error::{Error, Result};
+use crate::fence::fenced;
 use crate::options::Options;
 
 /// Chunks that are compressed at once, if so many rows arrive.

@@ -221,7 +221,7 @@ fn gathered(array: &ArrayRef, ranges: &[Range<usize>]) -> Option<ArrayRef> {
         ranges => {
             let data = array.to_data();
             let rows = ranges.iter().map(Range::len).sum();
-            let copied = crate::ipc::fenced(|| {
+            let copied = crate::fence::fenced(|| {
                 let mut copy = MutableArrayData::new(vec![&data], false, rows);
                 ranges.iter().try_for_each(|range| copy.try_extend(0, range.start, range.end))?;
                 Ok(make_array(copy.freeze()))

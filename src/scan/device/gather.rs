@@ -11,7 +11,7 @@
 //!
 //! All columns of a batch have the same chunks, so rows are counted once for all of them.
 //! Only vectors with kept rows are read, but for what a column's first scan decodes as a whole
-//! (`nodes.rs`).
+//! (`engine/nodes.rs`).
 
 mod trees;
 
@@ -20,16 +20,17 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, new_empty_array};
 use arrow_schema::DataType;
 
-use super::array::{DeviceArray, DeviceSlice};
-use super::column::DeviceColumn;
-use super::decode::{check_decodable, roots};
-use super::nodes::{HostNodes, KernelNodes};
-use super::parameters::Parameters;
-use super::program::{Marks, Target};
-use super::select::{bitmap_len, check_status, count, status_words};
-use super::strings::Buffers;
+use super::select::{bitmap_len, count};
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
+use crate::engine::array::{DeviceArray, DeviceSlice};
+use crate::engine::column::DeviceColumn;
+use crate::engine::decode::{check_decodable, roots};
+use crate::engine::nodes::{HostNodes, KernelNodes};
+use crate::engine::parameters::Parameters;
+use crate::engine::program::{Marks, Target};
+use crate::engine::status::{check_status, status_words};
+use crate::engine::strings::Buffers;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, KeepArguments, Node};
 use crate::gpu::kernels::{self, Kernel};

@@ -17,6 +17,9 @@
 //! then. Without NVRTC a filter that needs no kernel of its own is joined test by test.
 
 mod aggregate;
+mod gather;
+mod query;
+mod select;
 mod source;
 mod strings;
 
@@ -29,16 +32,14 @@ use super::aggregate::{Plan, State};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
-use crate::engine::keep::KeptRows;
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::program::Marks;
-use crate::engine::query::Query;
-use crate::engine::select::{
-    self, ColumnTest, Combine, Dictionaries, Report, StringTests, WordType,
-};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
+use gather::KeptRows;
+use query::Query;
+use select::{ColumnTest, Combine, Dictionaries, Report, StringTests, WordType};
 use source::{Output, Source, TestsOf, source};
 
 /// A scan that has been checked, of columns with the numbers of its predicates.

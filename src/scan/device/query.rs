@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use super::column::DeviceColumn;
-use super::nodes::ColumnNodes;
-use super::parameters::Parameters;
-use super::program::Marks;
-use super::select::{Combine, Report, StringTests, TestPlaces, bitmap_len, status_words};
+use super::select::{Combine, Report, StringTests, TestPlaces, bitmap_len};
+use crate::engine::column::DeviceColumn;
+use crate::engine::nodes::ColumnNodes;
+use crate::engine::parameters::Parameters;
+use crate::engine::program::Marks;
+use crate::engine::status::status_words;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::gpu::{DeviceBuffer, Launch, Module, Stream, kernels};

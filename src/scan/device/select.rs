@@ -3,7 +3,7 @@
 //!
 //! One launch over all chunks of a column, whatever their encodings; of strings and wide
 //! decimals one for the chunks of each kind (`parts.rs`). Nobody waits but for what a
-//! column's first test finds out of it (`nodes.rs`): all that a launch needs goes up in one
+//! column's first test finds out of it (`engine/nodes.rs`): all that a launch needs goes up in one
 //! copy. Tests of numbers find nothing wrong, as what a chunk's data say wrongly changes
 //! verdicts, not where anything is read or written; those of strings may find lengths or codes
 //! that are none, and leave a [`Report`] of it.
@@ -14,20 +14,19 @@ mod tables;
 use std::sync::Arc;
 
 use arrow_buffer::i256;
-use arrow_schema::DataType;
 
 pub(crate) use parts::in_bits;
 pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
-use super::column::DeviceColumn;
-use super::decode::check_decodable;
-use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes};
-use super::parameters::Parameters;
-use super::program::Marks;
-use crate::column::physical_of;
-use crate::error::{Error, Result};
-use crate::gpu::abi::{self, Fault, Node, Range};
+use crate::engine::column::DeviceColumn;
+use crate::engine::decode::check_decodable;
+use crate::engine::nodes::{ColumnNodes, DictionaryNodes, KernelNodes};
+use crate::engine::parameters::Parameters;
+use crate::engine::program::Marks;
+use crate::engine::status::{check_status, status_words};
+use crate::error::Result;
+use crate::gpu::abi::{self, Node, Range};
 use crate::gpu::{DeviceBuffer, Launch, Stream, kernels};
 use crate::lanes::VECTOR;
 use crate::scan::predicate::CodesTest;
@@ -96,14 +95,6 @@ pub(crate) enum Combine {
     Or = abi::COMBINE_OR,
 }
 
-/// The order of a column's numbers: `abi::UNSIGNED`, `SIGNED` or `FLOAT`.
-pub(crate) fn order_of(data_type: &DataType) -> u32 {
-    match data_type {
-        DataType::Float16 => abi::FLOAT,
-        other => abi::order_of(physical_of(other)),
-    }
-}
-
 /// Bytes of a bitmap with a bit for each of `rows` rows.
 pub(crate) fn bitmap_len(rows: usize) -> usize {
     rows.div_ceil(32) * 4
@@ -131,33 +122,6 @@ impl Report {
     /// [`Error::Corrupt`] for the first chunk that is damaged, [`Error::Device`].
     pub fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
         self.status.as_ref().map_or(Ok(()), |(words, at)| check_status(stream, words, *at))
-    }
-}
-
-/// Status words to which kernels report chunks by their numbers.
-pub(super) fn status_words(stream: &Arc<dyn Stream>, count: usize) -> Result<DeviceBuffer> {
-    let words = stream.allocate(8 * count)?;
-    stream.fill(&words, 0, 8 * count, 0xff)?;
-    Ok(words)
-}
-
-/// Waits for one of some status words.
-///
-/// # Errors
-/// As [`Report::check`].
-pub(super) fn check_status(
-    stream: &Arc<dyn Stream>,
-    words: &DeviceBuffer,
-    at: usize,
-) -> Result<()> {
-    let mut bytes = [0; 8];
-    stream.download(words, 8 * at, &mut bytes)?;
-    match u64::from_le_bytes(bytes) {
-        u64::MAX => Ok(()),
-        found => {
-            let error = Error::corrupt(Fault::message(found as u32));
-            Err(error.in_chunk((found >> 32) as usize))
-        }
     }
 }
 

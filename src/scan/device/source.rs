@@ -27,12 +27,12 @@ use std::fmt::Write;
 use arrow_buffer::i256;
 
 use crate::engine::nodes::ColumnNodes;
-use crate::engine::select::{StringTests, WordType};
 use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{Range, Reduction};
 use crate::gpu::kernels;
 use crate::scan::aggregate::Plan;
+use crate::scan::device::select::{StringTests, WordType};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::engine::DeviceColumn;
-use crate::engine::select::{ChunkTest, Report, look_up};
 use crate::engine::stored::{StoredChunk, StoredForm};
 use crate::error::Result;
 use crate::gpu::Stream;
+use crate::scan::device::select::{ChunkTest, Report, look_up};
 use crate::scan::literal::string_bounds;
 use crate::scan::predicate::{BytesTest, CodesTest};
 

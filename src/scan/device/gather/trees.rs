@@ -63,7 +63,7 @@ impl Job<'_, '_> {
         out: &DeviceBuffer,
     ) -> Result<()> {
         let (text, warps) = source(list);
-        let module = self.column.context().device.compile(&text)?;
+        let module = self.column.context().device().compile(&text)?;
         let blocks = crate::gpu::kernels::Kernel {
             name: "gather",
             threads: 32 * warps as u32,

@@ -18,10 +18,10 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::tables::StringTests;
-use super::{ChunkTest, ColumnTest, Dictionaries, WordType, look_up_words, order_of};
+use super::{ChunkTest, ColumnTest, Dictionaries, WordType, look_up_words};
 use crate::column::physical_of;
 use crate::encoding::{Encoding, Physical};
-use crate::engine::column::DeviceColumn;
+use crate::engine::column::{DeviceColumn, order_of};
 use crate::engine::nodes::{DictionaryNodes, HostNodes, KernelNodes, ValidityNodes};
 use crate::engine::parameters::Parameters;
 use crate::engine::program::Job;

@@ -22,7 +22,7 @@ use half::f16;
 
 use super::{ColumnTest, Combine, bitmap_len, count, select};
 use crate::engine::stored::StoredForm;
-use crate::engine::{DeviceBatch, DeviceColumn, Engine, Kind};
+use crate::engine::{DeviceBatch, DeviceColumn, Engine};
 use crate::gpu::Stream;
 use crate::gpu::abi::Range;
 use crate::{CompressedColumn, Effort, Encoding, Options, Result, compress_array};
@@ -173,7 +173,7 @@ impl Subject {
         combine: Combine,
         before: Option<&[u32]>,
     ) -> Result<(Vec<u32>, usize)> {
-        let Kind::Device(context) = &engine.kind else { panic!("a device") };
+        let context = engine.named_device().expect("a device");
         context.with_stream(|stream| {
             let out = Arc::new(stream.allocate(bitmap_len(self.rows))?);
             if let Some(before) = before {

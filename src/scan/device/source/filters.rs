@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use super::{LENGTHS, MOST_TESTS, Writer, order_name};
 use crate::encoding::Encoding;
-use crate::engine::select::{WordType, in_bits};
 use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range};
+use crate::scan::device::select::{WordType, in_bits};
 use crate::scan::device::shortest;
 use crate::scan::predicate::{BytesForm, BytesTest, Test};
 use crate::scan::ranges::{Key, Order};

@@ -4,9 +4,9 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::*;
-use crate::engine::select::parts;
 use crate::gpu::abi::{SelectArguments, SelectStringsArguments};
 use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::scan::device::select::parts;
 
 fn uploaded<T: Pod>(stream: &dyn Stream, values: &[T]) -> Result<DeviceBuffer> {
     let buffer = stream.allocate(size_of_val(values))?;
@@ -16,7 +16,7 @@ fn uploaded<T: Pod>(stream: &dyn Stream, values: &[T]) -> Result<DeviceBuffer> {
 
 /// Runs `work` with a stream of an emulated device.
 fn with_stream<T>(engine: &Engine, work: impl FnOnce(&dyn Stream) -> Result<T>) -> T {
-    let Kind::Device(context) = &engine.kind else { panic!("a device") };
+    let context = engine.named_device().expect("a device");
     context.with_stream(|stream| work(stream.as_ref())).unwrap()
 }
 
@@ -118,7 +118,7 @@ fn strings_are_selected_among_live_rows() {
         let column = subject.column();
         for (test, holds) in super::strings::tests() {
             let negated = test.negated;
-            let Kind::Device(context) = &engine.kind else { panic!("a device") };
+            let context = engine.named_device().expect("a device");
             let found = context.with_stream(|stream| {
                 let (chunks, _) = test.on_device(stream, column)?;
                 let test = ColumnTest::Strings { chunks, negated };

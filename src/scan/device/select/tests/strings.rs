@@ -62,7 +62,7 @@ fn strings_are_combined_with_what_a_bitmap_holds() {
     for engine in engines() {
         let subject = Subject::new(&engine, &packed);
         for (test, holds) in tests() {
-            let Kind::Device(context) = &engine.kind else { panic!("a device") };
+            let context = engine.named_device().expect("a device");
             let on_device = |stream: &Arc<dyn Stream>| test.on_device(stream, subject.column());
             let (chunks, _) = context.with_stream(on_device).unwrap();
             let test = ColumnTest::Strings { chunks, negated: test.negated };
@@ -100,7 +100,7 @@ fn symbol_tables_are_known_on_the_host() {
     let columns = crate::columns(&packed).unwrap();
     for engine in engines() {
         let subject = Subject::new(&engine, &packed);
-        let Kind::Device(context) = &engine.kind else { panic!("a device") };
+        let context = engine.named_device().expect("a device");
         context
             .with_stream(|stream| {
                 let stored = subject.column().stored_strings(stream)?;

@@ -1,0 +1,27 @@
+//! The fence around arrow-rs, which takes on trust what may be hostile: messages of Arrow IPC are
+//! checked before it sees them (`message.rs`), and its panics become errors.
+
+mod message;
+
+use arrow_schema::ArrowError;
+
+pub(crate) use message::{check_message, check_stream, message_of};
+
+use crate::error::{Error, Result};
+
+/// Runs code of arrow-rs on what may be hostile, or too much. `message.rs` refuses
+/// what is known to make arrow-ipc panic; should it or `concat` fail another
+/// assertion, that becomes an error here and does not reach the caller (unless
+/// the program is built with `panic = "abort"`). Callers use nothing afterwards
+/// that the closure may have left half-done.
+pub(crate) fn fenced<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(result) => Ok(result?),
+        Err(panic) => {
+            let why = (panic.downcast_ref::<String>().map(String::as_str))
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("a failed assertion");
+            Err(Error::corrupt(format!("refused by arrow: {why}")))
+        }
+    }
+}
