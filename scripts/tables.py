@@ -136,20 +136,9 @@ HOST = [
 ]
 
 
-
 def to_peer(group, peer, case="geometric mean"):
     """A cell with the speed or size of lanepack as a multiple of a peer's."""
     return f"{{{group} (peer: {peer}): {case}: ratio to peer}}"
-
-
-def alp_to_peer(values, packing=True):
-    """Cells of encode, decode and size."""
-    if not packing:
-        return [to_peer(f"ALP {values} encode only, no packing", "alp"), "", ""]
-    return [
-        to_peer(f"ALP {values} {what}", "alp and fastlanes")
-        for what in ["encode", "decode", "size"]
-    ]
 
 
 def against_parquet(what, effort=""):
@@ -215,8 +204,11 @@ TABLES = {
          to_peer("FSST compress", "fsst-rs"), to_peer("FSST decompress", "fsst-rs"),
          to_peer("FSST factor, codes and table", "fsst-rs")],
         ["FSST, training a table", "fsst-rs 0.7", to_peer("FSST training", "fsst-rs"), "", ""],
-        ["ALP Float64", "alp 0.0.4 and fastlanes 0.7", *alp_to_peer("f64")],
-        ["ALP Float64 without packing", "alp 0.0.4", *alp_to_peer("f64", packing=False)],
+        ["ALP Float64", "alp 0.0.4 and fastlanes 0.7",
+         *(to_peer(f"ALP f64 {what}", "alp and fastlanes")
+           for what in ["encode", "decode", "size"])],
+        ["ALP Float64 without packing", "alp 0.0.4",
+         to_peer("ALP f64 encode only, no packing", "alp"), "", ""],
         *([f"FFOR UInt{bits}", "fastlanes 0.7",
            to_peer(f"FFOR u{bits} pack", "fastlanes"),
            to_peer(f"FFOR u{bits} unpack", "fastlanes"), ""] for bits in [8, 16, 32, 64]),

@@ -10,8 +10,8 @@
 //
 // A thread sums its runs, a scan over the sums of all runs gives where each begins.
 //
-// A range test sums runs twice: for where each begins, then against the bounds. Of deltas that are 0
-// but for exceptions it only takes these. The values of a thread are neighbours, so their verdicts are
+// A range test sums runs twice: for where each begins, then against the bounds. If all deltas
+// but exceptions are 0, only exceptions are read. The values of a thread are neighbours, so their verdicts are
 // bits of a bitmap.
 //
 // A node of delta has its starts in buffer 0 and the buffers of its child behind them; the
@@ -297,7 +297,7 @@ LANEPACK_DEVICE u32 judge_any_deltas(const Node& deltas, u32 vector, T value, T 
 // The same where deltas are 0 but for exceptions, as those of values that come again: verdicts change
 // at exceptions only.
 template <class T>
-LANEPACK_DEVICE u32 judge_steps(const Exceptions<T>& block, T value, T span) {
+LANEPACK_DEVICE u32 judge_exceptions(const Exceptions<T>& block, T value, T span) {
     T before[RUNS_EACH<T>];
 #pragma unroll
     for (u32 i = 0; i < RUNS_EACH<T>; i++) {
@@ -406,7 +406,7 @@ private:
             const FforVector<T> parameters(deltas, vector);
             const u32 locator = is_patched ? pfor_locator<T>(deltas, vector) : 0;
             const Exceptions<T> block(deltas.buffer[2], locator);
-            if (parameters.packed.width == 0 && parameters.base == 0) return judge_steps<T>(block, value, span);
+            if (parameters.packed.width == 0 && parameters.base == 0) return judge_exceptions<T>(block, value, span);
             if constexpr (sizeof(T) >= 4 && (WIDTHS & widths_upto(MOST_DELTA_WIDTH)) != 0) {
                 const ThreadWords<T> words(parameters.packed);
                 switch (parameters.packed.width) {

@@ -94,13 +94,13 @@ struct OneOf {
 
         LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
                                    u32& fault) {
-            return is_first(tree) ? own_form<First>(first.select(tree, vector, i, question, patches, fault))
-                                  : own_form<Others>(others.select(tree, vector, i, question, patches, fault));
+            return is_first(tree) ? in_own_form<First>(first.select(tree, vector, i, question, patches, fault))
+                                  : in_own_form<Others>(others.select(tree, vector, i, question, patches, fault));
         }
     };
 
     template <class Reader>
-    LANEPACK_DEVICE static u32 own_form(u32 verdicts) {
+    LANEPACK_DEVICE static u32 in_own_form(u32 verdicts) {
         return IS_BY_STEP ? verdicts : selection_of<Reader>(verdicts);
     }
 

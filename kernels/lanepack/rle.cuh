@@ -148,8 +148,8 @@ private:
     }
 };
 
-// Runs whose lengths a warp reads at a time, two in a thread.
-constexpr u32 RUN_PAIRS = 2 * WARP;
+// Runs whose lengths a warp reads at a time, two of them a thread.
+constexpr u32 RUNS_AT_ONCE = 2 * WARP;
 
 // The lengths of 1,024 runs, each by itself, or of pairs. `exceptional`, shared memory of a warp, gets a bit
 // for each that is an exception.
@@ -163,7 +163,7 @@ struct RunLengths<Words<u16, ENCODINGS, WIDTHS>> {
     VectorValues<u16, ENCODINGS> values;
     Exceptions<u16> exceptions;
     const u32* exceptional;
-    // Runs of these that there are.
+    // Lengths from this vector on.
     u32 rows;
 
     LANEPACK_DEVICE RunLengths(const Node& node, u32 vector, u32* marks)
@@ -188,22 +188,22 @@ struct RunLengths<Words<u16, ENCODINGS, WIDTHS>> {
         return values.at(position);
     }
 
-    // Those of two runs of each thread, neighbours: all of RUN_PAIRS runs from `first` on, a multiple of
+    // Those of two runs of each thread, neighbours: all of RUNS_AT_ONCE runs from `first` on, a multiple of
     // it. Anything where there are no runs. All threads of a warp.
-    LANEPACK_DEVICE void pair(u32 first, u32 (&pair)[2]) const {
+    LANEPACK_DEVICE void pair(u32 first, u32 (&out)[2]) const {
         const u32 position = first + threadIdx.x % WARP * 2;
         if (values.is(PLAIN)) {
 #pragma unroll
-            for (u32 i = 0; i < 2; i++) pair[i] = position + i < rows ? values.at(position + i) : 0;
+            for (u32 i = 0; i < 2; i++) out[i] = position + i < rows ? values.at(position + i) : 0;
             return;
         }
-        pair[0] = pair[1] = values.base;
+        out[0] = out[1] = values.base;
         if (values.is(CONSTANT)) return;
-        add_packed(first, pair);
+        add_packed(first, out);
         if (!IS_PATCHED || exceptions.count == 0) return;
 #pragma unroll
         for (u32 i = 0; i < 2; i++) {
-            if ((exceptional[position / 32] >> (position + i) % 32 & 1) != 0) pair[i] = exception(position + i);
+            if ((exceptional[position / 32] >> (position + i) % 32 & 1) != 0) out[i] = exception(position + i);
         }
     }
 
@@ -212,12 +212,11 @@ private:
         return exceptions.at(position % LANES<u16> * ROWS<u16> + row_at<u16>(position));
     }
 
-    // Adds the packed values of a pair, which lie in neighbouring lanes of a row: half a word of 32 bits
-    // each.
-    LANEPACK_DEVICE void add_packed(u32 first, u32 (&pair)[2]) const {
-        static_assert(RUN_PAIRS == LANES<u16>, "a row");
+    // Adds the packed values of two runs: halves of a word of 32 bits, as neighbouring lanes of a row are.
+    LANEPACK_DEVICE void add_packed(u32 first, u32 (&out)[2]) const {
+        static_assert(RUNS_AT_ONCE == LANES<u16>, "a row");
         // As `row_at`.
-        const u32 row = first / RUN_PAIRS % 2 * 8 + first / (2 * RUN_PAIRS);
+        const u32 row = first / RUNS_AT_ONCE % 2 * 8 + first / (2 * RUNS_AT_ONCE);
         const u32 bit = row * values.width;
         const u32 shift = bit % ROWS<u16>;
         const u32* word = reinterpret_cast<const u32*>(values.words) + bit / ROWS<u16> * WARP + threadIdx.x % WARP;
@@ -225,8 +224,8 @@ private:
         const u32 low = values.width > 0 ? __ldg(word) : 0;
         const u32 high = shift + values.width > ROWS<u16> ? __ldg(word + WARP) : 0;
         const u32 mask = low_bits<u32>(values.width);
-        pair[0] = (pair[0] + (__byte_perm(low, high, 0x5410) >> shift & mask)) & 0xffff;
-        pair[1] = (pair[1] + (__byte_perm(low, high, 0x7632) >> shift & mask)) & 0xffff;
+        out[0] = (out[0] + (__byte_perm(low, high, 0x5410) >> shift & mask)) & 0xffff;
+        out[1] = (out[1] + (__byte_perm(low, high, 0x7632) >> shift & mask)) & 0xffff;
     }
 };
 
@@ -406,9 +405,9 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
     struct Test {
         RunVerdicts<Child> verdicts;
         u32 exceptional[WARP];
-        // The first runs of the vectors, and those that begin with one.
-        u32 heads[EACH];
-        u32 found[EACH];
+        // The first runs of the vectors, and the runs that begin where vectors do.
+        u32 first_runs[EACH];
+        u32 runs_at_starts[EACH];
         // Of the vectors the slots where the verdict changes.
         u32 changes[EACH * WARP];
         // The verdict before each vector, a bit each.
@@ -422,7 +421,7 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
             const u32 thread = threadIdx.x % WARP;
             __syncwarp();
             verdicts.reset();
-            if (thread < vectors) heads[thread] = __ldg(reinterpret_cast<const u32*>(tree->buffer[0]) + from + thread);
+            if (thread < vectors) first_runs[thread] = __ldg(reinterpret_cast<const u32*>(tree->buffer[0]) + from + thread);
             if (is_first_thread()) {
                 first = from;
                 count = vectors;
@@ -437,7 +436,7 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
             const u32 thread = threadIdx.x % WARP;
             const Node* values = tree + 1;
             const RunSpan last(*tree, first + count - 1, values->rows);
-            const u32 begin = heads[0];
+            const u32 begin = first_runs[0];
             const u32 runs = last.end - begin;
             const u32 rows = (count - 1) * VECTOR + last.rows;
             // Plain values are tested where they are met, and few values.
@@ -445,31 +444,31 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
             const bool are_few = !is_plain && Child::IS_RANDOM && runs <= FEW_RUNS;
             const auto* plain = reinterpret_cast<const typename Child::Word*>(values->buffer[0]);
             for (u32 i = 0; i < EACH; i++) changes[i * WARP + thread] = 0;
-            if (thread < EACH) found[thread] = ~0u;
+            if (thread < EACH) runs_at_starts[thread] = ~0u;
             __syncwarp();
-            // Of the runs to come next.
+            // Values of the next runs.
             typename Child::Word next[2] = {0, 0};
             const auto load = [&](u32 own) {
                 if (!is_plain) return;
 #pragma unroll
                 for (u32 i = 0; i < 2; i++) next[i] = __ldg(plain + (own + i - begin < runs ? own + i : begin));
             };
-            load(begin / RUN_PAIRS * RUN_PAIRS + 2 * thread);
+            load(begin / RUNS_AT_ONCE * RUNS_AT_ONCE + 2 * thread);
             u32 verdict = 0;
             u32 at = 0;
             bool is_sound = true;
 #pragma unroll 1
-            for (u32 run = begin / RUN_PAIRS * RUN_PAIRS; run < last.end;) {
+            for (u32 run = begin / RUNS_AT_ONCE * RUNS_AT_ONCE; run < last.end;) {
                 const u32 of = run / VECTOR;
                 const u32 end = min(last.end, (of + 1) * VECTOR);
                 if (!is_plain && !are_few) verdicts.ask(values, of, question, patches, fault);
                 const Lengths lengths(tree[1 + Child::NODES], of, exceptional);
 #pragma unroll 1
-                for (; run < end; run += RUN_PAIRS) {
+                for (; run < end; run += RUNS_AT_ONCE) {
                     const u32 own = run + 2 * thread;
                     const bool is_live[2] = {own - begin < runs, own + 1 - begin < runs};
                     const typename Child::Word words[2] = {next[0], next[1]};
-                    load(own + RUN_PAIRS);
+                    load(own + RUNS_AT_ONCE);
                     u32 length[2];
                     lengths.pair(run % VECTOR, length);
                     bool holds[2] = {false, false};
@@ -495,8 +494,8 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
                     const u32 middle = at + upto - length[1];
                     const u32 start = middle - length[0];
                     at += __shfl_sync(FULL, upto, WARP - 1);
-                    if (is_live[0] && start % VECTOR == 0) found[start / VECTOR % EACH] = own;
-                    if (is_live[1] && middle % VECTOR == 0) found[middle / VECTOR % EACH] = own + 1;
+                    if (is_live[0] && start % VECTOR == 0) runs_at_starts[start / VECTOR % EACH] = own;
+                    if (is_live[1] && middle % VECTOR == 0) runs_at_starts[middle / VECTOR % EACH] = own + 1;
                     const u32 seconds = __ballot_sync(FULL, holds[1]);
                     const bool before = ((seconds << 1 | verdict) >> thread & 1) != 0;
                     verdict = seconds >> (WARP - 1);
@@ -505,7 +504,7 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
                 }
             }
             __syncwarp();
-            is_sound &= thread >= count || found[thread] == heads[thread];
+            is_sound &= thread >= count || runs_at_starts[thread] == first_runs[thread];
             // A vector has at most as many runs as values, so no sum of 16 bits each overflows.
             if (!__all_sync(FULL, is_sound) || at != rows) fault = FAULT_RUNS;
             u32 parity = 0;

@@ -195,11 +195,12 @@ impl Reader {
             // 32 bytes a vector, for which 16 are a unit.
             Self::Words { .. } => 32 * kernels::SCAN_EACH + 16,
             Self::Parent { keeps: Keeps::Vector, .. } => 8,
-            // Verdicts on runs of two vectors of values; with lengths (a child) changes of each
-            // vector as well.
+            // Verdicts on runs of two vectors of values, and numbers of runs; with lengths (a child)
+            // which of them are exceptions, and changes of each vector.
             Self::Parent { keeps: Keeps::Runs, children, .. } => {
-                let changes = if children.len() > 1 { kernels::SCAN_EACH } else { 0 };
-                below + 4 * VECTOR / 8 + VECTOR / 8 * changes
+                let verdicts = 2 * VECTOR / 8 + 64 + 8 * kernels::SCAN_EACH;
+                let changes = VECTOR / 8 * (1 + kernels::SCAN_EACH);
+                below + verdicts + if children.len() > 1 { changes } else { 0 }
             }
             // Codes whose verdicts are no range are looked up one by one.
             Self::Parent { is_lookup: true, children, .. } => {

@@ -38,6 +38,10 @@ pub fn array_of(data_type: &DataType, words: &[u64], nulls: Option<NullBuffer>) 
         DataType::Int32 => array!(Int32Array, i32),
         DataType::UInt32 => array!(UInt32Array, u32),
         DataType::Int64 => array!(Int64Array, i64),
+        DataType::Float64 => {
+            let values: Vec<f64> = words.iter().map(|word| f64::from_bits(*word)).collect();
+            Arc::new(Float64Array::new(ScalarBuffer::from(values), nulls))
+        }
         _ => array!(UInt64Array, u64),
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 use lanepack::scan::{Expr, Literal, Scan, col, count_rows, max, min, sum};
 use lanepack::{Encoding, Engine, Error, Options, compress};
@@ -33,6 +33,13 @@ fn trees() -> Vec<Tree> {
     fn outlier(row: u64) -> u64 {
         if row % 400 == 7 { 1 << 20 } else { 0 }
     }
+    /// Steps of 3 rows, one behind the other, then 1,900 rows without one.
+    fn flights(row: u64) -> u64 {
+        row / 2000 * 33 + (row % 2000).min(99) / 3
+    }
+    fn scattered(row: u64) -> u64 {
+        row.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
     let (u32, i64, u64) = (&DataType::UInt32, &DataType::Int64, &DataType::UInt64);
     let (u8, i16) = (&DataType::UInt8, &DataType::Int16);
     vec![
@@ -54,10 +61,17 @@ fn trees() -> Vec<Tree> {
             row * 77 + row * row % 50 + row / 300 * 900_000
         }),
         // Deltas of 0 but for exceptions.
-        tree("delta(pfor)", u8, &[Delta, Ffor, Pfor], |row| row / 90 * 37),
+        tree("delta(pfor)", u8, &[Delta, Ffor, Pfor], |row| flights(row) * 37),
         tree("delta(pfor)", i16, &[Delta, Ffor, Pfor], |row| row / 90 * 3001),
         tree("delta(pfor)", u32, &[Delta, Ffor, Pfor], |row| row / 90 * 90_000_007),
-        tree("delta(pfor)", i64, &[Delta, Ffor, Pfor], |row| row / 70 * 9_000_000_000_001),
+        tree("delta(pfor)", i64, &[Delta, Ffor, Pfor], |row| flights(row) * 9_000_000_000_001),
+        // More runs than a warp reads at once.
+        tree("rle(plain, ", u8, &[Rle, Ffor], |row| scattered(row / 12)),
+        tree("rle(plain, ", u32, &[Rle, Ffor], |row| scattered(row / 12)),
+        tree("rle(plain, ", &DataType::Float64, &[Rle, Ffor], |row| scattered(row / 12)),
+        tree("rle(plain, pfor)", u32, &[Rle, Ffor, Pfor], |row| {
+            scattered(if row % 1000 < 300 { row / 300 } else { row / 12 })
+        }),
         tree("rle(ffor, ", i64, &[Rle, Ffor], |row| row / 30 * (row / 30) % 700),
         tree("rle(plain)", u8, &[Rle, Ffor], |row| {
             let run = row / 6 * 2 + u64::from(row % 6 > 0);
@@ -134,7 +148,7 @@ fn compare(engine: &Engine, batch: &RecordBatch, options: &Options, filter: &Exp
 }
 
 /// Rows of most columns.
-const ROWS: u64 = 12_000;
+const ROWS: u64 = 12_011;
 
 #[test]
 fn columns_become_the_trees() {
@@ -161,6 +175,24 @@ fn every_tree_is_scanned_as_it_is_stored() {
             compare(&engine, &batch, &options.clone().with_chunk_rows(5120), &between);
             let listed = col("x").in_list(literals(&array, &mut rng, 3));
             compare(&engine, &batch, &options, &listed);
+        }
+    }
+}
+
+/// A warp's vectors have runs whose lengths lie in two vectors.
+#[test]
+fn runs_are_read_across_vectors_of_lengths() {
+    let mut rng = Rng(313);
+    let value = |row: u64| (row / 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let words: Vec<u64> = (0..40_011).map(value).collect();
+    for engine in engines() {
+        for data_type in [DataType::UInt8, DataType::UInt32] {
+            let array = array_of(&data_type, &words, None);
+            let options = only(&[Encoding::Rle, Encoding::Ffor]);
+            let encoding = lanepack::compress_array(&array, &options).unwrap().encoding();
+            assert!(encoding.starts_with("rle(plain, "), "{encoding}");
+            let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
+            compare(&engine, &batch(&array), &options, &col("x").between(low, high));
         }
     }
 }
@@ -194,6 +226,56 @@ fn chunks_with_other_trees() {
             for _ in 0..3 {
                 let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
                 compare(&engine, &batch, &options, &col("x").between(low, high));
+            }
+        }
+    }
+}
+
+/// Tests of runs and differences that are joined with the bitmap of a test that no kernel of a query
+/// has: of values wider than 128 bits. Chunks begin at odd rows.
+#[test]
+fn trees_join_bitmaps_of_other_tests() {
+    let half = |from: u64| {
+        let rows = from..from + 5003;
+        let runs = rows.clone().map(|row| (row / 9).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64);
+        let steps = rows.clone().map(|row| (row * 99 + row * row % 50) as i64);
+        let power = i256::from_i128(10).wrapping_pow(40);
+        let wide = rows.map(|row| i256::from_i128(i128::from(row * row % 100)).wrapping_mul(power));
+        let wide = Decimal256Array::from_iter_values(wide).with_precision_and_scale(76, 0).unwrap();
+        let columns: [(&str, ArrayRef, bool); 3] = [
+            ("runs", Arc::new(Int64Array::from_iter_values(runs)), true),
+            ("steps", Arc::new(Int64Array::from_iter_values(steps)), true),
+            ("wide", Arc::new(wide), true),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        compress(&batch, &Options::default().with_chunk_rows(3072)).unwrap()
+    };
+    let halves = [half(0), half(5003)];
+    let packed = arrow_select::concat::concat_batches(&halves[0].schema(), &halves).unwrap();
+    let encodings: Vec<String> =
+        lanepack::columns(&packed).unwrap().iter().map(|column| column.encoding()).collect();
+    assert!(encodings[0].starts_with("rle(") && encodings[1].contains("delta("), "{encodings:?}");
+    let power = i256::from_i128(10).wrapping_pow(40);
+    let literal = Decimal256Array::from_iter_values([power.wrapping_mul(i256::from_i128(30))])
+        .with_precision_and_scale(76, 0)
+        .unwrap();
+    let wide = || col("wide").gt(Literal::Arrow(Arc::new(literal.clone())));
+    for engine in engines() {
+        let on_device = engine.upload(&packed).unwrap();
+        for test in
+            [col("runs").between(i64::MIN / 3, i64::MAX / 5), col("steps").between(99_000, 700_000)]
+        {
+            for filter in [
+                wide().and(test.clone()),
+                wide().or(test.clone()),
+                test.clone().or(wide()),
+                wide().or(test.clone()).and(test),
+            ] {
+                let expected =
+                    Scan::new(&packed).filter(filter.clone()).mask(&Engine::cpu()).unwrap();
+                let found =
+                    Scan::on_device(&on_device).filter(filter.clone()).mask(&engine).unwrap();
+                assert_eq!(found, expected, "{filter}");
             }
         }
     }
@@ -249,8 +331,8 @@ fn divided_bounds_are_exact() {
 /// them.
 #[test]
 fn damaged_runs_are_found_by_scans() {
-    let runs_of = |rows: i64| {
-        let values = Int64Array::from_iter_values((0..1500).map(|row| row / rows));
+    let runs_of = |rows: i64, all: i64| {
+        let values = Int64Array::from_iter_values((0..all).map(|row| row / rows));
         Image::with(&(Arc::new(values) as ArrayRef), Encoding::Rle)
     };
     // By run: 20 of 50 values, one of 24 that the first vector ends with, one of 26.
@@ -270,13 +352,21 @@ fn damaged_runs_are_found_by_scans() {
     };
     // A sum that is right leaves another column, no damage.
     let harmless = 2;
-    let lengths = runs_of(50);
+    let lengths = runs_of(50, 1500);
     let mut images: Vec<Image> =
         of_lengths.into_iter().map(|damage| damaged(&lengths, 2, damage)).collect();
     lanepack::decompress(&batch_of(images[harmless].field.clone(), images[harmless].storage()))
         .unwrap();
     images.remove(harmless);
-    let bits = runs_of(2);
+    // A warp reads 64 runs at once; run 85 is the first of vector 4.
+    let of_many: [fn(&mut Vec<u8>); 3] = [
+        |lengths| lengths[200] = 0,
+        |lengths| lengths[200] += 1,
+        |lengths| (lengths[168], lengths[170]) = (lengths[168] + 1, lengths[170] - 1),
+    ];
+    let lengths = runs_of(50, 6000);
+    images.extend(of_many.into_iter().map(|damage| damaged(&lengths, 2, damage)));
+    let bits = runs_of(2, 1500);
     images.extend(of_bits.into_iter().map(|damage| damaged(&bits, 1, damage)));
     for engine in engines() {
         for image in &images {

@@ -110,13 +110,13 @@ impl<'a> Numbers<'a> {
                 let mut other = [S::default(); VECTOR];
                 self.steps(left, vector, out)?;
                 self.steps(right, vector, &mut other)?;
-                // A loop for each operator, which the compiler knows then.
+                // A loop for each operator, so that it is inlined and vectorised.
                 match operator {
-                    Operator::Add => combine(out, &other, S::plus),
-                    Operator::Subtract => combine(out, &other, S::minus),
-                    Operator::Multiply => combine(out, &other, S::times),
-                    Operator::Divide => combine(out, &other, S::quotient),
-                    Operator::Remainder => combine(out, &other, S::remainder),
+                    Operator::Add => apply(out, &other, S::plus),
+                    Operator::Subtract => apply(out, &other, S::minus),
+                    Operator::Multiply => apply(out, &other, S::times),
+                    Operator::Divide => apply(out, &other, S::quotient),
+                    Operator::Remainder => apply(out, &other, S::remainder),
                 }
             }
             Form::Float64(inner) => match inner.kind {
@@ -177,7 +177,7 @@ fn words<S: Scalar>(
 }
 
 /// Applies an operation to the values of two vectors.
-fn combine<S: Scalar>(out: &mut [S; VECTOR], other: &[S; VECTOR], operation: impl Fn(S, S) -> S) {
+fn apply<S: Scalar>(out: &mut [S; VECTOR], other: &[S; VECTOR], operation: impl Fn(S, S) -> S) {
     for (value, other) in out.iter_mut().zip(other) {
         *value = operation(*value, *other);
     }

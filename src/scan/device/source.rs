@@ -4,8 +4,8 @@
 //! predicate   a block for each part, entered while a row is left:
 //!               all   s1 = s0; if (any(s1)) { .. s1 = s2; } if (any(s1)) { .. s1 = s3; }
 //!               any   s1 = 0; s2 = s0; if (any(s2)) { .. s1 |= s3; s2 &= ~s3; } ..
-//! bitmap      of one test of numbers or booleans: rows are words of bitmaps all the way, as
-//!             tests of runs and differences give them
+//! bitmap      of one test of numbers: rows are kept in the order of the bitmap, which tests of
+//!             runs and differences give
 //! strings     last, as the tests of their chunks say, which lie in memory; what is wrong with
 //!             them goes to a status word for each test
 //! aggregates  one loop over the kept rows for all that need the same columns to be valid
@@ -520,19 +520,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether a predicate is one test of numbers or booleans of one word.
+    /// Whether a predicate is one test of numbers of one word.
     fn is_test_of_words(&self, predicate: &Predicate) -> bool {
         match predicate {
-            Predicate::Test(_, Test::Words(..)) | Predicate::IsValid(_) => true,
+            Predicate::Test(_, Test::Words(key, _)) => key.bits > 1,
             Predicate::Test(column, Test::Wide(_)) => self.columns[*column].lists.len() == 1,
             _ => false,
         }
-    }
-
-    /// What has the bits of a vector of a list of nodes.
-    fn bits(&self, list: usize) -> String {
-        let function = if self.is_by_step { "true_by_step" } else { "select_true" };
-        format!("{function}(args.nodes[{list}][chunk], vector)")
     }
 
     /// What leaves the valid rows of a column: nothing, where all are.
@@ -541,7 +535,8 @@ impl<'a> Writer<'a> {
             return String::new();
         }
         let list = self.list(self.columns[column].validity);
-        format!(" & {}", self.bits(list))
+        let function = if self.is_by_step { "true_by_step" } else { "select_true" };
+        format!(" & {function}(args.nodes[{list}][chunk], vector)")
     }
 
     /// What computes a number of a row, with integers of this width.

@@ -25,8 +25,8 @@ impl Writer<'_> {
         };
         let list = nodes.lists[0].clone();
         if key.bits == 1 {
-            let list = self.list(list.address);
-            let all = self.bits(list);
+            let node = format!("args.nodes[{}][chunk]", self.list(list.address));
+            let all = format!("select_true({node}, vector)");
             return Ok(match (ranges.contains(0), ranges.contains(1)) {
                 (true, true) => "FULL".to_owned(),
                 (false, true) => all,
