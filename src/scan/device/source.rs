@@ -277,17 +277,24 @@ impl<'a> Writer<'a> {
         match output {
             Output::Mask => {
                 self.is_by_step = self.is_test_of_words(predicate);
-                let [undecided, rows, put] = match self.is_by_step {
-                    true => ["undecided_by_step", "rows_by_step", "put_by_step"],
-                    false => ["undecided", "rows_within", "put_mask"],
+                let rows = match self.is_by_step {
+                    // Asked for twice rather than kept meanwhile: registers are short.
+                    true => "undecided_by_step(args, chunk, vector, rows_by_step(args, place, i))",
+                    false => {
+                        code += "const u32 rows = undecided(args, chunk, vector, ";
+                        code += "rows_within(args, place, i));\n";
+                        "rows"
+                    }
                 };
-                let _ = writeln!(
-                    code,
-                    "const u32 rows = {undecided}(args, chunk, vector, {rows}(args, place, i));"
-                );
-                code += "if (args.combine != COMBINE_SET && !any(rows)) continue;\n";
-                let kept = self.select(predicate, "rows", &mut code)?;
-                let _ = writeln!(code, "{put}(args, chunk, vector, {kept});");
+                let _ =
+                    writeln!(code, "if (args.combine != COMBINE_SET && !any({rows})) continue;");
+                if self.is_by_step {
+                    let found = self.select(predicate, "FULL", &mut code)?;
+                    let _ = writeln!(code, "put_by_step(args, chunk, vector, {found} & {rows});");
+                } else {
+                    let kept = self.select(predicate, rows, &mut code)?;
+                    let _ = writeln!(code, "put_mask(args, chunk, vector, {kept});");
+                }
             }
             Output::Aggregates(plans, reaches) => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
