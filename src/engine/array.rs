@@ -72,7 +72,7 @@ impl From<Arc<DeviceBuffer>> for DeviceSlice {
 
 /// The buffers of an array in host memory as a device has them: from row 0 on, and no
 /// more than its rows.
-pub(crate) struct HostBuffers {
+pub(super) struct HostBuffers {
     null_count: usize,
     pub validity: Option<Buffer>,
     pub buffers: Vec<Buffer>,
@@ -157,7 +157,7 @@ fn strings<O: OffsetSizeTrait + bytemuck::Pod>(data: &ArrayData) -> Vec<Buffer> 
 ///
 /// # Safety
 /// The buffers are what arrays of this type and length have.
-pub(crate) unsafe fn array_of(
+pub(super) unsafe fn array_of(
     data_type: &DataType,
     len: usize,
     nulls: Option<NullBuffer>,
@@ -171,7 +171,7 @@ pub(crate) unsafe fn array_of(
 impl DeviceArray {
     /// Copies an array of fixed-width values, booleans, or strings with offsets to the
     /// device.
-    pub(crate) fn upload(context: &Arc<Context>, array: &ArrayRef) -> Result<Self> {
+    pub(super) fn upload(context: &Arc<Context>, array: &ArrayRef) -> Result<Self> {
         let host = HostBuffers::of(array)?;
         context.with_stream(|stream| {
             let on_device = host.allocate(context, stream, array.data_type(), array.len())?;
@@ -265,15 +265,15 @@ impl DeviceArray {
         })
     }
 
-    pub(crate) fn context(&self) -> &Arc<Context> {
+    pub(super) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    pub(crate) fn slices(&self) -> (Option<&DeviceSlice>, &[DeviceSlice]) {
+    pub(super) fn slices(&self) -> (Option<&DeviceSlice>, &[DeviceSlice]) {
         (self.validity.as_ref(), &self.buffers)
     }
 
-    pub(crate) fn ready(&self) -> &Arc<dyn Event> {
+    pub(super) fn ready(&self) -> &Arc<dyn Event> {
         &self.ready
     }
 }

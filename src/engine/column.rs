@@ -35,7 +35,7 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    pub(crate) fn upload(
+    pub(super) fn upload(
         context: &Arc<Context>,
         schema: SchemaRef,
         columns: &[CompressedColumn],
@@ -52,7 +52,7 @@ impl DeviceBatch {
         Ok(Self { context: context.clone(), schema, columns, rows })
     }
 
-    pub(crate) fn new(
+    pub(super) fn new(
         context: Arc<Context>,
         schema: SchemaRef,
         columns: Vec<DeviceColumn>,
@@ -202,7 +202,7 @@ impl DeviceChunk {
 
 /// Whether a device decodes the column: not if chunks are nested, carried as Arrow IPC or have
 /// encodings that only the CPU reads, nor if one has more bytes than views have offsets for.
-pub(crate) fn decodes_on_device(column: &CompressedColumn) -> bool {
+pub(super) fn decodes_on_device(column: &CompressedColumn) -> bool {
     !column.is_empty()
         && column.chunks().iter().all(|chunk| match chunk.root().physical() {
             Physical::Arrow => false,
@@ -214,13 +214,13 @@ pub(crate) fn decodes_on_device(column: &CompressedColumn) -> bool {
 
 /// Whether a chunk of strings of so many bytes can have views: their offsets are
 /// signed and of 32 bits.
-pub(crate) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
+pub(super) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
     let views = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
     !views || i32::try_from(bytes).is_ok()
 }
 
 /// Chunks whose bodies lie one behind the other from the address `body` on.
-pub(crate) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
+pub(super) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
     let mut start = 0;
     let place = |chunk: &Chunk| {
         let header = chunk.parsed_header().clone();
@@ -234,7 +234,7 @@ pub(crate) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
 }
 
 /// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
-pub(crate) fn chunk_of(
+pub(super) fn chunk_of(
     chunk: &DeviceChunk,
     sum: Option<u64>,
     body: Buffer,
@@ -251,7 +251,7 @@ pub(crate) fn chunk_of(
 
 impl DeviceColumn {
     /// A column whose bodies, one behind the other in few buffers, are there at `ready`.
-    pub(crate) fn new(
+    pub(super) fn new(
         context: Arc<Context>,
         field: FieldRef,
         chunks: Vec<DeviceChunk>,
@@ -362,7 +362,7 @@ impl DeviceColumn {
     }
 
     /// Whether a chunk is nested or carried as Arrow IPC.
-    pub(crate) fn is_carried(&self) -> bool {
+    pub(super) fn is_carried(&self) -> bool {
         self.chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow)
     }
 
@@ -378,17 +378,17 @@ impl DeviceColumn {
         &self.bodies
     }
 
-    pub(crate) fn strings(&self) -> &OnceLock<StoredStrings> {
+    pub(super) fn strings(&self) -> &OnceLock<StoredStrings> {
         &self.scanned.strings
     }
 
     /// When the bodies have arrived.
-    pub(crate) fn ready(&self) -> &dyn Event {
+    pub(super) fn ready(&self) -> &dyn Event {
         self.ready.as_ref()
     }
 
     /// The column's nodes, which are made once.
-    pub(crate) fn keep_nodes(
+    pub(super) fn keep_nodes(
         &self,
         make: impl FnOnce() -> Result<ColumnNodes>,
     ) -> Result<Arc<ColumnNodes>> {
@@ -396,7 +396,7 @@ impl DeviceColumn {
     }
 
     /// Those for kernels that are there, which are made once.
-    pub(crate) fn keep_kernel_nodes(
+    pub(super) fn keep_kernel_nodes(
         &self,
         make: impl FnOnce() -> Result<KernelNodes>,
     ) -> Result<Arc<KernelNodes>> {
@@ -404,7 +404,7 @@ impl DeviceColumn {
     }
 
     /// Those of the validity, which are made once.
-    pub(crate) fn keep_validity(
+    pub(super) fn keep_validity(
         &self,
         make: impl FnOnce() -> Result<ValidityNodes>,
     ) -> Result<Arc<ValidityNodes>> {
@@ -438,7 +438,7 @@ fn damaged_chunk(error: &Error, name: &str) -> Option<usize> {
 }
 
 /// [`DeviceColumn::explained`] of a column in host memory.
-pub(crate) fn explained(column: &CompressedColumn, error: Error) -> Error {
+pub(super) fn explained(column: &CompressedColumn, error: Error) -> Error {
     let name = column.field().name();
     let Some(index) = damaged_chunk(&error, name) else { return error };
     let Some(chunk) = column.chunks().get(index) else { return error };

@@ -33,8 +33,8 @@ fn trees() -> Vec<Tree> {
     fn outlier(row: u64) -> u64 {
         if row % 400 == 7 { 1 << 20 } else { 0 }
     }
-    /// Steps of 3 rows, one behind the other, then 1,900 rows without one.
-    fn flights(row: u64) -> u64 {
+    /// A number that changes every 3 rows for 99 rows, and then not for 1,900.
+    fn changes(row: u64) -> u64 {
         row / 2000 * 33 + (row % 2000).min(99) / 3
     }
     fn scattered(row: u64) -> u64 {
@@ -61,10 +61,10 @@ fn trees() -> Vec<Tree> {
             row * 77 + row * row % 50 + row / 300 * 900_000
         }),
         // Deltas of 0 but for exceptions.
-        tree("delta(pfor)", u8, &[Delta, Ffor, Pfor], |row| flights(row) * 37),
+        tree("delta(pfor)", u8, &[Delta, Ffor, Pfor], |row| changes(row) * 37),
         tree("delta(pfor)", i16, &[Delta, Ffor, Pfor], |row| row / 90 * 3001),
         tree("delta(pfor)", u32, &[Delta, Ffor, Pfor], |row| row / 90 * 90_000_007),
-        tree("delta(pfor)", i64, &[Delta, Ffor, Pfor], |row| flights(row) * 9_000_000_000_001),
+        tree("delta(pfor)", i64, &[Delta, Ffor, Pfor], |row| changes(row) * 9_000_000_000_001),
         // More runs than a warp reads at once.
         tree("rle(plain, ", u8, &[Rle, Ffor], |row| scattered(row / 12)),
         tree("rle(plain, ", u32, &[Rle, Ffor], |row| scattered(row / 12)),
