@@ -131,14 +131,7 @@ LANEPACK_KERNEL(keep_wide_256, KEEP_THREADS, 2, KeepWideArguments) { keep_wide<4
 LANEPACK_KERNEL(keep_bits, KEEP_THREADS, 4, KeepArguments) {
     keep_vectors(args, [&](const Node& node, u32 vector, const KeptRows& kept, u64 place) {
         const u32 word = vector * (VECTOR / 32) + step_word(threadIdx.x % WARP);
-        const u32 bits = compress_bits(bits_word(node, word) & kept.word, kept.word);
-        if (bits == 0) return;
-        u32* out = reinterpret_cast<u32*>(args.out);
-        const u64 at = place + kept.before;
-        const u32 shift = static_cast<u32>(at % 32);
-        atomicOr(out + at / 32, bits << shift);
-        const u32 high = shift > 0 ? bits >> (32 - shift) : 0;
-        if (high != 0) atomicOr(out + at / 32 + 1, high);
+        put_kept_bits(reinterpret_cast<u32*>(args.out), bits_word(node, word), kept, place);
     });
 }
 

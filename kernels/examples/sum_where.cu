@@ -46,7 +46,7 @@ LANEPACK_KERNEL(sum_where, WARPS * WARP, 1, SumWhere) {
     u32 count = 0;
     for (u32 vector = first; vector < end; vector++) {
         u32 kept = scratch.test.select(args.quantity, chunk, vector, vector - first);
-        kept &= args.quantity.valid(chunk, vector) & args.price.valid(chunk, vector);
+        kept &= args.price.valid(chunk, vector, scratch.prices);
         if (!__any_sync(FULL, kept != 0)) continue;
         count += __popc(kept);
         const Column1::Values price(args.price, chunk, vector, scratch.prices);

@@ -6,22 +6,24 @@
 //
 //   struct Arguments { Column0 price; u64 groups; ... };
 //
-//   Column<double, Words<..>, 2, true, false>   numbers of up to 64 bits
-//   WideColumn<..>                              128 bits: decimals, intervals
-//   BoolColumn<..>                              booleans
+//   Column<double, Words<..>, 2, false, Valid<..>>   numbers of up to 64 bits
+//   WideColumn<..>                                   128 bits: decimals, intervals
+//   BoolColumn<..>                                   booleans
 //
 // Members of each, for a chunk of the column and a vector below `vectors(chunk)`:
 //
 //   rows(chunk), vectors(chunk), first_row(chunk)
-//   valid(chunk, vector)   selection (steps.cuh) of the rows that exist and are not null
-//   Scratch                shared memory that a warp needs for the values of a vector
+//   Scratch                shared memory that a warp needs for one vector at a time
+//   valid(chunk, vector, scratch)
+//                          selection (steps.cuh) of the rows that exist and are not null
 //   Values(column, chunk, vector, scratch)
-//     operator()(step)     this thread's value of a step, as a `Value`
+//     operator()(step)     this thread's value of a step, as a `Value`; valid() may use the same
+//                          scratch meanwhile
 //
-// Columns of numbers also have `Test<EACH>`: which values are in a range, found without decoding
-// where the encoding allows it. All threads of a warp construct and call these together, except
-// operator(), which each thread may call by itself. Values of null rows are arbitrary; of rows
-// past the end of a chunk values are 0, and nothing is read.
+// Columns of numbers also have `Test<EACH>`: which rows have values in a range, found without
+// decoding where the encoding allows it. All threads of a warp construct and call these together,
+// except operator(), which each thread may call by itself. Values of null rows are arbitrary; of
+// rows past the end of a chunk values are 0, and nothing is read.
 //
 // Damaged data are reported through a status word. The host returns the error from the next call
 // that waits for kernels.
@@ -90,47 +92,70 @@ struct ValueType<double> {
     LANEPACK_DEVICE static Word to(double value) { return static_cast<Word>(__double_as_longlong(value)); }
 };
 
+// Which rows of a column are valid, by a reader of bits whose trees lie STRIDE nodes apart.
+template <class Reader, u32 STRIDE>
+struct Valid {
+    static constexpr u32 NODES = STRIDE;
+    using State = typename Reader::State;
+
+    LANEPACK_DEVICE static u32 select(const Node* tree, u32 vector, State& state, Patches& patches, u32& fault) {
+        return by_step(Reader::bits(tree, vector, state, patches, fault));
+    }
+};
+
+// The same of columns without nulls.
+struct AllValid {
+    static constexpr u32 NODES = 1;
+    struct State {};
+
+    LANEPACK_DEVICE static u32 select(const Node*, u32, State&, Patches&, u32&) { return FULL; }
+};
+
 // Members of the columns of all types. Mirrored by `ColumnArgument` in
 // src/engine/kernel/column.rs.
-template <bool HAS_NULLS>
+template <class Validity>
 struct AnyColumn {
     // The trees of all chunks; of wide values those of the lower words.
     const Node* trees;
     // The trees of the upper words of wide values.
     const Node* upper;
-    // A node for each chunk.
+    // The trees of the validity.
     const Node* validity;
     // The status word that damage is reported to.
     u64* status;
 
-    LANEPACK_DEVICE u32 rows(u32 chunk) const { return validity[chunk].rows; }
-    LANEPACK_DEVICE u32 vectors(u32 chunk) const { return vectors_of(validity[chunk]); }
+    LANEPACK_DEVICE const Node& head(u32 chunk) const { return validity[static_cast<u64>(chunk) * Validity::NODES]; }
+    LANEPACK_DEVICE u32 rows(u32 chunk) const { return head(chunk).rows; }
+    LANEPACK_DEVICE u32 vectors(u32 chunk) const { return vectors_of(head(chunk)); }
     // The number of the chunk's first row in the column.
-    LANEPACK_DEVICE u64 first_row(u32 chunk) const { return validity[chunk].at; }
+    LANEPACK_DEVICE u64 first_row(u32 chunk) const { return head(chunk).at; }
 
     // The selection of the rows of a vector that exist.
     LANEPACK_DEVICE u32 within(u32 chunk, u32 vector) const {
         const u32 first = vector * VECTOR;
         return first < rows(chunk) ? steps_within(rows(chunk) - first) : 0;
     }
-    // Of these the rows that are not null.
-    LANEPACK_DEVICE u32 valid(u32 chunk, u32 vector) const {
-        const u32 rows = within(chunk, vector);
-        return HAS_NULLS ? rows & select_true(validity[chunk], vector) : rows;
+    // Of these the rows that are not null. `scratch` is the column's, or a test of it.
+    template <class Scratch>
+    LANEPACK_DEVICE u32 valid(u32 chunk, u32 vector, Scratch& scratch) const {
+        u32 fault = 0;
+        const u32 valid = Validity::select(&head(chunk), vector, scratch.validity, scratch.patches, fault);
+        report(chunk, fault);
+        return valid & within(chunk, vector);
     }
 
     LANEPACK_DEVICE void report(u32 chunk, u32 fault) const {
         if (fault != 0 && is_first_thread()) lanepack::report(status, chunk, static_cast<Fault>(fault));
     }
 };
-static_assert(sizeof(AnyColumn<false>) == 32, "AnyColumn is mirrored in src/engine/kernel/column.rs");
+static_assert(sizeof(AnyColumn<AllValid>) == 32, "AnyColumn is mirrored in src/engine/kernel/column.rs");
 
 // Numbers of up to 64 bits, with `STRIDE` nodes a chunk. `BY_VALUE`: whether range tests compare
 // decoded values. Dictionaries need that, as range tests of their readers take the codes that pass,
 // which the host computes for queries and not for users' kernels; so does Half, whose encodings are
 // those of integers of other order.
-template <class T, class Of, u32 STRIDE, bool HAS_NULLS, bool BY_VALUE>
-struct Column : AnyColumn<HAS_NULLS> {
+template <class T, class Of, u32 STRIDE, bool BY_VALUE, class Validity>
+struct Column : AnyColumn<Validity> {
     using Value = T;
     using Reader = Of;
     using Word = typename Reader::Word;
@@ -140,6 +165,7 @@ struct Column : AnyColumn<HAS_NULLS> {
     struct Scratch {
         Patches patches;
         typename Reader::State state;
+        typename Validity::State validity;
     };
 
     struct Values {
@@ -159,7 +185,7 @@ struct Column : AnyColumn<HAS_NULLS> {
         }
     };
 
-    // Which values are between `low` and `high`, both included, in the order of Arrow's kernels
+    // Which rows have values between `low` and `high`, both included, in the order of Arrow's kernels
     // (order.cuh), for up to EACH consecutive vectors. Stored in shared memory, one for each warp.
     template <u32 EACH>
     struct Test {
@@ -172,6 +198,7 @@ struct Column : AnyColumn<HAS_NULLS> {
         Patches patches;
         Range range;
         Work work;
+        typename Validity::State validity;
 
         // Prepares `count` vectors of a chunk, EACH at most, from `first` on.
         LANEPACK_DEVICE void prepare(const Column& column, u32 chunk, u32 first, u32 count, T low, T high) {
@@ -188,11 +215,12 @@ struct Column : AnyColumn<HAS_NULLS> {
             }
         }
 
-        // The selection of vector number `i` of these. Includes arbitrary null rows, and arbitrary
-        // rows past the end of the chunk: combine it with `valid`.
+        // The selection of vector number `i` of these: no nulls, nor rows past the end of the chunk.
         LANEPACK_DEVICE u32 select(const Column& column, u32 chunk, u32 vector, u32 i) {
             constexpr u32 ORDER = ValueType<T>::ORDER;
             if (range.low > range.high) return 0;
+            const u32 valid = column.valid(chunk, vector, *this);
+            if (!__any_sync(FULL, valid != 0)) return 0;
             const Node* tree = column.tree(chunk);
             u32 fault = 0;
             u32 selection;
@@ -207,20 +235,21 @@ struct Column : AnyColumn<HAS_NULLS> {
                     work.stored.select(tree, vector, i, Question{range, ORDER, nullptr}, patches, fault));
             }
             column.report(chunk, fault);
-            return selection;
+            return selection & valid;
         }
     };
 };
 
 // Values of 128 bits. `High` is `SignWord` where no chunk stores upper words: these are the signs
 // of the lower ones.
-template <class Low, u32 LOW_STRIDE, class High, u32 HIGH_STRIDE, bool HAS_NULLS>
-struct WideColumn : AnyColumn<HAS_NULLS> {
+template <class Low, u32 LOW_STRIDE, class High, u32 HIGH_STRIDE, class Validity>
+struct WideColumn : AnyColumn<Validity> {
     using Value = i128;
 
     struct Scratch {
         Patches patches;
         typename WideValues<Low, High>::State state;
+        typename Validity::State validity;
     };
 
     struct Values {
@@ -243,18 +272,28 @@ struct WideColumn : AnyColumn<HAS_NULLS> {
     };
 };
 
-template <bool HAS_NULLS>
-struct BoolColumn : AnyColumn<HAS_NULLS> {
+// Booleans, whose reader is one of bits.
+template <class Reader, u32 STRIDE, class Validity>
+struct BoolColumn : AnyColumn<Validity> {
     using Value = bool;
 
-    struct Scratch {};
+    struct Scratch {
+        Patches patches;
+        typename Reader::State state;
+        typename Validity::State validity;
+    };
 
     struct Values {
         // The rows whose value is true.
         u32 selection;
 
-        LANEPACK_DEVICE Values(const BoolColumn& column, u32 chunk, u32 vector, Scratch&)
-            : selection(select_true(column.trees[chunk], vector)) {}
+        LANEPACK_DEVICE Values(const BoolColumn& column, u32 chunk, u32 vector, Scratch& scratch) {
+            const Node* tree = column.trees + static_cast<u64>(chunk) * STRIDE;
+            u32 fault = 0;
+            selection = by_step(Reader::bits(tree, vector, scratch.state, scratch.patches, fault));
+            selection &= column.within(chunk, vector);
+            column.report(chunk, fault);
+        }
 
         LANEPACK_DEVICE bool operator()(u32 step) const { return (selection >> step & 1) != 0; }
     };

@@ -12,11 +12,12 @@ namespace lanepack {
 struct GatherArguments {
     // Trees, `nodes_each` nodes apart; `at` of the roots counts rows, row 0 is bit 0.
     const Node* nodes;
+    // Which rows are kept.
     u32* bitmap;
     // Kept rows before each vector in its chunk, `stride` numbers a chunk, and before each chunk.
     const u64* before;
     const u64* places;
-    // Value i goes to word `each_word` * i.
+    // Value i goes to word `each_word` * i; bits go to a bitmap that begins as zeros.
     u8* out;
     u64* status;
     // Rows of the column.
@@ -50,6 +51,21 @@ LANEPACK_DEVICE void gather_vectors(const GatherArguments& args, const Gather& g
     }
 }
 
+LANEPACK_DEVICE void report_gathered(const GatherArguments& args, u32 fault) {
+    if (fault != 0 && is_first_thread()) report(args.status, blockIdx.x >> args.node_shift, static_cast<Fault>(fault));
+}
+
+// Bits: booleans, or which rows are valid.
+template <class Reader>
+LANEPACK_DEVICE void gather_bits(const GatherArguments& args, typename Reader::State& state, Patches& patches) {
+    u32 fault = 0;
+    gather_vectors(args, [&](const Node* tree, u32 vector, const KeptRows& kept, u64 place) {
+        const u32 word = Reader::bits(tree, vector, state, patches, fault);
+        put_kept_bits(reinterpret_cast<u32*>(args.out), word, kept, place);
+    });
+    report_gathered(args, fault);
+}
+
 // Words, or one word of wide values; those that are the sign of the one below find that written.
 template <class Reader>
 LANEPACK_DEVICE void gather_words(const GatherArguments& args, typename Reader::State& state, Patches& patches) {
@@ -67,7 +83,7 @@ LANEPACK_DEVICE void gather_words(const GatherArguments& args, typename Reader::
         const typename Reader::Values values(tree, vector, state, patches, fault);
         kept.each([&](u32 step, u32, u32 at) { out[static_cast<u64>(at) * args.each_word] = values(step); });
     });
-    if (fault != 0 && is_first_thread()) report(args.status, blockIdx.x >> args.node_shift, static_cast<Fault>(fault));
+    report_gathered(args, fault);
 }
 
 }  // namespace lanepack

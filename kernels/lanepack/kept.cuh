@@ -59,4 +59,16 @@ LANEPACK_DEVICE u32 compress_bits(u32 values, u32 mask) {
     return bits;
 }
 
+// Appends those bits of a vector, by step, whose rows are kept to a bitmap that begins as zeros;
+// `place` is that of the vector's first kept row.
+LANEPACK_DEVICE void put_kept_bits(u32* out, u32 word, const KeptRows& kept, u64 place) {
+    const u32 bits = compress_bits(word & kept.word, kept.word);
+    if (bits == 0) return;
+    const u64 at = place + kept.before;
+    const u32 shift = static_cast<u32>(at % 32);
+    atomicOr(out + at / 32, bits << shift);
+    const u32 high = shift > 0 ? bits >> (32 - shift) : 0;
+    if (high != 0) atomicOr(out + at / 32 + 1, high);
+}
+
 }  // namespace lanepack

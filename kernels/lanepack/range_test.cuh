@@ -14,7 +14,7 @@
 // for four.
 //
 // All threads of a warp call these together. Of rows past the end of a node, and of nulls,
-// selections say anything: see `steps_within` and `select_true`.
+// selections say anything: see `steps_within` and bits.cuh.
 #pragma once
 
 #include "alp.cuh"

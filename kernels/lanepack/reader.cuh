@@ -4,6 +4,7 @@
 //   Words<u64, 1u << FFOR, 0x80>   ffor of 8 bits (words.cuh)
 //   Dict<u64, Words<u32, ...>>     values of 64 bits by their codes (select_codes.cuh)
 //   Parent<Words<u64, ...>>        those of an encoding with children take the readers of these
+//   Bitmap<1u << PLAIN>            booleans, and which rows are valid (bits.cuh)
 //
 // Encodings with children have a header each; readers.cuh includes all of them.
 //
@@ -108,6 +109,12 @@ struct OneOf {
         typename First::State first;
         typename Others::State others;
     };
+
+    // Of readers of bits.
+    LANEPACK_DEVICE static u32 bits(const Node* tree, u32 vector, State& state, Patches& patches, u32& fault) {
+        return is_first(tree) ? First::bits(tree, vector, state.first, patches, fault)
+                              : Others::bits(tree, vector, state.others, patches, fault);
+    }
 
     struct Values {
         bool is_first_shape;

@@ -1,6 +1,7 @@
 // All readers (reader.cuh).
 #pragma once
 
+#include "bits.cuh"
 #include "delta.cuh"
 #include "gcd.cuh"
 #include "rle.cuh"

@@ -120,21 +120,6 @@ struct OrderedRows {
     }
 };
 
-// Booleans of a vector by step, as numbers.
-struct StepBools {
-    u32 selection;
-
-    LANEPACK_DEVICE StepBools(const Node* node, u32 vector) : selection(select_true(*node, vector)) {}
-    LANEPACK_DEVICE u32 operator()(u32 step) const { return selection >> step & 1; }
-};
-
-// The same of a chunk by row.
-struct RowBools {
-    const Node* node;
-
-    LANEPACK_DEVICE u32 operator()(u32 row) const { return bits_word(*node, row / 32) >> row % 32 & 1; }
-};
-
 // Values of a chunk by row; called as `Values` of a reader, which take steps of a vector.
 template <class Reader>
 struct RowValues {

@@ -111,15 +111,6 @@ LANEPACK_DEVICE u32 bits_word(const Node& node, u32 word) {
     return word < (node.rows + 31) / 32 ? __ldg(reinterpret_cast<const u32*>(node.buffer[0]) + word) : 0;
 }
 
-// The set bits of a vector by step.
-LANEPACK_DEVICE u32 true_by_step(const Node& node, u32 vector) {
-    return bits_word(node, vector * (VECTOR / 32) + step_word(threadIdx.x % WARP));
-}
-
-// The selection of the set bits of a vector: of booleans those that are true, of a
-// validity the rows that are not null.
-LANEPACK_DEVICE u32 select_true(const Node& node, u32 vector) { return by_step(true_by_step(node, vector)); }
-
 // The packed values of a thread in the order of steps, of a width that is not 0: code for
 // all widths, with two loads a value. For what `select_packed.cuh` does not answer.
 template <class T>

@@ -24,7 +24,8 @@ LANEPACK_KERNEL(select_together, 128, 1, TogetherArguments) {
     const Node& shorts = args.shorts[blockIdx.x];
     for (u32 vector = threadIdx.x / WARP; vector < vectors_of(shorts); vector += 128 / WARP) {
         const u32 rows = min(shorts.rows - vector * VECTOR, VECTOR);
-        u32 selection = steps_within(rows) & select_true(args.validity[blockIdx.x], vector);
+        const u32 word = bits_word(args.validity[blockIdx.x], vector * (VECTOR / 32) + step_word(threadIdx.x % WARP));
+        u32 selection = steps_within(rows) & by_step(word);
         Patches& patch = patches[threadIdx.x / WARP];
         selection &= select_values<u16, WORD_ENCODINGS, widths_upto(16)>(
             shorts, vector, Ranges{args.ranges, 1, SIGNED}, patch);

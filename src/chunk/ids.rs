@@ -108,7 +108,7 @@ impl Encoding {
         &[Self::Pieces, Self::Struct, Self::List, Self::FixedList, Self::Keys, Self::RunEnds];
 
     /// What reads values of this encoding on a device (`kernels/lanepack/reader.cuh`); none if
-    /// they are decoded first, or are no words of up to 64 bits.
+    /// they are decoded first, or are no bits nor words of up to 64 bits.
     pub(crate) fn device_reader(self) -> Option<DeviceReader> {
         match self {
             Self::Plain | Self::Constant | Self::Ffor | Self::Alp | Self::Pfor | Self::AlpRd => {
@@ -117,8 +117,9 @@ impl Encoding {
             Self::Delta => Some(DeviceReader::Parent { name: "Delta", keeps: Keeps::Vector }),
             Self::Gcd => Some(DeviceReader::Parent { name: "Gcd", keeps: Keeps::AsChild }),
             Self::Rle => Some(DeviceReader::Parent { name: "Rle", keeps: Keeps::Runs }),
+            Self::Bits => Some(DeviceReader::Parent { name: "Bits", keeps: Keeps::Bytes }),
             Self::Dict => Some(DeviceReader::Lookup { name: "Dict" }),
-            Self::Fsst | Self::Limbs | Self::Front | Self::Bits | Self::Lz => None,
+            Self::Fsst | Self::Limbs | Self::Front | Self::Lz => None,
             Self::Pieces
             | Self::Struct
             | Self::List
@@ -229,6 +230,8 @@ pub(crate) enum Keeps {
     /// Where runs begin, and their values if the child does not give them one by one. Lengths and
     /// bits of runs may turn out to be damaged.
     Runs,
+    /// Bytes, each of them eight values: a vector of them for tests.
+    Bytes,
 }
 
 impl fmt::Display for Encoding {

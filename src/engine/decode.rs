@@ -323,12 +323,18 @@ pub(super) fn validity(program: &mut Program<'_>, chunks: &[DeviceChunk]) -> Res
     let mut stated = program.readable_bits(&stated)?.into_iter();
     let job = |root: &Target<'_>| match root.view.validity() {
         Some(_) => stated.next(),
-        // A chunk without nulls has no bitmap: all its rows are valid.
-        None => {
-            let encoding = Encoding::Constant as u16;
-            let node = Node { encoding, parameter: 1, buffer: [0; 4], ..root.node() };
-            Some(Job { chunk: root.chunk, node })
-        }
+        None => Some(Job { chunk: root.chunk, node: all_valid(root) }),
     };
     Ok(roots.iter().filter_map(job).collect())
+}
+
+/// The validity of a chunk without nulls, which has no bitmap: all its rows are valid.
+pub(super) fn all_valid(root: &Target<'_>) -> Node {
+    Node {
+        parameter: 1,
+        at: root.at as u64,
+        rows: root.view.len() as u32,
+        encoding: Encoding::Constant as u16,
+        ..Node::default()
+    }
 }

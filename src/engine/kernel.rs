@@ -49,7 +49,7 @@ use crate::gpu::{DeviceBuffer, Event, Launch, Module, Priority, Shape, Stream};
 ///     const u32 chunk = blockIdx.x / args.vectors, vector = blockIdx.x % args.vectors;
 ///     if (vector >= args.ids.vectors(chunk)) return;
 ///     const Column0::Values values(args.ids, chunk, vector, scratch);
-///     const u32 valid = args.ids.valid(chunk, vector);
+///     const u32 valid = args.ids.valid(chunk, vector, scratch);
 ///     for (u32 step = 0; step < 32; step++) {
 ///         if ((valid >> step & 1) != 0) atomicMax(args.greatest, values(step));
 ///     }

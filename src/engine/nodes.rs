@@ -3,22 +3,23 @@
 //! ```text
 //! ColumnNodes    for kernels that are compiled for a query: the trees of all chunks as they are
 //!                stored (trees.rs), with their types and the widths of their packed vectors
-//!   lists        words up to 64 bits: one      booleans: the roots
+//!   lists        words up to 64 bits, booleans: one
 //!                wide ones: for each word the tree that holds it in each chunk
 //!                strings: the roots, and the lengths as they are stored, of dict the codes
+//!   validity     of columns with nulls one, whose values are bits
 //! KernelNodes    for kernels that are compiled ahead: the roots, words of wide values, lengths and
 //!                codes; what these kernels do not read is decoded (cascade.rs)
 //! ValidityNodes  of each chunk the bits of valid rows, or a constant
 //! ```
 //!
-//! Decoded for both: dictionaries, strings of front coding and lz, and bits that are stored as
-//! bytes. Codes of dictionaries are checked once, so that kernels need not ask whether they have
+//! Decoded for both: dictionaries, and values of front coding and lz; for kernels that are there
+//! also bits that are stored as bytes. Codes of dictionaries are checked once, so that kernels need not ask whether they have
 //! values.
 
 use std::sync::Arc;
 
 use super::column::DeviceColumn;
-use super::decode::{check_decodable, roots, validity};
+use super::decode::{all_valid, check_decodable, roots, validity};
 use super::decoders::{self, WideWord, check_codes, with_dictionary};
 use super::program::{Job, Program, Target};
 use super::strings::Dictionaries;
@@ -49,16 +50,16 @@ pub(crate) struct ColumnNodes {
     buffer: Arc<DeviceBuffer>,
     /// What was decoded for kernels: dictionaries, and encodings without a reader.
     decoded: Vec<Arc<DeviceBuffer>>,
-    /// Of strings and booleans their nodes are those of kernels that are there.
+    /// Of strings their nodes are those of kernels that are there.
     of_kernels: Option<Arc<KernelNodes>>,
-    of_validity: Arc<ValidityNodes>,
     ready: Arc<dyn Event>,
     pub lists: Vec<TreeList>,
     /// Dictionaries of words that tests ask first.
     pub dictionaries: Vec<DictionaryNodes>,
-    /// Address of the nodes of the validity, one for each chunk.
-    pub validity: u64,
-    pub has_nulls: bool,
+    /// Which rows are valid; none of a column without nulls.
+    pub validity: Option<TreeList>,
+    /// Address of nodes that say where each chunk's rows begin and how many they are.
+    pub rows: u64,
     /// Vectors of the longest chunk, and number of chunks.
     pub longest: usize,
     pub chunks: usize,
@@ -179,7 +180,12 @@ impl ColumnNodes {
     pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
         let own = std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref);
         let of_kernels = self.of_kernels.iter().flat_map(|nodes| nodes.buffers());
-        own.chain(of_kernels).chain(self.of_validity.buffers())
+        own.chain(of_kernels)
+    }
+
+    /// Whether data may turn out to be damaged when they are read.
+    pub fn can_fail(&self) -> bool {
+        self.lists.iter().chain(&self.validity).any(TreeList::can_fail)
     }
 
     /// Uploads the nodes of a column; waits for the device.
@@ -192,9 +198,9 @@ impl ColumnNodes {
         let mut of_kernels = None;
         let mut dictionaries: Vec<DictionaryNodes> = Vec::new();
         let trees = match physical {
-            Physical::Bool | Physical::Bytes => {
+            Physical::Bytes => {
                 let nodes = column.kernel_nodes(stream)?;
-                let trees = lists_of(&nodes.host, physical);
+                let trees = lists_of_strings(&nodes.host);
                 of_kernels = Some(nodes);
                 trees
             }
@@ -207,12 +213,15 @@ impl ColumnNodes {
             let values = Job { chunk, node: Node { at, ..node } };
             dictionaries.push(DictionaryNodes { values, ..DictionaryNodes::default() });
         }
+        let lists = trees.len();
+        let has_nulls = column.null_count() > 0;
+        let of_validity = has_nulls.then(|| validity_trees(&mut program, &targets)).transpose()?;
+        let trees: Vec<Trees<'_>> = trees.into_iter().chain(of_validity).collect();
         let flat: Vec<Vec<Node>> = trees.iter().map(Trees::flat).collect();
         let decoded = decoded(program, column, |buffer| {
             flat.iter().flatten().any(|node| uses(node, buffer))
         })?;
-        let of_validity = column.scan_validity(stream)?;
-        let mut nodes: Vec<Node> = of_validity.nodes().collect();
+        let mut nodes: Vec<Node> = targets.iter().map(all_valid).collect();
         let places: Vec<usize> = (flat.iter())
             .map(|flat| {
                 let at = size_of_val(nodes.as_slice());
@@ -227,20 +236,20 @@ impl ColumnNodes {
             stride: trees.stride(),
             readers: trees.readers,
         };
-        let mut lists: Vec<TreeList> = trees.into_iter().zip(&places).map(list).collect();
-        if physical != Physical::Bool {
-            find_widths(stream, column, &buffer, &decoded, &mut lists)?;
-        }
+        let mut lists_and_validity: Vec<TreeList> =
+            trees.into_iter().zip(&places).map(list).collect();
+        find_widths(stream, column, &buffer, &decoded, &mut lists_and_validity)?;
+        let validity = lists_and_validity.split_off(lists).pop();
+        let lists = lists_and_validity;
         let longest = targets.iter().map(|target| target.view.len()).max().unwrap_or(0);
         Ok(Self {
             ready: stream.record()?,
             decoded,
             of_kernels,
-            of_validity,
             lists,
             dictionaries,
-            validity: buffer.address(),
-            has_nulls: column.null_count() > 0,
+            validity,
+            rows: buffer.address(),
             longest: longest.div_ceil(crate::lanes::VECTOR),
             chunks: targets.len(),
             buffer,
@@ -248,18 +257,30 @@ impl ColumnNodes {
     }
 }
 
-/// The lists of booleans, and of strings and their lengths as they are stored.
-fn lists_of(host: &HostNodes, physical: Physical) -> Vec<Trees<'static>> {
+/// The lists of strings and of their lengths as they are stored.
+fn lists_of_strings(host: &HostNodes) -> Vec<Trees<'static>> {
     let list = |nodes: &mut dyn Iterator<Item = Node>, bits: usize| {
         let mut trees = Trees::default();
         nodes.for_each(|node| trees.push(Reader::words(bits, node.encoding), vec![node]));
         trees
     };
     let roots = list(&mut host.roots.iter().map(|job| job.node), 8);
-    match physical {
-        Physical::Bytes => vec![roots, list(&mut host.stored_lengths.iter().copied(), 32)],
-        _ => vec![roots],
+    vec![roots, list(&mut host.stored_lengths.iter().copied(), 32)]
+}
+
+/// The trees of the validity of chunks, of which those without nulls are constant.
+fn validity_trees<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Trees<'a>> {
+    let mut trees = Trees::default();
+    for target in targets {
+        match target.view.validity() {
+            Some(view) => trees.push_target(&Target { view, ..*target }),
+            None => {
+                trees.push(Reader::words(1, Encoding::Constant as u16), vec![all_valid(target)])
+            }
+        }
     }
+    trees.decode(program)?;
+    Ok(trees)
 }
 
 impl HostNodes {
@@ -499,7 +520,7 @@ impl DeviceColumn {
         self.keep_kernel_nodes(|| KernelNodes::new(stream, self))
     }
 
-    /// Whether kernels that are there read all rows of the column as they are stored.
+    /// Whether kernels that are there read all values of the column as they are stored.
     pub(crate) fn has_kernels(&self) -> bool {
         let among = |view: NodeView<'_>, encodings: &[Encoding]| {
             encodings.contains(&view.encoding())
@@ -507,13 +528,20 @@ impl DeviceColumn {
                     || cascade::CODES.contains(&view.child(0).encoding()))
         };
         let has_kernel = |view: NodeView<'_>| match view.physical() {
-            Physical::Bool | Physical::Bytes => true,
+            Physical::Bool => view.encoding() != Encoding::Bits,
+            Physical::Bytes => true,
             Physical::I128 | Physical::I256 => {
                 view.children().all(|word| among(word, &cascade::SIMPLE))
             }
             _ => among(view, &SCANNED),
         };
         self.chunks().iter().all(|chunk| has_kernel(chunk.root()))
+    }
+
+    /// Whether they read the validity as it is stored.
+    pub(crate) fn has_validity_kernels(&self) -> bool {
+        let is_bits = |view: NodeView<'_>| view.encoding() == Encoding::Bits;
+        !self.chunks().iter().any(|chunk| chunk.root().validity().is_some_and(is_bits))
     }
 
     /// The nodes of the column's validity, usable on a stream.

@@ -8,7 +8,8 @@
 //! nodes     | dict ffor | dict pfor | ffor . |
 //! ```
 //!
-//! Trees that differ in their leaves only have one type, whose leaves read all of these. Which
+//! Trees that differ in their leaves only have one type, whose leaves read all of these. Booleans
+//! and the validity of a column have trees like other columns, of values of one bit. Which
 //! reader an encoding has is said by [`Encoding::device_reader`]; nothing here names an encoding
 //! but dictionaries, whose values are decoded (they are looked up in any order). Encodings
 //! without a reader (`lz`) are decoded as well.
@@ -31,8 +32,8 @@ const MOST_SHAPES: usize = 8;
 /// The type that reads a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// A node without children: bits of a value, encodings as bits by their ids, and widths of
-    /// packed vectors, bit w - 1 for width w.
+    /// A node without children: bits of a value (1 is a bitmap), encodings as bits by their ids,
+    /// and widths of packed vectors, bit w - 1 for width w.
     Words { bits: usize, encodings: u32, widths: u64 },
     /// A node with children: its reader up to the first of theirs, such as `Dict<u64, `.
     Parent {
@@ -122,6 +123,7 @@ impl Reader {
     /// The type in a kernel's source.
     fn write(&self, text: &mut String) {
         let _ = match self {
+            Self::Words { bits: 1, encodings, .. } => write!(text, "Bitmap<{encodings:#x}>"),
             Self::Words { bits, encodings, widths } => {
                 write!(text, "Words<u{bits}, {encodings:#x}, {widths:#x}>")
             }
@@ -153,10 +155,10 @@ impl Reader {
     fn is_random(&self) -> bool {
         match self {
             Self::Words { .. } => true,
-            Self::Parent { keeps: Keeps::AsChild, children, .. } => {
+            Self::Parent { keeps: Keeps::AsChild | Keeps::Bytes, children, .. } => {
                 children.iter().all(Self::is_random)
             }
-            Self::Parent { .. } => false,
+            Self::Parent { keeps: Keeps::Vector | Keeps::Runs, .. } => false,
         }
     }
 
@@ -185,6 +187,8 @@ impl Reader {
                 let decoded = if children[0].is_random() { 1 } else { VECTOR };
                 below + decoded * bits / 8 + PADDING
             }
+            // Those of a vector of bits.
+            Self::Parent { keeps: Keeps::Bytes, .. } => below + VECTOR / 8 + 64,
         }
     }
 
@@ -192,6 +196,7 @@ impl Reader {
     fn test_bytes(&self) -> usize {
         let below: usize = self.children().iter().map(Self::test_bytes).sum();
         match self {
+            Self::Words { bits: 1, .. } => 8,
             // 32 bytes a vector, for which 16 are a unit.
             Self::Words { .. } => 32 * kernels::SCAN_EACH + 16,
             Self::Parent { keeps: Keeps::Vector, .. } => 8,
@@ -206,7 +211,11 @@ impl Reader {
             Self::Parent { is_lookup: true, children, .. } => {
                 below + children.iter().map(Self::state_bytes).sum::<usize>() + 64
             }
-            Self::Parent { .. } => below + 64,
+            // A vector of bytes.
+            Self::Parent { keeps: Keeps::Bytes, children, .. } => {
+                VECTOR + children.iter().map(Self::state_bytes).sum::<usize>() + 64
+            }
+            Self::Parent { keeps: Keeps::AsChild, .. } => below + 64,
         }
     }
 }
@@ -416,11 +425,14 @@ impl<'a> Trees<'a> {
     /// Decodes what is missing, values of one width at a time, and looks whether all codes have
     /// values.
     pub fn decode(&mut self, program: &mut Program<'_>) -> Result<()> {
-        for bits in [8, 16, 32, 64] {
+        for bits in [1, 8, 16, 32, 64] {
             let has = |missing: &&Missing<'_>| missing.target.view.physical().bits() == Some(bits);
             let missing: Vec<&Missing<'_>> = self.missing.iter().filter(has).collect();
             let targets: Vec<Target<'_>> = missing.iter().map(|missing| missing.target).collect();
-            let jobs = program.readable(&targets, &[Encoding::Plain])?;
+            let jobs = match bits {
+                1 => program.readable_bits(&targets)?,
+                _ => program.readable(&targets, &[Encoding::Plain])?,
+            };
             for (missing, job) in missing.iter().zip(jobs) {
                 self.nodes[missing.tree][missing.node].buffer[missing.buffer] = job.node.buffer[0];
             }

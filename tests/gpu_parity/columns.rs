@@ -55,7 +55,7 @@ LANEPACK_DEVICE bool is_zero(Half value) { return value.bits == 0; }
 template <class Of>
 LANEPACK_DEVICE void copy(const Copy<Of>& args, u32 chunk, u32 vector, typename Of::Scratch& scratch) {
     const typename Of::Values values(args.column, chunk, vector, scratch);
-    const u32 valid = args.column.valid(chunk, vector);
+    const u32 valid = args.column.valid(chunk, vector, scratch);
     const u64 first = args.column.first_row(chunk) + vector * VECTOR;
     for (u32 step = 0; step < WARP; step++) {
         const u64 row = first + step_position(step) + threadIdx.x;
@@ -89,7 +89,7 @@ LANEPACK_DEVICE void test_chunk(const Copy<Of>& args, typename Of::template Test
     for (u32 vector = first; vector < end; vector++) {
         const u32 selection = test.select(args.column, chunk, vector, vector - first);
         const u64 at = (chunk * args.pairs * 2 + vector) * WARP + step_word(threadIdx.x);
-        args.inside[at] = by_step(selection & args.column.valid(chunk, vector));
+        args.inside[at] = by_step(selection);
     }
 }
 "#;

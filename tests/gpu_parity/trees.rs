@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_buffer::{NullBuffer, i256};
+use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
 use arrow_schema::DataType;
 use lanepack::scan::{Expr, Literal, Scan, col, count_rows, max, min, sum};
 use lanepack::{Encoding, Engine, Error, Options, compress};
@@ -392,6 +392,21 @@ fn damaged_runs_are_found_by_scans() {
 #[test]
 fn scans_decode_no_column_to_memory() {
     const SCRATCH: u64 = 512 << 10;
+    let check = |array: &ArrayRef, options: &Options, filter: Expr| {
+        let packed = compress(&batch(array).project(&[0]).unwrap(), options).unwrap();
+        let column = lanepack::columns(&packed).unwrap()[0].clone();
+        let bodies: usize = column.chunks().iter().map(|c| c.body().len()).sum();
+        let memory = (bodies + array.len() / 8) as u64 + SCRATCH;
+        let engine = Engine::simt(1, memory);
+        let on_device = engine.upload(&packed).unwrap();
+        let scan = Scan::on_device(&on_device).filter(filter.clone());
+        let expected = Scan::new(&packed).filter(filter).count(&Engine::cpu());
+        let found = scan.count(&engine);
+        assert_eq!(found.unwrap(), expected.unwrap(), "{}", column.encoding());
+        if array.get_buffer_memory_size() as u64 > memory {
+            on_device.columns()[0].decompress().expect_err("there is no room for all values");
+        }
+    };
     let rows = 4 * 131_072;
     for tree in trees() {
         let (array, options) = column(&tree, rows, 0);
@@ -399,20 +414,16 @@ fn scans_decode_no_column_to_memory() {
         if lanepack::compress_array(&array, &options).unwrap().encoding().contains("dict") {
             continue;
         }
-        let packed = compress(&batch(&array).project(&[0]).unwrap(), &options).unwrap();
-        let bodies: usize =
-            lanepack::columns(&packed).unwrap()[0].chunks().iter().map(|c| c.body().len()).sum();
-        let values = array.get_buffer_memory_size() as u64;
-        let memory = bodies as u64 + rows / 8 + SCRATCH;
-        let engine = Engine::simt(1, memory);
-        let on_device = engine.upload(&packed).unwrap();
         let filter = col("x").lt_eq(Literal::Arrow(array.slice(77_777, 1)));
-        let scan = Scan::on_device(&on_device).filter(filter.clone());
-        let expected = Scan::new(&packed).filter(filter).count(&Engine::cpu());
-        let found = scan.count(&engine);
-        assert_eq!(found.unwrap(), expected.unwrap(), "{}", tree.starts_with);
-        if values > memory {
-            on_device.columns()[0].decompress().expect_err("there is no room for all values");
-        }
+        check(&array, &options, filter);
     }
+    // Bitmaps of 2 MiB.
+    let rows = 128 * 131_072;
+    let bits = |rows| BooleanBuffer::collect_bool(rows, |row| row % 5_000 == 7);
+    let booleans = Arc::new(BooleanArray::new(bits(rows), None)) as ArrayRef;
+    check(&booleans, &Options::default(), col("x").eq(false).or(col("x").is_null()));
+    let nulls = Some(NullBuffer::new(bits(rows)));
+    let values = Arc::new(UInt8Array::new(vec![7; rows].into(), nulls)) as ArrayRef;
+    check(&values, &Options::default(), col("x").is_null());
+    check(&values, &Options::default(), col("x").lt(8_u8));
 }

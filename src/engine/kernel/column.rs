@@ -65,9 +65,9 @@ impl DeviceColumn {
     /// decimals of up to 128 bits and booleans, with any encoding.
     ///
     /// Kernels read values as they are stored. The first reader or scan of a column decodes the
-    /// values of its dictionaries, chunks encoded as `lz`, and bitmaps encoded as bytes (`bits`)
-    /// to device memory, which the column keeps; of a column whose chunks have more than eight
-    /// different trees of encodings also the chunks with further trees.
+    /// values of its dictionaries and chunks encoded as `lz` to device memory, which the column
+    /// keeps; of a column whose chunks have more than eight different trees of encodings also the
+    /// chunks with further trees.
     ///
     /// # Errors
     /// [`Error::Mismatch`] names the column, its type and its encodings if these are strings,
@@ -90,7 +90,7 @@ impl DeviceColumn {
             type_name: self.type_name(&nodes, TreeList::reader)?,
             form: self.type_name(&nodes, TreeList::form)?,
             status: Arc::new(status_words(&stream, 1)?),
-            can_fail: nodes.lists.iter().any(TreeList::can_fail),
+            can_fail: nodes.can_fail(),
             nodes,
         })
     }
@@ -98,7 +98,11 @@ impl DeviceColumn {
     /// The type of the column in a kernel's source; `reader` writes that of a list of trees.
     fn type_name(&self, nodes: &ColumnNodes, reader: fn(&TreeList) -> String) -> Result<String> {
         let data_type = self.field().data_type();
-        let (physical, has_nulls) = (physical_of(data_type), nodes.has_nulls);
+        let physical = physical_of(data_type);
+        let valid = match &nodes.validity {
+            Some(list) => format!("Valid<{}, {}>", reader(list), list.stride),
+            None => "AllValid".to_owned(),
+        };
         // A column without rows has no trees.
         let plain = |bits: usize| {
             let plain = Reader::words(bits, Encoding::Plain as u16);
@@ -109,7 +113,10 @@ impl DeviceColumn {
             list.cloned().unwrap_or_else(|| plain(bits))
         };
         Ok(match physical {
-            Physical::Bool => format!("BoolColumn<{has_nulls}>"),
+            Physical::Bool => {
+                let list = list(0, 1);
+                format!("BoolColumn<{}, {}, {valid}>", reader(&list), list.stride)
+            }
             Physical::I128 | Physical::I256 if nodes.lists.len() > 2 => {
                 return Err(self.unreadable());
             }
@@ -118,7 +125,7 @@ impl DeviceColumn {
                 let is_sign = nodes.lists.len() < 2;
                 let upper = if is_sign { "SignWord".to_owned() } else { reader(&high) };
                 let (low, strides) = (reader(&low), [low.stride, high.stride]);
-                format!("WideColumn<{low}, {}, {upper}, {}, {has_nulls}>", strides[0], strides[1])
+                format!("WideColumn<{low}, {}, {upper}, {}, {valid}>", strides[0], strides[1])
             }
             _ => {
                 let bits = physical.bits().unwrap_or(64);
@@ -127,7 +134,7 @@ impl DeviceColumn {
                 // Readers know the bits of Float16 as integers, in another order.
                 let by_value = list.asks_codes() || *data_type == DataType::Float16;
                 let (of, stride) = (reader(&list), list.stride);
-                format!("Column<{value}, {of}, {stride}, {has_nulls}, {by_value}>")
+                format!("Column<{value}, {of}, {stride}, {by_value}, {valid}>")
             }
         })
     }
@@ -172,7 +179,7 @@ impl ColumnReader<'_> {
         ColumnArgument {
             trees: address(0),
             upper: address(1),
-            validity: self.nodes.validity,
+            validity: self.nodes.validity.as_ref().map_or(self.nodes.rows, |list| list.address),
             status: self.status.address(),
         }
     }

@@ -66,6 +66,14 @@ impl Sums {
     }
 }
 
+/// Which bits of a column.
+#[derive(Clone, Copy)]
+enum Bits {
+    Validity,
+    /// Booleans.
+    Values,
+}
+
 /// A column that is being kept: what its launches have in common.
 struct Job<'a, 'b> {
     kept: &'b KeptRows<'a>,
@@ -196,8 +204,7 @@ impl<'a> Job<'a, '_> {
         let validity = match self.column.null_count() {
             0 => None,
             _ => {
-                let nodes = self.column.scan_validity(self.stream())?;
-                let bitmap = self.bits(&nodes.nodes().collect::<Vec<_>>())?;
+                let bitmap = self.bits(Bits::Validity)?;
                 let valid = count(self.stream(), &bitmap, rows)?;
                 self.marks.mark(self.stream(), "")?;
                 (valid < rows).then_some((bitmap, rows - valid))
@@ -206,10 +213,7 @@ impl<'a> Job<'a, '_> {
         let data_type = self.column.field().data_type();
         let physical = physical_of(data_type);
         let buffers = match (physical, physical.bits()) {
-            (Physical::Bool, _) => {
-                let nodes = self.kernel_nodes()?;
-                vec![self.bits(&root_nodes(&nodes))?.into()]
-            }
+            (Physical::Bool, _) => vec![self.bits(Bits::Values)?.into()],
             (_, Some(bits)) => {
                 let out = self.stream().allocate(rows * bits / 8)?;
                 self.words(bits, &out)?;
@@ -304,11 +308,37 @@ impl<'a> Job<'a, '_> {
     }
 
     /// Kept bits.
-    fn bits(&mut self, nodes: &[Node]) -> Result<Arc<DeviceBuffer>> {
+    fn bits(&mut self, which: Bits) -> Result<Arc<DeviceBuffer>> {
         let len = bitmap_len(self.kept.len());
         let out = Arc::new(self.stream().allocate(len)?);
         self.stream().fill(&out, 0, len, 0)?;
-        self.keep(kernels::KEEP_BITS, nodes, &out, |_, keep| keep)?;
+        let has_kernels = match which {
+            Bits::Validity => self.column.has_validity_kernels(),
+            Bits::Values => self.column.has_kernels(),
+        };
+        if !has_kernels {
+            match self.gather_bits(which, &out) {
+                Err(Error::NoDevice { .. }) => {}
+                result => return result.map(|()| out),
+            }
+        }
+        match which {
+            Bits::Validity => {
+                let nodes = self.column.scan_validity(self.stream())?;
+                let used: Vec<&DeviceBuffer> =
+                    std::iter::once(out.as_ref()).chain(nodes.buffers()).collect();
+                let nodes: Vec<Node> = nodes.nodes().collect();
+                self.keep_with(kernels::KEEP_BITS, &nodes, &[], &used, |_, keep| KeepArguments {
+                    out: out.address(),
+                    ..keep
+                })?;
+            }
+            Bits::Values => {
+                let nodes = self.kernel_nodes()?;
+                let nodes = root_nodes(&nodes);
+                self.keep(kernels::KEEP_BITS, &nodes, &out, |_, keep| keep)?;
+            }
+        }
         Ok(out)
     }
 

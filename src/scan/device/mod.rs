@@ -345,8 +345,12 @@ impl<'a> DeviceScan<'a> {
     /// Whether kernels that are there read all columns of a predicate as they are stored.
     fn has_kernels(&self, predicate: &Predicate) -> bool {
         match predicate {
-            Predicate::Test(column, _) => self.columns[*column].has_kernels(),
-            Predicate::Constant(_) | Predicate::IsValid(_) => true,
+            Predicate::Test(column, _) => {
+                let column = self.columns[*column];
+                column.has_kernels() && column.has_validity_kernels()
+            }
+            Predicate::Constant(_) => true,
+            Predicate::IsValid(column) => self.columns[*column].has_validity_kernels(),
             Predicate::Compare(..) => false,
             Predicate::All(parts) | Predicate::Any(parts) => {
                 parts.iter().all(|part| self.has_kernels(part))

@@ -4,7 +4,7 @@
 //! predicate   a block for each part, entered while a row is left:
 //!               all   s1 = s0; if (any(s1)) { .. s1 = s2; } if (any(s1)) { .. s1 = s3; }
 //!               any   s1 = 0; s2 = s0; if (any(s2)) { .. s1 |= s3; s2 &= ~s3; } ..
-//! bitmap      of one test of numbers: rows are kept in the order of the bitmap, which tests of
+//! bitmap      of one test of bits or numbers: rows are kept in the order of the bitmap, which tests of
 //!             runs and differences give
 //! strings     last, as the tests of their chunks say, which lie in memory; what is wrong with
 //!             them goes to a status word for each test
@@ -197,7 +197,7 @@ impl<'a> Writer<'a> {
             columns,
             tests_of,
             // A node for each chunk, with its rows.
-            nodes: vec![columns[0].validity],
+            nodes: vec![columns[0].rows],
             literals: Vec::new(),
             ranges: Vec::new(),
             strings: Vec::new(),
@@ -237,7 +237,7 @@ impl<'a> Writer<'a> {
 
     /// What has the fault of a column whose data may turn out to be damaged; `none` of others.
     fn fault(&mut self, column: usize) -> String {
-        if !self.columns[column].lists.iter().any(TreeList::can_fail) {
+        if !self.columns[column].can_fail() {
             return "none".to_owned();
         }
         format!("fault{}", self.status(column))
@@ -276,7 +276,7 @@ impl<'a> Writer<'a> {
         let mut code = String::new();
         match output {
             Output::Mask => {
-                self.is_by_step = self.is_test_of_words(predicate);
+                self.is_by_step = self.is_one_test(predicate);
                 let rows = match self.is_by_step {
                     // Asked for twice rather than kept meanwhile: registers are short.
                     true => "undecided_by_step(args, chunk, vector, rows_by_step(args, place, i))",
@@ -527,10 +527,10 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether a predicate is one test of numbers of one word.
-    fn is_test_of_words(&self, predicate: &Predicate) -> bool {
+    /// Whether a predicate is one test of one column, of bits or of numbers of one word.
+    fn is_one_test(&self, predicate: &Predicate) -> bool {
         match predicate {
-            Predicate::Test(_, Test::Words(key, _)) => key.bits > 1,
+            Predicate::IsValid(_) | Predicate::Test(_, Test::Words(..)) => true,
             Predicate::Test(column, Test::Wide(_)) => self.columns[*column].lists.len() == 1,
             _ => false,
         }
@@ -538,12 +538,30 @@ impl<'a> Writer<'a> {
 
     /// What leaves the valid rows of a column: nothing, where all are.
     fn valid(&mut self, column: usize) -> String {
-        if !self.columns[column].has_nulls {
-            return String::new();
+        let Some(list) = self.columns[column].validity.clone() else { return String::new() };
+        let (number, fault) = (self.trees(&list), self.fault(column));
+        let tree = tree(number, &list);
+        // One for all places that ask.
+        let name = format!("valid{number}");
+        let is_new = !self.scratch.iter().any(|(_, known, _)| *known == name);
+        let test =
+            self.scratch(format!("Reader{number}::Test<SCAN_EACH>"), &name, list.test_bytes());
+        if is_new {
+            let _ = writeln!(
+                self.prepared,
+                "    {test}.prepare({tree}, place.first, place.count, is_set());"
+            );
         }
-        let list = self.list(self.columns[column].validity);
-        let function = if self.is_by_step { "true_by_step" } else { "select_true" };
-        format!(" & {function}(args.nodes[{list}][chunk], vector)")
+        let form = self.form();
+        format!(
+            " & {form}<Reader{number}>({test}.select({tree}, vector, i, is_set(), scratch.patches, \
+             {fault}))"
+        )
+    }
+
+    /// The function that makes of verdicts what rows are kept as.
+    fn form(&self) -> &'static str {
+        if self.is_by_step { "by_step_of" } else { "selection_of" }
     }
 
     /// What computes a number of a row, with integers of this width.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::Job;
+use super::{Bits, Job};
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::trees::TreeList;
 use crate::error::Result;
@@ -21,6 +21,7 @@ const EACH: usize = 4;
 fn source(list: &TreeList) -> (String, usize) {
     let bytes = PATCHES + list.state_bytes().next_multiple_of(8);
     let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= SHARED).unwrap_or(1);
+    let function = if list.word_bits() == 1 { "gather_bits" } else { "gather_words" };
     let text = format!(
         "#include \"lanepack/gather.cuh\"\n\
          namespace lanepack {{\n\
@@ -29,7 +30,7 @@ fn source(list: &TreeList) -> (String, usize) {
          LANEPACK_KERNEL(gather, {}, 1, GatherArguments) {{\n\
          \x20   LANEPACK_SHARED(Scratch[{warps}], all);\n\
          \x20   Scratch& scratch = all[warp_in_block()];\n\
-         \x20   gather_words<Reader>(args, scratch.state, scratch.patches);\n}}\n}}\n",
+         \x20   {function}<Reader>(args, scratch.state, scratch.patches);\n}}\n}}\n",
         list.reader(),
         32 * warps
     );
@@ -46,10 +47,25 @@ impl Job<'_, '_> {
         let words = bits.div_ceil(64);
         for word in 0..words {
             // Words that no chunk stores are the sign of the highest that one does.
-            let sign = TreeList { address: nodes.validity, ..TreeList::sign() };
+            let sign = TreeList { address: nodes.rows, ..TreeList::sign() };
             let list = nodes.lists.get(word).unwrap_or(&sign);
             self.gather_list(&nodes, list, word, words, out)?;
         }
+        self.check()
+    }
+
+    /// Bits to `out`, which begins as zeros.
+    ///
+    /// # Errors
+    /// As [`Self::gather_trees`].
+    pub(super) fn gather_bits(&mut self, which: Bits, out: &DeviceBuffer) -> Result<()> {
+        let nodes = self.column.scan_nodes(self.stream())?;
+        let list = match which {
+            Bits::Validity => nodes.validity.as_ref(),
+            Bits::Values => nodes.lists.first(),
+        };
+        let list = list.expect("columns with rows have trees of their bits");
+        self.gather_list(&nodes, list, 0, 1, out)?;
         self.check()
     }
 

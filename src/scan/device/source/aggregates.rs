@@ -43,7 +43,7 @@ impl Writer<'_> {
         let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
             let mut columns = plan.input.columns();
-            columns.retain(|column| self.columns[*column].has_nulls);
+            columns.retain(|column| self.columns[*column].validity.is_some());
             columns.sort_unstable();
             match groups.iter_mut().find(|(of, _)| *of == columns) {
                 Some((_, aggregates)) => aggregates.push(index),
@@ -219,17 +219,8 @@ impl Writer<'_> {
             }
             Input::ColumnBounds(column, Comparable::Words(key)) => {
                 let (kind, words, class) = bound(1);
-                let value = if key.bits == 1 {
-                    let list = self.list(self.columns[*column].lists[0].address);
-                    let (name, node) = (format!("b{list}"), format!("args.nodes[{list}] + chunk"));
-                    readers.declare_by_row(format!("const RowBools {name}{{{node}}};"));
-                    let values = format!("{node}, vector");
-                    let name = readers.declare(name, "StepBools".to_owned(), values);
-                    format!("u64{{{name}(at)}}")
-                } else {
-                    let value = self.reader(*column, readers);
-                    format!("u64{{ordered({value}(at), {})}}", order_name(key.order))
-                };
+                let value = self.reader(*column, readers);
+                let value = format!("u64{{ordered({value}(at), {})}}", order_name(key.order));
                 (kind, words, class, value)
             }
             Input::ColumnBounds(column, _) => {

@@ -25,14 +25,11 @@ impl Writer<'_> {
         };
         let list = nodes.lists[0].clone();
         if key.bits == 1 {
-            let node = format!("args.nodes[{}][chunk]", self.list(list.address));
-            let all = format!("select_true({node}, vector)");
-            return Ok(match (ranges.contains(0), ranges.contains(1)) {
-                (true, true) => "FULL".to_owned(),
-                (false, true) => all,
-                (true, false) => format!("~{all}"),
-                (false, false) => "0".to_owned(),
-            });
+            match (ranges.contains(0), ranges.contains(1)) {
+                (true, true) => return Ok("FULL".to_owned()),
+                (false, false) => return Ok("0".to_owned()),
+                _ => {}
+            }
         }
         let (mut ranges, negated) = shortest(key, &ranges);
         let mut order = key.order;
@@ -79,7 +76,7 @@ impl Writer<'_> {
         let (tree, fault) = (super::tree(number, list), self.fault(column));
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
         let fits = used + list.test_bytes() <= MOST_TESTS;
-        let leaves = list.leaves();
+        let leaves = list.leaves().filter(|_| list.word_bits() > 1);
         // Codes that pass need no range.
         let ranges = match list.tests_codes() {
             true => &[Range::default()],
@@ -97,7 +94,7 @@ impl Writer<'_> {
                 self.prepared,
                 "    {test}.prepare({tree}, place.first, place.count, {question});"
             );
-            let form = if self.is_by_step { "by_step_of" } else { "selection_of" };
+            let form = self.form();
             return format!(
                 "{form}<Reader{number}>({test}.select({tree}, vector, i, {question}, \
                  scratch.patches, {fault}))"
