@@ -35,7 +35,8 @@ LANEPACK_DEVICE void keep_vectors(const KeepArguments& args, const Keep& keep) {
 
 // The lengths of a vector's values.
 struct KeptLengths {
-    VectorValues<u32, WORD_ENCODINGS | 1u << DICT> lengths;
+    VectorValues<u32, LENGTH_ENCODINGS | 1u << DICT> lengths;
+    Exceptions<u32> exceptions;
     u64 bytes;
     u32 constant;
     bool is_constant;
@@ -44,12 +45,16 @@ struct KeptLengths {
         : bytes(value_start(strings, vector + 1) - value_start(strings, vector)),
           constant(static_cast<u32>(strings.size)),
           is_constant(strings.encoding == CONSTANT) {
+        exceptions = exceptional_lengths(node, vector);
         if (!is_constant) lengths = {node, vector};
     }
 
     // Of the thread's string `i`.
     LANEPACK_DEVICE u32 of(u32 i) const {
-        return is_constant ? constant : lengths.at(step_position(threadIdx.x % WARP) + i);
+        if (is_constant) return constant;
+        u32 length;
+        if (exceptions.count > 0 && exceptions.find(slot_of_length(threadIdx.x % WARP, i), length)) return length;
+        return lengths.at(step_position(threadIdx.x % WARP) + i);
     }
 
     // The bytes of those of the thread's strings that a word has.

@@ -40,7 +40,7 @@ LANEPACK_KERNEL(select_literals, SELECT_THREADS, LITERALS_BLOCKS, SelectStringsA
     const u32 chunk = blockIdx.x >> args.select.node_shift;
     const StringsTest& test = args.tests[chunk];
     select_tested(args, test, [&](const Node& node, u32 vector, u32 live, u32& fault) {
-        return rows_of_literals<widths_upto(32)>(node, args.lengths[chunk], vector, test, live, shared, fault);
+        return rows_of_literals<LENGTH_ENCODINGS, widths_upto(32)>(node, args.lengths[chunk], vector, test, live, shared, fault);
     });
 }
 

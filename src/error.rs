@@ -199,6 +199,14 @@ impl Error {
         self
     }
 
+    /// The error, whose chunk counts from the one behind `count` others.
+    pub(crate) fn after_chunks(mut self, count: usize) -> Self {
+        if let Some(chunk) = self.place_mut().and_then(|place| place.chunk.as_mut()) {
+            *chunk += count;
+        }
+        self
+    }
+
     /// The error, found in the column `name`.
     pub(crate) fn in_column(mut self, name: &str) -> Self {
         if let Some(place) = self.place_mut() {

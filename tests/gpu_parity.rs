@@ -10,7 +10,7 @@
 //! segments of LZ; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
 //! `strings` those of strings and wide decimals, `gather` values of the rows that they keep,
 //! `fused` queries that have a kernel of their own, `kernels` sources of users; `trees`
-//! scans of encodings that nest; `small` has a little of all for compute-sanitizer.
+//! scans of encodings that nest, `staged` of those that are decoded for it; `small` has a little of all for compute-sanitizer.
 
 #![cfg(any(feature = "cuda", feature = "simt"))]
 
@@ -67,6 +67,8 @@ mod reals;
 mod scan;
 #[path = "gpu_parity/small.rs"]
 mod small;
+#[path = "gpu_parity/staged.rs"]
+mod staged;
 #[path = "gpu_parity/strings.rs"]
 mod strings;
 #[path = "gpu_parity/trees.rs"]

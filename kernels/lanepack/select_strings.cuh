@@ -81,12 +81,14 @@ LANEPACK_DEVICE bool is_literal(const StringsTest& test, const u8* string, u32 l
 }
 
 // The word of rows of the strings that are one of the literals, of those that are `live`.
-// `WIDTHS` are those of the packed lengths (select_packed.cuh).
-template <u64 WIDTHS>
+// `ENCODINGS` and `WIDTHS` are those of the lengths (words.cuh).
+template <u32 ENCODINGS, u64 WIDTHS>
 LANEPACK_DEVICE u32 rows_of_literals(const Node& strings, const Node& lengths, u32 vector, const StringsTest& test,
                                      u32 live, StoredLengths& shared, u32& fault) {
     const Ranges fitting{test.lengths, test.range_count, UNSIGNED};
-    u32 left = live & by_step(select_stored<u32, WORD_ENCODINGS, WIDTHS>(lengths, vector, fitting));
+    // Others may still read lengths of the vector before.
+    __syncwarp();
+    u32 left = live & by_step(select_values<u32, ENCODINGS, WIDTHS>(lengths, vector, fitting, shared.patches));
     if (!__any_sync(FULL, left != 0)) return 0;
     u64 begin;
     if (!find_strings(strings, lengths, vector, shared, begin)) {
@@ -123,26 +125,22 @@ LANEPACK_DEVICE u32 rows_of_automaton(const Node& strings, const Node& lengths, 
 }
 
 // All kinds of tests that look at strings, as bits by their numbers.
-constexpr u32 ALL_STRINGS =
-    1 << STRINGS_LITERALS | 1 << STRINGS_BYTE_ROWS | 1 << STRINGS_WORD_ROWS | 1 << STRINGS_CODES;
+constexpr u32 ALL_STRINGS = 1 << STRINGS_LITERALS | 1 << STRINGS_BYTE_ROWS | 1 << STRINGS_WORD_ROWS;
 
 // The selection of the strings that pass the test of their chunk, which is of one of
 // `KINDS` unless it is decided; of those that are not `live` it says anything. `fault` becomes
 // what is wrong with lengths or codes, the same in all threads, and is left alone if nothing
-// is: see `report`. Tables are read where they lie. Of dict, `lengths` has the codes.
-template <u32 KINDS, u64 WIDTHS>
+// is: see `report`. Tables are read where they lie.
+template <u32 KINDS, u32 ENCODINGS, u64 WIDTHS>
 LANEPACK_DEVICE u32 select_strings(const Node& strings, const Node& lengths, u32 vector, const StringsTest& test,
                                    u32 live, StoredLengths& shared, u32& fault) {
     if (test.kind == STRINGS_ALL) return FULL;
     live &= steps_within(min(strings.rows - vector * VECTOR, VECTOR));
-    if constexpr ((KINDS >> STRINGS_CODES & 1) != 0) {
-        if (test.kind == STRINGS_CODES) return select_codes<WIDTHS>(lengths, vector, test, live);
-    }
     const u32 rows = by_step(live);
     u32 found = 0;
     if constexpr ((KINDS >> STRINGS_LITERALS & 1) != 0) {
         if (test.kind == STRINGS_LITERALS) {
-            found = rows_of_literals<WIDTHS>(strings, lengths, vector, test, rows, shared, fault);
+            found = rows_of_literals<ENCODINGS, WIDTHS>(strings, lengths, vector, test, rows, shared, fault);
         }
     }
     if constexpr ((KINDS >> STRINGS_BYTE_ROWS & 1) != 0) {
@@ -159,11 +157,12 @@ LANEPACK_DEVICE u32 select_strings(const Node& strings, const Node& lengths, u32
 }
 
 // The same in a kernel made for a query, whose test number `test` this is.
-template <u32 KINDS, u64 WIDTHS, class Arguments>
+template <u32 KINDS, u32 ENCODINGS, u64 WIDTHS, class Arguments>
 LANEPACK_DEVICE u32 scan_strings(const Arguments& args, const Node& strings, const Node& lengths, u32 vector,
                                  const StringsTest& of_chunk, u32 test, u32 live, StoredLengths& shared) {
     u32 fault = 0;
-    const u32 selection = select_strings<KINDS, WIDTHS>(strings, lengths, vector, of_chunk, live, shared, fault);
+    const u32 selection =
+        select_strings<KINDS, ENCODINGS, WIDTHS>(strings, lengths, vector, of_chunk, live, shared, fault);
     if (fault != 0 && threadIdx.x % WARP == 0) report(args.status + test, of_chunk.chunk, static_cast<Fault>(fault));
     return selection;
 }

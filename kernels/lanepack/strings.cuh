@@ -17,7 +17,8 @@
 // of a selection and the other way round.
 #pragma once
 
-#include "ffor.cuh"
+#include "patches.cuh"
+#include "pfor.cuh"
 #include "steps.cuh"
 
 namespace lanepack {
@@ -53,6 +54,17 @@ LANEPACK_DEVICE const u8* stored_bytes(const Node& strings) {
     return strings.buffer[strings.encoding == FSST ? 1 : 0];
 }
 
+// The encodings of lengths.
+constexpr u32 LENGTH_ENCODINGS = WORD_ENCODINGS | 1u << PFOR;
+
+// The lengths of a vector that are exceptions: none but of pfor.
+LANEPACK_DEVICE Exceptions<u32> exceptional_lengths(const Node& lengths, u32 vector) {
+    return {lengths.buffer[2], lengths.encoding == PFOR ? pfor_locator<u32>(lengths, vector) : 0};
+}
+
+// The slot of string `i` of thread `step`: i is the lane, the step is the row.
+LANEPACK_DEVICE u32 slot_of_length(u32 step, u32 i) { return i * WARP + step; }
+
 // The stored lengths of a vector's strings: shared memory of a warp, which may serve one
 // column after the other.
 struct StoredLengths {
@@ -61,7 +73,11 @@ struct StoredLengths {
     // Bytes of a thread, such that 32 threads that each read theirs read 32 banks.
     static constexpr u32 STRIDE = WARP + 4;
 
-    u32 words[WARP * STRIDE / 4];
+    union {
+        u32 words[WARP * STRIDE / 4];
+        // While lengths are looked at that have not been taken.
+        Patches patches;
+    };
 
     LANEPACK_DEVICE u8* bytes() { return reinterpret_cast<u8*>(words); }
 
@@ -71,7 +87,7 @@ struct StoredLengths {
         const u32 thread = threadIdx.x % WARP;
         const u32 rows = min(lengths.rows - vector * VECTOR, VECTOR);
         const bool is_plain = lengths.encoding == PLAIN;
-        const bool is_packed = lengths.encoding == FFOR;
+        const bool is_packed = lengths.encoding == FFOR || lengths.encoding == PFOR;
         const u32* words_of = reinterpret_cast<const u32*>(lengths.buffer[is_packed ? 1 : 0]);
         u32 base = static_cast<u32>(lengths.parameter);
         PackedLane<u32> packed(Packed<u32>{nullptr, 0}, thread, words_of);
@@ -81,14 +97,17 @@ struct StoredLengths {
             base = parameters.base;
         }
         u64 above = 0;
+        const Exceptions<u32> exceptions = exceptional_lengths(lengths, vector);
         // Others may still read the lengths before these.
+        __syncwarp();
+        const u32 exceptional = exceptional_steps(exceptions, patches);
         __syncwarp();
 #pragma unroll 4
         for (u32 step = 0; step < WARP; step++) {
             const u32 position = step_position(step) + thread;
             u32 length = is_packed ? base + packed.next() : base;
             if (is_plain && position < rows) length = __ldg(words_of + vector * VECTOR + position);
-            if (position >= rows) length = 0;
+            if (position >= rows || (exceptional >> step & 1) != 0) length = 0;
             bytes()[step * STRIDE + thread] = static_cast<u8>(min(length, LONG));
             if (__any_sync(FULL, length > LONG)) {
                 const u64 all = sum_of_warp(length > LONG ? length - LONG : 0);
@@ -96,6 +115,7 @@ struct StoredLengths {
             }
         }
         __syncwarp();
+        if (exceptions.count > 0) above += patch(exceptions, rows);
         u32 pairs = 0;
 #pragma unroll
         for (u32 i = 0; i < WARP / 4; i++) {
@@ -112,11 +132,43 @@ struct StoredLengths {
     }
 
 private:
+    // Puts lengths that are exceptions to their places; gives how much longer than `LONG` those of the
+    // thread's strings are.
+    LANEPACK_DEVICE u64 patch(const Exceptions<u32>& exceptions, u32 rows) {
+        const u32 thread = threadIdx.x % WARP;
+        u64 above = 0;
+#pragma unroll 1
+        for (u32 first = 0; first < exceptions.count; first += WARP) {
+            const u32 number = first + thread;
+            u32 step = 0;
+            u32 over = 0;
+            if (number < exceptions.count) {
+                const u32 slot = __ldg(exceptions.slots + number);
+                const u32 length = __ldg(exceptions.values + number);
+                const u32 i = slot / WARP;
+                step = slot % WARP;
+                if (step_position(step) + i < rows) {
+                    bytes()[step * STRIDE + i] = static_cast<u8>(min(length, LONG));
+                    over = length > LONG ? length - LONG : 0;
+                }
+            }
+#pragma unroll 1
+            for (u32 left = __ballot_sync(FULL, over != 0); left != 0; left &= left - 1) {
+                const u32 from = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+                const u32 its_step = __shfl_sync(FULL, step, from);
+                const u32 its_over = __shfl_sync(FULL, over, from);
+                if (its_step == thread) above += its_over;
+            }
+        }
+        __syncwarp();
+        return above;
+    }
+
     LANEPACK_DEVICE static u64 sum_of_warp(u32 own) {
         return __shfl_sync(FULL, sum_upto(static_cast<u64>(own)), WARP - 1);
     }
 
-    // One length by itself: string i is in lane i, and the step is the row.
+    // One length by itself.
     LANEPACK_DEVICE static u32 unpacked(const Node& lengths, u32 vector, u32 i) {
         const u32 step = threadIdx.x % WARP;
         if (lengths.encoding == CONSTANT) return static_cast<u32>(lengths.parameter);
@@ -124,6 +176,8 @@ private:
             const u32* plain = reinterpret_cast<const u32*>(lengths.buffer[0]);
             return __ldg(plain + vector * VECTOR + step_position(step) + i);
         }
+        u32 length;
+        if (exceptional_lengths(lengths, vector).find(slot_of_length(step, i), length)) return length;
         const FforVector<u32> parameters(lengths, vector);
         const u32 width = parameters.packed.width;
         if (width == 0) return parameters.base;

@@ -57,8 +57,8 @@ LANEPACK_KERNEL(select_strings_among, 128, 1, StringsArguments) {
         const u64 first = strings.at + vector * VECTOR;
         const u32 live = by_step(VectorBits(args.live, first, rows, args.rows).read());
         u32 fault = 0;
-        const u32 selection = select_strings<ALL_STRINGS, widths_upto(32)>(strings, args.lengths[blockIdx.x], vector, args.tests[blockIdx.x], live,
-                                             shared[threadIdx.x / WARP], fault);
+        const u32 selection = select_strings<ALL_STRINGS, LENGTH_ENCODINGS, widths_upto(32)>(
+            strings, args.lengths[blockIdx.x], vector, args.tests[blockIdx.x], live, shared[threadIdx.x / WARP], fault);
         const u32 found = fault != 0 ? ~live : selection & live;
         VectorBits(args.out, first, rows, args.rows).write(by_step(found & steps_within(rows)));
     }

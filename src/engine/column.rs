@@ -5,6 +5,7 @@
 //! uploaded in one copy; headers stay on the host, where they have been
 //! validated and where launches are planned.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -15,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use super::decoders;
-use super::nodes::{ColumnNodes, KernelNodes, ValidityNodes};
+use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes, ValidityNodes, ValueNodes};
 use super::pinned::Landing;
 use super::stored::StoredStrings;
 use crate::batch;
@@ -115,6 +116,8 @@ struct Scanned {
     nodes: Mutex<Option<Arc<ColumnNodes>>>,
     kernel_nodes: Mutex<Option<Arc<KernelNodes>>>,
     validity: Mutex<Option<Arc<ValidityNodes>>>,
+    dictionaries: Mutex<Option<Arc<DictionaryNodes>>>,
+    value_nodes: Mutex<Option<Arc<ValueNodes>>>,
     /// The least and the greatest of integers.
     bounds: OnceLock<(i256, i256)>,
     /// What tests of strings have to know on the host.
@@ -122,7 +125,7 @@ struct Scanned {
 }
 
 /// Where a chunk's body lies, and what its header says.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct DeviceChunk {
     header: Header,
     /// Whether the header has the body's checksum: not if the body was written here.
@@ -259,6 +262,16 @@ impl DeviceColumn {
         ready: Arc<dyn Event>,
     ) -> Self {
         Self { context, field, chunks, bodies, ready, scanned: Scanned::default() }
+    }
+
+    /// A column of some of the chunks, which shares their bodies.
+    pub(crate) fn of_chunks(&self, chunks: Range<usize>) -> Self {
+        let start = self.chunks[chunks.start].start;
+        let moved =
+            |chunk: &DeviceChunk| DeviceChunk { start: chunk.start - start, ..chunk.clone() };
+        let chunks = self.chunks[chunks].iter().map(moved).collect();
+        let (context, field) = (self.context.clone(), self.field.clone());
+        Self::new(context, field, chunks, self.bodies.clone(), self.ready.clone())
     }
 
     /// Copies the column to host memory, compressed as it is; page-locked within the
@@ -401,6 +414,22 @@ impl DeviceColumn {
         make: impl FnOnce() -> Result<KernelNodes>,
     ) -> Result<Arc<KernelNodes>> {
         kept(&self.scanned.kernel_nodes, make)
+    }
+
+    /// Those of dictionaries of strings, which are made once.
+    pub(super) fn keep_dictionaries(
+        &self,
+        make: impl FnOnce() -> Result<DictionaryNodes>,
+    ) -> Result<Arc<DictionaryNodes>> {
+        kept(&self.scanned.dictionaries, make)
+    }
+
+    /// Those that values of strings are made of, for users who ask for them; made once.
+    pub(super) fn keep_value_nodes(
+        &self,
+        make: impl FnOnce() -> Result<ValueNodes>,
+    ) -> Result<Arc<ValueNodes>> {
+        kept(&self.scanned.value_nodes, make)
     }
 
     /// Those of the validity, which are made once.

@@ -59,8 +59,9 @@ impl DeviceColumn {
     /// | decimals | plain, or a child for each word of 64 bits that is stored ([`DeviceColumn::child_nodes`]) |
     /// | strings | constant, plain, fsst, dict ([`DeviceColumn::child_nodes`]) |
     ///
-    /// The first call decodes what has another encoding, and the values of dictionaries, to device
-    /// memory; the column keeps them and the nodes are plain.
+    /// Lengths of strings are plain, constant, ffor or pfor. The first call decodes what has another
+    /// encoding, and the values of dictionaries, to device memory; the column keeps them and the
+    /// nodes are plain.
     /// The addresses are valid as long as the column is. All that they point to has been written
     /// when this returns.
     ///
@@ -68,9 +69,14 @@ impl DeviceColumn {
     /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]
     /// if what is decoded is damaged, [`Error::DeviceMemory`], [`Error::Device`].
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        let nodes = self.context().with_stream(|stream| self.kernel_nodes(stream))?;
+        let nodes = self.context().with_stream(|stream| {
+            Ok(match physical_of(self.field().data_type()) {
+                Physical::Bytes => self.value_nodes(stream)?.roots.clone(),
+                _ => self.kernel_nodes(stream)?.host.roots.iter().map(|job| job.node).collect(),
+            })
+        })?;
         self.ready().synchronize()?;
-        Ok(nodes.host.roots.iter().map(|job| job.node).collect())
+        Ok(nodes)
     }
 
     /// Of each chunk child number `child` of the root, if it has so many: of `fsst` 0
@@ -81,23 +87,39 @@ impl DeviceColumn {
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
-        let nodes = self.context().with_stream(|stream| self.kernel_nodes(stream))?;
-        self.ready().synchronize()?;
-        let host = &nodes.host;
-        let node = |(index, root): (usize, &Target<'_>)| {
-            let has = child < root.view.child_count();
-            let encoding = root.view.encoding();
-            has.then_some(match (root.view.physical(), encoding, child) {
-                (Physical::I128 | Physical::I256, ..) => host.wide[index][child],
-                (_, Encoding::Fsst, 1) => host.value_lengths[index],
-                // Put together, they are plain.
-                (_, Encoding::Fsst | Encoding::Plain | Encoding::Front | Encoding::Lz, 0) => {
-                    host.stored_lengths[index]
-                }
-                _ => return None,
-            })
+        let node: Box<dyn Fn(usize) -> Node> = match physical_of(self.field().data_type()) {
+            Physical::Bytes => {
+                let nodes = self.context().with_stream(|stream| self.value_nodes(stream))?;
+                Box::new(move |chunk| match child {
+                    0 => nodes.stored_lengths[chunk],
+                    _ => nodes.value_lengths[chunk],
+                })
+            }
+            Physical::I128 | Physical::I256 => {
+                let nodes = self.context().with_stream(|stream| self.kernel_nodes(stream))?;
+                Box::new(move |chunk| nodes.host.wide[chunk][child])
+            }
+            _ => {
+                check_decodable(self)?;
+                Box::new(|_| Node::default())
+            }
         };
-        Ok(roots(self.chunks()).iter().enumerate().map(node).collect())
+        self.ready().synchronize()?;
+        let has = |root: &Target<'_>| {
+            let of_strings = match root.view.encoding() {
+                Encoding::Fsst => child < 2,
+                // Put together, those of front coding and lz are plain.
+                Encoding::Plain | Encoding::Front | Encoding::Lz => child == 0,
+                _ => false,
+            };
+            match root.view.physical() {
+                Physical::I128 | Physical::I256 => child < root.view.child_count(),
+                Physical::Bytes => of_strings,
+                _ => false,
+            }
+        };
+        let of_chunk = |root: &Target<'_>| has(root).then(|| node(root.chunk));
+        Ok(roots(self.chunks()).iter().map(of_chunk).collect())
     }
 
     /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without
@@ -276,6 +298,31 @@ impl Program<'_> {
         self.step(kernels::BITS, jobs, &[], longest, arguments, &[&out]);
         Ok((out, counts))
     }
+}
+
+/// Bitmaps of so many rows each, one behind the other.
+pub(crate) fn concatenated(
+    stream: &Arc<dyn Stream>,
+    bitmaps: &[(Arc<DeviceBuffer>, usize)],
+) -> Result<Arc<DeviceBuffer>> {
+    let mut program = Program::new(stream);
+    program.keep(bitmaps.iter().map(|(bitmap, _)| bitmap));
+    let mut at = 0;
+    let job = |(chunk, (bitmap, rows)): (usize, &(Arc<DeviceBuffer>, usize))| {
+        let node = Node {
+            buffer: [bitmap.address(), 0, 0, 0],
+            at: at as u64,
+            rows: *rows as u32,
+            encoding: Encoding::Plain as u16,
+            ..Node::default()
+        };
+        at += rows;
+        Job { chunk, node }
+    };
+    let jobs: Vec<Job> = bitmaps.iter().enumerate().map(job).collect();
+    let (out, _) = program.bits_of(&jobs, at)?;
+    program.start(&[], &mut ())?.read()?;
+    Ok(out)
 }
 
 /// The roots of all chunks, at their rows.

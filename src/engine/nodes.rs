@@ -7,27 +7,34 @@
 //!                wide ones: for each word the tree that holds it in each chunk
 //!                strings: the roots, and the lengths as they are stored, of dict the codes
 //!   validity     of columns with nulls one, whose values are bits
-//! KernelNodes    for kernels that are compiled ahead: the roots, words of wide values, lengths and
-//!                codes; what these kernels do not read is decoded (cascade.rs)
-//! ValidityNodes  of each chunk the bits of valid rows, or a constant
+//! KernelNodes    for kernels that are compiled ahead: the roots, words of wide values, stored lengths
+//!                and codes; what these kernels do not read is decoded (cascade.rs)
+//! ValidityNodes  the same of the validity: of each chunk the bits of valid rows, or a constant
+//! DictionaryNodes  dictionaries, which tests ask before they look at codes, as columns of their own
+//! ValueNodes     of strings what it takes to make values of them: lengths of values, dictionaries
+//!                as bytes; made for each call of `gather`, which drops them
 //! ```
 //!
-//! Decoded for both: dictionaries, and values of front coding and lz; for kernels that are there
-//! also bits that are stored as bytes. Codes of dictionaries are checked once, so that kernels need not ask whether they have
-//! values.
+//! Decoded for all: dictionaries of words, and values of front coding and lz. Codes of dictionaries
+//! are checked once, so that kernels need not ask whether they have values.
 
+mod strings;
+
+use std::ops::Range;
 use std::sync::Arc;
 
+pub(crate) use strings::{DictionaryNodes, ValueNodes};
+
+use super::cascade;
 use super::column::DeviceColumn;
 use super::decode::{all_valid, check_decodable, roots, validity};
-use super::decoders::{self, WideWord, check_codes, with_dictionary};
+use super::decoders::{self, WideWord, check_codes};
 use super::program::{Job, Program, Target};
-use super::strings::Dictionaries;
+use super::strings::LENGTHS;
 use super::trees::{Reader, TreeList, Trees};
-use super::{cascade, strings};
-use crate::chunk::NodeView;
+use crate::chunk::{DeviceReader, NodeView};
 use crate::column::physical_of;
-use crate::encoding::{Encoding, Physical};
+use crate::encoding::{self, Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::abi::{self, Node};
 use crate::gpu::kernels;
@@ -50,12 +57,10 @@ pub(crate) struct ColumnNodes {
     buffer: Arc<DeviceBuffer>,
     /// What was decoded for kernels: dictionaries, and encodings without a reader.
     decoded: Vec<Arc<DeviceBuffer>>,
-    /// Of strings their nodes are those of kernels that are there.
-    of_kernels: Option<Arc<KernelNodes>>,
     ready: Arc<dyn Event>,
     pub lists: Vec<TreeList>,
     /// Dictionaries of words that tests ask first.
-    pub dictionaries: Vec<DictionaryNodes>,
+    pub dictionaries: Vec<DictionaryNode>,
     /// Which rows are valid; none of a column without nulls.
     pub validity: Option<TreeList>,
     /// Address of nodes that say where each chunk's rows begin and how many they are.
@@ -86,8 +91,8 @@ impl KernelNodes {
     }
 
     /// What launches that use the nodes have to name beside the column's bodies.
-    pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
-        self.decoded.iter().map(AsRef::as_ref)
+    pub fn buffers(&self) -> &[Arc<DeviceBuffer>] {
+        &self.decoded
     }
 }
 
@@ -115,8 +120,8 @@ impl ValidityNodes {
     }
 
     /// What launches that use the nodes have to name beside the column's bodies.
-    pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
-        self.decoded.iter().map(AsRef::as_ref)
+    pub fn buffers(&self) -> &[Arc<DeviceBuffer>] {
+        &self.decoded
     }
 }
 
@@ -151,24 +156,22 @@ pub(crate) struct HostNodes {
     pub wide: Vec<[Node; 4]>,
     /// Of strings the lengths as they are stored, of dict the codes; of constants the root.
     pub stored_lengths: Vec<Node>,
-    /// Of strings the lengths of values.
-    pub value_lengths: Vec<Node>,
-    /// Of chunks of dict the dictionary.
-    pub dictionaries: Vec<DictionaryNodes>,
+    /// Of chunks of words that are dict the dictionary.
+    pub dictionaries: Vec<DictionaryNode>,
 }
 
 /// The dictionary of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DictionaryNodes {
+pub(crate) struct DictionaryNode {
     /// Its values, as a column of their own; each is a bit of a bitmap at their place.
     pub values: Job,
     /// Of strings the lengths as they are stored.
     pub stored_lengths: Node,
-    /// The codes of the rows, for kernels that are there.
+    /// Of words the codes of the rows, for kernels that are there.
     pub codes: Node,
 }
 
-impl DictionaryNodes {
+impl DictionaryNode {
     /// Where bits for the next dictionary begin: with a word.
     fn end(&self) -> usize {
         (self.values.node.at as usize + self.values.node.rows as usize).next_multiple_of(32)
@@ -178,9 +181,7 @@ impl DictionaryNodes {
 impl ColumnNodes {
     /// What launches that use the nodes have to name.
     pub fn buffers(&self) -> impl Iterator<Item = &DeviceBuffer> {
-        let own = std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref);
-        let of_kernels = self.of_kernels.iter().flat_map(|nodes| nodes.buffers());
-        own.chain(of_kernels)
+        std::iter::once(&self.buffer).chain(&self.decoded).map(AsRef::as_ref)
     }
 
     /// Whether data may turn out to be damaged when they are read.
@@ -188,30 +189,30 @@ impl ColumnNodes {
         self.lists.iter().chain(&self.validity).any(TreeList::can_fail)
     }
 
-    /// Uploads the nodes of a column; waits for the device.
-    fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
+    /// Uploads the nodes of some chunks of a column; waits for the device.
+    pub fn new(
+        stream: &Arc<dyn Stream>,
+        column: &DeviceColumn,
+        chunks: Range<usize>,
+    ) -> Result<Self> {
         check_decodable(column)?;
         stream.wait(column.ready())?;
-        let targets = roots(column.chunks());
+        let mut targets = roots(column.chunks());
+        targets.truncate(chunks.end);
+        targets.drain(..chunks.start);
         let physical = physical_of(column.field().data_type());
         let mut program = Program::new(stream);
-        let mut of_kernels = None;
-        let mut dictionaries: Vec<DictionaryNodes> = Vec::new();
+        let mut dictionaries: Vec<DictionaryNode> = Vec::new();
         let trees = match physical {
-            Physical::Bytes => {
-                let nodes = column.kernel_nodes(stream)?;
-                let trees = lists_of_strings(&nodes.host);
-                of_kernels = Some(nodes);
-                trees
-            }
+            Physical::Bytes => strings::trees(&mut program, &targets)?,
             Physical::I128 | Physical::I256 => wide_trees(&mut program, &targets)?,
             _ => vec![Trees::new(&mut program, &targets)?],
         };
         // Of wide values of one word, which are tested as words, those of the word.
         for Job { chunk, node } in trees.first().into_iter().flat_map(Trees::dictionaries) {
-            let at = dictionaries.last().map_or(0, DictionaryNodes::end) as u64;
+            let at = dictionaries.last().map_or(0, DictionaryNode::end) as u64;
             let values = Job { chunk, node: Node { at, ..node } };
-            dictionaries.push(DictionaryNodes { values, ..DictionaryNodes::default() });
+            dictionaries.push(DictionaryNode { values, ..DictionaryNode::default() });
         }
         let lists = trees.len();
         let has_nulls = column.null_count() > 0;
@@ -238,14 +239,13 @@ impl ColumnNodes {
         };
         let mut lists_and_validity: Vec<TreeList> =
             trees.into_iter().zip(&places).map(list).collect();
-        find_widths(stream, column, &buffer, &decoded, &mut lists_and_validity)?;
+        find_widths(stream, column, targets.len(), &buffer, &decoded, &mut lists_and_validity)?;
         let validity = lists_and_validity.split_off(lists).pop();
         let lists = lists_and_validity;
         let longest = targets.iter().map(|target| target.view.len()).max().unwrap_or(0);
         Ok(Self {
             ready: stream.record()?,
             decoded,
-            of_kernels,
             lists,
             dictionaries,
             validity,
@@ -255,17 +255,6 @@ impl ColumnNodes {
             buffer,
         })
     }
-}
-
-/// The lists of strings and of their lengths as they are stored.
-fn lists_of_strings(host: &HostNodes) -> Vec<Trees<'static>> {
-    let list = |nodes: &mut dyn Iterator<Item = Node>, bits: usize| {
-        let mut trees = Trees::default();
-        nodes.for_each(|node| trees.push(Reader::words(bits, node.encoding), vec![node]));
-        trees
-    };
-    let roots = list(&mut host.roots.iter().map(|job| job.node), 8);
-    vec![roots, list(&mut host.stored_lengths.iter().copied(), 32)]
 }
 
 /// The trees of the validity of chunks, of which those without nulls are constant.
@@ -308,76 +297,22 @@ impl HostNodes {
     /// Whether a node has something in a buffer.
     fn use_buffer(&self, buffer: &DeviceBuffer) -> bool {
         let is_there = |node: &Node| uses(node, buffer);
-        let of_dictionaries = self.dictionaries.iter().flat_map(|dictionary| {
-            [dictionary.values.node, dictionary.stored_lengths, dictionary.codes]
-        });
-        let lists = self.wide.as_flattened().iter().chain(&self.stored_lengths);
-        let mut nodes = lists.chain(&self.value_lengths).copied();
-        nodes.any(|node| is_there(&node))
+        let of_dictionaries =
+            |of: &DictionaryNode| uses(&of.values.node, buffer) || uses(&of.codes, buffer);
+        self.wide.as_flattened().iter().chain(&self.stored_lengths).any(is_there)
             || self.roots.iter().any(|job| is_there(&job.node))
-            || of_dictionaries.into_iter().any(|node| is_there(&node))
-    }
-
-    fn of_strings(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Self> {
-        let is_dict = |target: &&Target<'_>| target.view.encoding() == Encoding::Dict;
-        let mut roots: Vec<Job> = targets.iter().map(Job::from).collect();
-        let stored = strings::stored_lengths(program, targets)?;
-        let own = strings::own_lengths(program, targets)?;
-        let mut value_lengths: Vec<Node> = own.iter().map(|job| job.node).collect();
-        let mut stored_lengths: Vec<Node> = stored.iter().map(|job| job.node).collect();
-        for (place, target) in targets.iter().enumerate() {
-            if matches!(target.view.encoding(), Encoding::Front | Encoding::Lz) {
-                let [strings, lengths] = strings::put_together(program, target)?;
-                roots[place] = strings;
-                stored_lengths[place] = lengths.node;
-                value_lengths[place] = lengths.node;
-            }
-        }
-        let dict: Vec<Target<'_>> = targets.iter().filter(is_dict).copied().collect();
-        let mut dictionaries = Vec::new();
-        if let Some(found) = Dictionaries::of(program, &dict)? {
-            let codes: Vec<Target<'_>> = dict.iter().map(|target| target.child(0)).collect();
-            let codes = program.readable(&codes, &cascade::CODES)?;
-            let lengths = found.lengths();
-            let looked_up: Vec<Job> = (codes.iter().zip(&lengths))
-                .map(|(codes, lengths)| with_dictionary(codes, lengths))
-                .collect();
-            check_codes(program, &looked_up);
-            let values: Vec<Target<'_>> = dict.iter().map(|target| target.child(1)).collect();
-            let of_values = strings::stored_lengths(program, &values)?;
-            for (index, (target, of_values)) in values.iter().zip(&of_values).enumerate() {
-                let chunk = dict[index].chunk;
-                let place = targets.partition_point(|target| target.chunk < chunk);
-                let [values, offsets] = found.address(index);
-                roots[place].node.buffer[0] = values;
-                roots[place].node.buffer[2] = offsets;
-                stored_lengths[place] = codes[index].node;
-                value_lengths[place] = looked_up[index].node;
-                let at = dictionaries.last().map_or(0, DictionaryNodes::end);
-                let values = Target { at, ..*target };
-                let [values, of_values] = match target.view.encoding() {
-                    Encoding::Front => strings::put_together(program, &values)?,
-                    _ => [Job::from(&values), *of_values],
-                };
-                dictionaries.push(DictionaryNodes {
-                    values,
-                    stored_lengths: of_values.node,
-                    codes: codes[index].node,
-                });
-            }
-        }
-        Ok(Self { roots, stored_lengths, value_lengths, dictionaries, ..Self::default() })
+            || self.dictionaries.iter().any(of_dictionaries)
     }
 }
 
 /// The dictionaries of words among nodes.
-fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNodes> {
-    let mut all: Vec<DictionaryNodes> = Vec::new();
+fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNode> {
+    let mut all: Vec<DictionaryNode> = Vec::new();
     let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
     for Job { chunk, node } in roots.iter().filter(is_dict) {
         let values = Node {
             buffer: [node.buffer[3], 0, 0, 0],
-            at: all.last().map_or(0, DictionaryNodes::end) as u64,
+            at: all.last().map_or(0, DictionaryNode::end) as u64,
             rows: node.size as u32,
             encoding: Encoding::Plain as u16,
             ..Node::default()
@@ -390,7 +325,7 @@ fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNodes> {
             ..*node
         };
         let values = Job { chunk: *chunk, node: values };
-        all.push(DictionaryNodes { values, stored_lengths: Node::default(), codes });
+        all.push(DictionaryNode { values, stored_lengths: Node::default(), codes });
     }
     all
 }
@@ -416,6 +351,7 @@ fn wide_of<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Vec<
 fn find_widths(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
+    chunks: usize,
     buffer: &DeviceBuffer,
     decoded: &[Arc<DeviceBuffer>],
     lists: &mut [TreeList],
@@ -437,7 +373,7 @@ fn find_widths(
                 launches.push(abi::WidthsArguments {
                     nodes: address,
                     out: found.address() + 8 * number,
-                    count: column.chunks().len() as u32,
+                    count: chunks as u32,
                     size: (bits / 8) as u32,
                     stride: stride as u32,
                     node: node as u32,
@@ -455,7 +391,7 @@ fn find_widths(
         stream.launch(&Launch {
             module: None,
             kernel: kernel.name,
-            blocks: column.chunks().len().div_ceil(kernel.block),
+            blocks: chunks.div_ceil(kernel.block),
             threads: kernel.threads,
             shared: kernel.shared,
             arguments: bytemuck::bytes_of(arguments),
@@ -506,18 +442,72 @@ fn wide_trees<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<V
     (0..most).map(list).collect()
 }
 
+/// Bytes of the values of a node that are decoded for kernels of queries.
+fn decoded_bytes(view: NodeView<'_>) -> usize {
+    let own = || match view.physical().bits() {
+        Some(bits) => (view.len() * bits).div_ceil(8),
+        // With offsets and lengths.
+        None => encoding::value_bytes(view) + view.len() * 12,
+    };
+    let below = || view.children().map(decoded_bytes).sum();
+    match (view.physical(), view.encoding()) {
+        (Physical::Bytes, Encoding::Constant) => 0,
+        (Physical::Bytes, Encoding::Dict) => decoded_bytes(view.child(0)),
+        (Physical::Bytes, Encoding::Plain | Encoding::Fsst) => {
+            let lengths = view.child(0);
+            if LENGTHS.contains(&lengths.encoding()) { 0 } else { 4 * lengths.len() }
+        }
+        // Kernels that are there read more words than two, and few encodings of these.
+        (Physical::I256, _) if view.child_count() > 2 => {
+            let is_decoded = |word: &NodeView<'_>| !cascade::SIMPLE.contains(&word.encoding());
+            view.children().filter(is_decoded).map(|word| 8 * word.len()).sum()
+        }
+        (Physical::I128 | Physical::I256, _) => below(),
+        (_, encoding) => match encoding.device_reader() {
+            Some(DeviceReader::Leaf) => 0,
+            Some(DeviceReader::Parent { .. }) => below(),
+            Some(DeviceReader::Lookup { .. }) => decoded_bytes(view.child(0)),
+            None => own(),
+        },
+    }
+}
+
 impl DeviceColumn {
     /// The trees of the column for kernels that are compiled for them, usable on a stream.
     pub(crate) fn scan_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ColumnNodes>> {
-        let nodes = self.keep_nodes(|| ColumnNodes::new(stream, self))?;
+        let nodes = self.keep_nodes(|| ColumnNodes::new(stream, self, 0..self.chunks().len()))?;
         stream.wait(nodes.ready.as_ref())?;
         Ok(nodes)
+    }
+
+    /// The dictionaries of strings of the column.
+    pub(crate) fn dictionary_nodes(
+        &self,
+        stream: &Arc<dyn Stream>,
+    ) -> Result<Arc<DictionaryNodes>> {
+        check_decodable(self)?;
+        stream.wait(self.ready())?;
+        self.keep_dictionaries(|| DictionaryNodes::new(stream, self))
+    }
+
+    /// What makes values of the column's strings, kept as long as the column.
+    pub(crate) fn value_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValueNodes>> {
+        self.keep_value_nodes(|| ValueNodes::new(stream, self, |_| true))
     }
 
     /// The nodes of the column for kernels that are there.
     pub(crate) fn kernel_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<KernelNodes>> {
         stream.wait(self.ready())?;
         self.keep_kernel_nodes(|| KernelNodes::new(stream, self))
+    }
+
+    /// Of each chunk the bytes of values that kernels do not read as they are stored, dictionaries not
+    /// counted.
+    pub(crate) fn decoded_bytes(&self) -> impl Iterator<Item = usize> {
+        self.chunks().iter().map(|chunk| {
+            let root = chunk.root();
+            decoded_bytes(root) + root.validity().map_or(0, decoded_bytes)
+        })
     }
 
     /// Whether kernels that are there read all values of the column as they are stored.
@@ -527,10 +517,12 @@ impl DeviceColumn {
                 && (view.encoding() != Encoding::Dict
                     || cascade::CODES.contains(&view.child(0).encoding()))
         };
-        let has_kernel = |view: NodeView<'_>| match view.physical() {
-            Physical::Bool => view.encoding() != Encoding::Bits,
-            Physical::Bytes => true,
-            Physical::I128 | Physical::I256 => {
+        let has_kernel = |view: NodeView<'_>| match (view.physical(), view.encoding()) {
+            (Physical::Bool, encoding) => encoding != Encoding::Bits,
+            (Physical::Bytes, Encoding::Dict) => among(view.child(0), &cascade::CODES),
+            (Physical::Bytes, Encoding::Plain | Encoding::Fsst) => among(view.child(0), &LENGTHS),
+            (Physical::Bytes, _) => true,
+            (Physical::I128 | Physical::I256, _) => {
                 view.children().all(|word| among(word, &cascade::SIMPLE))
             }
             _ => among(view, &SCANNED),

@@ -236,8 +236,8 @@ fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], b
     program.step(kernel, &jobs(strings), lengths, longest(strings), arguments, &[out]);
 }
 
-/// The encodings of lengths that kernels make offsets of.
-const LENGTHS: [Encoding; 4] =
+/// The encodings of lengths that kernels of strings know.
+pub(super) const LENGTHS: [Encoding; 4] =
     [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
 
 /// The lengths of values, of dict and of front coding those that have been found.
@@ -260,12 +260,12 @@ fn value_lengths(
 /// The lengths of values, the last child; of constants, dict and front, which have none, the
 /// root.
 pub(super) fn own_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
-    lengths(program, roots, &cascade::SIMPLE, |count| count - 1)
+    lengths(program, roots, &LENGTHS, |count| count - 1)
 }
 
 /// The lengths of what is stored, the first child; of constants, dict and front the root.
 pub(super) fn stored_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
-    lengths(program, roots, &cascade::SIMPLE, |_| 0)
+    lengths(program, roots, &LENGTHS, |_| 0)
 }
 
 fn lengths(

@@ -373,6 +373,19 @@ impl<'a> Trees<'a> {
         self.push(reader, nodes);
     }
 
+    /// Adds the tree of the next chunk's codes, those of a dictionary of strings: what reads it says
+    /// which pass.
+    pub fn push_codes(&mut self, target: &Target<'a>) {
+        let (tree, node, is_tested) = (self.nodes.len(), 0, false);
+        let size = target.view.child(1).len() as u64;
+        let mut nodes = vec![Node { buffer: [0; 4], size, ..target.own_node() }];
+        self.coded.push(Coded { target: *target, tree, node, is_tested });
+        let codes = vec![self.tree(&target.child(0), false, &mut nodes)];
+        let (head, keeps) = ("Dict<u32, ".to_owned(), Keeps::AsChild);
+        let reader = Reader::Parent { head, keeps, is_lookup: true, bits: 32, children: codes };
+        self.push(reader, nodes);
+    }
+
     /// The same of nodes that are there.
     pub fn push(&mut self, reader: Reader, mut nodes: Vec<Node>) {
         let known = self.readers.iter_mut().position(|known| known.merge(&reader));

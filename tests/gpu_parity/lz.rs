@@ -17,7 +17,7 @@ pub fn only(lz: Lz) -> Options {
 }
 
 /// Words of which groups come again.
-fn repeated(rows: usize) -> Vec<u64> {
+pub fn repeated(rows: usize) -> Vec<u64> {
     let mut rng = Rng(21);
     let words: Vec<u64> = (0..300).map(|_| rng.next()).collect();
     let mut all = Vec::new();

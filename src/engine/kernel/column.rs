@@ -65,9 +65,9 @@ impl DeviceColumn {
     /// decimals of up to 128 bits and booleans, with any encoding.
     ///
     /// Kernels read values as they are stored. The first reader or scan of a column decodes the
-    /// values of its dictionaries and chunks encoded as `lz` to device memory, which the column
-    /// keeps; of a column whose chunks have more than eight different trees of encodings also the
-    /// chunks with further trees.
+    /// values of its dictionaries to device memory, which the column keeps; of a column whose chunks
+    /// have more than eight different trees of encodings also the chunks with further trees. Chunks
+    /// encoded as `lz` are decoded for the reader, and freed with it.
     ///
     /// # Errors
     /// [`Error::Mismatch`] names the column, its type and its encodings if these are strings,
@@ -84,7 +84,11 @@ impl DeviceColumn {
             return Err(self.unreadable());
         }
         let stream = self.context().ordered()?;
-        let nodes = self.scan_nodes(&stream)?;
+        // What is decoded is the reader's.
+        let nodes = match self.decoded_bytes().any(|bytes| bytes > 0) {
+            true => Arc::new(ColumnNodes::new(&stream, self, 0..self.chunks().len())?),
+            false => self.scan_nodes(&stream)?,
+        };
         Ok(ColumnReader {
             column: self,
             type_name: self.type_name(&nodes, TreeList::reader)?,

@@ -62,16 +62,22 @@ pub(super) fn reach(plan: &Plan, columns: &[&DeviceColumn]) -> Result<Reach> {
     }
 }
 
-/// The states of aggregates after all chunks; `partials` has a word for each chunk.
-pub(super) fn states(plans: &[&Plan], places: &[Place], partials: &[Vec<u64>]) -> Vec<State> {
+/// The states of aggregates after all chunks, which follow `before`; `partials` has a word for each
+/// chunk.
+pub(super) fn states(
+    plans: &[&Plan],
+    places: &[Place],
+    partials: &[Vec<u64>],
+    before: Vec<State>,
+) -> Vec<State> {
     let chunks = partials.first().map_or(0, Vec::len);
-    let state = |(plan, place): (&&Plan, &Place)| {
-        (0..chunks).fold(plan.start(), |state, chunk| {
+    let state = |((plan, place), before): ((&&Plan, &Place), State)| {
+        (0..chunks).fold(before, |state, chunk| {
             let word = |index: usize| partials[place.first + index][chunk];
             state.then(of_chunk(plan, place.words, partials[place.count][chunk], &word))
         })
     };
-    plans.iter().zip(places).map(state).collect()
+    plans.iter().zip(places).zip(before).map(state).collect()
 }
 
 /// The state of an aggregate after `count` rows of a chunk.

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! All columns of a batch have the same chunks, so rows are counted once for all of them.
-//! Only vectors with kept rows are read, but for what a column's first scan decodes as a whole
-//! (`engine/nodes.rs`).
+//! Only vectors with kept rows are read, and only chunks that have some are decoded where kernels do
+//! not read them as they are stored (`engine/nodes.rs`).
 
 mod trees;
 
@@ -26,7 +26,7 @@ use crate::encoding::Physical;
 use crate::engine::array::{DeviceArray, DeviceSlice};
 use crate::engine::column::DeviceColumn;
 use crate::engine::decode::{check_decodable, roots};
-use crate::engine::nodes::{HostNodes, KernelNodes};
+use crate::engine::nodes::{KernelNodes, ValueNodes};
 use crate::engine::parameters::Parameters;
 use crate::engine::program::{Marks, Target};
 use crate::engine::status::{check_status, status_words};
@@ -78,8 +78,8 @@ enum Bits {
 struct Job<'a, 'b> {
     kept: &'b KeptRows<'a>,
     column: &'b DeviceColumn,
-    /// For kernels that are there.
-    nodes: Option<Arc<KernelNodes>>,
+    /// What nodes point to that has been decoded.
+    decoded: Vec<Arc<DeviceBuffer>>,
     marks: &'b mut dyn Marks,
     /// A status word, all ones.
     status: DeviceBuffer,
@@ -138,7 +138,7 @@ impl<'a> KeptRows<'a> {
             return Ok(new_empty_array(column.field().data_type()));
         }
         let status = status_words(self.stream, 1)?;
-        Job { kept: self, column, nodes: None, marks, status }.array()?.to_host()
+        Job { kept: self, column, decoded: Vec::new(), marks, status }.array()?.to_host()
     }
 
     /// What the arguments of all kernels have in common.
@@ -220,9 +220,8 @@ impl<'a> Job<'a, '_> {
                 vec![Arc::new(out).into()]
             }
             (_, None) => {
-                let nodes = self.kernel_nodes()?;
                 let validity = validity.as_ref().map(|(bitmap, _)| bitmap);
-                self.strings(&root_nodes(&nodes), &nodes.host, validity)?
+                self.strings(validity)?
             }
         };
         let (validity, null_count) = validity.unzip();
@@ -240,7 +239,7 @@ impl<'a> Job<'a, '_> {
     /// The nodes of the column for kernels that are there.
     fn kernel_nodes(&mut self) -> Result<Arc<KernelNodes>> {
         let nodes = self.column.kernel_nodes(self.stream())?;
-        self.nodes = Some(nodes.clone());
+        self.decoded.extend_from_slice(nodes.buffers());
         Ok(nodes)
     }
 
@@ -302,7 +301,7 @@ impl<'a> Job<'a, '_> {
         let mut buffers: Vec<&DeviceBuffer> =
             vec![&parameters, self.kept.bitmap, &sums.before, &sums.places, &self.status];
         buffers.extend(used);
-        buffers.extend(self.nodes.iter().flat_map(|nodes| nodes.buffers()));
+        buffers.extend(self.decoded.iter().map(AsRef::as_ref));
         buffers.extend(self.column.bodies().iter().map(AsRef::as_ref));
         launch(self.stream(), kernel, blocks, &arguments, &buffers, self.marks)
     }
@@ -325,13 +324,9 @@ impl<'a> Job<'a, '_> {
         match which {
             Bits::Validity => {
                 let nodes = self.column.scan_validity(self.stream())?;
-                let used: Vec<&DeviceBuffer> =
-                    std::iter::once(out.as_ref()).chain(nodes.buffers()).collect();
+                self.decoded.extend_from_slice(nodes.buffers());
                 let nodes: Vec<Node> = nodes.nodes().collect();
-                self.keep_with(kernels::KEEP_BITS, &nodes, &[], &used, |_, keep| KeepArguments {
-                    out: out.address(),
-                    ..keep
-                })?;
+                self.keep(kernels::KEEP_BITS, &nodes, &out, |_, keep| keep)?;
             }
             Bits::Values => {
                 let nodes = self.kernel_nodes()?;
@@ -362,15 +357,13 @@ impl<'a> Job<'a, '_> {
         check_status(self.stream(), &self.status, 0)
     }
 
-    fn strings(
-        &mut self,
-        nodes: &[Node],
-        of_column: &HostNodes,
-        validity: Option<&Arc<DeviceBuffer>>,
-    ) -> Result<Vec<DeviceSlice>> {
+    fn strings(&mut self, validity: Option<&Arc<DeviceBuffer>>) -> Result<Vec<DeviceSlice>> {
         let (stream, rows) = (self.stream(), self.kept.len());
         let data_type = self.column.field().data_type().clone();
-        let HostNodes { stored_lengths, value_lengths, .. } = of_column;
+        let has_rows = |chunk: usize| self.kept.places[chunk] < self.kept.places[chunk + 1];
+        let values = ValueNodes::new(stream, self.column, has_rows)?;
+        self.decoded.extend_from_slice(values.buffers());
+        let ValueNodes { roots: nodes, stored_lengths, value_lengths, .. } = &values;
         let both = [stored_lengths.as_slice(), value_lengths].concat();
 
         let sums = Sums::allocate(stream, self.column)?;

@@ -14,13 +14,15 @@
 //! there, by OR not at those that have all; of strings only rows that are left are looked
 //! at. Nothing waits for the device before a result is asked for, except the first scan of a
 //! column (`engine/nodes.rs`, `engine/stored.rs`); what tests have found damaged is an error
-//! then. Without NVRTC a filter that needs no kernel of its own is joined test by test.
+//! then. Columns that kernels do not read as they are stored are scanned in stages (staged.rs).
+//! Without NVRTC a filter that needs no kernel of its own is joined test by test.
 
 mod aggregate;
 mod gather;
 mod query;
 mod select;
 mod source;
+mod staged;
 mod strings;
 
 use std::sync::Arc;
@@ -65,12 +67,15 @@ pub(super) struct Selection {
 struct NamedReport {
     report: Report,
     column: String,
+    /// The chunk of the column that the report's first one is.
+    first_chunk: usize,
 }
 
 impl NamedReport {
     /// Waits for the test.
     fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
-        self.report.check(stream).map_err(|error| error.in_column(&self.column))
+        let explained = |error: Error| error.after_chunks(self.first_chunk).in_column(&self.column);
+        self.report.check(stream).map_err(explained)
     }
 }
 
@@ -126,6 +131,13 @@ impl<'a> DeviceScan<'a> {
 
     /// Starts to find the rows that a predicate keeps.
     pub fn select(&mut self, predicate: &Predicate) -> Result<Selection> {
+        match self.stages()? {
+            Some(stages) => self.select_staged(predicate, &stages),
+            None => self.select_at_once(predicate),
+        }
+    }
+
+    fn select_at_once(&mut self, predicate: &Predicate) -> Result<Selection> {
         let bitmap = self.bitmap()?;
         self.join(predicate, Combine::Set, &bitmap)?;
         let reports = std::mem::take(&mut self.reports);
@@ -138,26 +150,46 @@ impl<'a> DeviceScan<'a> {
         if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
             return Ok(plans.iter().map(Plan::start).collect());
         }
+        self.check_chunks()?;
         let is_here = |plan: &Plan| aggregate::is_computed(plan, self.columns);
         let (here, there): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| is_here(plan));
         // The rows are found once, on the way unless the CPU needs them too.
-        let nodes = self.nodes()?;
-        let is_alone = there.is_empty() && is_fusable(predicate, &nodes);
-        let selection = (!is_alone).then(|| self.select(predicate)).transpose()?;
-        let others = match (&selection, there.is_empty()) {
-            (Some(selection), false) => {
+        let selection = (!there.is_empty()).then(|| self.select(predicate)).transpose()?;
+        let others = match &selection {
+            Some(selection) => {
                 aggregate::on_host(&there, self.columns, selection.mask()?.values())?
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         };
-        let mut found = match here.is_empty() {
-            true => Vec::new(),
-            false => self.computed(&nodes, predicate, selection.as_ref(), &here)?,
+        let found = match (here.is_empty(), self.stages()?) {
+            (true, _) => Vec::new(),
+            (false, Some(stages)) => self.aggregate_staged(predicate, &here, &stages)?,
+            (false, None) => {
+                let start = here.iter().map(|plan| plan.start()).collect();
+                self.aggregate_at_once(predicate, &here, selection, start)?
+            }
         };
         // In the order that they were asked for.
-        let (mut found, mut others) = (found.drain(..), others.into_iter());
+        let (mut found, mut others) = (found.into_iter(), others.into_iter());
         let state = |plan| if is_here(plan) { found.next() } else { others.next() };
         Ok(plans.iter().map(state).map(|state| state.expect("one for each plan")).collect())
+    }
+
+    /// Aggregates that kernels compute, after the states of rows before; `selection` has the rows
+    /// that the predicate keeps, if they have been found.
+    fn aggregate_at_once(
+        &mut self,
+        predicate: &Predicate,
+        plans: &[&Plan],
+        selection: Option<Selection>,
+        before: Vec<State>,
+    ) -> Result<Vec<State>> {
+        let nodes = self.nodes()?;
+        let selection = match selection {
+            None if !is_fusable(predicate, &nodes) => Some(self.select_at_once(predicate)?),
+            selection => selection,
+        };
+        self.computed(&nodes, predicate, selection.as_ref(), plans, before)
     }
 
     /// Aggregates by a kernel, of the rows of a selection or else of those that a predicate
@@ -168,6 +200,7 @@ impl<'a> DeviceScan<'a> {
         predicate: &Predicate,
         selection: Option<&Selection>,
         plans: &[&Plan],
+        before: Vec<State>,
     ) -> Result<Vec<State>> {
         if self.columns.is_empty() {
             return plans.iter().map(|plan| plan.of_rows(self.rows)).collect();
@@ -185,7 +218,7 @@ impl<'a> DeviceScan<'a> {
         let reports = self.named(&source, reports);
         reports.iter().try_for_each(|report| report.check(self.stream))?;
         selection.map_or(Ok(()), Selection::check)?;
-        Ok(aggregate::states(plans, &source.places, &partials))
+        Ok(aggregate::states(plans, &source.places, &partials, before))
     }
 
     fn bitmap(&self) -> Result<Arc<DeviceBuffer>> {
@@ -194,18 +227,25 @@ impl<'a> DeviceScan<'a> {
 
     /// The nodes of the columns, which have the same chunks.
     fn nodes(&self) -> Result<Vec<Arc<ColumnNodes>>> {
+        self.check_chunks()?;
         let nodes = |column: &&DeviceColumn| {
             let in_column = |error: Error| error.in_column(column.field().name());
-            if !self.columns[0].chunk_rows().eq(column.chunk_rows()) {
-                let what = format!(
-                    "chunk boundaries other than those of column {:?}",
-                    self.columns[0].field().name()
-                );
-                return Err(in_column(Error::corrupt(what)));
-            }
             column.scan_nodes(self.stream).map_err(in_column)
         };
         self.columns.iter().map(nodes).collect()
+    }
+
+    /// Checks that the columns have the same chunks.
+    fn check_chunks(&self) -> Result<()> {
+        let Some(first) = self.columns.first() else { return Ok(()) };
+        match self.columns.iter().find(|column| !first.chunk_rows().eq(column.chunk_rows())) {
+            Some(other) => {
+                let name = first.field().name();
+                let what = format!("chunk boundaries other than those of column {name:?}");
+                Err(Error::corrupt(what).in_column(other.field().name()))
+            }
+            None => Ok(()),
+        }
     }
 
     fn source(
@@ -260,7 +300,7 @@ impl<'a> DeviceScan<'a> {
     fn named(&self, source: &Source, reports: Vec<Report>) -> Vec<NamedReport> {
         let named = |(report, column): (Report, &usize)| {
             let column = self.columns[*column].field().name().clone();
-            NamedReport { report, column }
+            NamedReport { report, column, first_chunk: 0 }
         };
         let of_dictionaries =
             source.strings.iter().map(|(_, tests, column)| (tests.report.clone(), column));
@@ -311,7 +351,7 @@ impl<'a> DeviceScan<'a> {
                         let (chunks, report) =
                             chunks.map_err(|error| error.in_column(of.field().name()))?;
                         let column = of.field().name().clone();
-                        self.reports.push(NamedReport { report, column });
+                        self.reports.push(NamedReport { report, column, first_chunk: 0 });
                         ColumnTest::Strings { chunks, negated: test.negated }
                     }
                 };
@@ -403,7 +443,7 @@ impl<'a> DeviceScan<'a> {
         let name = column.field().name();
         let report = select::select(self.stream, column, test, how, bitmap, self.marks)
             .map_err(|error| error.in_column(name))?;
-        self.reports.push(NamedReport { report, column: name.clone() });
+        self.reports.push(NamedReport { report, column: name.clone(), first_chunk: 0 });
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ pub(super) use tables::TestPlaces;
 
 use crate::engine::column::DeviceColumn;
 use crate::engine::decode::check_decodable;
-use crate::engine::nodes::{ColumnNodes, DictionaryNodes, KernelNodes};
+use crate::engine::nodes::{ColumnNodes, DictionaryNode, DictionaryNodes, KernelNodes};
 use crate::engine::parameters::Parameters;
 use crate::engine::program::Marks;
 use crate::engine::status::{check_status, status_words};
@@ -168,8 +168,8 @@ pub(crate) fn select(
         // Words of two chunks are changed by both, and so must hold something.
         stream.fill(out, 0, bitmap_len(rows), 0)?;
     }
-    let mut buffers: Vec<&DeviceBuffer> = of_validity.buffers().collect();
-    buffers.extend(nodes.iter().flat_map(|nodes| nodes.buffers()));
+    let of_nodes = nodes.iter().flat_map(|nodes| nodes.buffers());
+    let buffers = of_validity.buffers().iter().chain(of_nodes).map(AsRef::as_ref).collect();
     Verdicts { stream, column, buffers, rows, combine, out }.start(&parts, &validity, marks)
 }
 
@@ -254,8 +254,8 @@ pub(crate) fn look_up(
     column: &DeviceColumn,
     mut tests: Vec<ChunkTest>,
 ) -> Result<(Vec<ChunkTest>, Report)> {
-    let nodes = column.kernel_nodes(stream)?;
-    let dictionaries = Dictionaries::of_kernels(&nodes);
+    let nodes = column.dictionary_nodes(stream)?;
+    let dictionaries = Dictionaries::of_strings(&nodes);
     let parts = parts::of_dictionaries(dictionaries.nodes, &tests)?;
     let (found, report) = ask_dictionaries(stream, column, &dictionaries, &parts)?;
     for (chunk, found) in found {
@@ -268,15 +268,23 @@ pub(crate) fn look_up(
 
 /// Dictionaries of a column, in the order of chunks.
 pub(crate) struct Dictionaries<'a> {
-    nodes: &'a [DictionaryNodes],
+    nodes: &'a [DictionaryNode],
     /// What these point to, beside the column's bodies.
     buffers: Vec<&'a DeviceBuffer>,
 }
 
 impl<'a> Dictionaries<'a> {
-    /// For kernels that are there.
+    /// Of words, for kernels that are there.
     pub fn of_kernels(nodes: &'a KernelNodes) -> Self {
-        Self { nodes: &nodes.host.dictionaries, buffers: nodes.buffers().collect() }
+        Self {
+            nodes: &nodes.host.dictionaries,
+            buffers: nodes.buffers().iter().map(AsRef::as_ref).collect(),
+        }
+    }
+
+    /// Of strings.
+    pub fn of_strings(nodes: &'a DictionaryNodes) -> Self {
+        Self { nodes: &nodes.nodes, buffers: nodes.buffers().iter().map(AsRef::as_ref).collect() }
     }
 
     /// For kernels of queries.
@@ -362,7 +370,7 @@ fn ask_dictionaries(
         arguments: bytemuck::bytes_of(&arguments),
         buffers: &[&parameters, &found],
     })?;
-    let test = |(index, DictionaryNodes { values, .. }): (usize, &DictionaryNodes)| {
+    let test = |(index, DictionaryNode { values, .. }): (usize, &DictionaryNode)| {
         let looked_up = LookedUp {
             found: found.clone(),
             bits: found.address() + values.node.at / 8,

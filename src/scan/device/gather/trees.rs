@@ -1,14 +1,13 @@
 //! Kept values of columns whose trees no kernel is there for: a kernel for each list of trees,
 //! made of `kernels/lanepack/gather.cuh`.
 
-use std::sync::Arc;
-
 use super::{Bits, Job};
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, GatherArguments};
 use crate::gpu::{DeviceBuffer, Launch};
+use crate::scan::device::staged::stages;
 
 /// Shared memory of a block, and what of it a warp takes for patches.
 const SHARED: usize = 48 << 10;
@@ -43,15 +42,16 @@ impl Job<'_, '_> {
     /// # Errors
     /// [`Error::NoDevice`](crate::Error::NoDevice) if there is nothing to compile kernels with.
     pub(super) fn gather_trees(&mut self, bits: usize, out: &DeviceBuffer) -> Result<()> {
-        let nodes = self.column.scan_nodes(self.stream())?;
         let words = bits.div_ceil(64);
-        for word in 0..words {
-            // Words that no chunk stores are the sign of the highest that one does.
-            let sign = TreeList { address: nodes.rows, ..TreeList::sign() };
-            let list = nodes.lists.get(word).unwrap_or(&sign);
-            self.gather_list(&nodes, list, word, words, out)?;
-        }
-        self.check()
+        self.in_stages(|job, nodes, first_chunk| {
+            for word in 0..words {
+                // Words that no chunk stores are the sign of the highest that one does.
+                let sign = TreeList { address: nodes.rows, ..TreeList::sign() };
+                let list = nodes.lists.get(word).unwrap_or(&sign);
+                job.gather_list(nodes, first_chunk, list, (word, words), out)?;
+            }
+            Ok(())
+        })
     }
 
     /// Bits to `out`, which begins as zeros.
@@ -59,23 +59,46 @@ impl Job<'_, '_> {
     /// # Errors
     /// As [`Self::gather_trees`].
     pub(super) fn gather_bits(&mut self, which: Bits, out: &DeviceBuffer) -> Result<()> {
-        let nodes = self.column.scan_nodes(self.stream())?;
-        let list = match which {
-            Bits::Validity => nodes.validity.as_ref(),
-            Bits::Values => nodes.lists.first(),
-        };
-        let list = list.expect("columns with rows have trees of their bits");
-        self.gather_list(&nodes, list, 0, 1, out)?;
-        self.check()
+        self.in_stages(|job, nodes, first_chunk| {
+            let list = match which {
+                Bits::Validity => nodes.validity.as_ref(),
+                Bits::Values => nodes.lists.first(),
+            };
+            let list = list.expect("columns with rows have trees of their bits");
+            job.gather_list(nodes, first_chunk, list, (0, 1), out)
+        })
     }
 
-    /// Word number `word` of `words` of each value.
+    /// Gathers from all chunks, or from those of one stage after the other if some are decoded;
+    /// stages without kept rows are passed over.
+    fn in_stages(
+        &mut self,
+        gather: impl Fn(&mut Self, &ColumnNodes, usize) -> Result<()>,
+    ) -> Result<()> {
+        let Some(stages) = stages(self.column.context().device(), &[self.column]) else {
+            let nodes = self.column.scan_nodes(self.stream())?;
+            gather(self, &nodes, 0)?;
+            return self.check();
+        };
+        for stage in stages {
+            let first = stage.start;
+            if self.kept.places[first] == self.kept.places[stage.end] {
+                continue;
+            }
+            let nodes = ColumnNodes::new(self.stream(), self.column, stage)?;
+            gather(self, &nodes, first)?;
+            self.check().map_err(|error| error.after_chunks(first))?;
+        }
+        Ok(())
+    }
+
+    /// Word number `word` of `words` of each value, of chunks from `first_chunk` on.
     fn gather_list(
         &mut self,
-        nodes: &Arc<ColumnNodes>,
+        nodes: &ColumnNodes,
+        first_chunk: usize,
         list: &TreeList,
-        word: usize,
-        words: usize,
+        (word, words): (usize, usize),
         out: &DeviceBuffer,
     ) -> Result<()> {
         let (text, warps) = source(list);
@@ -93,8 +116,8 @@ impl Job<'_, '_> {
         let arguments = GatherArguments {
             nodes: list.address,
             bitmap: keep.bitmap,
-            before: keep.before,
-            places: keep.places,
+            before: keep.before + (first_chunk * keep.stride as usize * 8) as u64,
+            places: keep.places + first_chunk as u64 * 8,
             out: out.address() + 8 * word as u64,
             status: self.status.address(),
             rows: keep.rows,

@@ -132,27 +132,53 @@ impl Writer<'_> {
             BytesForm::OneOf(_) => abi::STRINGS_LITERALS,
             BytesForm::Automaton(_) => abi::STRINGS_BYTE_ROWS,
         };
-        let [strings, lengths] = [0, 1].map(|list| self.columns[column].lists[list].clone());
+        let lists = self.columns[column].lists.clone();
         let of = |list: &TreeList| list.leaves().unwrap_or_default();
-        let (encodings, widths) = (of(&strings).0, of(&lengths).1);
-        let dict = abi::encoding_bit(Encoding::Dict as u16);
-        let mut kinds = tests.kinds();
-        if encodings & dict != 0 {
-            kinds |= 1 << abi::STRINGS_CODES;
-        }
-        if encodings & !dict != 0 {
-            kinds |= 1 << kind;
-        }
-        let [values, its_lengths] = [&strings, &lengths]
+        let (encodings, widths) = of(&lists[1]);
+        let has_others = of(&lists[0]).0 != abi::encoding_bit(Encoding::Dict as u16);
+        let kinds = if has_others { tests.kinds() | 1 << kind } else { 0 };
+        let kinds = kinds & !(1 << abi::STRINGS_CODES);
+        let [values, its_lengths] = [&lists[0], &lists[1]]
             .map(|list| format!("args.nodes[{}][chunk]", self.list(list.address)));
         let literal = self.literal(&[0]);
         let status = self.status(column);
         self.strings.push((literal, tests, column));
-        let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
         let not = if test.negated { "~" } else { "" };
-        Ok(format!(
-            "{not}scan_strings<{kinds:#x}, {widths:#x}>(args, {values}, {its_lengths}, vector, \
-             args.tests({literal})[chunk], {status}, {live}, {lengths})"
-        ))
+        let of_codes = match lists.get(2) {
+            Some(codes) => Some(self.codes(column, codes, literal)),
+            None => None,
+        };
+        let of_strings = has_others.then(|| {
+            let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
+            format!(
+                "scan_strings<{kinds:#x}, {encodings:#x}, {widths:#x}>(args, {values}, {its_lengths}, \
+                 vector, args.tests({literal})[chunk], {status}, {live}, {lengths})"
+            )
+        });
+        Ok(match (of_codes, of_strings) {
+            (Some(codes), Some(strings)) => {
+                format!("{not}({values}.encoding == DICT ? {codes} : {strings})")
+            }
+            (codes, strings) => format!("{not}{}", codes.or(strings).unwrap_or_default()),
+        })
+    }
+
+    /// The rows whose codes pass, of chunks of dict of strings, whose dictionaries have been tested.
+    fn codes(&mut self, column: usize, list: &TreeList, literal: usize) -> String {
+        let number = self.trees(list);
+        let (tree, fault) = (super::tree(number, list), self.fault(column));
+        let name = format!("test{}", self.tests);
+        self.tests += 1;
+        let of = format!("Reader{number}::Test<SCAN_EACH>");
+        let test = self.scratch(of, &name, list.test_bytes());
+        let question = format!("Question{{{{0, 0}}, UNSIGNED, args.tests({literal}) + chunk}}");
+        let _ = writeln!(
+            self.prepared,
+            "    {test}.prepare({tree}, place.first, place.count, {question});"
+        );
+        format!(
+            "selection_of<Reader{number}>({test}.select({tree}, vector, i, {question}, \
+             scratch.patches, {fault}))"
+        )
     }
 }

@@ -1,0 +1,236 @@
+//! Columns that are decoded for scans, a stage of chunks at a time: what comes of them is what the
+//! CPU finds, damage is named by its chunk of the column, and nothing stays in device memory.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_buffer::NullBuffer;
+use arrow_schema::{Field, Schema};
+use lanepack::scan::{Expr, Scan, avg, col, count, count_rows, lit, max, min, sum};
+use lanepack::{Encoding, Engine, Options, compress_array};
+
+use super::common::image::Image;
+use super::lz::repeated;
+use super::{assert_same, batch_of, engines};
+
+fn only(encodings: &[Encoding]) -> Options {
+    Options::default().with_encodings(encodings.iter().copied())
+}
+
+/// Words, floats and blobs that become lz, paths that become front coding, and two columns that
+/// kernels read as they are stored.
+fn columns(first: usize, rows: usize) -> Vec<(&'static str, ArrayRef, Options)> {
+    let all = || first..first + rows;
+    let words = repeated(first + rows);
+    let word = |row: usize| words[row] as i64;
+    let nulls = || Some(NullBuffer::from_iter(all().map(|row| row % 11 != 5)));
+    let path = |row: usize| format!("/usr/share/{:05}/name", row / 3);
+    let lz = only(&[Encoding::Lz, Encoding::Ffor]);
+    let front = only(&[Encoding::Front, Encoding::Fsst, Encoding::Ffor, Encoding::Pfor]);
+    let blob = |row: usize| format!("{}{}", "blob of many bytes ".repeat(row % 9), row % 500);
+    vec![
+        ("word", Arc::new(Int64Array::new(all().map(word).collect(), nulls())), lz.clone()),
+        (
+            "float",
+            Arc::new(Float64Array::from_iter_values(all().map(|row| word(row) as f64 / 3e9))),
+            lz.clone(),
+        ),
+        (
+            "blob",
+            Arc::new(BinaryArray::from_iter_values(all().map(|row| blob(row).into_bytes()))),
+            only(&[Encoding::Lz]),
+        ),
+        ("path", Arc::new(StringArray::from_iter_values(all().map(path))), front),
+        (
+            "small",
+            Arc::new(Int32Array::new(all().map(|row| row as i32 % 100).collect(), nulls())),
+            Options::default(),
+        ),
+        (
+            "name",
+            Arc::new(StringArray::from_iter_values(all().map(|row| format!("{}", row % 77)))),
+            Options::default(),
+        ),
+    ]
+}
+
+/// The columns of some rows, packed in chunks of so many.
+fn packed(first: usize, rows: usize, chunk_rows: usize) -> RecordBatch {
+    let column = |(name, array, options): (&str, ArrayRef, Options)| {
+        let column = compress_array(&array, &options.with_chunk_rows(chunk_rows)).unwrap();
+        let expected = match name {
+            "word" | "float" | "blob" => "lz",
+            "path" => "front",
+            _ => "",
+        };
+        let expected = if rows > 1000 { expected } else { "" };
+        assert!(column.encoding().contains(expected), "{}", column.explain());
+        let (field, storage) = column.to_arrow(name);
+        (field, Arc::new(storage) as ArrayRef)
+    };
+    let (fields, storages): (Vec<Field>, Vec<ArrayRef>) =
+        columns(first, rows).into_iter().map(column).unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), storages).unwrap()
+}
+
+fn filters() -> Vec<Expr> {
+    vec![
+        col("word").gt(1_i64 << 60),
+        col("word").is_null(),
+        !col("word").eq(0_i64),
+        col("blob").eq(&b"blob of many bytes 1"[..]),
+        col("path").like("%/share/0%9/%"),
+        col("small").lt(50).and(col("path").gt("/usr/share/00100")),
+        (col("word") + col("small")).gt_eq(col("word") * lit(2_i64)),
+        col("float").lt(9000.0).or(col("name").eq("7").and(col("blob").is_not_null())),
+        col("name").eq("13"),
+    ]
+}
+
+#[test]
+fn stages_give_what_the_cpu_gives() {
+    let whole = packed(0, 9000, 3072);
+    let parts: Vec<RecordBatch> = [(0, 1100), (1100, 5), (1105, 6000), (7105, 3001)]
+        .map(|(at, n)| packed(at, n, 2048))
+        .into();
+    let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+    for engine in engines() {
+        for packed in [&whole, &joined] {
+            let on_device = engine.upload(packed).unwrap();
+            for filter in filters() {
+                let cpu = Scan::new(packed).filter(filter.clone());
+                let scan = Scan::on_device(&on_device).filter(filter.clone());
+                let expected = cpu.mask(&Engine::cpu()).unwrap();
+                assert!(scan.mask(&engine).unwrap() == expected, "{filter}");
+                let names = ["word", "blob", "path", "small", "name"];
+                let kept = cpu.gather(&names, &Engine::cpu()).unwrap();
+                let found = scan.gather(&names, &engine).unwrap();
+                for (index, name) in names.iter().enumerate() {
+                    let what = || format!("{name} where {filter}");
+                    assert_same(found.column(index), kept.column(index), what);
+                }
+                let aggregates = [
+                    count_rows(),
+                    count(col("word")),
+                    sum(col("small")),
+                    min(col("word")),
+                    max(col("float")),
+                    // In the CPU's order, over all stages.
+                    sum(col("float") * lit(0.1)),
+                    avg(col("small")),
+                    max(col("path")),
+                    min(col("name")),
+                ];
+                let expected = cpu.aggregate(&aggregates, &Engine::cpu()).unwrap();
+                let found = scan.aggregate(&aggregates, &engine).unwrap();
+                assert_eq!(found, expected, "{filter}");
+            }
+        }
+    }
+}
+
+/// Damage behind the first stage.
+#[test]
+fn damage_is_named_by_its_chunk_of_the_column() {
+    let array: ArrayRef = Arc::new(UInt64Array::from(repeated(4096)));
+    let sound = Image::of(&array, &only(&[Encoding::Lz, Encoding::Ffor]));
+    let mut broken = Image::of(&array, &only(&[Encoding::Lz, Encoding::Ffor]));
+    // Flags: more matches than there are.
+    broken.change(|tree| tree.buffers[2].fill(255));
+    let images = [&sound, &sound, &sound, &broken, &sound];
+    let parts: Vec<RecordBatch> =
+        images.iter().map(|image| batch_of(image.field.clone(), image.storage())).collect();
+    let joined = arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+    let filter = || col("price").gt(1_u64 << 63);
+    let expected = Scan::new(&joined).filter(filter()).count(&Engine::cpu()).unwrap_err();
+    assert!(expected.to_string().starts_with("column \"price\", chunk 3: "), "{expected}");
+    for engine in engines() {
+        let on_device = engine.upload(&joined).unwrap();
+        let scan = Scan::on_device(&on_device).filter(filter());
+        let errors = [
+            scan.count(&engine).unwrap_err(),
+            scan.aggregate(&[sum(col("price"))], &engine).unwrap_err(),
+            scan.gather(&["price"], &engine).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.to_string(), expected.to_string());
+        }
+        // Who asks for nulls decodes no values.
+        let nulls = Scan::on_device(&on_device).filter(col("price").is_null());
+        assert_eq!(nulls.gather(&["price"], &engine).unwrap().num_rows(), 0);
+    }
+}
+
+/// A scan leaves nothing on the device but dictionaries and its own bookkeeping.
+#[cfg(feature = "simt")]
+#[test]
+fn scans_keep_no_rows_in_memory() {
+    const SCRATCH: u64 = 3 << 19;
+    const CHUNK_ROWS: usize = 8192;
+    let rows = 40 * CHUNK_ROWS;
+    let all = |value: &dyn Fn(usize) -> String| -> ArrayRef {
+        Arc::new(StringArray::from_iter_values((0..rows).map(value)))
+    };
+    let fsst = only(&[Encoding::Fsst, Encoding::Ffor, Encoding::Pfor]);
+    let dict = |codes| only(&[Encoding::Dict, Encoding::Fsst, Encoding::Ffor, codes]);
+    let cases: [(&str, ArrayRef, Options, Expr); 6] = [
+        (
+            "lz",
+            Arc::new(UInt64Array::from(repeated(rows))),
+            only(&[Encoding::Lz, Encoding::Ffor]),
+            col("x").gt(1_u64 << 63),
+        ),
+        (
+            "lz",
+            Arc::new(BinaryArray::from_iter_values((0..rows).map(|row| {
+                format!("{} {}", "some bytes that come again ".repeat(4), row / 100).into_bytes()
+            }))),
+            only(&[Encoding::Lz]),
+            col("x").gt(&b"some bytes that come again some c"[..]),
+        ),
+        (
+            "front",
+            all(&|row| format!("/usr/share/{:06}/{}", row / 2, "name".repeat(8))),
+            only(&[Encoding::Front, Encoding::Fsst, Encoding::Ffor]),
+            col("x").like("%9/%"),
+        ),
+        (
+            "pfor",
+            all(&|row| "word ".repeat(if row % 100 == 7 { 30 } else { row % 3 })),
+            fsst,
+            col("x").eq("word word "),
+        ),
+        (
+            "dict(rle",
+            all(&|row| format!("value {}", row / 40 % 90)),
+            dict(Encoding::Rle),
+            col("x").eq("value 13"),
+        ),
+        (
+            "dict(pfor",
+            all(&|row| format!("value {}", if row % 50 == 7 { row / 50 % 90 } else { 1 })),
+            dict(Encoding::Pfor),
+            col("x").like("%1%"),
+        ),
+    ];
+    for (encoding, array, options, filter) in cases {
+        let column = compress_array(&array, &options.with_chunk_rows(CHUNK_ROWS)).unwrap();
+        assert!(column.encoding().contains(encoding), "{encoding}: {}", column.explain());
+        let (field, storage) = column.to_arrow("x");
+        let packed = batch_of(field, storage);
+        let bodies: usize = column.chunks().iter().map(|chunk| chunk.body().len()).sum();
+        let memory = (bodies + rows / 8 * 2) as u64 + SCRATCH;
+        // Lengths that were decoded would take as much.
+        assert!(rows as u64 * 4 > SCRATCH / 2 && array.get_buffer_memory_size() as u64 > SCRATCH);
+        let engine = Engine::simt(1, memory);
+        let on_device = engine.upload(&packed).unwrap();
+        let before = engine.free_memory().unwrap();
+        for _ in 0..2 {
+            let found = Scan::on_device(&on_device).filter(filter.clone()).count(&engine).unwrap();
+            let expected = Scan::new(&packed).filter(filter.clone()).count(&Engine::cpu()).unwrap();
+            assert_eq!(found, expected, "{filter}");
+        }
+        let after = engine.free_memory().unwrap();
+        assert!(before - after < 64 << 10, "{encoding}: {} bytes are kept", before - after);
+    }
+}
