@@ -14,6 +14,7 @@
 // one vector of rows has: the bytes of four steps.
 #pragma once
 
+#include "pfor.cuh"
 #include "reader.cuh"
 
 namespace lanepack {
@@ -89,6 +90,15 @@ struct Bits {
     LANEPACK_DEVICE static void read(const Node* tree, u32 of, u32 first, u32* words, typename Child::State& state,
                                      Patches& patches, u32& fault) {
         const Node* bytes = tree + 1;
+        if constexpr (has_encoding(LEAF_ENCODINGS<Child>, PFOR)) {
+            if (is_encoding<LEAF_ENCODINGS<Child>, PFOR>(*bytes)) {
+                const PforVector<u8> parameters(*bytes, of);
+                if (parameters.packed.width == 0) {
+                    read_exceptions<APART>(*bytes, parameters, first, words);
+                    return;
+                }
+            }
+        }
         const typename Child::Values values(bytes, of, state, patches, fault);
         const u32 within = steps_within(bytes->rows - of * VECTOR);
         u8* out = reinterpret_cast<u8*>(words) + threadIdx.x % WARP;
@@ -98,6 +108,25 @@ struct Bits {
         for (u32 step = first; step < WARP; step += APART) {
             out[step_position(step) - step_position(first)] = (within >> step & 1) != 0 ? values(step) : u8{0};
         }
+        __syncwarp();
+    }
+
+    // The same of bytes that are equal but for exceptions, as most bitmaps with few bits are.
+    template <u32 APART>
+    LANEPACK_DEVICE static void read_exceptions(const Node& bytes, const PforVector<u8>& parameters, u32 first,
+                                                u32* words) {
+        constexpr u32 BYTES = VECTOR / APART;
+        const u32 thread = threadIdx.x % WARP;
+        const u32 begin = step_position(first);
+        const u32 equal = parameters.base * 0x01010101u;
+        __syncwarp();
+#pragma unroll
+        for (u32 i = 0; i < BYTES / sizeof(u32) / WARP; i++) words[i * WARP + thread] = equal;
+        __syncwarp();
+        const Exceptions<u8> exceptions(bytes.buffer[2], parameters.locator);
+        exceptions.for_each(thread, WARP, [&](u32, u32 position, u8 value) {
+            if (position - begin < BYTES) reinterpret_cast<u8*>(words)[position - begin] = value;
+        });
         __syncwarp();
     }
 

@@ -84,8 +84,35 @@ struct StoredLengths {
     // Takes the lengths of a vector; gives the sum of those of the thread's strings. All
     // threads of a warp.
     LANEPACK_DEVICE u64 load(const Node& lengths, u32 vector) {
-        const u32 thread = threadIdx.x % WARP;
         const u32 rows = min(lengths.rows - vector * VECTOR, VECTOR);
+        const Exceptions<u32> exceptions = exceptional_lengths(lengths, vector);
+        // Others may still read the lengths before these.
+        __syncwarp();
+        u64 above = take<false>(lengths, vector, rows, 0);
+        if (exceptions.count > 0) {
+            if (__any_sync(FULL, above != 0)) {
+                // Once more, as what is packed in slots of exceptions may be long.
+                const u32 exceptional = exceptional_steps(exceptions, patches);
+                __syncwarp();
+                above = take<true>(lengths, vector, rows, exceptional);
+            }
+            above += patch(exceptions, rows);
+        }
+        return above + sum();
+    }
+
+    // The length of the thread's string `i` of the vector that was loaded.
+    LANEPACK_DEVICE u32 of(const Node& lengths, u32 vector, u32 i) {
+        const u32 length = bytes()[threadIdx.x % WARP * STRIDE + i];
+        return length < LONG ? length : unpacked(lengths, vector, i);
+    }
+
+private:
+    // Takes lengths but for those of `exceptional` steps; gives how much longer than `LONG` those of the
+    // thread's strings are.
+    template <bool HAS_EXCEPTIONS>
+    LANEPACK_DEVICE u64 take(const Node& lengths, u32 vector, u32 rows, u32 exceptional) {
+        const u32 thread = threadIdx.x % WARP;
         const bool is_plain = lengths.encoding == PLAIN;
         const bool is_packed = lengths.encoding == FFOR || lengths.encoding == PFOR;
         const u32* words_of = reinterpret_cast<const u32*>(lengths.buffer[is_packed ? 1 : 0]);
@@ -97,17 +124,13 @@ struct StoredLengths {
             base = parameters.base;
         }
         u64 above = 0;
-        const Exceptions<u32> exceptions = exceptional_lengths(lengths, vector);
-        // Others may still read the lengths before these.
-        __syncwarp();
-        const u32 exceptional = exceptional_steps(exceptions, patches);
-        __syncwarp();
 #pragma unroll 4
         for (u32 step = 0; step < WARP; step++) {
             const u32 position = step_position(step) + thread;
             u32 length = is_packed ? base + packed.next() : base;
             if (is_plain && position < rows) length = __ldg(words_of + vector * VECTOR + position);
-            if (position >= rows || (exceptional >> step & 1) != 0) length = 0;
+            if (position >= rows) length = 0;
+            if (HAS_EXCEPTIONS && (exceptional >> step & 1) != 0) length = 0;
             bytes()[step * STRIDE + thread] = static_cast<u8>(min(length, LONG));
             if (__any_sync(FULL, length > LONG)) {
                 const u64 all = sum_of_warp(length > LONG ? length - LONG : 0);
@@ -115,23 +138,20 @@ struct StoredLengths {
             }
         }
         __syncwarp();
-        if (exceptions.count > 0) above += patch(exceptions, rows);
+        return above;
+    }
+
+    // The sum of the bytes of the thread's strings.
+    LANEPACK_DEVICE u64 sum() const {
         u32 pairs = 0;
 #pragma unroll
         for (u32 i = 0; i < WARP / 4; i++) {
-            const u32 four = words[thread * (STRIDE / 4) + i];
+            const u32 four = words[threadIdx.x % WARP * (STRIDE / 4) + i];
             pairs += (four & 0x00ff00ff) + (four >> 8 & 0x00ff00ff);
         }
-        return above + (pairs & 0xffff) + (pairs >> 16);
+        return (pairs & 0xffff) + (pairs >> 16);
     }
 
-    // The length of the thread's string `i` of the vector that was loaded.
-    LANEPACK_DEVICE u32 of(const Node& lengths, u32 vector, u32 i) {
-        const u32 length = bytes()[threadIdx.x % WARP * STRIDE + i];
-        return length < LONG ? length : unpacked(lengths, vector, i);
-    }
-
-private:
     // Puts lengths that are exceptions to their places; gives how much longer than `LONG` those of the
     // thread's strings are.
     LANEPACK_DEVICE u64 patch(const Exceptions<u32>& exceptions, u32 rows) {

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use super::decoders;
-use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes, ValidityNodes, ValueNodes};
+use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes, Reads, ValidityNodes, ValueNodes};
 use super::pinned::Landing;
 use super::stored::StoredStrings;
 use crate::batch;
@@ -122,6 +122,7 @@ struct Scanned {
     bounds: OnceLock<(i256, i256)>,
     /// What tests of strings have to know on the host.
     strings: OnceLock<StoredStrings>,
+    reads: OnceLock<Reads>,
 }
 
 /// Where a chunk's body lies, and what its header says.
@@ -438,6 +439,11 @@ impl DeviceColumn {
         make: impl FnOnce() -> Result<ValidityNodes>,
     ) -> Result<Arc<ValidityNodes>> {
         kept(&self.scanned.validity, make)
+    }
+
+    /// What kernels read of the column, which `find` finds once.
+    pub(super) fn keep_reads(&self, find: impl FnOnce() -> Reads) -> &Reads {
+        self.scanned.reads.get_or_init(find)
     }
 
     /// The least and the greatest integer of the column, which `find` finds once.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(crate) use strings::{DictionaryNodes, ValueNodes};
 
 use super::cascade;
-use super::column::DeviceColumn;
+use super::column::{DeviceChunk, DeviceColumn};
 use super::decode::{all_valid, check_decodable, roots, validity};
 use super::decoders::{self, WideWord, check_codes};
 use super::program::{Job, Program, Target};
@@ -442,6 +442,59 @@ fn wide_trees<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<V
     (0..most).map(list).collect()
 }
 
+/// What kernels read of a column as it is stored.
+#[derive(Debug)]
+pub(crate) struct Reads {
+    /// Whether kernels that are there read all values.
+    pub has_kernels: bool,
+    /// Whether they read the validity.
+    pub has_validity_kernels: bool,
+    /// Of each chunk the bytes of values that no kernel reads, dictionaries not counted; empty if
+    /// there are none.
+    pub decoded: Vec<usize>,
+    /// Whether values of strings are made without anything decoded.
+    pub has_values: bool,
+}
+
+impl Reads {
+    fn of(column: &DeviceColumn) -> Self {
+        let roots = || column.chunks().iter().map(DeviceChunk::root);
+        let of_chunk =
+            |root: NodeView<'_>| decoded_bytes(root) + root.validity().map_or(0, decoded_bytes);
+        let mut decoded: Vec<usize> = roots().map(of_chunk).collect();
+        if decoded.iter().all(|bytes| *bytes == 0) {
+            decoded.clear();
+        }
+        let is_bits = |view: NodeView<'_>| view.encoding() == Encoding::Bits;
+        let is_dict = |view: NodeView<'_>| view.encoding() == Encoding::Dict;
+        Self {
+            has_kernels: roots().all(has_kernel),
+            has_validity_kernels: !roots().any(|root| root.validity().is_some_and(is_bits)),
+            has_values: decoded.is_empty() && !roots().any(is_dict),
+            decoded,
+        }
+    }
+}
+
+/// Whether kernels that are there read all values of a chunk.
+fn has_kernel(view: NodeView<'_>) -> bool {
+    let among = |view: NodeView<'_>, encodings: &[Encoding]| {
+        encodings.contains(&view.encoding())
+            && (view.encoding() != Encoding::Dict
+                || cascade::CODES.contains(&view.child(0).encoding()))
+    };
+    match (view.physical(), view.encoding()) {
+        (Physical::Bool, encoding) => encoding != Encoding::Bits,
+        (Physical::Bytes, Encoding::Dict) => among(view.child(0), &cascade::CODES),
+        (Physical::Bytes, Encoding::Plain | Encoding::Fsst) => among(view.child(0), &LENGTHS),
+        (Physical::Bytes, _) => true,
+        (Physical::I128 | Physical::I256, _) => {
+            view.children().all(|word| among(word, &cascade::SIMPLE))
+        }
+        _ => among(view, &SCANNED),
+    }
+}
+
 /// Bytes of the values of a node that are decoded for kernels of queries.
 fn decoded_bytes(view: NodeView<'_>) -> usize {
     let own = || match view.physical().bits() {
@@ -501,39 +554,9 @@ impl DeviceColumn {
         self.keep_kernel_nodes(|| KernelNodes::new(stream, self))
     }
 
-    /// Of each chunk the bytes of values that kernels do not read as they are stored, dictionaries not
-    /// counted.
-    pub(crate) fn decoded_bytes(&self) -> impl Iterator<Item = usize> {
-        self.chunks().iter().map(|chunk| {
-            let root = chunk.root();
-            decoded_bytes(root) + root.validity().map_or(0, decoded_bytes)
-        })
-    }
-
-    /// Whether kernels that are there read all values of the column as they are stored.
-    pub(crate) fn has_kernels(&self) -> bool {
-        let among = |view: NodeView<'_>, encodings: &[Encoding]| {
-            encodings.contains(&view.encoding())
-                && (view.encoding() != Encoding::Dict
-                    || cascade::CODES.contains(&view.child(0).encoding()))
-        };
-        let has_kernel = |view: NodeView<'_>| match (view.physical(), view.encoding()) {
-            (Physical::Bool, encoding) => encoding != Encoding::Bits,
-            (Physical::Bytes, Encoding::Dict) => among(view.child(0), &cascade::CODES),
-            (Physical::Bytes, Encoding::Plain | Encoding::Fsst) => among(view.child(0), &LENGTHS),
-            (Physical::Bytes, _) => true,
-            (Physical::I128 | Physical::I256, _) => {
-                view.children().all(|word| among(word, &cascade::SIMPLE))
-            }
-            _ => among(view, &SCANNED),
-        };
-        self.chunks().iter().all(|chunk| has_kernel(chunk.root()))
-    }
-
-    /// Whether they read the validity as it is stored.
-    pub(crate) fn has_validity_kernels(&self) -> bool {
-        let is_bits = |view: NodeView<'_>| view.encoding() == Encoding::Bits;
-        !self.chunks().iter().any(|chunk| chunk.root().validity().is_some_and(is_bits))
+    /// What kernels read of the column as it is stored.
+    pub(crate) fn reads(&self) -> &Reads {
+        self.keep_reads(|| Reads::of(self))
     }
 
     /// The nodes of the column's validity, usable on a stream.

@@ -193,6 +193,13 @@ fn strings_of_every_length() {
                     ));
                     tests.push(Expr::Text(Box::new(col("price")), TextForm::Suffix, bytes));
                 }
+                // Each decodes lz again.
+                let is_left_out =
+                    |case: usize| encodings.contains(&Encoding::Lz) && thinned(&engine, case, 4);
+                let tests: Vec<_> = (tests.into_iter().enumerate())
+                    .filter(|(case, _)| !is_left_out(*case))
+                    .map(|(_, test)| test)
+                    .collect();
                 assert!(check(&engine, &packed, &tests) > 0);
             }
         }

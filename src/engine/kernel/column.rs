@@ -85,7 +85,7 @@ impl DeviceColumn {
         }
         let stream = self.context().ordered()?;
         // What is decoded is the reader's.
-        let nodes = match self.decoded_bytes().any(|bytes| bytes > 0) {
+        let nodes = match !self.reads().decoded.is_empty() {
             true => Arc::new(ColumnNodes::new(&stream, self, 0..self.chunks().len())?),
             false => self.scan_nodes(&stream)?,
         };

@@ -245,7 +245,7 @@ impl<'a> Job<'a, '_> {
 
     /// Values of 8 to 256 bits.
     fn words(&mut self, bits: usize, out: &DeviceBuffer) -> Result<()> {
-        if !self.column.has_kernels() {
+        if !self.column.reads().has_kernels {
             match self.gather_trees(bits, out) {
                 // Nothing to compile with: of what is decoded for kernels that are there.
                 Err(Error::NoDevice { .. }) => {}
@@ -312,8 +312,8 @@ impl<'a> Job<'a, '_> {
         let out = Arc::new(self.stream().allocate(len)?);
         self.stream().fill(&out, 0, len, 0)?;
         let has_kernels = match which {
-            Bits::Validity => self.column.has_validity_kernels(),
-            Bits::Values => self.column.has_kernels(),
+            Bits::Validity => self.column.reads().has_validity_kernels,
+            Bits::Values => self.column.reads().has_kernels,
         };
         if !has_kernels {
             match self.gather_bits(which, &out) {
@@ -361,9 +361,12 @@ impl<'a> Job<'a, '_> {
         let (stream, rows) = (self.stream(), self.kept.len());
         let data_type = self.column.field().data_type().clone();
         let has_rows = |chunk: usize| self.kept.places[chunk] < self.kept.places[chunk + 1];
-        let values = ValueNodes::new(stream, self.column, has_rows)?;
+        let values = match self.column.reads().has_values {
+            true => self.column.value_nodes(stream)?,
+            false => Arc::new(ValueNodes::new(stream, self.column, has_rows)?),
+        };
         self.decoded.extend_from_slice(values.buffers());
-        let ValueNodes { roots: nodes, stored_lengths, value_lengths, .. } = &values;
+        let ValueNodes { roots: nodes, stored_lengths, value_lengths, .. } = &*values;
         let both = [stored_lengths.as_slice(), value_lengths].concat();
 
         let sums = Sums::allocate(stream, self.column)?;

@@ -386,11 +386,11 @@ impl<'a> DeviceScan<'a> {
     fn has_kernels(&self, predicate: &Predicate) -> bool {
         match predicate {
             Predicate::Test(column, _) => {
-                let column = self.columns[*column];
-                column.has_kernels() && column.has_validity_kernels()
+                let reads = self.columns[*column].reads();
+                reads.has_kernels && reads.has_validity_kernels
             }
             Predicate::Constant(_) => true,
-            Predicate::IsValid(column) => self.columns[*column].has_validity_kernels(),
+            Predicate::IsValid(column) => self.columns[*column].reads().has_validity_kernels,
             Predicate::Compare(..) => false,
             Predicate::All(parts) | Predicate::Any(parts) => {
                 parts.iter().all(|part| self.has_kernels(part))

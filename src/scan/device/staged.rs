@@ -24,17 +24,15 @@ fn stage_bytes(device: &dyn Device) -> usize {
     if device.is_host() { 32 << 10 } else { 64 << 20 }
 }
 
-/// The chunks of each stage of columns with the same chunks; none if kernels read all of them as
-/// they are stored.
+/// The chunks of each stage of columns, of which those that are decoded have the same chunks; none if
+/// kernels read all of them as they are stored.
 pub(super) fn stages(device: &dyn Device, columns: &[&DeviceColumn]) -> Option<Vec<Range<usize>>> {
-    let decoded: Vec<Vec<usize>> =
-        columns.iter().map(|column| column.decoded_bytes().collect()).collect();
-    if decoded.iter().flatten().all(|bytes| *bytes == 0) {
-        return None;
-    }
+    let decoded = columns.iter().map(|column| column.reads().decoded.as_slice());
+    let decoded: Vec<&[usize]> = decoded.filter(|column| !column.is_empty()).collect();
+    let chunks = decoded.first()?.len();
     let mut stages: Vec<Range<usize>> = Vec::new();
     let mut used = 0;
-    for chunk in 0..decoded[0].len() {
+    for chunk in 0..chunks {
         let bytes: usize = decoded.iter().map(|column| column[chunk]).sum();
         match stages.last_mut() {
             Some(stage) if used + bytes <= stage_bytes(device) => {
@@ -53,11 +51,11 @@ pub(super) fn stages(device: &dyn Device, columns: &[&DeviceColumn]) -> Option<V
 impl DeviceScan<'_> {
     /// The stages of the columns, which must have the same chunks then.
     pub(super) fn stages(&self) -> Result<Option<Vec<Range<usize>>>> {
-        let stages = stages(self.device, self.columns);
-        if stages.is_some() {
-            self.check_chunks()?;
+        if self.columns.iter().all(|column| column.reads().decoded.is_empty()) {
+            return Ok(None);
         }
-        Ok(stages)
+        self.check_chunks()?;
+        Ok(stages(self.device, self.columns))
     }
 
     /// Scans one stage.

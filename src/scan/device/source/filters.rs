@@ -144,10 +144,7 @@ impl Writer<'_> {
         let status = self.status(column);
         self.strings.push((literal, tests, column));
         let not = if test.negated { "~" } else { "" };
-        let of_codes = match lists.get(2) {
-            Some(codes) => Some(self.codes(column, codes, literal)),
-            None => None,
-        };
+        let of_codes = lists.get(2).map(|codes| self.codes(column, codes, literal));
         let of_strings = has_others.then(|| {
             let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
             format!(
