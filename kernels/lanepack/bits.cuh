@@ -85,7 +85,7 @@ struct Bits {
     LANEPACK_DEVICE static u8 at(const Node* tree, u32 row) { return Child::at(tree + 1, row / 8) >> row % 8 & 1; }
 
     // Every `APART`-th step of vector `of` of the bytes, from step `first` on: writes the bytes from
-    // the first of them on to `words`. Bytes past the end are zeros.
+    // the first of them on to `words`. Bytes past the end may be anything.
     template <u32 APART>
     LANEPACK_DEVICE static void read(const Node* tree, u32 of, u32 first, u32* words, typename Child::State& state,
                                      Patches& patches, u32& fault) {

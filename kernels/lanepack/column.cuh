@@ -138,10 +138,12 @@ struct AnyColumn {
     // Of these the rows that are not null. `scratch` is the column's, or a test of it.
     template <class Scratch>
     LANEPACK_DEVICE u32 valid(u32 chunk, u32 vector, Scratch& scratch) const {
+        const u32 rows = within(chunk, vector);
+        if (!__any_sync(FULL, rows != 0)) return 0;
         u32 fault = 0;
         const u32 valid = Validity::select(&head(chunk), vector, scratch.validity, scratch.patches, fault);
         report(chunk, fault);
-        return valid & within(chunk, vector);
+        return valid & rows;
     }
 
     LANEPACK_DEVICE void report(u32 chunk, u32 fault) const {

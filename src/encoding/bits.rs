@@ -10,7 +10,7 @@
 //! what differs from it. Integers have `pfor` for that, floats and strings dictionaries, whose
 //! codes it packs. 18 nulls among 65,536 rows take 224 bytes instead of 8,192.
 //!
-//! Readers make the bitmap first and then read it as one that is stored, so it has to save a
+//! Readers on CPUs make the bitmap first and then read it as one that is stored, so it has to save a
 //! quarter. To plan, changes of bytes are counted; where every other byte is another than the
 //! one before nothing is gained.
 

@@ -2,8 +2,8 @@
 //! before.
 //!
 //! Each encoding's decoder (`decoders`) says which children its kernels read as they are stored;
-//! words of wide values, and lengths that scans read, are plain, constant or ffor; offsets are made
-//! of lengths of pfor as well. All else is decoded to scratch.
+//! words of wide values are plain, constant or ffor, lengths of strings pfor as well. All else is
+//! decoded to scratch.
 //!
 //! Scratch is a *plain* node, which all kernels know. It is written by the same steps as any
 //! column, so cascades of any depth come apart level by level.

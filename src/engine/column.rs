@@ -114,6 +114,8 @@ pub struct DeviceColumn {
 #[derive(Debug, Default)]
 struct Scanned {
     nodes: Mutex<Option<Arc<ColumnNodes>>>,
+    /// The same of the validity alone.
+    nodes_of_validity: Mutex<Option<Arc<ColumnNodes>>>,
     kernel_nodes: Mutex<Option<Arc<KernelNodes>>>,
     validity: Mutex<Option<Arc<ValidityNodes>>>,
     dictionaries: Mutex<Option<Arc<DictionaryNodes>>>,
@@ -401,12 +403,16 @@ impl DeviceColumn {
         self.ready.as_ref()
     }
 
-    /// The column's nodes, which are made once.
+    /// The column's nodes, or those of its validity alone, which are made once.
     pub(super) fn keep_nodes(
         &self,
+        has_values: bool,
         make: impl FnOnce() -> Result<ColumnNodes>,
     ) -> Result<Arc<ColumnNodes>> {
-        kept(&self.scanned.nodes, make)
+        match has_values {
+            true => kept(&self.scanned.nodes, make),
+            false => kept(&self.scanned.nodes_of_validity, make),
+        }
     }
 
     /// Those for kernels that are there, which are made once.
@@ -425,7 +431,7 @@ impl DeviceColumn {
         kept(&self.scanned.dictionaries, make)
     }
 
-    /// Those that values of strings are made of, for users who ask for them; made once.
+    /// Those that values of strings are made of, which are made once.
     pub(super) fn keep_value_nodes(
         &self,
         make: impl FnOnce() -> Result<ValueNodes>,

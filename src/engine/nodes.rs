@@ -12,7 +12,7 @@
 //! ValidityNodes  the same of the validity: of each chunk the bits of valid rows, or a constant
 //! DictionaryNodes  dictionaries, which tests ask before they look at codes, as columns of their own
 //! ValueNodes     of strings what it takes to make values of them: lengths of values, dictionaries
-//!                as bytes; made for each call of `gather`, which drops them
+//!                as bytes; made for each call of `gather` if something has to be decoded
 //! ```
 //!
 //! Decoded for all: dictionaries of words, and values of front coding and lz. Codes of dictionaries
@@ -189,11 +189,13 @@ impl ColumnNodes {
         self.lists.iter().chain(&self.validity).any(TreeList::can_fail)
     }
 
-    /// Uploads the nodes of some chunks of a column; waits for the device.
+    /// Uploads the nodes of some chunks of a column, or if `has_values` is false those of the validity
+    /// alone; waits for the device.
     pub fn new(
         stream: &Arc<dyn Stream>,
         column: &DeviceColumn,
         chunks: Range<usize>,
+        has_values: bool,
     ) -> Result<Self> {
         check_decodable(column)?;
         stream.wait(column.ready())?;
@@ -204,6 +206,7 @@ impl ColumnNodes {
         let mut program = Program::new(stream);
         let mut dictionaries: Vec<DictionaryNode> = Vec::new();
         let trees = match physical {
+            _ if !has_values => Vec::new(),
             Physical::Bytes => strings::trees(&mut program, &targets)?,
             Physical::I128 | Physical::I256 => wide_trees(&mut program, &targets)?,
             _ => vec![Trees::new(&mut program, &targets)?],
@@ -466,11 +469,14 @@ impl Reads {
             decoded.clear();
         }
         let is_bits = |view: NodeView<'_>| view.encoding() == Encoding::Bits;
-        let is_dict = |view: NodeView<'_>| view.encoding() == Encoding::Dict;
+        let has_values = |view: NodeView<'_>| {
+            view.encoding() != Encoding::Dict
+                && view.children().all(|lengths| LENGTHS.contains(&lengths.encoding()))
+        };
         Self {
             has_kernels: roots().all(has_kernel),
             has_validity_kernels: !roots().any(|root| root.validity().is_some_and(is_bits)),
-            has_values: decoded.is_empty() && !roots().any(is_dict),
+            has_values: decoded.is_empty() && roots().all(has_values),
             decoded,
         }
     }
@@ -526,9 +532,15 @@ fn decoded_bytes(view: NodeView<'_>) -> usize {
 }
 
 impl DeviceColumn {
-    /// The trees of the column for kernels that are compiled for them, usable on a stream.
-    pub(crate) fn scan_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ColumnNodes>> {
-        let nodes = self.keep_nodes(|| ColumnNodes::new(stream, self, 0..self.chunks().len()))?;
+    /// The trees of the column for kernels that are compiled for them, usable on a stream; if
+    /// `has_values` is false those of the validity alone.
+    pub(crate) fn scan_nodes(
+        &self,
+        stream: &Arc<dyn Stream>,
+        has_values: bool,
+    ) -> Result<Arc<ColumnNodes>> {
+        let make = || ColumnNodes::new(stream, self, 0..self.chunks().len(), has_values);
+        let nodes = self.keep_nodes(has_values, make)?;
         stream.wait(nodes.ready.as_ref())?;
         Ok(nodes)
     }
@@ -543,7 +555,8 @@ impl DeviceColumn {
         self.keep_dictionaries(|| DictionaryNodes::new(stream, self))
     }
 
-    /// What makes values of the column's strings, kept as long as the column.
+    /// What makes values of the column's strings, kept as long as the column: for users who ask for
+    /// it, and where nothing has to be decoded.
     pub(crate) fn value_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValueNodes>> {
         self.keep_value_nodes(|| ValueNodes::new(stream, self, |_| true))
     }

@@ -85,9 +85,10 @@ impl DeviceColumn {
         }
         let stream = self.context().ordered()?;
         // What is decoded is the reader's.
-        let nodes = match !self.reads().decoded.is_empty() {
-            true => Arc::new(ColumnNodes::new(&stream, self, 0..self.chunks().len())?),
-            false => self.scan_nodes(&stream)?,
+        let nodes = if self.reads().decoded.is_empty() {
+            self.scan_nodes(&stream, true)?
+        } else {
+            Arc::new(ColumnNodes::new(&stream, self, 0..self.chunks().len(), true)?)
         };
         Ok(ColumnReader {
             column: self,

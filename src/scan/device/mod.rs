@@ -30,7 +30,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-use super::aggregate::{Plan, State};
+use super::aggregate::{Input, Plan, State};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges};
 use crate::engine::DeviceColumn;
@@ -184,7 +184,7 @@ impl<'a> DeviceScan<'a> {
         selection: Option<Selection>,
         before: Vec<State>,
     ) -> Result<Vec<State>> {
-        let nodes = self.nodes()?;
+        let nodes = self.nodes(std::slice::from_ref(predicate), plans)?;
         let selection = match selection {
             None if !is_fusable(predicate, &nodes) => Some(self.select_at_once(predicate)?),
             selection => selection,
@@ -225,14 +225,20 @@ impl<'a> DeviceScan<'a> {
         Ok(Arc::new(self.stream.allocate(select::bitmap_len(self.rows))?))
     }
 
-    /// The nodes of the columns, which have the same chunks.
-    fn nodes(&self) -> Result<Vec<Arc<ColumnNodes>>> {
+    /// The nodes of the columns, which have the same chunks; of columns whose values neither
+    /// predicates nor aggregates read those of the validity.
+    fn nodes(&self, predicates: &[Predicate], plans: &[&Plan]) -> Result<Vec<Arc<ColumnNodes>>> {
         self.check_chunks()?;
-        let nodes = |column: &&DeviceColumn| {
+        let mut used = vec![false; self.columns.len()];
+        predicates.iter().for_each(|predicate| values_of(predicate, &mut used));
+        for plan in plans.iter().filter(|plan| !matches!(plan.input, Input::Valid(_))) {
+            plan.input.columns().into_iter().for_each(|column| used[column] = true);
+        }
+        let nodes = |(column, used): (&&DeviceColumn, bool)| {
             let in_column = |error: Error| error.in_column(column.field().name());
-            column.scan_nodes(self.stream).map_err(in_column)
+            column.scan_nodes(self.stream, used).map_err(in_column)
         };
-        self.columns.iter().map(nodes).collect()
+        self.columns.iter().zip(used).map(nodes).collect()
     }
 
     /// Checks that the columns have the same chunks.
@@ -318,7 +324,7 @@ impl<'a> DeviceScan<'a> {
             return Ok(());
         }
         if launches(predicate) > 1 || has_arithmetic(predicate) || !self.has_kernels(predicate) {
-            let nodes = self.nodes()?;
+            let nodes = self.nodes(std::slice::from_ref(predicate), &[])?;
             if is_fusable(predicate, &nodes) {
                 match self.fused(&nodes, predicate, how, bitmap) {
                     // Nothing to compile with: test by test.
@@ -405,7 +411,7 @@ impl<'a> DeviceScan<'a> {
         parts: &[Predicate],
         join: impl Fn(Vec<Predicate>) -> Predicate,
     ) -> Result<Vec<Predicate>> {
-        let nodes = self.nodes()?;
+        let nodes = self.nodes(parts, &[])?;
         let (fused, others): (Vec<_>, Vec<_>) =
             parts.iter().cloned().partition(|part| is_fusable(part, &nodes));
         // All of them: there is nothing to compile with.
@@ -487,6 +493,23 @@ fn query<'a>(
         statuses: source.reporting.len(),
         warps: *warps,
         each: *each,
+    }
+}
+
+/// Marks the columns whose values a predicate reads.
+fn values_of(predicate: &Predicate, used: &mut [bool]) {
+    match predicate {
+        Predicate::Constant(_) | Predicate::IsValid(_) => {}
+        Predicate::Test(column, _) => used[*column] = true,
+        Predicate::Compare(_, pair, _) => {
+            let mut columns = Vec::new();
+            pair.iter().for_each(|number| number.columns(&mut columns));
+            columns.into_iter().for_each(|column| used[column] = true);
+        }
+        Predicate::All(parts) | Predicate::Any(parts) => {
+            parts.iter().for_each(|part| values_of(part, used));
+        }
+        Predicate::Not(inner) => values_of(inner, used),
     }
 }
 

@@ -28,7 +28,7 @@ use arrow_buffer::i256;
 
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::trees::TreeList;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::abi::{Range, Reduction};
 use crate::gpu::kernels;
 use crate::scan::aggregate::Plan;
@@ -60,6 +60,8 @@ pub(super) struct Source {
     pub strings: Vec<(usize, StringTests, usize)>,
     /// Of which column each status word is.
     pub reporting: Vec<usize>,
+    /// Shared memory of a warp, at most.
+    shared: usize,
     /// Warps of a block, and vectors of a warp at most.
     pub warps: usize,
     pub each: usize,
@@ -146,7 +148,15 @@ pub(super) fn source(
 ) -> Result<Source> {
     let mut writer = Writer::new(columns, tests_of);
     let body = writer.body(predicate, output)?;
-    Ok(writer.finish(&body))
+    let source = writer.finish(&body);
+    match source.shared <= SHARED {
+        true => Ok(source),
+        false => Err(Error::expression(format!(
+            "tests and columns take {} bytes of a warp's memory, which has room for {SHARED}: scan in \
+             several steps",
+            source.shared
+        ))),
+    }
 }
 
 struct Writer<'a> {
@@ -388,6 +398,7 @@ impl<'a> Writer<'a> {
             ranges,
             strings,
             reporting,
+            shared: bytes,
             warps,
             each,
             partials,

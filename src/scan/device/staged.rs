@@ -24,6 +24,9 @@ fn stage_bytes(device: &dyn Device) -> usize {
     if device.is_host() { 32 << 10 } else { 64 << 20 }
 }
 
+/// Chunks of a stage at most: their rows are counted in 32 bits.
+const MOST_CHUNKS: usize = 8192;
+
 /// The chunks of each stage of columns, of which those that are decoded have the same chunks; none if
 /// kernels read all of them as they are stored.
 pub(super) fn stages(device: &dyn Device, columns: &[&DeviceColumn]) -> Option<Vec<Range<usize>>> {
@@ -35,7 +38,7 @@ pub(super) fn stages(device: &dyn Device, columns: &[&DeviceColumn]) -> Option<V
     for chunk in 0..chunks {
         let bytes: usize = decoded.iter().map(|column| column[chunk]).sum();
         match stages.last_mut() {
-            Some(stage) if used + bytes <= stage_bytes(device) => {
+            Some(stage) if used + bytes <= stage_bytes(device) && stage.len() < MOST_CHUNKS => {
                 stage.end = chunk + 1;
                 used += bytes;
             }

@@ -43,7 +43,7 @@ impl Job<'_, '_> {
     /// [`Error::NoDevice`](crate::Error::NoDevice) if there is nothing to compile kernels with.
     pub(super) fn gather_trees(&mut self, bits: usize, out: &DeviceBuffer) -> Result<()> {
         let words = bits.div_ceil(64);
-        self.in_stages(|job, nodes, first_chunk| {
+        self.in_stages(true, |job, nodes, first_chunk| {
             for word in 0..words {
                 // Words that no chunk stores are the sign of the highest that one does.
                 let sign = TreeList { address: nodes.rows, ..TreeList::sign() };
@@ -59,7 +59,7 @@ impl Job<'_, '_> {
     /// # Errors
     /// As [`Self::gather_trees`].
     pub(super) fn gather_bits(&mut self, which: Bits, out: &DeviceBuffer) -> Result<()> {
-        self.in_stages(|job, nodes, first_chunk| {
+        self.in_stages(matches!(which, Bits::Values), |job, nodes, first_chunk| {
             let list = match which {
                 Bits::Validity => nodes.validity.as_ref(),
                 Bits::Values => nodes.lists.first(),
@@ -73,10 +73,15 @@ impl Job<'_, '_> {
     /// stages without kept rows are passed over.
     fn in_stages(
         &mut self,
+        has_values: bool,
         gather: impl Fn(&mut Self, &ColumnNodes, usize) -> Result<()>,
     ) -> Result<()> {
-        let Some(stages) = stages(self.column.context().device(), &[self.column]) else {
-            let nodes = self.column.scan_nodes(self.stream())?;
+        let stages = match has_values {
+            true => stages(self.column.context().device(), &[self.column]),
+            false => None,
+        };
+        let Some(stages) = stages else {
+            let nodes = self.column.scan_nodes(self.stream(), has_values)?;
             gather(self, &nodes, 0)?;
             return self.check();
         };
@@ -85,7 +90,7 @@ impl Job<'_, '_> {
             if self.kept.places[first] == self.kept.places[stage.end] {
                 continue;
             }
-            let nodes = ColumnNodes::new(self.stream(), self.column, stage)?;
+            let nodes = ColumnNodes::new(self.stream(), self.column, stage, has_values)?;
             gather(self, &nodes, first)?;
             self.check().map_err(|error| error.after_chunks(first))?;
         }
