@@ -87,39 +87,35 @@ impl DeviceColumn {
     /// # Errors
     /// As [`DeviceColumn::nodes`].
     pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
-        let node: Box<dyn Fn(usize) -> Node> = match physical_of(self.field().data_type()) {
-            Physical::Bytes => {
-                let nodes = self.context().with_stream(|stream| self.value_nodes(stream))?;
-                Box::new(move |chunk| match child {
-                    0 => nodes.stored_lengths[chunk],
-                    _ => nodes.value_lengths[chunk],
-                })
-            }
-            Physical::I128 | Physical::I256 => {
-                let nodes = self.context().with_stream(|stream| self.kernel_nodes(stream))?;
-                Box::new(move |chunk| nodes.host.wide[chunk][child])
-            }
-            _ => {
-                check_decodable(self)?;
-                Box::new(|_| Node::default())
-            }
-        };
+        check_decodable(self)?;
+        let roots = roots(self.chunks());
+        let children = self.context().with_stream(|stream| {
+            Ok(match physical_of(self.field().data_type()) {
+                Physical::Bytes => {
+                    let nodes = self.value_nodes(stream)?;
+                    let of_chunk = |root: &Target<'_>| match (root.view.encoding(), child) {
+                        (Encoding::Fsst, 1) => Some(nodes.value_lengths[root.chunk]),
+                        // Put together, strings of front coding and lz are plain.
+                        (Encoding::Fsst | Encoding::Plain | Encoding::Front | Encoding::Lz, 0) => {
+                            Some(nodes.stored_lengths[root.chunk])
+                        }
+                        _ => None,
+                    };
+                    roots.iter().map(of_chunk).collect()
+                }
+                Physical::I128 | Physical::I256 => {
+                    let nodes = self.kernel_nodes(stream)?;
+                    let of_chunk = |root: &Target<'_>| {
+                        let has = child < root.view.child_count();
+                        has.then(|| nodes.host.wide[root.chunk][child])
+                    };
+                    roots.iter().map(of_chunk).collect()
+                }
+                _ => vec![None; roots.len()],
+            })
+        })?;
         self.ready().synchronize()?;
-        let has = |root: &Target<'_>| {
-            let of_strings = match root.view.encoding() {
-                Encoding::Fsst => child < 2,
-                // Put together, those of front coding and lz are plain.
-                Encoding::Plain | Encoding::Front | Encoding::Lz => child == 0,
-                _ => false,
-            };
-            match root.view.physical() {
-                Physical::I128 | Physical::I256 => child < root.view.child_count(),
-                Physical::Bytes => of_strings,
-                _ => false,
-            }
-        };
-        let of_chunk = |root: &Target<'_>| has(root).then(|| node(root.chunk));
-        Ok(roots(self.chunks()).iter().map(of_chunk).collect())
+        Ok(children)
     }
 
     /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without

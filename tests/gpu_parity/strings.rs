@@ -206,6 +206,36 @@ fn strings_of_every_length() {
     }
 }
 
+/// Lengths with exceptions, around 255, from which on kernels look up each length by itself.
+#[test]
+fn lengths_with_exceptions() {
+    let mut rng = Rng(23);
+    let options =
+        Options::default().with_encodings([Encoding::Plain, Encoding::Ffor, Encoding::Pfor]);
+    for engine in engines() {
+        for base in [0, 3, 253, 254, 255, 256, 700] {
+            let len = |row: usize| match row % 61 {
+                7 => row * 31 % 2000,
+                8 => 255,
+                _ => base + row % 2,
+            };
+            let values = (0..2600).map(|row| vec![b'a' + (row % 5) as u8; len(row)]);
+            let array = Arc::new(BinaryArray::from_iter_values(values)) as ArrayRef;
+            let packed = compress(&batch(&[("price", array.clone())]), &options).unwrap();
+            let encoding = lanepack::columns(&packed).unwrap()[0].encoding();
+            assert_eq!(encoding, "plain(pfor)");
+            let tests = tests_of(&array, &mut rng);
+            assert!(check(&engine, &packed, &tests) > 0);
+            let on_device = engine.upload(&packed).unwrap();
+            let filter = || col("price").gt(Literal::Binary(b"b".to_vec()));
+            let expected = Scan::new(&packed).filter(filter()).gather(&["price"], &Engine::cpu());
+            let found = Scan::on_device(&on_device).filter(filter()).gather(&["price"], &engine);
+            let what = || format!("lengths from {base} on");
+            assert_same(found.unwrap().column(0), expected.unwrap().column(0), what);
+        }
+    }
+}
+
 /// Automata of more than 256 states, whose rows are words.
 #[test]
 fn automata_of_many_states() {

@@ -68,7 +68,7 @@ impl Sums {
 
 /// Which bits of a column.
 #[derive(Clone, Copy)]
-enum Bits {
+enum WhichBits {
     Validity,
     /// Booleans.
     Values,
@@ -204,7 +204,7 @@ impl<'a> Job<'a, '_> {
         let validity = match self.column.null_count() {
             0 => None,
             _ => {
-                let bitmap = self.bits(Bits::Validity)?;
+                let bitmap = self.bits(WhichBits::Validity)?;
                 let valid = count(self.stream(), &bitmap, rows)?;
                 self.marks.mark(self.stream(), "")?;
                 (valid < rows).then_some((bitmap, rows - valid))
@@ -213,7 +213,7 @@ impl<'a> Job<'a, '_> {
         let data_type = self.column.field().data_type();
         let physical = physical_of(data_type);
         let buffers = match (physical, physical.bits()) {
-            (Physical::Bool, _) => vec![self.bits(Bits::Values)?.into()],
+            (Physical::Bool, _) => vec![self.bits(WhichBits::Values)?.into()],
             (_, Some(bits)) => {
                 let out = self.stream().allocate(rows * bits / 8)?;
                 self.words(bits, &out)?;
@@ -307,13 +307,13 @@ impl<'a> Job<'a, '_> {
     }
 
     /// Kept bits.
-    fn bits(&mut self, which: Bits) -> Result<Arc<DeviceBuffer>> {
+    fn bits(&mut self, which: WhichBits) -> Result<Arc<DeviceBuffer>> {
         let len = bitmap_len(self.kept.len());
         let out = Arc::new(self.stream().allocate(len)?);
         self.stream().fill(&out, 0, len, 0)?;
         let has_kernels = match which {
-            Bits::Validity => self.column.reads().has_validity_kernels,
-            Bits::Values => self.column.reads().has_kernels,
+            WhichBits::Validity => self.column.reads().has_validity_kernels,
+            WhichBits::Values => self.column.reads().has_kernels,
         };
         if !has_kernels {
             match self.gather_bits(which, &out) {
@@ -322,13 +322,13 @@ impl<'a> Job<'a, '_> {
             }
         }
         match which {
-            Bits::Validity => {
+            WhichBits::Validity => {
                 let nodes = self.column.scan_validity(self.stream())?;
                 self.decoded.extend_from_slice(nodes.buffers());
                 let nodes: Vec<Node> = nodes.nodes().collect();
                 self.keep(kernels::KEEP_BITS, &nodes, &out, |_, keep| keep)?;
             }
-            Bits::Values => {
+            WhichBits::Values => {
                 let nodes = self.kernel_nodes()?;
                 let nodes = root_nodes(&nodes);
                 self.keep(kernels::KEEP_BITS, &nodes, &out, |_, keep| keep)?;

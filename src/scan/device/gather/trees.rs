@@ -1,7 +1,7 @@
 //! Kept values of columns whose trees no kernel is there for: a kernel for each list of trees,
 //! made of `kernels/lanepack/gather.cuh`.
 
-use super::{Bits, Job};
+use super::{Job, WhichBits};
 use crate::engine::nodes::ColumnNodes;
 use crate::engine::trees::TreeList;
 use crate::error::Result;
@@ -58,11 +58,11 @@ impl Job<'_, '_> {
     ///
     /// # Errors
     /// As [`Self::gather_trees`].
-    pub(super) fn gather_bits(&mut self, which: Bits, out: &DeviceBuffer) -> Result<()> {
-        self.in_stages(matches!(which, Bits::Values), |job, nodes, first_chunk| {
+    pub(super) fn gather_bits(&mut self, which: WhichBits, out: &DeviceBuffer) -> Result<()> {
+        self.in_stages(matches!(which, WhichBits::Values), |job, nodes, first_chunk| {
             let list = match which {
-                Bits::Validity => nodes.validity.as_ref(),
-                Bits::Values => nodes.lists.first(),
+                WhichBits::Validity => nodes.validity.as_ref(),
+                WhichBits::Values => nodes.lists.first(),
             };
             let list = list.expect("columns with rows have trees of their bits");
             job.gather_list(nodes, first_chunk, list, (0, 1), out)

@@ -43,10 +43,11 @@ impl StringTests {
         Ok(tests)
     }
 
-    /// The kinds of tests that look at strings, as bits by their numbers `abi::STRINGS_..`.
+    /// The kinds of tests that look at strings, as bits by their numbers `abi::STRINGS_..`: neither
+    /// those that are decided nor those of codes.
     pub fn kinds(&self) -> u32 {
-        let decided = 1 << abi::STRINGS_NONE | 1 << abi::STRINGS_ALL;
-        self.chunks.iter().fold(0, |kinds, test| kinds | 1 << test.kind) & !decided
+        let others = 1 << abi::STRINGS_NONE | 1 << abi::STRINGS_ALL | 1 << abi::STRINGS_CODES;
+        self.chunks.iter().fold(0, |kinds, test| kinds | 1 << test.kind) & !others
     }
 
     /// Adds the test of a chunk.

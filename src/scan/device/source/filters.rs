@@ -137,7 +137,6 @@ impl Writer<'_> {
         let (encodings, widths) = of(&lists[1]);
         let has_others = of(&lists[0]).0 != abi::encoding_bit(Encoding::Dict as u16);
         let kinds = if has_others { tests.kinds() | 1 << kind } else { 0 };
-        let kinds = kinds & !(1 << abi::STRINGS_CODES);
         let [values, its_lengths] = [&lists[0], &lists[1]]
             .map(|list| format!("args.nodes[{}][chunk]", self.list(list.address)));
         let literal = self.literal(&[0]);
