@@ -74,7 +74,14 @@ LANEPACK_DEVICE u32 decode_string(RunWriter& writer, const SymbolTable& table, c
     return 0;
 }
 
-LANEPACK_KERNEL(keep_strings, KEEP_THREADS, 4, KeepStringsArguments) {
+// For other architectures than 9.0 the compiler wants more registers, or spills.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+constexpr u32 KEEP_STRINGS_BLOCKS = 3;
+#else
+constexpr u32 KEEP_STRINGS_BLOCKS = 4;
+#endif
+
+LANEPACK_KERNEL(keep_strings, KEEP_THREADS, KEEP_STRINGS_BLOCKS, KeepStringsArguments) {
     LANEPACK_SHARED(StoredLengths[KEEP_THREADS / WARP], all);
     LANEPACK_SHARED(SymbolTable, table);
     StoredLengths& shared = all[warp_in_block()];
