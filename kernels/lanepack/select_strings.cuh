@@ -4,8 +4,7 @@
 //              none fits, no code is read; then eight codes and the length together as
 //              one number, then the rest
 //   all else   an automaton over codes (walk.cuh)
-//   dict       what the test says of each value of the dictionary, found by one of the
-//              others before: a bit for each code
+//   dict       its codes, by what the tests of its values have found (select_codes.cuh)
 //
 // Equal strings have equal codes (docs/FORMAT.md), so nothing is decoded. The host makes
 // a test for each symbol table, and decides what a chunk's header and table decide.

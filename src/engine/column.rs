@@ -112,19 +112,40 @@ pub struct DeviceColumn {
 
 /// What the first scan of a column finds out for those that follow.
 #[derive(Debug, Default)]
-struct Scanned {
-    nodes: Mutex<Option<Arc<ColumnNodes>>>,
+pub(super) struct Scanned {
+    pub nodes: Kept<ColumnNodes>,
     /// The same of the validity alone.
-    nodes_of_validity: Mutex<Option<Arc<ColumnNodes>>>,
-    kernel_nodes: Mutex<Option<Arc<KernelNodes>>>,
-    validity: Mutex<Option<Arc<ValidityNodes>>>,
-    dictionaries: Mutex<Option<Arc<DictionaryNodes>>>,
-    value_nodes: Mutex<Option<Arc<ValueNodes>>>,
+    pub nodes_of_validity: Kept<ColumnNodes>,
+    pub kernel_nodes: Kept<KernelNodes>,
+    pub validity: Kept<ValidityNodes>,
+    pub dictionaries: Kept<DictionaryNodes>,
+    pub value_nodes: Kept<ValueNodes>,
     /// The least and the greatest of integers.
     bounds: OnceLock<(i256, i256)>,
     /// What tests of strings have to know on the host.
     strings: OnceLock<StoredStrings>,
-    reads: OnceLock<Reads>,
+    pub reads: OnceLock<Reads>,
+}
+
+/// Something that is made once, unless making it fails.
+#[derive(Debug)]
+pub(super) struct Kept<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Kept<T> {
+    /// What is there, or is made now.
+    pub fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = &*kept {
+            return Ok(there.clone());
+        }
+        Ok(kept.insert(Arc::new(make()?)).clone())
+    }
 }
 
 /// Where a chunk's body lies, and what its header says.
@@ -403,53 +424,9 @@ impl DeviceColumn {
         self.ready.as_ref()
     }
 
-    /// The column's nodes, or those of its validity alone, which are made once.
-    pub(super) fn keep_nodes(
-        &self,
-        has_values: bool,
-        make: impl FnOnce() -> Result<ColumnNodes>,
-    ) -> Result<Arc<ColumnNodes>> {
-        match has_values {
-            true => kept(&self.scanned.nodes, make),
-            false => kept(&self.scanned.nodes_of_validity, make),
-        }
-    }
-
-    /// Those for kernels that are there, which are made once.
-    pub(super) fn keep_kernel_nodes(
-        &self,
-        make: impl FnOnce() -> Result<KernelNodes>,
-    ) -> Result<Arc<KernelNodes>> {
-        kept(&self.scanned.kernel_nodes, make)
-    }
-
-    /// Those of dictionaries of strings, which are made once.
-    pub(super) fn keep_dictionaries(
-        &self,
-        make: impl FnOnce() -> Result<DictionaryNodes>,
-    ) -> Result<Arc<DictionaryNodes>> {
-        kept(&self.scanned.dictionaries, make)
-    }
-
-    /// Those that values of strings are made of, which are made once.
-    pub(super) fn keep_value_nodes(
-        &self,
-        make: impl FnOnce() -> Result<ValueNodes>,
-    ) -> Result<Arc<ValueNodes>> {
-        kept(&self.scanned.value_nodes, make)
-    }
-
-    /// Those of the validity, which are made once.
-    pub(super) fn keep_validity(
-        &self,
-        make: impl FnOnce() -> Result<ValidityNodes>,
-    ) -> Result<Arc<ValidityNodes>> {
-        kept(&self.scanned.validity, make)
-    }
-
-    /// What kernels read of the column, which `find` finds once.
-    pub(super) fn keep_reads(&self, find: impl FnOnce() -> Reads) -> &Reads {
-        self.scanned.reads.get_or_init(find)
+    /// What scans have found out so far.
+    pub(super) fn scanned(&self) -> &Scanned {
+        &self.scanned
     }
 
     /// The least and the greatest integer of the column, which `find` finds once.
@@ -494,15 +471,6 @@ fn in_words_of(decoded: Result<ArrayRef>, error: Error, name: &str) -> Error {
         }
         (_, error) => error,
     }
-}
-
-/// What is there, or is made now.
-fn kept<T>(place: &Mutex<Option<Arc<T>>>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
-    let mut kept = place.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(there) = &*kept {
-        return Ok(there.clone());
-    }
-    Ok(kept.insert(Arc::new(make()?)).clone())
 }
 
 /// The order of a column's numbers: `abi::UNSIGNED`, `SIGNED` or `FLOAT`.

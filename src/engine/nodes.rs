@@ -540,7 +540,11 @@ impl DeviceColumn {
         has_values: bool,
     ) -> Result<Arc<ColumnNodes>> {
         let make = || ColumnNodes::new(stream, self, 0..self.chunks().len(), has_values);
-        let nodes = self.keep_nodes(has_values, make)?;
+        let kept = match has_values {
+            true => &self.scanned().nodes,
+            false => &self.scanned().nodes_of_validity,
+        };
+        let nodes = kept.get_or_make(make)?;
         stream.wait(nodes.ready.as_ref())?;
         Ok(nodes)
     }
@@ -552,29 +556,29 @@ impl DeviceColumn {
     ) -> Result<Arc<DictionaryNodes>> {
         check_decodable(self)?;
         stream.wait(self.ready())?;
-        self.keep_dictionaries(|| DictionaryNodes::new(stream, self))
+        self.scanned().dictionaries.get_or_make(|| DictionaryNodes::new(stream, self))
     }
 
     /// What makes values of the column's strings, kept as long as the column: for users who ask for
     /// it, and where nothing has to be decoded.
     pub(crate) fn value_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValueNodes>> {
-        self.keep_value_nodes(|| ValueNodes::new(stream, self, |_| true))
+        self.scanned().value_nodes.get_or_make(|| ValueNodes::new(stream, self, |_| true))
     }
 
     /// The nodes of the column for kernels that are there.
     pub(crate) fn kernel_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<KernelNodes>> {
         stream.wait(self.ready())?;
-        self.keep_kernel_nodes(|| KernelNodes::new(stream, self))
+        self.scanned().kernel_nodes.get_or_make(|| KernelNodes::new(stream, self))
     }
 
     /// What kernels read of the column as it is stored.
     pub(crate) fn reads(&self) -> &Reads {
-        self.keep_reads(|| Reads::of(self))
+        self.scanned().reads.get_or_init(|| Reads::of(self))
     }
 
     /// The nodes of the column's validity, usable on a stream.
     pub(crate) fn scan_validity(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValidityNodes>> {
         stream.wait(self.ready())?;
-        self.keep_validity(|| ValidityNodes::new(stream, self))
+        self.scanned().validity.get_or_make(|| ValidityNodes::new(stream, self))
     }
 }

@@ -14,7 +14,8 @@
 //! there, by OR not at those that have all; of strings only rows that are left are looked
 //! at. Nothing waits for the device before a result is asked for, except the first scan of a
 //! column (`engine/nodes.rs`, `engine/stored.rs`); what tests have found damaged is an error
-//! then. Columns that kernels do not read as they are stored are scanned in stages (staged.rs).
+//! then. Columns that kernels do not read as they are stored are scanned in stages, which wait for
+//! each other (staged.rs).
 //! Without NVRTC a filter that needs no kernel of its own is joined test by test.
 
 mod aggregate;
