@@ -74,7 +74,7 @@ struct BitsArguments {
 };
 static_assert(sizeof(BitsArguments) == 32, "mirrored");
 
-// Bytes of strings: fsst, bytes_plain, bytes_constant; and of all values: lz_*. `at` of a node
+// Bytes of strings: bytes_plain, bytes_constant; and of all values: lz_*. `at` of a node
 // counts bytes.
 struct BytesArguments {
     const Node* nodes;
@@ -87,6 +87,23 @@ struct BytesArguments {
     u32 zero;
 };
 static_assert(sizeof(BytesArguments) == 40, "mirrored");
+
+// Bytes of strings from FSST codes: fsst_decode.
+struct FsstArguments {
+    // The nodes, `at` counting bytes, and behind them, as many, `at` counting rows.
+    const Node* nodes;
+    // At a multiple of 256 bytes.
+    u8* out;
+    u64* status;
+    // The offset of every row, if the bytes are text, which is checked; else null.
+    const u8* offsets;
+    u32 node_count;
+    u32 blocks_per_node;
+    // Bytes of an offset, 4 or 8.
+    u32 offset_bytes;
+    u32 zero;
+};
+static_assert(sizeof(FsstArguments) == 48, "mirrored");
 
 // Lengths of strings to Arrow offsets: offsets_32, offsets_64.
 struct OffsetsArguments {

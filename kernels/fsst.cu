@@ -1,4 +1,5 @@
-// Bytes of strings from FSST codes: lanepack/fsst.cuh.
+// Bytes of strings from FSST codes: lanepack/fsst.cuh. Those of text are checked on their way:
+// utf8_codes.cuh.
 //
 // fsst_decode: a warp decodes up to 16 tiles, so a block 32,768 codes with one table.
 // With more blocks a node than that takes, a warp has fewer tiles, but at least 4:
@@ -6,10 +7,11 @@
 #include "arguments.cuh"
 #include "lanepack/fsst.cuh"
 #include "launch.cuh"
+#include "utf8_codes.cuh"
 
 namespace lanepack {
 
-LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, BytesArguments) {
+LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, FsstArguments) {
     constexpr u32 WARPS = FSST_THREADS / WARP;
     constexpr u32 MOST = FSST_CODES / TILE / WARPS;
     constexpr u32 LEAST = FSST_CODES_LEAST / TILE / WARPS;
@@ -25,13 +27,21 @@ LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, BytesArguments) {
     table.load(node.buffer[0]);
     __syncthreads();
     const u32 warp = warp_in_block();
-    bool not_ascii = false;
-    const u32 fault = decode_tiles(table, node, (part.part * WARPS + warp) * count, count, args.out,
-                                   stages + warp * (STAGE / 16), not_ascii);
-    const bool any = __any_sync(FULL, not_ascii) != 0;
-    if (threadIdx.x % WARP != 0) return;
-    if (fault != 0) report(args.status, part.node, static_cast<Fault>(fault));
-    if (any) args.not_ascii[part.node] = 1;
+    const u32 first = (part.part * WARPS + warp) * count;
+    uint4* stage = stages + warp * (STAGE / 16);
+    u32 fault;
+    if (args.offsets == nullptr) {
+        NoCheck check;
+        fault = decode_tiles(table, node, first, count, args.out, stage, check);
+    } else {
+        const u64 row = args.nodes[args.node_count + part.node].at;
+        const RowOffsets rows{args.offsets + row * args.offset_bytes, args.offset_bytes, node.rows};
+        TextCheck check(args.out, rows, first == 0);
+        fault = decode_tiles(table, node, first, count, args.out, stage, check);
+        if (__any_sync(FULL, check.is_cut)) fault = fault == 0 ? FAULT_CHARACTER : fault;
+        if (__any_sync(FULL, check.is_wrong)) fault = fault == 0 || fault == FAULT_CHARACTER ? FAULT_UTF8 : fault;
+    }
+    if (threadIdx.x % WARP == 0 && fault != 0) report(args.status, part.node, static_cast<Fault>(fault));
 }
 
 }  // namespace lanepack

@@ -4,8 +4,8 @@
 //   planes   bit k of all 32 bytes in one word: bit 8 b + i is that of byte b of word i
 //
 // Sixteen swaps of bits make the planes (Warren, Hacker's Delight, 7-3). Then one instruction looks
-// at 32 bytes: continuation bytes must stand exactly where leads ask for them. Leads that restrict
-// the byte behind them are rare, and looked at byte by byte.
+// at 32 bytes: continuation bytes must stand exactly where leads ask for them. Only bytes that are
+// never used, and leads that restrict the byte behind them, need the lower nibbles.
 #pragma once
 
 #include "lanepack/base.cuh"
@@ -46,22 +46,6 @@ struct Utf8Leads {
     }
 };
 
-// Whether a word has a byte that is never used, or that its lead does not allow as a second byte.
-LANEPACK_DEVICE bool has_rare_error(u32 word, u32 before) {
-    bool is_wrong = false;
-    u32 lead = before >> 24;
-    for (u32 i = 0; i < 4; i++) {
-        const u32 byte = word >> 8 * i & 255;
-        is_wrong |= byte == 0xc0 || byte == 0xc1 || byte >= 0xf5 || (lead == 0xe0 && byte < 0xa0) ||
-                    (lead == 0xed && byte > 0x9f) || (lead == 0xf0 && byte < 0x90) || (lead == 0xf4 && byte > 0x8f);
-        lead = byte;
-    }
-    return is_wrong;
-}
-
-// Whether a byte is never used or a lead that restricts the byte behind it, or that may be.
-LANEPACK_DEVICE bool is_rare(u32 byte) { return byte == 0xe0 || byte == 0xed || byte >= 0xf0; }
-
 // Whether 32 bytes behind the four of `before` are wrong: those of words 0 to 7, and, if they are the
 // `last`, a character that they leave unfinished.
 LANEPACK_DEVICE bool has_utf8_error(const u32 (&words)[8], u32 before, bool is_last) {
@@ -79,18 +63,26 @@ LANEPACK_DEVICE bool has_utf8_error(const u32 (&words)[8], u32 before, bool is_l
     const Utf8Leads earlier = Utf8Leads::of_word(before);
     const u32 asked_before = earlier.two >> 31 | (earlier.three >> 23 & 0x101) | (earlier.four >> 15 & 0x10101);
     const u32 asked = asked_before | one_on(leads.two) | two_on(leads.three) | three_on(leads.four);
-    bool is_wrong = (asked ^ (upper[3] & ~upper[2])) != 0;
-    if (is_last) {
-        is_wrong |= ((leads.two & 0x80000000) | (leads.three & 0x80800000) | (leads.four & 0x80808000)) != 0;
-    }
+    u32 wrong = asked ^ (upper[3] & ~upper[2]);
+    if (is_last) wrong |= (leads.two & 0x80000000) | (leads.three & 0x80800000) | (leads.four & 0x80808000);
     // F0 and above; C0, C1, E0 (and E1); ED (and EC).
     const u32 zeros = lower[3] | lower[2] | lower[1];
     const u32 rare = leads.four | (leads.two & ~upper[0] & (~zeros | (lower[3] & lower[2] & ~lower[1])));
-    if (rare != 0 || is_rare(before >> 24)) {
-#pragma unroll 1
-        for (u32 i = 0; i < 8; i++) is_wrong |= has_rare_error(words[i], i > 0 ? words[i - 1] : before);
+    const u32 lead = before >> 24;
+    if (rare != 0 || lead == 0xe0 || lead == 0xed || lead >= 0xf0) {
+        // C0, C1, and above F4, which are never used.
+        wrong |= leads.two & ~upper[1] & ~upper[0] & ~zeros;
+        wrong |= leads.four & (lower[3] | (lower[2] & (lower[1] | lower[0])));
+        // Behind E0 come A0 to BF, behind ED 80 to 9F, behind F0 90 to BF, behind F4 80 to 8F.
+        const u32 three = leads.three & ~upper[0];
+        const u32 e0 = one_on(three & ~zeros & ~lower[0]) | (lead == 0xe0);
+        const u32 ed = one_on(three & lower[3] & lower[2] & ~lower[1] & lower[0]) | (lead == 0xed);
+        const u32 f0 = one_on(leads.four & ~zeros & ~lower[0]) | (lead == 0xf0);
+        const u32 f4 = one_on(leads.four & lower[2]) | (lead == 0xf4);
+        wrong |= (e0 & ~upper[1]) | (ed & upper[1]);
+        wrong |= (f0 & ~(upper[1] | upper[0])) | (f4 & (upper[1] | upper[0]));
     }
-    return is_wrong;
+    return wrong != 0;
 }
 
 }  // namespace lanepack

@@ -241,7 +241,7 @@ struct StagedOutput {
     u32 end;
     // The bytes of the unfinished word before `end`, at the top.
     u32 held;
-    // All bytes written, ORed.
+    // What the thread wrote last, ORed.
     u32 seen;
 
     LANEPACK_DEVICE StagedOutput(u32* stage_, u8* out, u64 at)
@@ -281,13 +281,15 @@ struct StagedOutput {
         __syncwarp();
     }
 
-    // Writes the lines that are whole and keeps the rest.
-    LANEPACK_DEVICE void flush() {
+    // Writes the lines that are whole, shows them to `check` and keeps the rest.
+    template <class Check>
+    LANEPACK_DEVICE void flush(Check& check) {
         const u32 lane = threadIdx.x % WARP;
         held = __funnelshift_r(0, stage[end / 4], 8 * end);
         const u32 whole = end / LINE * LINE;
         if (whole != 0) {
             write(whole);
+            check.written(*this, whole);
             uint4* units = reinterpret_cast<uint4*>(stage);
             const uint4 rest = units[whole / 16 + lane % (LINE / 16)];
             __syncwarp();
@@ -302,6 +304,7 @@ struct StagedOutput {
     // Writes what stands before `until`: 16 bytes at a time, but byte by byte where
     // others write some of the 16.
     LANEPACK_DEVICE void write(u32 until) {
+        seen = 0;
         const u32 lane = threadIdx.x % WARP;
         const u32 first = (begin + 15) & ~15u;
         const u32 behind = until & ~15u;
@@ -337,9 +340,10 @@ LANEPACK_DEVICE u64 tile_start(const Node& node, u32 tile, u32& inside) {
 
 // Decodes up to 31 tiles of a node from tile `first` on to out + node.at, by a warp
 // with a stage of STAGE bytes of its own. The result, the same in all lanes, is what
-// is wrong with the codes, or 0; not_ascii becomes true if the lane wrote a byte above 127.
+// is wrong with the codes, or 0. `check` sees all bytes, as TextCheck (utf8_codes.cuh) does.
+template <class Check>
 LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32 first, u32 count, u8* out,
-                                 uint4* stage, bool& not_ascii) {
+                                 uint4* stage, Check& check) {
     const u32 lane = threadIdx.x % WARP;
     const u32 tiles = static_cast<u32>((node.size + TILE - 1) / TILE);
     if (first >= tiles) return 0;
@@ -389,10 +393,14 @@ LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32
         if (ends != next_inside) return last ? FAULT_ESCAPE : FAULT_TILE_BYTES;
         if (bytes != expected) return FAULT_TILE_BYTES;
         output.decode(table, own, length, output.end + before - sum, bytes);
-        output.flush();
+        output.flush(check);
     }
     output.write(output.end);
-    not_ascii |= (output.seen & HIGH_BITS) != 0;
+    const u32 behind = first + count;
+    FsstValue next(table, node.buffer[1] + min(static_cast<u64>(behind) * TILE, node.size),
+                   behind < tiles ? static_cast<u32>(min(node.size - static_cast<u64>(behind) * TILE, u64{TILE})) : 0);
+    next.literal = behind < tiles && (insides >> count & 1) != 0;
+    check.ended(output, next);
     return 0;
 }
 

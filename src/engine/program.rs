@@ -141,6 +141,25 @@ pub(super) fn bytes_to(
     }
 }
 
+/// The argument of the kernel that decodes FSST codes to `out`. Of text `offsets` are the
+/// address of the offsets of rows, and the bytes of each.
+pub(super) fn codes_to(
+    out: u64,
+    offsets: Option<(u64, usize)>,
+) -> impl Fn(&Launched) -> abi::FsstArguments + 'static {
+    let (offsets, offset_bytes) = offsets.unwrap_or_default();
+    move |at| abi::FsstArguments {
+        nodes: at.nodes,
+        out,
+        status: at.status,
+        offsets,
+        node_count: at.node_count,
+        blocks_per_node: at.blocks_per_node,
+        offset_bytes: offset_bytes as u32,
+        zero: 0,
+    }
+}
+
 /// The arguments of kernels that work on decoded strings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Strings {

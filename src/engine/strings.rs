@@ -5,14 +5,15 @@
 //! offsets_32, offsets_64                   --> offsets of all rows, and one behind the last
 //! dict_lengths, dict_plain, dict_strings   --> dict only: lengths of rows, and their bytes
 //! front_lengths, front_strings             --> front only: the same
-//! utf8                                     --> text only: checks chunks with bytes above 127
+//! utf8                                     --> text only: checks chunks with bytes above 127,
+//!                                              but of FSST, which fsst_decode checks
 //! views, fixed                             --> for view types and FixedSizeBinary
 //! ```
 //!
 //! Bytes and offsets are independent of each other: both follow from the header
-//! and from the starts of vectors. Only where rows are codes of a dictionary, or begin as
-//! others do, their bytes need their offsets; the dictionary's strings, or the suffixes, are
-//! decoded as those of any column before.
+//! and from the starts of vectors. Offsets come first, as checks of text need them, and bytes
+//! of rows that are codes of a dictionary or begin as others do; the dictionary's strings, or
+//! the suffixes, are decoded as those of any column before.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ use super::column::views_hold;
 use super::decoders::with_dictionary;
 use super::groups::size_groups;
 use super::program::{
-    Job, Launched, Program, Strings, Target, Words, bytes_to, checked_to, jobs, longest, most_rows,
-    of_encoding, words_to,
+    Job, Launched, Program, Strings, Target, Words, bytes_to, checked_to, codes_to, jobs, longest,
+    most_rows, of_encoding, words_to,
 };
 use crate::column::is_text;
 use crate::encoding::{self, Encoding};
@@ -154,14 +155,12 @@ pub(super) fn decode<'a>(
     let of_dict = looked_up.as_ref().map_or(&[][..], |found| &found.lengths);
     let of_front = fronts.as_ref().map_or(&[][..], |fronts| &fronts.lengths);
     let lengths = value_lengths(program, roots, of_dict, of_front)?;
-    let mut groups = values(program, &strings, bytes);
     self::offsets(program, &strings, &lengths, buffers);
+    let text = is_text(data_type).then_some((offsets.address(), *offset_bytes));
+    codes(program, roots, &strings, buffers, text);
+    let mut groups = values(program, &strings, bytes);
     groups.extend(looked_up.map(|looked_up| looked_up.write(program, buffers)));
     groups.extend(fronts.map(|fronts| fronts.write(program, buffers)));
-    // From here on targets are chunks at their rows.
-    let at_rows = |targets: &[Target<'a>]| -> Vec<Target<'a>> {
-        targets.iter().map(|target| roots[target.chunk]).collect()
-    };
     let common = Strings {
         bytes: bytes.address(),
         offsets: offsets.address(),
@@ -171,11 +170,36 @@ pub(super) fn decode<'a>(
     if is_text(data_type) {
         for Group { targets, not_ascii, longest } in &groups {
             let arguments = Strings { not_ascii: *not_ascii, ..common }.arguments();
-            let jobs = jobs(&at_rows(targets));
+            let jobs = jobs(&at_rows(targets, roots));
             program.step(kernels::UTF8, &jobs, &[], *longest, arguments, &[bytes, offsets]);
         }
     }
     Ok(common)
+}
+
+/// The chunks of the targets, at their rows.
+fn at_rows<'a>(targets: &[Target<'_>], roots: &[Target<'a>]) -> Vec<Target<'a>> {
+    targets.iter().map(|target| roots[target.chunk]).collect()
+}
+
+/// The bytes of values that are FSST codes, checked if they are text, whose offsets are given.
+fn codes(
+    program: &mut Program<'_>,
+    roots: &[Target<'_>],
+    strings: &[Target<'_>],
+    buffers: &Buffers,
+    text: Option<(u64, usize)>,
+) {
+    let Buffers { bytes, offsets, .. } = buffers;
+    let values = |target: &Target<'_>| encoding::value_bytes(target.view);
+    let codes = |target: &Target<'_>| target.view.buffer_range(1).len();
+    for targets in size_groups(of_encoding(strings, Encoding::Fsst), values) {
+        let longest = targets.iter().map(codes).max().unwrap_or(0);
+        let rows = jobs(&at_rows(&targets, roots));
+        let arguments = codes_to(bytes.address(), text);
+        let kernel = kernels::FSST_DECODE;
+        program.step(kernel, &jobs(&targets), &rows, longest, arguments, &[bytes, offsets]);
+    }
 }
 
 /// Chunks of one encoding that go together into a launch (`size_groups`).
@@ -187,29 +211,22 @@ struct Group<'a> {
     longest: usize,
 }
 
-/// The bytes of all values.
+/// The bytes of values that are stored as such, in segments, or once for all.
 fn values<'a>(
     program: &mut Program<'_>,
     strings: &[Target<'a>],
     bytes: &Arc<DeviceBuffer>,
 ) -> Vec<Group<'a>> {
     let size = |target: &Target<'_>| encoding::value_bytes(target.view);
-    let codes = |target: &Target<'_>| target.view.buffer_range(1).len();
     let mut groups = Vec::new();
-    for (encoding, kernel) in [
-        (Encoding::Fsst, kernels::FSST_DECODE),
-        (Encoding::Plain, kernels::BYTES_PLAIN),
-        (Encoding::Constant, kernels::BYTES_CONSTANT),
-    ] {
+    for (encoding, kernel) in
+        [(Encoding::Plain, kernels::BYTES_PLAIN), (Encoding::Constant, kernels::BYTES_CONSTANT)]
+    {
         for targets in size_groups(of_encoding(strings, encoding), size) {
             let longest = targets.iter().map(size).max().unwrap_or(0);
-            let decoded = match encoding {
-                Encoding::Fsst => targets.iter().map(codes).max().unwrap_or(0),
-                _ => longest,
-            };
             let not_ascii = program.words(targets.len());
             let arguments = bytes_to(bytes.address(), not_ascii);
-            program.step(kernel, &jobs(&targets), &[], decoded, arguments, &[bytes]);
+            program.step(kernel, &jobs(&targets), &[], longest, arguments, &[bytes]);
             groups.push(Group { targets, not_ascii, longest });
         }
     }

@@ -133,6 +133,20 @@ pub(crate) struct BytesArguments {
     pub zero: u32,
 }
 
+/// `lanepack::FsstArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct FsstArguments {
+    pub nodes: u64,
+    pub out: u64,
+    pub status: u64,
+    pub offsets: u64,
+    pub node_count: u32,
+    pub blocks_per_node: u32,
+    pub offset_bytes: u32,
+    pub zero: u32,
+}
+
 /// `lanepack::OffsetsArguments`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
@@ -483,6 +497,7 @@ const _: () = {
     assert!(size_of::<CodeRange>() == 16);
     assert!(size_of::<BitsArguments>() == 32);
     assert!(size_of::<BytesArguments>() == 40);
+    assert!(size_of::<FsstArguments>() == 48);
     assert!(size_of::<OffsetsArguments>() == 32);
     assert!(size_of::<StringsArguments>() == 72);
     assert!(size_of::<KeepArguments>() == 64);

@@ -221,6 +221,91 @@ fn text_is_judged_as_the_cpu_judges_it() {
     }
 }
 
+/// Text of stretches of one alphabet each, so that some are ASCII alone.
+fn stretches(rng: &mut Rng, bytes: usize) -> String {
+    let alphabets =
+        ["etaoin shrdlu", "éßñçаяю", "漢字仮名交", "กขคงจ", "퐀힣한글", "😀𝄞\u{10fff0}"];
+    let mut text = String::new();
+    while text.len() < bytes {
+        let alphabet: Vec<char> = alphabets[rng.below(6) as usize].chars().collect();
+        for _ in 0..1 + rng.below(600) {
+            text.push(alphabet[rng.below(alphabet.len() as u64) as usize]);
+        }
+    }
+    text
+}
+
+/// FSST codes of many warps, whose bytes or rows are no text at some place: kernels check them
+/// piece by piece.
+#[test]
+fn text_of_codes_is_judged_as_the_cpu_judges_it() {
+    const WARP_CODES: usize = 2048;
+    let of_text: ArrayRef = std::sync::Arc::new(StringArray::from(vec!["text"; 40]));
+    let of_text = Image::of(&of_text, &Options::default());
+    let mut rng = Rng(3);
+    for engine in engines() {
+        let (mut errors, mut valid) = (0, 0);
+        for case in 0..400 {
+            let mut bytes = stretches(&mut rng, 20_000).into_bytes();
+            if case % 4 == 1 {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = [0x41, 0x80, 0xbf, 0xc1, 0xc3, 0xe0, 0xe4, 0xed, 0xf0, 0xf4, 0xf8]
+                    [rng.below(11) as usize];
+            }
+            let mut ends: Vec<usize> =
+                (0..rng.below(3000)).map(|_| rng.below(bytes.len() as u64) as usize).collect();
+            ends.sort_unstable();
+            let is_character = |at: &usize| bytes[*at] & 0xc0 != 0x80;
+            let cut = (case % 4 == 2).then(|| rng.below(ends.len() as u64 + 1) as usize);
+            let mut row = 0;
+            ends.retain(|at| {
+                row += 1;
+                is_character(at) || cut == Some(row)
+            });
+            ends.push(bytes.len());
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            let values: Vec<&[u8]> =
+                starts.zip(&ends).map(|(start, end)| &bytes[start..*end]).collect();
+            let array: ArrayRef = std::sync::Arc::new(BinaryArray::from_vec(values.clone()));
+            let of_bytes = Image::with(&array, Encoding::Fsst);
+            let mut image = of_text.clone();
+            image.rows = of_bytes.rows;
+            (image.header, image.body) = (of_bytes.header, of_bytes.body);
+            let mut is_text = values.iter().all(|value| std::str::from_utf8(value).is_ok());
+            if case % 4 == 3 {
+                // A code beside a seam of two warps becomes another of as many bytes.
+                is_text = false;
+                image.change(|tree| {
+                    let lengths: Vec<u8> = (1..=8)
+                        .flat_map(|length| {
+                            vec![length; usize::from(tree.buffers[0][usize::from(length) - 1])]
+                        })
+                        .collect();
+                    let seams = tree.buffers[1].len() / WARP_CODES;
+                    let seam = WARP_CODES * (1 + rng.below(seams as u64 - 1) as usize);
+                    let at = seam - 4 + rng.below(8) as usize;
+                    let codes = &mut tree.buffers[1];
+                    if let Some(length) = lengths.get(usize::from(codes[at])) {
+                        let same: Vec<usize> =
+                            (0..lengths.len()).filter(|code| lengths[*code] == *length).collect();
+                        codes[at] = same[rng.below(same.len() as u64) as usize] as u8;
+                    }
+                });
+            }
+            if thinned(&engine, case, 5) {
+                continue;
+            }
+            let is_error = compare(&engine, &image, || format!("case {case}"));
+            if case % 4 != 3 {
+                assert_eq!(is_error, !is_text, "case {case}");
+            }
+            errors += usize::from(is_error);
+            valid += usize::from(!is_error);
+        }
+        assert!(errors >= 10 && valid >= 20, "{errors} errors, {valid} valid");
+    }
+}
+
 /// The text of the error that damage has to be.
 #[track_caller]
 fn corrupt<T>(name: &str, result: Result<T, Error>) -> String {
