@@ -11,13 +11,21 @@
 
 namespace lanepack {
 
-LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, FsstArguments) {
+// Blocks of a multiprocessor, as many as registers last for.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+constexpr u32 FSST_BLOCKS = 6;
+#else
+constexpr u32 FSST_BLOCKS = 7;
+#endif
+
+LANEPACK_KERNEL(fsst_decode, FSST_THREADS, FSST_BLOCKS, FsstArguments) {
     constexpr u32 WARPS = FSST_THREADS / WARP;
     constexpr u32 MOST = FSST_CODES / TILE / WARPS;
     constexpr u32 LEAST = FSST_CODES_LEAST / TILE / WARPS;
     static_assert(MOST < WARP, "a lane for every tile and one for the end");
     LANEPACK_SHARED(SymbolTable, table);
     LANEPACK_SHARED(uint4[WARPS * (STAGE / 16)], stages);
+    LANEPACK_SHARED(u32[WARPS * TextCheck::QUEUE], queues);
     const Part part = part_of_block(args.blocks_per_node);
     const Node& node = args.nodes[part.node];
     const u64 tiles = (node.size + TILE - 1) / TILE;
@@ -31,15 +39,13 @@ LANEPACK_KERNEL(fsst_decode, FSST_THREADS, 5, FsstArguments) {
     uint4* stage = stages + warp * (STAGE / 16);
     u32 fault;
     if (args.offsets == nullptr) {
-        NoCheck check;
-        fault = decode_tiles(table, node, first, count, args.out, stage, check);
+        fault = decode_tiles(table, node, first, count, args.out, stage, [](u64) { return NoCheck{}; });
     } else {
         const u64 row = args.nodes[args.node_count + part.node].at;
         const RowOffsets rows{args.offsets + row * args.offset_bytes, args.offset_bytes, node.rows};
-        TextCheck check(args.out, rows, first == 0);
-        fault = decode_tiles(table, node, first, count, args.out, stage, check);
-        if (__any_sync(FULL, check.is_cut)) fault = fault == 0 ? FAULT_CHARACTER : fault;
-        if (__any_sync(FULL, check.is_wrong)) fault = fault == 0 || fault == FAULT_CHARACTER ? FAULT_UTF8 : fault;
+        u32* queue = queues + warp * TextCheck::QUEUE;
+        fault = decode_tiles(table, node, first, count, args.out, stage,
+                             [&](u64 at) { return TextCheck(args.out, at, rows, queue, first == 0); });
     }
     if (threadIdx.x % WARP == 0 && fault != 0) report(args.status, part.node, static_cast<Fault>(fault));
 }

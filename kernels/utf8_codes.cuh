@@ -5,7 +5,8 @@
 //
 // A warp checks the characters that begin in its bytes, to their ends: it decodes the first codes of
 // the next warp's for that. What begins a warp's bytes in the middle of a character is the check of
-// the warp before. Lines of ASCII alone are not looked at.
+// the warp before. Lines of ASCII alone are not looked at, and where few threads would have something
+// to look at, it is put off until all have.
 //
 // Rows must not begin inside a character. A warp looks at its rows by their offsets, in order; where
 // the first of them is, it searches when it meets bytes that are not ASCII.
@@ -20,6 +21,7 @@ namespace lanepack {
 struct NoCheck {
     LANEPACK_DEVICE void written(const StagedOutput&, u32) {}
     LANEPACK_DEVICE void ended(StagedOutput&, FsstValue&) {}
+    LANEPACK_DEVICE u32 fault() const { return 0; }
 };
 
 // Offsets of a node's rows, of 4 or 8 bytes.
@@ -52,72 +54,113 @@ struct RowOffsets {
 class TextCheck {
     // Most bytes of a character behind its first.
     static constexpr u32 MORE = 3;
-    // Bytes that a thread looks at.
+    // Bytes of a unit, which a thread looks at, at a multiple of as many in the output.
     static constexpr u32 EACH = 32;
+    // So many of a warp's 32 units or fewer are put off until there are 32.
+    static constexpr u32 FEW = 16;
 
-    const u8* out;
+public:
+    // Units that are put off, as many as there may be.
+    static constexpr u32 QUEUE = WARP + FEW;
+
+private:
+    // Places count from the first byte of the first line, which has this place in the output.
+    const u8* first_line;
+    u64 start;
     RowOffsets rows;
-    // Up to which place of the output the rows before `row` are; 0 if that is not known.
-    u64 rows_end = 0;
+    // The first row that has not been looked at, known if rows up to `rows_end` have been; where row
+    // + lane begins.
+    u32 rows_end = FULL;
+    u32 row_at = 0;
     u32 row = 0;
     // Bytes in the middle of a character that may still come first.
     u32 skipped;
-    // The last four bytes, zeros if they are ASCII.
+    // The last four bytes, if there are any.
     u32 before = 0;
-
-public:
+    bool is_begun = false;
+    u32* queue;
+    u32 queued = 0;
     // Of the thread's bytes.
     bool is_wrong = false;
     bool is_cut = false;
 
-    LANEPACK_DEVICE TextCheck(const u8* out_, RowOffsets rows_, bool is_first)
-        : out(out_), rows(rows_), skipped(is_first ? 0 : MORE) {}
+public:
+    // Of bytes from place `at` of the output on, which `is_first` says are the node's first.
+    LANEPACK_DEVICE TextCheck(const u8* out, u64 at, RowOffsets rows_, u32* queue_, bool is_first)
+        : first_line(out + at / LINE * LINE),
+          start(at / LINE * LINE),
+          rows(rows_),
+          skipped(is_first ? 0 : MORE),
+          queue(queue_) {}
 
     // Looks at the bytes of the stage up to `until`, which have been written.
     LANEPACK_DEVICE void written(const StagedOutput& output, u32 until) {
-        if (!__any_sync(FULL, ((output.seen | before) & HIGH_BITS) != 0)) {
+        if (__any_sync(FULL, ((output.seen | before) & HIGH_BITS) != 0)) {
+            look_at_rows(output, until);
+            look_at_bytes(output, until, false);
+        } else {
             skipped = 0;
-            return;
         }
-        look_at_rows(output, until);
-        look_at_bytes(output, until, false);
+        is_begun = true;
     }
 
     // Looks at the last bytes, which have been written: `next` are the codes that follow them.
     LANEPACK_DEVICE void ended(StagedOutput& output, FsstValue& next) {
         const u32 end = output.end;
-        // Bytes of the next warp's that go on with a character, one more than there may be at most.
+        u8* bytes = reinterpret_cast<u8*>(output.stage);
+        // Bytes of the next warp's that go on with a character, one more than there may be at most,
+        // and behind them one of ASCII: what asks for more is wrong.
         u32 more = 0;
         Piece piece;
         for (bool is_more = true; is_more && next.next(piece);) {
             for (u32 i = 0; is_more && i < piece.length; i++) {
                 const u32 byte = static_cast<u32>(piece.word >> 8 * i) & 255;
                 is_more = (byte & 0xc0) == 0x80 && more <= MORE;
-                if (is_more && threadIdx.x % WARP == 0) reinterpret_cast<u8*>(output.stage)[end + more] = byte;
+                if (is_more && threadIdx.x % WARP == 0) bytes[end + more] = static_cast<u8>(byte);
                 more += is_more;
             }
         }
+        if (threadIdx.x % WARP == 0) bytes[end + more] = 0;
         __syncwarp();
-        const bool is_ascii = !__any_sync(FULL, ((output.seen | before) & HIGH_BITS) != 0);
-        if (is_ascii && more == 0) return;
-        look_at_rows(output, end);
-        look_at_bytes(output, end + more, true);
+        if (__any_sync(FULL, ((output.seen | before) & HIGH_BITS) != 0) || more > 0) {
+            look_at_rows(output, end);
+            look_at_bytes(output, end + more + 1, true);
+        }
+        look_at_queued();
+    }
+
+    // What is wrong with the bytes, or 0.
+    LANEPACK_DEVICE u32 fault() const {
+        if (__any_sync(FULL, is_wrong)) return FAULT_UTF8;
+        if (__any_sync(FULL, is_cut)) return FAULT_CHARACTER;
+        return 0;
     }
 
 private:
+    LANEPACK_DEVICE void find_row_at() {
+        const u32 own = row + threadIdx.x % WARP;
+        row_at = own < rows.rows ? static_cast<u32>(min(rows.of(own) - start, u64{FULL})) : FULL;
+    }
+
+    LANEPACK_DEVICE u32 place(const StagedOutput& output) const { return static_cast<u32>(output.line - first_line); }
+
     LANEPACK_DEVICE void look_at_rows(const StagedOutput& output, u32 until) {
-        const u64 at = static_cast<u64>(output.line - out);
-        if (rows_end != at + output.begin) row = rows.first_from(at + output.begin);
+        const u32 at = place(output);
+        if (rows_end != at + output.begin) {
+            row = rows.first_from(start + at + output.begin);
+            find_row_at();
+        }
         rows_end = at + until;
         const u8* bytes = reinterpret_cast<const u8*>(output.stage);
         u32 found = WARP;
+#pragma unroll 1
         while (found == WARP) {
-            const u32 own = row + threadIdx.x % WARP;
-            const u64 offset = own < rows.rows ? rows.of(own) : rows_end;
-            const bool is_here = offset < rows_end;
-            if (is_here) is_cut |= (bytes[offset - at] & 0xc0) == 0x80;
+            const bool is_here = row_at < rows_end;
+            if (is_here) is_cut |= (bytes[row_at - at] & 0xc0) == 0x80;
             found = __popc(__ballot_sync(FULL, is_here));
             row += found;
+            // For the next time, by when it has come.
+            if (found > 0) find_row_at();
         }
     }
 
@@ -125,6 +168,8 @@ private:
         const u32 lane = threadIdx.x % WARP;
         const u8* bytes = reinterpret_cast<const u8*>(output.stage);
         u32 begin = output.begin;
+        // Units of which not all bytes are the warp's are looked at at once.
+        const bool is_whole = is_begun && begin == 0 && skipped == 0 && !is_last;
         for (; skipped > 0 && begin < until; begin++, skipped--) {
             if ((bytes[begin] & 0xc0) != 0x80) skipped = 0;
             if (skipped == 0) break;
@@ -144,15 +189,48 @@ private:
             const uint4 head = is_here ? units[0] : uint4{0, 0, 0, 0};
             const uint4 tail = is_here ? units[1] : uint4{0, 0, 0, 0};
             u32 words[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};
-            if (is_here && (at < begin || at + EACH > until)) {
+            if (!is_whole) {
 #pragma unroll
                 for (u32 i = 0; i < 8; i++) words[i] = inside(at + i * 4, words[i]);
             }
             const u32 others = __shfl_up_sync(FULL, words[7], 1);
             const u32 own_before = lane == 0 ? before : others;
-            if (is_here) is_wrong |= has_utf8_error(words, own_before, is_last && at + EACH >= until);
             before = __shfl_sync(FULL, words[7], min((until - 1 - first) / EACH, WARP - 1));
+            u32 all = own_before;
+#pragma unroll
+            for (u32 i = 0; i < 8; i++) all |= words[i];
+            const bool is_text = is_here && (all & HIGH_BITS) != 0;
+            const u32 of_text = __ballot_sync(FULL, is_text);
+            if (!is_whole || static_cast<u32>(__popc(of_text)) > FEW) {
+                if (is_text) is_wrong |= has_utf8_error(words, own_before, false);
+            } else if (of_text != 0) {
+                put_off(place(output) + at, is_text, of_text);
+            }
         }
+    }
+
+    // Puts units off, and looks at 32 of them if there are as many.
+    LANEPACK_DEVICE void put_off(u32 place, bool is_text, u32 of_text) {
+        const u32 lane = threadIdx.x % WARP;
+        if (is_text) queue[queued + __popc(of_text & ((1u << lane) - 1))] = place;
+        queued += __popc(of_text);
+        if (queued >= WARP) look_at_queued();
+    }
+
+    // Looks at the last 32 units that were put off, where they have been written to.
+    LANEPACK_DEVICE void look_at_queued() {
+        const u32 lane = threadIdx.x % WARP;
+        const u32 count = min(queued, WARP);
+        queued -= count;
+        __syncwarp();
+        if (lane < count) {
+            const u8* from = first_line + queue[queued + lane];
+            const uint4 head = __ldcg(reinterpret_cast<const uint4*>(from));
+            const uint4 tail = __ldcg(reinterpret_cast<const uint4*>(from) + 1);
+            const u32 words[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};
+            is_wrong |= has_utf8_error(words, __ldcg(reinterpret_cast<const u32*>(from) - 1), false);
+        }
+        __syncwarp();
     }
 };
 

@@ -340,10 +340,11 @@ LANEPACK_DEVICE u64 tile_start(const Node& node, u32 tile, u32& inside) {
 
 // Decodes up to 31 tiles of a node from tile `first` on to out + node.at, by a warp
 // with a stage of STAGE bytes of its own. The result, the same in all lanes, is what
-// is wrong with the codes, or 0. `check` sees all bytes, as TextCheck (utf8_codes.cuh) does.
-template <class Check>
+// is wrong with the codes, or 0. Of a place in the output `check_from` makes what sees all bytes from
+// there on, as TextCheck (utf8_codes.cuh) does.
+template <class CheckFrom>
 LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32 first, u32 count, u8* out,
-                                 uint4* stage, Check& check) {
+                                 uint4* stage, CheckFrom check_from) {
     const u32 lane = threadIdx.x % WARP;
     const u32 tiles = static_cast<u32>((node.size + TILE - 1) / TILE);
     if (first >= tiles) return 0;
@@ -357,6 +358,7 @@ LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32
     const u32 relative = static_cast<u32>(min(offset - start, u64{FULL}));
 
     StagedOutput output(reinterpret_cast<u32*>(stage), out, node.at + start);
+    auto check = check_from(node.at + start);
     const u64 left = node.size - static_cast<u64>(first) * TILE;
     const uint4* const codes = reinterpret_cast<const uint4*>(node.buffer[1] + static_cast<u64>(first) * TILE) + lane;
     uint4 ahead = make_uint4(0, 0, 0, 0);
@@ -401,7 +403,7 @@ LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32
                    behind < tiles ? static_cast<u32>(min(node.size - static_cast<u64>(behind) * TILE, u64{TILE})) : 0);
     next.literal = behind < tiles && (insides >> count & 1) != 0;
     check.ended(output, next);
-    return 0;
+    return check.fault();
 }
 
 }  // namespace lanepack

@@ -223,12 +223,19 @@ fn text_is_judged_as_the_cpu_judges_it() {
 
 /// Text of stretches of one alphabet each, so that some are ASCII alone.
 fn stretches(rng: &mut Rng, bytes: usize) -> String {
-    let alphabets =
-        ["etaoin shrdlu", "éßñçаяю", "漢字仮名交", "กขคงจ", "퐀힣한글", "😀𝄞\u{10fff0}"];
+    let alphabets = [
+        "etaoin shrdlu",
+        "the quick brown fox jumps over the lazy dog, the five boxing wizards too: 漢é😀",
+        "éßñçаяю",
+        "漢字仮名交",
+        "กขคงจ",
+        "퐀힣한글",
+        "😀𝄞\u{10fff0}",
+    ];
     let mut text = String::new();
     while text.len() < bytes {
-        let alphabet: Vec<char> = alphabets[rng.below(6) as usize].chars().collect();
-        for _ in 0..1 + rng.below(600) {
+        let alphabet: Vec<char> = alphabets[rng.below(7) as usize].chars().collect();
+        for _ in 0..1 + rng.below(1000) {
             text.push(alphabet[rng.below(alphabet.len() as u64) as usize]);
         }
     }
@@ -245,7 +252,7 @@ fn text_of_codes_is_judged_as_the_cpu_judges_it() {
     let mut rng = Rng(3);
     for engine in engines() {
         let (mut errors, mut valid) = (0, 0);
-        for case in 0..400 {
+        for case in 0..1000 {
             let mut bytes = stretches(&mut rng, 20_000).into_bytes();
             if case % 4 == 1 {
                 let at = rng.below(bytes.len() as u64) as usize;
@@ -292,9 +299,6 @@ fn text_of_codes_is_judged_as_the_cpu_judges_it() {
                     }
                 });
             }
-            if thinned(&engine, case, 5) {
-                continue;
-            }
             let is_error = compare(&engine, &image, || format!("case {case}"));
             if case % 4 != 3 {
                 assert_eq!(is_error, !is_text, "case {case}");
@@ -302,7 +306,7 @@ fn text_of_codes_is_judged_as_the_cpu_judges_it() {
             errors += usize::from(is_error);
             valid += usize::from(!is_error);
         }
-        assert!(errors >= 10 && valid >= 20, "{errors} errors, {valid} valid");
+        assert!(errors > 250 && valid > 250, "{errors} errors, {valid} valid");
     }
 }
 
