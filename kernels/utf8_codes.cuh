@@ -35,6 +35,13 @@ struct RowOffsets {
         return __ldg(reinterpret_cast<const u64*>(offsets) + row);
     }
 
+    // How far behind `start`, and not before it, a row begins; FULL if there is no such row.
+    LANEPACK_DEVICE u32 behind(u64 start, u32 row) const {
+        if (row >= rows) return FULL;
+        if (offset_bytes == 4) return __ldg(reinterpret_cast<const u32*>(offsets) + row) - static_cast<u32>(start);
+        return static_cast<u32>(min(of(row) - start, u64{FULL}));
+    }
+
     // The first row that begins at `at` or behind; `rows` if none does. All threads of a warp.
     LANEPACK_DEVICE u32 first_from(u64 at) const {
         u32 low = 0;
@@ -75,9 +82,9 @@ private:
     u32 row = 0;
     // Bytes in the middle of a character that may still come first.
     u32 skipped;
-    // The last four bytes, if there are any.
-    u32 before = 0;
+    // Whether there were bytes before, and whether the last four are not ASCII.
     bool is_begun = false;
+    bool goes_on = false;
     u32* queue;
     u32 queued = 0;
     // Of the thread's bytes.
@@ -95,7 +102,7 @@ public:
 
     // Looks at the bytes of the stage up to `until`, which have been written.
     LANEPACK_DEVICE void written(const StagedOutput& output, u32 until) {
-        if (__any_sync(FULL, ((output.seen | before) & HIGH_BITS) != 0)) {
+        if (__any_sync(FULL, (output.seen & HIGH_BITS) != 0) || goes_on) {
             look_at_rows(output, until);
             look_at_bytes(output, until, false);
         } else {
@@ -122,7 +129,7 @@ public:
         }
         if (threadIdx.x % WARP == 0) bytes[end + more] = 0;
         __syncwarp();
-        if (__any_sync(FULL, ((output.seen | before) & HIGH_BITS) != 0) || more > 0) {
+        if (__any_sync(FULL, (output.seen & HIGH_BITS) != 0) || goes_on || more > 0) {
             look_at_rows(output, end);
             look_at_bytes(output, end + more + 1, true);
         }
@@ -137,10 +144,7 @@ public:
     }
 
 private:
-    LANEPACK_DEVICE void find_row_at() {
-        const u32 own = row + threadIdx.x % WARP;
-        row_at = own < rows.rows ? static_cast<u32>(min(rows.of(own) - start, u64{FULL})) : FULL;
-    }
+    LANEPACK_DEVICE void find_row_at() { row_at = rows.behind(start, row + threadIdx.x % WARP); }
 
     LANEPACK_DEVICE u32 place(const StagedOutput& output) const { return static_cast<u32>(output.line - first_line); }
 
@@ -181,32 +185,33 @@ private:
             if (at + 4 > until) word = word << (at + 4 - until) * 8 >> (at + 4 - until) * 8;
             return word;
         };
+        const u32 last = (until - 1) / EACH * EACH;
 #pragma unroll 1
         for (u32 first = begin / EACH * EACH; first < until; first += WARP * EACH) {
-            const u32 at = first + lane * EACH;
+            const u32 own = first + lane * EACH;
+            const u32 at = min(own, last);
             const uint4* units = reinterpret_cast<const uint4*>(bytes + at);
-            const bool is_here = at < until;
-            const uint4 head = is_here ? units[0] : uint4{0, 0, 0, 0};
-            const uint4 tail = is_here ? units[1] : uint4{0, 0, 0, 0};
+            const uint4 head = units[0];
+            const uint4 tail = units[1];
+            u32 before = reinterpret_cast<const u32*>(units)[-1];
             u32 words[8] = {head.x, head.y, head.z, head.w, tail.x, tail.y, tail.z, tail.w};
             if (!is_whole) {
+                before = at > begin ? inside(at - 4, before) : at == 0 && is_begun ? before : 0;
 #pragma unroll
                 for (u32 i = 0; i < 8; i++) words[i] = inside(at + i * 4, words[i]);
             }
-            const u32 others = __shfl_up_sync(FULL, words[7], 1);
-            const u32 own_before = lane == 0 ? before : others;
-            before = __shfl_sync(FULL, words[7], min((until - 1 - first) / EACH, WARP - 1));
-            u32 all = own_before;
+            u32 all = before;
 #pragma unroll
             for (u32 i = 0; i < 8; i++) all |= words[i];
-            const bool is_text = is_here && (all & HIGH_BITS) != 0;
+            const bool is_text = own < until && (all & HIGH_BITS) != 0;
             const u32 of_text = __ballot_sync(FULL, is_text);
             if (!is_whole || static_cast<u32>(__popc(of_text)) > FEW) {
-                if (is_text) is_wrong |= has_utf8_error(words, own_before, false);
+                if (is_text) is_wrong |= has_utf8_error(words, before, false);
             } else if (of_text != 0) {
                 put_off(place(output) + at, is_text, of_text);
             }
         }
+        goes_on = until > begin && (inside((until - 1) & ~3u, output.stage[(until - 1) / 4]) & HIGH_BITS) != 0;
     }
 
     // Puts units off, and looks at 32 of them if there are as many.

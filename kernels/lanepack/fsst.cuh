@@ -119,11 +119,11 @@ struct FsstValue {
     LANEPACK_DEVICE bool valid() const { return !invalid && !literal; }
 };
 
-// Codes of a lane, bytes of a line, and of a warp's stage: the longest tile and
-// what stands before it in its first line.
+// Codes of a lane, bytes of a line, and of a warp's stage: the longest tile, what stands before it in
+// its first line, and the 16 bytes before that.
 constexpr u32 LANE_CODES = TILE / WARP;
 constexpr u32 LINE = 128;
-constexpr u32 STAGE = TILE * 8 + LINE;
+constexpr u32 STAGE = 16 + LINE + TILE * 8;
 static_assert(LANE_CODES == 16, "a lane's codes are a uint4");
 
 // Bytes of high:low as the nibbles of `selector` say, whose bit 3 asks for eight
@@ -231,8 +231,8 @@ LANEPACK_DEVICE u32 find_literals(LaneCodes& codes, u32 inside, u32 count) {
     return __any_sync(FULL, past != 0) ? 1 : ends;
 }
 
-// Where a warp's bytes go: positions count from the first byte of the stage, which
-// is the first of a line of the output.
+// Where a warp's bytes go: positions count from the first byte of `stage`, which
+// is the first of a line of the output. The 16 bytes of the line before stand before it.
 struct StagedOutput {
     u32* stage;
     u8* line;
@@ -244,8 +244,8 @@ struct StagedOutput {
     // What the thread wrote last, ORed.
     u32 seen;
 
-    LANEPACK_DEVICE StagedOutput(u32* stage_, u8* out, u64 at)
-        : stage(stage_),
+    LANEPACK_DEVICE StagedOutput(uint4* stage_, u8* out, u64 at)
+        : stage(reinterpret_cast<u32*>(stage_ + 1)),
           line(out + at / LINE * LINE),
           begin(static_cast<u32>(at % LINE)),
           end(begin),
@@ -290,10 +290,10 @@ struct StagedOutput {
         if (whole != 0) {
             write(whole);
             check.written(*this, whole);
-            uint4* units = reinterpret_cast<uint4*>(stage);
-            const uint4 rest = units[whole / 16 + lane % (LINE / 16)];
+            uint4* units = reinterpret_cast<uint4*>(stage) - 1;
+            const uint4 rest = units[whole / 16 + min(lane, LINE / 16)];
             __syncwarp();
-            if (lane < LINE / 16) units[lane] = rest;
+            if (lane <= LINE / 16) units[lane] = rest;
             line += whole;
             begin = 0;
             end -= whole;
@@ -357,7 +357,7 @@ LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32
     const u64 start = __shfl_sync(FULL, offset, 0);
     const u32 relative = static_cast<u32>(min(offset - start, u64{FULL}));
 
-    StagedOutput output(reinterpret_cast<u32*>(stage), out, node.at + start);
+    StagedOutput output(stage, out, node.at + start);
     auto check = check_from(node.at + start);
     const u64 left = node.size - static_cast<u64>(first) * TILE;
     const uint4* const codes = reinterpret_cast<const uint4*>(node.buffer[1] + static_cast<u64>(first) * TILE) + lane;
