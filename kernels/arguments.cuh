@@ -90,7 +90,7 @@ static_assert(sizeof(BytesArguments) == 40, "mirrored");
 
 // Bytes of strings from FSST codes: fsst_decode.
 struct FsstArguments {
-    // The nodes, `at` counting bytes, and behind them, as many, `at` counting rows.
+    // The nodes, `at` counting bytes, and of text behind them, as many, `at` counting rows.
     const Node* nodes;
     // At a multiple of 256 bytes.
     u8* out;

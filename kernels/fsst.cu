@@ -11,7 +11,7 @@
 
 namespace lanepack {
 
-// Blocks of a multiprocessor, as many as registers last for.
+// Blocks of a multiprocessor: as many as leave each thread the registers that it needs.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
 constexpr u32 FSST_BLOCKS = 6;
 #else

@@ -11,11 +11,13 @@
 // Rows must not begin inside a character. A warp looks at its rows by their offsets, in order; where
 // the first of them is, it searches when it meets bytes that are not ASCII.
 //
-// On an NVIDIA H100, GB/s of values and offsets, decoded and checked by a launch and then so: English
-// with few other characters 870 to 900 and 1,080 to 1,380, what has some in every line 810 to 880 both
-// ways. Of the latter a launch reads faster than warps that decode find time to; they wait for each
-// other's instructions less than for their own.
-// Lost: every 8 KB what has been written, from the cache: 11 % slower, as loads are waited for.
+// On an NVIDIA H100, 1 GB decoded and checked by a launch of its own, and then so, us: city 1,043 and
+// 597 (few characters that are not ASCII), wiki 1,211 and 1,138 (some in every line), chinese 1,162 and
+// 1,141. Where every line has some, the check takes about as long as the launch did, however many
+// there are: warps wait, as schedulers have an instruction to issue in 64 % of cycles only.
+// Lost:
+// - every 8 KB what has been written, from the cache: 1,281 chinese, 1,209 wiki; loads are waited for
+// - offsets of 64 rows and the first codes of the next warp read ahead: no difference
 #pragma once
 
 #include "lanepack/fsst.cuh"
@@ -81,10 +83,10 @@ private:
     const u8* first_line;
     u64 start;
     RowOffsets rows;
-    // The first row that has not been looked at, known if rows up to `rows_end` have been; where rows
-    // `row` + lane and `row` + 32 + lane begin.
+    // The first row that has not been looked at, known if rows up to `rows_end` have been; where row
+    // + lane begins.
     u32 rows_end = FULL;
-    u32 row_at[2] = {0, 0};
+    u32 row_at = 0;
     u32 row = 0;
     // Bytes in the middle of a character that may still come first.
     u32 skipped;
@@ -150,10 +152,7 @@ public:
     }
 
 private:
-    LANEPACK_DEVICE void find_row_at() {
-        row_at[0] = rows.behind(start, row + threadIdx.x % WARP);
-        row_at[1] = rows.behind(start, row + WARP + threadIdx.x % WARP);
-    }
+    LANEPACK_DEVICE void find_row_at() { row_at = rows.behind(start, row + threadIdx.x % WARP); }
 
     LANEPACK_DEVICE u32 place(const StagedOutput& output) const { return static_cast<u32>(output.line - first_line); }
 
@@ -165,18 +164,14 @@ private:
         }
         rows_end = at + until;
         const u8* bytes = reinterpret_cast<const u8*>(output.stage);
-        u32 found = 2 * WARP;
+        u32 found = WARP;
 #pragma unroll 1
-        while (found == 2 * WARP) {
-            found = 0;
-#pragma unroll
-            for (u32 i = 0; i < 2; i++) {
-                const bool is_here = row_at[i] < rows_end;
-                if (is_here) is_cut |= (bytes[row_at[i] - at] & 0xc0) == 0x80;
-                found += __popc(__ballot_sync(FULL, is_here));
-            }
+        while (found == WARP) {
+            const bool is_here = row_at < rows_end;
+            if (is_here) is_cut |= (bytes[row_at - at] & 0xc0) == 0x80;
+            found = __popc(__ballot_sync(FULL, is_here));
             row += found;
-            // For the next time, by when they have come.
+            // For the next time, by when it has come.
             if (found > 0) find_row_at();
         }
     }

@@ -301,14 +301,6 @@ struct StagedOutput {
         __syncwarp();
     }
 
-    // Puts lane 0's codes into the stage, behind room for 16 bytes more, once no line is left.
-    LANEPACK_DEVICE const u8* put_behind(const uint4& codes) {
-        uint4* to = reinterpret_cast<uint4*>(stage) + LINE / 16 + 1;
-        if (threadIdx.x % WARP == 0) *to = codes;
-        __syncwarp();
-        return reinterpret_cast<const u8*>(to);
-    }
-
     // Writes what stands before `until`: 16 bytes at a time, but byte by byte where
     // others write some of the 16.
     LANEPACK_DEVICE void write(u32 until) {
@@ -374,8 +366,7 @@ LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32
     for (u32 tile = 0; tile < count; ++tile) {
         LaneCodes own{{ahead.x, ahead.y, ahead.z, ahead.w}, {}};
         const u32 behind = (tile + 1) * TILE;
-        // Behind the last tile these are the codes that `check` continues with.
-        if (behind + lane * LANE_CODES < left) ahead = __ldcs(codes + behind / LANE_CODES);
+        if (tile + 1 < count && behind + lane * LANE_CODES < left) ahead = __ldcs(codes + behind / LANE_CODES);
         const bool whole = behind <= left;
         const u32 mine = tile * TILE + lane * LANE_CODES;
         const u32 ends = whole ? find_literals(own, insides >> tile & 1)
@@ -407,11 +398,10 @@ LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32
         output.flush(check);
     }
     output.write(output.end);
-    const u64 behind = static_cast<u64>(count) * TILE;
-    const u32 more = behind < left ? static_cast<u32>(min(left - behind, u64{LANE_CODES})) : 0;
-    const u8* codes_behind = output.put_behind(ahead);
-    FsstValue next(table, codes_behind, more);
-    next.literal = more > 0 && (insides >> count & 1) != 0;
+    const u32 behind = first + count;
+    FsstValue next(table, node.buffer[1] + min(static_cast<u64>(behind) * TILE, node.size),
+                   behind < tiles ? static_cast<u32>(min(node.size - static_cast<u64>(behind) * TILE, u64{TILE})) : 0);
+    next.literal = behind < tiles && (insides >> count & 1) != 0;
     check.ended(output, next);
     return check.fault();
 }

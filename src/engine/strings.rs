@@ -195,7 +195,7 @@ fn codes(
     let codes = |target: &Target<'_>| target.view.buffer_range(1).len();
     for targets in size_groups(of_encoding(strings, Encoding::Fsst), values) {
         let longest = targets.iter().map(codes).max().unwrap_or(0);
-        let rows = jobs(&at_rows(&targets, roots));
+        let rows = text.map_or(Vec::new(), |_| jobs(&at_rows(&targets, roots)));
         let arguments = codes_to(bytes.address(), text);
         let kernel = kernels::FSST_DECODE;
         program.step(kernel, &jobs(&targets), &rows, longest, arguments, &[bytes, offsets]);
