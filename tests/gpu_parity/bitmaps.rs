@@ -125,7 +125,7 @@ fn chunks_differ() {
 fn scans_see_the_bits() {
     let rows = 40_000;
     for engine in engines() {
-        for (tree, is_set) in PATTERNS {
+        for (number, (tree, is_set)) in PATTERNS.into_iter().enumerate() {
             let nulls = Some(NullBuffer::new(bits(rows, is_set)));
             let flags = BooleanArray::new(bits(rows, |row| row > 9000), nulls.clone());
             let numbers = Int32Array::new((0..rows as i32).collect(), nulls);
@@ -150,6 +150,10 @@ fn scans_see_the_bits() {
                     col("s").starts_with("1"),
                 ];
                 for (index, filter) in filters.into_iter().enumerate() {
+                    // A kernel for each filter takes long to compile.
+                    if thinned(&engine, number + index, 2) {
+                        continue;
+                    }
                     let cpu = Scan::new(&packed).filter(filter.clone());
                     let gpu = Scan::on_device(&on_device).filter(filter.clone());
                     let what = format!("{tree}: {filter}");
@@ -159,7 +163,6 @@ fn scans_see_the_bits() {
                         scan.gather(&["b", "n", "s"], engine).unwrap()
                     };
                     assert_eq!(of(&gpu, &engine), of(&cpu, &host), "{what}");
-                    // A kernel for each filter takes long to compile.
                     if thinned(&engine, index, 3) {
                         continue;
                     }
