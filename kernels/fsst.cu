@@ -11,7 +11,7 @@
 
 namespace lanepack {
 
-// Blocks of a multiprocessor: as many as leave each thread the registers that it needs.
+// Blocks of a multiprocessor: with seven, threads have 72 registers, too few for other architectures.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
 constexpr u32 FSST_BLOCKS = 6;
 #else
@@ -39,7 +39,7 @@ LANEPACK_KERNEL(fsst_decode, FSST_THREADS, FSST_BLOCKS, FsstArguments) {
     uint4* stage = stages + warp * (STAGE / 16);
     u32 fault;
     if (args.offsets == nullptr) {
-        fault = decode_tiles(table, node, first, count, args.out, stage, [](u64) { return NoCheck{}; });
+        fault = decode_tiles(table, node, first, count, args.out, stage);
     } else {
         const u64 row = args.nodes[args.node_count + part.node].at;
         const RowOffsets rows{args.offsets + row * args.offset_bytes, args.offset_bytes, node.rows};

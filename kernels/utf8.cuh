@@ -65,7 +65,7 @@ LANEPACK_DEVICE bool has_utf8_error(const u32 (&words)[8], u32 before, bool is_l
     const u32 asked = asked_before | one_on(leads.two) | two_on(leads.three) | three_on(leads.four);
     u32 wrong = asked ^ (upper[3] & ~upper[2]);
     if (is_last) wrong |= (leads.two & 0x80000000) | (leads.three & 0x80800000) | (leads.four & 0x80808000);
-    // F0 and above; C0, C1, E0 (and E1); ED (and EC).
+    // F0 and above; C0, C1, E0 (and E1); ED (and EC, CC, CD).
     const u32 zeros = lower[3] | lower[2] | lower[1];
     const u32 rare = leads.four | (leads.two & ~upper[0] & (~zeros | (lower[3] & lower[2] & ~lower[1])));
     const u32 lead = before >> 24;

@@ -11,10 +11,10 @@
 // Rows must not begin inside a character. A warp looks at its rows by their offsets, in order; where
 // the first of them is, it searches when it meets bytes that are not ASCII.
 //
-// On an NVIDIA H100, 1 GB decoded and checked by a launch of its own, and then so, us: city 1,043 and
-// 597 (few characters that are not ASCII), wiki 1,211 and 1,138 (some in every line), chinese 1,162 and
-// 1,141. Where every line has some, the check takes about as long as the launch did, however many
-// there are: warps wait, as schedulers have an instruction to issue in 64 % of cycles only.
+// On an NVIDIA H100, us for 1 GB with a launch that checks, and without: city 1,043 and 597 (few
+// characters are not ASCII), wiki 1,211 and 1,138 (some in every line), chinese 1,162 and 1,141. Where
+// every line has some, the check takes as long as the launch did, and no longer where all are: warps
+// wait for it, and schedulers have an instruction to issue in 64 % of cycles.
 // Lost:
 // - every 8 KB what has been written, from the cache: 1,281 chinese, 1,209 wiki; loads are waited for
 // - offsets of 64 rows and the first codes of the next warp read ahead: no difference
@@ -25,15 +25,10 @@
 
 namespace lanepack {
 
-// Sees bytes that nobody asks anything of.
-struct NoCheck {
-    LANEPACK_DEVICE void written(const StagedOutput&, u32) {}
-    LANEPACK_DEVICE void ended(StagedOutput&, FsstValue&) {}
-    LANEPACK_DEVICE u32 fault() const { return 0; }
-};
-
 // Offsets of a node's rows, of 4 or 8 bytes.
 struct RowOffsets {
+    static constexpr u32 NONE = 0xffffffff;
+
     const u8* offsets;
     u32 offset_bytes;
     u32 rows;
@@ -43,11 +38,12 @@ struct RowOffsets {
         return __ldg(reinterpret_cast<const u64*>(offsets) + row);
     }
 
-    // How far behind `start`, and not before it, a row begins; FULL if there is no such row.
-    LANEPACK_DEVICE u32 behind(u64 start, u32 row) const {
-        if (row >= rows) return FULL;
+    // The distance of a row, which does not begin before `start`, from there; NONE if there is no such
+    // row or it is farther.
+    LANEPACK_DEVICE u32 distance(u64 start, u32 row) const {
+        if (row >= rows) return NONE;
         if (offset_bytes == 4) return __ldg(reinterpret_cast<const u32*>(offsets) + row) - static_cast<u32>(start);
-        return static_cast<u32>(min(of(row) - start, u64{FULL}));
+        return static_cast<u32>(min(of(row) - start, u64{NONE}));
     }
 
     // The first row that begins at `at` or behind; `rows` if none does. All threads of a warp.
@@ -76,23 +72,23 @@ class TextCheck {
 
 public:
     // Units that are put off, as many as there may be.
-    static constexpr u32 QUEUE = WARP + FEW;
+    static constexpr u32 QUEUE = WARP - 1 + FEW;
 
 private:
-    // Places count from the first byte of the first line, which has this place in the output.
+    // Places count from the first byte of the first line, which has place `start` in the output.
     const u8* first_line;
     u64 start;
     RowOffsets rows;
-    // The first row that has not been looked at, known if rows up to `rows_end` have been; where row
-    // + lane begins.
-    u32 rows_end = FULL;
-    u32 row_at = 0;
+    // Rows before `row` have been looked at, if bytes have been up to `rows_end`, NONE at first.
+    u32 rows_end = RowOffsets::NONE;
     u32 row = 0;
-    // Bytes in the middle of a character that may still come first.
-    u32 skipped;
-    // Whether there were bytes before, and whether the last four are not ASCII.
+    // Where row `row` + lane begins.
+    u32 row_at = 0;
+    // Whether the warp's first bytes are the node's, and whether they have been looked at.
+    bool is_first;
     bool is_begun = false;
-    bool goes_on = false;
+    // Whether one of the last four bytes is not ASCII, and so may ask for more.
+    bool may_ask = false;
     u32* queue;
     u32 queued = 0;
     // Of the thread's bytes.
@@ -101,20 +97,18 @@ private:
 
 public:
     // Of bytes from place `at` of the output on, which `is_first` says are the node's first.
-    LANEPACK_DEVICE TextCheck(const u8* out, u64 at, RowOffsets rows_, u32* queue_, bool is_first)
+    LANEPACK_DEVICE TextCheck(const u8* out, u64 at, RowOffsets rows_, u32* queue_, bool is_first_)
         : first_line(out + at / LINE * LINE),
           start(at / LINE * LINE),
           rows(rows_),
-          skipped(is_first ? 0 : MORE),
+          is_first(is_first_),
           queue(queue_) {}
 
     // Looks at the bytes of the stage up to `until`, which have been written.
     LANEPACK_DEVICE void written(const StagedOutput& output, u32 until) {
-        if (__any_sync(FULL, (output.seen & HIGH_BITS) != 0) || goes_on) {
+        if (__any_sync(FULL, (output.seen & HIGH_BITS) != 0) || may_ask) {
             look_at_rows(output, until);
             look_at_bytes(output, until, false);
-        } else {
-            skipped = 0;
         }
         is_begun = true;
     }
@@ -123,21 +117,21 @@ public:
     LANEPACK_DEVICE void ended(StagedOutput& output, FsstValue& next) {
         const u32 end = output.end;
         u8* bytes = reinterpret_cast<u8*>(output.stage);
-        // Bytes of the next warp's that go on with a character, one more than there may be at most,
-        // and behind them one of ASCII: what asks for more is wrong.
+        // Bytes of the next warp's that go on with a character, and behind them one of ASCII: what asks
+        // for more is wrong.
         u32 more = 0;
         Piece piece;
         for (bool is_more = true; is_more && next.next(piece);) {
             for (u32 i = 0; is_more && i < piece.length; i++) {
                 const u32 byte = static_cast<u32>(piece.word >> 8 * i) & 255;
-                is_more = (byte & 0xc0) == 0x80 && more <= MORE;
+                is_more = is_inner(byte) && more < MORE;
                 if (is_more && threadIdx.x % WARP == 0) bytes[end + more] = static_cast<u8>(byte);
                 more += is_more;
             }
         }
         if (threadIdx.x % WARP == 0) bytes[end + more] = 0;
         __syncwarp();
-        if (__any_sync(FULL, (output.seen & HIGH_BITS) != 0) || goes_on || more > 0) {
+        if (__any_sync(FULL, (output.seen & HIGH_BITS) != 0) || may_ask || more > 0) {
             look_at_rows(output, end);
             look_at_bytes(output, end + more + 1, true);
         }
@@ -152,7 +146,10 @@ public:
     }
 
 private:
-    LANEPACK_DEVICE void find_row_at() { row_at = rows.behind(start, row + threadIdx.x % WARP); }
+    // Whether a byte is one of a character behind its first.
+    LANEPACK_DEVICE static bool is_inner(u32 byte) { return (byte & 0xc0) == 0x80; }
+
+    LANEPACK_DEVICE void find_row_at() { row_at = rows.distance(start, row + threadIdx.x % WARP); }
 
     LANEPACK_DEVICE u32 place(const StagedOutput& output) const { return static_cast<u32>(output.line - first_line); }
 
@@ -168,10 +165,13 @@ private:
 #pragma unroll 1
         while (found == WARP) {
             const bool is_here = row_at < rows_end;
-            if (is_here) is_cut |= (bytes[row_at - at] & 0xc0) == 0x80;
+            if (is_here) is_cut |= is_inner(bytes[row_at - at]);
             found = __popc(__ballot_sync(FULL, is_here));
             row += found;
-            // For the next time, by when it has come.
+            // Many empty rows are passed at once.
+            const u32 last = __shfl_sync(FULL, row_at, WARP - 1);
+            if (found == WARP && __shfl_sync(FULL, row_at, 0) == last) row = rows.first_from(start + last + 1);
+            // It arrives before the next line does.
             if (found > 0) find_row_at();
         }
     }
@@ -180,11 +180,12 @@ private:
         const u32 lane = threadIdx.x % WARP;
         const u8* bytes = reinterpret_cast<const u8*>(output.stage);
         u32 begin = output.begin;
-        // Units of which not all bytes are the warp's are looked at at once.
-        const bool is_whole = is_begun && begin == 0 && skipped == 0 && !is_last;
-        for (; skipped > 0 && begin < until; begin++, skipped--) {
-            if ((bytes[begin] & 0xc0) != 0x80) skipped = 0;
-            if (skipped == 0) break;
+        // A warp's first and last units may have bytes of others and are looked at at once. The others
+        // have not: a tile but the node's last has 256 bytes or more, so the first look is at a line's.
+        const bool is_whole = is_begun && !is_last;
+        if (!is_begun && !is_first) {
+            const u32 most = min(begin + MORE, until);
+            while (begin < most && is_inner(bytes[begin])) begin++;
         }
         // What lies outside counts as zero, which is ASCII.
         auto inside = [&](u32 at, u32 word) {
@@ -219,7 +220,7 @@ private:
                 put_off(place(output) + at, is_text, of_text);
             }
         }
-        goes_on = until > begin && (inside((until - 1) & ~3u, output.stage[(until - 1) / 4]) & HIGH_BITS) != 0;
+        may_ask = until > begin && (inside((until - 1) & ~3u, output.stage[(until - 1) / 4]) & HIGH_BITS) != 0;
     }
 
     // Puts units off, and looks at 32 of them if there are as many.

@@ -338,13 +338,24 @@ LANEPACK_DEVICE u64 tile_start(const Node& node, u32 tile, u32& inside) {
     return (head & ((u64{1} << TILE_OFFSET_BITS) - 1)) + reinterpret_cast<const u16*>(group + 8)[index];
 }
 
+// What sees bytes before they leave a warp's stage. This one checks nothing.
+struct NoCheck {
+    // The check of bytes from this place of the output on.
+    LANEPACK_DEVICE NoCheck operator()(u64) const { return {}; }
+    // Sees those from `begin` of the stage up to a place of it, whole lines, which have been written.
+    LANEPACK_DEVICE void written(const StagedOutput&, u32) {}
+    // Sees the last ones, and the codes that follow them in the node, up to a tile.
+    LANEPACK_DEVICE void ended(StagedOutput&, FsstValue&) {}
+    // What is wrong with all of them, or 0.
+    LANEPACK_DEVICE u32 fault() const { return 0; }
+};
+
 // Decodes up to 31 tiles of a node from tile `first` on to out + node.at, by a warp
 // with a stage of STAGE bytes of its own. The result, the same in all lanes, is what
-// is wrong with the codes, or 0. Of a place in the output `check_from` makes what sees all bytes from
-// there on, as TextCheck (utf8_codes.cuh) does.
-template <class CheckFrom>
+// is wrong with the codes, or with the bytes as the check says that `check_from` makes, or 0.
+template <class CheckFrom = NoCheck>
 LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32 first, u32 count, u8* out,
-                                 uint4* stage, CheckFrom check_from) {
+                                 uint4* stage, CheckFrom check_from = {}) {
     const u32 lane = threadIdx.x % WARP;
     const u32 tiles = static_cast<u32>((node.size + TILE - 1) / TILE);
     if (first >= tiles) return 0;

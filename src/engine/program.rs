@@ -141,13 +141,13 @@ pub(super) fn bytes_to(
     }
 }
 
-/// The argument of the kernel that decodes FSST codes to `out`. Of text `offsets` are the
-/// address of the offsets of rows, and the bytes of each.
+/// The argument of the kernel that decodes FSST codes to `out`; of text with the address of the
+/// offsets of rows, else 0.
 pub(super) fn codes_to(
     out: u64,
-    offsets: Option<(u64, usize)>,
+    offsets: u64,
+    offset_bytes: usize,
 ) -> impl Fn(&Launched) -> abi::FsstArguments + 'static {
-    let (offsets, offset_bytes) = offsets.unwrap_or_default();
     move |at| abi::FsstArguments {
         nodes: at.nodes,
         out,

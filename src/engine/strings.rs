@@ -6,14 +6,14 @@
 //! dict_lengths, dict_plain, dict_strings   --> dict only: lengths of rows, and their bytes
 //! front_lengths, front_strings             --> front only: the same
 //! utf8                                     --> text only: checks chunks with bytes above 127,
-//!                                              but of FSST, which fsst_decode checks
+//!                                              except FSST's, which fsst_decode checks
 //! views, fixed                             --> for view types and FixedSizeBinary
 //! ```
 //!
 //! Bytes and offsets are independent of each other: both follow from the header
-//! and from the starts of vectors. Offsets come first, as checks of text need them, and bytes
-//! of rows that are codes of a dictionary or begin as others do; the dictionary's strings, or
-//! the suffixes, are decoded as those of any column before.
+//! and from the starts of vectors. Only fsst_decode, which checks where rows of text begin, needs
+//! offsets, and bytes of rows that are codes of a dictionary or begin as others do; the
+//! dictionary's strings, or the suffixes, are decoded as those of any column before.
 
 use std::sync::Arc;
 
@@ -155,10 +155,9 @@ pub(super) fn decode<'a>(
     let of_dict = looked_up.as_ref().map_or(&[][..], |found| &found.lengths);
     let of_front = fronts.as_ref().map_or(&[][..], |fronts| &fronts.lengths);
     let lengths = value_lengths(program, roots, of_dict, of_front)?;
-    self::offsets(program, &strings, &lengths, buffers);
-    let text = is_text(data_type).then_some((offsets.address(), *offset_bytes));
-    codes(program, roots, &strings, buffers, text);
     let mut groups = values(program, &strings, bytes);
+    self::offsets(program, &strings, &lengths, buffers);
+    codes(program, roots, &strings, buffers, is_text(data_type));
     groups.extend(looked_up.map(|looked_up| looked_up.write(program, buffers)));
     groups.extend(fronts.map(|fronts| fronts.write(program, buffers)));
     let common = Strings {
@@ -182,21 +181,24 @@ fn at_rows<'a>(targets: &[Target<'_>], roots: &[Target<'a>]) -> Vec<Target<'a>> 
     targets.iter().map(|target| roots[target.chunk]).collect()
 }
 
-/// The bytes of values that are FSST codes, checked if they are text, whose offsets are given.
+/// The bytes of values that are FSST codes, which are checked if they are text.
 fn codes(
     program: &mut Program<'_>,
     roots: &[Target<'_>],
     strings: &[Target<'_>],
     buffers: &Buffers,
-    text: Option<(u64, usize)>,
+    is_text: bool,
 ) {
-    let Buffers { bytes, offsets, .. } = buffers;
-    let values = |target: &Target<'_>| encoding::value_bytes(target.view);
-    let codes = |target: &Target<'_>| target.view.buffer_range(1).len();
-    for targets in size_groups(of_encoding(strings, Encoding::Fsst), values) {
-        let longest = targets.iter().map(codes).max().unwrap_or(0);
-        let rows = text.map_or(Vec::new(), |_| jobs(&at_rows(&targets, roots)));
-        let arguments = codes_to(bytes.address(), text);
+    let Buffers { bytes, offsets, offset_bytes } = buffers;
+    let size = |target: &Target<'_>| encoding::value_bytes(target.view);
+    let code_bytes = |target: &Target<'_>| target.view.buffer_range(1).len();
+    for targets in size_groups(of_encoding(strings, Encoding::Fsst), size) {
+        let longest = targets.iter().map(code_bytes).max().unwrap_or(0);
+        let (rows, offsets_at) = match is_text {
+            true => (jobs(&at_rows(&targets, roots)), offsets.address()),
+            false => (Vec::new(), 0),
+        };
+        let arguments = codes_to(bytes.address(), offsets_at, *offset_bytes);
         let kernel = kernels::FSST_DECODE;
         program.step(kernel, &jobs(&targets), &rows, longest, arguments, &[bytes, offsets]);
     }

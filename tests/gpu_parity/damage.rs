@@ -15,9 +15,12 @@ use super::{assert_same, batch_of, check, engines, thinned};
 
 /// Reads a damaged image on both; whether it was an error on the device.
 fn compare(engine: &Engine, image: &Image, damage: impl Fn() -> String) -> bool {
-    let packed = batch_of(image.field.clone(), image.storage());
-    let cpu = lanepack::decompress(&packed);
-    match (engine.decompress(&packed), cpu) {
+    compare_batch(engine, &batch_of(image.field.clone(), image.storage()), damage)
+}
+
+fn compare_batch(engine: &Engine, packed: &RecordBatch, damage: impl Fn() -> String) -> bool {
+    let cpu = lanepack::decompress(packed);
+    match (engine.decompress(packed), cpu) {
         (Ok(found), Ok(expected)) => {
             assert_same(found.column(0), expected.column(0), damage);
             false
@@ -242,13 +245,114 @@ fn stretches(rng: &mut Rng, bytes: usize) -> String {
     text
 }
 
+/// Codes of a warp: four tiles of 512.
+const WARP_CODES: usize = 2048;
+
+fn text_image(data_type: &arrow_schema::DataType) -> Image {
+    Image::of(&array_of(data_type, 40, Shape::Narrow, Nulls::None), &Options::default())
+}
+
+/// Bytes as FSST codes in a column of the type of `of_text`, whether they are text or not.
+fn as_text(of_text: &Image, values: &[&[u8]]) -> Image {
+    let array: ArrayRef = std::sync::Arc::new(BinaryArray::from_vec(values.to_vec()));
+    let encodings = [Encoding::Fsst, Encoding::Ffor, Encoding::Pfor];
+    let of_bytes = Image::of(&array, &Options::default().with_encodings(encodings));
+    assert_eq!(of_bytes.tree().nodes[0].encoding, Encoding::Fsst as u8);
+    let mut image = of_text.clone();
+    (image.rows, image.nulls) = (of_bytes.rows, of_bytes.nulls);
+    (image.header, image.body) = (of_bytes.header, of_bytes.body);
+    image
+}
+
+/// Where the bytes of the warps behind the first begin.
+fn seams(image: &Image) -> Vec<usize> {
+    let tree = image.tree();
+    let (tiles, warps) = (&tree.buffers[3], tree.buffers[1].len().div_ceil(WARP_CODES));
+    let group = |tile: usize| tile / 16 * 40;
+    let place = |tile: usize| {
+        let head = u64::from_le_bytes(tiles[group(tile)..group(tile) + 8].try_into().unwrap());
+        let at = group(tile) + 8 + tile % 16 * 2;
+        (head & ((1 << 48) - 1)) as usize
+            + usize::from(u16::from_le_bytes(tiles[at..at + 2].try_into().unwrap()))
+    };
+    (1..warps).map(|warp| place(warp * WARP_CODES / 512)).collect()
+}
+
+/// In text that is ASCII, a lead or a byte behind one alone at every end of a line of 128 bytes and
+/// of a warp, in the first chunk of a column or in one behind that.
+#[test]
+fn single_bytes_that_are_no_text_are_found() {
+    use arrow_schema::DataType;
+    let mut rng = Rng(31);
+    let ascii: Vec<u8> = (0..16_000).map(|_| b"etaoin shrdlu"[rng.below(13) as usize]).collect();
+    let rows = |bytes: &[u8]| -> Vec<Vec<u8>> { bytes.chunks(4000).map(Vec::from).collect() };
+    let image_of = |of_text: &Image, bytes: &[u8]| {
+        as_text(of_text, &rows(bytes).iter().map(Vec::as_slice).collect::<Vec<_>>())
+    };
+    for engine in engines() {
+        let (mut case, mut at_seams) = (0, 0);
+        for data_type in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View] {
+            let of_text = text_image(&data_type);
+            let intact = image_of(&of_text, &ascii);
+            let ends = (1..125).map(|line| line * 128);
+            let ends: Vec<usize> = ends.chain(seams(&intact)).collect();
+            assert!(ends.len() > 124, "several warps");
+            for end in ends {
+                // Bytes before an end that let the codes of the warp end there, too.
+                for (at, byte) in [(end, 0x80), (end - 1, 0xc3), (end - 2, 0xe4), (end - 3, 0xc3)] {
+                    case += 1;
+                    if case % 3 != 0 && end % 128 == 0 {
+                        continue;
+                    }
+                    let mut bytes = ascii.clone();
+                    bytes[at] = byte;
+                    let image = image_of(&of_text, &bytes);
+                    let seams = seams(&image);
+                    at_seams += usize::from(seams.contains(&at) || seams.contains(&(at + 1)));
+                    let what = || format!("{data_type} {byte:x} at {at}");
+                    assert!(compare(&engine, &image, what), "{}", what());
+                    let parts = [&intact, &image]
+                        .map(|image| batch_of(image.field.clone(), image.storage()));
+                    let both =
+                        arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap();
+                    assert!(compare_batch(&engine, &both, what), "{}", what());
+                }
+            }
+        }
+        assert!(at_seams > 0);
+    }
+}
+
+/// Rows of which most are empty, which begin at a character or inside one.
+#[test]
+fn many_empty_rows_of_text() {
+    let of_text = text_image(&arrow_schema::DataType::Utf8);
+    let mut rng = Rng(17);
+    for engine in engines() {
+        let mut errors = 0;
+        for case in 0..12 {
+            let text = stretches(&mut rng, 40_000).into_bytes();
+            let is_character = |at: &usize| text[*at] & 0xc0 != 0x80;
+            let half = 20_000 + case;
+            let begins: Vec<usize> = (0..20_000).step_by(200).filter(is_character).collect();
+            let begins = begins.into_iter().chain(std::iter::repeat_n(half, 3000));
+            let begins = begins.chain((half + 1..text.len()).step_by(200).filter(is_character));
+            let begins: Vec<usize> = begins.chain([text.len()]).collect();
+            let values: Vec<&[u8]> = begins.windows(2).map(|row| &text[row[0]..row[1]]).collect();
+            let image = as_text(&of_text, &values);
+            let is_error = compare(&engine, &image, || format!("case {case}"));
+            assert_eq!(is_error, !is_character(&half), "case {case}");
+            errors += usize::from(is_error);
+        }
+        assert!(errors > 0 && errors < 12, "{errors} errors");
+    }
+}
+
 /// FSST codes of many warps, whose bytes or rows are no text at some place: kernels check them
 /// piece by piece.
 #[test]
 fn text_of_codes_is_judged_as_the_cpu_judges_it() {
-    const WARP_CODES: usize = 2048;
-    let of_text: ArrayRef = std::sync::Arc::new(StringArray::from(vec!["text"; 40]));
-    let of_text = Image::of(&of_text, &Options::default());
+    let of_text = text_image(&arrow_schema::DataType::Utf8);
     let mut rng = Rng(3);
     for engine in engines() {
         let (mut errors, mut valid) = (0, 0);
@@ -273,23 +377,18 @@ fn text_of_codes_is_judged_as_the_cpu_judges_it() {
             let starts = std::iter::once(0).chain(ends.iter().copied());
             let values: Vec<&[u8]> =
                 starts.zip(&ends).map(|(start, end)| &bytes[start..*end]).collect();
-            let array: ArrayRef = std::sync::Arc::new(BinaryArray::from_vec(values.clone()));
-            let of_bytes = Image::with(&array, Encoding::Fsst);
-            let mut image = of_text.clone();
-            image.rows = of_bytes.rows;
-            (image.header, image.body) = (of_bytes.header, of_bytes.body);
-            let mut is_text = values.iter().all(|value| std::str::from_utf8(value).is_ok());
+            let mut image = as_text(&of_text, &values);
+            let is_text = values.iter().all(|value| std::str::from_utf8(value).is_ok());
             if case % 4 == 3 {
                 // A code beside a seam of two warps becomes another of as many bytes.
-                is_text = false;
                 image.change(|tree| {
                     let lengths: Vec<u8> = (1..=8)
                         .flat_map(|length| {
                             vec![length; usize::from(tree.buffers[0][usize::from(length) - 1])]
                         })
                         .collect();
-                    let seams = tree.buffers[1].len() / WARP_CODES;
-                    let seam = WARP_CODES * (1 + rng.below(seams as u64 - 1) as usize);
+                    let seams = (tree.buffers[1].len() - 5) / WARP_CODES;
+                    let seam = WARP_CODES * (1 + rng.below(seams as u64) as usize);
                     let at = seam - 4 + rng.below(8) as usize;
                     let codes = &mut tree.buffers[1];
                     if let Some(length) = lengths.get(usize::from(codes[at])) {
