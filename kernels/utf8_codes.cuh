@@ -84,7 +84,7 @@ private:
     u32 row = 0;
     // Where row `row` + lane begins.
     u32 row_at = 0;
-    // Whether the warp's first bytes are the node's, and whether they have been looked at.
+    // Whether the warp's first bytes are the node's first, and whether lines have been written.
     bool is_first;
     bool is_begun = false;
     // Whether one of the last four bytes is not ASCII, and so may ask for more.
@@ -168,10 +168,12 @@ private:
             if (is_here) is_cut |= is_inner(bytes[row_at - at]);
             found = __popc(__ballot_sync(FULL, is_here));
             row += found;
-            // Many empty rows are passed at once.
-            const u32 last = __shfl_sync(FULL, row_at, WARP - 1);
-            if (found == WARP && __shfl_sync(FULL, row_at, 0) == last) row = rows.first_from(start + last + 1);
-            // It arrives before the next line does.
+            if (found == WARP) {
+                // 32 rows begin at one place: all but one are empty, and so may be many behind them.
+                const u32 last = __shfl_sync(FULL, row_at, WARP - 1);
+                if (__shfl_sync(FULL, row_at, 0) == last) row = rows.first_from(start + last + 1);
+            }
+            // Loaded now, as most lines have fewer rows than 32, and the next line comes later.
             if (found > 0) find_row_at();
         }
     }
@@ -180,8 +182,10 @@ private:
         const u32 lane = threadIdx.x % WARP;
         const u8* bytes = reinterpret_cast<const u8*>(output.stage);
         u32 begin = output.begin;
-        // A warp's first and last units may have bytes of others and are looked at at once. The others
-        // have not: a tile but the node's last has 256 bytes or more, so the first look is at a line's.
+        // The first and the last unit of a warp may hold bytes of other warps, so they are checked here,
+        // with these bytes left out. All other units, and the four bytes before each, are the warp's own:
+        // a tile, except the node's last, has at least 256 bytes, so its first lines end more than 128
+        // bytes behind its first byte.
         const bool is_whole = is_begun && !is_last;
         if (!is_begun && !is_first) {
             const u32 most = min(begin + MORE, until);

@@ -338,21 +338,22 @@ LANEPACK_DEVICE u64 tile_start(const Node& node, u32 tile, u32& inside) {
     return (head & ((u64{1} << TILE_OFFSET_BITS) - 1)) + reinterpret_cast<const u16*>(group + 8)[index];
 }
 
-// What sees bytes before they leave a warp's stage. This one checks nothing.
+// The interface of a check of decoded bytes, and a check that accepts all. `decode_tiles` calls its
+// members by all threads of a warp.
 struct NoCheck {
-    // The check of bytes from this place of the output on.
+    // Makes the check of a warp whose bytes begin at this place of the output.
     LANEPACK_DEVICE NoCheck operator()(u64) const { return {}; }
-    // Sees those from `begin` of the stage up to a place of it, whole lines, which have been written.
+    // Whole lines have been written: the bytes of the stage from `begin` up to a position.
     LANEPACK_DEVICE void written(const StagedOutput&, u32) {}
-    // Sees the last ones, and the codes that follow them in the node, up to a tile.
+    // The last bytes have been written, from `begin` up to `end`; the codes of the node's next tile.
     LANEPACK_DEVICE void ended(StagedOutput&, FsstValue&) {}
-    // What is wrong with all of them, or 0.
+    // The fault of all bytes, or 0.
     LANEPACK_DEVICE u32 fault() const { return 0; }
 };
 
 // Decodes up to 31 tiles of a node from tile `first` on to out + node.at, by a warp
 // with a stage of STAGE bytes of its own. The result, the same in all lanes, is what
-// is wrong with the codes, or with the bytes as the check says that `check_from` makes, or 0.
+// is wrong with the codes, or else the fault of the check that `check_from` makes, or 0.
 template <class CheckFrom = NoCheck>
 LANEPACK_DEVICE u32 decode_tiles(const SymbolTable& table, const Node& node, u32 first, u32 count, u8* out,
                                  uint4* stage, CheckFrom check_from = {}) {

@@ -11,9 +11,10 @@
 //! ```
 //!
 //! Bytes and offsets are independent of each other: both follow from the header
-//! and from the starts of vectors. Only fsst_decode, which checks where rows of text begin, needs
-//! offsets, and bytes of rows that are codes of a dictionary or begin as others do; the
-//! dictionary's strings, or the suffixes, are decoded as those of any column before.
+//! and from the starts of vectors. Two kinds of kernels read offsets and so run behind those
+//! that write them: fsst_decode of text, which checks that rows begin at characters, and those
+//! of rows that are codes of a dictionary or begin as others do. The dictionary's strings, or
+//! the suffixes, are decoded before, as those of any column.
 
 use std::sync::Arc;
 
@@ -213,7 +214,7 @@ struct Group<'a> {
     longest: usize,
 }
 
-/// The bytes of values that are stored as such, in segments, or once for all.
+/// The bytes of values of the encodings plain, constant and lz.
 fn values<'a>(
     program: &mut Program<'_>,
     strings: &[Target<'a>],
