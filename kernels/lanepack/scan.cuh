@@ -31,10 +31,19 @@ constexpr u32 SCAN_THREADS = 256;
 // 727 and 757. With 7, while rows of several vectors were listed by turns, Q1.1 had 584 instead of
 // 746.
 constexpr u32 SCAN_BLOCKS = 6;
+// The same of kernels that test strings, which spill with less than 48 registers.
+constexpr u32 SCAN_BLOCKS_STRINGS = 5;
 // Vectors of a warp at most, and the same where all columns are plain: with 4, SSB on raw columns is
 // 4 % faster, Q1.2 on compressed columns 10 % slower.
 constexpr u32 SCAN_EACH = 8;
 constexpr u32 SCAN_EACH_PLAIN = 4;
+// Vectors of a warp where there is one test, of strings, which take long: those of strings, and of codes
+// in chunks with a dictionary. Of a column of both (examiner_headlines) an NVIDIA H100 finds, with 1, 2
+// and 4 vectors of codes, 12,100, 11,850 and 11,140 GB/s for =, 10,060, 10,940 and 10,180 for IN, 7,770,
+// 7,870 and 8,840 for prefixes, 5,220, 5,640 and 6,650 for LIKE; with 4 vectors of both 9,290, 6,040,
+// 3,560 and 2,160.
+constexpr u32 SCAN_EACH_STRINGS = 1;
+constexpr u32 SCAN_EACH_CODES = 4;
 
 struct StringsTest;
 
@@ -127,7 +136,14 @@ LANEPACK_DEVICE void report_fault(const Arguments& args, u32 status, u32 chunk, 
     if (fault != 0 && is_first_thread()) report(args.status + status, chunk, static_cast<Fault>(fault));
 }
 
-// The place of a warp: `count` vectors of a chunk from `first` on.
+// The chunk of a block.
+template <class Arguments>
+LANEPACK_DEVICE u32 scan_chunk(const Arguments& args) {
+    return blockIdx.x >> args.node_shift;
+}
+
+// The place of a warp: `count` vectors of a chunk from `first` on, up to `each`, which is what the
+// launch says or more.
 struct ScanPlace {
     u32 chunk;
     u32 first;
@@ -136,13 +152,13 @@ struct ScanPlace {
     u32 rows;
 
     template <class Arguments>
-    LANEPACK_DEVICE explicit ScanPlace(const Arguments& args) {
-        chunk = blockIdx.x >> args.node_shift;
+    LANEPACK_DEVICE ScanPlace(const Arguments& args, u32 each) {
+        chunk = scan_chunk(args);
         const u32 part = blockIdx.x & ((1u << args.node_shift) - 1);
-        first = (part * (blockDim.x / WARP) + warp_in_block()) * args.each;
+        first = (part * (blockDim.x / WARP) + warp_in_block()) * each;
         const Node& node = args.nodes[0][chunk];
         const u32 vectors = vectors_of(node);
-        count = first < vectors ? min(args.each, vectors - first) : 0;
+        count = first < vectors ? min(each, vectors - first) : 0;
         rows = node.rows - first * VECTOR;
     }
 };

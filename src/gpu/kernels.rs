@@ -365,6 +365,7 @@ pub(crate) fn scan(warps: usize, each: usize) -> Kernel {
 /// Vectors of a warp at most.
 pub(crate) const SCAN_EACH: usize = constant(SCAN_HEADER, "SCAN_EACH") as usize;
 pub(crate) const SCAN_EACH_PLAIN: usize = constant(SCAN_HEADER, "SCAN_EACH_PLAIN") as usize;
+pub(crate) const SCAN_EACH_STRINGS: usize = constant(SCAN_HEADER, "SCAN_EACH_STRINGS") as usize;
 const SCAN_HEADER: &Header = &Header::read(include_str!("../../kernels/lanepack/scan.cuh"));
 const fn warps(name: &'static str, threads: &str) -> Kernel {
     let block = shape(threads) as usize / 32;

@@ -374,6 +374,45 @@ fn chunks_have_symbol_tables_of_their_own() {
     }
 }
 
+/// Chunks of dictionaries, whose codes are differences or packed, beside chunks of strings: warps take
+/// several vectors of the former and one of the latter.
+#[test]
+fn chunks_of_codes_beside_chunks_of_strings() {
+    let mut rng = Rng(27);
+    let mut part = |starts_with: &str, rows: usize, value: &dyn Fn(usize, u64) -> String| {
+        let value = |row: usize| {
+            let random = rng.below(1 << 20);
+            (random % 700 != 7).then(|| value(row, random))
+        };
+        let array: ArrayRef = Arc::new(StringArray::from_iter((0..rows).map(value)));
+        let options = Options::default();
+        let encoding = lanepack::compress_array(&array, &options).unwrap().encoding();
+        assert!(encoding.starts_with(starts_with), "{encoding} instead of {starts_with}");
+        compress(&batch(&[("price", array)]), &options).unwrap()
+    };
+    let name = |number: usize| format!("name {:05} of a list", number * 7919 % 100_000);
+    let parts = [
+        part("dict(delta(", 12_000, &|row, _| format!("name {:05} of a list", row / 3)),
+        part("fsst(", 9000, &|_, random| name(random as usize)),
+        part("dict(ffor, ", 10_500, &|_, random| name(random as usize % 40)),
+        part("fsst(", 500, &|row, _| name(row * 11)),
+        part("constant", 1, &|_, _| String::new()),
+    ];
+    let joined = concat_batches(&parts[0].schema(), &parts).unwrap();
+    for engine in engines() {
+        let filters = [
+            col("price").eq("name 00007 of a list"),
+            !col("price").eq(name(3)),
+            col("price").in_list([name(1).as_str(), "name 03999 of a list", "", "nothing"]),
+            col("price").starts_with("name 0039"),
+            col("price").lt("name 02"),
+            col("price").like("%1_ of%"),
+            !col("price").ends_with("list"),
+        ];
+        assert!(check(&engine, &joined, &filters) > 10_000);
+    }
+}
+
 /// What single tests of damaged strings make of them is what they make of them on the CPU,
 /// verdicts and errors.
 #[test]
@@ -431,7 +470,6 @@ fn damaged_strings_are_errors_as_on_the_cpu() {
     }
 }
 
-/// Decimals of one limb and more, plain ones, and all these in one column.
 /// Lengths with exceptions, of which some are changed: an error, or other values that add up.
 #[test]
 fn damaged_lengths_are_what_they_are_on_the_cpu() {
@@ -484,6 +522,7 @@ fn damaged_lengths_are_what_they_are_on_the_cpu() {
     }
 }
 
+/// Decimals of one limb and more, plain ones, and all these in one column.
 #[test]
 fn wide_decimals_of_every_number_of_limbs() {
     let limit = |bits: u32| i256::from_i128(1) << bits as u8;

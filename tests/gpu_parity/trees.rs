@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
+use arrow_buffer::{NullBuffer, i256};
 use arrow_schema::DataType;
 use lanepack::scan::{Expr, Literal, Scan, col, count_rows, max, min, sum};
 use lanepack::{Encoding, Engine, Error, Options, compress};
@@ -419,7 +419,7 @@ fn scans_decode_no_column_to_memory() {
     }
     // Bitmaps of 2 MiB.
     let rows = 128 * 131_072;
-    let bits = |rows| BooleanBuffer::collect_bool(rows, |row| row % 5_000 == 7);
+    let bits = |rows| arrow_buffer::BooleanBuffer::collect_bool(rows, |row| row % 5_000 == 7);
     let booleans = Arc::new(BooleanArray::new(bits(rows), None)) as ArrayRef;
     check(&booleans, &Options::default(), col("x").eq(false).or(col("x").is_null()));
     let nulls = Some(NullBuffer::new(bits(rows)));

@@ -184,10 +184,12 @@ struct Writer<'a> {
     /// Whether rows are kept by step (`by_step` in `kernels/lanepack/steps.cuh`), as bitmaps have
     /// them, rather than as selections.
     is_by_step: bool,
-    /// Whether there is one test, of strings. Chunks of few codes are tested in no time and others
-    /// take long, so a warp takes one vector: with 8, prefixes of a column of both are found half as
-    /// fast on an NVIDIA H100.
+    /// Whether there is one test, of a column of strings.
     is_test_of_strings: bool,
+    /// Whether strings are tested that are not in a dictionary.
+    walks_strings: bool,
+    /// Of a test of strings of which some are in dictionaries: the list of their roots.
+    mixed_strings: Option<usize>,
     /// Variables so far.
     variables: usize,
     partials: usize,
@@ -225,6 +227,8 @@ impl<'a> Writer<'a> {
             finished: String::new(),
             is_by_step: false,
             is_test_of_strings: false,
+            walks_strings: false,
+            mixed_strings: None,
             variables: 0,
             partials: 0,
             reductions: Vec::new(),
@@ -322,9 +326,8 @@ impl<'a> Writer<'a> {
     }
 
     fn finish(self, body: &str) -> Source {
-        let has_strings = self.scratch.iter().any(|(of, ..)| of == "StoredLengths");
         let mut text = String::from("#include \"lanepack/scan.cuh\"\n");
-        if has_strings {
+        if self.walks_strings {
             text += "#include \"lanepack/select_strings.cuh\"\n";
         }
         text += "\nnamespace lanepack {\n\n";
@@ -350,16 +353,25 @@ impl<'a> Writer<'a> {
         let _ =
             writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
         let is_plain = self.columns.iter().flat_map(|nodes| &nodes.lists).all(TreeList::is_plain);
-        let each = match (self.is_test_of_strings, is_plain) {
-            (true, _) => 1,
+        let each = match (self.is_test_of_strings && self.walks_strings, is_plain) {
+            (true, _) => kernels::SCAN_EACH_STRINGS,
             (false, true) => kernels::SCAN_EACH_PLAIN,
             (false, false) => kernels::SCAN_EACH,
         };
-        let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, SCAN_BLOCKS, Arguments) {{", 32 * warps);
+        let blocks = if self.walks_strings { "SCAN_BLOCKS_STRINGS" } else { "SCAN_BLOCKS" };
+        let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, {blocks}, Arguments) {{", 32 * warps);
         let _ = writeln!(text, "    LANEPACK_SHARED(Scratch[{warps}], all);");
         text += "    Scratch& scratch = all[warp_in_block()];\n";
-        text += "    const ScanPlace place(args);\n";
-        text += "    const u32 chunk = place.chunk;\n";
+        text += "    const u32 chunk = scan_chunk(args);\n";
+        let each_of_chunk = match self.mixed_strings.filter(|_| self.is_test_of_strings) {
+            Some(strings) => {
+                format!(
+                    "args.nodes[{strings}][chunk].encoding == DICT ? SCAN_EACH_CODES : args.each"
+                )
+            }
+            None => "args.each".to_owned(),
+        };
+        let _ = writeln!(text, "    const ScanPlace place(args, {each_of_chunk});");
         text += "    if (place.count == 0) return;\n";
         text += "    [[maybe_unused]] u32 none = 0;\n";
         for status in 0..self.reporting.len() {

@@ -137,15 +137,21 @@ impl Writer<'_> {
         let (encodings, widths) = of(&lists[1]);
         let has_others = of(&lists[0]).0 != abi::encoding_bit(Encoding::Dict as u16);
         let kinds = if has_others { tests.kinds() | 1 << kind } else { 0 };
-        let [values, its_lengths] = [&lists[0], &lists[1]]
-            .map(|list| format!("args.nodes[{}][chunk]", self.list(list.address)));
+        self.walks_strings |= has_others;
+        let [roots, its_lengths] = [0, 1].map(|at: usize| self.list(lists[at].address));
+        let [values, its_lengths] =
+            [roots, its_lengths].map(|list| format!("args.nodes[{list}][chunk]"));
         let literal = self.literal(&[0]);
         let status = self.status(column);
         self.strings.push((literal, tests, column));
         let not = if test.negated { "~" } else { "" };
-        let of_codes = lists.get(2).map(|codes| self.codes(column, codes, literal));
+        let codes = lists.get(2);
+        if codes.is_some() && has_others {
+            self.mixed_strings = Some(roots);
+        }
+        let (test, lengths) = self.strings_test(codes, has_others);
+        let of_codes = codes.map(|codes| self.codes(column, codes, literal, &test));
         let of_strings = has_others.then(|| {
-            let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
             format!(
                 "scan_strings<{kinds:#x}, {encodings:#x}, {widths:#x}>(args, {values}, {its_lengths}, \
                  vector, args.tests({literal})[chunk], {status}, {live}, {lengths})"
@@ -159,14 +165,30 @@ impl Writer<'_> {
         })
     }
 
+    /// Shared memory for a test of codes and for lengths of strings, if a column's chunks have these. A
+    /// chunk has one of them, so both lie in the same place.
+    fn strings_test(&mut self, codes: Option<&TreeList>, has_others: bool) -> (String, String) {
+        let Some(codes) = codes else {
+            let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
+            return (String::new(), lengths);
+        };
+        let number = self.tests;
+        self.tests += 1;
+        let test = format!("Reader{}::Test<SCAN_EACH>", self.trees(codes));
+        let (name, bytes) = (format!("test{number}"), codes.test_bytes());
+        if !has_others {
+            return (self.scratch(test, &name, bytes), String::new());
+        }
+        let either = format!("CodesOrStrings{number}");
+        let _ = writeln!(self.types, "union {either} {{ {test} codes; StoredLengths lengths; }};");
+        let place = self.scratch(either, &name, bytes.max(LENGTHS));
+        (format!("{place}.codes"), format!("{place}.lengths"))
+    }
+
     /// The rows whose codes pass, of chunks of dict of strings, whose dictionaries have been tested.
-    fn codes(&mut self, column: usize, list: &TreeList, literal: usize) -> String {
+    fn codes(&mut self, column: usize, list: &TreeList, literal: usize, test: &str) -> String {
         let number = self.trees(list);
         let (tree, fault) = (super::tree(number, list), self.fault(column));
-        let name = format!("test{}", self.tests);
-        self.tests += 1;
-        let of = format!("Reader{number}::Test<SCAN_EACH>");
-        let test = self.scratch(of, &name, list.test_bytes());
         let question = format!("Question{{{{0, 0}}, UNSIGNED, args.tests({literal}) + chunk}}");
         let _ = writeln!(
             self.prepared,
