@@ -43,7 +43,7 @@ constexpr u32 SCAN_EACH_PLAIN = 4;
 // 7,870 and 8,840 for prefixes, 5,220, 5,640 and 6,650 for LIKE; with 4 vectors of both 9,290, 6,040,
 // 3,560 and 2,160.
 constexpr u32 SCAN_EACH_STRINGS = 1;
-constexpr u32 SCAN_EACH_CODES = 4;
+constexpr u32 SCAN_EACH_CODES = 2;
 
 struct StringsTest;
 
