@@ -15,7 +15,7 @@ namespace lanepack {
 // quotients_*: a warp takes a vector.
 constexpr u32 QUOTIENTS_THREADS = 256;
 
-// Mirrored in src/engine/encode/encoders/gcd.rs.
+// Mirrored in src/encode/encoders/gcd.rs.
 // divisor_* (a block a chunk), quotients_* (a warp a vector).
 struct DivisorArguments {
     Source source;

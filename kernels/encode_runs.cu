@@ -13,7 +13,7 @@ namespace lanepack {
 // block's chunk.
 constexpr u32 RUNS_THREADS = 256;
 
-// Mirrored in src/engine/encode/encoders/rle.rs.
+// Mirrored in src/encode/encoders/rle.rs.
 // runs_count_* and runs_write_* (a warp a vector), runs_layout (a block a chunk).
 struct RunsArguments {
     Source source;

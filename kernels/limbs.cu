@@ -10,7 +10,7 @@
 
 namespace lanepack {
 
-// Mirrored in src/engine/decoders/limbs.rs.
+// Mirrored in src/decode/decoders/limbs.rs.
 struct LimbArguments {
     const Node* nodes;
     u64* out;

@@ -46,6 +46,9 @@ mod arrow_type;
 mod batch;
 mod chunk;
 mod column;
+mod decode;
+mod device;
+mod encode;
 mod encoding;
 mod engine;
 mod error;
@@ -57,14 +60,15 @@ mod lanes;
 mod options;
 mod ranges;
 pub mod scan;
+mod transfer;
 
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
-pub use engine::{
-    ArrowDeviceArray, ArrowDeviceType, Choice, ColumnArgument, ColumnReader, DeviceArray,
-    DeviceBatch, DeviceColumn, DeviceMemory, Engine, Kernel, OnDevice, PinnedBuffer,
+pub use device::{
+    ArrowDeviceArray, ArrowDeviceType, DeviceArray, DeviceBatch, DeviceColumn, PinnedBuffer,
 };
+pub use engine::{Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice};
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
 pub use gpu::DeviceInfo;

@@ -1,5 +1,6 @@
 //! What the sources of lanepack promise to those who change them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,35 +43,54 @@ fn few_files_name_an_encoding() {
     }
 }
 
-/// What modules at the root of the crate may not import: those above them.
-const ABOVE: [(&[&str], &[&str]); 4] = [
-    (
-        &[
-            "error",
-            "options",
-            "lanes",
-            "ranges",
-            "arrow_type",
-            "chunk",
-            "encoding",
-            "fence",
-            "column",
-            "extension",
-        ],
-        &["batch", "ipc", "gpu", "engine", "scan"],
-    ),
-    (&["batch", "gpu"], &["ipc", "engine", "scan"]),
-    (&["ipc"], &["gpu", "engine", "scan"]),
-    (&["engine"], &["ipc", "scan"]),
+/// The modules of the crate in layers, the lowest first (docs/ARCHITECTURE.md). A module imports only
+/// from layers below its own.
+const LAYERS: &[&[&str]] = &[
+    &["error"],
+    &["arrow_type", "fence", "lanes", "ranges"],
+    &["chunk"],
+    &["options"],
+    &["encoding"],
+    &["column", "gpu"],
+    &["extension"],
+    &["batch"],
+    &["device"],
+    &["decode", "encode"],
+    &["transfer"],
+    &["engine"],
+    &["ipc", "scan"],
 ];
 
-/// The modules that a line of code names by their paths from the root of the crate.
-fn modules_of(line: &str) -> impl Iterator<Item = &str> {
-    let code = line.trim_start();
-    let paths = if code.starts_with("//") { "" } else { code };
-    paths.split("crate::").skip(1).map(|path| {
-        path.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap()
-    })
+fn layer_of(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|modules| modules.contains(&module))
+}
+
+/// Code without comments and without the module of unit tests, which is the last one of a file.
+fn code(text: &str) -> String {
+    let end = text.find("\nmod tests {").unwrap_or(text.len());
+    let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The modules that code names, behind `crate::`; items of the crate's root by their own names.
+fn imports(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, path) in code.match_indices("crate::") {
+        if code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_') {
+            continue;
+        }
+        let rest = &code[at + path.len()..];
+        let names: Vec<&str> = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default().split(',').collect(),
+            None => vec![rest],
+        };
+        let word = |name: &str| -> String {
+            let is_word = |letter: &char| letter.is_alphanumeric() || *letter == '_';
+            name.trim().chars().take_while(is_word).collect()
+        };
+        found.extend(names.into_iter().map(word).filter(|name| !name.is_empty()));
+    }
+    found
 }
 
 #[test]
@@ -79,20 +99,43 @@ fn imports_point_downwards() {
     let mut sources = Vec::new();
     files(&root, &mut sources);
     let mut wrong = Vec::new();
-    let mut seen = 0;
-    for path in &sources {
-        let inside = path.strip_prefix(&root).unwrap();
-        let module = Path::new(inside.iter().next().unwrap()).file_stem().unwrap();
-        let module = module.to_str().unwrap();
-        let Some((_, above)) = ABOVE.iter().find(|(below, _)| below.contains(&module)) else {
+    let mut modules = BTreeMap::new();
+    for file in &sources {
+        let path = file.strip_prefix(&root).unwrap();
+        let first = path.iter().next().unwrap().to_str().unwrap();
+        let module = first.strip_suffix(".rs").unwrap_or(first);
+        if module == "lib" {
+            continue;
+        }
+        let Some(layer) = layer_of(module) else {
+            wrong.push(format!("{}: the module is in no layer", path.display()));
             continue;
         };
-        seen += 1;
-        for (number, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
-            let found = modules_of(line).filter(|name| above.contains(name));
-            wrong.extend(found.map(|name| format!("{}:{}: {name}", inside.display(), number + 1)));
+        let code = code(&fs::read_to_string(file).unwrap());
+        for import in imports(&code).iter().filter(|import| *import != module) {
+            *modules.entry(module.to_owned()).or_insert(0) += 1;
+            match layer_of(import) {
+                Some(other) if other < layer => {}
+                Some(_) => wrong.push(format!("{}: imports {import}", path.display())),
+                None => wrong.push(format!("{}: {import} is no module", path.display())),
+            }
+        }
+        let is_root = path.iter().count() == 1 || path.ends_with(format!("{module}/mod.rs"));
+        if is_root && code.lines().any(|line| line.starts_with("use super::")) {
+            wrong.push(format!("{}: names the crate's root as super", path.display()));
         }
     }
-    assert!(seen > 100, "{seen} sources");
-    assert!(wrong.is_empty(), "modules import those above them: {wrong:#?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // Nothing is checked where nothing is found.
+    for module in ["encoding", "device", "decode", "encode", "engine", "scan", "ipc"] {
+        assert!(modules.get(module).is_some_and(|imports| *imports > 5), "{module}: {modules:?}");
+    }
+}
+
+#[test]
+fn imports_are_seen() {
+    let text = "use crate::scan::Scan; // crate::ipc\n    crate::{batch, engine::Engine}; \
+                mycrate::chunk; pub(in crate::encode) fn a() {}\nmod tests { use crate::gpu; }";
+    let text = text.replace("\nmod tests", "\n\nmod tests");
+    assert_eq!(imports(&code(&text)), ["scan", "batch", "engine", "encode"]);
 }

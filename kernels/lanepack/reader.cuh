@@ -9,7 +9,7 @@
 // Encodings with children have a header each; readers.cuh includes all of them.
 //
 // The nodes of a tree are stored in pre-order: tree[0] is the root, the trees of its children
-// follow. src/engine/trees.rs writes the type of a chunk's tree and its nodes. A reader has:
+// follow. src/decode/trees.rs writes the type of a chunk's tree and its nodes. A reader has:
 //
 //   Word          an unsigned integer as wide as a value
 //   NODES         the number of nodes of the tree

@@ -2,7 +2,7 @@
 //!
 //! An encoding is one file or folder here, one variant of [`Encoding`] and one
 //! row of [`CODECS`]; nothing else of the CPU's half knows it. For devices it has a file and a
-//! row in `engine/decoders`, one in `engine/encode/encoders` if more than packing words is to
+//! row in `decode/decoders`, one in `encode/encoders` if more than packing words is to
 //! be done for it, sources of its own in `kernels`, and a header in `kernels/lanepack` if scans
 //! read it as it is stored. `tests/sources.rs` counts the files that name it.
 //!

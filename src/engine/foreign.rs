@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use arrow_schema::DataType;
 
-use super::array::{DeviceArray, DeviceSlice};
-use super::c_device::ArrowDeviceArray;
-use super::{Context, Engine, encode};
+use super::Engine;
 use crate::column::physical_of;
+use crate::device::Context;
+use crate::device::array::{DeviceArray, DeviceSlice};
+use crate::device::c_device::ArrowDeviceArray;
+use crate::encode;
 use crate::error::{Error, Place, Result};
 use crate::gpu::{DeviceBuffer, Event, Stream};
 
@@ -128,8 +130,8 @@ impl DeviceArray {
         let context = engine.context()?;
         let layout = layout_of(data_type)?;
         let (kind, ordinal) = array.device();
-        let info = context.device.info();
-        if kind != super::c_device::kind_of(context) || ordinal != info.ordinal as i64 {
+        let info = context.device().info();
+        if kind != crate::device::c_device::kind_of(context) || ordinal != info.ordinal as i64 {
             return mismatch(format!(
                 "an array on {kind:?} {ordinal}, the engine has {} {}",
                 info.name, info.ordinal

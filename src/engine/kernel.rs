@@ -13,16 +13,16 @@ mod column;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytemuck::{NoUninit, Pod};
 
 pub use column::{ColumnArgument, ColumnReader};
 
-use super::status::check_status;
-use super::{Context, DeviceArray, DeviceBatch, DeviceColumn, Engine};
+use super::Engine;
+use crate::device::{Context, DeviceArray, DeviceBatch, DeviceColumn};
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceBuffer, Event, Launch, Module, Priority, Shape, Stream};
+use crate::gpu::{DeviceBuffer, Event, Launch, Module, Shape};
 
 /// A kernel that was compiled from CUDA source for the device of an [`Engine`].
 ///
@@ -132,7 +132,7 @@ impl Kernel {
     /// `kernel.cu`, or if it has no such kernel.
     pub fn from_source(engine: &Engine, name: &str, source: &str) -> Result<Self> {
         let context = engine.context()?.clone();
-        let module = context.device.compile(source)?;
+        let module = context.device().compile(source)?;
         let shape = module.shape(name)?;
         Ok(Self { context, module, name: name.into(), shape, shared: 0, columns: [].into() })
     }
@@ -221,7 +221,11 @@ impl Kernel {
             buffers: &buffers,
         });
         // After the launch: what waits in between reads the words before the kernel has.
-        readers.iter().for_each(|reader| self.context.watch(reader));
+        for reader in readers {
+            if let Some(status) = reader.status() {
+                self.context.watch(status, reader.column().field().name());
+            }
+        }
         launched
     }
 }
@@ -234,47 +238,6 @@ impl Engine {
     /// failed, [`Error::Corrupt`] if one has found a column damaged.
     pub fn synchronize(&self) -> Result<()> {
         self.context()?.settle().map(|_| ())
-    }
-}
-
-/// The status word of a reader that launches have used.
-#[derive(Debug)]
-pub(super) struct Watched {
-    status: Arc<DeviceBuffer>,
-    column: String,
-}
-
-impl Context {
-    /// The stream of kernels of users and of their memory.
-    fn ordered(&self) -> Result<Arc<dyn Stream>> {
-        let mut ordered = self.ordered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stream) = ordered.as_ref() {
-            return Ok(stream.clone());
-        }
-        Ok(ordered.insert(self.device.stream(Priority::Usual)?).clone())
-    }
-
-    /// Has the next call that waits read the status word of a column.
-    fn watch(&self, reader: &ColumnReader<'_>) {
-        let Some(status) = reader.status() else { return };
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        if !watched.iter().any(|watched| Arc::ptr_eq(&watched.status, status)) {
-            let column = reader.column().field().name().clone();
-            watched.push(Watched { status: status.clone(), column });
-        }
-    }
-
-    /// Waits for the kernels of users. An error if one has failed or has found a column damaged.
-    fn settle(&self) -> Result<Arc<dyn Stream>> {
-        let stream = self.ordered()?;
-        // Names the kernel where one has failed.
-        stream.synchronize()?;
-        let watched =
-            std::mem::take(&mut *self.watched.lock().unwrap_or_else(PoisonError::into_inner));
-        for Watched { status, column } in &watched {
-            check_status(&stream, status, 0).map_err(|error| error.in_column(column))?;
-        }
-        Ok(stream)
     }
 }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use arrow_schema::FieldRef;
 
-use super::program::Marks;
-use super::{DeviceArray, DeviceColumn, Engine};
-use super::{decode, encode};
+use super::Engine;
+use crate::decode;
+use crate::device::{DeviceArray, DeviceColumn, Marks};
+use crate::encode;
 use crate::error::Result;
 use crate::gpu::{Event, Stream};
 use crate::options::Options;

@@ -1,44 +1,29 @@
-//! Engines: what executes decompression, the CPU or a GPU.
+//! Engines: what executes work on batches, the CPU or a GPU. All that users call passes here; the
+//! work is that of the layers below.
 //!
 //! ```text
-//! packed RecordBatch --upload (column.rs)--> DeviceBatch, still compressed
-//!                                               |  decompress (decode.rs, strings.rs): steps,
-//!                                               |  one launch each, run by program.rs
-//!                                               v
-//! RecordBatch <--to_host (array.rs)-- DeviceArray --export (c_device.rs)--> others
+//! RecordBatch --compress (encode)--> packed RecordBatch --upload (device)--> DeviceBatch
+//!                                                                               | decompress (decode)
+//! RecordBatch <--to_host (device)-- DeviceArray <-------------------------------'
+//!
+//! host to host    columns in parts that overlap (transfer)
+//! kernel.rs       kernels of users, over the same columns and arrays
+//! foreign.rs      arrays that others have put into device memory
 //! ```
 //!
-//! Sizes come from headers that have been validated on the host, so a column is
-//! decompressed without waiting for the device in between: the nodes of all its
-//! launches go up in one copy, the kernels follow one another on a stream, and
-//! one report comes back, with what they found wrong and the nulls they counted. From host
-//! to host, large columns go in parts that overlap (transfer.rs); what comes to the host
-//! arrives in page-locked memory (pinned.rs). Kernels of users run over the same columns and
-//! arrays (kernel.rs).
+//! Sizes come from headers that have been validated on the host, so a column is decompressed without
+//! waiting for the device in between: the nodes of all its launches go up in one copy, the kernels
+//! follow one another on a stream, and one report comes back, with what they found wrong and the nulls
+//! they counted.
 
-pub(crate) mod array;
-mod c_device;
-mod cascade;
-pub(crate) mod column;
-pub(crate) mod decode;
-mod decoders;
-mod encode;
+mod compress;
 mod foreign;
-mod groups;
 mod kernel;
 #[cfg(feature = "internals")]
 pub mod measure;
-pub(crate) mod nodes;
-pub(crate) mod parameters;
 mod pinned;
-pub(crate) mod program;
-pub(crate) mod status;
-pub(crate) mod stored;
-pub(crate) mod strings;
 #[cfg(all(test, feature = "simt"))]
 mod tests;
-mod transfer;
-pub(crate) mod trees;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,18 +31,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{ArrayRef, RecordBatch};
 use rayon::prelude::*;
 
-pub use array::DeviceArray;
-pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
-pub use column::{DeviceBatch, DeviceColumn};
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
-pub use pinned::PinnedBuffer;
-
-use pinned::Pool;
 
 use crate::batch;
 use crate::column::CompressedColumn;
-use crate::error::{Error, Place, Result};
-use crate::gpu::{Device, DeviceInfo, Priority, Stream};
+use crate::decode::decodes_on_device;
+use crate::device::column::explained;
+use crate::device::{Context, DeviceBatch};
+use crate::error::{Error, Result};
+use crate::gpu::{Device, DeviceInfo};
+use crate::transfer;
 
 /// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
 const AUTO_BYTES: usize = 64 << 20;
@@ -104,73 +87,6 @@ impl fmt::Display for Choice {
             None => write!(f, "CPU: {}", self.reason),
             Some(device) => write!(f, "{} {}: {}", device.name, device.ordinal, self.reason),
         }
-    }
-}
-
-/// A device, and streams that nobody uses at the moment.
-#[derive(Debug)]
-pub(crate) struct Context {
-    device: Arc<dyn Device>,
-    /// By priority.
-    streams: [Mutex<Vec<Arc<dyn Stream>>>; Priority::COUNT],
-    /// That of kernels of users, once there is one (kernel.rs).
-    ordered: Mutex<Option<Arc<dyn Stream>>>,
-    /// The status words that they may have reported damage to.
-    watched: Mutex<Vec<kernel::Watched>>,
-    /// Page-locked host memory.
-    pool: Arc<Pool>,
-}
-
-impl Context {
-    fn new(device: Arc<dyn Device>) -> Arc<Self> {
-        let pool = Pool::new(&device);
-        Arc::new(Self {
-            device,
-            streams: Default::default(),
-            ordered: Mutex::default(),
-            watched: Mutex::default(),
-            pool,
-        })
-    }
-
-    /// An error if the device has less memory free than work is going to need.
-    fn require(&self, needed: usize) -> Result<()> {
-        let (info, free) = (self.device.info(), self.device.free_memory()?);
-        if needed as u64 <= free {
-            return Ok(());
-        }
-        Err(Error::DeviceMemory {
-            place: Place::default(),
-            needed: needed as u64,
-            free,
-            total: info.memory,
-            device: info.name.clone(),
-        })
-    }
-
-    /// Runs `work` with a stream of its own.
-    pub(crate) fn with_stream<T>(
-        &self,
-        work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>,
-    ) -> Result<T> {
-        self.with_stream_of(Priority::Usual, work)
-    }
-
-    /// As [`Context::with_stream`], with a stream of some priority.
-    fn with_stream_of<T>(
-        &self,
-        priority: Priority,
-        work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>,
-    ) -> Result<T> {
-        let streams = &self.streams[priority as usize];
-        let idle = streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let stream = match idle {
-            Some(stream) => stream,
-            None => self.device.stream(priority)?,
-        };
-        let result = work(&stream);
-        streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
-        result
     }
 }
 
@@ -231,7 +147,7 @@ impl Engine {
     #[cfg(any(feature = "internals", feature = "simt"))]
     #[doc(hidden)]
     pub fn compiled_kernels(&self) -> usize {
-        self.context().map_or(0, |context| context.device.compiled())
+        self.context().map_or(0, |context| context.device().compiled())
     }
 
     fn of(kind: Kind) -> Self {
@@ -242,7 +158,7 @@ impl Engine {
     pub fn device(&self) -> Option<&DeviceInfo> {
         match &self.kind {
             Kind::Cpu | Kind::Auto(Err(_)) => None,
-            Kind::Device(context) | Kind::Auto(Ok(context)) => Some(context.device.info()),
+            Kind::Device(context) | Kind::Auto(Ok(context)) => Some(context.device().info()),
         }
     }
 
@@ -251,7 +167,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoDevice`] for an engine without a GPU, [`Error::Device`].
     pub fn free_memory(&self) -> Result<u64> {
-        self.context()?.device.free_memory()
+        self.context()?.device().free_memory()
     }
 
     /// What decompressing these columns would run on, and why.
@@ -267,10 +183,10 @@ impl Engine {
     /// What work on so many bytes of values runs on.
     fn pick(&self, bytes: usize) -> (Option<&Arc<Context>>, Choice) {
         let cpu = |reason: String| (None, Choice { device: None, reason });
-        let gpu = |context, reason: String| {
-            let device = Some(Context::device(context).info().clone());
+        fn gpu(context: &Arc<Context>, reason: String) -> (Option<&Arc<Context>>, Choice) {
+            let device = Some(context.device().info().clone());
             (Some(context), Choice { device, reason })
-        };
+        }
         match &self.kind {
             Kind::Cpu => cpu("asked for".to_owned()),
             Kind::Device(context) => gpu(context, "asked for".to_owned()),
@@ -354,12 +270,6 @@ impl Engine {
     }
 }
 
-impl Context {
-    pub(crate) fn device(self: &Arc<Self>) -> &dyn Device {
-        self.device.as_ref()
-    }
-}
-
 #[cfg(feature = "cuda")]
 fn open_cuda(ordinal: usize) -> Result<Arc<dyn Device>> {
     crate::gpu::cuda::open(ordinal)
@@ -387,7 +297,7 @@ fn without_cuda() -> Error {
 
 /// Bytes of the values that a device would decode.
 fn bytes_of(columns: &[CompressedColumn]) -> usize {
-    let decoded = columns.iter().filter(|column| column::decodes_on_device(column));
+    let decoded = columns.iter().filter(|column| decodes_on_device(column));
     decoded.map(CompressedColumn::decompressed_bytes).sum()
 }
 
@@ -396,7 +306,7 @@ fn bytes_of(columns: &[CompressedColumn]) -> usize {
 fn decompress_on(context: &Arc<Context>, columns: &[CompressedColumn]) -> Result<Vec<ArrayRef>> {
     let decompress = |column: &CompressedColumn| {
         let array = transfer::decompress(context, column);
-        array.map_err(|error| column::explained(column, error.in_column(column.field().name())))
+        array.map_err(|error| explained(column, error.in_column(column.field().name())))
     };
     let side_by_side: Vec<Result<ArrayRef>> = columns.par_iter().map(decompress).collect();
     // What did not fit beside others may fit alone.

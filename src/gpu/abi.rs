@@ -4,7 +4,7 @@
 //! `kernels/arguments.cuh`; constants are compared with it when the crate is
 //! compiled, sizes are asserted on both sides, and every parity test would fail
 //! on fields out of order. What kernels of one encoding alone need stands in its
-//! file of `engine/decoders` or `engine/encode/encoders`.
+//! file of `decode/decoders` or `encode/encoders`.
 
 pub(crate) mod encode;
 mod header;

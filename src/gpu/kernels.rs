@@ -1,8 +1,8 @@
 //! The kernels that the host starts: their names, and the shapes of their
 //! launches, read from `kernels/launch.cuh` when the crate is compiled.
 //!
-//! Those of one encoding alone stand in its file of `engine/decoders` or
-//! `engine/encode/encoders`.
+//! Those of one encoding alone stand in its file of `decode/decoders` or
+//! `encode/encoders`.
 
 use super::abi::{Header, constant};
 use crate::lanes::VECTOR;

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use super::{SEGMENT_ENTRY, Shape};
 use crate::chunk::{NodeView, cast};
-use crate::error::{Result, ensure};
+use crate::error::{Error, Result, ensure};
 
 /// Flags that are read together: what is left of a word that begins inside of a byte.
 const FLAGS: usize = 56;
@@ -82,9 +82,7 @@ impl<'a> Segments<'a> {
             ensure!(start == end, "segment {index} begins at {start:?}, {end:?} expected");
             let symbols = self.range(index).len() / symbol;
             let Some(Streams { flags, matches, literals }) = self.streams(index) else {
-                return Err(crate::Error::corrupt(format!(
-                    "segment {index} ends before it begins"
-                )));
+                return Err(Error::corrupt(format!("segment {index} ends before it begins")));
             };
             let least = literals.len() + matches.len() * self.shape.least();
             let most = literals.len() + matches.len() * self.shape.most();
@@ -176,8 +174,7 @@ impl<'a> Segments<'a> {
 
     /// Decodes a segment.
     fn segment(&self, index: usize, out: &mut [u8]) -> Result<()> {
-        let damaged =
-            || crate::Error::corrupt(format!("the streams of segment {index} do not fit"));
+        let damaged = || Error::corrupt(format!("the streams of segment {index} do not fit"));
         let Shape { symbol, .. } = self.shape;
         let Streams { flags, matches, literals } = self.streams(index).ok_or_else(damaged)?;
         let literals = literals.start * symbol..literals.end * symbol;

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use super::source::{Place, Reach};
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::CompressedColumn;
-use crate::engine::DeviceColumn;
+use crate::device::DeviceColumn;
 use crate::error::Result;
 use crate::scan::aggregate::{Comparable, Input, Plan, State, joined};
 use crate::scan::bounds_on_device;

@@ -11,7 +11,7 @@
 //!
 //! All columns of a batch have the same chunks, so rows are counted once for all of them.
 //! Only vectors with kept rows are read, and only chunks that have some are decoded where kernels do
-//! not read them as they are stored (`engine/nodes.rs`).
+//! not read them as they are stored (`decode/nodes.rs`).
 
 mod trees;
 
@@ -22,15 +22,16 @@ use arrow_schema::DataType;
 
 use super::select::{bitmap_len, count};
 use crate::column::{is_text, physical_of};
+use crate::decode::nodes::{KernelNodes, ValueNodes};
+use crate::decode::program::Target;
+use crate::decode::strings::Buffers;
+use crate::decode::{check_decodable, roots};
+use crate::device::Marks;
+use crate::device::array::{DeviceArray, DeviceSlice};
+use crate::device::column::DeviceColumn;
+use crate::device::parameters::Parameters;
+use crate::device::status::{check_status, status_words};
 use crate::encoding::Physical;
-use crate::engine::array::{DeviceArray, DeviceSlice};
-use crate::engine::column::DeviceColumn;
-use crate::engine::decode::{check_decodable, roots};
-use crate::engine::nodes::{KernelNodes, ValueNodes};
-use crate::engine::parameters::Parameters;
-use crate::engine::program::{Marks, Target};
-use crate::engine::status::{check_status, status_words};
-use crate::engine::strings::Buffers;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, KeepArguments, Node};
 use crate::gpu::kernels::{self, Kernel};

@@ -13,7 +13,7 @@
 //! What is joined with a bitmap by AND does not look at vectors that have no row left
 //! there, by OR not at those that have all; of strings only rows that are left are looked
 //! at. Nothing waits for the device before a result is asked for, except the first scan of a
-//! column (`engine/nodes.rs`, `engine/stored.rs`); what tests have found damaged is an error
+//! column (`decode/nodes.rs`, `decode/stored.rs`); what tests have found damaged is an error
 //! then. Columns that kernels do not read as they are stored are scanned in stages, which wait for
 //! each other (staged.rs).
 //! Without NVRTC a filter that needs no kernel of its own is joined test by test.
@@ -34,9 +34,9 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 use super::aggregate::{Input, Plan, State};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use super::ranges::{Key, Ranges};
-use crate::engine::DeviceColumn;
-use crate::engine::nodes::ColumnNodes;
-use crate::engine::program::Marks;
+use crate::decode::nodes::ColumnNodes;
+use crate::device::DeviceColumn;
+use crate::device::Marks;
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::select::{Combine, Report, StringTests, TestPlaces, bitmap_len};
-use crate::engine::column::DeviceColumn;
-use crate::engine::nodes::ColumnNodes;
-use crate::engine::parameters::Parameters;
-use crate::engine::program::Marks;
-use crate::engine::status::status_words;
+use crate::decode::nodes::ColumnNodes;
+use crate::device::Marks;
+use crate::device::column::DeviceColumn;
+use crate::device::parameters::Parameters;
+use crate::device::status::status_words;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, Reduction};
 use crate::gpu::{DeviceBuffer, Launch, Module, Stream, kernels};

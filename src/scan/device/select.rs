@@ -3,7 +3,7 @@
 //!
 //! One launch over all chunks of a column, whatever their encodings; of strings and wide
 //! decimals one for the chunks of each kind (`parts.rs`). Nobody waits but for what a
-//! column's first test finds out of it (`engine/nodes.rs`): all that a launch needs goes up in one
+//! column's first test finds out of it (`decode/nodes.rs`): all that a launch needs goes up in one
 //! copy. Tests of numbers find nothing wrong, as what a chunk's data say wrongly changes
 //! verdicts, not where anything is read or written; those of strings may find lengths or codes
 //! that are none, and leave a [`Report`] of it.
@@ -19,12 +19,12 @@ pub(crate) use parts::in_bits;
 pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
-use crate::engine::column::DeviceColumn;
-use crate::engine::decode::check_decodable;
-use crate::engine::nodes::{ColumnNodes, DictionaryNode, DictionaryNodes, KernelNodes};
-use crate::engine::parameters::Parameters;
-use crate::engine::program::Marks;
-use crate::engine::status::{check_status, status_words};
+use crate::decode::check_decodable;
+use crate::decode::nodes::{ColumnNodes, DictionaryNode, DictionaryNodes, KernelNodes};
+use crate::device::Marks;
+use crate::device::column::DeviceColumn;
+use crate::device::parameters::Parameters;
+use crate::device::status::{check_status, status_words};
 use crate::error::Result;
 use crate::gpu::abi::{self, Node, Range};
 use crate::gpu::{DeviceBuffer, Launch, Stream, kernels};

@@ -26,8 +26,8 @@ use std::fmt::Write;
 
 use arrow_buffer::i256;
 
-use crate::engine::nodes::ColumnNodes;
-use crate::engine::trees::TreeList;
+use crate::decode::nodes::ColumnNodes;
+use crate::decode::trees::TreeList;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{Range, Reduction};
 use crate::gpu::kernels;

@@ -12,8 +12,8 @@
 use std::ops::Range;
 
 use super::{DeviceScan, NamedReport, Selection};
-use crate::engine::DeviceColumn;
-use crate::engine::decode::concatenated;
+use crate::decode::concatenated;
+use crate::device::DeviceColumn;
 use crate::error::Result;
 use crate::gpu::Device;
 use crate::scan::aggregate::{Plan, State};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use crate::engine::DeviceColumn;
-use crate::engine::stored::{StoredChunk, StoredForm};
+use crate::decode::stored::{StoredChunk, StoredForm};
+use crate::device::DeviceColumn;
 use crate::error::Result;
 use crate::gpu::Stream;
 use crate::scan::device::select::{ChunkTest, Report, look_up};

@@ -2,8 +2,8 @@
 //! made of `kernels/lanepack/gather.cuh`.
 
 use super::{Job, WhichBits};
-use crate::engine::nodes::ColumnNodes;
-use crate::engine::trees::TreeList;
+use crate::decode::nodes::ColumnNodes;
+use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, GatherArguments};
 use crate::gpu::{DeviceBuffer, Launch};
@@ -154,7 +154,7 @@ impl Job<'_, '_> {
 impl TreeList {
     /// A list of words that are the sign of the ones below, in all chunks.
     fn sign() -> Self {
-        let reader = crate::engine::trees::Reader::words(64, abi::SIGN);
+        let reader = crate::decode::trees::Reader::words(64, abi::SIGN);
         Self { stride: 1, readers: vec![reader], ..Self::default() }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 
 use super::{ChunkTest, Report};
-use crate::engine::parameters::Parameters;
+use crate::device::parameters::Parameters;
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::{self, Range, StoredLiteral, StringsTest};

@@ -21,8 +21,9 @@ use arrow_schema::{DataType, Schema};
 use half::f16;
 
 use super::{ColumnTest, Combine, bitmap_len, count, select};
-use crate::engine::stored::StoredForm;
-use crate::engine::{DeviceBatch, DeviceColumn, Engine};
+use crate::decode::stored::StoredForm;
+use crate::device::{DeviceBatch, DeviceColumn};
+use crate::engine::Engine;
 use crate::gpu::Stream;
 use crate::gpu::abi::Range;
 use crate::{CompressedColumn, Effort, Encoding, Options, Result, compress_array};

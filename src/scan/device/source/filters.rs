@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use super::{LENGTHS, MOST_TESTS, Writer, order_name};
+use crate::decode::trees::TreeList;
 use crate::encoding::Encoding;
-use crate::engine::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range};
 use crate::scan::device::select::{WordType, in_bits};

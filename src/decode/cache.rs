@@ -1,0 +1,118 @@
+//! Device node lists and the like, cached by a column's first scan for later ones.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::check_decodable;
+use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes, Reads, ValidityNodes, ValueNodes};
+use super::stored::StoredStrings;
+use crate::device::DeviceColumn;
+use crate::error::Result;
+use crate::gpu::Stream;
+
+/// Node lists of a column, and what the host knows of it.
+#[derive(Debug, Default)]
+struct NodeCache {
+    nodes: Cached<ColumnNodes>,
+    /// The same of the validity alone.
+    nodes_of_validity: Cached<ColumnNodes>,
+    kernel_nodes: Cached<KernelNodes>,
+    validity: Cached<ValidityNodes>,
+    dictionaries: Cached<DictionaryNodes>,
+    value_nodes: Cached<ValueNodes>,
+    strings: OnceLock<StoredStrings>,
+    reads: OnceLock<Reads>,
+}
+
+/// A value that is made once, unless making it fails.
+#[derive(Debug)]
+struct Cached<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Default for Cached<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Cached<T> {
+    /// The value, which is made now if there is none.
+    fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = &*cached {
+            return Ok(there.clone());
+        }
+        Ok(cached.insert(Arc::new(make()?)).clone())
+    }
+}
+
+impl DeviceColumn {
+    fn node_cache(&self) -> &NodeCache {
+        self.cached()
+    }
+
+    /// The trees of the column for kernels that are compiled for them, usable on a stream; if
+    /// `has_values` is false those of the validity alone.
+    pub(crate) fn scan_nodes(
+        &self,
+        stream: &Arc<dyn Stream>,
+        has_values: bool,
+    ) -> Result<Arc<ColumnNodes>> {
+        let make = || ColumnNodes::new(stream, self, 0..self.chunks().len(), has_values);
+        let cached = match has_values {
+            true => &self.node_cache().nodes,
+            false => &self.node_cache().nodes_of_validity,
+        };
+        let nodes = cached.get_or_make(make)?;
+        stream.wait(nodes.ready.as_ref())?;
+        Ok(nodes)
+    }
+
+    /// The dictionaries of strings of the column.
+    pub(crate) fn dictionary_nodes(
+        &self,
+        stream: &Arc<dyn Stream>,
+    ) -> Result<Arc<DictionaryNodes>> {
+        check_decodable(self)?;
+        stream.wait(self.ready())?;
+        self.node_cache().dictionaries.get_or_make(|| DictionaryNodes::new(stream, self))
+    }
+
+    /// What makes values of the column's strings, kept as long as the column: for users who ask for
+    /// it, and where nothing has to be decoded.
+    pub(crate) fn value_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValueNodes>> {
+        self.node_cache().value_nodes.get_or_make(|| ValueNodes::new(stream, self, |_| true))
+    }
+
+    /// The nodes of the column for kernels that are there.
+    pub(crate) fn kernel_nodes(&self, stream: &Arc<dyn Stream>) -> Result<Arc<KernelNodes>> {
+        stream.wait(self.ready())?;
+        self.node_cache().kernel_nodes.get_or_make(|| KernelNodes::new(stream, self))
+    }
+
+    /// What kernels read of the column as it is stored.
+    pub(crate) fn reads(&self) -> &Reads {
+        self.node_cache().reads.get_or_init(|| Reads::of(self))
+    }
+
+    /// The nodes of the column's validity, usable on a stream.
+    pub(crate) fn scan_validity(&self, stream: &Arc<dyn Stream>) -> Result<Arc<ValidityNodes>> {
+        stream.wait(self.ready())?;
+        self.node_cache().validity.get_or_make(|| ValidityNodes::new(stream, self))
+    }
+
+    /// What tests of strings have to know on the host: for each chunk how its strings are stored;
+    /// waits for it the first time.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`](crate::Error::TooLarge) if the column is nested or carried as Arrow IPC,
+    /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
+    /// [`Error::Device`](crate::Error::Device).
+    pub(crate) fn stored_strings(&self, stream: &Arc<dyn Stream>) -> Result<&StoredStrings> {
+        let cached = &self.node_cache().strings;
+        if let Some(stored) = cached.get() {
+            return Ok(stored);
+        }
+        let stored = StoredStrings::read(stream, self)?;
+        // Another thread may have been faster, with the same.
+        Ok(cached.get_or_init(|| stored))
+    }
+}

@@ -1,0 +1,71 @@
+//! Rle: one pass, whose kernel reads lengths as they are stored, and values of ffor and pfor;
+//! other values are decoded to scratch first.
+
+use std::sync::Arc;
+
+use super::{Decoder, by_width, no_values};
+use crate::decode::program::{Job, Program, Target, checked_to, most_rows};
+use crate::encoding::Encoding;
+use crate::error::Result;
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::{Header, Node, constant};
+use crate::gpu::kernels::{ByWidth, Kernel, rows};
+use crate::lanes::VECTOR;
+
+const SOURCE: &Header = &Header::read(include_str!("../../../kernels/rle.cu"));
+const DEVICE: &Header = &Header::read(include_str!("../../../kernels/lanepack/rle.cuh"));
+
+const _: () = assert!(constant(DEVICE, "RLE") == Encoding::Rle as u64);
+
+const fn rle(name: &'static str) -> Kernel {
+    let threads = constant(SOURCE, "RLE_THREADS") as u32;
+    rows(name, threads, threads as usize / 32 * VECTOR)
+}
+const RLE: ByWidth = [rle("rle_8"), rle("rle_16"), rle("rle_32"), rle("rle_64")];
+
+/// The encodings of values and lengths of runs that kernels know.
+const RUNS: [Encoding; 4] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
+
+pub(super) struct Rle;
+
+impl Decoder for Rle {
+    fn encoding(&self) -> Encoding {
+        Encoding::Rle
+    }
+
+    fn decode_words(
+        &self,
+        program: &mut Program<'_>,
+        targets: &[Target<'_>],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let values: Vec<Target<'_>> = targets.iter().map(|target| target.child(0)).collect();
+        let values = program.readable(&values, &RUNS)?;
+        program.spread_runs(targets, &values, bits, out)
+    }
+}
+
+impl Program<'_> {
+    /// Values of runs, one for each, to the rows of nodes of runs.
+    pub(super) fn spread_runs(
+        &mut self,
+        runs: &[Target<'_>],
+        values: &[Job],
+        bits: usize,
+        out: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
+        let job = |target: &Target<'_>| Job { chunk: target.chunk, node: target.own_node() };
+        let jobs: Vec<Job> = runs.iter().map(job).collect();
+        // Lengths are read as they are stored; runs that are marked by bits have none.
+        let lengths = runs.iter().map(|target| match target.view.child_count() {
+            1 => Job { chunk: target.chunk, node: Node::default() },
+            _ => Job::from(&target.child(1)),
+        });
+        let more: Vec<Job> = lengths.chain(values.iter().copied()).collect();
+        let kernel = by_width(&RLE, bits).ok_or_else(|| no_values(Encoding::Rle, bits))?;
+        let arguments = checked_to(out.address());
+        self.step(kernel, &jobs, &more, most_rows(&jobs), arguments, &[out]);
+        Ok(())
+    }
+}

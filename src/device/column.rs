@@ -1,0 +1,434 @@
+//! Compressed columns in device memory.
+//!
+//! The bodies of consecutive chunks lie one behind the other, in one buffer or a few;
+//! those of a column that comes from the host as in its Arrow storage, so that they are
+//! uploaded in one copy; headers stay on the host, where they have been
+//! validated and where launches are planned.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::{Buffer, i256};
+use arrow_schema::{DataType, FieldRef, SchemaRef};
+use rayon::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Context;
+use super::pinned::Landing;
+use crate::batch;
+use crate::chunk::{Chunk, Header, NodeView, Statistics};
+use crate::column::{self, CompressedColumn};
+use crate::encoding::{self, Physical};
+use crate::error::{Error, Result};
+use crate::gpu::{DeviceBuffer, DeviceInfo, Event, abi};
+
+/// A compressed batch in device memory.
+#[derive(Debug)]
+pub struct DeviceBatch {
+    context: Arc<Context>,
+    schema: SchemaRef,
+    columns: Vec<DeviceColumn>,
+    rows: usize,
+}
+
+impl DeviceBatch {
+    pub(crate) fn upload(
+        context: &Arc<Context>,
+        schema: SchemaRef,
+        columns: &[CompressedColumn],
+        packed_rows: usize,
+    ) -> Result<Self> {
+        let rows = columns.first().map_or(packed_rows, CompressedColumn::len);
+        let columns = columns
+            .iter()
+            .map(|column| {
+                DeviceColumn::upload(context, column)
+                    .map_err(|error| error.in_column(column.field().name()))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self { context: context.clone(), schema, columns, rows })
+    }
+
+    pub(crate) fn new(
+        context: Arc<Context>,
+        schema: SchemaRef,
+        columns: Vec<DeviceColumn>,
+        rows: usize,
+    ) -> Self {
+        Self { context, schema, columns, rows }
+    }
+
+    /// Copies the batch to host memory, compressed as it is: what
+    /// [`compress`](crate::compress) gives.
+    ///
+    /// # Errors
+    /// As [`DeviceColumn::download`].
+    pub fn download(&self) -> Result<RecordBatch> {
+        let columns: Vec<CompressedColumn> =
+            self.columns.par_iter().map(DeviceColumn::download).collect::<Result<_>>()?;
+        batch::packed_batch(&self.schema, self.rows, &columns)
+    }
+
+    /// The schema of the values.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[DeviceColumn] {
+        &self.columns
+    }
+
+    /// Number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The device that it lies on.
+    pub fn device(&self) -> &DeviceInfo {
+        self.context.device().info()
+    }
+}
+
+/// A compressed column in device memory.
+#[derive(Debug)]
+pub struct DeviceColumn {
+    context: Arc<Context>,
+    field: FieldRef,
+    chunks: Vec<DeviceChunk>,
+    bodies: Vec<Arc<DeviceBuffer>>,
+    /// When the bodies have arrived.
+    ready: Arc<dyn Event>,
+    /// The least and the greatest of integers, once somebody has asked.
+    bounds: OnceLock<(i256, i256)>,
+    /// What layers above cache beside it.
+    cache: OnceLock<Box<dyn Any + Send + Sync>>,
+}
+
+/// Where a chunk's body lies, and what its header says.
+#[derive(Debug, Clone)]
+pub(crate) struct DeviceChunk {
+    header: Header,
+    /// Whether the header has the body's checksum: not if the body was written here.
+    has_checksum: bool,
+    bounds: Bounds,
+    /// Address of the body.
+    pub body: u64,
+    /// The column's first row in this chunk.
+    pub start: usize,
+}
+
+/// The bounds of a chunk's values; made to arrays when they are asked for, which takes
+/// longer than all else that the host does for a chunk.
+#[derive(Debug, Clone)]
+pub(crate) enum Bounds {
+    Known(Statistics),
+    /// Least and greatest word, of types of up to 64 bits.
+    Words(Option<[u64; 2]>),
+    /// Least and greatest value, of types of more bits.
+    Wide(Option<[[u64; 4]; 2]>),
+    /// First bytes of the least and the greatest string.
+    Strings(Option<[Vec<u8>; 2]>),
+    /// Valid booleans, and those that are true.
+    Counts(usize, usize),
+}
+
+impl Bounds {
+    fn statistics(&self, data_type: &DataType) -> Statistics {
+        match self {
+            Self::Known(statistics) => statistics.clone(),
+            Self::Words(bounds) => {
+                Statistics::of_words(data_type, bounds.map(|words| words.map(|word| [word])))
+            }
+            Self::Strings(bounds) => {
+                let heads = bounds.as_ref().map(|heads| heads.each_ref().map(Vec::as_slice));
+                Statistics::of_strings(data_type, heads)
+            }
+            Self::Wide(bounds) => Statistics::of_words(data_type, *bounds),
+            Self::Counts(valid, set) => Statistics::of_counts(*valid, *set),
+        }
+    }
+}
+
+impl DeviceChunk {
+    pub fn new(
+        header: Header,
+        has_checksum: bool,
+        bounds: Bounds,
+        body: u64,
+        start: usize,
+    ) -> Self {
+        Self { header, has_checksum, bounds, body, start }
+    }
+
+    pub fn body_len(&self) -> usize {
+        self.header.body_len
+    }
+
+    /// The root of the encoding tree, without access to the body.
+    pub fn root(&self) -> NodeView<'_> {
+        NodeView::of_header(&self.header)
+    }
+
+    pub fn rows(&self) -> usize {
+        self.header.rows
+    }
+
+    pub fn null_count(&self) -> usize {
+        self.header.null_count
+    }
+
+    /// The bounds as arrays, for a column of this type.
+    pub fn statistics(&self, data_type: &DataType) -> Statistics {
+        self.bounds.statistics(data_type)
+    }
+}
+
+/// Whether a chunk of strings of so many bytes can have views: their offsets are
+/// signed and of 32 bits.
+pub(crate) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
+    let views = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    !views || i32::try_from(bytes).is_ok()
+}
+
+/// Chunks whose bodies lie one behind the other from the address `body` on.
+pub(crate) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
+    let mut start = 0;
+    let place = |chunk: &Chunk| {
+        let header = chunk.parsed_header().clone();
+        let bounds = Bounds::Known(chunk.statistics().clone());
+        let placed = DeviceChunk::new(header, true, bounds, body, start);
+        body += chunk.body().len() as u64;
+        start += chunk.rows();
+        placed
+    };
+    chunks.iter().map(place).collect()
+}
+
+/// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
+pub(crate) fn chunk_of(
+    chunk: &DeviceChunk,
+    sum: Option<u64>,
+    body: Buffer,
+    field: &FieldRef,
+) -> Result<Chunk> {
+    let mut header = chunk.header.clone();
+    if let Some(sum) = sum {
+        header.body_checksum = sum;
+    }
+    let header = Buffer::from_vec(header.to_bytes());
+    let statistics = chunk.statistics(field.data_type());
+    Chunk::parse(header, body, statistics, encoding::validate_tree)
+}
+
+impl DeviceColumn {
+    /// A column whose bodies, one behind the other in few buffers, are there at `ready`.
+    pub(crate) fn new(
+        context: Arc<Context>,
+        field: FieldRef,
+        chunks: Vec<DeviceChunk>,
+        bodies: Vec<Arc<DeviceBuffer>>,
+        ready: Arc<dyn Event>,
+    ) -> Self {
+        let (bounds, cache) = (OnceLock::new(), OnceLock::new());
+        Self { context, field, chunks, bodies, ready, bounds, cache }
+    }
+
+    /// A column of some of the chunks, which shares their bodies.
+    pub(crate) fn of_chunks(&self, chunks: Range<usize>) -> Self {
+        let start = self.chunks[chunks.start].start;
+        let moved =
+            |chunk: &DeviceChunk| DeviceChunk { start: chunk.start - start, ..chunk.clone() };
+        let chunks = self.chunks[chunks].iter().map(moved).collect();
+        let (context, field) = (self.context.clone(), self.field.clone());
+        Self::new(context, field, chunks, self.bodies.clone(), self.ready.clone())
+    }
+
+    /// Copies the column to host memory, compressed as it is; page-locked within the
+    /// engine's limit ([`Engine::with_pinned_limit`](crate::Engine::with_pinned_limit)).
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) if a copy fails.
+    pub fn download(&self) -> Result<CompressedColumn> {
+        let landing = Landing::new(self.context.pool(), self.device_bytes());
+        let landed = self.context.with_stream(|stream| {
+            stream.wait(self.ready.as_ref())?;
+            let download = |bodies: &Arc<DeviceBuffer>| {
+                let piece = landing.cut(bodies.len()).expect("as long as all bodies");
+                piece.land(|target| stream.download_to(bodies, 0, target))
+            };
+            self.bodies.iter().map(download).collect()
+        })?;
+        let bodies = landing.finish(landed);
+        let mut at = 0;
+        let placed: Vec<(&DeviceChunk, Buffer)> = (self.chunks.iter())
+            .map(|chunk| {
+                let body = bodies.slice_with_length(at, chunk.body_len());
+                at += chunk.body_len();
+                (chunk, body)
+            })
+            .collect();
+        let chunk = |(index, (chunk, body)): (usize, &(&DeviceChunk, Buffer))| {
+            let sum = (!chunk.has_checksum).then(|| xxh3_64(body));
+            chunk_of(chunk, sum, body.clone(), &self.field)
+                .map_err(|error| error.in_chunk(index).in_column(self.field.name()))
+        };
+        let chunks = placed.par_iter().enumerate().map(chunk).collect::<Result<_>>()?;
+        Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
+    }
+
+    /// What the CPU says of the chunk that an error is about, where a kernel has found damage and
+    /// knows the kind only; the error itself if the CPU finds nothing.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        let Some(index) = damaged_chunk(&error, self.field.name()) else { return error };
+        let Some(chunk) = self.chunks.get(index) else { return error };
+        in_words_of(self.decode_on_host(chunk), error, self.field.name())
+    }
+
+    /// Downloads and decompresses one chunk.
+    fn decode_on_host(&self, chunk: &DeviceChunk) -> Result<ArrayRef> {
+        let mut body = vec![0; chunk.body_len()];
+        let end = chunk.body + chunk.body_len() as u64;
+        let holds = |bodies: &&Arc<DeviceBuffer>| {
+            bodies.address() <= chunk.body && end <= bodies.address() + bodies.len() as u64
+        };
+        if let Some(bodies) = self.bodies.iter().find(holds) {
+            self.context.with_stream(|stream| {
+                stream.wait(self.ready.as_ref())?;
+                let at = (chunk.body - bodies.address()) as usize;
+                stream.download(bodies, at, &mut body)
+            })?;
+        }
+        let chunk = chunk_of(chunk, None, Buffer::from_vec(body), &self.field)?;
+        column::whole(&chunk, self.field.data_type())
+    }
+
+    pub(crate) fn upload(context: &Arc<Context>, column: &CompressedColumn) -> Result<Self> {
+        context.with_stream(|stream| {
+            let body_bytes: usize = column.chunks().iter().map(|chunk| chunk.body().len()).sum();
+            let bodies = stream.allocate(body_bytes)?;
+            let mut at = 0;
+            for run in column.body_runs() {
+                stream.upload(&run, &bodies, at)?;
+                at += run.len();
+            }
+            let chunks = placed(column.chunks(), bodies.address());
+            let (context, field, bodies) =
+                (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
+            Ok(Self::new(context, field, chunks, bodies, stream.record()?))
+        })
+    }
+
+    /// The Arrow field of the values.
+    pub fn field(&self) -> &FieldRef {
+        &self.field
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        self.chunks.last().map_or(0, |chunk| chunk.start + chunk.rows())
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Nulls among the values.
+    pub fn null_count(&self) -> usize {
+        self.chunks.iter().map(DeviceChunk::null_count).sum()
+    }
+
+    /// Bytes of device memory that the compressed column takes.
+    pub fn device_bytes(&self) -> usize {
+        self.bodies.iter().map(|bodies| bodies.len()).sum()
+    }
+
+    /// Whether a chunk is nested or carried as Arrow IPC.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.chunks.iter().any(|chunk| chunk.root().physical() == Physical::Arrow)
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn chunks(&self) -> &[DeviceChunk] {
+        &self.chunks
+    }
+
+    pub(crate) fn bodies(&self) -> &[Arc<DeviceBuffer>] {
+        &self.bodies
+    }
+
+    /// When the bodies have arrived.
+    pub(crate) fn ready(&self) -> &dyn Event {
+        self.ready.as_ref()
+    }
+
+    /// What layers above cache beside the column: a value of one type, its default at first.
+    ///
+    /// # Panics
+    /// If there is one of another type.
+    pub(crate) fn cached<T: Any + Send + Sync + Default>(&self) -> &T {
+        let cache = self.cache.get_or_init(|| Box::new(T::default()));
+        cache.downcast_ref().expect("one type")
+    }
+
+    /// The least and the greatest integer of the column, which `find` finds once.
+    pub(crate) fn keep_bounds(&self, find: impl FnOnce() -> (i256, i256)) -> (i256, i256) {
+        *self.bounds.get_or_init(find)
+    }
+
+    /// Of each chunk rows, nulls among them and the bounds of the others.
+    pub(crate) fn statistics(&self) -> impl Iterator<Item = (usize, usize, Statistics)> {
+        let data_type = self.field.data_type();
+        let chunk = |chunk: &'_ DeviceChunk| {
+            (chunk.rows(), chunk.null_count(), chunk.statistics(data_type))
+        };
+        self.chunks.iter().map(chunk)
+    }
+
+    /// Rows of each chunk.
+    pub(crate) fn chunk_rows(&self) -> impl Iterator<Item = usize> {
+        self.chunks.iter().map(DeviceChunk::rows)
+    }
+}
+
+/// The chunk of a column in which an error has found damage.
+fn damaged_chunk(error: &Error, name: &str) -> Option<usize> {
+    let Error::Corrupt { place, .. } = error else { return None };
+    place.chunk.filter(|_| place.column.as_deref().is_none_or(|column| column == name))
+}
+
+/// [`DeviceColumn::explained`] of a column in host memory.
+pub(crate) fn explained(column: &CompressedColumn, error: Error) -> Error {
+    let name = column.field().name();
+    let Some(index) = damaged_chunk(&error, name) else { return error };
+    let Some(chunk) = column.chunks().get(index) else { return error };
+    in_words_of(column::whole(chunk, column.data_type()), error, name)
+}
+
+/// An error of a chunk of column `name`, with what the CPU says of it if that is damage, too.
+fn in_words_of(decoded: Result<ArrayRef>, error: Error, name: &str) -> Error {
+    match (decoded, error) {
+        (Err(Error::Corrupt { what, .. }), Error::Corrupt { place, .. }) => {
+            Error::Corrupt { place, what }.in_column(name)
+        }
+        (_, error) => error,
+    }
+}
+
+/// The order of a column's numbers: `abi::UNSIGNED`, `SIGNED` or `FLOAT`.
+pub(crate) fn order_of(data_type: &DataType) -> u32 {
+    match data_type {
+        DataType::Float16 => abi::FLOAT,
+        other => abi::order_of(column::physical_of(other)),
+    }
+}

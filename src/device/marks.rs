@@ -1,0 +1,24 @@
+//! Marks between launches, by which benches measure kernels.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::gpu::Stream;
+
+/// Who wants to know when launches begin and end.
+pub(crate) trait Marks {
+    /// Called behind the launch of `kernel`; with no name before the first one.
+    fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
+
+    /// Whether kernels are to run one by one, even where they need not.
+    fn is_serial(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody.
+impl Marks for () {
+    fn mark(&mut self, _: &Arc<dyn Stream>, _: &'static str) -> Result<()> {
+        Ok(())
+    }
+}

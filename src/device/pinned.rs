@@ -1,0 +1,398 @@
+//! Page-locked host memory: for users to fill, and for results to arrive in.
+//!
+//! ```text
+//! Pool --allocate--> PinnedBuffer --into--> arrow Buffer --drop--> Pool
+//!      --result----> Landing --cut--> Piece --land--> Landed
+//!                       '------finish(all landed)--> arrow Buffer --drop--> Pool
+//! ```
+//!
+//! A device copies from and to page-locked memory by itself, at the speed of the bus; all
+//! else goes through slots of it (`gpu/cuda/staging.rs`), copied by threads. Locking pages
+//! takes longer than copying them, so memory goes back to a pool when the last Arrow
+//! buffer in it is dropped. The pool is bounded: what it keeps idle and what results hold
+//! stay within a limit, and results beyond it, and those too short to gain, lie in
+//! ordinary memory, which is not set to zeros before it is written.
+//!
+//! A result arrives in pieces, by several threads; a [`Piece`] is the only one to its range,
+//! and becomes a [`Landed`] only when every byte of it has been written.
+
+#[cfg(all(test, feature = "simt"))]
+mod tests;
+
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::{Deref, DerefMut, Range};
+use std::panic::AssertUnwindSafe;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_buffer::{Buffer, MutableBuffer};
+
+use crate::error::{Error, Result};
+use crate::gpu::{Device, HostMemory};
+
+/// Bytes of page-locked memory that results and idle memory of an engine may take.
+const LIMIT: usize = 4 << 30;
+
+/// Shorter results lie in ordinary memory.
+const MIN_RESULT: usize = 1 << 20;
+
+/// Page-locked memory comes in multiples of this, so that it fits more than one length.
+const STEP: usize = 1 << 20;
+
+/// Page-locked memory of a device that is reused.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    device: Arc<dyn Device>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    /// Bytes that results hold.
+    results: usize,
+    /// What nobody holds; the first has been returned first.
+    idle: Vec<Box<dyn HostMemory>>,
+}
+
+impl State {
+    fn idle_bytes(&self) -> usize {
+        self.idle.iter().map(|memory| memory.len()).sum()
+    }
+
+    /// The shortest idle memory of `len` bytes, unless it is more than twice as long.
+    fn take(&mut self, len: usize) -> Option<Box<dyn HostMemory>> {
+        let fits = |memory: &dyn HostMemory| (len..=len.saturating_mul(2)).contains(&memory.len());
+        let shortest = (self.idle.iter().enumerate())
+            .filter(|(_, memory)| fits(memory.as_ref()))
+            .min_by_key(|(_, memory)| memory.len());
+        let index = shortest?.0;
+        Some(self.idle.remove(index))
+    }
+
+    /// Takes idle memory out, oldest first, until `more` bytes have room; what is to be freed.
+    fn make_room(&mut self, more: usize) -> Vec<Box<dyn HostMemory>> {
+        let mut out = Vec::new();
+        while !self.idle.is_empty() && self.results + self.idle_bytes() + more > self.limit {
+            out.push(self.idle.remove(0));
+        }
+        out
+    }
+}
+
+impl Pool {
+    pub fn new(device: &Arc<dyn Device>) -> Arc<Self> {
+        let state = State { limit: LIMIT, results: 0, idle: Vec::new() };
+        Arc::new(Self { device: device.clone(), state: Mutex::new(state) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the limit; gives idle memory beyond it back to the system.
+    pub fn set_limit(&self, bytes: usize) {
+        let mut state = self.state();
+        state.limit = bytes;
+        let freed = state.make_room(0);
+        // Freeing takes long, and nothing of the state.
+        drop(state);
+        drop(freed);
+    }
+
+    /// Page-locked memory of at least `len` bytes for a user, whatever the limit.
+    fn allocate(self: &Arc<Self>, len: usize) -> Result<Block> {
+        // No memory has more bytes than a slice may have.
+        let len = (len.max(1).checked_next_multiple_of(STEP))
+            .filter(|len| isize::try_from(*len).is_ok())
+            .ok_or_else(|| Error::device(format!("{len} bytes of page-locked memory")))?;
+        let idle = self.state().take(len);
+        let memory = idle.map_or_else(|| self.device.page_locked(len), Ok)?;
+        Ok(Block { memory: Some(memory), is_result: false, pool: self.clone() })
+    }
+
+    /// Page-locked memory for a result of `len` bytes; none if there is no more, or if
+    /// the result is too short for it to pay.
+    fn result(self: &Arc<Self>, len: usize) -> Option<Block> {
+        if len < MIN_RESULT {
+            return None;
+        }
+        let len = len.checked_next_multiple_of(STEP)?;
+        let mut state = self.state();
+        if let Some(memory) = state.take(len) {
+            state.results += memory.len();
+            return Some(Block { memory: Some(memory), is_result: true, pool: self.clone() });
+        }
+        if state.results + len > state.limit {
+            return None;
+        }
+        let freed = state.make_room(len);
+        state.results += len;
+        drop(state);
+        drop(freed);
+        let Ok(memory) = self.device.page_locked(len) else {
+            self.state().results -= len;
+            return None;
+        };
+        Some(Block { memory: Some(memory), is_result: true, pool: self.clone() })
+    }
+
+    /// Takes back what a block held.
+    fn give_back(&self, memory: Box<dyn HostMemory>, is_result: bool) {
+        let len = memory.len();
+        let mut state = self.state();
+        if is_result {
+            state.results -= len;
+        }
+        if state.results + len > state.limit {
+            drop(state);
+            return drop(memory);
+        }
+        // What was used last is kept, for what comes next is likely as long.
+        let freed = state.make_room(len);
+        state.idle.push(memory);
+        drop(state);
+        drop(freed);
+    }
+}
+
+/// Memory of the pool, which goes back there when dropped.
+#[derive(Debug)]
+struct Block {
+    /// Nothing only in `drop`.
+    memory: Option<Box<dyn HostMemory>>,
+    is_result: bool,
+    pool: Arc<Pool>,
+}
+
+impl Block {
+    fn start(&self) -> NonNull<u8> {
+        self.memory.as_ref().map_or(NonNull::dangling(), |memory| memory.start())
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.pool.give_back(memory, self.is_result);
+        }
+    }
+}
+
+/// Page-locked host memory to be filled: a slice of bytes, zeros at first, that becomes an
+/// Arrow [`Buffer`] without a copy.
+///
+/// A GPU copies from page-locked memory by itself, at the speed of the bus; from any
+/// other memory threads of the host copy first. The memory goes back to its engine when
+/// the last Arrow buffer in it is dropped, and is used again.
+///
+/// ```no_run
+/// use arrow_array::Float64Array;
+/// use arrow_buffer::{Buffer, ScalarBuffer};
+/// use lanepack::Engine;
+///
+/// let engine = Engine::cuda(0)?;
+/// let mut bytes = engine.pinned_buffer(1000 * 8)?;
+/// for (row, value) in bytes.chunks_exact_mut(8).enumerate() {
+///     value.copy_from_slice(&(row as f64).to_le_bytes());
+/// }
+/// let array = Float64Array::new(ScalarBuffer::from(Buffer::from(bytes)), None);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+pub struct PinnedBuffer {
+    block: Block,
+    len: usize,
+}
+
+impl PinnedBuffer {
+    /// `len` bytes, zeros.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if so much cannot be locked.
+    pub(crate) fn zeroed(pool: &Arc<Pool>, len: usize) -> Result<Self> {
+        let block = pool.allocate(len)?;
+        // SAFETY: the block has at least so many bytes, which are nobody else's.
+        unsafe { block.start().write_bytes(0, len) };
+        Ok(Self { block, len })
+    }
+}
+
+impl fmt::Debug for PinnedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PinnedBuffer({} bytes)", self.len)
+    }
+}
+
+impl Deref for PinnedBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the block has so many bytes, initialised by `PinnedBuffer::zeroed`.
+        unsafe { std::slice::from_raw_parts(self.block.start().as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for PinnedBuffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; the block is this buffer's alone.
+        unsafe { std::slice::from_raw_parts_mut(self.block.start().as_ptr(), self.len) }
+    }
+}
+
+impl From<PinnedBuffer> for Buffer {
+    fn from(buffer: PinnedBuffer) -> Self {
+        let (start, len) = (buffer.block.start(), buffer.len);
+        // SAFETY: the block has so many initialised bytes, stays as long as the buffer,
+        // and nobody else writes to it.
+        unsafe {
+            Buffer::from_custom_allocation(start, len, Arc::new(AssertUnwindSafe(buffer.block)))
+        }
+    }
+}
+
+/// Host memory that a result arrives in, piece by piece.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    room: Room,
+    start: NonNull<u8>,
+    len: usize,
+    /// Bytes that pieces have been cut of.
+    cut: Mutex<usize>,
+}
+
+#[derive(Debug)]
+enum Room {
+    PageLocked(#[allow(dead_code, reason = "kept")] Block),
+    Ordinary(MutableBuffer),
+}
+
+// SAFETY: owns its memory, which is reached through pieces of which no two overlap.
+unsafe impl Send for Landing {}
+// SAFETY: as above.
+unsafe impl Sync for Landing {}
+
+impl Landing {
+    /// Room for `len` bytes, page-locked where that pays.
+    pub fn new(pool: &Arc<Pool>, len: usize) -> Arc<Self> {
+        let (start, room) = match pool.result(len) {
+            Some(block) => (block.start(), Room::PageLocked(block)),
+            None => {
+                let mut memory = MutableBuffer::with_capacity(len);
+                let start = NonNull::new(memory.as_mut_ptr()).unwrap_or(NonNull::dangling());
+                (start, Room::Ordinary(memory))
+            }
+        };
+        Arc::new(Self { room, start, len, cut: Mutex::new(0) })
+    }
+
+    /// Bytes that there is room for.
+    pub fn room(&self) -> usize {
+        self.len
+    }
+
+    /// The next `len` bytes, if there are so many.
+    pub fn cut(self: &Arc<Self>, len: usize) -> Option<Piece> {
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        let range = *cut..cut.checked_add(len).filter(|end| *end <= self.len)?;
+        *cut = range.end;
+        Some(Piece(Landed { landing: self.clone(), range }))
+    }
+
+    /// All of it as one piece.
+    ///
+    /// # Panics
+    /// If a piece has been cut.
+    pub fn all(self: &Arc<Self>) -> Piece {
+        self.cut(self.len).expect("nothing has been cut")
+    }
+
+    /// The first bytes: those of `landed`, one part behind the other.
+    ///
+    /// # Panics
+    /// If a byte is missing.
+    pub fn finish(self: Arc<Self>, landed: Vec<Arc<Landed>>) -> Buffer {
+        let len = landed.iter().fold(0, |end, landed| {
+            assert!(landed.is_of(&self) && landed.range.start == end, "bytes are missing");
+            landed.range.end
+        });
+        drop(landed);
+        match Arc::try_unwrap(self) {
+            Ok(Self { room: Room::Ordinary(mut memory), .. }) => {
+                // SAFETY: allocated for at least so many bytes, which have been written.
+                unsafe { memory.set_len(len) };
+                memory.into()
+            }
+            // SAFETY: the bytes have been written, and stay as long as the landing;
+            // whoever still has a `Landed` only reads.
+            Ok(landing) => unsafe {
+                let start = landing.start;
+                Buffer::from_custom_allocation(start, len, Arc::new(AssertUnwindSafe(landing)))
+            },
+            // SAFETY: as above.
+            Err(shared) => unsafe {
+                Buffer::from_custom_allocation(
+                    shared.start,
+                    len,
+                    Arc::new(AssertUnwindSafe(shared)),
+                )
+            },
+        }
+    }
+}
+
+/// A part of a result that is still to arrive.
+#[derive(Debug)]
+pub(crate) struct Piece(Landed);
+
+impl Piece {
+    /// Lets `write` write every byte, which it has done if it does not fail.
+    pub fn land(
+        self,
+        write: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<()>,
+    ) -> Result<Arc<Landed>> {
+        let Landed { landing, range } = &self.0;
+        // SAFETY: within the landing's memory (`Landing::cut`), and no other piece's.
+        let bytes = unsafe {
+            let start = landing.start.as_ptr().add(range.start).cast();
+            std::slice::from_raw_parts_mut(start, range.len())
+        };
+        write(bytes)?;
+        Ok(Arc::new(self.0))
+    }
+
+    /// Sets every byte to `byte`.
+    pub fn fill(self, byte: u8) -> Result<Arc<Landed>> {
+        self.land(|bytes| {
+            bytes.fill(MaybeUninit::new(byte));
+            Ok(())
+        })
+    }
+}
+
+/// A part of a result that has arrived.
+#[derive(Debug)]
+pub(crate) struct Landed {
+    landing: Arc<Landing>,
+    range: Range<usize>,
+}
+
+impl Landed {
+    /// Whether it is a part of `landing`.
+    pub fn is_of(&self, landing: &Arc<Landing>) -> bool {
+        Arc::ptr_eq(&self.landing, landing)
+    }
+}
+
+impl Deref for Landed {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: within the landing's memory, and written (`Piece::land`); nobody writes
+        // to it again.
+        unsafe {
+            let start = self.landing.start.as_ptr().add(self.range.start);
+            std::slice::from_raw_parts(start, self.range.len())
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Limbs: wide values, decimals of 128 and 256 bits, whose limbs of 64 bits are each a column of
+//! words in place.
+//!
+//! How many limbs a chunk needs decides which of them is its last, and so signed:
+//! limbs that are last in some chunks only are measured in both orders.
+
+use std::collections::BTreeMap;
+
+use crate::chunk::EncodedNode;
+use crate::encode::asked::Asked;
+use crate::encode::launch::{Launcher, Pending};
+use crate::encode::source::Column;
+use crate::encode::tree::{Lacking, Plans, Tree};
+use crate::encode::words::Words;
+use crate::encode::write::{Origin, Part};
+use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::{Encoding, Estimate, Physical};
+use crate::error::Result;
+use crate::gpu::abi::encode as abi;
+use crate::gpu::kernels::{self, Kernel, measure};
+use crate::lanes::VECTOR;
+
+/// Blocks count vectors.
+const WIDE_BOUNDS: [Kernel; 2] = [measure("wide_bounds_128"), measure("wide_bounds_256")];
+
+/// A column of wide values that has been read once.
+pub(in crate::encode) struct Wide {
+    physical: Physical,
+    source: abi::Source,
+    pending: Pending<abi::WideBounds>,
+    /// For each chunk.
+    chunks: Vec<Chunk>,
+    /// Of each limb, unsigned or signed, the number of its words and the plans of chunks.
+    limbs: BTreeMap<(usize, bool), (usize, Plans)>,
+}
+
+struct Chunk {
+    rows: usize,
+    limbs: usize,
+    /// Least and greatest valid value; the sign of the top limb flipped.
+    bounds: Option<[[u64; 4]; 2]>,
+}
+
+impl Wide {
+    /// Bytes of scratch that measuring so many values needs, but for their limbs.
+    pub fn scratch_bytes(rows: usize) -> usize {
+        rows.div_ceil(VECTOR) * size_of::<abi::WideBounds>()
+    }
+
+    /// Starts measuring: 72 bytes of scratch a vector.
+    pub fn measure(
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        chunk_rows: usize,
+    ) -> Result<Self> {
+        let physical = column.physical();
+        let limbs = physical.bits().unwrap_or(0) / 64;
+        let source = abi::Source { stride: limbs as u32, ..column.source(chunk_rows) };
+        let vectors = column.rows.div_ceil(VECTOR);
+        let scratch = launcher.allocate(vectors * size_of::<abi::WideBounds>())?;
+        let kernel = WIDE_BOUNDS[usize::from(limbs == 4)];
+        let arguments = abi::WideBoundsArguments { source, bounds: scratch.address() };
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
+        let pending = launcher.result(&scratch, 0, vectors)?;
+        Ok(Self { physical, source, pending, chunks: Vec::new(), limbs: BTreeMap::new() })
+    }
+
+    /// Waits for the bounds, and plans limbs, which become words of `tree`.
+    pub fn read(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        tree: &mut Tree,
+        context: &Context<'_>,
+    ) -> Result<()> {
+        let below = context.below();
+        let rows = self.source.rows as usize;
+        let chunk_vectors = self.source.chunk_vectors as usize;
+        let bounds = launcher.read(&self.pending)?;
+        let chunk = |(index, vectors): (usize, &[abi::WideBounds])| {
+            let valid = vectors.iter().filter(|bounds| bounds.valid > 0);
+            // Limbs from the top one down compare as the values do.
+            let order = |limbs: &[u64; 4]| [limbs[3], limbs[2], limbs[1], limbs[0]];
+            let low = valid.clone().map(|bounds| bounds.low).min_by_key(order);
+            let high = valid.clone().map(|bounds| bounds.high).max_by_key(order);
+            Chunk {
+                rows: (rows - index * chunk_vectors * VECTOR).min(chunk_vectors * VECTOR),
+                limbs: valid.map(|bounds| bounds.words as usize).max().unwrap_or(1),
+                bounds: low.zip(high).map(|(low, high)| [low, high]),
+            }
+        };
+        self.chunks = bounds.chunks(chunk_vectors).enumerate().map(chunk).collect();
+        for chunk in &self.chunks {
+            for limb in 0..chunk.limbs {
+                let is_last = limb + 1 == chunk.limbs;
+                if self.limbs.contains_key(&(limb, is_last)) {
+                    continue;
+                }
+                let physical = if is_last { Physical::I64 } else { Physical::U64 };
+                let source = abi::Source {
+                    values: self.source.values + limb as u64 * 8,
+                    order: abi::order_of(physical),
+                    ..self.source
+                };
+                let asked = Asked::by(&below, physical);
+                let words = Words::measure(launcher, physical, source, asked)?;
+                self.limbs.insert((limb, is_last), (tree.add(words), Plans::NONE));
+            }
+        }
+        for (number, plans) in self.limbs.values_mut() {
+            *plans = tree.plan(launcher, *number, &below)?;
+        }
+        Ok(())
+    }
+
+    /// Least and greatest valid value of a chunk, as limbs.
+    pub fn bounds(&self, chunk: usize) -> Option<[[u64; 4]; 2]> {
+        let top = self.source.stride as usize - 1;
+        self.chunks[chunk].bounds.map(|bounds| {
+            bounds.map(|mut limbs| {
+                limbs[top] ^= 1 << 63;
+                limbs
+            })
+        })
+    }
+
+    /// A chunk's node, as the CPU would choose it; none where something is lacking.
+    pub fn node(
+        &self,
+        chunk: usize,
+        tree: &Tree,
+        context: &Context<'_>,
+        lacking: &mut Lacking,
+    ) -> Result<Option<EncodedNode<Part>>> {
+        let Chunk { rows, limbs, .. } = self.chunks[chunk];
+        let bytes = rows * self.source.stride as usize * 8;
+        let planned = (0..limbs).map(|limb| &self.limbs[&(limb, limb + 1 == limbs)]);
+        let below = context.below();
+        let plan = |(number, plans): &(usize, Plans)| {
+            tree.plan_of(*number, chunk, plans, &below).into_owned()
+        };
+        let children = planned.clone().map(plan).collect();
+        let estimates = [
+            (Encoding::Plain, Estimate::of([bytes])),
+            (Encoding::Limbs, Estimate { children, ..Estimate::of([]) }),
+        ];
+        let options = context.options;
+        let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));
+        let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
+        let node = |plan: &Plan| {
+            let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
+            if plan.encoding == Encoding::Limbs {
+                for ((number, _), plan) in planned.clone().zip(&plan.children) {
+                    node.children.extend(tree.encode(*number, chunk, plan, context, lacking)?);
+                }
+                if !lacking.is_empty() {
+                    return Ok(None);
+                }
+            } else {
+                node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
+            }
+            Ok(Some(node))
+        };
+        let node = plan::first_kept(&plan::choose(allowed), node, |part: &Part| part.len)?;
+        Ok(node.filter(|_| lacking.is_empty()))
+    }
+
+    /// Starts copying chunks as they are.
+    pub fn write(&self, launcher: &mut Launcher<'_>, targets: &[abi::Target]) -> Result<()> {
+        let kernel = kernels::COPY[3];
+        let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
+        let row_words = self.source.stride;
+        let blocks = (longest * row_words as usize * 8).div_ceil(kernel.block);
+        let arguments = abi::CopyArguments {
+            source: self.source,
+            targets: launcher.upload(targets)?,
+            blocks_per_target: blocks as u32,
+            row_words,
+        };
+        launcher.launch(kernel, targets.len() * blocks, &arguments)
+    }
+}

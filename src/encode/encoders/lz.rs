@@ -1,0 +1,330 @@
+//! Bytes that other encodings leave, as lz: `kernels/encode_lz.cu`.
+//!
+//! ```text
+//! bytes of chunks --counts of looks, then of samples--> host: shapes, estimates
+//!        '--------streams of all segments, to scratch--> host: sizes --> bodies
+//! ```
+//!
+//! What a sample is, and what it promises, is the CPU's (`encoding/lz/plan.rs`). Nothing is
+//! chosen but what saves a tenth of all else, so chunks that are chosen are compressed at once.
+//! Scratch: up to 1.9 bytes for each byte of them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Derived;
+use crate::chunk::EncodedNode;
+use crate::device::groups::size_groups;
+use crate::encode::launch::{Launcher, Pending};
+use crate::encode::tree::{Look, Tree, limit};
+use crate::encode::words::Words;
+use crate::encode::write::{Job, Part};
+use crate::encoding::lz::{Leftover, Shape, smallest};
+use crate::encoding::plan::{Context, Plan};
+use crate::encoding::{Encoding, Estimate};
+use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::lz as abi;
+use crate::gpu::kernels;
+use crate::options::Lz as Settings;
+
+/// A chunk that others leave.
+#[derive(Clone, Copy)]
+pub(in crate::encode) struct Candidate {
+    pub chunk: usize,
+    /// Address of its bytes: a multiple of 8, in padded memory.
+    pub from: u64,
+    pub leftover: Leftover,
+}
+
+/// How a chunk's segments may be cut, and the lengths of the buffers then.
+pub(in crate::encode) type Promise = (Shape, [usize; 4]);
+
+/// Parts of a candidate that are to be looked at.
+struct Tried {
+    candidate: usize,
+    shape: Shape,
+    parts: Vec<Range<usize>>,
+}
+
+/// What chunks promise; waits.
+pub(in crate::encode) fn promises(
+    launcher: &mut Launcher<'_>,
+    candidates: &[Candidate],
+    settings: &Settings,
+) -> Result<Vec<Option<Promise>>> {
+    let all = candidates.iter().enumerate().flat_map(|(candidate, Candidate { leftover, .. })| {
+        let shapes = leftover.shapes(settings).into_iter();
+        shapes.map(move |shape| (candidate, shape, leftover))
+    });
+    let looks = all.clone().map(|(candidate, shape, leftover)| {
+        let parts = leftover.first_looks(shape).collect();
+        Tried { candidate, shape, parts }
+    });
+    let looks: Vec<Tried> = looks.collect();
+    let mut is_worth = vec![false; candidates.len()];
+    let counts = counts_of(launcher, candidates, &looks)?;
+    for (look, [_, matches, _]) in looks.iter().zip(counts) {
+        is_worth[look.candidate] |= matches > 0;
+    }
+    let samples = all.filter(|(candidate, ..)| is_worth[*candidate]);
+    let samples: Vec<Tried> = samples
+        .map(|(candidate, shape, leftover)| {
+            let parts = leftover.sample(shape).collect();
+            Tried { candidate, shape, parts }
+        })
+        .collect();
+    let counts = counts_of(launcher, candidates, &samples)?;
+    let mut promises = vec![None; candidates.len()];
+    let sampled: Vec<(&Tried, [usize; 3])> = samples.iter().zip(counts).collect();
+    for shapes in sampled.chunk_by(|(one, _), (other, _)| one.candidate == other.candidate) {
+        let candidate = shapes[0].0.candidate;
+        let leftover = &candidates[candidate].leftover;
+        let lens = |(look, counts): &(&Tried, _)| (look.shape, leftover.lens(look.shape, *counts));
+        promises[candidate] = smallest(shapes.iter().map(lens));
+    }
+    Ok(promises)
+}
+
+/// Flags, matches and literals of looks; waits.
+fn counts_of(
+    launcher: &mut Launcher<'_>,
+    candidates: &[Candidate],
+    looks: &[Tried],
+) -> Result<Vec<[usize; 3]>> {
+    let mut counts = vec![[0; 3]; looks.len()];
+    let mut started: Vec<(Vec<usize>, Pending<[u32; 3]>)> = Vec::new();
+    for (shape, of_shape) in by_shape(looks.iter().map(|look| look.shape)) {
+        let parts = of_shape.iter().flat_map(|look| {
+            let Tried { candidate, parts, .. } = &looks[*look];
+            parts.iter().map(move |part| (*look, candidates[*candidate].from, part))
+        });
+        let (owners, chunks): (Vec<usize>, Vec<abi::LzChunk>) = (parts.enumerate())
+            .map(|(number, (look, from, part))| {
+                let (bytes, first) = (from + part.start as u64, number as u32);
+                (look, abi::LzChunk { bytes, len: part.len() as u64, first, zero: 0 })
+            })
+            .unzip();
+        let places = launcher.allocate(chunks.len() * 12)?;
+        let arguments = abi::LzArguments {
+            chunks: launcher.upload(&chunks)?,
+            places: places.address(),
+            count: chunks.len() as u32,
+            most_segments: 1,
+            ..abi::LzArguments::of(shape)
+        };
+        find(launcher, shape, &arguments)?;
+        started.push((owners, launcher.result(&places, 0, chunks.len())?));
+    }
+    for (owners, pending) in started {
+        for (look, found) in owners.into_iter().zip(launcher.read(&pending)?) {
+            counts[look].iter_mut().zip(found).for_each(|(sum, count)| *sum += count as usize);
+        }
+    }
+    Ok(counts)
+}
+
+/// The numbers of those that have the same shape.
+fn by_shape(shapes: impl Iterator<Item = Shape>) -> Vec<(Shape, Vec<usize>)> {
+    let mut all: Vec<(Shape, Vec<usize>)> = Vec::new();
+    for (number, shape) in shapes.enumerate() {
+        match all.iter_mut().find(|(other, _)| *other == shape) {
+            Some((_, numbers)) => numbers.push(number),
+            None => all.push((shape, vec![number])),
+        }
+    }
+    all
+}
+
+/// Starts finding the matches of all segments.
+fn find(launcher: &mut Launcher<'_>, shape: Shape, arguments: &abi::LzArguments) -> Result<()> {
+    let kernel = kernels::LZ_FIND[shape.offset - 1][shape.symbol.trailing_zeros() as usize];
+    let segments = arguments.count as usize * arguments.most_segments as usize;
+    launcher.launch(kernel, segments.div_ceil(kernel.block), arguments)
+}
+
+/// Chunks whose segments are compressed, to scratch.
+#[derive(Default)]
+pub(in crate::encode) struct Compressed {
+    groups: Vec<Group>,
+    /// For each such chunk its group, and its number there.
+    places: BTreeMap<usize, (usize, usize)>,
+}
+
+/// Chunks whose segments have one shape (`size_groups`).
+struct Group {
+    shape: Shape,
+    arguments: abi::LzArguments,
+    bytes: Vec<usize>,
+    /// Flags, matches and literals of each chunk.
+    totals: Vec<[usize; 3]>,
+}
+
+impl Compressed {
+    /// Compresses chunks; waits for their sizes.
+    pub fn new(launcher: &mut Launcher<'_>, chosen: &[(Candidate, Shape)]) -> Result<Self> {
+        let mut this = Self::default();
+        let mut started = Vec::new();
+        let groups = by_shape(chosen.iter().map(|(_, shape)| *shape)).into_iter();
+        let groups = groups.flat_map(|(shape, of_shape)| {
+            let of_shape = of_shape.into_iter().map(|number| chosen[number].0).collect();
+            let size = |candidate: &Candidate| candidate.leftover.bytes;
+            size_groups(of_shape, size).into_iter().map(move |group| (shape, group))
+        });
+        for (shape, candidates) in groups {
+            for (number, candidate) in candidates.iter().enumerate() {
+                this.places.insert(candidate.chunk, (this.groups.len(), number));
+            }
+            let (arguments, totals) = start(launcher, shape, &candidates)?;
+            started.push(launcher.result::<[u32; 3]>(&totals, 0, candidates.len())?);
+            let bytes = candidates.iter().map(|candidate| candidate.leftover.bytes).collect();
+            this.groups.push(Group { shape, arguments, bytes, totals: Vec::new() });
+        }
+        for (group, pending) in this.groups.iter_mut().zip(started) {
+            let totals = launcher.read(&pending)?.into_iter();
+            group.totals = totals.map(|counts| counts.map(|count| count as usize)).collect();
+        }
+        Ok(this)
+    }
+
+    /// Sets the parameters and the first four buffers of a chunk's node.
+    pub fn fill<B>(
+        &self,
+        chunk: usize,
+        node: &mut EncodedNode<B>,
+        part: impl Fn(usize) -> B,
+    ) -> Result<()> {
+        let missing = || Error::device("a chunk that has not been compressed");
+        let (group, number) = *self.places.get(&chunk).ok_or_else(missing)?;
+        let Group { shape, bytes, totals, .. } = &self.groups[group];
+        node.parameters = [bytes[number] as u64, shape.parameter()];
+        node.buffers = shape.lens(bytes[number], totals[number]).into_iter().map(part).collect();
+        Ok(())
+    }
+
+    /// Starts writing the first four buffers of nodes, given the chunk of each.
+    pub fn write<'a>(
+        &self,
+        launcher: &mut Launcher<'_>,
+        jobs: impl Iterator<Item = (usize, &'a Job)>,
+    ) -> Result<()> {
+        let mut targets: Vec<Vec<abi::LzTarget>> = vec![Vec::new(); self.groups.len()];
+        for (chunk, job) in jobs {
+            if let Some((group, number)) = self.places.get(&chunk) {
+                let [literals, matches, flags, segments, ..] = job.buffers;
+                let buffer = [literals, matches, flags, segments];
+                targets[*group].push(abi::LzTarget { buffer, chunk: *number as u32, zero: 0 });
+            }
+        }
+        for (group, targets) in self.groups.iter().zip(targets) {
+            if targets.is_empty() {
+                continue;
+            }
+            let arguments = abi::LzArguments {
+                targets: launcher.upload(&targets)?,
+                count: targets.len() as u32,
+                ..group.arguments
+            };
+            let segments = targets.len() * arguments.most_segments as usize;
+            for kernel in [kernels::LZ_BORDERS, kernels::LZ_WRITE] {
+                launcher.launch(kernel, segments.div_ceil(kernel.block), &arguments)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Starts compressing chunks: what kernels know of them, and where their totals will be.
+fn start(
+    launcher: &mut Launcher<'_>,
+    shape: Shape,
+    candidates: &[Candidate],
+) -> Result<(abi::LzArguments, Arc<DeviceBuffer>)> {
+    let (mut segments, mut most) = (0, 0);
+    let chunk = |candidate: &Candidate| {
+        let len = candidate.leftover.bytes;
+        let (first, own) = (segments as u32, len.div_ceil(shape.segment_bytes()));
+        segments += own;
+        most = most.max(own);
+        abi::LzChunk { bytes: candidate.from, len: len as u64, first, zero: 0 }
+    };
+    let chunks: Vec<abi::LzChunk> = candidates.iter().map(chunk).collect();
+    let totals = launcher.allocate(chunks.len() * 12)?;
+    let mut scratch =
+        |bytes: usize| -> Result<u64> { Ok(launcher.allocate(segments * bytes)?.address()) };
+    let of_shape = abi::LzArguments::of(shape);
+    let arguments = abi::LzArguments {
+        places: scratch(12)?,
+        literals: scratch(shape.segment_bytes())?,
+        tokens: scratch(of_shape.token_bytes as usize)?,
+        flags: scratch(shape.segment / 8)?,
+        totals: totals.address(),
+        chunks: launcher.upload(&chunks)?,
+        count: chunks.len() as u32,
+        most_segments: most as u32,
+        ..of_shape
+    };
+    find(launcher, shape, &arguments)?;
+    launcher.launch(kernels::LZ_LAYOUT, chunks.len(), &arguments)?;
+    Ok((arguments, totals))
+}
+
+impl Tree {
+    /// Adds the estimates of lz, where all others leave most of the bytes, and compresses those
+    /// chunks whose plan it becomes.
+    pub(in crate::encode) fn plan_lz(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        context: &Context<'_>,
+        looks: &mut [Option<Look>],
+    ) -> Result<()> {
+        let words = self.words(number);
+        let left = looks.iter().enumerate().filter_map(|(chunk, look)| {
+            Some((chunk, words.leftover(chunk, limit(&look.as_ref()?.estimates))?))
+        });
+        let left: Vec<(usize, Leftover)> = left.collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let from = words.bytes_of(launcher, left.iter().map(|(chunk, _)| *chunk))?;
+        let candidates: Vec<Candidate> = (left.into_iter().zip(from))
+            .map(|((chunk, leftover), from)| Candidate { chunk, from, leftover })
+            .collect();
+        let promises = promises(launcher, &candidates, &context.options.lz)?;
+        let mut chosen = Vec::new();
+        for (candidate, promise) in candidates.into_iter().zip(promises) {
+            let (Some((shape, lens)), Some(look)) = (promise, &mut looks[candidate.chunk]) else {
+                continue;
+            };
+            let estimate = Estimate::of(lens);
+            if candidate.leftover.saves(estimate.stored_bytes()) {
+                look.estimates.push((Encoding::Lz, estimate));
+                chosen.push((candidate, shape));
+            }
+        }
+        let compressed = Compressed::new(launcher, &chosen)?;
+        self.derive(number, Encoding::Lz, compressed, &[]);
+        Ok(())
+    }
+}
+
+/// Of words the bytes are all that there is.
+impl Derived for Compressed {
+    fn fill(
+        &self,
+        _: &Words,
+        chunk: usize,
+        _: &Plan,
+        part: &dyn Fn(usize) -> Part,
+        node: &mut EncodedNode<Part>,
+    ) -> Result<()> {
+        Self::fill(self, chunk, node, part)
+    }
+
+    fn write(&self, launcher: &mut Launcher<'_>, words: &Words, jobs: &[Job]) -> Result<()> {
+        let of_chunks = jobs.iter().map(|job| (words.chunk_at(job.vector), job));
+        Self::write(self, launcher, of_chunks)
+    }
+}

@@ -1,0 +1,593 @@
+//! Compression on a device: the same chunks as the CPU's, byte for byte.
+//!
+//! ```text
+//! Arrow buffers --measure--> what is known of vectors (stays there)
+//!                                |  totals of chunks, up to 96 bytes each
+//!                                v
+//!               host: plans, headers, places  --write--> bodies in device memory
+//! ```
+//!
+//! *Measure* (words.rs) reads all values once for bounds, or exponents of floats, and some of
+//! them for windows and what else encodings ask for (encoders); a second time those of chunks whose
+//! plans need that of all vectors. Of chunks whose values come again or have a divisor other words
+//! are made that go the same way (tree.rs); and so do bits, as bytes (bits.rs). What
+//! a plan needs are sums over a chunk's sampled vectors, so that a plan is made of
+//! the same numbers as on the CPU without copying a sample: a sample of 16 vectors
+//! of each chunk is an eighth of it, and searching it on the CPU would take longer
+//! than everything else. *Write* (write.rs) knows every size, lays all bodies out in
+//! one buffer and reads the values again; nothing is kept in between but the
+//! parameters of vectors ([`words::Words`] states how much that is), and codes and runs of
+//! chunks that have them. A large column is
+//! worked on in parts, so that the host plans one while the device is busy with others, but
+//! for what has to be measured after planning, which both wait for.
+//!
+//! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
+//! carried as Arrow IPC) are compressed by the CPU.
+
+mod asked;
+mod bits;
+mod encoders;
+mod launch;
+mod source;
+mod strings;
+mod tree;
+mod words;
+mod write;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, FieldRef, Schema};
+use rayon::prelude::*;
+
+use crate::arrow_type;
+use crate::chunk::{ALIGNMENT, MAX_CHUNK_ROWS};
+use crate::column::{compress_field, physical_of};
+use crate::device::Marks;
+use crate::device::array::DeviceSlice;
+use crate::device::column::{Bounds, DeviceChunk, DeviceColumn};
+use crate::device::{Context, DeviceArray};
+use crate::encoding::plan;
+use crate::encoding::{Encoding, Physical};
+use crate::error::{Error, Place, Result};
+use crate::gpu::abi::encode as abi;
+use crate::gpu::{DeviceBuffer, Stream};
+use crate::lanes::VECTOR;
+use crate::options::Options;
+use asked::Asked;
+use bits::{Bitmaps, Counted, Which};
+use encoders::Wide;
+use launch::{LANES, Launcher, PRIORITIES, Pending};
+use source::Column;
+use strings::StringColumn;
+use tree::{Lacking, Plans, Tree};
+use words::Words;
+use write::{Origin, Parts, Planned};
+
+/// Checks arrays against a schema; their number of rows.
+pub(crate) fn check_arrays(
+    context: &Context,
+    schema: &Schema,
+    arrays: &[DeviceArray],
+) -> Result<usize> {
+    let mismatch = |what: String| Err(Error::Mismatch { place: Place::default(), what });
+    if schema.fields().len() != arrays.len() {
+        let fields = schema.fields().len();
+        return mismatch(format!("{} arrays for {fields} fields", arrays.len()));
+    }
+    let rows = arrays.first().map_or(0, DeviceArray::len);
+    for (field, array) in schema.fields().iter().zip(arrays) {
+        let name = field.name();
+        if field.data_type() != array.data_type() {
+            let (expected, found) = (field.data_type(), array.data_type());
+            return mismatch(format!("an array of {found} for column {name:?} of {expected}"));
+        }
+        if array.len() != rows {
+            return mismatch(format!(
+                "{} rows in column {name:?}, {rows} in the first",
+                array.len()
+            ));
+        }
+        if !field.is_nullable() && array.null_count() > 0 {
+            let nulls = array.null_count();
+            return mismatch(format!("{nulls} nulls in column {name:?}, which is not nullable"));
+        }
+        if array.device() != context.device().info() {
+            return mismatch(format!("column {name:?} lies on {}", array.device().name));
+        }
+    }
+    Ok(rows)
+}
+
+/// Whether values of a type are encoded by kernels, with these options.
+pub(crate) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
+    if !is_strings(data_type) {
+        return physical_of(data_type).bits().is_some();
+    }
+    // Those of nested columns are not for any other.
+    let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));
+    others.all(|encoding| Encoding::ON_GPUS.contains(encoding))
+}
+
+/// Whether values are strings with offsets.
+fn is_strings(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(data_type, T::Utf8 | T::LargeUtf8 | T::Binary | T::LargeBinary)
+}
+
+/// Compresses the columns of a batch side by side, each on a stream and thread of its
+/// own, so that copies and kernels of different columns overlap.
+pub(crate) fn upload_and_compress(
+    context: &Arc<Context>,
+    values: &RecordBatch,
+    options: &Options,
+) -> Result<Vec<DeviceColumn>> {
+    let schema = values.schema();
+    let compress = |(field, array): (&FieldRef, &ArrayRef)| -> Result<DeviceColumn> {
+        let column = || {
+            arrow_type::check(field.data_type())?;
+            if !encodes_on_device(field.data_type(), options) {
+                return compressed_by_cpu(context, field, array, options);
+            }
+            let on_device = DeviceArray::upload(context, array)?;
+            let column = encode_array(field, &on_device, options, &mut ())?;
+            verify(&column, || Ok(array.clone()), options)?;
+            Ok(column)
+        };
+        column().map_err(|error: Error| error.in_column(field.name()))
+    };
+    side_by_side(schema.fields().iter().zip(values.columns()).collect(), compress)
+}
+
+/// Does something for every column, all at a time; what did not fit beside others may
+/// fit alone.
+pub(crate) fn side_by_side<T: Copy + Send + Sync, R: Send>(
+    columns: Vec<T>,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let all: Vec<Result<R>> = columns.par_iter().map(|column| work(*column)).collect();
+    (all.into_iter().zip(columns))
+        .map(|(done, column)| match done {
+            Err(Error::DeviceMemory { .. }) => work(column),
+            done => done,
+        })
+        .collect()
+}
+
+pub(crate) fn compressed_by_cpu(
+    context: &Arc<Context>,
+    field: &FieldRef,
+    array: &ArrayRef,
+    options: &Options,
+) -> Result<DeviceColumn> {
+    DeviceColumn::upload(context, &compress_field(field.clone(), array, options)?)
+}
+
+/// If asked to, decompresses a column and compares it with what went in.
+pub(crate) fn verify(
+    column: &DeviceColumn,
+    values: impl FnOnce() -> Result<ArrayRef>,
+    options: &Options,
+) -> Result<()> {
+    // What is nested or carried as Arrow IPC the CPU has verified itself.
+    if options.verify && !column.is_empty() && !column.is_carried() {
+        let (back, values) = (column.decompress()?.to_host()?, values()?);
+        if back.as_ref() != values.as_ref() {
+            return Err(Error::Verify { place: Place::default() });
+        }
+    }
+    Ok(())
+}
+
+/// Compresses an array; kernels have been started when this returns.
+pub(crate) fn encode_array(
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+    marks: &mut dyn Marks,
+) -> Result<DeviceColumn> {
+    let context = array.context();
+    with_launcher(context, marks, |mut launcher| {
+        launcher.stream.wait(array.ready().as_ref())?;
+        if !is_strings(field.data_type()) {
+            let column = Column::new(field, array);
+            return encode(context, launcher, column, options);
+        }
+        match encode_strings(context, &mut launcher, field, array, options)? {
+            Some(column) => Ok(column),
+            None => compressed_by_cpu(context, field, &array.to_host()?, options),
+        }
+    })
+}
+
+/// Calls `work` with a launcher on streams of its own.
+fn with_launcher<T>(
+    context: &Context,
+    marks: &mut dyn Marks,
+    work: impl FnOnce(Launcher<'_>) -> Result<T>,
+) -> Result<T> {
+    let [main, long, after, idle] = PRIORITIES;
+    context.with_stream_of(main, |main| {
+        context.with_stream_of(long, |long| {
+            context.with_stream_of(after, |after| {
+                context.with_stream_of(idle, |idle| {
+                    context.with_stream(|reader| {
+                        let lanes = [main, long, after, idle];
+                        work(Launcher::new(lanes, reader, marks, context.device().is_host()))
+                    })
+                })
+            })
+        })
+    })
+}
+
+/// Bytes of a part's values; on the emulation few, so that tests see parts.
+fn part_bytes(context: &Context) -> usize {
+    if context.device().is_host() { 1 << 20 } else { 512 << 20 }
+}
+
+/// Compresses a column. All parts of it are measured first; each is planned and its
+/// bodies are given a buffer while the device measures or writes others.
+fn encode(
+    context: &Arc<Context>,
+    mut launcher: Launcher<'_>,
+    column: Column,
+    options: &Options,
+) -> Result<DeviceColumn> {
+    launcher.mark("")?;
+    launcher.keep(&column.memory);
+    let value = column.physical().bits().unwrap_or(8).div_ceil(8);
+    let part_rows = (part_bytes(context) / value / options.chunk_rows).max(1) * options.chunk_rows;
+    let parts: Vec<Column> = (0..column.rows)
+        .step_by(part_rows)
+        .map(|start| column.slice(start, part_rows.min(column.rows - start)))
+        .collect();
+    let scratch = |part: &Column| Measured::scratch_bytes(part, options);
+    context.require(parts.iter().map(scratch).sum())?;
+    let measured: Vec<Measured> = (parts.iter())
+        .map(|part| Measured::start(&mut launcher, part, options))
+        .collect::<Result<_>>()?;
+    let mut written = Vec::new();
+    for (number, (part, mut measured)) in parts.iter().zip(measured).enumerate() {
+        // What is derived from a part's values goes with it.
+        launcher.scope = 1 + number;
+        let planned = measured.plan(&mut launcher, part, options)?;
+        launcher.mark("plan")?;
+        written.push((measured.write(&mut launcher, part, &planned)?, planned));
+        launcher.release(1 + number);
+    }
+    launcher.scope = 0;
+    column_of(context, &launcher, &column.field, written)
+}
+
+/// Compresses a column of strings; none if only the CPU can.
+fn encode_strings(
+    context: &Arc<Context>,
+    launcher: &mut Launcher<'_>,
+    field: &FieldRef,
+    array: &DeviceArray,
+    options: &Options,
+) -> Result<Option<DeviceColumn>> {
+    let column = StringColumn::new(launcher, field, array)?;
+    launcher.mark("")?;
+    launcher.keep(&column.memory);
+    let window_bytes = strings::window_bytes(context.device().is_host());
+    let written = strings::encode(context, launcher, &column, options, window_bytes)?;
+    written.map(|written| column_of(context, launcher, field, written)).transpose()
+}
+
+/// The column of chunks that kernels have been started to write.
+fn column_of(
+    context: &Arc<Context>,
+    launcher: &Launcher<'_>,
+    field: &FieldRef,
+    written: Parts,
+) -> Result<DeviceColumn> {
+    let mut chunks: Vec<DeviceChunk> = Vec::new();
+    let mut bodies = Vec::new();
+    for (body, planned) in written {
+        let start = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
+        chunks.extend(chunks_of(&body, planned, start));
+        bodies.push(body);
+    }
+    let ready = launcher.stream.record()?;
+    Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
+}
+
+/// The chunks of a part whose first row is row `start` of the column.
+fn chunks_of(
+    bodies: &DeviceBuffer,
+    planned: Vec<Planned>,
+    mut start: usize,
+) -> impl Iterator<Item = DeviceChunk> + use<> {
+    let mut body = bodies.address();
+    planned.into_iter().map(move |planned| {
+        let chunk = DeviceChunk::new(planned.header, false, planned.bounds, body, start);
+        body += chunk.body_len() as u64;
+        start += chunk.rows();
+        chunk
+    })
+}
+
+/// Compresses an array of numbers or booleans part by part, each when it is told to.
+pub(super) struct Encoder<'a> {
+    launcher: Launcher<'a>,
+    column: Column,
+    context: &'a Context,
+}
+
+impl<'a> Encoder<'a> {
+    /// `streams` are that of the kernels, and one for what the host reads of them.
+    pub fn new(
+        [stream, reader]: [&'a Arc<dyn Stream>; 2],
+        marks: &'a mut dyn Marks,
+        field: &FieldRef,
+        array: &'a DeviceArray,
+    ) -> Self {
+        let context = array.context();
+        let is_host = context.device().is_host();
+        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
+        let column = Column::new(field, array);
+        launcher.keep(&column.memory);
+        Self { launcher, column, context }
+    }
+
+    /// An error if there is not enough memory for parts of so many rows.
+    pub fn require(&self, rows: Range<usize>, options: &Options) -> Result<()> {
+        let part = self.column.slice(rows.start, rows.len());
+        self.context.require(Measured::scratch_bytes(&part, options))
+    }
+
+    /// Starts compressing `rows`, which have arrived: their bodies and chunks.
+    pub fn part(
+        &mut self,
+        rows: Range<usize>,
+        options: &Options,
+    ) -> Result<(Arc<DeviceBuffer>, impl Iterator<Item = DeviceChunk> + use<>)> {
+        let Self { launcher, column, .. } = self;
+        let part = column.slice(rows.start, rows.len());
+        // What a part takes goes with it.
+        launcher.scope = 1;
+        let mut measured = Measured::start(launcher, &part, options)?;
+        let planned = measured.plan(launcher, &part, options)?;
+        let bodies = measured.write(launcher, &part, &planned)?;
+        launcher.release(1);
+        let chunks = chunks_of(&bodies, planned, rows.start);
+        Ok((bodies, chunks))
+    }
+}
+
+/// Counts the set bits among the first `len` of a bitmap.
+pub(crate) fn count_valid(
+    context: &Context,
+    stream: &Arc<dyn Stream>,
+    bitmap: &DeviceSlice,
+    len: usize,
+) -> Result<usize> {
+    context.with_stream(|reader| {
+        let marks: &mut dyn Marks = &mut ();
+        let is_host = context.device().is_host();
+        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
+        let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len);
+        launcher.keep(&column.memory);
+        let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
+        Ok(launcher.read(&counts)?.iter().map(|[_, set]| *set as usize).sum())
+    })
+}
+
+/// The bits `rows` of a bitmap in memory of their own, from bit 0 on.
+pub(crate) fn moved_bits(
+    context: &Context,
+    stream: &Arc<dyn Stream>,
+    bitmap: &Arc<DeviceBuffer>,
+    rows: &Range<usize>,
+) -> Result<DeviceSlice> {
+    context.with_stream(|reader| {
+        let marks: &mut dyn Marks = &mut ();
+        let is_host = context.device().is_host();
+        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
+        let (address, bit) = (bitmap.address(), rows.start);
+        let column = Column::of_bits(bitmap, address, bit, rows.len());
+        launcher.keep(&column.memory);
+        let bytes = rows.len().div_ceil(8);
+        let out = launcher.allocate(bytes.next_multiple_of(ALIGNMENT))?;
+        let parts = (0..rows.len()).step_by(MAX_CHUNK_ROWS);
+        let targets: Vec<abi::Target> = parts
+            .map(|start| abi::Target {
+                buffer: [out.address() + start as u64 / 8, 0, 0],
+                vector: (start / VECTOR) as u64,
+                rows: (rows.len() - start).min(MAX_CHUNK_ROWS) as u32,
+                zero: 0,
+            })
+            .collect();
+        write::copy_bits(&mut launcher, &column, MAX_CHUNK_ROWS, &targets, true)?;
+        Ok(DeviceSlice::of(&out, 0..bytes))
+    })
+}
+
+/// Chunks that are planned by one thread at least.
+pub(super) const MIN_CHUNKS: usize = 32;
+
+/// The number of a column's values among its words.
+const VALUES: usize = 0;
+
+/// A column whose values have been read once.
+struct Measured {
+    chunk_rows: usize,
+    /// The values first, and what is derived from them.
+    tree: Tree,
+    /// Values of Float16 in their order, which is not that of their bits.
+    halves: Option<Words>,
+    /// The values, if they have more than 64 bits; `tree` then holds their words.
+    wide: Option<Wide>,
+    /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
+    counts: Option<Pending<[u32; 2]>>,
+    /// Bits of values, and of validity, once they are planned.
+    booleans: Option<Bitmaps>,
+    validity: Option<Bitmaps>,
+}
+
+impl Measured {
+    /// Bytes of device memory that [`Measured::start`] and what follows need beside the
+    /// result.
+    fn scratch_bytes(column: &Column, options: &Options) -> usize {
+        let (rows, physical) = (column.rows, column.physical());
+        let words = |physical| {
+            let asked = Asked::by(&plan::Context::new(options, None), physical);
+            words::scratch_bytes(physical, rows, options.chunk_rows, asked)
+        };
+        let counts = rows.div_ceil(options.chunk_rows) * 8;
+        counts
+            + match physical.bits().unwrap_or(0) {
+                1 => 0,
+                bits @ (128 | 256) => Wide::scratch_bytes(rows) + bits / 64 * words(Physical::U64),
+                _ if column.data_type() == &DataType::Float16 => 2 * words(physical),
+                _ => words(physical),
+            }
+    }
+
+    fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
+        let chunk_rows = options.chunk_rows;
+        let tree = Tree::default();
+        let mut measured = Self {
+            chunk_rows,
+            tree,
+            halves: None,
+            wide: None,
+            counts: None,
+            booleans: None,
+            validity: None,
+        };
+        if column.rows == 0 {
+            return Ok(measured);
+        }
+        let physical = column.physical();
+        if physical == Physical::Bool || column.valid.is_some() {
+            measured.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
+        }
+        if physical == Physical::Bool {
+            return Ok(measured);
+        }
+        if physical.bits().is_some_and(|bits| bits > 64) {
+            measured.wide = Some(Wide::measure(launcher, column, chunk_rows)?);
+            return Ok(measured);
+        }
+        let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
+        let asked = Asked::by(&plan::Context::new(options, None), physical);
+        let words = Words::measure(launcher, physical, source, asked)?;
+        measured.tree.add(words.in_memory(column.is_padded));
+        if column.data_type() == &DataType::Float16 {
+            let source = abi::Source { order: abi::FLOAT, ..source };
+            measured.halves = Some(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
+        }
+        Ok(measured)
+    }
+
+    /// Waits, and plans every chunk.
+    fn plan(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        options: &Options,
+    ) -> Result<Vec<Planned>> {
+        let context = plan::Context::new(options, None);
+        let is_wide = self.wide.is_some();
+        let has_words = column.rows > 0 && column.physical() != Physical::Bool;
+        if let Some(wide) = &mut self.wide {
+            wide.read(launcher, &mut self.tree, &context)?;
+        }
+        if let Some(halves) = &mut self.halves {
+            halves.read(launcher)?;
+        }
+        let plans = match has_words && !is_wide {
+            true => self.tree.plan(launcher, VALUES, &context)?,
+            false => Plans::NONE,
+        };
+        let chunks = column.rows.div_ceil(self.chunk_rows);
+        let counts: Vec<[u32; 2]> = match &self.counts {
+            Some(counts) => launcher.read(counts)?,
+            None => Vec::new(),
+        };
+        let chunk_rows = self.chunk_rows;
+        let rows = |chunk: usize| (column.rows - chunk * chunk_rows).min(chunk_rows);
+        // Whether rows are valid, as bits of which all are; none of chunks without nulls.
+        let nulls = |chunk: usize| {
+            let [valid, _] = *counts.get(chunk)?;
+            let counted = Counted { valid: rows(chunk), set: valid as usize };
+            (counted.set < counted.valid).then_some(counted)
+        };
+        let values = |chunk: usize| {
+            let [valid, set] = *counts.get(chunk)?;
+            Some(Counted { valid: valid as usize, set: set as usize })
+        };
+        let mut bitmaps = |which, of: &dyn Fn(usize) -> Option<Counted>| {
+            let counted: Vec<Option<Counted>> = (0..chunks).map(of).collect();
+            Bitmaps::plan(launcher, column, which, &counted, options)
+        };
+        if column.physical() == Physical::Bool {
+            self.booleans = Some(bitmaps(Which::Values, &values)?);
+        }
+        if column.valid.is_some() {
+            self.validity = Some(bitmaps(Which::Validity, &nulls)?);
+        }
+        let Self { tree, halves, wide, booleans, validity, .. } = self;
+        let chunk = |tree: &Tree, index: usize, lacking: &mut Lacking| -> Result<Option<Planned>> {
+            let rows = rows(index);
+            let (root, bounds) = match &*wide {
+                Some(wide) => {
+                    let node = wide.node(index, tree, &context, lacking)?;
+                    (node, Bounds::Wide(wide.bounds(index)))
+                }
+                None if has_words => {
+                    let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
+                    let plan = tree.plan_of(VALUES, index, &plans, &context);
+                    let node = tree.encode(VALUES, index, &plan, &context, lacking)?;
+                    (node, Bounds::Words(ordered.bounds(index)))
+                }
+                None => match (&*booleans, values(index)) {
+                    (Some(booleans), Some(counted)) => {
+                        let node = booleans.node(index, rows, counted, options)?;
+                        (Some(node), Bounds::Counts(counted.valid, counted.set))
+                    }
+                    _ => return Err(Error::device("booleans that have not been counted")),
+                },
+            };
+            let Some(mut root) = root else { return Ok(None) };
+            let mut null_count = 0;
+            if let (Some(validity), Some(counted)) = (&*validity, nulls(index)) {
+                null_count = counted.valid - counted.set;
+                root.validity = Some(Box::new(validity.node(index, rows, counted, options)?));
+            }
+            Ok(Some(Planned::new(&root, null_count, bounds)))
+        };
+        let planned = tree.make(launcher, chunks, chunk);
+        plans.drop_by_all_threads();
+        planned
+    }
+}
+
+impl Measured {
+    /// Starts writing planned chunks.
+    fn write(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        planned: &[Planned],
+    ) -> Result<Arc<DeviceBuffer>> {
+        write::write(launcher, planned, |launcher, origin, encoding, jobs| {
+            let bitmaps = Which::of(origin).and_then(|which| match which {
+                Which::Values => self.booleans.as_ref(),
+                Which::Validity => self.validity.as_ref(),
+            });
+            match (origin, bitmaps, &self.wide) {
+                (_, Some(bitmaps), _) => bitmaps.write(launcher, column, origin, encoding, jobs),
+                (Origin::Words(_) | Origin::Transformed(_), ..) => {
+                    self.tree.write(launcher, origin, encoding, jobs)
+                }
+                (Origin::Wide, _, Some(wide)) => wide.write(launcher, &write::targets(jobs)),
+                _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
+            }
+        })
+    }
+}

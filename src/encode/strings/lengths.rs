@@ -1,0 +1,145 @@
+//! Lengths of rows, and what stands before each vector: what samples and codes begin with.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::StringColumn;
+use crate::encode::launch::{Launcher, Pending};
+use crate::error::Result;
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels;
+use crate::lanes::VECTOR;
+use crate::options::Options;
+
+/// Bytes of values that a thread encodes: fewer share the work more evenly, but a run of few
+/// values takes as long to begin as its codes. GB/s on an NVIDIA H200 at 256 and 512: wiki
+/// 146, 142; urls2 171, 161; c_name 154, 152; firstname, of 6 bytes a value, 109, 121.
+fn run_bytes(rows: usize, value_bytes: usize) -> usize {
+    if value_bytes < 12 * rows { 2 * LEAST_RUN_BYTES } else { LEAST_RUN_BYTES }
+}
+pub(super) const LEAST_RUN_BYTES: usize = 256;
+
+/// Places of arrays in one allocation, each at a multiple of 256 bytes.
+#[derive(Default)]
+pub(super) struct Arrays {
+    pub(super) len: usize,
+}
+
+impl Arrays {
+    pub(super) fn add(&mut self, bytes: usize) -> usize {
+        let at = self.len;
+        self.len = (at + bytes).next_multiple_of(256);
+        at
+    }
+}
+
+/// A column whose lengths are known on the device.
+pub(super) struct Lengths {
+    pub(super) window: abi::FsstWindow,
+    scratch: Arc<DeviceBuffer>,
+    /// Where code lengths are in it.
+    code_lengths: usize,
+    /// Groups of chunks that share a table, as kernels see them, and where the sums before
+    /// their vectors are.
+    pub(super) groups: Vec<Range<usize>>,
+    pub(super) ranges: Vec<abi::FsstRange>,
+    pub(super) before: u64,
+    pub(super) pending: Pending<abi::FsstVector>,
+}
+
+impl Lengths {
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        options: &Options,
+    ) -> Result<Self> {
+        let vectors = column.rows.div_ceil(VECTOR);
+        let chunks = column.rows.div_ceil(options.chunk_rows);
+        let groups = options.groups(chunks);
+        let run_bytes = run_bytes(column.rows, column.value_bytes);
+        let mut arrays = Arrays::default();
+        let value_lengths = arrays.add(vectors * VECTOR * 4);
+        let code_lengths = arrays.add(vectors * VECTOR * 4);
+        let vectors_at = arrays.add((vectors + 1) * size_of::<abi::FsstVector>());
+        let row_pieces = arrays.add(vectors * 32 * 4);
+        let before = arrays.add((vectors + groups.len()) * size_of::<abi::FsstBefore>());
+        let run_starts = arrays.add(most_runs(column.value_bytes, vectors, run_bytes) * 16);
+        let scratch = launcher.allocate(arrays.len)?;
+        let at = |at: usize| scratch.address() + at as u64;
+        let window = abi::FsstWindow {
+            value_lengths: at(value_lengths),
+            code_lengths: at(code_lengths),
+            vectors: at(vectors_at),
+            row_pieces: at(row_pieces),
+            run_starts: at(run_starts),
+            run_bytes: run_bytes as u32,
+            end_vector: vectors as u32,
+            ..column.window(options.chunk_rows)
+        };
+        launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
+        let pending = launcher.result(&scratch, vectors_at, vectors)?;
+        let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
+            .map(|(group, chunks)| range(chunks, options, vectors, group, group))
+            .collect();
+        let arguments = abi::FsstSampling {
+            window,
+            before: at(before),
+            ranges: launcher.upload(&ranges)?,
+            ..Default::default()
+        };
+        launcher.launch(kernels::FSST_NUMBERS, groups.len(), &arguments)?;
+        Ok(Self {
+            window,
+            scratch: scratch.clone(),
+            code_lengths,
+            groups,
+            ranges,
+            before: at(before),
+            pending,
+        })
+    }
+
+    /// Makes the code lengths of vectors what they were before their codes: sums, of values of
+    /// several segments, begin at 0.
+    pub(super) fn clear_codes(&self, launcher: &Launcher<'_>, vectors: Range<usize>) -> Result<()> {
+        let vector = VECTOR * 4;
+        let at = self.code_lengths + vectors.start * vector;
+        launcher.stream.fill(&self.scratch, at, vectors.len() * vector, 0)
+    }
+
+    /// Runs of so many bytes in so many vectors, at most.
+    pub(super) fn most_runs(&self, bytes: usize, vectors: usize) -> usize {
+        most_runs(bytes, vectors, self.window.run_bytes as usize)
+    }
+}
+
+/// Chunks of a group of a column of so many vectors, for a table.
+pub(super) fn range(
+    chunks: &Range<usize>,
+    options: &Options,
+    vectors: usize,
+    group: usize,
+    table: usize,
+) -> abi::FsstRange {
+    let vector = |chunk: usize| (chunk * (options.chunk_rows / VECTOR)).min(vectors) as u32;
+    abi::FsstRange {
+        first_vector: vector(chunks.start),
+        end_vector: vector(chunks.end),
+        group: group as u32,
+        table: table as u32,
+    }
+}
+
+/// Runs are counted by the multiples of `run_bytes` that the column's bytes pass, and the
+/// first vector's may begin anywhere.
+fn most_runs(bytes: usize, vectors: usize, run_bytes: usize) -> usize {
+    bytes / run_bytes + 1 + vectors
+}
+
+/// About the bytes of scratch that [`Lengths`] needs, and what is known of them as words.
+pub(super) fn scratch_bytes(rows: usize, value_bytes: usize) -> usize {
+    let vectors = rows.div_ceil(VECTOR);
+    let runs = most_runs(value_bytes, vectors, run_bytes(rows, value_bytes));
+    vectors * (8 * VECTOR + 128 + 48 + 72) + 16 * runs
+}

@@ -1,0 +1,379 @@
+//! Strings with offsets: everything that plans need is measured for the whole column at
+//! once, then codes are made in windows.
+//!
+//! ```text
+//! column   lengths, samples --> tables trained --> what they make of a sample of each chunk
+//!          constants, bits of lengths, repetitions            --> host plans all chunks
+//!          dictionaries, where a sample promises something (`dict.rs`)
+//!          bounds, which nobody waits for                     --> read at the end
+//! window   codes to scratch, lengths of codes                 --> host knows sizes
+//!          codes, starts, tiles and lengths to bodies
+//! ```
+//!
+//! A *group* of chunks shares a table, as on the CPU; chunks for which it slips get one of
+//! their own. A *window* is a stretch of chunks with the same table of at most
+//! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
+//! byte of values, whatever the data, and there are up to three at a time.
+//!
+//! Each kind of work has a lane of its own (`launch.rs`): what others wait for comes first
+//! wherever there is room, then codes, one window's after another's, then bodies beside the
+//! next window's codes, and bounds where nothing else is. Codes of the first windows are
+//! made before the host knows the plan: as soon as tables are trained, as if all chunks had
+//! codes ([`Guess`]). If it turns out otherwise they are thrown away.
+//!
+//! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
+//! window after the other 65; trained on the device 118; the whole column measured at once
+//! and no more blocks than the GPU holds 190; lanes by kind of work, guesses, and encoders
+//! that leave room for others 243 to 251. Tried and lost: windows that take turns on three
+//! streams (small kernels wait behind the next window's blocks), bounds beside training,
+//! four windows at a time (no faster), bounds by few blocks that stay (encoders find half of
+//! their shared memory).
+
+mod bodies;
+mod codes;
+mod dict;
+mod lengths;
+mod plan;
+mod tables;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, FieldRef};
+
+use super::launch::{AFTER, LONG, Launcher, Pending};
+use super::source::Bits;
+use super::write::Parts;
+use crate::chunk::MAX_CHUNK_ROWS;
+use crate::column::is_text;
+use crate::device::Context;
+use crate::device::array::DeviceArray;
+use crate::encoding::Encoding;
+use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels::{self, Kernel};
+use crate::options::Options;
+use bodies::{Stretch, bounds_of};
+use codes::Codes;
+use lengths::Lengths;
+use plan::{Choice, Known, Measured};
+
+/// A column of strings in device memory.
+pub(super) struct StringColumn {
+    pub rows: usize,
+    offsets: u64,
+    /// Bytes of an offset.
+    width: usize,
+    values: u64,
+    /// Bytes of values, at least.
+    value_bytes: usize,
+    valid: Option<Bits>,
+    /// Whether values are text.
+    is_text: bool,
+    /// Multiprocessors of the device.
+    multiprocessors: usize,
+    pub memory: Vec<Arc<DeviceBuffer>>,
+}
+
+impl StringColumn {
+    /// An array that lies on the device. Kernels read units of 32 bytes: what begins or
+    /// ends elsewhere is copied.
+    pub fn new(launcher: &mut Launcher<'_>, field: &FieldRef, array: &DeviceArray) -> Result<Self> {
+        let (validity, slices) = array.slices();
+        let mut memory: Vec<Arc<DeviceBuffer>> = Vec::new();
+        let mut address_of = |slice: &crate::device::array::DeviceSlice| -> Result<u64> {
+            let (buffer, at) = (slice.buffer(), slice.address() - slice.buffer().address());
+            if buffer.is_padded() && slice.address().is_multiple_of(32) {
+                memory.push(buffer.clone());
+                return Ok(slice.address());
+            }
+            let copy = Arc::new(launcher.stream.allocate(slice.len())?);
+            launcher.stream.copy(buffer, at as usize, &copy, 0, slice.len())?;
+            memory.push(copy.clone());
+            Ok(copy.address())
+        };
+        let (offsets, values) = (address_of(&slices[0])?, address_of(&slices[1])?);
+        memory.extend(validity.map(|slice| slice.buffer().clone()));
+        Ok(Self {
+            rows: array.len(),
+            offsets,
+            width: match field.data_type() {
+                DataType::LargeUtf8 | DataType::LargeBinary => 8,
+                _ => 4,
+            },
+            values,
+            value_bytes: slices[1].len(),
+            is_text: is_text(field.data_type()),
+            multiprocessors: array.context().device().info().multiprocessors as usize,
+            valid: validity.map(|slice| Bits::at(slice.address(), 0)),
+            memory,
+        })
+    }
+
+    /// The kernel for the column's offsets.
+    fn by_width(&self, kernels: [Kernel; 2]) -> Kernel {
+        kernels[usize::from(self.width == 8)]
+    }
+}
+
+impl StringColumn {
+    /// What kernels see of it.
+    fn window(&self, chunk_rows: usize) -> abi::FsstWindow {
+        let valid = self.valid.unwrap_or(Bits { address: 0, bit: 0 });
+        abi::FsstWindow {
+            values: self.values,
+            offsets: self.offsets,
+            valid: valid.address,
+            first_bit: u64::from(valid.bit),
+            rows: self.rows as u32,
+            chunk_rows: chunk_rows as u32,
+            ..Default::default()
+        }
+    }
+}
+
+/// Blocks that encode so many blocks' worth of runs: no more than the device holds at a
+/// time, as they take runs while there are any.
+fn encode_blocks(column: &StringColumn, needed: usize) -> usize {
+    needed.min(column.multiprocessors * kernels::ENCODE_BLOCKS)
+}
+
+/// Bytes of values of a window.
+pub(super) fn window_bytes(is_host: bool) -> usize {
+    // On the emulation few, so that tests see several windows.
+    if is_host { 160 << 10 } else { 256 << 20 }
+}
+
+/// Offsets where chunks begin, and at the end of the last.
+fn borders(
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    chunk_rows: usize,
+) -> Result<Pending<u64>> {
+    let chunks = column.rows.div_ceil(chunk_rows);
+    let scratch = launcher.allocate((chunks + 1) * 8)?;
+    let arguments = abi::StringBoundsArguments {
+        window: column.window(chunk_rows),
+        borders: scratch.address(),
+        ..Default::default()
+    };
+    let kernel = column.by_width(kernels::STRING_OFFSETS);
+    launcher.launch(kernel, (chunks + 1).div_ceil(kernel.block), &arguments)?;
+    launcher.result(&scratch, 0, chunks + 1)
+}
+
+/// Compresses a column of strings; none if it has about 2^32 rows, or a chunk so many bytes
+/// that a value may be too long for a length of 32 bits.
+pub(super) fn encode(
+    context: &Context,
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    options: &Options,
+    window_bytes: usize,
+) -> Result<Option<Parts>> {
+    if column.rows == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    // Kernels count rows, up to whole chunks, in 32 bits.
+    if u32::try_from(column.rows + MAX_CHUNK_ROWS).is_err() {
+        return Ok(None);
+    }
+    let chunk_rows = options.chunk_rows;
+    let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
+    let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
+    // Measures and tables, and the codes of windows that are not a single chunk. Rows with
+    // codes have more than a byte on average.
+    let window_rows = column.rows.min(window_bytes);
+    let in_windows = codes::scratch_bytes(window_rows, column.value_bytes.min(window_bytes));
+    context.require(
+        lengths::scratch_bytes(column.rows, column.value_bytes)
+            + tables::scratch_bytes(tables)
+            + WINDOWS * in_windows,
+    )?;
+    let borders = borders(launcher, column, chunk_rows)?;
+    let (borders, measured) = if i32::try_from(column.value_bytes).is_ok() {
+        let measured = Measured::start(launcher, column, options)?;
+        (launcher.read(&borders)?, measured)
+    } else {
+        let borders = launcher.read(&borders)?;
+        if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
+            return Ok(None);
+        }
+        (borders, Measured::start(launcher, column, options)?)
+    };
+    let guess = Guess::start(launcher, column, &measured, &borders, options, window_bytes)?;
+    let mut known = measured.read(launcher, column.rows)?;
+    launcher.mark("wait")?;
+    let choices = known.choose(launcher, column, &borders)?;
+    let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.address));
+    let windows = windows(tables, &borders, window_bytes);
+    let guessed = guess.codes_of(launcher, &known.lengths, &windows)?;
+    // Those that are a single chunk.
+    let mut large: Vec<usize> = (windows.iter())
+        .filter(|window| window.table.is_some())
+        .map(|window| window.bytes(&borders))
+        .filter(|bytes| *bytes > window_bytes)
+        .collect();
+    if !large.is_empty() {
+        large.sort_unstable_by(|one, other| other.cmp(one));
+        let scratch = |bytes: &usize| codes::scratch_bytes(chunk_rows, *bytes);
+        context.require(large.iter().take(WINDOWS).map(scratch).sum())?;
+    }
+    launcher.mark("plan")?;
+    let mut parts = encode_windows(launcher, column, &known, &choices, &borders, windows, guessed)?;
+    let bounds = launcher.read(&known.bounds)?;
+    debug_assert_eq!(bounds.len(), parts.iter().map(|(_, planned)| planned.len()).sum::<usize>());
+    let planned = parts.iter_mut().flat_map(|(_, planned)| planned);
+    for (planned, bounds) in planned.zip(&bounds) {
+        planned.bounds = bounds_of(bounds);
+    }
+    Ok(Some(parts))
+}
+
+/// Codes of what may be the first windows, made while the host waits for what it plans with:
+/// as if all chunks had codes with the tables of their groups.
+struct Guess(Vec<(Window, Codes)>);
+
+impl Guess {
+    /// So many windows' codes take longer than planning.
+    const WINDOWS: usize = 2;
+
+    fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        measured: &Measured,
+        borders: &[u64],
+        options: &Options,
+        window_bytes: usize,
+    ) -> Result<Self> {
+        let Some((tables, _)) = &measured.tables else { return Ok(Self(Vec::new())) };
+        let groups = measured.lengths.groups.iter().enumerate();
+        let tables = groups
+            .flat_map(|(group, chunks)| chunks.clone().map(move |_| Some(tables.address(group))));
+        let windows = windows(tables, borders, window_bytes).into_iter().take(Self::WINDOWS);
+        let started = (windows.enumerate())
+            // Whether there is memory for more is known later.
+            .take_while(|(_, window)| window.bytes(borders) <= window_bytes)
+            .map(|(number, window)| {
+                launcher.scope = scope_of(number);
+                let codes =
+                    Codes::start(launcher, column, &measured.lengths, &window, borders, options)?;
+                Ok((window, codes))
+            })
+            .collect::<Result<_>>()?;
+        launcher.scope = 0;
+        Ok(Self(started))
+    }
+
+    /// The codes, if these are the first windows; else what they have left is undone.
+    fn codes_of(
+        self,
+        launcher: &mut Launcher<'_>,
+        lengths: &Lengths,
+        windows: &[Window],
+    ) -> Result<impl Iterator<Item = Codes> + use<>> {
+        let is_right = self.0.len() <= windows.len()
+            && self.0.iter().zip(windows).all(|((guessed, _), window)| guessed == window);
+        let Self(mut started) = self;
+        if !is_right {
+            launcher.switch(LONG);
+            for (number, (_, codes)) in started.drain(..).enumerate() {
+                lengths.clear_codes(launcher, codes.vectors())?;
+                launcher.release(scope_of(number));
+            }
+        }
+        Ok(started.into_iter().map(|(_, codes)| codes))
+    }
+}
+
+/// Makes the codes of windows and writes their bodies.
+fn encode_windows(
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    known: &Known,
+    choices: &[Choice],
+    borders: &[u64],
+    windows: Vec<Window>,
+    mut guessed: impl Iterator<Item = Codes>,
+) -> Result<Parts> {
+    let mut out = Vec::new();
+    // Each window has a scope, which is let go of when its bodies are being written.
+    let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
+        launcher.switch(AFTER);
+        launcher.scope = scope_of(number);
+        out.push(stretch.write(launcher, column, known, choices, borders)?);
+        launcher.release(scope_of(number));
+        Ok::<_, Error>(())
+    };
+    let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
+    for (number, window) in windows.into_iter().enumerate() {
+        let mut start = || {
+            if let Some(codes) = guessed.next() {
+                return Ok(codes);
+            }
+            launcher.scope = scope_of(number);
+            Codes::start(launcher, column, &known.lengths, &window, borders, &known.options)
+        };
+        let codes = match &choices[window.chunks.start].table {
+            Some(table) => Some((table.clone(), start()?)),
+            None => None,
+        };
+        let chunks = window.chunks;
+        started.push_back((number, Stretch { chunks, codes }));
+        if started.len() == WINDOWS
+            && let Some(first) = started.pop_front()
+        {
+            write(launcher, first)?;
+        }
+    }
+    for stretch in started {
+        write(launcher, stretch)?;
+    }
+    launcher.scope = 0;
+    launcher.join()?;
+    Ok(out)
+}
+
+/// Windows that are under way at a time.
+const WINDOWS: usize = 3;
+
+/// What memory of a window is kept for.
+fn scope_of(window: usize) -> usize {
+    1 + window
+}
+
+/// A stretch of chunks that have codes with one table, by its address, or none.
+#[derive(Debug, PartialEq, Eq)]
+struct Window {
+    chunks: Range<usize>,
+    table: Option<u64>,
+}
+
+impl Window {
+    /// Bytes from the first offset to the last.
+    fn bytes(&self, borders: &[u64]) -> usize {
+        (borders[self.chunks.end] - borders[self.chunks.start]) as usize
+    }
+}
+
+/// Chunks, given the table of each, in windows of at most so many bytes, but single chunks.
+fn windows(
+    tables: impl Iterator<Item = Option<u64>>,
+    borders: &[u64],
+    bytes: usize,
+) -> Vec<Window> {
+    let mut windows: Vec<Window> = Vec::new();
+    for (chunk, table) in tables.enumerate() {
+        let joins = |window: &Window| {
+            let together = (borders[chunk + 1] - borders[window.chunks.start]) as usize;
+            window.table == table && together <= bytes
+        };
+        match windows.last_mut() {
+            Some(window) if joins(window) => window.chunks.end = chunk + 1,
+            _ => windows.push(Window { chunks: chunk..chunk + 1, table }),
+        }
+    }
+    windows
+}

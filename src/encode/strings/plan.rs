@@ -1,0 +1,565 @@
+//! What is known of a column before codes are made, and how each chunk is stored.
+
+use std::sync::{Arc, OnceLock};
+
+use rayon::prelude::*;
+
+use super::StringColumn;
+use super::bodies::Copies;
+use super::dict::{self, Dictionaries};
+use super::lengths::{Arrays, Lengths, range};
+use super::tables::{Table, Tables, Trainers, sampled};
+use crate::chunk::{EncodedNode, aligned};
+use crate::encode::asked::Asked;
+use crate::encode::bits::{Bitmaps, Counted, Which};
+use crate::encode::encoders::{self, Candidate, Compressed};
+use crate::encode::launch::{AFTER, IDLE, LONG, LOOKING, Launcher, MAIN, Pending};
+use crate::encode::source::Column;
+use crate::encode::tree::limit;
+use crate::encode::words::{Estimates, Words};
+use crate::encode::write::{self, Origin, Part};
+use crate::encoding::fsst::{self, Sampled, Symbols};
+use crate::encoding::lz::Leftover;
+use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::{Encoding, Estimate, Physical, constant};
+use crate::error::{Error, Result};
+use crate::gpu::abi::encode::{SampledRows, Source};
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels;
+use crate::lanes::VECTOR;
+use crate::options::Options;
+
+/// A column that is being looked at.
+pub(super) struct Measured {
+    pub(super) lengths: Lengths,
+    value_words: Words,
+    singles: Pending<abi::StringSingle>,
+    bounds: Pending<abi::StringBounds>,
+    /// How often values come again in each chunk, if dictionaries are allowed.
+    repetitions: Option<Pending<SampledRows>>,
+    /// Valid rows of each chunk, if there may be nulls.
+    counts: Option<Pending<[u32; 2]>>,
+    validity: Option<Column>,
+    /// Tables of groups, and what they make of chunks.
+    pub(super) tables: Option<(Tables, Pending<abi::FsstSample>)>,
+    options: Options,
+}
+
+/// A column that has been looked at.
+pub(super) struct Known {
+    pub(super) lengths: Lengths,
+    pub(super) value_words: Words,
+    pub(super) validity: Option<Column>,
+    /// The bits of these, once they are planned.
+    pub(super) bitmaps: Option<Bitmaps>,
+    pub(super) options: Options,
+    pub(super) rows: usize,
+    pub(super) singles: Vec<abi::StringSingle>,
+    /// Known last: nothing depends on it.
+    pub(super) bounds: Pending<abi::StringBounds>,
+    /// Valid rows of each chunk.
+    pub(super) valid: Vec<usize>,
+    vectors: Vec<abi::FsstVector>,
+    /// Bytes of each chunk's valid values.
+    bytes: Vec<usize>,
+    /// The table of each group, and what it makes of a sample of each chunk.
+    tables: Vec<Option<Arc<Table>>>,
+    samples: Vec<abi::FsstSample>,
+    /// How often values come again in each chunk; none if dictionaries are not allowed.
+    repetitions: Vec<SampledRows>,
+    pub(super) dictionaries: Dictionaries,
+    /// Chunks that become smaller as bytes.
+    pub(super) compressed: Compressed,
+}
+
+/// How a chunk is to be stored.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    pub(super) plan: Plan,
+    /// The table of its codes, if it is to have some or may turn out to.
+    pub(super) table: Option<Arc<Table>>,
+}
+
+/// A table, and what it makes of a sample of a chunk.
+type Tried = (Arc<Table>, Sampled);
+
+impl Measured {
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        options: &Options,
+    ) -> Result<Self> {
+        let chunk_vectors = options.chunk_rows / VECTOR;
+        let vectors = column.rows.div_ceil(VECTOR);
+        let chunks = vectors.div_ceil(chunk_vectors);
+        launcher.switch(AFTER);
+        launcher.wait_for(MAIN)?;
+        launcher.switch(MAIN);
+        let lengths = Lengths::start(launcher, column, options)?;
+        launcher.switch(AFTER);
+        let trainers = match options.allows(Encoding::Fsst) {
+            true => Some(Trainers::prepare(launcher, lengths.groups.len())?),
+            false => None,
+        };
+        let mut arrays = Arrays::default();
+        let firsts = arrays.add(vectors * 8);
+        let singles = arrays.add(chunks * size_of::<abi::StringSingle>());
+        let extremes = arrays.add(vectors * 8);
+        let bounds = arrays.add(chunks * size_of::<abi::StringBounds>());
+        let scratch = launcher.allocate(arrays.len)?;
+        // Memory that is allocated here is used on all lanes, which wait for the main one.
+        launcher.switch(MAIN);
+        launcher.wait_for(AFTER)?;
+        launcher.switch(AFTER);
+        let at = |at: usize| scratch.address() + at as u64;
+        let of_values = abi::StringBoundsArguments {
+            window: column.window(options.chunk_rows),
+            firsts: at(firsts),
+            singles: at(singles),
+            extremes: at(extremes),
+            bounds: at(bounds),
+            borders: 0,
+        };
+        let kernel = column.by_width(kernels::STRING_FIRSTS);
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
+        launcher.launch(column.by_width(kernels::STRING_SINGLES), chunks, &of_values)?;
+        let singles = launcher.result(&scratch, singles, chunks)?;
+        let repetitions = match options.allows(Encoding::Dict) {
+            true => Some(dict::sample(launcher, column, options)?),
+            false => None,
+        };
+        let validity = (column.valid)
+            .map(|valid| Column::of_validity(column.memory.clone(), valid, column.rows));
+        let counts = match &validity {
+            Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
+            None => None,
+        };
+        // Now it needs lengths.
+        launcher.wait_for(MAIN)?;
+        let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
+        let asked = Asked::of_lengths(options);
+        let value_words = Words::measure(launcher, Physical::U32, source, asked)?;
+        launcher.switch(MAIN);
+        let tables = match trainers {
+            Some(trainers) => {
+                Some(Tables::train(launcher, column, &lengths, &lengths.ranges, trainers)?)
+            }
+            None => None,
+        };
+        // Codes of first windows may follow at once. Bounds are waited for by nobody, and
+        // while training goes on they would take the room of its few blocks.
+        launcher.switch(LONG);
+        launcher.wait_for(MAIN)?;
+        launcher.switch(IDLE);
+        launcher.wait_for(MAIN)?;
+        let kernel = column.by_width(kernels::STRING_EXTREMES);
+        launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
+        launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &of_values)?;
+        let bounds = launcher.result(&scratch, bounds, chunks)?;
+        launcher.switch(MAIN);
+        let tables = match tables {
+            Some(tables) => {
+                let range = |chunk: usize, group: usize| {
+                    range(&(chunk..chunk + 1), options, vectors, group, group)
+                };
+                let all: Vec<_> = (lengths.groups.iter().enumerate())
+                    .flat_map(|(group, chunks)| {
+                        chunks.clone().map(move |chunk| range(chunk, group))
+                    })
+                    .collect();
+                let samples = tables.estimate(launcher, column, &lengths, &all)?;
+                Some((tables, samples))
+            }
+            None => None,
+        };
+        let options = options.clone();
+        Ok(Self {
+            lengths,
+            value_words,
+            singles,
+            bounds,
+            repetitions,
+            counts,
+            validity,
+            tables,
+            options,
+        })
+    }
+
+    /// Waits for all that; for what comes last, the tables, at the end.
+    pub(super) fn read(mut self, launcher: &Launcher<'_>, rows: usize) -> Result<Known> {
+        let vectors = launcher.read(&self.lengths.pending)?;
+        let chunk_rows = self.options.chunk_rows;
+        let chunks = rows.div_ceil(chunk_rows);
+        let singles = launcher.read(&self.singles)?;
+        let repetitions = match &self.repetitions {
+            Some(repetitions) => launcher.read(repetitions)?,
+            None => Vec::new(),
+        };
+        self.value_words.read(launcher)?;
+        let valid = match &self.counts {
+            Some(counts) => {
+                launcher.read(counts)?.iter().map(|[valid, _]| *valid as usize).collect()
+            }
+            None => (0..chunks).map(|chunk| (rows - chunk * chunk_rows).min(chunk_rows)).collect(),
+        };
+        let bytes = (vectors.chunks(chunk_rows / VECTOR))
+            .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
+            .collect();
+        let (tables, samples) = match &self.tables {
+            Some((tables, samples)) => (tables.read(launcher)?, launcher.read(samples)?),
+            None => (Vec::new(), vec![abi::FsstSample::default(); chunks]),
+        };
+        Ok(Known {
+            lengths: self.lengths,
+            value_words: self.value_words,
+            validity: self.validity,
+            bitmaps: None,
+            options: self.options,
+            rows,
+            singles,
+            bounds: self.bounds,
+            valid,
+            vectors,
+            bytes,
+            tables,
+            samples,
+            repetitions,
+            dictionaries: Dictionaries::default(),
+            compressed: Compressed::default(),
+        })
+    }
+}
+
+/// Lengths as a column of numbers.
+pub(super) fn lengths_source(values: u64, rows: usize, chunk_vectors: usize) -> Source {
+    let chunk_vectors = chunk_vectors as u32;
+    Source { values, rows: rows as u64, stride: 1, chunk_vectors, ..Default::default() }
+}
+
+impl Known {
+    pub(super) fn chunk_vectors(&self) -> usize {
+        self.options.chunk_rows / VECTOR
+    }
+
+    pub(super) fn chunks(&self) -> usize {
+        self.singles.len()
+    }
+
+    /// Rows of a chunk.
+    pub(super) fn rows(&self, chunk: usize) -> usize {
+        (self.rows - chunk * self.options.chunk_rows).min(self.options.chunk_rows)
+    }
+
+    /// Which rows of a chunk are valid, as bits of which all are; none without nulls.
+    pub(super) fn nulls(&self, chunk: usize) -> Option<Counted> {
+        let counted = Counted { valid: self.rows(chunk), set: self.valid[chunk] };
+        (counted.set < counted.valid).then_some(counted)
+    }
+
+    /// The vectors of a chunk.
+    pub(super) fn vectors(&self, chunk: usize) -> &[abi::FsstVector] {
+        let all = &self.vectors[chunk * self.chunk_vectors()..];
+        &all[..self.rows(chunk).div_ceil(VECTOR)]
+    }
+
+    /// Bytes of a chunk's valid values.
+    pub(super) fn bytes(&self, chunk: usize) -> usize {
+        self.bytes[chunk]
+    }
+
+    /// The group of a chunk.
+    fn group_of(&self, chunk: usize) -> usize {
+        self.lengths.groups.partition_point(|group| group.end <= chunk)
+    }
+
+    fn is_constant(&self, chunk: usize) -> bool {
+        self.options.allows(Encoding::Constant) && is_single(&self.singles[chunk])
+    }
+
+    /// How each chunk is stored. Where a group's table slips, tables of chunks' own are
+    /// tried, as `symbols_for` of the CPU does.
+    pub(super) fn choose(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+    ) -> Result<Vec<Choice>> {
+        let shared = |chunk: usize| -> Option<Tried> {
+            let table = self.tables.get(self.group_of(chunk))?.clone()?;
+            Some((table, sampled(&self.samples[chunk])?))
+        };
+        let tries = |chunk: usize| {
+            self.options.allows(Encoding::Fsst)
+                && !self.is_constant(chunk)
+                && fsst::pays(self.bytes(chunk), self.rows(chunk))
+        };
+        let slips = |chunk: usize| {
+            shared(chunk)
+                .is_none_or(|(table, sampled)| table.trained.slips(sampled.codes, sampled.bytes))
+        };
+        let slipping: Vec<usize> =
+            (0..self.chunks()).filter(|&chunk| tries(chunk) && slips(chunk)).collect();
+        let mut own = vec![None; self.chunks()];
+        let tables = self.own_tables(launcher, column, &slipping)?;
+        for (chunk, table) in slipping.into_iter().zip(tables) {
+            own[chunk] = table;
+        }
+        let table = |(chunk, own): (usize, Option<Tried>)| match (
+            tries(chunk).then(|| shared(chunk)).flatten(),
+            own,
+        ) {
+            (Some((_, shared)), Some((table, own))) if fsst::makes_up(own.codes, shared.codes) => {
+                Some((table, own))
+            }
+            (None, own) => own,
+            (shared, _) => shared,
+        };
+        let tables: Vec<Option<Tried>> = own.into_iter().enumerate().map(table).collect();
+        let estimates = tables.iter().enumerate();
+        let mut estimates: Vec<Estimates> =
+            estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
+        self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
+        if self.options.allows(Encoding::Lz) {
+            launcher.switch(AFTER);
+            let compressed = self.compress_bytes(launcher, column, borders, &mut estimates);
+            launcher.switch(MAIN);
+            self.compressed = compressed?;
+        }
+        if let Some(validity) = &self.validity {
+            let nulls: Vec<_> = (0..self.chunks()).map(|chunk| self.nulls(chunk)).collect();
+            launcher.switch(AFTER);
+            let options = &self.options;
+            let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, options);
+            launcher.switch(MAIN);
+            self.bitmaps = Some(bitmaps?);
+        }
+        let choice = |(chunk, (table, estimates)): (usize, (Option<Tried>, Estimates))| {
+            let plan = plan::choose(estimates.into_iter());
+            let tried = table.filter(|_| self.tries_codes(chunk, &plan));
+            Choice { table: tried.map(|(table, _)| table), plan }
+        };
+        // Dictionaries are encoded here.
+        let all: Vec<_> = tables.into_iter().zip(estimates).enumerate().collect();
+        Ok(all.into_par_iter().map(choice).collect())
+    }
+
+    /// Finds dictionaries, and adds what they promise.
+    fn find_dictionaries(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        estimates: &mut [Estimates],
+    ) -> Result<Dictionaries> {
+        // As the CPU's, they are planned with the tables of groups, which have an encoder each.
+        let encoders: Vec<OnceLock<Option<Arc<Symbols>>>> =
+            self.tables.iter().map(|_| OnceLock::new()).collect();
+        let symbols = |chunk: usize| {
+            let group = self.group_of(chunk);
+            let table = self.tables.get(group)?.as_ref()?;
+            let make = || Symbols::of_table(table.symbols.clone(), table.trained).map(Arc::new);
+            encoders[group].get_or_init(make).clone()
+        };
+        let (options, bytes) = (&self.options, &self.bytes);
+        let samples = &self.repetitions;
+        // Where bodies are made of them, past codes that are on their way.
+        launcher.switch(AFTER);
+        let found =
+            Dictionaries::plan(launcher, column, options, samples, bytes, symbols, estimates);
+        launcher.switch(MAIN);
+        found
+    }
+
+    /// Compresses chunks whose bytes take less so than all else, and adds what they promise.
+    /// Copies are looked at and let go of; chunks that are chosen are copied again, to stay.
+    fn compress_bytes(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        estimates: &mut [Estimates],
+    ) -> Result<Compressed> {
+        let leftover = |(chunk, estimates): (usize, &Estimates)| {
+            let limit = Some(limit(estimates)).filter(|limit| *limit > 0)?;
+            let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
+            let ends = self.value_words.bounds(chunk);
+            let width = ends.and_then(|[low, high]| (low == high).then_some(low as usize));
+            let found = Leftover::of_strings(bytes, rows, width, column.is_text, limit)?;
+            Some((chunk, found))
+        };
+        let left: Vec<(usize, Leftover)> =
+            estimates.iter().enumerate().filter_map(leftover).collect();
+        if left.is_empty() {
+            return Ok(Compressed::default());
+        }
+        // Bytes of chunks that are looked at at a time, or those of one chunk; on the emulation few,
+        // so that tests see several looks.
+        let most = if launcher.is_host() { 256 << 10 } else { 1 << 30 };
+        let (mut chosen, mut shapes) = (Vec::new(), Vec::new());
+        let mut rest = left.as_slice();
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = |(_, leftover): &&(usize, Leftover)| {
+                bytes += aligned(leftover.bytes);
+                bytes <= most
+            };
+            let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            rest = later;
+            let scope = std::mem::replace(&mut launcher.scope, LOOKING);
+            let candidates = self.copied(launcher, column, borders, now)?;
+            let promises = encoders::promises(launcher, &candidates, &self.options.lz)?;
+            launcher.release(LOOKING);
+            launcher.scope = scope;
+            for ((chunk, leftover), promise) in now.iter().zip(promises) {
+                let Some((shape, lens)) = promise else { continue };
+                let lengths = self.value_words.plan(*chunk, &Context::new(&self.options, None));
+                let starts = self.rows(*chunk).div_ceil(VECTOR) * 8;
+                let own = Estimate::of(lens.into_iter().chain([starts]));
+                let estimate = Estimate { children: vec![lengths], ..own };
+                if leftover.saves(estimate.stored_bytes()) {
+                    estimates[*chunk].push((Encoding::Lz, estimate));
+                    chosen.push((*chunk, *leftover));
+                    shapes.push(shape);
+                }
+            }
+        }
+        let candidates = self.copied(launcher, column, borders, &chosen)?;
+        let chosen: Vec<_> = candidates.into_iter().zip(shapes).collect();
+        Compressed::new(launcher, &chosen)
+    }
+
+    /// Starts copying the bytes of chunks, which begin anywhere, to multiples of 8.
+    fn copied(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        chunks: &[(usize, Leftover)],
+    ) -> Result<Vec<Candidate>> {
+        let bytes = chunks.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
+        let mut to = launcher.allocate(bytes)?.address();
+        let mut copies = Copies::default();
+        let mut candidates = Vec::with_capacity(chunks.len());
+        for (chunk, leftover) in chunks {
+            copies.add(column, self, borders, *chunk, to);
+            candidates.push(Candidate { chunk: *chunk, from: to, leftover: *leftover });
+            to += aligned(leftover.bytes) as u64;
+        }
+        copies.start(launcher, column, self)?;
+        Ok(candidates)
+    }
+
+    /// Whether a plan is one for codes, or what it prefers may not keep its promise.
+    fn tries_codes(&self, chunk: usize, plan: &Plan) -> bool {
+        let mut tries = false;
+        let node = |plan: &Plan| {
+            tries |= plan.encoding == Encoding::Fsst;
+            Ok(if tries { None } else { Some(self.node_without_codes(chunk, plan)?) })
+        };
+        plan::first_kept(plan, node, |part: &Part| part.len).is_ok() && tries
+    }
+
+    /// A chunk's node if it has no codes.
+    pub(super) fn node_without_codes(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+    ) -> Result<EncodedNode<Part>> {
+        let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
+        let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, rows);
+        match plan.encoding {
+            Encoding::Constant => node.buffers = vec![part(self.singles[chunk].length as usize)],
+            Encoding::Dict => {
+                let starts = starts(rows, is_wide(bytes));
+                let dictionaries = &self.dictionaries;
+                return dictionaries.node(chunk, rows, bytes, starts, plan, &self.options);
+            }
+            Encoding::Lz => {
+                self.compressed.fill(chunk, &mut node, part)?;
+                node.buffers.push(starts(rows, is_wide(bytes)));
+                node.children = vec![self.value_lengths(chunk, &plan.children)?];
+            }
+            _ => {
+                node.buffers = vec![part(bytes), starts(rows, is_wide(bytes))];
+                node.children = vec![self.value_lengths(chunk, &plan.children)?];
+            }
+        }
+        Ok(node)
+    }
+
+    /// The node of the lengths of a chunk's values, of which their plan is the last.
+    pub(super) fn value_lengths(&self, chunk: usize, plans: &[Plan]) -> Result<EncodedNode<Part>> {
+        match plans.last() {
+            Some(plan) => self.value_words.encode(chunk, plan, &self.options, VALUE_LENGTHS),
+            None => Err(Error::device("lengths without a plan")),
+        }
+    }
+
+    /// Tables trained on single chunks, and what they make of them.
+    fn own_tables(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        chunks: &[usize],
+    ) -> Result<Vec<Option<Tried>>> {
+        if chunks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let vectors = self.vectors.len();
+        let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
+            .map(|(table, &chunk)| {
+                range(&(chunk..chunk + 1), &self.options, vectors, self.group_of(chunk), table)
+            })
+            .collect();
+        let trainers = Trainers::prepare(launcher, ranges.len())?;
+        let tables = Tables::train(launcher, column, &self.lengths, &ranges, trainers)?;
+        let samples = tables.estimate(launcher, column, &self.lengths, &ranges)?;
+        let tables = tables.read(launcher)?;
+        let samples = launcher.read(&samples)?;
+        let own = tables.into_iter().zip(&samples);
+        Ok(own.map(|(table, sample)| Some((table?, sampled(sample)?))).collect())
+    }
+
+    /// What a chunk's encodings promise but for dictionaries, as [`plan::plan`] asks them.
+    fn estimates(&self, chunk: usize, fsst: Option<&Tried>) -> Estimates {
+        let (rows, bytes, single) = (self.rows(chunk), self.bytes(chunk), &self.singles[chunk]);
+        if self.is_constant(chunk) {
+            return vec![(Encoding::Constant, Estimate::of([single.length as usize]))];
+        }
+        let vectors = rows.div_ceil(VECTOR);
+        let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
+        let plain =
+            Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
+        let fsst = fsst
+            .map(|(table, sampled)| fsst::estimate(&table.symbols, *sampled, rows, bytes, lengths));
+        let estimates = [(Encoding::Plain, Some(plain)), (Encoding::Fsst, fsst)];
+        let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
+        allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect()
+    }
+}
+
+/// The numbers of words: value lengths of the column, code lengths of the stretch.
+pub(super) const VALUE_LENGTHS: usize = 0;
+pub(super) const CODE_LENGTHS: usize = 1;
+/// The number of the first words that dictionaries have.
+pub(super) const DERIVED: usize = 2;
+
+/// A buffer that is made of strings.
+pub(super) fn part(len: usize) -> Part {
+    Part { len, origin: Origin::Strings, vector: 0 }
+}
+
+/// The buffer of where vectors of so many rows begin.
+pub(super) fn starts(rows: usize, wide: bool) -> Part {
+    part(rows.div_ceil(VECTOR) * if wide { 16 } else { 8 })
+}
+
+/// Whether offsets up to so many bytes have 64 bits.
+pub(super) fn is_wide(bytes: usize) -> bool {
+    u32::try_from(bytes).is_err()
+}
+
+/// Whether a chunk is one value for all rows, of a length that a constant may have.
+fn is_single(single: &abi::StringSingle) -> bool {
+    single.is_single != 0 && single.length as usize <= constant::MAX_VALUE_BYTES
+}

@@ -1,0 +1,236 @@
+//! Symbol tables, trained on the device on samples of the column, and what they make of
+//! chunks.
+//!
+//! ```text
+//! ranges --fsst_pick--> pieces --fsst_train_*, a few generations--> tables (stay there)
+//! chunks --fsst_estimate, with a table each--> code bytes of a sample
+//! ```
+//!
+//! All tables are trained at the same time, as one alone leaves most of a GPU idle.
+
+use std::sync::Arc;
+
+use super::StringColumn;
+use super::lengths::{Arrays, Lengths};
+use crate::encode::launch::{Launcher, Pending, TRAINING};
+use crate::encoding::fsst::{self, Sampled, SymbolTable, Trained};
+use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::strings as abi;
+use crate::gpu::kernels::{self, Kernel};
+
+/// Tables that are trained at a time.
+const TRAINERS: usize = 32;
+
+/// Most blocks that pick the pieces of a table, and that estimate a chunk.
+const PICK_BLOCKS: usize = 64;
+const ESTIMATE_BLOCKS: usize = 4;
+
+/// Bytes of scratch that training so many tables needs.
+pub(super) fn scratch_bytes(tables: usize) -> usize {
+    let piece = size_of::<abi::FsstPiece>();
+    tables * size_of::<abi::FsstTrained>()
+        + tables.min(TRAINERS) * (abi::TRAINER_BYTES + fsst::SAMPLE_BYTES * piece)
+}
+
+/// Memory for the training of tables, so many at a time, ready for the first ones.
+pub(super) struct Trainers {
+    scratch: Arc<DeviceBuffer>,
+    count: usize,
+    pieces: usize,
+}
+
+impl Trainers {
+    pub(super) fn prepare(launcher: &mut Launcher<'_>, tables: usize) -> Result<Self> {
+        let count = tables.min(TRAINERS);
+        let mut arrays = Arrays::default();
+        arrays.add(count * abi::TRAINER_BYTES);
+        let pieces = arrays.add(count * fsst::SAMPLE_BYTES * size_of::<abi::FsstPiece>());
+        let scope = std::mem::replace(&mut launcher.scope, TRAINING);
+        let scratch = launcher.allocate(arrays.len);
+        launcher.scope = scope;
+        let trainers = Self { scratch: scratch?, count, pieces };
+        trainers.clear(launcher)?;
+        Ok(trainers)
+    }
+
+    fn clear(&self, launcher: &Launcher<'_>) -> Result<()> {
+        launcher.stream.fill(&self.scratch, 0, self.count * abi::TRAINER_BYTES, 0)
+    }
+}
+
+/// A table in device memory.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) symbols: SymbolTable,
+    pub(super) trained: Trained,
+    pub(super) address: u64,
+    pub(super) len: usize,
+}
+
+/// Tables that are being trained, one for each range.
+pub(super) struct Tables {
+    trained: Arc<DeviceBuffer>,
+    pending: Pending<abi::FsstTrained>,
+}
+
+impl Tables {
+    /// Starts training a table for each range, whose `table` is its place among them.
+    pub(super) fn train(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: &[abi::FsstRange],
+        trainers: Trainers,
+    ) -> Result<Self> {
+        let bytes = ranges.len() * size_of::<abi::FsstTrained>();
+        let trained = launcher.allocate(bytes)?;
+        launcher.stream.fill(&trained, 0, bytes, 0)?;
+        let scope = std::mem::replace(&mut launcher.scope, TRAINING);
+        let started = Self::start(launcher, column, lengths, ranges, &trainers, trained.address());
+        launcher.scope = scope;
+        launcher.release(TRAINING);
+        started?;
+        let pending = launcher.result(&trained, 0, ranges.len())?;
+        Ok(Self { trained, pending })
+    }
+
+    fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: &[abi::FsstRange],
+        trainers: &Trainers,
+        trained: u64,
+    ) -> Result<()> {
+        let capacity = fsst::SAMPLE_BYTES;
+        let scratch = trainers.scratch.address();
+        let all = launcher.upload(ranges)?;
+        let pick = column.by_width(kernels::FSST_PICK);
+        let most = column.rows + column.value_bytes / fsst::PIECE;
+        let pick_blocks = most.div_ceil(pick.block).min(PICK_BLOCKS);
+        for (batch, ranges) in ranges.chunks(trainers.count.max(1)).enumerate() {
+            let first = batch * trainers.count;
+            if batch > 0 {
+                trainers.clear(launcher)?;
+            }
+            let sampling = abi::FsstSampling {
+                window: lengths.window,
+                before: lengths.before,
+                ranges: all + (first * size_of::<abi::FsstRange>()) as u64,
+                pieces: scratch + trainers.pieces as u64,
+                trained,
+                budget: fsst::SAMPLE_BYTES as u32,
+                capacity: capacity as u32,
+                blocks_per_range: pick_blocks as u32,
+                ..Default::default()
+            };
+            launcher.launch(pick, ranges.len() * pick_blocks, &sampling)?;
+            let training = abi::FsstTraining {
+                values: column.values,
+                pieces: sampling.pieces,
+                trained: trained + (first * size_of::<abi::FsstTrained>()) as u64,
+                trainers: scratch,
+                capacity: capacity as u32,
+                ..Default::default()
+            };
+            generations(launcher, ranges.len(), training)?;
+        }
+        Ok(())
+    }
+
+    /// Where a table will be.
+    pub(super) fn address(&self, table: usize) -> u64 {
+        self.trained.address() + (table * size_of::<abi::FsstTrained>()) as u64
+    }
+
+    /// Waits for the tables; none for ranges without any bytes worth it.
+    pub(super) fn read(&self, launcher: &Launcher<'_>) -> Result<Vec<Option<Arc<Table>>>> {
+        let trained = launcher.read(&self.pending)?;
+        (trained.iter().enumerate())
+            .map(|(index, trained)| {
+                if trained.pieces == 0 {
+                    return Ok(None);
+                }
+                let counts = trained.table.iter().take(8);
+                let len = 8 + (1..).zip(counts).map(|(len, n)| len * *n as usize).sum::<usize>();
+                let symbols = (trained.table.get(..len))
+                    .ok_or_else(|| format!("{len} bytes"))
+                    .and_then(SymbolTable::try_from_bytes)
+                    .map_err(|error| Error::device(format!("a trained table: {error}")))?;
+                Ok(Some(Arc::new(Table {
+                    symbols,
+                    trained: Trained { codes: trained.codes.into(), bytes: trained.bytes },
+                    address: self.address(index),
+                    len,
+                })))
+            })
+            .collect()
+    }
+
+    /// Starts encoding a sample of each range with its table; nothing is written.
+    pub(super) fn estimate(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: &[abi::FsstRange],
+    ) -> Result<Pending<abi::FsstSample>> {
+        let bytes = ranges.len() * size_of::<abi::FsstSample>();
+        let samples = launcher.allocate(bytes)?;
+        launcher.stream.fill(&samples, 0, bytes, 0)?;
+        let arguments = abi::FsstSampling {
+            window: lengths.window,
+            before: lengths.before,
+            ranges: launcher.upload(ranges)?,
+            trained: self.trained.address(),
+            samples: samples.address(),
+            capacity: fsst::ESTIMATE_PIECES as u32,
+            blocks_per_range: ESTIMATE_BLOCKS as u32,
+            ..Default::default()
+        };
+        let kernel = column.by_width(kernels::FSST_ESTIMATE);
+        launcher.launch(kernel, ranges.len() * ESTIMATE_BLOCKS, &arguments)?;
+        launcher.result(&samples, 0, ranges.len())
+    }
+}
+
+/// Starts the generations of some tables, as `SymbolTable::train` has them.
+fn generations(
+    launcher: &mut Launcher<'_>,
+    tables: usize,
+    training: abi::FsstTraining,
+) -> Result<()> {
+    let shared = |launcher: &mut Launcher<'_>, kernel: Kernel, training: &abi::FsstTraining| {
+        // Blocks cost the emulation much more than what they do.
+        let blocks = if launcher.is_host() { 2 } else { kernel.block };
+        let training = abi::FsstTraining { blocks_per_table: blocks as u32, ..*training };
+        launcher.launch(kernel, tables * blocks, &training)
+    };
+    for share in fsst::SHARES {
+        let training = abi::FsstTraining { share, ..training };
+        shared(launcher, kernels::FSST_TRAIN_COUNT, &training)?;
+        shared(launcher, kernels::FSST_TRAIN_CANDIDATES, &training)?;
+        launcher.launch(kernels::FSST_TRAIN_GROW, tables, &training)?;
+    }
+    for refinement in 0..=fsst::REFINEMENTS {
+        let is_last = u32::from(refinement == fsst::REFINEMENTS);
+        let training = abi::FsstTraining { share: fsst::WHOLE, refines: 1, is_last, ..training };
+        shared(launcher, kernels::FSST_TRAIN_COUNT, &training)?;
+        if is_last == 0 {
+            shared(launcher, kernels::FSST_TRAIN_CANDIDATES, &training)?;
+        }
+        launcher.launch(kernels::FSST_TRAIN_REFINE, tables, &training)?;
+    }
+    Ok(())
+}
+
+/// What a sample of a chunk came to; none if nothing was picked.
+pub(super) fn sampled(sample: &abi::FsstSample) -> Option<Sampled> {
+    (sample.pieces > 0).then_some(Sampled {
+        bytes: sample.bytes as usize,
+        codes: sample.codes as usize,
+        least: !sample.least_inverted as usize,
+        most: sample.most as usize,
+    })
+}

@@ -1,0 +1,107 @@
+//! Compression with an engine.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{FieldRef, SchemaRef};
+
+use super::Engine;
+use crate::arrow_type;
+use crate::batch;
+use crate::column::CompressedColumn;
+use crate::device::{Context, DeviceArray, DeviceBatch};
+use crate::encode::{self, encodes_on_device};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::transfer;
+
+impl Engine {
+    /// Copies an array to GPU memory, as it is.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] for an engine without a GPU; [`Error::TooLarge`] for types
+    /// that only the CPU reads; [`Error::DeviceMemory`], [`Error::Device`].
+    pub fn copy_to_device(&self, array: &ArrayRef) -> Result<DeviceArray> {
+        DeviceArray::upload(self.context()?, array)
+    }
+
+    /// Compresses every column of a batch; see [`compress`](crate::compress). The
+    /// result is the same, byte for byte, whatever the engine runs on.
+    ///
+    /// Columns of types that a GPU does not encode are compressed by the CPU, and those of
+    /// strings if other encodings are allowed than [`Encoding::ON_GPUS`](crate::Encoding::ON_GPUS) and
+    /// [`Encoding::NESTED`](crate::Encoding::NESTED).
+    ///
+    /// # Errors
+    /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
+    /// [`Error::Device`].
+    pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
+        options.validate()?;
+        let bytes = (values.columns().iter())
+            .filter(|array| encodes_on_device(array.data_type(), options))
+            .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
+            .sum();
+        let schema = values.schema();
+        let compress = |context: &Arc<Context>| -> Result<Vec<CompressedColumn>> {
+            let compress = |(field, array): (&FieldRef, &ArrayRef)| {
+                let column = transfer::compress(context, field, array, options);
+                column.map_err(|error: Error| error.in_column(field.name()))
+            };
+            let columns = schema.fields().iter().zip(values.columns()).collect();
+            options.install(|| encode::side_by_side(columns, compress))?
+        };
+        let columns = self.run(bytes, compress, || {
+            options.install(|| batch::compress_columns(values, options))?
+        })?;
+        batch::packed_batch(&schema, values.num_rows(), &columns)
+    }
+
+    /// Compresses every column of a batch to GPU memory.
+    ///
+    /// # Errors
+    /// As [`Engine::compress`]; [`Error::NoDevice`] for an engine without a GPU.
+    pub fn compress_to_device(
+        &self,
+        values: &RecordBatch,
+        options: &Options,
+    ) -> Result<DeviceBatch> {
+        options.validate()?;
+        let context = self.context()?;
+        let columns =
+            options.install(|| encode::upload_and_compress(context, values, options))??;
+        Ok(DeviceBatch::new(context.clone(), values.schema(), columns, values.num_rows()))
+    }
+
+    /// Compresses arrays that lie in GPU memory, one for each field of `schema`, to
+    /// GPU memory.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if types or lengths do not fit the schema and each other;
+    /// [`Error::NoDevice`], [`Error::DeviceMemory`], [`Error::Device`].
+    pub fn compress_arrays(
+        &self,
+        schema: &SchemaRef,
+        arrays: &[DeviceArray],
+        options: &Options,
+    ) -> Result<DeviceBatch> {
+        options.validate()?;
+        let context = self.context()?;
+        let rows = encode::check_arrays(context, schema, arrays)?;
+        let compress = |(field, array): (&FieldRef, &DeviceArray)| {
+            let column = || {
+                arrow_type::check(field.data_type())?;
+                if !encodes_on_device(field.data_type(), options) {
+                    return encode::compressed_by_cpu(context, field, &array.to_host()?, options);
+                }
+                let column = encode::encode_array(field, array, options, &mut ())?;
+                encode::verify(&column, || array.to_host(), options)?;
+                Ok(column)
+            };
+            column().map_err(|error: Error| error.in_column(field.name()))
+        };
+        let columns = options.install(|| {
+            encode::side_by_side(schema.fields().iter().zip(arrays).collect(), compress)
+        })??;
+        Ok(DeviceBatch::new(context.clone(), schema.clone(), columns, rows))
+    }
+}

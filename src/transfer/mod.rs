@@ -1,0 +1,160 @@
+//! From host to host: columns in parts, of which one goes up while the device works on
+//! the one before and the one before that comes down.
+//!
+//! ```text
+//! uploaders, 2:     part 2 ->, part 3 ->        the bus, up
+//! caller's thread:         part 1               kernels, and the host's planning
+//! downloaders, 2:   <- part 0                   the bus, down
+//! checksums:      part 0                        of what compression has brought down
+//! ```
+//!
+//! The bus is slower than kernels by a factor of 20, and than all else that the host
+//! does, so it has to be busy all the time, in both directions if both are needed. Copies
+//! wait until they are done ([`Stream::upload`]), which makes it plain how long their
+//! memory is used; with two threads a direction the next copy is in its stream when
+//! one ends.
+//!
+//! Numbers and booleans go so, and strings with offsets that are decompressed. Strings are
+//! compressed as a whole: uploaded, worked on, downloaded, beside other columns; so are
+//! columns of one part.
+//!
+//! `compress.rs` and `decompress.rs` say what a part is, this file lets parts overlap.
+
+mod compress;
+mod decompress;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+pub(crate) use compress::compress;
+pub(crate) use decompress::decompress;
+
+use crate::device::Context;
+use crate::device::array::DeviceSlice;
+use crate::device::pinned::{Landed, Piece};
+use crate::error::{Error, Result};
+use crate::gpu::{Event, Stream};
+
+/// Threads of a direction.
+const THREADS: usize = 2;
+
+/// Bytes of a part's values: on the emulation few, so that tests see parts.
+///
+/// The first part goes up and the last comes down alone, so they are short; but long
+/// enough that what the host does for one, up to 0.3 ms, is hidden behind the bus.
+fn part_bytes(context: &Context) -> usize {
+    if context.device().is_host() { 32 << 10 } else { 32 << 20 }
+}
+
+/// Copies the first bytes of a slice to where they belong, once they are `ready`.
+fn land(
+    stream: &dyn Stream,
+    ready: &Arc<dyn Event>,
+    source: &DeviceSlice,
+    piece: Piece,
+) -> Result<Arc<Landed>> {
+    stream.wait(ready.as_ref())?;
+    piece.land(|target| stream.download_to(source.buffer(), source.start(), target))
+}
+
+/// Uploads parts, works on each on `stream` in the calling thread once it has arrived, and
+/// downloads what comes of it; the results in order.
+///
+/// What `upload` writes to has been allocated on `stream`.
+fn pipeline<J: Send, R: Send>(
+    context: &Context,
+    stream: &Arc<dyn Stream>,
+    parts: usize,
+    upload: &(impl Fn(&dyn Stream, usize) -> Result<()> + Sync),
+    mut work: impl FnMut(usize) -> Result<J>,
+    download: &(impl Fn(&dyn Stream, J) -> Result<R> + Sync),
+) -> Result<Vec<R>> {
+    let allocated = &stream.record()?;
+    let next = &AtomicUsize::new(0);
+    thread::scope(|scope| {
+        // Threads end with their channels, and these with this closure.
+        let (arrived, arrivals) = mpsc::channel();
+        let (jobs, todo) = mpsc::channel::<(usize, J)>();
+        let todo = Arc::new(Mutex::new(todo));
+        for _ in 0..THREADS {
+            let (arrived, failed) = (arrived.clone(), arrived.clone());
+            let each = move |stream: &Arc<dyn Stream>| {
+                stream.wait(allocated.as_ref())?;
+                loop {
+                    let part = next.fetch_add(1, Ordering::Relaxed);
+                    if part >= parts {
+                        return Ok(());
+                    }
+                    upload(stream.as_ref(), part)?;
+                    // An error once nobody waits for parts any more.
+                    if arrived.send(Ok((part, stream.record()?))).is_err() {
+                        return Ok(());
+                    }
+                }
+            };
+            start(scope, move || {
+                if let Err(error) = context.with_stream(each) {
+                    let _ = failed.send(Err(error));
+                }
+            })?;
+        }
+        drop(arrived);
+        let mut downloaders = Vec::new();
+        for _ in 0..THREADS {
+            let todo = todo.clone();
+            let each = move |stream: &Arc<dyn Stream>| {
+                let mut results = Vec::new();
+                loop {
+                    let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((part, job)) = job else { return Ok(results) };
+                    results.push((part, download(stream.as_ref(), job)?));
+                }
+            };
+            downloaders.push(start(scope, move || context.with_stream(each))?);
+        }
+        drop(todo);
+        let mut work_all = || -> Result<()> {
+            let mut events: Vec<Option<Arc<dyn Event>>> = vec![None; parts];
+            for part in 0..parts {
+                let event = loop {
+                    if let Some(event) = events[part].take() {
+                        break event;
+                    }
+                    let lost = |_| Error::device("a thread that uploads is gone");
+                    let (arrived, event) = arrivals.recv().map_err(lost)??;
+                    events[arrived] = Some(event);
+                };
+                stream.wait(event.as_ref())?;
+                // An error of those who download is found below.
+                let _ = jobs.send((part, work(part)?));
+            }
+            Ok(())
+        };
+        let mut failed = work_all().err();
+        next.store(parts, Ordering::Relaxed);
+        drop(jobs);
+        let mut results = Vec::new();
+        for downloader in downloaders {
+            match downloader.join() {
+                Ok(Ok(some)) => results.extend(some),
+                Ok(Err(error)) => failed = failed.or(Some(error)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results.sort_by_key(|(part, _)| *part);
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(results.into_iter().map(|(_, result)| result).collect()),
+        }
+    })
+}
+
+/// A thread of its own: one of rayon's that waits for a copy would be missing to planning.
+fn start<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let started = thread::Builder::new().spawn_scoped(scope, work);
+    started.map_err(|error| Error::device(format!("no thread for copies: {error}")))
+}
