@@ -54,6 +54,9 @@ mod integers;
 mod kernels;
 #[path = "gpu_parity/lz.rs"]
 mod lz;
+#[cfg(feature = "simt")]
+#[path = "gpu_parity/memory.rs"]
+mod memory;
 #[path = "scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;

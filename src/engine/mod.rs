@@ -143,6 +143,14 @@ impl Engine {
         Self::of(Kind::Device(Context::new(device)))
     }
 
+    /// Has allocations of an emulation with some numbers fail, counted from 0 from now on. Whether one
+    /// has failed since the last call.
+    #[cfg(feature = "simt")]
+    #[doc(hidden)]
+    pub fn fail_allocations(&self, numbers: std::ops::Range<u64>) -> bool {
+        self.context().is_ok_and(|context| context.device().fail_allocations(numbers))
+    }
+
     /// How many kernels have been compiled since the device was opened.
     #[cfg(any(feature = "internals", feature = "simt"))]
     #[doc(hidden)]

@@ -111,6 +111,13 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
 
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
+
+    /// Has allocations with some numbers fail, counted from 0 from now on. Whether one has failed since
+    /// the last call. For tests: devices other than the emulation do nothing.
+    #[cfg(feature = "simt")]
+    fn fail_allocations(&self, _numbers: std::ops::Range<u64>) -> bool {
+        false
+    }
 }
 
 /// Kernels that [`Device::compile`] has made.

@@ -61,6 +61,11 @@ struct State {
     launches: u64,
     /// The addresses of every buffer, without its padding.
     live: Vec<Range<u64>>,
+    /// Allocations since it was said which of them are to fail.
+    allocations: u64,
+    failing: Range<u64>,
+    /// Whether one has failed for that reason.
+    has_failed: bool,
 }
 
 #[derive(Debug)]
@@ -170,6 +175,12 @@ impl Device for SimtDevice {
         self.shared.compiled.len()
     }
 
+    fn fail_allocations(&self, numbers: Range<u64>) -> bool {
+        let mut state = self.shared.lock();
+        (state.allocations, state.failing) = (0, numbers);
+        std::mem::take(&mut state.has_failed)
+    }
+
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
         let failed = || Error::device(format!("{len} bytes of host memory"));
         Ok(Box::new(SimtHost(ffi::Memory::allocate(len.max(1), PADDING).ok_or_else(failed)?, len)))
@@ -271,6 +282,11 @@ impl Stream for SimtStream {
             total,
             device: self.shared.info.name.clone(),
         };
+        state.allocations += 1;
+        if state.failing.contains(&(state.allocations - 1)) {
+            state.has_failed = true;
+            return Err(full());
+        }
         let size = len.checked_add(PADDING).ok_or_else(full)?;
         if size as u64 > free {
             return Err(full());

@@ -19,7 +19,7 @@ fn only(encodings: &[Encoding]) -> Options {
 
 /// Words, floats and blobs that become lz, paths that become front coding, and two columns that
 /// kernels read as they are stored.
-fn columns(first: usize, rows: usize) -> Vec<(&'static str, ArrayRef, Options)> {
+pub fn columns(first: usize, rows: usize) -> Vec<(&'static str, ArrayRef, Options)> {
     let all = || first..first + rows;
     let words = repeated(first + rows);
     let word = |row: usize| words[row] as i64;
@@ -55,7 +55,7 @@ fn columns(first: usize, rows: usize) -> Vec<(&'static str, ArrayRef, Options)> 
 }
 
 /// The columns of some rows, packed in chunks of so many.
-fn packed(first: usize, rows: usize, chunk_rows: usize) -> RecordBatch {
+pub fn packed(first: usize, rows: usize, chunk_rows: usize) -> RecordBatch {
     let column = |(name, array, options): (&str, ArrayRef, Options)| {
         let column = compress_array(&array, &options.with_chunk_rows(chunk_rows)).unwrap();
         let expected = match name {

@@ -1,0 +1,130 @@
+//! Device memory that runs out anywhere: an error that says how much was needed and free, nothing
+//! that stays allocated, and an engine that works afterwards.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema};
+use lanepack::scan::{Scan, col, count_rows, lit, max, sum};
+use lanepack::{Engine, Error, Options, Result, compress};
+
+use super::common::{Nulls, Shape, array_of};
+use super::{SIMT_MEMORY, staged};
+
+/// Does work again and again, each time with less memory: the first allocations succeed and all
+/// others fail, or one alone. `work` gives what it has made of things that are freed by then.
+#[track_caller]
+fn fails_cleanly<T: PartialEq + Debug>(name: &str, work: impl Fn(&Engine) -> Result<T>) {
+    let engine = Engine::simt(1, SIMT_MEMORY);
+    let expected = work(&engine).unwrap();
+    let mut failures = 0;
+    for number in 0.. {
+        for failing in [number..u64::MAX, number..number + 1] {
+            let is_one = failing.end == number + 1;
+            assert!(!engine.fail_allocations(failing), "nothing has failed yet");
+            let result = work(&engine);
+            let has_failed = engine.fail_allocations(0..0);
+            match result {
+                Ok(found) => {
+                    assert_eq!(found, expected, "{name}, allocation {number}");
+                    // What did not fit beside other columns is done again alone.
+                    assert!(is_one || !has_failed, "{name}, allocation {number}: no error");
+                }
+                Err(Error::DeviceMemory { needed, free, total, .. }) => {
+                    failures += 1;
+                    assert!(
+                        needed > 0 && free > 0 && total == SIMT_MEMORY,
+                        "{name}: {needed}, {free}"
+                    );
+                }
+                Err(error) => panic!("{name}, allocation {number}: {error}"),
+            }
+            let free = engine.free_memory().unwrap();
+            assert_eq!(free, SIMT_MEMORY, "{name}, allocation {number}: freed");
+            if !has_failed {
+                assert!(failures > 3, "{name}: {failures} failures");
+                return;
+            }
+        }
+    }
+}
+
+/// Columns of every kind that devices encode.
+fn values() -> RecordBatch {
+    let types = [
+        DataType::UInt8,
+        DataType::Int32,
+        DataType::Int64,
+        DataType::Float64,
+        DataType::Boolean,
+        DataType::Decimal128(30, 2),
+        DataType::Utf8,
+    ];
+    let rows = 1300;
+    let arrays = types.iter().map(|of| array_of(of, rows, Shape::Outliers, Nulls::Random));
+    let runs = Int64Array::from_iter_values((0..rows as i64).map(|row| row / 40 * 7));
+    let names = (0..rows).map(|row| format!("name of {}", row * row % 60));
+    let more: [ArrayRef; 2] = [Arc::new(runs), Arc::new(StringArray::from_iter_values(names))];
+    let arrays: Vec<ArrayRef> = arrays.chain(more).collect();
+    let field = |(index, array): (usize, &ArrayRef)| {
+        Field::new(format!("c{index}"), array.data_type().clone(), true)
+    };
+    let fields: Vec<Field> = arrays.iter().enumerate().map(field).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+fn options() -> Options {
+    Options::default().with_chunk_rows(1024)
+}
+
+#[test]
+fn compression_frees_what_it_has_when_memory_runs_out() {
+    let values = values();
+    for (index, field) in values.schema().fields().iter().enumerate() {
+        let column = values.project(&[index]).unwrap();
+        let name = format!("compress {}", field.data_type());
+        fails_cleanly(&name, |engine| engine.compress_to_device(&column, &options())?.download());
+    }
+    // Side by side, from host to host.
+    let some = values.project(&[1, 4]).unwrap();
+    fails_cleanly("compress", |engine| engine.compress(&some, &options()));
+}
+
+#[test]
+fn decompression_frees_what_it_has_when_memory_runs_out() {
+    let packed = compress(&values(), &options()).unwrap();
+    fails_cleanly("decompress", |engine| engine.decompress(&packed));
+    for packed in [packed, staged::packed(0, 5000, 2048)] {
+        fails_cleanly("decompress on the device", |engine| {
+            let arrays = engine.upload(&packed)?.decompress()?;
+            arrays.iter().map(|array| array.to_host()).collect::<Result<Vec<_>>>()
+        });
+    }
+}
+
+#[test]
+fn scans_free_what_they_have_when_memory_runs_out() {
+    let values = compress(&values(), &options()).unwrap();
+    let filter = || col("c1").gt(0).and(col("c6").is_not_null()).or(col("c8").eq("name of 1"));
+    fails_cleanly("mask", |engine| {
+        let table = engine.upload(&values)?;
+        Scan::on_device(&table).filter(filter()).mask(engine)
+    });
+    fails_cleanly("aggregate", |engine| {
+        let aggregates = [sum(col("c1") * lit(3_i64)), max(col("c3")), count_rows()];
+        let table = engine.upload(&values)?;
+        Scan::on_device(&table).filter(filter()).aggregate(&aggregates, engine)
+    });
+    fails_cleanly("gather", |engine| {
+        let table = engine.upload(&values)?;
+        Scan::on_device(&table).filter(filter()).gather(&["c0", "c5", "c6", "c8"], engine)
+    });
+    let staged = staged::packed(0, 5000, 2048);
+    fails_cleanly("scan of stages", |engine| {
+        let filter = col("word").gt(1_i64 << 60).or(col("path").like("%/share/0%9/%"));
+        let table = engine.upload(&staged)?;
+        let scan = Scan::on_device(&table).filter(filter);
+        Ok((scan.mask(engine)?, scan.aggregate(&[max(col("word"))], engine)?))
+    });
+}
