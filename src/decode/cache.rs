@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::check_decodable;
-use super::nodes::{ColumnNodes, DictionaryNodes, KernelNodes, Reads, ValidityNodes, ValueNodes};
+use super::nodes::{
+    ColumnNodes, KernelNodes, Reads, StringDictionaries, ValidityNodes, ValueNodes,
+};
 use super::stored::StoredStrings;
 use crate::device::DeviceColumn;
 use crate::error::Result;
@@ -17,7 +19,7 @@ struct NodeCache {
     nodes_of_validity: Cached<ColumnNodes>,
     kernel_nodes: Cached<KernelNodes>,
     validity: Cached<ValidityNodes>,
-    dictionaries: Cached<DictionaryNodes>,
+    dictionaries: Cached<StringDictionaries>,
     value_nodes: Cached<ValueNodes>,
     strings: OnceLock<StoredStrings>,
     reads: OnceLock<Reads>,
@@ -70,10 +72,10 @@ impl DeviceColumn {
     pub(crate) fn dictionary_nodes(
         &self,
         stream: &Arc<dyn Stream>,
-    ) -> Result<Arc<DictionaryNodes>> {
+    ) -> Result<Arc<StringDictionaries>> {
         check_decodable(self)?;
         stream.wait(self.ready())?;
-        self.node_cache().dictionaries.get_or_make(|| DictionaryNodes::new(stream, self))
+        self.node_cache().dictionaries.get_or_make(|| StringDictionaries::new(stream, self))
     }
 
     /// What makes values of the column's strings, kept as long as the column: for users who ask for

@@ -10,7 +10,7 @@
 //! KernelNodes    for kernels that are compiled ahead: the roots, words of wide values, stored lengths
 //!                and codes; what these kernels do not read is decoded (cascade.rs)
 //! ValidityNodes  the same of the validity: of each chunk the bits of valid rows, or a constant
-//! DictionaryNodes  dictionaries, which tests ask before they look at codes, as columns of their own
+//! StringDictionaries  dictionaries, which tests ask before they look at codes, as columns of their own
 //! ValueNodes     of strings what it takes to make values of them: lengths of values, dictionaries
 //!                as bytes; made for each call of `gather` if something has to be decoded
 //! ```
@@ -23,7 +23,7 @@ mod strings;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub(crate) use strings::{DictionaryNodes, ValueNodes};
+pub(crate) use strings::{StringDictionaries, ValueNodes};
 
 use super::cascade;
 use super::decoders::{self, WideWord, check_codes};
@@ -60,7 +60,7 @@ pub(crate) struct ColumnNodes {
     pub(super) ready: Arc<dyn Event>,
     pub lists: Vec<TreeList>,
     /// Dictionaries of words that tests ask first.
-    pub dictionaries: Vec<DictionaryNode>,
+    pub dictionaries: Vec<ChunkDictionary>,
     /// Which rows are valid; none of a column without nulls.
     pub validity: Option<TreeList>,
     /// Address of nodes that say where each chunk's rows begin and how many they are.
@@ -157,12 +157,12 @@ pub(crate) struct HostNodes {
     /// Of strings the lengths as they are stored, of dict the codes; of constants the root.
     pub stored_lengths: Vec<Node>,
     /// Of chunks of words that are dict the dictionary.
-    pub dictionaries: Vec<DictionaryNode>,
+    pub dictionaries: Vec<ChunkDictionary>,
 }
 
 /// The dictionary of a chunk.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DictionaryNode {
+pub(crate) struct ChunkDictionary {
     /// Its values, as a column of their own; each is a bit of a bitmap at their place.
     pub values: Job,
     /// Of strings the lengths as they are stored.
@@ -171,7 +171,7 @@ pub(crate) struct DictionaryNode {
     pub codes: Node,
 }
 
-impl DictionaryNode {
+impl ChunkDictionary {
     /// Where bits for the next dictionary begin: with a word.
     fn end(&self) -> usize {
         (self.values.node.at as usize + self.values.node.rows as usize).next_multiple_of(32)
@@ -204,7 +204,7 @@ impl ColumnNodes {
         targets.drain(..chunks.start);
         let physical = physical_of(column.field().data_type());
         let mut program = Program::new(stream);
-        let mut dictionaries: Vec<DictionaryNode> = Vec::new();
+        let mut dictionaries: Vec<ChunkDictionary> = Vec::new();
         let trees = match physical {
             _ if !has_values => Vec::new(),
             Physical::Bytes => strings::trees(&mut program, &targets)?,
@@ -213,9 +213,9 @@ impl ColumnNodes {
         };
         // Of wide values of one word, which are tested as words, those of the word.
         for Job { chunk, node } in trees.first().into_iter().flat_map(Trees::dictionaries) {
-            let at = dictionaries.last().map_or(0, DictionaryNode::end) as u64;
+            let at = dictionaries.last().map_or(0, ChunkDictionary::end) as u64;
             let values = Job { chunk, node: Node { at, ..node } };
-            dictionaries.push(DictionaryNode { values, ..DictionaryNode::default() });
+            dictionaries.push(ChunkDictionary { values, ..ChunkDictionary::default() });
         }
         let lists = trees.len();
         let has_nulls = column.null_count() > 0;
@@ -301,7 +301,7 @@ impl HostNodes {
     fn use_buffer(&self, buffer: &DeviceBuffer) -> bool {
         let is_there = |node: &Node| uses(node, buffer);
         let of_dictionaries =
-            |of: &DictionaryNode| uses(&of.values.node, buffer) || uses(&of.codes, buffer);
+            |of: &ChunkDictionary| uses(&of.values.node, buffer) || uses(&of.codes, buffer);
         self.wide.as_flattened().iter().chain(&self.stored_lengths).any(is_there)
             || self.roots.iter().any(|job| is_there(&job.node))
             || self.dictionaries.iter().any(of_dictionaries)
@@ -309,13 +309,13 @@ impl HostNodes {
 }
 
 /// The dictionaries of words among nodes.
-fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNode> {
-    let mut all: Vec<DictionaryNode> = Vec::new();
+fn dictionaries_of(roots: &[Job]) -> Vec<ChunkDictionary> {
+    let mut all: Vec<ChunkDictionary> = Vec::new();
     let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
     for Job { chunk, node } in roots.iter().filter(is_dict) {
         let values = Node {
             buffer: [node.buffer[3], 0, 0, 0],
-            at: all.last().map_or(0, DictionaryNode::end) as u64,
+            at: all.last().map_or(0, ChunkDictionary::end) as u64,
             rows: node.size as u32,
             encoding: Encoding::Plain as u16,
             ..Node::default()
@@ -328,7 +328,7 @@ fn dictionaries_of(roots: &[Job]) -> Vec<DictionaryNode> {
             ..*node
         };
         let values = Job { chunk: *chunk, node: values };
-        all.push(DictionaryNode { values, stored_lengths: Node::default(), codes });
+        all.push(ChunkDictionary { values, stored_lengths: Node::default(), codes });
     }
     all
 }

@@ -20,75 +20,121 @@ pub(super) struct Pending<T> {
 }
 
 /// Memory that launches may need.
-struct Kept {
-    scope: usize,
-    /// Where it was allocated.
-    lane: usize,
+struct Allocation {
+    scope: Scope,
+    /// The stream that it was allocated on.
+    role: StreamRole,
     buffer: Arc<DeviceBuffer>,
 }
 
-/// Streams of a launcher, and their priorities: what others wait for; what takes longest;
-/// what follows from it; and what has time.
-pub(super) const LANES: usize = PRIORITIES.len();
-pub(super) const PRIORITIES: [Priority; 4] =
-    [Priority::Urgent, Priority::High, Priority::Usual, Priority::Low];
-pub(super) const MAIN: usize = 0;
-pub(super) const LONG: usize = 1;
-pub(super) const AFTER: usize = 2;
-pub(super) const IDLE: usize = 3;
+/// What a stream of a launcher is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StreamRole {
+    /// Results that other work waits for.
+    Main,
+    /// What takes longest: codes of strings.
+    Long,
+    /// What follows from it: bodies.
+    After,
+    /// What nothing waits for: bounds.
+    Idle,
+}
 
-/// Scopes (`Launcher::scope`) of what is only needed for training symbol tables, for finding
-/// distinct strings, and for LZ's looks at strings; those of parts and windows count from 1 on.
-pub(super) const TRAINING: usize = usize::MAX;
-pub(super) const FINDING: usize = usize::MAX - 1;
-pub(super) const LOOKING: usize = usize::MAX - 2;
+impl StreamRole {
+    pub const ALL: [Self; 4] = [Self::Main, Self::Long, Self::After, Self::Idle];
+
+    pub fn priority(self) -> Priority {
+        match self {
+            Self::Main => Priority::Urgent,
+            Self::Long => Priority::High,
+            Self::After => Priority::Usual,
+            Self::Idle => Priority::Low,
+        }
+    }
+}
+
+/// The streams of a launcher, by their roles.
+pub(super) type Streams<'a> = [&'a Arc<dyn Stream>; StreamRole::ALL.len()];
+
+/// What memory is allocated for: it is freed when that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    Column,
+    /// A part of the column, or a window of strings.
+    Part(usize),
+    /// Training of symbol tables.
+    Training,
+    /// The search for distinct strings.
+    Distinct,
+    /// Copies of strings that LZ is tried on.
+    LzCandidates,
+}
 
 /// Starts kernels over one column, on one stream or, where that helps, on several.
 pub(super) struct Launcher<'a> {
     /// Where launches go now.
     pub stream: &'a Arc<dyn Stream>,
-    lanes: [&'a Arc<dyn Stream>; LANES],
+    streams: Streams<'a>,
     /// What is read back goes through a stream of its own, past kernels that have been
     /// started but need not be waited for.
     pub reader: &'a Arc<dyn Stream>,
     pub marks: &'a mut dyn Marks,
-    memory: Vec<Kept>,
-    /// What memory is kept for from now on; 0 is the whole column.
-    pub scope: usize,
-    lane: usize,
+    memory: Vec<Allocation>,
+    /// What memory is allocated for from now on.
+    pub scope: Scope,
+    role: StreamRole,
     is_host: bool,
 }
 
 impl<'a> Launcher<'a> {
     pub fn new(
-        mut lanes: [&'a Arc<dyn Stream>; LANES],
+        mut streams: Streams<'a>,
         reader: &'a Arc<dyn Stream>,
         marks: &'a mut dyn Marks,
         is_host: bool,
     ) -> Self {
         // What is measured kernel by kernel happens one by one.
         if marks.is_serial() {
-            lanes = [lanes[MAIN]; LANES];
+            streams = [streams[0]; StreamRole::ALL.len()];
         }
-        let (stream, lane) = (lanes[MAIN], MAIN);
-        Self { stream, lanes, reader, marks, memory: Vec::new(), scope: 0, lane, is_host }
+        let (stream, role) = (streams[0], StreamRole::Main);
+        let (memory, scope) = (Vec::new(), Scope::Column);
+        Self { stream, streams, reader, marks, memory, scope, role, is_host }
     }
 
-    /// From now on launches go to a lane.
-    pub fn switch(&mut self, lane: usize) {
-        self.stream = self.lanes[lane];
-        self.lane = lane;
+    /// The launcher of work that needs no more than one stream.
+    pub fn on_one_stream(
+        stream: &'a Arc<dyn Stream>,
+        reader: &'a Arc<dyn Stream>,
+        marks: &'a mut dyn Marks,
+        is_host: bool,
+    ) -> Self {
+        Self::new([stream; StreamRole::ALL.len()], reader, marks, is_host)
     }
 
-    /// From now on launches wait for what has been started on a lane.
-    pub fn wait_for(&self, lane: usize) -> Result<()> {
-        self.stream.wait(self.lanes[lane].record()?.as_ref())
+    /// From now on launches go to the stream of a role.
+    pub fn switch(&mut self, role: StreamRole) {
+        self.stream = self.streams[role as usize];
+        self.role = role;
     }
 
-    /// From now on launches go to the main lane, behind everything.
+    /// From now on launches wait for what has been started on the stream of a role.
+    pub fn wait_for(&self, role: StreamRole) -> Result<()> {
+        self.stream.wait(self.streams[role as usize].record()?.as_ref())
+    }
+
+    /// From now on launches go to the main stream, behind everything.
     pub fn join(&mut self) -> Result<()> {
-        self.switch(MAIN);
-        (1..LANES).try_for_each(|lane| self.wait_for(lane))
+        self.switch(StreamRole::Main);
+        StreamRole::ALL[1..].iter().try_for_each(|role| self.wait_for(*role))
+    }
+
+    /// Does work whose memory is allocated for a scope.
+    pub fn in_scope<T>(&mut self, scope: Scope, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.scope, scope);
+        let result = work(self);
+        self.scope = before;
+        result
     }
 
     /// Whether the device is the emulation.
@@ -99,18 +145,18 @@ impl<'a> Launcher<'a> {
     /// Keeps memory that others have allocated.
     pub fn keep(&mut self, memory: &[Arc<DeviceBuffer>]) {
         for buffer in memory {
-            self.kept(buffer);
+            self.keep_one(buffer);
         }
     }
 
-    fn kept(&mut self, buffer: &Arc<DeviceBuffer>) {
+    fn keep_one(&mut self, buffer: &Arc<DeviceBuffer>) {
         let buffer = buffer.clone();
-        self.memory.push(Kept { scope: self.scope, lane: self.lane, buffer });
+        self.memory.push(Allocation { scope: self.scope, role: self.role, buffer });
     }
 
     /// Lets go of the memory of a scope. The device frees it behind what uses it.
-    pub fn release(&mut self, scope: usize) {
-        self.memory.retain(|kept| kept.scope != scope);
+    pub fn release(&mut self, scope: Scope) {
+        self.memory.retain(|one| one.scope != scope);
     }
 
     /// Tells who measures that the host has done `what`.
@@ -121,7 +167,7 @@ impl<'a> Launcher<'a> {
     /// Device memory that is kept for the present scope.
     pub fn allocate(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = Arc::new(self.stream.allocate(len)?);
-        self.kept(&buffer);
+        self.keep_one(&buffer);
         Ok(buffer)
     }
 
@@ -157,12 +203,13 @@ impl<'a> Launcher<'a> {
     pub fn launch<T: Pod>(&mut self, kernel: Kernel, blocks: usize, arguments: &T) -> Result<()> {
         // The emulation wants all named. A GPU's stream needs to be told only of memory
         // that it has not allocated itself.
-        let (here, scope) = (self.lane, self.scope);
-        let is_foreign =
-            |kept: &Kept| kept.scope == 0 || (kept.scope == scope && kept.lane != here);
+        let (role, scope) = (self.role, self.scope);
+        let is_foreign = |one: &Allocation| {
+            one.scope == Scope::Column || (one.scope == scope && one.role != role)
+        };
         let buffers: Vec<&DeviceBuffer> = (self.memory.iter())
-            .filter(|kept| self.is_host || is_foreign(kept))
-            .map(|kept| kept.buffer.as_ref())
+            .filter(|one| self.is_host || is_foreign(one))
+            .map(|one| one.buffer.as_ref())
             .collect();
         self.stream.launch(&Launch {
             module: None,

@@ -58,7 +58,7 @@ use crate::options::Options;
 use asked::Asked;
 use bits::{Bitmaps, Counted, Which};
 use encoders::Wide;
-use launch::{LANES, Launcher, PRIORITIES, Pending};
+use launch::{Launcher, Pending, Scope, StreamRole};
 use source::Column;
 use strings::StringColumn;
 use tree::{Lacking, Plans, Tree};
@@ -207,14 +207,14 @@ fn with_launcher<T>(
     marks: &mut dyn Marks,
     work: impl FnOnce(Launcher<'_>) -> Result<T>,
 ) -> Result<T> {
-    let [main, long, after, idle] = PRIORITIES;
+    let [main, long, after, idle] = StreamRole::ALL.map(StreamRole::priority);
     context.with_stream_of(main, |main| {
         context.with_stream_of(long, |long| {
             context.with_stream_of(after, |after| {
                 context.with_stream_of(idle, |idle| {
                     context.with_stream(|reader| {
-                        let lanes = [main, long, after, idle];
-                        work(Launcher::new(lanes, reader, marks, context.device().is_host()))
+                        let streams = [main, long, after, idle];
+                        work(Launcher::new(streams, reader, marks, context.device().is_host()))
                     })
                 })
             })
@@ -251,13 +251,13 @@ fn encode(
     let mut written = Vec::new();
     for (number, (part, mut measured)) in parts.iter().zip(measured).enumerate() {
         // What is derived from a part's values goes with it.
-        launcher.scope = 1 + number;
+        launcher.scope = Scope::Part(number);
         let planned = measured.plan(&mut launcher, part, options)?;
         launcher.mark("plan")?;
         written.push((measured.write(&mut launcher, part, &planned)?, planned));
-        launcher.release(1 + number);
+        launcher.release(launcher.scope);
     }
-    launcher.scope = 0;
+    launcher.scope = Scope::Column;
     column_of(context, &launcher, &column.field, written)
 }
 
@@ -327,7 +327,7 @@ impl<'a> Encoder<'a> {
     ) -> Self {
         let context = array.context();
         let is_host = context.device().is_host();
-        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
+        let mut launcher = Launcher::on_one_stream(stream, reader, marks, is_host);
         let column = Column::new(field, array);
         launcher.keep(&column.memory);
         Self { launcher, column, context }
@@ -348,11 +348,11 @@ impl<'a> Encoder<'a> {
         let Self { launcher, column, .. } = self;
         let part = column.slice(rows.start, rows.len());
         // What a part takes goes with it.
-        launcher.scope = 1;
+        launcher.scope = Scope::Part(0);
         let mut measured = Measured::start(launcher, &part, options)?;
         let planned = measured.plan(launcher, &part, options)?;
         let bodies = measured.write(launcher, &part, &planned)?;
-        launcher.release(1);
+        launcher.release(launcher.scope);
         let chunks = chunks_of(&bodies, planned, rows.start);
         Ok((bodies, chunks))
     }
@@ -368,7 +368,7 @@ pub(crate) fn count_valid(
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
         let is_host = context.device().is_host();
-        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
+        let mut launcher = Launcher::on_one_stream(stream, reader, marks, is_host);
         let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len);
         launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
@@ -386,7 +386,7 @@ pub(crate) fn moved_bits(
     context.with_stream(|reader| {
         let marks: &mut dyn Marks = &mut ();
         let is_host = context.device().is_host();
-        let mut launcher = Launcher::new([stream; LANES], reader, marks, is_host);
+        let mut launcher = Launcher::on_one_stream(stream, reader, marks, is_host);
         let (address, bit) = (bitmap.address(), rows.start);
         let column = Column::of_bits(bitmap, address, bit, rows.len());
         launcher.keep(&column.memory);

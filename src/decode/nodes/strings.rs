@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{DictionaryNode, HostNodes, decoded, uses};
+use super::{ChunkDictionary, HostNodes, decoded, uses};
 use crate::decode::decoders::{check_codes, with_dictionary};
 use crate::decode::program::{Job, Program, Target, of_encoding};
 use crate::decode::strings::Dictionaries;
@@ -91,13 +91,13 @@ fn checked_codes(program: &mut Program<'_>, dict: &[Target<'_>]) -> Result<Vec<J
 
 /// The dictionaries of a column of strings, which tests ask before they look at codes.
 #[derive(Debug)]
-pub(crate) struct DictionaryNodes {
-    pub nodes: Vec<DictionaryNode>,
+pub(crate) struct StringDictionaries {
+    pub nodes: Vec<ChunkDictionary>,
     /// Those of front coding, put together.
     decoded: Vec<Arc<DeviceBuffer>>,
 }
 
-impl DictionaryNodes {
+impl StringDictionaries {
     /// Waits for the device if there is something to decode.
     pub(in crate::decode) fn new(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
         let mut program = Program::new(stream);
@@ -111,12 +111,12 @@ impl DictionaryNodes {
         let values: Vec<Target<'_>> = values.collect();
         let nodes = HostNodes::strings_and_lengths(&mut program, &values)?;
         let node =
-            |(target, (values, stored_lengths)): (&Target<'_>, (Node, Node))| DictionaryNode {
+            |(target, (values, stored_lengths)): (&Target<'_>, (Node, Node))| ChunkDictionary {
                 values: Job { chunk: target.chunk, node: values },
                 stored_lengths,
-                ..DictionaryNode::default()
+                ..ChunkDictionary::default()
             };
-        let nodes: Vec<DictionaryNode> = values.iter().zip(nodes).map(node).collect();
+        let nodes: Vec<ChunkDictionary> = values.iter().zip(nodes).map(node).collect();
         let is_used = |buffer: &DeviceBuffer| {
             nodes.iter().any(|of| uses(&of.values.node, buffer) || uses(&of.stored_lengths, buffer))
         };

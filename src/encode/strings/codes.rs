@@ -6,7 +6,7 @@ use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
 use super::plan::lengths_source;
 use super::{StringColumn, Window, encode_blocks};
 use crate::encode::asked::Asked;
-use crate::encode::launch::{LONG, Launcher, MAIN, Pending};
+use crate::encode::launch::{Launcher, Pending, StreamRole};
 use crate::encode::words::Words;
 use crate::encoding::{Physical, fsst};
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Starts making the codes of a window with a table: on the long lane, and what follows
+    /// Starts making the codes of a window with a table: on the stream `Long`, and what follows
     /// on the main one.
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
@@ -52,7 +52,7 @@ impl Codes {
         let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
         let chunks_at = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
         let taken = arrays.add(4);
-        launcher.switch(LONG);
+        launcher.switch(StreamRole::Long);
         let scratch = launcher.allocate(arrays.len)?;
         let at = |at: usize| scratch.address() + at as u64;
         let window = abi::FsstWindow {
@@ -71,8 +71,8 @@ impl Codes {
         launcher.stream.fill(&scratch, taken, 4, 0)?;
         let kernel = column.by_width(kernels::FSST_ENCODE);
         launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
-        launcher.switch(MAIN);
-        launcher.wait_for(LONG)?;
+        launcher.switch(StreamRole::Main);
+        launcher.wait_for(StreamRole::Long)?;
         launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
         let source =
             lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);

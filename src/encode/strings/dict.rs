@@ -20,7 +20,7 @@ use super::plan::{DERIVED, lengths_source};
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
 use crate::encode::encoders::Tables;
-use crate::encode::launch::{FINDING, Launcher, Pending};
+use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::tree::{Tree, limit};
 use crate::encode::words::{Estimates, Words};
 use crate::encode::write::{HostCopies, Job, Origin, Part};
@@ -112,22 +112,23 @@ impl Dictionaries {
         if asked.is_empty() {
             return Ok(Self::default());
         }
-        let scope = std::mem::replace(&mut launcher.scope, FINDING);
-        let mut found = Finder::find(launcher, column, options, &asked)?;
-        found.tables.keep(|chunk, count| {
-            promises[chunk].is_some_and(|(counted, limit)| {
-                counted.may_pay(rows(chunk), count, limit, strings_save)
-            })
-        });
-        if found.tables.is_empty() {
-            launcher.scope = scope;
-            launcher.release(FINDING);
-            return Ok(Self::default());
-        }
-        let chunks: Vec<usize> = found.tables.chunks().collect();
-        let (codes, texts) = found.codes_and_texts(launcher, scope)?;
-        launcher.scope = scope;
-        launcher.release(FINDING);
+        let scope = launcher.scope;
+        let found = launcher.in_scope(Scope::Distinct, |launcher| {
+            let mut found = Finder::find(launcher, column, options, &asked)?;
+            found.tables.keep(|chunk, count| {
+                promises[chunk].is_some_and(|(counted, limit)| {
+                    counted.may_pay(rows(chunk), count, limit, strings_save)
+                })
+            });
+            if found.tables.is_empty() {
+                return Ok(None);
+            }
+            let chunks: Vec<usize> = found.tables.chunks().collect();
+            let (codes, texts) = found.codes_and_texts(launcher, scope)?;
+            Ok::<_, Error>(Some((chunks, codes, texts)))
+        })?;
+        launcher.release(Scope::Distinct);
+        let Some((chunks, codes, texts)) = found else { return Ok(Self::default()) };
         let mut tree = Tree::numbered_from(DERIVED);
         let chunk_vectors = options.chunk_rows / VECTOR;
         let source = lengths_source(codes, column.rows.next_multiple_of(VECTOR), chunk_vectors);
@@ -309,13 +310,12 @@ impl<'a> Finder<'a> {
     fn codes_and_texts(
         &mut self,
         launcher: &mut Launcher<'_>,
-        scope: usize,
+        scope: Scope,
     ) -> Result<(u64, Vec<Texts>)> {
         let count = self.tables.number_values();
         let lengths = launcher.allocate(count * 4)?;
-        let finding = std::mem::replace(&mut launcher.scope, scope);
-        let codes = launcher.allocate(self.column.rows.next_multiple_of(VECTOR) * 4)?.address();
-        launcher.scope = finding;
+        let rows = self.column.rows.next_multiple_of(VECTOR);
+        let codes = launcher.in_scope(scope, |launcher| launcher.allocate(rows * 4))?.address();
         let tables = self.tables.upload(launcher)?;
         let counts = launcher.upload(self.tables.counts())?;
         let arguments = abi::DistinctStringsArguments {

@@ -15,7 +15,7 @@
 //! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
 //! byte of values, whatever the data, and there are up to three at a time.
 //!
-//! Each kind of work has a lane of its own (`launch.rs`): what others wait for comes first
+//! Each kind of work has a stream of its own (`launch.rs`): what others wait for comes first
 //! wherever there is room, then codes, one window's after another's, then bodies beside the
 //! next window's codes, and bounds where nothing else is. Codes of the first windows are
 //! made before the host knows the plan: as soon as tables are trained, as if all chunks had
@@ -23,7 +23,7 @@
 //!
 //! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
 //! window after the other 65; trained on the device 118; the whole column measured at once
-//! and no more blocks than the GPU holds 190; lanes by kind of work, guesses, and encoders
+//! and no more blocks than the GPU holds 190; streams by kind of work, guesses, and encoders
 //! that leave room for others 243 to 251. Tried and lost: windows that take turns on three
 //! streams (small kernels wait behind the next window's blocks), bounds beside training,
 //! four windows at a time (no faster), bounds by few blocks that stay (encoders find half of
@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, FieldRef};
 
-use super::launch::{AFTER, LONG, Launcher, Pending};
+use super::launch::{Launcher, Pending, Scope, StreamRole};
 use super::source::Bits;
 use super::write::Parts;
 use crate::chunk::MAX_CHUNK_ROWS;
@@ -257,13 +257,13 @@ impl Guess {
             // Whether there is memory for more is known later.
             .take_while(|(_, window)| window.bytes(borders) <= window_bytes)
             .map(|(number, window)| {
-                launcher.scope = scope_of(number);
+                launcher.scope = Scope::Part(number);
                 let codes =
                     Codes::start(launcher, column, &measured.lengths, &window, borders, options)?;
                 Ok((window, codes))
             })
             .collect::<Result<_>>()?;
-        launcher.scope = 0;
+        launcher.scope = Scope::Column;
         Ok(Self(started))
     }
 
@@ -278,10 +278,10 @@ impl Guess {
             && self.0.iter().zip(windows).all(|((guessed, _), window)| guessed == window);
         let Self(mut started) = self;
         if !is_right {
-            launcher.switch(LONG);
+            launcher.switch(StreamRole::Long);
             for (number, (_, codes)) in started.drain(..).enumerate() {
                 lengths.clear_codes(launcher, codes.vectors())?;
-                launcher.release(scope_of(number));
+                launcher.release(Scope::Part(number));
             }
         }
         Ok(started.into_iter().map(|(_, codes)| codes))
@@ -301,10 +301,10 @@ fn encode_windows(
     let mut out = Vec::new();
     // Each window has a scope, which is let go of when its bodies are being written.
     let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
-        launcher.switch(AFTER);
-        launcher.scope = scope_of(number);
+        launcher.switch(StreamRole::After);
+        launcher.scope = Scope::Part(number);
         out.push(stretch.write(launcher, column, known, choices, borders)?);
-        launcher.release(scope_of(number));
+        launcher.release(Scope::Part(number));
         Ok::<_, Error>(())
     };
     let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
@@ -313,7 +313,7 @@ fn encode_windows(
             if let Some(codes) = guessed.next() {
                 return Ok(codes);
             }
-            launcher.scope = scope_of(number);
+            launcher.scope = Scope::Part(number);
             Codes::start(launcher, column, &known.lengths, &window, borders, &known.options)
         };
         let codes = match &choices[window.chunks.start].table {
@@ -331,18 +331,13 @@ fn encode_windows(
     for stretch in started {
         write(launcher, stretch)?;
     }
-    launcher.scope = 0;
+    launcher.scope = Scope::Column;
     launcher.join()?;
     Ok(out)
 }
 
 /// Windows that are under way at a time.
 const WINDOWS: usize = 3;
-
-/// What memory of a window is kept for.
-fn scope_of(window: usize) -> usize {
-    1 + window
-}
 
 /// A stretch of chunks that have codes with one table, by its address, or none.
 #[derive(Debug, PartialEq, Eq)]

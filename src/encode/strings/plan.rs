@@ -13,7 +13,7 @@ use crate::chunk::{EncodedNode, aligned};
 use crate::encode::asked::Asked;
 use crate::encode::bits::{Bitmaps, Counted, Which};
 use crate::encode::encoders::{self, Candidate, Compressed};
-use crate::encode::launch::{AFTER, IDLE, LONG, LOOKING, Launcher, MAIN, Pending};
+use crate::encode::launch::{Launcher, Pending, Scope, StreamRole};
 use crate::encode::source::Column;
 use crate::encode::tree::limit;
 use crate::encode::words::{Estimates, Words};
@@ -92,11 +92,11 @@ impl Measured {
         let chunk_vectors = options.chunk_rows / VECTOR;
         let vectors = column.rows.div_ceil(VECTOR);
         let chunks = vectors.div_ceil(chunk_vectors);
-        launcher.switch(AFTER);
-        launcher.wait_for(MAIN)?;
-        launcher.switch(MAIN);
+        launcher.switch(StreamRole::After);
+        launcher.wait_for(StreamRole::Main)?;
+        launcher.switch(StreamRole::Main);
         let lengths = Lengths::start(launcher, column, options)?;
-        launcher.switch(AFTER);
+        launcher.switch(StreamRole::After);
         let trainers = match options.allows(Encoding::Fsst) {
             true => Some(Trainers::prepare(launcher, lengths.groups.len())?),
             false => None,
@@ -107,10 +107,10 @@ impl Measured {
         let extremes = arrays.add(vectors * 8);
         let bounds = arrays.add(chunks * size_of::<abi::StringBounds>());
         let scratch = launcher.allocate(arrays.len)?;
-        // Memory that is allocated here is used on all lanes, which wait for the main one.
-        launcher.switch(MAIN);
-        launcher.wait_for(AFTER)?;
-        launcher.switch(AFTER);
+        // Memory that is allocated here is used on all streams, which wait for the main one.
+        launcher.switch(StreamRole::Main);
+        launcher.wait_for(StreamRole::After)?;
+        launcher.switch(StreamRole::After);
         let at = |at: usize| scratch.address() + at as u64;
         let of_values = abi::StringBoundsArguments {
             window: column.window(options.chunk_rows),
@@ -135,11 +135,11 @@ impl Measured {
             None => None,
         };
         // Now it needs lengths.
-        launcher.wait_for(MAIN)?;
+        launcher.wait_for(StreamRole::Main)?;
         let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
         let asked = Asked::of_lengths(options);
         let value_words = Words::measure(launcher, Physical::U32, source, asked)?;
-        launcher.switch(MAIN);
+        launcher.switch(StreamRole::Main);
         let tables = match trainers {
             Some(trainers) => {
                 Some(Tables::train(launcher, column, &lengths, &lengths.ranges, trainers)?)
@@ -148,15 +148,15 @@ impl Measured {
         };
         // Codes of first windows may follow at once. Bounds are waited for by nobody, and
         // while training goes on they would take the room of its few blocks.
-        launcher.switch(LONG);
-        launcher.wait_for(MAIN)?;
-        launcher.switch(IDLE);
-        launcher.wait_for(MAIN)?;
+        launcher.switch(StreamRole::Long);
+        launcher.wait_for(StreamRole::Main)?;
+        launcher.switch(StreamRole::Idle);
+        launcher.wait_for(StreamRole::Main)?;
         let kernel = column.by_width(kernels::STRING_EXTREMES);
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
         launcher.launch(column.by_width(kernels::STRING_BOUNDS), chunks, &of_values)?;
         let bounds = launcher.result(&scratch, bounds, chunks)?;
-        launcher.switch(MAIN);
+        launcher.switch(StreamRole::Main);
         let tables = match tables {
             Some(tables) => {
                 let range = |chunk: usize, group: usize| {
@@ -321,17 +321,17 @@ impl Known {
             estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
         self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
         if self.options.allows(Encoding::Lz) {
-            launcher.switch(AFTER);
+            launcher.switch(StreamRole::After);
             let compressed = self.compress_bytes(launcher, column, borders, &mut estimates);
-            launcher.switch(MAIN);
+            launcher.switch(StreamRole::Main);
             self.compressed = compressed?;
         }
         if let Some(validity) = &self.validity {
             let nulls: Vec<_> = (0..self.chunks()).map(|chunk| self.nulls(chunk)).collect();
-            launcher.switch(AFTER);
+            launcher.switch(StreamRole::After);
             let options = &self.options;
             let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, options);
-            launcher.switch(MAIN);
+            launcher.switch(StreamRole::Main);
             self.bitmaps = Some(bitmaps?);
         }
         let choice = |(chunk, (table, estimates)): (usize, (Option<Tried>, Estimates))| {
@@ -363,10 +363,10 @@ impl Known {
         let (options, bytes) = (&self.options, &self.bytes);
         let samples = &self.repetitions;
         // Where bodies are made of them, past codes that are on their way.
-        launcher.switch(AFTER);
+        launcher.switch(StreamRole::After);
         let found =
             Dictionaries::plan(launcher, column, options, samples, bytes, symbols, estimates);
-        launcher.switch(MAIN);
+        launcher.switch(StreamRole::Main);
         found
     }
 
@@ -405,11 +405,11 @@ impl Known {
             };
             let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
             rest = later;
-            let scope = std::mem::replace(&mut launcher.scope, LOOKING);
-            let candidates = self.copied(launcher, column, borders, now)?;
-            let promises = encoders::promises(launcher, &candidates, &self.options.lz)?;
-            launcher.release(LOOKING);
-            launcher.scope = scope;
+            let promises = launcher.in_scope(Scope::LzCandidates, |launcher| {
+                let candidates = self.copied(launcher, column, borders, now)?;
+                encoders::promises(launcher, &candidates, &self.options.lz)
+            })?;
+            launcher.release(Scope::LzCandidates);
             for ((chunk, leftover), promise) in now.iter().zip(promises) {
                 let Some((shape, lens)) = promise else { continue };
                 let lengths = self.value_words.plan(*chunk, &Context::new(&self.options, None));

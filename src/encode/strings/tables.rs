@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths};
-use crate::encode::launch::{Launcher, Pending, TRAINING};
+use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encoding::fsst::{self, Sampled, SymbolTable, Trained};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
@@ -46,10 +46,9 @@ impl Trainers {
         let mut arrays = Arrays::default();
         arrays.add(count * abi::TRAINER_BYTES);
         let pieces = arrays.add(count * fsst::SAMPLE_BYTES * size_of::<abi::FsstPiece>());
-        let scope = std::mem::replace(&mut launcher.scope, TRAINING);
-        let scratch = launcher.allocate(arrays.len);
-        launcher.scope = scope;
-        let trainers = Self { scratch: scratch?, count, pieces };
+        let scratch =
+            launcher.in_scope(Scope::Training, |launcher| launcher.allocate(arrays.len))?;
+        let trainers = Self { scratch, count, pieces };
         trainers.clear(launcher)?;
         Ok(trainers)
     }
@@ -86,11 +85,10 @@ impl Tables {
         let bytes = ranges.len() * size_of::<abi::FsstTrained>();
         let trained = launcher.allocate(bytes)?;
         launcher.stream.fill(&trained, 0, bytes, 0)?;
-        let scope = std::mem::replace(&mut launcher.scope, TRAINING);
-        let started = Self::start(launcher, column, lengths, ranges, &trainers, trained.address());
-        launcher.scope = scope;
-        launcher.release(TRAINING);
-        started?;
+        launcher.in_scope(Scope::Training, |launcher| {
+            Self::start(launcher, column, lengths, ranges, &trainers, trained.address())
+        })?;
+        launcher.release(Scope::Training);
         let pending = launcher.result(&trained, 0, ranges.len())?;
         Ok(Self { trained, pending })
     }

@@ -20,7 +20,7 @@ pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
 use crate::decode::check_decodable;
-use crate::decode::nodes::{ColumnNodes, DictionaryNode, DictionaryNodes, KernelNodes};
+use crate::decode::nodes::{ChunkDictionary, ColumnNodes, KernelNodes, StringDictionaries};
 use crate::device::Marks;
 use crate::device::column::DeviceColumn;
 use crate::device::parameters::Parameters;
@@ -268,7 +268,7 @@ pub(crate) fn look_up(
 
 /// Dictionaries of a column, in the order of chunks.
 pub(crate) struct Dictionaries<'a> {
-    nodes: &'a [DictionaryNode],
+    nodes: &'a [ChunkDictionary],
     /// What these point to, beside the column's bodies.
     buffers: Vec<&'a DeviceBuffer>,
 }
@@ -283,7 +283,7 @@ impl<'a> Dictionaries<'a> {
     }
 
     /// Of strings.
-    pub fn of_strings(nodes: &'a DictionaryNodes) -> Self {
+    pub fn of_strings(nodes: &'a StringDictionaries) -> Self {
         Self { nodes: &nodes.nodes, buffers: nodes.buffers().iter().map(AsRef::as_ref).collect() }
     }
 
@@ -370,7 +370,7 @@ fn ask_dictionaries(
         arguments: bytemuck::bytes_of(&arguments),
         buffers: &[&parameters, &found],
     })?;
-    let test = |(index, DictionaryNode { values, .. }): (usize, &DictionaryNode)| {
+    let test = |(index, ChunkDictionary { values, .. }): (usize, &ChunkDictionary)| {
         let looked_up = LookedUp {
             found: found.clone(),
             bits: found.address() + values.node.at / 8,

@@ -20,7 +20,7 @@ use arrow_schema::DataType;
 use super::tables::StringTests;
 use super::{ChunkTest, ColumnTest, Dictionaries, WordType, look_up_words};
 use crate::column::physical_of;
-use crate::decode::nodes::{DictionaryNode, HostNodes, KernelNodes, ValidityNodes};
+use crate::decode::nodes::{ChunkDictionary, HostNodes, KernelNodes, ValidityNodes};
 use crate::decode::program::Job;
 use crate::device::column::{DeviceColumn, order_of};
 use crate::device::parameters::Parameters;
@@ -83,7 +83,7 @@ pub(super) fn of(
             let dictionaries = Dictionaries::of_kernels(of_kernels);
             let tests = look_up_words(stream, column, &dictionaries, of, &ranges)?;
             let codes =
-                |of: &DictionaryNode| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
+                |of: &ChunkDictionary| (Job { chunk: of.values.chunk, node: of.codes }, of.codes);
             let codes: Vec<(Job, Node)> = nodes.dictionaries.iter().map(codes).collect();
             parts.extend(strings(&codes, |job| &tests[job.chunk], negate)?);
         }
@@ -349,11 +349,11 @@ fn strings<'t>(
 
 /// The launches for the strings of dictionaries, of chunks whose test says so.
 pub(super) fn of_dictionaries(
-    dictionaries: &[DictionaryNode],
+    dictionaries: &[ChunkDictionary],
     tests: &[ChunkTest],
 ) -> Result<Vec<Part>> {
     let is_asked =
-        |nodes: &&DictionaryNode| matches!(tests[nodes.values.chunk], ChunkTest::Codes(_));
+        |nodes: &&ChunkDictionary| matches!(tests[nodes.values.chunk], ChunkTest::Codes(_));
     let asked = dictionaries.iter().filter(is_asked);
     let strings: Vec<(Job, Node)> =
         asked.map(|nodes| (nodes.values, nodes.stored_lengths)).collect();
