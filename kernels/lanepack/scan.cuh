@@ -37,13 +37,14 @@ constexpr u32 SCAN_BLOCKS_STRINGS = 5;
 // 4 % faster, Q1.2 on compressed columns 10 % slower.
 constexpr u32 SCAN_EACH = 8;
 constexpr u32 SCAN_EACH_PLAIN = 4;
-// Vectors of a warp where there is one test, of strings, which take long: those of strings, and of codes
-// in chunks with a dictionary. Of a column of both (examiner_headlines) an NVIDIA H100 finds, with 1, 2
-// and 4 vectors of codes, 12,100, 11,850 and 11,140 GB/s for =, 10,060, 10,940 and 10,180 for IN, 7,770,
-// 7,870 and 8,840 for prefixes, 5,220, 5,640 and 6,650 for LIKE; with 4 vectors of both 9,290, 6,040,
-// 3,560 and 2,160.
+// Vectors of a warp in a kernel for one test of strings, as strings take long.
 constexpr u32 SCAN_EACH_STRINGS = 1;
+// The same in chunks that have codes. Of a column of both kinds of chunks (examiner_headlines) an NVIDIA
+// H100 tests, GB/s, tried in turns, with 1, 2 and 4 vectors of codes: = 12,100, 11,850, 11,140; IN 10,060,
+// 10,940, 10,180; prefixes 7,770, 7,870, 8,840; LIKE 5,220, 5,640, 6,650.
 constexpr u32 SCAN_EACH_CODES = 2;
+// Launches have blocks for the least, tests room for the most.
+static_assert(SCAN_EACH_STRINGS <= SCAN_EACH_CODES && SCAN_EACH_CODES <= SCAN_EACH, "of a warp");
 
 struct StringsTest;
 

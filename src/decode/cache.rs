@@ -1,4 +1,5 @@
-//! Device node lists and the like, cached by a column's first scan for later ones.
+//! What a column's first scan makes for later ones: device node lists, dictionaries, and what the host
+//! has to know of strings.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -19,12 +19,10 @@ pub(crate) mod trees;
 
 use std::sync::Arc;
 
-use crate::column::CompressedColumn;
-use crate::column::physical_of;
+use crate::column::{CompressedColumn, physical_of};
 use crate::device::Marks;
 use crate::device::array::{DeviceArray, DeviceSlice};
-use crate::device::column::views_hold;
-use crate::device::column::{DeviceBatch, DeviceChunk, DeviceColumn};
+use crate::device::column::{DeviceBatch, DeviceChunk, DeviceColumn, views_hold};
 use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{BitsArguments, Node};

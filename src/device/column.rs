@@ -378,7 +378,7 @@ impl DeviceColumn {
     /// If there is one of another type.
     pub(crate) fn cached<T: Any + Send + Sync + Default>(&self) -> &T {
         let cache = self.cache.get_or_init(|| Box::new(T::default()));
-        cache.downcast_ref().expect("one type")
+        cache.downcast_ref().expect("layers above cache values of one type")
     }
 
     /// The least and the greatest integer of the column, which `find` finds once.

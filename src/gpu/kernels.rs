@@ -362,7 +362,8 @@ pub(crate) fn scan(warps: usize, each: usize) -> Kernel {
     let threads = 32 * warps as u32;
     Kernel { name: "scan", threads, block, least: warps, value: 1, shared: 0, more: 0 }
 }
-/// Vectors of a warp at most.
+/// Vectors of a warp at most: of any kernel of a query, where all columns are plain, and of one test of
+/// strings.
 pub(crate) const SCAN_EACH: usize = constant(SCAN_HEADER, "SCAN_EACH") as usize;
 pub(crate) const SCAN_EACH_PLAIN: usize = constant(SCAN_HEADER, "SCAN_EACH_PLAIN") as usize;
 pub(crate) const SCAN_EACH_STRINGS: usize = constant(SCAN_HEADER, "SCAN_EACH_STRINGS") as usize;

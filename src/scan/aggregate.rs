@@ -27,10 +27,10 @@ use arrow_schema::{DataType, Field};
 use super::bind::Binder;
 use super::expr::Expr;
 use super::number::{Form, Kind, Number, Width};
-use super::ranges::{Key, Order};
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
+use crate::ranges::{Key, Order};
 
 /// One value of all rows that are kept: what [`sum`] and its like make.
 #[derive(Debug, Clone, PartialEq)]

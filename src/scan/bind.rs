@@ -10,10 +10,10 @@ use super::expr::{Comparison, Expr, Operator, TextForm};
 use super::literal::{Literal, Value};
 use super::number::{Number, Width};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
-use super::ranges::{Key, Ranges};
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
+use crate::ranges::{Key, Ranges};
 
 /// What turns expressions over a schema into predicates and numbers; it gathers the
 /// columns that they use.
@@ -313,7 +313,7 @@ fn test(data_type: &DataType, comparison: Comparison, value: Value) -> Option<Te
     }
 }
 
-fn ranges<B: super::ranges::Bound>(
+fn ranges<B: crate::ranges::Bound>(
     comparison: Comparison,
     value: B,
     least: B,

@@ -14,11 +14,11 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 use half::f16;
 
-use super::ranges::Key;
 use crate::chunk::Statistics;
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
+use crate::ranges::Key;
 
 /// A constant in an expression: what [`lit`](super::lit) makes.
 #[derive(Debug, Clone, PartialEq)]

@@ -70,19 +70,17 @@ pub use literal::Literal;
 use crate::batch;
 use crate::chunk::Statistics;
 use crate::column::{self, CompressedColumn};
-use crate::device::Marks;
-use crate::device::{Context, DeviceBatch, DeviceColumn};
+use crate::device::{Context, DeviceBatch, DeviceColumn, Marks};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
-pub(crate) use crate::ranges;
+use crate::ranges::Key;
 use aggregate::{Plan, State};
 use bind::Binder;
 use cpu::Filter;
 use device::{DeviceScan, Selection};
 use literal::Value;
 use predicate::Predicate;
-use ranges::Key;
 
 /// A scan of a compressed batch.
 #[derive(Debug, Clone)]

@@ -15,8 +15,8 @@ use arrow_schema::DataType;
 
 use super::expr::Operator;
 use super::literal::{Literal, power_of_ten};
-use super::ranges::{Key, Order};
 use crate::error::{Error, Result};
+use crate::ranges::{Key, Order};
 
 /// A number for every row.
 #[derive(Debug, Clone)]

@@ -21,9 +21,9 @@ use arrow_buffer::i256;
 use super::automaton::{Automaton, CodeAutomaton};
 use super::expr::Comparison;
 use super::number::{Number, Width};
-use super::ranges::{Key, Ranges};
 use crate::encoding::fsst::{Encoder, SymbolTable};
 use crate::error::{Error, Result};
+use crate::ranges::{Key, Ranges};
 
 /// The rows that a filter keeps. Columns are numbered as the scan uses them.
 #[derive(Debug, Clone)]

@@ -74,6 +74,12 @@ fn values() -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
+/// Numbers that go from host to host in several parts.
+fn long() -> RecordBatch {
+    let numbers = Int64Array::from_iter_values((0..20_000).map(|row| row * row % 1000));
+    RecordBatch::try_from_iter([("c0", Arc::new(numbers) as ArrayRef)]).unwrap()
+}
+
 fn options() -> Options {
     Options::default().with_chunk_rows(1024)
 }
@@ -86,13 +92,23 @@ fn compression_frees_what_it_has_when_memory_runs_out() {
         let name = format!("compress {}", field.data_type());
         fails_cleanly(&name, |engine| engine.compress_to_device(&column, &options())?.download());
     }
-    // Side by side, from host to host.
+}
+
+#[test]
+fn compression_of_host_memory_frees_what_it_has_when_memory_runs_out() {
+    // Side by side.
+    let values = values();
     let some = values.project(&[1, 4]).unwrap();
     fails_cleanly("compress", |engine| engine.compress(&some, &options()));
+    // In parts that overlap, of 32 KiB on the emulation.
+    let long = long();
+    fails_cleanly("compress parts", |engine| engine.compress(&long, &options()));
 }
 
 #[test]
 fn decompression_frees_what_it_has_when_memory_runs_out() {
+    let packed = compress(&long(), &options()).unwrap();
+    fails_cleanly("decompress parts", |engine| engine.decompress(&packed));
     let packed = compress(&values(), &options()).unwrap();
     fails_cleanly("decompress", |engine| engine.decompress(&packed));
     for packed in [packed, staged::packed(0, 5000, 2048)] {

@@ -7,7 +7,7 @@ use arrow_array::*;
 use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
-use lanepack::scan::{Expr, Literal, Scan, TextForm, col, lit};
+use lanepack::scan::{Expr, Literal, Scan, TextForm, col, count_rows, lit, max};
 use lanepack::{Encoding, Engine, Options, compress};
 
 use super::common::image::Image;
@@ -375,41 +375,68 @@ fn chunks_have_symbol_tables_of_their_own() {
 }
 
 /// Chunks of dictionaries, whose codes are differences or packed, beside chunks of strings: warps take
-/// several vectors of the former and one of the latter.
+/// several vectors of the former and one of the latter, and tests of both share memory.
 #[test]
 fn chunks_of_codes_beside_chunks_of_strings() {
     let mut rng = Rng(27);
-    let mut part = |starts_with: &str, rows: usize, value: &dyn Fn(usize, u64) -> String| {
+    let name = |number: usize| format!("name {:05} of a list", number * 7919 % 100_000);
+    let mut column = |starts_with: &str, rows: usize| -> ArrayRef {
         let value = |row: usize| {
-            let random = rng.below(1 << 20);
-            (random % 700 != 7).then(|| value(row, random))
+            let random = rng.below(1 << 20) as usize;
+            let value = match starts_with {
+                "dict(delta(" => format!("name {:05} of a list", row / 3),
+                "dict(ffor, " => name(random % 40),
+                "fsst(" => name(random),
+                _ => String::new(),
+            };
+            (random % 700 != 7 || starts_with == "constant").then_some(value)
         };
         let array: ArrayRef = Arc::new(StringArray::from_iter((0..rows).map(value)));
-        let options = Options::default();
-        let encoding = lanepack::compress_array(&array, &options).unwrap().encoding();
+        let packed = lanepack::compress_array(&array, &Options::default()).unwrap();
+        let encoding = packed.encoding();
         assert!(encoding.starts_with(starts_with), "{encoding} instead of {starts_with}");
-        compress(&batch(&[("price", array)]), &options).unwrap()
+        array
     };
-    let name = |number: usize| format!("name {:05} of a list", number * 7919 % 100_000);
+    let mut part = |price: &str, other: &str, rows: usize| {
+        let columns = [("price", column(price, rows)), ("other", column(other, rows))];
+        compress(&batch(&columns), &Options::default()).unwrap()
+    };
     let parts = [
-        part("dict(delta(", 12_000, &|row, _| format!("name {:05} of a list", row / 3)),
-        part("fsst(", 9000, &|_, random| name(random as usize)),
-        part("dict(ffor, ", 10_500, &|_, random| name(random as usize % 40)),
-        part("fsst(", 500, &|row, _| name(row * 11)),
-        part("constant", 1, &|_, _| String::new()),
+        part("dict(delta(", "fsst(", 12_000),
+        part("fsst(", "dict(ffor, ", 9000),
+        part("dict(ffor, ", "dict(delta(", 10_500),
+        part("fsst(", "fsst(", 500),
+        part("constant", "constant", 1),
     ];
     let joined = concat_batches(&parts[0].schema(), &parts).unwrap();
+    let (s, other) = (|| col("price"), || col("other"));
+    // More tests than a warp has memory for.
+    let many = (0..60).map(|number| s().like(format!("%{number:02}%7_ of%")));
+    let filters = [
+        s().eq("name 00007 of a list"),
+        !s().eq(name(3)),
+        s().in_list([name(1).as_str(), "name 03999 of a list", "", "nothing"]),
+        s().starts_with("name 0039"),
+        s().lt("name 02"),
+        s().like("%1_ of%"),
+        !s().ends_with("list"),
+        s().like("%1_ of%").and(other().starts_with("name 0")),
+        s().eq("name 00007 of a list").or(!s().like("%7%").or(other().is_null())),
+        other().lt("name 5").and(s().gt("name 00100").or(other().like("%9 of%"))),
+        many.reduce(Expr::or).unwrap(),
+    ];
+    let longest = |filter: &Expr| {
+        let scan = Scan::new(&joined).filter(filter.clone());
+        scan.aggregate(&[max(col("price")), count_rows()], &Engine::cpu()).unwrap()
+    };
     for engine in engines() {
-        let filters = [
-            col("price").eq("name 00007 of a list"),
-            !col("price").eq(name(3)),
-            col("price").in_list([name(1).as_str(), "name 03999 of a list", "", "nothing"]),
-            col("price").starts_with("name 0039"),
-            col("price").lt("name 02"),
-            col("price").like("%1_ of%"),
-            !col("price").ends_with("list"),
-        ];
-        assert!(check(&engine, &joined, &filters) > 10_000);
+        assert!(check(&engine, &joined, &filters) > 30_000);
+        let on_device = engine.upload(&joined).unwrap();
+        for filter in &filters[6..] {
+            let scan = Scan::on_device(&on_device).filter(filter.clone());
+            let found = scan.aggregate(&[max(col("price")), count_rows()], &engine).unwrap();
+            assert_eq!(found, longest(filter), "{filter}");
+        }
     }
 }
 

@@ -9,10 +9,10 @@ use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
+use crate::ranges::Key;
 use crate::scan::aggregate::{Comparable, Input, Plan, State, wider};
 use crate::scan::cpu::Numbers;
 use crate::scan::number::{Kind, Number, Width};
-use crate::scan::ranges::Key;
 
 /// The lanes of a vector's sum of floats.
 const LANES: usize = 32;

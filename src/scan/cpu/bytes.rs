@@ -22,9 +22,9 @@ use crate::column::{self, CompressedColumn};
 use crate::encoding::{self, Encoding, Output, Starts, dict, lz, select};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::{Mask, VECTOR};
+use crate::ranges::{Key, Order, Ranges};
 use crate::scan::literal::{self, Value};
 use crate::scan::predicate::{BytesTest, CodesTest};
-use crate::scan::ranges::{Key, Order, Ranges};
 
 /// The test of a node's values; statistics have not decided it.
 pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<Verdict<'a>> {

@@ -11,9 +11,9 @@ use super::{NONE, Selector, select};
 use crate::column::CompressedColumn;
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
+use crate::ranges::{Key, Order};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
-use crate::scan::ranges::{Key, Order};
 
 /// What computes numbers of one chunk.
 #[derive(Clone)]

@@ -27,7 +27,6 @@ pub(super) use compute::Numbers;
 
 use super::literal::{self, Value};
 use super::predicate::{BytesTest, Predicate, Test};
-use super::ranges::{Key, Ranges, Share};
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{self, CompressedColumn};
 use crate::encoding::select::{self, RangeTest, Selector, Verdict};
@@ -35,6 +34,7 @@ use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 pub(super) use crate::lanes::mask::{ALL, NONE, count, first, rows};
 use crate::lanes::{Mask, VECTOR, mask};
+use crate::ranges::{Key, Ranges, Share};
 
 /// The rows of a chunk that a predicate keeps.
 pub(super) struct Filter<'a> {

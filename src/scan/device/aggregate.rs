@@ -8,11 +8,11 @@ use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::CompressedColumn;
 use crate::device::DeviceColumn;
 use crate::error::Result;
+use crate::ranges::{Key, Order};
 use crate::scan::aggregate::{Comparable, Input, Plan, State, joined};
 use crate::scan::bounds_on_device;
 use crate::scan::cpu::{self, Filter};
 use crate::scan::number::{Kind, Number, Width};
-use crate::scan::ranges::{Key, Order};
 
 /// Whether kernels compute an aggregate: all but bounds of strings and of 256 bits.
 pub(super) fn is_computed(plan: &Plan, columns: &[&DeviceColumn]) -> bool {

@@ -33,13 +33,13 @@ use arrow_buffer::{BooleanBuffer, Buffer};
 
 use super::aggregate::{Input, Plan, State};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
-use super::ranges::{Key, Ranges};
 use crate::decode::nodes::ColumnNodes;
 use crate::device::DeviceColumn;
 use crate::device::Marks;
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
+use crate::ranges::{Key, Ranges};
 use gather::KeptRows;
 use query::Query;
 use select::{ColumnTest, Combine, Dictionaries, Report, StringTests, WordType};
@@ -212,6 +212,13 @@ impl<'a> DeviceScan<'a> {
         let reaches: Vec<_> =
             plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
         let source = self.source(nodes, predicate, &Output::Aggregates(plans, &reaches))?;
+        if let Some(what) = source.too_large() {
+            if selection.is_some() {
+                return Err(Error::expression(what));
+            }
+            let selection = self.select_at_once(predicate)?;
+            return self.computed(nodes, &all, Some(&selection), plans, before);
+        }
         let module = self.device.compile(&source.text)?;
         let query = query(self.columns, nodes, module.as_ref(), &source);
         let (partials, reports) =
@@ -276,31 +283,32 @@ impl<'a> DeviceScan<'a> {
             tests.map_err(|error| error.in_column(column.field().name()))
         };
         let tests_of = TestsOf { strings: &strings, words: &words };
-        let source = source(&columns, tests_of, predicate, output)?;
-        let words = source.nodes.len() + source.literals.len();
-        if words > MOST_WORDS {
-            return Err(Error::expression(format!(
-                "columns and literals take {words} words of a kernel's argument, which has \
-                 room for {MOST_WORDS}: scan in several steps"
-            )));
-        }
-        Ok(source)
+        source(&columns, tests_of, predicate, output)
     }
 
-    /// Joins the rows that a predicate keeps with a bitmap, by one kernel for all of it.
+    /// Joins the rows that a predicate keeps with a bitmap, by one kernel for all of it; false if no
+    /// kernel has room for all of it, or nothing can compile one, and parts may do.
     fn fused(
         &mut self,
         nodes: &[Arc<ColumnNodes>],
         predicate: &Predicate,
         how: Combine,
         bitmap: &Arc<DeviceBuffer>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let source = self.source(nodes, predicate, &Output::Mask)?;
-        let module = self.device.compile(&source.text)?;
+        if let Some(what) = source.too_large() {
+            let has_parts = launches(predicate) > 1;
+            return if has_parts { Ok(false) } else { Err(Error::expression(what)) };
+        }
+        let module = match self.device.compile(&source.text) {
+            // Test by test.
+            Err(Error::NoDevice { .. }) if !has_arithmetic(predicate) => return Ok(false),
+            compiled => compiled?,
+        };
         let query = query(self.columns, nodes, module.as_ref(), &source);
         let reports = query.mask(self.stream, how, bitmap, self.marks)?;
         self.reports.extend(self.named(&source, reports));
-        Ok(())
+        Ok(true)
     }
 
     /// What a query says of columns that may be damaged, and tests of dictionaries.
@@ -326,12 +334,8 @@ impl<'a> DeviceScan<'a> {
         }
         if launches(predicate) > 1 || has_arithmetic(predicate) || !self.has_kernels(predicate) {
             let nodes = self.nodes(std::slice::from_ref(predicate), &[])?;
-            if is_fusable(predicate, &nodes) {
-                match self.fused(&nodes, predicate, how, bitmap) {
-                    // Nothing to compile with: test by test.
-                    Err(Error::NoDevice { .. }) if !has_arithmetic(predicate) => {}
-                    result => return result,
-                }
+            if is_fusable(predicate, &nodes) && self.fused(&nodes, predicate, how, bitmap)? {
+                return Ok(());
             }
         }
         match predicate {
@@ -471,10 +475,6 @@ fn cost(predicate: &Predicate) -> usize {
         Predicate::Not(inner) => cost(inner),
     }
 }
-
-/// Words of lists of nodes and literals that the argument of a kernel has room for: some
-/// 4,000 bytes on all devices.
-const MOST_WORDS: usize = 480;
 
 fn query<'a>(
     columns: &'a [&'a DeviceColumn],

@@ -28,15 +28,15 @@ use arrow_buffer::i256;
 
 use crate::decode::nodes::ColumnNodes;
 use crate::decode::trees::TreeList;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::abi::{Range, Reduction};
 use crate::gpu::kernels;
+use crate::ranges::{Order, Ranges};
 use crate::scan::aggregate::Plan;
 use crate::scan::device::select::{StringTests, WordType};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
-use crate::scan::ranges::{Order, Ranges};
 
 /// Shared memory of a block, and what of it a warp takes beside tests and values: for patches and
 /// for lengths of strings.
@@ -46,6 +46,10 @@ const LENGTHS: usize = 1152;
 
 /// Shared memory of a warp for tests of leaves; further ones do without.
 const MOST_TESTS: usize = SHARED / 8 - PATCHES - LENGTHS;
+
+/// Words of lists of nodes and literals that the argument of a kernel has room for: some
+/// 4,000 bytes on all devices.
+const MOST_WORDS: usize = 480;
 
 /// A kernel for a query, and what it is started with.
 pub(super) struct Source {
@@ -148,14 +152,26 @@ pub(super) fn source(
 ) -> Result<Source> {
     let mut writer = Writer::new(columns, tests_of);
     let body = writer.body(predicate, output)?;
-    let source = writer.finish(&body);
-    match source.shared <= SHARED {
-        true => Ok(source),
-        false => Err(Error::expression(format!(
-            "tests and columns take {} bytes of a warp's memory, which has room for {SHARED}: scan in \
-             several steps",
-            source.shared
-        ))),
+    Ok(writer.finish(&body))
+}
+
+impl Source {
+    /// Why no kernel can be made of it, if it takes more than there is room for.
+    pub fn too_large(&self) -> Option<String> {
+        let words = self.nodes.len() + self.literals.len();
+        if self.shared > SHARED {
+            return Some(format!(
+                "tests and columns take {} bytes of a warp's memory, which has room for {SHARED}: scan \
+                 in several steps",
+                self.shared
+            ));
+        }
+        (words > MOST_WORDS).then(|| {
+            format!(
+                "columns and literals take {words} words of a kernel's argument, which has room for \
+                 {MOST_WORDS}: scan in several steps"
+            )
+        })
     }
 }
 
@@ -186,8 +202,10 @@ struct Writer<'a> {
     is_by_step: bool,
     /// Whether there is one test, of a column of strings.
     is_test_of_strings: bool,
-    /// Whether strings are tested that are not in a dictionary.
+    /// Whether strings of some chunks are read, not codes alone.
     walks_strings: bool,
+    /// Of columns whose chunks have codes or strings the shared memory for lengths.
+    lengths: Vec<(usize, String)>,
     /// Of a test of strings of which some are in dictionaries: the list of their roots.
     mixed_strings: Option<usize>,
     /// Variables so far.
@@ -228,6 +246,7 @@ impl<'a> Writer<'a> {
             is_by_step: false,
             is_test_of_strings: false,
             walks_strings: false,
+            lengths: Vec::new(),
             mixed_strings: None,
             variables: 0,
             partials: 0,

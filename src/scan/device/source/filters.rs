@@ -8,10 +8,10 @@ use crate::decode::trees::TreeList;
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range};
+use crate::ranges::{Key, Order};
 use crate::scan::device::select::{WordType, in_bits};
 use crate::scan::device::shortest;
 use crate::scan::predicate::{BytesForm, BytesTest, Test};
-use crate::scan::ranges::{Key, Order};
 
 impl Writer<'_> {
     /// The rows that pass a test.
@@ -149,7 +149,7 @@ impl Writer<'_> {
         if codes.is_some() && has_others {
             self.mixed_strings = Some(roots);
         }
-        let (test, lengths) = self.strings_test(codes, has_others);
+        let (test, lengths) = self.strings_test(column, codes, has_others);
         let of_codes = codes.map(|codes| self.codes(column, codes, literal, &test));
         let of_strings = has_others.then(|| {
             format!(
@@ -165,9 +165,15 @@ impl Writer<'_> {
         })
     }
 
-    /// Shared memory for a test of codes and for lengths of strings, if a column's chunks have these. A
-    /// chunk has one of them, so both lie in the same place.
-    fn strings_test(&mut self, codes: Option<&TreeList>, has_others: bool) -> (String, String) {
+    /// Shared memory of a test of strings: its test of codes (chunks of dict), and lengths (others). A
+    /// chunk uses one of them, so the first test of a column has both in one place; the column's other
+    /// tests use the same lengths.
+    fn strings_test(
+        &mut self,
+        column: usize,
+        codes: Option<&TreeList>,
+        has_others: bool,
+    ) -> (String, String) {
         let Some(codes) = codes else {
             let lengths = self.scratch("StoredLengths".to_owned(), "lengths", LENGTHS);
             return (String::new(), lengths);
@@ -176,13 +182,17 @@ impl Writer<'_> {
         self.tests += 1;
         let test = format!("Reader{}::Test<SCAN_EACH>", self.trees(codes));
         let (name, bytes) = (format!("test{number}"), codes.test_bytes());
-        if !has_others {
-            return (self.scratch(test, &name, bytes), String::new());
+        let known = self.lengths.iter().find(|(of, _)| *of == column);
+        let known = known.map(|(_, lengths)| lengths.clone());
+        if known.is_some() || !has_others {
+            return (self.scratch(test, &name, bytes), known.unwrap_or_default());
         }
-        let either = format!("CodesOrStrings{number}");
-        let _ = writeln!(self.types, "union {either} {{ {test} codes; StoredLengths lengths; }};");
-        let place = self.scratch(either, &name, bytes.max(LENGTHS));
-        (format!("{place}.codes"), format!("{place}.lengths"))
+        let union = format!("StringsMemory{number}");
+        let _ = writeln!(self.types, "union {union} {{ {test} codes; StoredLengths lengths; }};");
+        let place = self.scratch(union, &name, bytes.max(LENGTHS));
+        let lengths = format!("{place}.lengths");
+        self.lengths.push((column, lengths.clone()));
+        (format!("{place}.codes"), lengths)
     }
 
     /// The rows whose codes pass, of chunks of dict of strings, whose dictionaries have been tested.
