@@ -374,7 +374,7 @@ pub(crate) fn check_decodable(column: &DeviceColumn) -> Result<()> {
 }
 
 /// The validity of all chunks, at their rows: constants and bitmaps.
-pub(crate) fn validity(program: &mut Program<'_>, chunks: &[DeviceChunk]) -> Result<Vec<Job>> {
+fn validity(program: &mut Program<'_>, chunks: &[DeviceChunk]) -> Result<Vec<Job>> {
     let roots = roots(chunks);
     let stated: Vec<Target<'_>> = (roots.iter())
         .filter_map(|root| Some(Target { view: root.view.validity()?, ..*root }))
@@ -388,7 +388,7 @@ pub(crate) fn validity(program: &mut Program<'_>, chunks: &[DeviceChunk]) -> Res
 }
 
 /// The validity of a chunk without nulls, which has no bitmap: all its rows are valid.
-pub(crate) fn all_valid(root: &Target<'_>) -> Node {
+fn all_valid(root: &Target<'_>) -> Node {
     Node {
         parameter: 1,
         at: root.at as u64,

@@ -82,7 +82,7 @@ impl From<&Target<'_>> for Job {
 }
 
 /// The jobs of targets.
-pub(crate) fn jobs(targets: &[Target<'_>]) -> Vec<Job> {
+pub(super) fn jobs(targets: &[Target<'_>]) -> Vec<Job> {
     targets.iter().map(Job::from).collect()
 }
 
@@ -107,7 +107,7 @@ struct Step {
 type Arguments = Box<dyn Fn(&Launched) -> Vec<u8>>;
 
 /// The argument of kernels that write words to `out`.
-pub(crate) fn words_to(out: u64) -> impl Fn(&Launched) -> abi::WordsArguments + 'static {
+pub(super) fn words_to(out: u64) -> impl Fn(&Launched) -> abi::WordsArguments + 'static {
     move |at| abi::WordsArguments {
         nodes: at.nodes,
         out,
@@ -117,7 +117,7 @@ pub(crate) fn words_to(out: u64) -> impl Fn(&Launched) -> abi::WordsArguments + 
 }
 
 /// The same of kernels that may find damage.
-pub(crate) fn checked_to(out: u64) -> impl Fn(&Launched) -> abi::DictArguments + 'static {
+pub(super) fn checked_to(out: u64) -> impl Fn(&Launched) -> abi::DictArguments + 'static {
     move |at| abi::DictArguments {
         nodes: at.nodes,
         out,
@@ -128,7 +128,7 @@ pub(crate) fn checked_to(out: u64) -> impl Fn(&Launched) -> abi::DictArguments +
 }
 
 /// The argument of kernels that write bytes to `out`.
-pub(crate) fn bytes_to(
+pub(super) fn bytes_to(
     out: u64,
     not_ascii: Words,
 ) -> impl Fn(&Launched) -> abi::BytesArguments + 'static {
@@ -144,7 +144,7 @@ pub(crate) fn bytes_to(
 
 /// The argument of the kernel that decodes FSST codes to `out`; of text with the address of the
 /// offsets of rows, else 0.
-pub(crate) fn codes_to(
+pub(super) fn codes_to(
     out: u64,
     offsets: u64,
     offset_bytes: usize,
@@ -163,7 +163,7 @@ pub(crate) fn codes_to(
 
 /// The arguments of kernels that work on decoded strings.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Strings {
+pub(super) struct Strings {
     pub bytes: u64,
     pub offsets: u64,
     /// Bytes of an offset.
@@ -195,7 +195,7 @@ impl Strings {
 
 /// Words of 32 bits in the report, one for each node of a step; they begin as zeros.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Words {
+pub(super) struct Words {
     first: usize,
 }
 
@@ -207,7 +207,7 @@ impl Words {
 }
 
 /// The launches of one column.
-pub(crate) struct Program<'a> {
+pub(super) struct Program<'a> {
     pub stream: &'a Arc<dyn Stream>,
     nodes: Vec<Node>,
     steps: Vec<Step>,
@@ -343,7 +343,7 @@ impl<'a> Program<'a> {
 }
 
 /// What the argument of a launch is made of, once all steps are known.
-pub(crate) struct Launched {
+pub(super) struct Launched {
     /// Address of its nodes, and how many there are.
     pub nodes: u64,
     pub node_count: u32,
@@ -362,28 +362,28 @@ impl Launched {
 }
 
 /// The targets of one encoding.
-pub(crate) fn of_encoding<'a>(targets: &[Target<'a>], encoding: Encoding) -> Vec<Target<'a>> {
+pub(super) fn of_encoding<'a>(targets: &[Target<'a>], encoding: Encoding) -> Vec<Target<'a>> {
     targets.iter().filter(|target| target.view.encoding() == encoding).copied().collect()
 }
 
 /// Most values of a node.
-pub(crate) fn most_rows(jobs: &[Job]) -> usize {
+pub(super) fn most_rows(jobs: &[Job]) -> usize {
     jobs.iter().map(|job| job.node.rows as usize).max().unwrap_or(0)
 }
 
 /// Most values of a target.
-pub(crate) fn longest(targets: &[Target<'_>]) -> usize {
+pub(super) fn longest(targets: &[Target<'_>]) -> usize {
     targets.iter().map(|target| target.view.len()).max().unwrap_or(0)
 }
 
 /// What is wrong with a chunk.
-pub(crate) struct Damage {
+pub(super) struct Damage {
     pub chunk: usize,
     pub error: Error,
 }
 
 /// What a device found while decompressing a column.
-pub(crate) struct Report {
+pub(super) struct Report {
     stream: Arc<dyn Stream>,
     buffer: DeviceBuffer,
     /// For each step, the chunk of each node.

@@ -83,7 +83,7 @@ pub(crate) fn check(data_type: &DataType, bytes: usize) -> Result<()> {
 
 /// Adds the steps for a column of strings: the buffers of its array, validity
 /// left out.
-pub(crate) fn start<'a>(
+pub(super) fn start<'a>(
     program: &mut Program<'_>,
     data_type: &DataType,
     roots: &[Target<'a>],
@@ -137,7 +137,7 @@ pub(crate) fn start<'a>(
 
 /// Adds the steps that make bytes and offsets of chunks whose bytes begin at `at` and
 /// whose rows where the roots say. What steps that work on them have in common.
-pub(crate) fn decode<'a>(
+pub(super) fn decode<'a>(
     program: &mut Program<'_>,
     data_type: &DataType,
     roots: &[Target<'a>],
@@ -257,7 +257,7 @@ fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], b
 }
 
 /// The encodings of lengths that kernels of strings know.
-pub(crate) const LENGTHS: [Encoding; 4] =
+pub(super) const LENGTHS: [Encoding; 4] =
     [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
 
 /// The lengths of values, of dict and of front coding those that have been found.
@@ -279,12 +279,12 @@ fn value_lengths(
 
 /// The lengths of values, the last child; of constants, dict and front, which have none, the
 /// root.
-pub(crate) fn own_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
+pub(super) fn own_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
     lengths(program, roots, &LENGTHS, |count| count - 1)
 }
 
 /// The lengths of what is stored, the first child; of constants, dict and front the root.
-pub(crate) fn stored_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
+pub(super) fn stored_lengths(program: &mut Program<'_>, roots: &[Target<'_>]) -> Result<Vec<Job>> {
     lengths(program, roots, &LENGTHS, |_| 0)
 }
 
@@ -308,7 +308,7 @@ fn lengths(
 }
 
 /// The strings of dictionaries, decoded.
-pub(crate) struct Dictionaries<'a> {
+pub(super) struct Dictionaries<'a> {
     dictionaries: Vec<Target<'a>>,
     values: Buffers,
     /// Their lengths, one behind the other.
@@ -503,7 +503,7 @@ impl<'a> Fronts<'a> {
 
 /// Strings of front coding or lz as kernels of scans read them: put together, as a plain node of
 /// the chunk, and its lengths.
-pub(crate) fn put_together(program: &mut Program<'_>, root: &Target<'_>) -> Result<[Job; 2]> {
+pub(super) fn put_together(program: &mut Program<'_>, root: &Target<'_>) -> Result<[Job; 2]> {
     let (rows, size) = (root.view.len(), encoding::value_bytes(root.view));
     let all = DataType::LargeBinary;
     let values = Buffers::allocate(program.stream, &all, rows, size)?;

@@ -341,7 +341,7 @@ struct Coded<'a> {
 
 /// The trees of chunks, while they are put together.
 #[derive(Default)]
-pub(crate) struct Trees<'a> {
+pub(super) struct Trees<'a> {
     pub readers: Vec<Reader>,
     /// For each chunk the nodes of its tree.
     pub nodes: Vec<Vec<Node>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::gpu::Stream;
 
-/// Who wants to know when launches begin and end.
+/// Receives a mark before the first launch and after each, to measure kernels.
 pub(crate) trait Marks {
     /// Called behind the launch of `kernel`; with no name before the first one.
     fn mark(&mut self, stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()>;
@@ -16,7 +16,7 @@ pub(crate) trait Marks {
     }
 }
 
-/// Nobody.
+/// Marks are dropped.
 impl Marks for () {
     fn mark(&mut self, _: &Arc<dyn Stream>, _: &'static str) -> Result<()> {
         Ok(())

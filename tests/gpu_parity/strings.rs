@@ -425,7 +425,7 @@ fn chunks_of_codes_beside_chunks_of_strings() {
         other().lt("name 5").and(s().gt("name 00100").or(other().like("%9 of%"))),
         many.reduce(Expr::or).unwrap(),
     ];
-    let longest = |filter: &Expr| {
+    let expected = |filter: &Expr| {
         let scan = Scan::new(&joined).filter(filter.clone());
         scan.aggregate(&[max(col("price")), count_rows()], &Engine::cpu()).unwrap()
     };
@@ -435,7 +435,7 @@ fn chunks_of_codes_beside_chunks_of_strings() {
         for filter in &filters[6..] {
             let scan = Scan::on_device(&on_device).filter(filter.clone());
             let found = scan.aggregate(&[max(col("price")), count_rows()], &engine).unwrap();
-            assert_eq!(found, longest(filter), "{filter}");
+            assert_eq!(found, expected(filter), "{filter}");
         }
     }
 }
