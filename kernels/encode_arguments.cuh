@@ -60,8 +60,11 @@ struct FsstOutput {
     u8* codes;
     u8* starts;
     u8* tiles;
+    // Vectors of the chunk that have rows.
+    u32 vectors;
+    u32 zero;
 };
-static_assert(sizeof(FsstOutput) == 24, "mirrored");
+static_assert(sizeof(FsstOutput) == 32, "mirrored");
 
 // What stands before a vector in its group, and at the end of the group.
 struct FsstBefore {

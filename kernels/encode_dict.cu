@@ -3,22 +3,16 @@
 //
 //   sample            a block a chunk, a warp a vector: what a sample of its vectors promises
 //   (host)            asks for chunks where codes may take less than what else there is
-//   distinct_find     a warp a vector: every value into its chunk's hash table
-//   distinct_sort     a block a table: what was found, sorted, in which merges find their places
-//                     by binary search
-//   distinct_values   a block a table: the words of the dictionary, and codes into the table
-//   distinct_codes    a warp a vector: the code of every row
+//   distinct_find     every value into its chunk's hash table, and the slot of every row
+//   distinct_sort     what was found, sorted in tiles
+//   distinct_merge    runs of these tiles, merged
+//   distinct_values   the words of the dictionary, and codes into the table
+//   distinct_codes    the code of every row, by its slot; of strings as well
 //
 // Codes and dictionaries are words as others from there on: measured, planned and packed. Tables
 // lie in global memory, but those in use at a time in the second-level cache: a lookup is one
-// sector, and those of 256 rows of a warp begin together. Their seed differs from run to run, and
-// with it where keys lie; no output depends on it.
-//
-// distinct_find on an NVIDIA H200, 1.05 GB of u64: of 200 values 984 us, of 30,000 13,600, which
-// wait for the second-level cache. Tried: one lookup of a warp at a time, all past the first-level
-// cache, and the count read before each, 2,517 and 10,054; first looks in the first-level cache
-// and a compare-and-swap where it has none, 1,654 and 19,180.
-#include "encode_rows.cuh"
+// sector. Their seed differs from run to run, and with it where keys lie; no output depends on it.
+#include "distinct.cuh"
 
 namespace lanepack {
 
@@ -69,70 +63,67 @@ struct KeyTable {
 
     LANEPACK_DEVICE u32 first_slot(u64 key) const { return table.slot_of(folded((key ^ seed) * MULTIPLIER)); }
 
-    // Puts a key in; `before` was seen in `slot`, where the search for it begins.
-    LANEPACK_DEVICE void insert(u64 key, u32 slot, u64 before, u32* count) const {
-        if (key == DistinctTable::NONE) {
-            if (atomicExch(table.codes + table.slots(), 1u) == 0) table.add(key, count);
-            return;
-        }
-        // A table that is full ends the search, too.
-        for (u32 i = 0; i < table.slots(); i++) {
-            const u64 now = table.claim(slot, before, key, count);
-            if (now == DistinctTable::NONE) return table.add(key, count);
-            if (now == key) return;
-            slot = table.after(slot);
-            before = table.seen(slot);
-        }
-    }
-
-    // The slot of a key that is there, where `slot` is the first and has `found`.
-    LANEPACK_DEVICE u32 find(u64 key, u32 slot, u64 found) const {
+    // The slot of a key that is there.
+    LANEPACK_DEVICE u32 find(u64 key) const {
         if (key == DistinctTable::NONE) return table.slots();
-        for (u32 i = 0; i < table.slots() && found != key; i++) {
-            slot = table.after(slot);
-            found = __ldg(table.keys + slot);
-        }
+        u32 slot = first_slot(key);
+        for (u32 i = 0; i < table.slots() && __ldg(table.keys + slot) != key; i++) slot = table.after(slot);
         return slot;
     }
 };
 
-// A warp of a block that works on vectors of a table's chunk.
-struct TableVector {
-    const DistinctTable& table;
-    u32* count;
-    // In the chunk.
-    u32 index;
-    u64 vector;
-
-    LANEPACK_DEVICE explicit TableVector(const DistinctArguments& args)
-        : table(args.tables[blockIdx.x / args.blocks_per_table]),
-          count(args.counts + blockIdx.x / args.blocks_per_table),
-          index(blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + warp_in_block()),
-          vector(static_cast<u64>(table.chunk) * args.source.chunk_vectors + index) {}
-};
-
 template <class T>
 LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
-    const TableVector at(args);
-    if (at.index >= args.source.chunk_vectors || rows_of(args.source, at.vector) == 0) return;
-    const KeyTable table{at.table, args.seed};
-    const ValidRows valid(args.source, at.vector);
-    each_filled<T>(args.source, at.vector, valid, 0, [&](const FilledRows<T>& rows) {
-        u32 slots[ROWS_EACH];
-        u64 seen[ROWS_EACH];
+    const DistinctTable table = args.tables[blockIdx.x / args.blocks_per_table];
+    u32* const count = args.counts + blockIdx.x / args.blocks_per_table;
+    const u32 index = blockIdx.x % args.blocks_per_table * (DISTINCT_THREADS / WARP) + warp_in_block();
+    const u64 vector = static_cast<u64>(table.chunk) * args.source.chunk_vectors + index;
+    if (index * VECTOR >= table.rows || has_too_many(table, count)) return;
+    const u32 rows = min(table.rows - index * VECTOR, VECTOR);
+    u32* const codes = args.codes + vector * VECTOR;
+    const ValidRows valid(args.source, vector);
+    if (valid.first == VECTOR) {
+        for (u32 i = threadIdx.x % WARP; i < rows; i += WARP) codes[i] = NO_SLOT;
+        return;
+    }
+    const KeyTable keys{table, args.seed};
+    bool is_full = false;
+    each_filled<T>(args.source, vector, valid, 0, [&](const FilledRows<T>& found) {
+        if (is_full) return;
+        Insertions<ROWS_EACH> rows_of_thread;
+        rows_of_thread.pending = 0;
         // First looks are on their way at the same time; most find the key.
 #pragma unroll
         for (u32 k = 0; k < ROWS_EACH; k++) {
-            slots[k] = table.first_slot(ordered(rows.values[k], args.source.order));
-            seen[k] = table.table.seen(slots[k]);
+            const u64 key = ordered(found.values[k], args.source.order);
+            rows_of_thread.keys[k] = key;
+            rows_of_thread.slots[k] = keys.first_slot(key);
+            rows_of_thread.seen[k] = table.seen(rows_of_thread.slots[k]);
         }
-        const u32 new_ones = different(rows, valid);
+        // All rows have a value of a valid one.
+        u32 is_new = 0;
 #pragma unroll
         for (u32 k = 0; k < ROWS_EACH; k++) {
-            const u64 key = ordered(rows.values[k], args.source.order);
-            if ((new_ones >> k & 1) != 0 && (seen[k] != key || key == DistinctTable::NONE)) {
-                table.insert(key, slots[k], seen[k], at.count);
+            const u64 key = rows_of_thread.keys[k];
+            if (key == DistinctTable::NONE) {
+                rows_of_thread.slots[k] = table.slots();
+                if (atomicExch(table.codes + table.slots(), 1u) == 0) is_new = 1;
+            } else if (rows_of_thread.seen[k] != key) {
+                rows_of_thread.pending |= 1u << k;
             }
+        }
+        if (is_new != 0) {
+            const u32 number = atomicAdd(count, 1u);
+            if (number < table.most) table.found[number] = DistinctTable::NONE;
+        }
+        __syncwarp();
+        is_full = !rows_of_thread.run(
+            table, count, [&](u32 k, u64 other) { return other == rows_of_thread.keys[k]; },
+            [&](u32 k) { return rows_of_thread.keys[k]; });
+#pragma unroll
+        for (u32 k = 0; k < ROWS_EACH; k++) {
+            const u32 i = found.slot + k * WARP;
+            if (i < rows) codes[i] = rows_of_thread.slots[k];
         }
     });
 }
@@ -142,25 +133,41 @@ LANEPACK_KERNEL(distinct_find_16, DISTINCT_THREADS, 3, DistinctArguments) { dist
 LANEPACK_KERNEL(distinct_find_32, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u32>(args); }
 LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 2, DistinctArguments) { distinct_find<u64>(args); }
 
+LANEPACK_DEVICE bool is_less(u64 one, u64 other) { return one < other; }
+
 LANEPACK_KERNEL(distinct_sort, DISTINCT_SORT_THREADS, 2, DistinctArguments) {
-    const DistinctTable& table = args.tables[blockIdx.x];
-    const u32 count = args.counts[blockIdx.x];
-    if (count > table.most) return;
-    sort_found(table, count, [](u64 key) { return key; }, [](u64 one, u64 other) { return one < other; });
+    const DistinctTable table = args.tables[blockIdx.x / args.blocks_per_table];
+    const u32 count = args.counts[blockIdx.x / args.blocks_per_table];
+    const u32 first = blockIdx.x % args.blocks_per_table * SORT_TILE<u64>;
+    if (first >= count) return;
+    u64* const out = reinterpret_cast<u64*>(args.to_spare != 0 ? table.spare : table.sorted);
+    sort_tile<u64>(min(count - first, SORT_TILE<u64>), [&](u32 i) { return table.found[first + i]; }, is_less, out + first);
+}
+
+LANEPACK_KERNEL(distinct_merge, DISTINCT_SORT_THREADS, 2, DistinctArguments) {
+    const DistinctTable table = args.tables[blockIdx.x / args.blocks_per_table];
+    const u32 count = args.counts[blockIdx.x / args.blocks_per_table];
+    const u32 tile = blockIdx.x % args.blocks_per_table;
+    if (tile * SORT_TILE<u64> >= count) return;
+    u64* const sorted = reinterpret_cast<u64*>(table.sorted);
+    u64* const spare = reinterpret_cast<u64*>(table.spare);
+    const bool to_spare = args.to_spare != 0;
+    merge_tile(to_spare ? sorted : spare, count, tile, args.run, is_less, to_spare ? spare : sorted);
 }
 
 template <class T>
 LANEPACK_DEVICE void distinct_values(const DistinctArguments& args) {
-    const DistinctTable& table = args.tables[blockIdx.x];
+    const DistinctTable table = args.tables[blockIdx.x / args.blocks_per_table];
     const KeyTable keys{table, args.seed};
-    const u32 count = args.counts[blockIdx.x];
-    if (count > table.most) return;
-    T* values = reinterpret_cast<T*>(args.values) + static_cast<u64>(table.chunk) * args.value_vectors * VECTOR;
-    for (u32 i = threadIdx.x; i < count; i += DISTINCT_SORT_THREADS) {
-        const u64 key = table.found[i];
+    const u32 count = args.counts[blockIdx.x / args.blocks_per_table];
+    T* const values = reinterpret_cast<T*>(args.values) + static_cast<u64>(table.chunk) * args.value_vectors * VECTOR;
+    const u64* const sorted = reinterpret_cast<const u64*>(table.sorted);
+    const u32 first = blockIdx.x % args.blocks_per_table * SORT_TILE<u64>;
+    const u32 end = min(first + SORT_TILE<u64>, count);
+    for (u32 i = first + threadIdx.x; i < end; i += DISTINCT_SORT_THREADS) {
+        const u64 key = sorted[i];
         values[i] = unordered(static_cast<T>(key), args.source.order);
-        const u32 slot = keys.first_slot(key);
-        table.codes[keys.find(key, slot, __ldg(table.keys + slot))] = i;
+        table.codes[keys.find(key)] = i;
     }
 }
 
@@ -169,41 +176,22 @@ LANEPACK_KERNEL(distinct_values_16, DISTINCT_SORT_THREADS, 2, DistinctArguments)
 LANEPACK_KERNEL(distinct_values_32, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u32>(args); }
 LANEPACK_KERNEL(distinct_values_64, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u64>(args); }
 
-template <class T>
-LANEPACK_DEVICE void distinct_codes(const DistinctArguments& args) {
-    const TableVector at(args);
-    const u32 rows = at.index < args.source.chunk_vectors ? rows_of(args.source, at.vector) : 0;
-    if (rows == 0) return;
-    const KeyTable keys{at.table, args.seed};
-    const ValidRows valid(args.source, at.vector);
-    u32* codes = args.codes + at.vector * VECTOR;
-    if (valid.first == VECTOR) {
-        for (u32 slot = threadIdx.x % WARP; slot < rows; slot += WARP) codes[slot] = 0;
-        return;
+// A thread takes four rows that follow each other.
+LANEPACK_KERNEL(distinct_codes, DISTINCT_THREADS, 4, DistinctCodesArguments) {
+    const DistinctTable table = args.tables[blockIdx.x / args.blocks_per_table];
+    const u32 first = (blockIdx.x % args.blocks_per_table * DISTINCT_THREADS + threadIdx.x) * 4;
+    if (first >= table.rows) return;
+    u32* const codes = args.codes + static_cast<u64>(table.chunk) * args.chunk_rows + first;
+    const u32 rows = min(table.rows - first, 4u);
+    u32 own[4];
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) own[k] = k < rows ? codes[k] : NO_SLOT;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) own[k] = own[k] == NO_SLOT ? 0 : __ldg(table.codes + own[k]);
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        if (k < rows) codes[k] = own[k];
     }
-    each_filled<T>(args.source, at.vector, valid, 0, [&](const FilledRows<T>& found) {
-        u32 slots[ROWS_EACH];
-        u64 seen[ROWS_EACH];
-#pragma unroll
-        for (u32 k = 0; k < ROWS_EACH; k++) {
-            slots[k] = keys.first_slot(ordered(found.values[k], args.source.order));
-            seen[k] = __ldg(at.table.keys + slots[k]);
-        }
-#pragma unroll
-        for (u32 k = 0; k < ROWS_EACH; k++) {
-            slots[k] = keys.find(ordered(found.values[k], args.source.order), slots[k], seen[k]);
-        }
-#pragma unroll
-        for (u32 k = 0; k < ROWS_EACH; k++) {
-            const u32 slot = found.slot + k * WARP;
-            if (slot < rows) codes[slot] = __ldg(at.table.codes + slots[k]);
-        }
-    });
 }
-
-LANEPACK_KERNEL(distinct_codes_8, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u8>(args); }
-LANEPACK_KERNEL(distinct_codes_16, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u16>(args); }
-LANEPACK_KERNEL(distinct_codes_32, DISTINCT_THREADS, 4, DistinctArguments) { distinct_codes<u32>(args); }
-LANEPACK_KERNEL(distinct_codes_64, DISTINCT_THREADS, 3, DistinctArguments) { distinct_codes<u64>(args); }
 
 }  // namespace lanepack

@@ -234,7 +234,7 @@ LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, PLACE_BLOCKS, FsstWindow) {
     if (output.starts == nullptr) return;
     if (group == 0) {
         const bool wide = (totals.codes | totals.bytes) >> 32 != 0;
-        for (u32 vector = threadIdx.x; vector < vectors; vector += FSST_PLACE_THREADS) {
+        for (u32 vector = threadIdx.x; vector < output.vectors; vector += FSST_PLACE_THREADS) {
             const FsstPlace place = args.places[args.vectors[first_vector + vector].run - first_run];
             if (wide) {
                 reinterpret_cast<FsstPlace*>(output.starts)[vector] = place;

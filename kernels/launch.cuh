@@ -64,10 +64,12 @@ constexpr u32 CANDIDATES_THREADS = 256;
 constexpr u32 RD_CUT_THREADS = 512;
 // sample_*, divisor_*: a block takes a chunk, a warp a vector of the sample.
 constexpr u32 SAMPLE_THREADS = 512;
-// distinct_find_*, distinct_codes_*: a warp takes a vector; distinct_sort, distinct_values_*: a
-// block takes a table.
+// distinct_find_*, distinct_strings_find_*: a warp takes a vector.
 constexpr u32 DISTINCT_THREADS = 256;
+// distinct_sort, distinct_merge, distinct_values_*, and those of strings: a block takes so many bytes
+// of keys.
 constexpr u32 DISTINCT_SORT_THREADS = 512;
+constexpr u32 SORT_BYTES = 16384;
 
 // fsst_lengths_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;

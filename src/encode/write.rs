@@ -23,8 +23,7 @@ use crate::lanes::VECTOR;
 pub(super) struct Part {
     pub len: usize,
     pub origin: Origin,
-    /// The chunk's first vector in what it is made of; of bytes that the host has made, where
-    /// those of the node begin.
+    /// The chunk's first vector in what it is made of.
     pub vector: u64,
 }
 
@@ -43,8 +42,8 @@ pub(super) enum Origin {
     Bits,
     /// The column's strings.
     Strings,
-    /// Bytes that the host has made.
-    Host,
+    /// The distinct strings of its dictionaries.
+    DistinctStrings,
 }
 
 /// A chunk that has been planned and laid out.
@@ -64,9 +63,8 @@ impl Planned {
         for (node, placed) in order.iter().zip(&header.nodes) {
             let ranges = &header.buffers[placed.buffers.clone()];
             let Some(part) = node.buffers.first() else { continue };
-            let (mut buffers, mut lens) = ([ABSENT; MOST_BUFFERS], [0; MOST_BUFFERS]);
-            for ((address, len), range) in buffers.iter_mut().zip(&mut lens).zip(ranges) {
-                *len = range.len();
+            let mut buffers = [ABSENT; MOST_BUFFERS];
+            for (address, range) in buffers.iter_mut().zip(ranges) {
                 // No third buffer says that there are no locators.
                 let is_patched = matches!(node.encoding, Encoding::Alp | Encoding::AlpRd);
                 if !(range.is_empty() && is_patched) {
@@ -77,7 +75,7 @@ impl Planned {
                 |gap: Range<usize>| abi::Gap { at: gap.start as u64, bytes: gap.len() as u64 };
             gaps.extend(gaps_of(node, ranges).map(gap));
             let (origin, vector, encoding) = (part.origin, part.vector, node.encoding);
-            jobs.push(Job { origin, encoding, chunk: 0, buffers, lens, vector, rows: node.len });
+            jobs.push(Job { origin, encoding, chunk: 0, buffers, vector, rows: node.len });
         }
         Self { header, jobs, gaps, bounds }
     }
@@ -102,11 +100,10 @@ pub(super) struct Job {
     pub chunk: usize,
     /// Addresses of its buffers; 0 for those that it lacks.
     pub buffers: [u64; MOST_BUFFERS],
-    /// Their bytes.
-    pub lens: [usize; MOST_BUFFERS],
     /// The chunk's first vector in what it is made of.
     pub vector: u64,
-    rows: usize,
+    /// Values of the node.
+    pub rows: usize,
 }
 
 /// What kernels see of jobs.
@@ -156,8 +153,7 @@ fn gaps_of<'a>(
     ranges: &'a [Range<usize>],
 ) -> impl Iterator<Item = Range<usize>> + use<'a> {
     // Copies of words and bits fill up to the next buffer themselves.
-    let is_host = node.buffers.first().is_some_and(|part| part.origin == Origin::Host);
-    let copied = node.encoding == Encoding::Plain && node.physical != Physical::Bytes && !is_host;
+    let copied = node.encoding == Encoding::Plain && node.physical != Physical::Bytes;
     let behind = move |range: &Range<usize>| {
         debug_assert!(range.start.is_multiple_of(ALIGNMENT));
         (!copied).then(|| range.end..aligned(range.end))

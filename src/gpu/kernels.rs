@@ -151,20 +151,22 @@ pub(crate) const DISTINCT_FIND: ByWidth = [
     distinct("distinct_find_32"),
     distinct("distinct_find_64"),
 ];
-pub(crate) const DISTINCT_CODES: ByWidth = [
-    distinct("distinct_codes_8"),
-    distinct("distinct_codes_16"),
-    distinct("distinct_codes_32"),
-    distinct("distinct_codes_64"),
-];
-/// Blocks count tables.
-pub(crate) const DISTINCT_SORT: Kernel = chunk("distinct_sort", "DISTINCT_SORT_THREADS");
+/// Blocks count keys.
+const fn distinct_sort(name: &'static str, key: usize) -> Kernel {
+    each(name, "DISTINCT_SORT_THREADS", shape("SORT_BYTES") as usize / key)
+}
+const WORD_KEY: usize = 8;
+pub(crate) const DISTINCT_SORT: Kernel = distinct_sort("distinct_sort", WORD_KEY);
+pub(crate) const DISTINCT_MERGE: Kernel = distinct_sort("distinct_merge", WORD_KEY);
 pub(crate) const DISTINCT_VALUES: ByWidth = [
-    chunk("distinct_values_8", "DISTINCT_SORT_THREADS"),
-    chunk("distinct_values_16", "DISTINCT_SORT_THREADS"),
-    chunk("distinct_values_32", "DISTINCT_SORT_THREADS"),
-    chunk("distinct_values_64", "DISTINCT_SORT_THREADS"),
+    distinct_sort("distinct_values_8", WORD_KEY),
+    distinct_sort("distinct_values_16", WORD_KEY),
+    distinct_sort("distinct_values_32", WORD_KEY),
+    distinct_sort("distinct_values_64", WORD_KEY),
 ];
+/// Blocks count rows.
+pub(crate) const DISTINCT_CODES: Kernel =
+    each("distinct_codes", "DISTINCT_THREADS", 4 * shape("DISTINCT_THREADS") as usize);
 
 /// Blocks count bytes.
 const fn copy_words(name: &'static str) -> Kernel {
@@ -282,16 +284,30 @@ pub(crate) const SAMPLE_STRINGS: ByOffset =
 /// Blocks count vectors.
 pub(crate) const DISTINCT_STRINGS_FIND: ByOffset =
     [distinct("distinct_strings_find_32"), distinct("distinct_strings_find_64")];
+/// Blocks count distinct values.
 pub(crate) const DISTINCT_STRINGS_COPY: ByOffset =
-    [distinct("distinct_strings_copy_32"), distinct("distinct_strings_copy_64")];
-pub(crate) const DISTINCT_STRINGS_CODES: ByOffset =
-    [distinct("distinct_strings_codes_32"), distinct("distinct_strings_codes_64")];
+    [distinct_copy("distinct_strings_copy_32"), distinct_copy("distinct_strings_copy_64")];
+const fn distinct_copy(name: &'static str) -> Kernel {
+    each(name, "DISTINCT_THREADS", shape("DISTINCT_THREADS") as usize / 8)
+}
 /// Blocks count tables.
-const fn distinct_sort(name: &'static str) -> Kernel {
+const fn distinct_table(name: &'static str) -> Kernel {
     each(name, "DISTINCT_SORT_THREADS", 1)
 }
-pub(crate) const DISTINCT_STRINGS_SORT: ByOffset =
-    [distinct_sort("distinct_strings_sort_32"), distinct_sort("distinct_strings_sort_64")];
+pub(crate) const DISTINCT_STRINGS_COMMON: ByOffset =
+    [distinct_table("distinct_strings_common_32"), distinct_table("distinct_strings_common_64")];
+pub(crate) const DISTINCT_STRINGS_PLACES: ByOffset =
+    [distinct_table("distinct_strings_places_32"), distinct_table("distinct_strings_places_64")];
+/// Blocks count keys.
+const STRING_KEY: usize = 16;
+pub(crate) const DISTINCT_STRINGS_SORT: ByOffset = [
+    distinct_sort("distinct_strings_sort_32", STRING_KEY),
+    distinct_sort("distinct_strings_sort_64", STRING_KEY),
+];
+pub(crate) const DISTINCT_STRINGS_MERGE: ByOffset = [
+    distinct_sort("distinct_strings_merge_32", STRING_KEY),
+    distinct_sort("distinct_strings_merge_64", STRING_KEY),
+];
 
 /// Blocks count gaps.
 pub(crate) const GAPS: Kernel = Kernel::new("gaps", "BITS_THREADS", "BITS_THREADS");

@@ -37,32 +37,30 @@ impl Tables {
     /// and where these are counted.
     ///
     /// Scratch: 12 bytes for each of at most four times as many slots as values are wanted,
-    /// and 16 for each of these.
+    /// and 8 for each of these.
     pub fn allocate(
         launcher: &mut Launcher<'_>,
         asked: &[(usize, usize)],
+        rows: impl Fn(usize) -> usize,
     ) -> Result<(Self, Arc<DeviceBuffer>)> {
         let [mut keys, mut codes, mut found] = [0; 3];
         let mut tables: Vec<abi::DistinctTable> = (asked.iter())
             .map(|(chunk, most)| {
                 let slot_bits = (2 * most).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
-                let (chunk, most) = (*chunk as u32, *most as u32);
-                let room = u64::from(most) * 8;
                 let slots = (1 << slot_bits) + 1;
-                let spare = found + room;
                 let table = abi::DistinctTable {
                     keys,
                     codes,
                     found,
-                    spare,
-                    chunk,
+                    chunk: *chunk as u32,
                     slot_bits,
-                    most,
-                    first: 0,
+                    most: *most as u32,
+                    rows: rows(*chunk) as u32,
+                    ..Default::default()
                 };
                 keys += slots * 8;
                 codes += slots * 4;
-                found += 2 * room;
+                found += *most as u64 * 8;
                 table
             })
             .collect();
@@ -79,7 +77,6 @@ impl Tables {
             table.keys += keys;
             table.codes += codes;
             table.found += found;
-            table.spare += found;
         }
         let seed = RandomState::new().hash_one(0);
         Ok((Self { tables, counts: Vec::new(), seed }, counts))
@@ -107,16 +104,6 @@ impl Tables {
             .unzip();
     }
 
-    /// Numbers all distinct values; how many there are.
-    pub fn number_values(&mut self) -> usize {
-        let mut first = 0;
-        for (table, count) in self.tables.iter_mut().zip(&self.counts) {
-            table.first = first;
-            first += count;
-        }
-        first as usize
-    }
-
     pub fn len(&self) -> usize {
         self.tables.len()
     }
@@ -128,6 +115,54 @@ impl Tables {
     /// The chunks.
     pub fn chunks(&self) -> impl Iterator<Item = usize> {
         self.tables.iter().map(|table| table.chunk as usize)
+    }
+
+    /// Room for sorting what has been found, by so many bytes each.
+    pub fn allocate_sorted(&mut self, launcher: &mut Launcher<'_>, key: usize) -> Result<()> {
+        let bytes = self.counts.iter().map(|count| *count as usize * key).sum();
+        let mut sorted = launcher.allocate(bytes)?.address();
+        let mut spare = launcher.allocate(bytes)?.address();
+        for (table, count) in self.tables.iter_mut().zip(&self.counts) {
+            (table.sorted, table.spare) = (sorted, spare);
+            sorted += u64::from(*count) * key as u64;
+            spare += u64::from(*count) * key as u64;
+        }
+        Ok(())
+    }
+
+    /// The launches that sort tiles of so many keys and merge them: keys of the runs that are
+    /// merged, 0 at first, and whether the result goes to the spare room, as that of the last does
+    /// not.
+    pub fn passes(&self, tile: usize) -> impl Iterator<Item = (u32, bool)> + use<> {
+        let merges = self.most().div_ceil(tile).next_power_of_two().ilog2();
+        (0..=merges).map(move |pass| {
+            let run = if pass == 0 { 0 } else { tile << (pass - 1) };
+            (run as u32, (merges - pass) % 2 == 1)
+        })
+    }
+
+    /// Starts making the codes of the rows of a column from the slots of their values.
+    pub fn start_codes(
+        &self,
+        launcher: &mut Launcher<'_>,
+        tables: u64,
+        codes: u64,
+        chunk_rows: usize,
+    ) -> Result<()> {
+        let kernel = kernels::DISTINCT_CODES;
+        let blocks = chunk_rows.div_ceil(kernel.block);
+        let arguments = abi::DistinctCodesArguments {
+            tables,
+            codes,
+            chunk_rows: chunk_rows as u32,
+            blocks_per_table: blocks as u32,
+        };
+        launcher.launch(kernel, self.len() * blocks, &arguments)
+    }
+
+    /// Most distinct values of one.
+    pub fn most(&self) -> usize {
+        self.counts.iter().max().copied().unwrap_or(0) as usize
     }
 
     /// Distinct values of each.
@@ -143,45 +178,57 @@ impl Tables {
 /// Chunks of words whose distinct values have been found.
 struct Distinct {
     tables: Tables,
+    /// For each row the slot of its value.
+    codes: u64,
 }
 
 impl Distinct {
     /// Looks for those of some chunks, of which no more than so many are wanted; waits.
     fn find(launcher: &mut Launcher<'_>, words: &Words, asked: &[(usize, usize)]) -> Result<Self> {
-        let (tables, counts) = Tables::allocate(launcher, asked)?;
-        let mut this = Self { tables };
+        let (tables, counts) = Tables::allocate(launcher, asked, |chunk| words.rows(chunk))?;
+        let source = words.source();
+        let codes = launcher.allocate(source.rows as usize * 4)?.address();
+        let mut this = Self { tables, codes };
         let kernel = words.by_width(kernels::DISTINCT_FIND);
-        let arguments = this.arguments(launcher, words, counts.address())?;
-        launcher.launch(kernel, this.blocks(&arguments), &arguments)?;
+        let blocks = (source.chunk_vectors as usize).div_ceil(kernel.block);
+        let tables = this.tables.upload(launcher)?;
+        let arguments = this.arguments(words, tables, counts.address(), blocks);
+        launcher.launch(kernel, this.tables.len() * blocks, &arguments)?;
         this.tables.read(launcher, &counts)?;
         Ok(this)
     }
 
     /// Starts making codes and distinct values, and measuring both.
     fn words(
-        &self,
+        &mut self,
         launcher: &mut Launcher<'_>,
         words: &Words,
         context: &Context<'_>,
     ) -> Result<[Words; 2]> {
         let source = *words.source();
-        let most = self.tables.counts().iter().max().copied().unwrap_or(0) as usize;
-        let value_vectors = most.div_ceil(VECTOR);
+        let value_vectors = self.tables.most().div_ceil(VECTOR);
         let rows = value_vectors * VECTOR * words.chunks();
         let values = launcher.allocate(rows * words.value())?.address();
-        let codes = launcher.allocate(source.rows as usize * 4)?.address();
         let counts = launcher.upload(self.tables.counts())?;
+        self.tables.allocate_sorted(launcher, size_of::<u64>())?;
+        let tables = self.tables.upload(launcher)?;
+        let tile = kernels::DISTINCT_SORT.block;
+        let blocks = self.tables.most().div_ceil(tile);
         let arguments = abi::DistinctArguments {
-            codes,
             values,
             value_vectors: value_vectors as u32,
-            ..self.arguments(launcher, words, counts)?
+            ..self.arguments(words, tables, counts, blocks)
         };
-        launcher.launch(kernels::DISTINCT_SORT, self.tables.len(), &arguments)?;
-        let kernel = words.by_width(kernels::DISTINCT_VALUES);
-        launcher.launch(kernel, self.tables.len(), &arguments)?;
-        let kernel = words.by_width(kernels::DISTINCT_CODES);
-        launcher.launch(kernel, self.blocks(&arguments), &arguments)?;
+        let all_blocks = self.tables.len() * blocks;
+        for (run, to_spare) in self.tables.passes(tile) {
+            let to_spare = u32::from(to_spare);
+            let arguments = abi::DistinctArguments { run, to_spare, ..arguments };
+            let kernel = if run == 0 { kernels::DISTINCT_SORT } else { kernels::DISTINCT_MERGE };
+            launcher.launch(kernel, all_blocks, &arguments)?;
+        }
+        launcher.launch(words.by_width(kernels::DISTINCT_VALUES), all_blocks, &arguments)?;
+        let chunk_rows = source.chunk_vectors as usize * VECTOR;
+        self.tables.start_codes(launcher, tables, self.codes, chunk_rows)?;
         let mut coded = vec![0; words.chunks()];
         let mut counted = vec![0; words.chunks()];
         for (chunk, count) in self.tables.chunks().zip(self.tables.counts()) {
@@ -189,7 +236,7 @@ impl Distinct {
             counted[chunk] = *count;
         }
         let derived = abi::Source { valid: 0, valid_at: 0, stride: 1, ..source };
-        let codes = abi::Source { values: codes, order: abi::UNSIGNED, ..derived };
+        let codes = abi::Source { values: self.codes, order: abi::UNSIGNED, ..derived };
         let chunk_vectors = value_vectors as u32;
         let values = abi::Source { values, rows: rows as u64, chunk_vectors, ..derived };
         let physical = words.physical();
@@ -201,27 +248,23 @@ impl Distinct {
         ])
     }
 
+    /// What kernels see, of which so many blocks belong to a table.
     fn arguments(
         &self,
-        launcher: &mut Launcher<'_>,
         words: &Words,
+        tables: u64,
         counts: u64,
-    ) -> Result<abi::DistinctArguments> {
-        let source = *words.source();
-        let block = kernels::DISTINCT_FIND[0].block;
-        Ok(abi::DistinctArguments {
-            source,
-            tables: self.tables.upload(launcher)?,
+        blocks: usize,
+    ) -> abi::DistinctArguments {
+        abi::DistinctArguments {
+            source: *words.source(),
+            tables,
             counts,
+            codes: self.codes,
             seed: self.tables.seed(),
-            blocks_per_table: (source.chunk_vectors as usize).div_ceil(block) as u32,
+            blocks_per_table: blocks as u32,
             ..Default::default()
-        })
-    }
-
-    /// Blocks of kernels that take vectors.
-    fn blocks(&self, arguments: &abi::DistinctArguments) -> usize {
-        self.tables.len() * arguments.blocks_per_table as usize
+        }
     }
 }
 

@@ -1,27 +1,128 @@
 //! Codes of a stretch of chunks that share a table, in scratch.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::chunks::lengths_source;
 use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
-use super::plan::lengths_source;
+use super::tables::Table;
 use super::{StringColumn, Window, encode_blocks};
 use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending, StreamRole};
 use crate::encode::words::Words;
+use crate::encode::write::{self, Job};
 use crate::encoding::{Physical, fsst};
 use crate::error::Result;
+use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
-/// Chunks whose codes are made with one table.
+/// The codes of consecutive chunks, in scratch.
+pub(super) struct CodeRuns {
+    window: abi::FsstWindow,
+    scratch: Arc<DeviceBuffer>,
+    /// Where in it the sizes of chunks will be, and how many chunks there are.
+    sizes: (usize, usize),
+}
+
+impl CodeRuns {
+    /// Starts making the codes of a window with its table.
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        window: &Window,
+        borders: &[u64],
+    ) -> Result<Self> {
+        let chunks = &window.chunks;
+        let bytes = window.bytes(borders);
+        let chunk_vectors = lengths.window.chunk_rows as usize / VECTOR;
+        let first_vector = chunks.start * chunk_vectors;
+        let end_vector = (chunks.end * chunk_vectors).min(column.rows.div_ceil(VECTOR));
+        let runs = lengths.most_runs(bytes, end_vector - first_vector);
+        let mut arrays = Arrays::default();
+        let runs_at = arrays.add(runs * 16);
+        let places = arrays.add(runs * 16);
+        let code_bytes = 2 * bytes + 16 * (runs + 2);
+        let codes = arrays.add(code_bytes);
+        let tile_runs = arrays.add(4 * (code_bytes / fsst::TILE + chunks.len() + 1));
+        let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
+        let sizes = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
+        let taken = arrays.add(4);
+        let scratch = launcher.allocate(arrays.len)?;
+        let at = |at: usize| scratch.address() + at as u64;
+        let window = abi::FsstWindow {
+            table: window.table.unwrap_or_default(),
+            runs: at(runs_at),
+            places: at(places),
+            codes: at(codes),
+            marks: at(marks),
+            tile_runs: at(tile_runs),
+            chunks: at(sizes),
+            taken: at(taken),
+            first_vector: first_vector as u32,
+            end_vector: end_vector as u32,
+            ..lengths.window
+        };
+        launcher.stream.fill(&scratch, taken, 4, 0)?;
+        let kernel = column.by_width(kernels::FSST_ENCODE);
+        launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
+        Ok(Self { window, scratch, sizes: (sizes, chunks.len()) })
+    }
+
+    /// Starts finding out where runs begin in their chunks, and what chunks come to.
+    pub(super) fn sizes(&self, launcher: &mut Launcher<'_>) -> Result<Pending<abi::FsstPlace>> {
+        let (at, chunks) = self.sizes;
+        launcher.launch(kernels::FSST_CHUNKS, chunks, &self.window)?;
+        launcher.result(&self.scratch, at, chunks)
+    }
+
+    /// The vectors whose codes they are.
+    pub(super) fn vectors(&self) -> Range<usize> {
+        self.window.first_vector as usize..self.window.end_vector as usize
+    }
+
+    /// Starts copying codes to the nodes of some of the chunks, given their numbers, with the
+    /// table, starts and tiles; `sizes` are those of all chunks.
+    pub(super) fn write<'j>(
+        &self,
+        launcher: &mut Launcher<'_>,
+        table: &Table,
+        sizes: &[abi::FsstPlace],
+        jobs: impl Iterator<Item = (usize, &'j Job)>,
+    ) -> Result<()> {
+        let mut outputs = vec![abi::FsstOutput::default(); sizes.len()];
+        let (mut spans, mut most) = (Vec::new(), 0);
+        for (chunk, job) in jobs {
+            let [to, codes, starts, tiles, ..] = job.buffers;
+            let vectors = job.rows.div_ceil(VECTOR) as u32;
+            spans.push(abi::ByteSpan { from: table.address, to, bytes: table.len as u64 });
+            outputs[chunk] = abi::FsstOutput { codes, starts, tiles, vectors, zero: 0 };
+            most = most.max(sizes[chunk].codes);
+        }
+        if spans.is_empty() {
+            return Ok(());
+        }
+        let blocks = (most as usize).div_ceil(fsst::TILE * fsst::TILES_PER_GROUP).max(1);
+        let window = abi::FsstWindow {
+            outputs: launcher.upload(&outputs)?,
+            blocks_per_chunk: blocks as u32,
+            ..self.window
+        };
+        launcher.launch(kernels::FSST_PLACE, outputs.len() * blocks, &window)?;
+        write::copy_spans(launcher, &spans)
+    }
+}
+
+/// The codes of a window of the column, and their lengths.
 pub(super) struct Codes {
-    pub(super) window: abi::FsstWindow,
+    pub(super) runs: CodeRuns,
     pub(super) code_words: Words,
-    chunks: Pending<abi::FsstPlace>,
+    pending: Pending<abi::FsstPlace>,
     /// What is read back, for each chunk.
-    pub(super) totals: Vec<abi::FsstPlace>,
+    pub(super) sizes: Vec<abi::FsstPlace>,
 }
 
 impl Codes {
@@ -35,64 +136,23 @@ impl Codes {
         borders: &[u64],
         options: &Options,
     ) -> Result<Self> {
-        let chunks = &window.chunks;
-        let bytes = window.bytes(borders);
-        let chunk_vectors = lengths.window.chunk_rows as usize / VECTOR;
-        let first_vector = chunks.start * chunk_vectors;
-        let end_vector = (chunks.end * chunk_vectors).min(column.rows.div_ceil(VECTOR));
-        let first_row = first_vector * VECTOR;
-        let rows = (end_vector * VECTOR).min(column.rows) - first_row;
-        let runs = lengths.most_runs(bytes, end_vector - first_vector);
-        let mut arrays = Arrays::default();
-        let runs_at = arrays.add(runs * 16);
-        let places = arrays.add(runs * 16);
-        let code_bytes = 2 * bytes + 16 * (runs + 2);
-        let codes = arrays.add(code_bytes);
-        let tile_runs = arrays.add(4 * (code_bytes / fsst::TILE + chunks.len() + 1));
-        let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
-        let chunks_at = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
-        let taken = arrays.add(4);
         launcher.switch(StreamRole::Long);
-        let scratch = launcher.allocate(arrays.len)?;
-        let at = |at: usize| scratch.address() + at as u64;
-        let window = abi::FsstWindow {
-            table: window.table.unwrap_or_default(),
-            runs: at(runs_at),
-            places: at(places),
-            codes: at(codes),
-            marks: at(marks),
-            tile_runs: at(tile_runs),
-            chunks: at(chunks_at),
-            taken: at(taken),
-            first_vector: first_vector as u32,
-            end_vector: end_vector as u32,
-            ..lengths.window
-        };
-        launcher.stream.fill(&scratch, taken, 4, 0)?;
-        let kernel = column.by_width(kernels::FSST_ENCODE);
-        launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
+        let runs = CodeRuns::start(launcher, column, lengths, window, borders)?;
         launcher.switch(StreamRole::Main);
         launcher.wait_for(StreamRole::Long)?;
-        launcher.launch(kernels::FSST_CHUNKS, chunks.len(), &window)?;
-        let source =
-            lengths_source(window.code_lengths + first_row as u64 * 4, rows, chunk_vectors);
+        let pending = runs.sizes(launcher)?;
+        let first_row = runs.vectors().start * VECTOR;
+        let rows = (runs.vectors().end * VECTOR).min(column.rows) - first_row;
+        let code_lengths = lengths.window.code_lengths + first_row as u64 * 4;
+        let source = lengths_source(code_lengths, rows, options.chunk_rows / VECTOR);
         let asked = Asked::of_lengths(options);
-        Ok(Self {
-            window,
-            code_words: Words::measure(launcher, Physical::U32, source, asked)?,
-            chunks: launcher.result(&scratch, chunks_at, chunks.len())?,
-            totals: Vec::new(),
-        })
-    }
-
-    /// The vectors whose codes they are.
-    pub(super) fn vectors(&self) -> Range<usize> {
-        self.window.first_vector as usize..self.window.end_vector as usize
+        let code_words = Words::measure(launcher, Physical::U32, source, asked)?;
+        Ok(Self { runs, code_words, pending, sizes: Vec::new() })
     }
 
     /// Waits for sizes.
     pub(super) fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
-        self.totals = launcher.read(&self.chunks)?;
+        self.sizes = launcher.read(&self.pending)?;
         self.code_words.read(launcher)
     }
 }

@@ -1,35 +1,29 @@
-//! Dictionaries of strings: `kernels/encode_dict_strings.cu`.
+//! Dictionaries of a column of strings: distinct values are found, sorted and put one behind the
+//! other by kernels; codes of rows are words as others, and distinct values strings as others
+//! (`distinct.rs`).
 //!
-//! ```text
-//! sample --(host asks for chunks)--> distinct values, sorted; a code for every row
-//!                                     |                        '--> words as others (tree.rs)
-//!                                     '--> host: planned and encoded as the CPU does
-//! ```
-//!
-//! What is as much as rows stays on the device. Distinct values are fewer (at most three in four
-//! rows, and mostly few), and come to the host: their encoding is the CPU's by construction, with
-//! all that may nest in it. Chunks are worked on by all threads; on an NVIDIA H200 with 16 of them
-//! that limits columns of many distinct values (docs/GPU.md).
+//! The host waits twice: for the number of distinct values of each chunk, and for their bytes.
 
-use std::sync::{Arc, OnceLock};
-
-use rayon::prelude::*;
+use std::ops::Range;
+use std::sync::Arc;
 
 use super::StringColumn;
-use super::plan::{DERIVED, lengths_source};
+use super::chunks::{Numbers, StringChunks, lengths_source};
+use super::distinct::{DistinctStrings, DistinctValues, StartedStrings};
+use super::plan::OF_DICTIONARIES;
+use super::tables::Table;
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
 use crate::encode::encoders::Tables;
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::tree::{Tree, limit};
 use crate::encode::words::{Estimates, Words};
-use crate::encode::write::{HostCopies, Job, Origin, Part};
+use crate::encode::write::{self, Job, Origin, Part};
 use crate::encoding::dict::{Counted, strings_save};
-use crate::encoding::fsst::Symbols;
-use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{BytesValues, Encoding, Estimate, Input, Physical, Values, constant};
+use crate::encoding::plan::{Context, Plan};
+use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::error::{Error, Result};
-use crate::gpu::abi::encode::{SampledRows, Source};
+use crate::gpu::abi::encode::SampledRows;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels::{self, Kernel};
 use crate::lanes::VECTOR;
@@ -49,57 +43,54 @@ pub(super) fn sample(
     launcher.result(&scratch, 0, chunks)
 }
 
-/// Byte strings one behind the other.
-struct Texts {
-    offsets: Vec<usize>,
-    data: Vec<u8>,
+/// Symbol tables of groups of chunks.
+pub(super) struct GroupTables<'a> {
+    pub(super) groups: &'a [Range<usize>],
+    /// One for each group that has one.
+    pub(super) tables: &'a [Option<Arc<Table>>],
+    /// Where all of them are.
+    pub(super) address: u64,
 }
 
-impl Texts {
-    fn input(&self) -> Input<'_> {
-        let values = BytesValues { offsets: &self.offsets, data: &self.data };
-        Input::new(Physical::Bytes, Values::Bytes(values))
+impl GroupTables<'_> {
+    /// The group of a chunk.
+    pub(super) fn group_of(&self, chunk: usize) -> usize {
+        self.groups.partition_point(|group| group.end <= chunk)
     }
-}
 
-/// A chunk that may have a dictionary.
-struct Entry {
-    texts: Texts,
-    symbols: Option<Arc<Symbols>>,
-    /// The dictionary, once it has been asked for: its node, whose parts say where its bytes
-    /// begin in the others.
-    encoded: OnceLock<(EncodedNode<Part>, Vec<u8>)>,
+    /// The table of a chunk's group.
+    pub(super) fn table_of(&self, chunk: usize) -> Option<&Arc<Table>> {
+        self.tables.get(self.group_of(chunk))?.as_ref()
+    }
 }
 
 /// The dictionaries of a column.
 #[derive(Default)]
 pub(super) struct Dictionaries {
-    /// For each chunk.
-    entries: Vec<Option<Entry>>,
+    /// For each chunk the number of its dictionary, if it has one.
+    numbers: Vec<Option<usize>>,
     /// Codes, and what is derived from them; numbers as the parts of nodes have them.
     tree: Tree,
     codes: usize,
+    strings: Option<DistinctStrings>,
+    options: Options,
 }
 
 impl Dictionaries {
-    /// Finds those that may be the least, and adds their estimates. `samples` are of chunks, and
-    /// `symbols` those of a chunk's group.
+    /// Finds those that may be the least, and adds their estimates. `samples` are of chunks.
     pub fn plan(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        options: &Options,
+        chunks: &StringChunks,
         samples: &[SampledRows],
-        bytes: &[usize],
-        symbols: impl Fn(usize) -> Option<Arc<Symbols>>,
+        tables: &GroupTables<'_>,
         estimates: &mut [Estimates],
     ) -> Result<Self> {
-        let rows =
-            |chunk: usize| (column.rows - chunk * options.chunk_rows).min(options.chunk_rows);
         let promise = |(chunk, sample): (usize, &SampledRows)| {
-            let rows = rows(chunk);
+            let rows = chunks.rows(chunk);
             let (counted, limit) = (sample.counted(rows), limit(&estimates[chunk]));
             let pays = limit > 0
-                && bytes[chunk] <= rows * constant::MAX_VALUE_BYTES
+                && chunks.bytes(chunk) <= rows * constant::MAX_VALUE_BYTES
                 && counted.repeats()
                 && counted.may_pay(rows, counted.distinct, limit, strings_save);
             (pays && counted.most(rows) > 0).then_some((counted, limit))
@@ -107,57 +98,53 @@ impl Dictionaries {
         let promises: Vec<Option<(Counted, usize)>> =
             samples.iter().enumerate().map(promise).collect();
         let asked: Vec<(usize, usize)> = (promises.iter().enumerate())
-            .filter_map(|(chunk, promise)| Some((chunk, promise.as_ref()?.0.most(rows(chunk)))))
+            .filter_map(|(chunk, promise)| {
+                Some((chunk, promise.as_ref()?.0.most(chunks.rows(chunk))))
+            })
             .collect();
         if asked.is_empty() {
             return Ok(Self::default());
         }
         let scope = launcher.scope;
         let found = launcher.in_scope(Scope::Distinct, |launcher| {
-            let mut found = Finder::find(launcher, column, options, &asked)?;
+            let mut found = Finder::find(launcher, column, chunks, &asked, scope)?;
             found.tables.keep(|chunk, count| {
                 promises[chunk].is_some_and(|(counted, limit)| {
-                    counted.may_pay(rows(chunk), count, limit, strings_save)
+                    counted.may_pay(chunks.rows(chunk), count, limit, strings_save)
                 })
             });
             if found.tables.is_empty() {
                 return Ok(None);
             }
-            let chunks: Vec<usize> = found.tables.chunks().collect();
-            let (codes, texts) = found.codes_and_texts(launcher, scope)?;
-            Ok::<_, Error>(Some((chunks, codes, texts)))
+            let of: Vec<usize> = found.tables.chunks().collect();
+            Ok::<_, Error>(Some((of, found.codes_and_values(launcher, scope)?)))
         })?;
         launcher.release(Scope::Distinct);
-        let Some((chunks, codes, texts)) = found else { return Ok(Self::default()) };
-        let mut tree = Tree::numbered_from(DERIVED);
-        let chunk_vectors = options.chunk_rows / VECTOR;
-        let source = lengths_source(codes, column.rows.next_multiple_of(VECTOR), chunk_vectors);
-        let codes = of_codes(launcher, source, &chunks, rows, options)?;
+        let Some((of, (codes, values))) = found else { return Ok(Self::default()) };
+        let options = chunks.options.clone();
+        let below = Context::new(&options, None).in_dictionary();
+        let started = StartedStrings::start(launcher, values, &of, tables, &options)?;
+        let mut tree = Tree::numbered_from(OF_CODES);
+        let all_rows = column.rows.next_multiple_of(VECTOR);
+        let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
+        let mut coded = vec![0; chunks.count()];
+        of.iter().for_each(|&chunk| coded[chunk] = chunks.rows(chunk) as u32);
+        let asked = Asked::of_codes(&below);
+        let codes = Words::derived(launcher, Physical::U32, source, coded, asked)?;
         let codes = tree.add(codes);
-        let entries: Vec<(usize, Entry)> = (chunks.iter().zip(texts))
-            .map(|(&chunk, texts)| {
-                let (symbols, encoded) = (symbols(chunk), OnceLock::new());
-                (chunk, Entry { texts, symbols, encoded })
-            })
-            .collect();
-        let plan =
-            |(_, entry): &(usize, Entry)| plan::plan(&entry.texts.input(), &entry.context(options));
-        let dictionaries: Vec<Plan> = entries.par_iter().map(plan).collect();
-        let below = Context::new(options, None).in_dictionary();
         let plans = tree.plan(launcher, codes, &below)?;
-        for (&chunk, dictionary) in chunks.iter().zip(dictionaries) {
+        let (strings, dictionaries) = started.read(launcher)?;
+        for (&chunk, dictionary) in of.iter().zip(dictionaries) {
             let of_codes = tree.plan_of(codes, chunk, &plans, &below);
             let children = vec![of_codes.into_owned(), dictionary];
-            let starts = rows(chunk).div_ceil(VECTOR) * 8;
+            let starts = chunks.rows(chunk).div_ceil(VECTOR) * 8;
             let estimate = Estimate { children, ..Estimate::of([starts]) };
             if strings_save(estimate.stored_bytes(), limit(&estimates[chunk])) {
                 estimates[chunk].push((Encoding::Dict, estimate));
             }
         }
-        let mut all: Vec<Option<Entry>> = samples.iter().map(|_| None).collect();
-        for (chunk, entry) in entries {
-            all[chunk] = Some(entry);
-        }
+        let mut numbers = vec![None; chunks.count()];
+        of.iter().enumerate().for_each(|(number, &chunk)| numbers[chunk] = Some(number));
         // Bodies are planned stretch by stretch, and find all codes measured.
         let planned = |chunk: usize| {
             let (_, estimate) =
@@ -170,206 +157,176 @@ impl Dictionaries {
             }
             None => Ok(Some(())),
         })?;
-        Ok(Self { entries: all, tree, codes })
+        Ok(Self { numbers, tree, codes, strings: Some(strings), options })
     }
 
-    /// A chunk's node. `starts` is where its vectors begin.
-    pub fn node(
-        &self,
-        chunk: usize,
-        rows: usize,
-        bytes: usize,
-        starts: Part,
-        plan: &Plan,
-        options: &Options,
-    ) -> Result<EncodedNode<Part>> {
-        let entry = self.entries.get(chunk).and_then(Option::as_ref);
-        let (Some(entry), [codes, dictionary]) = (entry, plan.children.as_slice()) else {
-            return Err(Error::device("a dictionary of a chunk without"));
+    /// The number of a chunk's dictionary, and all of them.
+    fn of(&self, chunk: usize) -> Result<(usize, &DistinctStrings)> {
+        let number = self.numbers.get(chunk).copied().flatten();
+        number
+            .zip(self.strings.as_ref())
+            .ok_or_else(|| Error::device("a dictionary of a chunk without"))
+    }
+
+    /// The nodes of a chunk's codes and of its distinct values.
+    pub fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<Part>>> {
+        let (number, strings) = self.of(chunk)?;
+        let [codes, dictionary] = plan.children.as_slice() else {
+            return Err(Error::device("a dictionary without plans of its parts"));
         };
-        let below = Context::new(options, None).in_dictionary();
-        let mut node = EncodedNode::new(Encoding::Dict, Physical::Bytes, rows);
-        node.parameters[0] = bytes as u64;
-        node.buffers = vec![starts];
-        node.children = vec![
-            self.tree.encode_measured(self.codes, chunk, codes, &below)?,
-            entry.dictionary(dictionary, options)?,
-        ];
-        Ok(node)
+        let below = Context::new(&self.options, None).in_dictionary();
+        let codes = self.tree.encode_measured(self.codes, chunk, codes, &below)?;
+        Ok(vec![codes, strings.node(number, dictionary)?])
     }
 
-    /// Starts writing nodes of one origin and encoding that belong to codes.
-    pub fn write_codes(
+    /// Starts writing nodes of one origin and encoding that are words.
+    pub fn write_words(
         &self,
         launcher: &mut Launcher<'_>,
         origin: Origin,
         encoding: Encoding,
         jobs: &[Job],
     ) -> Result<()> {
-        self.tree.write(launcher, origin, encoding, jobs)
+        match (origin, &self.strings) {
+            (Origin::Words(number), Some(strings)) if number < OF_CODES => {
+                strings.words(number)?.write(launcher, encoding, &write::targets(jobs))
+            }
+            _ => self.tree.write(launcher, origin, encoding, jobs),
+        }
     }
 
-    /// Starts copying nodes of dictionaries of chunks from `first` on.
-    pub fn write_dictionaries(
+    /// Starts writing nodes of one encoding that are distinct values, given the chunks of the
+    /// column.
+    pub fn write_strings<'j>(
         &self,
         launcher: &mut Launcher<'_>,
-        first: usize,
-        jobs: &[Job],
+        encoding: Encoding,
+        jobs: impl Iterator<Item = (usize, &'j Job)>,
     ) -> Result<()> {
-        let mut copies = HostCopies::default();
-        for job in jobs {
-            let entry = self.entries.get(first + job.chunk).and_then(Option::as_ref);
-            let Some((_, bytes)) = entry.and_then(|entry| entry.encoded.get()) else {
-                return Err(Error::device("a dictionary that has not been encoded"));
-            };
-            let mut at = job.vector as usize;
-            for (to, len) in job.buffers.iter().zip(job.lens) {
-                copies.add(*to, &bytes[at..at + len]);
-                at += len;
-            }
+        let jobs: Vec<(usize, &Job)> =
+            jobs.map(|(chunk, job)| Ok((self.of(chunk)?.0, job))).collect::<Result<_>>()?;
+        match &self.strings {
+            Some(strings) => strings.write(launcher, encoding, &jobs),
+            None => Ok(()),
         }
-        copies.start(launcher)
     }
 }
 
-impl Entry {
-    fn context<'a>(&'a self, options: &'a Options) -> Context<'a> {
-        Context::new(options, self.symbols.as_ref()).in_dictionary()
-    }
+/// The numbers of words: lengths of distinct values, lengths of their codes, then codes of rows.
+const DISTINCT_LENGTHS: usize = OF_DICTIONARIES;
+const DISTINCT_CODE_LENGTHS: usize = OF_DICTIONARIES + 1;
+const OF_CODES: usize = OF_DICTIONARIES + 2;
 
-    /// The node of the dictionary, which is encoded when it is first asked for.
-    fn dictionary(&self, plan: &Plan, options: &Options) -> Result<EncodedNode<Part>> {
-        if self.encoded.get().is_none() {
-            let node = plan::encode(&self.texts.input(), plan, &self.context(options))?;
-            let mut bytes = Vec::new();
-            let node = placed(node, &mut bytes);
-            // Another thread may have been faster, with the same.
-            let _ = self.encoded.set((node, bytes));
-        }
-        let encoded = self.encoded.get().ok_or_else(|| Error::device("no dictionary"))?;
-        Ok(encoded.0.clone())
-    }
-}
+/// What nodes of distinct strings are made of.
+pub(super) const NUMBERS: Numbers = Numbers {
+    strings: Origin::DistinctStrings,
+    value_lengths: DISTINCT_LENGTHS,
+    code_lengths: DISTINCT_CODE_LENGTHS,
+};
 
-/// A node whose buffers have been put behind the others.
-fn placed(node: EncodedNode, bytes: &mut Vec<u8>) -> EncodedNode<Part> {
-    let mut out = EncodedNode::new(node.encoding, node.physical, node.len);
-    out.parameters = node.parameters;
-    let start = bytes.len() as u64;
-    for buffer in node.buffers {
-        out.buffers.push(Part { len: buffer.len(), origin: Origin::Host, vector: start });
-        bytes.extend(buffer);
-    }
-    out.children = node.children.into_iter().map(|child| placed(child, bytes)).collect();
-    out
-}
-
-/// The words of the codes of some chunks.
-fn of_codes(
-    launcher: &mut Launcher<'_>,
-    source: Source,
-    chunks: &[usize],
-    rows: impl Fn(usize) -> usize,
-    options: &Options,
-) -> Result<Words> {
-    let chunk_rows = source.chunk_vectors as usize * VECTOR;
-    let mut coded = vec![0; (source.rows as usize).div_ceil(chunk_rows)];
-    for &chunk in chunks {
-        coded[chunk] = rows(chunk) as u32;
-    }
-    let below = Context::new(options, None).in_dictionary();
-    Words::derived(launcher, Physical::U32, source, coded, Asked::of_codes(&below))
-}
+/// Bytes of a distinct value that is being sorted: `TextKey` of the kernels.
+const KEY_BYTES: usize = 16;
 
 /// Looks for distinct values.
 struct Finder<'a> {
     column: &'a StringColumn,
     window: abi::FsstWindow,
     tables: Tables,
+    /// For each row the slot of its value, then its code.
+    codes: u64,
 }
 
 impl<'a> Finder<'a> {
-    /// Looks for those of some chunks, of which no more than so many are wanted; waits.
+    /// Looks for those of some chunks, of which no more than so many are wanted; waits. Codes are
+    /// kept for a scope.
     fn find(
         launcher: &mut Launcher<'_>,
         column: &'a StringColumn,
-        options: &Options,
+        chunks: &StringChunks,
         asked: &[(usize, usize)],
+        scope: Scope,
     ) -> Result<Self> {
-        let (tables, counts) = Tables::allocate(launcher, asked)?;
-        let mut finder = Self { column, window: column.window(options.chunk_rows), tables };
+        let (tables, counts) = Tables::allocate(launcher, asked, |chunk| chunks.rows(chunk))?;
+        let bytes = column.rows.next_multiple_of(VECTOR) * 4;
+        let codes = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?.address();
+        let window = column.window(chunks.chunk_vectors() * VECTOR);
+        let mut finder = Self { column, window, tables, codes };
         let tables = finder.tables.upload(launcher)?;
+        let kernel = column.by_width(kernels::DISTINCT_STRINGS_FIND);
+        let blocks = chunks.chunk_vectors().div_ceil(kernel.block);
         let arguments = finder.arguments(tables, counts.address());
-        finder.launch(launcher, kernels::DISTINCT_STRINGS_FIND, &arguments)?;
+        finder.launch(launcher, kernel, blocks, arguments)?;
         finder.tables.read(launcher, &counts)?;
         Ok(finder)
     }
 
-    /// Starts making codes, which are kept for a scope, and waits for the distinct values: where
-    /// codes will be, and the values of each chunk.
-    fn codes_and_texts(
+    /// Starts making codes, and distinct values, which are kept for a scope: where codes will be,
+    /// and the values. Waits for the sizes of these.
+    fn codes_and_values(
         &mut self,
         launcher: &mut Launcher<'_>,
         scope: Scope,
-    ) -> Result<(u64, Vec<Texts>)> {
-        let count = self.tables.number_values();
-        let lengths = launcher.allocate(count * 4)?;
-        let rows = self.column.rows.next_multiple_of(VECTOR);
-        let codes = launcher.in_scope(scope, |launcher| launcher.allocate(rows * 4))?.address();
+    ) -> Result<(u64, DistinctValues)> {
+        let (column, counts) = (self.column, self.tables.counts().to_vec());
+        let value_rows = self.tables.most().next_multiple_of(VECTOR);
+        let rows = counts.len() * value_rows;
+        let offsets = launcher.in_scope(scope, |launcher| launcher.allocate((rows + 1) * 8))?;
+        let totals = launcher.allocate(counts.len() * 8)?;
+        let common = launcher.allocate(counts.len() * 4)?;
+        self.tables.allocate_sorted(launcher, KEY_BYTES)?;
         let tables = self.tables.upload(launcher)?;
-        let counts = launcher.upload(self.tables.counts())?;
+        let counts_at = launcher.upload(&counts)?;
         let arguments = abi::DistinctStringsArguments {
-            codes,
-            lengths: lengths.address(),
-            ..self.arguments(tables, counts)
+            common: common.address(),
+            offsets: offsets.address(),
+            totals: totals.address(),
+            value_rows: value_rows as u32,
+            ..self.arguments(tables, counts_at)
         };
-        let kernel = self.column.by_width(kernels::DISTINCT_STRINGS_SORT);
-        launcher.launch(kernel, self.tables.len(), &arguments)?;
-        let lengths = launcher.result::<u32>(&lengths, 0, count)?;
-        self.launch(launcher, kernels::DISTINCT_STRINGS_CODES, &arguments)?;
-        let lengths = launcher.read(&lengths)?;
-        let mut bytes = 0;
-        let places = lengths.iter().map(|length| {
-            let place = bytes;
-            bytes += u64::from(*length);
-            place
-        });
-        let places: Vec<u64> = places.collect();
-        let data: Vec<u8> = if bytes > 0 {
-            let out = launcher.allocate(bytes as usize)?;
-            let places = launcher.upload(&places)?;
-            let arguments =
-                abi::DistinctStringsArguments { places, bytes: out.address(), ..arguments };
-            self.launch(launcher, kernels::DISTINCT_STRINGS_COPY, &arguments)?;
-            let data = launcher.result(&out, 0, bytes as usize)?;
-            launcher.read(&data)?
-        } else {
-            Vec::new()
-        };
-        let mut all: Vec<(&[u32], &[u8])> = Vec::with_capacity(self.tables.len());
-        let (mut lengths, mut data) = (lengths.as_slice(), data.as_slice());
-        let mut firsts = places.iter().copied().chain([bytes]);
-        let mut start = firsts.next().unwrap_or(0);
-        for count in self.tables.counts() {
-            let (own, other) = lengths.split_at(*count as usize);
-            lengths = other;
-            let end = firsts.nth(own.len().saturating_sub(1)).unwrap_or(bytes);
-            let (values, other) = data.split_at((end - start) as usize);
-            data = other;
-            start = end;
-            all.push((own, values));
+        let kernel = column.by_width(kernels::DISTINCT_STRINGS_COMMON);
+        self.launch(launcher, kernel, 1, arguments)?;
+        let tile = kernels::DISTINCT_STRINGS_SORT[0].block;
+        for (run, to_spare) in self.tables.passes(tile) {
+            let to_spare = u32::from(to_spare);
+            let arguments = abi::DistinctStringsArguments { run, to_spare, ..arguments };
+            let kernels = match run {
+                0 => kernels::DISTINCT_STRINGS_SORT,
+                _ => kernels::DISTINCT_STRINGS_MERGE,
+            };
+            let tiles = self.tables.most().div_ceil(tile);
+            self.launch(launcher, column.by_width(kernels), tiles, arguments)?;
         }
-        let texts = all.into_par_iter().map(|(lengths, values)| {
-            let mut offsets = Vec::with_capacity(lengths.len() + 1);
-            let mut end = 0;
-            offsets.push(0);
-            offsets.extend(lengths.iter().map(|length| {
-                end += *length as usize;
-                end
-            }));
-            Texts { offsets, data: values.to_vec() }
-        });
-        Ok((codes, texts.collect()))
+        let kernel = column.by_width(kernels::DISTINCT_STRINGS_PLACES);
+        self.launch(launcher, kernel, 1, arguments)?;
+        let pending = launcher.result::<u64>(&totals, 0, counts.len())?;
+        let chunk_rows = self.window.chunk_rows as usize;
+        self.tables.start_codes(launcher, tables, self.codes, chunk_rows)?;
+        let mut borders = vec![0];
+        borders.extend(launcher.read(&pending)?.iter().scan(0, |end, bytes| {
+            *end += bytes;
+            Some(*end)
+        }));
+        let bytes = borders[counts.len()] as usize;
+        let values = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?;
+        let arguments = abi::DistinctStringsArguments {
+            before: launcher.upload(&borders)?,
+            values: values.address(),
+            ..arguments
+        };
+        let kernel = column.by_width(kernels::DISTINCT_STRINGS_COPY);
+        self.launch(launcher, kernel, value_rows.div_ceil(kernel.block), arguments)?;
+        let column = StringColumn {
+            rows,
+            offsets: offsets.address(),
+            width: 8,
+            values: values.address(),
+            value_bytes: bytes,
+            valid: None,
+            is_text: column.is_text,
+            multiprocessors: column.multiprocessors,
+            memory: vec![offsets, values],
+        };
+        Ok((self.codes, DistinctValues { column, counts, borders, value_rows }))
     }
 
     fn arguments(&self, tables: u64, counts: u64) -> abi::DistinctStringsArguments {
@@ -377,25 +334,22 @@ impl<'a> Finder<'a> {
             window: self.window,
             tables,
             counts,
+            slots: self.codes,
             seed: self.tables.seed(),
-            blocks_per_table: self.blocks_per_table() as u32,
             ..Default::default()
         }
     }
 
-    fn blocks_per_table(&self) -> usize {
-        let vectors = self.window.chunk_rows as usize / VECTOR;
-        vectors.div_ceil(kernels::DISTINCT_STRINGS_FIND[0].block)
-    }
-
-    /// Launches a kernel of which blocks belong to tables.
+    /// Launches a kernel of which so many blocks belong to a table.
     fn launch(
         &self,
         launcher: &mut Launcher<'_>,
-        kernels: [Kernel; 2],
-        arguments: &abi::DistinctStringsArguments,
+        kernel: Kernel,
+        blocks: usize,
+        arguments: abi::DistinctStringsArguments,
     ) -> Result<()> {
-        let blocks = self.tables.len() * self.blocks_per_table();
-        launcher.launch(self.column.by_width(kernels), blocks, arguments)
+        let arguments =
+            abi::DistinctStringsArguments { blocks_per_table: blocks as u32, ..arguments };
+        launcher.launch(kernel, self.tables.len() * blocks, &arguments)
     }
 }

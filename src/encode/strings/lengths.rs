@@ -10,7 +10,6 @@ use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
-use crate::options::Options;
 
 /// Bytes of values that a thread encodes: fewer share the work more evenly, but a run of few
 /// values takes as long to begin as its codes. GB/s on an NVIDIA H200 at 256 and 512: wiki
@@ -52,11 +51,10 @@ impl Lengths {
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        options: &Options,
+        chunk_rows: usize,
+        groups: Vec<Range<usize>>,
     ) -> Result<Self> {
         let vectors = column.rows.div_ceil(VECTOR);
-        let chunks = column.rows.div_ceil(options.chunk_rows);
-        let groups = options.groups(chunks);
         let run_bytes = run_bytes(column.rows, column.value_bytes);
         let mut arrays = Arrays::default();
         let value_lengths = arrays.add(vectors * VECTOR * 4);
@@ -75,12 +73,12 @@ impl Lengths {
             run_starts: at(run_starts),
             run_bytes: run_bytes as u32,
             end_vector: vectors as u32,
-            ..column.window(options.chunk_rows)
+            ..column.window(chunk_rows)
         };
         launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
         let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
-            .map(|(group, chunks)| range(chunks, options, vectors, group, group))
+            .map(|(group, chunks)| range(chunks, chunk_rows / VECTOR, vectors, group, group))
             .collect();
         let arguments = abi::FsstSampling {
             window,
@@ -117,12 +115,12 @@ impl Lengths {
 /// Chunks of a group of a column of so many vectors, for a table.
 pub(super) fn range(
     chunks: &Range<usize>,
-    options: &Options,
+    chunk_vectors: usize,
     vectors: usize,
     group: usize,
     table: usize,
 ) -> abi::FsstRange {
-    let vector = |chunk: usize| (chunk * (options.chunk_rows / VECTOR)).min(vectors) as u32;
+    let vector = |chunk: usize| (chunk * chunk_vectors).min(vectors) as u32;
     abi::FsstRange {
         first_vector: vector(chunks.start),
         end_vector: vector(chunks.end),

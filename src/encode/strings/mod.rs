@@ -30,8 +30,10 @@
 //! their shared memory).
 
 mod bodies;
+mod chunks;
 mod codes;
 mod dict;
+mod distinct;
 mod lengths;
 mod plan;
 mod tables;
@@ -209,7 +211,7 @@ pub(super) fn encode(
     let choices = known.choose(launcher, column, &borders)?;
     let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.address));
     let windows = windows(tables, &borders, window_bytes);
-    let guessed = guess.codes_of(launcher, &known.lengths, &windows)?;
+    let guessed = guess.codes_of(launcher, &known.strings.lengths, &windows)?;
     // Those that are a single chunk.
     let mut large: Vec<usize> = (windows.iter())
         .filter(|window| window.table.is_some())
@@ -280,7 +282,7 @@ impl Guess {
         if !is_right {
             launcher.switch(StreamRole::Long);
             for (number, (_, codes)) in started.drain(..).enumerate() {
-                lengths.clear_codes(launcher, codes.vectors())?;
+                lengths.clear_codes(launcher, codes.runs.vectors())?;
                 launcher.release(Scope::Part(number));
             }
         }
@@ -314,7 +316,9 @@ fn encode_windows(
                 return Ok(codes);
             }
             launcher.scope = Scope::Part(number);
-            Codes::start(launcher, column, &known.lengths, &window, borders, &known.options)
+            let strings = &known.strings;
+            let (lengths, options) = (&strings.lengths, &strings.options);
+            Codes::start(launcher, column, lengths, &window, borders, options)
         };
         let codes = match &choices[window.chunks.start].table {
             Some(table) => Some((table.clone(), start()?)),

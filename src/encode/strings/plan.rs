@@ -1,14 +1,15 @@
 //! What is known of a column before codes are made, and how each chunk is stored.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::StringColumn;
 use super::bodies::Copies;
-use super::dict::{self, Dictionaries};
+use super::chunks::{Numbers, StringChunks, TableSample, lengths_source};
+use super::dict::{self, Dictionaries, GroupTables};
 use super::lengths::{Arrays, Lengths, range};
-use super::tables::{Table, Tables, Trainers, sampled};
+use super::tables::{self, Table, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, aligned};
 use crate::encode::asked::Asked;
 use crate::encode::bits::{Bitmaps, Counted, Which};
@@ -18,12 +19,12 @@ use crate::encode::source::Column;
 use crate::encode::tree::limit;
 use crate::encode::words::{Estimates, Words};
 use crate::encode::write::{self, Origin, Part};
-use crate::encoding::fsst::{self, Sampled, Symbols};
+use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::lz::Leftover;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
-use crate::error::{Error, Result};
-use crate::gpu::abi::encode::{SampledRows, Source};
+use crate::error::Result;
+use crate::gpu::abi::encode::SampledRows;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -47,23 +48,19 @@ pub(super) struct Measured {
 
 /// A column that has been looked at.
 pub(super) struct Known {
-    pub(super) lengths: Lengths,
-    pub(super) value_words: Words,
+    pub(super) strings: StringChunks,
     pub(super) validity: Option<Column>,
     /// The bits of these, once they are planned.
     pub(super) bitmaps: Option<Bitmaps>,
-    pub(super) options: Options,
-    pub(super) rows: usize,
     pub(super) singles: Vec<abi::StringSingle>,
     /// Known last: nothing depends on it.
     pub(super) bounds: Pending<abi::StringBounds>,
     /// Valid rows of each chunk.
     pub(super) valid: Vec<usize>,
-    vectors: Vec<abi::FsstVector>,
-    /// Bytes of each chunk's valid values.
-    bytes: Vec<usize>,
-    /// The table of each group, and what it makes of a sample of each chunk.
+    /// The table of each group, where all of them are, and what they make of a sample of each
+    /// chunk.
     tables: Vec<Option<Arc<Table>>>,
+    tables_address: u64,
     samples: Vec<abi::FsstSample>,
     /// How often values come again in each chunk; none if dictionaries are not allowed.
     repetitions: Vec<SampledRows>,
@@ -95,7 +92,8 @@ impl Measured {
         launcher.switch(StreamRole::After);
         launcher.wait_for(StreamRole::Main)?;
         launcher.switch(StreamRole::Main);
-        let lengths = Lengths::start(launcher, column, options)?;
+        let groups = options.groups(chunks);
+        let lengths = Lengths::start(launcher, column, options.chunk_rows, groups)?;
         launcher.switch(StreamRole::After);
         let trainers = match options.allows(Encoding::Fsst) {
             true => Some(Trainers::prepare(launcher, lengths.groups.len())?),
@@ -160,14 +158,15 @@ impl Measured {
         let tables = match tables {
             Some(tables) => {
                 let range = |chunk: usize, group: usize| {
-                    range(&(chunk..chunk + 1), options, vectors, group, group)
+                    range(&(chunk..chunk + 1), chunk_vectors, vectors, group, group)
                 };
                 let all: Vec<_> = (lengths.groups.iter().enumerate())
                     .flat_map(|(group, chunks)| {
                         chunks.clone().map(move |chunk| range(chunk, group))
                     })
                     .collect();
-                let samples = tables.estimate(launcher, column, &lengths, &all)?;
+                let at = tables.start_address();
+                let samples = tables::estimate(launcher, column, &lengths, &all, at)?;
                 Some((tables, samples))
             }
             None => None,
@@ -188,9 +187,9 @@ impl Measured {
 
     /// Waits for all that; for what comes last, the tables, at the end.
     pub(super) fn read(mut self, launcher: &Launcher<'_>, rows: usize) -> Result<Known> {
-        let vectors = launcher.read(&self.lengths.pending)?;
         let chunk_rows = self.options.chunk_rows;
-        let chunks = rows.div_ceil(chunk_rows);
+        let chunk_rows = |chunk: usize| (rows - chunk * chunk_rows).min(chunk_rows) as u32;
+        let rows: Vec<u32> = (0..rows.div_ceil(self.options.chunk_rows)).map(chunk_rows).collect();
         let singles = launcher.read(&self.singles)?;
         let repetitions = match &self.repetitions {
             Some(repetitions) => launcher.read(repetitions)?,
@@ -201,28 +200,25 @@ impl Measured {
             Some(counts) => {
                 launcher.read(counts)?.iter().map(|[valid, _]| *valid as usize).collect()
             }
-            None => (0..chunks).map(|chunk| (rows - chunk * chunk_rows).min(chunk_rows)).collect(),
+            None => rows.iter().map(|rows| *rows as usize).collect(),
         };
-        let bytes = (vectors.chunks(chunk_rows / VECTOR))
-            .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
-            .collect();
-        let (tables, samples) = match &self.tables {
-            Some((tables, samples)) => (tables.read(launcher)?, launcher.read(samples)?),
-            None => (Vec::new(), vec![abi::FsstSample::default(); chunks]),
+        let Self { lengths, value_words, options, .. } = self;
+        let strings = StringChunks::new(launcher, lengths, value_words, options, OF_COLUMN, rows)?;
+        let (tables, tables_address, samples) = match &self.tables {
+            Some((tables, samples)) => {
+                (tables.read(launcher)?, tables.start_address(), launcher.read(samples)?)
+            }
+            None => (Vec::new(), 0, vec![abi::FsstSample::default(); strings.count()]),
         };
         Ok(Known {
-            lengths: self.lengths,
-            value_words: self.value_words,
+            strings,
             validity: self.validity,
             bitmaps: None,
-            options: self.options,
-            rows,
             singles,
             bounds: self.bounds,
             valid,
-            vectors,
-            bytes,
             tables,
+            tables_address,
             samples,
             repetitions,
             dictionaries: Dictionaries::default(),
@@ -231,50 +227,20 @@ impl Measured {
     }
 }
 
-/// Lengths as a column of numbers.
-pub(super) fn lengths_source(values: u64, rows: usize, chunk_vectors: usize) -> Source {
-    let chunk_vectors = chunk_vectors as u32;
-    Source { values, rows: rows as u64, stride: 1, chunk_vectors, ..Default::default() }
-}
-
 impl Known {
-    pub(super) fn chunk_vectors(&self) -> usize {
-        self.options.chunk_rows / VECTOR
-    }
-
-    pub(super) fn chunks(&self) -> usize {
-        self.singles.len()
-    }
-
-    /// Rows of a chunk.
-    pub(super) fn rows(&self, chunk: usize) -> usize {
-        (self.rows - chunk * self.options.chunk_rows).min(self.options.chunk_rows)
-    }
-
     /// Which rows of a chunk are valid, as bits of which all are; none without nulls.
     pub(super) fn nulls(&self, chunk: usize) -> Option<Counted> {
-        let counted = Counted { valid: self.rows(chunk), set: self.valid[chunk] };
+        let counted = Counted { valid: self.strings.rows(chunk), set: self.valid[chunk] };
         (counted.set < counted.valid).then_some(counted)
-    }
-
-    /// The vectors of a chunk.
-    pub(super) fn vectors(&self, chunk: usize) -> &[abi::FsstVector] {
-        let all = &self.vectors[chunk * self.chunk_vectors()..];
-        &all[..self.rows(chunk).div_ceil(VECTOR)]
-    }
-
-    /// Bytes of a chunk's valid values.
-    pub(super) fn bytes(&self, chunk: usize) -> usize {
-        self.bytes[chunk]
     }
 
     /// The group of a chunk.
     fn group_of(&self, chunk: usize) -> usize {
-        self.lengths.groups.partition_point(|group| group.end <= chunk)
+        self.strings.lengths.groups.partition_point(|group| group.end <= chunk)
     }
 
     fn is_constant(&self, chunk: usize) -> bool {
-        self.options.allows(Encoding::Constant) && is_single(&self.singles[chunk])
+        self.strings.options.allows(Encoding::Constant) && is_single(&self.singles[chunk])
     }
 
     /// How each chunk is stored. Where a group's table slips, tables of chunks' own are
@@ -289,18 +255,14 @@ impl Known {
             let table = self.tables.get(self.group_of(chunk))?.clone()?;
             Some((table, sampled(&self.samples[chunk])?))
         };
-        let tries = |chunk: usize| {
-            self.options.allows(Encoding::Fsst)
-                && !self.is_constant(chunk)
-                && fsst::pays(self.bytes(chunk), self.rows(chunk))
-        };
+        let tries = |chunk: usize| !self.is_constant(chunk) && self.strings.may_have_codes(chunk);
         let slips = |chunk: usize| {
             shared(chunk)
                 .is_none_or(|(table, sampled)| table.trained.slips(sampled.codes, sampled.bytes))
         };
         let slipping: Vec<usize> =
-            (0..self.chunks()).filter(|&chunk| tries(chunk) && slips(chunk)).collect();
-        let mut own = vec![None; self.chunks()];
+            (0..self.strings.count()).filter(|&chunk| tries(chunk) && slips(chunk)).collect();
+        let mut own = vec![None; self.strings.count()];
         let tables = self.own_tables(launcher, column, &slipping)?;
         for (chunk, table) in slipping.into_iter().zip(tables) {
             own[chunk] = table;
@@ -320,16 +282,16 @@ impl Known {
         let mut estimates: Vec<Estimates> =
             estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
         self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
-        if self.options.allows(Encoding::Lz) {
+        if self.strings.options.allows(Encoding::Lz) {
             launcher.switch(StreamRole::After);
             let compressed = self.compress_bytes(launcher, column, borders, &mut estimates);
             launcher.switch(StreamRole::Main);
             self.compressed = compressed?;
         }
         if let Some(validity) = &self.validity {
-            let nulls: Vec<_> = (0..self.chunks()).map(|chunk| self.nulls(chunk)).collect();
+            let nulls: Vec<_> = (0..self.strings.count()).map(|chunk| self.nulls(chunk)).collect();
             launcher.switch(StreamRole::After);
-            let options = &self.options;
+            let options = &self.strings.options;
             let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, options);
             launcher.switch(StreamRole::Main);
             self.bitmaps = Some(bitmaps?);
@@ -339,7 +301,6 @@ impl Known {
             let tried = table.filter(|_| self.tries_codes(chunk, &plan));
             Choice { table: tried.map(|(table, _)| table), plan }
         };
-        // Dictionaries are encoded here.
         let all: Vec<_> = tables.into_iter().zip(estimates).enumerate().collect();
         Ok(all.into_par_iter().map(choice).collect())
     }
@@ -351,21 +312,17 @@ impl Known {
         column: &StringColumn,
         estimates: &mut [Estimates],
     ) -> Result<Dictionaries> {
-        // As the CPU's, they are planned with the tables of groups, which have an encoder each.
-        let encoders: Vec<OnceLock<Option<Arc<Symbols>>>> =
-            self.tables.iter().map(|_| OnceLock::new()).collect();
-        let symbols = |chunk: usize| {
-            let group = self.group_of(chunk);
-            let table = self.tables.get(group)?.as_ref()?;
-            let make = || Symbols::of_table(table.symbols.clone(), table.trained).map(Arc::new);
-            encoders[group].get_or_init(make).clone()
+        // As the CPU's, they have the tables of groups.
+        let tables = GroupTables {
+            groups: &self.strings.lengths.groups,
+            tables: &self.tables,
+            address: self.tables_address,
         };
-        let (options, bytes) = (&self.options, &self.bytes);
-        let samples = &self.repetitions;
         // Where bodies are made of them, past codes that are on their way.
         launcher.switch(StreamRole::After);
+        let samples = &self.repetitions;
         let found =
-            Dictionaries::plan(launcher, column, options, samples, bytes, symbols, estimates);
+            Dictionaries::plan(launcher, column, &self.strings, samples, &tables, estimates);
         launcher.switch(StreamRole::Main);
         found
     }
@@ -381,8 +338,8 @@ impl Known {
     ) -> Result<Compressed> {
         let leftover = |(chunk, estimates): (usize, &Estimates)| {
             let limit = Some(limit(estimates)).filter(|limit| *limit > 0)?;
-            let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
-            let ends = self.value_words.bounds(chunk);
+            let (rows, bytes) = (self.strings.rows(chunk), self.strings.bytes(chunk));
+            let ends = self.strings.value_words.bounds(chunk);
             let width = ends.and_then(|[low, high]| (low == high).then_some(low as usize));
             let found = Leftover::of_strings(bytes, rows, width, column.is_text, limit)?;
             Some((chunk, found))
@@ -407,13 +364,15 @@ impl Known {
             rest = later;
             let promises = launcher.in_scope(Scope::LzCandidates, |launcher| {
                 let candidates = self.copied(launcher, column, borders, now)?;
-                encoders::promises(launcher, &candidates, &self.options.lz)
+                encoders::promises(launcher, &candidates, &self.strings.options.lz)
             })?;
             launcher.release(Scope::LzCandidates);
             for ((chunk, leftover), promise) in now.iter().zip(promises) {
                 let Some((shape, lens)) = promise else { continue };
-                let lengths = self.value_words.plan(*chunk, &Context::new(&self.options, None));
-                let starts = self.rows(*chunk).div_ceil(VECTOR) * 8;
+                let strings = &self.strings;
+                let context = Context::new(&strings.options, None);
+                let lengths = strings.value_words.plan(*chunk, &context);
+                let starts = strings.rows(*chunk).div_ceil(VECTOR) * 8;
                 let own = Estimate::of(lens.into_iter().chain([starts]));
                 let estimate = Estimate { children: vec![lengths], ..own };
                 if leftover.saves(estimate.stored_bytes()) {
@@ -441,11 +400,11 @@ impl Known {
         let mut copies = Copies::default();
         let mut candidates = Vec::with_capacity(chunks.len());
         for (chunk, leftover) in chunks {
-            copies.add(column, self, borders, *chunk, to);
+            copies.add(column, &self.strings, borders, *chunk, to);
             candidates.push(Candidate { chunk: *chunk, from: to, leftover: *leftover });
             to += aligned(leftover.bytes) as u64;
         }
-        copies.start(launcher, column, self)?;
+        copies.start(launcher, column, &self.strings)?;
         Ok(candidates)
     }
 
@@ -465,34 +424,26 @@ impl Known {
         chunk: usize,
         plan: &Plan,
     ) -> Result<EncodedNode<Part>> {
-        let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
-        let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, rows);
+        let strings = &self.strings;
+        let bytes = strings.bytes(chunk);
+        let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, strings.rows(chunk));
         match plan.encoding {
-            Encoding::Constant => node.buffers = vec![part(self.singles[chunk].length as usize)],
+            Encoding::Constant => {
+                node.buffers = vec![strings.part(self.singles[chunk].length as usize)];
+            }
             Encoding::Dict => {
-                let starts = starts(rows, is_wide(bytes));
-                let dictionaries = &self.dictionaries;
-                return dictionaries.node(chunk, rows, bytes, starts, plan, &self.options);
+                node.parameters[0] = bytes as u64;
+                node.buffers = vec![strings.starts(chunk, bytes)];
+                node.children = self.dictionaries.children(chunk, plan)?;
             }
             Encoding::Lz => {
-                self.compressed.fill(chunk, &mut node, part)?;
-                node.buffers.push(starts(rows, is_wide(bytes)));
-                node.children = vec![self.value_lengths(chunk, &plan.children)?];
+                self.compressed.fill(chunk, &mut node, |len| strings.part(len))?;
+                node.buffers.push(strings.starts(chunk, bytes));
+                node.children = vec![strings.value_lengths(chunk, &plan.children)?];
             }
-            _ => {
-                node.buffers = vec![part(bytes), starts(rows, is_wide(bytes))];
-                node.children = vec![self.value_lengths(chunk, &plan.children)?];
-            }
+            _ => return strings.plain_node(chunk, plan),
         }
         Ok(node)
-    }
-
-    /// The node of the lengths of a chunk's values, of which their plan is the last.
-    pub(super) fn value_lengths(&self, chunk: usize, plans: &[Plan]) -> Result<EncodedNode<Part>> {
-        match plans.last() {
-            Some(plan) => self.value_words.encode(chunk, plan, &self.options, VALUE_LENGTHS),
-            None => Err(Error::device("lengths without a plan")),
-        }
     }
 
     /// Tables trained on single chunks, and what they make of them.
@@ -505,59 +456,39 @@ impl Known {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let vectors = self.vectors.len();
+        let (vectors, each) = (self.strings.all_vectors(), self.strings.chunk_vectors());
         let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
             .map(|(table, &chunk)| {
-                range(&(chunk..chunk + 1), &self.options, vectors, self.group_of(chunk), table)
+                range(&(chunk..chunk + 1), each, vectors, self.group_of(chunk), table)
             })
             .collect();
         let trainers = Trainers::prepare(launcher, ranges.len())?;
-        let tables = Tables::train(launcher, column, &self.lengths, &ranges, trainers)?;
-        let samples = tables.estimate(launcher, column, &self.lengths, &ranges)?;
+        let tables = Tables::train(launcher, column, &self.strings.lengths, &ranges, trainers)?;
+        let at = tables.start_address();
+        let samples = tables::estimate(launcher, column, &self.strings.lengths, &ranges, at)?;
         let tables = tables.read(launcher)?;
         let samples = launcher.read(&samples)?;
         let own = tables.into_iter().zip(&samples);
         Ok(own.map(|(table, sample)| Some((table?, sampled(sample)?))).collect())
     }
 
-    /// What a chunk's encodings promise but for dictionaries, as [`plan::plan`] asks them.
+    /// What a chunk's encodings promise but for dictionaries.
     fn estimates(&self, chunk: usize, fsst: Option<&Tried>) -> Estimates {
-        let (rows, bytes, single) = (self.rows(chunk), self.bytes(chunk), &self.singles[chunk]);
-        if self.is_constant(chunk) {
-            return vec![(Encoding::Constant, Estimate::of([single.length as usize]))];
-        }
-        let vectors = rows.div_ceil(VECTOR);
-        let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
-        let plain =
-            Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
-        let fsst = fsst
-            .map(|(table, sampled)| fsst::estimate(&table.symbols, *sampled, rows, bytes, lengths));
-        let estimates = [(Encoding::Plain, Some(plain)), (Encoding::Fsst, fsst)];
-        let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
-        allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect()
+        let single = self.is_constant(chunk).then(|| self.singles[chunk].length as usize);
+        let fsst = fsst.map(|(table, sampled)| TableSample { table, sampled: *sampled });
+        self.strings.estimates(chunk, single, fsst)
     }
 }
 
 /// The numbers of words: value lengths of the column, code lengths of the stretch.
 pub(super) const VALUE_LENGTHS: usize = 0;
-pub(super) const CODE_LENGTHS: usize = 1;
+const CODE_LENGTHS: usize = 1;
 /// The number of the first words that dictionaries have.
-pub(super) const DERIVED: usize = 2;
+pub(super) const OF_DICTIONARIES: usize = 2;
 
-/// A buffer that is made of strings.
-pub(super) fn part(len: usize) -> Part {
-    Part { len, origin: Origin::Strings, vector: 0 }
-}
-
-/// The buffer of where vectors of so many rows begin.
-pub(super) fn starts(rows: usize, wide: bool) -> Part {
-    part(rows.div_ceil(VECTOR) * if wide { 16 } else { 8 })
-}
-
-/// Whether offsets up to so many bytes have 64 bits.
-pub(super) fn is_wide(bytes: usize) -> bool {
-    u32::try_from(bytes).is_err()
-}
+/// What nodes of the column's strings are made of.
+const OF_COLUMN: Numbers =
+    Numbers { strings: Origin::Strings, value_lengths: VALUE_LENGTHS, code_lengths: CODE_LENGTHS };
 
 /// Whether a chunk is one value for all rows, of a length that a constant may have.
 fn is_single(single: &abi::StringSingle) -> bool {

@@ -166,31 +166,37 @@ impl Tables {
             .collect()
     }
 
-    /// Starts encoding a sample of each range with its table; nothing is written.
-    pub(super) fn estimate(
-        &self,
-        launcher: &mut Launcher<'_>,
-        column: &StringColumn,
-        lengths: &Lengths,
-        ranges: &[abi::FsstRange],
-    ) -> Result<Pending<abi::FsstSample>> {
-        let bytes = ranges.len() * size_of::<abi::FsstSample>();
-        let samples = launcher.allocate(bytes)?;
-        launcher.stream.fill(&samples, 0, bytes, 0)?;
-        let arguments = abi::FsstSampling {
-            window: lengths.window,
-            before: lengths.before,
-            ranges: launcher.upload(ranges)?,
-            trained: self.trained.address(),
-            samples: samples.address(),
-            capacity: fsst::ESTIMATE_PIECES as u32,
-            blocks_per_range: ESTIMATE_BLOCKS as u32,
-            ..Default::default()
-        };
-        let kernel = column.by_width(kernels::FSST_ESTIMATE);
-        launcher.launch(kernel, ranges.len() * ESTIMATE_BLOCKS, &arguments)?;
-        launcher.result(&samples, 0, ranges.len())
+    /// Where all of them will be.
+    pub(super) fn start_address(&self) -> u64 {
+        self.trained.address()
     }
+}
+
+/// Starts encoding a sample of each range with its table, of those from an address on; nothing is
+/// written.
+pub(super) fn estimate(
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    lengths: &Lengths,
+    ranges: &[abi::FsstRange],
+    tables: u64,
+) -> Result<Pending<abi::FsstSample>> {
+    let bytes = ranges.len() * size_of::<abi::FsstSample>();
+    let samples = launcher.allocate(bytes)?;
+    launcher.stream.fill(&samples, 0, bytes, 0)?;
+    let arguments = abi::FsstSampling {
+        window: lengths.window,
+        before: lengths.before,
+        ranges: launcher.upload(ranges)?,
+        trained: tables,
+        samples: samples.address(),
+        capacity: fsst::ESTIMATE_PIECES as u32,
+        blocks_per_range: ESTIMATE_BLOCKS as u32,
+        ..Default::default()
+    };
+    let kernel = column.by_width(kernels::FSST_ESTIMATE);
+    launcher.launch(kernel, ranges.len() * ESTIMATE_BLOCKS, &arguments)?;
+    launcher.result(&samples, 0, ranges.len())
 }
 
 /// Starts the generations of some tables, as `SymbolTable::train` has them.

@@ -278,14 +278,16 @@ pub(crate) struct DistinctTable {
     pub keys: u64,
     /// A code of 4 bytes for each, zeros at first.
     pub codes: u64,
-    /// Twice room for `most` keys.
+    /// Room for `most` keys of 8 bytes.
     pub found: u64,
+    /// Room for the distinct values, as many bytes each as they are sorted by; twice.
+    pub sorted: u64,
     pub spare: u64,
     pub chunk: u32,
     pub slot_bits: u32,
     pub most: u32,
-    /// Of strings: distinct values of the tables before.
-    pub first: u32,
+    /// Rows of the chunk.
+    pub rows: u32,
 }
 
 /// `lanepack::DistinctArguments`.
@@ -296,13 +298,26 @@ pub(crate) struct DistinctArguments {
     pub tables: u64,
     /// Distinct values of each table; zeros at first.
     pub counts: u64,
-    /// A code for each row of the source.
+    /// For each row of the source the slot of its value.
     pub codes: u64,
     /// `value_vectors` vectors of distinct values for each chunk.
     pub values: u64,
     pub seed: u64,
     pub blocks_per_table: u32,
     pub value_vectors: u32,
+    pub run: u32,
+    pub to_spare: u32,
+}
+
+/// `lanepack::DistinctCodesArguments`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
+pub(crate) struct DistinctCodesArguments {
+    pub tables: u64,
+    /// For each row of the column the slot of its value, which becomes its code.
+    pub codes: u64,
+    pub chunk_rows: u32,
+    pub blocks_per_table: u32,
 }
 
 /// Bytes of `lanepack::Candidates` and `lanepack::AlpChoice`, which only kernels read.
@@ -333,8 +348,8 @@ const _: () = {
     assert!(size_of::<AlpRdArguments>() == 88);
     assert!(size_of::<SampledRows>() == 24);
     assert!(size_of::<SampleArguments>() == 56);
-    assert!(size_of::<DistinctTable>() == 48);
-    assert!(size_of::<DistinctArguments>() == 96);
+    assert!(size_of::<DistinctTable>() == 56);
+    assert!(size_of::<DistinctArguments>() == 104);
     assert!(1 << constant(ROWS, "COUNTED_BITS") == COUNTED as u64);
     assert!(constant(ROWS, "HASHED") == HASHED as u64);
     assert!(1 << constant(ROWS, "COUNTED_OF_VECTOR_BITS") == COUNTED_OF_VECTOR as u64);

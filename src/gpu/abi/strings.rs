@@ -31,6 +31,8 @@ pub(crate) struct FsstOutput {
     pub codes: u64,
     pub starts: u64,
     pub tiles: u64,
+    pub vectors: u32,
+    pub zero: u32,
 }
 
 /// `lanepack::FsstBefore`.
@@ -137,15 +139,20 @@ pub(crate) struct DistinctStringsArguments {
     pub window: FsstWindow,
     pub tables: u64,
     pub counts: u64,
-    /// A code for each row of the column.
-    pub codes: u64,
-    /// For each distinct value its length, and where its bytes go.
-    pub lengths: u64,
-    pub places: u64,
-    pub bytes: u64,
+    /// Bytes that all distinct values of each table begin with.
+    pub common: u64,
+    /// For each row of the column the slot of its value.
+    pub slots: u64,
+    /// Offsets of the distinct values, bytes of those of each table and of the tables before.
+    pub offsets: u64,
+    pub totals: u64,
+    pub before: u64,
+    pub values: u64,
     pub seed: u64,
     pub blocks_per_table: u32,
-    pub zero: u32,
+    pub value_rows: u32,
+    pub run: u32,
+    pub to_spare: u32,
 }
 
 /// `lanepack::FsstSampling`.
@@ -258,7 +265,7 @@ const ARGUMENTS: &Header = &Header::read(include_str!("../../../kernels/encode_a
 const _: () = {
     assert!(size_of::<FsstVector>() == 16);
     assert!(size_of::<FsstPlace>() == 16);
-    assert!(size_of::<FsstOutput>() == 24);
+    assert!(size_of::<FsstOutput>() == 32);
     assert!(size_of::<FsstBefore>() == 16);
     assert!(size_of::<FsstRange>() == 16);
     assert!(size_of::<FsstPiece>() == 16);
@@ -266,7 +273,7 @@ const _: () = {
     assert!(size_of::<FsstTrained>() == 2064);
     assert!(size_of::<FsstWindow>() == 176);
     assert!(size_of::<SampleStringsArguments>() == 184);
-    assert!(size_of::<DistinctStringsArguments>() == 240);
+    assert!(size_of::<DistinctStringsArguments>() == 264);
     assert!(size_of::<FsstSampling>() == 232);
     assert!(size_of::<FsstTraining>() == 56);
     assert!(size_of::<StringBounds>() == 160);

@@ -1,0 +1,222 @@
+//! Chunks of strings whose lengths are known: those of the column, and those of the dictionaries
+//! that are made of it. What they promise, and the nodes that need no codes.
+
+use super::StringColumn;
+use super::bodies::Copies;
+use super::lengths::Lengths;
+use super::tables::Table;
+use crate::chunk::EncodedNode;
+use crate::encode::launch::Launcher;
+use crate::encode::words::{Estimates, Words};
+use crate::encode::write::{HostCopies, Job, Origin, Part};
+use crate::encoding::fsst::{self, Sampled};
+use crate::encoding::plan::{Context, Plan};
+use crate::encoding::{Encoding, Estimate, Physical, Starts};
+use crate::error::{Error, Result};
+use crate::gpu::abi::encode::Source;
+use crate::gpu::abi::strings as abi;
+use crate::lanes::VECTOR;
+use crate::options::Options;
+
+/// Chunks of strings, whose lengths have been read back.
+pub(super) struct StringChunks {
+    pub(super) lengths: Lengths,
+    /// The lengths of values as words.
+    pub(super) value_words: Words,
+    pub(super) options: Options,
+    pub(super) numbers: Numbers,
+    /// Rows of each chunk.
+    rows: Vec<u32>,
+    vectors: Vec<abi::FsstVector>,
+    /// Bytes of each chunk's valid values.
+    bytes: Vec<usize>,
+}
+
+/// What nodes of chunks are made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Numbers {
+    /// The strings.
+    pub(super) strings: Origin,
+    /// The numbers of their lengths, and of those of their codes.
+    pub(super) value_lengths: usize,
+    pub(super) code_lengths: usize,
+}
+
+/// Lengths as a column of numbers.
+pub(super) fn lengths_source(values: u64, rows: usize, chunk_vectors: usize) -> Source {
+    let chunk_vectors = chunk_vectors as u32;
+    Source { values, rows: rows as u64, stride: 1, chunk_vectors, ..Default::default() }
+}
+
+/// Whether offsets up to so many bytes have 64 bits.
+fn is_wide(bytes: usize) -> bool {
+    u32::try_from(bytes).is_err()
+}
+
+/// What a table makes of a sample of a chunk, and the table's size.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TableSample<'a> {
+    pub(super) table: &'a Table,
+    pub(super) sampled: Sampled,
+}
+
+impl StringChunks {
+    pub(super) fn new(
+        launcher: &Launcher<'_>,
+        lengths: Lengths,
+        value_words: Words,
+        options: Options,
+        numbers: Numbers,
+        rows: Vec<u32>,
+    ) -> Result<Self> {
+        let vectors = launcher.read(&lengths.pending)?;
+        let chunk_vectors = lengths.window.chunk_rows as usize / VECTOR;
+        let bytes = (vectors.chunks(chunk_vectors))
+            .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
+            .collect();
+        Ok(Self { lengths, value_words, options, numbers, rows, vectors, bytes })
+    }
+
+    /// Vectors from the begin of one chunk to that of the next.
+    pub(super) fn chunk_vectors(&self) -> usize {
+        self.lengths.window.chunk_rows as usize / VECTOR
+    }
+
+    /// Vectors of all chunks.
+    pub(super) fn all_vectors(&self) -> usize {
+        self.vectors.len()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Rows of a chunk.
+    pub(super) fn rows(&self, chunk: usize) -> usize {
+        self.rows[chunk] as usize
+    }
+
+    /// The vectors of a chunk.
+    pub(super) fn vectors(&self, chunk: usize) -> &[abi::FsstVector] {
+        let all = &self.vectors[chunk * self.chunk_vectors()..];
+        &all[..self.rows(chunk).div_ceil(VECTOR)]
+    }
+
+    /// Bytes of a chunk's valid values.
+    pub(super) fn bytes(&self, chunk: usize) -> usize {
+        self.bytes[chunk]
+    }
+
+    /// Whether codes of a chunk may take less than its bytes.
+    pub(super) fn may_have_codes(&self, chunk: usize) -> bool {
+        self.options.allows(Encoding::Fsst) && fsst::pays(self.bytes(chunk), self.rows(chunk))
+    }
+
+    /// What a chunk's encodings promise that need no other strings, as
+    /// [`plan`](crate::encoding::plan::plan) asks them, given the length of its only value, if it
+    /// has but one, and what a table makes of a sample.
+    pub(super) fn estimates(
+        &self,
+        chunk: usize,
+        single: Option<usize>,
+        fsst: Option<TableSample<'_>>,
+    ) -> Estimates {
+        let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
+        if let Some(length) = single {
+            return vec![(Encoding::Constant, Estimate::of([length]))];
+        }
+        let vectors = rows.div_ceil(VECTOR);
+        let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
+        let plain =
+            Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
+        let fsst = fsst.map(|TableSample { table, sampled }| {
+            fsst::estimate(&table.symbols, sampled, rows, bytes, lengths)
+        });
+        let estimates = [(Encoding::Plain, Some(plain)), (Encoding::Fsst, fsst)];
+        let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
+        allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect()
+    }
+
+    /// A buffer that is made of these strings.
+    pub(super) fn part(&self, len: usize) -> Part {
+        Part { len, origin: self.numbers.strings, vector: 0 }
+    }
+
+    /// The buffer of where a chunk's vectors begin among so many stored bytes.
+    pub(super) fn starts(&self, chunk: usize, stored: usize) -> Part {
+        let is_wide = is_wide(self.bytes(chunk)) || is_wide(stored);
+        self.part(self.rows(chunk).div_ceil(VECTOR) * if is_wide { 16 } else { 8 })
+    }
+
+    /// The node of a chunk as it is.
+    pub(super) fn plain_node(&self, chunk: usize, plan: &Plan) -> Result<EncodedNode<Part>> {
+        let bytes = self.bytes(chunk);
+        let mut node = EncodedNode::new(Encoding::Plain, Physical::Bytes, self.rows(chunk));
+        node.buffers = vec![self.part(bytes), self.starts(chunk, bytes)];
+        node.children = vec![self.value_lengths(chunk, &plan.children)?];
+        Ok(node)
+    }
+
+    /// The node of a chunk that has so many bytes of codes, of whose lengths the words and the
+    /// chunk's number among them are given.
+    pub(super) fn codes_node(
+        &self,
+        chunk: usize,
+        table: &Table,
+        codes: usize,
+        (code_words, number): (&Words, usize),
+        plan: &Plan,
+    ) -> Result<EncodedNode<Part>> {
+        let (options, to) = (&self.options, self.numbers.code_lengths);
+        let lengths = code_words.plan(number, &Context::new(options, None));
+        let lengths = code_words.encode(number, &lengths, options, to)?;
+        let mut node = EncodedNode::new(Encoding::Fsst, Physical::Bytes, self.rows(chunk));
+        node.parameters[0] = self.bytes(chunk) as u64;
+        node.buffers = vec![
+            self.part(table.len),
+            self.part(codes),
+            self.starts(chunk, codes),
+            self.part(fsst::tiles_len(codes)),
+        ];
+        node.children = vec![lengths, self.value_lengths(chunk, &plan.children)?];
+        Ok(node)
+    }
+
+    /// The node of the lengths of a chunk's values, of which their plan is the last.
+    pub(super) fn value_lengths(&self, chunk: usize, plans: &[Plan]) -> Result<EncodedNode<Part>> {
+        let number = self.numbers.value_lengths;
+        match plans.last() {
+            Some(plan) => self.value_words.encode(chunk, plan, &self.options, number),
+            None => Err(Error::device("lengths without a plan")),
+        }
+    }
+
+    /// Starts writing plain nodes of chunks, but for their children.
+    pub(super) fn write_plain<'j>(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        jobs: impl Iterator<Item = (usize, &'j Job)>,
+    ) -> Result<()> {
+        let mut copies = Copies::default();
+        let mut starts = HostCopies::default();
+        for (chunk, job) in jobs {
+            copies.add(column, self, borders, chunk, job.buffers[0]);
+            starts.add(job.buffers[1], &self.encoded_starts(chunk));
+        }
+        starts.start(launcher)?;
+        copies.start(launcher, column, self)
+    }
+
+    /// Where the vectors of a chunk begin, whose values are stored as they are or not one by one.
+    pub(super) fn encoded_starts(&self, chunk: usize) -> Vec<u8> {
+        let mut start = 0;
+        let starts = self.vectors(chunk).iter().map(|vector| {
+            let before = start;
+            start += vector.bytes as usize;
+            [before; 2]
+        });
+        Starts::encode(starts, [self.bytes(chunk); 2])
+    }
+}
