@@ -80,8 +80,9 @@ struct FsstRange {
     u32 end_vector;
     u32 group;
     u32 table;
+    u32 rows;
 };
-static_assert(sizeof(FsstRange) == 16, "mirrored");
+static_assert(sizeof(FsstRange) == 20, "mirrored");
 
 // A picked piece of a value: its first byte in `values`.
 struct FsstPiece {

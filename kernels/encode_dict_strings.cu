@@ -229,7 +229,7 @@ LANEPACK_DEVICE void distinct_strings_common(const DistinctStringsArguments& arg
         common = common_bytes(table.text(static_cast<u32>(table.table.found[i])), first, common);
     }
     common = warp_min(common);
-    if (threadIdx.x % WARP == 0) all[warp_in_block()] = common;
+    if (threadIdx.x % WARP == 0) all[threadIdx.x / WARP] = common;
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 i = 0; i < DISTINCT_SORT_THREADS / WARP; i++) common = min(common, all[i]);

@@ -95,17 +95,13 @@ struct Picks {
         const FsstBefore begin = before[range.first_vector];
         const FsstBefore end = before[range.end_vector];
         const u64 bytes = end.bytes - begin.bytes;
-        const u32 first_row = range.first_vector * VECTOR;
-        const u64 rows = min(args.window.rows - first_row, (range.end_vector - range.first_vector) * VECTOR);
         first = begin.pieces;
         pieces = end.pieces - begin.pieces;
-        // As `pays`, and `picks`, of the host say; what estimates of which chunks are used the host
-        // knows, as dictionaries have fewer rows than these.
+        // As `pays`, and `picks`, of the host say.
         u64 picks = 0;
-        if (args.budget == 0) {
-            picks = pieces;
-        } else if (bytes > rows + rows / 2) {
+        if (bytes > range.rows + u64{range.rows} / 2) {
             picks = bytes <= args.budget ? pieces : max(pieces * args.budget / bytes, u64{1});
+            if (args.budget == 0) picks = pieces;
         }
         count = static_cast<u32>(min(picks, u64{args.capacity}));
     }

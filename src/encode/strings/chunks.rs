@@ -82,11 +82,6 @@ impl StringChunks {
         self.lengths.window.chunk_rows as usize / VECTOR
     }
 
-    /// Vectors of all chunks.
-    pub(super) fn all_vectors(&self) -> usize {
-        self.vectors.len()
-    }
-
     pub(super) fn count(&self) -> usize {
         self.rows.len()
     }

@@ -3,8 +3,9 @@
 //!
 //! All chunks begin at a multiple of as many rows, those of the largest dictionary; rows behind the
 //! last value of a dictionary are empty strings, which have no codes. They are planned and encoded
-//! as the column is, with the symbol tables of its groups, so nothing is trained. Codes are made
-//! before plans are known: dictionaries are far smaller than the column, and the host waits once.
+//! as the column is, with the symbol tables of its groups; dictionaries of groups without a table,
+//! whose strings are short on average, train their own. Codes are made before plans are known:
+//! dictionaries are far smaller than the column, and the host waits once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::chunks::{StringChunks, TableSample, lengths_source};
 use super::codes::CodeRuns;
 use super::dict::{GroupTables, NUMBERS};
 use super::lengths::{Lengths, range};
-use super::tables::{self, Table, sampled};
+use super::tables::{self, Table, Tables, Trainers, sampled};
 use super::{StringColumn, windows};
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
@@ -47,8 +48,10 @@ pub(super) struct StartedStrings {
     /// The symbol table of each dictionary, if its strings may have codes.
     tables: Vec<Option<Arc<Table>>>,
     windows: Vec<(CodeWindow, Pending<abi::FsstPlace>)>,
-    /// Lengths of codes, if there are any; and what tables make of samples of dictionaries.
-    code_words: Option<(Words, Pending<abi::FsstSample>)>,
+    /// Lengths of codes, if there are any.
+    code_words: Option<Words>,
+    /// What tables make of samples of dictionaries, given the numbers of these.
+    samples: Vec<(Vec<usize>, Pending<abi::FsstSample>)>,
     options: Options,
 }
 
@@ -92,12 +95,40 @@ impl StartedStrings {
         };
         let value_words = words(launcher, lengths.window.value_lengths)?;
         let bytes = |number: usize| (borders[number + 1] - borders[number]) as usize;
-        let table = |(number, &chunk): (usize, &usize)| {
-            let pays = fsst::pays(bytes(number), counts[number] as usize);
-            let table = tables.table_of(chunk).filter(|_| pays && options.allows(Encoding::Fsst));
-            table.cloned()
+        let may_have_codes = |number: &usize| {
+            options.allows(Encoding::Fsst) && fsst::pays(bytes(*number), counts[*number] as usize)
         };
-        let own: Vec<Option<Arc<Table>>> = chunks.iter().enumerate().map(table).collect();
+        let (with_groups, alone): (Vec<usize>, Vec<usize>) = (0..count)
+            .filter(may_have_codes)
+            .partition(|&number| tables.table_of(chunks[number]).is_some());
+        let range = |number: usize, table: usize| abi::FsstRange {
+            rows: counts[number],
+            ..range(&(number..number + 1), chunk_vectors, column.rows, number, table)
+        };
+        let mut own = vec![None; count];
+        let mut samples = Vec::new();
+        if !with_groups.is_empty() {
+            with_groups.iter().for_each(|&number| {
+                own[number] = tables.table_of(chunks[number]).cloned();
+            });
+            let ranges: Vec<_> = (with_groups.iter())
+                .map(|&number| range(number, tables.group_of(chunks[number])))
+                .collect();
+            let sample = tables::estimate(launcher, column, &lengths, &ranges, tables.address)?;
+            samples.push((with_groups, sample));
+        }
+        if !alone.is_empty() {
+            let ranges: Vec<_> =
+                alone.iter().enumerate().map(|(table, &number)| range(number, table)).collect();
+            let trainers = Trainers::prepare(launcher, ranges.len())?;
+            let trained = Tables::train(launcher, column, &lengths, &ranges, trainers)?;
+            let at = trained.start_address();
+            let sample = tables::estimate(launcher, column, &lengths, &ranges, at)?;
+            for (&number, table) in alone.iter().zip(trained.read(launcher)?) {
+                own[number] = table;
+            }
+            samples.push((alone, sample));
+        }
         let mut started = Vec::new();
         for window in windows(own.iter().map(address), borders, usize::MAX) {
             let Some(table) = own[window.chunks.start].clone() else { continue };
@@ -106,39 +137,26 @@ impl StartedStrings {
             let (dictionaries, sizes) = (window.chunks, Vec::new());
             started.push((CodeWindow { dictionaries, table, runs, sizes }, pending));
         }
-        let code_words = if started.is_empty() {
-            None
-        } else {
-            let range = |(number, &chunk): (usize, &usize)| {
-                let (vectors, group) = (column.rows / VECTOR, tables.group_of(chunk));
-                range(&(number..number + 1), chunk_vectors, vectors, number, group)
-            };
-            let ranges: Vec<abi::FsstRange> = chunks.iter().enumerate().map(range).collect();
-            let samples = tables::estimate(launcher, column, &lengths, &ranges, tables.address)?;
-            Some((words(launcher, lengths.window.code_lengths)?, samples))
+        let code_words = match started.is_empty() {
+            true => None,
+            false => Some(words(launcher, lengths.window.code_lengths)?),
         };
-        let options = options.clone();
-        Ok(Self {
-            values,
-            lengths,
-            value_words,
-            tables: own,
-            windows: started,
-            code_words,
-            options,
-        })
+        let (tables, windows, options) = (own, started, options.clone());
+        Ok(Self { values, lengths, value_words, tables, windows, code_words, samples, options })
     }
 
     /// Waits for all that, and plans the distinct strings of each dictionary.
     pub(super) fn read(mut self, launcher: &Launcher<'_>) -> Result<(DistinctStrings, Vec<Plan>)> {
         self.value_words.read(launcher)?;
-        let (code_words, samples) = match self.code_words {
-            Some((mut words, samples)) => {
-                words.read(launcher)?;
-                (Some(words), launcher.read(&samples)?)
+        if let Some(words) = &mut self.code_words {
+            words.read(launcher)?;
+        }
+        let mut samples = vec![None; self.tables.len()];
+        for (numbers, pending) in &self.samples {
+            for (number, sample) in numbers.iter().zip(launcher.read(pending)?) {
+                samples[*number] = sampled(&sample);
             }
-            None => (None, vec![abi::FsstSample::default(); self.tables.len()]),
-        };
+        }
         let read = |(mut window, pending): (CodeWindow, Pending<abi::FsstPlace>)| {
             window.sizes = launcher.read(&pending)?;
             Ok(window)
@@ -148,7 +166,7 @@ impl StartedStrings {
         let (lengths, words, options) = (self.lengths, self.value_words, self.options);
         let chunks = StringChunks::new(launcher, lengths, words, options, NUMBERS, counts)?;
         let plan = |(number, table): (usize, &Option<Arc<Table>>)| {
-            let sample = |table| Some(TableSample { table, sampled: sampled(&samples[number])? });
+            let sample = |table| Some(TableSample { table, sampled: samples[number]? });
             let (single, bytes) = (chunks.rows(number) == 1, chunks.bytes(number));
             let is_constant = single
                 && bytes <= constant::MAX_VALUE_BYTES
@@ -158,6 +176,7 @@ impl StartedStrings {
             plan::choose(estimates.into_iter())
         };
         let plans = self.tables.iter().enumerate().map(plan).collect();
+        let code_words = self.code_words;
         Ok((DistinctStrings { column, borders, chunks, windows, code_words }, plans))
     }
 }

@@ -78,7 +78,7 @@ impl Lengths {
         launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
         let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
-            .map(|(group, chunks)| range(chunks, chunk_rows / VECTOR, vectors, group, group))
+            .map(|(group, chunks)| range(chunks, chunk_rows / VECTOR, column.rows, group, group))
             .collect();
         let arguments = abi::FsstSampling {
             window,
@@ -112,20 +112,22 @@ impl Lengths {
     }
 }
 
-/// Chunks of a group of a column of so many vectors, for a table.
+/// Chunks of a group of a column of so many rows, for a table.
 pub(super) fn range(
     chunks: &Range<usize>,
     chunk_vectors: usize,
-    vectors: usize,
+    rows: usize,
     group: usize,
     table: usize,
 ) -> abi::FsstRange {
-    let vector = |chunk: usize| (chunk * chunk_vectors).min(vectors) as u32;
+    let row = |chunk: usize| (chunk * chunk_vectors * VECTOR).min(rows);
+    let (first, end) = (row(chunks.start), row(chunks.end));
     abi::FsstRange {
-        first_vector: vector(chunks.start),
-        end_vector: vector(chunks.end),
+        first_vector: (first / VECTOR) as u32,
+        end_vector: end.div_ceil(VECTOR) as u32,
         group: group as u32,
         table: table as u32,
+        rows: (end - first) as u32,
     }
 }
 

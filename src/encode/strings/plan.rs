@@ -158,7 +158,7 @@ impl Measured {
         let tables = match tables {
             Some(tables) => {
                 let range = |chunk: usize, group: usize| {
-                    range(&(chunk..chunk + 1), chunk_vectors, vectors, group, group)
+                    range(&(chunk..chunk + 1), chunk_vectors, column.rows, group, group)
                 };
                 let all: Vec<_> = (lengths.groups.iter().enumerate())
                     .flat_map(|(group, chunks)| {
@@ -456,10 +456,10 @@ impl Known {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let (vectors, each) = (self.strings.all_vectors(), self.strings.chunk_vectors());
+        let each = self.strings.chunk_vectors();
         let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
             .map(|(table, &chunk)| {
-                range(&(chunk..chunk + 1), each, vectors, self.group_of(chunk), table)
+                range(&(chunk..chunk + 1), each, column.rows, self.group_of(chunk), table)
             })
             .collect();
         let trainers = Trainers::prepare(launcher, ranges.len())?;

@@ -43,7 +43,7 @@ pub(crate) struct FsstBefore {
     pub pieces: u64,
 }
 
-/// `lanepack::FsstRange`: vectors of a group, and the number of a table.
+/// `lanepack::FsstRange`: vectors of a group and their rows, and the number of a table.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 pub(crate) struct FsstRange {
@@ -51,6 +51,7 @@ pub(crate) struct FsstRange {
     pub end_vector: u32,
     pub group: u32,
     pub table: u32,
+    pub rows: u32,
 }
 
 /// `lanepack::FsstPiece`.
@@ -267,7 +268,7 @@ const _: () = {
     assert!(size_of::<FsstPlace>() == 16);
     assert!(size_of::<FsstOutput>() == 32);
     assert!(size_of::<FsstBefore>() == 16);
-    assert!(size_of::<FsstRange>() == 16);
+    assert!(size_of::<FsstRange>() == 20);
     assert!(size_of::<FsstPiece>() == 16);
     assert!(size_of::<FsstSample>() == 32);
     assert!(size_of::<FsstTrained>() == 2064);
