@@ -62,14 +62,6 @@ struct KeyTable {
     const u64 seed;
 
     LANEPACK_DEVICE u32 first_slot(u64 key) const { return table.slot_of(folded((key ^ seed) * MULTIPLIER)); }
-
-    // The slot of a key that is there.
-    LANEPACK_DEVICE u32 find(u64 key) const {
-        if (key == DistinctTable::NONE) return table.slots();
-        u32 slot = first_slot(key);
-        for (u32 i = 0; i < table.slots() && __ldg(table.keys + slot) != key; i++) slot = table.after(slot);
-        return slot;
-    }
 };
 
 template <class T>
@@ -131,7 +123,7 @@ LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
 LANEPACK_KERNEL(distinct_find_8, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u8>(args); }
 LANEPACK_KERNEL(distinct_find_16, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u16>(args); }
 LANEPACK_KERNEL(distinct_find_32, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u32>(args); }
-LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 2, DistinctArguments) { distinct_find<u64>(args); }
+LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u64>(args); }
 
 LANEPACK_DEVICE bool is_less(u64 one, u64 other) { return one < other; }
 
@@ -152,7 +144,8 @@ LANEPACK_KERNEL(distinct_merge, DISTINCT_SORT_THREADS, 2, DistinctArguments) {
     u64* const sorted = reinterpret_cast<u64*>(table.sorted);
     u64* const spare = reinterpret_cast<u64*>(table.spare);
     const bool to_spare = args.to_spare != 0;
-    merge_tile(to_spare ? sorted : spare, count, tile, args.run, is_less, to_spare ? spare : sorted);
+    merge_tile(
+        to_spare ? sorted : spare, count, tile, args.run, is_less, [](u64*, u32, u32) {}, to_spare ? spare : sorted);
 }
 
 template <class T>
@@ -164,10 +157,33 @@ LANEPACK_DEVICE void distinct_values(const DistinctArguments& args) {
     const u64* const sorted = reinterpret_cast<const u64*>(table.sorted);
     const u32 first = blockIdx.x % args.blocks_per_table * SORT_TILE<u64>;
     const u32 end = min(first + SORT_TILE<u64>, count);
-    for (u32 i = first + threadIdx.x; i < end; i += DISTINCT_SORT_THREADS) {
-        const u64 key = sorted[i];
-        values[i] = unordered(static_cast<T>(key), args.source.order);
-        table.codes[keys.find(key)] = i;
+    // Lookups of a thread are on their way at the same time.
+    constexpr u32 EACH = SORT_TILE<u64> / DISTINCT_SORT_THREADS;
+    u64 sought[EACH];
+    u32 slots[EACH];
+    u64 seen[EACH];
+#pragma unroll
+    for (u32 k = 0; k < EACH; k++) {
+        const u32 i = first + threadIdx.x + k * DISTINCT_SORT_THREADS;
+        sought[k] = i < end ? sorted[i] : DistinctTable::NONE;
+        if (i < end) values[i] = unordered(static_cast<T>(sought[k]), args.source.order);
+        slots[k] = keys.first_slot(sought[k]);
+        seen[k] = __ldg(table.keys + slots[k]);
+    }
+#pragma unroll
+    for (u32 k = 0; k < EACH; k++) {
+        const u32 i = first + threadIdx.x + k * DISTINCT_SORT_THREADS;
+        if (i >= end) break;
+        u32 slot = slots[k];
+        if (sought[k] == DistinctTable::NONE) {
+            slot = table.slots();
+        } else {
+            for (u32 step = 0; step < table.slots() && seen[k] != sought[k]; step++) {
+                slot = table.after(slot);
+                seen[k] = __ldg(table.keys + slot);
+            }
+        }
+        table.codes[slot] = i;
     }
 }
 

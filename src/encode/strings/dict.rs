@@ -7,12 +7,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::StringColumn;
 use super::chunks::{Numbers, StringChunks, lengths_source};
 use super::distinct::{DistinctStrings, DistinctValues, StartedStrings};
 use super::plan::OF_DICTIONARIES;
 use super::tables::Table;
 use crate::chunk::EncodedNode;
+use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
 use crate::encode::encoders::Tables;
 use crate::encode::launch::{Launcher, Pending, Scope};
@@ -23,6 +26,7 @@ use crate::encoding::dict::{Counted, strings_save};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::encode::SampledRows;
 use crate::gpu::abi::strings as abi;
 use crate::gpu::kernels::{self, Kernel};
@@ -134,17 +138,19 @@ impl Dictionaries {
         let codes = tree.add(codes);
         let plans = tree.plan(launcher, codes, &below)?;
         let (strings, dictionaries) = started.read(launcher)?;
-        for (&chunk, dictionary) in of.iter().zip(dictionaries) {
-            let of_codes = tree.plan_of(codes, chunk, &plans, &below);
-            let children = vec![of_codes.into_owned(), dictionary];
-            let starts = chunks.rows(chunk).div_ceil(VECTOR) * 8;
-            let estimate = Estimate { children, ..Estimate::of([starts]) };
-            if strings_save(estimate.stored_bytes(), limit(&estimates[chunk])) {
-                estimates[chunk].push((Encoding::Dict, estimate));
-            }
-        }
         let mut numbers = vec![None; chunks.count()];
         of.iter().enumerate().for_each(|(number, &chunk)| numbers[chunk] = Some(number));
+        let add = |(chunk, estimates): (usize, &mut Estimates)| {
+            let Some(number) = numbers[chunk] else { return };
+            let of_codes = tree.plan_of(codes, chunk, &plans, &below);
+            let children = vec![of_codes.into_owned(), dictionaries[number].clone()];
+            let starts = chunks.rows(chunk).div_ceil(VECTOR) * 8;
+            let estimate = Estimate { children, ..Estimate::of([starts]) };
+            if strings_save(estimate.stored_bytes(), limit(estimates)) {
+                estimates.push((Encoding::Dict, estimate));
+            }
+        };
+        estimates.par_iter_mut().enumerate().with_min_len(MIN_CHUNKS).for_each(add);
         // Bodies are planned stretch by stretch, and find all codes measured.
         let planned = |chunk: usize| {
             let (_, estimate) =
@@ -227,6 +233,19 @@ pub(super) const NUMBERS: Numbers = Numbers {
 /// Bytes of a distinct value that is being sorted: `TextKey` of the kernels.
 const KEY_BYTES: usize = 16;
 
+/// Memory for so many bytes of a column, which is kept for a scope; and zeros behind them, as
+/// kernels read whole units of 32 bytes.
+fn zero_ended(
+    launcher: &mut Launcher<'_>,
+    scope: Scope,
+    bytes: usize,
+) -> Result<Arc<DeviceBuffer>> {
+    const UNIT: usize = 32;
+    let buffer = launcher.in_scope(scope, |launcher| launcher.allocate(bytes + UNIT))?;
+    launcher.stream.fill(&buffer, bytes, UNIT, 0)?;
+    Ok(buffer)
+}
+
 /// Looks for distinct values.
 struct Finder<'a> {
     column: &'a StringColumn,
@@ -270,7 +289,7 @@ impl<'a> Finder<'a> {
         let (column, counts) = (self.column, self.tables.counts().to_vec());
         let value_rows = self.tables.most().next_multiple_of(VECTOR);
         let rows = counts.len() * value_rows;
-        let offsets = launcher.in_scope(scope, |launcher| launcher.allocate((rows + 1) * 8))?;
+        let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;
         let totals = launcher.allocate(counts.len() * 8)?;
         let common = launcher.allocate(counts.len() * 4)?;
         self.tables.allocate_sorted(launcher, KEY_BYTES)?;
@@ -307,7 +326,7 @@ impl<'a> Finder<'a> {
             Some(*end)
         }));
         let bytes = borders[counts.len()] as usize;
-        let values = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?;
+        let values = zero_ended(launcher, scope, bytes)?;
         let arguments = abi::DistinctStringsArguments {
             before: launcher.upload(&borders)?,
             values: values.address(),

@@ -10,6 +10,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
+
 use super::chunks::{StringChunks, TableSample, lengths_source};
 use super::codes::CodeRuns;
 use super::dict::{GroupTables, NUMBERS};
@@ -17,6 +19,7 @@ use super::lengths::{Lengths, range};
 use super::tables::{self, Table, Tables, Trainers, sampled};
 use super::{StringColumn, windows};
 use crate::chunk::EncodedNode;
+use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
 use crate::encode::words::Words;
@@ -129,6 +132,10 @@ impl StartedStrings {
             }
             samples.push((alone, sample));
         }
+        // Dictionaries without codes have no lengths of codes.
+        if own.iter().any(Option::is_none) && own.iter().any(Option::is_some) {
+            lengths.clear_codes(launcher, 0..column.rows / VECTOR)?;
+        }
         let mut started = Vec::new();
         for window in windows(own.iter().map(address), borders, usize::MAX) {
             let Some(table) = own[window.chunks.start].clone() else { continue };
@@ -175,7 +182,8 @@ impl StartedStrings {
             let estimates = chunks.estimates(number, is_constant.then_some(bytes), fsst);
             plan::choose(estimates.into_iter())
         };
-        let plans = self.tables.iter().enumerate().map(plan).collect();
+        let tables = self.tables.par_iter().enumerate().with_min_len(MIN_CHUNKS);
+        let plans = tables.map(plan).collect();
         let code_words = self.code_words;
         Ok((DistinctStrings { column, borders, chunks, windows, code_words }, plans))
     }

@@ -11,6 +11,7 @@ use super::dict::{self, Dictionaries, GroupTables};
 use super::lengths::{Arrays, Lengths, range};
 use super::tables::{self, Table, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, aligned};
+use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
 use crate::encode::bits::{Bitmaps, Counted, Which};
 use crate::encode::encoders::{self, Candidate, Compressed};
@@ -278,7 +279,7 @@ impl Known {
             (shared, _) => shared,
         };
         let tables: Vec<Option<Tried>> = own.into_iter().enumerate().map(table).collect();
-        let estimates = tables.iter().enumerate();
+        let estimates = tables.par_iter().enumerate().with_min_len(MIN_CHUNKS);
         let mut estimates: Vec<Estimates> =
             estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
         self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
@@ -302,7 +303,7 @@ impl Known {
             Choice { table: tried.map(|(table, _)| table), plan }
         };
         let all: Vec<_> = tables.into_iter().zip(estimates).enumerate().collect();
-        Ok(all.into_par_iter().map(choice).collect())
+        Ok(all.into_par_iter().with_min_len(MIN_CHUNKS).map(choice).collect())
     }
 
     /// Finds dictionaries, and adds what they promise.
