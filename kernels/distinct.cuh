@@ -179,11 +179,9 @@ LANEPACK_DEVICE u32 split_of(const Key* left, u32 left_count, const Key* right, 
     return low;
 }
 
-// A block merges its tile of sorted runs of `run` keys. `refine(keys, of_left, count)` may change the
-// keys in shared memory, the first ones of the left run, so that they compare faster.
-template <class Key, class Less, class Refine>
-LANEPACK_DEVICE void merge_tile(const Key* from, u32 count, u32 tile, u32 run, const Less& less, const Refine& refine,
-                                Key* to) {
+// A block merges its tile of sorted runs of `run` keys.
+template <class Key, class Less>
+LANEPACK_DEVICE void merge_tile(const Key* from, u32 count, u32 tile, u32 run, const Less& less, Key* to) {
     LANEPACK_SHARED(u64[SORT_BYTES / 8], memory);
     LANEPACK_SHARED(u32[2], splits);
     Key* const keys = reinterpret_cast<Key*>(&memory[0]);
@@ -207,14 +205,13 @@ LANEPACK_DEVICE void merge_tile(const Key* from, u32 count, u32 tile, u32 run, c
         keys[i] = i < of_left ? left[splits[0] + i] : rest[i - of_left];
     }
     __syncthreads();
-    refine(keys, of_left, end - begin);
     for (u32 i = threadIdx.x; i < end - begin; i += blockDim.x) {
         const Key key = keys[i];
         const bool is_left = i < of_left;
         const Key* const others = is_left ? keys + of_left : keys;
         const u32 length = is_left ? end - begin - of_left : of_left;
         const u32 before = count_less(others, length, [&](const Key& one) { return less(one, key); });
-        to[first + (is_left ? i : i - of_left) + before] = is_left ? left[splits[0] + i] : rest[i - of_left];
+        to[first + (is_left ? i : i - of_left) + before] = key;
     }
 }
 

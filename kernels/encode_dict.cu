@@ -123,7 +123,7 @@ LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
 LANEPACK_KERNEL(distinct_find_8, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u8>(args); }
 LANEPACK_KERNEL(distinct_find_16, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u16>(args); }
 LANEPACK_KERNEL(distinct_find_32, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u32>(args); }
-LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 3, DistinctArguments) { distinct_find<u64>(args); }
+LANEPACK_KERNEL(distinct_find_64, DISTINCT_THREADS, 2, DistinctArguments) { distinct_find<u64>(args); }
 
 LANEPACK_DEVICE bool is_less(u64 one, u64 other) { return one < other; }
 
@@ -144,8 +144,7 @@ LANEPACK_KERNEL(distinct_merge, DISTINCT_SORT_THREADS, 2, DistinctArguments) {
     u64* const sorted = reinterpret_cast<u64*>(table.sorted);
     u64* const spare = reinterpret_cast<u64*>(table.spare);
     const bool to_spare = args.to_spare != 0;
-    merge_tile(
-        to_spare ? sorted : spare, count, tile, args.run, is_less, [](u64*, u32, u32) {}, to_spare ? spare : sorted);
+    merge_tile(to_spare ? sorted : spare, count, tile, args.run, is_less, to_spare ? spare : sorted);
 }
 
 template <class T>

@@ -126,16 +126,6 @@ struct TextKey {
     u32 slot;
 };
 
-// How many bytes two values both begin with, up to `most`.
-LANEPACK_DEVICE u32 common_bytes(const Text& one, const Text& other, u32 most) {
-    most = min(most, min(one.length, other.length));
-    for (u32 i = 0; i < most; i += 8) {
-        const u64 differ = number_at(one.bytes + i, most - i) ^ number_at(other.bytes + i, most - i);
-        if (differ != 0) return min(i + static_cast<u32>(__clzll(static_cast<i64>(differ))) / 8, most);
-    }
-    return most;
-}
-
 // A table of strings, of rows of a chunk.
 template <class Offset>
 struct TextTable {
@@ -149,22 +139,13 @@ struct TextTable {
 
     LANEPACK_DEVICE Text text(u32 row) const { return text_or_empty(reader, rows.first + row); }
 
-    // Eight bytes of a value as a number, from `at` on.
-    LANEPACK_DEVICE u64 bytes_of(u32 row, u32 at) const {
-        const Text value = text(row);
-        return value.length > at ? number_at(value.bytes + at, value.length - at) : 0;
-    }
-
-    // What was found as number `i`, to be sorted by eight bytes from `at` on.
-    LANEPACK_DEVICE TextKey key(u32 i, u32 at) const {
+    // What was found as number `i`, to be sorted: the eight bytes behind `common`.
+    LANEPACK_DEVICE TextKey key(u32 i, u32 common) const {
         const u64 found = table.found[i];
         const u32 row = static_cast<u32>(found);
-        return {bytes_of(row, at), row, static_cast<u32>(found >> 32)};
-    }
-
-    // How many bytes all keys begin with that lie between two.
-    LANEPACK_DEVICE u32 common(const TextKey& least, const TextKey& greatest) const {
-        return common_bytes(text(least.row), text(greatest.row), FULL);
+        const Text value = text(row);
+        const u64 bytes = value.length > common ? number_at(value.bytes + common, value.length - common) : 0;
+        return {bytes, row, static_cast<u32>(found >> 32)};
     }
 
     LANEPACK_DEVICE bool is_less(const TextKey& one, const TextKey& other) const {
@@ -227,6 +208,16 @@ LANEPACK_KERNEL(distinct_strings_find_64, DISTINCT_THREADS, 3, DistinctStringsAr
     distinct_strings_find<u64>(args);
 }
 
+// How many bytes two values both begin with, up to `most`.
+LANEPACK_DEVICE u32 common_bytes(const Text& one, const Text& other, u32 most) {
+    most = min(most, min(one.length, other.length));
+    for (u32 i = 0; i < most; i += 8) {
+        const u64 differ = number_at(one.bytes + i, most - i) ^ number_at(other.bytes + i, most - i);
+        if (differ != 0) return min(i + static_cast<u32>(__clzll(static_cast<i64>(differ))) / 8, most);
+    }
+    return most;
+}
+
 template <class Offset>
 LANEPACK_DEVICE void distinct_strings_common(const DistinctStringsArguments& args) {
     LANEPACK_SHARED(u32[DISTINCT_SORT_THREADS / WARP], all);
@@ -280,7 +271,6 @@ LANEPACK_DEVICE void distinct_strings_merge(const DistinctStringsArguments& args
     const TextTable<Offset> table(args, number);
     const u32 count = args.counts[number];
     const u32 tile = blockIdx.x % args.blocks_per_table;
-    LANEPACK_SHARED(u32, common);
     if (tile * SORT_TILE<TextKey> >= count) return;
     TextKey* const sorted = reinterpret_cast<TextKey*>(table.table.sorted);
     TextKey* const spare = reinterpret_cast<TextKey*>(table.table.spare);
@@ -288,24 +278,6 @@ LANEPACK_DEVICE void distinct_strings_merge(const DistinctStringsArguments& args
     merge_tile(
         to_spare ? sorted : spare, count, tile, args.run,
         [&](const TextKey& one, const TextKey& other) { return table.is_less(one, other); },
-        // Keys of a tile begin with more bytes in common than those of the table: other eight tell
-        // more of them apart.
-        [&](TextKey* keys, u32 of_left, u32 keys_count) {
-            if (threadIdx.x == 0) {
-                const u32 right = of_left < keys_count ? of_left : 0;
-                const u32 left = of_left > 0 ? 0 : right;
-                const u32 left_end = of_left > 0 ? of_left - 1 : keys_count - 1;
-                u32 both = table.common(keys[left], keys[left_end]);
-                both = min(both, table.common(keys[left], keys[right]));
-                common = min(both, table.common(keys[left], keys[keys_count - 1]));
-            }
-            __syncthreads();
-            if (common == args.common[number]) return;
-            for (u32 i = threadIdx.x; i < keys_count; i += DISTINCT_SORT_THREADS) {
-                keys[i].bytes = table.bytes_of(keys[i].row, common);
-            }
-            __syncthreads();
-        },
         to_spare ? spare : sorted);
 }
 
@@ -322,34 +294,19 @@ LANEPACK_DEVICE void distinct_strings_places(const DistinctStringsArguments& arg
     const TextTable<Offset> table(args, blockIdx.x);
     const u32 count = args.counts[blockIdx.x];
     TextKey* const sorted = reinterpret_cast<TextKey*>(table.table.sorted);
-    constexpr u32 EACH = 4;
     u64 before = 0;
-    for (u32 first = 0; first < count; first += EACH * DISTINCT_SORT_THREADS) {
-        const u32 begin = first + EACH * threadIdx.x;
-        u32 rows[EACH];
-        u32 lengths[EACH];
-        u32 sum[1] = {0};
-#pragma unroll
-        for (u32 k = 0; k < EACH; k++) {
-            const TextKey key = sorted[min(begin + k, count - 1)];
-            if (begin + k < count) table.table.codes[key.slot] = begin + k;
-            rows[k] = table.rows.first + key.row;
+    for (u32 first = 0; first < count; first += DISTINCT_SORT_THREADS) {
+        const u32 i = first + threadIdx.x;
+        u32 begin[1] = {0};
+        if (i < count) {
+            const TextKey key = sorted[i];
+            table.table.codes[key.slot] = i;
+            const u32 row = table.rows.first + key.row;
+            if (table.reader.is_valid(row)) begin[0] = table.reader.length(row);
         }
-#pragma unroll
-        for (u32 k = 0; k < EACH; k++) {
-            const u32 length = table.reader.length(rows[k]);
-            lengths[k] = begin + k < count && table.reader.is_valid(rows[k]) ? length : 0;
-        }
-#pragma unroll
-        for (u32 k = 0; k < EACH; k++) sum[0] += lengths[k];
         u32 total[1];
-        block_sums_before(sum, sums, total);
-        u64 place = before + sum[0];
-#pragma unroll
-        for (u32 k = 0; k < EACH; k++) {
-            if (begin + k < count) sorted[begin + k].bytes = place;
-            place += lengths[k];
-        }
+        block_sums_before(begin, sums, total);
+        if (i < count) sorted[i].bytes = before + begin[0];
         before += total[0];
         __syncthreads();
     }

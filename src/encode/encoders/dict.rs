@@ -26,71 +26,60 @@ pub(in crate::encode) struct Tables {
     tables: Vec<abi::DistinctTable>,
     /// Distinct values of each, once they have been read.
     counts: Vec<u32>,
-    seed: u64,
 }
 
 /// Fewest slots of a table, as a power of two.
 const LEAST_SLOT_BITS: u32 = 5;
 
+/// A chunk whose distinct values are looked for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::encode) struct Search {
+    pub chunk: usize,
+    pub rows: usize,
+    /// How many values there may be, and how many are too many.
+    pub likely: usize,
+    pub most: usize,
+}
+
 impl Tables {
-    /// Empty tables for some chunks, of whose distinct values no more than so many are wanted;
-    /// and where these are counted.
+    /// Looks for the distinct values of some chunks, in tables for those that are likely, and where
+    /// there are more for as many as are wanted; waits. `find` starts the kernel, given the addresses
+    /// of tables and counts, and how many tables there are.
     ///
-    /// Scratch: 12 bytes for each of at most four times as many slots as values are wanted,
+    /// Scratch: 12 bytes for each of at most 8/3 times as many slots as values are looked for,
     /// and 8 for each of these.
-    pub fn allocate(
+    pub fn find(
         launcher: &mut Launcher<'_>,
-        asked: &[(usize, usize)],
-        rows: impl Fn(usize) -> usize,
-    ) -> Result<(Self, Arc<DeviceBuffer>)> {
-        let [mut keys, mut codes, mut found] = [0; 3];
-        let mut tables: Vec<abi::DistinctTable> = (asked.iter())
-            .map(|(chunk, most)| {
-                let slot_bits = (2 * most).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
-                let slots = (1 << slot_bits) + 1;
-                let table = abi::DistinctTable {
-                    keys,
-                    codes,
-                    found,
-                    chunk: *chunk as u32,
-                    slot_bits,
-                    most: *most as u32,
-                    rows: rows(*chunk) as u32,
-                    ..Default::default()
-                };
-                keys += slots * 8;
-                codes += slots * 4;
-                found += *most as u64 * 8;
-                table
-            })
-            .collect();
-        let mut filled = |bytes: u64, byte: u8| -> Result<Arc<DeviceBuffer>> {
-            let buffer = launcher.allocate(bytes as usize)?;
-            launcher.stream.fill(&buffer, 0, bytes as usize, byte)?;
-            Ok(buffer)
-        };
-        let keys = filled(keys, 0xff)?.address();
-        let codes = filled(codes, 0)?.address();
-        let counts = filled(asked.len() as u64 * 4, 0)?;
-        let found = launcher.allocate(found as usize)?.address();
-        for table in &mut tables {
-            table.keys += keys;
-            table.codes += codes;
-            table.found += found;
+        searches: &[Search],
+        mut find: impl FnMut(&mut Launcher<'_>, u64, u64, usize) -> Result<()>,
+    ) -> Result<Self> {
+        let mut tables = Vec::with_capacity(searches.len());
+        let mut left: Vec<Search> = searches.to_vec();
+        let mut is_first = true;
+        while !left.is_empty() {
+            let size = |search: &Search| if is_first { search.likely } else { search.most };
+            let (made, counts) = allocate(launcher, &left, size)?;
+            let address = launcher.upload(&made)?;
+            find(launcher, address, counts.address(), made.len())?;
+            let counted: Vec<u32> = launcher.read(&launcher.result(&counts, 0, made.len())?)?;
+            let found = left.iter().zip(made).zip(counted);
+            let (done, more): (Vec<_>, Vec<_>) = found
+                .map(|((search, table), count)| (*search, table, count))
+                .partition(|(search, table, count)| {
+                    *count <= table.most || table.most as usize == search.most
+                });
+            tables.extend(done.into_iter().map(|(_, table, count)| (table, count)));
+            left = more.into_iter().map(|(search, ..)| search).collect();
+            is_first = false;
         }
-        let seed = RandomState::new().hash_one(0);
-        Ok((Self { tables, counts: Vec::new(), seed }, counts))
+        tables.sort_by_key(|(table, _)| table.chunk);
+        let (tables, counts) = tables.into_iter().unzip();
+        Ok(Self { tables, counts })
     }
 
     /// Copies them to the device; their address.
     pub fn upload(&self, launcher: &mut Launcher<'_>) -> Result<u64> {
         launcher.upload(&self.tables)
-    }
-
-    /// Waits for what has been counted.
-    pub fn read(&mut self, launcher: &Launcher<'_>, counts: &Arc<DeviceBuffer>) -> Result<()> {
-        self.counts = launcher.read(&launcher.result(counts, 0, self.tables.len())?)?;
-        Ok(())
     }
 
     /// Keeps those that have been read and of which `pays` says so, given chunk and count.
@@ -169,10 +158,50 @@ impl Tables {
     pub fn counts(&self) -> &[u32] {
         &self.counts
     }
+}
 
-    pub fn seed(&self) -> u64 {
-        self.seed
+/// Empty tables, and where their values are counted; `size` says for how many there is to be room.
+fn allocate(
+    launcher: &mut Launcher<'_>,
+    searches: &[Search],
+    size: impl Fn(&Search) -> usize,
+) -> Result<(Vec<abi::DistinctTable>, Arc<DeviceBuffer>)> {
+    let [mut keys, mut codes, mut found] = [0; 3];
+    let table = |search: &Search| {
+        let most = size(search);
+        let slot_bits = (most + most / 3).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
+        let table = abi::DistinctTable {
+            keys,
+            codes,
+            found,
+            chunk: search.chunk as u32,
+            slot_bits,
+            most: most as u32,
+            rows: search.rows as u32,
+            ..Default::default()
+        };
+        let slots = (1 << slot_bits) + 1;
+        keys += slots * 8;
+        codes += slots * 4;
+        found += most as u64 * 8;
+        table
+    };
+    let mut tables: Vec<abi::DistinctTable> = searches.iter().map(table).collect();
+    let mut filled = |bytes: u64, byte: u8| -> Result<Arc<DeviceBuffer>> {
+        let buffer = launcher.allocate(bytes as usize)?;
+        launcher.stream.fill(&buffer, 0, bytes as usize, byte)?;
+        Ok(buffer)
+    };
+    let keys = filled(keys, 0xff)?.address();
+    let codes = filled(codes, 0)?.address();
+    let counts = filled(searches.len() as u64 * 4, 0)?;
+    let found = launcher.allocate(found as usize)?.address();
+    for table in &mut tables {
+        table.keys += keys;
+        table.codes += codes;
+        table.found += found;
     }
+    Ok((tables, counts))
 }
 
 /// Chunks of words whose distinct values have been found.
@@ -180,22 +209,22 @@ struct Distinct {
     tables: Tables,
     /// For each row the slot of its value.
     codes: u64,
+    seed: u64,
 }
 
 impl Distinct {
-    /// Looks for those of some chunks, of which no more than so many are wanted; waits.
-    fn find(launcher: &mut Launcher<'_>, words: &Words, asked: &[(usize, usize)]) -> Result<Self> {
-        let (tables, counts) = Tables::allocate(launcher, asked, |chunk| words.rows(chunk))?;
-        let source = words.source();
+    /// Looks for those of some chunks; waits.
+    fn find(launcher: &mut Launcher<'_>, words: &Words, searches: &[Search]) -> Result<Self> {
+        let source = *words.source();
         let codes = launcher.allocate(source.rows as usize * 4)?.address();
-        let mut this = Self { tables, codes };
         let kernel = words.by_width(kernels::DISTINCT_FIND);
         let blocks = (source.chunk_vectors as usize).div_ceil(kernel.block);
-        let tables = this.tables.upload(launcher)?;
-        let arguments = this.arguments(words, tables, counts.address(), blocks);
-        launcher.launch(kernel, this.tables.len() * blocks, &arguments)?;
-        this.tables.read(launcher, &counts)?;
-        Ok(this)
+        let seed = RandomState::new().hash_one(0);
+        let tables = Tables::find(launcher, searches, |launcher, tables, counts, count| {
+            let arguments = arguments(words, [tables, counts, codes], seed, blocks);
+            launcher.launch(kernel, count * blocks, &arguments)
+        })?;
+        Ok(Self { tables, codes, seed })
     }
 
     /// Starts making codes and distinct values, and measuring both.
@@ -217,7 +246,7 @@ impl Distinct {
         let arguments = abi::DistinctArguments {
             values,
             value_vectors: value_vectors as u32,
-            ..self.arguments(words, tables, counts, blocks)
+            ..arguments(words, [tables, counts, self.codes], self.seed, blocks)
         };
         let all_blocks = self.tables.len() * blocks;
         for (run, to_spare) in self.tables.passes(tile) {
@@ -247,24 +276,24 @@ impl Distinct {
             Words::derived(launcher, physical, values, counted, of_values)?,
         ])
     }
+}
 
-    /// What kernels see, of which so many blocks belong to a table.
-    fn arguments(
-        &self,
-        words: &Words,
-        tables: u64,
-        counts: u64,
-        blocks: usize,
-    ) -> abi::DistinctArguments {
-        abi::DistinctArguments {
-            source: *words.source(),
-            tables,
-            counts,
-            codes: self.codes,
-            seed: self.tables.seed(),
-            blocks_per_table: blocks as u32,
-            ..Default::default()
-        }
+/// What kernels see, given the addresses of tables, counts and codes, of which so many blocks belong
+/// to a table.
+fn arguments(
+    words: &Words,
+    [tables, counts, codes]: [u64; 3],
+    seed: u64,
+    blocks: usize,
+) -> abi::DistinctArguments {
+    abi::DistinctArguments {
+        source: *words.source(),
+        tables,
+        counts,
+        codes,
+        seed,
+        blocks_per_table: blocks as u32,
+        ..Default::default()
     }
 }
 
@@ -309,9 +338,10 @@ impl Tree {
             // Quotients may promise less than when the chunk was looked at.
             let ((counted, limit), rows) = (promised(look)?, words.rows(chunk));
             let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
-            pays.then(|| (chunk, counted.most(rows).min(all)))
+            let (likely, most) = (counted.likely(rows).min(all), counted.most(rows).min(all));
+            pays.then_some(Search { chunk, rows, likely, most })
         });
-        let asked: Vec<(usize, usize)> = asked.collect();
+        let asked: Vec<Search> = asked.collect();
         if asked.is_empty() {
             return Ok(());
         }

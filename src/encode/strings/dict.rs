@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use rayon::prelude::*;
 
 use super::StringColumn;
@@ -17,7 +18,7 @@ use super::tables::Table;
 use crate::chunk::EncodedNode;
 use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
-use crate::encode::encoders::Tables;
+use crate::encode::encoders::{Search, Tables};
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::tree::{Tree, limit};
 use crate::encode::words::{Estimates, Words};
@@ -101,11 +102,11 @@ impl Dictionaries {
         };
         let promises: Vec<Option<(Counted, usize)>> =
             samples.iter().enumerate().map(promise).collect();
-        let asked: Vec<(usize, usize)> = (promises.iter().enumerate())
-            .filter_map(|(chunk, promise)| {
-                Some((chunk, promise.as_ref()?.0.most(chunks.rows(chunk))))
-            })
-            .collect();
+        let search = |(chunk, promise): (usize, &Option<(Counted, usize)>)| {
+            let (rows, (counted, _)) = (chunks.rows(chunk), promise.as_ref()?);
+            Some(Search { chunk, rows, likely: counted.likely(rows), most: counted.most(rows) })
+        };
+        let asked: Vec<Search> = promises.iter().enumerate().filter_map(search).collect();
         if asked.is_empty() {
             return Ok(Self::default());
         }
@@ -256,27 +257,33 @@ struct Finder<'a> {
 }
 
 impl<'a> Finder<'a> {
-    /// Looks for those of some chunks, of which no more than so many are wanted; waits. Codes are
-    /// kept for a scope.
+    /// Looks for those of some chunks; waits. Codes are kept for a scope.
     fn find(
         launcher: &mut Launcher<'_>,
         column: &'a StringColumn,
         chunks: &StringChunks,
-        asked: &[(usize, usize)],
+        searches: &[Search],
         scope: Scope,
     ) -> Result<Self> {
-        let (tables, counts) = Tables::allocate(launcher, asked, |chunk| chunks.rows(chunk))?;
         let bytes = column.rows.next_multiple_of(VECTOR) * 4;
-        let codes = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?.address();
-        let window = column.window(chunks.chunk_vectors() * VECTOR);
-        let mut finder = Self { column, window, tables, codes };
-        let tables = finder.tables.upload(launcher)?;
+        let slots = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?.address();
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_FIND);
         let blocks = chunks.chunk_vectors().div_ceil(kernel.block);
-        let arguments = finder.arguments(tables, counts.address());
-        finder.launch(launcher, kernel, blocks, arguments)?;
-        finder.tables.read(launcher, &counts)?;
-        Ok(finder)
+        let window = column.window(chunks.chunk_vectors() * VECTOR);
+        let seed = RandomState::new().hash_one(0);
+        let tables = Tables::find(launcher, searches, |launcher, tables, counts, count| {
+            let arguments = abi::DistinctStringsArguments {
+                window,
+                tables,
+                counts,
+                slots,
+                seed,
+                blocks_per_table: blocks as u32,
+                ..Default::default()
+            };
+            launcher.launch(kernel, count * blocks, &arguments)
+        })?;
+        Ok(Self { column, window, tables, codes: slots })
     }
 
     /// Starts making codes, and distinct values, which are kept for a scope: where codes will be,
@@ -300,7 +307,10 @@ impl<'a> Finder<'a> {
             offsets: offsets.address(),
             totals: totals.address(),
             value_rows: value_rows as u32,
-            ..self.arguments(tables, counts_at)
+            window: self.window,
+            tables,
+            counts: counts_at,
+            ..Default::default()
         };
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_COMMON);
         self.launch(launcher, kernel, 1, arguments)?;
@@ -346,17 +356,6 @@ impl<'a> Finder<'a> {
             memory: vec![offsets, values],
         };
         Ok((self.codes, DistinctValues { column, counts, borders, value_rows }))
-    }
-
-    fn arguments(&self, tables: u64, counts: u64) -> abi::DistinctStringsArguments {
-        abi::DistinctStringsArguments {
-            window: self.window,
-            tables,
-            counts,
-            slots: self.codes,
-            seed: self.tables.seed(),
-            ..Default::default()
-        }
     }
 
     /// Launches a kernel of which so many blocks belong to a table.
