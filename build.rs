@@ -1,5 +1,8 @@
-//! Compiles the kernels, for the features that run them; nothing without them.
+//! Generates the structs that kernels and host share, and compiles the kernels for the features
+//! that run them.
 
+#[path = "build/arguments.rs"]
+mod arguments;
 #[cfg(feature = "cuda")]
 #[path = "build/cuda.rs"]
 mod cuda;
@@ -9,6 +12,7 @@ mod simt;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    arguments::build();
     // nvcc uses one core for most of its time: g++ uses the others meanwhile.
     std::thread::scope(|_scope| {
         #[cfg(feature = "cuda")]

@@ -7,13 +7,16 @@
 //! error that there is none; LANEPACK_CUDA_ARCHS (such as `90` or `80,90`) says what
 //! to compile for, for builds that are quicker than one for everything.
 //!
-//! All `.cu` are one program: one file to embed and to load, as with NVRTC.
+//! All `.cu` are one program: one file to embed and to load, as with NVRTC. For nvcc the checks of
+//! build/arguments.rs are part of it.
 
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::arguments::checked;
 
 /// Compute capabilities to compile machine code for; the lowest also as PTX, for
 /// devices in between and newer ones.
@@ -106,7 +109,12 @@ fn compile(nvcc: &Path, kernels: &Path, kernel_files: &[String], out: &Path) {
     let version = version.split("release ").nth(1).and_then(|rest| rest.split(',').next());
     let version = version.unwrap_or_else(|| fail(&format!("{}: no nvcc", nvcc.display())));
 
-    let main: String = kernel_files.iter().map(|name| format!("#include \"{name}\"\n")).collect();
+    let include = |name: &String| match checked(name) {
+        Some(path) => format!("#include {path:?}\n"),
+        None => format!("#include \"{name}\"\n"),
+    };
+    let headers = String::from("headers.cu");
+    let main: String = kernel_files.iter().chain([&headers]).map(include).collect();
     let source = out.join("lanepack.cu");
     fs::write(&source, main).expect("OUT_DIR can be written");
 

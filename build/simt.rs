@@ -13,6 +13,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use crate::arguments;
+
 const SANITIZERS: &str = "-fsanitize=address,undefined";
 
 /// Compiles and links the emulation and the kernels.
@@ -49,9 +51,12 @@ pub fn build() {
     // Everything in the namespace that has a name outside its file.
     println!("cargo:rustc-link-arg=-Wl,--export-dynamic-symbol=_ZN8lanepack4simt*");
 
-    for folder in ["kernels", "kernels/simt"] {
-        kernels.files(sources(folder, "cu"));
-    }
+    // With the checks of build/arguments.rs.
+    let checked = |path: PathBuf| path.file_name()?.to_str().and_then(arguments::checked);
+    let of_kernels = sources("kernels", "cu").into_iter();
+    kernels.files(of_kernels.map(|path| checked(path.clone()).unwrap_or(path)));
+    kernels.files(arguments::checked("headers.cu"));
+    kernels.files(sources("kernels/simt", "cu"));
     for build in [&mut kernels, &mut emulation] {
         build.flag("-Werror");
     }

@@ -21,7 +21,9 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use bytemuck::{Pod, Zeroable};
 use clap::Parser;
 use lanepack::scan::{Scan, col, count_rows, sum};
-use lanepack::{ColumnArgument, DeviceBatch, DeviceMemory, Engine, Kernel, Options, compress};
+use lanepack::{
+    ColumnArgument, DeviceBatch, DeviceMemory, DevicePtr, Engine, Kernel, Options, compress,
+};
 
 const SOURCE: &str = include_str!("../kernels/examples/sum_where.cu");
 
@@ -34,8 +36,8 @@ const EACH: usize = 8;
 struct SumWhere {
     quantity: ColumnArgument,
     price: ColumnArgument,
-    sum: u64,
-    count: u64,
+    sum: DevicePtr<f64>,
+    count: DevicePtr<u64>,
     most: i64,
     chunks: u32,
     warps_each: u32,
@@ -103,8 +105,8 @@ fn fused(
     let arguments = SumWhere {
         quantity: quantity.argument(),
         price: price.argument(),
-        sum: sum.address(),
-        count: count.address(),
+        sum: sum.pointer(),
+        count: count.pointer(),
         most,
         chunks: chunks as u32,
         warps_each: warps_each as u32,

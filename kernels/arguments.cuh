@@ -1,5 +1,5 @@
-// Arguments of the kernels in this folder, one struct each; mirrored by the
-// structs of the same names in src/gpu/abi.rs. Those of one encoding alone are in its source.
+// Arguments of the kernels in this folder, one struct each. Those of one encoding alone are in its
+// source. The host's structs are generated from these (build/arguments.rs).
 #pragma once
 
 #include "lanepack/node.cuh"
@@ -14,7 +14,6 @@ struct WordsArguments {
     u32 blocks_per_node;
     u32 zero;
 };
-static_assert(sizeof(WordsArguments) == 24, "mirrored");
 
 // The same with a status, of values that damaged data may lack: dict_* and others; lengths:
 // front_lengths.
@@ -27,7 +26,6 @@ struct DictArguments {
     u32 blocks_per_node;
     u32 zero;
 };
-static_assert(sizeof(DictArguments) == 32, "mirrored");
 
 // The same from shared memory: dict_shared_*.
 struct DictSharedArguments {
@@ -41,7 +39,6 @@ struct DictSharedArguments {
     u32 shared_values;
     u32 zero;
 };
-static_assert(sizeof(DictSharedArguments) == 40, "mirrored");
 
 // Strings of dictionaries by their codes to memory: dict_strings; and those of front coding:
 // front_strings, buffer 0 of whose nodes has prefixes, and buffer 1 offsets of suffixes.
@@ -61,7 +58,6 @@ struct DictStringsArguments {
     // Bytes of an offset of a row, 4 or 8.
     u32 offset_bytes;
 };
-static_assert(sizeof(DictStringsArguments) == 56, "mirrored");
 
 // Bits to a bitmap that begins as zeros: bits.
 struct BitsArguments {
@@ -72,7 +68,6 @@ struct BitsArguments {
     u32 blocks_per_node;
     u32 zero;
 };
-static_assert(sizeof(BitsArguments) == 32, "mirrored");
 
 // Bytes of strings: bytes_plain, bytes_constant; and of all values: lz_*. `at` of a node
 // counts bytes.
@@ -86,7 +81,6 @@ struct BytesArguments {
     u32 blocks_per_node;
     u32 zero;
 };
-static_assert(sizeof(BytesArguments) == 40, "mirrored");
 
 // Bytes of strings from FSST codes: fsst_decode.
 struct FsstArguments {
@@ -103,7 +97,6 @@ struct FsstArguments {
     u32 offset_bytes;
     u32 zero;
 };
-static_assert(sizeof(FsstArguments) == 48, "mirrored");
 
 // Lengths of strings to Arrow offsets: offsets_32, offsets_64.
 struct OffsetsArguments {
@@ -115,7 +108,6 @@ struct OffsetsArguments {
     u32 node_count;
     u32 blocks_per_node;
 };
-static_assert(sizeof(OffsetsArguments) == 32, "mirrored");
 
 struct Range;
 
@@ -141,7 +133,6 @@ struct SelectArguments {
     // Vectors of a warp, at most SELECT_EACH.
     u32 each;
 };
-static_assert(sizeof(SelectArguments) == 64, "mirrored");
 
 struct StringsTest;
 
@@ -154,7 +145,6 @@ struct SelectStringsArguments {
     const StringsTest* tests;
     u64* status;
 };
-static_assert(sizeof(SelectStringsArguments) == 88, "mirrored");
 
 struct CodeRange;
 
@@ -167,7 +157,6 @@ struct CodeRangesArguments {
     u32 count;
     u32 zero;
 };
-static_assert(sizeof(CodeRangesArguments) == 32, "mirrored");
 
 struct WideRange;
 
@@ -182,7 +171,6 @@ struct SelectWideArguments {
     // Words of a value: 2 or 4.
     u32 count;
 };
-static_assert(sizeof(SelectWideArguments) == 88, "mirrored");
 
 // One bitmap joined with another: join_selected.
 struct JoinArguments {
@@ -193,7 +181,6 @@ struct JoinArguments {
     // Whether the bits of `from` that are zero count as set.
     u32 negate;
 };
-static_assert(sizeof(JoinArguments) == 32, "mirrored");
 
 // The number of set bits: count_selected.
 struct CountArguments {
@@ -201,7 +188,6 @@ struct CountArguments {
     u64* count;
     u64 bits;
 };
-static_assert(sizeof(CountArguments) == 24, "mirrored");
 
 // What scans make of the partials of a chunk: reduce_partials.
 struct Reduction {
@@ -209,11 +195,10 @@ struct Reduction {
     u32 first;
     u32 kind;
 };
-static_assert(sizeof(Reduction) == 8, "mirrored");
 
 // Partials of vectors to those of chunks: reduce_partials.
 struct ReduceArguments {
-    // As in `ScanArguments`.
+    // As in `ScanHead`.
     const u64* partials;
     // Partial p of chunk c: out[p * chunks + c].
     u64* out;
@@ -225,7 +210,6 @@ struct ReduceArguments {
     u32 stride;
     u32 zero;
 };
-static_assert(sizeof(ReduceArguments) == 48, "mirrored");
 
 // The widths of packed vectors: packed_widths.
 struct WidthsArguments {
@@ -241,7 +225,6 @@ struct WidthsArguments {
     u32 shape;
     u32 zero;
 };
-static_assert(sizeof(WidthsArguments) == 40, "mirrored");
 
 // Values of the rows that a bitmap keeps: keep_*.
 struct KeepArguments {
@@ -261,7 +244,6 @@ struct KeepArguments {
     u32 each;
     u32 zero;
 };
-static_assert(sizeof(KeepArguments) == 64, "mirrored");
 
 struct KeepLengthsArguments {
     KeepArguments keep;
@@ -269,21 +251,18 @@ struct KeepLengthsArguments {
     const Node* lengths;
     u64* status;
 };
-static_assert(sizeof(KeepLengthsArguments) == 80, "mirrored");
 
 struct KeepPlacesArguments {
     u64* places;
     u32 count;
     u32 zero;
 };
-static_assert(sizeof(KeepPlacesArguments) == 16, "mirrored");
 
 struct KeepWideArguments {
     KeepArguments keep;
     // As in SelectWideArguments.
     const Node* words;
 };
-static_assert(sizeof(KeepWideArguments) == 72, "mirrored");
 
 struct KeepStringsArguments {
     KeepArguments keep;
@@ -299,7 +278,6 @@ struct KeepStringsArguments {
     u32 offset_bytes;
     u32 zero;
 };
-static_assert(sizeof(KeepStringsArguments) == 120, "mirrored");
 
 // What was decoded of strings: utf8 checks it, views and fixed make other arrays of it.
 struct StringsArguments {
@@ -322,6 +300,5 @@ struct StringsArguments {
     u32 width;
     u32 zero;
 };
-static_assert(sizeof(StringsArguments) == 72, "mirrored");
 
 }  // namespace lanepack

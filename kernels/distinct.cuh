@@ -51,7 +51,6 @@ struct DistinctTable {
         return now != NONE ? now : atomicCAS(keys + slot, NONE, key);
     }
 };
-static_assert(sizeof(DistinctTable) == 56, "mirrored");
 
 // Rows of a thread whose keys are being put into a table, so many at a time.
 template <u32 EACH>
@@ -232,7 +231,6 @@ struct DistinctArguments {
     u32 run;
     u32 to_spare;
 };
-static_assert(sizeof(DistinctArguments) == 104, "mirrored");
 
 // distinct_codes.
 struct DistinctCodesArguments {
@@ -241,6 +239,5 @@ struct DistinctCodesArguments {
     u32 chunk_rows;
     u32 blocks_per_table;
 };
-static_assert(sizeof(DistinctCodesArguments) == 24, "mirrored");
 
 }  // namespace lanepack

@@ -10,8 +10,6 @@
 // Values are read twice rather than kept: there is no scratch but what is known of
 // vectors, 31 to 80 bytes each, and the quotients, codes and runs of chunks that have them
 // (encode_rows.cuh) and the bytes of bits, which are measured and written as values are.
-//
-// Structs are mirrored in src/gpu/abi/encode.rs.
 #pragma once
 
 #include "lanepack/order.cuh"
@@ -37,7 +35,6 @@ struct Source {
     // chunks but the last are full.
     const u32* chunk_rows;
 };
-static_assert(sizeof(Source) == 48, "mirrored");
 
 // Where the rows of the chunk of vector `vector` end.
 LANEPACK_DEVICE u64 end_of(const Source& source, u64 vector) {
@@ -421,7 +418,6 @@ struct ChunkTotals {
     u32 sampled_block_units;
     u32 zero;
 };
-static_assert(sizeof(ChunkTotals) == 48, "mirrored");
 
 // What is known of the vectors of a column of words of type T, or of what an encoding turns them
 // into before they are packed.
@@ -441,7 +437,6 @@ struct VectorMeasures {
     // For each chunk.
     ChunkTotals* totals;
 };
-static_assert(sizeof(VectorMeasures) == 64, "mirrored");
 
 // How a vector is packed.
 template <class T>
@@ -486,7 +481,6 @@ struct AskedChunk {
     u32 chunk;
     u32 asked;
 };
-static_assert(sizeof(AskedChunk) == 8, "mirrored");
 
 // Vectors of a column, measured: bounds_* (a warp a vector), windows_* and other searches
 // (blocks_per_chunk blocks a chunk).
@@ -498,22 +492,21 @@ struct MeasureArguments {
     u32 blocks_per_chunk;
     u32 which;
 };
-static_assert(sizeof(MeasureArguments) == 128, "mirrored");
 
 // Bounds of vectors of values of `stride` words of 64 bits, and how many words they
-// need: wide_bounds_*. The top word is signed; in `low` and `high` its sign is flipped.
+// need. The top word is signed; in `low` and `high` its sign is flipped.
 struct WideBounds {
     u64 low[4];
     u64 high[4];
     u32 words;
     u32 valid;
 };
-static_assert(sizeof(WideBounds) == 72, "mirrored");
+
+// wide_bounds_*.
 struct WideBoundsArguments {
     Source source;
     WideBounds* bounds;
 };
-static_assert(sizeof(WideBoundsArguments) == 56, "mirrored");
 
 // Offsets and totals: layout_*. A block a chunk, those that were measured. Totals of
 // MEASURE_SAMPLED are those of the sampled vectors, but for the bounds of values, which all have;
@@ -526,7 +519,6 @@ struct LayoutArguments {
     u32 which;
     u32 what;
 };
-static_assert(sizeof(LayoutArguments) == 128, "mirrored");
 
 // A chunk's node to be written.
 struct Target {
@@ -537,7 +529,6 @@ struct Target {
     u32 rows;
     u32 zero;
 };
-static_assert(sizeof(Target) == 40, "mirrored");
 
 // ffor and pfor nodes: pack_*, pack_patched_*, and of words that are turned into others.
 struct PackArguments {
@@ -548,7 +539,6 @@ struct PackArguments {
     // Of words that are turned into others: whether with exceptions.
     u32 is_patched;
 };
-static_assert(sizeof(PackArguments) == 128, "mirrored");
 
 // plain nodes of words: copy_*. A row has `row_words` words in the node.
 struct CopyArguments {
@@ -557,7 +547,6 @@ struct CopyArguments {
     u32 blocks_per_target;
     u32 row_words;
 };
-static_assert(sizeof(CopyArguments) == 64, "mirrored");
 
 // Bits of chunks, counted and copied: count_bits, copy_bits. Values are bits here,
 // row 0's is bit `values_at` of `source.values`.
@@ -569,36 +558,36 @@ struct CopyBitsArguments {
     u32 blocks_per_target;
     u32 values_at;
 };
-static_assert(sizeof(CopyBitsArguments) == 72, "mirrored");
 
-// Gaps between and in buffers: gaps.
+// A gap between or in buffers, whose bytes become zeros.
 struct Gap {
     u8* at;
     u64 bytes;
 };
+
+// gaps.
 struct GapsArguments {
     const Gap* gaps;
     u64 count;
 };
-static_assert(sizeof(GapsArguments) == 16, "mirrored");
 
 // Exponents that a chunk's vectors try.
 constexpr u32 MAX_CANDIDATES = 5;
+
+// Exponents that the vectors of a chunk try; only kernels read them.
 struct Candidates {
     u32 count;
     u8 e[6];
     u8 f[6];
 };
-static_assert(sizeof(Candidates) == 16, "between kernels only, but in scratch");
 
-// What is known of a vector of floats.
+// What is known of a vector of floats; only kernels read it.
 struct AlpChoice {
     // As in the format.
     u64 scale;
     u32 width;
     u32 exceptions;
 };
-static_assert(sizeof(AlpChoice) == 16, "in scratch");
 
 // alp nodes: alp_candidates_* (a block a chunk), alp_choose_* (a warp a vector),
 // alp_layout_* (a block a chunk), alp_pack_*.
@@ -616,7 +605,6 @@ struct AlpArguments {
     u32 blocks_per_target;
     u32 zero;
 };
-static_assert(sizeof(AlpArguments) == 120, "mirrored");
 
 // Left parts of a dictionary of alp_rd.
 constexpr u32 MOST_ENTRIES = 8;
@@ -632,7 +620,6 @@ struct RdTotals {
     u32 exceptions;
     u32 exceptions_end;
 };
-static_assert(sizeof(RdTotals) == 32, "mirrored");
 
 // alp_rd nodes: rd_cut_* (a block a chunk), rd_measure_* (a warp a vector), rd_layout_* (a
 // block a chunk), rd_pack_*.
@@ -646,6 +633,5 @@ struct AlpRdArguments {
     u32 blocks_per_target;
     u32 zero;
 };
-static_assert(sizeof(AlpRdArguments) == 88, "mirrored");
 
 }  // namespace lanepack

@@ -1,5 +1,5 @@
-// Arguments of the kernels that encode, one struct for all kernels of an encoding;
-// mirrored on the host.
+// Arguments of the kernels that compress strings. The host's structs are generated from these
+// (build/arguments.rs).
 #pragma once
 
 #include "lanepack/fsst_encode.cuh"
@@ -14,7 +14,6 @@ struct FsstVector {
     // Its first run.
     u32 run;
 };
-static_assert(sizeof(FsstVector) == 16, "mirrored");
 
 // A run: about run_bytes of the bytes of a vector, encoded by one thread.
 struct FsstRun {
@@ -25,7 +24,6 @@ struct FsstRun {
     u32 bytes;
     u32 zero;
 };
-static_assert(sizeof(FsstRun) == 16, "mirrored");
 
 // Units of codes, and codes between two marks.
 constexpr u32 UNIT = 16;
@@ -45,14 +43,12 @@ struct FsstRunStart {
     // if the first one is not its value's first.
     u32 span;
 };
-static_assert(sizeof(FsstRunStart) == 16, "mirrored");
 
 // Code bytes and value bytes: of a chunk, or before a run in its chunk.
 struct FsstPlace {
     u64 codes;
     u64 bytes;
 };
-static_assert(sizeof(FsstPlace) == 16, "mirrored");
 
 // Where the buffers of a chunk go; null if it has no codes after all. Codes begin at a
 // multiple of 16, starts and tiles of 8.
@@ -64,14 +60,12 @@ struct FsstOutput {
     u32 vectors;
     u32 zero;
 };
-static_assert(sizeof(FsstOutput) == 32, "mirrored");
 
 // What stands before a vector in its group, and at the end of the group.
 struct FsstBefore {
     u64 bytes;
     u64 pieces;
 };
-static_assert(sizeof(FsstBefore) == 16, "mirrored");
 
 // Consecutive vectors of a group, of which a sample is taken, and the number of the
 // table that is trained on it or tried on it.
@@ -82,7 +76,6 @@ struct FsstRange {
     u32 table;
     u32 rows;
 };
-static_assert(sizeof(FsstRange) == 20, "mirrored");
 
 // A picked piece of a value: its first byte in `values`.
 struct FsstPiece {
@@ -90,7 +83,6 @@ struct FsstPiece {
     u32 length;
     u32 zero;
 };
-static_assert(sizeof(FsstPiece) == 16, "mirrored");
 
 // What a table makes of a sample.
 struct FsstSample {
@@ -104,7 +96,6 @@ struct FsstSample {
     u32 most;
     u32 zero;
 };
-static_assert(sizeof(FsstSample) == 32, "mirrored");
 
 // A trained table, at a multiple of 16.
 struct FsstTrained {
@@ -114,7 +105,6 @@ struct FsstTrained {
     u32 codes;
     u32 pieces;
 };
-static_assert(sizeof(FsstTrained) == 2064, "mirrored");
 
 // What the next byte or symbol is in the counts of training: a byte without a symbol,
 // or 256 and a code.
@@ -143,12 +133,12 @@ struct FsstTrainer {
     // Whether no more tables are to be tried.
     u32 is_done;
 };
-static_assert(sizeof(FsstTrainer) == 2101264, "mirrored");
 
 // A column of strings: V vectors, B bytes from the first offset to the last, R = B /
 // run_bytes + V runs; and what is made of some of its chunks with one table: from
 // first_vector to end_vector, with b bytes and r runs, at most b / run_bytes + 1 and one
 // for each vector.
+// Shared with the host.
 struct FsstWindow {
     // Bytes, at a multiple of 32; units of 32 bytes that hold some of the column's are read
     // as a whole.
@@ -197,7 +187,6 @@ struct FsstWindow {
     u32 zero;
     u32 zero_too;
 };
-static_assert(sizeof(FsstWindow) == 176, "mirrored");
 
 // Samples are made of pieces of values: so many bytes each, from the value's begin on.
 constexpr u32 SAMPLE_PIECE = 128;
@@ -220,6 +209,7 @@ LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR
 
 // Samples of ranges: `window` needs values, offsets, rows, value_lengths, vectors and
 // row_pieces.
+// Shared with the host.
 struct FsstSampling {
     FsstWindow window;
     // V and one for each group; a group's end stands between it and the next.
@@ -239,9 +229,9 @@ struct FsstSampling {
     u32 blocks_per_range;
     u32 zero;
 };
-static_assert(sizeof(FsstSampling) == 232, "mirrored");
 
 // Training of a table for each range of an FsstSampling, on its pieces.
+// Shared with the host.
 struct FsstTraining {
     const u8* values;
     const FsstPiece* pieces;
@@ -259,7 +249,6 @@ struct FsstTraining {
     u32 is_last;
     u32 zero;
 };
-static_assert(sizeof(FsstTraining) == 56, "mirrored");
 
 // Bytes of a bound: as many as the longest that is stored, and a character more.
 constexpr u32 STRING_HEAD = 72;
@@ -273,7 +262,6 @@ struct StringBounds {
     u32 has;
     u32 zero;
 };
-static_assert(sizeof(StringBounds) == 160, "mirrored");
 
 // Whether the valid values of a chunk are all equal, as none are, and the first: its first
 // byte in the column's values, and its length.
@@ -282,7 +270,6 @@ struct StringSingle {
     u32 length;
     u32 is_single;
 };
-static_assert(sizeof(StringSingle) == 16, "mirrored");
 
 // string_*: `window` needs values, offsets, valid, first_bit, rows and chunk_rows.
 struct StringBoundsArguments {
@@ -298,7 +285,6 @@ struct StringBoundsArguments {
     // Offsets where chunks begin, and at the end of the last.
     u64* borders;
 };
-static_assert(sizeof(StringBoundsArguments) == 216, "mirrored");
 
 // Bytes to be copied, to a multiple of 16; units of 16 bytes that hold some of them are
 // read as a whole.
@@ -307,13 +293,13 @@ struct ByteSpan {
     u8* to;
     u64 bytes;
 };
-static_assert(sizeof(ByteSpan) == 24, "mirrored");
+
+// copy_spans.
 struct SpansArguments {
     const ByteSpan* spans;
     u32 blocks_per_span;
     u32 zero;
 };
-static_assert(sizeof(SpansArguments) == 16, "mirrored");
 
 // A vector whose values are copied: its first row, and where its bytes go.
 struct GatherVector {
@@ -321,14 +307,13 @@ struct GatherVector {
     u32 row;
     u32 zero;
 };
-static_assert(sizeof(GatherVector) == 16, "mirrored");
-// `window` as for string_*.
-struct GatherArguments {
+
+// gather_strings_*: `window` as for string_*.
+struct GatherStringsArguments {
     FsstWindow window;
     const GatherVector* vectors;
     u32 count;
     u32 zero;
 };
-static_assert(sizeof(GatherArguments) == 192, "mirrored");
 
 }  // namespace lanepack

@@ -26,7 +26,6 @@ struct SampleStringsArguments {
     FsstWindow window;
     SampledRows* chunks;
 };
-static_assert(sizeof(SampleStringsArguments) == 184, "mirrored");
 
 // distinct_strings_*.
 struct DistinctStringsArguments {
@@ -52,7 +51,6 @@ struct DistinctStringsArguments {
     u32 run;
     u32 to_spare;
 };
-static_assert(sizeof(DistinctStringsArguments) == 264, "mirrored");
 
 // A hash of a value, the same everywhere; as `hash_of` of src/encoding/dict/distinct.rs.
 LANEPACK_DEVICE u64 hash_of(const Text& text) {
@@ -120,6 +118,7 @@ LANEPACK_KERNEL(sample_strings_64, SAMPLE_THREADS, 2, SampleStringsArguments) { 
 
 // A distinct value that is being sorted: eight of its bytes as a number, then where it begins among
 // those of its table; its row in the chunk, and its slot.
+// Shared with the host.
 struct TextKey {
     u64 bytes;
     u32 row;

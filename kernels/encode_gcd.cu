@@ -15,7 +15,6 @@ namespace lanepack {
 // quotients_*: a warp takes a vector.
 constexpr u32 QUOTIENTS_THREADS = 256;
 
-// Mirrored in src/encode/encoders/gcd.rs.
 // divisor_* (a block a chunk), quotients_* (a warp a vector).
 struct DivisorArguments {
     Source source;
@@ -29,7 +28,6 @@ struct DivisorArguments {
     // For each chunk; zero at first, 1 if a value is no multiple.
     u32* misfits;
 };
-static_assert(sizeof(DivisorArguments) == 80, "mirrored");
 
 // Divides exactly, by a multiplication: `Divisor` of src/encoding/gcd.rs.
 struct ExactDivisor {

@@ -526,18 +526,30 @@ LANEPACK_DEVICE void lz_find(const LzArguments& args) {
 constexpr u32 LZ_FIND_BLOCKS = 7;
 constexpr u32 LZ_WIDE_BLOCKS = 13;
 
-#define LANEPACK_LZ_FIND(bits, type)                                                         \
-    LANEPACK_KERNEL(lz_find_##bits, LZ_FIND_THREADS, LZ_FIND_BLOCKS, LzArguments) {          \
-        lz_find<LzShape<type, false>, LZ_FIND_THREADS>(args);                                \
-    }                                                                                        \
-    LANEPACK_KERNEL(lz_find_wide_##bits, LZ_WIDE_THREADS, LZ_WIDE_BLOCKS, LzArguments) {     \
-        lz_find<LzShape<type, true>, LZ_WIDE_THREADS>(args);                                 \
-    }
-LANEPACK_LZ_FIND(8, u8)
-LANEPACK_LZ_FIND(16, u16)
-LANEPACK_LZ_FIND(32, u32)
-LANEPACK_LZ_FIND(64, u64)
-#undef LANEPACK_LZ_FIND
+LANEPACK_KERNEL(lz_find_8, LZ_FIND_THREADS, LZ_FIND_BLOCKS, LzArguments) {
+    lz_find<LzShape<u8, false>, LZ_FIND_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_16, LZ_FIND_THREADS, LZ_FIND_BLOCKS, LzArguments) {
+    lz_find<LzShape<u16, false>, LZ_FIND_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_32, LZ_FIND_THREADS, LZ_FIND_BLOCKS, LzArguments) {
+    lz_find<LzShape<u32, false>, LZ_FIND_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_64, LZ_FIND_THREADS, LZ_FIND_BLOCKS, LzArguments) {
+    lz_find<LzShape<u64, false>, LZ_FIND_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_wide_8, LZ_WIDE_THREADS, LZ_WIDE_BLOCKS, LzArguments) {
+    lz_find<LzShape<u8, true>, LZ_WIDE_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_wide_16, LZ_WIDE_THREADS, LZ_WIDE_BLOCKS, LzArguments) {
+    lz_find<LzShape<u16, true>, LZ_WIDE_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_wide_32, LZ_WIDE_THREADS, LZ_WIDE_BLOCKS, LzArguments) {
+    lz_find<LzShape<u32, true>, LZ_WIDE_THREADS>(args);
+}
+LANEPACK_KERNEL(lz_find_wide_64, LZ_WIDE_THREADS, LZ_WIDE_BLOCKS, LzArguments) {
+    lz_find<LzShape<u64, true>, LZ_WIDE_THREADS>(args);
+}
 
 // Counts of segments become places.
 LANEPACK_KERNEL(lz_layout, LZ_LAYOUT_THREADS, 1, LzArguments) {

@@ -149,13 +149,11 @@ struct SampledRows {
     u32 rows;
     u32 zero;
 };
-static_assert(sizeof(SampledRows) == 24, "mirrored");
 
 // sample_*: a block a chunk.
 struct SampleArguments {
     Source source;
     SampledRows* chunks;
 };
-static_assert(sizeof(SampleArguments) == 56, "mirrored");
 
 }  // namespace lanepack

@@ -13,7 +13,6 @@ namespace lanepack {
 // block's chunk.
 constexpr u32 RUNS_THREADS = 256;
 
-// Mirrored in src/encode/encoders/rle.rs.
 // runs_count_* and runs_write_* (a warp a vector), runs_layout (a block a chunk).
 struct RunsArguments {
     Source source;
@@ -33,7 +32,6 @@ struct RunsArguments {
     u32 run_vectors;
     u32 zero;
 };
-static_assert(sizeof(RunsArguments) == 112, "mirrored");
 
 // The vector of this warp; VECTOR rows or fewer, 0 if its chunk is not asked for.
 struct RunVector {

@@ -199,7 +199,7 @@ LANEPACK_KERNEL(copy_spans, STRINGS_THREADS, 1, SpansArguments) {
 }
 
 template <class Offset>
-LANEPACK_DEVICE void gather_strings(const GatherArguments& args) {
+LANEPACK_DEVICE void gather_strings(const GatherStringsArguments& args) {
     const u32 number = blockIdx.x * (STRINGS_THREADS / WARP) + warp_in_block();
     if (number >= args.count) return;
     const GatherVector vector = args.vectors[number];
@@ -216,7 +216,7 @@ LANEPACK_DEVICE void gather_strings(const GatherArguments& args) {
     }
 }
 
-LANEPACK_KERNEL(gather_strings_32, STRINGS_THREADS, 1, GatherArguments) { gather_strings<u32>(args); }
-LANEPACK_KERNEL(gather_strings_64, STRINGS_THREADS, 1, GatherArguments) { gather_strings<u64>(args); }
+LANEPACK_KERNEL(gather_strings_32, STRINGS_THREADS, 1, GatherStringsArguments) { gather_strings<u32>(args); }
+LANEPACK_KERNEL(gather_strings_64, STRINGS_THREADS, 1, GatherStringsArguments) { gather_strings<u64>(args); }
 
 }  // namespace lanepack

@@ -10,7 +10,7 @@
 
 namespace lanepack {
 
-// Mirrored in src/decode/decoders/limbs.rs.
+// limb_*.
 struct LimbArguments {
     const Node* nodes;
     u64* out;
@@ -21,7 +21,6 @@ struct LimbArguments {
     u32 limb;
     u32 fill;
 };
-static_assert(sizeof(LimbArguments) == 32, "mirrored");
 
 struct StoreLimbs {
     u64* out;

@@ -71,8 +71,8 @@ pub use device::{
 pub use engine::{Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice};
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
-pub use gpu::DeviceInfo;
 pub use gpu::abi::Node as DeviceNode;
+pub use gpu::{DeviceInfo, DevicePtr};
 pub use options::{Effort, Lz, Options};
 
 /// The codecs' inner functions, for benches: not part of the public API.

@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What generates the structs that kernels and host share, for its tests.
+#[allow(dead_code, reason = "called by the build script")]
+#[path = "../build/arguments.rs"]
+mod arguments;
+
 /// Files that may name an encoding, tests not counted.
 const MOST: usize = 14;
 

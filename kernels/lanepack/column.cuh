@@ -111,10 +111,9 @@ struct AllValid {
     LANEPACK_DEVICE static u32 select(const Node*, u32, State&, Patches&, u32&) { return FULL; }
 };
 
-// Members of the columns of all types. Mirrored by `ColumnArgument` in
-// src/engine/kernel/column.rs.
-template <class Validity>
-struct AnyColumn {
+// What a column is made of in a kernel's argument.
+// Shared with the host.
+struct ColumnPointers {
     // The trees of all chunks; of wide values those of the lower words.
     const Node* trees;
     // The trees of the upper words of wide values.
@@ -123,7 +122,11 @@ struct AnyColumn {
     const Node* validity;
     // The status word that damage is reported to.
     u64* status;
+};
 
+// Members of the columns of all types.
+template <class Validity>
+struct AnyColumn : ColumnPointers {
     LANEPACK_DEVICE const Node& head(u32 chunk) const { return validity[static_cast<u64>(chunk) * Validity::NODES]; }
     LANEPACK_DEVICE u32 rows(u32 chunk) const { return head(chunk).rows; }
     LANEPACK_DEVICE u32 vectors(u32 chunk) const { return vectors_of(head(chunk)); }
@@ -150,7 +153,6 @@ struct AnyColumn {
         if (fault != 0 && is_first_thread()) lanepack::report(status, chunk, static_cast<Fault>(fault));
     }
 };
-static_assert(sizeof(AnyColumn<AllValid>) == 32, "AnyColumn is mirrored in src/engine/kernel/column.rs");
 
 // Numbers of up to 64 bits, with `STRIDE` nodes a chunk. `BY_VALUE`: whether range tests compare
 // decoded values. Dictionaries need that, as range tests of their readers take the codes that pass,

@@ -8,7 +8,7 @@
 
 namespace lanepack {
 
-// Mirrored by `GatherArguments` in src/gpu/abi.rs.
+// Of kernels that are compiled for the trees of a column.
 struct GatherArguments {
     // Trees, `nodes_each` nodes apart; `at` of the roots counts rows, row 0 is bit 0.
     const Node* nodes;
@@ -31,7 +31,6 @@ struct GatherArguments {
     // Whether all are the sign of the word below.
     u32 is_sign;
 };
-static_assert(sizeof(GatherArguments) == 80, "GatherArguments is mirrored in src/gpu/abi.rs");
 
 // Calls `gather(tree, vector, kept, place)` for each vector with kept rows, of which the first goes
 // to `place`.

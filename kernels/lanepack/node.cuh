@@ -11,7 +11,7 @@
 
 namespace lanepack {
 
-// 64 bytes; mirrored by `Node` in src/gpu/abi.rs.
+// A node of a chunk in device memory.
 struct Node {
     // The buffers of the node, each at a multiple of 64 bytes, in the order of docs/FORMAT.md; for
     // encodings whose kernels read children as they are stored, the sources of these say more.
@@ -26,11 +26,11 @@ struct Node {
     u64 at;
     // Values.
     u32 rows;
+    // As in format.cuh, or one that only kernels know (values.cuh).
     u16 encoding;
     // Of the root of a tree: which of the column's trees it is (reader.cuh).
     u16 shape;
 };
-static_assert(sizeof(Node) == 64, "Node is mirrored in src/gpu/abi.rs");
 
 // Sets of encodings, as bits by their ids: those that code is made for.
 LANEPACK_DEVICE constexpr u32 encoding_bit(u32 encoding) { return 1u << encoding; }
@@ -51,7 +51,7 @@ LANEPACK_DEVICE bool is_encoding(const Node& node) {
     return ENCODINGS == encoding_bit(ENCODING) || node.encoding == ENCODING;
 }
 
-// What a kernel found wrong; 0 is not used. Mirrored by `Fault` in src/gpu/abi.rs.
+// What a kernel found wrong; 0 is not used. As `Fault` in src/gpu/fault.rs.
 enum Fault : u32 {
     // A code that stands for no symbol.
     FAULT_CODE = 1,

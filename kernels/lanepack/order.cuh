@@ -32,11 +32,10 @@ LANEPACK_DEVICE T unordered(T word, u32 order) {
 }
 
 // Values from `low` to `high`, both included, in the order domain, with no more bits than
-// values have. 16 bytes; mirrored by `Range` in src/gpu/abi.rs.
+// values have.
 struct Range {
     u64 low;
     u64 high;
 };
-static_assert(sizeof(Range) == 16, "Range is mirrored in src/gpu/abi.rs");
 
 }  // namespace lanepack

@@ -48,10 +48,9 @@ static_assert(SCAN_EACH_STRINGS <= SCAN_EACH_CODES && SCAN_EACH_CODES <= SCAN_EA
 
 struct StringsTest;
 
-// The argument of a scan of `NODES` lists of nodes, with so many words of literals; mirrored
-// by `ScanHead` in src/gpu/abi.rs and the words behind it.
-template <u32 NODES, u32 LITERALS>
-struct ScanArguments {
+// What the arguments of all scans begin with.
+// Shared with the host.
+struct ScanHead {
     // Row 0 is bit 0; null if no bitmap is written.
     u32* mask;
     // A bitmap of rows to look at, or null for all.
@@ -69,6 +68,11 @@ struct ScanArguments {
     // What becomes of the bits that the bitmap holds.
     u32 combine;
     u32 zero;
+};
+
+// The argument of a scan of `NODES` lists of nodes, with so many words of literals.
+template <u32 NODES, u32 LITERALS>
+struct ScanArguments : ScanHead {
     // A node for each chunk.
     const Node* nodes[NODES];
     u64 literals[LITERALS];

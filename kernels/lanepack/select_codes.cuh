@@ -17,15 +17,13 @@
 
 namespace lanepack {
 
-// The codes that pass lie from `low` to `high`; all of them there do if `is_range`. 16 bytes;
-// mirrored by `CodeRange` in src/gpu/abi.rs.
+// The codes that pass lie from `low` to `high`; all of them there do if `is_range`.
 struct CodeRange {
     u32 low;
     u32 high;
     u32 is_range;
     u32 zero;
 };
-static_assert(sizeof(CodeRange) == 16, "CodeRange is mirrored in src/gpu/abi.rs");
 
 // The selection of the `live` codes of a vector that pass. `WIDTHS` as in `RangeTest`.
 template <u64 WIDTHS>

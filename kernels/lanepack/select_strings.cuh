@@ -19,7 +19,8 @@
 
 namespace lanepack {
 
-// A literal as it is stored, 16 bytes; mirrored by `StoredLiteral` in src/gpu/abi.rs.
+// A literal as it is stored: its first bytes as a number, and where the others are.
+// Shared with the host.
 struct StoredLiteral {
     // Its first eight bytes, the first the highest, zeros behind them.
     u64 head;
@@ -27,7 +28,6 @@ struct StoredLiteral {
     // Where its ninth byte stands among those of all literals; a multiple of 4.
     u32 rest;
 };
-static_assert(sizeof(StoredLiteral) == 16, "StoredLiteral is mirrored in src/gpu/abi.rs");
 
 // Bytes of the head.
 constexpr u32 HEAD = 8;

@@ -16,12 +16,11 @@
 
 namespace lanepack {
 
-// 64 bytes; mirrored by `WideRange` in src/gpu/abi.rs. Of 128 bits the upper words are zero.
+// The words of both ends, the sign of the last one flipped. Of 128 bits the upper words are zero.
 struct WideRange {
     u64 low[4];
     u64 high[4];
 };
-static_assert(sizeof(WideRange) == 64, "WideRange is mirrored in src/gpu/abi.rs");
 
 // The words of a vector's values. `words` has four nodes, of which those that are not there
 // have no rows; a plain root has none.

@@ -37,7 +37,7 @@ constexpr u32 STRINGS_BYTE_ROWS = 3;
 constexpr u32 STRINGS_WORD_ROWS = 4;
 constexpr u32 STRINGS_CODES = 5;
 
-// A test for the strings of a chunk, 64 bytes; mirrored by `StringsTest` in src/gpu/abi.rs.
+// A test for the strings of a chunk.
 struct StringsTest {
     // Literals (select_strings.cuh), or an automaton's rows, at a multiple of 16 bytes; of
     // codes of a dictionary a bit for each code.
@@ -61,7 +61,6 @@ struct StringsTest {
     u32 zero;
     u32 zeros[2];
 };
-static_assert(sizeof(StringsTest) == 64, "StringsTest is mirrored in src/gpu/abi.rs");
 
 // Codes of a state's row.
 constexpr u32 ROW = 256;

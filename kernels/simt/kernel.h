@@ -14,14 +14,16 @@ struct Kernel;
 // A kernel that can be launched by its name. Every LANEPACK_KERNEL adds one to the
 // list before main begins, or while its object is loaded, by the thread that loads it.
 struct Kernel {
-    [[gnu::visibility("hidden")]] Kernel(const char* name, u32 threads, unsigned long size, unsigned long alignment,
-                                         void (*run)(const void*))
-        : name(name), threads(threads), size(size), alignment(alignment), run(run), next(kernels) {
+    [[gnu::visibility("hidden")]] Kernel(const char* name, u32 threads, const char* arguments, unsigned long size,
+                                         unsigned long alignment, void (*run)(const void*))
+        : name(name), threads(threads), arguments(arguments), size(size), alignment(alignment), run(run), next(kernels) {
         kernels = this;
     }
 
     const char* name;
     u32 threads;
+    // The type of its argument, as the source names it.
+    const char* arguments;
     unsigned long size;
     unsigned long alignment;
     void (*run)(const void*);

@@ -39,9 +39,12 @@ struct Arguments {
 
 // Empty if all went well.
 std::string launch(const Kernel* first, const char* name, u32 blocks, u32 threads, const void* bytes, size_t size,
-                   u64 seed) {
+                   const char* type, u64 seed) {
     const Kernel* kernel = find(first, name);
     if (kernel == nullptr) return "there is no such kernel";
+    if (type != nullptr && std::strcmp(type, kernel->arguments) != 0) {
+        return std::string("an argument of type ") + type + ", the kernel takes " + kernel->arguments;
+    }
     if (threads != kernel->threads) {
         return "blocks of " + std::to_string(threads) + " threads, the kernel is made for " +
                std::to_string(kernel->threads);
@@ -62,12 +65,12 @@ std::string launch(const Kernel* first, const char* name, u32 blocks, u32 thread
 extern "C" {
 
 // Runs all blocks of a kernel of the object with this table, or of the program for null; false, and
-// a text in `error`, if that fails.
+// a text in `error`, if that fails. `type` names the type of the argument; null if it is not known.
 bool lanepack_simt_launch(const lanepack::simt::Kernel** object, const char* name, unsigned blocks, unsigned threads, const void* arguments, size_t size,
-                          unsigned long long seed, char* error, size_t error_size) {
+                          const char* type, unsigned long long seed, char* error, size_t error_size) {
     try {
         const lanepack::simt::Kernel* first = object != nullptr ? *object : lanepack::simt::kernels;
-        const std::string what = lanepack::simt::launch(first, name, blocks, threads, arguments, size, seed);
+        const std::string what = lanepack::simt::launch(first, name, blocks, threads, arguments, size, type, seed);
         if (what.empty()) return true;
         std::snprintf(error, error_size, "%s", what.c_str());
     } catch (const std::exception& failure) {

@@ -64,7 +64,7 @@
     extern "C" void lanepack_kernel_##name(const Arguments& args);                                            \
     static_assert((threads) > 0 && (threads) <= 1024 && (blocks) > 0, "no GPU launches such a block");        \
     [[gnu::used]] static ::lanepack::simt::Kernel lanepack_entry_##name{                                      \
-        #name, threads, sizeof(Arguments), alignof(Arguments), [](const void* arguments) {                    \
+        #name, threads, #Arguments, sizeof(Arguments), alignof(Arguments), [](const void* arguments) {        \
             lanepack_kernel_##name(*static_cast<const Arguments*>(arguments));                                \
         }};                                                                                                   \
     extern "C" void lanepack_kernel_##name([[maybe_unused]] const Arguments& args)

@@ -15,6 +15,7 @@ use super::program::{Job, Program, Target, of_encoding};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
+use crate::gpu::DevicePtr;
 use crate::gpu::abi::Node;
 use crate::lanes::VECTOR;
 
@@ -69,13 +70,13 @@ impl Program<'_> {
         }
         let first = others.first();
         let size = first.and_then(|target| target.view.physical().bits()).unwrap_or(0) / 8;
-        let mut scratch = 0;
+        let mut scratch = DevicePtr::<u8>::NULL;
         if !others.is_empty() {
             let buffer = self.scratch(rows * size)?;
             self.words_of(&others, &buffer)?;
-            scratch = buffer.address();
+            scratch = buffer.pointer();
         }
-        let mut others = others.iter().map(|other| scratch + (other.at * size) as u64);
+        let mut others = others.iter().map(|other| scratch.add(other.at * size));
         let is_dict =
             |target: &Target<'_>| is_readable(target) && target.view.encoding() == Encoding::Dict;
         let dict: Vec<Target<'_>> =
@@ -84,16 +85,16 @@ impl Program<'_> {
         let job = |target: &Target<'_>| match is_readable(target) {
             true if is_dict(target) => dict.next(),
             true => Some(Job::from(target)),
-            false => others.next().map(|address| plain(target, address)),
+            false => others.next().map(|values| plain(target, values)),
         };
         Ok(targets.iter().filter_map(job).collect())
     }
 }
 
-/// A plain node of the values of another, which lie at `address`.
-pub(super) fn plain(target: &Target<'_>, address: u64) -> Job {
+/// A plain node of the values of another, which are stored at `values`.
+pub(super) fn plain<T>(target: &Target<'_>, values: DevicePtr<T>) -> Job {
     let node = Node {
-        buffer: [address, 0, 0, 0],
+        buffer: Node::only(values.cast()),
         at: target.at as u64,
         rows: target.view.len() as u32,
         encoding: Encoding::Plain as u16,

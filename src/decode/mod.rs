@@ -78,7 +78,7 @@ impl DeviceColumn {
     /// Lengths of strings are plain, constant, ffor or pfor. The first call decodes what has another
     /// encoding, and the values of dictionaries, to device memory; the column keeps them and the
     /// nodes are plain.
-    /// The addresses are valid as long as the column is. All that they point to has been written
+    /// The pointers are valid as long as the column is. All that they point to has been written
     /// when this returns.
     ///
     /// # Errors
@@ -299,7 +299,7 @@ impl Program<'_> {
         self.stream.fill(&out, 0, len, 0)?;
         let counts = self.words(jobs.len());
         let longest = jobs.iter().map(|job| job.node.rows).max().unwrap_or(0) as usize;
-        let out_at = out.address();
+        let out_at = out.pointer();
         let arguments = move |at: &Launched| BitsArguments {
             nodes: at.nodes,
             out: out_at,
@@ -322,7 +322,7 @@ pub(crate) fn concatenated(
     let mut at = 0;
     let job = |(chunk, (bitmap, rows)): (usize, &(Arc<DeviceBuffer>, usize))| {
         let node = Node {
-            buffer: [bitmap.address(), 0, 0, 0],
+            buffer: Node::only(bitmap.pointer()),
             at: at as u64,
             rows: *rows as u32,
             encoding: Encoding::Plain as u16,

@@ -38,7 +38,7 @@ use crate::encoding::{self, Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::abi::{self, Node};
 use crate::gpu::kernels;
-use crate::gpu::{DeviceBuffer, Event, Launch, Stream};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event, Launch, Stream};
 
 /// The encodings of words that kernels of scans read.
 const SCANNED: [Encoding; 7] = [
@@ -63,8 +63,8 @@ pub(crate) struct ColumnNodes {
     pub dictionaries: Vec<ChunkDictionary>,
     /// Which rows are valid; none of a column without nulls.
     pub validity: Option<TreeList>,
-    /// Address of nodes that say where each chunk's rows begin and how many they are.
-    pub rows: u64,
+    /// Nodes that say where each chunk's rows begin and how many they are.
+    pub rows: DevicePtr<Node>,
     /// Vectors of the longest chunk, and number of chunks.
     pub longest: usize,
     pub chunks: usize,
@@ -127,8 +127,7 @@ impl ValidityNodes {
 
 /// Whether a node has something in a buffer.
 fn uses(node: &Node, buffer: &DeviceBuffer) -> bool {
-    let range = buffer.address()..buffer.address() + buffer.len() as u64;
-    node.buffer.iter().any(|address| range.contains(address))
+    node.buffer.iter().any(|pointer| buffer.contains(*pointer))
 }
 
 /// Decodes what a program has steps for, and waits; the scratch that is used from then on.
@@ -236,7 +235,7 @@ impl ColumnNodes {
         let buffer = Arc::new(stream.allocate(size_of_val(nodes.as_slice()))?);
         stream.upload(bytemuck::cast_slice(&nodes), &buffer, 0)?;
         let list = |(trees, at): (Trees<'_>, &usize)| TreeList {
-            address: buffer.address() + *at as u64,
+            start: buffer.pointer_at(*at),
             stride: trees.stride(),
             readers: trees.readers,
         };
@@ -252,7 +251,7 @@ impl ColumnNodes {
             lists,
             dictionaries,
             validity,
-            rows: buffer.address(),
+            rows: buffer.pointer(),
             longest: longest.div_ceil(crate::lanes::VECTOR),
             chunks: targets.len(),
             buffer,
@@ -314,7 +313,7 @@ fn dictionaries_of(roots: &[Job]) -> Vec<ChunkDictionary> {
     let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
     for Job { chunk, node } in roots.iter().filter(is_dict) {
         let values = Node {
-            buffer: [node.buffer[3], 0, 0, 0],
+            buffer: Node::only(node.buffer[3]),
             at: all.last().map_or(0, ChunkDictionary::end) as u64,
             rows: node.size as u32,
             encoding: Encoding::Plain as u16,
@@ -322,7 +321,7 @@ fn dictionaries_of(roots: &[Job]) -> Vec<ChunkDictionary> {
         };
         let [packed, vectors, exceptions, _] = node.buffer;
         let codes = Node {
-            buffer: [packed, vectors, exceptions, 0],
+            buffer: [packed, vectors, exceptions, DevicePtr::NULL],
             encoding: (node.size >> 32) as u16,
             size: 0,
             ..*node
@@ -370,12 +369,12 @@ fn find_widths(
     let mut launches = Vec::new();
     let mut number = 0;
     for list in &mut *lists {
-        let (address, stride) = (list.address, list.stride);
+        let (nodes, stride) = (list.start, list.stride);
         list.each_leaf(|shape, node, bits, encodings, _| {
             if encodings & packed != 0 {
                 launches.push(abi::WidthsArguments {
-                    nodes: address,
-                    out: found.address() + 8 * number,
+                    nodes,
+                    out: found.pointer::<u64>().add(number),
                     count: chunks as u32,
                     size: (bits / 8) as u32,
                     stride: stride as u32,
@@ -391,15 +390,7 @@ fn find_widths(
     let mut buffers: Vec<&DeviceBuffer> = vec![buffer, &found];
     buffers.extend(column.bodies().iter().chain(decoded).map(AsRef::as_ref));
     for arguments in &launches {
-        stream.launch(&Launch {
-            module: None,
-            kernel: kernel.name,
-            blocks: chunks.div_ceil(kernel.block),
-            threads: kernel.threads,
-            shared: kernel.shared,
-            arguments: bytemuck::bytes_of(arguments),
-            buffers: &buffers,
-        })?;
+        stream.launch(&Launch::new(kernel, chunks.div_ceil(kernel.block), arguments, &buffers))?;
     }
     if !launches.is_empty() {
         let mut words = vec![0_u64; leaves];
@@ -428,12 +419,13 @@ fn wide_trees<'a>(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<V
             match decoders::wide_word(target, word) {
                 WideWord::Node(child) => trees.push_target(&child),
                 WideWord::Sign => {
-                    let node = Node { encoding: abi::SIGN, buffer: [0; 4], ..target.node() };
+                    let node =
+                        Node { encoding: abi::SIGN, buffer: [DevicePtr::NULL; 4], ..target.node() };
                     trees.push(Reader::words(64, abi::SIGN), vec![node]);
                 }
                 WideWord::Beside => {
                     let mut node = target.node();
-                    node.buffer[0] += word as u64 * 8;
+                    node.buffer[0] = node.buffer[0].add(word * 8);
                     let node = Node { encoding: abi::STRIDED, size: words(target) as u64, ..node };
                     trees.push(Reader::words(64, abi::STRIDED), vec![node]);
                 }

@@ -12,9 +12,10 @@ use crate::chunk::NodeView;
 use crate::device::Marks;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
-use crate::gpu::abi::{self, Fault, Node};
-use crate::gpu::kernels::Kernel;
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::gpu::abi::{self, Arguments, Node};
+use crate::gpu::fault::Fault;
+use crate::gpu::kernels::{BoundKernel, Kernel};
+use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream};
 
 /// A node to decode and where its first value goes, in the unit of the output.
 #[derive(Clone, Copy)]
@@ -22,8 +23,8 @@ pub(crate) struct Target<'a> {
     pub view: NodeView<'a>,
     /// Index of the chunk.
     pub chunk: usize,
-    /// Address of the chunk's body.
-    pub body: u64,
+    /// The chunk's body.
+    pub body: DevicePtr<u8>,
     pub at: usize,
 }
 
@@ -51,11 +52,11 @@ impl Target<'_> {
         }
     }
 
-    /// Addresses of the node's buffers.
-    pub fn buffers(&self) -> [u64; 4] {
-        let mut buffers = [0; 4];
-        for (index, address) in buffers.iter_mut().enumerate().take(self.view.buffer_count()) {
-            *address = self.body + self.view.buffer_range(index).start as u64;
+    /// The node's buffers.
+    pub fn buffers(&self) -> [DevicePtr<u8>; 4] {
+        let mut buffers = [DevicePtr::NULL; 4];
+        for (index, buffer) in buffers.iter_mut().enumerate().take(self.view.buffer_count()) {
+            *buffer = self.body.add(self.view.buffer_range(index).start);
         }
         buffers
     }
@@ -88,26 +89,22 @@ pub(super) fn jobs(targets: &[Target<'_>]) -> Vec<Job> {
 
 /// One launch.
 struct Step {
-    kernel: Kernel,
+    /// The kernel with its argument, made of what is known once all steps are.
+    kernel: Box<dyn Fn(&Launched) -> BoundKernel>,
     /// Index of its first node in the program, and how many blocks each gets.
     first_node: usize,
     nodes: usize,
     blocks_per_node: u32,
-    /// Blocks of the launch, and the shared memory that each asks for.
+    /// Blocks of the launch.
     blocks: usize,
-    shared: u32,
     /// The chunk of each node.
     chunks: Vec<usize>,
-    arguments: Arguments,
     /// Buffers that it reads or writes, bodies and scratch not counted.
     buffers: Vec<Arc<DeviceBuffer>>,
 }
 
-/// Makes the bytes of a kernel's argument of what is known once all steps are.
-type Arguments = Box<dyn Fn(&Launched) -> Vec<u8>>;
-
 /// The argument of kernels that write words to `out`.
-pub(super) fn words_to(out: u64) -> impl Fn(&Launched) -> abi::WordsArguments + 'static {
+pub(super) fn words_to(out: DevicePtr<u8>) -> impl Fn(&Launched) -> abi::WordsArguments + 'static {
     move |at| abi::WordsArguments {
         nodes: at.nodes,
         out,
@@ -117,7 +114,7 @@ pub(super) fn words_to(out: u64) -> impl Fn(&Launched) -> abi::WordsArguments + 
 }
 
 /// The same of kernels that may find damage.
-pub(super) fn checked_to(out: u64) -> impl Fn(&Launched) -> abi::DictArguments + 'static {
+pub(super) fn checked_to(out: DevicePtr<u8>) -> impl Fn(&Launched) -> abi::DictArguments + 'static {
     move |at| abi::DictArguments {
         nodes: at.nodes,
         out,
@@ -129,7 +126,7 @@ pub(super) fn checked_to(out: u64) -> impl Fn(&Launched) -> abi::DictArguments +
 
 /// The argument of kernels that write bytes to `out`.
 pub(super) fn bytes_to(
-    out: u64,
+    out: DevicePtr<u8>,
     not_ascii: Words,
 ) -> impl Fn(&Launched) -> abi::BytesArguments + 'static {
     move |at| abi::BytesArguments {
@@ -142,11 +139,11 @@ pub(super) fn bytes_to(
     }
 }
 
-/// The argument of the kernel that decodes FSST codes to `out`; of text with the address of the
-/// offsets of rows, else 0.
+/// The argument of the kernel that decodes FSST codes to `out`; of text with the offsets of
+/// rows, else null.
 pub(super) fn codes_to(
-    out: u64,
-    offsets: u64,
+    out: DevicePtr<u8>,
+    offsets: DevicePtr<u8>,
     offset_bytes: usize,
 ) -> impl Fn(&Launched) -> abi::FsstArguments + 'static {
     move |at| abi::FsstArguments {
@@ -164,12 +161,12 @@ pub(super) fn codes_to(
 /// The arguments of kernels that work on decoded strings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Strings {
-    pub bytes: u64,
-    pub offsets: u64,
+    pub bytes: DevicePtr<u8>,
+    pub offsets: DevicePtr<u8>,
     /// Bytes of an offset.
     pub offset_bytes: u32,
-    pub out: u64,
-    pub valid: u64,
+    pub out: DevicePtr<u8>,
+    pub valid: DevicePtr<u32>,
     pub not_ascii: Words,
     pub width: u32,
 }
@@ -260,48 +257,55 @@ impl<'a> Program<'a> {
     /// Adds a launch over `jobs`, if there are any; `longest` is the number of values
     /// (codes, bytes) of the longest of them. `more` are nodes that
     /// stand behind those of the jobs; `arguments` makes the kernel's argument.
-    pub fn step<A: bytemuck::Pod>(
+    pub fn step<A: Arguments>(
         &mut self,
-        kernel: Kernel,
+        kernel: Kernel<A>,
         jobs: &[Job],
         more: &[Job],
         longest: usize,
         arguments: impl Fn(&Launched) -> A + 'static,
         buffers: &[&Arc<DeviceBuffer>],
     ) {
-        if jobs.is_empty() {
-            return;
-        }
         let blocks_per_node = kernel.blocks_per_node(jobs.len(), longest);
-        let first_node = self.nodes.len();
-        self.nodes.extend(jobs.iter().chain(more).map(|job| job.node));
-        self.steps.push(Step {
-            kernel,
-            first_node,
-            nodes: jobs.len(),
-            blocks_per_node,
-            blocks: jobs.len() * blocks_per_node as usize,
-            shared: kernel.shared,
-            chunks: jobs.iter().map(|job| job.chunk).collect(),
-            arguments: Box::new(move |at| bytemuck::bytes_of(&arguments(at)).to_vec()),
-            buffers: buffers.iter().copied().cloned().collect(),
-        });
+        let blocks = jobs.len() * blocks_per_node as usize;
+        self.push(kernel, jobs, more, (blocks, blocks_per_node), arguments, buffers);
     }
 
     /// The same of so many blocks, which share the work and ask for so much shared memory.
-    pub fn step_of_blocks<A: bytemuck::Pod>(
+    pub fn step_of_blocks<A: Arguments>(
         &mut self,
-        kernel: Kernel,
+        kernel: Kernel<A>,
         jobs: &[Job],
         (blocks, shared): (usize, u32),
         arguments: impl Fn(&Launched) -> A + 'static,
         buffers: &[&Arc<DeviceBuffer>],
     ) {
-        let steps = self.steps.len();
-        self.step(kernel, jobs, &[], 0, arguments, buffers);
-        for step in &mut self.steps[steps..] {
-            (step.blocks, step.shared) = (blocks, shared);
+        self.push(kernel.with_shared(shared), jobs, &[], (blocks, 1), arguments, buffers);
+    }
+
+    fn push<A: Arguments>(
+        &mut self,
+        kernel: Kernel<A>,
+        jobs: &[Job],
+        more: &[Job],
+        (blocks, blocks_per_node): (usize, u32),
+        arguments: impl Fn(&Launched) -> A + 'static,
+        buffers: &[&Arc<DeviceBuffer>],
+    ) {
+        if jobs.is_empty() {
+            return;
         }
+        let first_node = self.nodes.len();
+        self.nodes.extend(jobs.iter().chain(more).map(|job| job.node));
+        self.steps.push(Step {
+            kernel: Box::new(move |at| kernel.bind(&arguments(at))),
+            first_node,
+            nodes: jobs.len(),
+            blocks_per_node,
+            blocks,
+            chunks: jobs.iter().map(|job| job.chunk).collect(),
+            buffers: buffers.iter().copied().cloned().collect(),
+        });
     }
 
     /// Uploads the nodes and starts every launch, over bodies that have arrived;
@@ -317,25 +321,18 @@ impl<'a> Program<'a> {
         marks.mark(stream, "")?;
         for (index, step) in steps.iter().enumerate() {
             let launched = Launched {
-                nodes: nodes_buffer.address() + (step.first_node * size_of::<Node>()) as u64,
+                nodes: nodes_buffer.pointer::<Node>().add(step.first_node),
                 node_count: step.nodes as u32,
                 blocks_per_node: step.blocks_per_node,
-                status: report.address() + index as u64 * 8,
-                words: report.address() + statuses as u64,
+                status: report.pointer::<u64>().add(index),
+                words: report.pointer_at(statuses),
             };
             let mut buffers: Vec<&DeviceBuffer> = vec![&nodes_buffer, &report];
             buffers.extend(bodies.iter().chain(&scratch).map(AsRef::as_ref));
             buffers.extend(step.buffers.iter().map(AsRef::as_ref));
-            stream.launch(&Launch {
-                module: None,
-                kernel: step.kernel.name,
-                blocks: step.blocks,
-                threads: step.kernel.threads,
-                shared: step.shared,
-                arguments: &(step.arguments)(&launched),
-                buffers: &buffers,
-            })?;
-            marks.mark(stream, step.kernel.name)?;
+            let kernel = (step.kernel)(&launched);
+            stream.launch(&Launch::bound(&kernel, step.blocks, &buffers))?;
+            marks.mark(stream, kernel.name)?;
         }
         let chunks = steps.into_iter().map(|step| step.chunks).collect();
         Ok(Report { stream: stream.clone(), buffer: report, chunks, words })
@@ -344,20 +341,20 @@ impl<'a> Program<'a> {
 
 /// What the argument of a launch is made of, once all steps are known.
 pub(super) struct Launched {
-    /// Address of its nodes, and how many there are.
-    pub nodes: u64,
+    /// Its nodes, and how many there are.
+    pub nodes: DevicePtr<Node>,
     pub node_count: u32,
     pub blocks_per_node: u32,
-    /// Address of its status word.
-    pub status: u64,
-    /// Address of the words of the report.
-    words: u64,
+    /// Its status word.
+    pub status: DevicePtr<u64>,
+    /// The words of the report.
+    words: DevicePtr<u32>,
 }
 
 impl Launched {
-    /// Address of some words of the report.
-    pub fn words(&self, words: Words) -> u64 {
-        self.words + words.first as u64 * 4
+    /// Some words of the report.
+    pub fn words(&self, words: Words) -> DevicePtr<u32> {
+        self.words.add(words.first)
     }
 }
 

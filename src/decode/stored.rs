@@ -8,6 +8,7 @@
 //! that differs, and chunks that were compressed together share one.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::program::Target;
@@ -16,8 +17,8 @@ use crate::decode::{check_decodable, roots};
 use crate::device::column::DeviceColumn;
 use crate::encoding::Encoding;
 use crate::error::Result;
-use crate::gpu::abi::strings::{ByteSpan, SpansArguments};
-use crate::gpu::{Launch, Stream, kernels};
+use crate::gpu::abi::{ByteSpan, SpansArguments};
+use crate::gpu::{DevicePtr, Launch, Stream, kernels};
 
 /// The strings of a column, chunk by chunk.
 #[derive(Debug)]
@@ -75,8 +76,8 @@ impl StoredStrings {
             }
             let range = target.view.buffer_range(0);
             spans.push(ByteSpan {
-                from: target.body + range.start as u64,
-                to: len as u64,
+                from: target.body.add(range.start),
+                to: DevicePtr::NULL,
                 bytes: range.len() as u64,
             });
             places.push(len..len + range.len());
@@ -84,7 +85,7 @@ impl StoredStrings {
         }
         let mut bytes = vec![0; len];
         if len > 0 {
-            gather_spans(stream, column, spans, &mut bytes)?;
+            gather_spans(stream, column, spans, &places, &mut bytes)?;
         }
 
         let mut places = places.into_iter();
@@ -111,11 +112,12 @@ impl StoredStrings {
     }
 }
 
-/// Copies parts of a column's bodies to the host; `to` of each counts from the first byte.
+/// Copies parts of a column's bodies to the host; the bytes of each span go where `places` says.
 fn gather_spans(
     stream: &Arc<dyn Stream>,
     column: &DeviceColumn,
     mut spans: Vec<ByteSpan>,
+    places: &[Range<usize>],
     bytes: &mut [u8],
 ) -> Result<()> {
     let kernel = kernels::COPY_SPANS;
@@ -123,23 +125,15 @@ fn gather_spans(
     // What lies between tables is copied as well.
     stream.fill(&to, 0, bytes.len(), 0)?;
     let longest = spans.iter().map(|span| span.bytes as usize).max().unwrap_or(0);
-    spans.iter_mut().for_each(|span| span.to += to.address());
+    spans.iter_mut().zip(places).for_each(|(span, place)| span.to = to.pointer_at(place.start));
     let from = stream.allocate(size_of_val(spans.as_slice()))?;
     stream.upload(bytemuck::cast_slice(&spans), &from, 0)?;
     stream.wait(column.ready())?;
     let blocks_per_span = longest.div_ceil(kernel.block);
     let arguments =
-        SpansArguments { spans: from.address(), blocks_per_span: blocks_per_span as u32, zero: 0 };
+        SpansArguments { spans: from.pointer(), blocks_per_span: blocks_per_span as u32, zero: 0 };
     let mut buffers = vec![&from, &to];
     buffers.extend(column.bodies().iter().map(AsRef::as_ref));
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks: spans.len() * blocks_per_span,
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(&arguments),
-        buffers: &buffers,
-    })?;
+    stream.launch(&Launch::new(kernel, spans.len() * blocks_per_span, &arguments, &buffers))?;
     stream.download(&to, 0, bytes)
 }

@@ -33,7 +33,7 @@ use crate::device::groups::size_groups;
 use crate::encoding::{self, Encoding};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{DictStringsArguments, Node, OffsetsArguments};
-use crate::gpu::{DeviceBuffer, Stream, kernels};
+use crate::gpu::{DeviceBuffer, DevicePtr, Stream, kernels};
 use crate::lanes::VECTOR;
 
 /// Where the strings of a column go: their bytes, and the offsets of all rows and one
@@ -110,7 +110,7 @@ pub(super) fn start<'a>(
     match data_type {
         DataType::Utf8View | DataType::BinaryView => {
             let views = program.allocate(rows * 16)?;
-            let arguments = Strings { out: views.address(), ..common }.arguments();
+            let arguments = Strings { out: views.pointer(), ..common }.arguments();
             let buffers = [&bytes, &offsets, &views];
             program.step(kernels::VIEWS, &jobs(roots), &[], longest(roots), arguments, &buffers);
             let parts = parts.into_iter().map(|part| DeviceSlice::of(&bytes, part));
@@ -120,8 +120,8 @@ pub(super) fn start<'a>(
             let width = *width as usize;
             let values = program.allocate(rows * width)?;
             let arguments = Strings {
-                out: values.address(),
-                valid: validity.map_or(0, |bitmap| bitmap.address()),
+                out: values.pointer(),
+                valid: validity.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
                 width: width as u32,
                 ..common
             }
@@ -162,8 +162,8 @@ pub(super) fn decode<'a>(
     groups.extend(looked_up.map(|looked_up| looked_up.write(program, buffers)));
     groups.extend(fronts.map(|fronts| fronts.write(program, buffers)));
     let common = Strings {
-        bytes: bytes.address(),
-        offsets: offsets.address(),
+        bytes: bytes.pointer(),
+        offsets: offsets.pointer(),
         offset_bytes: *offset_bytes as u32,
         ..Strings::default()
     };
@@ -196,10 +196,10 @@ fn codes(
     for targets in size_groups(of_encoding(strings, Encoding::Fsst), size) {
         let longest = targets.iter().map(code_bytes).max().unwrap_or(0);
         let (rows, offsets_at) = match is_text {
-            true => (jobs(&at_rows(&targets, roots)), offsets.address()),
-            false => (Vec::new(), 0),
+            true => (jobs(&at_rows(&targets, roots)), offsets.pointer()),
+            false => (Vec::new(), DevicePtr::NULL),
         };
-        let arguments = codes_to(bytes.address(), offsets_at, *offset_bytes);
+        let arguments = codes_to(bytes.pointer(), offsets_at, *offset_bytes);
         let kernel = kernels::FSST_DECODE;
         program.step(kernel, &jobs(&targets), &rows, longest, arguments, &[bytes, offsets]);
     }
@@ -228,7 +228,7 @@ fn values<'a>(
         for targets in size_groups(of_encoding(strings, encoding), size) {
             let longest = targets.iter().map(size).max().unwrap_or(0);
             let not_ascii = program.words(targets.len());
-            let arguments = bytes_to(bytes.address(), not_ascii);
+            let arguments = bytes_to(bytes.pointer(), not_ascii);
             program.step(kernel, &jobs(&targets), &[], longest, arguments, &[bytes]);
             groups.push(Group { targets, not_ascii, longest });
         }
@@ -245,7 +245,7 @@ fn values<'a>(
 fn offsets(program: &mut Program<'_>, strings: &[Target<'_>], lengths: &[Job], buffers: &Buffers) {
     let out = &buffers.offsets;
     let kernel = if buffers.offset_bytes == 4 { kernels::OFFSETS_32 } else { kernels::OFFSETS_64 };
-    let out_at = out.address();
+    let out_at = out.pointer();
     let arguments = move |at: &Launched| OffsetsArguments {
         nodes: at.nodes,
         out: out_at,
@@ -337,23 +337,23 @@ impl<'a> Dictionaries<'a> {
         decode(program, &all, &dictionaries, 0, &values)?;
         let lengths = program.scratch(count * 4)?;
         let found = Self { dictionaries, values, lengths };
-        let offsets = |(index, dictionary)| cascade::plain(dictionary, found.address(index)[1]);
+        let offsets = |(index, dictionary)| cascade::plain(dictionary, found.pointers(index)[1]);
         let jobs: Vec<Job> = found.dictionaries.iter().enumerate().map(offsets).collect();
-        let arguments = words_to(found.lengths.address());
+        let arguments = words_to(found.lengths.pointer());
         program.step(kernels::DICT_LENGTHS, &jobs, &[], most_rows(&jobs), arguments, &[]);
         Ok(Some(found))
     }
 
-    /// Where the strings of all dictionaries lie, and the offsets of one dictionary's.
-    pub fn address(&self, index: usize) -> [u64; 2] {
-        let offsets = self.values.offsets.address() + self.dictionaries[index].at as u64 * 8;
-        [self.values.bytes.address(), offsets]
+    /// The strings of all dictionaries, and the offsets of one dictionary's.
+    pub fn pointers(&self, index: usize) -> [DevicePtr<u8>; 2] {
+        let offsets = self.values.offsets.pointer_at(self.dictionaries[index].at * 8);
+        [self.values.bytes.pointer(), offsets]
     }
 
     /// The lengths of the strings of each dictionary, plain.
     pub fn lengths(&self) -> Vec<Job> {
         let lengths = |dictionary: &Target<'_>| {
-            cascade::plain(dictionary, self.lengths.address() + dictionary.at as u64 * 4)
+            cascade::plain(dictionary, self.lengths.pointer::<u32>().add(dictionary.at))
         };
         self.dictionaries.iter().map(lengths).collect()
     }
@@ -365,7 +365,7 @@ fn put_to(
     not_ascii: Words,
     to: &Buffers,
 ) -> impl Fn(&Launched) -> DictStringsArguments + 'static + use<> {
-    let (values, out, offsets) = (values.bytes.address(), to.bytes.address(), to.offsets.address());
+    let (values, out, offsets) = (values.bytes.pointer(), to.bytes.pointer(), to.offsets.pointer());
     let offset_bytes = to.offset_bytes as u32;
     move |at| DictStringsArguments {
         nodes: at.nodes,
@@ -408,7 +408,9 @@ impl<'a> LookedUp<'a> {
         program.look_up(&jobs, 32, &of_rows)?;
         let placed = roots.iter().zip(&jobs);
         let lengths = placed
-            .map(|(root, job)| cascade::plain(root, of_rows.address() + job.node.at * 4))
+            .map(|(root, job)| {
+                cascade::plain(root, of_rows.pointer::<u32>().add(job.node.at as usize))
+            })
             .collect();
         Ok(Some(Self { roots, dictionaries, codes, lengths }))
     }
@@ -418,7 +420,7 @@ impl<'a> LookedUp<'a> {
         let Buffers { bytes, offsets, .. } = buffers;
         let job = |(index, codes): (usize, &Job)| {
             let mut node = codes.node;
-            node.buffer[1] = self.dictionaries.address(index)[1];
+            node.buffer[1] = self.dictionaries.pointers(index)[1];
             node.size = self.roots[index].view.child(1).len() as u64;
             Job { node, ..*codes }
         };
@@ -469,17 +471,19 @@ impl<'a> Fronts<'a> {
         let mut rows = 0;
         let part = |(suffix, prefixes): (&Target<'_>, &Job)| {
             let mut job = *prefixes;
-            job.node.buffer[1] = found.offsets.address() + suffix.at as u64 * 8;
+            job.node.buffer[1] = found.offsets.pointer_at(suffix.at * 8);
             job.node.at = rows as u64;
             rows += suffix.view.len().next_multiple_of(VECTOR);
             job
         };
         let parts: Vec<Job> = suffixes.iter().zip(&prefixes).map(part).collect();
         let lengths = program.scratch(rows * 4)?;
-        let arguments = checked_to(lengths.address());
+        let arguments = checked_to(lengths.pointer());
         program.step(kernels::FRONT_LENGTHS, &parts, &[], most_rows(&parts), arguments, &[]);
         let lengths = (roots.iter().zip(&parts))
-            .map(|(root, part)| cascade::plain(root, lengths.address() + part.node.at * 4))
+            .map(|(root, part)| {
+                cascade::plain(root, lengths.pointer::<u32>().add(part.node.at as usize))
+            })
             .collect();
         Ok(Some(Self { roots, suffixes: found, parts, lengths }))
     }
@@ -510,12 +514,12 @@ pub(super) fn put_together(program: &mut Program<'_>, root: &Target<'_>) -> Resu
     program.keep([&values.bytes, &values.offsets]);
     decode(program, &all, &[Target { at: 0, ..*root }], 0, &values)?;
     let lengths = program.scratch(rows.next_multiple_of(VECTOR) * 4)?;
-    let offsets = cascade::plain(&Target { at: 0, ..*root }, values.offsets.address());
-    let arguments = words_to(lengths.address());
+    let offsets = cascade::plain(&Target { at: 0, ..*root }, values.offsets.pointer::<u64>());
+    let arguments = words_to(lengths.pointer());
     program.step(kernels::DICT_LENGTHS, &[offsets], &[], rows, arguments, &[]);
-    let mut strings = cascade::plain(root, values.bytes.address());
+    let mut strings = cascade::plain(root, values.bytes.pointer::<u8>());
     // Where vectors begin stands where plain strings have it, too.
     strings.node.buffer[1] = root.node().buffer[1];
     strings.node.size = size as u64;
-    Ok([strings, cascade::plain(root, lengths.address())])
+    Ok([strings, cascade::plain(root, lengths.pointer::<u32>())])
 }

@@ -22,6 +22,7 @@ use super::program::{Job, Program, Target};
 use crate::chunk::{DeviceReader, Keeps};
 use crate::encoding::Encoding;
 use crate::error::Result;
+use crate::gpu::DevicePtr;
 use crate::gpu::abi::{self, Node};
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
@@ -223,7 +224,7 @@ impl Reader {
 /// The trees of a column's chunks in device memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeList {
-    pub address: u64,
+    pub start: DevicePtr<Node>,
     /// Nodes of a chunk's tree, with those that smaller ones lack.
     pub stride: usize,
     /// The types of trees: the shape of a root is an index of these.
@@ -323,7 +324,7 @@ impl TreeList {
     }
 }
 
-/// A part of a tree that is decoded, and where its address belongs.
+/// A part of a tree that is decoded, and where its values are to be.
 struct Missing<'a> {
     target: Target<'a>,
     tree: usize,
@@ -378,7 +379,7 @@ impl<'a> Trees<'a> {
     pub fn push_codes(&mut self, target: &Target<'a>) {
         let (tree, node, is_tested) = (self.nodes.len(), 0, false);
         let size = target.view.child(1).len() as u64;
-        let mut nodes = vec![Node { buffer: [0; 4], size, ..target.own_node() }];
+        let mut nodes = vec![Node { buffer: [DevicePtr::NULL; 4], size, ..target.own_node() }];
         self.coded.push(Coded { target: *target, tree, node, is_tested });
         let codes = vec![self.tree(&target.child(0), false, &mut nodes)];
         let (head, keeps) = ("Dict<u32, ".to_owned(), Keeps::AsChild);
@@ -431,7 +432,7 @@ impl<'a> Trees<'a> {
     fn decoded(&mut self, target: &Target<'a>, nodes: &mut Vec<Node>) -> Reader {
         let (tree, node) = (self.nodes.len(), nodes.len());
         self.missing.push(Missing { target: *target, tree, node, buffer: 0 });
-        nodes.push(cascade::plain(target, 0).node);
+        nodes.push(cascade::plain(target, DevicePtr::<u8>::NULL).node);
         Reader::words(target.view.physical().bits().unwrap_or(0), Encoding::Plain as u16)
     }
 
@@ -463,7 +464,7 @@ impl<'a> Trees<'a> {
     fn values(&self, coded: &Coded<'_>) -> Node {
         let node = &self.nodes[coded.tree][coded.node];
         Node {
-            buffer: [node.buffer[3], 0, 0, 0],
+            buffer: Node::only(node.buffer[3]),
             rows: node.size as u32,
             encoding: Encoding::Plain as u16,
             ..Node::default()

@@ -13,7 +13,7 @@ use super::Context;
 use super::pinned::Landing;
 use crate::column::physical_of;
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceBuffer, DeviceInfo, Event, Stream};
+use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, Stream};
 
 /// A decompressed Arrow array whose buffers lie in device memory, in Arrow's
 /// layout. Everything that Arrow asks of an array has been checked.
@@ -42,9 +42,9 @@ impl DeviceSlice {
         Self { buffer: buffer.clone(), range }
     }
 
-    /// Where it begins, on the device.
-    pub fn address(&self) -> u64 {
-        self.buffer.address() + self.range.start as u64
+    /// Its first byte, on the device, as a pointer to values.
+    pub fn pointer<T>(&self) -> DevicePtr<T> {
+        self.buffer.pointer_at(self.range.start)
     }
 
     /// The buffer that it is a part of.
@@ -220,17 +220,17 @@ impl DeviceArray {
         self.context.device().info()
     }
 
-    /// Address and bytes of the validity bitmap in device memory; none if no
+    /// Pointer to and bytes of the validity bitmap in device memory; none if no
     /// value is null.
-    pub fn validity(&self) -> Option<(u64, usize)> {
-        self.validity.as_ref().map(|slice| (slice.address(), slice.len()))
+    pub fn validity(&self) -> Option<(DevicePtr<u8>, usize)> {
+        self.validity.as_ref().map(|slice| (slice.pointer(), slice.len()))
     }
 
-    /// Addresses and bytes of the other buffers in device memory, in the order
+    /// Pointers to and bytes of the other buffers in device memory, in the order
     /// of Arrow's columnar format: values; offsets and bytes; views and their
     /// buffers. They stay valid as long as the array.
-    pub fn buffers(&self) -> impl ExactSizeIterator<Item = (u64, usize)> {
-        self.buffers.iter().map(|slice| (slice.address(), slice.len()))
+    pub fn buffers(&self) -> impl ExactSizeIterator<Item = (DevicePtr<u8>, usize)> {
+        self.buffers.iter().map(|slice| (slice.pointer(), slice.len()))
     }
 
     /// Copies the array to host memory, page-locked within the engine's limit

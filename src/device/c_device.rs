@@ -16,6 +16,7 @@ use arrow_schema::DataType;
 use super::Context;
 use super::array::{DeviceArray, DeviceSlice};
 use crate::error::{Error, Place, Result};
+use crate::gpu::DevicePtr;
 use crate::gpu::Event;
 
 /// `ArrowDeviceType`: where the buffers of an exported array lie.
@@ -131,9 +132,9 @@ impl ArrowDeviceArray {
         usize::try_from(self.array.null_count).ok()
     }
 
-    /// Addresses of its buffers in device memory, the validity bitmap first (0 if
-    /// no value is null); none once it has been released or moved.
-    pub fn buffer_addresses(&self) -> Vec<u64> {
+    /// Its buffers in device memory, the validity bitmap first (null if no value is null);
+    /// none once it has been released or moved.
+    pub fn buffer_pointers(&self) -> Vec<DevicePtr<u8>> {
         if self.array.release.is_none() {
             return Vec::new();
         }
@@ -141,7 +142,7 @@ impl ArrowDeviceArray {
         // SAFETY: `release` is set, so the array's `Exported` lives, and `buffers` leads to
         // the `n_buffers` pointers in it.
         let buffers = unsafe { std::slice::from_raw_parts(self.array.buffers, count) };
-        buffers.iter().map(|buffer| *buffer as u64).collect()
+        buffers.iter().map(|buffer| DevicePtr::from_address(*buffer as u64)).collect()
     }
 
     /// Where the handle of the event stands that a consumer waits for, a `cudaEvent_t`;
@@ -168,8 +169,8 @@ pub(crate) fn kind_of(context: &Context) -> ArrowDeviceType {
 
 /// What an array of the interface states.
 pub(crate) struct Parts {
-    /// Addresses, the validity first.
-    pub buffers: Vec<u64>,
+    /// The validity first.
+    pub buffers: Vec<DevicePtr<u8>>,
     /// Rows before the first.
     pub offset: usize,
     /// None if nobody has counted.
@@ -200,7 +201,7 @@ impl ArrowDeviceArray {
             return mismatch("whose numbers of buffers, rows or nulls cannot be");
         }
         let null_count = usize::try_from(array.null_count).ok();
-        Ok(Parts { buffers: self.buffer_addresses(), offset, null_count })
+        Ok(Parts { buffers: self.buffer_pointers(), offset, null_count })
     }
 }
 
@@ -229,7 +230,8 @@ impl DeviceArray {
             memory.push(buffer.into());
             ready = event;
         }
-        let pointer = |slice: &DeviceSlice| slice.address() as usize as *const c_void;
+        let pointer =
+            |slice: &DeviceSlice| slice.pointer::<u8>().address() as usize as *const c_void;
         let mut buffers = vec![validity.map_or(null(), pointer)];
         buffers.extend(memory.iter().map(pointer));
         memory.extend(validity.cloned());

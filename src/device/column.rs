@@ -22,7 +22,7 @@ use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::{self, CompressedColumn};
 use crate::encoding::{self, Physical};
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceBuffer, DeviceInfo, Event, abi};
+use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, abi};
 
 /// A compressed batch in device memory.
 #[derive(Debug)]
@@ -118,8 +118,8 @@ pub(crate) struct DeviceChunk {
     /// Whether the header has the body's checksum: not if the body was written here.
     has_checksum: bool,
     bounds: Bounds,
-    /// Address of the body.
-    pub body: u64,
+    /// The body.
+    pub body: DevicePtr<u8>,
     /// The column's first row in this chunk.
     pub start: usize,
 }
@@ -161,7 +161,7 @@ impl DeviceChunk {
         header: Header,
         has_checksum: bool,
         bounds: Bounds,
-        body: u64,
+        body: DevicePtr<u8>,
         start: usize,
     ) -> Self {
         Self { header, has_checksum, bounds, body, start }
@@ -197,14 +197,14 @@ pub(crate) fn views_hold(data_type: &DataType, bytes: usize) -> bool {
     !views || i32::try_from(bytes).is_ok()
 }
 
-/// Chunks whose bodies lie one behind the other from the address `body` on.
-pub(crate) fn placed(chunks: &[Chunk], mut body: u64) -> Vec<DeviceChunk> {
+/// Chunks whose bodies lie one behind the other from `body` on.
+pub(crate) fn placed(chunks: &[Chunk], mut body: DevicePtr<u8>) -> Vec<DeviceChunk> {
     let mut start = 0;
     let place = |chunk: &Chunk| {
         let header = chunk.parsed_header().clone();
         let bounds = Bounds::Known(chunk.statistics().clone());
         let placed = DeviceChunk::new(header, true, bounds, body, start);
-        body += chunk.body().len() as u64;
+        body = body.add(chunk.body().len());
         start += chunk.rows();
         placed
     };
@@ -294,14 +294,15 @@ impl DeviceColumn {
     /// Downloads and decompresses one chunk.
     fn decode_on_host(&self, chunk: &DeviceChunk) -> Result<ArrayRef> {
         let mut body = vec![0; chunk.body_len()];
-        let end = chunk.body + chunk.body_len() as u64;
+        // Empty bodies need not be in any.
         let holds = |bodies: &&Arc<DeviceBuffer>| {
-            bodies.address() <= chunk.body && end <= bodies.address() + bodies.len() as u64
+            bodies.contains(chunk.body)
+                && chunk.body.bytes_from(bodies.pointer()) + body.len() <= bodies.len()
         };
         if let Some(bodies) = self.bodies.iter().find(holds) {
             self.context.with_stream(|stream| {
                 stream.wait(self.ready.as_ref())?;
-                let at = (chunk.body - bodies.address()) as usize;
+                let at = chunk.body.bytes_from(bodies.pointer());
                 stream.download(bodies, at, &mut body)
             })?;
         }
@@ -318,7 +319,7 @@ impl DeviceColumn {
                 stream.upload(&run, &bodies, at)?;
                 at += run.len();
             }
-            let chunks = placed(column.chunks(), bodies.address());
+            let chunks = placed(column.chunks(), bodies.pointer());
             let (context, field, bodies) =
                 (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
             Ok(Self::new(context, field, chunks, bodies, stream.record()?))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::gpu::abi::Fault;
+use crate::gpu::fault::Fault;
 use crate::gpu::{DeviceBuffer, Stream};
 
 /// Status words to which kernels report chunks by their numbers.

@@ -13,7 +13,7 @@ use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, bits};
 use crate::error::{Error, Result};
-use crate::gpu::abi::encode as abi;
+use crate::gpu::abi;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -107,12 +107,12 @@ impl Bitmaps {
         let byte_vectors = (chunk_rows / 8).div_ceil(VECTOR);
         let chunk_bytes = byte_vectors * VECTOR;
         let bytes = counted.len() * chunk_bytes;
-        let scratch = launcher.allocate(bytes)?.address();
+        let scratch = launcher.allocate(bytes)?.pointer::<u8>();
         let rows = |chunk: usize| (column.rows - chunk * chunk_rows).min(chunk_rows);
         let chunks = (0..counted.len()).filter(|chunk| this.is_asked[*chunk]);
         let targets: Vec<abi::Target> = chunks
             .map(|chunk| abi::Target {
-                buffer: [scratch + (chunk * chunk_bytes) as u64, 0, 0],
+                buffer: abi::Target::only(scratch.add(chunk * chunk_bytes)),
                 vector: (chunk * chunk_rows / VECTOR) as u64,
                 rows: rows(chunk) as u32,
                 zero: 0,

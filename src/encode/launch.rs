@@ -7,8 +7,9 @@ use bytemuck::Pod;
 
 use crate::device::Marks;
 use crate::error::Result;
+use crate::gpu::abi::Arguments;
 use crate::gpu::kernels::Kernel;
-use crate::gpu::{DeviceBuffer, Event, Launch, Priority, Stream};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event, Launch, Priority, Stream};
 
 /// A result on the device that some kernels are still to write.
 pub(super) struct Pending<T> {
@@ -171,12 +172,12 @@ impl<'a> Launcher<'a> {
         Ok(buffer)
     }
 
-    /// Copies items to memory of their own; its address.
-    pub fn upload<T: Pod>(&mut self, items: &[T]) -> Result<u64> {
+    /// Copies items to memory of their own.
+    pub fn upload<T: Pod>(&mut self, items: &[T]) -> Result<DevicePtr<T>> {
         let bytes: &[u8] = bytemuck::cast_slice(items);
         let buffer = self.allocate(bytes.len())?;
         self.stream.upload(bytes, &buffer, 0)?;
-        Ok(buffer.address())
+        Ok(buffer.pointer())
     }
 
     /// What the kernels started so far will have left in a buffer from `at` on.
@@ -200,7 +201,12 @@ impl<'a> Launcher<'a> {
     }
 
     /// Starts `blocks` blocks of a kernel.
-    pub fn launch<T: Pod>(&mut self, kernel: Kernel, blocks: usize, arguments: &T) -> Result<()> {
+    pub fn launch<A: Arguments>(
+        &mut self,
+        kernel: Kernel<A>,
+        blocks: usize,
+        arguments: &A,
+    ) -> Result<()> {
         // The emulation wants all named. A GPU's stream needs to be told only of memory
         // that it has not allocated itself.
         let (role, scope) = (self.role, self.scope);
@@ -211,15 +217,7 @@ impl<'a> Launcher<'a> {
             .filter(|one| self.is_host || is_foreign(one))
             .map(|one| one.buffer.as_ref())
             .collect();
-        self.stream.launch(&Launch {
-            module: None,
-            kernel: kernel.name,
-            blocks,
-            threads: kernel.threads,
-            shared: kernel.shared,
-            arguments: bytemuck::bytes_of(arguments),
-            buffers: &buffers,
-        })?;
+        self.stream.launch(&Launch::new(kernel, blocks, arguments, &buffers))?;
         self.marks.mark(self.stream, kernel.name)
     }
 }

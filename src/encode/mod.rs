@@ -26,6 +26,7 @@
 
 mod asked;
 mod bits;
+mod constants;
 mod encoders;
 mod launch;
 mod source;
@@ -51,7 +52,7 @@ use crate::device::{Context, DeviceArray};
 use crate::encoding::plan;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
-use crate::gpu::abi::encode as abi;
+use crate::gpu::abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
@@ -301,10 +302,10 @@ fn chunks_of(
     planned: Vec<Planned>,
     mut start: usize,
 ) -> impl Iterator<Item = DeviceChunk> + use<> {
-    let mut body = bodies.address();
+    let mut body = bodies.pointer::<u8>();
     planned.into_iter().map(move |planned| {
         let chunk = DeviceChunk::new(planned.header, false, planned.bounds, body, start);
-        body += chunk.body_len() as u64;
+        body = body.add(chunk.body_len());
         start += chunk.rows();
         chunk
     })
@@ -369,7 +370,7 @@ pub(crate) fn count_valid(
         let marks: &mut dyn Marks = &mut ();
         let is_host = context.device().is_host();
         let mut launcher = Launcher::on_one_stream(stream, reader, marks, is_host);
-        let column = Column::of_bits(bitmap.buffer(), bitmap.address(), 0, len);
+        let column = Column::of_bits(bitmap.buffer(), bitmap.pointer(), 0, len);
         launcher.keep(&column.memory);
         let counts = write::count_bits(&mut launcher, &column, MAX_CHUNK_ROWS)?;
         Ok(launcher.read(&counts)?.iter().map(|[_, set]| *set as usize).sum())
@@ -387,15 +388,14 @@ pub(crate) fn moved_bits(
         let marks: &mut dyn Marks = &mut ();
         let is_host = context.device().is_host();
         let mut launcher = Launcher::on_one_stream(stream, reader, marks, is_host);
-        let (address, bit) = (bitmap.address(), rows.start);
-        let column = Column::of_bits(bitmap, address, bit, rows.len());
+        let column = Column::of_bits(bitmap, bitmap.pointer(), rows.start, rows.len());
         launcher.keep(&column.memory);
         let bytes = rows.len().div_ceil(8);
         let out = launcher.allocate(bytes.next_multiple_of(ALIGNMENT))?;
         let parts = (0..rows.len()).step_by(MAX_CHUNK_ROWS);
         let targets: Vec<abi::Target> = parts
             .map(|start| abi::Target {
-                buffer: [out.address() + start as u64 / 8, 0, 0],
+                buffer: abi::Target::only(out.pointer_at(start / 8)),
                 vector: (start / VECTOR) as u64,
                 rows: (rows.len() - start).min(MAX_CHUNK_ROWS) as u32,
                 zero: 0,

@@ -7,27 +7,28 @@ use arrow_schema::{DataType, Field, FieldRef};
 use crate::column::physical_of;
 use crate::device::array::DeviceArray;
 use crate::encoding::Physical;
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode as abi;
+use crate::gpu::abi;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
-/// Where a bitmap begins: the address of a word of 32 bits, and a bit of it.
+/// Where a bitmap begins: a word of 32 bits, and a bit of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits {
-    pub address: u64,
+    pub start: DevicePtr<u32>,
     pub bit: u32,
 }
 
 impl Bits {
     /// The bit of row `row`, a multiple of 8, if this is that of row 0.
     pub fn at_row(self, row: usize) -> Self {
-        Self { address: self.address + row as u64 / 8, ..self }
+        Self { start: self.start.byte_add(row / 8), ..self }
     }
 
-    /// The bit `bit` of the bytes from `address` on.
-    pub fn at(address: u64, bit: usize) -> Self {
-        let bit = (address % 4) * 8 + bit as u64;
-        Self { address: address / 4 * 4 + bit / 32 * 4, bit: (bit % 32) as u32 }
+    /// The bit `bit` of the bytes from `start` on.
+    pub fn at(start: DevicePtr<u8>, bit: usize) -> Self {
+        let bit = (start.address() % 4) as usize * 8 + bit;
+        let word = DevicePtr::<u32>::from_address(start.address() / 4 * 4);
+        Self { start: word.add(bit / 32), bit: (bit % 32) as u32 }
     }
 }
 
@@ -36,15 +37,15 @@ impl Bits {
 pub(super) struct Column {
     pub field: FieldRef,
     pub rows: usize,
-    /// Address of row 0, for values of whole bytes.
-    pub values: u64,
+    /// Row 0, for values of whole bytes.
+    pub values: DevicePtr<u8>,
     /// Where row 0 is, for booleans.
     pub bits: Bits,
     /// None if all rows are valid.
     pub valid: Option<Bits>,
     /// Whether memory behind the values may be read.
     pub is_padded: bool,
-    /// What the addresses lead to.
+    /// What the pointers lead to.
     pub memory: Vec<Arc<DeviceBuffer>>,
 }
 
@@ -52,32 +53,45 @@ impl Column {
     /// An array that lies on the device.
     pub fn new(field: &FieldRef, array: &DeviceArray) -> Self {
         let (validity, slices) = array.slices();
-        let first = slices[0].address();
+        let first = slices[0].pointer();
         let all = validity.into_iter().chain(slices);
         Self {
             field: field.clone(),
             rows: array.len(),
             values: first,
             bits: Bits::at(first, 0),
-            valid: validity.map(|slice| Bits::at(slice.address(), 0)),
+            valid: validity.map(|slice| Bits::at(slice.pointer(), 0)),
             is_padded: slices[0].buffer().is_padded(),
             memory: all.map(|slice| slice.buffer().clone()).collect(),
         }
     }
 
-    /// Booleans from bit `bit` of `address` on.
-    pub fn of_bits(memory: &Arc<DeviceBuffer>, address: u64, bit: usize, rows: usize) -> Self {
+    /// Booleans from bit `bit` of `start` on.
+    pub fn of_bits(
+        memory: &Arc<DeviceBuffer>,
+        start: DevicePtr<u8>,
+        bit: usize,
+        rows: usize,
+    ) -> Self {
         let field = Arc::new(Field::new("", DataType::Boolean, false));
-        let bits = Bits::at(address, bit);
+        let bits = Bits::at(start, bit);
         let memory = vec![memory.clone()];
-        Self { field, rows, values: 0, bits, valid: None, is_padded: false, memory }
+        Self { field, rows, values: DevicePtr::NULL, bits, valid: None, is_padded: false, memory }
     }
 
     /// Nothing but the validity of rows.
     pub fn of_validity(memory: Vec<Arc<DeviceBuffer>>, valid: Bits, rows: usize) -> Self {
         let field = Arc::new(Field::new("", DataType::Null, true));
-        let bits = Bits { address: 0, bit: 0 };
-        Self { field, rows, values: 0, bits, valid: Some(valid), is_padded: false, memory }
+        let bits = Bits { start: DevicePtr::NULL, bit: 0 };
+        Self {
+            field,
+            rows,
+            values: DevicePtr::NULL,
+            bits,
+            valid: Some(valid),
+            is_padded: false,
+            memory,
+        }
     }
 
     /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.
@@ -88,7 +102,7 @@ impl Column {
         Self {
             field: self.field.clone(),
             rows,
-            values: self.values + bytes as u64,
+            values: self.values.add(bytes),
             bits: bits(self.bits),
             valid: self.valid.map(bits),
             is_padded: self.is_padded,
@@ -106,16 +120,16 @@ impl Column {
 
     /// What kernels see of it, in chunks of `chunk_rows` rows.
     pub fn source(&self, chunk_rows: usize) -> abi::Source {
-        let valid = self.valid.unwrap_or(Bits { address: 0, bit: 0 });
+        let valid = self.valid.unwrap_or(Bits { start: DevicePtr::NULL, bit: 0 });
         abi::Source {
             values: self.values,
-            valid: valid.address,
+            valid: valid.start,
             rows: self.rows as u64,
             valid_at: valid.bit,
             stride: 1,
             chunk_vectors: (chunk_rows / VECTOR) as u32,
             order: abi::UNSIGNED,
-            chunk_rows: 0,
+            chunk_rows: DevicePtr::NULL,
         }
     }
 }

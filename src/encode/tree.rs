@@ -27,7 +27,7 @@ use crate::encoding::dict;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate};
 use crate::error::{Error, Result};
-use crate::gpu::abi::encode as abi;
+use crate::gpu::abi;
 
 /// Words by number.
 #[derive(Default)]

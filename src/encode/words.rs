@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use super::asked::Asked;
+use super::constants::{MEASURE_ALL, MEASURE_REST, MEASURE_SAMPLED};
 use super::encoders::{DELTAS, Divisors, Reals};
 use super::launch::{Launcher, Pending};
 use super::write::{Origin, Part};
@@ -22,8 +23,8 @@ use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, alp, ffor, pfor};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode as abi;
 use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::{DevicePtr, abi};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -106,8 +107,8 @@ impl Scratch {
         Self {
             values: measures(true, false),
             deltas: measures(deltas, true),
-            candidates: array(alp, chunks * abi::CANDIDATES_BYTES),
-            choices: array(alp, vectors * abi::CHOICE_BYTES),
+            candidates: array(alp, chunks * size_of::<abi::Candidates>()),
+            choices: array(alp, vectors * size_of::<abi::AlpChoice>()),
             totals: array(true, (1 + usize::from(deltas)) * chunks * size_of::<abi::ChunkTotals>()),
             samples: array(asked.sample, chunks * size_of::<abi::SampledRows>()),
             len,
@@ -195,7 +196,7 @@ impl Words {
         };
         words.measured = (0..chunks).map(is_measured).collect();
         if asked.has(Encoding::Alp) {
-            let arguments = words.alp_arguments(0, 0);
+            let arguments = words.alp_arguments(DevicePtr::NULL, 0);
             let is_wide = usize::from(value == 8);
             launcher.launch(kernels::ALP_CANDIDATES[is_wide], chunks, &arguments)?;
             let choose = kernels::ALP_CHOOSE[is_wide];
@@ -203,17 +204,17 @@ impl Words {
             launcher.launch(kernels::ALP_LAYOUT[is_wide], chunks, &arguments)?;
         } else {
             let is_whole = asked.whole || chunk_rows <= plan::SAMPLED_VECTORS * VECTOR;
-            let which = if is_whole { abi::MEASURE_ALL } else { abi::MEASURE_SAMPLED };
+            let which = if is_whole { MEASURE_ALL } else { MEASURE_SAMPLED };
             words.launch_measure(launcher, which, &[])?;
         }
         if asked.sample {
-            let arguments = abi::SampleArguments { source, chunks: words.address(at.samples) };
+            let arguments = abi::SampleArguments { source, chunks: words.pointer(at.samples) };
             launcher.launch(words.by_width(kernels::SAMPLE), chunks, &arguments)?;
             words.pending_samples = Some(launcher.result(&words.scratch, at.samples, chunks)?);
         }
         words.divisors = Divisors::find(launcher, source, value, chunks, asked)?;
         if asked.has(Encoding::AlpRd) {
-            let alp = if asked.has(Encoding::Alp) { words.address(at.totals) } else { 0 };
+            let alp = if asked.has(Encoding::Alp) { words.totals() } else { DevicePtr::NULL };
             words.reals = Some(Reals::measure(launcher, physical, source, alp)?);
         }
         words.pending = Some(words.result(launcher)?);
@@ -241,7 +242,7 @@ impl Words {
         launcher: &mut Launcher<'_>,
         asked: &[abi::AskedChunk],
     ) -> Result<()> {
-        self.launch_measure(launcher, abi::MEASURE_REST, asked)?;
+        self.launch_measure(launcher, MEASURE_REST, asked)?;
         for one in asked {
             self.measured[one.chunk as usize] |= one.asked;
         }
@@ -258,10 +259,10 @@ impl Words {
     ) -> Result<()> {
         let source = self.source;
         let is_first = asked.is_empty();
-        let chunks = if is_first { 0 } else { launcher.upload(asked)? };
+        let chunks = if is_first { DevicePtr::NULL } else { launcher.upload(asked)? };
         let count = if is_first { self.chunks() } else { asked.len() };
         let vectors = match which {
-            abi::MEASURE_SAMPLED => plan::SAMPLED_VECTORS,
+            MEASURE_SAMPLED => plan::SAMPLED_VECTORS,
             _ => source.chunk_vectors as usize,
         };
         let blocks_per_chunk = vectors.div_ceil(kernels::WINDOWS[0].block);
@@ -274,11 +275,13 @@ impl Words {
         };
         let has_windows = self.asked.has(Encoding::Pfor);
         // All vectors have bounds, which a search for windows finds, too.
-        if is_first && !(has_windows && which == abi::MEASURE_ALL) {
+        if is_first && !(has_windows && which == MEASURE_ALL) {
             let kernel = self.by_width(kernels::BOUNDS);
             launcher.launch(kernel, self.rows.div_ceil(VECTOR).div_ceil(kernel.block), &measure)?;
         }
-        let mut search = |kernels, encoding: Encoding, of: abi::VectorMeasures| {
+        let mut search = |kernels: kernels::ByWidth<_>,
+                          encoding: Encoding,
+                          of: abi::VectorMeasures| {
             let what = abi::encoding_bit(encoding as u16);
             if !is_first && asked.iter().all(|chunk| chunk.asked & what == 0) {
                 return Ok(());
@@ -305,21 +308,24 @@ impl Words {
 
     /// What is known of vectors as they are.
     fn measures(&self) -> abi::VectorMeasures {
-        self.addresses(&self.at.values, self.at.totals)
+        self.pointers(&self.at.values, self.at.totals)
     }
 
-    pub fn addresses(&self, at: &Measures, totals: usize) -> abi::VectorMeasures {
-        let of_patches =
-            |at: usize| if self.asked.has(Encoding::Pfor) { self.address(at) } else { 0 };
+    pub fn pointers(&self, at: &Measures, totals: usize) -> abi::VectorMeasures {
+        // Null if windows with exceptions are not asked for.
+        let has_patches = self.asked.has(Encoding::Pfor);
         abi::VectorMeasures {
-            lows: self.address(at.lows),
-            highs: self.address(at.highs),
-            places: self.address(at.places),
-            bases: of_patches(at.bases),
-            patched_places: of_patches(at.patched_places),
-            locators: of_patches(at.locators),
-            starts: 0,
-            totals: self.address(totals),
+            lows: self.pointer(at.lows),
+            highs: self.pointer(at.highs),
+            places: self.pointer(at.places),
+            bases: if has_patches { self.pointer(at.bases) } else { DevicePtr::NULL },
+            patched_places: match has_patches {
+                true => self.pointer(at.patched_places),
+                false => DevicePtr::NULL,
+            },
+            locators: if has_patches { self.pointer(at.locators) } else { DevicePtr::NULL },
+            starts: DevicePtr::NULL,
+            totals: self.pointer(totals),
         }
     }
 
@@ -346,9 +352,9 @@ impl Words {
         &self.source
     }
 
-    /// Address of what chunks come to.
-    pub fn totals(&self) -> u64 {
-        self.address(self.at.totals)
+    /// What chunks come to, on the device.
+    pub fn totals(&self) -> DevicePtr<abi::ChunkTotals> {
+        self.pointer(self.at.totals)
     }
 
     /// Whether what samples promise has been read.
@@ -366,8 +372,8 @@ impl Words {
         self.samples.get(chunk).filter(|sample| sample.rows > 0)
     }
 
-    pub fn address(&self, at: usize) -> u64 {
-        self.scratch.address() + at as u64
+    pub fn pointer<T>(&self, at: usize) -> DevicePtr<T> {
+        self.scratch.pointer_at(at)
     }
 
     /// Bytes of a value.
@@ -376,7 +382,7 @@ impl Words {
     }
 
     /// The kernel of words as wide as these.
-    pub fn by_width(&self, kernels: kernels::ByWidth) -> Kernel {
+    pub fn by_width<A>(&self, kernels: kernels::ByWidth<A>) -> Kernel<A> {
         kernels[self.value().trailing_zeros() as usize]
     }
 
@@ -408,20 +414,21 @@ impl Words {
         &self,
         launcher: &mut Launcher<'_>,
         chunks: impl Iterator<Item = usize> + Clone,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<Vec<DevicePtr<u8>>> {
         let source = &self.source;
-        let chunk_bytes = (self.chunk_rows * self.value()) as u64;
-        if source.valid == 0 && self.is_padded && source.values.is_multiple_of(8) {
-            return Ok(chunks.map(|chunk| source.values + chunk as u64 * chunk_bytes).collect());
+        let chunk_bytes = self.chunk_rows * self.value();
+        let is_aligned = source.values.address().is_multiple_of(8);
+        if source.valid.is_null() && self.is_padded && is_aligned {
+            return Ok(chunks.map(|chunk| source.values.add(chunk * chunk_bytes)).collect());
         }
         let bytes = |chunk: usize| aligned(self.rows(chunk) * self.value());
-        let mut to = launcher.allocate(chunks.clone().map(bytes).sum())?.address();
+        let mut to = launcher.allocate(chunks.clone().map(bytes).sum())?.pointer::<u8>();
         let targets: Vec<abi::Target> = chunks
             .map(|chunk| {
                 let (vector, rows) = (self.first_vector(chunk), self.rows(chunk) as u32);
-                let target = abi::Target { buffer: [to, 0, 0], vector, rows, zero: 0 };
-                to += bytes(chunk) as u64;
-                target
+                let buffer = abi::Target::only(to);
+                to = to.add(bytes(chunk));
+                abi::Target { buffer, vector, rows, zero: 0 }
             })
             .collect();
         self.write(launcher, Encoding::Plain, &targets)?;
@@ -579,35 +586,34 @@ impl Words {
         targets: &[abi::Target],
     ) -> Result<()> {
         let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
-        let address = launcher.upload(targets)?;
-        let each = |kernel: Kernel, len: usize| len.div_ceil(kernel.block);
+        let uploaded = launcher.upload(targets)?;
         match encoding {
             Encoding::Ffor | Encoding::Pfor => {
                 let kernel = self.by_width(match encoding {
                     Encoding::Ffor => kernels::PACK,
                     _ => kernels::PACK_PATCHED,
                 });
-                let blocks = each(kernel, longest.div_ceil(VECTOR));
-                let arguments = self.pack_arguments(self.measures(), address, blocks, encoding);
+                let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
+                let arguments = self.pack_arguments(self.measures(), uploaded, blocks, encoding);
                 launcher.launch(kernel, targets.len() * blocks, &arguments)
             }
             Encoding::Delta => self.write_starts(launcher, targets),
             Encoding::Alp => {
                 let kernel = kernels::ALP_PACK[usize::from(self.value() == 8)];
-                let blocks = each(kernel, longest.div_ceil(VECTOR));
-                let arguments = self.alp_arguments(address, blocks);
+                let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
+                let arguments = self.alp_arguments(uploaded, blocks);
                 launcher.launch(kernel, targets.len() * blocks, &arguments)
             }
             Encoding::AlpRd => match &self.reals {
-                Some(reals) => reals.write(launcher, address, targets.len(), longest),
+                Some(reals) => reals.write(launcher, uploaded, targets.len(), longest),
                 None => Ok(()),
             },
             _ => {
                 let kernel = self.by_width(kernels::COPY);
-                let blocks = each(kernel, longest * self.value());
+                let blocks = (longest * self.value()).div_ceil(kernel.block);
                 let arguments = abi::CopyArguments {
                     source: self.source,
-                    targets: address,
+                    targets: uploaded,
                     blocks_per_target: blocks as u32,
                     row_words: 1,
                 };
@@ -619,7 +625,7 @@ impl Words {
     pub fn pack_arguments(
         &self,
         of: abi::VectorMeasures,
-        targets: u64,
+        targets: DevicePtr<abi::Target>,
         blocks_per_target: usize,
         encoding: Encoding,
     ) -> abi::PackArguments {
@@ -632,16 +638,20 @@ impl Words {
         }
     }
 
-    fn alp_arguments(&self, targets: u64, blocks_per_target: usize) -> abi::AlpArguments {
+    fn alp_arguments(
+        &self,
+        targets: DevicePtr<abi::Target>,
+        blocks_per_target: usize,
+    ) -> abi::AlpArguments {
         abi::AlpArguments {
             source: self.source,
-            candidates: self.address(self.at.candidates),
-            choices: self.address(self.at.choices),
-            lows: self.address(self.at.values.lows),
-            highs: self.address(self.at.values.highs),
-            places: self.address(self.at.values.patched_places),
-            locators: self.address(self.at.values.locators),
-            totals: self.address(self.at.totals),
+            candidates: self.pointer(self.at.candidates),
+            choices: self.pointer(self.at.choices),
+            lows: self.pointer(self.at.values.lows),
+            highs: self.pointer(self.at.values.highs),
+            places: self.pointer(self.at.values.patched_places),
+            locators: self.pointer(self.at.values.locators),
+            totals: self.pointer(self.at.totals),
             targets,
             blocks_per_target: blocks_per_target as u32,
             zero: 0,

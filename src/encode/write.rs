@@ -12,10 +12,9 @@ use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
 use crate::device::column::Bounds;
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode as abi;
-use crate::gpu::abi::strings::{ByteSpan, SpansArguments};
+use crate::gpu::abi::{self, ByteSpan, SpansArguments};
 use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 /// A buffer that a kernel will write.
@@ -50,9 +49,9 @@ pub(super) enum Origin {
 pub(super) struct Planned {
     /// Without the checksum of the body.
     pub header: Header,
-    /// What is to be written, as if the body began at address 0.
-    jobs: Vec<Job>,
-    gaps: Vec<abi::Gap>,
+    /// What is to be written, and where its buffers are in the body.
+    jobs: Vec<(Job, [Option<usize>; MOST_BUFFERS])>,
+    gaps: Vec<Range<usize>>,
     pub bounds: Bounds,
 }
 
@@ -63,19 +62,19 @@ impl Planned {
         for (node, placed) in order.iter().zip(&header.nodes) {
             let ranges = &header.buffers[placed.buffers.clone()];
             let Some(part) = node.buffers.first() else { continue };
-            let mut buffers = [ABSENT; MOST_BUFFERS];
-            for (address, range) in buffers.iter_mut().zip(ranges) {
+            let mut places = [None; MOST_BUFFERS];
+            for (place, range) in places.iter_mut().zip(ranges) {
                 // No third buffer says that there are no locators.
                 let is_patched = matches!(node.encoding, Encoding::Alp | Encoding::AlpRd);
                 if !(range.is_empty() && is_patched) {
-                    *address = range.start as u64;
+                    *place = Some(range.start);
                 }
             }
-            let gap =
-                |gap: Range<usize>| abi::Gap { at: gap.start as u64, bytes: gap.len() as u64 };
-            gaps.extend(gaps_of(node, ranges).map(gap));
+            gaps.extend(gaps_of(node, ranges));
             let (origin, vector, encoding) = (part.origin, part.vector, node.encoding);
-            jobs.push(Job { origin, encoding, chunk: 0, buffers, vector, rows: node.len });
+            let buffers = [DevicePtr::NULL; MOST_BUFFERS];
+            let job = Job { origin, encoding, chunk: 0, buffers, vector, rows: node.len };
+            jobs.push((job, places));
         }
         Self { header, jobs, gaps, bounds }
     }
@@ -88,9 +87,6 @@ pub(super) type Parts = Vec<(Arc<DeviceBuffer>, Vec<Planned>)>;
 /// Most buffers of a node: those of byte strings as lz.
 const MOST_BUFFERS: usize = 5;
 
-/// The place of a buffer that a node lacks, until its body has an address.
-const ABSENT: u64 = u64::MAX;
-
 /// A node to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
@@ -98,8 +94,8 @@ pub(super) struct Job {
     pub encoding: Encoding,
     /// Number of its chunk among those planned together.
     pub chunk: usize,
-    /// Addresses of its buffers; 0 for those that it lacks.
-    pub buffers: [u64; MOST_BUFFERS],
+    /// Its buffers; null for those that it lacks.
+    pub buffers: [DevicePtr<u8>; MOST_BUFFERS],
     /// The chunk's first vector in what it is made of.
     pub vector: u64,
     /// Values of the node.
@@ -126,13 +122,19 @@ pub(super) fn write(
 ) -> Result<Arc<DeviceBuffer>> {
     let bodies = launcher.allocate(chunks.iter().map(|chunk| chunk.header.body_len).sum())?;
     let (mut jobs, mut gaps) = (Vec::with_capacity(chunks.len()), Vec::new());
-    let mut body = bodies.address();
+    let mut body = bodies.pointer::<u8>();
     for (number, chunk) in chunks.iter().enumerate() {
-        let place = |at: u64| if at == ABSENT { 0 } else { body + at };
-        let job = |job: &Job| Job { chunk: number, buffers: job.buffers.map(place), ..*job };
+        let pointer = |place: Option<usize>| place.map_or(DevicePtr::NULL, |at| body.add(at));
+        let job = |(job, places): &(Job, [Option<usize>; MOST_BUFFERS])| Job {
+            chunk: number,
+            buffers: places.map(pointer),
+            ..*job
+        };
+        let gap =
+            |gap: &Range<usize>| abi::Gap { at: body.add(gap.start), bytes: gap.len() as u64 };
         jobs.extend(chunk.jobs.iter().map(job));
-        gaps.extend(chunk.gaps.iter().map(|gap| abi::Gap { at: body + gap.at, ..*gap }));
-        body += chunk.header.body_len as u64;
+        gaps.extend(chunk.gaps.iter().map(gap));
+        body = body.add(chunk.header.body_len);
     }
     jobs.sort_by_key(|job| (job.origin, job.encoding as u32));
     launcher.mark("assemble")?;
@@ -182,8 +184,8 @@ pub(super) fn copy_spans(launcher: &mut Launcher<'_>, spans: &[ByteSpan]) -> Res
     let cut: Vec<ByteSpan> = (spans.iter())
         .flat_map(|span| {
             (0..span.bytes).step_by(most as usize).map(|at| ByteSpan {
-                from: span.from + at,
-                to: span.to + at,
+                from: span.from.add(at as usize),
+                to: span.to.add(at as usize),
                 bytes: (span.bytes - at).min(most),
             })
         })
@@ -202,30 +204,32 @@ pub(super) fn copy_spans(launcher: &mut Launcher<'_>, spans: &[ByteSpan]) -> Res
 #[derive(Default)]
 pub(super) struct HostCopies {
     bytes: Vec<u8>,
-    /// From where in these.
-    spans: Vec<ByteSpan>,
+    /// Parts of these, and where they go.
+    parts: Vec<(Range<usize>, DevicePtr<u8>)>,
 }
 
 impl HostCopies {
-    pub fn add(&mut self, to: u64, bytes: &[u8]) {
+    pub fn add(&mut self, to: DevicePtr<u8>, bytes: &[u8]) {
         if !bytes.is_empty() {
-            let (from, len) = (self.bytes.len() as u64, bytes.len() as u64);
-            self.spans.push(ByteSpan { from, to, bytes: len });
+            let from = self.bytes.len();
+            self.parts.push((from..from + bytes.len(), to));
             self.bytes.extend_from_slice(bytes);
         }
     }
 
     pub fn start(mut self, launcher: &mut Launcher<'_>) -> Result<()> {
-        if self.spans.is_empty() {
+        if self.parts.is_empty() {
             return Ok(());
         }
         // Copies read whole pieces.
         self.bytes.resize(self.bytes.len().next_multiple_of(SPAN_PIECE) + SPAN_PIECE, 0);
-        let address = launcher.upload(&self.bytes)?;
-        for span in &mut self.spans {
-            span.from += address;
-        }
-        copy_spans(launcher, &self.spans)
+        let uploaded = launcher.upload(&self.bytes)?;
+        let span = |(part, to): (Range<usize>, DevicePtr<u8>)| ByteSpan {
+            from: uploaded.add(part.start),
+            to,
+            bytes: part.len() as u64,
+        };
+        copy_spans(launcher, &self.parts.into_iter().map(span).collect::<Vec<_>>())
     }
 }
 
@@ -241,7 +245,8 @@ pub(super) fn copy_bits(
     // Words to the next multiple of 64 bytes.
     let blocks = (longest.div_ceil(512) * 16).div_ceil(kernels::COPY_BITS.block);
     let targets_at = launcher.upload(targets)?;
-    let arguments = bits_arguments(column, chunk_rows, values, targets_at, 0, blocks);
+    let arguments =
+        bits_arguments(column, chunk_rows, values, (targets_at, DevicePtr::NULL), blocks);
     launcher.launch(kernels::COPY_BITS, targets.len() * blocks, &arguments)
 }
 
@@ -256,7 +261,8 @@ pub(super) fn count_bits(
     launcher.stream.fill(&counts, 0, chunks * 8, 0)?;
     let blocks = (chunk_rows / 32).div_ceil(kernels::COUNT_BITS.block);
     let values = column.physical() == Physical::Bool;
-    let arguments = bits_arguments(column, chunk_rows, values, 0, counts.address(), blocks);
+    let arguments =
+        bits_arguments(column, chunk_rows, values, (DevicePtr::NULL, counts.pointer()), blocks);
     launcher.launch(kernels::COUNT_BITS, chunks * blocks, &arguments)?;
     launcher.result(&counts, 0, chunks)
 }
@@ -265,12 +271,14 @@ fn bits_arguments(
     column: &Column,
     chunk_rows: usize,
     values: bool,
-    targets: u64,
-    counts: u64,
+    (targets, counts): (DevicePtr<abi::Target>, DevicePtr<[u32; 2]>),
     blocks: usize,
 ) -> abi::CopyBitsArguments {
-    let (address, bit) = if values { (column.bits.address, column.bits.bit) } else { (0, 0) };
-    let source = abi::Source { values: address, ..column.source(chunk_rows) };
+    let (start, bit) = match values {
+        true => (column.bits.start, column.bits.bit),
+        false => (DevicePtr::NULL, 0),
+    };
+    let source = abi::Source { values: start.cast(), ..column.source(chunk_rows) };
     let blocks_per_target = blocks as u32;
     abi::CopyBitsArguments { source, targets, counts, blocks_per_target, values_at: bit }
 }

@@ -14,7 +14,7 @@ use crate::device::array::{DeviceArray, DeviceSlice};
 use crate::device::c_device::ArrowDeviceArray;
 use crate::encode;
 use crate::error::{Error, Place, Result};
-use crate::gpu::{DeviceBuffer, Event, Stream};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event, Stream};
 
 /// Buffers of an array, without the validity: bits, or bytes of each value; or offsets
 /// of so many bytes, and the bytes they count.
@@ -43,7 +43,7 @@ fn mismatch<T>(what: String) -> Result<T> {
 impl DeviceArray {
     /// An array whose buffers others have put into the memory of `engine`'s GPU: values
     /// or bits, or offsets and bytes, from bit 0 on as in Arrow's columnar format.
-    /// Addresses come with lengths in bytes. `owner` is dropped when the memory is no
+    /// Pointers come with lengths in bytes. `owner` is dropped when the memory is no
     /// longer used, which may wait for the GPU.
     ///
     /// # Errors
@@ -52,15 +52,15 @@ impl DeviceArray {
     /// too few, too short or not aligned to their values.
     ///
     /// # Safety
-    /// The addresses lead to as many bytes of the GPU's memory as is said, which have
+    /// The pointers lead to as many bytes of the GPU's memory as is said, which have
     /// been written and stay as they are until `owner` is dropped. Offsets rise, the
     /// last one is the number of bytes; Utf8 is UTF-8; `null_count` is right.
     pub unsafe fn from_raw(
         engine: &Engine,
         data_type: &DataType,
         (len, null_count): (usize, usize),
-        validity: Option<(u64, usize)>,
-        buffers: &[(u64, usize)],
+        validity: Option<(DevicePtr<u8>, usize)>,
+        buffers: &[(DevicePtr<u8>, usize)],
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         let context = engine.context()?;
@@ -81,30 +81,31 @@ impl DeviceArray {
         let validity = validity.filter(|_| null_count > 0);
         let bitmap = validity.map(|buffer| (buffer, (len.div_ceil(8), 1)));
         let all = bitmap.into_iter().chain(buffers.iter().copied().zip(needed.iter().copied()));
-        for ((address, found), (needed, align)) in all.clone() {
+        for ((start, found), (needed, align)) in all.clone() {
             if found < needed {
                 return mismatch(format!(
                     "a buffer of {found} bytes for {len} rows of {data_type}, {needed} needed"
                 ));
             }
-            if found > 0 && address % align as u64 != 0 {
+            if found > 0 && !start.address().is_multiple_of(align as u64) {
                 return mismatch(format!(
-                    "a buffer of {data_type} at {address:#x}, no multiple of {align}"
+                    "a buffer of {data_type} at {start:?}, no multiple of {align}"
                 ));
             }
         }
         let owner = Arc::new(owner);
         context.with_stream(|stream| {
-            let adopt = |(address, bytes): (u64, usize)| -> Result<DeviceSlice> {
+            let adopt = |(start, bytes): (DevicePtr<u8>, usize)| -> Result<DeviceSlice> {
                 // SAFETY: the caller's promise; every buffer keeps the owner.
-                let buffer = unsafe { stream.adopt(address, bytes, Box::new(owner.clone())) }?;
+                let buffer = unsafe { stream.adopt(start, bytes, Box::new(owner.clone())) }?;
                 Ok(Arc::new(buffer).into())
             };
             let validity = validity.map(adopt).transpose()?;
             // No more than the rows have, but of the bytes of strings all.
-            let cut = |(&(address, found), &(needed, _)): (&(u64, usize), &(usize, usize))| {
-                adopt((address, if needed == 0 { found } else { needed }))
-            };
+            let cut =
+                |(&(start, found), &(needed, _)): (&(DevicePtr<u8>, usize), &(usize, usize))| {
+                    adopt((start, if needed == 0 { found } else { needed }))
+                };
             let buffers = buffers.iter().zip(&needed).map(cut).collect::<Result<_>>()?;
             let (data_type, ready) = (data_type.clone(), stream.record()?);
             let context = context.clone();
@@ -149,25 +150,26 @@ impl DeviceArray {
             let len = array.len();
             let null_count = parts.null_count;
             let owner = Arc::new(array);
-            let adopt = |address: u64, bytes: usize| -> Result<Arc<DeviceBuffer>> {
+            let adopt = |start: DevicePtr<u8>, bytes: usize| -> Result<Arc<DeviceBuffer>> {
                 // SAFETY: the interface: buffers have the bytes that type and length ask
                 // for, and live until the array is released.
-                let buffer = unsafe { stream.adopt(address, bytes, Box::new(owner.clone())) }?;
+                let buffer = unsafe { stream.adopt(start, bytes, Box::new(owner.clone())) }?;
                 Ok(Arc::new(buffer))
             };
-            let bits = |address: u64| -> Result<DeviceSlice> {
-                let all = adopt(address, rows.end.div_ceil(8))?;
+            let bits = |start: DevicePtr<u8>| -> Result<DeviceSlice> {
+                let all = adopt(start, rows.end.div_ceil(8))?;
                 bits_from(context, stream, &all, &rows)
             };
             let expect = |count: usize| match parts.buffers.len() {
                 found if found == count => Ok(()),
                 found => mismatch(format!("{found} buffers for {data_type}, {count} expected")),
             };
-            let aligned = |address: u64, align: usize| match address % align as u64 {
+            let aligned = |start: DevicePtr<u8>, align: usize| match start.address() % align as u64
+            {
                 0 => Ok(()),
-                _ => mismatch(format!(
-                    "values of {data_type} at {address:#x}, no multiple of {align}"
-                )),
+                _ => {
+                    mismatch(format!("values of {data_type} at {start:?}, no multiple of {align}"))
+                }
             };
             let values = |width: usize| -> Result<DeviceSlice> {
                 aligned(parts.buffers[1], alignment(width))?;
@@ -204,7 +206,7 @@ impl DeviceArray {
                     vec![offsets, adopt(parts.buffers[2], bytes)?.into()]
                 }
             };
-            let has_nulls = parts.buffers[0] != 0 && null_count != Some(0);
+            let has_nulls = !parts.buffers[0].is_null() && null_count != Some(0);
             let validity = if has_nulls { Some(bits(parts.buffers[0])?) } else { None };
             let null_count = match (&validity, null_count) {
                 (None, _) => 0,
@@ -319,6 +321,11 @@ mod tests {
         assert_eq!(&back.unwrap().to_host().unwrap(), &text.slice(1, 3));
     }
 
+    /// Memory of the host, which is that of the emulation.
+    fn host_pointer<T>(values: *const T) -> DevicePtr<u8> {
+        DevicePtr::from_address(values.expose_provenance() as u64)
+    }
+
     /// Buffers longer than the rows ask for, values that begin anywhere.
     #[test]
     fn strings_of_others_are_compressed() {
@@ -335,10 +342,10 @@ mod tests {
             offsets.resize(offsets.len() + 29, -1);
             let mut bytes = vec![b'x'; shift];
             bytes.extend_from_slice(array.value_data());
-            let address = |bytes: &[u8]| bytes.as_ptr().expose_provenance() as u64;
+            let pointer = |bytes: &[u8]| host_pointer(bytes.as_ptr());
             let buffers = [
-                (address(bytemuck::cast_slice(&offsets)), offsets.len() * 4),
-                (address(&bytes) + shift as u64, array.value_data().len()),
+                (pointer(bytemuck::cast_slice(&offsets)), offsets.len() * 4),
+                (pointer(&bytes[shift..]), array.value_data().len()),
             ];
             let owner = (offsets, bytes);
             // SAFETY: the emulation's memory is the host's; the owner holds the buffers.
@@ -371,9 +378,9 @@ mod tests {
         let engine = Engine::simt(4, 1 << 30);
         let dropped = Arc::new(AtomicUsize::new(0));
         let values: Vec<u32> = (0..5000).map(|row| row * 3).collect();
-        let (address, bytes) = (values.as_ptr().expose_provenance() as u64, values.len() * 4);
+        let (start, bytes) = (host_pointer(values.as_ptr()), values.len() * 4);
         let owner = Owner(values, dropped.clone());
-        let buffers = [(address, bytes)];
+        let buffers = [(start, bytes)];
         let data_type = DataType::UInt32;
         // SAFETY: the emulation's memory is the host's; the owner holds the values.
         let array =
@@ -394,11 +401,11 @@ mod tests {
         let engine = Engine::simt(6, 1 << 30);
         let noise = |row: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u16;
         let values: Vec<u16> = (0..5003).map(|row| noise(row % 700)).collect();
-        let (address, bytes) = (values.as_ptr().expose_provenance() as u64, values.len() * 2);
+        let (start, bytes) = (host_pointer(values.as_ptr()), values.len() * 2);
         let options = Options::default().with_encodings([Encoding::Lz]);
         for first in [0, 1, 3] {
-            let (rows, start) = (5003 - first, 2 * first as u64);
-            let buffers = [(address + start, bytes - 2 * first)];
+            let rows = 5003 - first;
+            let buffers = [(start.add(2 * first), bytes - 2 * first)];
             let data_type = DataType::UInt16;
             // SAFETY: the emulation's memory is the host's; the values live on.
             let array = unsafe {
@@ -418,6 +425,7 @@ mod tests {
     fn buffers_that_do_not_fit_are_errors() {
         let engine = Engine::simt(5, 1 << 30);
         type Buffers = &'static [(u64, usize)];
+        let pointer = |(address, len): &(u64, usize)| (DevicePtr::from_address(*address), *len);
         let cases: [(DataType, [usize; 2], Buffers, &str); 6] = [
             (DataType::Int32, [10, 0], &[], "0 buffers"),
             (DataType::Int32, [10, 0], &[(256, 39)], "39 bytes for 10 rows"),
@@ -427,16 +435,24 @@ mod tests {
             (DataType::Utf8View, [10, 0], &[(256, 160)], "not taken"),
         ];
         for (data_type, [len, nulls], buffers, what) in cases {
+            let buffers: Vec<_> = buffers.iter().map(pointer).collect();
             // SAFETY: refused before anything is read.
             let array = unsafe {
-                DeviceArray::from_raw(&engine, &data_type, (len, nulls), None, buffers, ())
+                DeviceArray::from_raw(&engine, &data_type, (len, nulls), None, &buffers, ())
             };
             let error = array.unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
         // SAFETY: as above.
         let none = unsafe {
-            DeviceArray::from_raw(&Engine::cpu(), &DataType::Int8, (0, 0), None, &[(0, 0)], ())
+            DeviceArray::from_raw(
+                &Engine::cpu(),
+                &DataType::Int8,
+                (0, 0),
+                None,
+                &[(DevicePtr::NULL, 0)],
+                (),
+            )
         };
         assert!(matches!(none, Err(Error::NoDevice { .. })));
     }

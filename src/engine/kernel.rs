@@ -22,19 +22,19 @@ pub use column::{ColumnArgument, ColumnReader};
 use super::Engine;
 use crate::device::{Context, DeviceArray, DeviceBatch, DeviceColumn};
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceBuffer, Event, Launch, Module, Shape};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event, Launch, Module, Shape};
 
 /// A kernel that was compiled from CUDA source for the device of an [`Engine`].
 ///
 /// [`Kernel::for_columns`] compiles a kernel for compressed columns: its source has a type for
 /// each column, which reads values into registers whatever the encodings are (docs/GPU.md). A
 /// kernel takes one plain struct, declared in Rust as well, of columns
-/// ([`ColumnReader::argument`]), addresses of [`DeviceMemory`] and numbers:
+/// ([`ColumnReader::argument`]), pointers to [`DeviceMemory`] and numbers:
 ///
 /// ```no_run
 /// use arrow_array::record_batch;
 /// use bytemuck::{Pod, Zeroable};
-/// use lanepack::{ColumnArgument, DeviceMemory, Engine, Kernel, Options, compress};
+/// use lanepack::{ColumnArgument, DeviceMemory, DevicePtr, Engine, Kernel, Options, compress};
 ///
 /// // The greatest value that is not null. A warp reads a vector of 1,024 rows.
 /// const SOURCE: &str = r#"
@@ -60,7 +60,7 @@ use crate::gpu::{DeviceBuffer, Event, Launch, Module, Shape};
 /// #[derive(Clone, Copy, Pod, Zeroable)]
 /// struct Arguments {
 ///     ids: ColumnArgument,
-///     greatest: u64,
+///     greatest: DevicePtr<u64>,
 ///     vectors: u64,
 /// }
 ///
@@ -74,7 +74,7 @@ use crate::gpu::{DeviceBuffer, Event, Launch, Module, Shape};
 /// let vectors = ids.vectors();
 /// let arguments = Arguments {
 ///     ids: ids.argument(),
-///     greatest: greatest.address(),
+///     greatest: greatest.pointer(),
 ///     vectors: vectors as u64,
 /// };
 /// // SAFETY: the struct is that of the kernel, which writes one value at `greatest`.
@@ -218,6 +218,7 @@ impl Kernel {
             threads,
             shared: self.shared,
             arguments: bytes,
+            arguments_type: None,
             buffers: &buffers,
         });
         // After the launch: what waits in between reads the words before the kernel has.
@@ -306,7 +307,7 @@ pub struct DeviceMemory<T> {
 impl<T> fmt::Debug for DeviceMemory<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = std::any::type_name::<T>();
-        write!(f, "DeviceMemory({} x {of} at {:#x})", self.len, self.buffer.address())
+        write!(f, "DeviceMemory({} x {of} at {:?})", self.len, self.pointer())
     }
 }
 
@@ -368,9 +369,10 @@ impl<T: Pod> DeviceMemory<T> {
 }
 
 impl<T> DeviceMemory<T> {
-    /// Where the first value lies on the device: at a multiple of 256.
-    pub fn address(&self) -> u64 {
-        self.buffer.address()
+    /// The first value, on the device, at a multiple of 256: for the fields of a kernel's argument
+    /// that are pointers.
+    pub fn pointer(&self) -> DevicePtr<T> {
+        self.buffer.pointer()
     }
 
     /// Number of values.

@@ -12,7 +12,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{DeviceBatch, Engine, Kind};
 use crate::encoding::{self, Output};
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream};
 use crate::{CompressedColumn, DeviceNode, Encoding, Options, Result, compress_array};
 
 /// A column of one encoding, in chunks of two vectors, on an emulated device.
@@ -57,7 +57,8 @@ fn check_lanes(array: &ArrayRef, encoding: Encoding, kernel: &'static str) {
             blocks: nodes.len(),
             threads: 32,
             shared: 0,
-            arguments: bytemuck::bytes_of(&[nodes_buffer.address(), out.address()]),
+            arguments: bytemuck::bytes_of(&[nodes_buffer.pointer::<u8>(), out.pointer()]),
+            arguments_type: None,
             buffers: &[&nodes_buffer, &out, &batch.columns()[0].bodies()[0]],
         })?;
         let mut found = vec![0; expected.len()];
@@ -105,10 +106,10 @@ fn lanes_of_every_type_give_the_values_of_their_vectors() {
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Values {
-    node: u64,
-    places: u64,
-    out: u64,
-    wrong: u64,
+    node: DevicePtr<DeviceNode>,
+    places: DevicePtr<[u32; 4]>,
+    out: DevicePtr<u8>,
+    wrong: DevicePtr<u32>,
     count: u32,
     zero: u32,
 }
@@ -144,10 +145,10 @@ fn strings_decode_value_by_value() {
         let places_buffer = uploaded(stream, bytemuck::cast_slice::<_, u32>(&places))?;
         let (out, wrong) = (stream.allocate(bytes.len())?, uploaded(stream, &[0_u32])?);
         let arguments = Values {
-            node: nodes_buffer.address(),
-            places: places_buffer.address(),
-            out: out.address(),
-            wrong: wrong.address(),
+            node: nodes_buffer.pointer(),
+            places: places_buffer.pointer(),
+            out: out.pointer(),
+            wrong: wrong.pointer(),
             count: places.len() as u32,
             zero: 0,
         };
@@ -158,6 +159,7 @@ fn strings_decode_value_by_value() {
             threads: 64,
             shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
+            arguments_type: None,
             buffers: &[
                 &nodes_buffer,
                 &places_buffer,

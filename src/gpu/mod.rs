@@ -10,6 +10,9 @@
 //!                             --record--> Event: other streams wait for it
 //! ```
 //!
+//! A launch of lanepack's own kernels is made of a [`kernels::Kernel`] and its argument, a struct of
+//! `abi.rs` in which device addresses are [`DevicePtr`]s.
+//!
 //! Work on a stream runs in the order it was given; nothing here waits for it but
 //! [`Stream::download`], [`Stream::synchronize`], [`Event::elapsed`], and
 //! [`Stream::upload`] from page-locked memory of more than 64 KiB. A buffer
@@ -26,11 +29,13 @@ pub(crate) mod abi;
 mod compiled;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
+pub(crate) mod fault;
 pub(crate) mod kernels;
 #[cfg(feature = "cuda")]
 mod module;
 #[cfg(feature = "cuda")]
 mod nvrtc;
+mod pointer;
 #[cfg(feature = "simt")]
 pub(crate) mod simt;
 
@@ -40,6 +45,10 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
+
+use abi::Arguments;
+use kernels::{BoundKernel, Kernel};
+pub use pointer::DevicePtr;
 
 use crate::error::Result;
 
@@ -167,9 +176,9 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// dropped once the buffer is and nothing given so far uses it any more.
     ///
     /// # Safety
-    /// `address` leads to `len` bytes of this device's memory that stay there, and are
+    /// `start` leads to `len` bytes of this device's memory that stay there, and are
     /// not written to by others, until `owner` is dropped.
-    unsafe fn adopt(&self, address: u64, len: usize, owner: Owner) -> Result<DeviceBuffer>;
+    unsafe fn adopt(&self, start: DevicePtr<u8>, len: usize, owner: Owner) -> Result<DeviceBuffer>;
 
     /// Work given from now on waits for an event of others (`CUevent` for CUDA).
     ///
@@ -255,14 +264,53 @@ pub(crate) struct Launch<'a> {
     pub shared: u32,
     /// The bytes of its only argument, a plain struct.
     pub arguments: &'a [u8],
+    /// The name of the struct, which the emulation compares with what the kernel takes; nothing for
+    /// structs that are not known here.
+    #[cfg_attr(not(feature = "simt"), allow(dead_code, reason = "for the emulation"))]
+    pub arguments_type: Option<&'static str>,
     /// Every buffer that the arguments point into.
     pub buffers: &'a [&'a DeviceBuffer],
+}
+
+impl<'a> Launch<'a> {
+    /// A launch of one of lanepack's own kernels.
+    pub fn new<A: Arguments>(
+        kernel: Kernel<A>,
+        blocks: usize,
+        argument: &'a A,
+        buffers: &'a [&'a DeviceBuffer],
+    ) -> Self {
+        Self {
+            module: None,
+            kernel: kernel.name,
+            blocks,
+            threads: kernel.threads,
+            shared: kernel.shared,
+            arguments: bytemuck::bytes_of(argument),
+            arguments_type: Some(A::NAME),
+            buffers,
+        }
+    }
+
+    /// The same of a kernel that has its argument.
+    pub fn bound(kernel: &'a BoundKernel, blocks: usize, buffers: &'a [&'a DeviceBuffer]) -> Self {
+        Self {
+            module: None,
+            kernel: kernel.name,
+            blocks,
+            threads: kernel.threads,
+            shared: kernel.shared,
+            arguments: &kernel.argument,
+            arguments_type: Some(kernel.argument_type),
+            buffers,
+        }
+    }
 }
 
 /// Memory of a device, freed when dropped.
 #[derive(Debug)]
 pub(crate) struct DeviceBuffer {
-    address: u64,
+    start: DevicePtr<u8>,
     len: usize,
     is_padded: bool,
     allocation: Box<dyn Allocation>,
@@ -279,8 +327,8 @@ pub(crate) type Owner = Box<dyn Any + Send + Sync>;
 
 impl DeviceBuffer {
     /// Memory of others, which may begin anywhere.
-    pub fn adopted(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
-        Self { address, len, is_padded: false, allocation }
+    pub fn adopted(start: DevicePtr<u8>, len: usize, allocation: Box<dyn Allocation>) -> Self {
+        Self { start, len, is_padded: false, allocation }
     }
 
     /// Whether there are [`PADDING`] bytes behind it.
@@ -289,14 +337,26 @@ impl DeviceBuffer {
     }
 
     /// A buffer that an implementation has allocated.
-    pub fn new(address: u64, len: usize, allocation: Box<dyn Allocation>) -> Self {
-        debug_assert!(address.is_multiple_of(PADDING as u64));
-        Self { address, len, is_padded: true, allocation }
+    pub fn new(start: DevicePtr<u8>, len: usize, allocation: Box<dyn Allocation>) -> Self {
+        debug_assert!(start.address().is_multiple_of(PADDING as u64));
+        Self { start, len, is_padded: true, allocation }
     }
 
-    /// Where it begins, on the device; a multiple of [`PADDING`].
-    pub fn address(&self) -> u64 {
-        self.address
+    /// Its first byte, on the device, as a pointer to values; a multiple of [`PADDING`] unless it was
+    /// adopted.
+    pub fn pointer<T>(&self) -> DevicePtr<T> {
+        self.start.cast()
+    }
+
+    /// The byte at `at` as a pointer to values.
+    pub fn pointer_at<T>(&self, at: usize) -> DevicePtr<T> {
+        self.start.byte_add(at).cast()
+    }
+
+    /// Whether a pointer leads to one of its bytes.
+    pub fn contains<T>(&self, pointer: DevicePtr<T>) -> bool {
+        let from = self.start.address();
+        (from..from + self.len as u64).contains(&pointer.address())
     }
 
     /// Bytes asked for.

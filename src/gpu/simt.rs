@@ -3,8 +3,8 @@
 //! Streams do their work at once, so events are times and nothing is ever waited
 //! for; one lock per device keeps work of different streams apart. Beyond what the
 //! kernels' sanitizers see, a launch checks what a GPU cannot: that it names every
-//! buffer that its arguments point into, and that no kernel has written into the
-//! padding behind one.
+//! buffer that its arguments point into, that no kernel has written into the padding
+//! behind one, and that its argument is the struct that the kernel takes, by name.
 //!
 //! Sources are compiled while the program runs by the compiler that built it (object.rs).
 
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use super::compiled::Compiled;
 use super::{
-    Allocation, Device, DeviceBuffer, DeviceInfo, Event, HostMemory, Launch, Module, Owner,
-    PADDING, Priority, Shape, Stream,
+    Allocation, Device, DeviceBuffer, DeviceInfo, DevicePtr, Event, HostMemory, Launch, Module,
+    Owner, PADDING, Priority, Shape, Stream,
 };
 use crate::error::{Error, Place, Result};
 
@@ -88,15 +88,15 @@ struct SimtMemory {
 #[derive(Debug)]
 enum Backing {
     Own(ffi::Memory),
-    /// Memory of others, from this address on.
-    Adopted(u64, #[allow(dead_code, reason = "kept")] Owner),
+    /// Memory of others, from there on.
+    Adopted(DevicePtr<u8>, #[allow(dead_code, reason = "kept")] Owner),
 }
 
 impl Backing {
     fn start(&self) -> *mut u8 {
         match self {
             Self::Own(memory) => memory.start(),
-            Self::Adopted(address, _) => ptr::with_exposed_provenance_mut(*address as usize),
+            Self::Adopted(start, _) => ptr::with_exposed_provenance_mut(start.address() as usize),
         }
     }
 
@@ -297,13 +297,13 @@ impl Stream for SimtStream {
         state.live.push(address..address + len as u64);
         let memory = Backing::Own(memory);
         let allocation = SimtMemory { shared: self.shared.clone(), memory };
-        Ok(DeviceBuffer::new(address, len, Box::new(allocation)))
+        Ok(DeviceBuffer::new(DevicePtr::from_address(address), len, Box::new(allocation)))
     }
 
-    unsafe fn adopt(&self, address: u64, len: usize, owner: Owner) -> Result<DeviceBuffer> {
-        let memory = Backing::Adopted(address, owner);
+    unsafe fn adopt(&self, start: DevicePtr<u8>, len: usize, owner: Owner) -> Result<DeviceBuffer> {
+        let memory = Backing::Adopted(start, owner);
         let allocation = SimtMemory { shared: self.shared.clone(), memory };
-        Ok(DeviceBuffer::adopted(address, len, Box::new(allocation)))
+        Ok(DeviceBuffer::adopted(start, len, Box::new(allocation)))
     }
 
     unsafe fn wait_for_handle(&self, _: *mut c_void) -> Result<()> {
@@ -384,7 +384,8 @@ impl Stream for SimtStream {
         // its sanitizers are for: they end the process.
         unsafe {
             let blocks = launch.blocks as u32;
-            ffi::launch(object, launch.kernel, blocks, launch.threads, launch.arguments, seed)
+            let arguments = (launch.arguments, launch.arguments_type);
+            ffi::launch(object, launch.kernel, blocks, launch.threads, arguments, seed)
         }
         .map_err(failed)?;
         for (memory, len) in memories {
@@ -416,7 +417,7 @@ fn unnamed(live: &[Range<u64>], launch: &Launch<'_>) -> Option<u64> {
     words.map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8"))).find(|address| {
         let buffer = live.iter().find(|buffer| buffer.contains(address));
         buffer.is_some_and(|buffer| {
-            launch.buffers.iter().all(|named| named.address() != buffer.start)
+            launch.buffers.iter().all(|named| named.pointer::<u8>().address() != buffer.start)
         })
     })
 }

@@ -154,7 +154,7 @@ fn decompress_parts(
         let (mut row, mut byte) = (0, 0);
         let work = |index: usize| {
             let (range, arrived) = (parts[index].clone(), stream.record()?);
-            let body = bodies.address() + starts[index] as u64;
+            let body = bodies.pointer_at(starts[index]);
             let placed = placed(&chunks[range.clone()], body);
             let (field, memory) = (column.field().clone(), vec![bodies.clone()]);
             let part = DeviceColumn::new(context.clone(), field, placed, memory, arrived);

@@ -114,9 +114,9 @@ fn copy_of(number: usize, has_numbers: bool) -> String {
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Copy {
     column: ColumnArgument,
-    out: u64,
-    valid: u64,
-    inside: u64,
+    out: DevicePtr<u8>,
+    valid: DevicePtr<u32>,
+    inside: DevicePtr<u32>,
     low: u64,
     high: u64,
     pairs: u64,
@@ -282,9 +282,9 @@ fn check(
     let [low, high] = ends.map(|row| word_of(&bytes_at(row)[..width.min(8)]));
     let arguments = Copy {
         column: reader.argument(),
-        out: out.address(),
-        valid: valid.address(),
-        inside: inside.address(),
+        out: out.pointer().cast(),
+        valid: valid.pointer(),
+        inside: inside.pointer(),
         low,
         high,
         pairs: pairs as u64,
@@ -336,8 +336,8 @@ const EACH: usize = 8;
 struct SumWhere {
     quantity: ColumnArgument,
     price: ColumnArgument,
-    sum: u64,
-    count: u64,
+    sum: DevicePtr<f64>,
+    count: DevicePtr<u64>,
     most: i64,
     chunks: u32,
     warps_each: u32,
@@ -357,8 +357,8 @@ fn sum_where(engine: &Engine, packed: &RecordBatch, most: i64) -> Result<Option<
     let arguments = SumWhere {
         quantity: quantity.argument(),
         price: price.argument(),
-        sum: sum.address(),
-        count: count.address(),
+        sum: sum.pointer(),
+        count: count.pointer(),
         most,
         chunks: chunks as u32,
         warps_each: warps_each as u32,
@@ -474,8 +474,8 @@ fn damaged_columns_are_errors_of_calls_that_wait() {
         let words = DeviceMemory::<u32>::zeros(&engine, 64).unwrap();
         let arguments = Copy {
             column: reader.argument(),
-            out: out.address(),
-            valid: words.address(),
+            out: out.pointer().cast(),
+            valid: words.pointer(),
             pairs: 1,
             ..Zeroable::zeroed()
         };
@@ -529,9 +529,9 @@ fn kernels_stay_within_the_buffers_of_damaged_columns() {
                 let found = batch.columns()[0].reader().and_then(|reader| {
                     let arguments = Copy {
                         column: reader.argument(),
-                        out: out.address(),
-                        valid: words.address(),
-                        inside: words.address(),
+                        out: out.pointer().cast(),
+                        valid: words.pointer(),
+                        inside: words.pointer(),
                         low: rng.next() >> 1,
                         high: u64::MAX >> 1,
                         pairs: 2,
@@ -574,8 +574,8 @@ fn kernels_are_started_with_columns_like_those_they_were_compiled_for() {
         let launch = |reader: &ColumnReader<'_>, uses: &[&dyn OnDevice]| {
             let arguments = Copy {
                 column: reader.argument(),
-                out: out.address(),
-                valid: words.address(),
+                out: out.pointer().cast(),
+                valid: words.pointer(),
                 pairs: 1,
                 ..Zeroable::zeroed()
             };

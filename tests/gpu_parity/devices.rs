@@ -163,14 +163,14 @@ fn exported_arrays_have_the_layout_of_the_interface() {
             let column = compress_array(&array, &Options::default()).unwrap();
             let on_device =
                 engine.upload(&packed(&column)).unwrap().decompress().unwrap().remove(0);
-            let buffers: Vec<u64> = on_device.buffers().map(|(address, _)| address).collect();
-            let validity = on_device.validity().map_or(0, |(address, _)| address);
+            let buffers: Vec<_> = on_device.buffers().map(|(start, _)| start).collect();
+            let validity = on_device.validity().map(|(start, _)| start).unwrap_or_default();
             let exported = on_device.export().unwrap();
             assert_eq!((exported.len(), exported.null_count()), (1500, Some(array.null_count())));
             // CUDA's handle is not null; an emulation has none.
             let (kind, _) = exported.device();
             assert_eq!(exported.sync_event().is_null(), kind == ArrowDeviceType::Cpu);
-            let found = exported.buffer_addresses();
+            let found = exported.buffer_pointers();
             assert_eq!(found[0], validity);
             assert_eq!(found[1..=buffers.len()], buffers, "{data_type}");
             let views = matches!(data_type, DataType::Utf8View | DataType::BinaryView);

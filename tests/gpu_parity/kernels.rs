@@ -14,8 +14,8 @@ use super::engines;
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Arguments {
-    values: u64,
-    out: u64,
+    values: DevicePtr<u32>,
+    out: DevicePtr<u32>,
     len: u32,
     factor: u32,
 }
@@ -68,8 +68,7 @@ pub fn in_order(engine: &Engine, rounds: u32) {
     for round in 0..rounds {
         let added: Vec<u32> = values.iter().map(|value| value ^ round).collect();
         let memory = DeviceMemory::from_slice(engine, &added).unwrap();
-        let (values, out_address) = (memory.address(), out.address());
-        let arguments = Arguments { values, out: out_address, len, factor: 3 };
+        let arguments = Arguments { values: memory.pointer(), out: out.pointer(), len, factor: 3 };
         // SAFETY: the struct is the kernel's, which stays within `len` values.
         unsafe { kernel.launch(47, 64, &arguments, &[&memory, &out]) }.unwrap();
         // Would be the same memory, while the kernel may still read it.
@@ -104,8 +103,9 @@ fn reads_arrays_in_device_memory() {
         let packed = compress(&batch, &Options::default()).unwrap();
         let decoded = engine.upload(&packed).unwrap().decompress().unwrap().remove(0);
         let out = DeviceMemory::<u32>::zeros(&engine, 5000).unwrap();
-        let (address, _) = decoded.buffers().next().unwrap();
-        let arguments = Arguments { values: address, out: out.address(), len: 5000, factor: 0 };
+        let (start, _) = decoded.buffers().next().unwrap();
+        let arguments =
+            Arguments { values: start.cast(), out: out.pointer(), len: 5000, factor: 0 };
         // SAFETY: the struct is the kernel's, which stays within 5,000 values.
         unsafe { kernel.launch(79, 64, &arguments, &[&decoded, &out]) }.unwrap();
         drop(decoded);
@@ -126,7 +126,7 @@ fn gives_blocks_the_shared_memory_that_is_asked_for() {
             let kernel = kernel.with_shared_bytes(4 * words);
             let out = DeviceMemory::<u32>::zeros(&engine, 64).unwrap();
             let arguments =
-                Arguments { values: memory.address(), out: out.address(), len: words, factor: 0 };
+                Arguments { values: memory.pointer(), out: out.pointer(), len: words, factor: 0 };
             // SAFETY: the struct is the kernel's, which reads and writes 64 values, and as many
             // words of shared memory as there are.
             unsafe { kernel.launch(1, 64, &arguments, &[&memory, &out]) }.unwrap();
@@ -142,7 +142,7 @@ fn memory_holds_values_of_any_plain_type() {
         assert_eq!(DeviceMemory::from_slice(&engine, &nodes).unwrap().to_vec().unwrap(), nodes);
         let bytes: Vec<u8> = (0..=255).collect();
         let memory = DeviceMemory::from_slice(&engine, &bytes).unwrap();
-        assert_eq!(memory.address() % 256, 0);
+        assert_eq!(memory.pointer().address() % 256, 0);
         assert_eq!(memory.to_vec().unwrap(), bytes);
         let none = DeviceMemory::<f64>::zeros(&engine, 0).unwrap();
         assert!(none.is_empty() && none.to_vec().unwrap().is_empty());
@@ -181,7 +181,7 @@ fn refuses_launches_that_do_not_fit() {
         let Some(kernel) = kernel(engine, "multiply_add", KERNELS) else { continue };
         let memory = DeviceMemory::<u32>::zeros(engine, 64).unwrap();
         let arguments =
-            Arguments { values: memory.address(), out: memory.address(), len: 64, factor: 1 };
+            Arguments { values: memory.pointer(), out: memory.pointer(), len: 64, factor: 1 };
         let refused = |result: Result<()>, words: &str| {
             let error = result.unwrap_err().to_string();
             assert!(error.contains("kernel multiply_add") && error.contains(words), "{error}");

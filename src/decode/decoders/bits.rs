@@ -5,6 +5,7 @@ use crate::decode::cascade::plain;
 use crate::decode::program::{Job, Program, Target};
 use crate::encoding::Encoding;
 use crate::error::Result;
+use crate::gpu::DevicePtr;
 use crate::lanes::VECTOR;
 
 pub(super) struct Bits;
@@ -27,17 +28,17 @@ impl Program<'_> {
             bytes.push(Target { at, ..child });
             at += child.view.len().next_multiple_of(VECTOR);
         }
-        let mut scratch = 0;
+        let mut scratch = DevicePtr::<u8>::NULL;
         if !bytes.is_empty() {
             let buffer = self.scratch(at)?;
             // Bitmaps are read in whole words.
             self.stream.fill(&buffer, 0, at, 0)?;
             self.words_of(&bytes, &buffer)?;
-            scratch = buffer.address();
+            scratch = buffer.pointer();
         }
-        let mut bytes = bytes.iter().map(|bytes| scratch + bytes.at as u64);
+        let mut bytes = bytes.iter().map(|bytes| scratch.add(bytes.at));
         let job = |target: &Target<'_>| match is_bits(target) {
-            true => bytes.next().map(|address| plain(target, address)),
+            true => bytes.next().map(|bits| plain(target, bits)),
             false => Some(Job::from(target)),
         };
         Ok(targets.iter().filter_map(job).collect())

@@ -9,7 +9,7 @@ use crate::decode::program::{Program, Target};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::{Header, Node, constant};
+use crate::gpu::abi::{Arguments, Header, Node, WordsArguments, constant};
 use crate::gpu::kernels::{ByWidth, Kernel, rows};
 use crate::lanes::VECTOR;
 
@@ -18,11 +18,12 @@ const DEVICE: &Header = &Header::read(include_str!("../../../kernels/lanepack/de
 
 const _: () = assert!(constant(DEVICE, "DELTA") == Encoding::Delta as u64);
 
-const fn delta(name: &'static str) -> Kernel {
+const fn delta<A: Arguments>(name: &'static str) -> Kernel<A> {
     let threads = constant(SOURCE, "DELTA_THREADS") as u32;
     rows(name, threads, threads as usize / 32 * VECTOR)
 }
-const DELTA: ByWidth = [delta("delta_8"), delta("delta_16"), delta("delta_32"), delta("delta_64")];
+const DELTA: ByWidth<WordsArguments> =
+    [delta("delta_8"), delta("delta_16"), delta("delta_32"), delta("delta_64")];
 
 pub(super) struct Delta;
 

@@ -12,28 +12,28 @@ use crate::decode::cascade::{CODES, plain};
 use crate::decode::program::{Job, Launched, Program, Target, checked_to, most_rows};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::{DictSharedArguments, Node};
+use crate::gpu::abi::{DictArguments, DictSharedArguments, Node};
 use crate::gpu::kernels::{ByWidth, Kernel, rows, shape, unit};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 /// The encodings of codes that kernels look up, and these by bits of the values; units are of
 /// codes.
-const LOOKED_UP: [(Encoding, ByWidth); 3] =
+const LOOKED_UP: [(Encoding, ByWidth<DictArguments>); 3] =
     [(Encoding::Ffor, DICT_FFOR), (Encoding::Pfor, DICT_PFOR), (Encoding::Plain, DICT_PLAIN)];
-const DICT_FFOR: ByWidth = [
+const DICT_FFOR: ByWidth<DictArguments> = [
     unit("dict_ffor_8", 4),
     unit("dict_ffor_16", 4),
     unit("dict_ffor_32", 4),
     unit("dict_ffor_64", 4),
 ];
-const DICT_PFOR: ByWidth = [
+const DICT_PFOR: ByWidth<DictArguments> = [
     unit("dict_pfor_8", 4),
     unit("dict_pfor_16", 4),
     unit("dict_pfor_32", 4),
     unit("dict_pfor_64", 4),
 ];
-const DICT_PLAIN: ByWidth = [
+const DICT_PLAIN: ByWidth<DictArguments> = [
     unit("dict_plain_8", 4),
     unit("dict_plain_16", 4),
     unit("dict_plain_32", 4),
@@ -41,7 +41,7 @@ const DICT_PLAIN: ByWidth = [
 ];
 
 /// Blocks that stay: a launch says how many, and what shared memory they ask for. Of 32 and 64 bits.
-const DICT_SHARED: [Kernel; 2] = [
+const DICT_SHARED: [Kernel<DictSharedArguments>; 2] = [
     Kernel::new("dict_shared_32", "DICT_SHARED_THREADS", "DICT_SHARED_THREADS"),
     Kernel::new("dict_shared_64", "DICT_SHARED_THREADS", "DICT_SHARED_THREADS"),
 ];
@@ -50,7 +50,8 @@ const DICT_SHARED_LEAST: usize = shape("DICT_SHARED_LEAST") as usize;
 const DICT_SHARED_OTHER: usize = shape("DICT_SHARED_OTHER") as usize;
 
 const CHECK_THREADS: u32 = shape("DICT_CHECK_THREADS");
-const DICT_CHECK: Kernel = rows("dict_check", CHECK_THREADS, CHECK_THREADS as usize / 32 * VECTOR);
+const DICT_CHECK: Kernel<DictArguments> =
+    rows("dict_check", CHECK_THREADS, CHECK_THREADS as usize / 32 * VECTOR);
 
 pub(super) struct Dict;
 
@@ -101,7 +102,7 @@ impl Decoder for Dict {
         program.look_up(&jobs, bits, &scratch)?;
         let values = codes_of_runs
             .iter()
-            .map(|target| plain(target, scratch.address() + (target.at * bits / 8) as u64));
+            .map(|target| plain(target, scratch.pointer_at::<u8>(target.at * bits / 8)));
         let values: Vec<Job> = values.collect();
         program.spread_runs(&codes, &values, bits, out)
     }
@@ -142,7 +143,7 @@ impl Program<'_> {
                 .ok_or_else(|| Error::corrupt(format!("dictionaries of {bits} bits")))?;
             let has_codes = |job: &&Job| job.node.size >> 32 == codes as u64;
             let jobs: Vec<Job> = small.iter().filter(has_codes).copied().collect();
-            let arguments = checked_to(out.address());
+            let arguments = checked_to(out.pointer());
             self.step(kernel, &jobs, &[], most_rows(&jobs), arguments, &[out]);
         }
         Ok(())
@@ -160,7 +161,7 @@ impl Program<'_> {
         let shared = largest.next_multiple_of(16).min(self.shared_room());
         let vectors = most_rows(jobs).div_ceil(VECTOR);
         let blocks = multiprocessors.min(jobs.len() * vectors);
-        let out_at = out.address();
+        let out_at = out.pointer();
         let arguments = move |at: &Launched| DictSharedArguments {
             nodes: at.nodes,
             out: out_at,
@@ -202,5 +203,5 @@ pub(in crate::decode) fn with_dictionary(codes: &Job, values: &Job) -> Job {
 pub(in crate::decode) fn check_codes(program: &mut Program<'_>, jobs: &[Job]) {
     let is_dict = |job: &&Job| job.node.encoding == Encoding::Dict as u16;
     let jobs: Vec<Job> = jobs.iter().filter(is_dict).copied().collect();
-    program.step(DICT_CHECK, &jobs, &[], most_rows(&jobs), checked_to(0), &[]);
+    program.step(DICT_CHECK, &jobs, &[], most_rows(&jobs), checked_to(DevicePtr::NULL), &[]);
 }

@@ -8,10 +8,11 @@ use crate::decode::program::{Job, Program, Target, most_rows, words_to};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::WordsArguments;
 use crate::gpu::kernels::{Kernel, unit};
 
 /// The encodings of quotients that kernels multiply, and these for 32 and 64 bits.
-const QUOTIENTS: [(Encoding, [Kernel; 2]); 3] = [
+const QUOTIENTS: [(Encoding, [Kernel<WordsArguments>; 2]); 3] = [
     (Encoding::Ffor, [unit("gcd_ffor_32", 4), unit("gcd_ffor_64", 8)]),
     (Encoding::Pfor, [unit("gcd_pfor_32", 4), unit("gcd_pfor_64", 8)]),
     (Encoding::Plain, [unit("gcd_plain_32", 4), unit("gcd_plain_64", 8)]),
@@ -42,7 +43,7 @@ impl Decoder for Gcd {
             let kernel = by_width(&kernels, bits).ok_or_else(|| no_values(Encoding::Gcd, bits))?;
             let has = |job: &&Job| job.node.encoding == encoding as u16;
             let jobs: Vec<Job> = jobs.iter().filter(has).copied().collect();
-            let arguments = words_to(out.address());
+            let arguments = words_to(out.pointer());
             program.step(kernel, &jobs, &[], most_rows(&jobs), arguments, &[out]);
         }
         Ok(())

@@ -3,39 +3,23 @@
 
 use std::sync::Arc;
 
-use bytemuck::{Pod, Zeroable};
-
 use super::{Decoder, WideWord};
 use crate::decode::cascade::SIMPLE;
 use crate::decode::program::{Job, Launched, Program, Target, most_rows};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::{FORMAT, constant};
+use crate::gpu::abi::{FORMAT, LimbArguments, constant};
 use crate::gpu::kernels::{Kernel, copy, unit};
 
 const _: () = assert!(constant(FORMAT, "LIMBS") == Encoding::Limbs as u64);
 
 /// The encodings of children that kernels read, and these.
-const CHILDREN: [(Encoding, Kernel); 3] = [
+const CHILDREN: [(Encoding, Kernel<LimbArguments>); 3] = [
     (Encoding::Plain, copy("limb_plain", 8)),
     (Encoding::Constant, copy("limb_constant", 8)),
     (Encoding::Ffor, unit("limb_ffor", 8)),
 ];
-
-/// `lanepack::LimbArguments` of `kernels/limbs.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-struct LimbArguments {
-    nodes: u64,
-    out: u64,
-    blocks_per_node: u32,
-    limbs: u32,
-    limb: u32,
-    fill: u32,
-}
-
-const _: () = assert!(size_of::<LimbArguments>() == 32);
 
 pub(super) struct Limbs;
 
@@ -66,7 +50,7 @@ impl Decoder for Limbs {
                 for (encoding, kernel) in CHILDREN {
                     let has = |job: &&Job| job.node.encoding == encoding as u16;
                     let jobs: Vec<Job> = children.iter().filter(has).copied().collect();
-                    let out_at = out.address();
+                    let out_at = out.pointer();
                     let arguments = move |at: &Launched| LimbArguments {
                         nodes: at.nodes,
                         out: out_at,

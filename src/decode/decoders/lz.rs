@@ -3,21 +3,22 @@
 use std::sync::Arc;
 
 use super::Decoder;
+use super::strings::starts_of;
 use crate::decode::program::{Job, Program, Target, Words, bytes_to};
 use crate::device::groups::size_groups;
 use crate::encoding::lz::Layout;
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::Node;
+use crate::gpu::abi::{Arguments, BytesArguments, Node};
 use crate::gpu::kernels::{ByWidth, Kernel, shape, vectors};
 
 /// Blocks count segments.
-const fn lz(name: &'static str) -> Kernel {
+const fn lz<A: Arguments>(name: &'static str) -> Kernel<A> {
     vectors(name, shape("LZ_THREADS"), 32)
 }
 /// Symbols of 8, 16, 32 and 64 bits.
-const LZ: ByWidth = [lz("lz_8"), lz("lz_16"), lz("lz_32"), lz("lz_64")];
+const LZ: ByWidth<BytesArguments> = [lz("lz_8"), lz("lz_16"), lz("lz_32"), lz("lz_64")];
 
 pub(super) struct Lz;
 
@@ -30,10 +31,7 @@ impl Decoder for Lz {
         let own = target.own_node();
         match target.view.physical() {
             // Starts, where other encodings of strings have them.
-            Physical::Bytes => {
-                let starts = target.body + target.view.buffer_range(4).start as u64;
-                Node { buffer: [0, starts, 0, 0], size: own.parameter, ..own }
-            }
+            Physical::Bytes => starts_of(own, target.body.add(target.view.buffer_range(4).start)),
             _ => own,
         }
     }
@@ -86,7 +84,7 @@ impl Program<'_> {
                 let jobs: Vec<Job> = targets.iter().map(job).collect();
                 let longest = targets.iter().map(count).max().unwrap_or(0);
                 let not_ascii = self.words(jobs.len());
-                let arguments = bytes_to(out.address(), not_ascii);
+                let arguments = bytes_to(out.pointer(), not_ascii);
                 self.step(kernel, &jobs, &[], longest, arguments, &[out]);
                 launches.push((targets, not_ascii));
             }

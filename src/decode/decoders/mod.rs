@@ -122,7 +122,7 @@ pub(super) fn no_values(encoding: Encoding, bits: usize) -> Error {
 }
 
 /// The kernel for values of so many bits: `kernels` are for 8 to 64 bits, or for 32 and 64.
-fn by_width(kernels: &[Kernel], bits: usize) -> Option<Kernel> {
+fn by_width<A>(kernels: &[Kernel<A>], bits: usize) -> Option<Kernel<A>> {
     let width = matches!(bits, 8 | 16 | 32 | 64).then(|| bits.trailing_zeros() as usize - 3)?;
     kernels.get(width.checked_sub(4 - kernels.len())?).copied()
 }

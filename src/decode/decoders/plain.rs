@@ -8,9 +8,10 @@ use crate::decode::program::{Job, Program, Target, jobs, longest, words_to};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::WordsArguments;
 use crate::gpu::kernels::{ByWidth, copy};
 
-const PLAIN: ByWidth =
+const PLAIN: ByWidth<WordsArguments> =
     [copy("plain_8", 1), copy("plain_16", 2), copy("plain_32", 4), copy("plain_64", 8)];
 
 pub(super) struct Plain;
@@ -42,7 +43,7 @@ impl Decoder for Plain {
             node.at *= words as u64;
             node.rows *= words as u32;
         }
-        let arguments = words_to(out.address());
+        let arguments = words_to(out.pointer());
         program.step(PLAIN[3], &all, &[], longest(targets) * words, arguments, &[out]);
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::decode::program::{Job, Program, Target, checked_to, most_rows};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::{Header, Node, constant};
+use crate::gpu::abi::{Arguments, DictArguments, Header, Node, constant};
 use crate::gpu::kernels::{ByWidth, Kernel, rows};
 use crate::lanes::VECTOR;
 
@@ -17,11 +17,11 @@ const DEVICE: &Header = &Header::read(include_str!("../../../kernels/lanepack/rl
 
 const _: () = assert!(constant(DEVICE, "RLE") == Encoding::Rle as u64);
 
-const fn rle(name: &'static str) -> Kernel {
+const fn rle<A: Arguments>(name: &'static str) -> Kernel<A> {
     let threads = constant(SOURCE, "RLE_THREADS") as u32;
     rows(name, threads, threads as usize / 32 * VECTOR)
 }
-const RLE: ByWidth = [rle("rle_8"), rle("rle_16"), rle("rle_32"), rle("rle_64")];
+const RLE: ByWidth<DictArguments> = [rle("rle_8"), rle("rle_16"), rle("rle_32"), rle("rle_64")];
 
 /// The encodings of values and lengths of runs that kernels know.
 const RUNS: [Encoding; 4] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
@@ -64,7 +64,7 @@ impl Program<'_> {
         });
         let more: Vec<Job> = lengths.chain(values.iter().copied()).collect();
         let kernel = by_width(&RLE, bits).ok_or_else(|| no_values(Encoding::Rle, bits))?;
-        let arguments = checked_to(out.address());
+        let arguments = checked_to(out.pointer());
         self.step(kernel, &jobs, &more, most_rows(&jobs), arguments, &[out]);
         Ok(())
     }

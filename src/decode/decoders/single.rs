@@ -7,12 +7,13 @@ use crate::decode::program::{Program, Target, jobs, longest, words_to};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::WordsArguments;
 use crate::gpu::kernels::{Kernel, copy, unit};
 
 /// An encoding and its kernels, by bits of values.
 pub(super) struct Single {
     encoding: Encoding,
-    kernels: &'static [Kernel],
+    kernels: &'static [Kernel<WordsArguments>],
 }
 
 pub(super) const CONSTANT: Single = Single {
@@ -60,14 +61,14 @@ impl Decoder for Single {
 /// Adds the step that decodes nodes of words by one of some kernels.
 pub(super) fn in_one_pass(
     encoding: Encoding,
-    kernels: &[Kernel],
+    kernels: &[Kernel<WordsArguments>],
     program: &mut Program<'_>,
     targets: &[Target<'_>],
     bits: usize,
     out: &Arc<DeviceBuffer>,
 ) -> Result<()> {
     let kernel = by_width(kernels, bits).ok_or_else(|| no_values(encoding, bits))?;
-    let arguments = words_to(out.address());
+    let arguments = words_to(out.pointer());
     program.step(kernel, &jobs(targets), &[], longest(targets), arguments, &[out]);
     Ok(())
 }

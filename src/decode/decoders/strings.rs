@@ -3,6 +3,7 @@
 use super::Decoder;
 use crate::decode::program::Target;
 use crate::encoding::Encoding;
+use crate::gpu::DevicePtr;
 use crate::gpu::abi::Node;
 
 pub(super) struct Fsst;
@@ -34,5 +35,11 @@ impl Decoder for Front {
 /// encodings have them, and bytes of values.
 pub(super) fn with_starts(target: &Target<'_>) -> Node {
     let own = target.own_node();
-    Node { buffer: [0, own.buffer[0], 0, 0], size: own.parameter, ..own }
+    starts_of(own, own.buffer[0])
+}
+
+/// The same with starts that are stored elsewhere.
+pub(super) fn starts_of(own: Node, starts: DevicePtr<u8>) -> Node {
+    let buffer = [DevicePtr::NULL, starts, DevicePtr::NULL, DevicePtr::NULL];
+    Node { buffer, size: own.parameter, ..own }
 }

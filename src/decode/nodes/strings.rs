@@ -176,7 +176,7 @@ impl ValueNodes {
         if let Some(found) = Dictionaries::of(&mut program, &dict)? {
             for (index, (target, lengths)) in dict.iter().zip(found.lengths()).enumerate() {
                 let chunk = target.chunk;
-                let [values, offsets] = found.address(index);
+                let [values, offsets] = found.pointers(index);
                 nodes.roots[chunk].buffer[0] = values;
                 nodes.roots[chunk].buffer[2] = offsets;
                 let codes = Job { chunk, node: nodes.stored_lengths[chunk] };

@@ -19,9 +19,9 @@ use crate::encode::write::Part;
 use crate::encoding::alp_rd::{self, Cut};
 use crate::encoding::{Estimate, Physical};
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode as abi;
+use crate::gpu::abi;
 use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 /// The floats of a column, measured.
@@ -29,8 +29,8 @@ pub(in crate::encode) struct Reals {
     source: abi::Source,
     /// Bytes of a value.
     value: usize,
-    /// Address of the totals of alp, or 0.
-    alp: u64,
+    /// The totals of alp, or null.
+    alp: DevicePtr<abi::ChunkTotals>,
     /// Totals of the chunks, then locators of the vectors.
     scratch: Arc<DeviceBuffer>,
     pending: Option<Pending<abi::RdTotals>>,
@@ -49,12 +49,12 @@ impl Reals {
         locators_at(rows.div_ceil(chunk_rows)) + rows.div_ceil(VECTOR) * 4
     }
 
-    /// Starts measuring; `alp` is the address of the chunks' totals of alp, or 0.
+    /// Starts measuring; `alp` are the chunks' totals of alp, or null.
     pub fn measure(
         launcher: &mut Launcher<'_>,
         physical: Physical,
         source: abi::Source,
-        alp: u64,
+        alp: DevicePtr<abi::ChunkTotals>,
     ) -> Result<Self> {
         let rows = source.rows as usize;
         let chunk_rows = source.chunk_vectors as usize * VECTOR;
@@ -63,7 +63,7 @@ impl Reals {
         let scratch = launcher.allocate(Self::scratch_bytes(rows, chunk_rows))?;
         let (pending, totals) = (None, Vec::new());
         let mut reals = Self { source, value, alp, scratch, pending, totals };
-        let arguments = reals.arguments(chunks, 0, 0);
+        let arguments = reals.arguments(chunks, DevicePtr::NULL, 0);
         let is_wide = usize::from(value == 8);
         launcher.launch(kernels::RD_CUT[is_wide], chunks, &arguments)?;
         let measure = kernels::RD_MEASURE[is_wide];
@@ -118,7 +118,7 @@ impl Reals {
     pub fn write(
         &self,
         launcher: &mut Launcher<'_>,
-        targets: u64,
+        targets: DevicePtr<abi::Target>,
         count: usize,
         longest: usize,
     ) -> Result<()> {
@@ -128,12 +128,17 @@ impl Reals {
         launcher.launch(kernel, count * blocks, &arguments)
     }
 
-    fn arguments(&self, chunks: usize, targets: u64, blocks: usize) -> abi::AlpRdArguments {
+    fn arguments(
+        &self,
+        chunks: usize,
+        targets: DevicePtr<abi::Target>,
+        blocks: usize,
+    ) -> abi::AlpRdArguments {
         abi::AlpRdArguments {
             source: self.source,
             alp: self.alp,
-            totals: self.scratch.address(),
-            locators: self.scratch.address() + locators_at(chunks) as u64,
+            totals: self.scratch.pointer(),
+            locators: self.scratch.pointer_at(locators_at(chunks)),
             targets,
             blocks_per_target: blocks as u32,
             zero: 0,

@@ -9,9 +9,7 @@ use crate::encode::write::{Origin, Part, copy_spans};
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Estimate, delta};
 use crate::error::Result;
-use crate::gpu::abi::encode as abi;
-use crate::gpu::abi::strings::ByteSpan;
-use crate::gpu::abi::{Header, constant as constant_of};
+use crate::gpu::abi::{self, Arguments, ByteSpan, Header, constant as constant_of};
 use crate::gpu::kernels::{ByWidth, Kernel, measure, vectors};
 use crate::lanes::VECTOR;
 use crate::options::Options;
@@ -19,13 +17,13 @@ use crate::options::Options;
 const SOURCE: &Header = &Header::read(include_str!("../../../kernels/encode_deltas.cu"));
 
 /// Blocks count vectors of a chunk.
-pub(in crate::encode) const DELTAS: ByWidth =
+pub(in crate::encode) const DELTAS: ByWidth<abi::MeasureArguments> =
     [measure("deltas_8"), measure("deltas_16"), measure("deltas_32"), measure("deltas_64")];
 /// Blocks count vectors.
-const fn pack_deltas(name: &'static str) -> Kernel {
+const fn pack_deltas<A: Arguments>(name: &'static str) -> Kernel<A> {
     vectors(name, constant_of(SOURCE, "DELTA_PACK_THREADS") as u32, 32)
 }
-const PACK_DELTAS: ByWidth = [
+const PACK_DELTAS: ByWidth<abi::PackArguments> = [
     pack_deltas("pack_deltas_8"),
     pack_deltas("pack_deltas_16"),
     pack_deltas("pack_deltas_32"),
@@ -43,8 +41,8 @@ impl Words {
     /// What is known of the deltas of vectors.
     pub(in crate::encode) fn delta_measures(&self) -> abi::VectorMeasures {
         let totals = self.at.totals + self.chunks() * size_of::<abi::ChunkTotals>();
-        let starts = self.address(self.at.deltas.starts);
-        abi::VectorMeasures { starts, ..self.addresses(&self.at.deltas, totals) }
+        let starts = self.pointer(self.at.deltas.starts);
+        abi::VectorMeasures { starts, ..self.pointers(&self.at.deltas, totals) }
     }
 
     /// What a chunk's deltas come to.
@@ -120,11 +118,11 @@ impl Words {
         launcher: &mut Launcher<'_>,
         targets: &[abi::Target],
     ) -> Result<()> {
-        let value = self.value() as u64;
+        let value = self.value();
         let span = |target: &abi::Target| ByteSpan {
-            from: self.delta_measures().starts + target.vector * value,
+            from: self.delta_measures().starts.add(target.vector as usize * value),
             to: target.buffer[0],
-            bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * value,
+            bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * value as u64,
         };
         copy_spans(launcher, &targets.iter().map(span).collect::<Vec<_>>())
     }
@@ -139,8 +137,8 @@ impl Words {
         let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
         let kernel = self.by_width(PACK_DELTAS);
         let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
-        let address = launcher.upload(targets)?;
-        let arguments = self.pack_arguments(self.delta_measures(), address, blocks, encoding);
+        let uploaded = launcher.upload(targets)?;
+        let arguments = self.pack_arguments(self.delta_measures(), uploaded, blocks, encoding);
         launcher.launch(kernel, targets.len() * blocks, &arguments)
     }
 }

@@ -13,12 +13,10 @@ use crate::encode::tree::{Look, Tree, limit};
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Part};
 use crate::encoding::dict::{self, Counted};
-use crate::encoding::plan::{Context, Plan};
+use crate::encoding::plan::{Context, Plan, SAMPLED_VECTORS};
 use crate::encoding::{Encoding, Estimate, Physical};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode as abi;
-use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr, abi, kernels};
 use crate::lanes::VECTOR;
 
 /// Hash tables of chunks.
@@ -43,15 +41,20 @@ pub(in crate::encode) struct Search {
 
 impl Tables {
     /// Looks for the distinct values of some chunks, in tables for those that are likely, and where
-    /// there are more for as many as are wanted; waits. `find` starts the kernel, given the addresses
-    /// of tables and counts, and how many tables there are.
+    /// there are more for as many as are wanted; waits. `find` starts the kernel, given tables and
+    /// their counts, and how many tables there are.
     ///
     /// Scratch: 12 bytes for each of at most 8/3 times as many slots as values are looked for,
     /// and 8 for each of these.
     pub fn find(
         launcher: &mut Launcher<'_>,
         searches: &[Search],
-        mut find: impl FnMut(&mut Launcher<'_>, u64, u64, usize) -> Result<()>,
+        mut find: impl FnMut(
+            &mut Launcher<'_>,
+            DevicePtr<abi::DistinctTable>,
+            DevicePtr<u32>,
+            usize,
+        ) -> Result<()>,
     ) -> Result<Self> {
         let mut tables = Vec::with_capacity(searches.len());
         let mut left: Vec<Search> = searches.to_vec();
@@ -59,8 +62,8 @@ impl Tables {
         while !left.is_empty() {
             let size = |search: &Search| if is_first { search.likely } else { search.most };
             let (made, counts) = allocate(launcher, &left, size)?;
-            let address = launcher.upload(&made)?;
-            find(launcher, address, counts.address(), made.len())?;
+            let uploaded = launcher.upload(&made)?;
+            find(launcher, uploaded, counts.pointer(), made.len())?;
             let counted: Vec<u32> = launcher.read(&launcher.result(&counts, 0, made.len())?)?;
             let found = left.iter().zip(made).zip(counted);
             let (done, more): (Vec<_>, Vec<_>) = found
@@ -77,8 +80,8 @@ impl Tables {
         Ok(Self { tables, counts })
     }
 
-    /// Copies them to the device; their address.
-    pub fn upload(&self, launcher: &mut Launcher<'_>) -> Result<u64> {
+    /// Copies them to the device.
+    pub fn upload(&self, launcher: &mut Launcher<'_>) -> Result<DevicePtr<abi::DistinctTable>> {
         launcher.upload(&self.tables)
     }
 
@@ -109,12 +112,12 @@ impl Tables {
     /// Room for sorting what has been found, by so many bytes each.
     pub fn allocate_sorted(&mut self, launcher: &mut Launcher<'_>, key: usize) -> Result<()> {
         let bytes = self.counts.iter().map(|count| *count as usize * key).sum();
-        let mut sorted = launcher.allocate(bytes)?.address();
-        let mut spare = launcher.allocate(bytes)?.address();
+        let mut sorted = launcher.allocate(bytes)?.pointer::<u8>();
+        let mut spare = launcher.allocate(bytes)?.pointer::<u8>();
         for (table, count) in self.tables.iter_mut().zip(&self.counts) {
             (table.sorted, table.spare) = (sorted, spare);
-            sorted += u64::from(*count) * key as u64;
-            spare += u64::from(*count) * key as u64;
+            sorted = sorted.add(*count as usize * key);
+            spare = spare.add(*count as usize * key);
         }
         Ok(())
     }
@@ -134,8 +137,8 @@ impl Tables {
     pub fn start_codes(
         &self,
         launcher: &mut Launcher<'_>,
-        tables: u64,
-        codes: u64,
+        tables: DevicePtr<abi::DistinctTable>,
+        codes: DevicePtr<u32>,
         chunk_rows: usize,
     ) -> Result<()> {
         let kernel = kernels::DISTINCT_CODES;
@@ -166,49 +169,56 @@ fn allocate(
     searches: &[Search],
     size: impl Fn(&Search) -> usize,
 ) -> Result<(Vec<abi::DistinctTable>, Arc<DeviceBuffer>)> {
-    let [mut keys, mut codes, mut found] = [0; 3];
-    let table = |search: &Search| {
+    let (mut slots, mut room) = (0, 0);
+    let place = |search: &Search| {
         let most = size(search);
         let slot_bits = (most + most / 3).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
-        let table = abi::DistinctTable {
-            keys,
-            codes,
-            found,
-            chunk: search.chunk as u32,
-            slot_bits,
-            most: most as u32,
-            rows: search.rows as u32,
-            ..Default::default()
-        };
-        let slots = (1 << slot_bits) + 1;
-        keys += slots * 8;
-        codes += slots * 4;
-        found += most as u64 * 8;
-        table
+        let place = (slot_bits, slots, most, room);
+        slots += (1 << slot_bits) + 1;
+        room += most;
+        place
     };
-    let mut tables: Vec<abi::DistinctTable> = searches.iter().map(table).collect();
-    let mut filled = |bytes: u64, byte: u8| -> Result<Arc<DeviceBuffer>> {
-        let buffer = launcher.allocate(bytes as usize)?;
-        launcher.stream.fill(&buffer, 0, bytes as usize, byte)?;
+    let places: Vec<(u32, usize, usize, usize)> = searches.iter().map(place).collect();
+    let mut filled = |bytes: usize, byte: u8| -> Result<Arc<DeviceBuffer>> {
+        let buffer = launcher.allocate(bytes)?;
+        launcher.stream.fill(&buffer, 0, bytes, byte)?;
         Ok(buffer)
     };
-    let keys = filled(keys, 0xff)?.address();
-    let codes = filled(codes, 0)?.address();
-    let counts = filled(searches.len() as u64 * 4, 0)?;
-    let found = launcher.allocate(found as usize)?.address();
-    for table in &mut tables {
-        table.keys += keys;
-        table.codes += codes;
-        table.found += found;
-    }
+    let keys = filled(slots * 8, 0xff)?.pointer::<u64>();
+    let codes = filled(slots * 4, 0)?.pointer::<u32>();
+    let counts = filled(searches.len() * 4, 0)?;
+    let found = launcher.allocate(room * 8)?.pointer::<u64>();
+    let table = |(search, (slot_bits, slot, most, at)): (&Search, _)| abi::DistinctTable {
+        keys: keys.add(slot),
+        codes: codes.add(slot),
+        found: found.add(at),
+        chunk: search.chunk as u32,
+        slot_bits,
+        most: most as u32,
+        rows: search.rows as u32,
+        ..Default::default()
+    };
+    let tables: Vec<abi::DistinctTable> = searches.iter().zip(places).map(table).collect();
     Ok((tables, counts))
+}
+
+impl abi::SampledRows {
+    /// What this says of distinct values of a chunk of so many rows.
+    pub fn counted(&self, rows: usize) -> Counted {
+        Counted {
+            values: self.values as usize,
+            distinct: self.distinct as usize,
+            of_vectors: self.of_vectors as usize,
+            vectors: rows.div_ceil(VECTOR).min(SAMPLED_VECTORS),
+        }
+    }
 }
 
 /// Chunks of words whose distinct values have been found.
 struct Distinct {
     tables: Tables,
     /// For each row the slot of its value.
-    codes: u64,
+    codes: DevicePtr<u32>,
     seed: u64,
 }
 
@@ -216,12 +226,12 @@ impl Distinct {
     /// Looks for those of some chunks; waits.
     fn find(launcher: &mut Launcher<'_>, words: &Words, searches: &[Search]) -> Result<Self> {
         let source = *words.source();
-        let codes = launcher.allocate(source.rows as usize * 4)?.address();
+        let codes = launcher.allocate(source.rows as usize * 4)?.pointer();
         let kernel = words.by_width(kernels::DISTINCT_FIND);
         let blocks = (source.chunk_vectors as usize).div_ceil(kernel.block);
         let seed = RandomState::new().hash_one(0);
         let tables = Tables::find(launcher, searches, |launcher, tables, counts, count| {
-            let arguments = arguments(words, [tables, counts, codes], seed, blocks);
+            let arguments = arguments(words, tables, [counts, codes], seed, blocks);
             launcher.launch(kernel, count * blocks, &arguments)
         })?;
         Ok(Self { tables, codes, seed })
@@ -237,7 +247,7 @@ impl Distinct {
         let source = *words.source();
         let value_vectors = self.tables.most().div_ceil(VECTOR);
         let rows = value_vectors * VECTOR * words.chunks();
-        let values = launcher.allocate(rows * words.value())?.address();
+        let values = launcher.allocate(rows * words.value())?.pointer();
         let counts = launcher.upload(self.tables.counts())?;
         self.tables.allocate_sorted(launcher, size_of::<u64>())?;
         let tables = self.tables.upload(launcher)?;
@@ -246,7 +256,7 @@ impl Distinct {
         let arguments = abi::DistinctArguments {
             values,
             value_vectors: value_vectors as u32,
-            ..arguments(words, [tables, counts, self.codes], self.seed, blocks)
+            ..arguments(words, tables, [counts, self.codes], self.seed, blocks)
         };
         let all_blocks = self.tables.len() * blocks;
         for (run, to_spare) in self.tables.passes(tile) {
@@ -264,8 +274,8 @@ impl Distinct {
             coded[chunk] = words.rows(chunk) as u32;
             counted[chunk] = *count;
         }
-        let derived = abi::Source { valid: 0, valid_at: 0, stride: 1, ..source };
-        let codes = abi::Source { values: self.codes, order: abi::UNSIGNED, ..derived };
+        let derived = abi::Source { valid: DevicePtr::NULL, valid_at: 0, stride: 1, ..source };
+        let codes = abi::Source { values: self.codes.cast(), order: abi::UNSIGNED, ..derived };
         let chunk_vectors = value_vectors as u32;
         let values = abi::Source { values, rows: rows as u64, chunk_vectors, ..derived };
         let physical = words.physical();
@@ -278,11 +288,11 @@ impl Distinct {
     }
 }
 
-/// What kernels see, given the addresses of tables, counts and codes, of which so many blocks belong
-/// to a table.
+/// What kernels see, given tables, counts and codes, of which so many blocks belong to a table.
 fn arguments(
     words: &Words,
-    [tables, counts, codes]: [u64; 3],
+    tables: DevicePtr<abi::DistinctTable>,
+    [counts, codes]: [DevicePtr<u32>; 2],
     seed: u64,
     blocks: usize,
 ) -> abi::DistinctArguments {

@@ -1,8 +1,6 @@
 //! Gcd: what the values of chunks have in common, and their quotients, which are words as others
 //! (`kernels/encode_gcd.cu`).
 
-use bytemuck::{Pod, Zeroable};
-
 use super::{Derived, Measurement};
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
@@ -13,37 +11,21 @@ use crate::encode::write::{Job, Part};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, gcd};
 use crate::error::{Error, Result};
-use crate::gpu::abi::encode::{Source, UNSIGNED};
-use crate::gpu::abi::{Header, constant};
+use crate::gpu::abi::{Arguments, DivisorArguments, Header, Source, UNSIGNED, constant};
 use crate::gpu::kernels::{Kernel, chunk, vectors};
 use crate::lanes::VECTOR;
 
 const SOURCE: &Header = &Header::read(include_str!("../../../kernels/encode_gcd.cu"));
 
 /// Blocks count chunks.
-const DIVISOR: [Kernel; 2] =
+const DIVISOR: [Kernel<DivisorArguments>; 2] =
     [chunk("divisor_32", "SAMPLE_THREADS"), chunk("divisor_64", "SAMPLE_THREADS")];
 /// Blocks count vectors.
-const fn quotients(name: &'static str) -> Kernel {
+const fn quotients<A: Arguments>(name: &'static str) -> Kernel<A> {
     vectors(name, constant(SOURCE, "QUOTIENTS_THREADS") as u32, 32)
 }
-const QUOTIENTS: [Kernel; 2] = [quotients("quotients_32"), quotients("quotients_64")];
-
-/// `lanepack::DivisorArguments` of `kernels/encode_gcd.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-struct DivisorArguments {
-    source: Source,
-    /// For each chunk, u64; 0 for those that are not asked for.
-    divisors: u64,
-    totals: u64,
-    /// For each row, as wide as a value.
-    quotients: u64,
-    /// For each chunk, u32; zeros at first.
-    misfits: u64,
-}
-
-const _: () = assert!(size_of::<DivisorArguments>() == 80);
+const QUOTIENTS: [Kernel<DivisorArguments>; 2] =
+    [quotients("quotients_32"), quotients("quotients_64")];
 
 pub(super) const MEASUREMENT: Measurement = Measurement {
     encoding: Encoding::Gcd,
@@ -79,7 +61,7 @@ impl Divisors {
             return Ok(Self::default());
         }
         let scratch = launcher.allocate(chunks * 8)?;
-        let divisors = scratch.address();
+        let divisors = scratch.pointer();
         let arguments = DivisorArguments { source, divisors, ..Default::default() };
         launcher.launch(DIVISOR[usize::from(value == 8)], chunks, &arguments)?;
         let pending = Some(launcher.result(&scratch, 0, chunks)?);
@@ -159,7 +141,7 @@ impl Quotients {
         context: &Context<'_>,
     ) -> Result<(Self, Words)> {
         let source = *words.source();
-        let quotients = launcher.allocate(source.rows as usize * words.value())?.address();
+        let quotients = launcher.allocate(source.rows as usize * words.value())?.pointer();
         let bytes = divisors.len() * 4;
         let misfits = launcher.allocate(bytes)?;
         launcher.stream.fill(&misfits, 0, bytes, 0)?;
@@ -168,7 +150,7 @@ impl Quotients {
             divisors: launcher.upload(&divisors)?,
             totals: words.totals(),
             quotients,
-            misfits: misfits.address(),
+            misfits: misfits.pointer(),
         };
         let kernel = QUOTIENTS[usize::from(words.value() == 8)];
         let vectors = (source.rows as usize).div_ceil(VECTOR);

@@ -16,12 +16,13 @@ use crate::encode::write::{Origin, Part};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical};
 use crate::error::Result;
-use crate::gpu::abi::encode as abi;
+use crate::gpu::abi;
 use crate::gpu::kernels::{self, Kernel, measure};
 use crate::lanes::VECTOR;
 
 /// Blocks count vectors.
-const WIDE_BOUNDS: [Kernel; 2] = [measure("wide_bounds_128"), measure("wide_bounds_256")];
+const WIDE_BOUNDS: [Kernel<abi::WideBoundsArguments>; 2] =
+    [measure("wide_bounds_128"), measure("wide_bounds_256")];
 
 /// A column of wide values that has been read once.
 pub(in crate::encode) struct Wide {
@@ -59,7 +60,7 @@ impl Wide {
         let vectors = column.rows.div_ceil(VECTOR);
         let scratch = launcher.allocate(vectors * size_of::<abi::WideBounds>())?;
         let kernel = WIDE_BOUNDS[usize::from(limbs == 4)];
-        let arguments = abi::WideBoundsArguments { source, bounds: scratch.address() };
+        let arguments = abi::WideBoundsArguments { source, bounds: scratch.pointer() };
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         let pending = launcher.result(&scratch, 0, vectors)?;
         Ok(Self { physical, source, pending, chunks: Vec::new(), limbs: BTreeMap::new() })
@@ -97,7 +98,7 @@ impl Wide {
                 }
                 let physical = if is_last { Physical::I64 } else { Physical::U64 };
                 let source = abi::Source {
-                    values: self.source.values + limb as u64 * 8,
+                    values: self.source.values.add(limb * 8),
                     order: abi::order_of(physical),
                     ..self.source
                 };

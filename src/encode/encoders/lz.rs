@@ -20,21 +20,23 @@ use crate::encode::launch::{Launcher, Pending};
 use crate::encode::tree::{Look, Tree, limit};
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Part};
-use crate::encoding::lz::{Leftover, Shape, smallest};
+use crate::encoding::lz::{Leftover, MOST_SEGMENT_BYTES, Shape, smallest};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Estimate};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::lz as abi;
-use crate::gpu::kernels;
+use crate::gpu::abi::{self, Header, constant};
+use crate::gpu::{DeviceBuffer, DevicePtr, kernels};
 use crate::options::Lz as Settings;
+
+const SOURCE: &Header = &Header::read(include_str!("../../../kernels/encode_lz.cuh"));
+const _: () = assert!(constant(SOURCE, "MAX_LZ_SEGMENT") == MOST_SEGMENT_BYTES as u64);
 
 /// A chunk that others leave.
 #[derive(Clone, Copy)]
 pub(in crate::encode) struct Candidate {
     pub chunk: usize,
-    /// Address of its bytes: a multiple of 8, in padded memory.
-    pub from: u64,
+    /// Its bytes, at a multiple of 8, in padded memory.
+    pub from: DevicePtr<u8>,
     pub leftover: Leftover,
 }
 
@@ -102,17 +104,17 @@ fn counts_of(
         });
         let (owners, chunks): (Vec<usize>, Vec<abi::LzChunk>) = (parts.enumerate())
             .map(|(number, (look, from, part))| {
-                let (bytes, first) = (from + part.start as u64, number as u32);
+                let (bytes, first) = (from.add(part.start), number as u32);
                 (look, abi::LzChunk { bytes, len: part.len() as u64, first, zero: 0 })
             })
             .unzip();
         let places = launcher.allocate(chunks.len() * 12)?;
         let arguments = abi::LzArguments {
             chunks: launcher.upload(&chunks)?,
-            places: places.address(),
+            places: places.pointer(),
             count: chunks.len() as u32,
             most_segments: 1,
-            ..abi::LzArguments::of(shape)
+            ..arguments_of(shape)
         };
         find(launcher, shape, &arguments)?;
         started.push((owners, launcher.result(&places, 0, chunks.len())?));
@@ -135,6 +137,21 @@ fn by_shape(shapes: impl Iterator<Item = Shape>) -> Vec<(Shape, Vec<usize>)> {
         }
     }
     all
+}
+
+/// What arguments for segments of a shape have in common.
+fn arguments_of(shape: Shape) -> abi::LzArguments {
+    let matches = shape.segment / shape.least();
+    let lengths_at = (matches * shape.offset).next_multiple_of(8);
+    abi::LzArguments {
+        segment: shape.segment as u32,
+        symbol: shape.symbol as u32,
+        offset: shape.offset as u32,
+        window: shape.window as u32,
+        token_bytes: (lengths_at + matches).next_multiple_of(8) as u32,
+        lengths_at: lengths_at as u32,
+        ..Default::default()
+    }
 }
 
 /// Starts finding the matches of all segments.
@@ -251,15 +268,14 @@ fn start(
     };
     let chunks: Vec<abi::LzChunk> = candidates.iter().map(chunk).collect();
     let totals = launcher.allocate(chunks.len() * 12)?;
-    let mut scratch =
-        |bytes: usize| -> Result<u64> { Ok(launcher.allocate(segments * bytes)?.address()) };
-    let of_shape = abi::LzArguments::of(shape);
+    let mut scratch = |bytes: usize| launcher.allocate(segments * bytes);
+    let of_shape = arguments_of(shape);
     let arguments = abi::LzArguments {
-        places: scratch(12)?,
-        literals: scratch(shape.segment_bytes())?,
-        tokens: scratch(of_shape.token_bytes as usize)?,
-        flags: scratch(shape.segment / 8)?,
-        totals: totals.address(),
+        places: scratch(12)?.pointer(),
+        literals: scratch(shape.segment_bytes())?.pointer(),
+        tokens: scratch(of_shape.token_bytes as usize)?.pointer(),
+        flags: scratch(shape.segment / 8)?.pointer(),
+        totals: totals.pointer(),
         chunks: launcher.upload(&chunks)?,
         count: chunks.len() as u32,
         most_segments: most as u32,

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use bytemuck::{Pod, Zeroable};
-
 use super::Derived;
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
@@ -15,48 +13,23 @@ use crate::encode::write::{self, Job, Part, SPAN_PIECE, copy_spans};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Physical, rle};
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode::{Source, UNSIGNED};
-use crate::gpu::abi::strings::ByteSpan;
-use crate::gpu::abi::{Header, constant};
+use crate::gpu::abi::{Arguments, ByteSpan, Header, RunsArguments, Source, UNSIGNED, constant};
 use crate::gpu::kernels::{ByWidth, Kernel, chunk, vectors};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 const SOURCE: &Header = &Header::read(include_str!("../../../kernels/encode_runs.cu"));
 
 /// Blocks count chunks.
-const RUNS_LAYOUT: Kernel = chunk("runs_layout", "LAYOUT_THREADS");
+const RUNS_LAYOUT: Kernel<RunsArguments> = chunk("runs_layout", "LAYOUT_THREADS");
 /// Blocks count vectors.
-const fn runs(name: &'static str) -> Kernel {
+const fn runs<A: Arguments>(name: &'static str) -> Kernel<A> {
     vectors(name, constant(SOURCE, "RUNS_THREADS") as u32, 32)
 }
-const RUNS_COUNT: ByWidth =
+const RUNS_COUNT: ByWidth<RunsArguments> =
     [runs("runs_count_8"), runs("runs_count_16"), runs("runs_count_32"), runs("runs_count_64")];
-const RUNS_WRITE: ByWidth =
+const RUNS_WRITE: ByWidth<RunsArguments> =
     [runs("runs_write_8"), runs("runs_write_16"), runs("runs_write_32"), runs("runs_write_64")];
-
-/// `lanepack::RunsArguments` of `kernels/encode_runs.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
-struct RunsArguments {
-    source: Source,
-    totals: u64,
-    /// For each chunk whether its runs are looked for.
-    asked: u64,
-    /// For each vector the number of its first run in the chunk.
-    firsts: u64,
-    /// For each chunk.
-    runs: u64,
-    /// `run_vectors` vectors for each chunk.
-    values: u64,
-    lengths: u64,
-    /// A bit for each row.
-    begins: u64,
-    run_vectors: u32,
-    zero: u32,
-}
-
-const _: () = assert!(size_of::<RunsArguments>() == 112);
 
 /// Whether chunks may become runs.
 pub(super) fn is_sought(context: &Context<'_>) -> bool {
@@ -147,7 +120,7 @@ impl Runs {
         let runs = launcher.allocate(asked.len() * 4)?;
         let mut this = Self { firsts, begins, counts: Vec::new() };
         let arguments =
-            RunsArguments { runs: runs.address(), ..this.arguments(launcher, words, asked)? };
+            RunsArguments { runs: runs.pointer(), ..this.arguments(launcher, words, asked)? };
         let kernel = words.by_width(RUNS_COUNT);
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         launcher.launch(RUNS_LAYOUT, asked.len(), &arguments)?;
@@ -181,8 +154,8 @@ impl Runs {
         let most = self.counts.iter().max().copied().unwrap_or(0) as usize;
         let run_vectors = most.div_ceil(VECTOR);
         let rows = run_vectors * VECTOR * words.chunks();
-        let values = launcher.allocate(rows * words.value())?.address();
-        let lengths = launcher.allocate(rows * 2)?.address();
+        let values = launcher.allocate(rows * words.value())?.pointer();
+        let lengths = launcher.allocate(rows * 2)?.pointer::<u16>();
         let arguments = RunsArguments {
             values,
             lengths,
@@ -194,14 +167,14 @@ impl Runs {
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         let derived = Source {
             rows: rows as u64,
-            valid: 0,
+            valid: DevicePtr::NULL,
             valid_at: 0,
             stride: 1,
             chunk_vectors: run_vectors as u32,
             ..source
         };
         let values = Source { values, ..derived };
-        let lengths = Source { values: lengths, order: UNSIGNED, ..derived };
+        let lengths = Source { values: lengths.cast(), order: UNSIGNED, ..derived };
         let physical = words.physical();
         let of_values = Asked::by(context, physical);
         let of_lengths = Asked::by(context, Physical::U16).leaves();
@@ -221,8 +194,8 @@ impl Runs {
             source: *words.source(),
             totals: words.totals(),
             asked: launcher.upload(asked)?,
-            firsts: self.firsts.address(),
-            begins: self.begins.address(),
+            firsts: self.firsts.pointer(),
+            begins: self.begins.pointer(),
             ..Default::default()
         })
     }
@@ -248,13 +221,13 @@ impl Derived for Runs {
     fn write(&self, launcher: &mut Launcher<'_>, _: &Words, jobs: &[Job]) -> Result<()> {
         let targets = write::targets(jobs);
         let firsts = targets.iter().map(|target| ByteSpan {
-            from: self.firsts.address() + target.vector * 4,
+            from: self.firsts.pointer::<u32>().add(target.vector as usize).cast(),
             to: target.buffer[0],
             bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * 4,
         });
-        let begins = targets.iter().filter(|target| target.buffer[1] != 0);
+        let begins = targets.iter().filter(|target| !target.buffer[1].is_null());
         let begins = begins.map(|target| ByteSpan {
-            from: self.begins.address() + target.vector * (VECTOR as u64 / 8),
+            from: self.begins.pointer_at(target.vector as usize * VECTOR / 8),
             to: target.buffer[1],
             bytes: u64::from(target.rows).div_ceil(8),
         });

@@ -18,9 +18,9 @@ use crate::encode::write::{self, HostCopies, Job, Origin, Part, Planned};
 use crate::encoding::Encoding;
 use crate::encoding::plan::{self, Plan};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::abi;
 use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 /// Consecutive chunks, of which all have codes with one table, or none.
@@ -131,8 +131,8 @@ impl Stretch {
     ) -> Result<()> {
         let span = |job: &Job| {
             let single = &known.singles[self.chunks.start + job.chunk];
-            let (from, bytes) = (column.values + single.from, u64::from(single.length));
-            abi::ByteSpan { from, to: job.buffers[0], bytes }
+            let from = column.values.add(single.from as usize);
+            abi::ByteSpan { from, to: job.buffers[0], bytes: u64::from(single.length) }
         };
         write::copy_spans(launcher, &jobs.iter().map(span).collect::<Vec<_>>())
     }
@@ -158,18 +158,18 @@ impl Copies {
         chunks: &StringChunks,
         borders: &[u64],
         chunk: usize,
-        mut to: u64,
+        mut to: DevicePtr<u8>,
     ) {
         let bytes = chunks.bytes(chunk) as u64;
         if borders[chunk + 1] - borders[chunk] == bytes {
-            let from = column.values + borders[chunk];
+            let from = column.values.add(borders[chunk] as usize);
             self.spans.push(abi::ByteSpan { from, to, bytes });
             return;
         }
         for (index, vector) in chunks.vectors(chunk).iter().enumerate() {
             let row = ((chunk * chunks.chunk_vectors() + index) * VECTOR) as u32;
             self.vectors.push(abi::GatherVector { to, row, zero: 0 });
-            to += vector.bytes;
+            to = to.add(vector.bytes as usize);
         }
     }
 
@@ -184,7 +184,7 @@ impl Copies {
             return Ok(());
         }
         let kernel = column.by_width(kernels::GATHER_STRINGS);
-        let arguments = abi::GatherArguments {
+        let arguments = abi::GatherStringsArguments {
             window: chunks.lengths.window,
             vectors: launcher.upload(&self.vectors)?,
             count: self.vectors.len() as u32,
@@ -219,8 +219,8 @@ impl Stretch {
 /// The bounds of a chunk.
 pub(super) fn bounds_of(bounds: &abi::StringBounds) -> Bounds {
     let head = |which: usize| {
-        let len = (bounds.length[which] as usize).min(abi::STRING_HEAD);
-        bounds.heads[which][..len].to_vec()
+        let (bytes, len) = (&bounds.heads[which], bounds.length[which] as usize);
+        bytes[..len.min(bytes.len())].to_vec()
     };
     Bounds::Strings((bounds.has != 0).then(|| [head(0), head(1)]))
 }

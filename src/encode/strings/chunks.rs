@@ -13,8 +13,8 @@ use crate::encoding::fsst::{self, Sampled};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, Starts};
 use crate::error::{Error, Result};
-use crate::gpu::abi::encode::Source;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::DevicePtr;
+use crate::gpu::abi::{self, Source};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -43,8 +43,8 @@ pub(super) struct Numbers {
 }
 
 /// Lengths as a column of numbers.
-pub(super) fn lengths_source(values: u64, rows: usize, chunk_vectors: usize) -> Source {
-    let chunk_vectors = chunk_vectors as u32;
+pub(super) fn lengths_source(values: DevicePtr<u32>, rows: usize, chunk_vectors: usize) -> Source {
+    let (values, chunk_vectors) = (values.cast(), chunk_vectors as u32);
     Source { values, rows: rows as u64, stride: 1, chunk_vectors, ..Default::default() }
 }
 

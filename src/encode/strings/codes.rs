@@ -14,7 +14,7 @@ use crate::encode::write::{self, Job};
 use crate::encoding::{Physical, fsst};
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::abi;
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
@@ -52,16 +52,15 @@ impl CodeRuns {
         let sizes = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
         let taken = arrays.add(4);
         let scratch = launcher.allocate(arrays.len)?;
-        let at = |at: usize| scratch.address() + at as u64;
         let window = abi::FsstWindow {
             table: window.table.unwrap_or_default(),
-            runs: at(runs_at),
-            places: at(places),
-            codes: at(codes),
-            marks: at(marks),
-            tile_runs: at(tile_runs),
-            chunks: at(sizes),
-            taken: at(taken),
+            runs: scratch.pointer_at(runs_at),
+            places: scratch.pointer_at(places),
+            codes: scratch.pointer_at(codes),
+            marks: scratch.pointer_at(marks),
+            tile_runs: scratch.pointer_at(tile_runs),
+            chunks: scratch.pointer_at(sizes),
+            taken: scratch.pointer_at(taken),
             first_vector: first_vector as u32,
             end_vector: end_vector as u32,
             ..lengths.window
@@ -98,7 +97,7 @@ impl CodeRuns {
         for (chunk, job) in jobs {
             let [to, codes, starts, tiles, ..] = job.buffers;
             let vectors = job.rows.div_ceil(VECTOR) as u32;
-            spans.push(abi::ByteSpan { from: table.address, to, bytes: table.len as u64 });
+            spans.push(abi::ByteSpan { from: table.pointer, to, bytes: table.len as u64 });
             outputs[chunk] = abi::FsstOutput { codes, starts, tiles, vectors, zero: 0 };
             most = most.max(sizes[chunk].codes);
         }
@@ -143,7 +142,7 @@ impl Codes {
         let pending = runs.sizes(launcher)?;
         let first_row = runs.vectors().start * VECTOR;
         let rows = (runs.vectors().end * VECTOR).min(column.rows) - first_row;
-        let code_lengths = lengths.window.code_lengths + first_row as u64 * 4;
+        let code_lengths = lengths.window.code_lengths.add(first_row);
         let source = lengths_source(code_lengths, rows, options.chunk_rows / VECTOR);
         let asked = Asked::of_lengths(options);
         let code_words = Words::measure(launcher, Physical::U32, source, asked)?;

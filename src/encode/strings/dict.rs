@@ -27,10 +27,9 @@ use crate::encoding::dict::{Counted, strings_save};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::encode::SampledRows;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::abi::{self, SampledRows};
 use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -43,7 +42,7 @@ pub(super) fn sample(
     let chunks = column.rows.div_ceil(options.chunk_rows);
     let scratch = launcher.allocate(chunks * size_of::<SampledRows>())?;
     let window = column.window(options.chunk_rows);
-    let arguments = abi::SampleStringsArguments { window, chunks: scratch.address() };
+    let arguments = abi::SampleStringsArguments { window, chunks: scratch.pointer() };
     launcher.launch(column.by_width(kernels::SAMPLE_STRINGS), chunks, &arguments)?;
     launcher.result(&scratch, 0, chunks)
 }
@@ -53,8 +52,8 @@ pub(super) struct GroupTables<'a> {
     pub(super) groups: &'a [Range<usize>],
     /// One for each group that has one.
     pub(super) tables: &'a [Option<Arc<Table>>],
-    /// Where all of them are.
-    pub(super) address: u64,
+    /// The first of all, which lie one behind the other.
+    pub(super) first: DevicePtr<abi::FsstTrained>,
 }
 
 impl GroupTables<'_> {
@@ -231,9 +230,6 @@ pub(super) const NUMBERS: Numbers = Numbers {
     code_lengths: DISTINCT_CODE_LENGTHS,
 };
 
-/// Bytes of a distinct value that is being sorted: `TextKey` of the kernels.
-const KEY_BYTES: usize = 16;
-
 /// Memory for so many bytes of a column, which is kept for a scope; and zeros behind them, as
 /// kernels read whole units of 32 bytes.
 fn zero_ended(
@@ -253,7 +249,7 @@ struct Finder<'a> {
     window: abi::FsstWindow,
     tables: Tables,
     /// For each row the slot of its value, then its code.
-    codes: u64,
+    codes: DevicePtr<u32>,
 }
 
 impl<'a> Finder<'a> {
@@ -266,7 +262,7 @@ impl<'a> Finder<'a> {
         scope: Scope,
     ) -> Result<Self> {
         let bytes = column.rows.next_multiple_of(VECTOR) * 4;
-        let slots = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?.address();
+        let slots = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?.pointer();
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_FIND);
         let blocks = chunks.chunk_vectors().div_ceil(kernel.block);
         let window = column.window(chunks.chunk_vectors() * VECTOR);
@@ -292,20 +288,20 @@ impl<'a> Finder<'a> {
         &mut self,
         launcher: &mut Launcher<'_>,
         scope: Scope,
-    ) -> Result<(u64, DistinctValues)> {
+    ) -> Result<(DevicePtr<u32>, DistinctValues)> {
         let (column, counts) = (self.column, self.tables.counts().to_vec());
         let value_rows = self.tables.most().next_multiple_of(VECTOR);
         let rows = counts.len() * value_rows;
         let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;
         let totals = launcher.allocate(counts.len() * 8)?;
         let common = launcher.allocate(counts.len() * 4)?;
-        self.tables.allocate_sorted(launcher, KEY_BYTES)?;
+        self.tables.allocate_sorted(launcher, size_of::<abi::TextKey>())?;
         let tables = self.tables.upload(launcher)?;
         let counts_at = launcher.upload(&counts)?;
         let arguments = abi::DistinctStringsArguments {
-            common: common.address(),
-            offsets: offsets.address(),
-            totals: totals.address(),
+            common: common.pointer(),
+            offsets: offsets.pointer(),
+            totals: totals.pointer(),
             value_rows: value_rows as u32,
             window: self.window,
             tables,
@@ -339,16 +335,16 @@ impl<'a> Finder<'a> {
         let values = zero_ended(launcher, scope, bytes)?;
         let arguments = abi::DistinctStringsArguments {
             before: launcher.upload(&borders)?,
-            values: values.address(),
+            values: values.pointer(),
             ..arguments
         };
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_COPY);
         self.launch(launcher, kernel, value_rows.div_ceil(kernel.block), arguments)?;
         let column = StringColumn {
             rows,
-            offsets: offsets.address(),
+            offsets: offsets.pointer(),
             width: 8,
-            values: values.address(),
+            values: values.pointer(),
             value_bytes: bytes,
             valid: None,
             is_text: column.is_text,
@@ -362,7 +358,7 @@ impl<'a> Finder<'a> {
     fn launch(
         &self,
         launcher: &mut Launcher<'_>,
-        kernel: Kernel,
+        kernel: Kernel<abi::DistinctStringsArguments>,
         blocks: usize,
         arguments: abi::DistinctStringsArguments,
     ) -> Result<()> {

@@ -27,7 +27,7 @@ use crate::encode::write::{self, Job, Part};
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Physical, constant, fsst};
 use crate::error::{Error, Result};
-use crate::gpu::abi::strings as abi;
+use crate::gpu::{DevicePtr, abi};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -91,7 +91,7 @@ impl StartedStrings {
         let groups: Vec<Range<usize>> = (0..count).map(|number| number..number + 1).collect();
         let lengths = Lengths::start(launcher, column, value_rows, groups)?;
         let chunk_vectors = value_rows / VECTOR;
-        let words = |launcher: &mut Launcher<'_>, lengths: u64| {
+        let words = |launcher: &mut Launcher<'_>, lengths: DevicePtr<u32>| {
             let source = lengths_source(lengths, column.rows, chunk_vectors);
             let asked = Asked::of_lengths(options);
             Words::derived(launcher, Physical::U32, source, counts.clone(), asked)
@@ -117,7 +117,7 @@ impl StartedStrings {
             let ranges: Vec<_> = (with_groups.iter())
                 .map(|&number| range(number, tables.group_of(chunks[number])))
                 .collect();
-            let sample = tables::estimate(launcher, column, &lengths, &ranges, tables.address)?;
+            let sample = tables::estimate(launcher, column, &lengths, &ranges, tables.first)?;
             samples.push((with_groups, sample));
         }
         if !alone.is_empty() {
@@ -125,8 +125,8 @@ impl StartedStrings {
                 alone.iter().enumerate().map(|(table, &number)| range(number, table)).collect();
             let trainers = Trainers::prepare(launcher, ranges.len())?;
             let trained = Tables::train(launcher, column, &lengths, &ranges, trainers)?;
-            let at = trained.start_address();
-            let sample = tables::estimate(launcher, column, &lengths, &ranges, at)?;
+            let first = trained.first();
+            let sample = tables::estimate(launcher, column, &lengths, &ranges, first)?;
             for (&number, table) in alone.iter().zip(trained.read(launcher)?) {
                 own[number] = table;
             }
@@ -137,7 +137,7 @@ impl StartedStrings {
             lengths.clear_codes(launcher, 0..column.rows / VECTOR)?;
         }
         let mut started = Vec::new();
-        for window in windows(own.iter().map(address), borders, usize::MAX) {
+        for window in windows(own.iter().map(pointer), borders, usize::MAX) {
             let Some(table) = own[window.chunks.start].clone() else { continue };
             let runs = CodeRuns::start(launcher, column, &lengths, &window, borders)?;
             let pending = runs.sizes(launcher)?;
@@ -189,9 +189,9 @@ impl StartedStrings {
     }
 }
 
-/// The address of a table.
-fn address(table: &Option<Arc<Table>>) -> Option<u64> {
-    table.as_ref().map(|table| table.address)
+/// Where a table is.
+fn pointer(table: &Option<Arc<Table>>) -> Option<DevicePtr<u8>> {
+    table.as_ref().map(|table| table.pointer)
 }
 
 impl DistinctStrings {
@@ -242,7 +242,7 @@ impl DistinctStrings {
         match encoding {
             Encoding::Constant => {
                 let span = |(number, job): &(usize, &Job)| {
-                    let from = self.column.values + self.borders[*number];
+                    let from = self.column.values.add(self.borders[*number] as usize);
                     let bytes = self.chunks.bytes(*number) as u64;
                     abi::ByteSpan { from, to: job.buffers[0], bytes }
                 };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::StringColumn;
 use crate::encode::launch::{Launcher, Pending};
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::abi;
 use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 /// Bytes of values that a thread encodes: fewer share the work more evenly, but a run of few
@@ -43,7 +43,7 @@ pub(super) struct Lengths {
     /// their vectors are.
     pub(super) groups: Vec<Range<usize>>,
     pub(super) ranges: Vec<abi::FsstRange>,
-    pub(super) before: u64,
+    pub(super) before: DevicePtr<abi::FsstBefore>,
     pub(super) pending: Pending<abi::FsstVector>,
 }
 
@@ -64,13 +64,12 @@ impl Lengths {
         let before = arrays.add((vectors + groups.len()) * size_of::<abi::FsstBefore>());
         let run_starts = arrays.add(most_runs(column.value_bytes, vectors, run_bytes) * 16);
         let scratch = launcher.allocate(arrays.len)?;
-        let at = |at: usize| scratch.address() + at as u64;
         let window = abi::FsstWindow {
-            value_lengths: at(value_lengths),
-            code_lengths: at(code_lengths),
-            vectors: at(vectors_at),
-            row_pieces: at(row_pieces),
-            run_starts: at(run_starts),
+            value_lengths: scratch.pointer_at(value_lengths),
+            code_lengths: scratch.pointer_at(code_lengths),
+            vectors: scratch.pointer_at(vectors_at),
+            row_pieces: scratch.pointer_at(row_pieces),
+            run_starts: scratch.pointer_at(run_starts),
             run_bytes: run_bytes as u32,
             end_vector: vectors as u32,
             ..column.window(chunk_rows)
@@ -82,7 +81,7 @@ impl Lengths {
             .collect();
         let arguments = abi::FsstSampling {
             window,
-            before: at(before),
+            before: scratch.pointer_at(before),
             ranges: launcher.upload(&ranges)?,
             ..Default::default()
         };
@@ -93,7 +92,7 @@ impl Lengths {
             code_lengths,
             groups,
             ranges,
-            before: at(before),
+            before: scratch.pointer_at(before),
             pending,
         })
     }

@@ -53,9 +53,9 @@ use crate::device::Context;
 use crate::device::array::DeviceArray;
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::strings as abi;
-use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::abi;
+use crate::gpu::kernels::{self, ByOffset, Kernel};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::options::Options;
 use bodies::{Stretch, bounds_of};
 use codes::Codes;
@@ -65,10 +65,10 @@ use plan::{Choice, Known, Measured};
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
     pub rows: usize,
-    offsets: u64,
+    offsets: DevicePtr<u8>,
     /// Bytes of an offset.
     width: usize,
-    values: u64,
+    values: DevicePtr<u8>,
     /// Bytes of values, at least.
     value_bytes: usize,
     valid: Option<Bits>,
@@ -85,18 +85,18 @@ impl StringColumn {
     pub fn new(launcher: &mut Launcher<'_>, field: &FieldRef, array: &DeviceArray) -> Result<Self> {
         let (validity, slices) = array.slices();
         let mut memory: Vec<Arc<DeviceBuffer>> = Vec::new();
-        let mut address_of = |slice: &crate::device::array::DeviceSlice| -> Result<u64> {
-            let (buffer, at) = (slice.buffer(), slice.address() - slice.buffer().address());
-            if buffer.is_padded() && slice.address().is_multiple_of(32) {
+        let mut pointer_to = |slice: &crate::device::array::DeviceSlice| -> Result<DevicePtr<u8>> {
+            let (buffer, pointer) = (slice.buffer(), slice.pointer::<u8>());
+            if buffer.is_padded() && pointer.address().is_multiple_of(32) {
                 memory.push(buffer.clone());
-                return Ok(slice.address());
+                return Ok(pointer);
             }
             let copy = Arc::new(launcher.stream.allocate(slice.len())?);
-            launcher.stream.copy(buffer, at as usize, &copy, 0, slice.len())?;
+            launcher.stream.copy(buffer, slice.start(), &copy, 0, slice.len())?;
             memory.push(copy.clone());
-            Ok(copy.address())
+            Ok(copy.pointer())
         };
-        let (offsets, values) = (address_of(&slices[0])?, address_of(&slices[1])?);
+        let (offsets, values) = (pointer_to(&slices[0])?, pointer_to(&slices[1])?);
         memory.extend(validity.map(|slice| slice.buffer().clone()));
         Ok(Self {
             rows: array.len(),
@@ -109,13 +109,13 @@ impl StringColumn {
             value_bytes: slices[1].len(),
             is_text: is_text(field.data_type()),
             multiprocessors: array.context().device().info().multiprocessors as usize,
-            valid: validity.map(|slice| Bits::at(slice.address(), 0)),
+            valid: validity.map(|slice| Bits::at(slice.pointer(), 0)),
             memory,
         })
     }
 
     /// The kernel for the column's offsets.
-    fn by_width(&self, kernels: [Kernel; 2]) -> Kernel {
+    fn by_width<A>(&self, kernels: ByOffset<A>) -> Kernel<A> {
         kernels[usize::from(self.width == 8)]
     }
 }
@@ -123,11 +123,11 @@ impl StringColumn {
 impl StringColumn {
     /// What kernels see of it.
     fn window(&self, chunk_rows: usize) -> abi::FsstWindow {
-        let valid = self.valid.unwrap_or(Bits { address: 0, bit: 0 });
+        let valid = self.valid.unwrap_or(Bits { start: DevicePtr::NULL, bit: 0 });
         abi::FsstWindow {
             values: self.values,
             offsets: self.offsets,
-            valid: valid.address,
+            valid: valid.start.cast(),
             first_bit: u64::from(valid.bit),
             rows: self.rows as u32,
             chunk_rows: chunk_rows as u32,
@@ -158,7 +158,7 @@ fn borders(
     let scratch = launcher.allocate((chunks + 1) * 8)?;
     let arguments = abi::StringBoundsArguments {
         window: column.window(chunk_rows),
-        borders: scratch.address(),
+        borders: scratch.pointer(),
         ..Default::default()
     };
     let kernel = column.by_width(kernels::STRING_OFFSETS);
@@ -209,7 +209,7 @@ pub(super) fn encode(
     let mut known = measured.read(launcher, column.rows)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column, &borders)?;
-    let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.address));
+    let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.pointer));
     let windows = windows(tables, &borders, window_bytes);
     let guessed = guess.codes_of(launcher, &known.strings.lengths, &windows)?;
     // Those that are a single chunk.
@@ -253,7 +253,7 @@ impl Guess {
         let Some((tables, _)) = &measured.tables else { return Ok(Self(Vec::new())) };
         let groups = measured.lengths.groups.iter().enumerate();
         let tables = groups
-            .flat_map(|(group, chunks)| chunks.clone().map(move |_| Some(tables.address(group))));
+            .flat_map(|(group, chunks)| chunks.clone().map(move |_| Some(tables.pointer(group))));
         let windows = windows(tables, borders, window_bytes).into_iter().take(Self::WINDOWS);
         let started = (windows.enumerate())
             // Whether there is memory for more is known later.
@@ -343,11 +343,11 @@ fn encode_windows(
 /// Windows that are under way at a time.
 const WINDOWS: usize = 3;
 
-/// A stretch of chunks that have codes with one table, by its address, or none.
+/// A stretch of chunks that have codes with one table, or none.
 #[derive(Debug, PartialEq, Eq)]
 struct Window {
     chunks: Range<usize>,
-    table: Option<u64>,
+    table: Option<DevicePtr<u8>>,
 }
 
 impl Window {
@@ -359,7 +359,7 @@ impl Window {
 
 /// Chunks, given the table of each, in windows of at most so many bytes, but single chunks.
 fn windows(
-    tables: impl Iterator<Item = Option<u64>>,
+    tables: impl Iterator<Item = Option<DevicePtr<u8>>>,
     borders: &[u64],
     bytes: usize,
 ) -> Vec<Window> {

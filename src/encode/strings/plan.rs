@@ -25,8 +25,8 @@ use crate::encoding::lz::Leftover;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{Encoding, Estimate, Physical, constant};
 use crate::error::Result;
-use crate::gpu::abi::encode::SampledRows;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::DevicePtr;
+use crate::gpu::abi::{self, SampledRows};
 use crate::gpu::kernels;
 use crate::lanes::VECTOR;
 use crate::options::Options;
@@ -58,10 +58,10 @@ pub(super) struct Known {
     pub(super) bounds: Pending<abi::StringBounds>,
     /// Valid rows of each chunk.
     pub(super) valid: Vec<usize>,
-    /// The table of each group, where all of them are, and what they make of a sample of each
-    /// chunk.
+    /// The table of each group, the first of them on the device, and what they make of a sample of
+    /// each chunk.
     tables: Vec<Option<Arc<Table>>>,
-    tables_address: u64,
+    first_table: DevicePtr<abi::FsstTrained>,
     samples: Vec<abi::FsstSample>,
     /// How often values come again in each chunk; none if dictionaries are not allowed.
     repetitions: Vec<SampledRows>,
@@ -110,14 +110,13 @@ impl Measured {
         launcher.switch(StreamRole::Main);
         launcher.wait_for(StreamRole::After)?;
         launcher.switch(StreamRole::After);
-        let at = |at: usize| scratch.address() + at as u64;
         let of_values = abi::StringBoundsArguments {
             window: column.window(options.chunk_rows),
-            firsts: at(firsts),
-            singles: at(singles),
-            extremes: at(extremes),
-            bounds: at(bounds),
-            borders: 0,
+            firsts: scratch.pointer_at(firsts),
+            singles: scratch.pointer_at(singles),
+            extremes: scratch.pointer_at(extremes),
+            bounds: scratch.pointer_at(bounds),
+            borders: DevicePtr::NULL,
         };
         let kernel = column.by_width(kernels::STRING_FIRSTS);
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &of_values)?;
@@ -166,8 +165,8 @@ impl Measured {
                         chunks.clone().map(move |chunk| range(chunk, group))
                     })
                     .collect();
-                let at = tables.start_address();
-                let samples = tables::estimate(launcher, column, &lengths, &all, at)?;
+                let first = tables.first();
+                let samples = tables::estimate(launcher, column, &lengths, &all, first)?;
                 Some((tables, samples))
             }
             None => None,
@@ -205,11 +204,14 @@ impl Measured {
         };
         let Self { lengths, value_words, options, .. } = self;
         let strings = StringChunks::new(launcher, lengths, value_words, options, OF_COLUMN, rows)?;
-        let (tables, tables_address, samples) = match &self.tables {
+        let (tables, first_table, samples) = match &self.tables {
             Some((tables, samples)) => {
-                (tables.read(launcher)?, tables.start_address(), launcher.read(samples)?)
+                (tables.read(launcher)?, tables.first(), launcher.read(samples)?)
             }
-            None => (Vec::new(), 0, vec![abi::FsstSample::default(); strings.count()]),
+            None => {
+                let samples = vec![abi::FsstSample::default(); strings.count()];
+                (Vec::new(), DevicePtr::NULL, samples)
+            }
         };
         Ok(Known {
             strings,
@@ -219,7 +221,7 @@ impl Measured {
             bounds: self.bounds,
             valid,
             tables,
-            tables_address,
+            first_table,
             samples,
             repetitions,
             dictionaries: Dictionaries::default(),
@@ -317,7 +319,7 @@ impl Known {
         let tables = GroupTables {
             groups: &self.strings.lengths.groups,
             tables: &self.tables,
-            address: self.tables_address,
+            first: self.first_table,
         };
         // Where bodies are made of them, past codes that are on their way.
         launcher.switch(StreamRole::After);
@@ -397,13 +399,13 @@ impl Known {
         chunks: &[(usize, Leftover)],
     ) -> Result<Vec<Candidate>> {
         let bytes = chunks.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
-        let mut to = launcher.allocate(bytes)?.address();
+        let mut to = launcher.allocate(bytes)?.pointer::<u8>();
         let mut copies = Copies::default();
         let mut candidates = Vec::with_capacity(chunks.len());
         for (chunk, leftover) in chunks {
             copies.add(column, &self.strings, borders, *chunk, to);
             candidates.push(Candidate { chunk: *chunk, from: to, leftover: *leftover });
-            to += aligned(leftover.bytes) as u64;
+            to = to.add(aligned(leftover.bytes));
         }
         copies.start(launcher, column, &self.strings)?;
         Ok(candidates)
@@ -465,8 +467,8 @@ impl Known {
             .collect();
         let trainers = Trainers::prepare(launcher, ranges.len())?;
         let tables = Tables::train(launcher, column, &self.strings.lengths, &ranges, trainers)?;
-        let at = tables.start_address();
-        let samples = tables::estimate(launcher, column, &self.strings.lengths, &ranges, at)?;
+        let (lengths, first) = (&self.strings.lengths, tables.first());
+        let samples = tables::estimate(launcher, column, lengths, &ranges, first)?;
         let tables = tables.read(launcher)?;
         let samples = launcher.read(&samples)?;
         let own = tables.into_iter().zip(&samples);

@@ -15,12 +15,15 @@ use super::lengths::{Arrays, Lengths};
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encoding::fsst::{self, Sampled, SymbolTable, Trained};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi::strings as abi;
+use crate::gpu::abi;
 use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 
 /// Tables that are trained at a time.
 const TRAINERS: usize = 32;
+
+/// Bytes of scratch that training a table needs, but for its sample.
+const TRAINER_BYTES: usize = size_of::<abi::FsstTrainer>();
 
 /// Most blocks that pick the pieces of a table, and that estimate a chunk.
 const PICK_BLOCKS: usize = 64;
@@ -30,7 +33,7 @@ const ESTIMATE_BLOCKS: usize = 4;
 pub(super) fn scratch_bytes(tables: usize) -> usize {
     let piece = size_of::<abi::FsstPiece>();
     tables * size_of::<abi::FsstTrained>()
-        + tables.min(TRAINERS) * (abi::TRAINER_BYTES + fsst::SAMPLE_BYTES * piece)
+        + tables.min(TRAINERS) * (TRAINER_BYTES + fsst::SAMPLE_BYTES * piece)
 }
 
 /// Memory for the training of tables, so many at a time, ready for the first ones.
@@ -44,7 +47,7 @@ impl Trainers {
     pub(super) fn prepare(launcher: &mut Launcher<'_>, tables: usize) -> Result<Self> {
         let count = tables.min(TRAINERS);
         let mut arrays = Arrays::default();
-        arrays.add(count * abi::TRAINER_BYTES);
+        arrays.add(count * TRAINER_BYTES);
         let pieces = arrays.add(count * fsst::SAMPLE_BYTES * size_of::<abi::FsstPiece>());
         let scratch =
             launcher.in_scope(Scope::Training, |launcher| launcher.allocate(arrays.len))?;
@@ -54,7 +57,7 @@ impl Trainers {
     }
 
     fn clear(&self, launcher: &Launcher<'_>) -> Result<()> {
-        launcher.stream.fill(&self.scratch, 0, self.count * abi::TRAINER_BYTES, 0)
+        launcher.stream.fill(&self.scratch, 0, self.count * TRAINER_BYTES, 0)
     }
 }
 
@@ -63,7 +66,7 @@ impl Trainers {
 pub(super) struct Table {
     pub(super) symbols: SymbolTable,
     pub(super) trained: Trained,
-    pub(super) address: u64,
+    pub(super) pointer: DevicePtr<u8>,
     pub(super) len: usize,
 }
 
@@ -86,7 +89,7 @@ impl Tables {
         let trained = launcher.allocate(bytes)?;
         launcher.stream.fill(&trained, 0, bytes, 0)?;
         launcher.in_scope(Scope::Training, |launcher| {
-            Self::start(launcher, column, lengths, ranges, &trainers, trained.address())
+            Self::start(launcher, column, lengths, ranges, &trainers, trained.pointer())
         })?;
         launcher.release(Scope::Training);
         let pending = launcher.result(&trained, 0, ranges.len())?;
@@ -99,10 +102,9 @@ impl Tables {
         lengths: &Lengths,
         ranges: &[abi::FsstRange],
         trainers: &Trainers,
-        trained: u64,
+        trained: DevicePtr<abi::FsstTrained>,
     ) -> Result<()> {
         let capacity = fsst::SAMPLE_BYTES;
-        let scratch = trainers.scratch.address();
         let all = launcher.upload(ranges)?;
         let pick = column.by_width(kernels::FSST_PICK);
         let most = column.rows + column.value_bytes / fsst::PIECE;
@@ -115,8 +117,8 @@ impl Tables {
             let sampling = abi::FsstSampling {
                 window: lengths.window,
                 before: lengths.before,
-                ranges: all + (first * size_of::<abi::FsstRange>()) as u64,
-                pieces: scratch + trainers.pieces as u64,
+                ranges: all.add(first),
+                pieces: trainers.scratch.pointer_at(trainers.pieces),
                 trained,
                 budget: fsst::SAMPLE_BYTES as u32,
                 capacity: capacity as u32,
@@ -127,8 +129,8 @@ impl Tables {
             let training = abi::FsstTraining {
                 values: column.values,
                 pieces: sampling.pieces,
-                trained: trained + (first * size_of::<abi::FsstTrained>()) as u64,
-                trainers: scratch,
+                trained: trained.add(first),
+                trainers: trainers.scratch.pointer(),
                 capacity: capacity as u32,
                 ..Default::default()
             };
@@ -138,8 +140,8 @@ impl Tables {
     }
 
     /// Where a table will be.
-    pub(super) fn address(&self, table: usize) -> u64 {
-        self.trained.address() + (table * size_of::<abi::FsstTrained>()) as u64
+    pub(super) fn pointer(&self, table: usize) -> DevicePtr<u8> {
+        self.trained.pointer::<abi::FsstTrained>().add(table).cast()
     }
 
     /// Waits for the tables; none for ranges without any bytes worth it.
@@ -159,27 +161,27 @@ impl Tables {
                 Ok(Some(Arc::new(Table {
                     symbols,
                     trained: Trained { codes: trained.codes.into(), bytes: trained.bytes },
-                    address: self.address(index),
+                    pointer: self.pointer(index),
                     len,
                 })))
             })
             .collect()
     }
 
-    /// Where all of them will be.
-    pub(super) fn start_address(&self) -> u64 {
-        self.trained.address()
+    /// Where the first of them will be, with the others behind it.
+    pub(super) fn first(&self) -> DevicePtr<abi::FsstTrained> {
+        self.trained.pointer()
     }
 }
 
-/// Starts encoding a sample of each range with its table, of those from an address on; nothing is
-/// written.
+/// Starts encoding a sample of each range with its table, of those that lie one behind the
+/// other from the first on; nothing is written.
 pub(super) fn estimate(
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
     lengths: &Lengths,
     ranges: &[abi::FsstRange],
-    tables: u64,
+    tables: DevicePtr<abi::FsstTrained>,
 ) -> Result<Pending<abi::FsstSample>> {
     let bytes = ranges.len() * size_of::<abi::FsstSample>();
     let samples = launcher.allocate(bytes)?;
@@ -189,7 +191,7 @@ pub(super) fn estimate(
         before: lengths.before,
         ranges: launcher.upload(ranges)?,
         trained: tables,
-        samples: samples.address(),
+        samples: samples.pointer(),
         capacity: fsst::ESTIMATE_PIECES as u32,
         blocks_per_range: ESTIMATE_BLOCKS as u32,
         ..Default::default()
@@ -205,7 +207,7 @@ fn generations(
     tables: usize,
     training: abi::FsstTraining,
 ) -> Result<()> {
-    let shared = |launcher: &mut Launcher<'_>, kernel: Kernel, training: &abi::FsstTraining| {
+    let shared = |launcher: &mut Launcher<'_>, kernel: Kernel<_>, training: &abi::FsstTraining| {
         // Blocks cost the emulation much more than what they do.
         let blocks = if launcher.is_host() { 2 } else { kernel.block };
         let training = abi::FsstTraining { blocks_per_table: blocks as u32, ..*training };

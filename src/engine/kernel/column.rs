@@ -1,10 +1,10 @@
 //! Columns as arguments of users' kernels: the C++ type that reads a column
-//! (`kernels/lanepack/column.cuh`) and the addresses of its nodes.
+//! (`kernels/lanepack/column.cuh`) and pointers to its nodes.
 //!
 //! ```text
 //! DeviceColumn::reader    trees of the column's chunks (trees.rs) -> name of a C++ type
 //! Kernel::for_columns     source = "using Column0 = <type>; using Column1 = .." + user's source
-//! ColumnReader::argument  addresses, the value of the kernel's `Column0`
+//! ColumnReader::argument  pointers, the value of the kernel's `Column0`
 //! Kernel::launch          refuses readers of other types than the kernel was compiled for
 //! ```
 
@@ -25,8 +25,8 @@ use crate::device::column::order_of;
 use crate::device::status::status_words;
 use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Place, Result};
-use crate::gpu::DeviceBuffer;
-use crate::gpu::abi;
+use crate::gpu::abi::{self, ColumnPointers};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 
 /// A compressed column as users' kernels read it, whatever its encodings. Made by
 /// [`DeviceColumn::reader`].
@@ -50,14 +50,9 @@ pub struct ColumnReader<'a> {
 
 /// A column as the argument of a kernel: the value of `Column0`, `Column1` and so on in the
 /// kernel's source, 32 bytes. Valid as long as the [`ColumnReader`] it was made by.
-#[repr(C)]
+#[repr(transparent)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-pub struct ColumnArgument {
-    trees: u64,
-    upper: u64,
-    validity: u64,
-    status: u64,
-}
+pub struct ColumnArgument(ColumnPointers);
 
 impl DeviceColumn {
     /// A reader of the column for kernels of your own
@@ -180,13 +175,14 @@ fn value_name(bits: usize, order: u32) -> String {
 impl ColumnReader<'_> {
     /// The column's value in the kernel's argument.
     pub fn argument(&self) -> ColumnArgument {
-        let address = |list: usize| self.nodes.lists.get(list).map_or(0, |list| list.address);
-        ColumnArgument {
-            trees: address(0),
-            upper: address(1),
-            validity: self.nodes.validity.as_ref().map_or(self.nodes.rows, |list| list.address),
-            status: self.status.address(),
-        }
+        let trees =
+            |list: usize| self.nodes.lists.get(list).map_or(DevicePtr::NULL, |list| list.start);
+        ColumnArgument(ColumnPointers {
+            trees: trees(0),
+            upper: trees(1),
+            validity: self.nodes.validity.as_ref().map_or(self.nodes.rows, |list| list.start),
+            status: self.status.pointer(),
+        })
     }
 
     /// The column.

@@ -31,7 +31,7 @@ use cudarc::driver::{CudaContext, sys::CUevent_flags};
 
 use super::failure::{During, Version, no_device, reason};
 use crate::error::{Error, Place, Result};
-use crate::gpu::{DeviceInfo, Owner, PADDING, Priority};
+use crate::gpu::{DeviceInfo, DevicePtr, Owner, PADDING, Priority};
 
 /// The oldest driver that will do: CUDA 12, which is what the oldest NVRTC that
 /// we look for compiles for. What we call of the driver has been there since 11.2.
@@ -356,7 +356,7 @@ impl Queue {
         }
         match address {
             Ok(address) => Ok(Memory {
-                address,
+                start: DevicePtr::from_address(address),
                 len,
                 home: self.clone(),
                 guests: Mutex::default(),
@@ -374,9 +374,9 @@ impl Queue {
     }
 
     /// Memory of others, kept by `owner`.
-    pub fn adopt(self: &Arc<Self>, address: u64, len: usize, owner: Owner) -> Memory {
+    pub fn adopt(self: &Arc<Self>, start: DevicePtr<u8>, len: usize, owner: Owner) -> Memory {
         let owner = Some(owner);
-        Memory { address, len, home: self.clone(), guests: Mutex::default(), owner }
+        Memory { start, len, home: self.clone(), guests: Mutex::default(), owner }
     }
 
     /// That `memory` is of this device and has these bytes.
@@ -393,13 +393,13 @@ impl Queue {
         Ok(())
     }
 
-    /// The address of `range` in `memory`, which is used on this stream from now on.
+    /// The address, for the driver, of `range` in `memory`, which is used on this stream from now on.
     fn use_of(self: &Arc<Self>, memory: &Memory, range: Range<usize>, what: &str) -> Result<u64> {
-        let start = range.start as u64;
+        let start = range.start;
         self.check(memory, range, what)?;
         memory.used_on(self);
         self.context.bind()?;
-        Ok(memory.address + start)
+        Ok(memory.start.add(start).address())
     }
 
     pub fn fill(self: &Arc<Self>, memory: &Memory, range: Range<usize>, byte: u8) -> Result<()> {
@@ -533,7 +533,7 @@ impl Drop for Queue {
 /// Memory of a device, freed in the order of the stream that allocated it.
 #[derive(Debug)]
 pub(super) struct Memory {
-    address: u64,
+    start: DevicePtr<u8>,
     len: usize,
     home: Arc<Queue>,
     /// Other streams that have used it.
@@ -543,8 +543,8 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub fn address(&self) -> u64 {
-        self.address
+    pub fn start(&self) -> DevicePtr<u8> {
+        self.start
     }
 
     /// Bytes asked for.
@@ -583,7 +583,7 @@ impl Memory {
         self.home.context.bind()?;
         // SAFETY: allocated by `Queue::allocate`, freed once; every use on another
         // stream went through `used_on` and comes before this one.
-        unsafe { result::free_async(self.address, self.home.raw) }.during("cuMemFreeAsync")
+        unsafe { result::free_async(self.start.address(), self.home.raw) }.during("cuMemFreeAsync")
     }
 }
 

@@ -14,7 +14,7 @@ use super::driver::{Mark, Memory, Queue};
 use super::{Kernels, Shared};
 use crate::error::{Error, Result};
 use crate::gpu::{
-    Allocation, DeviceBuffer, DeviceInfo, Event, Launch, Module, Owner, Priority, Stream,
+    Allocation, DeviceBuffer, DeviceInfo, DevicePtr, Event, Launch, Module, Owner, Priority, Stream,
 };
 
 /// Blocks that a grid can have in its first dimension.
@@ -64,12 +64,12 @@ impl Stream for CudaStream {
 
     fn allocate(&self, len: usize) -> Result<DeviceBuffer> {
         let memory = self.queue.allocate(len)?;
-        Ok(DeviceBuffer::new(memory.address(), memory.len(), Box::new(memory)))
+        Ok(DeviceBuffer::new(memory.start(), memory.len(), Box::new(memory)))
     }
 
-    unsafe fn adopt(&self, address: u64, len: usize, owner: Owner) -> Result<DeviceBuffer> {
-        let memory = self.queue.adopt(address, len, owner);
-        Ok(DeviceBuffer::adopted(address, len, Box::new(memory)))
+    unsafe fn adopt(&self, start: DevicePtr<u8>, len: usize, owner: Owner) -> Result<DeviceBuffer> {
+        let memory = self.queue.adopt(start, len, owner);
+        Ok(DeviceBuffer::adopted(start, len, Box::new(memory)))
     }
 
     unsafe fn wait_for_handle(&self, event: *mut c_void) -> Result<()> {

@@ -10,7 +10,7 @@ use super::{Context, PageLocked, Shared, devices, driver, open};
 use crate::error::Error;
 use crate::gpu::module::SOURCES;
 use crate::gpu::nvrtc::{Input, Nvrtc, Source};
-use crate::gpu::{HostMemory, Launch, Priority, Stream};
+use crate::gpu::{DevicePtr, HostMemory, Launch, Priority, Stream};
 
 const KERNEL: Source = (
     "test.cu",
@@ -214,8 +214,8 @@ fn says_how_much_memory_there_is_and_goes_on() {
     stream.synchronize().unwrap();
 }
 
-fn add(from: u64, to: u64, (len, add, rounds): (u64, u32, u32)) -> Vec<u8> {
-    let words = [from, to, len, u64::from(add) | u64::from(rounds) << 32];
+fn add(from: DevicePtr<u32>, to: DevicePtr<u32>, (len, add, rounds): (u64, u32, u32)) -> Vec<u8> {
+    let words = [from.address(), to.address(), len, u64::from(add) | u64::from(rounds) << 32];
     bytemuck::cast_slice(&words).to_vec()
 }
 
@@ -226,7 +226,7 @@ fn launches_kernels_or_names_the_one_that_failed() {
     let source: Vec<u32> = (0..1000).collect();
     let (a, b) = (stream.allocate(4000).unwrap(), stream.allocate(4000).unwrap());
     stream.upload(bytemuck::cast_slice(&source), &a, 0).unwrap();
-    let arguments = add(a.address(), b.address(), (1000, 7, 2));
+    let arguments = add(a.pointer(), b.pointer(), (1000, 7, 2));
     let launch = |kernel, blocks| {
         let (arguments, buffers) = (&arguments[..], &[&a, &b][..]);
         stream.launch(&Launch {
@@ -236,6 +236,7 @@ fn launches_kernels_or_names_the_one_that_failed() {
             threads: 256,
             shared: 0,
             arguments,
+            arguments_type: None,
             buffers,
         })
     };
@@ -271,7 +272,7 @@ fn compiles_sources_and_launches_their_kernels() {
     let stream = stream(&shared);
     let (a, b) = (stream.allocate(8192).unwrap(), stream.allocate(8192).unwrap());
     stream.upload(bytemuck::cast_slice(&values), &a, 0).unwrap();
-    let words = [a.address(), b.address(), 1000];
+    let words = [a.pointer::<u64>().address(), b.pointer::<u64>().address(), 1000];
     let modules = [2, 3].map(|factor| shared.compile(&source(factor)).unwrap());
     assert!(Arc::ptr_eq(&modules[0], &shared.compile(&source(2)).unwrap()));
     // The same name in two modules and among the device's own kernels.
@@ -283,6 +284,7 @@ fn compiles_sources_and_launches_their_kernels() {
             threads: 128,
             shared: 0,
             arguments: bytemuck::cast_slice(&words),
+            arguments_type: None,
             buffers: &[&a, &b],
         })
     };
@@ -315,7 +317,8 @@ fn frees_after_other_streams_are_done() {
                 blocks: len / 256,
                 threads: 256,
                 shared: 0,
-                arguments: &add(buffer.address(), result.address(), (len as u64, round, 2000)),
+                arguments: &add(buffer.pointer(), result.pointer(), (len as u64, round, 2000)),
+                arguments_type: None,
                 buffers: &[&buffer, &result],
             };
             guest.launch(&launch).unwrap();

@@ -13,6 +13,7 @@ unsafe extern "C" {
         threads: u32,
         arguments: *const c_void,
         size: usize,
+        arguments_type: *const c_char,
         seed: u64,
         error: *mut c_char,
         error_size: usize,
@@ -46,7 +47,8 @@ impl Object {
     }
 }
 
-/// Runs a kernel, of an object or of this program, to its end; gives what went wrong.
+/// Runs a kernel, of an object or of this program, to its end; gives what went wrong. Arguments come
+/// with the name of their type in C++, if it is known.
 ///
 /// # Safety
 /// Every pointer in `arguments`, and in what they point to, must point to memory
@@ -56,14 +58,17 @@ pub(super) unsafe fn launch(
     kernel: &str,
     blocks: u32,
     threads: u32,
-    arguments: &[u8],
+    (arguments, arguments_type): (&[u8], Option<&str>),
     seed: u64,
 ) -> Result<(), String> {
     let Ok(name) = CString::new(kernel) else {
         return Err("the kernel's name has a zero byte".to_owned());
     };
+    let Ok(arguments_type) = arguments_type.map(CString::new).transpose() else {
+        return Err("the name of the argument's type has a zero byte".to_owned());
+    };
     let mut error = [0; 1024];
-    // SAFETY: objects stay loaded, the name ends in a zero byte, arguments and error come with their
+    // SAFETY: objects stay loaded, names end in zero bytes, arguments and error come with their
     // lengths; what the arguments point to is the caller's promise.
     let done = unsafe {
         lanepack_simt_launch(
@@ -73,6 +78,7 @@ pub(super) unsafe fn launch(
             threads,
             arguments.as_ptr().cast(),
             arguments.len(),
+            arguments_type.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()),
             seed,
             error.as_mut_ptr(),
             error.len(),

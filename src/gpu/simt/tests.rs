@@ -8,13 +8,14 @@ mod speed;
 use bytemuck::{Pod, Zeroable};
 
 use super::*;
+use crate::gpu::abi;
 
 /// `SelfArguments` of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Arguments {
-    input: u64,
-    output: u64,
+    input: DevicePtr<u32>,
+    output: DevicePtr<u32>,
     n: u32,
     mode: u32,
 }
@@ -53,7 +54,7 @@ impl Bench {
         (n, mode): (u32, u32),
     ) -> Result<Vec<u32>> {
         let (input, output) = (self.words(input), self.words(output));
-        let arguments = Arguments { input: input.address(), output: output.address(), n, mode };
+        let arguments = Arguments { input: input.pointer(), output: output.pointer(), n, mode };
         self.stream.launch(&Launch {
             module: None,
             kernel,
@@ -61,6 +62,7 @@ impl Bench {
             threads,
             shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
+            arguments_type: None,
             buffers: &[&input, &output],
         })?;
         Ok(self.read(&output))
@@ -256,7 +258,7 @@ fn a_thread_that_sleeps_lets_others_run() {
 }
 
 /// The error of a launch that fails.
-fn failure(result: Result<Vec<u32>>) -> String {
+fn failure<T: std::fmt::Debug>(result: Result<T>) -> String {
     match result {
         Err(error @ Error::Device { .. }) => error.to_string(),
         other => panic!("expected a device error, found {other:?}"),
@@ -306,6 +308,7 @@ fn launches_that_do_not_fit_the_kernel_are_refused() {
             threads: 32,
             shared: 0,
             arguments,
+            arguments_type: None,
             buffers,
         })
     };
@@ -316,12 +319,42 @@ fn launches_that_do_not_fit_the_kernel_are_refused() {
     launch(0, &[0; 24], &[]).unwrap();
 
     let output = bench.words(&[0; 4]);
-    let arguments = Arguments { input: 0, output: output.address() + 4, n: 0, mode: 0 };
+    let arguments =
+        Arguments { input: DevicePtr::NULL, output: output.pointer_at(4), n: 0, mode: 0 };
     let error = launch(1, bytemuck::bytes_of(&arguments), &[]).unwrap_err().to_string();
     assert!(error.contains("does not name"), "{error}");
     let other = Bench::new(0).words(&[0; 4]);
     let error = launch(1, &[0; 24], &[&other]).unwrap_err().to_string();
     assert!(error.contains("a buffer of another device"), "{error}");
+}
+
+#[test]
+fn arguments_of_another_type_are_refused() {
+    let bench = Bench::new(0);
+    let launch = |kernel, threads, arguments_type| {
+        let (arguments, buffers) = (&[0; 24][..], &[][..]);
+        let (module, blocks, shared) = (None, 0, 0);
+        bench.stream.launch(&Launch {
+            module,
+            kernel,
+            blocks,
+            threads,
+            shared,
+            arguments,
+            arguments_type,
+            buffers,
+        })
+    };
+    launch("selftest_shared", 32, Some("SelfArguments")).unwrap();
+    launch("selftest_shared", 32, None).unwrap();
+    let error = failure(launch("selftest_shared", 32, Some("WordsArguments")));
+    let what = "an argument of type WordsArguments, the kernel takes SelfArguments";
+    assert!(error.contains(what), "{error}");
+    // What was read from the sources is what was compiled.
+    for (kernel, argument) in abi::KERNELS {
+        let error = failure(launch(kernel, 0, Some(argument)));
+        assert!(error.contains("blocks of 0 threads"), "{error}");
+    }
 }
 
 #[test]

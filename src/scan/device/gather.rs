@@ -33,9 +33,9 @@ use crate::device::parameters::Parameters;
 use crate::device::status::{check_status, status_words};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
-use crate::gpu::abi::{self, KeepArguments, Node};
+use crate::gpu::abi::{self, Arguments, KeepArguments, Node};
 use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream};
 use crate::lanes::VECTOR;
 
 /// The rows of a batch that a bitmap keeps, and where they go.
@@ -111,9 +111,9 @@ impl<'a> KeptRows<'a> {
         let at = parameters.push(&nodes);
         let parameters = parameters.upload(stream)?;
         let arguments = KeepArguments {
-            nodes: parameters.address() + at,
-            before: kept.sums.before.address(),
-            places: kept.sums.places.address(),
+            nodes: at.within(&parameters),
+            before: kept.sums.before.pointer(),
+            places: kept.sums.places.pointer(),
             ..kept.arguments(column, kernels::KEEP_COUNTS)
         };
         let buffers = [&parameters, bitmap, &kept.sums.before, &kept.sums.places];
@@ -143,17 +143,17 @@ impl<'a> KeptRows<'a> {
     }
 
     /// What the arguments of all kernels have in common.
-    fn arguments(&self, column: &DeviceColumn, kernel: Kernel) -> KeepArguments {
+    fn arguments<A: Arguments>(&self, column: &DeviceColumn, kernel: Kernel<A>) -> KeepArguments {
         let vectors = stride(column);
-        let blocks = kernel.blocks_per_node(column.chunks().len(), vectors).next_power_of_two();
+        let division = kernel.division(column.chunks().len(), vectors);
         KeepArguments {
-            bitmap: self.bitmap.address(),
-            before: self.sums.before.address(),
-            places: self.sums.places.address(),
+            bitmap: self.bitmap.pointer(),
+            before: self.sums.before.pointer(),
+            places: self.sums.places.pointer(),
             rows: self.rows as u64,
             stride: vectors as u32,
-            node_shift: blocks.ilog2(),
-            each: vectors.div_ceil(blocks as usize * kernel.least) as u32,
+            node_shift: division.node_shift,
+            each: division.each,
             ..Default::default()
         }
     }
@@ -167,30 +167,22 @@ fn place(
     marks: &mut dyn Marks,
 ) -> Result<Vec<u64>> {
     let count = chunks as u32;
-    let arguments = abi::KeepPlacesArguments { places: sums.places.address(), count, zero: 0 };
+    let arguments = abi::KeepPlacesArguments { places: sums.places.pointer(), count, zero: 0 };
     launch(stream, kernels::KEEP_PLACES, 1, &arguments, &[&sums.places], marks)?;
     let mut places = vec![0_u64; chunks + 1];
     stream.download(&sums.places, 0, bytemuck::cast_slice_mut(&mut places))?;
     Ok(places)
 }
 
-fn launch<A: bytemuck::Pod>(
+fn launch<A: Arguments>(
     stream: &Arc<dyn Stream>,
-    kernel: Kernel,
+    kernel: Kernel<A>,
     blocks: usize,
     arguments: &A,
     buffers: &[&DeviceBuffer],
     marks: &mut dyn Marks,
 ) -> Result<()> {
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks,
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(arguments),
-        buffers,
-    })?;
+    stream.launch(&Launch::new(kernel, blocks, arguments, buffers))?;
     marks.mark(stream, kernel.name)
 }
 
@@ -265,39 +257,39 @@ impl<'a> Job<'a, '_> {
     }
 
     /// Starts a kernel over nodes of all chunks, and those that `complete` adds to the
-    /// parameters, at an address that it gets with its own arguments.
-    fn keep<A: bytemuck::Pod>(
+    /// parameters, of which it gets the first with its own arguments.
+    fn keep<A: Arguments>(
         &mut self,
-        kernel: Kernel,
+        kernel: Kernel<A>,
         nodes: &[Node],
         out: &DeviceBuffer,
-        complete: impl FnOnce(u64, KeepArguments) -> A,
+        complete: impl FnOnce(DevicePtr<Node>, KeepArguments) -> A,
     ) -> Result<()> {
         self.keep_with(kernel, nodes, &[], &[out], |base, keep| {
-            complete(base, KeepArguments { out: out.address(), ..keep })
+            complete(base, KeepArguments { out: out.pointer(), ..keep })
         })
     }
 
     /// The same with more nodes, each list of which stands `nodes.len()` nodes, times how
     /// many there are for one, behind the list before, and with all buffers that are used.
-    fn keep_with<A: bytemuck::Pod>(
+    fn keep_with<A: Arguments>(
         &mut self,
-        kernel: Kernel,
+        kernel: Kernel<A>,
         nodes: &[Node],
         more: &[Node],
         used: &[&DeviceBuffer],
-        complete: impl FnOnce(u64, KeepArguments) -> A,
+        complete: impl FnOnce(DevicePtr<Node>, KeepArguments) -> A,
     ) -> Result<()> {
         let mut parameters = Parameters::default();
         let at = parameters.push(nodes);
         let more = parameters.push(more);
         let parameters = parameters.upload(self.stream())?;
         let keep = KeepArguments {
-            nodes: parameters.address() + at,
+            nodes: at.within(&parameters),
             ..self.kept.arguments(self.column, kernel)
         };
         let blocks = nodes.len() << keep.node_shift;
-        let arguments = complete(parameters.address() + more, keep);
+        let arguments = complete(more.within(&parameters), keep);
         let sums = &self.kept.sums;
         let mut buffers: Vec<&DeviceBuffer> =
             vec![&parameters, self.kept.bitmap, &sums.before, &sums.places, &self.status];
@@ -348,7 +340,7 @@ impl<'a> Job<'a, '_> {
     ) -> Result<()> {
         let kernel = kernels::KEEP_WIDE[bits / 256];
         self.keep_with(kernel, nodes, words, &[out], |words, keep| abi::KeepWideArguments {
-            keep: KeepArguments { out: out.address(), ..keep },
+            keep: KeepArguments { out: out.pointer(), ..keep },
             words,
         })
     }
@@ -371,8 +363,8 @@ impl<'a> Job<'a, '_> {
         let both = [stored_lengths.as_slice(), value_lengths].concat();
 
         let sums = Sums::allocate(stream, self.column)?;
-        let (before, places) = (sums.before.address(), sums.places.address());
-        let status = self.status.address();
+        let (before, places) = (sums.before.pointer(), sums.places.pointer());
+        let status = self.status.pointer();
         let used = [&sums.before, &sums.places];
         self.keep_with(kernels::KEEP_LENGTHS, nodes, value_lengths, &used, |lengths, keep| {
             let keep = KeepArguments { before, places, ..keep };
@@ -389,12 +381,12 @@ impl<'a> Job<'a, '_> {
         let used = [&sums.before, &sums.places, bytes, offsets];
         self.keep_with(kernels::KEEP_STRINGS, nodes, &both, &used, |lengths, keep| {
             abi::KeepStringsArguments {
-                keep: KeepArguments { out: offsets.address(), ..keep },
+                keep: KeepArguments { out: offsets.pointer(), ..keep },
                 stored_lengths: lengths,
-                value_lengths: lengths + size_of_val(value_lengths.as_slice()) as u64,
+                value_lengths: lengths.add(value_lengths.len()),
                 bytes_before: before,
                 byte_places: places,
-                bytes: bytes.address(),
+                bytes: bytes.pointer(),
                 status,
                 offset_bytes: *offset_bytes as u32,
                 zero: 0,
@@ -418,7 +410,7 @@ impl<'a> Job<'a, '_> {
                 let parts = parts(&self.kept.places, &byte_places);
                 let nodes: Vec<Node> = parts.iter().map(|part| part.0).collect();
                 let longest = nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
-                let to = out.address();
+                let to = out.pointer();
                 self.arrays(kernels::VIEWS, &nodes, longest, &buffers, &[&out], |all| {
                     abi::StringsArguments { out: to, ..all }
                 })?;
@@ -432,8 +424,8 @@ impl<'a> Job<'a, '_> {
                     [&out].into_iter().chain(validity).map(AsRef::as_ref).collect();
                 self.arrays(kernels::FIXED, &chunks, longest, &buffers, &used, |all| {
                     abi::StringsArguments {
-                        out: out.address(),
-                        valid: validity.map_or(0, |bitmap| bitmap.address()),
+                        out: out.pointer(),
+                        valid: validity.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
                         width: *width as u32,
                         ..all
                     }
@@ -449,7 +441,7 @@ impl<'a> Job<'a, '_> {
     /// Starts a kernel that works on kept strings.
     fn arrays(
         &mut self,
-        kernel: Kernel,
+        kernel: Kernel<abi::StringsArguments>,
         nodes: &[Node],
         longest: usize,
         buffers: &Buffers,
@@ -463,11 +455,11 @@ impl<'a> Job<'a, '_> {
         let parameters = parameters.upload(self.stream())?;
         let blocks_per_node = kernel.blocks_per_node(nodes.len(), longest);
         let arguments = complete(abi::StringsArguments {
-            nodes: parameters.address() + at,
-            bytes: buffers.bytes.address(),
-            offsets: buffers.offsets.address(),
-            status: self.status.address(),
-            not_ascii: parameters.address() + not_ascii,
+            nodes: at.within(&parameters),
+            bytes: buffers.bytes.pointer(),
+            offsets: buffers.offsets.pointer(),
+            status: self.status.pointer(),
+            not_ascii: not_ascii.within(&parameters),
             blocks_per_node,
             offset_bytes: buffers.offset_bytes as u32,
             ..Default::default()

@@ -7,11 +7,11 @@ use super::select::{Combine, Report, StringTests, TestPlaces, bitmap_len};
 use crate::decode::nodes::ColumnNodes;
 use crate::device::Marks;
 use crate::device::column::DeviceColumn;
-use crate::device::parameters::Parameters;
+use crate::device::parameters::{Offset, Parameters};
 use crate::device::status::status_words;
 use crate::error::Result;
-use crate::gpu::abi::{self, Range, Reduction};
-use crate::gpu::{DeviceBuffer, Launch, Module, Stream, kernels};
+use crate::gpu::abi::{self, Node, Range, Reduction};
+use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Module, Stream, kernels};
 
 /// A kernel and what it is started with.
 pub(crate) struct Query<'a> {
@@ -19,8 +19,8 @@ pub(crate) struct Query<'a> {
     /// Columns that it reads, and their nodes.
     pub columns: &'a [&'a DeviceColumn],
     pub column_nodes: &'a [Arc<ColumnNodes>],
-    /// Addresses of its lists of nodes.
-    pub nodes: &'a [u64],
+    /// Its lists of nodes.
+    pub nodes: &'a [DevicePtr<Node>],
     pub literals: &'a [u64],
     /// Ranges in memory, and at which literal their address belongs.
     pub ranges: &'a [(usize, Vec<Range>)],
@@ -56,7 +56,7 @@ impl Query<'_> {
             stream.fill(out, 0, bitmap_len(self.columns[0].len()), 0)?;
         }
         let head = abi::ScanHead {
-            mask: out.address(),
+            mask: out.pointer(),
             combine: combine as u32,
             ..abi::ScanHead::default()
         };
@@ -80,8 +80,8 @@ impl Query<'_> {
         let (chunks, stride) = (nodes.chunks, nodes.longest);
         let partials = Arc::new(stream.allocate(count * chunks * stride * 8)?);
         let head = abi::ScanHead {
-            within: within.map_or(0, |bitmap| bitmap.address()),
-            partials: partials.address(),
+            within: within.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
+            partials: partials.pointer(),
             ..abi::ScanHead::default()
         };
         let mut buffers = vec![&partials];
@@ -93,25 +93,19 @@ impl Query<'_> {
         let out = stream.allocate(count * chunks * 8)?;
         let kernel = kernels::REDUCE_PARTIALS;
         let arguments = abi::ReduceArguments {
-            partials: partials.address(),
-            out: out.address(),
+            partials: partials.pointer(),
+            out: out.pointer(),
             nodes: self.nodes[0],
-            reductions: list.address(),
+            reductions: list.pointer(),
             count: reductions.len() as u32,
             chunks: chunks as u32,
             stride: stride as u32,
             zero: 0,
         };
-        stream.launch(&Launch {
-            module: None,
-            kernel: kernel.name,
-            blocks: (reductions.len() * chunks).div_ceil(kernel.block),
-            threads: kernel.threads,
-            shared: kernel.shared,
-            arguments: bytemuck::bytes_of(&arguments),
-            buffers: &[&[&partials, &out, &list], nodes.buffers().collect::<Vec<_>>().as_slice()]
-                .concat(),
-        })?;
+        let mut buffers = vec![partials.as_ref(), &out, &list];
+        buffers.extend(nodes.buffers());
+        let blocks = (reductions.len() * chunks).div_ceil(kernel.block);
+        stream.launch(&Launch::new(kernel, blocks, &arguments, &buffers))?;
         marks.mark(stream, kernel.name)?;
         let mut words = vec![0_u64; count * chunks];
         stream.download(&out, 0, bytemuck::cast_slice_mut(&mut words))?;
@@ -127,18 +121,18 @@ impl Query<'_> {
     ) -> Result<Vec<Report>> {
         let kernel = kernels::scan(self.warps, self.each);
         let (chunks, longest) = (self.column_nodes[0].chunks, self.column_nodes[0].longest);
-        let blocks_per_node = kernel.blocks_per_node(chunks, longest).next_power_of_two();
+        let division = kernel.division(chunks, longest);
         let head = abi::ScanHead {
             rows: self.columns[0].len() as u64,
             chunks: chunks as u32,
             stride: longest as u32,
-            node_shift: blocks_per_node.ilog2(),
-            each: longest.div_ceil(blocks_per_node as usize * kernel.least) as u32,
+            node_shift: division.node_shift,
+            each: division.each,
             ..head
         };
         // Few queries have some.
         let mut parameters = Parameters::default();
-        let ranges: Vec<u64> =
+        let ranges: Vec<Offset<Range>> =
             self.ranges.iter().map(|(_, ranges)| parameters.push(ranges)).collect();
         let tests: Vec<TestPlaces> =
             self.strings.iter().map(|(_, tests, _)| tests.reserve(&mut parameters)).collect();
@@ -146,21 +140,22 @@ impl Query<'_> {
         let mut in_memory = None;
         if !parameters.is_empty() {
             let buffer = parameters.allocate(stream)?;
-            let base = buffer.address();
             for ((at, _), place) in self.ranges.iter().zip(ranges) {
-                literals[*at] = base + place;
+                literals[*at] = place.within(&buffer).address();
             }
             for ((at, strings, _), places) in self.strings.iter().zip(&tests) {
-                strings.fill(&mut parameters, places, base);
-                literals[*at] = base + places.tests;
+                strings.fill(&mut parameters, places, &buffer);
+                literals[*at] = places.tests.within(&buffer).address();
             }
             parameters.copy_to(stream, &buffer)?;
             in_memory = Some(buffer);
         }
         let count = self.statuses;
         let status = (count > 0).then(|| status_words(stream, count)).transpose()?;
-        let head =
-            abi::ScanHead { status: status.as_ref().map_or(0, DeviceBuffer::address), ..head };
+        let head = abi::ScanHead {
+            status: status.as_ref().map_or(DevicePtr::NULL, DeviceBuffer::pointer),
+            ..head
+        };
         let mut arguments = bytemuck::bytes_of(&head).to_vec();
         arguments.extend_from_slice(bytemuck::cast_slice(self.nodes));
         arguments.extend_from_slice(bytemuck::cast_slice(&literals));
@@ -175,10 +170,12 @@ impl Query<'_> {
         stream.launch(&Launch {
             module: Some(self.module),
             kernel: kernel.name,
-            blocks: chunks * blocks_per_node as usize,
+            blocks: chunks << division.node_shift,
             threads: kernel.threads,
             shared: kernel.shared,
             arguments: &arguments,
+            // A template, `ScanArguments`.
+            arguments_type: None,
             buffers: &named,
         })?;
         marks.mark(stream, kernel.name)?;

@@ -27,8 +27,7 @@ use crate::device::parameters::Parameters;
 use crate::device::status::{check_status, status_words};
 use crate::error::Result;
 use crate::gpu::abi::{self, Node, Range};
-use crate::gpu::{DeviceBuffer, Launch, Stream, kernels};
-use crate::lanes::VECTOR;
+use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream, kernels};
 use crate::scan::predicate::CodesTest;
 
 /// A question about the rows of one column. Null rows pass none but [`Self::Null`].
@@ -78,8 +77,8 @@ pub(crate) enum ChunkTest {
 #[derive(Debug, Clone)]
 pub(crate) struct LookedUp {
     found: Arc<DeviceBuffer>,
-    bits: u64,
-    range: u64,
+    bits: DevicePtr<u8>,
+    range: DevicePtr<abi::CodeRange>,
     count: u32,
 }
 
@@ -202,19 +201,16 @@ impl Verdicts<'_> {
         let reports = parts.iter().any(parts::Part::reports);
         let status = reports.then(|| status_words(stream, 1)).transpose()?;
         let select = |part: &parts::Part| {
-            let longest = part.nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
-            let vectors = longest.div_ceil(VECTOR);
-            let blocks_per_node =
-                part.kernel.blocks_per_node(part.nodes.len(), vectors).next_power_of_two();
+            let division = part.division();
             abi::SelectArguments {
-                out: out.address(),
+                out: out.pointer(),
                 rows: rows as u64,
                 range_count: part.ranges.len() as u32,
                 order: part.order,
                 combine: combine as u32,
                 negate: u32::from(part.negate),
-                node_shift: blocks_per_node.ilog2(),
-                each: vectors.div_ceil(blocks_per_node as usize * part.kernel.least) as u32,
+                node_shift: division.node_shift,
+                each: division.each,
                 ..Default::default()
             }
         };
@@ -223,22 +219,15 @@ impl Verdicts<'_> {
             .collect::<Result<Vec<_>>>()?;
 
         marks.mark(stream, "")?;
-        for (part, (parameters, arguments)) in parts.iter().zip(&launches) {
+        for (part, (parameters, kernel)) in parts.iter().zip(&launches) {
             let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
             buffers.extend(&status);
             buffers.extend(part.buffers());
             buffers.extend(&self.buffers);
             buffers.extend(column.bodies().iter().map(AsRef::as_ref));
-            stream.launch(&Launch {
-                module: None,
-                kernel: part.kernel.name,
-                blocks: part.nodes.len() << select(part).node_shift,
-                threads: part.kernel.threads,
-                shared: part.kernel.shared,
-                arguments,
-                buffers: &buffers,
-            })?;
-            marks.mark(stream, part.kernel.name)?;
+            let blocks = part.nodes.len() << part.division().node_shift;
+            stream.launch(&Launch::bound(kernel, blocks, &buffers))?;
+            marks.mark(stream, kernel.name)?;
         }
         Ok(Report { status: status.map(|word| (Arc::new(word), 0)) })
     }
@@ -353,28 +342,25 @@ fn ask_dictionaries(
     let mut parameters = Parameters::default();
     let at = parameters.push(&values);
     let parameters = parameters.upload(stream)?;
-    let ranges = found.address() + ranges_at as u64;
+    let ranges: DevicePtr<abi::CodeRange> = found.pointer_at(ranges_at);
     let arguments = abi::CodeRangesArguments {
-        nodes: parameters.address() + at,
-        bitmap: found.address(),
+        nodes: at.within(&parameters),
+        bitmap: found.pointer(),
         ranges,
         count: values.len() as u32,
         zero: 0,
     };
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks: values.len().div_ceil(kernel.block),
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(&arguments),
-        buffers: &[&parameters, &found],
-    })?;
+    stream.launch(&Launch::new(
+        kernel,
+        values.len().div_ceil(kernel.block),
+        &arguments,
+        &[&parameters, &found],
+    ))?;
     let test = |(index, ChunkDictionary { values, .. }): (usize, &ChunkDictionary)| {
         let looked_up = LookedUp {
             found: found.clone(),
-            bits: found.address() + values.node.at / 8,
-            range: ranges + (index * size_of::<abi::CodeRange>()) as u64,
+            bits: found.pointer_at(values.node.at as usize / 8),
+            range: ranges.add(index),
             count: values.node.rows,
         };
         (values.chunk, ChunkTest::LookedUp(looked_up))
@@ -398,21 +384,18 @@ pub(crate) fn join(
 ) -> Result<()> {
     let kernel = kernels::JOIN_SELECTED;
     let arguments = abi::JoinArguments {
-        from: from.address(),
-        out: out.address(),
+        from: from.pointer(),
+        out: out.pointer(),
         bits: bits as u64,
         combine: combine as u32,
         negate: u32::from(negate),
     };
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks: bits.div_ceil(32).div_ceil(kernel.block),
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(&arguments),
-        buffers: &[from, out],
-    })?;
+    stream.launch(&Launch::new(
+        kernel,
+        bits.div_ceil(32).div_ceil(kernel.block),
+        &arguments,
+        &[from, out],
+    ))?;
     marks.mark(stream, kernel.name)
 }
 
@@ -429,16 +412,13 @@ pub(crate) fn count(
     let count = stream.allocate(8)?;
     stream.fill(&count, 0, 8, 0)?;
     let arguments =
-        abi::CountArguments { bitmap: bitmap.address(), count: count.address(), bits: bits as u64 };
-    stream.launch(&Launch {
-        module: None,
-        kernel: kernel.name,
-        blocks: bits.div_ceil(32).div_ceil(kernel.block),
-        threads: kernel.threads,
-        shared: kernel.shared,
-        arguments: bytemuck::bytes_of(&arguments),
-        buffers: &[bitmap, &count],
-    })?;
+        abi::CountArguments { bitmap: bitmap.pointer(), count: count.pointer(), bits: bits as u64 };
+    stream.launch(&Launch::new(
+        kernel,
+        bits.div_ceil(32).div_ceil(kernel.block),
+        &arguments,
+        &[bitmap, &count],
+    ))?;
     let mut bytes = [0; 8];
     stream.download(&count, 0, &mut bytes)?;
     Ok(u64::from_le_bytes(bytes) as usize)

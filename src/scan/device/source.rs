@@ -29,7 +29,8 @@ use arrow_buffer::i256;
 use crate::decode::nodes::ColumnNodes;
 use crate::decode::trees::TreeList;
 use crate::error::Result;
-use crate::gpu::abi::{Range, Reduction};
+use crate::gpu::DevicePtr;
+use crate::gpu::abi::{Node, Range, Reduction};
 use crate::gpu::kernels;
 use crate::ranges::{Order, Ranges};
 use crate::scan::aggregate::Plan;
@@ -54,8 +55,8 @@ const MOST_WORDS: usize = 480;
 /// A kernel for a query, and what it is started with.
 pub(super) struct Source {
     pub text: String,
-    /// Addresses of the lists of nodes, the first of which has all rows.
-    pub nodes: Vec<u64>,
+    /// The lists of nodes, the first of which has all rows.
+    pub nodes: Vec<DevicePtr<Node>>,
     pub literals: Vec<u64>,
     /// Ranges that lie in memory: at which word of the literals their address is missing.
     pub ranges: Vec<(usize, Vec<Range>)>,
@@ -178,7 +179,7 @@ impl Source {
 struct Writer<'a> {
     columns: &'a [&'a ColumnNodes],
     tests_of: TestsOf<'a>,
-    nodes: Vec<u64>,
+    nodes: Vec<DevicePtr<Node>>,
     literals: Vec<u64>,
     ranges: Vec<(usize, Vec<Range>)>,
     strings: Vec<(usize, StringTests, usize)>,
@@ -256,17 +257,17 @@ impl<'a> Writer<'a> {
     }
 
     /// The number of a list of nodes.
-    fn list(&mut self, address: u64) -> usize {
-        let found = self.nodes.iter().position(|known| *known == address);
+    fn list(&mut self, start: DevicePtr<Node>) -> usize {
+        let found = self.nodes.iter().position(|known| *known == start);
         found.unwrap_or_else(|| {
-            self.nodes.push(address);
+            self.nodes.push(start);
             self.nodes.len() - 1
         })
     }
 
     /// The number of a list of trees, for which the kernel has a reader then.
     fn trees(&mut self, list: &TreeList) -> usize {
-        let number = self.list(list.address);
+        let number = self.list(list.start);
         if !self.readers.iter().any(|(known, _)| *known == number) {
             self.readers.push((number, list.reader()));
         }

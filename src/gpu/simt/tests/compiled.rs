@@ -54,7 +54,7 @@ impl Compiled {
         (n, mode): (u32, u32),
     ) -> Result<Vec<u32>> {
         let (input, output) = (self.bench.words(input), self.bench.words(&vec![0; len]));
-        let arguments = Arguments { input: input.address(), output: output.address(), n, mode };
+        let arguments = Arguments { input: input.pointer(), output: output.pointer(), n, mode };
         self.bench.stream.launch(&Launch {
             module: Some(self.module.as_ref()),
             kernel,
@@ -62,6 +62,7 @@ impl Compiled {
             threads,
             shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
+            arguments_type: None,
             buffers: &[&input, &output],
         })?;
         Ok(self.bench.read(&output))
@@ -108,8 +109,16 @@ fn refuses_launches_that_do_not_fit() {
     assert!(run("sum", 128).contains("blocks of 128 threads, the kernel is made for 64"));
     let launch = |stream: &Arc<dyn Stream>, arguments| {
         let (module, kernel) = (Some(compiled.module.as_ref()), "sum");
-        let launch =
-            Launch { module, kernel, blocks: 1, threads: 64, shared: 0, arguments, buffers: &[] };
+        let launch = Launch {
+            module,
+            kernel,
+            blocks: 1,
+            threads: 64,
+            shared: 0,
+            arguments,
+            arguments_type: None,
+            buffers: &[],
+        };
         stream.launch(&launch).unwrap_err().to_string()
     };
     let found = launch(&compiled.bench.stream, &[0; 16]);

@@ -8,7 +8,7 @@ fn memory_begins_unwritten_and_aligned() {
     for len in [0, 1, 255, 256, 1000] {
         let buffer = bench.stream.allocate(len).unwrap();
         assert_eq!(buffer.len(), len);
-        assert_eq!(buffer.address() % PADDING as u64, 0);
+        assert_eq!(buffer.pointer::<u8>().address() % PADDING as u64, 0);
         let mut bytes = vec![0; len];
         bench.stream.download(&buffer, 0, &mut bytes).unwrap();
         assert!(bytes.iter().all(|&byte| byte == UNWRITTEN));

@@ -66,7 +66,7 @@ fn a_misaligned_wide_load() {
 fn a_buffer_that_was_freed() {
     let fault = || {
         let bench = Bench::new(0);
-        let freed = bench.words(&[1]).address();
+        let freed = bench.words(&[1]).pointer();
         let arguments = Arguments { input: freed, output: freed, n: 0, mode: 3 };
         let arguments = bytemuck::bytes_of(&arguments);
         let launch = Launch {
@@ -76,6 +76,7 @@ fn a_buffer_that_was_freed() {
             threads: 32,
             shared: 0,
             arguments,
+            arguments_type: None,
             buffers: &[],
         };
         println!("no sanitizer has ended this: {:?}", bench.stream.launch(&launch));
@@ -93,13 +94,15 @@ fn a_write_of_a_kernel_compiled_at_run_time() {
                       LANEPACK_KERNEL(wild, 32, 1, A) { args.out[72 + threadIdx.x] = 1; }\n";
         let module = device.compile(source).unwrap();
         let output = bench.words(&[0; 8]);
+        let arguments = output.pointer::<u32>();
         let launch = Launch {
             module: Some(module.as_ref()),
             kernel: "wild",
             blocks: 1,
             threads: 32,
             shared: 0,
-            arguments: &output.address().to_le_bytes(),
+            arguments: bytemuck::bytes_of(&arguments),
+            arguments_type: None,
             buffers: &[&output],
         };
         println!("no sanitizer has ended this: {:?}", bench.stream.launch(&launch));
@@ -113,8 +116,8 @@ fn a_read_past_memory_of_rust() {
     let fault = || {
         let bench = Bench::new(0);
         let (heap, output) = (vec![1u32; 8], bench.words(&[0; 40]));
-        let input = heap.as_ptr().addr() as u64;
-        let arguments = Arguments { input, output: output.address(), n: 8, mode: 3 };
+        let input = DevicePtr::from_address(heap.as_ptr().addr() as u64);
+        let arguments = Arguments { input, output: output.pointer(), n: 8, mode: 3 };
         let arguments = bytemuck::bytes_of(&arguments);
         let buffers = &[&output];
         let launch = Launch {
@@ -124,6 +127,7 @@ fn a_read_past_memory_of_rust() {
             threads: 32,
             shared: 0,
             arguments,
+            arguments_type: None,
             buffers,
         };
         println!("no sanitizer has ended this: {:?}", bench.stream.launch(&launch));

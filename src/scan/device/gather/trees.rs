@@ -6,6 +6,7 @@ use crate::decode::nodes::ColumnNodes;
 use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, GatherArguments};
+use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DeviceBuffer, Launch};
 use crate::scan::device::staged::stages;
 
@@ -46,7 +47,7 @@ impl Job<'_, '_> {
         self.in_stages(true, |job, nodes, first_chunk| {
             for word in 0..words {
                 // Words that no chunk stores are the sign of the highest that one does.
-                let sign = TreeList { address: nodes.rows, ..TreeList::sign() };
+                let sign = TreeList { start: nodes.rows, ..TreeList::sign() };
                 let list = nodes.lists.get(word).unwrap_or(&sign);
                 job.gather_list(nodes, first_chunk, list, (word, words), out)?;
             }
@@ -108,23 +109,15 @@ impl Job<'_, '_> {
     ) -> Result<()> {
         let (text, warps) = source(list);
         let module = self.column.context().device().compile(&text)?;
-        let blocks = crate::gpu::kernels::Kernel {
-            name: "gather",
-            threads: 32 * warps as u32,
-            block: warps * EACH,
-            least: warps,
-            value: 1,
-            shared: 0,
-            more: 0,
-        };
-        let keep = self.kept.arguments(self.column, blocks);
+        let kernel: Kernel<GatherArguments> = kernels::of_warps("gather", warps, EACH);
+        let keep = self.kept.arguments(self.column, kernel);
         let arguments = GatherArguments {
-            nodes: list.address,
+            nodes: list.start,
             bitmap: keep.bitmap,
-            before: keep.before + (first_chunk * keep.stride as usize * 8) as u64,
-            places: keep.places + first_chunk as u64 * 8,
-            out: out.address() + 8 * word as u64,
-            status: self.status.address(),
+            before: keep.before.add(first_chunk * keep.stride as usize),
+            places: keep.places.add(first_chunk),
+            out: out.pointer_at(8 * word),
+            status: self.status.pointer(),
             rows: keep.rows,
             stride: keep.stride,
             nodes_each: list.stride as u32,
@@ -138,16 +131,9 @@ impl Job<'_, '_> {
             vec![self.kept.bitmap, &sums.before, &sums.places, &self.status, out];
         buffers.extend(nodes.buffers());
         buffers.extend(self.column.bodies().iter().map(AsRef::as_ref));
-        self.stream().launch(&Launch {
-            module: Some(module.as_ref()),
-            kernel: blocks.name,
-            blocks: nodes.chunks << keep.node_shift,
-            threads: blocks.threads,
-            shared: 0,
-            arguments: bytemuck::bytes_of(&arguments),
-            buffers: &buffers,
-        })?;
-        self.marks.mark(self.stream(), blocks.name)
+        let launch = Launch::new(kernel, nodes.chunks << keep.node_shift, &arguments, &buffers);
+        self.stream().launch(&Launch { module: Some(module.as_ref()), ..launch })?;
+        self.marks.mark(self.stream(), kernel.name)
     }
 }
 

@@ -26,14 +26,17 @@ use crate::device::column::{DeviceColumn, order_of};
 use crate::device::parameters::Parameters;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
-use crate::gpu::abi::{self, Node, Range, SelectArguments, WideRange};
-use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::{DeviceBuffer, Stream};
+use crate::gpu::abi::{
+    self, Node, Range, SelectArguments, SelectStringsArguments, SelectWideArguments, WideRange,
+};
+use crate::gpu::kernels::{self, BoundKernel, Division, Kernel};
+use crate::gpu::{DeviceBuffer, DevicePtr, Stream};
+use crate::lanes::VECTOR;
 use crate::scan::predicate::CodesTest;
 
 /// One launch, over some chunks.
 pub(super) struct Part {
-    pub kernel: Kernel,
+    kernel: PartKernel,
     /// What the kernel looks at, and the chunks that this is of.
     pub nodes: Vec<Node>,
     chunks: Vec<usize>,
@@ -42,13 +45,13 @@ pub(super) struct Part {
     pub negate: bool,
     pub order: u32,
     pub ranges: Vec<Range>,
-    more: More,
 }
 
-/// What some kernels need beside nodes and ranges.
-enum More {
-    Nothing,
+/// The kernel of a launch, and what it needs beside nodes and ranges.
+enum PartKernel {
+    Words(Kernel<SelectArguments>),
     Wide {
+        kernel: Kernel<SelectWideArguments>,
         /// Four for each node.
         words: Vec<Node>,
         ranges: Vec<WideRange>,
@@ -56,6 +59,7 @@ enum More {
         count: u32,
     },
     Strings {
+        kernel: Kernel<SelectStringsArguments>,
         /// Stored lengths, for each node.
         lengths: Vec<Node>,
         tests: StringTests,
@@ -72,7 +76,7 @@ pub(super) fn of(
     let nodes = &of_kernels.host;
     let data_type = column.field().data_type();
     let physical = physical_of(data_type);
-    let all = |kernel| Part::new(kernel, nodes.roots.iter().copied());
+    let all = |kernel| Part::of_words(kernel, nodes.roots.iter().copied());
     let bits = |negate| Part { negate, ..all(kernels::SELECT_BITS) };
     let numbers = |ranges: &[Range], negate| -> Result<Vec<Part>> {
         let is_dict = |job: &Job| job.node.encoding == Encoding::Dict as u16;
@@ -112,13 +116,18 @@ pub(super) fn of(
 
 /// The launch for rows that are valid, or if `negate` for those that are not.
 pub(super) fn of_validity(nodes: &ValidityNodes, negate: bool) -> Part {
-    let part = Part::new(kernels::SELECT_BITS, nodes.jobs.iter().copied());
+    let part = Part::of_words(kernels::SELECT_BITS, nodes.jobs.iter().copied());
     Part { of_validity: true, negate, ..part }
 }
 
 impl Part {
+    /// A launch of a kernel of words over the nodes of some chunks.
+    fn of_words(kernel: Kernel<SelectArguments>, jobs: impl IntoIterator<Item = Job>) -> Self {
+        Self::new(PartKernel::Words(kernel), jobs)
+    }
+
     /// A launch over the nodes of some chunks.
-    fn new(kernel: Kernel, jobs: impl IntoIterator<Item = Job>) -> Self {
+    fn new(kernel: PartKernel, jobs: impl IntoIterator<Item = Job>) -> Self {
         let (nodes, chunks) = jobs.into_iter().map(|job| (job.node, job.chunk)).unzip();
         Self {
             kernel,
@@ -128,32 +137,42 @@ impl Part {
             negate: false,
             order: abi::UNSIGNED,
             ranges: Vec::new(),
-            more: More::Nothing,
         }
     }
 
     /// What the launch has to name beside its parameters and the column's.
     pub fn buffers(&self) -> Vec<&DeviceBuffer> {
-        match &self.more {
-            More::Strings { tests, .. } => tests.buffers().collect(),
-            More::Nothing | More::Wide { .. } => Vec::new(),
+        match &self.kernel {
+            PartKernel::Strings { tests, .. } => tests.buffers().collect(),
+            PartKernel::Words(_) | PartKernel::Wide { .. } => Vec::new(),
         }
     }
 
     /// Whether the kernel looks for damage.
     pub fn reports(&self) -> bool {
-        matches!(self.more, More::Strings { .. })
+        matches!(self.kernel, PartKernel::Strings { .. })
+    }
+
+    /// How its nodes are divided among blocks.
+    pub fn division(&self) -> Division {
+        let longest = self.nodes.iter().map(|node| node.rows as usize).max().unwrap_or(0);
+        let (nodes, vectors) = (self.nodes.len(), longest.div_ceil(VECTOR));
+        match &self.kernel {
+            PartKernel::Words(kernel) => kernel.division(nodes, vectors),
+            PartKernel::Wide { kernel, .. } => kernel.division(nodes, vectors),
+            PartKernel::Strings { kernel, .. } => kernel.division(nodes, vectors),
+        }
     }
 
     /// Copies what the launch needs to the device, in one piece; `validity` has a node for
-    /// each chunk of the column, if there are nulls. Gives it with the kernel's argument.
+    /// each chunk of the column, if there are nulls. Gives it with the kernel and its argument.
     pub fn upload(
         &self,
         stream: &Arc<dyn Stream>,
         select: SelectArguments,
         validity: &[Node],
         status: Option<&DeviceBuffer>,
-    ) -> Result<(DeviceBuffer, Vec<u8>)> {
+    ) -> Result<(DeviceBuffer, BoundKernel)> {
         let mut parameters = Parameters::default();
         let nodes = parameters.push(&self.nodes);
         let has_validity = !self.of_validity && !validity.is_empty();
@@ -163,46 +182,44 @@ impl Part {
         };
         let validity = parameters.push(&validity);
         let ranges = parameters.push(&self.ranges);
-        let select = |base: u64| SelectArguments {
-            nodes: base + nodes,
-            validity: if has_validity { base + validity } else { 0 },
-            ranges: base + ranges,
+        let select = |buffer: &DeviceBuffer| SelectArguments {
+            nodes: nodes.within(buffer),
+            validity: if has_validity { validity.within(buffer) } else { DevicePtr::NULL },
+            ranges: ranges.within(buffer),
             ..select
         };
-        match &self.more {
-            More::Nothing => {
+        match &self.kernel {
+            PartKernel::Words(kernel) => {
                 let buffer = parameters.upload(stream)?;
-                let arguments = bytemuck::bytes_of(&select(buffer.address())).to_vec();
-                Ok((buffer, arguments))
+                let bound = kernel.bind(&select(&buffer));
+                Ok((buffer, bound))
             }
-            More::Wide { words, ranges, count } => {
+            PartKernel::Wide { kernel, words, ranges, count } => {
                 let words = parameters.push(words);
                 let wide = parameters.push(ranges);
                 let buffer = parameters.upload(stream)?;
-                let base = buffer.address();
-                let arguments = abi::SelectWideArguments {
-                    select: select(base),
-                    words: base + words,
-                    ranges: base + wide,
+                let arguments = SelectWideArguments {
+                    select: select(&buffer),
+                    words: words.within(&buffer),
+                    ranges: wide.within(&buffer),
                     range_count: ranges.len() as u32,
                     count: *count,
                 };
-                Ok((buffer, bytemuck::bytes_of(&arguments).to_vec()))
+                Ok((buffer, kernel.bind(&arguments)))
             }
-            More::Strings { lengths, tests } => {
+            PartKernel::Strings { kernel, lengths, tests } => {
                 let lengths = parameters.push(lengths);
                 let places = tests.reserve(&mut parameters);
                 let buffer = parameters.allocate(stream)?;
-                let base = buffer.address();
-                tests.fill(&mut parameters, &places, base);
+                tests.fill(&mut parameters, &places, &buffer);
                 parameters.copy_to(stream, &buffer)?;
-                let arguments = abi::SelectStringsArguments {
-                    select: select(base),
-                    lengths: base + lengths,
-                    tests: base + places.tests,
-                    status: status.map_or(0, DeviceBuffer::address),
+                let arguments = SelectStringsArguments {
+                    select: select(&buffer),
+                    lengths: lengths.within(&buffer),
+                    tests: places.tests.within(&buffer),
+                    status: status.map_or(DevicePtr::NULL, DeviceBuffer::pointer),
                 };
-                Ok((buffer, bytemuck::bytes_of(&arguments).to_vec()))
+                Ok((buffer, kernel.bind(&arguments)))
             }
         }
     }
@@ -267,7 +284,7 @@ pub(super) fn words(
             negate,
             order,
             ranges: ranges.to_vec(),
-            ..Part::new(kernel, jobs)
+            ..Part::of_words(kernel, jobs)
         })
         .collect()
 }
@@ -285,7 +302,7 @@ fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<P
         let clipped = clipped(ranges, i256::from_i128(least), i256::from_i128(most));
         let ranges = clipped.map(|(low, high)| Range { low: key(low), high: key(high) }).collect();
         let words = single.into_iter().map(|(job, words)| Job { node: words[0], ..job });
-        let part = Part::new(kernels::SELECT[3], words);
+        let part = Part::of_words(kernels::SELECT[3], words);
         parts.push(Part { order: abi::SIGNED, ranges, ..part });
     }
     if !other.is_empty() {
@@ -304,8 +321,9 @@ fn wide(nodes: &HostNodes, physical: Physical, ranges: &[(i256, i256)]) -> Vec<P
             .map(|(low, high)| WideRange { low: words_of(low), high: words_of(high) })
             .collect();
         let words = other.iter().flat_map(|(_, words)| *words).collect();
-        let part = Part::new(kernels::SELECT_WIDE, other.into_iter().map(|(job, _)| job));
-        parts.push(Part { more: More::Wide { words, ranges, count: count as u32 }, ..part });
+        let (kernel, count) = (kernels::SELECT_WIDE, count as u32);
+        let kernel = PartKernel::Wide { kernel, words, ranges, count };
+        parts.push(Part::new(kernel, other.into_iter().map(|(job, _)| job)));
     }
     parts
 }
@@ -341,8 +359,9 @@ fn strings<'t>(
         for job in &jobs {
             made.push(job.chunk, test_of(job))?;
         }
-        let part = Part::new(Kernel { shared: made.shared, ..one }, jobs);
-        parts.push(Part { negate, more: More::Strings { lengths, tests: made }, ..part });
+        let kernel = one.with_shared(made.shared);
+        let kernel = PartKernel::Strings { kernel, lengths, tests: made };
+        parts.push(Part { negate, ..Part::new(kernel, jobs) });
     }
     Ok(parts)
 }

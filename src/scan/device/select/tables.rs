@@ -7,27 +7,48 @@ use std::sync::Arc;
 use bytemuck::Pod;
 
 use super::{ChunkTest, Report};
-use crate::device::parameters::Parameters;
+use crate::device::parameters::{Offset, Parameters};
 use crate::error::{Error, Result};
-use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::{self, Range, StoredLiteral, StringsTest};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::scan::automaton::DeviceRows;
 use crate::scan::predicate::CodesTest;
 
 /// The tests of some chunks, and the tables that they share.
 #[derive(Default)]
 pub(crate) struct StringTests {
-    /// Addresses count from the first byte of the tables.
-    chunks: Vec<StringsTest>,
+    chunks: Vec<Made>,
     tables: Vec<u8>,
     /// The test for each one of the host's.
-    made: HashMap<*const CodesTest, StringsTest>,
+    made: HashMap<*const CodesTest, Made>,
     /// Shared memory for the largest automaton of rows of bytes.
     pub(super) shared: u32,
     /// What tests of dictionaries have found, where codes are looked up.
     found: Vec<Arc<DeviceBuffer>>,
     /// What was wrong with these dictionaries.
     pub report: Report,
+}
+
+/// A test, whose tables are not on the device yet.
+#[derive(Clone, Copy)]
+struct Made {
+    test: StringsTest,
+    /// Where `table`, `bytes` and `lengths` of the test are among the tables; nothing if they are
+    /// there already or not used.
+    tables: Option<[usize; 3]>,
+}
+
+impl Made {
+    /// The test, with its tables from `tables` on.
+    fn placed(&self, tables: DevicePtr<u8>) -> StringsTest {
+        let Some([table, bytes, lengths]) = self.tables else { return self.test };
+        StringsTest {
+            table: tables.add(table),
+            bytes: tables.add(bytes),
+            lengths: tables.byte_add(lengths).cast(),
+            ..self.test
+        }
+    }
 }
 
 impl StringTests {
@@ -47,24 +68,26 @@ impl StringTests {
     /// those that are decided nor those of codes.
     pub fn kinds(&self) -> u32 {
         let others = 1 << abi::STRINGS_NONE | 1 << abi::STRINGS_ALL | 1 << abi::STRINGS_CODES;
-        self.chunks.iter().fold(0, |kinds, test| kinds | 1 << test.kind) & !others
+        self.chunks.iter().fold(0, |kinds, made| kinds | 1 << made.test.kind) & !others
     }
 
     /// Adds the test of a chunk.
     pub(super) fn push(&mut self, chunk: usize, test: &ChunkTest) -> Result<()> {
-        let decided = |kind| StringsTest { kind, ..Default::default() };
+        let decided =
+            |kind| Made { test: StringsTest { kind, ..Default::default() }, tables: None };
         let made = match test {
             ChunkTest::Decided(false) => decided(abi::STRINGS_NONE),
             ChunkTest::Decided(true) => decided(abi::STRINGS_ALL),
             ChunkTest::LookedUp(found) => {
                 self.keep(&found.found);
-                StringsTest {
+                let test = StringsTest {
                     table: found.bits,
-                    bytes: found.range,
+                    bytes: found.range.cast(),
                     kind: abi::STRINGS_CODES,
                     count: found.count,
                     ..Default::default()
-                }
+                };
+                Made { test, tables: None }
             }
             ChunkTest::Codes(test) => match self.made.get(&Arc::as_ptr(test)) {
                 Some(made) => *made,
@@ -75,7 +98,8 @@ impl StringTests {
                 }
             },
         };
-        self.chunks.push(StringsTest { chunk: chunk as u32, ..made });
+        let test = StringsTest { chunk: chunk as u32, ..made.test };
+        self.chunks.push(Made { test, ..made });
         Ok(())
     }
 
@@ -90,7 +114,7 @@ impl StringTests {
         self.found.iter().map(AsRef::as_ref)
     }
 
-    fn make(&mut self, test: &CodesTest) -> Result<StringsTest> {
+    fn make(&mut self, test: &CodesTest) -> Result<Made> {
         match test {
             CodesTest::OneOf(values) => self.literals(values),
             CodesTest::Automaton(automaton) => {
@@ -102,21 +126,21 @@ impl StringTests {
                     }
                     DeviceRows::Words(rows) => (abi::STRINGS_WORD_ROWS, self.table(rows)),
                 };
-                Ok(StringsTest {
-                    table,
+                let test = StringsTest {
                     kind,
                     count: automaton.states,
                     start: automaton.start,
                     accepts: automaton.accepts,
                     faults: automaton.faults,
                     ..Default::default()
-                })
+                };
+                Ok(Made { test, tables: Some([table, 0, 0]) })
             }
         }
     }
 
     /// A test for values, which are in order of their lengths and then of their bytes.
-    fn literals(&mut self, values: &[Vec<u8>]) -> Result<StringsTest> {
+    fn literals(&mut self, values: &[Vec<u8>]) -> Result<Made> {
         const HEAD: usize = 8;
         let mut literals = Vec::with_capacity(values.len());
         let mut rests: Vec<u8> = Vec::new();
@@ -138,53 +162,42 @@ impl StringTests {
                 _ => lengths.push(Range { low: length, high: length }),
             }
         }
-        Ok(StringsTest {
-            table: self.table(&literals),
-            bytes: self.table(&rests),
-            lengths: self.table(&lengths),
+        let tables = [self.table(&literals), self.table(&rests), self.table(&lengths)];
+        let test = StringsTest {
             kind: abi::STRINGS_LITERALS,
             count: literals.len() as u32,
             range_count: lengths.len() as u32,
             ..Default::default()
-        })
+        };
+        Ok(Made { test, tables: Some(tables) })
     }
 
     /// Where a table stands among the others.
-    fn table<T: Pod>(&mut self, values: &[T]) -> u64 {
+    fn table<T: Pod>(&mut self, values: &[T]) -> usize {
         let at = self.tables.len();
         self.tables.extend_from_slice(bytemuck::cast_slice(values));
         self.tables.resize(self.tables.len().next_multiple_of(16), 0);
-        at as u64
+        at
     }
 
     /// Room among the parameters of a launch for the tests and their tables.
     pub fn reserve(&self, parameters: &mut Parameters) -> TestPlaces {
         TestPlaces {
             tables: parameters.push(&self.tables),
-            tests: parameters.reserve(size_of_val(self.chunks.as_slice())),
+            tests: parameters.reserve(self.chunks.len()),
         }
     }
 
-    /// Puts the tests there, with the addresses that their tables have where the parameters
-    /// begin at `base`.
-    pub fn fill(&self, parameters: &mut Parameters, places: &TestPlaces, base: u64) {
-        let tables = base + places.tables;
-        let placed = |test: &StringsTest| match test.kind {
-            abi::STRINGS_CODES => *test,
-            _ => StringsTest {
-                table: test.table + tables,
-                bytes: test.bytes + tables,
-                lengths: test.lengths + tables,
-                ..*test
-            },
-        };
-        let tests: Vec<StringsTest> = self.chunks.iter().map(placed).collect();
+    /// Puts the tests there, with pointers to their tables where the parameters will be in `buffer`.
+    pub fn fill(&self, parameters: &mut Parameters, places: &TestPlaces, buffer: &DeviceBuffer) {
+        let tables = places.tables.within(buffer);
+        let tests: Vec<StringsTest> = self.chunks.iter().map(|made| made.placed(tables)).collect();
         parameters.fill(places.tests, &tests);
     }
 }
 
 /// Where tests stand among the parameters of a launch.
 pub(crate) struct TestPlaces {
-    tables: u64,
-    pub tests: u64,
+    tables: Offset<u8>,
+    pub tests: Offset<StringsTest>,
 }

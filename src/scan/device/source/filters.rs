@@ -138,7 +138,7 @@ impl Writer<'_> {
         let has_others = of(&lists[0]).0 != abi::encoding_bit(Encoding::Dict as u16);
         let kinds = if has_others { tests.kinds() | 1 << kind } else { 0 };
         self.walks_strings |= has_others;
-        let [roots, its_lengths] = [0, 1].map(|at: usize| self.list(lists[at].address));
+        let [roots, its_lengths] = [0, 1].map(|at: usize| self.list(lists[at].start));
         let [values, its_lengths] =
             [roots, its_lengths].map(|list| format!("args.nodes[{list}][chunk]"));
         let literal = self.literal(&[0]);

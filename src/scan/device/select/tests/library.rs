@@ -4,8 +4,8 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::*;
-use crate::gpu::abi::{SelectArguments, SelectStringsArguments};
-use crate::gpu::{DeviceBuffer, Launch, Stream};
+use crate::gpu::abi::{Node, SelectArguments, SelectStringsArguments, StringsTest};
+use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream};
 use crate::scan::device::select::parts;
 
 fn uploaded<T: Pod>(stream: &dyn Stream, values: &[T]) -> Result<DeviceBuffer> {
@@ -24,11 +24,11 @@ fn with_stream<T>(engine: &Engine, work: impl FnOnce(&dyn Stream) -> Result<T>) 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Together {
-    shorts: u64,
-    doubles: u64,
-    validity: u64,
-    ranges: u64,
-    out: u64,
+    shorts: DevicePtr<Node>,
+    doubles: DevicePtr<Node>,
+    validity: DevicePtr<Node>,
+    ranges: DevicePtr<Range>,
+    out: DevicePtr<u32>,
     rows: u64,
 }
 
@@ -65,9 +65,14 @@ fn selections_of_different_types_go_together() {
             uploaded(stream, &both)?,
             stream.allocate(bitmap_len(rows))?,
         ];
-        let [shorts, doubles, validity, ranges, out] =
-            buffers.each_ref().map(DeviceBuffer::address);
-        let arguments = Together { shorts, doubles, validity, ranges, out, rows: rows as u64 };
+        let arguments = Together {
+            shorts: buffers[0].pointer(),
+            doubles: buffers[1].pointer(),
+            validity: buffers[2].pointer(),
+            ranges: buffers[3].pointer(),
+            out: buffers[4].pointer(),
+            rows: rows as u64,
+        };
         let bodies = columns.map(|column| column.bodies()[0].as_ref());
         stream.launch(&Launch {
             module: None,
@@ -76,6 +81,7 @@ fn selections_of_different_types_go_together() {
             threads: 128,
             shared: 0,
             arguments: bytemuck::bytes_of(&arguments),
+            arguments_type: None,
             buffers: &buffers.iter().chain(bodies).collect::<Vec<_>>(),
         })?;
         let mut found = vec![0_u32; bitmap_len(rows) / 4];
@@ -96,11 +102,11 @@ fn selections_of_different_types_go_together() {
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Strings {
-    strings: u64,
-    lengths: u64,
-    tests: u64,
-    live: u64,
-    out: u64,
+    strings: DevicePtr<Node>,
+    lengths: DevicePtr<Node>,
+    tests: DevicePtr<StringsTest>,
+    live: DevicePtr<u32>,
+    out: DevicePtr<u32>,
     rows: u64,
 }
 
@@ -125,16 +131,17 @@ fn strings_are_selected_among_live_rows() {
                 let nodes = column.kernel_nodes(stream)?;
                 let parts = parts::of(stream, column, &nodes, &test)?;
                 assert_eq!(parts.len(), 1);
-                let (parameters, arguments) =
+                let (parameters, kernel) =
                     parts[0].upload(stream, SelectArguments::default(), &[], None)?;
-                let arguments: SelectStringsArguments = bytemuck::pod_read_unaligned(&arguments);
+                let arguments: SelectStringsArguments =
+                    bytemuck::pod_read_unaligned(&kernel.argument);
                 let buffers = [uploaded(stream.as_ref(), &live)?, stream.allocate(live.len() * 4)?];
                 let launched = Strings {
                     strings: arguments.select.nodes,
                     lengths: arguments.lengths,
                     tests: arguments.tests,
-                    live: buffers[0].address(),
-                    out: buffers[1].address(),
+                    live: buffers[0].pointer(),
+                    out: buffers[1].pointer(),
                     rows: numbers.len() as u64,
                 };
                 let mut named = vec![&buffers[0], &buffers[1], &parameters];
@@ -146,6 +153,7 @@ fn strings_are_selected_among_live_rows() {
                     threads: 128,
                     shared: 0,
                     arguments: bytemuck::bytes_of(&launched),
+                    arguments_type: None,
                     buffers: &named,
                 })?;
                 let mut found = vec![0_u32; live.len()];
@@ -165,8 +173,8 @@ fn strings_are_selected_among_live_rows() {
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
 struct Search {
-    ranges: u64,
-    out: u64,
+    ranges: DevicePtr<Range>,
+    out: DevicePtr<[u64; 4]>,
     scale: u64,
     width: u32,
     count: u32,
@@ -258,8 +266,8 @@ fn bounds_of_packed_integers_are_exact() {
                 let ranges = uploaded(stream, &picked)?;
                 let out = stream.allocate(picked.len() * 32)?;
                 let arguments = Search {
-                    ranges: ranges.address(),
-                    out: out.address(),
+                    ranges: ranges.pointer(),
+                    out: out.pointer(),
                     scale: decoder.scale(),
                     width,
                     count: picked.len() as u32,
@@ -271,6 +279,7 @@ fn bounds_of_packed_integers_are_exact() {
                     threads: 32,
                     shared: 0,
                     arguments: bytemuck::bytes_of(&arguments),
+                    arguments_type: None,
                     buffers: &[&ranges, &out],
                 })?;
                 stream.download(&out, 0, bytemuck::cast_slice_mut(&mut found))
