@@ -156,6 +156,13 @@ struct TextTable {
 // Rows of a thread that are looked up at a time.
 constexpr u32 TEXTS_EACH = 4;
 
+// Older architectures would spill with more.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr u32 FIND_BLOCKS = 2;
+#else
+constexpr u32 FIND_BLOCKS = 3;
+#endif
+
 template <class Offset>
 LANEPACK_DEVICE void distinct_strings_find(const DistinctStringsArguments& args) {
     const u32 number = blockIdx.x / args.blocks_per_table;
@@ -200,10 +207,10 @@ LANEPACK_DEVICE void distinct_strings_find(const DistinctStringsArguments& args)
     }
 }
 
-LANEPACK_KERNEL(distinct_strings_find_32, DISTINCT_THREADS, 3, DistinctStringsArguments) {
+LANEPACK_KERNEL(distinct_strings_find_32, DISTINCT_THREADS, FIND_BLOCKS, DistinctStringsArguments) {
     distinct_strings_find<u32>(args);
 }
-LANEPACK_KERNEL(distinct_strings_find_64, DISTINCT_THREADS, 3, DistinctStringsArguments) {
+LANEPACK_KERNEL(distinct_strings_find_64, DISTINCT_THREADS, FIND_BLOCKS, DistinctStringsArguments) {
     distinct_strings_find<u64>(args);
 }
 

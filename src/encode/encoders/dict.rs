@@ -34,49 +34,29 @@ const LEAST_SLOT_BITS: u32 = 5;
 pub(in crate::encode) struct Search {
     pub chunk: usize,
     pub rows: usize,
-    /// How many values there may be, and how many are too many.
-    pub likely: usize,
+    /// More values are too many.
     pub most: usize,
 }
 
 impl Tables {
-    /// Looks for the distinct values of some chunks, in tables for those that are likely, and where
-    /// there are more for as many as are wanted; waits. `find` starts the kernel, given tables and
-    /// their counts, and how many tables there are.
+    /// Looks for the distinct values of some chunks; waits. `find` starts the kernel, given tables
+    /// and their counts.
     ///
-    /// Scratch: 12 bytes for each of at most 8/3 times as many slots as values are looked for,
+    /// Scratch: 12 bytes for each of at most four times as many slots as values are wanted,
     /// and 8 for each of these.
     pub fn find(
         launcher: &mut Launcher<'_>,
         searches: &[Search],
-        mut find: impl FnMut(
+        find: impl FnOnce(
             &mut Launcher<'_>,
             DevicePtr<abi::DistinctTable>,
             DevicePtr<u32>,
-            usize,
         ) -> Result<()>,
     ) -> Result<Self> {
-        let mut tables = Vec::with_capacity(searches.len());
-        let mut left: Vec<Search> = searches.to_vec();
-        let mut is_first = true;
-        while !left.is_empty() {
-            let size = |search: &Search| if is_first { search.likely } else { search.most };
-            let (made, counts) = allocate(launcher, &left, size)?;
-            let uploaded = launcher.upload(&made)?;
-            find(launcher, uploaded, counts.pointer(), made.len())?;
-            let counted: Vec<u32> = launcher.read(&launcher.result(&counts, 0, made.len())?)?;
-            let found = left.iter().zip(made).zip(counted);
-            let (done, more): (Vec<_>, Vec<_>) = found
-                .map(|((search, table), count)| (*search, table, count))
-                .partition(|(search, table, count)| {
-                    *count <= table.most || table.most as usize == search.most
-                });
-            tables.extend(done.into_iter().map(|(_, table, count)| (table, count)));
-            left = more.into_iter().map(|(search, ..)| search).collect();
-            is_first = false;
-        }
-        tables.sort_by_key(|(table, _)| table.chunk);
-        let (tables, counts) = tables.into_iter().unzip();
+        let (tables, counts) = allocate(launcher, searches)?;
+        let uploaded = launcher.upload(&tables)?;
+        find(launcher, uploaded, counts.pointer())?;
+        let counts = launcher.read(&launcher.result(&counts, 0, tables.len())?)?;
         Ok(Self { tables, counts })
     }
 
@@ -163,22 +143,20 @@ impl Tables {
     }
 }
 
-/// Empty tables, and where their values are counted; `size` says for how many there is to be room.
+/// Empty tables, and where their values are counted.
 fn allocate(
     launcher: &mut Launcher<'_>,
     searches: &[Search],
-    size: impl Fn(&Search) -> usize,
 ) -> Result<(Vec<abi::DistinctTable>, Arc<DeviceBuffer>)> {
     let (mut slots, mut room) = (0, 0);
     let place = |search: &Search| {
-        let most = size(search);
-        let slot_bits = (most + most / 3).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
-        let place = (slot_bits, slots, most, room);
+        let slot_bits = (2 * search.most).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
+        let place = (slot_bits, slots, room);
         slots += (1 << slot_bits) + 1;
-        room += most;
+        room += search.most;
         place
     };
-    let places: Vec<(u32, usize, usize, usize)> = searches.iter().map(place).collect();
+    let places: Vec<(u32, usize, usize)> = searches.iter().map(place).collect();
     let mut filled = |bytes: usize, byte: u8| -> Result<Arc<DeviceBuffer>> {
         let buffer = launcher.allocate(bytes)?;
         launcher.stream.fill(&buffer, 0, bytes, byte)?;
@@ -188,13 +166,13 @@ fn allocate(
     let codes = filled(slots * 4, 0)?.pointer::<u32>();
     let counts = filled(searches.len() * 4, 0)?;
     let found = launcher.allocate(room * 8)?.pointer::<u64>();
-    let table = |(search, (slot_bits, slot, most, at)): (&Search, _)| abi::DistinctTable {
+    let table = |(search, (slot_bits, slot, at)): (&Search, _)| abi::DistinctTable {
         keys: keys.add(slot),
         codes: codes.add(slot),
         found: found.add(at),
         chunk: search.chunk as u32,
         slot_bits,
-        most: most as u32,
+        most: search.most as u32,
         rows: search.rows as u32,
         ..Default::default()
     };
@@ -230,9 +208,9 @@ impl Distinct {
         let kernel = words.by_width(kernels::DISTINCT_FIND);
         let blocks = (source.chunk_vectors as usize).div_ceil(kernel.block);
         let seed = RandomState::new().hash_one(0);
-        let tables = Tables::find(launcher, searches, |launcher, tables, counts, count| {
+        let tables = Tables::find(launcher, searches, |launcher, tables, counts| {
             let arguments = arguments(words, tables, [counts, codes], seed, blocks);
-            launcher.launch(kernel, count * blocks, &arguments)
+            launcher.launch(kernel, searches.len() * blocks, &arguments)
         })?;
         Ok(Self { tables, codes, seed })
     }
@@ -348,8 +326,7 @@ impl Tree {
             // Quotients may promise less than when the chunk was looked at.
             let ((counted, limit), rows) = (promised(look)?, words.rows(chunk));
             let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
-            let (likely, most) = (counted.likely(rows).min(all), counted.most(rows).min(all));
-            pays.then_some(Search { chunk, rows, likely, most })
+            pays.then(|| Search { chunk, rows, most: counted.most(rows).min(all) })
         });
         let asked: Vec<Search> = asked.collect();
         if asked.is_empty() {

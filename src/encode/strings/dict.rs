@@ -103,7 +103,7 @@ impl Dictionaries {
             samples.iter().enumerate().map(promise).collect();
         let search = |(chunk, promise): (usize, &Option<(Counted, usize)>)| {
             let (rows, (counted, _)) = (chunks.rows(chunk), promise.as_ref()?);
-            Some(Search { chunk, rows, likely: counted.likely(rows), most: counted.most(rows) })
+            Some(Search { chunk, rows, most: counted.most(rows) })
         };
         let asked: Vec<Search> = promises.iter().enumerate().filter_map(search).collect();
         if asked.is_empty() {
@@ -267,7 +267,7 @@ impl<'a> Finder<'a> {
         let blocks = chunks.chunk_vectors().div_ceil(kernel.block);
         let window = column.window(chunks.chunk_vectors() * VECTOR);
         let seed = RandomState::new().hash_one(0);
-        let tables = Tables::find(launcher, searches, |launcher, tables, counts, count| {
+        let tables = Tables::find(launcher, searches, |launcher, tables, counts| {
             let arguments = abi::DistinctStringsArguments {
                 window,
                 tables,
@@ -277,7 +277,7 @@ impl<'a> Finder<'a> {
                 blocks_per_table: blocks as u32,
                 ..Default::default()
             };
-            launcher.launch(kernel, count * blocks, &arguments)
+            launcher.launch(kernel, searches.len() * blocks, &arguments)
         })?;
         Ok(Self { column, window, tables, codes: slots })
     }

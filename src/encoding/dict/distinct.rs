@@ -253,12 +253,6 @@ impl Counted {
         self.values > 0 && self.distinct <= self.values * 3 / 4
     }
 
-    /// How many distinct values are looked for at first: seldom are there more than three times as
-    /// many as in the sample, and smaller tables are looked up faster.
-    pub fn likely(&self, rows: usize) -> usize {
-        self.most(rows).min(3 * self.distinct + 64)
-    }
-
     /// The most distinct values that a dictionary of so many rows may have. Where the sample is
     /// like the rest there are at most as many times as many as there are times as many rows;
     /// and of values that seldom come twice the dictionary is as large as they are.
