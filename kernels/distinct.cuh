@@ -52,6 +52,11 @@ struct DistinctTable {
     }
 };
 
+// Whether there are too many values already, for a warp.
+LANEPACK_DEVICE bool has_too_many(const DistinctTable& table, const u32* count) {
+    return __shfl_sync(FULL, __ldcv(count), 0) > table.most;
+}
+
 // Rows of a thread whose keys are being put into a table, so many at a time.
 template <u32 EACH>
 struct Insertions {
@@ -62,13 +67,16 @@ struct Insertions {
     // A bit for each row that is still to be put in.
     u32 pending;
 
-    // Puts keys in, a warp together. `is_equal(k, other)` tells whether a key that stands in a slot
-    // is that of row k, `found(k)` what is added for a new one. Ends as well if there are too many
-    // values: whether there are not.
+    // Puts keys in, a warp together. `is_equal(k, other)` tells whether a key in a slot is that of row
+    // k, `found(k)` gives what is added for a new one. Returns false, and stops early, if the table has
+    // more than `most` values.
     template <class IsEqual, class Found>
     LANEPACK_DEVICE bool run(const DistinctTable& table, u32* count, const IsEqual& is_equal, const Found& found) {
-        // A table that is full ends the search, too.
-        for (u32 i = 0; i < table.slots() && __any_sync(FULL, pending != 0); i++) {
+        // Tables with room have a free slot near; other warps may have filled one.
+        constexpr u32 STEPS = 32;
+        for (u32 i = 0; __any_sync(FULL, pending != 0); i++) {
+            if (i % STEPS == STEPS - 1 && has_too_many(table, count)) return false;
+            if (i == table.slots()) return false;
             u64 now[EACH];
 #pragma unroll
             for (u32 k = 0; k < EACH; k++) {
@@ -105,11 +113,6 @@ struct Insertions {
         return true;
     }
 };
-
-// Whether there are too many values already, for a warp.
-LANEPACK_DEVICE bool has_too_many(const DistinctTable& table, const u32* count) {
-    return __shfl_sync(FULL, __ldcv(count), 0) > table.most;
-}
 
 // The slot of rows whose vector has no valid value: their code is 0.
 constexpr u32 NO_SLOT = FULL;

@@ -10,7 +10,7 @@
 //   distinct_codes    the code of every row, by its slot; of strings as well
 //
 // Codes and dictionaries are words as others from there on: measured, planned and packed. Tables
-// lie in global memory, but those in use at a time in the second-level cache: a lookup is one
+// are in global memory, those in use at a time in the second-level cache: a lookup is one
 // sector. Their seed differs from run to run, and with it where keys lie; no output depends on it.
 #include "distinct.cuh"
 
@@ -99,7 +99,9 @@ LANEPACK_DEVICE void distinct_find(const DistinctArguments& args) {
             const u64 key = rows_of_thread.keys[k];
             if (key == DistinctTable::NONE) {
                 rows_of_thread.slots[k] = table.slots();
-                if (atomicExch(table.codes + table.slots(), 1u) == 0) is_new = 1;
+                // Most rows may have it: they look first.
+                u32* const has_none = table.codes + table.slots();
+                if (__ldcv(has_none) == 0 && atomicExch(has_none, 1u) == 0) is_new = 1;
             } else if (rows_of_thread.seen[k] != key) {
                 rows_of_thread.pending |= 1u << k;
             }

@@ -63,16 +63,16 @@ LANEPACK_DEVICE u64 hash_of(const Text& text) {
 }
 
 // A hash of which nobody who does not know the seed can make two values share one: both halves of
-// products with a secret number, as those of wyhash and its kind.
+// products with a secret number, as those of wyhash and its kind. Of all bytes: values that differ in
+// the last one only must not share a hash either.
 LANEPACK_DEVICE u64 secret_hash_of(const Text& text, u64 seed) {
-    const u32 length = min(text.length, HASHED);
     const u64 factor = seed | 1;
     u64 hash = (text.length ^ seed) * MULTIPLIER;
     u64 next = text.prefix;
-    for (u32 i = 0; i < length; i += 8) {
+    for (u32 i = 0; i < text.length; i += 8) {
         const u64 word = hash ^ next;
         hash = (word * factor ^ __umul64hi(word, factor)) + seed;
-        if (i + 8 < length) next = leading_bytes(text.bytes + i + 8, length - i - 8);
+        if (i + 8 < text.length) next = leading_bytes(text.bytes + i + 8, text.length - i - 8);
     }
     return folded(hash * MULTIPLIER);
 }

@@ -4,7 +4,7 @@
 //!
 //! `arrays` has every type, size, null pattern and encoding, `batches` random schemas, `bitmaps`
 //! nulls and booleans as bytes, `cascades` encodings of children of others, `files` the shared
-//! data, `compress` what is about compression alone, `damage` corrupt chunks, `derived`
+//! data, `compress` what is about compression alone, `damage` corrupt chunks, `derived` and `distinct_strings`
 //! dictionaries and runs, `devices` what is about devices: memory, threads, errors, export;
 //! `front` front coding; `host` what is about host memory; `integers` windows and deltas; `lz`
 //! segments of LZ; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
@@ -38,6 +38,8 @@ mod decode;
 mod derived;
 #[path = "gpu_parity/devices.rs"]
 mod devices;
+#[path = "gpu_parity/distinct_strings.rs"]
+mod distinct_strings;
 #[path = "gpu_parity/files.rs"]
 mod files;
 #[path = "gpu_parity/front.rs"]

@@ -55,7 +55,7 @@ impl<T> DevicePtr<T> {
     }
 
     /// How many bytes this is behind `start`, which is not behind it.
-    pub const fn bytes_from(self, start: Self) -> usize {
+    pub(crate) const fn bytes_from(self, start: Self) -> usize {
         (self.address - start.address) as usize
     }
 

@@ -1,5 +1,5 @@
-//! Dictionaries of a column of strings: distinct values are found, sorted and put one behind the
-//! other by kernels; codes of rows are words as others, and distinct values strings as others
+//! Dictionaries of a column of strings: distinct values are found, sorted and stored contiguously
+//! by kernels; codes of rows are words as others, and distinct values strings as others
 //! (`distinct.rs`).
 //!
 //! The host waits twice: for the number of distinct values of each chunk, and for their bytes.
@@ -169,9 +169,9 @@ impl Dictionaries {
     /// The number of a chunk's dictionary, and all of them.
     fn of(&self, chunk: usize) -> Result<(usize, &DistinctStrings)> {
         let number = self.numbers.get(chunk).copied().flatten();
-        number
-            .zip(self.strings.as_ref())
-            .ok_or_else(|| Error::device("a dictionary of a chunk without"))
+        number.zip(self.strings.as_ref()).ok_or_else(|| {
+            Error::device("a dictionary of strings was expected, the chunk has none")
+        })
     }
 
     /// The nodes of a chunk's codes and of its distinct values.

@@ -1,4 +1,4 @@
-//! The distinct strings of dictionaries, which lie one behind the other in scratch: a column of
+//! The distinct strings of dictionaries, which are stored contiguously in scratch: a column of
 //! strings whose chunks are the dictionaries.
 //!
 //! All chunks begin at a multiple of as many rows, those of the largest dictionary; rows behind the
@@ -33,7 +33,7 @@ use crate::options::Options;
 
 /// Distinct values, which kernels have been started to write.
 pub(super) struct DistinctValues {
-    /// They, and where each begins.
+    /// The values and their offsets.
     pub(super) column: StringColumn,
     /// How many each dictionary has.
     pub(super) counts: Vec<u32>,
@@ -200,7 +200,9 @@ impl DistinctStrings {
         match &self.code_words {
             Some(words) if number == NUMBERS.code_lengths => Ok(words),
             _ if number == NUMBERS.value_lengths => Ok(&self.chunks.value_words),
-            _ => Err(Error::device("lengths of codes of distinct values without")),
+            _ => Err(Error::device(
+                "the distinct values have no codes whose lengths could be written",
+            )),
         }
     }
 

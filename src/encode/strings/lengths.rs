@@ -1,4 +1,4 @@
-//! Lengths of rows, and what stands before each vector: what samples and codes begin with.
+//! Lengths of rows, and prefix sums before each vector: what samples and codes begin with.
 
 use std::ops::Range;
 use std::sync::Arc;
