@@ -7,7 +7,6 @@ use arrow_array::*;
 use arrow_buffer::NullBuffer;
 use lanepack::{Encoding, Options, compress_array};
 
-use super::common::*;
 use super::{check, engines};
 
 fn strings(texts: impl IntoIterator<Item = String>) -> ArrayRef {
