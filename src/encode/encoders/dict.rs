@@ -20,7 +20,7 @@ use crate::gpu::{DeviceBuffer, DevicePtr, abi, kernels};
 use crate::lanes::VECTOR;
 
 /// Hash tables of chunks.
-pub(in crate::encode) struct Tables {
+pub(in crate::encode) struct HashTables {
     tables: Vec<abi::DistinctTable>,
     /// Distinct values of each, once they have been read.
     counts: Vec<u32>,
@@ -31,14 +31,14 @@ const LEAST_SLOT_BITS: u32 = 5;
 
 /// A chunk whose distinct values are looked for.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::encode) struct Search {
+pub(in crate::encode) struct DistinctSearch {
     pub chunk: usize,
     pub rows: usize,
     /// More values are too many.
     pub most: usize,
 }
 
-impl Tables {
+impl HashTables {
     /// Looks for the distinct values of some chunks; waits. `find` starts the kernel, given tables
     /// and their counts.
     ///
@@ -46,7 +46,7 @@ impl Tables {
     /// and 8 for each of these.
     pub fn find(
         launcher: &mut Launcher<'_>,
-        searches: &[Search],
+        searches: &[DistinctSearch],
         find: impl FnOnce(
             &mut Launcher<'_>,
             DevicePtr<abi::DistinctTable>,
@@ -146,10 +146,10 @@ impl Tables {
 /// Empty tables, and where their values are counted.
 fn allocate(
     launcher: &mut Launcher<'_>,
-    searches: &[Search],
+    searches: &[DistinctSearch],
 ) -> Result<(Vec<abi::DistinctTable>, Arc<DeviceBuffer>)> {
     let (mut slots, mut room) = (0, 0);
-    let place = |search: &Search| {
+    let place = |search: &DistinctSearch| {
         let slot_bits = (2 * search.most).next_power_of_two().ilog2().max(LEAST_SLOT_BITS);
         let place = (slot_bits, slots, room);
         slots += (1 << slot_bits) + 1;
@@ -166,7 +166,7 @@ fn allocate(
     let codes = filled(slots * 4, 0)?.pointer::<u32>();
     let counts = filled(searches.len() * 4, 0)?;
     let found = launcher.allocate(room * 8)?.pointer::<u64>();
-    let table = |(search, (slot_bits, slot, at)): (&Search, _)| abi::DistinctTable {
+    let table = |(search, (slot_bits, slot, at)): (&DistinctSearch, _)| abi::DistinctTable {
         keys: keys.add(slot),
         codes: codes.add(slot),
         found: found.add(at),
@@ -194,7 +194,7 @@ impl abi::SampledRows {
 
 /// Chunks of words whose distinct values have been found.
 struct Distinct {
-    tables: Tables,
+    tables: HashTables,
     /// For each row the slot of its value.
     codes: DevicePtr<u32>,
     seed: u64,
@@ -202,13 +202,17 @@ struct Distinct {
 
 impl Distinct {
     /// Looks for those of some chunks; waits.
-    fn find(launcher: &mut Launcher<'_>, words: &Words, searches: &[Search]) -> Result<Self> {
+    fn find(
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        searches: &[DistinctSearch],
+    ) -> Result<Self> {
         let source = *words.source();
         let codes = launcher.allocate(source.rows as usize * 4)?.pointer();
         let kernel = words.by_width(kernels::DISTINCT_FIND);
         let blocks = (source.chunk_vectors as usize).div_ceil(kernel.block);
         let seed = RandomState::new().hash_one(0);
-        let tables = Tables::find(launcher, searches, |launcher, tables, counts| {
+        let tables = HashTables::find(launcher, searches, |launcher, tables, counts| {
             let arguments = arguments(words, tables, [counts, codes], seed, blocks);
             launcher.launch(kernel, searches.len() * blocks, &arguments)
         })?;
@@ -326,9 +330,9 @@ impl Tree {
             // Quotients may promise less than when the chunk was looked at.
             let ((counted, limit), rows) = (promised(look)?, words.rows(chunk));
             let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
-            pays.then(|| Search { chunk, rows, most: counted.most(rows).min(all) })
+            pays.then(|| DistinctSearch { chunk, rows, most: counted.most(rows).min(all) })
         });
-        let asked: Vec<Search> = asked.collect();
+        let asked: Vec<DistinctSearch> = asked.collect();
         if asked.is_empty() {
             return Ok(());
         }

@@ -23,7 +23,7 @@ mod rle;
 
 pub(super) use alp_rd::Reals;
 pub(super) use delta::DELTAS;
-pub(super) use dict::{Search, Tables};
+pub(super) use dict::{DistinctSearch, HashTables};
 pub(super) use gcd::Divisors;
 pub(super) use limbs::Wide;
 pub(super) use lz::{Candidate, Compressed, promises};

@@ -24,7 +24,7 @@ pub(super) struct StringChunks {
     /// The lengths of values as words.
     pub(super) value_words: Words,
     pub(super) options: Options,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: WordNumbers,
     /// Rows of each chunk.
     rows: Vec<u32>,
     vectors: Vec<abi::FsstVector>,
@@ -34,7 +34,7 @@ pub(super) struct StringChunks {
 
 /// What nodes of chunks are made of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Numbers {
+pub(super) struct WordNumbers {
     /// The strings.
     pub(super) strings: Origin,
     /// The numbers of their lengths, and of those of their codes.
@@ -66,7 +66,7 @@ impl StringChunks {
         lengths: Lengths,
         value_words: Words,
         options: Options,
-        numbers: Numbers,
+        numbers: WordNumbers,
         rows: Vec<u32>,
     ) -> Result<Self> {
         let vectors = launcher.read(&lengths.pending)?;

@@ -11,14 +11,14 @@ use ahash::RandomState;
 use rayon::prelude::*;
 
 use super::StringColumn;
-use super::chunks::{Numbers, StringChunks, lengths_source};
-use super::distinct::{DistinctStrings, DistinctValues, StartedStrings};
+use super::chunks::{StringChunks, WordNumbers, lengths_source};
+use super::distinct::{DistinctStrings, DistinctValues, PendingStrings};
 use super::plan::OF_DICTIONARIES;
 use super::tables::Table;
 use crate::chunk::EncodedNode;
 use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
-use crate::encode::encoders::{Search, Tables};
+use crate::encode::encoders::{DistinctSearch, HashTables};
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::tree::{Tree, limit};
 use crate::encode::words::{Estimates, Words};
@@ -103,9 +103,9 @@ impl Dictionaries {
             samples.iter().enumerate().map(promise).collect();
         let search = |(chunk, promise): (usize, &Option<(Counted, usize)>)| {
             let (rows, (counted, _)) = (chunks.rows(chunk), promise.as_ref()?);
-            Some(Search { chunk, rows, most: counted.most(rows) })
+            Some(DistinctSearch { chunk, rows, most: counted.most(rows) })
         };
-        let asked: Vec<Search> = promises.iter().enumerate().filter_map(search).collect();
+        let asked: Vec<DistinctSearch> = promises.iter().enumerate().filter_map(search).collect();
         if asked.is_empty() {
             return Ok(Self::default());
         }
@@ -127,7 +127,7 @@ impl Dictionaries {
         let Some((of, (codes, values))) = found else { return Ok(Self::default()) };
         let options = chunks.options.clone();
         let below = Context::new(&options, None).in_dictionary();
-        let started = StartedStrings::start(launcher, values, &of, tables, &options)?;
+        let started = PendingStrings::start(launcher, values, &of, tables, &options)?;
         let mut tree = Tree::numbered_from(OF_CODES);
         let all_rows = column.rows.next_multiple_of(VECTOR);
         let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
@@ -224,7 +224,7 @@ const DISTINCT_CODE_LENGTHS: usize = OF_DICTIONARIES + 1;
 const OF_CODES: usize = OF_DICTIONARIES + 2;
 
 /// What nodes of distinct strings are made of.
-pub(super) const NUMBERS: Numbers = Numbers {
+pub(super) const DISTINCT_NUMBERS: WordNumbers = WordNumbers {
     strings: Origin::DistinctStrings,
     value_lengths: DISTINCT_LENGTHS,
     code_lengths: DISTINCT_CODE_LENGTHS,
@@ -247,7 +247,7 @@ fn zero_ended(
 struct Finder<'a> {
     column: &'a StringColumn,
     window: abi::FsstWindow,
-    tables: Tables,
+    tables: HashTables,
     /// For each row the slot of its value, then its code.
     codes: DevicePtr<u32>,
 }
@@ -258,7 +258,7 @@ impl<'a> Finder<'a> {
         launcher: &mut Launcher<'_>,
         column: &'a StringColumn,
         chunks: &StringChunks,
-        searches: &[Search],
+        searches: &[DistinctSearch],
         scope: Scope,
     ) -> Result<Self> {
         let bytes = column.rows.next_multiple_of(VECTOR) * 4;
@@ -267,7 +267,7 @@ impl<'a> Finder<'a> {
         let blocks = chunks.chunk_vectors().div_ceil(kernel.block);
         let window = column.window(chunks.chunk_vectors() * VECTOR);
         let seed = RandomState::new().hash_one(0);
-        let tables = Tables::find(launcher, searches, |launcher, tables, counts| {
+        let tables = HashTables::find(launcher, searches, |launcher, tables, counts| {
             let arguments = abi::DistinctStringsArguments {
                 window,
                 tables,

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::chunks::{StringChunks, TableSample, lengths_source};
 use super::codes::CodeRuns;
-use super::dict::{GroupTables, NUMBERS};
+use super::dict::{DISTINCT_NUMBERS, GroupTables};
 use super::lengths::{Lengths, range};
 use super::tables::{self, Table, Tables, Trainers, sampled};
 use super::{StringColumn, windows};
@@ -44,7 +44,7 @@ pub(super) struct DistinctValues {
 }
 
 /// Distinct strings that are being measured and encoded.
-pub(super) struct StartedStrings {
+pub(super) struct PendingStrings {
     values: DistinctValues,
     lengths: Lengths,
     value_words: Words,
@@ -76,7 +76,7 @@ struct CodeWindow {
     sizes: Vec<abi::FsstPlace>,
 }
 
-impl StartedStrings {
+impl PendingStrings {
     /// Starts measuring distinct strings, those of the dictionaries of some chunks, and making
     /// their codes.
     pub(super) fn start(
@@ -171,7 +171,8 @@ impl StartedStrings {
         let windows = self.windows.into_iter().map(read).collect::<Result<_>>()?;
         let DistinctValues { column, counts, borders, .. } = self.values;
         let (lengths, words, options) = (self.lengths, self.value_words, self.options);
-        let chunks = StringChunks::new(launcher, lengths, words, options, NUMBERS, counts)?;
+        let chunks =
+            StringChunks::new(launcher, lengths, words, options, DISTINCT_NUMBERS, counts)?;
         let plan = |(number, table): (usize, &Option<Arc<Table>>)| {
             let sample = |table| Some(TableSample { table, sampled: samples[number]? });
             let (single, bytes) = (chunks.rows(number) == 1, chunks.bytes(number));
@@ -198,8 +199,8 @@ impl DistinctStrings {
     /// The words of a number.
     pub(super) fn words(&self, number: usize) -> Result<&Words> {
         match &self.code_words {
-            Some(words) if number == NUMBERS.code_lengths => Ok(words),
-            _ if number == NUMBERS.value_lengths => Ok(&self.chunks.value_words),
+            Some(words) if number == DISTINCT_NUMBERS.code_lengths => Ok(words),
+            _ if number == DISTINCT_NUMBERS.value_lengths => Ok(&self.chunks.value_words),
             _ => Err(Error::device(
                 "the distinct values have no codes whose lengths could be written",
             )),

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::StringColumn;
 use super::bodies::Copies;
-use super::chunks::{Numbers, StringChunks, TableSample, lengths_source};
+use super::chunks::{StringChunks, TableSample, WordNumbers, lengths_source};
 use super::dict::{self, Dictionaries, GroupTables};
 use super::lengths::{Arrays, Lengths, range};
 use super::tables::{self, Table, Tables, Trainers, sampled};
@@ -490,8 +490,11 @@ const CODE_LENGTHS: usize = 1;
 pub(super) const OF_DICTIONARIES: usize = 2;
 
 /// What nodes of the column's strings are made of.
-const OF_COLUMN: Numbers =
-    Numbers { strings: Origin::Strings, value_lengths: VALUE_LENGTHS, code_lengths: CODE_LENGTHS };
+const OF_COLUMN: WordNumbers = WordNumbers {
+    strings: Origin::Strings,
+    value_lengths: VALUE_LENGTHS,
+    code_lengths: CODE_LENGTHS,
+};
 
 /// Whether a chunk is one value for all rows, of a length that a constant may have.
 fn is_single(single: &abi::StringSingle) -> bool {
