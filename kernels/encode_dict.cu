@@ -193,20 +193,20 @@ LANEPACK_KERNEL(distinct_values_16, DISTINCT_SORT_THREADS, 2, DistinctArguments)
 LANEPACK_KERNEL(distinct_values_32, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u32>(args); }
 LANEPACK_KERNEL(distinct_values_64, DISTINCT_SORT_THREADS, 2, DistinctArguments) { distinct_values<u64>(args); }
 
-// A thread takes four rows that follow each other.
+// A thread takes CODES_EACH rows that follow each other.
 LANEPACK_KERNEL(distinct_codes, DISTINCT_THREADS, 4, DistinctCodesArguments) {
     const DistinctTable table = args.tables[blockIdx.x / args.blocks_per_table];
-    const u32 first = (blockIdx.x % args.blocks_per_table * DISTINCT_THREADS + threadIdx.x) * 4;
+    const u32 first = (blockIdx.x % args.blocks_per_table * DISTINCT_THREADS + threadIdx.x) * CODES_EACH;
     if (first >= table.rows) return;
     u32* const codes = args.codes + static_cast<u64>(table.chunk) * args.chunk_rows + first;
-    const u32 rows = min(table.rows - first, 4u);
-    u32 own[4];
+    const u32 rows = min(table.rows - first, CODES_EACH);
+    u32 own[CODES_EACH];
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) own[k] = k < rows ? codes[k] : NO_SLOT;
+    for (u32 k = 0; k < CODES_EACH; k++) own[k] = k < rows ? codes[k] : NO_SLOT;
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) own[k] = own[k] == NO_SLOT ? 0 : __ldg(table.codes + own[k]);
+    for (u32 k = 0; k < CODES_EACH; k++) own[k] = own[k] == NO_SLOT ? 0 : __ldg(table.codes + own[k]);
 #pragma unroll
-    for (u32 k = 0; k < 4; k++) {
+    for (u32 k = 0; k < CODES_EACH; k++) {
         if (k < rows) codes[k] = own[k];
     }
 }

@@ -326,9 +326,6 @@ LANEPACK_KERNEL(distinct_strings_places_64, DISTINCT_SORT_THREADS, 1, DistinctSt
     distinct_strings_places<u64>(args);
 }
 
-// Threads that copy a value together.
-constexpr u32 COPIERS = 8;
-
 template <class Offset>
 LANEPACK_DEVICE void distinct_strings_copy(const DistinctStringsArguments& args) {
     const u32 number = blockIdx.x / args.blocks_per_table;

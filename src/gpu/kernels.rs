@@ -240,8 +240,11 @@ pub(crate) const DISTINCT_VALUES: ByWidth<abi::DistinctArguments> = [
     distinct_sort("distinct_values_64", WORD_KEY),
 ];
 /// Blocks count rows.
-pub(crate) const DISTINCT_CODES: Kernel<abi::DistinctCodesArguments> =
-    each("distinct_codes", "DISTINCT_THREADS", 4 * shape("DISTINCT_THREADS") as usize);
+pub(crate) const DISTINCT_CODES: Kernel<abi::DistinctCodesArguments> = each(
+    "distinct_codes",
+    "DISTINCT_THREADS",
+    shape("CODES_EACH") as usize * shape("DISTINCT_THREADS") as usize,
+);
 
 /// Blocks count bytes.
 const fn copy_words<A: Arguments>(name: &'static str) -> Kernel<A> {
@@ -374,7 +377,7 @@ pub(crate) const DISTINCT_STRINGS_FIND: ByOffset<abi::DistinctStringsArguments> 
 pub(crate) const DISTINCT_STRINGS_COPY: ByOffset<abi::DistinctStringsArguments> =
     [distinct_copy("distinct_strings_copy_32"), distinct_copy("distinct_strings_copy_64")];
 const fn distinct_copy<A: Arguments>(name: &'static str) -> Kernel<A> {
-    each(name, "DISTINCT_THREADS", shape("DISTINCT_THREADS") as usize / 8)
+    each(name, "DISTINCT_THREADS", (shape("DISTINCT_THREADS") / shape("COPIERS")) as usize)
 }
 /// Blocks count tables.
 const fn distinct_table<A: Arguments>(name: &'static str) -> Kernel<A> {

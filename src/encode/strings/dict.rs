@@ -52,7 +52,7 @@ pub(super) struct GroupTables<'a> {
     pub(super) groups: &'a [Range<usize>],
     /// One for each group that has one.
     pub(super) tables: &'a [Option<Arc<Table>>],
-    /// The first of all, which lie one behind the other.
+    /// The first of all, which are stored contiguously.
     pub(super) first: DevicePtr<abi::FsstTrained>,
 }
 
@@ -77,7 +77,6 @@ pub(super) struct Dictionaries {
     tree: Tree,
     codes: usize,
     strings: Option<DistinctStrings>,
-    options: Options,
 }
 
 impl Dictionaries {
@@ -125,9 +124,9 @@ impl Dictionaries {
         })?;
         launcher.release(Scope::Distinct);
         let Some((of, (codes, values))) = found else { return Ok(Self::default()) };
-        let options = chunks.options.clone();
-        let below = Context::new(&options, None).in_dictionary();
-        let started = PendingStrings::start(launcher, values, &of, tables, &options)?;
+        let options = &chunks.options;
+        let below = Context::new(options, None).in_dictionary();
+        let started = PendingStrings::start(launcher, values, &of, tables, options)?;
         let mut tree = Tree::numbered_from(OF_CODES);
         let all_rows = column.rows.next_multiple_of(VECTOR);
         let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
@@ -163,7 +162,7 @@ impl Dictionaries {
             }
             None => Ok(Some(())),
         })?;
-        Ok(Self { numbers, tree, codes, strings: Some(strings), options })
+        Ok(Self { numbers, tree, codes, strings: Some(strings) })
     }
 
     /// The number of a chunk's dictionary, and all of them.
@@ -175,12 +174,17 @@ impl Dictionaries {
     }
 
     /// The nodes of a chunk's codes and of its distinct values.
-    pub fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<Part>>> {
+    pub fn children(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+        options: &Options,
+    ) -> Result<Vec<EncodedNode<Part>>> {
         let (number, strings) = self.of(chunk)?;
         let [codes, dictionary] = plan.children.as_slice() else {
             return Err(Error::device("a dictionary without plans of its parts"));
         };
-        let below = Context::new(&self.options, None).in_dictionary();
+        let below = Context::new(options, None).in_dictionary();
         let codes = self.tree.encode_measured(self.codes, chunk, codes, &below)?;
         Ok(vec![codes, strings.node(number, dictionary)?])
     }

@@ -237,9 +237,10 @@ impl Known {
         (counted.set < counted.valid).then_some(counted)
     }
 
-    /// The group of a chunk.
-    fn group_of(&self, chunk: usize) -> usize {
-        self.strings.lengths.groups.partition_point(|group| group.end <= chunk)
+    /// The symbol tables of groups.
+    fn group_tables(&self) -> GroupTables<'_> {
+        let groups = &self.strings.lengths.groups;
+        GroupTables { groups, tables: &self.tables, first: self.first_table }
     }
 
     fn is_constant(&self, chunk: usize) -> bool {
@@ -255,7 +256,7 @@ impl Known {
         borders: &[u64],
     ) -> Result<Vec<Choice>> {
         let shared = |chunk: usize| -> Option<Tried> {
-            let table = self.tables.get(self.group_of(chunk))?.clone()?;
+            let table = self.group_tables().table_of(chunk)?.clone();
             Some((table, sampled(&self.samples[chunk])?))
         };
         let tries = |chunk: usize| !self.is_constant(chunk) && self.strings.may_have_codes(chunk);
@@ -316,11 +317,7 @@ impl Known {
         estimates: &mut [Estimates],
     ) -> Result<Dictionaries> {
         // As the CPU's, they have the tables of groups.
-        let tables = GroupTables {
-            groups: &self.strings.lengths.groups,
-            tables: &self.tables,
-            first: self.first_table,
-        };
+        let tables = self.group_tables();
         // Where bodies are made of them, past codes that are on their way.
         launcher.switch(StreamRole::After);
         let samples = &self.repetitions;
@@ -437,7 +434,7 @@ impl Known {
             Encoding::Dict => {
                 node.parameters[0] = bytes as u64;
                 node.buffers = vec![strings.starts(chunk, bytes)];
-                node.children = self.dictionaries.children(chunk, plan)?;
+                node.children = self.dictionaries.children(chunk, plan, &strings.options)?;
             }
             Encoding::Lz => {
                 self.compressed.fill(chunk, &mut node, |len| strings.part(len))?;
@@ -462,7 +459,13 @@ impl Known {
         let each = self.strings.chunk_vectors();
         let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
             .map(|(table, &chunk)| {
-                range(&(chunk..chunk + 1), each, column.rows, self.group_of(chunk), table)
+                range(
+                    &(chunk..chunk + 1),
+                    each,
+                    column.rows,
+                    self.group_tables().group_of(chunk),
+                    table,
+                )
             })
             .collect();
         let trainers = Trainers::prepare(launcher, ranges.len())?;

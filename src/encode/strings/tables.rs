@@ -174,8 +174,8 @@ impl Tables {
     }
 }
 
-/// Starts encoding a sample of each range with its table, of those that lie one behind the
-/// other from the first on; nothing is written.
+/// Starts encoding a sample of each range with its table; nothing is written. The tables are
+/// stored contiguously from `tables` on.
 pub(super) fn estimate(
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
