@@ -129,6 +129,10 @@ pub struct Options {
     /// Rows that share an FSST symbol table, in whole chunks and at least one; for tests.
     #[doc(hidden)]
     pub group_rows: usize,
+    /// Where planners note what they are told, if they are to; for tests.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    pub plan_log: Option<crate::encoding::statistics::recorded::PlanLog>,
 }
 
 /// Rows that share a symbol table: 64 of the largest chunks.
@@ -143,6 +147,8 @@ impl Default for Options {
             verify: false,
             lz: Lz::default(),
             group_rows: GROUP_ROWS,
+            #[cfg(feature = "internals")]
+            plan_log: None,
         }
     }
 }

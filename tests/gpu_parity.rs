@@ -83,6 +83,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
+use lanepack::internals::PlanLog;
 use lanepack::{CompressedColumn, Engine, Options, compress_array};
 
 /// Device memory of the emulation.
@@ -141,10 +142,14 @@ fn packed(column: &CompressedColumn) -> RecordBatch {
     batch_of(field, storage)
 }
 
-/// Decompresses on a device and compares with the array that went in.
+/// Decompresses on a device and compares with the array that went in; and what is compressed there
+/// with what the CPU makes of it, and what the planner was told of chunks on both.
 #[track_caller]
 fn check(engine: &Engine, array: &ArrayRef, options: &Options) {
+    let log = PlanLog::default();
+    let options = &Options { plan_log: Some(log.clone()), ..options.clone() };
     let column = compress_array(array, options).unwrap();
+    let expected = log.take();
     let packed = packed(&column);
     let what = || format!("{} on {:?}", column.explain(), engine.device());
     let back = engine.decompress(&packed).unwrap();
@@ -152,6 +157,9 @@ fn check(engine: &Engine, array: &ArrayRef, options: &Options) {
     let field = Field::new("price", array.data_type().clone(), true);
     let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array.clone()]);
     let found = engine.compress(&batch.unwrap(), options).unwrap();
+    for (found, expected) in log.take().iter().zip(&expected) {
+        assert_eq!(found, expected, "statistics of {}", what());
+    }
     assert_same_bytes(&found, &packed, what);
 }
 

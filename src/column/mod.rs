@@ -322,11 +322,11 @@ fn encode_root(
     validity: Option<&BooleanBuffer>,
     context: &Context<'_>,
 ) -> Result<(EncodedNode, Plan)> {
-    let plan = plan::plan(input, context);
+    let plan = plan::plan_input(input, context);
     let mut root = plan::encode(input, &plan, context)?;
     if let (true, Some(bits)) = (input.physical != Physical::Arrow, validity) {
         let validity = Input::new(Physical::Bool, Values::Bits(bits));
-        let plan = plan::plan(&validity, context);
+        let plan = plan::plan_input(&validity, context);
         root.validity = Some(Box::new(plan::encode(&validity, &plan, context)?));
     }
     Ok((root, plan))

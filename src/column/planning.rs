@@ -50,9 +50,9 @@ pub fn time_planning(array: &ArrayRef, options: &Options) -> Result<PlanningTime
             let context = Context::new(options, symbols.as_ref());
             let bits = validity_bits(&slice);
             source::with_input(&slice, bits, true, |input| {
-                plan::plan(input, &context);
+                plan::plan_input(input, &context);
                 if let Some(bits) = bits {
-                    plan::plan(&Input::new(Physical::Bool, Values::Bits(bits)), &context);
+                    plan::plan_input(&Input::new(Physical::Bool, Values::Bits(bits)), &context);
                 }
             });
         }

@@ -5,13 +5,15 @@
 
 use super::asked::Asked;
 use super::launch::Launcher;
+use super::missing::Requests;
 use super::source::Column;
-use super::tree::{Plans, Tree};
+use super::tree::{Part as MissingPart, Tree};
 use super::words::Words;
 use super::write::{self, Job, Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, bits};
+use crate::encoding::statistics::{Answer, Child, Missing, Statistics};
+use crate::encoding::{Encoding, Physical, bits};
 use crate::error::{Error, Result};
 use crate::gpu::abi;
 use crate::lanes::VECTOR;
@@ -68,14 +70,71 @@ impl Counted {
     }
 }
 
-/// Bits of chunks, planned.
+/// Statistics of a chunk of bits.
+struct ChunkBits<'t> {
+    tree: &'t Tree,
+    which: Which,
+    chunk: usize,
+    rows: usize,
+    counted: Counted,
+    /// Whether the bytes have been measured.
+    is_asked: bool,
+    requests: &'t Requests<(usize, MissingPart)>,
+}
+
+impl Statistics for ChunkBits<'_> {
+    fn physical(&self) -> Physical {
+        Physical::Bool
+    }
+
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn single(&self) -> Answer<Option<usize>> {
+        let Counted { valid, set } = self.counted;
+        Ok((set == 0 || set == valid).then_some(0))
+    }
+
+    /// The bits as bytes.
+    fn children(&self, _: Encoding) -> Answer<Vec<Child<'_>>> {
+        let Self { tree, which, chunk, requests, .. } = *self;
+        let bytes = || tree.chunk(which.first(), chunk, requests);
+        Ok(vec![Box::new(self.is_asked.then(bytes).ok_or(Missing)?)])
+    }
+}
+
+impl ChunkBits<'_> {
+    /// The node of a plan; none where something is missing.
+    fn node(&self, plan: &Plan, options: &Options) -> Result<Option<EncodedNode<Part>>> {
+        let mut node = EncodedNode::new(plan.encoding, Physical::Bool, self.rows);
+        match plan.encoding {
+            Encoding::Constant => node.parameters[0] = u64::from(self.counted.set > 0),
+            Encoding::Bits => {
+                for plan in &plan.children {
+                    let (number, chunk) = (self.which.first(), self.chunk);
+                    node.children.extend(self.tree.encode(number, chunk, plan, self.requests)?);
+                }
+            }
+            _ => {
+                let vector = (self.chunk * options.chunk_rows / VECTOR) as u64;
+                let (len, origin) = (self.rows.div_ceil(8), self.which.origin());
+                node.buffers.push(Part { len, origin, vector });
+            }
+        }
+        Ok(Some(node).filter(|_| self.requests.is_empty()))
+    }
+}
+
+/// Bits of chunks, and their nodes.
 pub(super) struct Bitmaps {
     which: Which,
     /// The bytes first, if some are asked for.
     tree: Tree,
-    plans: Plans,
     is_asked: Vec<bool>,
     chunk_rows: usize,
+    /// For each chunk that has bits.
+    nodes: Vec<Option<EncodedNode<Part>>>,
 }
 
 impl Bitmaps {
@@ -88,28 +147,54 @@ impl Bitmaps {
         counted: &[Option<Counted>],
         options: &Options,
     ) -> Result<Self> {
-        let context = Context::new(options, None);
         let asks = |counted: &Option<Counted>| {
             let is_one = counted.is_some_and(|counted| !counted.is_constant(options));
             is_one && options.allows(Encoding::Bits)
         };
-        let chunk_rows = options.chunk_rows;
         let mut this = Self {
             which,
-            tree: Tree::numbered_from(which.first()),
-            plans: Plans::NONE,
+            tree: Tree::numbered_from(which.first(), options),
             is_asked: counted.iter().map(asks).collect(),
-            chunk_rows,
+            chunk_rows: options.chunk_rows,
+            nodes: Vec::new(),
         };
-        if !this.is_asked.contains(&true) {
-            return Ok(this);
+        let context = Context::new(options, None);
+        let rows =
+            |chunk: usize| (column.rows - chunk * options.chunk_rows).min(options.chunk_rows);
+        if this.is_asked.contains(&true) {
+            this.measure(launcher, column, rows, &bits::below(&context))?;
         }
+        let Self { tree, is_asked, .. } = &mut this;
+        let is_asked = &*is_asked;
+        this.nodes = tree.make(launcher, counted.len(), |tree, chunk, planned, requests| {
+            let Some(counted) = counted[chunk] else { return Ok(Some(None)) };
+            let (rows, is_asked) = (rows(chunk), is_asked[chunk]);
+            let statistics = ChunkBits { tree, which, chunk, rows, counted, is_asked, requests };
+            let Some(plan) = plan::planned(planned, &statistics, &context) else {
+                return Ok(None);
+            };
+            let node = |plan: &Plan| statistics.node(plan, options);
+            let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
+            Ok(node.filter(|_| requests.is_empty()).map(Some))
+        })?;
+        Ok(this)
+    }
+
+    /// Copies the bits of chunks that are asked for to scratch, and measures them as bytes;
+    /// waits.
+    fn measure(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        rows: impl Fn(usize) -> usize,
+        below: &Context<'_>,
+    ) -> Result<()> {
+        let chunk_rows = self.chunk_rows;
         let byte_vectors = (chunk_rows / 8).div_ceil(VECTOR);
         let chunk_bytes = byte_vectors * VECTOR;
-        let bytes = counted.len() * chunk_bytes;
+        let bytes = self.is_asked.len() * chunk_bytes;
         let scratch = launcher.allocate(bytes)?.pointer::<u8>();
-        let rows = |chunk: usize| (column.rows - chunk * chunk_rows).min(chunk_rows);
-        let chunks = (0..counted.len()).filter(|chunk| this.is_asked[*chunk]);
+        let chunks = (0..self.is_asked.len()).filter(|chunk| self.is_asked[*chunk]);
         let targets: Vec<abi::Target> = chunks
             .map(|chunk| abi::Target {
                 buffer: abi::Target::only(scratch.add(chunk * chunk_bytes)),
@@ -118,7 +203,7 @@ impl Bitmaps {
                 zero: 0,
             })
             .collect();
-        write::copy_bits(launcher, column, chunk_rows, &targets, which == Which::Values)?;
+        write::copy_bits(launcher, column, chunk_rows, &targets, self.which == Which::Values)?;
         let source = abi::Source {
             values: scratch,
             rows: bytes as u64,
@@ -131,63 +216,17 @@ impl Bitmaps {
             true => rows(chunk).div_ceil(8) as u32,
             false => 0,
         };
-        let bytes = this.is_asked.iter().enumerate().map(bytes_of).collect();
-        let below = bits::below(&context);
-        let asked = Asked::of_bits(&below);
+        let bytes = self.is_asked.iter().enumerate().map(bytes_of).collect();
+        let asked = Asked::of_bits(below);
         let words = Words::derived(launcher, Physical::U8, source, bytes, asked)?;
-        let number = this.tree.add(words);
-        this.plans = this.tree.plan(launcher, number, &below)?;
-        Ok(this)
+        let number = self.tree.add(words, below);
+        self.tree.words_mut(number).read(launcher)
     }
 
     /// A chunk's node.
-    pub fn node(
-        &self,
-        chunk: usize,
-        rows: usize,
-        counted: Counted,
-        options: &Options,
-    ) -> Result<EncodedNode<Part>> {
-        if counted.is_constant(options) {
-            let mut node = EncodedNode::new(Encoding::Constant, Physical::Bool, rows);
-            node.parameters[0] = u64::from(counted.set > 0);
-            return Ok(node);
-        }
-        let (context, number) = (Context::new(options, None), self.which.first());
-        let below = bits::below(&context);
-        let plain = Estimate::of([rows.div_ceil(8)]);
-        let limit = plain.stored_bytes();
-        let as_bytes = || {
-            let words = self.tree.words(number);
-            let runs = words.sample(chunk)?.runs as usize;
-            if !bits::may_pay(runs, words.rows(chunk)) {
-                return None;
-            }
-            let plan = self.tree.plan_of(number, chunk, &self.plans, &below).into_owned();
-            let estimate = Estimate { children: vec![plan], ..Estimate::of([]) };
-            Some(estimate).filter(|estimate| bits::saves(estimate.stored_bytes(), limit))
-        };
-        let as_bytes = if self.is_asked[chunk] { as_bytes() } else { None };
-        let estimates = [(Encoding::Plain, Some(plain)), (Encoding::Bits, as_bytes)];
-        let made = |(encoding, estimate): (Encoding, Option<Estimate>)| Some((encoding, estimate?));
-        let vector = (chunk * self.chunk_rows / VECTOR) as u64;
-        let node = |plan: &Plan| {
-            let mut node = EncodedNode::new(plan.encoding, Physical::Bool, rows);
-            match plan.children.as_slice() {
-                [planned] => {
-                    let child = self.tree.encode_measured(number, chunk, planned, &below)?;
-                    node.children.push(child);
-                }
-                _ => {
-                    let (len, origin) = (rows.div_ceil(8), self.which.origin());
-                    node.buffers.push(Part { len, origin, vector });
-                }
-            }
-            Ok(Some(node))
-        };
-        let plan = plan::choose(estimates.into_iter().filter_map(made));
-        let node = plan::first_kept(&plan, node, |part: &Part| part.len)?;
-        node.ok_or_else(|| Error::device("bits without an encoding"))
+    pub fn node(&self, chunk: usize) -> Result<EncodedNode<Part>> {
+        let node = self.nodes.get(chunk).cloned().flatten();
+        node.ok_or_else(|| Error::device("bits that have not been counted"))
     }
 
     /// Starts writing nodes of bits, of bytes, and of what is derived from these.

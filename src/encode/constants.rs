@@ -3,7 +3,7 @@
 use crate::encoding::alp::MAX_CANDIDATES;
 use crate::encoding::alp_rd::{MOST_ENTRIES, MOST_LEFT, SAMPLE};
 use crate::encoding::dict::{COUNTED, COUNTED_OF_VECTOR, HASHED};
-use crate::encoding::plan::SAMPLED_VECTORS;
+use crate::encoding::statistics::SAMPLED_VECTORS;
 use crate::encoding::{fsst, pfor, windows};
 use crate::gpu::abi::{Header, constant};
 

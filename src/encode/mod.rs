@@ -29,7 +29,9 @@ mod bits;
 mod constants;
 mod encoders;
 mod launch;
+mod missing;
 mod source;
+mod statistics;
 mod strings;
 mod tree;
 mod words;
@@ -49,7 +51,7 @@ use crate::device::Marks;
 use crate::device::array::DeviceSlice;
 use crate::device::column::{Bounds, DeviceChunk, DeviceColumn};
 use crate::device::{Context, DeviceArray};
-use crate::encoding::plan;
+use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi;
@@ -60,9 +62,10 @@ use asked::Asked;
 use bits::{Bitmaps, Counted, Which};
 use encoders::Wide;
 use launch::{Launcher, Pending, Scope, StreamRole};
+use missing::Requests;
 use source::Column;
 use strings::StringColumn;
-use tree::{Lacking, Plans, Tree};
+use tree::{Part as MissingPart, Tree};
 use words::Words;
 use write::{Origin, Parts, Planned};
 
@@ -449,7 +452,7 @@ impl Measured {
 
     fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
-        let tree = Tree::default();
+        let tree = Tree::new(options);
         let mut measured = Self {
             chunk_rows,
             tree,
@@ -476,7 +479,8 @@ impl Measured {
         let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
         let asked = Asked::by(&plan::Context::new(options, None), physical);
         let words = Words::measure(launcher, physical, source, asked)?;
-        measured.tree.add(words.in_memory(column.is_padded));
+        let context = plan::Context::new(options, None);
+        measured.tree.add(words.in_memory(column.is_padded), &context);
         if column.data_type() == &DataType::Float16 {
             let source = abi::Source { order: abi::FLOAT, ..source };
             measured.halves = Some(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
@@ -500,10 +504,9 @@ impl Measured {
         if let Some(halves) = &mut self.halves {
             halves.read(launcher)?;
         }
-        let plans = match has_words && !is_wide {
-            true => self.tree.plan(launcher, VALUES, &context)?,
-            false => Plans::NONE,
-        };
+        if has_words && !is_wide {
+            self.tree.words_mut(VALUES).read(launcher)?;
+        }
         let chunks = column.rows.div_ceil(self.chunk_rows);
         let counts: Vec<[u32; 2]> = match &self.counts {
             Some(counts) => launcher.read(counts)?,
@@ -532,23 +535,29 @@ impl Measured {
             self.validity = Some(bitmaps(Which::Validity, &nulls)?);
         }
         let Self { tree, halves, wide, booleans, validity, .. } = self;
-        let chunk = |tree: &Tree, index: usize, lacking: &mut Lacking| -> Result<Option<Planned>> {
-            let rows = rows(index);
+        let chunk = |tree: &Tree,
+                     index: usize,
+                     planned: &mut Option<Plan>,
+                     requests: &Requests<(usize, MissingPart)>|
+         -> Result<Option<Planned>> {
             let (root, bounds) = match &*wide {
                 Some(wide) => {
-                    let node = wide.node(index, tree, &context, lacking)?;
+                    let node = wide.node(index, tree, &context, planned, requests)?;
                     (node, Bounds::Wide(wide.bounds(index)))
                 }
                 None if has_words => {
                     let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
-                    let plan = tree.plan_of(VALUES, index, &plans, &context);
-                    let node = tree.encode(VALUES, index, &plan, &context, lacking)?;
+                    let statistics = tree.chunk(VALUES, index, requests);
+                    let plan = plan::planned(planned, &statistics, &context);
+                    let node = match plan {
+                        Some(plan) => tree.encode(VALUES, index, plan, requests)?,
+                        None => None,
+                    };
                     (node, Bounds::Words(ordered.bounds(index)))
                 }
                 None => match (&*booleans, values(index)) {
                     (Some(booleans), Some(counted)) => {
-                        let node = booleans.node(index, rows, counted, options)?;
-                        (Some(node), Bounds::Counts(counted.valid, counted.set))
+                        (Some(booleans.node(index)?), Bounds::Counts(counted.valid, counted.set))
                     }
                     _ => return Err(Error::device("booleans that have not been counted")),
                 },
@@ -557,13 +566,11 @@ impl Measured {
             let mut null_count = 0;
             if let (Some(validity), Some(counted)) = (&*validity, nulls(index)) {
                 null_count = counted.valid - counted.set;
-                root.validity = Some(Box::new(validity.node(index, rows, counted, options)?));
+                root.validity = Some(Box::new(validity.node(index)?));
             }
             Ok(Some(Planned::new(&root, null_count, bounds)))
         };
-        let planned = tree.make(launcher, chunks, chunk);
-        plans.drop_by_all_threads();
-        planned
+        tree.make(launcher, chunks, chunk)
     }
 }
 

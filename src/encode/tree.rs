@@ -2,77 +2,127 @@
 //! values and lengths of runs.
 //!
 //! ```text
-//! words --sample--> promises --(host asks for chunks)--> encoders
-//!   ^                                                       |
-//!   '--- quotients, codes, distinct values, lengths, .. <---'
+//! words --statistics--> planner --missing--> searches, children --+
+//!   ^                                                             |
+//!   '--- quotients, codes, distinct values, run lengths, .. <-----'
 //! ```
 //!
 //! Derived words have the chunks of those that they are derived from, of which those that are
 //! not asked for have no rows; so a chunk has one number throughout. They lie in scratch, and
-//! are measured, planned and written as a column is. Each step waits for the one before, which
-//! only columns with chunks that promise something pay for. So do those whose plans need measures
-//! of all vectors ([`Tree::make`]).
+//! are measured, planned and written as a column is. What the planner asks for is computed for all
+//! chunks that ask (`missing.rs`), so only columns with chunks that promise something wait for it.
+//! The same goes for what encoding needs to know of all vectors of a chunk.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
-
-use super::encoders::{Derived, Promises};
+use super::encoders::{self, Candidate, Compressed, Derived};
 use super::launch::Launcher;
-use super::words::{Estimates, Words};
-use super::write::{self, Job, Origin, Part};
+use super::missing::{self, Requests};
+use super::statistics::ChunkWords;
+use super::words::Words;
+use super::write::{self, Job, Origin, Part as BufferPart};
 use crate::chunk::EncodedNode;
-use crate::encoding::dict;
-use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate};
+use crate::encoding::lz::{Leftover, Promise, Shape};
+use crate::encoding::plan::{self, Context, Nesting, Parameters, Plan};
+use crate::encoding::statistics::Answer;
+use crate::encoding::{Encoding, rank};
 use crate::error::{Error, Result};
 use crate::gpu::abi;
+use crate::options::Options;
 
 /// Words by number.
-#[derive(Default)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
     /// The number of the first ones.
     first: usize,
+    options: Options,
 }
 
-/// What has to be measured before a chunk can be encoded: numbers of words, and what of them.
-#[derive(Default)]
-pub(super) struct Lacking {
-    words: Vec<(usize, u32)>,
+/// A part that is missing of a chunk of some words.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    /// What an encoding looks for in all rows, given an argument.
+    Search(Encoding, u64),
+    /// The words that are its children, where the search has found what pays.
+    Children(Encoding),
+    /// Matches of LZ in a sample.
+    Matches(Leftover),
+    /// What encodings, as bits, need to know of all vectors.
+    AllVectors(u32),
+    /// The chunk, compressed by LZ with segments of a shape.
+    Compressed(Shape),
 }
 
-impl Lacking {
-    pub fn is_empty(&self) -> bool {
-        self.words.is_empty()
+/// Parts of one step are computed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Search(Encoding),
+    Children(Encoding),
+    Matches,
+    AllVectors,
+    Compressed,
+}
+
+impl Part {
+    fn step(&self) -> Step {
+        match *self {
+            Self::Search(encoding, _) => Step::Search(encoding),
+            Self::Children(encoding) => Step::Children(encoding),
+            Self::Matches(_) => Step::Matches,
+            Self::AllVectors(_) => Step::AllVectors,
+            Self::Compressed(_) => Step::Compressed,
+        }
+    }
+}
+
+impl Step {
+    /// Its place in the order in which the planner asks; what encoding asks for comes last.
+    fn order(self) -> u8 {
+        match self {
+            Self::Search(encoding) => 2 * rank(encoding),
+            Self::Children(encoding) => 2 * rank(encoding) + 1,
+            Self::Matches => 2 * rank(Encoding::Lz),
+            Self::AllVectors | Self::Compressed => u8::MAX,
+        }
     }
 }
 
 struct Node {
     words: Words,
-    made: Vec<Made>,
+    nesting: Nesting,
+    /// Where the planner comes by: the steps that it has been derived by.
+    path: Vec<u8>,
+    derived: Vec<DerivedWords>,
+    /// What LZ makes of a sample of chunks.
+    matches: BTreeMap<usize, (Candidate, Option<Promise>)>,
+    compressed: Vec<Compressed>,
 }
 
-/// What has been derived from words for an encoding.
-struct Made {
+/// What has been derived from some chunks of words for an encoding.
+struct DerivedWords {
     encoding: Encoding,
     derived: Box<dyn Derived>,
-    /// Numbers of the words that are its children.
+    /// Numbers of the words that are its children, once they have been asked for.
     children: Vec<usize>,
 }
 
 impl Node {
     /// What nodes of an encoding are made of, if that is derived.
-    fn made(&self, encoding: Encoding) -> Option<&Made> {
-        self.made.iter().find(|made| made.encoding == encoding)
+    fn derived(&self, encoding: Encoding, chunk: usize) -> Option<&DerivedWords> {
+        let is_of =
+            |one: &&DerivedWords| one.encoding == encoding && one.derived.found(chunk).is_some();
+        self.derived.iter().find(is_of)
     }
 }
 
 impl Tree {
+    pub fn new(options: &Options) -> Self {
+        Self::numbered_from(0, options)
+    }
+
     /// A tree beside other words, which have the numbers below `first`.
-    pub fn numbered_from(first: usize) -> Self {
-        Self { nodes: Vec::new(), first }
+    pub fn numbered_from(first: usize, options: &Options) -> Self {
+        Self { nodes: Vec::new(), first, options: options.clone() }
     }
 
     fn at(&self, number: usize) -> &Node {
@@ -83,9 +133,21 @@ impl Tree {
         &mut self.nodes[number - self.first]
     }
 
-    /// Adds words that are being measured; their number.
-    pub fn add(&mut self, words: Words) -> usize {
-        self.nodes.push(Node { words, made: Vec::new() });
+    /// Adds words that are being measured, and are planned in a context; their number.
+    pub fn add(&mut self, words: Words, context: &Context<'_>) -> usize {
+        let path = vec![self.nodes.len() as u8];
+        self.add_at(path, words, context)
+    }
+
+    fn add_at(&mut self, path: Vec<u8>, words: Words, context: &Context<'_>) -> usize {
+        self.nodes.push(Node {
+            words,
+            nesting: context.nesting(),
+            path,
+            derived: Vec::new(),
+            matches: BTreeMap::new(),
+            compressed: Vec::new(),
+        });
         self.first + self.nodes.len() - 1
     }
 
@@ -97,179 +159,212 @@ impl Tree {
         &mut self.at_mut(number).words
     }
 
-    /// Notes what has been derived from some words for an encoding, whose children are the words
-    /// of some numbers.
-    pub fn derive(
-        &mut self,
-        number: usize,
-        encoding: Encoding,
-        derived: impl Derived + 'static,
-        children: &[usize],
-    ) {
-        let (derived, children) = (Box::new(derived), children.to_vec());
-        self.at_mut(number).made.push(Made { encoding, derived, children });
+    /// What a search of all rows of a chunk has found, if there was one.
+    pub fn found(&self, number: usize, encoding: Encoding, chunk: usize) -> Option<Option<usize>> {
+        self.at(number).derived(encoding, chunk)?.derived.found(chunk)
     }
 
-    /// Plans the chunks of some words that something may be derived from, as [`plan::plan`] does;
-    /// waits for what that needs.
-    pub fn plan(
-        &mut self,
-        launcher: &mut Launcher<'_>,
-        number: usize,
-        context: &Context<'_>,
-    ) -> Result<Plans> {
-        let words = &mut self.at_mut(number).words;
-        words.read(launcher)?;
-        let words = &*words;
-        let has_lz = context.is_top() && context.options.allows(Encoding::Lz);
-        let look = |chunk: usize| {
-            let estimates = words.estimates(chunk, context);
-            let (rows, limit) = (words.rows(chunk), limit(&estimates));
-            if !context.may_search(rows, limit) {
-                return None;
-            }
-            let promises = Promises::of(words, chunk, limit, context);
-            let is_left = has_lz && words.leftover(chunk, limit).is_some();
-            (promises.is_any() || is_left).then_some(Look { estimates, promises })
-        };
-        let chunks = (0..words.chunks()).into_par_iter().with_min_len(super::MIN_CHUNKS);
-        let mut looks: Vec<Option<Look>> = match words.has_promises() || has_lz {
-            true => chunks.map(look).collect(),
-            false => Vec::new(),
-        };
-        if looks.iter().all(Option::is_none) {
-            return Ok(Plans::NONE);
-        }
-        self.plan_quotients(launcher, number, context, &mut looks)?;
-        self.plan_dictionaries(launcher, number, context, &mut looks)?;
-        self.plan_runs(launcher, number, context, &mut looks)?;
-        if has_lz {
-            self.plan_lz(launcher, number, context, &mut looks)?;
-        }
-        let chosen = |look: Look| plan::choose(look.estimates.into_iter());
-        let looks = looks.into_par_iter().with_min_len(super::MIN_CHUNKS);
-        Ok(Plans(looks.map(|look| look.map(chosen)).collect()))
+    /// The numbers of the words that are an encoding's children; none if they have not been made.
+    pub fn children(&self, number: usize, encoding: Encoding, chunk: usize) -> &[usize] {
+        self.at(number).derived(encoding, chunk).map_or(&[], |derived| &derived.children)
     }
 
-    /// The plan of a chunk.
-    pub fn plan_of<'p>(
+    /// What LZ makes of a sample of a chunk, if that has been asked for.
+    pub fn matches(&self, number: usize, chunk: usize) -> Option<Option<Promise>> {
+        self.at(number).matches.get(&chunk).map(|(_, promise)| *promise)
+    }
+
+    /// Notes that a part of a chunk of some words is missing.
+    pub fn ask<T>(
         &self,
+        number: usize,
+        part: Part,
+        requests: &Requests<(usize, Part)>,
+    ) -> Answer<T> {
+        let order = match part.step().order() {
+            u8::MAX => vec![u8::MAX],
+            order => [self.at(number).path.as_slice(), &[order]].concat(),
+        };
+        requests.ask(order, (number, part))
+    }
+
+    /// The statistics of a chunk of some words; what is missing is noted.
+    pub fn chunk<'t>(
+        &'t self,
         number: usize,
         chunk: usize,
-        plans: &'p Plans,
-        context: &Context<'_>,
-    ) -> Cow<'p, Plan> {
-        match plans.0.get(chunk).and_then(Option::as_ref) {
-            Some(plan) => Cow::Borrowed(plan),
-            None => Cow::Owned(self.words(number).plan(chunk, context)),
-        }
+        requests: &'t Requests<(usize, Part)>,
+    ) -> ChunkWords<'t> {
+        ChunkWords::of_tree(self, number, chunk, requests)
     }
 
-    /// Adds an estimate to those of some chunks: what `estimate` makes of a chunk, the plans of the
-    /// children, and bytes that others take at least.
-    pub fn add_estimates<const CHILDREN: usize>(
-        &self,
-        (encoding, chunks): (Encoding, Vec<usize>),
-        estimate: impl Fn(usize, Vec<Plan>, usize) -> Estimate + Sync,
-        children: [(usize, Plans); CHILDREN],
-        below: &Context<'_>,
-        looks: &mut [Option<Look>],
-    ) {
-        let limits: Vec<usize> = (looks.iter())
-            .map(|look| look.as_ref().map_or(0, |look| limit(&look.estimates)))
-            .collect();
-        let made = |chunk: usize| {
-            let child = |(number, plans): &(usize, Plans)| {
-                self.plan_of(*number, chunk, plans, below).into_owned()
-            };
-            (chunk, estimate(chunk, children.iter().map(child).collect(), limits[chunk]))
-        };
-        let chunks = chunks.into_par_iter().with_min_len(super::MIN_CHUNKS);
-        for (chunk, estimate) in chunks.map(made).collect::<Vec<_>>() {
-            if let Some(Look { estimates, .. }) = &mut looks[chunk]
-                && dict::saves(estimate.stored_bytes(), limits[chunk])
-            {
-                estimates.push((encoding, estimate));
-            }
-        }
-        children.into_iter().for_each(|(_, plans)| plans.drop_by_all_threads());
-    }
-
-    /// Makes something of each of so many chunks, with all threads. What `make` finds that it
-    /// lacks, and gives nothing for, is measured, and then it is asked again.
+    /// Makes something of each of so many chunks, as [`missing::complete`] does.
     pub fn make<T: Send>(
         &mut self,
         launcher: &mut Launcher<'_>,
         chunks: usize,
-        make: impl Fn(&Self, usize, &mut Lacking) -> Result<Option<T>> + Sync,
+        make: impl Fn(&Self, usize, &mut Option<Plan>, &Requests<(usize, Part)>) -> Result<Option<T>>
+        + Sync,
     ) -> Result<Vec<T>> {
-        let mut made: Vec<Option<T>> = (0..chunks).map(|_| None).collect();
-        loop {
-            let attempt = |(chunk, made): (usize, &mut Option<T>)| -> Result<Lacking> {
-                let mut lacking = Lacking::default();
-                if made.is_none() {
-                    *made = make(self, chunk, &mut lacking)?;
-                    if made.is_none() && lacking.is_empty() {
-                        return Err(Error::device("values without an encoding"));
-                    }
-                }
-                Ok(lacking)
-            };
-            let all = made.par_iter_mut().enumerate().with_min_len(super::MIN_CHUNKS);
-            let lacking: Vec<Lacking> = all.map(attempt).collect::<Result<_>>()?;
-            if lacking.iter().all(Lacking::is_empty) {
-                return Ok(made.into_iter().flatten().collect());
-            }
-            self.measure(launcher, &lacking)?;
-        }
+        missing::complete(launcher, self, chunks, make, Self::compute)
     }
 
-    /// Measures what chunks lack, and waits for it.
-    fn measure(&mut self, launcher: &mut Launcher<'_>, lacking: &[Lacking]) -> Result<()> {
-        let mut asked: BTreeMap<usize, Vec<abi::AskedChunk>> = BTreeMap::new();
-        for (chunk, lacking) in lacking.iter().enumerate() {
-            for (number, what) in &lacking.words {
-                let chunk = abi::AskedChunk { chunk: chunk as u32, asked: *what };
-                asked.entry(*number).or_default().push(chunk);
+    /// Computes what chunks miss of words, and waits for it.
+    pub fn compute(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        missing: Vec<(usize, (usize, Part))>,
+    ) -> Result<()> {
+        let mut steps: BTreeMap<(usize, Step), Vec<(usize, Part)>> = BTreeMap::new();
+        for (chunk, (number, part)) in missing {
+            steps.entry((number, part.step())).or_default().push((chunk, part));
+        }
+        let mut measured = Vec::new();
+        for ((number, step), parts) in steps {
+            match step {
+                Step::Search(encoding) => self.search(launcher, number, encoding, &parts)?,
+                Step::Children(encoding) => self.derive(launcher, number, encoding, &parts)?,
+                Step::Matches => self.find_matches(launcher, number, &parts)?,
+                Step::Compressed => self.compress(launcher, number, &parts)?,
+                Step::AllVectors => {
+                    let asked = |(chunk, part): &(usize, Part)| match part {
+                        Part::AllVectors(asked) => {
+                            Some(abi::AskedChunk { chunk: *chunk as u32, asked: *asked })
+                        }
+                        _ => None,
+                    };
+                    let asked: Vec<abi::AskedChunk> = parts.iter().filter_map(asked).collect();
+                    self.words_mut(number).measure_rest(launcher, &asked)?;
+                    measured.push(number);
+                }
             }
         }
-        for (number, asked) in &asked {
-            self.at_mut(*number).words.measure_rest(launcher, asked)?;
+        measured.into_iter().try_for_each(|number| self.words_mut(number).read(launcher))
+    }
+
+    /// Searches all rows of chunks for what an encoding needs; waits.
+    fn search(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        encoding: Encoding,
+        parts: &[(usize, Part)],
+    ) -> Result<()> {
+        let Self { nodes, options, first } = self;
+        let node = &mut nodes[number - *first];
+        let argument = |(chunk, part): &(usize, Part)| match part {
+            Part::Search(_, argument) => Some((*chunk, *argument)),
+            _ => None,
+        };
+        let asked: Vec<(usize, u64)> = parts.iter().filter_map(argument).collect();
+        let context = Context::nested(options, node.nesting);
+        let deriver = encoders::deriver(encoding)?;
+        let derived = deriver.search(launcher, &node.words, &asked, &deriver.below(&context))?;
+        node.derived.push(DerivedWords { encoding, derived, children: Vec::new() });
+        Ok(())
+    }
+
+    /// Makes and measures the words that are children of an encoding; waits.
+    fn derive(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        encoding: Encoding,
+        parts: &[(usize, Part)],
+    ) -> Result<()> {
+        let options = self.options.clone();
+        let node = self.at_mut(number);
+        let chunks: Vec<usize> = parts.iter().map(|(chunk, _)| *chunk).collect();
+        let missing = || Error::device(format!("children of {encoding} without a search"));
+        let is_asked = |one: &DerivedWords| {
+            one.encoding == encoding
+                && one.children.is_empty()
+                && chunks.iter().all(|chunk| one.derived.found(*chunk).flatten().is_some())
+        };
+        let place = node.derived.iter().position(is_asked).ok_or_else(missing)?;
+        let derived = &mut node.derived[place];
+        let below = encoders::deriver(encoding)?.below(&Context::nested(&options, node.nesting));
+        let words = derived.derived.children(launcher, &node.words, &chunks, &below)?;
+        let path = [node.path.as_slice(), &[Step::Children(encoding).order()]].concat();
+        let mut numbers = Vec::with_capacity(words.len());
+        for (index, words) in words.into_iter().enumerate() {
+            let path = [path.as_slice(), &[index as u8]].concat();
+            numbers.push(self.add_at(path, words, &below));
         }
-        asked.keys().try_for_each(|number| self.at_mut(*number).words.read(launcher))
+        for child in &numbers {
+            self.words_mut(*child).read(launcher)?;
+        }
+        self.at_mut(number).derived[place].children = numbers;
+        Ok(())
+    }
+
+    /// Looks for matches of LZ in samples of chunks; waits.
+    fn find_matches(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        parts: &[(usize, Part)],
+    ) -> Result<()> {
+        let Self { nodes, options, first } = self;
+        let Node { words, matches, .. } = &mut nodes[number - *first];
+        let from = words.bytes_of(launcher, parts.iter().map(|(chunk, _)| *chunk))?;
+        let candidate = |((chunk, part), from): (&(usize, Part), _)| match part {
+            Part::Matches(leftover) => Some(Candidate { chunk: *chunk, from, leftover: *leftover }),
+            _ => None,
+        };
+        let candidates: Vec<Candidate> = parts.iter().zip(from).filter_map(candidate).collect();
+        let promises = encoders::promises(launcher, &candidates, &options.lz)?;
+        let found = candidates.into_iter().zip(promises);
+        matches.extend(found.map(|(one, promise)| (one.chunk, (one, promise))));
+        Ok(())
+    }
+
+    /// Compresses chunks by LZ, to scratch; waits for their sizes.
+    fn compress(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        parts: &[(usize, Part)],
+    ) -> Result<()> {
+        let Node { matches, compressed, .. } = self.at_mut(number);
+        let chosen = |(chunk, part): &(usize, Part)| match part {
+            Part::Compressed(shape) => Some((matches.get(chunk)?.0, *shape)),
+            _ => None,
+        };
+        let chosen: Vec<(Candidate, Shape)> = parts.iter().filter_map(chosen).collect();
+        compressed.push(Compressed::new(launcher, &chosen)?);
+        Ok(())
     }
 
     /// Encodes a chunk by plan or the next best, as [`plan::encode`] does; none where something
-    /// is lacking.
+    /// is missing.
     pub fn encode(
         &self,
         number: usize,
         chunk: usize,
         plan: &Plan,
-        context: &Context<'_>,
-        lacking: &mut Lacking,
-    ) -> Result<Option<EncodedNode<Part>>> {
-        let before = lacking.words.len();
-        let node = |plan: &Plan| match lacking.words.len() > before {
+        requests: &Requests<(usize, Part)>,
+    ) -> Result<Option<EncodedNode<BufferPart>>> {
+        let before = requests.len();
+        let node = |plan: &Plan| match requests.len() > before {
             true => Ok(None),
-            false => self.node(number, chunk, plan, context, lacking),
+            false => self.node(number, chunk, plan, requests),
         };
-        let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
-        if lacking.words.len() > before {
+        let node = plan::first_kept(plan, node, |part: &BufferPart| part.len)?;
+        if requests.len() > before {
             return Ok(None);
         }
         node.map(Some).ok_or_else(|| Error::device("words without an encoding"))
     }
 
-    /// Encodes a chunk of which nothing is lacking.
+    /// Encodes a chunk of which nothing is missing.
     pub fn encode_measured(
         &self,
         number: usize,
         chunk: usize,
         plan: &Plan,
-        context: &Context<'_>,
-    ) -> Result<EncodedNode<Part>> {
-        let node = self.encode(number, chunk, plan, context, &mut Lacking::default())?;
+    ) -> Result<EncodedNode<BufferPart>> {
+        let node = self.encode(number, chunk, plan, &Requests::default())?;
         node.ok_or_else(|| Error::device("words that have not been measured"))
     }
 
@@ -278,27 +373,36 @@ impl Tree {
         number: usize,
         chunk: usize,
         plan: &Plan,
-        context: &Context<'_>,
-        lacking: &mut Lacking,
-    ) -> Result<Option<EncodedNode<Part>>> {
-        let words = self.words(number);
+        requests: &Requests<(usize, Part)>,
+    ) -> Result<Option<EncodedNode<BufferPart>>> {
+        let node = self.at(number);
+        let words = &node.words;
+        let (origin, vector) = (Origin::Words(number), words.first_vector(chunk));
+        let part = |len: usize| BufferPart { len, origin, vector };
+        if let Parameters::Lz(shape) = plan.parameters {
+            let Some(compressed) = node.compressed.iter().find(|one| one.has(chunk)) else {
+                let asked: Answer<()> = self.ask(number, Part::Compressed(shape), requests);
+                return Ok(asked.ok().and(None));
+            };
+            let mut node = words.empty_node(chunk, plan.encoding);
+            compressed.fill(chunk, &mut node, part)?;
+            return Ok(Some(node));
+        }
         let lacks = words.lacks(chunk, plan.encoding);
         if lacks != 0 {
-            lacking.words.push((number, lacks));
-            return Ok(None);
+            let asked: Answer<()> = self.ask(number, Part::AllVectors(lacks), requests);
+            return Ok(asked.ok().and(None));
         }
-        let Some(made) = self.at(number).made(plan.encoding) else {
-            return words.node(chunk, plan, context.options, number);
+        let Some(derived) = node.derived(plan.encoding, chunk) else {
+            return words.node(chunk, plan, &self.options, number);
         };
         let mut node = words.empty_node(chunk, plan.encoding);
-        let (origin, vector) = (Origin::Words(number), words.first_vector(chunk));
-        let part = |len: usize| Part { len, origin, vector };
-        made.derived.fill(words, chunk, plan, &part, &mut node)?;
-        let before = lacking.words.len();
-        for (child, plan) in made.children.iter().zip(&plan.children) {
-            node.children.extend(self.encode(*child, chunk, plan, context, lacking)?);
+        derived.derived.fill(words, chunk, plan, &part, &mut node)?;
+        let before = requests.len();
+        for (child, plan) in derived.children.iter().zip(&plan.children) {
+            node.children.extend(self.encode(*child, chunk, plan, requests)?);
         }
-        Ok((lacking.words.len() == before).then_some(node))
+        Ok((requests.len() == before).then_some(node))
     }
 
     /// Starts writing nodes of one origin and encoding, which is some of these words.
@@ -309,48 +413,38 @@ impl Tree {
         encoding: Encoding,
         jobs: &[Job],
     ) -> Result<()> {
-        let targets = write::targets(jobs);
         match origin {
-            Origin::Words(number) => {
-                let node = self.at(number);
-                match node.made(encoding) {
-                    Some(made) => made.derived.write(launcher, &node.words, jobs),
-                    None => node.words.write(launcher, encoding, &targets),
-                }
-            }
+            Origin::Words(number) => self.write_words(launcher, number, encoding, jobs),
             Origin::Transformed(number) => {
-                self.words(number).write_transformed(launcher, encoding, &targets)
+                self.words(number).write_transformed(launcher, encoding, &write::targets(jobs))
             }
             _ => Err(Error::device(format!("a node of {origin:?} among words"))),
         }
     }
-}
 
-/// Plans of chunks. Those that nothing is derived from have none: their words plan them, when
-/// they are encoded. Empty if no chunk has one.
-pub(super) struct Plans(Vec<Option<Plan>>);
-
-impl Plans {
-    /// Of no chunk.
-    pub const NONE: Self = Self(Vec::new());
-
-    /// Drops what are many allocations with all threads: thousands take one of them as long as
-    /// planning them took.
-    pub fn drop_by_all_threads(self) {
-        self.0.into_par_iter().with_min_len(super::MIN_CHUNKS).for_each(drop);
-    }
-}
-
-/// A chunk that something derived from it may suit.
-pub(super) struct Look {
-    pub estimates: Estimates,
-    pub promises: Promises,
-}
-
-/// Bytes that the best estimate of a chunk takes; 0 where nothing is smaller.
-pub(super) fn limit(estimates: &Estimates) -> usize {
-    match estimates.last() {
-        Some((Encoding::Constant, _)) | None => 0,
-        _ => estimates.iter().map(|(_, one)| one.stored_bytes()).min().unwrap_or(0),
+    fn write_words(
+        &self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        encoding: Encoding,
+        jobs: &[Job],
+    ) -> Result<()> {
+        let Node { words, derived, compressed, .. } = self.at(number);
+        if encoding == Encoding::Lz {
+            let of_chunks = jobs.iter().map(|job| (words.chunk_at(job.vector), job));
+            return compressed.iter().try_for_each(|one| one.write(launcher, of_chunks.clone()));
+        }
+        let mut of_encoding = derived.iter().filter(|one| one.encoding == encoding).peekable();
+        if of_encoding.peek().is_none() {
+            return words.write(launcher, encoding, &write::targets(jobs));
+        }
+        of_encoding.try_for_each(|one| {
+            let is_of = |job: &&Job| one.derived.found(words.chunk_at(job.vector)).is_some();
+            let jobs: Vec<Job> = jobs.iter().filter(is_of).copied().collect();
+            match jobs.as_slice() {
+                [] => Ok(()),
+                jobs => one.derived.write(launcher, words, jobs),
+            }
+        })
     }
 }

@@ -18,18 +18,17 @@ use super::encoders::{DELTAS, Divisors, Reals};
 use super::launch::{Launcher, Pending};
 use super::write::{Origin, Part};
 use crate::chunk::{EncodedNode, aligned};
+use crate::encoding::alp_rd::Cut;
 use crate::encoding::lz::Leftover;
-use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, alp, ffor, pfor};
+use crate::encoding::plan::{self, Plan};
+use crate::encoding::statistics::SAMPLED_VECTORS;
+use crate::encoding::{Encoding, Physical, ffor};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::kernels::{self, Kernel};
 use crate::gpu::{DevicePtr, abi};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-
-/// What encodings of a chunk promise, in the order of `CODECS`.
-pub(super) type Estimates = Vec<(Encoding, Estimate)>;
 
 /// A column of words, or of the words of wide values, or of lengths of something else.
 pub(super) struct Words {
@@ -203,7 +202,7 @@ impl Words {
             launcher.launch(choose, vectors.div_ceil(choose.block), &arguments)?;
             launcher.launch(kernels::ALP_LAYOUT[is_wide], chunks, &arguments)?;
         } else {
-            let is_whole = asked.whole || chunk_rows <= plan::SAMPLED_VECTORS * VECTOR;
+            let is_whole = asked.whole || chunk_rows <= SAMPLED_VECTORS * VECTOR;
             let which = if is_whole { MEASURE_ALL } else { MEASURE_SAMPLED };
             words.launch_measure(launcher, which, &[])?;
         }
@@ -223,7 +222,7 @@ impl Words {
 
     /// What is known of a chunk's vectors after those that estimates look at.
     fn measured_at_first(&self, chunk: usize) -> u32 {
-        match self.vectors(chunk) <= plan::SAMPLED_VECTORS {
+        match self.vectors(chunk) <= SAMPLED_VECTORS {
             true => u32::MAX,
             false => 0,
         }
@@ -262,7 +261,7 @@ impl Words {
         let chunks = if is_first { DevicePtr::NULL } else { launcher.upload(asked)? };
         let count = if is_first { self.chunks() } else { asked.len() };
         let vectors = match which {
-            MEASURE_SAMPLED => plan::SAMPLED_VECTORS,
+            MEASURE_SAMPLED => SAMPLED_VECTORS,
             _ => source.chunk_vectors as usize,
         };
         let blocks_per_chunk = vectors.div_ceil(kernels::WINDOWS[0].block);
@@ -355,11 +354,6 @@ impl Words {
     /// What chunks come to, on the device.
     pub fn totals(&self) -> DevicePtr<abi::ChunkTotals> {
         self.pointer(self.at.totals)
-    }
-
-    /// Whether what samples promise has been read.
-    pub fn has_promises(&self) -> bool {
-        !self.samples.is_empty() || !self.divisors.is_empty()
     }
 
     /// What a sample of a chunk's values can be divided by; 0 or 1 if nothing.
@@ -469,54 +463,9 @@ impl Words {
         }
     }
 
-    /// What encodings that need no other words promise for a chunk, as [`plan::plan`] asks
-    /// them; none of a chunk without rows.
-    pub fn estimates(&self, chunk: usize, context: &Context<'_>) -> Estimates {
-        let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
-        let options = context.options;
-        let is_allowed = |(encoding, _): &(Encoding, Option<Estimate>)| options.allows(*encoding);
-        let made = |(encoding, estimate): (Encoding, Option<Estimate>)| Some((encoding, estimate?));
-        let single = constant(totals.low >= totals.high);
-        if rows == 0 {
-            return Vec::new();
-        }
-        if is_allowed(&single) && single.1.is_some() {
-            return made(single).into_iter().collect();
-        }
-        let shape = Shape::of(value, rows);
-        let deltas = self.estimate_deltas(chunk, shape, is_allowed);
-        let alp = self.asked.has(Encoding::Alp).then(|| shape.floats(totals));
-        let others = [(Encoding::Delta, deltas), (Encoding::Alp, alp)];
-        let all = self.packed(shape, totals, rows).into_iter().chain(others);
-        let mut estimates = Estimates::with_capacity(plan::FEW);
-        estimates.extend(all.filter(is_allowed).filter_map(made));
-        if let Some(reals) = &self.reals {
-            let so_far = estimates.iter().map(|(_, estimate)| estimate.stored_bytes());
-            let limit = so_far.min().unwrap_or(usize::MAX);
-            estimates.extend(made((Encoding::AlpRd, reals.estimate(chunk, rows, limit))));
-        }
-        estimates
-    }
-
-    /// What packing so many words promises, of which these are the totals; or leaving them.
-    pub fn packed(
-        &self,
-        shape: Shape,
-        totals: &abi::ChunkTotals,
-        rows: usize,
-    ) -> [(Encoding, Option<Estimate>); 3] {
-        let is_integer = self.physical.is_integer();
-        let has_windows = self.asked.has(Encoding::Pfor);
-        [
-            (Encoding::Plain, Some(Estimate::of([rows * shape.value]))),
-            (Encoding::Ffor, is_integer.then(|| shape.packed(totals))),
-            (Encoding::Pfor, has_windows.then(|| shape.patched(totals)).flatten()),
-        ]
-    }
-
-    /// Chooses among these a chunk's encoding.
-    pub fn plan(&self, chunk: usize, context: &Context<'_>) -> Plan {
-        plan::choose(self.estimates(chunk, context).into_iter())
+    /// Where ALP-RD cuts a chunk's values, and the bits that its sample takes so.
+    pub fn cut(&self, chunk: usize) -> Option<(Cut, usize)> {
+        self.reals.as_ref()?.sampled_cut(chunk)
     }
 
     /// Encodes a chunk by plan or the next best, as [`plan::encode`] does: its node, which
@@ -656,51 +605,6 @@ impl Words {
             blocks_per_target: blocks_per_target as u32,
             zero: 0,
         }
-    }
-}
-
-/// What words promise that are one value, if they are.
-pub(super) fn constant(is_single: bool) -> (Encoding, Option<Estimate>) {
-    (Encoding::Constant, is_single.then(|| Estimate::of([])))
-}
-
-/// The size of a chunk, and what its totals promise.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// Bytes of a value.
-    value: usize,
-    pub vectors: usize,
-    sampled: usize,
-}
-
-impl Shape {
-    fn of(value: usize, rows: usize) -> Self {
-        let vectors = rows.div_ceil(VECTOR);
-        Self { value, vectors, sampled: vectors.min(plan::SAMPLED_VECTORS) }
-    }
-
-    fn packed(self, totals: &abi::ChunkTotals) -> Estimate {
-        let widths = totals.sampled_units as usize;
-        Estimate::of(ffor::estimated(self.value, widths, self.sampled, self.vectors))
-    }
-
-    /// Bytes of packed words and of exceptions of the sampled vectors.
-    fn sampled_bytes(self, totals: &abi::ChunkTotals) -> [usize; 2] {
-        let unit = self.value.max(2);
-        let packed = totals.sampled_patched_units as usize * ffor::PACKED_UNIT;
-        [packed, totals.sampled_block_units as usize * unit]
-    }
-
-    /// None without exceptions.
-    fn patched(self, totals: &abi::ChunkTotals) -> Option<Estimate> {
-        let [packed, exceptions] = self.sampled_bytes(totals);
-        pfor::estimated(self.value, packed, exceptions, self.sampled, self.vectors)
-            .map(Estimate::of)
-    }
-
-    fn floats(self, totals: &abi::ChunkTotals) -> Estimate {
-        let [packed, exceptions] = self.sampled_bytes(totals);
-        Estimate::of(alp::estimated(self.value, packed, exceptions, self.sampled, self.vectors))
     }
 }
 

@@ -17,12 +17,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::io::{decode_some, mismatch};
+use super::io::{OwnedValues, decode_some, mismatch};
 use super::plain::bit_bytes;
 use super::select::{self, RangeTest, Verdict};
-use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, rle};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::{self, Answer, SampledRuns, Statistics};
 use crate::error::{Result, ensure};
 
 pub(super) struct Bits;
@@ -37,12 +39,12 @@ fn child(bytes: &[u8]) -> Input<'_> {
 }
 
 /// Whether so many runs of equal bytes may become much smaller.
-pub(crate) fn may_pay(runs: usize, bytes: usize) -> bool {
+fn may_pay(runs: usize, bytes: usize) -> bool {
     runs <= bytes / 2
 }
 
 /// Whether so many bytes are a quarter less than `limit`.
-pub(crate) fn saves(bytes: usize, limit: usize) -> bool {
+fn saves(bytes: usize, limit: usize) -> bool {
     bytes <= limit - limit.div_ceil(4)
 }
 
@@ -93,20 +95,24 @@ impl Codec for Bits {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let Values::Bits(bits) = input.values else { return None };
-        if !context.may_nest() {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        if values.physical() != Physical::Bool || !context.may_nest() {
+            return Ok(None);
         }
-        let bytes = bit_bytes(input, bits);
-        let child = child(&bytes);
-        let (runs, _) = rle::count(&child, &bytes, 0..child.vectors());
-        if !may_pay(runs, bytes.len()) {
-            return None;
+        let [bytes] = statistics::children(values, Encoding::Bits)?;
+        let SampledRuns { runs, rows } = bytes.sampled_runs()?;
+        if !may_pay(runs, rows) {
+            return Ok(None);
         }
-        let children = vec![plan::plan_among(&CHILDREN, &child, &below(context))];
+        let children = vec![plan::plan_among(&CHILDREN, &*bytes, &below(context))?];
         let estimate = Estimate { children, ..Estimate::of([]) };
-        Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit))
+        Ok(Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit)))
+    }
+
+    fn derive(&self, input: &Input<'_>, _: u64) -> Option<Derived> {
+        let Values::Bits(bits) = input.values else { return None };
+        let bytes = OwnedValues::W8(bit_bytes(input, bits));
+        Some(Derived::of([Derivative::new(Physical::U8, bytes)]))
     }
 
     fn encode(

@@ -12,6 +12,7 @@ use super::select::{RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{Context, Plan};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::Lane;
 
@@ -21,7 +22,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = 1024;
 pub(super) struct Constant;
 
 /// The one value of the input, if there is only one.
-fn single(input: &Input<'_>) -> Option<Value> {
+pub(super) fn single(input: &Input<'_>) -> Option<Value> {
     let first = input.valid_rows().next();
     match input.values {
         Values::Bits(bits) => {
@@ -76,11 +77,14 @@ impl Codec for Constant {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, _: &Context<'_>) -> Option<Estimate> {
-        match single(input)? {
-            Value::Bytes(value) => Some(Estimate::of([value.len()])),
-            _ => Some(Estimate::of([])),
+    fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
+        let has_value = matches!(values.physical().bits(), Some(1..=64));
+        let is_bytes = values.physical() == Physical::Bytes;
+        if !has_value && !is_bytes {
+            return Ok(None);
         }
+        let of = |bytes: usize| Estimate::of(is_bytes.then_some(bytes));
+        Ok(values.single()?.map(of))
     }
 
     fn encode(&self, input: &Input<'_>, _: &Plan, _: &Context<'_>) -> Result<Option<EncodedNode>> {

@@ -17,11 +17,13 @@
 
 use std::ops::Range;
 
-use super::io::{each_vector, mismatch, with_words};
+use super::io::{OwnedValues, each_vector, mismatch, with_words};
 use super::select::{Matcher, RangeTest, Selector, Verdict, by_word};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
-use crate::encoding::plan::{self, Context, Plan, SAMPLED_VECTORS};
+use crate::encoding::host::{Derivative, Derived};
+use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::{self, Answer, SAMPLED_VECTORS, Statistics, sampled_vectors};
 use crate::error::{Result, ensure};
 use crate::lanes::mask::{self, NONE};
 use crate::lanes::simd::multiversion;
@@ -211,31 +213,23 @@ fn vector_deltas<T: Words>(
 
 /// What deltas of a chunk of so many vectors are planned as: whether all are equal only shows
 /// where all are looked at.
-pub(crate) fn planned(vectors: usize) -> &'static [Encoding] {
+fn planned(vectors: usize) -> &'static [Encoding] {
     let [all @ .., _] = &CHILDREN;
     if vectors <= SAMPLED_VECTORS { &CHILDREN } else { all }
 }
 
-/// What is promised for so many vectors of values of `value` bytes, whose deltas are planned;
-/// none where they do not shrink.
-pub(crate) fn promise(value: usize, vectors: usize, child: Plan) -> Option<Estimate> {
-    let shrinks = child.encoding != Encoding::Plain;
-    shrinks.then(|| Estimate { children: vec![child], ..Estimate::of([vectors * value]) })
-}
-
-/// The deltas of sampled vectors are planned for those of all. The vectors are those that a
-/// plan of all deltas would look at.
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
-    let vectors = input.vectors();
-    let sampled = context.sampled_vectors(vectors);
-    let mut deltas = vec![T::ZERO; sampled.clone().count() * VECTOR];
+/// The deltas of some vectors.
+fn sampled<T: Words>(
+    input: &Input<'_>,
+    words: &[T],
+    vectors: impl Iterator<Item = usize> + Clone,
+) -> OwnedValues {
+    let mut deltas = vec![T::ZERO; vectors.clone().count() * VECTOR];
     let (places, _) = deltas.as_chunks_mut::<VECTOR>();
-    for (vector, deltas) in sampled.zip(&mut *places) {
+    for (vector, deltas) in vectors.zip(&mut *places) {
         vector_deltas(input, words, vector, deltas);
     }
-    let child = Input::new(input.physical.signed()?, T::values(&deltas));
-    let child = plan::plan_among(planned(vectors), &child, &context.below().of_vectors(vectors));
-    promise(size_of::<T>(), vectors, child)
+    T::owned(deltas)
 }
 
 fn encode<T: Words>(
@@ -254,7 +248,7 @@ fn encode<T: Words>(
         .collect();
     let child = Input::new(physical, T::values(&deltas));
     let below = context.below();
-    let constant = plan::plan_among(&[Encoding::Constant], &child, &below);
+    let constant = plan::plan_input_among(&[Encoding::Constant], &child, &below);
     let is_constant = constant.encoding == Encoding::Constant;
     let child = plan::encode(&child, if is_constant { &constant } else { planned }, &below)?;
     if child.encoding == Encoding::Plain {
@@ -326,11 +320,27 @@ impl Codec for Delta {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        input.physical.signed().filter(|_| context.may_nest())?;
-        with_words!(Values, input.values, words => {
-            estimate(input, words, context)
-        }, None)
+    /// The deltas of sampled vectors are planned for those of all. The vectors are those that a
+    /// plan of all deltas would look at. None where deltas do not shrink.
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let bytes = values.word_bytes().filter(|_| values.physical().signed().is_some());
+        let Some(bytes) = bytes.filter(|_| context.may_nest()) else { return Ok(None) };
+        let vectors = values.vectors();
+        let [deltas] = statistics::children(values, Encoding::Delta)?;
+        let child = plan::plan_among(planned(vectors), &*deltas, &context.below())?;
+        let shrinks = child.encoding != Encoding::Plain;
+        let estimate = || Estimate { children: vec![child], ..Estimate::of([vectors * bytes]) };
+        Ok(shrinks.then(estimate))
+    }
+
+    /// The deltas of sampled vectors.
+    fn derive(&self, input: &Input<'_>, _: u64) -> Option<Derived> {
+        let physical = input.physical.signed()?;
+        let deltas = with_words!(Values, input.values, words => {
+            sampled(input, words, sampled_vectors(input.vectors()))
+        }, return None);
+        let children = Derived::of([Derivative::new(physical, deltas)]);
+        Some(Derived { is_sample: true, ..children })
     }
 
     fn encode(

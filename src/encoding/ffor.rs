@@ -19,6 +19,7 @@ use super::select::{Matcher, RangeTest, Selector, Verdict, by_word};
 use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView, cast};
 use crate::encoding::plan::{Context, Plan};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::{self, Lane, Mask, VECTOR};
 
@@ -240,15 +241,17 @@ pub(crate) fn vector_bounds<T: Words>(
     bounds(values, valid.as_ref().map(|mask| mask.as_slice()), input.physical.is_signed())
 }
 
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> [usize; 2] {
-    let sampled = context.sampled_vectors(input.vectors());
-    let widths: usize =
-        sampled.clone().map(|vector| vector_bounds(input, words, vector).map_or(0, width)).sum();
-    estimated(size_of::<T>(), widths, sampled.count(), context.vectors(input))
+/// The sum of the widths of some vectors.
+pub(super) fn widths<T: Words>(
+    input: &Input<'_>,
+    words: &[T],
+    vectors: impl Iterator<Item = usize>,
+) -> usize {
+    vectors.map(|vector| vector_bounds(input, words, vector).map_or(0, width)).sum()
 }
 
 /// The buffers that `sampled` of `vectors` vectors promise, whose widths add up to `widths`.
-pub(crate) fn estimated(value: usize, widths: usize, sampled: usize, vectors: usize) -> [usize; 2] {
+fn estimated(value: usize, widths: usize, sampled: usize, vectors: usize) -> [usize; 2] {
     [widths * PACKED_UNIT * vectors / sampled.max(1), vectors_len(value, vectors)]
 }
 
@@ -308,13 +311,11 @@ impl Codec for Ffor {
         }
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !input.physical.is_integer() {
-            return None;
-        }
-        with_words!(Values, input.values, words => {
-            Some(Estimate::of(estimate(input, words, context)))
-        }, None)
+    fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
+        let bytes = values.word_bytes().filter(|_| values.physical().is_integer());
+        let Some(bytes) = bytes else { return Ok(None) };
+        let (sampled, vectors) = (values.sampled(), values.vectors());
+        Ok(Some(Estimate::of(estimated(bytes, values.widths()?, sampled, vectors))))
     }
 
     fn encode(

@@ -32,14 +32,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::constant::MAX_VALUE_BYTES;
-use super::io::{decode_u32, mismatch};
+use super::io::{OwnedValues, decode_u32, mismatch};
 use super::starts::Starts;
 use super::{BytesValues, Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::statistics::{self, Answer, Prefixes, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 
@@ -54,41 +55,22 @@ const LEAST_GAIN: u128 = 3;
 /// What suffixes may be encoded as.
 const SUFFIXES: [Encoding; 3] = [Encoding::Constant, Encoding::Plain, Encoding::Fsst];
 
-/// Strings taken apart.
-#[derive(Debug)]
-pub(crate) struct Split {
-    prefixes: Vec<u32>,
-    /// Suffix i is `data[offsets[i]..offsets[i + 1]]`.
-    offsets: Vec<usize>,
-    data: Vec<u8>,
-}
-
-impl Split {
-    fn of(values: BytesValues<'_>) -> Self {
-        let rows = values.len();
-        let prefixes: Vec<u32> = (0..rows).map(|row| prefix(values, row)).collect();
-        let mut offsets = Vec::with_capacity(rows + 1);
-        let mut data = Vec::new();
-        offsets.push(0);
-        for (row, prefix) in prefixes.iter().enumerate() {
-            data.extend_from_slice(&values.get(row)[*prefix as usize..]);
-            offsets.push(data.len());
-        }
-        Self { prefixes, offsets, data }
+/// The prefixes and suffixes of strings.
+fn split(values: BytesValues<'_>) -> (OwnedValues, OwnedValues) {
+    let rows = values.len();
+    let prefixes: Vec<u32> = (0..rows).map(|row| prefix(values, row)).collect();
+    let mut offsets = Vec::with_capacity(rows + 1);
+    let mut data = Vec::new();
+    offsets.push(0);
+    for (row, prefix) in prefixes.iter().enumerate() {
+        data.extend_from_slice(&values.get(row)[*prefix as usize..]);
+        offsets.push(data.len());
     }
-
-    fn prefixes(&self) -> Input<'_> {
-        Input::new(Physical::U32, Values::W32(&self.prefixes))
-    }
-
-    fn suffixes(&self) -> Input<'_> {
-        let values = BytesValues { offsets: &self.offsets, data: &self.data };
-        Input::new(Physical::Bytes, Values::Bytes(values))
-    }
+    (OwnedValues::W32(prefixes), OwnedValues::Bytes(offsets, data))
 }
 
 /// How many of a value's first bytes are those of the one before.
-fn prefix(values: BytesValues<'_>, row: usize) -> u32 {
+pub(super) fn prefix(values: BytesValues<'_>, row: usize) -> u32 {
     if row.is_multiple_of(BLOCK) {
         return 0;
     }
@@ -99,25 +81,17 @@ fn prefix(values: BytesValues<'_>, row: usize) -> u32 {
     (equal + rest.take_while(|(before, value)| before == value).count()) as u32
 }
 
-/// Whether prefixes promise to save [`LEAST_GAIN`] times what they take, of a chunk that takes
-/// `context.limit` bytes without: their bytes are worth as much as others.
-fn may_pay(values: BytesValues<'_>, input: &Input<'_>, context: &Context<'_>) -> bool {
-    let (mut prefixes, mut bytes) = (Vec::new(), 0);
-    for vector in context.sampled_vectors(input.vectors()) {
-        let rows = vector * VECTOR..input.len().min((vector + 1) * VECTOR);
-        bytes += values.offsets[rows.end] - values.offsets[rows.start];
-        prefixes.extend(rows.map(|row| prefix(values, row)));
-    }
-    let saved: u64 = prefixes.iter().map(|prefix| u64::from(*prefix)).sum();
+/// Whether prefixes promise to save [`LEAST_GAIN`] times what they take, of a chunk of `total`
+/// bytes that takes `context.limit` without: their bytes are worth as much as others.
+fn may_pay(prefixes: &Prefixes<'_>, total: usize, context: &Context<'_>) -> Answer<bool> {
+    let Prefixes { saved, bytes, ref lengths } = *prefixes;
     if saved == 0 {
-        return false;
+        return Ok(false);
     }
-    let sample = Input::new(Physical::U32, Values::W32(&prefixes));
     let among = [Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
-    let below = context.below().of_vectors(input.vectors());
-    let cost = plan::plan_among(&among, &sample, &below).bytes;
-    let least = context.limit.min(values.total());
-    u128::from(saved) * least as u128 > LEAST_GAIN * cost as u128 * bytes as u128
+    let cost = plan::plan_among(&among, &**lengths, &context.below())?.bytes;
+    let least = context.limit.min(total);
+    Ok(u128::from(saved) * least as u128 > LEAST_GAIN * cost as u128 * bytes as u128)
 }
 
 /// The error for prefixes that the row before does not have.
@@ -211,21 +185,34 @@ impl Codec for Front {
         Starts::parse(node, node.buffer(0), [bytes as usize; 2])?.expect_equal(node)
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let Values::Bytes(values) = input.values else { return None };
-        let fits = values.total() <= input.len() * MAX_VALUE_BYTES;
-        if !context.may_nest() || !fits || !may_pay(values, input, context) {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        if values.physical() != Physical::Bytes || !context.may_nest() {
+            return Ok(None);
         }
-        let split = Split::of(values);
+        let total = values.value_bytes()?;
+        if total > values.rows() * MAX_VALUE_BYTES {
+            return Ok(None);
+        }
+        match values.sampled_prefixes()? {
+            Some(prefixes) if may_pay(&prefixes, total, context)? => {}
+            _ => return Ok(None),
+        }
         let below = context.below();
-        let prefixes = plan::plan(&split.prefixes(), &below);
-        let suffixes = plan::plan_among(&SUFFIXES, &split.suffixes(), &below);
-        Some(Estimate {
-            parameters: Parameters::Front(Arc::new(split)),
-            children: vec![prefixes, suffixes],
-            ..Estimate::of([input.vectors() * 8])
-        })
+        let [prefixes, suffixes] = statistics::children(values, Encoding::Front)?;
+        let parameters = values.parameters(Encoding::Front);
+        let children =
+            vec![plan::plan(&*prefixes, &below)?, plan::plan_among(&SUFFIXES, &*suffixes, &below)?];
+        Ok(Some(Estimate { parameters, children, ..Estimate::of([values.vectors() * 8]) }))
+    }
+
+    /// Prefixes and suffixes.
+    fn derive(&self, input: &Input<'_>, _: u64) -> Option<Derived> {
+        let Values::Bytes(values) = input.values else { return None };
+        let (prefixes, suffixes) = split(values);
+        Some(Derived::of([
+            Derivative::new(Physical::U32, prefixes),
+            Derivative::new(Physical::Bytes, suffixes),
+        ]))
     }
 
     fn encode(
@@ -234,14 +221,14 @@ impl Codec for Front {
         plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
-        let (Values::Bytes(values), Parameters::Front(split)) = (input.values, &plan.parameters)
+        let (Values::Bytes(values), Parameters::Derived(split)) = (input.values, &plan.parameters)
         else {
             return Ok(None);
         };
         let below = context.below();
         let mut node = EncodedNode::new(Encoding::Front, input.physical, input.len());
-        for (child, plan) in [split.prefixes(), split.suffixes()].iter().zip(&plan.children) {
-            node.children.push(plan::encode(child, plan, &below)?);
+        for (child, plan) in split.children.iter().zip(&plan.children) {
+            node.children.push(plan::encode(&child.input(), plan, &below)?);
         }
         node.parameters[0] = values.total() as u64;
         node.buffers.push(Starts::of_values(values));

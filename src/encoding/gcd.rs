@@ -23,12 +23,14 @@
 
 use std::ops::Range;
 
-use super::io::{self, mismatch};
+use super::io::{self, mismatch, with_words};
 use super::select::{self, RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::dict::saves;
+use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::statistics::{self, Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 use crate::ranges::{Key, Order, Ranges};
@@ -85,7 +87,7 @@ fn gcd(mut one: u64, mut other: u64) -> u64 {
 
 /// The greatest divisor that the differences of all valid values of some vectors have in
 /// common; 0 if all are equal or there are none.
-fn divisor_of<T: Words>(
+pub(super) fn divisor_of<T: Words>(
     input: &Input<'_>,
     words: &[T],
     vectors: impl Iterator<Item = usize>,
@@ -112,7 +114,7 @@ fn divisor_of<T: Words>(
 
 /// Whether quotients may take a sixteenth less than `limit` bytes: each value is shorter by the
 /// divisor's bits. Where all else takes less than a bit a value, it does without them.
-pub(crate) fn may_pay(divisor: u64, rows: usize, limit: usize) -> bool {
+fn may_pay(divisor: u64, rows: usize, limit: usize) -> bool {
     let least = rows / 8;
     let saved = rows * (u64::BITS - divisor.leading_zeros()) as usize / 8;
     divisor > 1 && limit > least && saves(limit.saturating_sub(saved).max(least), limit)
@@ -142,20 +144,6 @@ pub(crate) fn unsigned(physical: Physical) -> Physical {
 /// The child's input.
 fn child<'a, T: Words>(input: &Input<'a>, quotients: &'a [T]) -> Input<'a> {
     Input { physical: unsigned(input.physical), values: T::values(quotients), ..*input }
-}
-
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
-    let divisor = divisor_of(input, words, context.sampled_vectors(input.vectors()));
-    if !may_pay(divisor, input.len(), context.limit) {
-        return None;
-    }
-    let (_, quotients) = quotients(input, words, divisor)?;
-    let estimate = Estimate {
-        parameters: Parameters::Gcd(divisor),
-        children: vec![plan::plan_among(&CHILDREN, &child(input, &quotients), &context.below())],
-        ..Estimate::of([])
-    };
-    Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit))
 }
 
 fn encode<T: Words>(
@@ -233,15 +221,33 @@ impl Codec for Gcd {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !context.may_search(input.len(), context.limit) || !input.physical.is_integer() {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let (rows, limit) = (values.rows(), context.limit);
+        let suits = values.physical().is_integer() && matches!(values.word_bytes(), Some(4 | 8));
+        if !suits || !context.may_search(rows, limit) {
+            return Ok(None);
         }
-        match input.values {
-            Values::W32(words) => estimate(input, words, context),
-            Values::W64(words) => estimate(input, words, context),
-            _ => None,
+        let divisor = values.divisor()?;
+        if !may_pay(divisor, rows, limit) {
+            return Ok(None);
         }
+        if values.search(Encoding::Gcd, divisor)?.is_none() {
+            return Ok(None);
+        }
+        let [quotients] = statistics::children(values, Encoding::Gcd)?;
+        let child = plan::plan_among(&CHILDREN, &*quotients, &context.below())?;
+        let parameters = Parameters::Gcd(divisor);
+        let estimate = Estimate { parameters, children: vec![child], ..Estimate::of([]) };
+        Ok(Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), limit)))
+    }
+
+    /// The quotients by a divisor of all values less the least; none if a value is no multiple.
+    fn derive(&self, input: &Input<'_>, divisor: u64) -> Option<Derived> {
+        let values = with_words!(Values, input.values, words => {
+            Words::owned(quotients(input, words, divisor)?.1)
+        }, return None);
+        let physical = unsigned(input.physical);
+        Some(Derived::of([Derivative { physical, values, has_nulls: true }]))
     }
 
     fn encode(

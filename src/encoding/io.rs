@@ -71,6 +71,33 @@ impl<'a> BytesValues<'a> {
     }
 }
 
+/// Values that are derived from others.
+#[derive(Debug)]
+pub(crate) enum OwnedValues {
+    W8(Vec<u8>),
+    W16(Vec<u16>),
+    W32(Vec<u32>),
+    W64(Vec<u64>),
+    /// Offsets and data, as [`BytesValues`].
+    Bytes(Vec<usize>, Vec<u8>),
+}
+
+impl OwnedValues {
+    /// As values of a type that are all valid.
+    pub fn input(&self, physical: Physical) -> Input<'_> {
+        Input::new(
+            physical,
+            match self {
+                Self::W8(words) => Values::W8(words),
+                Self::W16(words) => Values::W16(words),
+                Self::W32(words) => Values::W32(words),
+                Self::W64(words) => Values::W64(words),
+                Self::Bytes(offsets, data) => Values::Bytes(BytesValues { offsets, data }),
+            },
+        )
+    }
+}
+
 impl<'a> Input<'a> {
     /// Values without nulls.
     pub fn new(physical: Physical, values: Values<'a>) -> Self {
@@ -94,6 +121,11 @@ impl<'a> Input<'a> {
     /// Number of vectors, the last one perhaps short.
     pub fn vectors(&self) -> usize {
         self.len().div_ceil(VECTOR)
+    }
+
+    /// Rows of a vector.
+    pub fn rows_of(&self, vector: usize) -> std::ops::Range<usize> {
+        vector * VECTOR..self.len().min((vector + 1) * VECTOR)
     }
 
     /// Whether value `index` is valid.
@@ -209,6 +241,16 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
+impl Value {
+    /// Bytes of a byte string, 0 of all else.
+    pub fn byte_len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Bit(_) | Self::Word(_) | Self::Wide(_) => 0,
+        }
+    }
+}
+
 /// The error for a node that does not hold what its parent or column needs.
 pub(crate) fn mismatch(node: super::NodeView<'_>) -> Error {
     Error::corrupt(format!(
@@ -224,6 +266,8 @@ pub(crate) trait Words: Lane + bytemuck::Pod {
     fn values(words: &[Self]) -> Values<'_>;
     /// Words to be filled.
     fn output(words: &mut [Self]) -> Output<'_>;
+    /// Words that are kept.
+    fn owned(words: Vec<Self>) -> OwnedValues;
 }
 
 macro_rules! words {
@@ -235,6 +279,10 @@ macro_rules! words {
 
             fn output(words: &mut [Self]) -> Output<'_> {
                 Output::$kind(words)
+            }
+
+            fn owned(words: Vec<Self>) -> OwnedValues {
+                OwnedValues::$kind(words)
             }
         }
     )*};

@@ -10,11 +10,13 @@
 
 use std::ops::Range;
 
-use super::io::mismatch;
+use super::io::{OwnedValues, mismatch};
 use super::select::{self, RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 use crate::ranges::{Key, Order, Ranges};
@@ -49,6 +51,7 @@ fn split<const N: usize>(input: &Input<'_>, words: &[[u64; N]]) -> Vec<Vec<u64>>
     (0..count).map(column).collect()
 }
 
+/// The limbs that values need; none of other values.
 fn columns(input: &Input<'_>) -> Option<Vec<Vec<u64>>> {
     match input.values {
         Values::W128(words) => Some(split(input, words)),
@@ -171,12 +174,25 @@ impl Codec for Limbs {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let columns = columns(input)?;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        if !matches!(values.physical(), Physical::I128 | Physical::I256) {
+            return Ok(None);
+        }
         let below = context.below();
-        let children: Vec<Plan> =
-            children(&columns, input).iter().map(|child| plan::plan(child, &below)).collect();
-        Some(Estimate { children, ..Estimate::of([]) })
+        let limbs = values.children(Encoding::Limbs)?;
+        let children = limbs.iter().map(|limb| plan::plan(&**limb, &below));
+        Ok(Some(Estimate { children: children.collect::<Result<_, _>>()?, ..Estimate::of([]) }))
+    }
+
+    fn derive(&self, input: &Input<'_>, _: u64) -> Option<Derived> {
+        let columns = columns(input)?;
+        let last = columns.len() - 1;
+        let limb = |(index, column): (usize, Vec<u64>)| Derivative {
+            physical: if index == last { Physical::I64 } else { Physical::U64 },
+            values: OwnedValues::W64(column),
+            has_nulls: true,
+        };
+        Some(Derived::of(columns.into_iter().enumerate().map(limb)))
     }
 
     fn encode(

@@ -12,7 +12,7 @@
 //! business of `column`.
 //!
 //! ```text
-//! Input --plan--> Plan --encode--> EncodedNode --chunk::assemble--> bytes
+//! Statistics --plan--> Plan;  Input, Plan --encode--> EncodedNode --chunk::assemble--> bytes
 //! bytes --Chunk::parse (validate)--> NodeView --decode--> Output
 //!                                             --select--> Verdict: which values are in ranges
 //! ```
@@ -28,6 +28,7 @@ pub(crate) mod ffor;
 mod front;
 pub mod fsst;
 pub(crate) mod gcd;
+mod host;
 mod io;
 mod limbs;
 pub(crate) mod lz;
@@ -40,6 +41,7 @@ pub(crate) mod rle;
 pub(crate) mod select;
 pub(crate) mod source;
 mod starts;
+pub(crate) mod statistics;
 pub(crate) mod windows;
 
 use std::ops::Range;
@@ -54,8 +56,10 @@ use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 use crate::ranges::Ranges;
 use arrow_buffer::i256;
+use host::Derived;
 use plan::{Context, Parameters, Plan};
 use select::{RangeTest, Verdict};
+use statistics::{Answer, Statistics};
 
 /// Constants of the byte layouts that kernels have as well.
 pub(crate) mod format {
@@ -77,9 +81,15 @@ pub(crate) trait Codec: Sync {
     /// that decoding cannot leave them. Children have been checked before.
     fn validate(&self, node: NodeView<'_>) -> Result<()>;
 
-    /// The size this encoding would give, from a sample, and what encoding
+    /// The size this encoding would give, from statistics of the values, and what encoding
     /// needs to know; none if it does not apply.
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate>;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>>;
+
+    /// Derives the values that would be the children of a node, given what [`Self::plan`] passes to
+    /// [`Statistics::search`]; none where the encoding does not suit.
+    fn derive(&self, _: &Input<'_>, _argument: u64) -> Option<Derived> {
+        None
+    }
 
     /// Encodes. The plan is this codec's own for this input. None where the
     /// data turn out not to fit (rare; the caller then takes the next best plan).
@@ -193,6 +203,11 @@ pub(crate) fn codec(encoding: Encoding) -> &'static dyn Codec {
         .iter()
         .find(|codec| codec.encoding() == encoding)
         .expect("every encoding has a row in CODECS")
+}
+
+/// The place of an encoding in the order in which the planner asks.
+pub(crate) fn rank(encoding: Encoding) -> u8 {
+    CODECS.iter().position(|codec| codec.encoding() == encoding).map_or(u8::MAX, |at| at as u8)
 }
 
 /// Checks a node after its children.

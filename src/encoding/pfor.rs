@@ -22,6 +22,7 @@ use crate::encoding::ffor::{self, PACKED_UNIT, Packer};
 use crate::encoding::io::{each_vector, mismatch, with_words};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::select::{Matcher, RangeTest, Selector, Verdict, by_word};
+use crate::encoding::statistics::{Answer, SampledBytes, Statistics};
 use crate::encoding::windows::{Proposal, cut, propose};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Value, Words};
 use crate::error::{Result, ensure};
@@ -155,23 +156,25 @@ fn patch<T: Words>(input: &Input<'_>, words: &[T], vector: usize) -> Patched<T> 
     Patched { base: low.wrapping_add(start), width, values, exceptions, count }
 }
 
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<[usize; 3]> {
-    let sampled = context.sampled_vectors(input.vectors());
-    let (mut packed, mut exceptions) = (0, 0);
-    for vector in sampled.clone() {
+/// What some vectors come to.
+pub(super) fn patched<T: Words>(
+    input: &Input<'_>,
+    words: &[T],
+    vectors: impl Iterator<Item = usize>,
+) -> SampledBytes {
+    let mut sum = SampledBytes::default();
+    for vector in vectors {
         let patched = patch(input, words, vector);
-        packed += patched.width * PACKED_UNIT;
-        exceptions += block_len::<T>(patched.count);
+        sum.packed += patched.width * PACKED_UNIT;
+        sum.exceptions += block_len::<T>(patched.count);
     }
-    estimated(size_of::<T>(), packed, exceptions, sampled.count(), context.vectors(input))
+    sum
 }
 
-/// The buffers that `sampled` of `vectors` vectors promise, which take so many bytes of packed
-/// values and of exceptions; none without exceptions.
-pub(crate) fn estimated(
+/// The buffers of `vectors` vectors of which `sampled` come to this; none without exceptions.
+fn estimated(
     value: usize,
-    packed: usize,
-    exceptions: usize,
+    SampledBytes { packed, exceptions }: SampledBytes,
     sampled: usize,
     vectors: usize,
 ) -> Option<[usize; 3]> {
@@ -290,13 +293,11 @@ impl Codec for Pfor {
         }
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !input.physical.is_integer() {
-            return None;
-        }
-        with_words!(Values, input.values, words => {
-            estimate(input, words, context).map(Estimate::of)
-        }, None)
+    fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
+        let bytes = values.word_bytes().filter(|_| values.physical().is_integer());
+        let Some(bytes) = bytes else { return Ok(None) };
+        let estimated = estimated(bytes, values.patched()?, values.sampled(), values.vectors());
+        Ok(estimated.map(Estimate::of))
     }
 
     fn encode(

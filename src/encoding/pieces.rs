@@ -21,6 +21,7 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView};
 use crate::encoding::BytesValues;
 use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
 
@@ -159,15 +160,15 @@ impl Codec for Pieces {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if input.physical == Physical::Arrow {
-            return None;
-        }
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let Some(input) = values.input().filter(|input| input.physical != Physical::Arrow) else {
+            return Ok(None);
+        };
         let symbols = symbols_of(input, context);
         let context = Context { symbols: symbols.as_ref(), limit: usize::MAX, ..*context };
-        let children = each_piece(input, |piece| plan::plan(piece, &context));
+        let children = each_piece(input, |piece| plan::plan_input(piece, &context));
         let nodes = NODE_BYTES * children.len();
-        Some(Estimate { children, ..Estimate::of([nodes]) })
+        Ok(Some(Estimate { children, ..Estimate::of([nodes]) }))
     }
 
     fn encode(

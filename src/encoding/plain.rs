@@ -26,6 +26,7 @@ use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Error, Result, ensure};
 
 pub(super) struct Plain;
@@ -201,18 +202,15 @@ impl Codec for Plain {
         }
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        Some(match input.values {
-            Values::Bytes(values) => {
-                let children = vec![context.plan_lengths(values)];
-                Estimate { children, ..Estimate::of([values.total(), input.vectors() * 8]) }
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        Ok(Some(match (values.physical(), values.physical().bits()) {
+            (Physical::Bytes, _) => {
+                let buffers = [values.value_bytes()?, values.vectors() * 8];
+                Estimate { children: vec![context.plan_lengths(values)?], ..Estimate::of(buffers) }
             }
-            Values::Arrow(array) => Estimate::of([stream_bytes(array)]),
-            _ => {
-                let rows = context.rows(input);
-                Estimate::of([(rows * input.physical.bits()?).div_ceil(8)])
-            }
-        })
+            (_, Some(bits)) => Estimate::of([(values.rows() * bits).div_ceil(8)]),
+            (_, None) => Estimate::of([values.value_bytes()?]),
+        }))
     }
 
     fn encode(

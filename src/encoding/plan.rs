@@ -5,15 +5,15 @@
 //! smallest wins, and of equals the first in `CODECS`. Estimates look at up to 16
 //! vectors spread over the chunk (integers, floats) or at a sample of values
 //! (strings), at integers only, and in a fixed order: the same input gives the
-//! same plan, on any machine and with any number of threads. The estimates that
-//! were compared stay in the plan, for
+//! same plan, on any machine and with any number of threads. What is known of values comes from
+//! [`Statistics`], which each engine computes in its own way; nothing else chooses encodings.
+//! The estimates that were compared stay in the plan, for
 //! [`CompressedColumn::explain`](crate::CompressedColumn::explain).
 //!
 //! What a node and its buffers cost beside their data is added by [`Estimate::of`], the same
 //! for all. The plans that were not chosen stay, too: where the chosen one turns out
-//! not to fit, or larger than another promised, the next is tried. GPUs make the
-//! same estimates, choose by them in [`choose`] and try plans in [`first_kept`],
-//! before they write anything.
+//! not to fit, or larger than another promised, the next is tried ([`first_kept`]). A GPU does so
+//! by sizes, before it writes anything.
 //!
 //! The budget: of a chunk of 128 vectors estimates look at an eighth, and what has to be looked
 //! for in all rows (distinct values, runs, quotients) is only where they promise a sixteenth less
@@ -36,17 +36,13 @@ use super::alp::Exponents;
 use super::alp_rd::Cut;
 use super::lz::Shape;
 use crate::chunk::EncodedNode;
-use crate::encoding::dict::Distinct;
-use crate::encoding::front;
 use crate::encoding::fsst::Symbols;
+use crate::encoding::host::{Derived, HostStatistics};
 use crate::encoding::nested::Split;
-use crate::encoding::{BytesValues, CODECS, Encoding, Estimate, Input, Physical, Values, codec};
+use crate::encoding::statistics::{Answer, Missing, Statistics, TableOf};
+use crate::encoding::{CODECS, Encoding, Estimate, Input, Physical, Values, codec};
 use crate::error::{Error, Result};
-use crate::lanes::VECTOR;
 use crate::options::Options;
-
-/// Vectors that an estimate looks at.
-pub(crate) const SAMPLED_VECTORS: usize = 16;
 
 /// What planning and encoding a chunk may use.
 #[derive(Clone, Copy)]
@@ -64,10 +60,16 @@ pub(crate) struct Context<'a> {
     pub limit: usize,
     /// Values of a byte that are enough, if not 0: nothing is looked for in all rows to save more.
     pub enough: usize,
-    /// The plan of the lengths of the input's byte strings, once an encoding has asked for it.
+    /// The plan of the lengths of the byte strings, once an encoding has asked for it.
     pub lengths: Option<&'a OnceLock<Plan>>,
-    /// Vectors that the input is a sample of, if it is one.
-    pub of_vectors: Option<usize>,
+}
+
+/// How deep values nest in others, and in which: what a [`Context`] says of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Nesting {
+    levels: usize,
+    in_dictionary: bool,
+    in_runs: bool,
 }
 
 /// Encodings that nest in each other at most: a dictionary of floats by ALP, with
@@ -86,8 +88,19 @@ impl<'a> Context<'a> {
             limit: usize::MAX,
             enough: 0,
             lengths: None,
-            of_vectors: None,
         }
+    }
+
+    /// For values that nest in others as deep as a context of these was made for.
+    pub fn nested(options: &'a Options, nesting: Nesting) -> Self {
+        let Nesting { levels, in_dictionary, in_runs } = nesting;
+        Self { levels, in_dictionary, in_runs, ..Self::new(options, None) }
+    }
+
+    /// How deep values nest in others, and in which.
+    pub fn nesting(&self) -> Nesting {
+        let Self { levels, in_dictionary, in_runs, .. } = *self;
+        Nesting { levels, in_dictionary, in_runs }
     }
 
     /// Whether encodings of other encodings may be chosen: at the last level only what
@@ -110,7 +123,7 @@ impl<'a> Context<'a> {
     /// For children.
     pub fn below(self) -> Self {
         let levels = self.levels.saturating_sub(1);
-        Self { levels, enough: 0, lengths: None, of_vectors: None, ..self }
+        Self { levels, enough: 0, lengths: None, ..self }
     }
 
     /// For children of a dictionary.
@@ -123,31 +136,13 @@ impl<'a> Context<'a> {
         Self { in_runs: true, ..self.below() }
     }
 
-    /// For a sample of so many vectors.
-    pub fn of_vectors(self, vectors: usize) -> Self {
-        Self { of_vectors: Some(vectors), ..self }
-    }
-
-    /// Vectors that the input has, or those it is a sample of.
-    pub fn vectors(&self, input: &Input<'_>) -> usize {
-        self.of_vectors.unwrap_or_else(|| input.vectors())
-    }
-
-    /// Values of these vectors.
-    pub fn rows(&self, input: &Input<'_>) -> usize {
-        self.of_vectors.map_or(input.len(), |vectors| vectors * VECTOR)
-    }
-
-    /// The plan of the lengths of these byte strings, which are the input.
-    pub fn plan_lengths(&self, values: BytesValues<'_>) -> Plan {
-        let make = || plan_lengths(&values.lengths(), self);
-        self.lengths.map_or_else(make, |lengths| lengths.get_or_init(make).clone())
-    }
-
-    /// Vectors to look at: all if they are few, else some spread evenly.
-    pub fn sampled_vectors(&self, vectors: usize) -> impl Iterator<Item = usize> + Clone {
-        let count = vectors.min(SAMPLED_VECTORS);
-        (0..count).map(move |index| index * vectors / count)
+    /// The plan of the lengths of these byte strings.
+    pub fn plan_lengths(&self, values: &dyn Statistics) -> Answer<Plan> {
+        if let Some(plan) = self.lengths.and_then(OnceLock::get) {
+            return Ok(plan.clone());
+        }
+        let plan = plan_lengths(&*values.lengths()?, self)?;
+        Ok(self.lengths.map_or(plan.clone(), |lengths| lengths.get_or_init(|| plan).clone()))
     }
 }
 
@@ -161,14 +156,14 @@ pub(crate) enum Parameters {
     AlpRd(Cut),
     /// The symbol table.
     Fsst(Arc<Symbols>),
-    /// The distinct values, and the codes of all rows.
-    Dict(Arc<Distinct>),
+    /// Which symbol table, of those in device memory.
+    Table(TableOf),
+    /// The children, as they have been derived.
+    Derived(Arc<Derived>),
     /// The divisor.
     Gcd(u64),
     /// How segments are cut.
     Lz(Shape),
-    /// Prefixes and suffixes of all strings.
-    Front(Arc<front::Split>),
     /// The children of a nested array.
     Nested(Arc<Split>),
 }
@@ -198,7 +193,7 @@ impl Plan {
     /// The plan without what only the encoder needs and is as large as the values.
     pub fn without_data(self) -> Self {
         let parameters = match self.parameters {
-            Parameters::Dict(_) | Parameters::Front(_) | Parameters::Nested(_) => Parameters::None,
+            Parameters::Derived(_) | Parameters::Nested(_) => Parameters::None,
             parameters => parameters,
         };
         let children = self.children.into_iter().map(Self::without_data).collect();
@@ -206,25 +201,29 @@ impl Plan {
     }
 }
 
-/// Chooses the encoding of `input`.
-pub(crate) fn plan(input: &Input<'_>, context: &Context<'_>) -> Plan {
-    plan_among(Encoding::ALL, input, context)
+/// Chooses the encoding of the values that these are statistics of.
+pub(crate) fn plan(values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
+    plan_among(Encoding::ALL, values, context)
 }
 
-/// Chooses the encoding of `input` among some.
-pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Context<'_>) -> Plan {
+/// Chooses the encoding among some.
+pub(crate) fn plan_among(
+    among: &[Encoding],
+    values: &dyn Statistics,
+    context: &Context<'_>,
+) -> Answer<Plan> {
     let mut choice = Choice::default();
-    let mut considered = Vec::new();
+    let mut considered = Vec::with_capacity(FEW);
     let lengths = OnceLock::new();
     for codec in CODECS {
         let encoding = codec.encoding();
         let is_allowed = among.contains(&encoding) && context.options.allows(encoding);
-        if !is_allowed || !encoding.suits(input.len()) {
+        if !is_allowed || !encoding.suits(values.rows()) {
             continue;
         }
         let limit = choice.plans.first().map_or(usize::MAX, |best| best.bytes);
         let context = Context { limit, lengths: Some(&lengths), ..*context };
-        if let Some(estimate) = codec.plan(input, &context) {
+        if let Some(estimate) = codec.plan(values, &context)? {
             considered.push((encoding, estimate.stored_bytes()));
             choice.add(encoding, estimate);
         }
@@ -232,20 +231,45 @@ pub(crate) fn plan_among(among: &[Encoding], input: &Input<'_>, context: &Contex
             break;
         }
     }
-    Plan { considered, ..choice.plan() }
+    Ok(Plan { considered, ..choice.plan() })
 }
 
-/// Chooses the smallest of estimates that a GPU made, of equal ones the first; `plain` if
-/// there are none. They come in the order of [`CODECS`], as far as they are asked for.
-pub(crate) fn choose(estimates: impl Iterator<Item = (Encoding, Estimate)>) -> Plan {
-    let mut choice = Choice::default();
-    for (encoding, estimate) in estimates {
-        choice.add(encoding, estimate);
-        if choice.is_final {
-            break;
-        }
+/// Chooses the encoding of a chunk's values, or of one of its bitmaps.
+pub(crate) fn plan_root(values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
+    #[cfg(feature = "internals")]
+    if let Some(log) = &context.options.plan_log {
+        return log.plan(values, context);
     }
-    choice.plan()
+    plan(values, context)
+}
+
+/// A plan that has been made before, or is made now and kept; none where something is missing.
+pub(crate) fn planned<'p>(
+    kept: &'p mut Option<Plan>,
+    values: &dyn Statistics,
+    context: &Context<'_>,
+) -> Option<&'p Plan> {
+    if kept.is_none() {
+        *kept = plan_root(values, context).ok();
+    }
+    kept.as_ref()
+}
+
+/// Chooses the encoding of values in host memory.
+pub(crate) fn plan_input(input: &Input<'_>, context: &Context<'_>) -> Plan {
+    let values = HostStatistics::new(input, context.symbols);
+    // Whatever is asked of them is computed at once.
+    plan_root(&values, context).unwrap_or_else(|Missing| plain())
+}
+
+/// Chooses the encoding of values in host memory among some.
+pub(crate) fn plan_input_among(
+    among: &[Encoding],
+    input: &Input<'_>,
+    context: &Context<'_>,
+) -> Plan {
+    let values = HostStatistics::new(input, context.symbols);
+    plan_among(among, &values, context).unwrap_or_else(|Missing| plain())
 }
 
 /// Room for the estimates of a node: more are rare.
@@ -340,8 +364,14 @@ const LENGTHS: [Encoding; 4] =
     [Encoding::Constant, Encoding::Plain, Encoding::Ffor, Encoding::Pfor];
 
 /// Plans lengths of byte strings, a child of theirs.
-pub(crate) fn plan_lengths(lengths: &[u32], context: &Context<'_>) -> Plan {
-    plan_among(&LENGTHS, &Input::new(Physical::U32, Values::W32(lengths)), &context.below())
+pub(crate) fn plan_lengths(lengths: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
+    plan_among(&LENGTHS, lengths, &context.below())
+}
+
+/// Plans lengths in host memory.
+pub(crate) fn plan_input_lengths(lengths: &[u32], context: &Context<'_>) -> Plan {
+    let input = Input::new(Physical::U32, Values::W32(lengths));
+    plan_input_among(&LENGTHS, &input, &context.below())
 }
 
 /// Encodes lengths of byte strings as they were planned.

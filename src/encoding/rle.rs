@@ -33,12 +33,14 @@
 
 use std::ops::Range;
 
-use super::io::{self, decode_some, mismatch, with_words};
+use super::io::{self, OwnedValues, decode_some, mismatch, with_words};
 use super::select::{RangeTest, Verdict};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::dict::saves;
+use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::{self, Answer, SampledRuns, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
 use crate::lanes::{Mask, VECTOR, mask};
@@ -129,23 +131,24 @@ fn lengths_of(begins: &Mask, rows: usize) -> impl Iterator<Item = u16> + '_ {
     mask::rows(begins).zip(ends).map(|(start, end)| (end - start) as u16)
 }
 
-/// Runs in some vectors, and how many values these have.
+/// Runs in some vectors, and the rows of these.
 pub(super) fn count<T: Words>(
     input: &Input<'_>,
     words: &[T],
     vectors: impl Iterator<Item = usize>,
-) -> (usize, usize) {
-    let of_vector = |vector: usize| {
+) -> SampledRuns {
+    let mut sum = SampledRuns::default();
+    for vector in vectors {
         let borders = borders(&filled(input, words, vector, T::ZERO));
-        let runs: u32 = borders.iter().map(|word| word.count_ones()).sum();
-        (runs as usize, (input.len() - vector * VECTOR).min(VECTOR))
-    };
-    vectors.map(of_vector).fold((0, 0), |sum, found| (sum.0 + found.0, sum.1 + found.1))
+        sum.runs += borders.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+        sum.rows += input.rows_of(vector).len();
+    }
+    sum
 }
 
 /// Whether `runs` among `values` values promise less than `limit` bytes for `rows`: values
 /// that are not kept save their share of these, and runs cost their lengths.
-pub(crate) fn may_pay(runs: usize, values: usize, rows: usize, limit: usize) -> bool {
+fn may_pay(runs: usize, values: usize, rows: usize, limit: usize) -> bool {
     let saved = (values - runs) as u128 * limit as u128 * 8;
     saved > runs as u128 * rows as u128 * LENGTH_BITS as u128
 }
@@ -157,7 +160,7 @@ const LENGTHS: [Encoding; 4] =
 /// The estimate of `rows` values in runs, by the plans of values and lengths: with a bit for each
 /// value instead of lengths if bits take at most half as much again as lengths, the node at most
 /// an eighth more, and it pays off against `limit` bytes. Without lengths it has one child.
-pub(crate) fn estimate_of(mut children: Vec<Plan>, rows: usize, limit: usize) -> Estimate {
+fn estimate_of(mut children: Vec<Plan>, rows: usize, limit: usize) -> Estimate {
     let (first, bits) = (rows.div_ceil(VECTOR) * 4, rows.div_ceil(8));
     let by_lengths = Estimate::of([first]);
     let by_bits = Estimate::of([first, bits]);
@@ -171,23 +174,6 @@ pub(crate) fn estimate_of(mut children: Vec<Plan>, rows: usize, limit: usize) ->
         return Estimate { children, ..by_bits };
     }
     Estimate { children, ..by_lengths }
-}
-
-fn estimate<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
-    let (rows, limit) = (input.len(), context.limit);
-    let (runs, values) = count(input, words, context.sampled_vectors(input.vectors()));
-    if !may_pay(runs, values, rows, limit) {
-        return None;
-    }
-    let runs = Runs::of(input, words);
-    if !may_pay(runs.values.len(), rows, rows, limit) {
-        return None;
-    }
-    let below = context.in_runs();
-    let [values, lengths] = runs.children(input.physical);
-    let children = vec![plan::plan(&values, &below), plan::plan_among(&LENGTHS, &lengths, &below)];
-    let estimate = estimate_of(children, rows, limit);
-    Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), limit))
 }
 
 fn encode<T: Words>(
@@ -404,11 +390,38 @@ impl Codec for Rle {
         Vectors::of(node)?.validate()
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !context.may_search(input.len(), context.limit) || context.in_runs {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let (rows, limit) = (values.rows(), context.limit);
+        let suits = values.word_bytes().is_some() && !context.in_runs;
+        if !suits || !context.may_search(rows, limit) {
+            return Ok(None);
         }
-        with_words!(Values, input.values, words => estimate(input, words, context), None)
+        let sampled = values.sampled_runs()?;
+        if !may_pay(sampled.runs, sampled.rows, rows, limit) {
+            return Ok(None);
+        }
+        let runs = values.search(Encoding::Rle, 0)?;
+        if !runs.is_some_and(|runs| may_pay(runs, rows, rows, limit)) {
+            return Ok(None);
+        }
+        let below = context.in_runs();
+        let [run_values, lengths] = statistics::children(values, Encoding::Rle)?;
+        let children =
+            vec![plan::plan(&*run_values, &below)?, plan::plan_among(&LENGTHS, &*lengths, &below)?];
+        let estimate = estimate_of(children, rows, limit);
+        Ok(Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), limit)))
+    }
+
+    /// Values and lengths of all runs.
+    fn derive(&self, input: &Input<'_>, _: u64) -> Option<Derived> {
+        let (values, lengths) = with_words!(Values, input.values, words => {
+            let Runs { values, lengths, .. } = Runs::of(input, words);
+            (Words::owned(values), lengths)
+        }, return None);
+        let found = lengths.len();
+        let lengths = Derivative::new(Physical::U16, OwnedValues::W16(lengths));
+        let children = Derived::of([Derivative::new(input.physical, values), lengths]);
+        Some(Derived { found, ..children })
     }
 
     fn encode(

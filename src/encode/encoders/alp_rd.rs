@@ -16,8 +16,8 @@ use std::sync::Arc;
 use crate::chunk::EncodedNode;
 use crate::encode::launch::{Launcher, Pending};
 use crate::encode::write::Part;
+use crate::encoding::Physical;
 use crate::encoding::alp_rd::{self, Cut};
-use crate::encoding::{Estimate, Physical};
 use crate::error::Result;
 use crate::gpu::abi;
 use crate::gpu::kernels;
@@ -81,18 +81,15 @@ impl Reals {
         Ok(())
     }
 
+    /// The cut of a chunk and the bits that its sample takes with it, if there is one.
+    pub fn sampled_cut(&self, chunk: usize) -> Option<(Cut, usize)> {
+        Some((self.cut(chunk)?, self.totals[chunk].cost as usize))
+    }
+
     /// The cut of a chunk, if there is one.
     fn cut(&self, chunk: usize) -> Option<Cut> {
         let totals = &self.totals[chunk];
         (totals.cut != 0).then(|| Cut::of_parameter(totals.cut.into(), totals.dictionary))
-    }
-
-    /// What a chunk of `rows` rows promises, if that is less than `limit` bytes, which the best
-    /// encoding so far takes.
-    pub fn estimate(&self, chunk: usize, rows: usize, limit: usize) -> Option<Estimate> {
-        let cost = self.totals[chunk].cost as usize;
-        let estimate = alp_rd::estimate(self.cut(chunk)?, cost, rows.div_ceil(VECTOR));
-        (estimate.stored_bytes() < limit).then_some(estimate)
     }
 
     /// Bytes of the buffers of a chunk's node.

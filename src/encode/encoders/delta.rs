@@ -4,10 +4,10 @@
 use super::Measurement;
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
-use crate::encode::words::{Shape, Words, constant, packed_node};
+use crate::encode::words::{Words, packed_node};
 use crate::encode::write::{Origin, Part, copy_spans};
 use crate::encoding::plan::{self, Plan};
-use crate::encoding::{Encoding, Estimate, delta};
+use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::abi::{self, Arguments, ByteSpan, Header, constant as constant_of};
 use crate::gpu::kernels::{ByWidth, Kernel, measure, vectors};
@@ -45,26 +45,20 @@ impl Words {
         abi::VectorMeasures { starts, ..self.pointers(&self.at.deltas, totals) }
     }
 
+    /// What a chunk's words come to as those of an encoding that are measured beside them, and
+    /// their type.
+    pub(in crate::encode) fn transformed(
+        &self,
+        chunk: usize,
+        encoding: Encoding,
+    ) -> Option<(&abi::ChunkTotals, Physical)> {
+        let totals = if encoding == Encoding::Delta { self.deltas(chunk) } else { None };
+        totals.zip(self.physical().signed())
+    }
+
     /// What a chunk's deltas come to.
     fn deltas(&self, chunk: usize) -> Option<&abi::ChunkTotals> {
         self.totals.get(self.chunks() + chunk).filter(|_| self.asked.has(Encoding::Delta))
-    }
-
-    /// What a chunk promises as deltas, which are of shape `shape` and have the best of the allowed
-    /// encodings.
-    pub(in crate::encode) fn estimate_deltas(
-        &self,
-        chunk: usize,
-        shape: Shape,
-        is_allowed: impl Fn(&(Encoding, Option<Estimate>)) -> bool,
-    ) -> Option<Estimate> {
-        let totals = self.deltas(chunk)?;
-        let is_seen = delta::planned(shape.vectors).contains(&Encoding::Constant);
-        let single = constant(is_seen && totals.low == totals.high);
-        let packed = self.packed(shape, totals, shape.vectors * VECTOR);
-        let all = [single].into_iter().chain(packed).filter(is_allowed);
-        let all = all.filter_map(|(encoding, estimate)| Some((encoding, estimate?)));
-        delta::promise(self.value(), shape.vectors, plan::choose(all))
     }
 
     /// Gives a chunk's node its buffer and child; whether the deltas shrink.

@@ -1,20 +1,21 @@
 //! Dict: the distinct values of chunks, and the code of every row, which are words as others
 //! (`kernels/encode_dict.cu`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::Derived;
+use super::{Derived, Deriver};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
 use crate::encode::asked::Asked;
 use crate::encode::launch::Launcher;
-use crate::encode::tree::{Look, Tree, limit};
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Part};
-use crate::encoding::dict::{self, Counted};
-use crate::encoding::plan::{Context, Plan, SAMPLED_VECTORS};
-use crate::encoding::{Encoding, Estimate, Physical};
+use crate::encoding::dict::Counted;
+use crate::encoding::plan::{Context, Plan};
+use crate::encoding::statistics::SAMPLED_VECTORS;
+use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DevicePtr, abi, kernels};
 use crate::lanes::VECTOR;
@@ -65,23 +66,24 @@ impl HashTables {
         launcher.upload(&self.tables)
     }
 
-    /// Keeps those that have been read and of which `pays` says so, given chunk and count.
-    pub fn keep(&mut self, pays: impl Fn(usize, usize) -> bool) {
+    /// For each chunk its distinct values; none where they are too many, or there are none.
+    pub fn found(&self) -> impl Iterator<Item = (usize, Option<usize>)> {
+        self.tables.iter().zip(&self.counts).map(|(table, count)| {
+            let count = Some(*count).filter(|count| (1..=table.most).contains(count));
+            (table.chunk as usize, count.map(|count| count as usize))
+        })
+    }
+
+    /// Keeps those of some chunks, which ascend.
+    pub fn keep(&mut self, chunks: &[usize]) {
         let all =
             std::mem::take(&mut self.tables).into_iter().zip(std::mem::take(&mut self.counts));
-        (self.tables, self.counts) = all
-            .filter(|(table, count)| {
-                (1..=table.most).contains(count) && pays(table.chunk as usize, *count as usize)
-            })
-            .unzip();
+        (self.tables, self.counts) =
+            all.filter(|(table, _)| chunks.binary_search(&(table.chunk as usize)).is_ok()).unzip();
     }
 
     pub fn len(&self) -> usize {
         self.tables.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
     }
 
     /// The chunks.
@@ -195,6 +197,8 @@ impl abi::SampledRows {
 /// Chunks of words whose distinct values have been found.
 struct Distinct {
     tables: HashTables,
+    /// What has been found in each chunk.
+    found: BTreeMap<usize, Option<usize>>,
     /// For each row the slot of its value.
     codes: DevicePtr<u32>,
     seed: u64,
@@ -216,7 +220,8 @@ impl Distinct {
             let arguments = arguments(words, tables, [counts, codes], seed, blocks);
             launcher.launch(kernel, searches.len() * blocks, &arguments)
         })?;
-        Ok(Self { tables, codes, seed })
+        let found = tables.found().collect();
+        Ok(Self { tables, found, codes, seed })
     }
 
     /// Starts making codes and distinct values, and measuring both.
@@ -294,76 +299,54 @@ pub(super) fn is_sought(context: &Context<'_>) -> bool {
     context.may_nest() && context.options.allows(Encoding::Dict) && !context.in_dictionary
 }
 
-/// What a sample says of the distinct values of a chunk whose dictionary may be less than `limit`
-/// bytes.
-pub(super) fn promised(
-    words: &Words,
-    chunk: usize,
-    limit: usize,
-    context: &Context<'_>,
-) -> Option<Counted> {
-    let rows = words.rows(chunk);
-    let sample = words.sample(chunk).filter(|_| limit > 0 && is_sought(context));
-    sample.map(|sample| sample.counted(rows)).filter(|counted| {
-        let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
-        counted.repeats() && pays && counted.most(rows) > 0
-    })
-}
+pub(super) struct Dict;
 
-impl Tree {
-    /// Adds the estimates of dictionaries, where they may be the least.
-    pub(in crate::encode) fn plan_dictionaries(
-        &mut self,
+impl Deriver for Dict {
+    fn encoding(&self) -> Encoding {
+        Encoding::Dict
+    }
+
+    fn below<'a>(&self, context: &Context<'a>) -> Context<'a> {
+        context.in_dictionary()
+    }
+
+    /// The argument is how many distinct values are not too many.
+    fn search(
+        &self,
         launcher: &mut Launcher<'_>,
-        number: usize,
-        context: &Context<'_>,
-        looks: &mut [Option<Look>],
-    ) -> Result<()> {
-        let words = self.words(number);
+        words: &Words,
+        asked: &[(usize, u64)],
+        _: &Context<'_>,
+    ) -> Result<Box<dyn Derived>> {
         // Words of few bits have few values.
         let all = 1 << (words.value() * 8).min(MAX_CHUNK_ROWS.ilog2() as usize);
-        let promised = |look: &Option<Look>| {
-            let look = look.as_ref()?;
-            look.promises.repeated.map(|counted| (counted, limit(&look.estimates)))
+        let search = |(chunk, most): &(usize, u64)| DistinctSearch {
+            chunk: *chunk,
+            rows: words.rows(*chunk),
+            most: (*most as usize).min(all),
         };
-        let asked = looks.iter().enumerate().filter_map(|(chunk, look)| {
-            // Quotients may promise less than when the chunk was looked at.
-            let ((counted, limit), rows) = (promised(look)?, words.rows(chunk));
-            let pays = counted.may_pay(rows, counted.distinct, limit, dict::saves);
-            pays.then(|| DistinctSearch { chunk, rows, most: counted.most(rows).min(all) })
-        });
-        let asked: Vec<DistinctSearch> = asked.collect();
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let mut found = Distinct::find(launcher, words, &asked)?;
-        found.tables.keep(|chunk, count| {
-            promised(&looks[chunk]).is_some_and(|(counted, limit)| {
-                counted.may_pay(words.rows(chunk), count, limit, dict::saves)
-            })
-        });
-        if found.tables.is_empty() {
-            return Ok(());
-        }
-        let below = context.in_dictionary();
-        let children = found.words(launcher, words, &below)?.map(|words| self.add(words));
-        self.derive(number, Encoding::Dict, NoBuffers, &children);
-        let chunks: Vec<usize> = found.tables.chunks().collect();
-        let [codes, values] = children;
-        let children = [
-            (codes, self.plan(launcher, codes, &below)?),
-            (values, self.plan(launcher, values, &below)?),
-        ];
-        let estimate = |_, children, _| Estimate { children, ..Estimate::of([]) };
-        self.add_estimates((Encoding::Dict, chunks), estimate, children, &below, looks);
-        Ok(())
+        let searches: Vec<DistinctSearch> = asked.iter().map(search).collect();
+        Ok(Box::new(Distinct::find(launcher, words, &searches)?))
     }
 }
 
 /// Nodes of words have nothing but their children.
-struct NoBuffers;
+impl Derived for Distinct {
+    fn found(&self, chunk: usize) -> Option<Option<usize>> {
+        self.found.get(&chunk).copied()
+    }
 
-impl Derived for NoBuffers {
+    fn children(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        chunks: &[usize],
+        below: &Context<'_>,
+    ) -> Result<Vec<Words>> {
+        self.tables.keep(chunks);
+        self.words(launcher, words, below).map(Vec::from)
+    }
+
     fn fill(
         &self,
         _: &Words,

@@ -1,15 +1,14 @@
 //! Gcd: what the values of chunks have in common, and their quotients, which are words as others
 //! (`kernels/encode_gcd.cu`).
 
-use super::{Derived, Measurement};
+use super::{Derived, Deriver, Measurement};
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
-use crate::encode::tree::{Look, Plans, Tree};
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Part};
 use crate::encoding::plan::{Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, gcd};
+use crate::encoding::{Encoding, Physical, gcd};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{Arguments, DivisorArguments, Header, Source, UNSIGNED, constant};
 use crate::gpu::kernels::{Kernel, chunk, vectors};
@@ -76,70 +75,57 @@ impl Divisors {
         Ok(())
     }
 
-    /// Whether none have been read.
-    pub fn is_empty(&self) -> bool {
-        self.divisors.is_empty()
-    }
-
     /// What a sample of a chunk's values can be divided by; 0 or 1 if nothing.
     pub fn of(&self, chunk: usize) -> u64 {
         self.divisors.get(chunk).copied().unwrap_or(0)
     }
 }
 
-/// The divisor of a chunk whose quotients may be less than `limit` bytes.
-pub(super) fn promised(words: &Words, chunk: usize, limit: usize) -> Option<u64> {
-    let divisor = words.divisor(chunk);
-    Some(divisor).filter(|divisor| gcd::may_pay(*divisor, words.rows(chunk), limit))
-}
+pub(super) struct Gcd;
 
-impl Tree {
-    /// Adds the estimates of quotients, where they may be the least.
-    pub(in crate::encode) fn plan_quotients(
-        &mut self,
+impl Deriver for Gcd {
+    fn encoding(&self) -> Encoding {
+        Encoding::Gcd
+    }
+
+    fn below<'a>(&self, context: &Context<'a>) -> Context<'a> {
+        context.below()
+    }
+
+    /// The argument is the divisor.
+    fn search(
+        &self,
         launcher: &mut Launcher<'_>,
-        number: usize,
-        context: &Context<'_>,
-        looks: &mut [Option<Look>],
-    ) -> Result<()> {
-        let divisor = |look: &Option<Look>| look.as_ref().and_then(|look| look.promises.divisor);
-        let divisors: Vec<u64> = looks.iter().map(|look| divisor(look).unwrap_or(0)).collect();
-        if divisors.iter().all(|divisor| *divisor == 0) {
-            return Ok(());
-        }
-        let below = context.below();
-        let (mut quotients, derived) =
-            Quotients::start(launcher, self.words(number), divisors, &below)?;
-        let child = self.add(derived);
-        self.words_mut(child).read(launcher)?;
-        quotients.read(launcher)?;
-        let chunks: Vec<usize> = quotients.chunks().collect();
-        self.derive(number, Encoding::Gcd, quotients, &[child]);
-        let estimate = |_, children, _| Estimate { children, ..Estimate::of([]) };
-        let children = [(child, Plans::NONE)];
-        self.add_estimates((Encoding::Gcd, chunks), estimate, children, &below, looks);
-        Ok(())
+        words: &Words,
+        asked: &[(usize, u64)],
+        below: &Context<'_>,
+    ) -> Result<Box<dyn Derived>> {
+        let mut divisors = vec![0; words.chunks()];
+        asked.iter().for_each(|(chunk, divisor)| divisors[*chunk] = *divisor);
+        Ok(Box::new(Quotients::find(launcher, words, divisors, below)?))
     }
 }
 
 /// Chunks of words that have been divided.
 struct Quotients {
-    /// Of each chunk; 0 of those that have none.
+    /// Of each chunk; 0 of those that are not divided.
     divisors: Vec<u64>,
     /// For each chunk whether a value is no multiple.
-    misfits: Pending<u32>,
+    misfits: Vec<u32>,
+    /// The quotients, which are being measured, until they are asked for.
+    quotients: Option<Words>,
 }
 
 impl Quotients {
-    /// Starts dividing chunks by what is not 0, and measuring the quotients.
+    /// Divides chunks by what is not 0, and starts measuring the quotients.
     ///
     /// Scratch: as much as the words.
-    fn start(
+    fn find(
         launcher: &mut Launcher<'_>,
         words: &Words,
         divisors: Vec<u64>,
         context: &Context<'_>,
-    ) -> Result<(Self, Words)> {
+    ) -> Result<Self> {
         let source = *words.source();
         let quotients = launcher.allocate(source.rows as usize * words.value())?.pointer();
         let bytes = divisors.len() * 4;
@@ -165,26 +151,27 @@ impl Quotients {
         let derived = Source { values: quotients, order: UNSIGNED, stride: 1, ..source };
         // Nothing else is derived from quotients.
         let asked = Asked::by(context, physical).without(Encoding::Gcd).without_sample();
-        let derived = Words::derived(launcher, physical, derived, rows, asked)?;
-        Ok((Self { divisors, misfits }, derived))
-    }
-
-    /// Waits, and drops chunks that have values that are no multiples.
-    fn read(&mut self, launcher: &Launcher<'_>) -> Result<()> {
-        let misfits = launcher.read(&self.misfits)?;
-        for (divisor, misfit) in self.divisors.iter_mut().zip(misfits) {
-            *divisor *= u64::from(misfit == 0);
-        }
-        Ok(())
-    }
-
-    /// The chunks.
-    fn chunks(&self) -> impl Iterator<Item = usize> {
-        (0..self.divisors.len()).filter(|chunk| self.divisors[*chunk] > 0)
+        let quotients = Some(Words::derived(launcher, physical, derived, rows, asked)?);
+        Ok(Self { divisors, misfits: launcher.read(&misfits)?, quotients })
     }
 }
 
 impl Derived for Quotients {
+    fn found(&self, chunk: usize) -> Option<Option<usize>> {
+        let is_divided = self.divisors[chunk] > 0;
+        is_divided.then(|| (self.misfits[chunk] == 0).then_some(1))
+    }
+
+    fn children(
+        &mut self,
+        _: &mut Launcher<'_>,
+        _: &Words,
+        _: &[usize],
+        _: &Context<'_>,
+    ) -> Result<Vec<Words>> {
+        Ok(self.quotients.take().into_iter().collect())
+    }
+
     fn fill(
         &self,
         words: &Words,

@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
+use crate::encode::missing::Requests;
 use crate::encode::source::Column;
-use crate::encode::tree::{Lacking, Plans, Tree};
+use crate::encode::tree::{Part as MissingPart, Tree};
 use crate::encode::words::Words;
 use crate::encode::write::{Origin, Part};
 use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical};
+use crate::encoding::statistics::{Answer, Child, Statistics};
+use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::abi;
 use crate::gpu::kernels::{self, Kernel, measure};
@@ -31,8 +33,34 @@ pub(in crate::encode) struct Wide {
     pending: Pending<abi::WideBounds>,
     /// For each chunk.
     chunks: Vec<Chunk>,
-    /// Of each limb, unsigned or signed, the number of its words and the plans of chunks.
-    limbs: BTreeMap<(usize, bool), (usize, Plans)>,
+    /// Of each limb, unsigned or signed, the number of its words.
+    limbs: BTreeMap<(usize, bool), usize>,
+}
+
+/// Statistics of a chunk of wide values.
+struct ChunkLimbs<'t> {
+    wide: &'t Wide,
+    chunk: usize,
+    tree: &'t Tree,
+    requests: &'t Requests<(usize, MissingPart)>,
+}
+
+impl Statistics for ChunkLimbs<'_> {
+    fn physical(&self) -> Physical {
+        self.wide.physical
+    }
+
+    fn rows(&self) -> usize {
+        self.wide.chunks[self.chunk].rows
+    }
+
+    /// The limbs.
+    fn children(&self, _: Encoding) -> Answer<Vec<Child<'_>>> {
+        let limb = |number: usize| -> Child<'_> {
+            Box::new(self.tree.chunk(number, self.chunk, self.requests))
+        };
+        Ok(self.wide.numbers(self.chunk).map(limb).collect())
+    }
 }
 
 struct Chunk {
@@ -66,7 +94,7 @@ impl Wide {
         Ok(Self { physical, source, pending, chunks: Vec::new(), limbs: BTreeMap::new() })
     }
 
-    /// Waits for the bounds, and plans limbs, which become words of `tree`.
+    /// Waits for the bounds, and measures limbs, which become words of `tree`.
     pub fn read(
         &mut self,
         launcher: &mut Launcher<'_>,
@@ -104,13 +132,10 @@ impl Wide {
                 };
                 let asked = Asked::by(&below, physical);
                 let words = Words::measure(launcher, physical, source, asked)?;
-                self.limbs.insert((limb, is_last), (tree.add(words), Plans::NONE));
+                self.limbs.insert((limb, is_last), tree.add(words, &below));
             }
         }
-        for (number, plans) in self.limbs.values_mut() {
-            *plans = tree.plan(launcher, *number, &below)?;
-        }
-        Ok(())
+        self.limbs.values().try_for_each(|number| tree.words_mut(*number).read(launcher))
     }
 
     /// Least and greatest valid value of a chunk, as limbs.
@@ -124,36 +149,33 @@ impl Wide {
         })
     }
 
-    /// A chunk's node, as the CPU would choose it; none where something is lacking.
+    /// The numbers of the words that are the limbs of a chunk.
+    fn numbers(&self, chunk: usize) -> impl Iterator<Item = usize> {
+        let limbs = self.chunks[chunk].limbs;
+        (0..limbs).map(move |limb| self.limbs[&(limb, limb + 1 == limbs)])
+    }
+
+    /// A chunk's node, given a place for its plan; none where something is missing.
     pub fn node(
         &self,
         chunk: usize,
         tree: &Tree,
         context: &Context<'_>,
-        lacking: &mut Lacking,
+        planned: &mut Option<Plan>,
+        requests: &Requests<(usize, MissingPart)>,
     ) -> Result<Option<EncodedNode<Part>>> {
-        let Chunk { rows, limbs, .. } = self.chunks[chunk];
+        let statistics = ChunkLimbs { wide: self, chunk, tree, requests };
+        let Some(plan) = plan::planned(planned, &statistics, context) else { return Ok(None) };
+        let rows = self.chunks[chunk].rows;
         let bytes = rows * self.source.stride as usize * 8;
-        let planned = (0..limbs).map(|limb| &self.limbs[&(limb, limb + 1 == limbs)]);
-        let below = context.below();
-        let plan = |(number, plans): &(usize, Plans)| {
-            tree.plan_of(*number, chunk, plans, &below).into_owned()
-        };
-        let children = planned.clone().map(plan).collect();
-        let estimates = [
-            (Encoding::Plain, Estimate::of([bytes])),
-            (Encoding::Limbs, Estimate { children, ..Estimate::of([]) }),
-        ];
-        let options = context.options;
-        let allowed = estimates.into_iter().filter(|(encoding, _)| options.allows(*encoding));
         let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
         let node = |plan: &Plan| {
             let mut node = EncodedNode::new(plan.encoding, self.physical, rows);
             if plan.encoding == Encoding::Limbs {
-                for ((number, _), plan) in planned.clone().zip(&plan.children) {
-                    node.children.extend(tree.encode(*number, chunk, plan, context, lacking)?);
+                for (number, plan) in self.numbers(chunk).zip(&plan.children) {
+                    node.children.extend(tree.encode(number, chunk, plan, requests)?);
                 }
-                if !lacking.is_empty() {
+                if !requests.is_empty() {
                     return Ok(None);
                 }
             } else {
@@ -161,8 +183,8 @@ impl Wide {
             }
             Ok(Some(node))
         };
-        let node = plan::first_kept(&plan::choose(allowed), node, |part: &Part| part.len)?;
-        Ok(node.filter(|_| lacking.is_empty()))
+        let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
+        Ok(node.filter(|_| requests.is_empty()))
     }
 
     /// Starts copying chunks as they are.

@@ -13,16 +13,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::Derived;
 use crate::chunk::EncodedNode;
 use crate::device::groups::size_groups;
 use crate::encode::launch::{Launcher, Pending};
-use crate::encode::tree::{Look, Tree, limit};
-use crate::encode::words::Words;
-use crate::encode::write::{Job, Part};
-use crate::encoding::lz::{Leftover, MOST_SEGMENT_BYTES, Shape, smallest};
-use crate::encoding::plan::{Context, Plan};
-use crate::encoding::{Encoding, Estimate};
+use crate::encode::write::Job;
+use crate::encoding::lz::{Leftover, MOST_SEGMENT_BYTES, Promise, Shape, smallest};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, Header, constant};
 use crate::gpu::{DeviceBuffer, DevicePtr, kernels};
@@ -39,9 +34,6 @@ pub(in crate::encode) struct Candidate {
     pub from: DevicePtr<u8>,
     pub leftover: Leftover,
 }
-
-/// How a chunk's segments may be cut, and the lengths of the buffers then.
-pub(in crate::encode) type Promise = (Shape, [usize; 4]);
 
 /// Parts of a candidate that are to be looked at.
 struct Tried {
@@ -205,6 +197,11 @@ impl Compressed {
         Ok(this)
     }
 
+    /// Whether a chunk is among them.
+    pub fn has(&self, chunk: usize) -> bool {
+        self.places.contains_key(&chunk)
+    }
+
     /// Sets the parameters and the first four buffers of a chunk's node.
     pub fn fill<B>(
         &self,
@@ -284,63 +281,4 @@ fn start(
     find(launcher, shape, &arguments)?;
     launcher.launch(kernels::LZ_LAYOUT, chunks.len(), &arguments)?;
     Ok((arguments, totals))
-}
-
-impl Tree {
-    /// Adds the estimates of lz, where all others leave most of the bytes, and compresses those
-    /// chunks whose plan it becomes.
-    pub(in crate::encode) fn plan_lz(
-        &mut self,
-        launcher: &mut Launcher<'_>,
-        number: usize,
-        context: &Context<'_>,
-        looks: &mut [Option<Look>],
-    ) -> Result<()> {
-        let words = self.words(number);
-        let left = looks.iter().enumerate().filter_map(|(chunk, look)| {
-            Some((chunk, words.leftover(chunk, limit(&look.as_ref()?.estimates))?))
-        });
-        let left: Vec<(usize, Leftover)> = left.collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        let from = words.bytes_of(launcher, left.iter().map(|(chunk, _)| *chunk))?;
-        let candidates: Vec<Candidate> = (left.into_iter().zip(from))
-            .map(|((chunk, leftover), from)| Candidate { chunk, from, leftover })
-            .collect();
-        let promises = promises(launcher, &candidates, &context.options.lz)?;
-        let mut chosen = Vec::new();
-        for (candidate, promise) in candidates.into_iter().zip(promises) {
-            let (Some((shape, lens)), Some(look)) = (promise, &mut looks[candidate.chunk]) else {
-                continue;
-            };
-            let estimate = Estimate::of(lens);
-            if candidate.leftover.saves(estimate.stored_bytes()) {
-                look.estimates.push((Encoding::Lz, estimate));
-                chosen.push((candidate, shape));
-            }
-        }
-        let compressed = Compressed::new(launcher, &chosen)?;
-        self.derive(number, Encoding::Lz, compressed, &[]);
-        Ok(())
-    }
-}
-
-/// Of words the bytes are all that there is.
-impl Derived for Compressed {
-    fn fill(
-        &self,
-        _: &Words,
-        chunk: usize,
-        _: &Plan,
-        part: &dyn Fn(usize) -> Part,
-        node: &mut EncodedNode<Part>,
-    ) -> Result<()> {
-        Self::fill(self, chunk, node, part)
-    }
-
-    fn write(&self, launcher: &mut Launcher<'_>, words: &Words, jobs: &[Job]) -> Result<()> {
-        let of_chunks = jobs.iter().map(|job| (words.chunk_at(job.vector), job));
-        Self::write(self, launcher, of_chunks)
-    }
 }

@@ -3,7 +3,7 @@
 //!
 //! An encoding that has more to say than packing words has a file here; if something is measured
 //! for it beside bounds, a row of [`MEASUREMENTS`], and if its children are words derived from
-//! others, a [`Derived`] and a step of [`Tree::plan`](super::tree::Tree::plan). What is measured in
+//! others, a row of [`DERIVERS`]. What is measured in
 //! the same pass as the words themselves (pfor, delta, alp) `words.rs` starts.
 //!
 //! ```text
@@ -32,10 +32,9 @@ use super::launch::Launcher;
 use super::words::Words;
 use super::write::{Job, Part};
 use crate::chunk::EncodedNode;
-use crate::encoding::dict::Counted;
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Physical};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// An encoding that something is measured for beside bounds.
 pub(super) struct Measurement {
@@ -73,35 +72,47 @@ pub(super) fn samples_rows(context: &Context<'_>) -> bool {
     dict::is_sought(context) || rle::is_sought(context)
 }
 
-/// What a sample of a chunk's rows promises.
-#[derive(Default)]
-pub(super) struct Promises {
-    /// What its values may have in common, if quotients may be the least.
-    divisor: Option<u64>,
-    /// What is known of distinct values, if a dictionary may be the least.
-    repeated: Option<Counted>,
-    /// Whether runs may be.
-    has_runs: bool,
+/// An encoding whose children are words derived from others.
+pub(super) trait Deriver: Sync {
+    fn encoding(&self) -> Encoding;
+
+    /// The context in which the children of words in a context are planned.
+    fn below<'a>(&self, context: &Context<'a>) -> Context<'a>;
+
+    /// Searches all rows of some chunks, each with an argument, for what it needs; waits.
+    fn search(
+        &self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        asked: &[(usize, u64)],
+        below: &Context<'_>,
+    ) -> Result<Box<dyn Derived>>;
 }
 
-impl Promises {
-    /// What words promise of which other encodings take `limit` bytes.
-    pub fn of(words: &Words, chunk: usize, limit: usize, context: &Context<'_>) -> Self {
-        Self {
-            divisor: gcd::promised(words, chunk, limit),
-            repeated: dict::promised(words, chunk, limit, context),
-            has_runs: rle::is_promised(words, chunk, limit, context),
-        }
-    }
+/// All of these.
+static DERIVERS: [&dyn Deriver; 3] = [&gcd::Gcd, &dict::Dict, &rle::Rle];
 
-    /// Whether there are any.
-    pub fn is_any(&self) -> bool {
-        self.divisor.is_some() || self.repeated.is_some() || self.has_runs
-    }
+/// That of an encoding.
+pub(super) fn deriver(encoding: Encoding) -> Result<&'static dyn Deriver> {
+    let deriver = DERIVERS.iter().find(|deriver| deriver.encoding() == encoding).copied();
+    deriver.ok_or_else(|| Error::device(format!("{encoding} is not derived from words")))
 }
 
-/// Nodes of chunks whose children are words that have been derived from others.
+/// Chunks whose children are words that have been derived from others.
 pub(super) trait Derived: Send + Sync {
+    /// What the search has found in a chunk, if it has been searched: how many, or none where
+    /// the encoding does not suit.
+    fn found(&self, chunk: usize) -> Option<Option<usize>>;
+
+    /// Starts making and measuring the children of some chunks, in the order of the format.
+    fn children(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        chunks: &[usize],
+        below: &Context<'_>,
+    ) -> Result<Vec<Words>>;
+
     /// Gives a chunk's node its parameters and buffers; `part` makes a buffer of its length.
     fn fill(
         &self,

@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use super::Derived;
+use super::{Derived, Deriver};
 use crate::chunk::EncodedNode;
 use crate::encode::asked::Asked;
 use crate::encode::launch::Launcher;
-use crate::encode::tree::{Look, Plans, Tree, limit};
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job, Part, SPAN_PIECE, copy_spans};
 use crate::encoding::plan::{Context, Plan};
-use crate::encoding::{Encoding, Physical, rle};
+use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::abi::{Arguments, ByteSpan, Header, RunsArguments, Source, UNSIGNED, constant};
 use crate::gpu::kernels::{ByWidth, Kernel, chunk, vectors};
@@ -36,63 +35,25 @@ pub(super) fn is_sought(context: &Context<'_>) -> bool {
     context.may_nest() && context.options.allows(Encoding::Rle) && !context.in_runs
 }
 
-/// Whether the runs of a chunk may be less than `limit` bytes.
-pub(super) fn is_promised(
-    words: &Words,
-    chunk: usize,
-    limit: usize,
-    context: &Context<'_>,
-) -> bool {
-    let sample = words.sample(chunk).filter(|_| limit > 0 && is_sought(context));
-    sample.is_some_and(|sample| {
-        let (runs, values) = (sample.runs as usize, sample.rows as usize);
-        rle::may_pay(runs, values, words.rows(chunk), limit)
-    })
-}
+pub(super) struct Rle;
 
-impl Tree {
-    /// Adds the estimates of runs, where they may be the least.
-    pub(in crate::encode) fn plan_runs(
-        &mut self,
+impl Deriver for Rle {
+    fn encoding(&self) -> Encoding {
+        Encoding::Rle
+    }
+
+    fn below<'a>(&self, context: &Context<'a>) -> Context<'a> {
+        context.in_runs()
+    }
+
+    fn search(
+        &self,
         launcher: &mut Launcher<'_>,
-        number: usize,
-        context: &Context<'_>,
-        looks: &mut [Option<Look>],
-    ) -> Result<()> {
-        let words = self.words(number);
-        let limit_of = |look: &Option<Look>| look.as_ref().map_or(0, |look| limit(&look.estimates));
-        let limits: Vec<usize> = looks.iter().map(limit_of).collect();
-        let asked = |(chunk, look): (usize, &Option<Look>)| {
-            let (Some(look), Some(sample)) = (look, words.sample(chunk)) else {
-                return false;
-            };
-            // Others may promise less than when the chunk was looked at.
-            let (runs, values) = (sample.runs as usize, sample.rows as usize);
-            look.promises.has_runs && rle::may_pay(runs, values, words.rows(chunk), limits[chunk])
-        };
-        let asked: Vec<u32> = looks.iter().enumerate().map(|look| u32::from(asked(look))).collect();
-        if asked.iter().all(|asked| *asked == 0) {
-            return Ok(());
-        }
-        let mut runs = Runs::count(launcher, words, &asked)?;
-        runs.keep(|chunk, runs| {
-            let rows = words.rows(chunk);
-            rle::may_pay(runs, rows, rows, limits[chunk])
-        });
-        let chunks: Vec<usize> = runs.chunks().collect();
-        if chunks.is_empty() {
-            return Ok(());
-        }
-        let below = context.in_runs();
-        let rows: Vec<usize> = (0..words.chunks()).map(|chunk| words.rows(chunk)).collect();
-        let [values, lengths] = runs.words(launcher, words, &below)?.map(|words| self.add(words));
-        self.derive(number, Encoding::Rle, runs, &[values, lengths]);
-        let plans = self.plan(launcher, values, &below)?;
-        self.words_mut(lengths).read(launcher)?;
-        let children = [(values, plans), (lengths, Plans::NONE)];
-        let estimate = |chunk, children, limit| rle::estimate_of(children, rows[chunk], limit);
-        self.add_estimates((Encoding::Rle, chunks), estimate, children, &below, looks);
-        Ok(())
+        words: &Words,
+        asked: &[(usize, u64)],
+        _: &Context<'_>,
+    ) -> Result<Box<dyn Derived>> {
+        Ok(Box::new(Runs::count(launcher, words, asked.iter().map(|(chunk, _)| *chunk))?))
     }
 }
 
@@ -102,13 +63,19 @@ struct Runs {
     firsts: Arc<DeviceBuffer>,
     /// For each row whether a run begins: 128 bytes of scratch a vector.
     begins: Arc<DeviceBuffer>,
-    /// For each chunk; 0 if they are of no interest.
+    /// For each chunk; 0 if they have not been counted.
     counts: Vec<u32>,
 }
 
 impl Runs {
-    /// Counts those of chunks for which `asked` is not 0; waits.
-    fn count(launcher: &mut Launcher<'_>, words: &Words, asked: &[u32]) -> Result<Self> {
+    /// Counts those of some chunks; waits.
+    fn count(
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        chunks: impl Iterator<Item = usize>,
+    ) -> Result<Self> {
+        let mut asked = vec![0; words.chunks()];
+        chunks.for_each(|chunk| asked[chunk] = 1);
         let vectors = (words.source().rows as usize).div_ceil(VECTOR);
         // Copies read whole pieces, of vectors of other chunks as well.
         let bytes = (vectors * 4).next_multiple_of(SPAN_PIECE) + SPAN_PIECE;
@@ -120,7 +87,7 @@ impl Runs {
         let runs = launcher.allocate(asked.len() * 4)?;
         let mut this = Self { firsts, begins, counts: Vec::new() };
         let arguments =
-            RunsArguments { runs: runs.pointer(), ..this.arguments(launcher, words, asked)? };
+            RunsArguments { runs: runs.pointer(), ..this.arguments(launcher, words, &asked)? };
         let kernel = words.by_width(RUNS_COUNT);
         launcher.launch(kernel, vectors.div_ceil(kernel.block), &arguments)?;
         launcher.launch(RUNS_LAYOUT, asked.len(), &arguments)?;
@@ -129,29 +96,19 @@ impl Runs {
         Ok(this)
     }
 
-    /// Keeps those that have been counted and of which `pays` says so, given chunk and count.
-    fn keep(&mut self, pays: impl Fn(usize, usize) -> bool) {
-        for (chunk, count) in self.counts.iter_mut().enumerate() {
-            if *count > 0 && !pays(chunk, *count as usize) {
-                *count = 0;
-            }
-        }
-    }
-
-    /// The chunks.
-    fn chunks(&self) -> impl Iterator<Item = usize> {
-        (0..self.counts.len()).filter(|chunk| self.counts[*chunk] > 0)
-    }
-
-    /// Starts writing values and lengths of runs, and measuring both; and bits where they begin.
+    /// Starts writing values and lengths of the runs of some chunks, and measuring both; and bits
+    /// where they begin.
     fn words(
         &self,
         launcher: &mut Launcher<'_>,
         words: &Words,
+        chunks: &[usize],
         context: &Context<'_>,
     ) -> Result<[Words; 2]> {
         let source = *words.source();
-        let most = self.counts.iter().max().copied().unwrap_or(0) as usize;
+        let mut counts = vec![0; words.chunks()];
+        chunks.iter().for_each(|chunk| counts[*chunk] = self.counts[*chunk]);
+        let most = counts.iter().max().copied().unwrap_or(0) as usize;
         let run_vectors = most.div_ceil(VECTOR);
         let rows = run_vectors * VECTOR * words.chunks();
         let values = launcher.allocate(rows * words.value())?.pointer();
@@ -160,7 +117,7 @@ impl Runs {
             values,
             lengths,
             run_vectors: run_vectors as u32,
-            ..self.arguments(launcher, words, &self.counts)?
+            ..self.arguments(launcher, words, &counts)?
         };
         let kernel = words.by_width(RUNS_WRITE);
         let vectors = (source.rows as usize).div_ceil(VECTOR);
@@ -179,8 +136,8 @@ impl Runs {
         let of_values = Asked::by(context, physical);
         let of_lengths = Asked::by(context, Physical::U16).leaves();
         Ok([
-            Words::derived(launcher, physical, values, self.counts.clone(), of_values)?,
-            Words::derived(launcher, Physical::U16, lengths, self.counts.clone(), of_lengths)?,
+            Words::derived(launcher, physical, values, counts.clone(), of_values)?,
+            Words::derived(launcher, Physical::U16, lengths, counts, of_lengths)?,
         ])
     }
 
@@ -202,6 +159,21 @@ impl Runs {
 }
 
 impl Derived for Runs {
+    fn found(&self, chunk: usize) -> Option<Option<usize>> {
+        let count = self.counts[chunk] as usize;
+        (count > 0).then_some(Some(count))
+    }
+
+    fn children(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        chunks: &[usize],
+        below: &Context<'_>,
+    ) -> Result<Vec<Words>> {
+        self.words(launcher, words, chunks, below).map(Vec::from)
+    }
+
     fn fill(
         &self,
         words: &Words,

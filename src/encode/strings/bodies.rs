@@ -98,7 +98,6 @@ impl Stretch {
 
     /// A chunk's node and nulls; its bounds are not known yet.
     fn planned(&self, known: &Known, choice: &Choice, chunk: usize) -> Result<Planned> {
-        let (rows, options) = (known.strings.rows(chunk), &known.strings.options);
         let node = |plan: &Plan| match (plan.encoding, &self.codes) {
             (Encoding::Fsst, Some((table, codes))) => {
                 let number = chunk - self.chunks.start;
@@ -116,7 +115,7 @@ impl Stretch {
         let mut null_count = 0;
         if let (Some(bitmaps), Some(counted)) = (&known.bitmaps, known.nulls(chunk)) {
             null_count = counted.valid - counted.set;
-            root.validity = Some(Box::new(bitmaps.node(chunk, rows, counted, options)?));
+            root.validity = Some(Box::new(bitmaps.node(chunk)?));
         }
         Ok(Planned::new(&root, null_count, Bounds::Strings(None)))
     }

@@ -7,11 +7,12 @@ use super::lengths::Lengths;
 use super::tables::Table;
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
-use crate::encode::words::{Estimates, Words};
+use crate::encode::statistics::ChunkWords;
+use crate::encode::words::Words;
 use crate::encode::write::{HostCopies, Job, Origin, Part};
-use crate::encoding::fsst::{self, Sampled};
-use crate::encoding::plan::{Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, Starts};
+use crate::encoding::plan::{self, Context, Plan};
+use crate::encoding::statistics::Missing;
+use crate::encoding::{Encoding, Physical, Starts, fsst};
 use crate::error::{Error, Result};
 use crate::gpu::DevicePtr;
 use crate::gpu::abi::{self, Source};
@@ -51,13 +52,6 @@ pub(super) fn lengths_source(values: DevicePtr<u32>, rows: usize, chunk_vectors:
 /// Whether offsets up to so many bytes have 64 bits.
 fn is_wide(bytes: usize) -> bool {
     u32::try_from(bytes).is_err()
-}
-
-/// What a table makes of a sample of a chunk, and the table's size.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TableSample<'a> {
-    pub(super) table: &'a Table,
-    pub(super) sampled: Sampled,
 }
 
 impl StringChunks {
@@ -102,36 +96,6 @@ impl StringChunks {
         self.bytes[chunk]
     }
 
-    /// Whether codes of a chunk may take less than its bytes.
-    pub(super) fn may_have_codes(&self, chunk: usize) -> bool {
-        self.options.allows(Encoding::Fsst) && fsst::pays(self.bytes(chunk), self.rows(chunk))
-    }
-
-    /// What a chunk's encodings promise that need no other strings, as
-    /// [`plan`](crate::encoding::plan::plan) asks them, given the length of its only value, if it
-    /// has but one, and what a table makes of a sample.
-    pub(super) fn estimates(
-        &self,
-        chunk: usize,
-        single: Option<usize>,
-        fsst: Option<TableSample<'_>>,
-    ) -> Estimates {
-        let (rows, bytes) = (self.rows(chunk), self.bytes(chunk));
-        if let Some(length) = single {
-            return vec![(Encoding::Constant, Estimate::of([length]))];
-        }
-        let vectors = rows.div_ceil(VECTOR);
-        let lengths = self.value_words.plan(chunk, &Context::new(&self.options, None));
-        let plain =
-            Estimate { children: vec![lengths.clone()], ..Estimate::of([bytes, vectors * 8]) };
-        let fsst = fsst.map(|TableSample { table, sampled }| {
-            fsst::estimate(&table.symbols, sampled, rows, bytes, lengths)
-        });
-        let estimates = [(Encoding::Plain, Some(plain)), (Encoding::Fsst, fsst)];
-        let allowed = estimates.into_iter().filter(|(encoding, _)| self.options.allows(*encoding));
-        allowed.filter_map(|(encoding, estimate)| Some((encoding, estimate?))).collect()
-    }
-
     /// A buffer that is made of these strings.
     pub(super) fn part(&self, len: usize) -> Part {
         Part { len, origin: self.numbers.strings, vector: 0 }
@@ -163,7 +127,9 @@ impl StringChunks {
         plan: &Plan,
     ) -> Result<EncodedNode<Part>> {
         let (options, to) = (&self.options, self.numbers.code_lengths);
-        let lengths = code_words.plan(number, &Context::new(options, None));
+        let lengths = ChunkWords::alone(code_words, number);
+        let lengths = plan::plan_lengths(&lengths, &Context::new(options, None))
+            .map_err(|Missing| Error::device("lengths of codes that have not been measured"))?;
         let lengths = code_words.encode(number, &lengths, options, to)?;
         let mut node = EncodedNode::new(Encoding::Fsst, Physical::Bytes, self.rows(chunk));
         node.parameters[0] = self.bytes(chunk) as u64;

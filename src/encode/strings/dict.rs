@@ -4,28 +4,29 @@
 //!
 //! The host waits twice: for the number of distinct values of each chunk, and for their bytes.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use rayon::prelude::*;
 
 use super::StringColumn;
 use super::chunks::{StringChunks, WordNumbers, lengths_source};
 use super::distinct::{DistinctStrings, DistinctValues, PendingStrings};
 use super::plan::OF_DICTIONARIES;
+use super::statistics::ChunkDistinct;
 use super::tables::Table;
 use crate::chunk::EncodedNode;
-use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
 use crate::encode::encoders::{DistinctSearch, HashTables};
 use crate::encode::launch::{Launcher, Pending, Scope};
-use crate::encode::tree::{Tree, limit};
-use crate::encode::words::{Estimates, Words};
+use crate::encode::missing::Requests;
+use crate::encode::tree::{self, Tree};
+use crate::encode::words::Words;
 use crate::encode::write::{self, Job, Origin, Part};
-use crate::encoding::dict::{Counted, strings_save};
 use crate::encoding::plan::{Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, constant};
+use crate::encoding::statistics::Child;
+use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, SampledRows};
 use crate::gpu::kernels::{self, Kernel};
@@ -69,123 +70,140 @@ impl GroupTables<'_> {
 }
 
 /// The dictionaries of a column.
-#[derive(Default)]
 pub(super) struct Dictionaries {
-    /// For each chunk the number of its dictionary, if it has one.
-    numbers: Vec<Option<usize>>,
+    /// The search for distinct values.
+    finder: Option<Finder>,
+    /// What it has found in chunks: how many; none where they are too many.
+    found: BTreeMap<usize, Option<usize>>,
+    /// The numbers of dictionaries, by chunk.
+    numbers: BTreeMap<usize, usize>,
     /// Codes, and what is derived from them; numbers as the parts of nodes have them.
     tree: Tree,
-    codes: usize,
     strings: Option<DistinctStrings>,
 }
 
 impl Dictionaries {
-    /// Finds those that may be the least, and adds their estimates. `samples` are of chunks.
-    pub fn plan(
+    /// None yet.
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            finder: None,
+            found: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            tree: Tree::numbered_from(OF_CODES, options),
+            strings: None,
+        }
+    }
+
+    /// The distinct values of a chunk, if they have been looked for; none if they are too many.
+    pub(super) fn found(&self, chunk: usize) -> Option<Option<usize>> {
+        self.found.get(&chunk).copied()
+    }
+
+    /// Statistics of a chunk's codes and distinct values, once it has a dictionary.
+    pub(super) fn parts<'d>(
+        &'d self,
+        chunk: usize,
+        requests: &'d Requests<(usize, tree::Part)>,
+    ) -> Option<[Child<'d>; 2]> {
+        let (number, strings) = (*self.numbers.get(&chunk)?, self.strings.as_ref()?);
+        let codes = self.tree.chunk(OF_CODES, chunk, requests);
+        Some([Box::new(codes), Box::new(ChunkDistinct { strings, number })])
+    }
+
+    /// Looks for the distinct values of some chunks, given how many are not too many; waits.
+    pub(super) fn search(
+        &mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         chunks: &StringChunks,
-        samples: &[SampledRows],
-        tables: &GroupTables<'_>,
-        estimates: &mut [Estimates],
-    ) -> Result<Self> {
-        let promise = |(chunk, sample): (usize, &SampledRows)| {
-            let rows = chunks.rows(chunk);
-            let (counted, limit) = (sample.counted(rows), limit(&estimates[chunk]));
-            let pays = limit > 0
-                && chunks.bytes(chunk) <= rows * constant::MAX_VALUE_BYTES
-                && counted.repeats()
-                && counted.may_pay(rows, counted.distinct, limit, strings_save);
-            (pays && counted.most(rows) > 0).then_some((counted, limit))
+        asked: &[(usize, usize)],
+    ) -> Result<()> {
+        let search = |&(chunk, most): &(usize, usize)| DistinctSearch {
+            chunk,
+            rows: chunks.rows(chunk),
+            most,
         };
-        let promises: Vec<Option<(Counted, usize)>> =
-            samples.iter().enumerate().map(promise).collect();
-        let search = |(chunk, promise): (usize, &Option<(Counted, usize)>)| {
-            let (rows, (counted, _)) = (chunks.rows(chunk), promise.as_ref()?);
-            Some(DistinctSearch { chunk, rows, most: counted.most(rows) })
-        };
-        let asked: Vec<DistinctSearch> = promises.iter().enumerate().filter_map(search).collect();
-        if asked.is_empty() {
-            return Ok(Self::default());
-        }
+        let searches: Vec<DistinctSearch> = asked.iter().map(search).collect();
         let scope = launcher.scope;
-        let found = launcher.in_scope(Scope::Distinct, |launcher| {
-            let mut found = Finder::find(launcher, column, chunks, &asked, scope)?;
-            found.tables.keep(|chunk, count| {
-                promises[chunk].is_some_and(|(counted, limit)| {
-                    counted.may_pay(chunks.rows(chunk), count, limit, strings_save)
-                })
-            });
-            if found.tables.is_empty() {
-                return Ok(None);
-            }
-            let of: Vec<usize> = found.tables.chunks().collect();
-            Ok::<_, Error>(Some((of, found.codes_and_values(launcher, scope)?)))
+        let finder = launcher.in_scope(Scope::Distinct, |launcher| {
+            Finder::find(launcher, column, chunks, &searches, scope)
+        })?;
+        self.found.extend(finder.tables.found());
+        self.finder = Some(finder);
+        Ok(())
+    }
+
+    /// Makes the dictionaries of some chunks, as far as plans need them; waits.
+    pub(super) fn make(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        chunks: &StringChunks,
+        tables: &GroupTables<'_>,
+        of: &[usize],
+    ) -> Result<()> {
+        let missing = || Error::device("dictionaries of values that have not been looked for");
+        let mut finder = self.finder.take().ok_or_else(missing)?;
+        let scope = launcher.scope;
+        let (codes, values) = launcher.in_scope(Scope::Distinct, |launcher| {
+            finder.tables.keep(of);
+            finder.codes_and_values(launcher, column, scope)
         })?;
         launcher.release(Scope::Distinct);
-        let Some((of, (codes, values))) = found else { return Ok(Self::default()) };
         let options = &chunks.options;
         let below = Context::new(options, None).in_dictionary();
-        let started = PendingStrings::start(launcher, values, &of, tables, options)?;
-        let mut tree = Tree::numbered_from(OF_CODES);
+        let started = PendingStrings::start(launcher, values, of, tables, options)?;
         let all_rows = column.rows.next_multiple_of(VECTOR);
         let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
         let mut coded = vec![0; chunks.count()];
         of.iter().for_each(|&chunk| coded[chunk] = chunks.rows(chunk) as u32);
         let asked = Asked::of_codes(&below);
         let codes = Words::derived(launcher, Physical::U32, source, coded, asked)?;
-        let codes = tree.add(codes);
-        let plans = tree.plan(launcher, codes, &below)?;
-        let (strings, dictionaries) = started.read(launcher)?;
-        let mut numbers = vec![None; chunks.count()];
-        of.iter().enumerate().for_each(|(number, &chunk)| numbers[chunk] = Some(number));
-        let add = |(chunk, estimates): (usize, &mut Estimates)| {
-            let Some(number) = numbers[chunk] else { return };
-            let of_codes = tree.plan_of(codes, chunk, &plans, &below);
-            let children = vec![of_codes.into_owned(), dictionaries[number].clone()];
-            let starts = chunks.rows(chunk).div_ceil(VECTOR) * 8;
-            let estimate = Estimate { children, ..Estimate::of([starts]) };
-            if strings_save(estimate.stored_bytes(), limit(estimates)) {
-                estimates.push((Encoding::Dict, estimate));
-            }
-        };
-        estimates.par_iter_mut().enumerate().with_min_len(MIN_CHUNKS).for_each(add);
-        // Bodies are planned stretch by stretch, and find all codes measured.
-        let planned = |chunk: usize| {
-            let (_, estimate) =
-                estimates[chunk].last().filter(|(one, _)| *one == Encoding::Dict)?;
-            estimate.children.first()
-        };
-        tree.make(launcher, estimates.len(), |tree, chunk, lacking| match planned(chunk) {
-            Some(plan) => {
-                tree.encode(codes, chunk, plan, &below, lacking).map(|node| node.map(drop))
-            }
+        let codes = self.tree.add(codes, &below);
+        self.tree.words_mut(codes).read(launcher)?;
+        self.strings = Some(started.read(launcher)?);
+        self.numbers = of.iter().enumerate().map(|(number, &chunk)| (chunk, number)).collect();
+        Ok(())
+    }
+
+    /// Computes what chunks miss of their codes; waits.
+    pub(super) fn compute_codes(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        missing: Vec<(usize, (usize, tree::Part))>,
+    ) -> Result<()> {
+        self.tree.compute(launcher, missing)
+    }
+
+    /// Measures what the codes of chunks need to be encoded, given their plans: bodies are
+    /// encoded stretch by stretch, and find all codes measured.
+    pub(super) fn measure_codes(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        plans: &[Option<&Plan>],
+    ) -> Result<()> {
+        self.tree.make(launcher, plans.len(), |tree, chunk, _, requests| match plans[chunk] {
+            Some(plan) => tree.encode(OF_CODES, chunk, plan, requests).map(|node| node.map(drop)),
             None => Ok(Some(())),
         })?;
-        Ok(Self { numbers, tree, codes, strings: Some(strings) })
+        Ok(())
     }
 
     /// The number of a chunk's dictionary, and all of them.
     fn of(&self, chunk: usize) -> Result<(usize, &DistinctStrings)> {
-        let number = self.numbers.get(chunk).copied().flatten();
+        let number = self.numbers.get(&chunk).copied();
         number.zip(self.strings.as_ref()).ok_or_else(|| {
             Error::device("a dictionary of strings was expected, the chunk has none")
         })
     }
 
     /// The nodes of a chunk's codes and of its distinct values.
-    pub fn children(
-        &self,
-        chunk: usize,
-        plan: &Plan,
-        options: &Options,
-    ) -> Result<Vec<EncodedNode<Part>>> {
+    pub fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<Part>>> {
         let (number, strings) = self.of(chunk)?;
         let [codes, dictionary] = plan.children.as_slice() else {
             return Err(Error::device("a dictionary without plans of its parts"));
         };
-        let below = Context::new(options, None).in_dictionary();
-        let codes = self.tree.encode_measured(self.codes, chunk, codes, &below)?;
+        let codes = self.tree.encode_measured(OF_CODES, chunk, codes)?;
         Ok(vec![codes, strings.node(number, dictionary)?])
     }
 
@@ -248,19 +266,18 @@ fn zero_ended(
 }
 
 /// Looks for distinct values.
-struct Finder<'a> {
-    column: &'a StringColumn,
+struct Finder {
     window: abi::FsstWindow,
     tables: HashTables,
     /// For each row the slot of its value, then its code.
     codes: DevicePtr<u32>,
 }
 
-impl<'a> Finder<'a> {
+impl Finder {
     /// Looks for those of some chunks; waits. Codes are kept for a scope.
     fn find(
         launcher: &mut Launcher<'_>,
-        column: &'a StringColumn,
+        column: &StringColumn,
         chunks: &StringChunks,
         searches: &[DistinctSearch],
         scope: Scope,
@@ -283,7 +300,7 @@ impl<'a> Finder<'a> {
             };
             launcher.launch(kernel, searches.len() * blocks, &arguments)
         })?;
-        Ok(Self { column, window, tables, codes: slots })
+        Ok(Self { window, tables, codes: slots })
     }
 
     /// Starts making codes, and distinct values, which are kept for a scope: where codes will be,
@@ -291,9 +308,10 @@ impl<'a> Finder<'a> {
     fn codes_and_values(
         &mut self,
         launcher: &mut Launcher<'_>,
+        column: &StringColumn,
         scope: Scope,
     ) -> Result<(DevicePtr<u32>, DistinctValues)> {
-        let (column, counts) = (self.column, self.tables.counts().to_vec());
+        let counts = self.tables.counts().to_vec();
         let value_rows = self.tables.most().next_multiple_of(VECTOR);
         let rows = counts.len() * value_rows;
         let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;

@@ -10,22 +10,20 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
-use super::chunks::{StringChunks, TableSample, lengths_source};
+use super::chunks::{StringChunks, lengths_source};
 use super::codes::CodeRuns;
 use super::dict::{DISTINCT_NUMBERS, GroupTables};
 use super::lengths::{Lengths, range};
-use super::tables::{self, Table, Tables, Trainers, sampled};
+use super::tables::{self, Table, TableSample, Tables, Trainers, sampled};
 use super::{StringColumn, windows};
 use crate::chunk::EncodedNode;
-use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job, Part};
 use crate::encoding::plan::{self, Plan};
-use crate::encoding::{Encoding, Physical, constant, fsst};
+use crate::encoding::statistics::TableOf;
+use crate::encoding::{Encoding, Physical, fsst};
 use crate::error::{Error, Result};
 use crate::gpu::{DevicePtr, abi};
 use crate::lanes::VECTOR;
@@ -53,8 +51,9 @@ pub(super) struct PendingStrings {
     windows: Vec<(CodeWindow, Pending<abi::FsstPlace>)>,
     /// Lengths of codes, if there are any.
     code_words: Option<Words>,
-    /// What tables make of samples of dictionaries, given the numbers of these.
-    samples: Vec<(Vec<usize>, Pending<abi::FsstSample>)>,
+    /// What tables make of samples of dictionaries, given the numbers of these: tables of
+    /// groups, then those of dictionaries of their own.
+    samples: Vec<(TableOf, Vec<usize>, Pending<abi::FsstSample>)>,
     options: Options,
 }
 
@@ -62,9 +61,11 @@ pub(super) struct PendingStrings {
 pub(super) struct DistinctStrings {
     column: StringColumn,
     borders: Vec<u64>,
-    chunks: StringChunks,
+    pub(super) chunks: StringChunks,
     windows: Vec<CodeWindow>,
     code_words: Option<Words>,
+    /// What a table makes of each dictionary, if its strings may have codes.
+    samples: Vec<Option<(TableOf, TableSample)>>,
 }
 
 /// Dictionaries that follow each other and have codes by one table.
@@ -118,7 +119,7 @@ impl PendingStrings {
                 .map(|&number| range(number, tables.group_of(chunks[number])))
                 .collect();
             let sample = tables::estimate(launcher, column, &lengths, &ranges, tables.first)?;
-            samples.push((with_groups, sample));
+            samples.push((TableOf::Group, with_groups, sample));
         }
         if !alone.is_empty() {
             let ranges: Vec<_> =
@@ -130,7 +131,7 @@ impl PendingStrings {
             for (&number, table) in alone.iter().zip(trained.read(launcher)?) {
                 own[number] = table;
             }
-            samples.push((alone, sample));
+            samples.push((TableOf::Chunk, alone, sample));
         }
         // Dictionaries without codes have no lengths of codes.
         if own.iter().any(Option::is_none) && own.iter().any(Option::is_some) {
@@ -152,16 +153,18 @@ impl PendingStrings {
         Ok(Self { values, lengths, value_words, tables, windows, code_words, samples, options })
     }
 
-    /// Waits for all that, and plans the distinct strings of each dictionary.
-    pub(super) fn read(mut self, launcher: &Launcher<'_>) -> Result<(DistinctStrings, Vec<Plan>)> {
+    /// Waits for all that.
+    pub(super) fn read(mut self, launcher: &Launcher<'_>) -> Result<DistinctStrings> {
         self.value_words.read(launcher)?;
         if let Some(words) = &mut self.code_words {
             words.read(launcher)?;
         }
         let mut samples = vec![None; self.tables.len()];
-        for (numbers, pending) in &self.samples {
+        for (by, numbers, pending) in &self.samples {
             for (number, sample) in numbers.iter().zip(launcher.read(pending)?) {
-                samples[*number] = sampled(&sample);
+                let table = self.tables[*number].clone().zip(sampled(&sample));
+                samples[*number] =
+                    table.map(|(table, sampled)| (*by, TableSample { table, sampled }));
             }
         }
         let read = |(mut window, pending): (CodeWindow, Pending<abi::FsstPlace>)| {
@@ -173,20 +176,8 @@ impl PendingStrings {
         let (lengths, words, options) = (self.lengths, self.value_words, self.options);
         let chunks =
             StringChunks::new(launcher, lengths, words, options, DISTINCT_NUMBERS, counts)?;
-        let plan = |(number, table): (usize, &Option<Arc<Table>>)| {
-            let sample = |table| Some(TableSample { table, sampled: samples[number]? });
-            let (single, bytes) = (chunks.rows(number) == 1, chunks.bytes(number));
-            let is_constant = single
-                && bytes <= constant::MAX_VALUE_BYTES
-                && chunks.options.allows(Encoding::Constant);
-            let fsst = table.as_deref().and_then(sample);
-            let estimates = chunks.estimates(number, is_constant.then_some(bytes), fsst);
-            plan::choose(estimates.into_iter())
-        };
-        let tables = self.tables.par_iter().enumerate().with_min_len(MIN_CHUNKS);
-        let plans = tables.map(plan).collect();
         let code_words = self.code_words;
-        Ok((DistinctStrings { column, borders, chunks, windows, code_words }, plans))
+        Ok(DistinctStrings { column, borders, chunks, windows, code_words, samples })
     }
 }
 
@@ -205,6 +196,12 @@ impl DistinctStrings {
                 "the distinct values have no codes whose lengths could be written",
             )),
         }
+    }
+
+    /// What a table makes of a sample of a dictionary, if it has such a table.
+    pub(super) fn sample(&self, number: usize, by: TableOf) -> Option<&TableSample> {
+        let (of, sample) = self.samples[number].as_ref()?;
+        (*of == by).then_some(sample)
     }
 
     /// The node of the values of a dictionary.

@@ -36,6 +36,7 @@ mod dict;
 mod distinct;
 mod lengths;
 mod plan;
+mod statistics;
 mod tables;
 
 use std::collections::VecDeque;
@@ -206,7 +207,7 @@ pub(super) fn encode(
         (borders, Measured::start(launcher, column, options)?)
     };
     let guess = Guess::start(launcher, column, &measured, &borders, options, window_bytes)?;
-    let mut known = measured.read(launcher, column.rows)?;
+    let mut known = measured.read(launcher, column)?;
     launcher.mark("wait")?;
     let choices = known.choose(launcher, column, &borders)?;
     let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.pointer));

@@ -1,29 +1,31 @@
 //! What is known of a column before codes are made, and how each chunk is stored.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use super::StringColumn;
 use super::bodies::Copies;
-use super::chunks::{StringChunks, TableSample, WordNumbers, lengths_source};
+use super::chunks::{StringChunks, WordNumbers, lengths_source};
 use super::dict::{self, Dictionaries, GroupTables};
 use super::lengths::{Arrays, Lengths, range};
-use super::tables::{self, Table, Tables, Trainers, sampled};
+use super::statistics::{ChunkStrings, Part};
+use super::tables::{self, Table, TableSample, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, aligned};
 use crate::encode::MIN_CHUNKS;
 use crate::encode::asked::Asked;
 use crate::encode::bits::{Bitmaps, Counted, Which};
 use crate::encode::encoders::{self, Candidate, Compressed};
 use crate::encode::launch::{Launcher, Pending, Scope, StreamRole};
+use crate::encode::missing;
 use crate::encode::source::Column;
-use crate::encode::tree::limit;
-use crate::encode::words::{Estimates, Words};
-use crate::encode::write::{self, Origin, Part};
-use crate::encoding::fsst::{self, Sampled};
-use crate::encoding::lz::Leftover;
-use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::{Encoding, Estimate, Physical, constant};
+use crate::encode::words::Words;
+use crate::encode::write::{self, Origin, Part as BufferPart};
+use crate::encoding::lz::{Leftover, Promise};
+use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::statistics::TableOf;
+use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::DevicePtr;
 use crate::gpu::abi::{self, SampledRows};
@@ -64,10 +66,16 @@ pub(super) struct Known {
     first_table: DevicePtr<abi::FsstTrained>,
     samples: Vec<abi::FsstSample>,
     /// How often values come again in each chunk; none if dictionaries are not allowed.
-    repetitions: Vec<SampledRows>,
+    pub(super) repetitions: Vec<SampledRows>,
+    /// Tables of chunks' own, and what they make of a sample, where they have been asked for.
+    pub(super) own_tables: BTreeMap<usize, Option<TableSample>>,
     pub(super) dictionaries: Dictionaries,
+    /// What LZ makes of a sample of chunks, where it has been asked for.
+    pub(super) matches: BTreeMap<usize, (Leftover, Option<Promise>)>,
     /// Chunks that become smaller as bytes.
     pub(super) compressed: Compressed,
+    /// Whether strings are text.
+    pub(super) is_text: bool,
 }
 
 /// How a chunk is to be stored.
@@ -77,9 +85,6 @@ pub(super) struct Choice {
     /// The table of its codes, if it is to have some or may turn out to.
     pub(super) table: Option<Arc<Table>>,
 }
-
-/// A table, and what it makes of a sample of a chunk.
-type Tried = (Arc<Table>, Sampled);
 
 impl Measured {
     pub(super) fn start(
@@ -186,7 +191,8 @@ impl Measured {
     }
 
     /// Waits for all that; for what comes last, the tables, at the end.
-    pub(super) fn read(mut self, launcher: &Launcher<'_>, rows: usize) -> Result<Known> {
+    pub(super) fn read(mut self, launcher: &Launcher<'_>, column: &StringColumn) -> Result<Known> {
+        let rows = column.rows;
         let chunk_rows = self.options.chunk_rows;
         let chunk_rows = |chunk: usize| (rows - chunk * chunk_rows).min(chunk_rows) as u32;
         let rows: Vec<u32> = (0..rows.div_ceil(self.options.chunk_rows)).map(chunk_rows).collect();
@@ -213,6 +219,7 @@ impl Measured {
                 (Vec::new(), DevicePtr::NULL, samples)
             }
         };
+        let dictionaries = Dictionaries::new(&strings.options);
         Ok(Known {
             strings,
             validity: self.validity,
@@ -224,8 +231,11 @@ impl Measured {
             first_table,
             samples,
             repetitions,
-            dictionaries: Dictionaries::default(),
+            own_tables: BTreeMap::new(),
+            dictionaries,
+            matches: BTreeMap::new(),
             compressed: Compressed::default(),
+            is_text: column.is_text,
         })
     }
 }
@@ -243,117 +253,108 @@ impl Known {
         GroupTables { groups, tables: &self.tables, first: self.first_table }
     }
 
-    fn is_constant(&self, chunk: usize) -> bool {
-        self.strings.options.allows(Encoding::Constant) && is_single(&self.singles[chunk])
+    /// What the table of a chunk's group makes of a sample of it, if the group has one.
+    pub(super) fn sample_of_group(&self, chunk: usize) -> Option<TableSample> {
+        let table = self.group_tables().table_of(chunk)?.clone();
+        Some(TableSample { table, sampled: sampled(&self.samples[chunk])? })
     }
 
-    /// How each chunk is stored. Where a group's table slips, tables of chunks' own are
-    /// tried, as `symbols_for` of the CPU does.
+    /// How each chunk is stored.
     pub(super) fn choose(
         &mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         borders: &[u64],
     ) -> Result<Vec<Choice>> {
-        let shared = |chunk: usize| -> Option<Tried> {
-            let table = self.group_tables().table_of(chunk)?.clone();
-            Some((table, sampled(&self.samples[chunk])?))
+        let (chunks, options) = (self.strings.count(), self.strings.options.clone());
+        let context = Context::new(&options, None);
+        let make = |known: &Self, chunk: usize, _: &mut Option<Plan>, requests: &_| {
+            let statistics = ChunkStrings::new(known, chunk, requests);
+            let plan = plan::plan_root(&statistics, &context).ok();
+            statistics.finish();
+            Ok(plan)
         };
-        let tries = |chunk: usize| !self.is_constant(chunk) && self.strings.may_have_codes(chunk);
-        let slips = |chunk: usize| {
-            shared(chunk)
-                .is_none_or(|(table, sampled)| table.trained.slips(sampled.codes, sampled.bytes))
+        let compute = |known: &mut Self, launcher: &mut Launcher<'_>, missing: Vec<_>| {
+            known.compute(launcher, column, borders, missing)
         };
-        let slipping: Vec<usize> =
-            (0..self.strings.count()).filter(|&chunk| tries(chunk) && slips(chunk)).collect();
-        let mut own = vec![None; self.strings.count()];
-        let tables = self.own_tables(launcher, column, &slipping)?;
-        for (chunk, table) in slipping.into_iter().zip(tables) {
-            own[chunk] = table;
-        }
-        let table = |(chunk, own): (usize, Option<Tried>)| match (
-            tries(chunk).then(|| shared(chunk)).flatten(),
-            own,
-        ) {
-            (Some((_, shared)), Some((table, own))) if fsst::makes_up(own.codes, shared.codes) => {
-                Some((table, own))
-            }
-            (None, own) => own,
-            (shared, _) => shared,
-        };
-        let tables: Vec<Option<Tried>> = own.into_iter().enumerate().map(table).collect();
-        let estimates = tables.par_iter().enumerate().with_min_len(MIN_CHUNKS);
-        let mut estimates: Vec<Estimates> =
-            estimates.map(|(chunk, table)| self.estimates(chunk, table.as_ref())).collect();
-        self.dictionaries = self.find_dictionaries(launcher, column, &mut estimates)?;
-        if self.strings.options.allows(Encoding::Lz) {
-            launcher.switch(StreamRole::After);
-            let compressed = self.compress_bytes(launcher, column, borders, &mut estimates);
-            launcher.switch(StreamRole::Main);
-            self.compressed = compressed?;
-        }
+        let plans = missing::complete(launcher, self, chunks, make, compute)?;
+        launcher.release(Scope::Distinct);
+        let codes: Vec<Option<&Plan>> = plans.iter().map(codes_of_dictionary).collect();
+        launcher.switch(StreamRole::After);
+        self.dictionaries.measure_codes(launcher, &codes)?;
+        self.compress(launcher, column, borders, &plans)?;
         if let Some(validity) = &self.validity {
-            let nulls: Vec<_> = (0..self.strings.count()).map(|chunk| self.nulls(chunk)).collect();
-            launcher.switch(StreamRole::After);
-            let options = &self.strings.options;
-            let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, options);
-            launcher.switch(StreamRole::Main);
-            self.bitmaps = Some(bitmaps?);
+            let nulls: Vec<_> = (0..chunks).map(|chunk| self.nulls(chunk)).collect();
+            let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, &options)?;
+            self.bitmaps = Some(bitmaps);
         }
-        let choice = |(chunk, (table, estimates)): (usize, (Option<Tried>, Estimates))| {
-            let plan = plan::choose(estimates.into_iter());
-            let tried = table.filter(|_| self.tries_codes(chunk, &plan));
-            Choice { table: tried.map(|(table, _)| table), plan }
+        launcher.switch(StreamRole::Main);
+        let choice = |(chunk, plan): (usize, Plan)| {
+            let table = self.table_of(chunk, &plan).filter(|_| self.tries_codes(chunk, &plan));
+            Choice { table, plan }
         };
-        let all: Vec<_> = tables.into_iter().zip(estimates).enumerate().collect();
+        let all: Vec<_> = plans.into_iter().enumerate().collect();
         Ok(all.into_par_iter().with_min_len(MIN_CHUNKS).map(choice).collect())
     }
 
-    /// Finds dictionaries, and adds what they promise.
-    fn find_dictionaries(
-        &self,
-        launcher: &mut Launcher<'_>,
-        column: &StringColumn,
-        estimates: &mut [Estimates],
-    ) -> Result<Dictionaries> {
-        // As the CPU's, they have the tables of groups.
-        let tables = self.group_tables();
-        // Where bodies are made of them, past codes that are on their way.
-        launcher.switch(StreamRole::After);
-        let samples = &self.repetitions;
-        let found =
-            Dictionaries::plan(launcher, column, &self.strings, samples, &tables, estimates);
-        launcher.switch(StreamRole::Main);
-        found
-    }
-
-    /// Compresses chunks whose bytes take less so than all else, and adds what they promise.
-    /// Copies are looked at and let go of; chunks that are chosen are copied again, to stay.
-    fn compress_bytes(
-        &self,
+    /// Computes what chunks miss; waits.
+    fn compute(
+        &mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         borders: &[u64],
-        estimates: &mut [Estimates],
-    ) -> Result<Compressed> {
-        let leftover = |(chunk, estimates): (usize, &Estimates)| {
-            let limit = Some(limit(estimates)).filter(|limit| *limit > 0)?;
-            let (rows, bytes) = (self.strings.rows(chunk), self.strings.bytes(chunk));
-            let ends = self.strings.value_words.bounds(chunk);
-            let width = ends.and_then(|[low, high]| (low == high).then_some(low as usize));
-            let found = Leftover::of_strings(bytes, rows, width, column.is_text, limit)?;
-            Some((chunk, found))
-        };
-        let left: Vec<(usize, Leftover)> =
-            estimates.iter().enumerate().filter_map(leftover).collect();
-        if left.is_empty() {
-            return Ok(Compressed::default());
+        missing: Vec<(usize, Part)>,
+    ) -> Result<()> {
+        let (mut own, mut searches, mut of_dictionaries) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut codes, mut leftovers) = (Vec::new(), Vec::new());
+        for (chunk, part) in missing {
+            match part {
+                Part::OwnTable => own.push(chunk),
+                Part::Distinct(most) => searches.push((chunk, most)),
+                Part::Dictionary => of_dictionaries.push(chunk),
+                Part::Codes(part) => codes.push((chunk, part)),
+                Part::Matches(leftover) => leftovers.push((chunk, leftover)),
+            }
         }
+        if !own.is_empty() {
+            let tables = self.train_own_tables(launcher, column, &own)?;
+            self.own_tables.extend(own.into_iter().zip(tables));
+        }
+        // Where bodies are made of them, past codes that are on their way.
+        launcher.switch(StreamRole::After);
+        if !searches.is_empty() {
+            self.dictionaries.search(launcher, column, &self.strings, &searches)?;
+        }
+        if !of_dictionaries.is_empty() {
+            // As the CPU's, they have the tables of groups.
+            let groups = &self.strings.lengths.groups;
+            let tables = GroupTables { groups, tables: &self.tables, first: self.first_table };
+            let strings = &self.strings;
+            self.dictionaries.make(launcher, column, strings, &tables, &of_dictionaries)?;
+        }
+        if !codes.is_empty() {
+            self.dictionaries.compute_codes(launcher, codes)?;
+        }
+        if !leftovers.is_empty() {
+            self.find_matches(launcher, column, borders, &leftovers)?;
+        }
+        launcher.switch(StreamRole::Main);
+        Ok(())
+    }
+
+    /// Looks for matches of LZ in samples of chunks; waits. Copies are let go of; chunks that are
+    /// chosen are copied again, to stay.
+    fn find_matches(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        chunks: &[(usize, Leftover)],
+    ) -> Result<()> {
         // Bytes of chunks that are looked at at a time, or those of one chunk; on the emulation few,
         // so that tests see several looks.
         let most = if launcher.is_host() { 256 << 10 } else { 1 << 30 };
-        let (mut chosen, mut shapes) = (Vec::new(), Vec::new());
-        let mut rest = left.as_slice();
+        let mut rest = chunks;
         while !rest.is_empty() {
             let mut bytes = 0;
             let fits = |(_, leftover): &&(usize, Leftover)| {
@@ -367,24 +368,46 @@ impl Known {
                 encoders::promises(launcher, &candidates, &self.strings.options.lz)
             })?;
             launcher.release(Scope::LzCandidates);
-            for ((chunk, leftover), promise) in now.iter().zip(promises) {
-                let Some((shape, lens)) = promise else { continue };
-                let strings = &self.strings;
-                let context = Context::new(&strings.options, None);
-                let lengths = strings.value_words.plan(*chunk, &context);
-                let starts = strings.rows(*chunk).div_ceil(VECTOR) * 8;
-                let own = Estimate::of(lens.into_iter().chain([starts]));
-                let estimate = Estimate { children: vec![lengths], ..own };
-                if leftover.saves(estimate.stored_bytes()) {
-                    estimates[*chunk].push((Encoding::Lz, estimate));
-                    chosen.push((*chunk, *leftover));
-                    shapes.push(shape);
-                }
-            }
+            let found = now.iter().zip(promises);
+            self.matches.extend(found.map(|(&(chunk, left), promise)| (chunk, (left, promise))));
+        }
+        Ok(())
+    }
+
+    /// Compresses the chunks that are to be stored so.
+    fn compress(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        borders: &[u64],
+        plans: &[Plan],
+    ) -> Result<()> {
+        let chosen = |(chunk, plan): (usize, &Plan)| match plan.parameters {
+            Parameters::Lz(shape) => Some(((chunk, self.matches.get(&chunk)?.0), shape)),
+            _ => None,
+        };
+        let (chosen, shapes): (Vec<_>, Vec<_>) =
+            plans.iter().enumerate().filter_map(chosen).unzip();
+        if chosen.is_empty() {
+            return Ok(());
         }
         let candidates = self.copied(launcher, column, borders, &chosen)?;
         let chosen: Vec<_> = candidates.into_iter().zip(shapes).collect();
-        Compressed::new(launcher, &chosen)
+        self.compressed = Compressed::new(launcher, &chosen)?;
+        Ok(())
+    }
+
+    /// The table of a chunk's codes, if its plan or one that may take its place has some.
+    fn table_of(&self, chunk: usize, plan: &Plan) -> Option<Arc<Table>> {
+        let table = |plan: &Plan| match plan.parameters {
+            Parameters::Table(by) => Some(by),
+            _ => None,
+        };
+        let by = std::iter::once(plan).chain(&plan.others).find_map(table)?;
+        match by {
+            TableOf::Group => self.group_tables().table_of(chunk).cloned(),
+            TableOf::Chunk => Some(self.own_tables.get(&chunk)?.as_ref()?.table.clone()),
+        }
     }
 
     /// Starts copying the bytes of chunks, which begin anywhere, to multiples of 8.
@@ -415,7 +438,7 @@ impl Known {
             tries |= plan.encoding == Encoding::Fsst;
             Ok(if tries { None } else { Some(self.node_without_codes(chunk, plan)?) })
         };
-        plan::first_kept(plan, node, |part: &Part| part.len).is_ok() && tries
+        plan::first_kept(plan, node, |part: &BufferPart| part.len).is_ok() && tries
     }
 
     /// A chunk's node if it has no codes.
@@ -423,7 +446,7 @@ impl Known {
         &self,
         chunk: usize,
         plan: &Plan,
-    ) -> Result<EncodedNode<Part>> {
+    ) -> Result<EncodedNode<BufferPart>> {
         let strings = &self.strings;
         let bytes = strings.bytes(chunk);
         let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, strings.rows(chunk));
@@ -434,7 +457,7 @@ impl Known {
             Encoding::Dict => {
                 node.parameters[0] = bytes as u64;
                 node.buffers = vec![strings.starts(chunk, bytes)];
-                node.children = self.dictionaries.children(chunk, plan, &strings.options)?;
+                node.children = self.dictionaries.children(chunk, plan)?;
             }
             Encoding::Lz => {
                 self.compressed.fill(chunk, &mut node, |len| strings.part(len))?;
@@ -447,15 +470,12 @@ impl Known {
     }
 
     /// Tables trained on single chunks, and what they make of them.
-    fn own_tables(
+    fn train_own_tables(
         &self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         chunks: &[usize],
-    ) -> Result<Vec<Option<Tried>>> {
-        if chunks.is_empty() {
-            return Ok(Vec::new());
-        }
+    ) -> Result<Vec<Option<TableSample>>> {
         let each = self.strings.chunk_vectors();
         let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
             .map(|(table, &chunk)| {
@@ -475,15 +495,16 @@ impl Known {
         let tables = tables.read(launcher)?;
         let samples = launcher.read(&samples)?;
         let own = tables.into_iter().zip(&samples);
-        Ok(own.map(|(table, sample)| Some((table?, sampled(sample)?))).collect())
+        Ok(own
+            .map(|(table, sample)| Some(TableSample { table: table?, sampled: sampled(sample)? }))
+            .collect())
     }
+}
 
-    /// What a chunk's encodings promise but for dictionaries.
-    fn estimates(&self, chunk: usize, fsst: Option<&Tried>) -> Estimates {
-        let single = self.is_constant(chunk).then(|| self.singles[chunk].length as usize);
-        let fsst = fsst.map(|(table, sampled)| TableSample { table, sampled: *sampled });
-        self.strings.estimates(chunk, single, fsst)
-    }
+/// The plan of the codes of a dictionary, if a plan or one that may take its place has one.
+fn codes_of_dictionary(plan: &Plan) -> Option<&Plan> {
+    let mut all = std::iter::once(plan).chain(&plan.others);
+    all.find(|plan| plan.encoding == Encoding::Dict)?.children.first()
 }
 
 /// The numbers of words: value lengths of the column, code lengths of the stretch.
@@ -498,8 +519,3 @@ const OF_COLUMN: WordNumbers = WordNumbers {
     value_lengths: VALUE_LENGTHS,
     code_lengths: CODE_LENGTHS,
 };
-
-/// Whether a chunk is one value for all rows, of a length that a constant may have.
-fn is_single(single: &abi::StringSingle) -> bool {
-    single.is_single != 0 && single.length as usize <= constant::MAX_VALUE_BYTES
-}

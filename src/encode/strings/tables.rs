@@ -64,10 +64,16 @@ impl Trainers {
 /// A table in device memory.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub(super) symbols: SymbolTable,
     pub(super) trained: Trained,
     pub(super) pointer: DevicePtr<u8>,
     pub(super) len: usize,
+}
+
+/// A table, and what it makes of a sample of a chunk.
+#[derive(Debug, Clone)]
+pub(super) struct TableSample {
+    pub(super) table: Arc<Table>,
+    pub(super) sampled: Sampled,
 }
 
 /// Tables that are being trained, one for each range.
@@ -154,12 +160,11 @@ impl Tables {
                 }
                 let counts = trained.table.iter().take(8);
                 let len = 8 + (1..).zip(counts).map(|(len, n)| len * *n as usize).sum::<usize>();
-                let symbols = (trained.table.get(..len))
+                (trained.table.get(..len))
                     .ok_or_else(|| format!("{len} bytes"))
                     .and_then(SymbolTable::try_from_bytes)
                     .map_err(|error| Error::device(format!("a trained table: {error}")))?;
                 Ok(Some(Arc::new(Table {
-                    symbols,
                     trained: Trained { codes: trained.codes.into(), bytes: trained.bytes },
                     pointer: self.pointer(index),
                     len,

@@ -25,7 +25,7 @@ mod trim;
 pub use decode::{decode_one, decode_vector};
 pub use encode::{Encoded, encode_vector, estimate};
 pub use float::{AlpFloat, Exponents};
-pub(crate) use node::{Alp, estimated};
+pub(crate) use node::{Alp, sampled};
 pub use search::{MAX_CANDIDATES, candidates, choose, sampled_vectors};
 pub use trim::trim;
 

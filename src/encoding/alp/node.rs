@@ -26,6 +26,7 @@ use crate::encoding::ffor::{self, PACKED_UNIT, Packer, Place, places_at, validat
 use crate::encoding::io::{each_vector, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::select::{RangeTest, Verdict};
+use crate::encoding::statistics::{Answer, SampledBytes, Statistics, sampled_vectors};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
@@ -178,45 +179,49 @@ fn vector<F: Float>(values: &[F], index: usize) -> std::borrow::Cow<'_, [F; VECT
     }
 }
 
-fn plan<F: Float>(input: &Input<'_>, values: &[F], context: &Context<'_>) -> Estimate {
+/// Candidate exponents, and what the sampled vectors come to with them; none of other values.
+pub(crate) fn sampled(input: &Input<'_>) -> Option<(SampledBytes, Parameters)> {
+    match (input.physical, input.values) {
+        (Physical::F32, Values::W32(words)) => {
+            Some(sampled_of::<f32>(input, bytemuck::cast_slice(words)))
+        }
+        (Physical::F64, Values::W64(words)) => {
+            Some(sampled_of::<f64>(input, bytemuck::cast_slice(words)))
+        }
+        _ => None,
+    }
+}
+
+fn sampled_of<F: Float>(input: &Input<'_>, values: &[F]) -> (SampledBytes, Parameters) {
     let sampled: Vec<_> = super::sampled_vectors(input.vectors())
         .map(|index| (vector(values, index), input.vector_valid(index)))
         .collect();
     let borrowed: Vec<_> =
         sampled.iter().map(|(values, valid)| (values.as_ref(), *valid)).collect();
     let candidates = super::candidates(&borrowed);
-    let estimate = estimate(input, values, &candidates, context);
-    Estimate { parameters: Parameters::Alp(candidates), ..estimate }
+    let packed = packed(input, values, &candidates);
+    (packed, Parameters::Alp(candidates))
 }
 
 /// From vectors as they are encoded, but for packing them.
-fn estimate<F: Float>(
-    input: &Input<'_>,
-    values: &[F],
-    candidates: &[Exponents],
-    context: &Context<'_>,
-) -> Estimate {
-    let vectors = input.vectors();
-    let sampled = context.sampled_vectors(vectors);
-    let (mut packed, mut exceptions) = (0, 0);
+fn packed<F: Float>(input: &Input<'_>, values: &[F], candidates: &[Exponents]) -> SampledBytes {
+    let mut sum = SampledBytes::default();
     let mut encoded = Encoded::<F>::new();
-    for index in sampled.clone() {
+    for index in sampled_vectors(input.vectors()) {
         let (values, valid) = (vector(values, index), input.vector_valid(index));
         let pair = super::choose(&values, &valid, candidates);
         super::encode_vector(&values, &valid, pair, &mut encoded);
         super::trim(&mut encoded, &valid);
-        packed += usize::from(encoded.width) * PACKED_UNIT;
-        exceptions += block_len::<F>(encoded.exception_count);
+        sum.packed += usize::from(encoded.width) * PACKED_UNIT;
+        sum.exceptions += block_len::<F>(encoded.exception_count);
     }
-    Estimate::of(estimated(size_of::<F>(), packed, exceptions, sampled.count(), vectors))
+    sum
 }
 
-/// The buffers that `sampled` of `vectors` vectors promise, which take so many bytes of packed
-/// values and of exceptions.
-pub(crate) fn estimated(
+/// The buffers of `vectors` vectors of which `sampled` come to this.
+fn estimated(
     value: usize,
-    packed: usize,
-    exceptions: usize,
+    SampledBytes { packed, exceptions }: SampledBytes,
     sampled: usize,
     vectors: usize,
 ) -> [usize; 3] {
@@ -268,16 +273,15 @@ impl Codec for Alp {
         }
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        match (input.physical, input.values) {
-            (Physical::F32, Values::W32(words)) => {
-                Some(plan::<f32>(input, bytemuck::cast_slice(words), context))
-            }
-            (Physical::F64, Values::W64(words)) => {
-                Some(plan::<f64>(input, bytemuck::cast_slice(words), context))
-            }
-            _ => None,
-        }
+    fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
+        let bytes = match values.physical() {
+            Physical::F32 => size_of::<f32>(),
+            Physical::F64 => size_of::<f64>(),
+            _ => return Ok(None),
+        };
+        let (packed, parameters) = values.decimals()?;
+        let buffers = estimated(bytes, packed, values.sampled(), values.vectors());
+        Ok(Some(Estimate { parameters, ..Estimate::of(buffers) }))
     }
 
     fn encode(

@@ -11,7 +11,7 @@
 //! sizes of dictionary by the bits that the sample would take. Costs are integers and ties
 //! have an order: kernels/encode_alp_rd.cu finds the same.
 
-use crate::encoding::plan::SAMPLED_VECTORS;
+use crate::encoding::statistics::SAMPLED_VECTORS;
 use crate::encoding::{Input, Words};
 use crate::lanes::VECTOR;
 

@@ -35,6 +35,7 @@ use super::io::{each_vector, mismatch};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::plan::{Context, Parameters, Plan};
+use crate::encoding::statistics::{Answer, Statistics, sampled_vectors};
 use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
 use cut::Sample;
@@ -160,11 +161,20 @@ pub(crate) fn estimate(cut: Cut, cost: usize, vectors: usize) -> Estimate {
     Estimate { parameters: Parameters::AlpRd(cut), ..Estimate::of(buffers) }
 }
 
-fn plan<T: Words>(input: &Input<'_>, words: &[T], context: &Context<'_>) -> Option<Estimate> {
+/// The best cut of a chunk, and the bits that its sample takes with it; none of other values, nor
+/// where the chunk would surely take more than `limit` bytes.
+pub(crate) fn sampled_cut(input: &Input<'_>, limit: usize) -> Option<(Cut, usize)> {
     let vectors = input.vectors();
-    let sample = Sample::draw(input, words, context.sampled_vectors(vectors));
-    let (cut, cost) = sample.cut(vectors, context.limit)?;
-    Some(estimate(cut, cost, vectors)).filter(|estimate| estimate.stored_bytes() < context.limit)
+    let sampled = sampled_vectors(vectors);
+    match (input.physical, input.values) {
+        (Physical::F32, Values::W32(words)) => {
+            Sample::draw(input, words, sampled).cut(vectors, limit)
+        }
+        (Physical::F64, Values::W64(words)) => {
+            Sample::draw(input, words, sampled).cut(vectors, limit)
+        }
+        _ => None,
+    }
 }
 
 /// Vector `index` of the values, the last one filled up.
@@ -221,12 +231,13 @@ impl Codec for AlpRd {
         }
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        match (input.physical, input.values) {
-            (Physical::F32, Values::W32(words)) => plan(input, words, context),
-            (Physical::F64, Values::W64(words)) => plan(input, words, context),
-            _ => None,
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        if !matches!(values.physical(), Physical::F32 | Physical::F64) {
+            return Ok(None);
         }
+        let Some((cut, cost)) = values.cut(context.limit)? else { return Ok(None) };
+        let estimate = estimate(cut, cost, values.vectors());
+        Ok(Some(estimate).filter(|estimate| estimate.stored_bytes() < context.limit))
     }
 
     fn encode(

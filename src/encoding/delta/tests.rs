@@ -4,6 +4,7 @@ use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::*;
+use crate::encoding::host::HostStatistics;
 use crate::lanes::simd::tests::at_each_level;
 use crate::{CompressedColumn, Options, compress_array};
 
@@ -212,7 +213,7 @@ fn nothing_nests_at_the_last_level() {
     let input = Input::new(crate::encoding::Physical::U64, u64::values(&words));
     let options = options();
     let mut context = Context::new(&options, None);
-    assert!(Delta.plan(&input, &context).is_some());
+    assert!(Delta.plan(&HostStatistics::new(&input, None), &context).unwrap().is_some());
     context.levels = 0;
-    assert!(Delta.plan(&input, &context).is_none());
+    assert!(Delta.plan(&HostStatistics::new(&input, None), &context).unwrap().is_none());
 }

@@ -21,7 +21,6 @@ mod distinct;
 mod select;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 pub(crate) use select::select;
 
@@ -30,75 +29,48 @@ pub(crate) use distinct::{
 };
 
 use super::constant::MAX_VALUE_BYTES;
-use super::io::mismatch;
+use super::io::{OwnedValues, mismatch, with_words};
 use super::select::{RangeTest, Verdict};
 use super::starts::Starts;
-use super::{
-    BytesValues, Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words,
-};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
+use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::statistics::{self, Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 
 pub(crate) struct Dict;
 
+/// What codes may be encoded as. They have no divisor, as all from 0 on occur.
+const CODES: [Encoding; 6] = [
+    Encoding::Constant,
+    Encoding::Plain,
+    Encoding::Ffor,
+    Encoding::Pfor,
+    Encoding::Delta,
+    Encoding::Rle,
+];
+
 /// Rows whose codes are decoded before the next.
 const BLOCK: usize = 4 * VECTOR;
 
-/// The dictionary's values as rows of their own.
-enum Gathered {
-    W8(Vec<u8>),
-    W16(Vec<u16>),
-    W32(Vec<u32>),
-    W64(Vec<u64>),
-    Bytes(Vec<usize>, Vec<u8>),
-}
-
-impl Gathered {
-    fn of(input: &Input<'_>, distinct: &Distinct) -> Option<Self> {
-        let rows = || distinct.rows.iter().map(|row| *row as usize);
-        Some(match input.values {
-            Values::W8(words) => Self::W8(rows().map(|row| words[row]).collect()),
-            Values::W16(words) => Self::W16(rows().map(|row| words[row]).collect()),
-            Values::W32(words) => Self::W32(rows().map(|row| words[row]).collect()),
-            Values::W64(words) => Self::W64(rows().map(|row| words[row]).collect()),
-            Values::Bytes(values) => {
-                let mut offsets = Vec::with_capacity(distinct.rows.len() + 1);
-                let mut data = Vec::new();
-                offsets.push(0);
-                for row in rows() {
-                    data.extend_from_slice(values.get(row));
-                    offsets.push(data.len());
-                }
-                Self::Bytes(offsets, data)
-            }
-            _ => return None,
-        })
+/// The dictionary's values as rows of their own; none of values that have none.
+fn gathered(input: &Input<'_>, distinct: &Distinct) -> Option<OwnedValues> {
+    let rows = || distinct.rows.iter().map(|row| *row as usize);
+    if let Values::Bytes(values) = input.values {
+        let mut offsets = Vec::with_capacity(distinct.rows.len() + 1);
+        let mut data = Vec::new();
+        offsets.push(0);
+        for row in rows() {
+            data.extend_from_slice(values.get(row));
+            offsets.push(data.len());
+        }
+        return Some(OwnedValues::Bytes(offsets, data));
     }
-
-    fn input(&self, physical: Physical) -> Input<'_> {
-        Input::new(
-            physical,
-            match self {
-                Self::W8(words) => Values::W8(words),
-                Self::W16(words) => Values::W16(words),
-                Self::W32(words) => Values::W32(words),
-                Self::W64(words) => Values::W64(words),
-                Self::Bytes(offsets, data) => Values::Bytes(BytesValues { offsets, data }),
-            },
-        )
-    }
-}
-
-/// All codes stand for values, those of null rows too.
-fn codes_input(codes: &[u32]) -> Input<'_> {
-    Input::new(Physical::U32, Values::W32(codes))
-}
-
-/// Bytes of the starts of a node, if it has any.
-fn starts_bytes(input: &Input<'_>) -> Option<usize> {
-    (input.physical == Physical::Bytes).then(|| input.vectors() * 8)
+    with_words!(Values, input.values, words => {
+        Some(Words::owned(rows().map(|row| words[row]).collect()))
+    }, None)
 }
 
 /// Calls `each` with the codes of rows, some at a time, all of which are below `count`.
@@ -283,35 +255,44 @@ impl Codec for Dict {
         Ok(())
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        if !context.may_search(input.len(), context.limit) || context.in_dictionary {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let (rows, limit) = (values.rows(), context.limit);
+        let is_bytes = values.physical() == Physical::Bytes;
+        let suits = (is_bytes || values.word_bytes().is_some()) && !context.in_dictionary;
+        if !suits || !context.may_search(rows, limit) {
+            return Ok(None);
         }
-        if let Values::Bytes(values) = input.values
-            && values.total() > input.len() * MAX_VALUE_BYTES
-        {
-            return None;
+        if is_bytes && values.value_bytes()? > rows * MAX_VALUE_BYTES {
+            return Ok(None);
         }
-        let rows = input.len();
-        let counted = Distinct::count(input, context.sampled_vectors(input.vectors()))?;
-        let saves = if input.physical == Physical::Bytes { strings_save } else { saves };
-        if !counted.repeats() || !counted.may_pay(rows, counted.distinct, context.limit, saves) {
-            return None;
+        let saves = if is_bytes { strings_save } else { saves };
+        let Some(counted) = values.sampled_values()? else { return Ok(None) };
+        let (repeats, most) = (counted.repeats(), counted.most(rows));
+        if !repeats || most == 0 || !counted.may_pay(rows, counted.distinct, limit, saves) {
+            return Ok(None);
         }
-        let distinct = Arc::new(Distinct::find(input, counted.most(rows))?);
-        if !counted.may_pay(rows, distinct.rows.len(), context.limit, saves) {
-            return None;
+        let distinct = values.search(Encoding::Dict, most as u64)?;
+        if !distinct.is_some_and(|distinct| counted.may_pay(rows, distinct, limit, saves)) {
+            return Ok(None);
         }
         let below = context.in_dictionary();
-        let gathered = Gathered::of(input, &distinct)?;
-        let codes = plan::plan(&codes_input(&distinct.codes), &below);
-        let dictionary = plan::plan(&gathered.input(input.physical), &below);
-        let estimate = Estimate {
-            parameters: Parameters::Dict(distinct),
-            children: vec![codes, dictionary],
-            ..Estimate::of(starts_bytes(input))
-        };
-        Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), context.limit))
+        let [codes, distinct] = statistics::children(values, Encoding::Dict)?;
+        let children =
+            vec![plan::plan_among(&CODES, &*codes, &below)?, plan::plan(&*distinct, &below)?];
+        let own = Estimate::of(is_bytes.then(|| values.vectors() * 8));
+        let parameters = values.parameters(Encoding::Dict);
+        let estimate = Estimate { parameters, children, ..own };
+        Ok(Some(estimate).filter(|estimate| saves(estimate.stored_bytes(), limit)))
+    }
+
+    /// Codes and distinct values, if these are at most so many.
+    fn derive(&self, input: &Input<'_>, most: u64) -> Option<Derived> {
+        let distinct = Distinct::find(input, most as usize)?;
+        let values = gathered(input, &distinct)?;
+        let found = distinct.rows.len();
+        let codes = Derivative::new(Physical::U32, OwnedValues::W32(distinct.codes));
+        let children = Derived::of([codes, Derivative::new(input.physical, values)]);
+        Some(Derived { found, ..children })
     }
 
     fn encode(
@@ -320,13 +301,11 @@ impl Codec for Dict {
         plan: &Plan,
         context: &Context<'_>,
     ) -> Result<Option<EncodedNode>> {
-        let Parameters::Dict(distinct) = &plan.parameters else { return Ok(None) };
-        let Some(gathered) = Gathered::of(input, distinct) else { return Ok(None) };
+        let Parameters::Derived(derived) = &plan.parameters else { return Ok(None) };
         let below = context.in_dictionary();
-        let children = [codes_input(&distinct.codes), gathered.input(input.physical)];
         let mut node = EncodedNode::new(Encoding::Dict, input.physical, input.len());
-        for (child, plan) in children.iter().zip(&plan.children) {
-            node.children.push(plan::encode(child, plan, &below)?);
+        for (child, plan) in derived.children.iter().zip(&plan.children) {
+            node.children.push(plan::encode(&child.input(), plan, &below)?);
         }
         if let Values::Bytes(values) = input.values {
             node.parameters[0] = values.total() as u64;

@@ -27,7 +27,7 @@ pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
     ESTIMATE_PIECES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols, TILES_PER_GROUP,
-    Trained, estimate, makes_up, pays, tiles_len,
+    Trained, coded, coded_by_own, pays, tiles_len,
 };
 pub(crate) use sample::PIECE;
 pub use sample::sample;

@@ -26,6 +26,7 @@ use crate::encoding::ffor;
 use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::starts::Starts;
+use crate::encoding::statistics::{Answer, Coded, Statistics, TableOf};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
@@ -101,11 +102,6 @@ impl Symbols {
         let encoder = Encoder::new(&table).ok()?;
         Some(Self { table, encoder, trained })
     }
-
-    /// Codes for `sample`, as many as its bytes give.
-    fn codes(&self, sample: &[&[u8]]) -> usize {
-        sample.iter().map(|part| self.encoder.encoded_len(part)).sum()
-    }
 }
 
 /// Whether values of so many bytes can become smaller: a code takes a byte, so
@@ -114,31 +110,43 @@ pub(crate) fn pays(bytes: usize, values: usize) -> bool {
     bytes > values + values / 2
 }
 
-/// The table for a chunk, and the codes it gives for the sample: the shared
-/// table unless it slips and one of the chunk's own makes up for it. Dictionaries are small,
-/// and training would take longer than all else.
-fn symbols_for(
-    values: BytesValues<'_>,
-    sample: &[&[u8]],
-    context: &Context<'_>,
-) -> Option<(Arc<Symbols>, usize)> {
-    let own = || {
-        let symbols = Symbols::train(values.len(), |index| values.get(index)).map(Arc::new)?;
-        let codes = symbols.codes(sample);
-        Some((symbols, codes))
-    };
-    let Some(shared) = context.symbols else { return own() };
-    let codes = shared.codes(sample);
+/// What a table makes of a sample of a chunk's values; none if the sample is empty.
+pub(crate) fn coded(values: BytesValues<'_>, symbols: &Arc<Symbols>) -> Option<Coded> {
+    let sample = sample_pieces(values.len(), |index| values.get(index), ESTIMATE_PIECES);
     let bytes: usize = sample.iter().map(|part| part.len()).sum();
-    let may_have_own = !context.in_dictionary && shared.trained.slips(codes, bytes);
-    match may_have_own.then(own).flatten() {
-        Some((symbols, fewer)) if makes_up(fewer, codes) => Some((symbols, fewer)),
-        _ => Some((shared.clone(), codes)),
+    if bytes == 0 {
+        return None;
+    }
+    let lengths: Vec<usize> = sample.iter().map(|part| symbols.encoder.encoded_len(part)).collect();
+    let [least, most] =
+        [lengths.iter().min(), lengths.iter().max()].map(|length| length.map_or(0, |len| *len));
+    let sampled = Sampled { bytes, codes: lengths.iter().sum(), least, most };
+    let (trained, table) = (symbols.trained, symbols.table.serialised_len());
+    Some(Coded { sampled, trained, table, parameters: Parameters::Fsst(symbols.clone()) })
+}
+
+/// What a table makes of it that is trained on the chunk.
+pub(crate) fn coded_by_own(values: BytesValues<'_>) -> Option<Coded> {
+    let symbols = Symbols::train(values.len(), |index| values.get(index)).map(Arc::new)?;
+    coded(values, &symbols)
+}
+
+/// The table for a chunk: that of its group unless it slips and one of the chunk's own makes up
+/// for it. Dictionaries are small, and training would take longer than all else.
+fn table_for(values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Coded>> {
+    let slips = |coded: &Coded| coded.trained.slips(coded.sampled.codes, coded.sampled.bytes);
+    match values.coded(TableOf::Group)? {
+        None => values.coded(TableOf::Chunk),
+        Some(group) if context.in_dictionary || !slips(&group) => Ok(Some(group)),
+        Some(group) => match values.coded(TableOf::Chunk)? {
+            Some(own) if makes_up(own.sampled.codes, group.sampled.codes) => Ok(Some(own)),
+            _ => Ok(Some(group)),
+        },
     }
 }
 
 /// Whether a table that needs `fewer` codes is worth its training and its bytes.
-pub(crate) fn makes_up(fewer: usize, codes: usize) -> bool {
+fn makes_up(fewer: usize, codes: usize) -> bool {
     fewer * 50 < codes * 49
 }
 
@@ -153,18 +161,13 @@ pub(crate) struct Sampled {
 }
 
 /// What a sample promises for `values` values of `total` bytes, whose lengths are planned.
-pub(crate) fn estimate(
-    table: &SymbolTable,
-    sampled: Sampled,
-    values: usize,
-    total: usize,
-    lengths: Plan,
-) -> Estimate {
+fn estimate(coded: Coded, values: usize, total: usize, lengths: Plan) -> Estimate {
+    let Coded { sampled, table, parameters, .. } = coded;
     let codes = (sampled.codes as u64 * total as u64 / sampled.bytes as u64) as usize;
     let starts = values.div_ceil(VECTOR) * 8;
     let children = vec![code_lengths_plan(sampled, values), lengths];
-    let buffers = [table.serialised_len(), codes, starts, tiles_len(codes)];
-    Estimate { children, ..Estimate::of(buffers) }
+    let buffers = [table, codes, starts, tiles_len(codes)];
+    Estimate { children, parameters, ..Estimate::of(buffers) }
 }
 
 /// The plan of code lengths as bit-packing from the least to the greatest of the sample gives
@@ -272,25 +275,16 @@ impl Codec for Fsst {
         validate_tiles(node.buffer(3), codes, bytes)
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let Values::Bytes(values) = input.values else { return None };
-        if !pays(values.total(), values.len()) {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        if values.physical() != Physical::Bytes {
+            return Ok(None);
         }
-        let sample = sample_pieces(values.len(), |index| values.get(index), ESTIMATE_PIECES);
-        let sampled: usize = sample.iter().map(|part| part.len()).sum();
-        if sampled == 0 {
-            return None;
+        let (rows, total) = (values.rows(), values.value_bytes()?);
+        if !pays(total, rows) {
+            return Ok(None);
         }
-        let (symbols, codes) = symbols_for(values, &sample, context)?;
-        let lengths: Vec<u32> =
-            sample.iter().map(|part| symbols.encoder.encoded_len(part) as u32).collect();
-        let [least, most] = [lengths.iter().min(), lengths.iter().max()]
-            .map(|length| length.map_or(0, |length| *length as usize));
-        let sampled = Sampled { bytes: sampled, codes, least, most };
-        let (rows, total) = (values.len(), values.total());
-        let estimate = estimate(&symbols.table, sampled, rows, total, context.plan_lengths(values));
-        Some(Estimate { parameters: Parameters::Fsst(symbols), ..estimate })
+        let Some(coded) = table_for(values, context)? else { return Ok(None) };
+        Ok(Some(estimate(coded, rows, total, context.plan_lengths(values)?)))
     }
 
     fn encode(
@@ -320,7 +314,7 @@ impl Codec for Fsst {
         let starts = Starts::encode(starts, [codes.len(), values.total()]);
         let mut node = EncodedNode::new(Encoding::Fsst, input.physical, input.len());
         node.parameters[0] = values.total() as u64;
-        let codes_plan = plan::plan_lengths(&code_lengths, context);
+        let codes_plan = plan::plan_input_lengths(&code_lengths, context);
         node.children = vec![
             plan::encode_lengths(&code_lengths, &codes_plan, context)?,
             plan::encode_lengths(&values.lengths(), lengths_plan, context)?,

@@ -45,11 +45,12 @@ use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::options::Lz as Settings;
 use decode::Segments;
 use matches::Compressor;
-pub(crate) use plan::{Leftover, smallest};
+pub(crate) use plan::{Leftover, Promise, smallest};
 pub(crate) use select::Cursor;
 
 pub(super) struct Lz;
@@ -181,7 +182,7 @@ impl Layout {
 
 /// The bytes that are compressed; none of booleans, nor of words of more than 64 bits, which
 /// are split.
-fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
+pub(super) fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
     Ok(Some(match input.values {
         Values::Bits(_) | Values::W128(_) | Values::W256(_) => return Ok(None),
         Values::Bytes(values) => Cow::Borrowed(values.bytes()),
@@ -193,7 +194,7 @@ fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
 }
 
 /// Whether this may be the encoding of values that take `limit` bytes otherwise.
-fn leftover_of(input: &Input<'_>, limit: usize) -> Option<Leftover> {
+pub(super) fn leftover_of(input: &Input<'_>, limit: usize) -> Option<Leftover> {
     match (input.values, input.physical.bits()) {
         (Values::Bits(_) | Values::W128(_) | Values::W256(_), _) => None,
         (Values::Bytes(values), _) => {
@@ -219,6 +220,27 @@ fn counts_of(bytes: &[u8], shape: Shape, parts: impl Iterator<Item = Range<usize
         counts.iter_mut().zip(here).for_each(|(sum, count)| *sum += count);
     }
     counts
+}
+
+/// The shape of segments that takes least of bytes, and the lengths of the buffers then, from a
+/// sample; none if there are no matches.
+pub(super) fn matches_of(
+    bytes: &[u8],
+    leftover: &Leftover,
+    settings: &Settings,
+) -> Option<Promise> {
+    let shapes = leftover.shapes(settings);
+    let has_matches = |shape: &Shape| {
+        let [_, matches, _] = counts_of(bytes, *shape, leftover.first_looks(*shape));
+        matches > 0
+    };
+    if !shapes.iter().any(has_matches) {
+        return None;
+    }
+    let of = |shape: Shape| {
+        (shape, leftover.lens(shape, counts_of(bytes, shape, leftover.sample(shape))))
+    };
+    smallest(shapes.into_iter().map(of))
 }
 
 impl Codec for Lz {
@@ -264,34 +286,23 @@ impl Codec for Lz {
         Starts::parse(node, node.buffer(4), [bytes; 2])?.expect_equal(node)
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let leftover =
-            if context.is_top() { leftover_of(input, context.limit)? } else { return None };
-        let bytes = bytes_of(input).ok()??;
-        let leftover = match input.values {
-            Values::Arrow(_) => leftover.of_its_bytes(bytes.len())?,
-            _ => leftover,
-        };
-        let shapes = leftover.shapes(&context.options.lz);
-        let has_matches = |shape: &Shape| {
-            let [_, matches, _] = counts_of(&bytes, *shape, leftover.first_looks(*shape));
-            matches > 0
-        };
-        if !shapes.iter().any(has_matches) {
-            return None;
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let suits = !matches!(values.physical(), Physical::Bool | Physical::I128 | Physical::I256);
+        if !suits || !context.is_top() {
+            return Ok(None);
         }
-        let of = |shape: Shape| {
-            (shape, leftover.lens(shape, counts_of(&bytes, shape, leftover.sample(shape))))
+        let Some(leftover) = values.leftover(context.limit)? else { return Ok(None) };
+        let Some((shape, taken)) = values.matches(&leftover, &context.options.lz)? else {
+            return Ok(None);
         };
-        let (shape, taken) = smallest(shapes.into_iter().map(of))?;
         let (mut children, mut buffers) = (Vec::new(), taken.to_vec());
-        if let Values::Bytes(values) = input.values {
-            children.push(context.plan_lengths(values));
-            buffers.push(input.vectors() * 8);
+        if values.physical() == Physical::Bytes {
+            children.push(context.plan_lengths(values)?);
+            buffers.push(values.vectors() * 8);
         }
         let parameters = Parameters::Lz(shape);
         let estimate = Estimate { children, parameters, ..Estimate::of(buffers) };
-        Some(estimate).filter(|estimate| leftover.saves(estimate.stored_bytes()))
+        Ok(Some(estimate).filter(|estimate| leftover.saves(estimate.stored_bytes())))
     }
 
     fn encode(

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use super::{MOST_BYTES, Settings, Shape};
 use crate::encoding::Estimate;
-use crate::encoding::plan::SAMPLED_VECTORS;
+use crate::encoding::statistics::SAMPLED_VECTORS;
 
 /// Average bytes of a text from which on it may be compressed so.
 const LONG_TEXT: usize = 256;
@@ -128,11 +128,12 @@ impl Leftover {
     }
 }
 
+/// How segments are cut, and the lengths of the buffers then.
+pub(crate) type Promise = (Shape, [usize; 4]);
+
 /// The shape that takes least. Symbols of the values' own size, which come first, are read faster:
 /// others are to save an eighth.
-pub(crate) fn smallest(
-    all: impl Iterator<Item = (Shape, [usize; 4])>,
-) -> Option<(Shape, [usize; 4])> {
+pub(crate) fn smallest(all: impl Iterator<Item = Promise>) -> Option<Promise> {
     let sum = |lens: &[usize; 4]| lens.iter().sum::<usize>();
     all.reduce(|best, other| {
         let before = sum(&best.1);

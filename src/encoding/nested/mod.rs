@@ -48,6 +48,7 @@ use super::source::with_input;
 use super::{Codec, Encoding, Estimate, Input, Physical};
 use crate::chunk::{EncodedNode, MAX_VALUES, NodeView};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::statistics::{Answer, Statistics};
 use crate::error::{Result, ensure};
 use crate::options::Options;
 
@@ -77,7 +78,8 @@ impl Values {
     }
 
     fn plan(&self, options: &Options) -> Plan {
-        let mut plan = self.with_input(|input| plan::plan(input, &Context::new(options, None)));
+        let mut plan =
+            self.with_input(|input| plan::plan_input(input, &Context::new(options, None)));
         // Arrays have counted theirs.
         if !plan.encoding.is_nested() && self.validity().is_some() {
             plan.bytes = plan.bytes.saturating_add(validity_bytes(self.array.len()));
@@ -138,20 +140,20 @@ impl<S: Shape> Codec for Nested<S> {
         self.0.check(node)
     }
 
-    fn plan(&self, input: &Input<'_>, context: &Context<'_>) -> Option<Estimate> {
-        let super::Values::Arrow(array) = input.values else { return None };
+    fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
+        let Some(input) = values.input() else { return Ok(None) };
+        let super::Values::Arrow(array) = input.values else { return Ok(None) };
         let mask = input
             .valid
             .map(|words| BooleanBuffer::new(Buffer::from_slice_ref(words), 0, input.len()));
-        let split = self.0.split(array, mask.as_ref())?;
-        if split.children.iter().any(|child| child.array.len() > MAX_VALUES) {
-            return None;
-        }
+        let split = self.0.split(array, mask.as_ref());
+        let fits = |split: &Split| split.children.iter().all(|one| one.array.len() <= MAX_VALUES);
+        let Some(split) = split.filter(fits) else { return Ok(None) };
         let children: Vec<Plan> =
             split.children.iter().map(|child| child.plan(context.options)).collect();
         let validity = split.validity.as_ref().map_or(0, |bits| validity_bytes(bits.len()));
         let parameters = Parameters::Nested(Arc::new(split));
-        Some(Estimate { parameters, children, ..Estimate::of([validity]) })
+        Ok(Some(Estimate { parameters, children, ..Estimate::of([validity]) }))
     }
 
     fn encode(
@@ -209,7 +211,7 @@ fn encoded_validity(
 ) -> Result<Option<Box<EncodedNode>>> {
     let Some(bits) = bits else { return Ok(None) };
     let input = Input::new(Physical::Bool, super::Values::Bits(bits));
-    let plan = plan::plan(&input, context);
+    let plan = plan::plan_input(&input, context);
     Ok(Some(Box::new(plan::encode(&input, &plan, context)?)))
 }
 

@@ -24,7 +24,7 @@ fn estimates_of_few_vectors_are_exact() {
     let mut chosen = Vec::new();
     let mut check = |physical: Physical, words: &[u64]| {
         let input = Input::new(physical, u64::values(words));
-        let plan = plan(&input, &context);
+        let plan = plan_input(&input, &context);
         for plan in std::iter::once(&plan).chain(&plan.others) {
             let alone = Plan { others: Vec::new(), ..plan.clone() };
             let node = encode(&input, &alone, &context).unwrap();
@@ -59,7 +59,7 @@ fn estimates_of_few_vectors_are_exact() {
 fn nodes_and_gaps_count() {
     let words: Vec<u64> = (0..10).map(|i| (i * i * i) << 40).collect();
     let input = Input::new(Physical::U64, u64::values(&words));
-    let plan = plan(&input, &Context::new(&every(), None));
+    let plan = plan_input(&input, &Context::new(&every(), None));
     let plain = plan.considered.iter().find(|(encoding, _)| *encoding == Encoding::Plain);
     assert_eq!(plain.unwrap().1, 32 + 8 + 128);
 }
@@ -70,7 +70,7 @@ fn data_that_do_not_fit_take_the_next_best_plan() {
     let input = Input::new(Physical::U64, u64::values(&words));
     let options = every();
     let context = Context::new(&options, None);
-    let next = plan_among(&[Encoding::Plain, Encoding::Ffor], &input, &context);
+    let next = plan_input_among(&[Encoding::Plain, Encoding::Ffor], &input, &context);
     // Without exceptions there is no pfor.
     let first = Plan { others: vec![next], ..empty(Encoding::Pfor) };
     assert_eq!(encode(&input, &first, &context).unwrap().encoding, Encoding::Ffor);
@@ -84,7 +84,7 @@ fn a_plan_that_promised_too_much_gives_way() {
     let input = Input::new(Physical::U64, u64::values(&words));
     let options = every();
     let context = Context::new(&options, None);
-    let next = plan_among(&[Encoding::Ffor], &input, &context);
+    let next = plan_input_among(&[Encoding::Ffor], &input, &context);
     let first = |bytes| Plan { bytes, others: vec![next.clone()], ..empty(Encoding::Plain) };
     assert_eq!(encode(&input, &first(1), &context).unwrap().encoding, Encoding::Ffor);
     let alone = Plan { others: Vec::new(), ..first(1) };

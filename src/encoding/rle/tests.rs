@@ -4,6 +4,7 @@ use arrow_array::*;
 use arrow_buffer::NullBuffer;
 
 use super::*;
+use crate::encoding::host::HostStatistics;
 use crate::lanes::simd::tests::at_each_level;
 use crate::scan::{Expr, Scan, col, max, min, sum};
 use crate::{CompressedColumn, Engine, Options, compress, compress_array};
@@ -322,9 +323,13 @@ fn runs_nest_in_what_may_nest_and_not_in_runs() {
     let options = few();
     let mut context = Context::new(&options, None);
     context.limit = 40_000;
-    assert!(Rle.plan(&input, &context).is_some());
-    assert!(Rle.plan(&input, &context.below()).is_some());
-    assert!(Rle.plan(&input, &context.below().below()).is_none());
-    assert!(Rle.plan(&input, &context.in_runs()).is_none());
-    assert!(Rle.plan(&input, &context.in_dictionary()).is_some());
+    assert!(Rle.plan(&HostStatistics::new(&input, None), &context).unwrap().is_some());
+    assert!(Rle.plan(&HostStatistics::new(&input, None), &context.below()).unwrap().is_some());
+    assert!(
+        Rle.plan(&HostStatistics::new(&input, None), &context.below().below()).unwrap().is_none()
+    );
+    assert!(Rle.plan(&HostStatistics::new(&input, None), &context.in_runs()).unwrap().is_none());
+    assert!(
+        Rle.plan(&HostStatistics::new(&input, None), &context.in_dictionary()).unwrap().is_some()
+    );
 }

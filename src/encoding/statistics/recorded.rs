@@ -1,0 +1,180 @@
+//! Statistics that note what the planner asks and is told, for tests that compare engines.
+
+use std::cell::RefCell;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Answer, Child, Coded, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf};
+use crate::encoding::alp_rd::{self, Cut};
+use crate::encoding::dict::Counted;
+use crate::encoding::lz::{Leftover, Promise};
+use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::{Encoding, Input, Physical};
+use crate::options::Lz;
+
+/// What planners have been told, a text for each chunk and each of its bitmaps.
+#[derive(Clone, Default)]
+pub struct PlanLog(Arc<Mutex<Vec<String>>>);
+
+impl PlanLog {
+    /// Takes what has been noted so far, sorted, as chunks are planned in any order.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = std::mem::take(&mut *noted);
+        noted.sort_unstable();
+        noted
+    }
+
+    /// Plans values and notes what they answer, once nothing is missing.
+    pub(crate) fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
+        let notes = RefCell::new(format!("{:?} of {}", values.physical(), values.rows()));
+        let recorded = Recorded { values, notes: &notes, path: String::new() };
+        let plan = plan::plan(&recorded, context)?;
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.push(format!("{}\n{:?}", notes.into_inner(), plan.considered));
+        Ok(plan)
+    }
+}
+
+impl Debug for PlanLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanLog").finish_non_exhaustive()
+    }
+}
+
+/// Logs are no part of options that one could compare.
+impl PartialEq for PlanLog {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for PlanLog {}
+
+struct Recorded<'v, S> {
+    values: S,
+    notes: &'v RefCell<String>,
+    path: String,
+}
+
+impl<'v, S> Recorded<'v, S> {
+    /// Notes an answer, if there is one.
+    fn note<T: Debug>(&self, what: &str, answer: Answer<T>) -> Answer<T> {
+        if let Ok(answer) = &answer {
+            self.notes.borrow_mut().push_str(&format!("\n{}{what}: {answer:?}", self.path));
+        }
+        answer
+    }
+
+    fn child<'c>(&self, name: &str, values: Child<'c>) -> Child<'c>
+    where
+        'v: 'c,
+    {
+        let path = format!("{}{name}.", self.path);
+        Box::new(Recorded { values, notes: self.notes, path })
+    }
+}
+
+impl<'v, S: std::ops::Deref<Target = dyn Statistics + 'v>> Statistics for Recorded<'v, S> {
+    fn physical(&self) -> Physical {
+        self.values.physical()
+    }
+
+    fn rows(&self) -> usize {
+        self.values.rows()
+    }
+
+    fn single(&self) -> Answer<Option<usize>> {
+        self.note("single", self.values.single())
+    }
+
+    fn widths(&self) -> Answer<usize> {
+        self.note("widths", self.values.widths())
+    }
+
+    fn patched(&self) -> Answer<SampledBytes> {
+        self.note("patched", self.values.patched())
+    }
+
+    fn divisor(&self) -> Answer<u64> {
+        self.note("divisor", self.values.divisor())
+    }
+
+    fn decimals(&self) -> Answer<(SampledBytes, Parameters)> {
+        let (sampled, parameters) = self.values.decimals()?;
+        self.note("decimals", Ok(sampled))?;
+        Ok((sampled, parameters))
+    }
+
+    /// Cuts above the limit are given up at different points.
+    fn cut(&self, limit: usize) -> Answer<Option<(Cut, usize)>> {
+        let cut = self.values.cut(limit)?;
+        let promises = |(cut, cost): &(Cut, usize)| {
+            alp_rd::estimate(*cut, *cost, self.vectors()).stored_bytes() < limit
+        };
+        self.note("cut", Ok(cut.filter(promises)))?;
+        Ok(cut)
+    }
+
+    fn sampled_values(&self) -> Answer<Option<Counted>> {
+        self.note("sampled values", self.values.sampled_values())
+    }
+
+    fn sampled_runs(&self) -> Answer<SampledRuns> {
+        self.note("sampled runs", self.values.sampled_runs())
+    }
+
+    fn value_bytes(&self) -> Answer<usize> {
+        self.note("value bytes", self.values.value_bytes())
+    }
+
+    fn lengths(&self) -> Answer<Child<'_>> {
+        Ok(self.child("lengths", self.values.lengths()?))
+    }
+
+    fn coded(&self, by: TableOf) -> Answer<Option<Coded>> {
+        let coded = self.values.coded(by)?;
+        let parts = |coded: &Coded| (coded.sampled, coded.trained, coded.table);
+        self.note(&format!("coded by {by:?}"), Ok(coded.as_ref().map(parts)))?;
+        Ok(coded)
+    }
+
+    fn sampled_prefixes(&self) -> Answer<Option<Prefixes<'_>>> {
+        let prefixes = self.values.sampled_prefixes()?;
+        let parts = |prefixes: &Prefixes<'_>| (prefixes.saved, prefixes.bytes);
+        self.note("prefixes", Ok(prefixes.as_ref().map(parts)))?;
+        Ok(prefixes.map(|Prefixes { saved, bytes, lengths }| Prefixes {
+            saved,
+            bytes,
+            lengths: self.child("sampled prefixes", lengths),
+        }))
+    }
+
+    fn leftover(&self, limit: usize) -> Answer<Option<Leftover>> {
+        self.note("leftover", self.values.leftover(limit))
+    }
+
+    fn matches(&self, of: &Leftover, settings: &Lz) -> Answer<Option<Promise>> {
+        self.note("matches", self.values.matches(of, settings))
+    }
+
+    fn search(&self, encoding: Encoding, argument: u64) -> Answer<Option<usize>> {
+        let found = self.values.search(encoding, argument);
+        self.note(&format!("search for {encoding} by {argument}"), found)
+    }
+
+    fn children(&self, encoding: Encoding) -> Answer<Vec<Child<'_>>> {
+        let children = self.values.children(encoding)?.into_iter().enumerate();
+        let child = |(number, values)| self.child(&format!("{encoding} {number}"), values);
+        Ok(children.map(child).collect())
+    }
+
+    fn parameters(&self, encoding: Encoding) -> Parameters {
+        self.values.parameters(encoding)
+    }
+
+    fn input(&self) -> Option<&Input<'_>> {
+        self.values.input()
+    }
+}
