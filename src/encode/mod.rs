@@ -276,9 +276,19 @@ fn encode_strings(
     let column = StringColumn::new(launcher, field, array)?;
     launcher.mark("")?;
     launcher.keep(&column.memory);
-    let window_bytes = strings::window_bytes(context.device().is_host());
-    let written = strings::encode(context, launcher, &column, options, window_bytes)?;
+    let written = encode_string_parts(context, launcher, &column, options)?;
     written.map(|written| column_of(context, launcher, field, written)).transpose()
+}
+
+/// Compresses strings that lie on the device; none if only the CPU can.
+fn encode_string_parts(
+    context: &Arc<Context>,
+    launcher: &mut Launcher<'_>,
+    column: &StringColumn,
+    options: &Options,
+) -> Result<Option<Parts>> {
+    let window_bytes = strings::window_bytes(context.device().is_host());
+    strings::encode(context, launcher, column, options, window_bytes)
 }
 
 /// The column of chunks that kernels have been started to write.
@@ -288,13 +298,8 @@ fn column_of(
     field: &FieldRef,
     written: Parts,
 ) -> Result<DeviceColumn> {
-    let mut chunks: Vec<DeviceChunk> = Vec::new();
-    let mut bodies = Vec::new();
-    for (body, planned) in written {
-        let start = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
-        chunks.extend(chunks_of(&body, planned, start));
-        bodies.push(body);
-    }
+    let (bodies, chunks): (Vec<_>, Vec<_>) = with_chunks(written, 0).into_iter().unzip();
+    let chunks = chunks.concat();
     let ready = launcher.stream.record()?;
     Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
 }
@@ -314,52 +319,91 @@ fn chunks_of(
     })
 }
 
-/// Compresses an array of numbers or booleans part by part, each when it is told to.
-pub(super) struct Encoder<'a> {
-    launcher: Launcher<'a>,
-    column: Column,
-    context: &'a Context,
+/// Compresses an array part by part, each when it is told to. Strings have parts of whole groups,
+/// as the chunks of a group share a symbol table.
+pub(crate) struct Encoder<'a> {
+    context: &'a Arc<Context>,
+    /// That of the kernels, and one for what the host reads of them.
+    streams: [&'a Arc<dyn Stream>; 2],
+    column: Source,
+}
+
+/// What is compressed.
+enum Source {
+    Words(Column),
+    Strings(StringColumn),
 }
 
 impl<'a> Encoder<'a> {
     /// `streams` are that of the kernels, and one for what the host reads of them.
     pub fn new(
-        [stream, reader]: [&'a Arc<dyn Stream>; 2],
-        marks: &'a mut dyn Marks,
+        streams: [&'a Arc<dyn Stream>; 2],
         field: &FieldRef,
         array: &'a DeviceArray,
-    ) -> Self {
-        let context = array.context();
-        let is_host = context.device().is_host();
-        let mut launcher = Launcher::on_one_stream(stream, reader, marks, is_host);
-        let column = Column::new(field, array);
-        launcher.keep(&column.memory);
-        Self { launcher, column, context }
+    ) -> Result<Self> {
+        let (context, marks): (_, &mut dyn Marks) = (array.context(), &mut ());
+        let mut launcher = launcher(context, streams, marks);
+        let column = match is_strings(field.data_type()) {
+            true => Source::Strings(StringColumn::new(&mut launcher, field, array)?),
+            false => Source::Words(Column::new(field, array)),
+        };
+        Ok(Self { context, streams, column })
     }
 
-    /// An error if there is not enough memory for parts of so many rows.
+    /// An error if there is not enough memory for parts of so many rows; strings see to it when
+    /// more is known of them.
     pub fn require(&self, rows: Range<usize>, options: &Options) -> Result<()> {
-        let part = self.column.slice(rows.start, rows.len());
+        let Source::Words(column) = &self.column else { return Ok(()) };
+        let part = column.slice(rows.start, rows.len());
         self.context.require(Measured::scratch_bytes(&part, options))
     }
 
-    /// Starts compressing `rows`, which have arrived: their bodies and chunks.
+    /// Starts compressing `rows`, which have arrived, and whose bytes, of strings, end at
+    /// `end`: their bodies and chunks; none if only the CPU can.
     pub fn part(
         &mut self,
         rows: Range<usize>,
+        end: usize,
         options: &Options,
-    ) -> Result<(Arc<DeviceBuffer>, impl Iterator<Item = DeviceChunk> + use<>)> {
-        let Self { launcher, column, .. } = self;
-        let part = column.slice(rows.start, rows.len());
-        // What a part takes goes with it.
-        launcher.scope = Scope::Part(0);
-        let mut measured = Measured::start(launcher, &part, options)?;
-        let planned = measured.plan(launcher, &part, options)?;
-        let bodies = measured.write(launcher, &part, &planned)?;
-        launcher.release(launcher.scope);
-        let chunks = chunks_of(&bodies, planned, rows.start);
-        Ok((bodies, chunks))
+    ) -> Result<Option<Vec<(Arc<DeviceBuffer>, Vec<DeviceChunk>)>>> {
+        let marks: &mut dyn Marks = &mut ();
+        let mut launcher = launcher(self.context, self.streams, marks);
+        let start = rows.start;
+        let written = match &self.column {
+            Source::Words(column) => {
+                launcher.keep(&column.memory);
+                let part = column.slice(start, rows.len());
+                let mut measured = Measured::start(&mut launcher, &part, options)?;
+                let planned = measured.plan(&mut launcher, &part, options)?;
+                Some(vec![(measured.write(&mut launcher, &part, &planned)?, planned)])
+            }
+            Source::Strings(column) => {
+                launcher.keep(&column.memory);
+                let part = column.slice(rows, end);
+                encode_string_parts(self.context, &mut launcher, &part, options)?
+            }
+        };
+        Ok(written.map(|written| with_chunks(written, start)))
     }
+}
+
+/// A launcher of work that needs no more than one stream.
+fn launcher<'a>(
+    context: &Context,
+    [stream, reader]: [&'a Arc<dyn Stream>; 2],
+    marks: &'a mut dyn Marks,
+) -> Launcher<'a> {
+    Launcher::on_one_stream(stream, reader, marks, context.device().is_host())
+}
+
+/// Parts of a column, the first of which begins at row `start`, and their chunks.
+fn with_chunks(written: Parts, mut start: usize) -> Vec<(Arc<DeviceBuffer>, Vec<DeviceChunk>)> {
+    let part = |(body, planned): (Arc<DeviceBuffer>, Vec<Planned>)| {
+        let chunks: Vec<DeviceChunk> = chunks_of(&body, planned, start).collect();
+        start = chunks.last().map_or(start, |chunk| chunk.start + chunk.rows());
+        (body, chunks)
+    };
+    written.into_iter().map(part).collect()
 }
 
 /// Counts the set bits among the first `len` of a bitmap.

@@ -19,7 +19,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// The bit of row `row`, a multiple of 8, if this is that of row 0.
+    /// The bit of row `row`, a multiple of 32, if this is that of row 0.
     pub fn at_row(self, row: usize) -> Self {
         Self { start: self.start.byte_add(row / 8), ..self }
     }

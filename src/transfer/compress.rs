@@ -1,4 +1,5 @@
-//! Compression from host memory to host memory: numbers and booleans in parts.
+//! Compression from host memory to host memory in parts: strings by the chunks that share a symbol
+//! table, numbers and booleans by bytes.
 //!
 //! What all parts take together is known only at the end, so that room for it is made by
 //! what the first has taken; if that does not suffice there is more room, and one copy at
@@ -16,7 +17,6 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{land, part_bytes, pipeline};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, compress_field, physical_of};
-use crate::device::Marks;
 use crate::device::array::{DeviceSlice, HostBuffers};
 use crate::device::column::{DeviceChunk, chunk_of};
 use crate::device::pinned::{Landed, Landing, Piece};
@@ -37,21 +37,32 @@ pub(crate) fn compress(
     if !encodes_on_device(field.data_type(), options) {
         return compress_field(field.clone(), array, options);
     }
-    let row_bits = physical_of(field.data_type()).bits();
-    let part_rows = row_bits.map(|bits| part_bytes(context) * 8 / bits / options.chunk_rows);
-    let part_rows = part_rows.map(|chunks| chunks.max(1) * options.chunk_rows);
-    match part_rows {
-        // To verify, all of it has to be there again.
-        Some(rows) if rows < array.len() && !options.verify => {
-            compress_parts(context, field, array, options, rows)
-        }
-        _ => {
-            let on_device = DeviceArray::upload(context, array)?;
-            let column = encode_array(field, &on_device, options, &mut ())?;
-            verify(&column, || Ok(array.clone()), options)?;
-            column.download()
-        }
+    // To verify, all of it has to be there again.
+    let parts = if options.verify { Vec::new() } else { parts_of(context, array, options) };
+    if parts.len() < 2 {
+        let on_device = DeviceArray::upload(context, array)?;
+        let column = encode_array(field, &on_device, options, &mut ())?;
+        verify(&column, || Ok(array.clone()), options)?;
+        return column.download();
     }
+    match compress_parts(context, field, array, options, &parts)? {
+        Some(column) => Ok(column),
+        None => compress_field(field.clone(), array, options),
+    }
+}
+
+/// Rows that go together: of numbers and booleans [`part_bytes`], of strings the chunks that share
+/// a symbol table.
+fn parts_of(context: &Context, array: &ArrayRef, options: &Options) -> Vec<Range<usize>> {
+    let (rows, chunk_rows) = (array.len(), options.chunk_rows);
+    let of_chunks =
+        |chunks: Range<usize>| chunks.start * chunk_rows..rows.min(chunks.end * chunk_rows);
+    let chunks = rows.div_ceil(chunk_rows);
+    let Some(bits) = physical_of(array.data_type()).bits() else {
+        return options.groups(chunks).into_iter().map(of_chunks).collect();
+    };
+    let each = (part_bytes(context) * 8 / bits / chunk_rows).max(1);
+    (0..chunks).step_by(each).map(|first| of_chunks(first..first + each)).collect()
 }
 
 /// A part of a compressed column on its way down.
@@ -64,78 +75,146 @@ struct Compressed {
     ready: Arc<dyn Event>,
 }
 
-/// Compresses numbers or booleans in parts of `part_rows` rows.
+/// What is copied to a device of some rows of an array, buffer by buffer.
+struct HostParts {
+    host: HostBuffers,
+    rows: usize,
+    /// Bits of a row in the first buffer.
+    bits: usize,
+}
+
+impl HostParts {
+    fn of(array: &ArrayRef) -> Result<Self> {
+        let host = HostBuffers::of(array)?;
+        let bits = physical_of(array.data_type()).bits();
+        // Strings have an offset more than rows.
+        let offset = || host.buffers[0].len() / (array.len() + 1) * 8;
+        let bits = bits.unwrap_or_else(offset);
+        Ok(Self { host, rows: array.len(), bits })
+    }
+
+    /// Where the bytes of strings begin that begin with a row.
+    fn offset(&self, row: usize) -> usize {
+        let width = self.bits / 8;
+        let mut offset = [0; 8];
+        offset[..width].copy_from_slice(&self.host.buffers[0][row * width..][..width]);
+        u64::from_le_bytes(offset) as usize
+    }
+
+    /// Where the bytes of strings end that end with a row; 0 of all else.
+    fn end(&self, rows: &Range<usize>) -> usize {
+        if self.host.buffers.len() > 1 { self.offset(rows.end) } else { 0 }
+    }
+
+    /// The bytes of each buffer for some rows. All offsets of strings go with the rows that they
+    /// begin, and the last one also with those before.
+    fn bytes(&self, rows: &Range<usize>) -> Vec<Range<usize>> {
+        let first = rows.start * self.bits / 8;
+        match self.host.buffers.as_slice() {
+            [_] => vec![first..(rows.end * self.bits).div_ceil(8)],
+            _ => vec![
+                first..(rows.end + 1) * self.bits / 8,
+                self.offset(rows.start)..self.offset(rows.end),
+            ],
+        }
+    }
+
+    /// Copies what some rows need; the validity of all with the first.
+    fn upload(&self, stream: &dyn Stream, rows: &Range<usize>, to: &DeviceArray) -> Result<()> {
+        let (validity, slices) = to.slices();
+        if let (0, Some(slice), Some(bits)) = (rows.start, validity, &self.host.validity) {
+            stream.upload(bits, slice.buffer(), slice.start())?;
+        }
+        let ranges = self.bytes(rows).into_iter().zip(&self.host.buffers).zip(slices);
+        for ((bytes, from), slice) in ranges {
+            let at = slice.start() + bytes.start;
+            stream.upload(&from[bytes], slice.buffer(), at)?;
+        }
+        Ok(())
+    }
+}
+
+/// Compresses an array in parts of some rows; none if only the CPU can.
 fn compress_parts(
     context: &Arc<Context>,
     field: &FieldRef,
     array: &ArrayRef,
     options: &Options,
-    part_rows: usize,
-) -> Result<CompressedColumn> {
-    let host = HostBuffers::of(array)?;
-    let bits = physical_of(field.data_type()).bits().unwrap_or(8);
+    parts: &[Range<usize>],
+) -> Result<Option<CompressedColumn>> {
+    let host = HostParts::of(array)?;
     let sums: Vec<OnceLock<u64>> =
         (0..array.len().div_ceil(options.chunk_rows)).map(|_| OnceLock::new()).collect();
     let mut chunks: Vec<DeviceChunk> = Vec::new();
     let mut landings: Vec<Arc<Landing>> = Vec::new();
+    let mut is_refused = false;
     let landed = context.with_stream(|stream| {
         context.with_stream(|reader| {
-            let on_device = host.allocate(context, stream, array.data_type(), array.len())?;
-            let (validity, slices) = on_device.slices();
-            let values = slices[0].clone();
-            let bytes = |rows: Range<usize>| rows.start * bits / 8..(rows.end * bits).div_ceil(8);
-            let rows = |part: usize| part * part_rows..((part + 1) * part_rows).min(array.len());
-            let upload = |stream: &dyn Stream, part: usize| {
-                if let (0, Some(slice), Some(bits)) = (part, validity, &host.validity) {
-                    stream.upload(bits, slice.buffer(), slice.start())?;
-                }
-                let bytes = bytes(rows(part));
-                stream.upload(&host.buffers[0][bytes.clone()], values.buffer(), bytes.start)
-            };
-            let marks: &mut dyn Marks = &mut ();
-            let mut encoder = Encoder::new([stream, reader], marks, field, &on_device);
-            let parts = array.len().div_ceil(part_rows);
-            encoder.require(rows(0), options)?;
+            let on_device = host.host.allocate(context, stream, array.data_type(), array.len())?;
+            let upload =
+                |stream: &dyn Stream, part: usize| host.upload(stream, &parts[part], &on_device);
+            let mut encoder = Encoder::new([stream, reader], field, &on_device)?;
+            encoder.require(parts[0].clone(), options)?;
             rayon::in_place_scope(|checks| {
-                let work = |part: usize| {
-                    let rows = rows(part);
-                    let (bodies, written) = encoder.part(rows.clone(), options)?;
-                    let first = chunks.len();
-                    chunks.extend(written);
-                    let lengths: Vec<usize> =
-                        chunks[first..].iter().map(DeviceChunk::body_len).collect();
-                    let len = bodies.len();
-                    let cut = landings.last().and_then(|landing| landing.cut(len));
-                    let piece = cut.map_or_else(
-                        || {
-                            // What the rest takes if it is like this part, and a little more.
-                            let rest = (array.len() - rows.start).div_ceil(rows.len());
-                            let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
-                            let landing = Landing::new(context.pool(), room.max(len));
-                            landings.push(landing.clone());
-                            landing.cut(len).ok_or_else(|| Error::device("no room for a part"))
-                        },
-                        Ok,
-                    )?;
-                    let (chunks, ready) = (first..chunks.len(), stream.record()?);
-                    Ok(Compressed { chunks, bodies: bodies.into(), lengths, piece, ready })
-                };
-                let download = |stream: &dyn Stream, part: Compressed| {
-                    let landed = land(stream, &part.ready, &part.bodies, part.piece)?;
-                    let mut at = 0;
-                    for (chunk, len) in part.chunks.zip(part.lengths) {
-                        let (landed, sum, range) = (landed.clone(), &sums[chunk], at..at + len);
-                        at += len;
-                        checks.spawn(move |_| {
-                            let _ = sum.set(xxh3_64(&landed[range]));
-                        });
+                let mut piece_of = |rows: &Range<usize>, len: usize| -> Result<Piece> {
+                    if let Some(piece) = landings.last().and_then(|landing| landing.cut(len)) {
+                        return Ok(piece);
                     }
-                    Ok(landed)
+                    // What the rest takes if it is like this part, and a little more.
+                    let rest = (host.rows - rows.start).div_ceil(rows.len());
+                    let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
+                    let landing = Landing::new(context.pool(), room.max(len));
+                    landings.push(landing.clone());
+                    landing.cut(len).ok_or_else(|| Error::device("no room for a part"))
                 };
-                pipeline(context, stream, parts, &upload, work, &download)
+                let work = |part: usize| -> Result<Vec<Compressed>> {
+                    let rows = &parts[part];
+                    if is_refused {
+                        return Ok(Vec::new());
+                    }
+                    let Some(written) = encoder.part(rows.clone(), host.end(rows), options)? else {
+                        is_refused = true;
+                        return Ok(Vec::new());
+                    };
+                    let mut compressed = Vec::with_capacity(written.len());
+                    for (bodies, written) in written {
+                        let first = chunks.len();
+                        chunks.extend(written);
+                        let written = &chunks[first..];
+                        let lengths = written.iter().map(DeviceChunk::body_len).collect();
+                        let here = written.first().map_or(rows.start, |chunk| chunk.start);
+                        let end = written.last().map_or(here, |chunk| chunk.start + chunk.rows());
+                        let piece = piece_of(&(here..end.max(here + 1)), bodies.len())?;
+                        let (chunks, ready) = (first..chunks.len(), stream.record()?);
+                        let bodies = bodies.into();
+                        compressed.push(Compressed { chunks, bodies, lengths, piece, ready });
+                    }
+                    Ok(compressed)
+                };
+                let download = |stream: &dyn Stream, part: Vec<Compressed>| {
+                    let mut all = Vec::with_capacity(part.len());
+                    for part in part {
+                        let landed = land(stream, &part.ready, &part.bodies, part.piece)?;
+                        let mut at = 0;
+                        for (chunk, len) in part.chunks.zip(part.lengths) {
+                            let (landed, sum, range) = (landed.clone(), &sums[chunk], at..at + len);
+                            at += len;
+                            checks.spawn(move |_| {
+                                let _ = sum.set(xxh3_64(&landed[range]));
+                            });
+                        }
+                        all.push(landed);
+                    }
+                    Ok(all)
+                };
+                pipeline(context, stream, parts.len(), &upload, work, &download)
             })
         })
     })?;
+    if is_refused {
+        return Ok(None);
+    }
+    let landed = landed.into_iter().flatten().collect();
     let bodies = joined(landings, landed);
     let mut at = 0;
     let arrived: Vec<(&DeviceChunk, u64, Buffer)> = (chunks.iter().zip(&sums))
@@ -150,7 +229,7 @@ fn compress_parts(
             chunk_of(chunk, Some(sum), body, field).map_err(|error| error.in_chunk(index))
         })
         .collect::<Result<_>>()?;
-    Ok(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies))
+    Ok(Some(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies)))
 }
 
 /// The bytes of all landings; a copy of them all where one did not suffice, or had room for

@@ -14,9 +14,8 @@
 //! memory is used; with two threads a direction the next copy is in its stream when
 //! one ends.
 //!
-//! Numbers and booleans go so, and strings with offsets that are decompressed. Strings are
-//! compressed as a whole: uploaded, worked on, downloaded, beside other columns; so are
-//! columns of one part.
+//! Numbers, booleans and strings with offsets go so. Columns of one part, of strings those of one
+//! symbol table, are uploaded, worked on and downloaded as a whole, beside other columns.
 //!
 //! `compress.rs` and `decompress.rs` say what a part is, this file lets parts overlap.
 

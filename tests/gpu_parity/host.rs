@@ -107,6 +107,30 @@ fn columns_of_many_parts() {
     }
 }
 
+/// Strings whose chunks have several symbol tables, which are compressed in as many parts: with
+/// nulls, dictionaries, bytes for LZ, and a last part of its own size.
+#[test]
+fn strings_of_many_symbol_tables() {
+    let rows: usize = 21_000;
+    let text = |row: usize| (row % 11 != 3).then(|| format!("{} of {}", row * 7919 % 997, row / 5));
+    let named = |row: usize| (row > 9000).then(|| format!("name {}", row * 31 % 40));
+    let bytes = |row: usize| vec![(row / 50 % 200) as u8; row % 90];
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter((0..rows).map(text))),
+        Arc::new(LargeStringArray::from_iter((0..rows).map(named))),
+        Arc::new(BinaryArray::from_iter_values((0..rows).map(bytes))),
+        Arc::new(StringArray::from_iter_values((0..rows).map(|_| ""))),
+    ];
+    for engine in engines() {
+        for (chunk_rows, group_rows) in [(1024, 4096), (3072, 3072), (2048, 16_384)] {
+            let mut options = Options::default().with_chunk_rows(chunk_rows);
+            options.group_rows = group_rows;
+            check(&engine, batch_of(arrays.clone()), &options);
+            check(&engine, batch_of(arrays.clone()).slice(37, 20_000), &options);
+        }
+    }
+}
+
 /// The first damaged chunk is named, counted in the column.
 #[test]
 fn damage_in_a_later_part_is_named() {

@@ -115,6 +115,18 @@ impl StringColumn {
         })
     }
 
+    /// Rows, from a multiple of 1,024 on, whose bytes end at `end`.
+    pub fn slice(&self, rows: Range<usize>, end: usize) -> Self {
+        Self {
+            rows: rows.len(),
+            offsets: self.offsets.add(rows.start * self.width),
+            value_bytes: end,
+            valid: self.valid.map(|valid| valid.at_row(rows.start)),
+            memory: Vec::new(),
+            ..*self
+        }
+    }
+
     /// The kernel for the column's offsets.
     fn by_width<A>(&self, kernels: ByOffset<A>) -> Kernel<A> {
         kernels[usize::from(self.width == 8)]
