@@ -139,7 +139,7 @@ struct FsstTrainer {
 // first_vector to end_vector, with b bytes and r runs, at most b / run_bytes + 1 and one
 // for each vector.
 // Shared with the host.
-struct FsstWindow {
+struct StringsView {
     // Bytes, at a multiple of 32; units of 32 bytes that hold some of the column's are read
     // as a whole.
     const u8* values;
@@ -195,11 +195,11 @@ LANEPACK_DEVICE u32 pieces_of(u32 length) { return length / SAMPLE_PIECE + (leng
 
 // Offset `index` of the column, as it stands there.
 template <class Offset>
-LANEPACK_DEVICE Offset offset_of(const FsstWindow& args, u32 index) {
+LANEPACK_DEVICE Offset offset_of(const StringsView& args, u32 index) {
     return reinterpret_cast<const Offset*>(args.offsets)[index];
 }
 
-LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
+LANEPACK_DEVICE bool is_valid(const StringsView& args, u32 row) {
     if (args.valid == nullptr) return true;
     const u64 bit = args.first_bit + row;
     return (args.valid[bit / 8] >> bit % 8 & 1) != 0;
@@ -207,11 +207,11 @@ LANEPACK_DEVICE bool is_valid(const FsstWindow& args, u32 row) {
 
 LANEPACK_DEVICE u32 vectors_of(u32 rows) { return rows / VECTOR + (rows % VECTOR != 0); }
 
-// Samples of ranges: `window` needs values, offsets, rows, value_lengths, vectors and
+// Samples of ranges: `view` needs values, offsets, rows, value_lengths, vectors and
 // row_pieces.
 // Shared with the host.
 struct FsstSampling {
-    FsstWindow window;
+    StringsView view;
     // V and one for each group; a group's end stands between it and the next.
     FsstBefore* before;
     // fsst_numbers: groups.
@@ -271,9 +271,9 @@ struct StringSingle {
     u32 is_single;
 };
 
-// string_*: `window` needs values, offsets, valid, first_bit, rows and chunk_rows.
+// string_*: `view` needs values, offsets, valid, first_bit, rows and chunk_rows.
 struct StringBoundsArguments {
-    FsstWindow window;
+    StringsView view;
     // For each vector, the row of its first value, and whether others differ from it.
     uint2* firsts;
     // For each chunk.
@@ -308,9 +308,9 @@ struct GatherVector {
     u32 zero;
 };
 
-// gather_strings_*: `window` as for string_*.
+// gather_strings_*: `view` as for string_*.
 struct GatherStringsArguments {
-    FsstWindow window;
+    StringsView view;
     const GatherVector* vectors;
     u32 count;
     u32 zero;

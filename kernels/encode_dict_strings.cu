@@ -23,13 +23,13 @@ namespace lanepack {
 
 // sample_strings_*.
 struct SampleStringsArguments {
-    FsstWindow window;
+    StringsView view;
     SampledRows* chunks;
 };
 
 // distinct_strings_*.
 struct DistinctStringsArguments {
-    FsstWindow window;
+    StringsView view;
     const DistinctTable* tables;
     // For each table: distinct values, more than `most` if there are too many; and how many bytes
     // all of them begin with.
@@ -82,8 +82,8 @@ struct ChunkRows {
     u32 first;
     u32 count;
 
-    LANEPACK_DEVICE ChunkRows(const FsstWindow& window, u32 chunk)
-        : first(chunk * window.chunk_rows), count(min(window.rows - first, window.chunk_rows)) {}
+    LANEPACK_DEVICE ChunkRows(const StringsView& view, u32 chunk)
+        : first(chunk * view.chunk_rows), count(min(view.rows - first, view.chunk_rows)) {}
 };
 
 template <class Offset>
@@ -91,8 +91,8 @@ LANEPACK_DEVICE void sample_strings(const SampleStringsArguments& args) {
     LANEPACK_SHARED(u32[Counters::ALL_WORDS], bitmaps);
     LANEPACK_SHARED(u32[3 * Counters::WARPS], sums);
     const Counters counters(&bitmaps[0]);
-    const StringReader<Offset> reader{args.window};
-    const ChunkRows rows(args.window, blockIdx.x);
+    const StringReader<Offset> reader{args.view};
+    const ChunkRows rows(args.view, blockIdx.x);
     const u32 vectors = (rows.count + VECTOR - 1) / VECTOR;
     const u32 taken = min(vectors, SAMPLED_VECTORS);
     const u32 warp = warp_in_block();
@@ -134,7 +134,7 @@ struct TextTable {
     ChunkRows rows;
 
     LANEPACK_DEVICE TextTable(const DistinctStringsArguments& args, u32 number)
-        : table(args.tables[number]), reader{args.window}, rows(args.window, table.chunk) {}
+        : table(args.tables[number]), reader{args.view}, rows(args.view, table.chunk) {}
 
     LANEPACK_DEVICE Text text(u32 row) const { return text_or_empty(reader, rows.first + row); }
 
@@ -340,7 +340,7 @@ LANEPACK_DEVICE void distinct_strings_copy(const DistinctStringsArguments& args)
         const TextKey key = sorted[i];
         const u32 row = table.rows.first + key.row;
         const u32 length = table.reader.is_valid(row) ? table.reader.length(row) : 0;
-        const u8* const from = args.window.values + table.reader.from(row);
+        const u8* const from = args.view.values + table.reader.from(row);
         const u64 begin = before + key.bytes;
         u8* const to = args.values + begin;
         if (thread % COPIERS == 0) offsets[i] = begin;

@@ -43,11 +43,11 @@ LANEPACK_DEVICE void reduce(Text& text, i32 sign) {
 template <class Offset>
 LANEPACK_DEVICE void string_offsets(const StringBoundsArguments& args) {
     const u32 border = blockIdx.x * STRINGS_THREADS + threadIdx.x;
-    const u32 rows = args.window.rows;
-    const u32 chunks = (rows + args.window.chunk_rows - 1) / args.window.chunk_rows;
+    const u32 rows = args.view.rows;
+    const u32 chunks = (rows + args.view.chunk_rows - 1) / args.view.chunk_rows;
     if (border > chunks) return;
-    const StringReader<Offset> reader{args.window};
-    args.borders[border] = reader.from(border == chunks ? rows : border * args.window.chunk_rows);
+    const StringReader<Offset> reader{args.view};
+    args.borders[border] = reader.from(border == chunks ? rows : border * args.view.chunk_rows);
 }
 
 // The vector of a warp, and its rows: none behind the column's last.
@@ -64,9 +64,9 @@ struct VectorRows {
 
 template <class Offset>
 LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
-    const VectorRows rows(args.window.rows);
+    const VectorRows rows(args.view.rows);
     if (rows.first == rows.end) return;
-    const StringReader<Offset> reader{args.window};
+    const StringReader<Offset> reader{args.view};
     Text least{nullptr, 0, 0, NO_ROW};
     Text most = least;
     for (u32 row = rows.first + threadIdx.x % WARP; row < rows.end; row += WARP) {
@@ -83,10 +83,10 @@ LANEPACK_DEVICE void string_extremes(const StringBoundsArguments& args) {
 
 template <class Offset>
 LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
-    const u32 chunk_vectors = args.window.chunk_rows / VECTOR;
+    const u32 chunk_vectors = args.view.chunk_rows / VECTOR;
     const u32 first = blockIdx.x * chunk_vectors;
-    const u32 end = min(first + chunk_vectors, vectors_of(args.window.rows));
-    const StringReader<Offset> reader{args.window};
+    const u32 end = min(first + chunk_vectors, vectors_of(args.view.rows));
+    const StringReader<Offset> reader{args.view};
     Text least{nullptr, 0, 0, NO_ROW};
     Text most = least;
     for (u32 vector = first + threadIdx.x; vector < end; vector += WARP) {
@@ -123,9 +123,9 @@ LANEPACK_DEVICE void string_bounds(const StringBoundsArguments& args) {
 // Ends at the first rows that differ: soon where a chunk is no constant.
 template <class Offset>
 LANEPACK_DEVICE void string_firsts(const StringBoundsArguments& args) {
-    const VectorRows rows(args.window.rows);
+    const VectorRows rows(args.view.rows);
     if (rows.first == rows.end) return;
-    const StringReader<Offset> reader{args.window};
+    const StringReader<Offset> reader{args.view};
     Text one{nullptr, 0, 0, NO_ROW};
     bool differ = false;
     for (u32 base = rows.first; base < rows.end && !differ; base += WARP) {
@@ -141,10 +141,10 @@ LANEPACK_DEVICE void string_firsts(const StringBoundsArguments& args) {
 
 template <class Offset>
 LANEPACK_DEVICE void string_singles(const StringBoundsArguments& args) {
-    const u32 chunk_vectors = args.window.chunk_rows / VECTOR;
+    const u32 chunk_vectors = args.view.chunk_rows / VECTOR;
     const u32 first = blockIdx.x * chunk_vectors;
-    const u32 end = min(first + chunk_vectors, vectors_of(args.window.rows));
-    const StringReader<Offset> reader{args.window};
+    const u32 end = min(first + chunk_vectors, vectors_of(args.view.rows));
+    const StringReader<Offset> reader{args.view};
     u32 row = NO_ROW;
     bool differ = false;
     for (u32 vector = first + threadIdx.x; vector < end; vector += WARP) {
@@ -203,13 +203,13 @@ LANEPACK_DEVICE void gather_strings(const GatherStringsArguments& args) {
     const u32 number = blockIdx.x * (STRINGS_THREADS / WARP) + warp_in_block();
     if (number >= args.count) return;
     const GatherVector vector = args.vectors[number];
-    const StringReader<Offset> reader{args.window};
+    const StringReader<Offset> reader{args.view};
     const u32 lane = threadIdx.x % WARP;
-    const u32 end = min(args.window.rows - vector.row, VECTOR) + vector.row;
+    const u32 end = min(args.view.rows - vector.row, VECTOR) + vector.row;
     u8* to = vector.to;
     for (u32 row = vector.row; row < end; row++) {
         if (!reader.is_valid(row)) continue;
-        const u8* from = args.window.values + reader.from(row);
+        const u8* from = args.view.values + reader.from(row);
         const u32 length = reader.length(row);
         for (u32 i = lane; i < length; i += WARP) to[i] = from[i];
         to += length;

@@ -25,7 +25,7 @@
 // eight or more at a time: there are no more blocks than the GPU holds, and all end together,
 // as they take fewer towards the end.
 //
-// On an NVIDIA H200, fsst_encode_32 over 1.05 GB of l_comment, firstname and wiki, in windows
+// On an NVIDIA H200, fsst_encode_32 over 1.05 GB of l_comment, firstname and wiki, in spans
 // of one table, us; runs of 256 bytes (firstname 512):
 //
 // - three steps, rings for codes, 24 warps, 64 runs at a time       2,664   6,039   4,044
@@ -48,8 +48,8 @@
 // little, and more warps, which share the same first cache, lose.
 //
 // Where the time of a column went (2.1 GB of l_comment, GB/s): the same kernels, on streams
-// whose windows took turns 224; codes on a stream of their own, bounds after training, a
-// first window before plans 228; codes and index by tiles 257; two windows before plans 258;
+// whose spans took turns 224; codes on a stream of their own, bounds after training, a
+// first span before plans 228; codes and index by tiles 257; two spans before plans 258;
 // bodies with both pieces of a unit under way 266.
 #include "encode_arguments.cuh"
 #include "lanepack/fsst_encode.cuh"
@@ -81,7 +81,7 @@ LANEPACK_DEVICE void sum_of_block(u64& bytes, u32& pieces) {
 
 // Lengths of a vector, and where its runs begin.
 template <class Offset>
-LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
+LANEPACK_DEVICE void lengths_of_vector(const StringsView& args) {
     LANEPACK_SHARED(Offset[VECTOR + 1], offsets);
     const u32 vector = blockIdx.x;
     const u32 first_row = vector * VECTOR;
@@ -140,9 +140,9 @@ LANEPACK_DEVICE void lengths_of_vector(const FsstWindow& args) {
     }
 }
 
-LANEPACK_KERNEL(fsst_lengths_32, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u32>(args); }
+LANEPACK_KERNEL(fsst_lengths_32, FSST_VECTOR_THREADS, 1, StringsView) { lengths_of_vector<u32>(args); }
 
-LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, FsstWindow) { lengths_of_vector<u64>(args); }
+LANEPACK_KERNEL(fsst_lengths_64, FSST_VECTOR_THREADS, 1, StringsView) { lengths_of_vector<u64>(args); }
 
 constexpr u32 ENCODE_WARPS = FSST_ENCODE_THREADS / WARP;
 // Steps between two looks at the rings; those behind which segments may end, a bit each,
@@ -190,7 +190,7 @@ struct RunEncoder {
     // Units of 16 bytes that hold four offsets.
     static constexpr u32 END_UNITS = ENDS * sizeof(Offset) / UNIT;
 
-    const FsstWindow& args;
+    const StringsView& args;
     FsstEncodeShared& shared;
     // The lane's first word of the rings, and of its codes.
     const u32 first_word;
@@ -233,7 +233,7 @@ struct RunEncoder {
     const u32 first_run;
     const u64 first_start;
 
-    LANEPACK_DEVICE RunEncoder(const FsstWindow& args_, FsstEncodeShared& shared_, u32 first_word_, u32 first_code_, u32 first_run_)
+    LANEPACK_DEVICE RunEncoder(const StringsView& args_, FsstEncodeShared& shared_, u32 first_word_, u32 first_code_, u32 first_run_)
         : args(args_),
           shared(shared_),
           first_word(first_word_),
@@ -460,7 +460,7 @@ struct RunEncoder {
 };
 
 template <class Offset>
-LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
+LANEPACK_DEVICE void encode_runs(const StringsView& args) {
     LANEPACK_DYNAMIC_SHARED(FsstEncodeShared, shared);
     shared.table.load(args.table);
     const u32 eights = shared.table.eights;
@@ -517,8 +517,8 @@ LANEPACK_DEVICE void encode_runs(const FsstWindow& args) {
 }
 
 // Registers for a block more than there are, which is room for kernels beside.
-LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS + 1, FsstWindow) { encode_runs<u32>(args); }
+LANEPACK_KERNEL(fsst_encode_32, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS + 1, StringsView) { encode_runs<u32>(args); }
 
-LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS + 1, FsstWindow) { encode_runs<u64>(args); }
+LANEPACK_KERNEL(fsst_encode_64, FSST_ENCODE_THREADS, FSST_ENCODE_BLOCKS + 1, StringsView) { encode_runs<u64>(args); }
 
 }  // namespace lanepack

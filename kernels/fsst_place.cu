@@ -35,13 +35,13 @@ LANEPACK_DEVICE uint2 scan_of_block(uint2 own, uint2& totals) {
 }
 
 // Where the tiles of a chunk are in tile_runs, given its first run.
-LANEPACK_DEVICE u32* tiles_of(const FsstWindow& args, u32 chunk, u32 first_run) {
+LANEPACK_DEVICE u32* tiles_of(const StringsView& args, u32 chunk, u32 first_run) {
     return args.tile_runs + args.runs[first_run].unit / (TILE / UNIT) + chunk;
 }
 
 // A block scans the runs of a chunk, a few of each thread at a time. Small enough to find
-// room beside a window whose codes are being made: the host waits for the sizes.
-LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, FsstWindow) {
+// room beside a view whose codes are being made: the host waits for the sizes.
+LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, StringsView) {
     constexpr u32 EACH = 4;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;
     const u32 first_run = args.vectors[args.first_vector].run;
@@ -95,7 +95,7 @@ struct TileRuns {
     // until it has as many as are wanted or these runs end: of the run that holds the next
     // code, and of the one behind it, which are on their way together. Gives how many there
     // are then. Called by whole warps.
-    LANEPACK_DEVICE u32 fill(const FsstWindow& args, uint4& unit, u32 at, u32 filled, u32 wanted) const {
+    LANEPACK_DEVICE u32 fill(const StringsView& args, uint4& unit, u32 at, u32 filled, u32 wanted) const {
         at += filled;
         // The last run that begins no later: those without codes begin where the next one does.
         u32 index = 0;
@@ -135,7 +135,7 @@ struct TileRuns {
 
 // The bytes that the first `until` codes of a run stand for, whose codes begin with a unit, by
 // a warp; `inside` is whether an escape is the last, whose byte does not count.
-LANEPACK_DEVICE u32 bytes_of(const FsstWindow& args, const u8* lengths, u32 unit, u32 until, u32& inside) {
+LANEPACK_DEVICE u32 bytes_of(const StringsView& args, const u8* lengths, u32 unit, u32 until, u32& inside) {
     const u32 lane = threadIdx.x % WARP;
     const u8* const codes = args.codes + static_cast<u64>(unit) * UNIT;
     const u16* const marks = args.marks + unit / (MARK / UNIT);
@@ -171,7 +171,7 @@ LANEPACK_DEVICE u32 bytes_of(const FsstWindow& args, const u8* lengths, u32 unit
 // A warp writes the `codes` codes of a tile to `out`, each lane 16: `first` to `last` are the
 // runs that hold its first code, number `begin` (the lower bits of it), and the next tile's.
 // Gives the bytes of the chunk before it, and whether it begins inside an escape.
-LANEPACK_DEVICE u64 place_tile(const FsstWindow& args, const u8* lengths, u8* out, u32 codes, u32 begin, u32 first,
+LANEPACK_DEVICE u64 place_tile(const StringsView& args, const u8* lengths, u8* out, u32 codes, u32 begin, u32 first,
                                u32 last, u32& inside) {
     const u32 lane = threadIdx.x % WARP;
     const u32 at = lane * UNIT;
@@ -219,7 +219,7 @@ constexpr u32 PLACE_BLOCKS = 5;
 
 // A block writes a group of tiles, codes and index, a warp a tile; with the first one, the
 // starts of the chunk's vectors.
-LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, PLACE_BLOCKS, FsstWindow) {
+LANEPACK_KERNEL(fsst_place, FSST_PLACE_THREADS, PLACE_BLOCKS, StringsView) {
     constexpr u32 WARPS = FSST_PLACE_THREADS / WARP;
     LANEPACK_SHARED(FsstPlaceShared, shared);
     const u32 chunk = blockIdx.x / args.blocks_per_chunk;

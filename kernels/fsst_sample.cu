@@ -53,7 +53,7 @@ LANEPACK_KERNEL(fsst_numbers, FSST_SCAN_THREADS, 1, FsstSampling) {
         for (u32 i = 0; i < EACH; ++i) {
             const u32 vector = base + threadIdx.x * EACH + i;
             FsstVector found = {0, 0, 0};
-            if (vector < end) found = args.window.vectors[vector];
+            if (vector < end) found = args.view.vectors[vector];
             own[i] = all;
             all = {all.bytes + found.bytes, all.pieces + found.pieces};
         }
@@ -130,13 +130,13 @@ struct Picks {
         }
         u32 left = static_cast<u32>(wanted - before[vector].pieces);
         // Of 32 times 32 rows those that have the piece, then the row.
-        const u32 rows = vector * VECTOR + holder(args.window.row_pieces[vector * u64{WARP} + lane], left) * WARP;
-        const u32 row_length = args.window.value_lengths[rows + lane];
+        const u32 rows = vector * VECTOR + holder(args.view.row_pieces[vector * u64{WARP} + lane], left) * WARP;
+        const u32 row_length = args.view.value_lengths[rows + lane];
         const u32 at = holder(pieces_of(row_length), left);
         const u32 length = __shfl_sync(FULL, row_length, at);
         const u32 row = rows + at;
         const u32 skipped = left * SAMPLE_PIECE;
-        return {static_cast<u64>(offset_of<Offset>(args.window, row)) + skipped, min(length - skipped, SAMPLE_PIECE), 0};
+        return {static_cast<u64>(offset_of<Offset>(args.view, row)) + skipped, min(length - skipped, SAMPLE_PIECE), 0};
     }
 };
 
@@ -188,7 +188,7 @@ LANEPACK_DEVICE void estimate(const FsstSampling& args) {
         }
         if (own.length == 0) continue;
         u32 length = 0;
-        parse_piece(table, args.window.values, own, [&](const Match& match, u32) { length += match.bytes; });
+        parse_piece(table, args.view.values, own, [&](const Match& match, u32) { length += match.bytes; });
         bytes += own.length;
         codes += length;
         ++pieces;

@@ -8,13 +8,13 @@ namespace lanepack {
 
 template <class Offset>
 struct StringReader {
-    const FsstWindow& window;
+    const StringsView& view;
 
     LANEPACK_DEVICE u64 from(u32 row) const {
-        return static_cast<u64>(offset_of<Offset>(window, row));
+        return static_cast<u64>(offset_of<Offset>(view, row));
     }
     LANEPACK_DEVICE u32 length(u32 row) const { return static_cast<u32>(from(row + 1) - from(row)); }
-    LANEPACK_DEVICE bool is_valid(u32 row) const { return lanepack::is_valid(window, row); }
+    LANEPACK_DEVICE bool is_valid(u32 row) const { return lanepack::is_valid(view, row); }
 };
 
 // A value: its bytes and its first eight as a number, zeros past its end.
@@ -47,7 +47,7 @@ LANEPACK_DEVICE u64 number_at(const u8* from, u32 length) {
 
 template <class Offset>
 LANEPACK_DEVICE Text text_at(const StringReader<Offset>& reader, u32 row) {
-    Text text{reader.window.values + reader.from(row), 0, reader.length(row), row};
+    Text text{reader.view.values + reader.from(row), 0, reader.length(row), row};
     if (text.length != 0) text.prefix = number_at(text.bytes, text.length);
     return text;
 }

@@ -8,125 +8,192 @@ use crate::error::{Error, Result};
 /// Most values of a node.
 pub(crate) const MAX_VALUES: usize = u32::MAX as usize;
 
-/// How the values of a node are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Encoding {
+/// What an encoding is and where it serves: a row of [`ROWS`].
+struct Row {
+    encoding: Encoding,
+    name: &'static str,
+    /// Whether it is looked for at length, so that [`Effort::Fast`](crate::Effort::Fast) does
+    /// without it.
+    is_searched: bool,
+    role: Role,
+    /// How many values its nodes may have.
+    len: Len,
+    /// What reads its values on a device (`kernels/lanepack/reader.cuh`); none if they are decoded
+    /// first, or are no bits nor words of up to 64 bits.
+    reader: Option<DeviceReader>,
+}
+
+/// Which arrays an encoding is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// Flat ones; GPUs read and write it.
+    Flat,
+    /// Flat ones; GPUs read it, and only the CPU writes it.
+    FlatByCpu,
+    /// Arrays whose children are arrays, with nulls of their own; only the CPU reads and writes
+    /// them.
+    Nested,
+    /// Children of nested arrays.
+    Child,
+}
+
+/// How many values a node may have: few encodings are made for nodes without values, or with more
+/// than a chunk has rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Len {
+    /// Those of a chunk, at least one.
+    Chunk,
+    /// Those of a chunk, or none.
+    ChunkOrNone,
+    Any,
+    MoreThanChunk,
+}
+
+/// Makes [`Encoding`] and its rows, so that both stand in one place.
+macro_rules! encodings {
+    ($($(#[$doc:meta])* $name:ident = $id:literal: $text:literal, $is_searched:literal, $role:ident,
+        $len:ident, $reader:expr;)*) => {
+        /// How the values of a node are stored.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Encoding {
+            $($(#[$doc])* $name = $id,)*
+        }
+
+        /// One for each encoding, in the order of their numbers.
+        const ROWS: &[Row] = &[$(Row {
+            encoding: Encoding::$name,
+            name: $text,
+            is_searched: $is_searched,
+            role: Role::$role,
+            len: Len::$len,
+            reader: $reader,
+        },)*];
+
+        impl Encoding {
+            /// All encodings.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+    };
+}
+
+encodings! {
     /// The values as they are.
-    Plain = 0,
+    Plain = 0: "plain", false, Flat, Any, LEAF;
     /// One value for all rows.
-    Constant = 1,
+    Constant = 1: "constant", false, Flat, ChunkOrNone, LEAF;
     /// Frame of reference and bit-packing, per vector (FastLanes).
-    Ffor = 2,
+    Ffor = 2: "ffor", false, Flat, Chunk, LEAF;
     /// Adaptive lossless floating point: decimals as integers, bit-packed (ALP, G-ALP).
-    Alp = 3,
+    Alp = 3: "alp", false, Flat, Chunk, LEAF;
     /// Fast static symbol table for strings.
-    Fsst = 4,
+    Fsst = 4: "fsst", false, Flat, Chunk, None;
     /// 128- and 256-bit integers as 64-bit limbs.
-    Limbs = 5,
+    Limbs = 5: "limbs", false, Flat, Chunk, None;
     /// Distinct values once, and their codes.
-    Dict = 6,
+    Dict = 6: "dict", true, Flat, Chunk, Some(DeviceReader::Lookup { name: "Dict" });
     /// Runs of equal values, cut at vectors.
-    Rle = 7,
+    Rle = 7: "rle", true, Flat, Chunk, parent("Rle", Keeps::Runs);
     /// Differences of neighbours, in lanes; they are encoded in turn.
-    Delta = 8,
+    Delta = 8: "delta", true, Flat, Chunk, parent("Delta", Keeps::Vector);
     /// Frame of reference and bit-packing with exceptions, per vector (patched).
-    Pfor = 9,
+    Pfor = 9: "pfor", true, Flat, Chunk, LEAF;
     /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
-    AlpRd = 10,
+    AlpRd = 10: "alp_rd", true, Flat, Chunk, LEAF;
     /// What strings share with those before, and the rest of each.
-    Front = 11,
+    Front = 11: "front", true, FlatByCpu, Chunk, None;
     /// Multiples of a common divisor, from an offset on: their quotients.
-    Gcd = 12,
+    Gcd = 12: "gcd", true, Flat, Chunk, parent("Gcd", Keeps::AsChild);
     /// Bits as bytes, which are encoded in turn.
-    Bits = 13,
+    Bits = 13: "bits", true, Flat, Chunk, parent("Bits", Keeps::Bytes);
     /// Bytes of which some have stood there before (LZSS, GPULZ).
-    Lz = 14,
+    Lz = 14: "lz", true, Flat, Chunk, None;
     /// More values than a chunk has rows, piece by piece.
-    Pieces = 16,
+    Pieces = 16: "pieces", false, Child, MoreThanChunk, None;
     /// Structs: each field by itself.
-    Struct = 17,
+    Struct = 17: "struct", false, Nested, Any, None;
     /// Lists, list views and maps: lengths, and the elements of all.
-    List = 18,
+    List = 18: "list", false, Nested, Any, None;
     /// Lists of one length: the elements of all.
-    FixedList = 19,
+    FixedList = 19: "fixed_list", false, Nested, Any, None;
     /// Dictionary arrays: keys, and the dictionary as it is.
-    Keys = 20,
+    Keys = 20: "keys", false, Nested, Any, None;
     /// Run-end encoded arrays: lengths of runs, and their values.
-    RunEnds = 21,
+    RunEnds = 21: "run_ends", false, Nested, ChunkOrNone, None;
+}
+
+const LEAF: Option<DeviceReader> = Some(DeviceReader::Leaf);
+
+const fn parent(name: &'static str, keeps: Keeps) -> Option<DeviceReader> {
+    Some(DeviceReader::Parent { name, keeps })
+}
+
+/// The places of rows by the numbers of encodings.
+const PLACES: [usize; 1 + Encoding::RunEnds as usize] = {
+    let mut places = [0; 1 + Encoding::RunEnds as usize];
+    let mut at = 0;
+    while at < ROWS.len() {
+        places[ROWS[at].encoding as usize] = at;
+        at += 1;
+    }
+    places
+};
+
+/// Which encodings a list has.
+#[derive(Clone, Copy)]
+enum Which {
+    OnGpus,
+    Nested,
+}
+
+impl Which {
+    const fn has(self, row: &Row) -> bool {
+        match (self, row.role) {
+            (Self::OnGpus, Role::Flat) | (Self::Nested, Role::Nested | Role::Child) => true,
+            (Self::OnGpus | Self::Nested, _) => false,
+        }
+    }
+
+    const fn count(self) -> usize {
+        let (mut count, mut at) = (0, 0);
+        while at < ROWS.len() {
+            count += self.has(&ROWS[at]) as usize;
+            at += 1;
+        }
+        count
+    }
+
+    const fn list<const COUNT: usize>(self) -> [Encoding; COUNT] {
+        let mut list = [Encoding::Plain; COUNT];
+        let (mut count, mut at) = (0, 0);
+        while at < ROWS.len() {
+            if self.has(&ROWS[at]) {
+                list[count] = ROWS[at].encoding;
+                count += 1;
+            }
+            at += 1;
+        }
+        list
+    }
 }
 
 impl Encoding {
-    /// All encodings.
-    pub const ALL: &[Self] = &[
-        Self::Plain,
-        Self::Constant,
-        Self::Ffor,
-        Self::Alp,
-        Self::Fsst,
-        Self::Limbs,
-        Self::Dict,
-        Self::Rle,
-        Self::Delta,
-        Self::Pfor,
-        Self::AlpRd,
-        Self::Front,
-        Self::Gcd,
-        Self::Bits,
-        Self::Lz,
-        Self::Pieces,
-        Self::Struct,
-        Self::List,
-        Self::FixedList,
-        Self::Keys,
-        Self::RunEnds,
-    ];
-
     /// Those that GPUs write as the CPU does; others the CPU writes on any engine. GPUs read
     /// all but [`Self::NESTED`].
-    pub const ON_GPUS: &[Self] = &[
-        Self::Plain,
-        Self::Constant,
-        Self::Ffor,
-        Self::Pfor,
-        Self::Delta,
-        Self::Alp,
-        Self::AlpRd,
-        Self::Fsst,
-        Self::Limbs,
-        Self::Dict,
-        Self::Rle,
-        Self::Gcd,
-        Self::Bits,
-        Self::Lz,
-    ];
+    pub const ON_GPUS: &[Self] = &Which::OnGpus.list::<{ Which::OnGpus.count() }>();
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them
     /// such columns are carried as Arrow IPC.
-    pub const NESTED: &[Self] =
-        &[Self::Pieces, Self::Struct, Self::List, Self::FixedList, Self::Keys, Self::RunEnds];
+    pub const NESTED: &[Self] = &Which::Nested.list::<{ Which::Nested.count() }>();
 
-    /// What reads values of this encoding on a device (`kernels/lanepack/reader.cuh`); none if
-    /// they are decoded first, or are no bits nor words of up to 64 bits.
+    fn row(self) -> &'static Row {
+        &ROWS[PLACES[self as usize]]
+    }
+
+    /// What reads values of this encoding on a device.
     pub(crate) fn device_reader(self) -> Option<DeviceReader> {
-        match self {
-            Self::Plain | Self::Constant | Self::Ffor | Self::Alp | Self::Pfor | Self::AlpRd => {
-                Some(DeviceReader::Leaf)
-            }
-            Self::Delta => Some(DeviceReader::Parent { name: "Delta", keeps: Keeps::Vector }),
-            Self::Gcd => Some(DeviceReader::Parent { name: "Gcd", keeps: Keeps::AsChild }),
-            Self::Rle => Some(DeviceReader::Parent { name: "Rle", keeps: Keeps::Runs }),
-            Self::Bits => Some(DeviceReader::Parent { name: "Bits", keeps: Keeps::Bytes }),
-            Self::Dict => Some(DeviceReader::Lookup { name: "Dict" }),
-            Self::Fsst | Self::Limbs | Self::Front | Self::Lz => None,
-            Self::Pieces
-            | Self::Struct
-            | Self::List
-            | Self::FixedList
-            | Self::Keys
-            | Self::RunEnds => None,
-        }
+        self.row().reader
     }
 
     /// Whether nodes of this encoding are runs of words, whose values are child 0.
@@ -134,78 +201,30 @@ impl Encoding {
         matches!(self.device_reader(), Some(DeviceReader::Parent { keeps: Keeps::Runs, .. }))
     }
 
-    /// Whether it is looked for at length, so that [`Effort::Fast`](crate::Effort::Fast) does
-    /// without it.
+    /// Whether it is looked for at length.
     pub(crate) fn is_searched(self) -> bool {
-        match self {
-            Self::Pfor
-            | Self::Delta
-            | Self::AlpRd
-            | Self::Dict
-            | Self::Rle
-            | Self::Front
-            | Self::Gcd
-            | Self::Bits
-            | Self::Lz => true,
-            Self::Plain
-            | Self::Constant
-            | Self::Ffor
-            | Self::Alp
-            | Self::Fsst
-            | Self::Limbs
-            | Self::Pieces
-            | Self::Struct
-            | Self::List
-            | Self::FixedList
-            | Self::Keys
-            | Self::RunEnds => false,
-        }
+        self.row().is_searched
     }
 
     /// Whether nodes of this encoding are arrays whose children are arrays, with nulls of
     /// their own.
     pub(crate) fn is_nested(self) -> bool {
-        matches!(self, Self::Struct | Self::List | Self::FixedList | Self::Keys | Self::RunEnds)
+        self.row().role == Role::Nested
     }
 
-    /// Whether a node of so many values may have this encoding: few are made for nodes
-    /// without values, or with more than a chunk has rows.
+    /// Whether a node of so many values may have this encoding.
     pub(crate) fn suits(self, len: usize) -> bool {
-        match self {
-            Self::Plain | Self::Struct | Self::List | Self::FixedList | Self::Keys => {
-                len <= MAX_VALUES
-            }
-            Self::Pieces => len > MAX_CHUNK_ROWS && len <= MAX_VALUES,
-            Self::Constant | Self::RunEnds => len <= MAX_CHUNK_ROWS,
-            _ => (1..=MAX_CHUNK_ROWS).contains(&len),
+        match self.row().len {
+            Len::Chunk => (1..=MAX_CHUNK_ROWS).contains(&len),
+            Len::ChunkOrNone => len <= MAX_CHUNK_ROWS,
+            Len::Any => len <= MAX_VALUES,
+            Len::MoreThanChunk => len > MAX_CHUNK_ROWS && len <= MAX_VALUES,
         }
     }
 
     /// The encoding's name in lower case, as tables and messages show it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Constant => "constant",
-            Self::Ffor => "ffor",
-            Self::Alp => "alp",
-            Self::Fsst => "fsst",
-            Self::Limbs => "limbs",
-            Self::Dict => "dict",
-            Self::Rle => "rle",
-            Self::Delta => "delta",
-            Self::Pfor => "pfor",
-            Self::AlpRd => "alp_rd",
-            Self::Front => "front",
-            Self::Gcd => "gcd",
-            Self::Bits => "bits",
-            Self::Lz => "lz",
-            Self::Pieces => "pieces",
-            Self::Struct => "struct",
-            Self::List => "list",
-            Self::FixedList => "fixed_list",
-            Self::Keys => "keys",
-            Self::RunEnds => "run_ends",
-        }
+        self.row().name
     }
 }
 

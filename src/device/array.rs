@@ -10,7 +10,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 use super::Context;
-use super::pinned::Landing;
+use super::pinned::ResultMemory;
 use crate::column::physical_of;
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, Stream};
@@ -242,11 +242,11 @@ impl DeviceArray {
         self.context.with_stream(|stream| {
             stream.wait(self.ready.as_ref())?;
             let download = |slice: &DeviceSlice| -> Result<Buffer> {
-                let landing = Landing::new(self.context.pool(), slice.len());
-                let landed = landing
+                let memory = ResultMemory::new(self.context.pool(), slice.len());
+                let written = memory
                     .all()
-                    .land(|target| stream.download_to(&slice.buffer, slice.range.start, target))?;
-                Ok(landing.finish(vec![landed]))
+                    .write(|target| stream.download_to(&slice.buffer, slice.range.start, target))?;
+                Ok(memory.finish(vec![written]))
             };
             let nulls = match &self.validity {
                 None => None,

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
-use super::pinned::Landing;
+use super::pinned::ResultMemory;
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::{self, CompressedColumn};
@@ -256,16 +256,16 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a copy fails.
     pub fn download(&self) -> Result<CompressedColumn> {
-        let landing = Landing::new(self.context.pool(), self.device_bytes());
-        let landed = self.context.with_stream(|stream| {
+        let memory = ResultMemory::new(self.context.pool(), self.device_bytes());
+        let written = self.context.with_stream(|stream| {
             stream.wait(self.ready.as_ref())?;
             let download = |bodies: &Arc<DeviceBuffer>| {
-                let piece = landing.cut(bodies.len()).expect("as long as all bodies");
-                piece.land(|target| stream.download_to(bodies, 0, target))
+                let piece = memory.cut(bodies.len()).expect("as long as all bodies");
+                piece.write(|target| stream.download_to(bodies, 0, target))
             };
             self.bodies.iter().map(download).collect()
         })?;
-        let bodies = landing.finish(landed);
+        let bodies = memory.finish(written);
         let mut at = 0;
         let placed: Vec<(&DeviceChunk, Buffer)> = (self.chunks.iter())
             .map(|chunk| {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Pool --allocate--> PinnedBuffer --into--> arrow Buffer --drop--> Pool
-//!      --result----> Landing --cut--> Piece --land--> Landed
-//!                       '------finish(all landed)--> arrow Buffer --drop--> Pool
+//!      --result----> ResultMemory --cut--> Piece --write--> WrittenPiece
+//!                       '------finish(all written)--> arrow Buffer --drop--> Pool
 //! ```
 //!
 //! A device copies from and to page-locked memory by itself, at the speed of the bus; all
@@ -14,7 +14,7 @@
 //! ordinary memory, which is not set to zeros before it is written.
 //!
 //! A result arrives in pieces, by several threads; a [`Piece`] is the only one to its range,
-//! and becomes a [`Landed`] only when every byte of it has been written.
+//! and becomes a [`WrittenPiece`] only when every byte of it has been written.
 
 #[cfg(all(test, feature = "simt"))]
 mod tests;
@@ -253,7 +253,7 @@ impl From<PinnedBuffer> for Buffer {
 
 /// Host memory that a result arrives in, piece by piece.
 #[derive(Debug)]
-pub(crate) struct Landing {
+pub(crate) struct ResultMemory {
     room: Room,
     start: NonNull<u8>,
     len: usize,
@@ -268,11 +268,11 @@ enum Room {
 }
 
 // SAFETY: owns its memory, which is reached through pieces of which no two overlap.
-unsafe impl Send for Landing {}
+unsafe impl Send for ResultMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Landing {}
+unsafe impl Sync for ResultMemory {}
 
-impl Landing {
+impl ResultMemory {
     /// Room for `len` bytes, page-locked where that pays.
     pub fn new(pool: &Arc<Pool>, len: usize) -> Arc<Self> {
         let (start, room) = match pool.result(len) {
@@ -296,7 +296,7 @@ impl Landing {
         let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         let range = *cut..cut.checked_add(len).filter(|end| *end <= self.len)?;
         *cut = range.end;
-        Some(Piece(Landed { landing: self.clone(), range }))
+        Some(Piece(WrittenPiece { memory: self.clone(), range }))
     }
 
     /// All of it as one piece.
@@ -307,27 +307,27 @@ impl Landing {
         self.cut(self.len).expect("nothing has been cut")
     }
 
-    /// The first bytes: those of `landed`, one part behind the other.
+    /// The first bytes: those of `written`, one part behind the other.
     ///
     /// # Panics
     /// If a byte is missing.
-    pub fn finish(self: Arc<Self>, landed: Vec<Arc<Landed>>) -> Buffer {
-        let len = landed.iter().fold(0, |end, landed| {
-            assert!(landed.is_of(&self) && landed.range.start == end, "bytes are missing");
-            landed.range.end
+    pub fn finish(self: Arc<Self>, written: Vec<Arc<WrittenPiece>>) -> Buffer {
+        let len = written.iter().fold(0, |end, written| {
+            assert!(written.is_of(&self) && written.range.start == end, "bytes are missing");
+            written.range.end
         });
-        drop(landed);
+        drop(written);
         match Arc::try_unwrap(self) {
             Ok(Self { room: Room::Ordinary(mut memory), .. }) => {
                 // SAFETY: allocated for at least so many bytes, which have been written.
                 unsafe { memory.set_len(len) };
                 memory.into()
             }
-            // SAFETY: the bytes have been written, and stay as long as the landing;
-            // whoever still has a `Landed` only reads.
-            Ok(landing) => unsafe {
-                let start = landing.start;
-                Buffer::from_custom_allocation(start, len, Arc::new(AssertUnwindSafe(landing)))
+            // SAFETY: the bytes have been written, and stay as long as the memory;
+            // whoever still has a `WrittenPiece` only reads.
+            Ok(memory) => unsafe {
+                let start = memory.start;
+                Buffer::from_custom_allocation(start, len, Arc::new(AssertUnwindSafe(memory)))
             },
             // SAFETY: as above.
             Err(shared) => unsafe {
@@ -343,18 +343,18 @@ impl Landing {
 
 /// A part of a result that is still to arrive.
 #[derive(Debug)]
-pub(crate) struct Piece(Landed);
+pub(crate) struct Piece(WrittenPiece);
 
 impl Piece {
     /// Lets `write` write every byte, which it has done if it does not fail.
-    pub fn land(
+    pub fn write(
         self,
         write: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<()>,
-    ) -> Result<Arc<Landed>> {
-        let Landed { landing, range } = &self.0;
-        // SAFETY: within the landing's memory (`Landing::cut`), and no other piece's.
+    ) -> Result<Arc<WrittenPiece>> {
+        let WrittenPiece { memory, range } = &self.0;
+        // SAFETY: within the memory (`ResultMemory::cut`), and no other piece's.
         let bytes = unsafe {
-            let start = landing.start.as_ptr().add(range.start).cast();
+            let start = memory.start.as_ptr().add(range.start).cast();
             std::slice::from_raw_parts_mut(start, range.len())
         };
         write(bytes)?;
@@ -362,8 +362,8 @@ impl Piece {
     }
 
     /// Sets every byte to `byte`.
-    pub fn fill(self, byte: u8) -> Result<Arc<Landed>> {
-        self.land(|bytes| {
+    pub fn fill(self, byte: u8) -> Result<Arc<WrittenPiece>> {
+        self.write(|bytes| {
             bytes.fill(MaybeUninit::new(byte));
             Ok(())
         })
@@ -372,26 +372,26 @@ impl Piece {
 
 /// A part of a result that has arrived.
 #[derive(Debug)]
-pub(crate) struct Landed {
-    landing: Arc<Landing>,
+pub(crate) struct WrittenPiece {
+    memory: Arc<ResultMemory>,
     range: Range<usize>,
 }
 
-impl Landed {
-    /// Whether it is a part of `landing`.
-    pub fn is_of(&self, landing: &Arc<Landing>) -> bool {
-        Arc::ptr_eq(&self.landing, landing)
+impl WrittenPiece {
+    /// Whether it is a part of `memory`.
+    pub fn is_of(&self, memory: &Arc<ResultMemory>) -> bool {
+        Arc::ptr_eq(&self.memory, memory)
     }
 }
 
-impl Deref for Landed {
+impl Deref for WrittenPiece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: within the landing's memory, and written (`Piece::land`); nobody writes
+        // SAFETY: within the memory, and written (`Piece::write`); nobody writes
         // to it again.
         unsafe {
-            let start = self.landing.start.as_ptr().add(self.range.start);
+            let start = self.memory.start.as_ptr().add(self.range.start);
             std::slice::from_raw_parts(start, self.range.len())
         }
     }

@@ -3,8 +3,8 @@
 //! The bits of chunks that are not all alike are copied to scratch, 1/8 of a byte a row, where
 //! each chunk has whole vectors of bytes, 16 at most: all is known of them at first.
 
-use super::asked::Asked;
 use super::launch::Launcher;
+use super::measurements::Measurements;
 use super::missing::Requests;
 use super::source::Column;
 use super::tree::{Part as MissingPart, Tree};
@@ -57,14 +57,14 @@ impl Which {
 
 /// What is known of the bits of chunks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counted {
+pub(super) struct BitCounts {
     /// Of a bitmap of nulls all rows.
     pub valid: usize,
     /// Among them.
     pub set: usize,
 }
 
-impl Counted {
+impl BitCounts {
     fn is_constant(self, options: &Options) -> bool {
         (self.set == 0 || self.set == self.valid) && options.allows(Encoding::Constant)
     }
@@ -76,7 +76,7 @@ struct ChunkBits<'t> {
     which: Which,
     chunk: usize,
     rows: usize,
-    counted: Counted,
+    counted: BitCounts,
     /// Whether the bytes have been measured.
     is_asked: bool,
     requests: &'t Requests<(usize, MissingPart)>,
@@ -92,7 +92,7 @@ impl Statistics for ChunkBits<'_> {
     }
 
     fn single(&self) -> Answer<Option<usize>> {
-        let Counted { valid, set } = self.counted;
+        let BitCounts { valid, set } = self.counted;
         Ok((set == 0 || set == valid).then_some(0))
     }
 
@@ -144,10 +144,10 @@ impl Bitmaps {
         launcher: &mut Launcher<'_>,
         column: &Column,
         which: Which,
-        counted: &[Option<Counted>],
+        counted: &[Option<BitCounts>],
         options: &Options,
     ) -> Result<Self> {
-        let asks = |counted: &Option<Counted>| {
+        let asks = |counted: &Option<BitCounts>| {
             let is_one = counted.is_some_and(|counted| !counted.is_constant(options));
             is_one && options.allows(Encoding::Bits)
         };
@@ -217,7 +217,7 @@ impl Bitmaps {
             false => 0,
         };
         let bytes = self.is_asked.iter().enumerate().map(bytes_of).collect();
-        let asked = Asked::of_bits(below);
+        let asked = Measurements::of_bits(below);
         let words = Words::derived(launcher, Physical::U8, source, bytes, asked)?;
         let number = self.tree.add(words, below);
         self.tree.words_mut(number).read(launcher)

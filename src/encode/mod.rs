@@ -19,16 +19,16 @@
 //! parameters of vectors ([`words::Words`] states how much that is), and codes and runs of
 //! chunks that have them. A large column is
 //! worked on in parts, so that the host plans one while the device is busy with others, but
-//! for what has to be measured after planning, which both wait for.
+//! for what has to be encoder after planning, which both wait for.
 //!
 //! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
 //! carried as Arrow IPC) are compressed by the CPU.
 
-mod asked;
 mod bits;
 mod constants;
 mod encoders;
 mod launch;
+mod measurements;
 mod missing;
 mod source;
 mod statistics;
@@ -58,10 +58,10 @@ use crate::gpu::abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-use asked::Asked;
-use bits::{Bitmaps, Counted, Which};
+use bits::{BitCounts, Bitmaps, Which};
 use encoders::Wide;
 use launch::{Launcher, Pending, Scope, StreamRole};
+use measurements::Measurements;
 use missing::Requests;
 use source::Column;
 use strings::StringColumn;
@@ -231,7 +231,7 @@ fn part_bytes(context: &Context) -> usize {
     if context.device().is_host() { 1 << 20 } else { 512 << 20 }
 }
 
-/// Compresses a column. All parts of it are measured first; each is planned and its
+/// Compresses a column. All parts of it are encoder first; each is planned and its
 /// bodies are given a buffer while the device measures or writes others.
 fn encode(
     context: &Arc<Context>,
@@ -247,18 +247,18 @@ fn encode(
         .step_by(part_rows)
         .map(|start| column.slice(start, part_rows.min(column.rows - start)))
         .collect();
-    let scratch = |part: &Column| Measured::scratch_bytes(part, options);
+    let scratch = |part: &Column| PartEncoder::scratch_bytes(part, options);
     context.require(parts.iter().map(scratch).sum())?;
-    let measured: Vec<Measured> = (parts.iter())
-        .map(|part| Measured::start(&mut launcher, part, options))
+    let encoder: Vec<PartEncoder> = (parts.iter())
+        .map(|part| PartEncoder::start(&mut launcher, part, options))
         .collect::<Result<_>>()?;
     let mut written = Vec::new();
-    for (number, (part, mut measured)) in parts.iter().zip(measured).enumerate() {
+    for (number, (part, mut encoder)) in parts.iter().zip(encoder).enumerate() {
         // What is derived from a part's values goes with it.
         launcher.scope = Scope::Part(number);
-        let planned = measured.plan(&mut launcher, part, options)?;
+        let planned = encoder.plan(&mut launcher, part, options)?;
         launcher.mark("plan")?;
-        written.push((measured.write(&mut launcher, part, &planned)?, planned));
+        written.push((encoder.write(&mut launcher, part, &planned)?, planned));
         launcher.release(launcher.scope);
     }
     launcher.scope = Scope::Column;
@@ -287,8 +287,8 @@ fn encode_string_parts(
     column: &StringColumn,
     options: &Options,
 ) -> Result<Option<Parts>> {
-    let window_bytes = strings::window_bytes(context.device().is_host());
-    strings::encode(context, launcher, column, options, window_bytes)
+    let span_bytes = strings::span_bytes(context.device().is_host());
+    strings::encode(context, launcher, column, options, span_bytes)
 }
 
 /// The column of chunks that kernels have been started to write.
@@ -355,7 +355,7 @@ impl<'a> Encoder<'a> {
     pub fn require(&self, rows: Range<usize>, options: &Options) -> Result<()> {
         let Source::Words(column) = &self.column else { return Ok(()) };
         let part = column.slice(rows.start, rows.len());
-        self.context.require(Measured::scratch_bytes(&part, options))
+        self.context.require(PartEncoder::scratch_bytes(&part, options))
     }
 
     /// Starts compressing `rows`, which have arrived, and whose bytes, of strings, end at
@@ -373,9 +373,9 @@ impl<'a> Encoder<'a> {
             Source::Words(column) => {
                 launcher.keep(&column.memory);
                 let part = column.slice(start, rows.len());
-                let mut measured = Measured::start(&mut launcher, &part, options)?;
-                let planned = measured.plan(&mut launcher, &part, options)?;
-                Some(vec![(measured.write(&mut launcher, &part, &planned)?, planned)])
+                let mut encoder = PartEncoder::start(&mut launcher, &part, options)?;
+                let planned = encoder.plan(&mut launcher, &part, options)?;
+                Some(vec![(encoder.write(&mut launcher, &part, &planned)?, planned)])
             }
             Source::Strings(column) => {
                 launcher.keep(&column.memory);
@@ -460,7 +460,7 @@ pub(super) const MIN_CHUNKS: usize = 32;
 const VALUES: usize = 0;
 
 /// A column whose values have been read once.
-struct Measured {
+struct PartEncoder {
     chunk_rows: usize,
     /// The values first, and what is derived from them.
     tree: Tree,
@@ -475,13 +475,13 @@ struct Measured {
     validity: Option<Bitmaps>,
 }
 
-impl Measured {
-    /// Bytes of device memory that [`Measured::start`] and what follows need beside the
+impl PartEncoder {
+    /// Bytes of device memory that [`PartEncoder::start`] and what follows need beside the
     /// result.
     fn scratch_bytes(column: &Column, options: &Options) -> usize {
         let (rows, physical) = (column.rows, column.physical());
         let words = |physical| {
-            let asked = Asked::by(&plan::Context::new(options, None), physical);
+            let asked = Measurements::by(&plan::Context::new(options, None), physical);
             words::scratch_bytes(physical, rows, options.chunk_rows, asked)
         };
         let counts = rows.div_ceil(options.chunk_rows) * 8;
@@ -497,7 +497,7 @@ impl Measured {
     fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
         let tree = Tree::new(options);
-        let mut measured = Self {
+        let mut encoder = Self {
             chunk_rows,
             tree,
             halves: None,
@@ -507,29 +507,30 @@ impl Measured {
             validity: None,
         };
         if column.rows == 0 {
-            return Ok(measured);
+            return Ok(encoder);
         }
         let physical = column.physical();
         if physical == Physical::Bool || column.valid.is_some() {
-            measured.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
+            encoder.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
         }
         if physical == Physical::Bool {
-            return Ok(measured);
+            return Ok(encoder);
         }
         if physical.bits().is_some_and(|bits| bits > 64) {
-            measured.wide = Some(Wide::measure(launcher, column, chunk_rows)?);
-            return Ok(measured);
+            encoder.wide = Some(Wide::measure(launcher, column, chunk_rows)?);
+            return Ok(encoder);
         }
         let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
-        let asked = Asked::by(&plan::Context::new(options, None), physical);
+        let asked = Measurements::by(&plan::Context::new(options, None), physical);
         let words = Words::measure(launcher, physical, source, asked)?;
         let context = plan::Context::new(options, None);
-        measured.tree.add(words.in_memory(column.is_padded), &context);
+        encoder.tree.add(words.in_memory(column.is_padded), &context);
         if column.data_type() == &DataType::Float16 {
             let source = abi::Source { order: abi::FLOAT, ..source };
-            measured.halves = Some(Words::measure(launcher, physical, source, Asked::BOUNDS)?);
+            encoder.halves =
+                Some(Words::measure(launcher, physical, source, Measurements::BOUNDS)?);
         }
-        Ok(measured)
+        Ok(encoder)
     }
 
     /// Waits, and plans every chunk.
@@ -561,15 +562,15 @@ impl Measured {
         // Whether rows are valid, as bits of which all are; none of chunks without nulls.
         let nulls = |chunk: usize| {
             let [valid, _] = *counts.get(chunk)?;
-            let counted = Counted { valid: rows(chunk), set: valid as usize };
+            let counted = BitCounts { valid: rows(chunk), set: valid as usize };
             (counted.set < counted.valid).then_some(counted)
         };
         let values = |chunk: usize| {
             let [valid, set] = *counts.get(chunk)?;
-            Some(Counted { valid: valid as usize, set: set as usize })
+            Some(BitCounts { valid: valid as usize, set: set as usize })
         };
-        let mut bitmaps = |which, of: &dyn Fn(usize) -> Option<Counted>| {
-            let counted: Vec<Option<Counted>> = (0..chunks).map(of).collect();
+        let mut bitmaps = |which, of: &dyn Fn(usize) -> Option<BitCounts>| {
+            let counted: Vec<Option<BitCounts>> = (0..chunks).map(of).collect();
             Bitmaps::plan(launcher, column, which, &counted, options)
         };
         if column.physical() == Physical::Bool {
@@ -618,7 +619,7 @@ impl Measured {
     }
 }
 
-impl Measured {
+impl PartEncoder {
     /// Starts writing planned chunks.
     fn write(
         &self,

@@ -5,9 +5,9 @@ use super::missing::Requests;
 use super::tree::{Part, Tree};
 use super::words::Words;
 use crate::encoding::alp_rd::Cut;
-use crate::encoding::dict::Counted;
+use crate::encoding::dict::SampledValues;
 use crate::encoding::ffor::PACKED_UNIT;
-use crate::encoding::lz::{Leftover, Promise};
+use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::Parameters;
 use crate::encoding::statistics::{Answer, Child, Missing, SampledBytes, SampledRuns, Statistics};
 use crate::encoding::{Encoding, Physical};
@@ -98,7 +98,7 @@ impl Statistics for ChunkWords<'_> {
         Ok(self.words.cut(self.chunk))
     }
 
-    fn sampled_values(&self) -> Answer<Option<Counted>> {
+    fn sampled_values(&self) -> Answer<Option<SampledValues>> {
         let sample = self.words.sample(self.chunk);
         Ok(sample.map(|sample| sample.counted(self.rows())))
     }
@@ -137,11 +137,11 @@ impl Statistics for ChunkWords<'_> {
         }
     }
 
-    fn leftover(&self, limit: usize) -> Answer<Option<Leftover>> {
-        Ok(self.words.leftover(self.chunk, limit))
+    fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
+        Ok(self.words.lz_bytes(self.chunk, limit))
     }
 
-    fn matches(&self, of: &Leftover, _: &Lz) -> Answer<Option<Promise>> {
+    fn matches(&self, of: &LzBytes, _: &Lz) -> Answer<Option<Promise>> {
         let Within { tree, number, requests } = self.within()?;
         match tree.matches(*number, self.chunk) {
             Some(promise) => Ok(promise),

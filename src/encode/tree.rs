@@ -22,7 +22,7 @@ use super::statistics::ChunkWords;
 use super::words::Words;
 use super::write::{self, Job, Origin, Part as BufferPart};
 use crate::chunk::EncodedNode;
-use crate::encoding::lz::{Leftover, Promise, Shape};
+use crate::encoding::lz::{LzBytes, Promise, Shape};
 use crate::encoding::plan::{self, Context, Nesting, Parameters, Plan};
 use crate::encoding::statistics::Answer;
 use crate::encoding::{Encoding, rank};
@@ -46,7 +46,7 @@ pub(super) enum Part {
     /// The words that are its children, where the search has found what pays.
     Children(Encoding),
     /// Matches of LZ in a sample.
-    Matches(Leftover),
+    Matches(LzBytes),
     /// What encodings, as bits, need to know of all vectors.
     AllVectors(u32),
     /// The chunk, compressed by LZ with segments of a shape.

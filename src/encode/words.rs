@@ -12,14 +12,14 @@
 
 use std::sync::Arc;
 
-use super::asked::Asked;
 use super::constants::{MEASURE_ALL, MEASURE_REST, MEASURE_SAMPLED};
-use super::encoders::{DELTAS, Divisors, Reals};
+use super::encoders::{AlpRdWords, DELTAS, Divisors};
 use super::launch::{Launcher, Pending};
+use super::measurements::Measurements;
 use super::write::{Origin, Part};
 use crate::chunk::{EncodedNode, aligned};
 use crate::encoding::alp_rd::Cut;
-use crate::encoding::lz::Leftover;
+use crate::encoding::lz::LzBytes;
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::statistics::SAMPLED_VECTORS;
 use crate::encoding::{Encoding, Physical, ffor};
@@ -34,7 +34,7 @@ use crate::options::Options;
 pub(super) struct Words {
     physical: Physical,
     source: abi::Source,
-    pub asked: Asked,
+    pub asked: Measurements,
     /// Whether memory behind the values may be read.
     is_padded: bool,
     rows: usize,
@@ -53,7 +53,7 @@ pub(super) struct Words {
     /// For each chunk the encodings, as bits, for which all its vectors have been measured.
     measured: Vec<u32>,
     /// What is known of floats that may be cut.
-    reals: Option<Reals>,
+    reals: Option<AlpRdWords>,
 }
 
 /// Where in the scratch each array begins, and its length.
@@ -85,7 +85,7 @@ pub(super) struct Measures {
 }
 
 impl Scratch {
-    fn new(value: usize, vectors: usize, chunks: usize, asked: Asked) -> Self {
+    fn new(value: usize, vectors: usize, chunks: usize, asked: Measurements) -> Self {
         let mut len = 0;
         let mut array = |is_there: bool, bytes: usize| {
             let at = len;
@@ -120,14 +120,14 @@ pub(super) fn scratch_bytes(
     physical: Physical,
     rows: usize,
     chunk_rows: usize,
-    asked: Asked,
+    asked: Measurements,
 ) -> usize {
     let value = physical.bits().unwrap_or(0) / 8;
     let (vectors, chunks) = (rows.div_ceil(VECTOR), rows.div_ceil(chunk_rows));
     let own = Scratch::new(value, vectors, chunks, asked).len;
     let is_cut = asked.has(Encoding::AlpRd);
     own + Divisors::scratch_bytes(asked, chunks)
-        + if is_cut { Reals::scratch_bytes(rows, chunk_rows) } else { 0 }
+        + if is_cut { AlpRdWords::scratch_bytes(rows, chunk_rows) } else { 0 }
 }
 
 impl Words {
@@ -136,7 +136,7 @@ impl Words {
         launcher: &mut Launcher<'_>,
         physical: Physical,
         source: abi::Source,
-        asked: Asked,
+        asked: Measurements,
     ) -> Result<Self> {
         Self::start(launcher, physical, source, None, asked)
     }
@@ -152,7 +152,7 @@ impl Words {
         physical: Physical,
         source: abi::Source,
         chunk_rows: Vec<u32>,
-        asked: Asked,
+        asked: Measurements,
     ) -> Result<Self> {
         let source = abi::Source { chunk_rows: launcher.upload(&chunk_rows)?, ..source };
         Self::start(launcher, physical, source, Some(chunk_rows), asked)
@@ -163,7 +163,7 @@ impl Words {
         physical: Physical,
         source: abi::Source,
         derived: Option<Vec<u32>>,
-        asked: Asked,
+        asked: Measurements,
     ) -> Result<Self> {
         let rows = source.rows as usize;
         let chunk_rows = source.chunk_vectors as usize * VECTOR;
@@ -214,7 +214,7 @@ impl Words {
         words.divisors = Divisors::find(launcher, source, value, chunks, asked)?;
         if asked.has(Encoding::AlpRd) {
             let alp = if asked.has(Encoding::Alp) { words.totals() } else { DevicePtr::NULL };
-            words.reals = Some(Reals::measure(launcher, physical, source, alp)?);
+            words.reals = Some(AlpRdWords::measure(launcher, physical, source, alp)?);
         }
         words.pending = Some(words.result(launcher)?);
         Ok(words)
@@ -398,8 +398,8 @@ impl Words {
     }
 
     /// What a chunk leaves of which other encodings take `limit` bytes, if that is most.
-    pub fn leftover(&self, chunk: usize, limit: usize) -> Option<Leftover> {
-        Leftover::of_words(self.rows(chunk) * self.value(), self.value(), limit)
+    pub fn lz_bytes(&self, chunk: usize, limit: usize) -> Option<LzBytes> {
+        LzBytes::of_words(self.rows(chunk) * self.value(), self.value(), limit)
     }
 
     /// Where the bytes of some chunks are, at multiples of 8: where they came from or, with nulls,
@@ -518,7 +518,7 @@ impl Words {
                 ];
             }
             Encoding::AlpRd => {
-                let fits = |reals: &&Reals| reals.fits(chunk, rows);
+                let fits = |reals: &&AlpRdWords| reals.fits(chunk, rows);
                 let Some(reals) = self.reals.as_ref().filter(fits) else { return Ok(None) };
                 reals.fill(chunk, &mut node, part);
             }

@@ -5,13 +5,13 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::alp_rd::Cut;
-use super::dict::{Counted, Distinct};
+use super::dict::{Distinct, SampledValues};
 use super::fsst::Symbols;
 use super::io::{OwnedValues, with_words};
-use super::lz::{Leftover, Promise};
+use super::lz::{LzBytes, Promise};
 use super::plan::Parameters;
 use super::statistics::{
-    Answer, Child, Coded, Missing, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
+    Answer, Child, CodedSample, Missing, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
     sampled_vectors,
 };
 use super::{
@@ -156,7 +156,7 @@ impl Statistics for HostStatistics<'_> {
         Ok(alp_rd::sampled_cut(&self.input, limit))
     }
 
-    fn sampled_values(&self) -> Answer<Option<Counted>> {
+    fn sampled_values(&self) -> Answer<Option<SampledValues>> {
         Ok(Distinct::count(&self.input, self.vectors_to_look_at()))
     }
 
@@ -180,7 +180,7 @@ impl Statistics for HostStatistics<'_> {
         Ok(self.child(&lengths.input(Physical::U32)))
     }
 
-    fn coded(&self, by: TableOf) -> Answer<Option<Coded>> {
+    fn coded(&self, by: TableOf) -> Answer<Option<CodedSample>> {
         let Values::Bytes(values) = self.input.values else { return Err(Missing) };
         Ok(match (by, self.symbols) {
             (TableOf::Group, symbols) => symbols.and_then(|symbols| fsst::coded(values, symbols)),
@@ -209,15 +209,15 @@ impl Statistics for HostStatistics<'_> {
         }))
     }
 
-    fn leftover(&self, limit: usize) -> Answer<Option<Leftover>> {
-        let leftover = lz::leftover_of(&self.input, limit);
+    fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
+        let leftover = lz::lz_bytes_of(&self.input, limit);
         Ok(leftover.and_then(|leftover| match self.input.values {
             Values::Arrow(_) => leftover.of_its_bytes(self.bytes()?.len()),
             _ => Some(leftover),
         }))
     }
 
-    fn matches(&self, of: &Leftover, settings: &Lz) -> Answer<Option<Promise>> {
+    fn matches(&self, of: &LzBytes, settings: &Lz) -> Answer<Option<Promise>> {
         Ok(self.bytes().and_then(|bytes| lz::matches_of(bytes, of, settings)))
     }
 

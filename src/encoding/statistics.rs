@@ -18,9 +18,9 @@
 pub(crate) mod recorded;
 
 use super::alp_rd::Cut;
-use super::dict::Counted;
-use super::fsst::{Sampled, Trained};
-use super::lz::{Leftover, Promise};
+use super::dict::SampledValues;
+use super::fsst::{SampledCodes, Trained};
+use super::lz::{LzBytes, Promise};
 use super::plan::Parameters;
 use super::{Encoding, Input, Physical};
 use crate::lanes::VECTOR;
@@ -70,8 +70,8 @@ pub(crate) enum TableOf {
 
 /// What a symbol table makes of a sample of strings.
 #[derive(Debug, Clone)]
-pub(crate) struct Coded {
-    pub sampled: Sampled,
+pub(crate) struct CodedSample {
+    pub sampled: SampledCodes,
     pub trained: Trained,
     /// Bytes of the table.
     pub table: usize,
@@ -147,7 +147,7 @@ pub(crate) trait Statistics {
     }
 
     /// Distinct values of the sampled vectors; none of values that have no dictionary.
-    fn sampled_values(&self) -> Answer<Option<Counted>> {
+    fn sampled_values(&self) -> Answer<Option<SampledValues>> {
         Err(Missing)
     }
 
@@ -167,7 +167,7 @@ pub(crate) trait Statistics {
     }
 
     /// Strings: what a symbol table makes of a sample; none where there is no table.
-    fn coded(&self, _by: TableOf) -> Answer<Option<Coded>> {
+    fn coded(&self, _by: TableOf) -> Answer<Option<CodedSample>> {
         Err(Missing)
     }
 
@@ -178,13 +178,13 @@ pub(crate) trait Statistics {
 
     /// The bytes that lz would compress, where all else takes `limit` bytes; none if they are
     /// none of its business.
-    fn leftover(&self, _limit: usize) -> Answer<Option<Leftover>> {
+    fn lz_bytes(&self, _limit: usize) -> Answer<Option<LzBytes>> {
         Err(Missing)
     }
 
     /// The shape of segments that lz gives these bytes, and the lengths of its buffers then, from
     /// a sample; none if there are no matches.
-    fn matches(&self, _of: &Leftover, _settings: &Lz) -> Answer<Option<Promise>> {
+    fn matches(&self, _of: &LzBytes, _settings: &Lz) -> Answer<Option<Promise>> {
         Err(Missing)
     }
 

@@ -270,7 +270,7 @@ const fn each<A: Arguments>(name: &'static str, threads: &str, block: usize) -> 
 const fn fsst_vector<A: Arguments>(name: &'static str) -> Kernel<A> {
     each(name, "FSST_VECTOR_THREADS", 1)
 }
-pub(crate) const FSST_LENGTHS: ByOffset<abi::FsstWindow> =
+pub(crate) const FSST_LENGTHS: ByOffset<abi::StringsView> =
     [fsst_vector("fsst_lengths_32"), fsst_vector("fsst_lengths_64")];
 
 /// Blocks count picks of a range.
@@ -300,10 +300,10 @@ const fn fsst_encode<A: Arguments>(name: &'static str) -> Kernel<A> {
     let runs = shape(threads) as usize;
     Kernel { shared: shape("FSST_ENCODE_SHARED"), ..each(name, threads, runs) }
 }
-pub(crate) const FSST_ENCODE: ByOffset<abi::FsstWindow> =
+pub(crate) const FSST_ENCODE: ByOffset<abi::StringsView> =
     [fsst_encode("fsst_encode_32"), fsst_encode("fsst_encode_64")];
 /// Blocks count groups of tiles.
-pub(crate) const FSST_PLACE: Kernel<abi::FsstWindow> = each("fsst_place", "FSST_PLACE_THREADS", 1);
+pub(crate) const FSST_PLACE: Kernel<abi::StringsView> = each("fsst_place", "FSST_PLACE_THREADS", 1);
 
 const fn lz_find<A: Arguments>(name: &'static str) -> Kernel<A> {
     vectors(name, shape("LZ_FIND_THREADS"), 32)
@@ -329,7 +329,7 @@ pub(crate) const LZ_WRITE: Kernel<abi::LzArguments> =
 pub(crate) const LZ_LAYOUT: Kernel<abi::LzArguments> = chunk("lz_layout", "LZ_LAYOUT_THREADS");
 
 /// Blocks count chunks, or groups of vectors.
-pub(crate) const FSST_CHUNKS: Kernel<abi::FsstWindow> =
+pub(crate) const FSST_CHUNKS: Kernel<abi::StringsView> =
     each("fsst_chunks", "FSST_CHUNKS_THREADS", 1);
 pub(crate) const FSST_NUMBERS: Kernel<abi::FsstSampling> =
     each("fsst_numbers", "FSST_SCAN_THREADS", 1);

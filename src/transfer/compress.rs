@@ -14,12 +14,12 @@ use arrow_schema::FieldRef;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{land, part_bytes, pipeline};
+use super::{download_piece, part_bytes, pipeline};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::device::array::{DeviceSlice, HostBuffers};
 use crate::device::column::{DeviceChunk, chunk_of};
-use crate::device::pinned::{Landed, Landing, Piece};
+use crate::device::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::device::{Context, DeviceArray};
 use crate::encode::{Encoder, encode_array, encodes_on_device, verify};
 use crate::error::{Error, Result};
@@ -146,9 +146,9 @@ fn compress_parts(
     let sums: Vec<OnceLock<u64>> =
         (0..array.len().div_ceil(options.chunk_rows)).map(|_| OnceLock::new()).collect();
     let mut chunks: Vec<DeviceChunk> = Vec::new();
-    let mut landings: Vec<Arc<Landing>> = Vec::new();
+    let mut memories: Vec<Arc<ResultMemory>> = Vec::new();
     let mut is_refused = false;
-    let landed = context.with_stream(|stream| {
+    let written = context.with_stream(|stream| {
         context.with_stream(|reader| {
             let on_device = host.host.allocate(context, stream, array.data_type(), array.len())?;
             let upload =
@@ -157,15 +157,15 @@ fn compress_parts(
             encoder.require(parts[0].clone(), options)?;
             rayon::in_place_scope(|checks| {
                 let mut piece_of = |rows: &Range<usize>, len: usize| -> Result<Piece> {
-                    if let Some(piece) = landings.last().and_then(|landing| landing.cut(len)) {
+                    if let Some(piece) = memories.last().and_then(|memory| memory.cut(len)) {
                         return Ok(piece);
                     }
                     // What the rest takes if it is like this part, and a little more.
                     let rest = (host.rows - rows.start).div_ceil(rows.len());
                     let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
-                    let landing = Landing::new(context.pool(), room.max(len));
-                    landings.push(landing.clone());
-                    landing.cut(len).ok_or_else(|| Error::device("no room for a part"))
+                    let memory = ResultMemory::new(context.pool(), room.max(len));
+                    memories.push(memory.clone());
+                    memory.cut(len).ok_or_else(|| Error::device("no room for a part"))
                 };
                 let work = |part: usize| -> Result<Vec<Compressed>> {
                     let rows = &parts[part];
@@ -194,16 +194,18 @@ fn compress_parts(
                 let download = |stream: &dyn Stream, part: Vec<Compressed>| {
                     let mut all = Vec::with_capacity(part.len());
                     for part in part {
-                        let landed = land(stream, &part.ready, &part.bodies, part.piece)?;
+                        let written =
+                            download_piece(stream, &part.ready, &part.bodies, part.piece)?;
                         let mut at = 0;
                         for (chunk, len) in part.chunks.zip(part.lengths) {
-                            let (landed, sum, range) = (landed.clone(), &sums[chunk], at..at + len);
+                            let (written, sum, range) =
+                                (written.clone(), &sums[chunk], at..at + len);
                             at += len;
                             checks.spawn(move |_| {
-                                let _ = sum.set(xxh3_64(&landed[range]));
+                                let _ = sum.set(xxh3_64(&written[range]));
                             });
                         }
-                        all.push(landed);
+                        all.push(written);
                     }
                     Ok(all)
                 };
@@ -214,8 +216,8 @@ fn compress_parts(
     if is_refused {
         return Ok(None);
     }
-    let landed = landed.into_iter().flatten().collect();
-    let bodies = joined(landings, landed);
+    let written = written.into_iter().flatten().collect();
+    let bodies = joined(memories, written);
     let mut at = 0;
     let arrived: Vec<(&DeviceChunk, u64, Buffer)> = (chunks.iter().zip(&sums))
         .map(|(chunk, sum)| {
@@ -232,18 +234,18 @@ fn compress_parts(
     Ok(Some(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies)))
 }
 
-/// The bytes of all landings; a copy of them all where one did not suffice, or had room for
+/// The bytes of all memories; a copy of them all where one did not suffice, or had room for
 /// more than twice as many.
-fn joined(landings: Vec<Arc<Landing>>, landed: Vec<Arc<Landed>>) -> Buffer {
-    let mut landed = landed.into_iter().peekable();
+fn joined(memories: Vec<Arc<ResultMemory>>, written: Vec<Arc<WrittenPiece>>) -> Buffer {
+    let mut written = written.into_iter().peekable();
     let mut buffers: Vec<Buffer> = Vec::new();
-    let room: usize = landings.iter().map(|landing| landing.room()).sum();
-    for landing in landings {
+    let room: usize = memories.iter().map(|memory| memory.room()).sum();
+    for memory in memories {
         let mut of_this = Vec::new();
-        while let Some(part) = landed.next_if(|part| part.is_of(&landing)) {
+        while let Some(part) = written.next_if(|part| part.is_of(&memory)) {
             of_this.push(part);
         }
-        buffers.push(landing.finish(of_this));
+        buffers.push(memory.finish(of_this));
     }
     // The result keeps all of the room as long as it lives.
     if buffers.len() == 1 && room / 2 <= buffers[0].len() {

@@ -12,13 +12,13 @@ use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 
-use super::{land, part_bytes, pipeline};
+use super::{download_piece, part_bytes, pipeline};
 use crate::chunk::Chunk;
 use crate::column::{CompressedColumn, physical_of};
 use crate::decode::{self, decodes_on_device, strings};
 use crate::device::array::{DeviceSlice, array_of};
 use crate::device::column::placed;
-use crate::device::pinned::{Landed, Landing, Piece};
+use crate::device::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::device::{Context, DeviceColumn};
 use crate::encoding;
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ struct Decompressed {
 }
 
 /// What has arrived of a part: a piece of each buffer, and of the validity.
-type Arrived = (Vec<Arc<Landed>>, Option<Arc<Landed>>);
+type Arrived = (Vec<Arc<WrittenPiece>>, Option<Arc<WrittenPiece>>);
 
 /// Decompresses a column in parts, each so many chunks.
 fn decompress_parts(
@@ -119,9 +119,10 @@ fn decompress_parts(
     }
     // Whatever headers state, the host is asked for no more than the device has.
     context.require(lengths.iter().sum())?;
-    let landings: Vec<_> = lengths.iter().map(|len| Landing::new(context.pool(), *len)).collect();
+    let memories: Vec<_> =
+        lengths.iter().map(|len| ResultMemory::new(context.pool(), *len)).collect();
     let has_nulls = column.null_count() > 0;
-    let validity = has_nulls.then(|| Landing::new(context.pool(), column.len().div_ceil(8)));
+    let validity = has_nulls.then(|| ResultMemory::new(context.pool(), column.len().div_ceil(8)));
     let body_bytes =
         |chunks: &[Chunk]| -> usize { chunks.iter().map(|chunk| chunk.body().len()).sum() };
     // Bytes of bodies before each part.
@@ -133,7 +134,7 @@ fn decompress_parts(
             Some(start)
         })
         .collect();
-    let landed: Vec<Arrived> = context.with_stream(|stream| {
+    let written: Vec<Arrived> = context.with_stream(|stream| {
         let bodies = Arc::new(stream.allocate(body_bytes(chunks))?);
         let strings = match sizes {
             Sizes::Fixed(_) => None,
@@ -171,13 +172,13 @@ fn decompress_parts(
             if has_offsets && index + 1 == parts.len() {
                 lengths[0] = slices[0].len();
             }
-            let cut = |landing: &Arc<Landing>, bytes| {
-                landing.cut(bytes).ok_or_else(|| Error::device("no room for a part"))
+            let cut = |memory: &Arc<ResultMemory>, bytes| {
+                memory.cut(bytes).ok_or_else(|| Error::device("no room for a part"))
             };
-            let buffers = (slices.iter().zip(&landings).zip(lengths))
-                .map(|((slice, landing), len)| Ok((slice.clone(), cut(landing, len)?)))
+            let buffers = (slices.iter().zip(&memories).zip(lengths))
+                .map(|((slice, memory), len)| Ok((slice.clone(), cut(memory, len)?)))
                 .collect::<Result<_>>()?;
-            let bits = validity.as_ref().map(|landing| cut(landing, part.len().div_ceil(8)));
+            let bits = validity.as_ref().map(|memory| cut(memory, part.len().div_ceil(8)));
             let validity = bits.transpose()?.map(|piece| (bitmap.cloned(), piece));
             let ready = started.array().ready().clone();
             pending = Some(started);
@@ -186,25 +187,25 @@ fn decompress_parts(
         let download = |stream: &dyn Stream, part: Decompressed| {
             let Decompressed { buffers, validity, ready } = part;
             let bits = validity.map(|(slice, piece)| match slice {
-                Some(slice) => land(stream, &ready, &slice, piece),
+                Some(slice) => download_piece(stream, &ready, &slice, piece),
                 None => piece.fill(0xff),
             });
-            let land = |(slice, piece)| land(stream, &ready, &slice, piece);
-            Ok((buffers.into_iter().map(land).collect::<Result<_>>()?, bits.transpose()?))
+            let piece = |(slice, piece)| download_piece(stream, &ready, &slice, piece);
+            Ok((buffers.into_iter().map(piece).collect::<Result<_>>()?, bits.transpose()?))
         };
-        let landed = pipeline(context, stream, parts.len(), &upload, work, &download)?;
+        let written = pipeline(context, stream, parts.len(), &upload, work, &download)?;
         pending.map(decode::Pending::finish).transpose()?;
-        Ok(landed)
+        Ok(written)
     })?;
-    let mut arrived: Vec<Vec<Arc<Landed>>> = landings.iter().map(|_| Vec::new()).collect();
+    let mut arrived: Vec<Vec<Arc<WrittenPiece>>> = memories.iter().map(|_| Vec::new()).collect();
     let mut bits = Vec::new();
-    for (buffers, validity) in landed {
+    for (buffers, validity) in written {
         arrived.iter_mut().zip(buffers).for_each(|(all, piece)| all.push(piece));
         bits.extend(validity);
     }
-    let buffers = landings.into_iter().zip(arrived).map(|(landing, all)| landing.finish(all));
+    let buffers = memories.into_iter().zip(arrived).map(|(memory, all)| memory.finish(all));
     let nulls = validity
-        .map(|landing| NullBuffer::new(BooleanBuffer::new(landing.finish(bits), 0, column.len())));
+        .map(|memory| NullBuffer::new(BooleanBuffer::new(memory.finish(bits), 0, column.len())));
     // SAFETY: as many values as there are rows, which the decoders have written; offsets
     // rise from 0 to the number of bytes because `offsets_*` clamps them, each part from
     // where the one before has ended. `Pending::finish` has found no fault in any part.

@@ -31,7 +31,7 @@ pub(crate) use decompress::decompress;
 
 use crate::device::Context;
 use crate::device::array::DeviceSlice;
-use crate::device::pinned::{Landed, Piece};
+use crate::device::pinned::{Piece, WrittenPiece};
 use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
 
@@ -47,14 +47,14 @@ fn part_bytes(context: &Context) -> usize {
 }
 
 /// Copies the first bytes of a slice to where they belong, once they are `ready`.
-fn land(
+fn download_piece(
     stream: &dyn Stream,
     ready: &Arc<dyn Event>,
     source: &DeviceSlice,
     piece: Piece,
-) -> Result<Arc<Landed>> {
+) -> Result<Arc<WrittenPiece>> {
     stream.wait(ready.as_ref())?;
-    piece.land(|target| stream.download_to(source.buffer(), source.start(), target))
+    piece.write(|target| stream.download_to(source.buffer(), source.start(), target))
 }
 
 /// Uploads parts, works on each on `stream` in the calling thread once it has arrived, and

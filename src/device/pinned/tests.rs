@@ -14,9 +14,9 @@ struct Counting {
 }
 
 #[derive(Debug)]
-struct Counted(Box<dyn HostMemory>, Arc<AtomicUsize>);
+struct SampledValues(Box<dyn HostMemory>, Arc<AtomicUsize>);
 
-impl HostMemory for Counted {
+impl HostMemory for SampledValues {
     fn start(&self) -> NonNull<u8> {
         self.0.start()
     }
@@ -26,7 +26,7 @@ impl HostMemory for Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for SampledValues {
     fn drop(&mut self) {
         self.1.fetch_sub(self.0.len(), Ordering::Relaxed);
     }
@@ -58,7 +58,7 @@ impl Device for Counting {
             return Err(Error::device("no page can be locked"));
         }
         self.locked.fetch_add(len, Ordering::Relaxed);
-        Ok(Box::new(Counted(self.inner.page_locked(len)?, self.locked.clone())))
+        Ok(Box::new(SampledValues(self.inner.page_locked(len)?, self.locked.clone())))
     }
 }
 
@@ -122,9 +122,9 @@ fn results_go_to_ordinary_memory_where_no_page_can_be_locked() {
     let (device, pool, locked) = pool(10);
     device.refuses.store(true, Ordering::Relaxed);
     assert!(pool.allocate(MIB).unwrap_err().to_string().contains("locked"));
-    let landing = Landing::new(&pool, 2 * MIB);
-    assert!(matches!(landing.room, Room::Ordinary(_)));
-    let buffer = landing.clone().finish(vec![landing.all().fill(7).unwrap()]);
+    let memory = ResultMemory::new(&pool, 2 * MIB);
+    assert!(matches!(memory.room, Room::Ordinary(_)));
+    let buffer = memory.clone().finish(vec![memory.all().fill(7).unwrap()]);
     assert!(buffer.len() == 2 * MIB && buffer.iter().all(|byte| *byte == 7));
     device.refuses.store(false, Ordering::Relaxed);
     // What failed does not count.
@@ -135,12 +135,12 @@ fn results_go_to_ordinary_memory_where_no_page_can_be_locked() {
 #[test]
 fn a_buffer_keeps_its_memory_and_gives_it_back() {
     let (_device, pool, locked) = pool(4);
-    let landing = Landing::new(&pool, 2 * MIB);
-    let (first, second) = (landing.cut(MIB).unwrap(), landing.cut(MIB - 5).unwrap());
-    assert!(landing.cut(6).is_none());
+    let memory = ResultMemory::new(&pool, 2 * MIB);
+    let (first, second) = (memory.cut(MIB).unwrap(), memory.cut(MIB - 5).unwrap());
+    assert!(memory.cut(6).is_none());
     let second = second.fill(2).unwrap();
     let parts = vec![first.fill(1).unwrap(), second.clone()];
-    let buffer = landing.finish(parts);
+    let buffer = memory.finish(parts);
     let slice = buffer.slice_with_length(MIB - 1, 2);
     drop(buffer);
     assert!(pool.result(3 * MIB).is_none());
@@ -155,9 +155,9 @@ fn a_buffer_keeps_its_memory_and_gives_it_back() {
 #[should_panic(expected = "bytes are missing")]
 fn a_result_without_a_part_is_none() {
     let (_device, pool, _) = pool(4);
-    let landing = Landing::new(&pool, 20);
-    let (_, second) = (landing.cut(10), landing.cut(10).unwrap());
-    landing.clone().finish(vec![second.fill(0).unwrap()]);
+    let memory = ResultMemory::new(&pool, 20);
+    let (_, second) = (memory.cut(10), memory.cut(10).unwrap());
+    memory.clone().finish(vec![second.fill(0).unwrap()]);
 }
 
 #[test]

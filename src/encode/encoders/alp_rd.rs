@@ -25,7 +25,7 @@ use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 /// The floats of a column, measured.
-pub(in crate::encode) struct Reals {
+pub(in crate::encode) struct AlpRdWords {
     source: abi::Source,
     /// Bytes of a value.
     value: usize,
@@ -43,7 +43,7 @@ fn locators_at(chunks: usize) -> usize {
     chunks * size_of::<abi::RdTotals>()
 }
 
-impl Reals {
+impl AlpRdWords {
     /// Bytes of scratch that measuring needs.
     pub fn scratch_bytes(rows: usize, chunk_rows: usize) -> usize {
         locators_at(rows.div_ceil(chunk_rows)) + rows.div_ceil(VECTOR) * 4

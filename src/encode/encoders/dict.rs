@@ -8,11 +8,11 @@ use ahash::RandomState;
 
 use super::{Derived, Deriver};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
-use crate::encode::asked::Asked;
 use crate::encode::launch::Launcher;
+use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Part};
-use crate::encoding::dict::Counted;
+use crate::encoding::dict::SampledValues;
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::SAMPLED_VECTORS;
 use crate::encoding::{Encoding, Physical};
@@ -184,8 +184,8 @@ fn allocate(
 
 impl abi::SampledRows {
     /// What this says of distinct values of a chunk of so many rows.
-    pub fn counted(&self, rows: usize) -> Counted {
-        Counted {
+    pub fn counted(&self, rows: usize) -> SampledValues {
+        SampledValues {
             values: self.values as usize,
             distinct: self.distinct as usize,
             of_vectors: self.of_vectors as usize,
@@ -266,8 +266,8 @@ impl Distinct {
         let chunk_vectors = value_vectors as u32;
         let values = abi::Source { values, rows: rows as u64, chunk_vectors, ..derived };
         let physical = words.physical();
-        let of_codes = Asked::of_codes(context);
-        let of_values = Asked::by(context, physical);
+        let of_codes = Measurements::of_codes(context);
+        let of_values = Measurements::by(context, physical);
         Ok([
             Words::derived(launcher, Physical::U32, codes, coded, of_codes)?,
             Words::derived(launcher, physical, values, counted, of_values)?,

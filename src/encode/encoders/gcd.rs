@@ -3,8 +3,8 @@
 
 use super::{Derived, Deriver, Measurement};
 use crate::chunk::EncodedNode;
-use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
+use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Part};
 use crate::encoding::plan::{Context, Plan};
@@ -44,7 +44,7 @@ pub(in crate::encode) struct Divisors {
 
 impl Divisors {
     /// Bytes of scratch that finding them needs.
-    pub fn scratch_bytes(asked: Asked, chunks: usize) -> usize {
+    pub fn scratch_bytes(asked: Measurements, chunks: usize) -> usize {
         if asked.has(Encoding::Gcd) { chunks * 8 } else { 0 }
     }
 
@@ -54,7 +54,7 @@ impl Divisors {
         source: Source,
         value: usize,
         chunks: usize,
-        asked: Asked,
+        asked: Measurements,
     ) -> Result<Self> {
         if !asked.has(Encoding::Gcd) {
             return Ok(Self::default());
@@ -150,7 +150,7 @@ impl Quotients {
         let physical: Physical = gcd::unsigned(words.physical());
         let derived = Source { values: quotients, order: UNSIGNED, stride: 1, ..source };
         // Nothing else is derived from quotients.
-        let asked = Asked::by(context, physical).without(Encoding::Gcd).without_sample();
+        let asked = Measurements::by(context, physical).without(Encoding::Gcd).without_sample();
         let quotients = Some(Words::derived(launcher, physical, derived, rows, asked)?);
         Ok(Self { divisors, misfits: launcher.read(&misfits)?, quotients })
     }

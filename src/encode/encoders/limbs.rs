@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::chunk::EncodedNode;
-use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
+use crate::encode::measurements::Measurements;
 use crate::encode::missing::Requests;
 use crate::encode::source::Column;
 use crate::encode::tree::{Part as MissingPart, Tree};
@@ -130,7 +130,7 @@ impl Wide {
                     order: abi::order_of(physical),
                     ..self.source
                 };
-                let asked = Asked::by(&below, physical);
+                let asked = Measurements::by(&below, physical);
                 let words = Words::measure(launcher, physical, source, asked)?;
                 self.limbs.insert((limb, is_last), tree.add(words, &below));
             }

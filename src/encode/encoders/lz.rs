@@ -17,7 +17,7 @@ use crate::chunk::EncodedNode;
 use crate::device::groups::size_groups;
 use crate::encode::launch::{Launcher, Pending};
 use crate::encode::write::Job;
-use crate::encoding::lz::{Leftover, MOST_SEGMENT_BYTES, Promise, Shape, smallest};
+use crate::encoding::lz::{LzBytes, MOST_SEGMENT_BYTES, Promise, Shape, smallest};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, Header, constant};
 use crate::gpu::{DeviceBuffer, DevicePtr, kernels};
@@ -32,11 +32,11 @@ pub(in crate::encode) struct Candidate {
     pub chunk: usize,
     /// Its bytes, at a multiple of 8, in padded memory.
     pub from: DevicePtr<u8>,
-    pub leftover: Leftover,
+    pub leftover: LzBytes,
 }
 
 /// Parts of a candidate that are to be looked at.
-struct Tried {
+struct LzSample {
     candidate: usize,
     shape: Shape,
     parts: Vec<Range<usize>>,
@@ -54,28 +54,29 @@ pub(in crate::encode) fn promises(
     });
     let looks = all.clone().map(|(candidate, shape, leftover)| {
         let parts = leftover.first_looks(shape).collect();
-        Tried { candidate, shape, parts }
+        LzSample { candidate, shape, parts }
     });
-    let looks: Vec<Tried> = looks.collect();
+    let looks: Vec<LzSample> = looks.collect();
     let mut is_worth = vec![false; candidates.len()];
     let counts = counts_of(launcher, candidates, &looks)?;
     for (look, [_, matches, _]) in looks.iter().zip(counts) {
         is_worth[look.candidate] |= matches > 0;
     }
     let samples = all.filter(|(candidate, ..)| is_worth[*candidate]);
-    let samples: Vec<Tried> = samples
+    let samples: Vec<LzSample> = samples
         .map(|(candidate, shape, leftover)| {
             let parts = leftover.sample(shape).collect();
-            Tried { candidate, shape, parts }
+            LzSample { candidate, shape, parts }
         })
         .collect();
     let counts = counts_of(launcher, candidates, &samples)?;
     let mut promises = vec![None; candidates.len()];
-    let sampled: Vec<(&Tried, [usize; 3])> = samples.iter().zip(counts).collect();
+    let sampled: Vec<(&LzSample, [usize; 3])> = samples.iter().zip(counts).collect();
     for shapes in sampled.chunk_by(|(one, _), (other, _)| one.candidate == other.candidate) {
         let candidate = shapes[0].0.candidate;
         let leftover = &candidates[candidate].leftover;
-        let lens = |(look, counts): &(&Tried, _)| (look.shape, leftover.lens(look.shape, *counts));
+        let lens =
+            |(look, counts): &(&LzSample, _)| (look.shape, leftover.lens(look.shape, *counts));
         promises[candidate] = smallest(shapes.iter().map(lens));
     }
     Ok(promises)
@@ -85,13 +86,13 @@ pub(in crate::encode) fn promises(
 fn counts_of(
     launcher: &mut Launcher<'_>,
     candidates: &[Candidate],
-    looks: &[Tried],
+    looks: &[LzSample],
 ) -> Result<Vec<[usize; 3]>> {
     let mut counts = vec![[0; 3]; looks.len()];
     let mut started: Vec<(Vec<usize>, Pending<[u32; 3]>)> = Vec::new();
     for (shape, of_shape) in by_shape(looks.iter().map(|look| look.shape)) {
         let parts = of_shape.iter().flat_map(|look| {
-            let Tried { candidate, parts, .. } = &looks[*look];
+            let LzSample { candidate, parts, .. } = &looks[*look];
             parts.iter().map(move |part| (*look, candidates[*candidate].from, part))
         });
         let (owners, chunks): (Vec<usize>, Vec<abi::LzChunk>) = (parts.enumerate())

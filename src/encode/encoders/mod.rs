@@ -21,7 +21,7 @@ mod limbs;
 mod lz;
 mod rle;
 
-pub(super) use alp_rd::Reals;
+pub(super) use alp_rd::AlpRdWords;
 pub(super) use delta::DELTAS;
 pub(super) use dict::{DistinctSearch, HashTables};
 pub(super) use gcd::Divisors;

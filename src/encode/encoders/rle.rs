@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Derived, Deriver};
 use crate::chunk::EncodedNode;
-use crate::encode::asked::Asked;
 use crate::encode::launch::Launcher;
+use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job, Part, SPAN_PIECE, copy_spans};
 use crate::encoding::plan::{Context, Plan};
@@ -133,8 +133,8 @@ impl Runs {
         let values = Source { values, ..derived };
         let lengths = Source { values: lengths.cast(), order: UNSIGNED, ..derived };
         let physical = words.physical();
-        let of_values = Asked::by(context, physical);
-        let of_lengths = Asked::by(context, Physical::U16).leaves();
+        let of_values = Measurements::by(context, physical);
+        let of_lengths = Measurements::by(context, Physical::U16).leaves();
         Ok([
             Words::derived(launcher, physical, values, counts.clone(), of_values)?,
             Words::derived(launcher, Physical::U16, lengths, counts, of_lengths)?,

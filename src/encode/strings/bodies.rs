@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::StringColumn;
 use super::chunks::StringChunks;
 use super::codes::Codes;
-use super::plan::{Choice, Known, OF_DICTIONARIES, VALUE_LENGTHS};
+use super::plan::{Choice, MeasuredColumn, OF_DICTIONARIES, VALUE_LENGTHS};
 use super::tables::Table;
 use crate::device::column::Bounds;
 use crate::encode::MIN_CHUNKS;
@@ -36,7 +36,7 @@ impl Stretch {
         mut self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        known: &Known,
+        measured: &MeasuredColumn,
         choices: &[Choice],
         borders: &[u64],
     ) -> Result<(Arc<DeviceBuffer>, Vec<Planned>)> {
@@ -45,17 +45,17 @@ impl Stretch {
         }
         let chunks = self.chunks.clone().into_par_iter().with_min_len(MIN_CHUNKS);
         let planned: Vec<Planned> = chunks
-            .map(|chunk| self.planned(known, &choices[chunk], chunk))
+            .map(|chunk| self.planned(measured, &choices[chunk], chunk))
             .collect::<Result<_>>()?;
         let bodies = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = || write::targets(jobs);
             let words = |number: usize| match (number, &self.codes) {
-                (VALUE_LENGTHS, _) => Ok(&known.strings.value_words),
+                (VALUE_LENGTHS, _) => Ok(&measured.strings.value_words),
                 (_, Some((_, codes))) => Ok(&codes.code_words),
                 _ => Err(Error::device("lengths of codes in a stretch without")),
             };
             if let (Some(_), Some(validity), Some(bitmaps)) =
-                (Which::of(origin), &known.validity, &known.bitmaps)
+                (Which::of(origin), &measured.validity, &measured.bitmaps)
             {
                 return bitmaps.write(launcher, validity, origin, encoding, jobs);
             }
@@ -63,32 +63,32 @@ impl Stretch {
                 (Origin::Words(number) | Origin::Transformed(number), ..)
                     if number >= OF_DICTIONARIES =>
                 {
-                    known.dictionaries.write_words(launcher, origin, encoding, jobs)
+                    measured.dictionaries.write_words(launcher, origin, encoding, jobs)
                 }
                 (Origin::DistinctStrings, ..) => {
-                    known.dictionaries.write_strings(launcher, encoding, self.of_column(jobs))
+                    measured.dictionaries.write_strings(launcher, encoding, self.of_column(jobs))
                 }
                 (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets()),
                 (Origin::Transformed(number), ..) => {
                     words(number)?.write_transformed(launcher, encoding, &targets())
                 }
                 (Origin::Strings, Encoding::Fsst, Some((table, codes))) => {
-                    let of_window = jobs.iter().map(|job| (job.chunk, job));
-                    codes.runs.write(launcher, table, &codes.sizes, of_window)
+                    let of_span = jobs.iter().map(|job| (job.chunk, job));
+                    codes.runs.write(launcher, table, &codes.sizes, of_span)
                 }
                 (Origin::Strings, Encoding::Dict, ..) => {
-                    self.write_starts(launcher, known, jobs, STARTS_OF_DICT)
+                    self.write_starts(launcher, measured, jobs, STARTS_OF_DICT)
                 }
                 (Origin::Strings, Encoding::Lz, ..) => {
-                    known.compressed.write(launcher, self.of_column(jobs))?;
-                    self.write_starts(launcher, known, jobs, STARTS_OF_LZ)
+                    measured.compressed.write(launcher, self.of_column(jobs))?;
+                    self.write_starts(launcher, measured, jobs, STARTS_OF_LZ)
                 }
                 (Origin::Strings, Encoding::Constant, ..) => {
-                    self.write_constants(launcher, column, known, jobs)
+                    self.write_constants(launcher, column, measured, jobs)
                 }
                 (Origin::Strings, Encoding::Plain, ..) => {
                     let jobs = self.of_column(jobs);
-                    known.strings.write_plain(launcher, column, borders, jobs)
+                    measured.strings.write_plain(launcher, column, borders, jobs)
                 }
                 _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
@@ -97,23 +97,23 @@ impl Stretch {
     }
 
     /// A chunk's node and nulls; its bounds are not known yet.
-    fn planned(&self, known: &Known, choice: &Choice, chunk: usize) -> Result<Planned> {
+    fn planned(&self, measured: &MeasuredColumn, choice: &Choice, chunk: usize) -> Result<Planned> {
         let node = |plan: &Plan| match (plan.encoding, &self.codes) {
             (Encoding::Fsst, Some((table, codes))) => {
                 let number = chunk - self.chunks.start;
                 let bytes = codes.sizes[number].codes as usize;
                 let lengths = (&codes.code_words, number);
-                known.strings.codes_node(chunk, table, bytes, lengths, plan).map(Some)
+                measured.strings.codes_node(chunk, table, bytes, lengths, plan).map(Some)
             }
             (Encoding::Fsst, None) => Err(Error::device("a chunk's codes are missing")),
-            _ => known.node_without_codes(chunk, plan).map(Some),
+            _ => measured.node_without_codes(chunk, plan).map(Some),
         };
         let root = plan::first_kept(&choice.plan, node, |part: &Part| part.len)?;
         let Some(mut root) = root else {
             return Err(Error::device("strings without an encoding"));
         };
         let mut null_count = 0;
-        if let (Some(bitmaps), Some(counted)) = (&known.bitmaps, known.nulls(chunk)) {
+        if let (Some(bitmaps), Some(counted)) = (&measured.bitmaps, measured.nulls(chunk)) {
             null_count = counted.valid - counted.set;
             root.validity = Some(Box::new(bitmaps.node(chunk)?));
         }
@@ -125,11 +125,11 @@ impl Stretch {
         &self,
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        known: &Known,
+        measured: &MeasuredColumn,
         jobs: &[Job],
     ) -> Result<()> {
         let span = |job: &Job| {
-            let single = &known.singles[self.chunks.start + job.chunk];
+            let single = &measured.singles[self.chunks.start + job.chunk];
             let from = column.values.add(single.from as usize);
             abi::ByteSpan { from, to: job.buffers[0], bytes: u64::from(single.length) }
         };
@@ -184,7 +184,7 @@ impl Copies {
         }
         let kernel = column.by_width(kernels::GATHER_STRINGS);
         let arguments = abi::GatherStringsArguments {
-            window: chunks.lengths.window,
+            view: chunks.lengths.view,
             vectors: launcher.upload(&self.vectors)?,
             count: self.vectors.len() as u32,
             zero: 0,
@@ -202,14 +202,14 @@ impl Stretch {
     fn write_starts(
         &self,
         launcher: &mut Launcher<'_>,
-        known: &Known,
+        measured: &MeasuredColumn,
         jobs: &[Job],
         buffer: usize,
     ) -> Result<()> {
         let mut starts = HostCopies::default();
         for job in jobs {
             let chunk = self.chunks.start + job.chunk;
-            starts.add(job.buffers[buffer], &known.strings.encoded_starts(chunk));
+            starts.add(job.buffers[buffer], &measured.strings.encoded_starts(chunk));
         }
         starts.start(launcher)
     }

@@ -64,7 +64,7 @@ impl StringChunks {
         rows: Vec<u32>,
     ) -> Result<Self> {
         let vectors = launcher.read(&lengths.pending)?;
-        let chunk_vectors = lengths.window.chunk_rows as usize / VECTOR;
+        let chunk_vectors = lengths.view.chunk_rows as usize / VECTOR;
         let bytes = (vectors.chunks(chunk_vectors))
             .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
             .collect();
@@ -73,7 +73,7 @@ impl StringChunks {
 
     /// Vectors from the begin of one chunk to that of the next.
     pub(super) fn chunk_vectors(&self) -> usize {
-        self.lengths.window.chunk_rows as usize / VECTOR
+        self.lengths.view.chunk_rows as usize / VECTOR
     }
 
     pub(super) fn count(&self) -> usize {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::chunks::lengths_source;
 use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
 use super::tables::Table;
-use super::{StringColumn, Window, encode_blocks};
-use crate::encode::asked::Asked;
+use super::{Span, StringColumn, encode_blocks};
 use crate::encode::launch::{Launcher, Pending, StreamRole};
+use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job};
 use crate::encoding::{Physical, fsst};
@@ -21,24 +21,24 @@ use crate::options::Options;
 
 /// The codes of consecutive chunks, in scratch.
 pub(super) struct CodeRuns {
-    window: abi::FsstWindow,
+    view: abi::StringsView,
     scratch: Arc<DeviceBuffer>,
     /// Where in it the sizes of chunks will be, and how many chunks there are.
     sizes: (usize, usize),
 }
 
 impl CodeRuns {
-    /// Starts making the codes of a window with its table.
+    /// Starts making the codes of a span with its table.
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         lengths: &Lengths,
-        window: &Window,
+        span: &Span,
         borders: &[u64],
     ) -> Result<Self> {
-        let chunks = &window.chunks;
-        let bytes = window.bytes(borders);
-        let chunk_vectors = lengths.window.chunk_rows as usize / VECTOR;
+        let chunks = &span.chunks;
+        let bytes = span.bytes(borders);
+        let chunk_vectors = lengths.view.chunk_rows as usize / VECTOR;
         let first_vector = chunks.start * chunk_vectors;
         let end_vector = (chunks.end * chunk_vectors).min(column.rows.div_ceil(VECTOR));
         let runs = lengths.most_runs(bytes, end_vector - first_vector);
@@ -52,8 +52,8 @@ impl CodeRuns {
         let sizes = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
         let taken = arrays.add(4);
         let scratch = launcher.allocate(arrays.len)?;
-        let window = abi::FsstWindow {
-            table: window.table.unwrap_or_default(),
+        let view = abi::StringsView {
+            table: span.table.unwrap_or_default(),
             runs: scratch.pointer_at(runs_at),
             places: scratch.pointer_at(places),
             codes: scratch.pointer_at(codes),
@@ -63,24 +63,24 @@ impl CodeRuns {
             taken: scratch.pointer_at(taken),
             first_vector: first_vector as u32,
             end_vector: end_vector as u32,
-            ..lengths.window
+            ..lengths.view
         };
         launcher.stream.fill(&scratch, taken, 4, 0)?;
         let kernel = column.by_width(kernels::FSST_ENCODE);
-        launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &window)?;
-        Ok(Self { window, scratch, sizes: (sizes, chunks.len()) })
+        launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &view)?;
+        Ok(Self { view, scratch, sizes: (sizes, chunks.len()) })
     }
 
     /// Starts finding out where runs begin in their chunks, and what chunks come to.
     pub(super) fn sizes(&self, launcher: &mut Launcher<'_>) -> Result<Pending<abi::FsstPlace>> {
         let (at, chunks) = self.sizes;
-        launcher.launch(kernels::FSST_CHUNKS, chunks, &self.window)?;
+        launcher.launch(kernels::FSST_CHUNKS, chunks, &self.view)?;
         launcher.result(&self.scratch, at, chunks)
     }
 
     /// The vectors whose codes they are.
     pub(super) fn vectors(&self) -> Range<usize> {
-        self.window.first_vector as usize..self.window.end_vector as usize
+        self.view.first_vector as usize..self.view.end_vector as usize
     }
 
     /// Starts copying codes to the nodes of some of the chunks, given their numbers, with the
@@ -105,17 +105,17 @@ impl CodeRuns {
             return Ok(());
         }
         let blocks = (most as usize).div_ceil(fsst::TILE * fsst::TILES_PER_GROUP).max(1);
-        let window = abi::FsstWindow {
+        let view = abi::StringsView {
             outputs: launcher.upload(&outputs)?,
             blocks_per_chunk: blocks as u32,
-            ..self.window
+            ..self.view
         };
-        launcher.launch(kernels::FSST_PLACE, outputs.len() * blocks, &window)?;
+        launcher.launch(kernels::FSST_PLACE, outputs.len() * blocks, &view)?;
         write::copy_spans(launcher, &spans)
     }
 }
 
-/// The codes of a window of the column, and their lengths.
+/// The codes of a span of the column, and their lengths.
 pub(super) struct Codes {
     pub(super) runs: CodeRuns,
     pub(super) code_words: Words,
@@ -125,26 +125,26 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Starts making the codes of a window with a table: on the stream `Long`, and what follows
+    /// Starts making the codes of a span with a table: on the stream `Long`, and what follows
     /// on the main one.
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         lengths: &Lengths,
-        window: &Window,
+        span: &Span,
         borders: &[u64],
         options: &Options,
     ) -> Result<Self> {
         launcher.switch(StreamRole::Long);
-        let runs = CodeRuns::start(launcher, column, lengths, window, borders)?;
+        let runs = CodeRuns::start(launcher, column, lengths, span, borders)?;
         launcher.switch(StreamRole::Main);
         launcher.wait_for(StreamRole::Long)?;
         let pending = runs.sizes(launcher)?;
         let first_row = runs.vectors().start * VECTOR;
         let rows = (runs.vectors().end * VECTOR).min(column.rows) - first_row;
-        let code_lengths = lengths.window.code_lengths.add(first_row);
+        let code_lengths = lengths.view.code_lengths.add(first_row);
         let source = lengths_source(code_lengths, rows, options.chunk_rows / VECTOR);
-        let asked = Asked::of_lengths(options);
+        let asked = Measurements::of_lengths(options);
         let code_words = Words::measure(launcher, Physical::U32, source, asked)?;
         Ok(Self { runs, code_words, pending, sizes: Vec::new() })
     }

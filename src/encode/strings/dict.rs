@@ -17,9 +17,9 @@ use super::plan::OF_DICTIONARIES;
 use super::statistics::ChunkDistinct;
 use super::tables::Table;
 use crate::chunk::EncodedNode;
-use crate::encode::asked::Asked;
 use crate::encode::encoders::{DistinctSearch, HashTables};
 use crate::encode::launch::{Launcher, Pending, Scope};
+use crate::encode::measurements::Measurements;
 use crate::encode::missing::Requests;
 use crate::encode::tree::{self, Tree};
 use crate::encode::words::Words;
@@ -42,8 +42,8 @@ pub(super) fn sample(
 ) -> Result<Pending<SampledRows>> {
     let chunks = column.rows.div_ceil(options.chunk_rows);
     let scratch = launcher.allocate(chunks * size_of::<SampledRows>())?;
-    let window = column.window(options.chunk_rows);
-    let arguments = abi::SampleStringsArguments { window, chunks: scratch.pointer() };
+    let view = column.view(options.chunk_rows);
+    let arguments = abi::SampleStringsArguments { view, chunks: scratch.pointer() };
     launcher.launch(column.by_width(kernels::SAMPLE_STRINGS), chunks, &arguments)?;
     launcher.result(&scratch, 0, chunks)
 }
@@ -157,7 +157,7 @@ impl Dictionaries {
         let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
         let mut coded = vec![0; chunks.count()];
         of.iter().for_each(|&chunk| coded[chunk] = chunks.rows(chunk) as u32);
-        let asked = Asked::of_codes(&below);
+        let asked = Measurements::of_codes(&below);
         let codes = Words::derived(launcher, Physical::U32, source, coded, asked)?;
         let codes = self.tree.add(codes, &below);
         self.tree.words_mut(codes).read(launcher)?;
@@ -267,7 +267,7 @@ fn zero_ended(
 
 /// Looks for distinct values.
 struct Finder {
-    window: abi::FsstWindow,
+    view: abi::StringsView,
     tables: HashTables,
     /// For each row the slot of its value, then its code.
     codes: DevicePtr<u32>,
@@ -286,11 +286,11 @@ impl Finder {
         let slots = launcher.in_scope(scope, |launcher| launcher.allocate(bytes))?.pointer();
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_FIND);
         let blocks = chunks.chunk_vectors().div_ceil(kernel.block);
-        let window = column.window(chunks.chunk_vectors() * VECTOR);
+        let view = column.view(chunks.chunk_vectors() * VECTOR);
         let seed = RandomState::new().hash_one(0);
         let tables = HashTables::find(launcher, searches, |launcher, tables, counts| {
             let arguments = abi::DistinctStringsArguments {
-                window,
+                view,
                 tables,
                 counts,
                 slots,
@@ -300,7 +300,7 @@ impl Finder {
             };
             launcher.launch(kernel, searches.len() * blocks, &arguments)
         })?;
-        Ok(Self { window, tables, codes: slots })
+        Ok(Self { view, tables, codes: slots })
     }
 
     /// Starts making codes, and distinct values, which are kept for a scope: where codes will be,
@@ -325,7 +325,7 @@ impl Finder {
             offsets: offsets.pointer(),
             totals: totals.pointer(),
             value_rows: value_rows as u32,
-            window: self.window,
+            view: self.view,
             tables,
             counts: counts_at,
             ..Default::default()
@@ -346,7 +346,7 @@ impl Finder {
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_PLACES);
         self.launch(launcher, kernel, 1, arguments)?;
         let pending = launcher.result::<u64>(&totals, 0, counts.len())?;
-        let chunk_rows = self.window.chunk_rows as usize;
+        let chunk_rows = self.view.chunk_rows as usize;
         self.tables.start_codes(launcher, tables, self.codes, chunk_rows)?;
         let mut borders = vec![0];
         borders.extend(launcher.read(&pending)?.iter().scan(0, |end, bytes| {

@@ -15,10 +15,10 @@ use super::codes::CodeRuns;
 use super::dict::{DISTINCT_NUMBERS, GroupTables};
 use super::lengths::{Lengths, range};
 use super::tables::{self, Table, TableSample, Tables, Trainers, sampled};
-use super::{StringColumn, windows};
+use super::{StringColumn, spans};
 use crate::chunk::EncodedNode;
-use crate::encode::asked::Asked;
 use crate::encode::launch::{Launcher, Pending};
+use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job, Part};
 use crate::encoding::plan::{self, Plan};
@@ -48,7 +48,7 @@ pub(super) struct PendingStrings {
     value_words: Words,
     /// The symbol table of each dictionary, if its strings may have codes.
     tables: Vec<Option<Arc<Table>>>,
-    windows: Vec<(CodeWindow, Pending<abi::FsstPlace>)>,
+    spans: Vec<(CodeSpan, Pending<abi::FsstPlace>)>,
     /// Lengths of codes, if there are any.
     code_words: Option<Words>,
     /// What tables make of samples of dictionaries, given the numbers of these: tables of
@@ -62,14 +62,14 @@ pub(super) struct DistinctStrings {
     column: StringColumn,
     borders: Vec<u64>,
     pub(super) chunks: StringChunks,
-    windows: Vec<CodeWindow>,
+    spans: Vec<CodeSpan>,
     code_words: Option<Words>,
     /// What a table makes of each dictionary, if its strings may have codes.
     samples: Vec<Option<(TableOf, TableSample)>>,
 }
 
 /// Dictionaries that follow each other and have codes by one table.
-struct CodeWindow {
+struct CodeSpan {
     dictionaries: Range<usize>,
     table: Arc<Table>,
     runs: CodeRuns,
@@ -94,10 +94,10 @@ impl PendingStrings {
         let chunk_vectors = value_rows / VECTOR;
         let words = |launcher: &mut Launcher<'_>, lengths: DevicePtr<u32>| {
             let source = lengths_source(lengths, column.rows, chunk_vectors);
-            let asked = Asked::of_lengths(options);
+            let asked = Measurements::of_lengths(options);
             Words::derived(launcher, Physical::U32, source, counts.clone(), asked)
         };
-        let value_words = words(launcher, lengths.window.value_lengths)?;
+        let value_words = words(launcher, lengths.view.value_lengths)?;
         let bytes = |number: usize| (borders[number + 1] - borders[number]) as usize;
         let may_have_codes = |number: &usize| {
             options.allows(Encoding::Fsst) && fsst::pays(bytes(*number), counts[*number] as usize)
@@ -138,19 +138,19 @@ impl PendingStrings {
             lengths.clear_codes(launcher, 0..column.rows / VECTOR)?;
         }
         let mut started = Vec::new();
-        for window in windows(own.iter().map(pointer), borders, usize::MAX) {
-            let Some(table) = own[window.chunks.start].clone() else { continue };
-            let runs = CodeRuns::start(launcher, column, &lengths, &window, borders)?;
+        for span in spans(own.iter().map(pointer), borders, usize::MAX) {
+            let Some(table) = own[span.chunks.start].clone() else { continue };
+            let runs = CodeRuns::start(launcher, column, &lengths, &span, borders)?;
             let pending = runs.sizes(launcher)?;
-            let (dictionaries, sizes) = (window.chunks, Vec::new());
-            started.push((CodeWindow { dictionaries, table, runs, sizes }, pending));
+            let (dictionaries, sizes) = (span.chunks, Vec::new());
+            started.push((CodeSpan { dictionaries, table, runs, sizes }, pending));
         }
         let code_words = match started.is_empty() {
             true => None,
-            false => Some(words(launcher, lengths.window.code_lengths)?),
+            false => Some(words(launcher, lengths.view.code_lengths)?),
         };
-        let (tables, windows, options) = (own, started, options.clone());
-        Ok(Self { values, lengths, value_words, tables, windows, code_words, samples, options })
+        let (tables, spans, options) = (own, started, options.clone());
+        Ok(Self { values, lengths, value_words, tables, spans, code_words, samples, options })
     }
 
     /// Waits for all that.
@@ -167,17 +167,17 @@ impl PendingStrings {
                     table.map(|(table, sampled)| (*by, TableSample { table, sampled }));
             }
         }
-        let read = |(mut window, pending): (CodeWindow, Pending<abi::FsstPlace>)| {
-            window.sizes = launcher.read(&pending)?;
-            Ok(window)
+        let read = |(mut span, pending): (CodeSpan, Pending<abi::FsstPlace>)| {
+            span.sizes = launcher.read(&pending)?;
+            Ok(span)
         };
-        let windows = self.windows.into_iter().map(read).collect::<Result<_>>()?;
+        let spans = self.spans.into_iter().map(read).collect::<Result<_>>()?;
         let DistinctValues { column, counts, borders, .. } = self.values;
         let (lengths, words, options) = (self.lengths, self.value_words, self.options);
         let chunks =
             StringChunks::new(launcher, lengths, words, options, DISTINCT_NUMBERS, counts)?;
         let code_words = self.code_words;
-        Ok(DistinctStrings { column, borders, chunks, windows, code_words, samples })
+        Ok(DistinctStrings { column, borders, chunks, spans, code_words, samples })
     }
 }
 
@@ -220,13 +220,12 @@ impl DistinctStrings {
                 Ok(Some(node))
             }
             Encoding::Fsst => {
-                let window =
-                    self.windows.iter().find(|window| window.dictionaries.contains(&number));
-                let (Some(window), Some(words)) = (window, &self.code_words) else {
+                let span = self.spans.iter().find(|span| span.dictionaries.contains(&number));
+                let (Some(span), Some(words)) = (span, &self.code_words) else {
                     return Err(Error::device("codes of distinct values are missing"));
                 };
-                let codes = window.sizes[number - window.dictionaries.start].codes as usize;
-                chunks.codes_node(number, &window.table, codes, (words, number), plan).map(Some)
+                let codes = span.sizes[number - span.dictionaries.start].codes as usize;
+                chunks.codes_node(number, &span.table, codes, (words, number), plan).map(Some)
             }
             _ => chunks.plain_node(number, plan).map(Some),
         }
@@ -248,12 +247,12 @@ impl DistinctStrings {
                 };
                 write::copy_spans(launcher, &jobs.iter().map(span).collect::<Vec<_>>())
             }
-            Encoding::Fsst => self.windows.iter().try_for_each(|window| {
-                let first = window.dictionaries.start;
-                let of_window = (jobs.iter())
-                    .filter(|(number, _)| window.dictionaries.contains(number))
+            Encoding::Fsst => self.spans.iter().try_for_each(|span| {
+                let first = span.dictionaries.start;
+                let of_span = (jobs.iter())
+                    .filter(|(number, _)| span.dictionaries.contains(number))
                     .map(|(number, job)| (number - first, *job));
-                window.runs.write(launcher, &window.table, &window.sizes, of_window)
+                span.runs.write(launcher, &span.table, &span.sizes, of_span)
             }),
             _ => {
                 let jobs = jobs.iter().copied();

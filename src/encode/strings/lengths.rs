@@ -35,7 +35,7 @@ impl Arrays {
 
 /// A column whose lengths are known on the device.
 pub(super) struct Lengths {
-    pub(super) window: abi::FsstWindow,
+    pub(super) view: abi::StringsView,
     scratch: Arc<DeviceBuffer>,
     /// Where code lengths are in it.
     code_lengths: usize,
@@ -64,7 +64,7 @@ impl Lengths {
         let before = arrays.add((vectors + groups.len()) * size_of::<abi::FsstBefore>());
         let run_starts = arrays.add(most_runs(column.value_bytes, vectors, run_bytes) * 16);
         let scratch = launcher.allocate(arrays.len)?;
-        let window = abi::FsstWindow {
+        let view = abi::StringsView {
             value_lengths: scratch.pointer_at(value_lengths),
             code_lengths: scratch.pointer_at(code_lengths),
             vectors: scratch.pointer_at(vectors_at),
@@ -72,22 +72,22 @@ impl Lengths {
             run_starts: scratch.pointer_at(run_starts),
             run_bytes: run_bytes as u32,
             end_vector: vectors as u32,
-            ..column.window(chunk_rows)
+            ..column.view(chunk_rows)
         };
-        launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &window)?;
+        launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &view)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
         let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
             .map(|(group, chunks)| range(chunks, chunk_rows / VECTOR, column.rows, group, group))
             .collect();
         let arguments = abi::FsstSampling {
-            window,
+            view,
             before: scratch.pointer_at(before),
             ranges: launcher.upload(&ranges)?,
             ..Default::default()
         };
         launcher.launch(kernels::FSST_NUMBERS, groups.len(), &arguments)?;
         Ok(Self {
-            window,
+            view,
             scratch: scratch.clone(),
             code_lengths,
             groups,
@@ -107,7 +107,7 @@ impl Lengths {
 
     /// Runs of so many bytes in so many vectors, at most.
     pub(super) fn most_runs(&self, bytes: usize, vectors: usize) -> usize {
-        most_runs(bytes, vectors, self.window.run_bytes as usize)
+        most_runs(bytes, vectors, self.view.run_bytes as usize)
     }
 }
 

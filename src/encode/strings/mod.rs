@@ -1,33 +1,25 @@
 //! Strings with offsets: everything that plans need is measured for the whole column at
-//! once, then codes are made in windows.
+//! once, then codes are made in spans.
 //!
 //! ```text
 //! column   lengths, samples --> tables trained --> what they make of a sample of each chunk
 //!          constants, bits of lengths, repetitions            --> host plans all chunks
 //!          dictionaries, where a sample promises something (`dict.rs`)
 //!          bounds, which nobody waits for                     --> read at the end
-//! window   codes to scratch, lengths of codes                 --> host knows sizes
+//! span     codes to scratch, lengths of codes                 --> host knows sizes
 //!          codes, starts, tiles and lengths to bodies
 //! ```
 //!
 //! A *group* of chunks shares a table, as on the CPU; chunks for which it slips get one of
-//! their own. A *window* is a stretch of chunks with the same table of at most
-//! [`window_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
+//! their own. A *span* is a stretch of chunks with the same table of at most
+//! [`span_bytes`] bytes (but a whole chunk): its scratch is two bytes of codes for each
 //! byte of values, whatever the data, and there are up to three at a time.
 //!
 //! Each kind of work has a stream of its own (`launch.rs`): what others wait for comes first
-//! wherever there is room, then codes, one window's after another's, then bodies beside the
-//! next window's codes, and bounds where nothing else is. Codes of the first windows are
+//! wherever there is room, then codes, one span's after another's, then bodies beside the
+//! next span's codes, and bounds where nothing else is. Codes of the first spans are
 //! made before the host knows the plan: as soon as tables are trained, as if all chunks had
-//! codes ([`Guess`]). If it turns out otherwise they are thrown away.
-//!
-//! On an NVIDIA H200, 1.05 GB of l_comment, GB/s: tables trained by the host, one group and
-//! window after the other 65; trained on the device 118; the whole column measured at once
-//! and no more blocks than the GPU holds 190; streams by kind of work, guesses, and encoders
-//! that leave room for others 243 to 251. Tried and lost: windows that take turns on three
-//! streams (small kernels wait behind the next window's blocks), bounds beside training,
-//! four windows at a time (no faster), bounds by few blocks that stay (encoders find half of
-//! their shared memory).
+//! codes ([`EarlyCodes`]). If it turns out otherwise they are thrown away.
 
 mod bodies;
 mod chunks;
@@ -61,7 +53,7 @@ use crate::options::Options;
 use bodies::{Stretch, bounds_of};
 use codes::Codes;
 use lengths::Lengths;
-use plan::{Choice, Known, Measured};
+use plan::{Choice, MeasuredColumn, PendingColumn};
 
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
@@ -135,9 +127,9 @@ impl StringColumn {
 
 impl StringColumn {
     /// What kernels see of it.
-    fn window(&self, chunk_rows: usize) -> abi::FsstWindow {
+    fn view(&self, chunk_rows: usize) -> abi::StringsView {
         let valid = self.valid.unwrap_or(Bits { start: DevicePtr::NULL, bit: 0 });
-        abi::FsstWindow {
+        abi::StringsView {
             values: self.values,
             offsets: self.offsets,
             valid: valid.start.cast(),
@@ -155,9 +147,9 @@ fn encode_blocks(column: &StringColumn, needed: usize) -> usize {
     needed.min(column.multiprocessors * kernels::ENCODE_BLOCKS)
 }
 
-/// Bytes of values of a window.
-pub(super) fn window_bytes(is_host: bool) -> usize {
-    // On the emulation few, so that tests see several windows.
+/// Bytes of values of a span.
+pub(super) fn span_bytes(is_host: bool) -> usize {
+    // On the emulation few, so that tests see several spans.
     if is_host { 160 << 10 } else { 256 << 20 }
 }
 
@@ -170,7 +162,7 @@ fn borders(
     let chunks = column.rows.div_ceil(chunk_rows);
     let scratch = launcher.allocate((chunks + 1) * 8)?;
     let arguments = abi::StringBoundsArguments {
-        window: column.window(chunk_rows),
+        view: column.view(chunk_rows),
         borders: scratch.pointer(),
         ..Default::default()
     };
@@ -186,7 +178,7 @@ pub(super) fn encode(
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
     options: &Options,
-    window_bytes: usize,
+    span_bytes: usize,
 ) -> Result<Option<Parts>> {
     if column.rows == 0 {
         return Ok(Some(Vec::new()));
@@ -198,47 +190,47 @@ pub(super) fn encode(
     let chunk_rows = options.chunk_rows;
     let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
-    // Measures and tables, and the codes of windows that are not a single chunk. Rows with
+    // Measures and tables, and the codes of spans that are not a single chunk. Rows with
     // codes have more than a byte on average.
-    let window_rows = column.rows.min(window_bytes);
-    let in_windows = codes::scratch_bytes(window_rows, column.value_bytes.min(window_bytes));
+    let span_rows = column.rows.min(span_bytes);
+    let in_spans = codes::scratch_bytes(span_rows, column.value_bytes.min(span_bytes));
     context.require(
         lengths::scratch_bytes(column.rows, column.value_bytes)
             + tables::scratch_bytes(tables)
-            + WINDOWS * in_windows,
+            + SPANS * in_spans,
     )?;
     let borders = borders(launcher, column, chunk_rows)?;
-    let (borders, measured) = if i32::try_from(column.value_bytes).is_ok() {
-        let measured = Measured::start(launcher, column, options)?;
-        (launcher.read(&borders)?, measured)
+    let (borders, pending) = if i32::try_from(column.value_bytes).is_ok() {
+        let pending = PendingColumn::start(launcher, column, options)?;
+        (launcher.read(&borders)?, pending)
     } else {
         let borders = launcher.read(&borders)?;
-        if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
+        if borders.spans(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
             return Ok(None);
         }
-        (borders, Measured::start(launcher, column, options)?)
+        (borders, PendingColumn::start(launcher, column, options)?)
     };
-    let guess = Guess::start(launcher, column, &measured, &borders, options, window_bytes)?;
-    let mut known = measured.read(launcher, column)?;
+    let early = EarlyCodes::start(launcher, column, &pending, &borders, options, span_bytes)?;
+    let mut measured = pending.read(launcher, column)?;
     launcher.mark("wait")?;
-    let choices = known.choose(launcher, column, &borders)?;
+    let choices = measured.choose(launcher, column, &borders)?;
     let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.pointer));
-    let windows = windows(tables, &borders, window_bytes);
-    let guessed = guess.codes_of(launcher, &known.strings.lengths, &windows)?;
+    let spans = spans(tables, &borders, span_bytes);
+    let early = early.codes_of(launcher, &measured.strings.lengths, &spans)?;
     // Those that are a single chunk.
-    let mut large: Vec<usize> = (windows.iter())
-        .filter(|window| window.table.is_some())
-        .map(|window| window.bytes(&borders))
-        .filter(|bytes| *bytes > window_bytes)
+    let mut large: Vec<usize> = (spans.iter())
+        .filter(|span| span.table.is_some())
+        .map(|span| span.bytes(&borders))
+        .filter(|bytes| *bytes > span_bytes)
         .collect();
     if !large.is_empty() {
         large.sort_unstable_by(|one, other| other.cmp(one));
         let scratch = |bytes: &usize| codes::scratch_bytes(chunk_rows, *bytes);
-        context.require(large.iter().take(WINDOWS).map(scratch).sum())?;
+        context.require(large.iter().take(SPANS).map(scratch).sum())?;
     }
     launcher.mark("plan")?;
-    let mut parts = encode_windows(launcher, column, &known, &choices, &borders, windows, guessed)?;
-    let bounds = launcher.read(&known.bounds)?;
+    let mut parts = encode_spans(launcher, column, &measured, &choices, &borders, spans, early)?;
+    let bounds = launcher.read(&measured.bounds)?;
     debug_assert_eq!(bounds.len(), parts.iter().map(|(_, planned)| planned.len()).sum::<usize>());
     let planned = parts.iter_mut().flat_map(|(_, planned)| planned);
     for (planned, bounds) in planned.zip(&bounds) {
@@ -247,50 +239,50 @@ pub(super) fn encode(
     Ok(Some(parts))
 }
 
-/// Codes of what may be the first windows, made while the host waits for what it plans with:
+/// Codes of what may be the first spans, made while the host waits for what it plans with:
 /// as if all chunks had codes with the tables of their groups.
-struct Guess(Vec<(Window, Codes)>);
+struct EarlyCodes(Vec<(Span, Codes)>);
 
-impl Guess {
-    /// So many windows' codes take longer than planning.
-    const WINDOWS: usize = 2;
+impl EarlyCodes {
+    /// So many spans' codes take longer than planning.
+    const SPANS: usize = 2;
 
     fn start(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
-        measured: &Measured,
+        pending: &PendingColumn,
         borders: &[u64],
         options: &Options,
-        window_bytes: usize,
+        span_bytes: usize,
     ) -> Result<Self> {
-        let Some((tables, _)) = &measured.tables else { return Ok(Self(Vec::new())) };
-        let groups = measured.lengths.groups.iter().enumerate();
+        let Some((tables, _)) = &pending.tables else { return Ok(Self(Vec::new())) };
+        let groups = pending.lengths.groups.iter().enumerate();
         let tables = groups
             .flat_map(|(group, chunks)| chunks.clone().map(move |_| Some(tables.pointer(group))));
-        let windows = windows(tables, borders, window_bytes).into_iter().take(Self::WINDOWS);
-        let started = (windows.enumerate())
+        let spans = spans(tables, borders, span_bytes).into_iter().take(Self::SPANS);
+        let started = (spans.enumerate())
             // Whether there is memory for more is known later.
-            .take_while(|(_, window)| window.bytes(borders) <= window_bytes)
-            .map(|(number, window)| {
+            .take_while(|(_, span)| span.bytes(borders) <= span_bytes)
+            .map(|(number, span)| {
                 launcher.scope = Scope::Part(number);
                 let codes =
-                    Codes::start(launcher, column, &measured.lengths, &window, borders, options)?;
-                Ok((window, codes))
+                    Codes::start(launcher, column, &pending.lengths, &span, borders, options)?;
+                Ok((span, codes))
             })
             .collect::<Result<_>>()?;
         launcher.scope = Scope::Column;
         Ok(Self(started))
     }
 
-    /// The codes, if these are the first windows; else what they have left is undone.
+    /// The codes, if these are the first spans; else what they have left is undone.
     fn codes_of(
         self,
         launcher: &mut Launcher<'_>,
         lengths: &Lengths,
-        windows: &[Window],
+        spans: &[Span],
     ) -> Result<impl Iterator<Item = Codes> + use<>> {
-        let is_right = self.0.len() <= windows.len()
-            && self.0.iter().zip(windows).all(|((guessed, _), window)| guessed == window);
+        let is_right = self.0.len() <= spans.len()
+            && self.0.iter().zip(spans).all(|((early, _), span)| early == span);
         let Self(mut started) = self;
         if !is_right {
             launcher.switch(StreamRole::Long);
@@ -303,43 +295,43 @@ impl Guess {
     }
 }
 
-/// Makes the codes of windows and writes their bodies.
-fn encode_windows(
+/// Makes the codes of spans and writes their bodies.
+fn encode_spans(
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
-    known: &Known,
+    measured: &MeasuredColumn,
     choices: &[Choice],
     borders: &[u64],
-    windows: Vec<Window>,
-    mut guessed: impl Iterator<Item = Codes>,
+    spans: Vec<Span>,
+    mut early: impl Iterator<Item = Codes>,
 ) -> Result<Parts> {
     let mut out = Vec::new();
-    // Each window has a scope, which is let go of when its bodies are being written.
+    // Each span has a scope, which is let go of when its bodies are being written.
     let mut write = |launcher: &mut Launcher<'_>, (number, stretch): (usize, Stretch)| {
         launcher.switch(StreamRole::After);
         launcher.scope = Scope::Part(number);
-        out.push(stretch.write(launcher, column, known, choices, borders)?);
+        out.push(stretch.write(launcher, column, measured, choices, borders)?);
         launcher.release(Scope::Part(number));
         Ok::<_, Error>(())
     };
     let mut started: VecDeque<(usize, Stretch)> = VecDeque::new();
-    for (number, window) in windows.into_iter().enumerate() {
+    for (number, span) in spans.into_iter().enumerate() {
         let mut start = || {
-            if let Some(codes) = guessed.next() {
+            if let Some(codes) = early.next() {
                 return Ok(codes);
             }
             launcher.scope = Scope::Part(number);
-            let strings = &known.strings;
+            let strings = &measured.strings;
             let (lengths, options) = (&strings.lengths, &strings.options);
-            Codes::start(launcher, column, lengths, &window, borders, options)
+            Codes::start(launcher, column, lengths, &span, borders, options)
         };
-        let codes = match &choices[window.chunks.start].table {
+        let codes = match &choices[span.chunks.start].table {
             Some(table) => Some((table.clone(), start()?)),
             None => None,
         };
-        let chunks = window.chunks;
+        let chunks = span.chunks;
         started.push_back((number, Stretch { chunks, codes }));
-        if started.len() == WINDOWS
+        if started.len() == SPANS
             && let Some(first) = started.pop_front()
         {
             write(launcher, first)?;
@@ -354,38 +346,38 @@ fn encode_windows(
 }
 
 /// Windows that are under way at a time.
-const WINDOWS: usize = 3;
+const SPANS: usize = 3;
 
 /// A stretch of chunks that have codes with one table, or none.
 #[derive(Debug, PartialEq, Eq)]
-struct Window {
+struct Span {
     chunks: Range<usize>,
     table: Option<DevicePtr<u8>>,
 }
 
-impl Window {
+impl Span {
     /// Bytes from the first offset to the last.
     fn bytes(&self, borders: &[u64]) -> usize {
         (borders[self.chunks.end] - borders[self.chunks.start]) as usize
     }
 }
 
-/// Chunks, given the table of each, in windows of at most so many bytes, but single chunks.
-fn windows(
+/// Chunks, given the table of each, in spans of at most so many bytes, but single chunks.
+fn spans(
     tables: impl Iterator<Item = Option<DevicePtr<u8>>>,
     borders: &[u64],
     bytes: usize,
-) -> Vec<Window> {
-    let mut windows: Vec<Window> = Vec::new();
+) -> Vec<Span> {
+    let mut spans: Vec<Span> = Vec::new();
     for (chunk, table) in tables.enumerate() {
-        let joins = |window: &Window| {
-            let together = (borders[chunk + 1] - borders[window.chunks.start]) as usize;
-            window.table == table && together <= bytes
+        let joins = |span: &Span| {
+            let together = (borders[chunk + 1] - borders[span.chunks.start]) as usize;
+            span.table == table && together <= bytes
         };
-        match windows.last_mut() {
-            Some(window) if joins(window) => window.chunks.end = chunk + 1,
-            _ => windows.push(Window { chunks: chunk..chunk + 1, table }),
+        match spans.last_mut() {
+            Some(span) if joins(span) => span.chunks.end = chunk + 1,
+            _ => spans.push(Span { chunks: chunk..chunk + 1, table }),
         }
     }
-    windows
+    spans
 }

@@ -14,15 +14,15 @@ use super::statistics::{ChunkStrings, Part};
 use super::tables::{self, Table, TableSample, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, aligned};
 use crate::encode::MIN_CHUNKS;
-use crate::encode::asked::Asked;
-use crate::encode::bits::{Bitmaps, Counted, Which};
+use crate::encode::bits::{BitCounts, Bitmaps, Which};
 use crate::encode::encoders::{self, Candidate, Compressed};
 use crate::encode::launch::{Launcher, Pending, Scope, StreamRole};
+use crate::encode::measurements::Measurements;
 use crate::encode::missing;
 use crate::encode::source::Column;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Origin, Part as BufferPart};
-use crate::encoding::lz::{Leftover, Promise};
+use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::TableOf;
 use crate::encoding::{Encoding, Physical};
@@ -34,7 +34,7 @@ use crate::lanes::VECTOR;
 use crate::options::Options;
 
 /// A column that is being looked at.
-pub(super) struct Measured {
+pub(super) struct PendingColumn {
     pub(super) lengths: Lengths,
     value_words: Words,
     singles: Pending<abi::StringSingle>,
@@ -50,13 +50,13 @@ pub(super) struct Measured {
 }
 
 /// A column that has been looked at.
-pub(super) struct Known {
+pub(super) struct MeasuredColumn {
     pub(super) strings: StringChunks,
     pub(super) validity: Option<Column>,
     /// The bits of these, once they are planned.
     pub(super) bitmaps: Option<Bitmaps>,
     pub(super) singles: Vec<abi::StringSingle>,
-    /// Known last: nothing depends on it.
+    /// MeasuredColumn last: nothing depends on it.
     pub(super) bounds: Pending<abi::StringBounds>,
     /// Valid rows of each chunk.
     pub(super) valid: Vec<usize>,
@@ -71,7 +71,7 @@ pub(super) struct Known {
     pub(super) own_tables: BTreeMap<usize, Option<TableSample>>,
     pub(super) dictionaries: Dictionaries,
     /// What LZ makes of a sample of chunks, where it has been asked for.
-    pub(super) matches: BTreeMap<usize, (Leftover, Option<Promise>)>,
+    pub(super) matches: BTreeMap<usize, (LzBytes, Option<Promise>)>,
     /// Chunks that become smaller as bytes.
     pub(super) compressed: Compressed,
     /// Whether strings are text.
@@ -86,7 +86,7 @@ pub(super) struct Choice {
     pub(super) table: Option<Arc<Table>>,
 }
 
-impl Measured {
+impl PendingColumn {
     pub(super) fn start(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
@@ -116,7 +116,7 @@ impl Measured {
         launcher.wait_for(StreamRole::After)?;
         launcher.switch(StreamRole::After);
         let of_values = abi::StringBoundsArguments {
-            window: column.window(options.chunk_rows),
+            view: column.view(options.chunk_rows),
             firsts: scratch.pointer_at(firsts),
             singles: scratch.pointer_at(singles),
             extremes: scratch.pointer_at(extremes),
@@ -139,8 +139,8 @@ impl Measured {
         };
         // Now it needs lengths.
         launcher.wait_for(StreamRole::Main)?;
-        let source = lengths_source(lengths.window.value_lengths, column.rows, chunk_vectors);
-        let asked = Asked::of_lengths(options);
+        let source = lengths_source(lengths.view.value_lengths, column.rows, chunk_vectors);
+        let asked = Measurements::of_lengths(options);
         let value_words = Words::measure(launcher, Physical::U32, source, asked)?;
         launcher.switch(StreamRole::Main);
         let tables = match trainers {
@@ -149,7 +149,7 @@ impl Measured {
             }
             None => None,
         };
-        // Codes of first windows may follow at once. Bounds are waited for by nobody, and
+        // Codes of first spans may follow at once. Bounds are waited for by nobody, and
         // while training goes on they would take the room of its few blocks.
         launcher.switch(StreamRole::Long);
         launcher.wait_for(StreamRole::Main)?;
@@ -191,7 +191,11 @@ impl Measured {
     }
 
     /// Waits for all that; for what comes last, the tables, at the end.
-    pub(super) fn read(mut self, launcher: &Launcher<'_>, column: &StringColumn) -> Result<Known> {
+    pub(super) fn read(
+        mut self,
+        launcher: &Launcher<'_>,
+        column: &StringColumn,
+    ) -> Result<MeasuredColumn> {
         let rows = column.rows;
         let chunk_rows = self.options.chunk_rows;
         let chunk_rows = |chunk: usize| (rows - chunk * chunk_rows).min(chunk_rows) as u32;
@@ -220,7 +224,7 @@ impl Measured {
             }
         };
         let dictionaries = Dictionaries::new(&strings.options);
-        Ok(Known {
+        Ok(MeasuredColumn {
             strings,
             validity: self.validity,
             bitmaps: None,
@@ -240,10 +244,10 @@ impl Measured {
     }
 }
 
-impl Known {
+impl MeasuredColumn {
     /// Which rows of a chunk are valid, as bits of which all are; none without nulls.
-    pub(super) fn nulls(&self, chunk: usize) -> Option<Counted> {
-        let counted = Counted { valid: self.strings.rows(chunk), set: self.valid[chunk] };
+    pub(super) fn nulls(&self, chunk: usize) -> Option<BitCounts> {
+        let counted = BitCounts { valid: self.strings.rows(chunk), set: self.valid[chunk] };
         (counted.set < counted.valid).then_some(counted)
     }
 
@@ -268,14 +272,14 @@ impl Known {
     ) -> Result<Vec<Choice>> {
         let (chunks, options) = (self.strings.count(), self.strings.options.clone());
         let context = Context::new(&options, None);
-        let make = |known: &Self, chunk: usize, _: &mut Option<Plan>, requests: &_| {
-            let statistics = ChunkStrings::new(known, chunk, requests);
+        let make = |measured: &Self, chunk: usize, _: &mut Option<Plan>, requests: &_| {
+            let statistics = ChunkStrings::new(measured, chunk, requests);
             let plan = plan::plan_root(&statistics, &context).ok();
             statistics.finish();
             Ok(plan)
         };
-        let compute = |known: &mut Self, launcher: &mut Launcher<'_>, missing: Vec<_>| {
-            known.compute(launcher, column, borders, missing)
+        let compute = |measured: &mut Self, launcher: &mut Launcher<'_>, missing: Vec<_>| {
+            measured.compute(launcher, column, borders, missing)
         };
         let plans = missing::complete(launcher, self, chunks, make, compute)?;
         launcher.release(Scope::Distinct);
@@ -306,14 +310,14 @@ impl Known {
         missing: Vec<(usize, Part)>,
     ) -> Result<()> {
         let (mut own, mut searches, mut of_dictionaries) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut codes, mut leftovers) = (Vec::new(), Vec::new());
+        let (mut codes, mut all_bytes_left) = (Vec::new(), Vec::new());
         for (chunk, part) in missing {
             match part {
                 Part::OwnTable => own.push(chunk),
                 Part::Distinct(most) => searches.push((chunk, most)),
                 Part::Dictionary => of_dictionaries.push(chunk),
                 Part::Codes(part) => codes.push((chunk, part)),
-                Part::Matches(leftover) => leftovers.push((chunk, leftover)),
+                Part::Matches(leftover) => all_bytes_left.push((chunk, leftover)),
             }
         }
         if !own.is_empty() {
@@ -335,8 +339,8 @@ impl Known {
         if !codes.is_empty() {
             self.dictionaries.compute_codes(launcher, codes)?;
         }
-        if !leftovers.is_empty() {
-            self.find_matches(launcher, column, borders, &leftovers)?;
+        if !all_bytes_left.is_empty() {
+            self.find_matches(launcher, column, borders, &all_bytes_left)?;
         }
         launcher.switch(StreamRole::Main);
         Ok(())
@@ -349,7 +353,7 @@ impl Known {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         borders: &[u64],
-        chunks: &[(usize, Leftover)],
+        chunks: &[(usize, LzBytes)],
     ) -> Result<()> {
         // Bytes of chunks that are looked at at a time, or those of one chunk; on the emulation few,
         // so that tests see several looks.
@@ -357,7 +361,7 @@ impl Known {
         let mut rest = chunks;
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = |(_, leftover): &&(usize, Leftover)| {
+            let fits = |(_, leftover): &&(usize, LzBytes)| {
                 bytes += aligned(leftover.bytes);
                 bytes <= most
             };
@@ -416,7 +420,7 @@ impl Known {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         borders: &[u64],
-        chunks: &[(usize, Leftover)],
+        chunks: &[(usize, LzBytes)],
     ) -> Result<Vec<Candidate>> {
         let bytes = chunks.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
         let mut to = launcher.allocate(bytes)?.pointer::<u8>();

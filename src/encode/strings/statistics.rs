@@ -3,16 +3,16 @@
 
 use super::chunks::StringChunks;
 use super::distinct::DistinctStrings;
-use super::plan::Known;
+use super::plan::MeasuredColumn;
 use super::tables::TableSample;
 use crate::encode::missing::Requests;
 use crate::encode::statistics::ChunkWords;
 use crate::encode::tree;
 use crate::encoding::constant::MAX_VALUE_BYTES;
-use crate::encoding::dict::Counted;
-use crate::encoding::lz::{Leftover, Promise};
+use crate::encoding::dict::SampledValues;
+use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::Parameters;
-use crate::encoding::statistics::{Answer, Child, Coded, Prefixes, Statistics, TableOf};
+use crate::encoding::statistics::{Answer, Child, CodedSample, Prefixes, Statistics, TableOf};
 use crate::encoding::{Encoding, Physical};
 use crate::options::Lz;
 
@@ -28,7 +28,7 @@ pub(super) enum Part {
     /// A part of the codes of its rows.
     Codes((usize, tree::Part)),
     /// Matches of LZ in a sample of its bytes.
-    Matches(Leftover),
+    Matches(LzBytes),
 }
 
 impl Part {
@@ -45,7 +45,7 @@ impl Part {
 
 /// Statistics of a chunk of a column.
 pub(super) struct ChunkStrings<'k> {
-    known: &'k Known,
+    measured: &'k MeasuredColumn,
     chunk: usize,
     requests: &'k Requests<Part>,
     of_codes: Requests<(usize, tree::Part)>,
@@ -53,8 +53,12 @@ pub(super) struct ChunkStrings<'k> {
 
 impl<'k> ChunkStrings<'k> {
     /// What is missing is noted, of codes once [`Self::finish`] is called.
-    pub(super) fn new(known: &'k Known, chunk: usize, requests: &'k Requests<Part>) -> Self {
-        Self { known, chunk, requests, of_codes: Requests::default() }
+    pub(super) fn new(
+        measured: &'k MeasuredColumn,
+        chunk: usize,
+        requests: &'k Requests<Part>,
+    ) -> Self {
+        Self { measured, chunk, requests, of_codes: Requests::default() }
     }
 
     /// Notes what is missing of codes.
@@ -67,15 +71,15 @@ impl<'k> ChunkStrings<'k> {
     }
 
     fn strings(&self) -> &StringChunks {
-        &self.known.strings
+        &self.measured.strings
     }
 }
 
 /// What a table makes of a sample.
-fn coded(by: TableOf, sample: &TableSample) -> Coded {
+fn coded(by: TableOf, sample: &TableSample) -> CodedSample {
     let TableSample { table, sampled } = sample;
     let (sampled, trained, parameters) = (*sampled, table.trained, Parameters::Table(by));
-    Coded { sampled, trained, table: table.len, parameters }
+    CodedSample { sampled, trained, table: table.len, parameters }
 }
 
 impl Statistics for ChunkStrings<'_> {
@@ -88,7 +92,7 @@ impl Statistics for ChunkStrings<'_> {
     }
 
     fn single(&self) -> Answer<Option<usize>> {
-        let single = &self.known.singles[self.chunk];
+        let single = &self.measured.singles[self.chunk];
         let length = single.length as usize;
         Ok((single.is_single != 0 && length <= MAX_VALUE_BYTES).then_some(length))
     }
@@ -101,10 +105,10 @@ impl Statistics for ChunkStrings<'_> {
         Ok(Box::new(ChunkWords::alone(&self.strings().value_words, self.chunk)))
     }
 
-    fn coded(&self, by: TableOf) -> Answer<Option<Coded>> {
+    fn coded(&self, by: TableOf) -> Answer<Option<CodedSample>> {
         let sample = match by {
-            TableOf::Group => self.known.sample_of_group(self.chunk),
-            TableOf::Chunk => match self.known.own_tables.get(&self.chunk) {
+            TableOf::Group => self.measured.sample_of_group(self.chunk),
+            TableOf::Chunk => match self.measured.own_tables.get(&self.chunk) {
                 Some(sample) => sample.clone(),
                 None => return self.ask(Part::OwnTable),
             },
@@ -116,14 +120,14 @@ impl Statistics for ChunkStrings<'_> {
         Ok(None)
     }
 
-    fn sampled_values(&self) -> Answer<Option<Counted>> {
-        let sample = self.known.repetitions.get(self.chunk);
+    fn sampled_values(&self) -> Answer<Option<SampledValues>> {
+        let sample = self.measured.repetitions.get(self.chunk);
         Ok(sample.map(|sample| sample.counted(self.rows())))
     }
 
     /// Distinct values, if they are at most so many.
     fn search(&self, _: Encoding, most: u64) -> Answer<Option<usize>> {
-        match self.known.dictionaries.found(self.chunk) {
+        match self.measured.dictionaries.found(self.chunk) {
             Some(found) => Ok(found),
             None => self.ask(Part::Distinct(most as usize)),
         }
@@ -131,20 +135,20 @@ impl Statistics for ChunkStrings<'_> {
 
     /// Those of a dictionary.
     fn children(&self, _: Encoding) -> Answer<Vec<Child<'_>>> {
-        let parts = self.known.dictionaries.parts(self.chunk, &self.of_codes);
+        let parts = self.measured.dictionaries.parts(self.chunk, &self.of_codes);
         parts.map_or_else(|| self.ask(Part::Dictionary), |parts| Ok(Vec::from(parts)))
     }
 
-    fn leftover(&self, limit: usize) -> Answer<Option<Leftover>> {
+    fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
         let (strings, chunk) = (self.strings(), self.chunk);
         let (rows, bytes) = (strings.rows(chunk), strings.bytes(chunk));
         let lengths = strings.value_words.bounds(chunk);
         let width = lengths.and_then(|[low, high]| (low == high).then_some(low as usize));
-        Ok(Leftover::of_strings(bytes, rows, width, self.known.is_text, limit))
+        Ok(LzBytes::of_strings(bytes, rows, width, self.measured.is_text, limit))
     }
 
-    fn matches(&self, of: &Leftover, _: &Lz) -> Answer<Option<Promise>> {
-        match self.known.matches.get(&self.chunk) {
+    fn matches(&self, of: &LzBytes, _: &Lz) -> Answer<Option<Promise>> {
+        match self.measured.matches.get(&self.chunk) {
             Some((_, promise)) => Ok(*promise),
             None => self.ask(Part::Matches(*of)),
         }
@@ -180,7 +184,7 @@ impl Statistics for ChunkDistinct<'_> {
         Ok(Box::new(ChunkWords::alone(&self.strings.chunks.value_words, self.number)))
     }
 
-    fn coded(&self, by: TableOf) -> Answer<Option<Coded>> {
+    fn coded(&self, by: TableOf) -> Answer<Option<CodedSample>> {
         Ok(self.strings.sample(self.number, by).map(|sample| coded(by, sample)))
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::StringColumn;
 use super::lengths::{Arrays, Lengths};
 use crate::encode::launch::{Launcher, Pending, Scope};
-use crate::encoding::fsst::{self, Sampled, SymbolTable, Trained};
+use crate::encoding::fsst::{self, SampledCodes, SymbolTable, Trained};
 use crate::error::{Error, Result};
 use crate::gpu::abi;
 use crate::gpu::kernels::{self, Kernel};
@@ -73,7 +73,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone)]
 pub(super) struct TableSample {
     pub(super) table: Arc<Table>,
-    pub(super) sampled: Sampled,
+    pub(super) sampled: SampledCodes,
 }
 
 /// Tables that are being trained, one for each range.
@@ -121,7 +121,7 @@ impl Tables {
                 trainers.clear(launcher)?;
             }
             let sampling = abi::FsstSampling {
-                window: lengths.window,
+                view: lengths.view,
                 before: lengths.before,
                 ranges: all.add(first),
                 pieces: trainers.scratch.pointer_at(trainers.pieces),
@@ -192,7 +192,7 @@ pub(super) fn estimate(
     let samples = launcher.allocate(bytes)?;
     launcher.stream.fill(&samples, 0, bytes, 0)?;
     let arguments = abi::FsstSampling {
-        window: lengths.window,
+        view: lengths.view,
         before: lengths.before,
         ranges: launcher.upload(ranges)?,
         trained: tables,
@@ -237,8 +237,8 @@ fn generations(
 }
 
 /// What a sample of a chunk came to; none if nothing was picked.
-pub(super) fn sampled(sample: &abi::FsstSample) -> Option<Sampled> {
-    (sample.pieces > 0).then_some(Sampled {
+pub(super) fn sampled(sample: &abi::FsstSample) -> Option<SampledCodes> {
+    (sample.pieces > 0).then_some(SampledCodes {
         bytes: sample.bytes as usize,
         codes: sample.codes as usize,
         least: !sample.least_inverted as usize,

@@ -190,10 +190,10 @@ impl Distinct {
 
     /// How many distinct values there are in some vectors, as counted in bitmaps; none of values
     /// that have no dictionary.
-    pub fn count(input: &Input<'_>, vectors: impl Iterator<Item = usize>) -> Option<Counted> {
+    pub fn count(input: &Input<'_>, vectors: impl Iterator<Item = usize>) -> Option<SampledValues> {
         let mut of_all = vec![0_u64; COUNTED / 64];
         let mut of_vector = vec![0_u64; COUNTED_OF_VECTOR / 64];
-        let mut counted = Counted::default();
+        let mut counted = SampledValues::default();
         let set = |bitmap: &mut [u64], number: u64, bits: usize| {
             let bit = number >> (u64::BITS - bits.ilog2());
             bitmap[bit as usize / 64] |= 1 << (bit % 64);
@@ -226,7 +226,7 @@ impl Distinct {
 
 /// What a sample says of distinct values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct SampledValues {
     /// Values that a dictionary would have a code for.
     pub values: usize,
     pub distinct: usize,
@@ -235,7 +235,7 @@ pub(crate) struct Counted {
     pub vectors: usize,
 }
 
-impl Counted {
+impl SampledValues {
     /// Whether a dictionary of `distinct` values may take as much less than `limit` bytes for so
     /// many rows as `saves` asks for: what saves less is not worth a second step of decoding.
     /// Codes take bits for the values of a vector, or those of the chunk less a quarter if

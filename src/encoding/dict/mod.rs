@@ -25,7 +25,7 @@ use std::ops::Range;
 pub(crate) use select::select;
 
 pub(crate) use distinct::{
-    COUNTED, COUNTED_OF_VECTOR, Counted, Distinct, HASHED, saves, strings_save,
+    COUNTED, COUNTED_OF_VECTOR, Distinct, HASHED, SampledValues, saves, strings_save,
 };
 
 use super::constant::MAX_VALUE_BYTES;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_buffer::NullBuffer;
 
-use super::{Counted, Distinct};
+use super::{Distinct, SampledValues};
 use crate::encoding::{BytesValues, Input, Physical, Values, Words};
 use crate::scan::{Scan, col, max, min, sum};
 use crate::{CompressedColumn, Encoding, Engine, Options, compress, compress_array};
@@ -210,9 +210,9 @@ fn counts_are_close() {
     }
     let words: Vec<u64> = (0..16 * 1024).map(|row| row * row).collect();
     assert!(!count(&Input::new(Physical::U64, u64::values(&words))).repeats());
-    let one = Counted { values: 16 * 1024, distinct: 1, of_vectors: 16, vectors: 16 };
+    let one = SampledValues { values: 16 * 1024, distinct: 1, of_vectors: 16, vectors: 16 };
     assert_eq!(count(&Input::new(Physical::U64, u64::values(&[3; 16 * 1024]))), one);
     let words: Vec<u64> = (0..16 * 1024).map(|row| row / 1024 * 3 + row % 3).collect();
-    let three = Counted { values: 16 * 1024, distinct: 48, of_vectors: 48, vectors: 16 };
+    let three = SampledValues { values: 16 * 1024, distinct: 48, of_vectors: 48, vectors: 16 };
     assert_eq!(count(&Input::new(Physical::U64, u64::values(&words))), three);
 }

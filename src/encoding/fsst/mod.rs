@@ -26,8 +26,8 @@ mod train;
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
-    ESTIMATE_PIECES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, Sampled, Symbols, TILES_PER_GROUP,
-    Trained, coded, coded_by_own, pays, tiles_len,
+    ESTIMATE_PIECES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, SampledCodes, Symbols,
+    TILES_PER_GROUP, Trained, coded, coded_by_own, pays, tiles_len,
 };
 pub(crate) use sample::PIECE;
 pub use sample::sample;

@@ -26,7 +26,7 @@ use crate::encoding::ffor;
 use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::starts::Starts;
-use crate::encoding::statistics::{Answer, Coded, Statistics, TableOf};
+use crate::encoding::statistics::{Answer, CodedSample, Statistics, TableOf};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
@@ -111,7 +111,7 @@ pub(crate) fn pays(bytes: usize, values: usize) -> bool {
 }
 
 /// What a table makes of a sample of a chunk's values; none if the sample is empty.
-pub(crate) fn coded(values: BytesValues<'_>, symbols: &Arc<Symbols>) -> Option<Coded> {
+pub(crate) fn coded(values: BytesValues<'_>, symbols: &Arc<Symbols>) -> Option<CodedSample> {
     let sample = sample_pieces(values.len(), |index| values.get(index), ESTIMATE_PIECES);
     let bytes: usize = sample.iter().map(|part| part.len()).sum();
     if bytes == 0 {
@@ -120,21 +120,21 @@ pub(crate) fn coded(values: BytesValues<'_>, symbols: &Arc<Symbols>) -> Option<C
     let lengths: Vec<usize> = sample.iter().map(|part| symbols.encoder.encoded_len(part)).collect();
     let [least, most] =
         [lengths.iter().min(), lengths.iter().max()].map(|length| length.map_or(0, |len| *len));
-    let sampled = Sampled { bytes, codes: lengths.iter().sum(), least, most };
+    let sampled = SampledCodes { bytes, codes: lengths.iter().sum(), least, most };
     let (trained, table) = (symbols.trained, symbols.table.serialised_len());
-    Some(Coded { sampled, trained, table, parameters: Parameters::Fsst(symbols.clone()) })
+    Some(CodedSample { sampled, trained, table, parameters: Parameters::Fsst(symbols.clone()) })
 }
 
 /// What a table makes of it that is trained on the chunk.
-pub(crate) fn coded_by_own(values: BytesValues<'_>) -> Option<Coded> {
+pub(crate) fn coded_by_own(values: BytesValues<'_>) -> Option<CodedSample> {
     let symbols = Symbols::train(values.len(), |index| values.get(index)).map(Arc::new)?;
     coded(values, &symbols)
 }
 
 /// The table for a chunk: that of its group unless it slips and one of the chunk's own makes up
 /// for it. Dictionaries are small, and training would take longer than all else.
-fn table_for(values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Coded>> {
-    let slips = |coded: &Coded| coded.trained.slips(coded.sampled.codes, coded.sampled.bytes);
+fn table_for(values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<CodedSample>> {
+    let slips = |coded: &CodedSample| coded.trained.slips(coded.sampled.codes, coded.sampled.bytes);
     match values.coded(TableOf::Group)? {
         None => values.coded(TableOf::Chunk),
         Some(group) if context.in_dictionary || !slips(&group) => Ok(Some(group)),
@@ -152,7 +152,7 @@ fn makes_up(fewer: usize, codes: usize) -> bool {
 
 /// What segments of a chunk come to when they are encoded.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sampled {
+pub(crate) struct SampledCodes {
     pub bytes: usize,
     pub codes: usize,
     /// Fewest and most codes of a segment.
@@ -161,8 +161,8 @@ pub(crate) struct Sampled {
 }
 
 /// What a sample promises for `values` values of `total` bytes, whose lengths are planned.
-fn estimate(coded: Coded, values: usize, total: usize, lengths: Plan) -> Estimate {
-    let Coded { sampled, table, parameters, .. } = coded;
+fn estimate(coded: CodedSample, values: usize, total: usize, lengths: Plan) -> Estimate {
+    let CodedSample { sampled, table, parameters, .. } = coded;
     let codes = (sampled.codes as u64 * total as u64 / sampled.bytes as u64) as usize;
     let starts = values.div_ceil(VECTOR) * 8;
     let children = vec![code_lengths_plan(sampled, values), lengths];
@@ -172,7 +172,7 @@ fn estimate(coded: Coded, values: usize, total: usize, lengths: Plan) -> Estimat
 
 /// The plan of code lengths as bit-packing from the least to the greatest of the sample gives
 /// them, which is what GPUs know of them.
-fn code_lengths_plan(sampled: Sampled, values: usize) -> Plan {
+fn code_lengths_plan(sampled: SampledCodes, values: usize) -> Plan {
     let range = sampled.most - sampled.least;
     let width = (usize::BITS - range.leading_zeros()) as usize;
     if width == 0 {

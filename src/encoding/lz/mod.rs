@@ -50,7 +50,7 @@ use crate::error::{Result, ensure};
 use crate::options::Lz as Settings;
 use decode::Segments;
 use matches::Compressor;
-pub(crate) use plan::{Leftover, Promise, smallest};
+pub(crate) use plan::{LzBytes, Promise, smallest};
 pub(crate) use select::Cursor;
 
 pub(super) struct Lz;
@@ -194,19 +194,19 @@ pub(super) fn bytes_of<'a>(input: &Input<'a>) -> Result<Option<Cow<'a, [u8]>>> {
 }
 
 /// Whether this may be the encoding of values that take `limit` bytes otherwise.
-pub(super) fn leftover_of(input: &Input<'_>, limit: usize) -> Option<Leftover> {
+pub(super) fn lz_bytes_of(input: &Input<'_>, limit: usize) -> Option<LzBytes> {
     match (input.values, input.physical.bits()) {
         (Values::Bits(_) | Values::W128(_) | Values::W256(_), _) => None,
         (Values::Bytes(values), _) => {
             let widths = || values.offsets.windows(2).map(|pair| pair[1] - pair[0]);
             let first = widths().next().unwrap_or(0);
             let width = widths().all(|width| width == first).then_some(first);
-            Leftover::of_strings(values.total(), values.len(), width, input.is_text, limit)
+            LzBytes::of_strings(values.total(), values.len(), width, input.is_text, limit)
         }
-        (Values::Arrow(array), _) => Leftover::of_stream(plain::stream_bytes(array), limit),
+        (Values::Arrow(array), _) => LzBytes::of_stream(plain::stream_bytes(array), limit),
         (_, bits) => {
             let value = bits.unwrap_or(0) / 8;
-            Leftover::of_words(input.len() * value, value, limit)
+            LzBytes::of_words(input.len() * value, value, limit)
         }
     }
 }
@@ -224,11 +224,7 @@ fn counts_of(bytes: &[u8], shape: Shape, parts: impl Iterator<Item = Range<usize
 
 /// The shape of segments that takes least of bytes, and the lengths of the buffers then, from a
 /// sample; none if there are no matches.
-pub(super) fn matches_of(
-    bytes: &[u8],
-    leftover: &Leftover,
-    settings: &Settings,
-) -> Option<Promise> {
+pub(super) fn matches_of(bytes: &[u8], leftover: &LzBytes, settings: &Settings) -> Option<Promise> {
     let shapes = leftover.shapes(settings);
     let has_matches = |shape: &Shape| {
         let [_, matches, _] = counts_of(bytes, *shape, leftover.first_looks(*shape));
@@ -291,7 +287,7 @@ impl Codec for Lz {
         if !suits || !context.is_top() {
             return Ok(None);
         }
-        let Some(leftover) = values.leftover(context.limit)? else { return Ok(None) };
+        let Some(leftover) = values.lz_bytes(context.limit)? else { return Ok(None) };
         let Some((shape, taken)) = values.matches(&leftover, &context.options.lz)? else {
             return Ok(None);
         };

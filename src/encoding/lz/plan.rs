@@ -23,7 +23,7 @@ const LEAST_STREAM: usize = 4096;
 
 /// Bytes that others leave.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Leftover {
+pub(crate) struct LzBytes {
     pub bytes: usize,
     /// Bytes of a symbol that suits the values.
     own: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Leftover {
     is_words: bool,
 }
 
-impl Leftover {
+impl LzBytes {
     /// Those of words of `own` bytes, if others save less than a tenth.
     pub fn of_words(bytes: usize, own: usize, limit: usize) -> Option<Self> {
         let words = Self { bytes, own, limit, share: 10, is_words: true };

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Answer, Child, Coded, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf};
+use super::{Answer, Child, CodedSample, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf};
 use crate::encoding::alp_rd::{self, Cut};
-use crate::encoding::dict::Counted;
-use crate::encoding::lz::{Leftover, Promise};
+use crate::encoding::dict::SampledValues;
+use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::{Encoding, Input, Physical};
 use crate::options::Lz;
@@ -117,7 +117,7 @@ impl<'v, S: std::ops::Deref<Target = dyn Statistics + 'v>> Statistics for Record
         Ok(cut)
     }
 
-    fn sampled_values(&self) -> Answer<Option<Counted>> {
+    fn sampled_values(&self) -> Answer<Option<SampledValues>> {
         self.note("sampled values", self.values.sampled_values())
     }
 
@@ -133,9 +133,9 @@ impl<'v, S: std::ops::Deref<Target = dyn Statistics + 'v>> Statistics for Record
         Ok(self.child("lengths", self.values.lengths()?))
     }
 
-    fn coded(&self, by: TableOf) -> Answer<Option<Coded>> {
+    fn coded(&self, by: TableOf) -> Answer<Option<CodedSample>> {
         let coded = self.values.coded(by)?;
-        let parts = |coded: &Coded| (coded.sampled, coded.trained, coded.table);
+        let parts = |coded: &CodedSample| (coded.sampled, coded.trained, coded.table);
         self.note(&format!("coded by {by:?}"), Ok(coded.as_ref().map(parts)))?;
         Ok(coded)
     }
@@ -151,11 +151,11 @@ impl<'v, S: std::ops::Deref<Target = dyn Statistics + 'v>> Statistics for Record
         }))
     }
 
-    fn leftover(&self, limit: usize) -> Answer<Option<Leftover>> {
-        self.note("leftover", self.values.leftover(limit))
+    fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
+        self.note("lz bytes", self.values.lz_bytes(limit))
     }
 
-    fn matches(&self, of: &Leftover, settings: &Lz) -> Answer<Option<Promise>> {
+    fn matches(&self, of: &LzBytes, settings: &Lz) -> Answer<Option<Promise>> {
         self.note("matches", self.values.matches(of, settings))
     }
 

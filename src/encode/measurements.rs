@@ -8,7 +8,7 @@ use crate::options::Options;
 
 /// What is asked of words beside their bounds.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
+pub(super) struct Measurements {
     /// The encodings that something is measured for, as bits.
     encodings: u32,
     /// Distinct values and runs of a sample.
@@ -17,7 +17,7 @@ pub(super) struct Asked {
     pub whole: bool,
 }
 
-impl Asked {
+impl Measurements {
     /// Nothing but bounds.
     pub const BOUNDS: Self = Self { encodings: 0, sample: false, whole: true };
 
