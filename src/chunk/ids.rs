@@ -309,7 +309,7 @@ pub enum Physical {
 }
 
 impl Physical {
-    const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Bool,
         Self::I8,
         Self::I16,

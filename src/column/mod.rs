@@ -341,11 +341,11 @@ fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)
         }
         // Bitmaps as they are take a level where nulls as bytes take up to three.
         let options = context.options.clone().without(Encoding::Bits);
-        let (root, shallow) = encode_root(input, bits, &Context { options: &options, ..*context })?;
+        let (root, shallow) = encode_root(input, bits, &Context::new(&options, context.symbols))?;
         if root.fits() {
             return Ok((root, shallow));
         }
-        let plan = Plan { considered: plan.considered, ..plan::plain() };
+        let plan = plan.left_plain();
         Ok((plan::encode(input, &plan, context)?, plan))
     })?;
     let (header, body) = assemble(&root, array.logical_null_count());

@@ -16,12 +16,43 @@ use crate::encoding::plan::Plan;
 use crate::encoding::statistics::{Answer, Missing};
 use crate::error::{Error, Result};
 
+/// A place in the order in which the planner asks: steps, each within those before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct Order {
+    /// One more than each step, then zeros.
+    steps: [u8; 12],
+}
+
+impl Order {
+    /// Behind all that planners ask.
+    pub const LAST: Self = Self { steps: [u8::MAX; 12] };
+
+    /// A step within these; those that are nested deeper than there is room for share a place.
+    pub fn then(mut self, step: u8) -> Self {
+        if let Some(place) = self.steps.iter_mut().find(|place| **place == 0) {
+            *place = step + 1;
+        }
+        self
+    }
+
+    /// The steps of `inner` within these.
+    fn around(self, inner: Self) -> Self {
+        match inner {
+            Self::LAST => inner,
+            _ => {
+                let steps = inner.steps.iter().take_while(|step| **step > 0);
+                steps.fold(self, |order, step| order.then(step - 1))
+            }
+        }
+    }
+}
+
 /// What a chunk misses: parts of type `P`.
 pub(super) struct Requests<P>(RefCell<Vec<Request<P>>>);
 
 /// A part that is missing. Parts of a lesser order are asked for first.
-pub(super) struct Request<P> {
-    order: Vec<u8>,
+struct Request<P> {
+    order: Order,
     part: P,
 }
 
@@ -33,7 +64,7 @@ impl<P> Default for Requests<P> {
 
 impl<P> Requests<P> {
     /// Notes that a part is missing.
-    pub fn ask<T>(&self, order: Vec<u8>, part: P) -> Answer<T> {
+    pub fn ask<T>(&self, order: Order, part: P) -> Answer<T> {
         self.0.borrow_mut().push(Request { order, part });
         Err(Missing)
     }
@@ -46,11 +77,12 @@ impl<P> Requests<P> {
         self.len() == 0
     }
 
-    /// Notes the same requests as parts of others, behind `order`.
-    pub fn forward<Q>(self, to: &Requests<Q>, order: &[u8], part: impl Fn(P) -> Q) {
-        let all = self.0.into_inner().into_iter().map(|request| Request {
-            order: [order, &request.order].concat(),
-            part: part(request.part),
+    /// Notes the same requests as parts of others, within `order`.
+    pub fn forward<Q>(self, to: &Requests<Q>, order: Order, part: impl Fn(P) -> Q) {
+        let all = self.0.into_inner().into_iter();
+        let all = all.map(|Request { order: inner, part: of }| Request {
+            order: order.around(inner),
+            part: part(of),
         });
         to.0.borrow_mut().extend(all);
     }
@@ -75,11 +107,12 @@ pub(super) fn complete<S: Sync, T: Send, P: Send>(
     let mut all: Vec<Progress<T>> =
         (0..chunks).map(|_| Progress { plan: None, made: None }).collect();
     loop {
-        let attempt = |(chunk, progress): (usize, &mut Progress<T>)| -> Result<_> {
-            let requests = Requests::default();
+        // Requests of many chunks share an allocation.
+        let attempt = |mut batch: Batch<P>, (chunk, progress): (usize, &mut Progress<T>)| {
             if progress.made.is_none() {
-                progress.made = make(state, chunk, &mut progress.plan, &requests)?;
+                progress.made = make(state, chunk, &mut progress.plan, &batch.requests)?;
             }
+            let requests = batch.requests.0.get_mut();
             match progress.made {
                 Some(_) => progress.plan = None,
                 None if requests.is_empty() => {
@@ -87,20 +120,31 @@ pub(super) fn complete<S: Sync, T: Send, P: Send>(
                 }
                 None => {}
             }
-            Ok(requests.0.into_inner())
+            batch.all.extend(requests.drain(..).map(|request| (chunk, request)));
+            Ok(batch)
         };
         let attempts = all.par_iter_mut().enumerate().with_min_len(MIN_CHUNKS);
-        let missing: Vec<Vec<Request<P>>> = attempts.map(attempt).collect::<Result<_>>()?;
-        let orders = missing.iter().flatten().map(|request| &request.order);
-        let Some(first) = orders.min().cloned() else {
+        let batches: Vec<Batch<P>> =
+            attempts.try_fold(Batch::default, attempt).collect::<Result<_>>()?;
+        let missing = || batches.iter().flat_map(|batch| &batch.all);
+        let Some(first) = missing().map(|(_, request)| request.order).min() else {
             return Ok(all.into_iter().filter_map(|progress| progress.made).collect());
         };
-        let of_chunk = |(chunk, requests): (usize, Vec<Request<P>>)| {
-            requests.into_iter().map(move |request| (chunk, request))
-        };
-        let now = (missing.into_iter().enumerate().flat_map(of_chunk))
-            .filter(|(_, request)| request.order == first)
-            .map(|(chunk, request)| (chunk, request.part));
-        compute(state, launcher, now.collect())?;
+        let now = batches.into_iter().flat_map(|batch| batch.all);
+        let now = now.filter(|(_, request)| request.order == first);
+        compute(state, launcher, now.map(|(chunk, request)| (chunk, request.part)).collect())?;
+    }
+}
+
+/// What some chunks miss.
+struct Batch<P> {
+    /// Of the chunk that is at work.
+    requests: Requests<P>,
+    all: Vec<(usize, Request<P>)>,
+}
+
+impl<P> Default for Batch<P> {
+    fn default() -> Self {
+        Self { requests: Requests::default(), all: Vec::new() }
     }
 }

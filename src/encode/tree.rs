@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use super::encoders::{self, Candidate, Compressed, Derived};
 use super::launch::Launcher;
-use super::missing::{self, Requests};
+use super::missing::{self, Order, Requests};
 use super::statistics::ChunkWords;
 use super::words::Words;
 use super::write::{self, Job, Origin, Part as BufferPart};
@@ -78,6 +78,7 @@ impl Part {
 impl Step {
     /// Its place in the order in which the planner asks; what encoding asks for comes last.
     fn order(self) -> u8 {
+        let rank = |encoding| rank(encoding) as u8;
         match self {
             Self::Search(encoding) => 2 * rank(encoding),
             Self::Children(encoding) => 2 * rank(encoding) + 1,
@@ -91,7 +92,7 @@ struct Node {
     words: Words,
     nesting: Nesting,
     /// Where the planner comes by: the steps that it has been derived by.
-    path: Vec<u8>,
+    path: Order,
     derived: Vec<DerivedWords>,
     /// What LZ makes of a sample of chunks.
     matches: BTreeMap<usize, (Candidate, Option<Promise>)>,
@@ -135,11 +136,11 @@ impl Tree {
 
     /// Adds words that are being measured, and are planned in a context; their number.
     pub fn add(&mut self, words: Words, context: &Context<'_>) -> usize {
-        let path = vec![self.nodes.len() as u8];
+        let path = Order::default().then(self.nodes.len() as u8);
         self.add_at(path, words, context)
     }
 
-    fn add_at(&mut self, path: Vec<u8>, words: Words, context: &Context<'_>) -> usize {
+    fn add_at(&mut self, path: Order, words: Words, context: &Context<'_>) -> usize {
         self.nodes.push(Node {
             words,
             nesting: context.nesting(),
@@ -182,8 +183,8 @@ impl Tree {
         requests: &Requests<(usize, Part)>,
     ) -> Answer<T> {
         let order = match part.step().order() {
-            u8::MAX => vec![u8::MAX],
-            order => [self.at(number).path.as_slice(), &[order]].concat(),
+            u8::MAX => Order::LAST,
+            order => self.at(number).path.then(order),
         };
         requests.ask(order, (number, part))
     }
@@ -285,11 +286,10 @@ impl Tree {
         let derived = &mut node.derived[place];
         let below = encoders::deriver(encoding)?.below(&Context::nested(&options, node.nesting));
         let words = derived.derived.children(launcher, &node.words, &chunks, &below)?;
-        let path = [node.path.as_slice(), &[Step::Children(encoding).order()]].concat();
+        let path = node.path.then(Step::Children(encoding).order());
         let mut numbers = Vec::with_capacity(words.len());
         for (index, words) in words.into_iter().enumerate() {
-            let path = [path.as_slice(), &[index as u8]].concat();
-            numbers.push(self.add_at(path, words, &below));
+            numbers.push(self.add_at(path.then(index as u8), words, &below));
         }
         for child in &numbers {
             self.words_mut(*child).read(launcher)?;

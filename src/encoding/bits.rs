@@ -73,6 +73,10 @@ impl Codec for Bits {
         Encoding::Bits
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical == Physical::Bool
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() != Physical::Bool {
             return Err(mismatch(node));
@@ -96,7 +100,7 @@ impl Codec for Bits {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        if values.physical() != Physical::Bool || !context.may_nest() {
+        if !context.may_nest() {
             return Ok(None);
         }
         let [bytes] = statistics::children(values, Encoding::Bits)?;

@@ -55,6 +55,10 @@ impl Codec for Constant {
         Encoding::Constant
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        matches!(physical.bits(), Some(1..=64)) || physical == Physical::Bytes
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() == Physical::Bytes {
             node.expect_shape(0, 1, 0)?;
@@ -78,11 +82,7 @@ impl Codec for Constant {
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
-        let has_value = matches!(values.physical().bits(), Some(1..=64));
         let is_bytes = values.physical() == Physical::Bytes;
-        if !has_value && !is_bytes {
-            return Ok(None);
-        }
         let of = |bytes: usize| Estimate::of(is_bytes.then_some(bytes));
         Ok(values.single()?.map(of))
     }

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use super::io::{OwnedValues, each_vector, mismatch, with_words};
 use super::select::{Matcher, RangeTest, Selector, Verdict, by_word};
-use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
@@ -292,6 +292,10 @@ impl Codec for Delta {
         Encoding::Delta
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical.signed().is_some()
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         node.expect_shape(1, 1, 0)?;
         let Some(physical) = node.physical().signed() else { return Err(mismatch(node)) };
@@ -323,8 +327,10 @@ impl Codec for Delta {
     /// The deltas of sampled vectors are planned for those of all. The vectors are those that a
     /// plan of all deltas would look at. None where deltas do not shrink.
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        let bytes = values.word_bytes().filter(|_| values.physical().signed().is_some());
-        let Some(bytes) = bytes.filter(|_| context.may_nest()) else { return Ok(None) };
+        if !context.may_nest() {
+            return Ok(None);
+        }
+        let bytes = values.word_bytes();
         let vectors = values.vectors();
         let [deltas] = statistics::children(values, Encoding::Delta)?;
         let child = plan::plan_among(planned(vectors), &*deltas, &context.below())?;

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use super::io::{each_vector, mismatch, with_words};
 use super::select::{Matcher, RangeTest, Selector, Verdict, by_word};
-use super::{Codec, Encoding, Estimate, Input, Output, Value, Words};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView, cast};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::{Answer, Statistics};
@@ -295,6 +295,10 @@ impl Codec for Ffor {
         Encoding::Ffor
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical.is_integer()
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         fn check<T: Words>(node: NodeView<'_>) -> Result<()> {
             Vectors::<T>::of(node)?.validate(node)
@@ -312,8 +316,7 @@ impl Codec for Ffor {
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
-        let bytes = values.word_bytes().filter(|_| values.physical().is_integer());
-        let Some(bytes) = bytes else { return Ok(None) };
+        let bytes = values.word_bytes();
         let (sampled, vectors) = (values.sampled(), values.vectors());
         Ok(Some(Estimate::of(estimated(bytes, values.widths()?, sampled, vectors))))
     }

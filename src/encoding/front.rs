@@ -146,6 +146,10 @@ impl Codec for Front {
         Encoding::Front
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical == Physical::Bytes
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() != Physical::Bytes {
             return Err(mismatch(node));
@@ -186,7 +190,7 @@ impl Codec for Front {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        if values.physical() != Physical::Bytes || !context.may_nest() {
+        if !context.may_nest() {
             return Ok(None);
         }
         let total = values.value_bytes()?;

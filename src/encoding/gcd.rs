@@ -192,6 +192,10 @@ impl Codec for Gcd {
         Encoding::Gcd
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical.is_integer() && matches!(physical.bits(), Some(32 | 64))
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         let bits = node.physical().bits().unwrap_or(0);
         if !node.physical().is_integer() || bits < 32 {
@@ -223,8 +227,7 @@ impl Codec for Gcd {
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
         let (rows, limit) = (values.rows(), context.limit);
-        let suits = values.physical().is_integer() && matches!(values.word_bytes(), Some(4 | 8));
-        if !suits || !context.may_search(rows, limit) {
+        if !context.may_search(rows, limit) {
             return Ok(None);
         }
         let divisor = values.divisor()?;

@@ -108,7 +108,7 @@ impl<'a> HostStatistics<'a> {
     /// What a codec derives of the values, the argument being that of the first call.
     fn derived(&self, encoding: Encoding, argument: u64) -> Option<&Arc<Derived>> {
         let derive = || codec(encoding).derive(&self.input, argument).map(Arc::new);
-        self.derived[usize::from(rank(encoding))].get_or_init(derive).as_ref()
+        self.derived[rank(encoding)].get_or_init(derive).as_ref()
     }
 
     /// The bytes that lz compresses.

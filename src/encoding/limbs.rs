@@ -153,6 +153,10 @@ impl Codec for Limbs {
         Encoding::Limbs
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        matches!(physical, Physical::I128 | Physical::I256)
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         let most = match node.physical() {
             Physical::I128 => 2,
@@ -175,9 +179,6 @@ impl Codec for Limbs {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        if !matches!(values.physical(), Physical::I128 | Physical::I256) {
-            return Ok(None);
-        }
         let below = context.below();
         let limbs = values.children(Encoding::Limbs)?;
         let children = limbs.iter().map(|limb| plan::plan(&**limb, &below));

@@ -45,6 +45,7 @@ pub(crate) mod statistics;
 pub(crate) mod windows;
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, decode_u32, valid_words};
 pub(crate) use plain::carried_array;
@@ -77,12 +78,15 @@ pub(crate) trait Codec: Sync {
     /// Which one.
     fn encoding(&self) -> Encoding;
 
+    /// Whether it may be that of values of a type.
+    fn takes(&self, _: Physical) -> bool;
+
     /// Checks that a node's parameters, children and buffers fit together, so
     /// that decoding cannot leave them. Children have been checked before.
     fn validate(&self, node: NodeView<'_>) -> Result<()>;
 
     /// The size this encoding would give, from statistics of the values, and what encoding
-    /// needs to know; none if it does not apply.
+    /// needs to know; none if it does not apply. Values are of a type that it takes.
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>>;
 
     /// Derives the values that would be the children of a node, given what [`Self::plan`] passes to
@@ -199,15 +203,52 @@ pub(crate) static CODECS: [&dyn Codec; 21] = [
 
 /// The codec of an encoding.
 pub(crate) fn codec(encoding: Encoding) -> &'static dyn Codec {
-    *CODECS
-        .iter()
-        .find(|codec| codec.encoding() == encoding)
-        .expect("every encoding has a row in CODECS")
+    CODECS[rank(encoding)]
 }
 
 /// The place of an encoding in the order in which the planner asks.
-pub(crate) fn rank(encoding: Encoding) -> u8 {
-    CODECS.iter().position(|codec| codec.encoding() == encoding).map_or(u8::MAX, |at| at as u8)
+pub(crate) fn rank(encoding: Encoding) -> usize {
+    static RANKS: LazyLock<[u8; 256]> = LazyLock::new(|| {
+        let mut ranks = [0; 256];
+        for (rank, codec) in CODECS.iter().enumerate() {
+            ranks[codec.encoding() as usize] = rank as u8;
+        }
+        ranks
+    });
+    RANKS[encoding as usize].into()
+}
+
+/// Some encodings, in the order of [`CODECS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EncodingSet(u32);
+
+impl EncodingSet {
+    pub const ALL: Self = Self((1 << CODECS.len()) - 1);
+
+    pub fn of<'e>(encodings: impl IntoIterator<Item = &'e Encoding>) -> Self {
+        Self(encodings.into_iter().fold(0, |set, encoding| set | 1 << rank(*encoding)))
+    }
+
+    /// Those that values of a type may have.
+    pub fn taking(physical: Physical) -> Self {
+        static SETS: LazyLock<[EncodingSet; Physical::ALL.len()]> = LazyLock::new(|| {
+            Physical::ALL.map(|physical| {
+                let taking = CODECS.iter().filter(|codec| codec.takes(physical));
+                EncodingSet(taking.fold(0, |set, codec| set | 1 << rank(codec.encoding())))
+            })
+        });
+        SETS[physical as usize]
+    }
+
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Their codecs.
+    pub fn codecs(self) -> impl Iterator<Item = &'static dyn Codec> {
+        let ranks = (0..CODECS.len()).filter(move |rank| self.0 >> rank & 1 == 1);
+        ranks.map(|rank| CODECS[rank])
+    }
 }
 
 /// Checks a node after its children.

@@ -24,7 +24,7 @@ use crate::encoding::plan::{Context, Plan};
 use crate::encoding::select::{Matcher, RangeTest, Selector, Verdict, by_word};
 use crate::encoding::statistics::{Answer, SampledBytes, Statistics};
 use crate::encoding::windows::{Proposal, cut, propose};
-use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Value, Words};
+use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::error::{Result, ensure};
 use crate::lanes::mask::{self, count};
 use crate::lanes::simd::multiversion;
@@ -280,6 +280,10 @@ impl Codec for Pfor {
         Encoding::Pfor
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical.is_integer()
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         node.expect_shape(0, 3, 1)?;
         if !node.physical().is_integer() {
@@ -294,8 +298,7 @@ impl Codec for Pfor {
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
-        let bytes = values.word_bytes().filter(|_| values.physical().is_integer());
-        let Some(bytes) = bytes else { return Ok(None) };
+        let bytes = values.word_bytes();
         let estimated = estimated(bytes, values.patched()?, values.sampled(), values.vectors());
         Ok(estimated.map(Estimate::of))
     }

@@ -136,6 +136,10 @@ impl Codec for Pieces {
         Encoding::Pieces
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical != Physical::Arrow
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() == Physical::Arrow {
             return Err(mismatch(node));
@@ -161,9 +165,7 @@ impl Codec for Pieces {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        let Some(input) = values.input().filter(|input| input.physical != Physical::Arrow) else {
-            return Ok(None);
-        };
+        let Some(input) = values.input() else { return Ok(None) };
         let symbols = symbols_of(input, context);
         let context = Context { symbols: symbols.as_ref(), limit: usize::MAX, ..*context };
         let children = each_piece(input, |piece| plan::plan_input(piece, &context));

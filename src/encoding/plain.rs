@@ -166,6 +166,10 @@ impl Codec for Plain {
         Encoding::Plain
     }
 
+    fn takes(&self, _: Physical) -> bool {
+        true
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         match node.physical() {
             Physical::Arrow => {

@@ -40,7 +40,7 @@ use crate::encoding::fsst::Symbols;
 use crate::encoding::host::{Derived, HostStatistics};
 use crate::encoding::nested::Split;
 use crate::encoding::statistics::{Answer, Missing, Statistics, TableOf};
-use crate::encoding::{CODECS, Encoding, Estimate, Input, Physical, Values, codec};
+use crate::encoding::{Encoding, EncodingSet, Estimate, Input, Physical, Values, codec, rank};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
@@ -48,6 +48,8 @@ use crate::options::Options;
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub options: &'a Options,
+    /// The encodings that these allow.
+    pub allowed: EncodingSet,
     /// The symbol table that serves this chunk's column, for strings.
     pub symbols: Option<&'a Arc<Symbols>>,
     /// Levels of encodings that may still nest in the one that is planned.
@@ -81,6 +83,7 @@ impl<'a> Context<'a> {
     pub fn new(options: &'a Options, symbols: Option<&'a Arc<Symbols>>) -> Self {
         Self {
             options,
+            allowed: EncodingSet::of(options.encodings.iter().chain([&Encoding::Plain])),
             symbols,
             levels: MOST_LEVELS - 1,
             in_dictionary: false,
@@ -176,8 +179,6 @@ pub(crate) struct Plan {
     pub bytes: usize,
     pub parameters: Parameters,
     pub children: Vec<Plan>,
-    /// Every estimate made, the chosen one included.
-    pub considered: Vec<(Encoding, usize)>,
     /// The plans that were not chosen, the smallest first.
     pub others: Vec<Plan>,
 }
@@ -197,13 +198,31 @@ impl Plan {
             parameters => parameters,
         };
         let children = self.children.into_iter().map(Self::without_data).collect();
-        Self { parameters, children, others: Vec::new(), ..self }
+        let size = |plan: Self| Self { bytes: plan.bytes, ..empty(plan.encoding) };
+        Self { parameters, children, others: self.others.into_iter().map(size).collect(), ..self }
+    }
+
+    /// Every estimate made, the chosen one included.
+    pub fn considered(&self) -> Vec<(Encoding, usize)> {
+        let all = std::iter::once(self).chain(&self.others);
+        let mut all: Vec<(Encoding, usize)> = all.map(|plan| (plan.encoding, plan.bytes)).collect();
+        all.sort_by_key(|(encoding, _)| rank(*encoding));
+        all
+    }
+
+    /// The plan of values that stay as they are, as a header has no room for this one.
+    pub fn left_plain(self) -> Self {
+        let all = std::iter::once(Self { others: Vec::new(), ..self.clone() }).chain(self.others);
+        let (plain_one, others): (Vec<_>, Vec<_>) =
+            all.partition(|plan| plan.encoding == Encoding::Plain);
+        let bytes = plain_one.first().map_or(0, |plan| plan.bytes);
+        Self { bytes, others, ..plain() }
     }
 }
 
 /// Chooses the encoding of the values that these are statistics of.
 pub(crate) fn plan(values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
-    plan_among(Encoding::ALL, values, context)
+    plan_of_set(EncodingSet::ALL, values, context)
 }
 
 /// Chooses the encoding among some.
@@ -212,26 +231,28 @@ pub(crate) fn plan_among(
     values: &dyn Statistics,
     context: &Context<'_>,
 ) -> Answer<Plan> {
+    plan_of_set(EncodingSet::of(among), values, context)
+}
+
+fn plan_of_set(among: EncodingSet, values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
     let mut choice = Choice::default();
-    let mut considered = Vec::with_capacity(FEW);
     let lengths = OnceLock::new();
-    for codec in CODECS {
+    let suiting = among.and(context.allowed).and(EncodingSet::taking(values.physical()));
+    for codec in suiting.codecs() {
         let encoding = codec.encoding();
-        let is_allowed = among.contains(&encoding) && context.options.allows(encoding);
-        if !is_allowed || !encoding.suits(values.rows()) {
+        if !encoding.suits(values.rows()) {
             continue;
         }
         let limit = choice.plans.first().map_or(usize::MAX, |best| best.bytes);
         let context = Context { limit, lengths: Some(&lengths), ..*context };
         if let Some(estimate) = codec.plan(values, &context)? {
-            considered.push((encoding, estimate.stored_bytes()));
             choice.add(encoding, estimate);
         }
         if choice.is_final {
             break;
         }
     }
-    Ok(Plan { considered, ..choice.plan() })
+    Ok(choice.plan())
 }
 
 /// Chooses the encoding of a chunk's values, or of one of its bitmaps.
@@ -318,7 +339,6 @@ fn empty(encoding: Encoding) -> Plan {
         bytes: 0,
         parameters: Parameters::None,
         children: Vec::new(),
-        considered: Vec::new(),
         others: Vec::new(),
     }
 }
@@ -386,7 +406,7 @@ pub(crate) fn encode_lengths(
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of estimates", self.encoding)?;
-        for (index, (encoding, bytes)) in self.considered.iter().enumerate() {
+        for (index, (encoding, bytes)) in self.considered().iter().enumerate() {
             write!(f, "{} {encoding} {bytes} B", if index == 0 { "" } else { "," })?;
         }
         if let Parameters::Alp(candidates) = &self.parameters {

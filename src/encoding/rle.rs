@@ -348,6 +348,10 @@ impl Codec for Rle {
         Encoding::Rle
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        matches!(physical.bits(), Some(8..=64))
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if !matches!(node.physical().bits(), Some(8 | 16 | 32 | 64)) {
             return Err(mismatch(node));
@@ -392,8 +396,7 @@ impl Codec for Rle {
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
         let (rows, limit) = (values.rows(), context.limit);
-        let suits = values.word_bytes().is_some() && !context.in_runs;
-        if !suits || !context.may_search(rows, limit) {
+        if context.in_runs || !context.may_search(rows, limit) {
             return Ok(None);
         }
         let sampled = values.sampled_runs()?;

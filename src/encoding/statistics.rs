@@ -108,9 +108,9 @@ pub(crate) trait Statistics {
         self.vectors().min(SAMPLED_VECTORS)
     }
 
-    /// Bytes of a value of 8 to 64 bits.
-    fn word_bytes(&self) -> Option<usize> {
-        self.physical().bits().filter(|bits| (8..=64).contains(bits)).map(|bits| bits / 8)
+    /// Bytes of a value that is stored as a word; 0 of strings and arrays.
+    fn word_bytes(&self) -> usize {
+        self.physical().bits().unwrap_or(0) / 8
     }
 
     /// If all valid values are one that may be stored as a constant, its bytes if it is a

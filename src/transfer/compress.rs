@@ -119,18 +119,34 @@ impl HostParts {
         }
     }
 
-    /// Copies what some rows need; the validity of all with the first.
-    fn upload(&self, stream: &dyn Stream, rows: &Range<usize>, to: &DeviceArray) -> Result<()> {
+    /// The copies that some rows need: buffers, the validity last, and the bytes of each. The
+    /// validity of all rows goes with the first.
+    fn copies(&self, rows: &Range<usize>, most: usize) -> Vec<(usize, Range<usize>)> {
+        let mut all: Vec<_> = self.bytes(rows).into_iter().enumerate().collect();
+        if let (0, Some(bits)) = (rows.start, &self.host.validity) {
+            all.push((self.host.buffers.len(), 0..bits.len()));
+        }
+        let cut = |(buffer, bytes): (usize, Range<usize>)| {
+            let starts = bytes.clone().step_by(most);
+            starts.map(move |start| (buffer, start..bytes.end.min(start + most)))
+        };
+        all.into_iter().flat_map(cut).collect()
+    }
+
+    fn copy(
+        &self,
+        stream: &dyn Stream,
+        (buffer, bytes): &(usize, Range<usize>),
+        to: &DeviceArray,
+    ) -> Result<()> {
         let (validity, slices) = to.slices();
-        if let (0, Some(slice), Some(bits)) = (rows.start, validity, &self.host.validity) {
-            stream.upload(bits, slice.buffer(), slice.start())?;
+        let from = self.host.buffers.get(*buffer).or(self.host.validity.as_ref());
+        match from.zip(slices.get(*buffer).or(validity)) {
+            Some((from, slice)) => {
+                stream.upload(&from[bytes.clone()], slice.buffer(), slice.start() + bytes.start)
+            }
+            None => Ok(()),
         }
-        let ranges = self.bytes(rows).into_iter().zip(&self.host.buffers).zip(slices);
-        for ((bytes, from), slice) in ranges {
-            let at = slice.start() + bytes.start;
-            stream.upload(&from[bytes], slice.buffer(), at)?;
-        }
-        Ok(())
     }
 }
 
@@ -151,8 +167,12 @@ fn compress_parts(
     let written = context.with_stream(|stream| {
         context.with_stream(|reader| {
             let on_device = host.host.allocate(context, stream, array.data_type(), array.len())?;
-            let upload =
-                |stream: &dyn Stream, part: usize| host.upload(stream, &parts[part], &on_device);
+            let copies: Vec<Vec<_>> =
+                parts.iter().map(|rows| host.copies(rows, part_bytes(context))).collect();
+            let upload = |stream: &dyn Stream, part: usize, piece: usize| {
+                host.copy(stream, &copies[part][piece], &on_device)
+            };
+            let pieces: Vec<usize> = copies.iter().map(Vec::len).collect();
             let mut encoder = Encoder::new([stream, reader], field, &on_device)?;
             encoder.require(parts[0].clone(), options)?;
             rayon::in_place_scope(|checks| {
@@ -191,32 +211,26 @@ fn compress_parts(
                     }
                     Ok(compressed)
                 };
-                let download = |stream: &dyn Stream, part: Vec<Compressed>| {
-                    let mut all = Vec::with_capacity(part.len());
-                    for part in part {
-                        let written =
-                            download_piece(stream, &part.ready, &part.bodies, part.piece)?;
-                        let mut at = 0;
-                        for (chunk, len) in part.chunks.zip(part.lengths) {
-                            let (written, sum, range) =
-                                (written.clone(), &sums[chunk], at..at + len);
-                            at += len;
-                            checks.spawn(move |_| {
-                                let _ = sum.set(xxh3_64(&written[range]));
-                            });
-                        }
-                        all.push(written);
+                let download = |stream: &dyn Stream, part: Compressed| {
+                    let Compressed { chunks, bodies, lengths, piece, ready } = part;
+                    let written = download_piece(stream, &ready, &bodies, piece)?;
+                    let mut at = 0;
+                    for (chunk, len) in chunks.zip(lengths) {
+                        let (written, sum, range) = (written.clone(), &sums[chunk], at..at + len);
+                        at += len;
+                        checks.spawn(move |_| {
+                            let _ = sum.set(xxh3_64(&written[range]));
+                        });
                     }
-                    Ok(all)
+                    Ok(written)
                 };
-                pipeline(context, stream, parts.len(), &upload, work, &download)
+                pipeline(context, stream, &pieces, &upload, work, &download)
             })
         })
     })?;
     if is_refused {
         return Ok(None);
     }
-    let written = written.into_iter().flatten().collect();
     let bodies = joined(memories, written);
     let mut at = 0;
     let arrived: Vec<(&DeviceChunk, u64, Buffer)> = (chunks.iter().zip(&sums))

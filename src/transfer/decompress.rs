@@ -143,7 +143,7 @@ fn decompress_parts(
                 Some(strings::Buffers::allocate(stream, data_type, column.len(), total)?)
             }
         };
-        let upload = |stream: &dyn Stream, part: usize| {
+        let upload = |stream: &dyn Stream, part: usize, _: usize| {
             let mut at = starts[part];
             for run in column.body_runs_of(parts[part].clone()) {
                 stream.upload(&run, &bodies, at)?;
@@ -182,7 +182,7 @@ fn decompress_parts(
             let validity = bits.transpose()?.map(|piece| (bitmap.cloned(), piece));
             let ready = started.array().ready().clone();
             pending = Some(started);
-            Ok(Decompressed { buffers, validity, ready })
+            Ok(vec![Decompressed { buffers, validity, ready }])
         };
         let download = |stream: &dyn Stream, part: Decompressed| {
             let Decompressed { buffers, validity, ready } = part;
@@ -193,7 +193,7 @@ fn decompress_parts(
             let piece = |(slice, piece)| download_piece(stream, &ready, &slice, piece);
             Ok((buffers.into_iter().map(piece).collect::<Result<_>>()?, bits.transpose()?))
         };
-        let written = pipeline(context, stream, parts.len(), &upload, work, &download)?;
+        let written = pipeline(context, stream, &vec![1; parts.len()], &upload, work, &download)?;
         pending.map(decode::Pending::finish).transpose()?;
         Ok(written)
     })?;

@@ -57,18 +57,21 @@ fn download_piece(
     piece.write(|target| stream.download_to(source.buffer(), source.start(), target))
 }
 
-/// Uploads parts, works on each on `stream` in the calling thread once it has arrived, and
-/// downloads what comes of it; the results in order.
+/// Uploads the pieces of parts, so many of each, works on each part on `stream` in the calling
+/// thread once it has arrived, and downloads what comes of it; the results in order.
 ///
-/// What `upload` writes to has been allocated on `stream`.
+/// Threads take the pieces in turns, so that a large part arrives as soon as if one had the bus to
+/// itself. What `upload` writes to has been allocated on `stream`.
 fn pipeline<J: Send, R: Send>(
     context: &Context,
     stream: &Arc<dyn Stream>,
-    parts: usize,
-    upload: &(impl Fn(&dyn Stream, usize) -> Result<()> + Sync),
-    mut work: impl FnMut(usize) -> Result<J>,
+    pieces: &[usize],
+    upload: &(impl Fn(&dyn Stream, usize, usize) -> Result<()> + Sync),
+    mut work: impl FnMut(usize) -> Result<Vec<J>>,
     download: &(impl Fn(&dyn Stream, J) -> Result<R> + Sync),
 ) -> Result<Vec<R>> {
+    let of_part = |(part, count): (usize, &usize)| (0..*count).map(move |piece| (part, piece));
+    let all: &Vec<(usize, usize)> = &pieces.iter().enumerate().flat_map(of_part).collect();
     let allocated = &stream.record()?;
     let next = &AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -81,11 +84,9 @@ fn pipeline<J: Send, R: Send>(
             let each = move |stream: &Arc<dyn Stream>| {
                 stream.wait(allocated.as_ref())?;
                 loop {
-                    let part = next.fetch_add(1, Ordering::Relaxed);
-                    if part >= parts {
-                        return Ok(());
-                    }
-                    upload(stream.as_ref(), part)?;
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&(part, piece)) = all.get(number) else { return Ok(()) };
+                    upload(stream.as_ref(), part, piece)?;
                     // An error once nobody waits for parts any more.
                     if arrived.send(Ok((part, stream.record()?))).is_err() {
                         return Ok(());
@@ -106,32 +107,33 @@ fn pipeline<J: Send, R: Send>(
                 let mut results = Vec::new();
                 loop {
                     let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok((part, job)) = job else { return Ok(results) };
-                    results.push((part, download(stream.as_ref(), job)?));
+                    let Ok((number, job)) = job else { return Ok(results) };
+                    results.push((number, download(stream.as_ref(), job)?));
                 }
             };
             downloaders.push(start(scope, move || context.with_stream(each))?);
         }
         drop(todo);
         let mut work_all = || -> Result<()> {
-            let mut events: Vec<Option<Arc<dyn Event>>> = vec![None; parts];
-            for part in 0..parts {
-                let event = loop {
-                    if let Some(event) = events[part].take() {
-                        break event;
-                    }
+            let mut events: Vec<Vec<Arc<dyn Event>>> = vec![Vec::new(); pieces.len()];
+            let mut sent = 0;
+            for (part, count) in pieces.iter().enumerate() {
+                while events[part].len() < *count {
                     let lost = |_| Error::device("a thread that uploads is gone");
-                    let (arrived, event) = arrivals.recv().map_err(lost)??;
-                    events[arrived] = Some(event);
-                };
-                stream.wait(event.as_ref())?;
-                // An error of those who download is found below.
-                let _ = jobs.send((part, work(part)?));
+                    let (of, event) = arrivals.recv().map_err(lost)??;
+                    events[of].push(event);
+                }
+                events[part].iter().try_for_each(|event| stream.wait(event.as_ref()))?;
+                for job in work(part)? {
+                    // An error of those who download is found below.
+                    let _ = jobs.send((sent, job));
+                    sent += 1;
+                }
             }
             Ok(())
         };
         let mut failed = work_all().err();
-        next.store(parts, Ordering::Relaxed);
+        next.store(all.len(), Ordering::Relaxed);
         drop(jobs);
         let mut results = Vec::new();
         for downloader in downloaders {
@@ -141,7 +143,7 @@ fn pipeline<J: Send, R: Send>(
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        results.sort_by_key(|(part, _)| *part);
+        results.sort_by_key(|(number, _)| *number);
         match failed {
             Some(error) => Err(error),
             None => Ok(results.into_iter().map(|(_, result)| result).collect()),

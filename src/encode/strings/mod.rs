@@ -205,7 +205,7 @@ pub(super) fn encode(
         (launcher.read(&borders)?, pending)
     } else {
         let borders = launcher.read(&borders)?;
-        if borders.spans(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
+        if borders.windows(2).any(|pair| i32::try_from(pair[1] - pair[0]).is_err()) {
             return Ok(None);
         }
         (borders, PendingColumn::start(launcher, column, options)?)

@@ -5,7 +5,7 @@ use super::chunks::StringChunks;
 use super::distinct::DistinctStrings;
 use super::plan::MeasuredColumn;
 use super::tables::TableSample;
-use crate::encode::missing::Requests;
+use crate::encode::missing::{Order, Requests};
 use crate::encode::statistics::ChunkWords;
 use crate::encode::tree;
 use crate::encoding::constant::MAX_VALUE_BYTES;
@@ -63,11 +63,12 @@ impl<'k> ChunkStrings<'k> {
 
     /// Notes what is missing of codes.
     pub(super) fn finish(self) {
-        self.of_codes.forward(self.requests, &[Part::Dictionary.order()], Part::Codes);
+        let order = Order::default().then(Part::Dictionary.order());
+        self.of_codes.forward(self.requests, order, Part::Codes);
     }
 
     fn ask<T>(&self, part: Part) -> Answer<T> {
-        self.requests.ask(vec![part.order()], part)
+        self.requests.ask(Order::default().then(part.order()), part)
     }
 
     fn strings(&self) -> &StringChunks {

@@ -264,6 +264,10 @@ impl Codec for Alp {
         Encoding::Alp
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        matches!(physical, Physical::F32 | Physical::F64)
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         node.expect_shape(0, 3, 1)?;
         match node.physical() {
@@ -274,13 +278,8 @@ impl Codec for Alp {
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {
-        let bytes = match values.physical() {
-            Physical::F32 => size_of::<f32>(),
-            Physical::F64 => size_of::<f64>(),
-            _ => return Ok(None),
-        };
         let (packed, parameters) = values.decimals()?;
-        let buffers = estimated(bytes, packed, values.sampled(), values.vectors());
+        let buffers = estimated(values.word_bytes(), packed, values.sampled(), values.vectors());
         Ok(Some(Estimate { parameters, ..Estimate::of(buffers) }))
     }
 

@@ -222,6 +222,10 @@ impl Codec for AlpRd {
         Encoding::AlpRd
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        matches!(physical, Physical::F32 | Physical::F64)
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         node.expect_shape(0, 3, 2)?;
         match node.physical() {
@@ -232,9 +236,6 @@ impl Codec for AlpRd {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        if !matches!(values.physical(), Physical::F32 | Physical::F64) {
-            return Ok(None);
-        }
         let Some((cut, cost)) = values.cut(context.limit)? else { return Ok(None) };
         let estimate = estimate(cut, cost, values.vectors());
         Ok(Some(estimate).filter(|estimate| estimate.stored_bytes() < context.limit))

@@ -211,6 +211,10 @@ impl Codec for Dict {
         Encoding::Dict
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical == Physical::Bytes || matches!(physical.bits(), Some(8..=64))
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         let is_bytes = node.physical() == Physical::Bytes;
         let is_words = matches!(node.physical().bits(), Some(8 | 16 | 32 | 64));
@@ -258,8 +262,7 @@ impl Codec for Dict {
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
         let (rows, limit) = (values.rows(), context.limit);
         let is_bytes = values.physical() == Physical::Bytes;
-        let suits = (is_bytes || values.word_bytes().is_some()) && !context.in_dictionary;
-        if !suits || !context.may_search(rows, limit) {
+        if context.in_dictionary || !context.may_search(rows, limit) {
             return Ok(None);
         }
         if is_bytes && values.value_bytes()? > rows * MAX_VALUE_BYTES {

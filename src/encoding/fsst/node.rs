@@ -249,6 +249,10 @@ impl Codec for Fsst {
         Encoding::Fsst
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical == Physical::Bytes
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() != Physical::Bytes {
             return Err(mismatch(node));
@@ -276,9 +280,6 @@ impl Codec for Fsst {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        if values.physical() != Physical::Bytes {
-            return Ok(None);
-        }
         let (rows, total) = (values.rows(), values.value_bytes()?);
         if !pays(total, rows) {
             return Ok(None);

@@ -244,6 +244,10 @@ impl Codec for Lz {
         Encoding::Lz
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        !matches!(physical, Physical::Bool | Physical::I128 | Physical::I256)
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         let children = match node.physical() {
             Physical::Bool | Physical::I128 | Physical::I256 => return Err(mismatch(node)),
@@ -283,8 +287,7 @@ impl Codec for Lz {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        let suits = !matches!(values.physical(), Physical::Bool | Physical::I128 | Physical::I256);
-        if !suits || !context.is_top() {
+        if !context.is_top() {
             return Ok(None);
         }
         let Some(leftover) = values.lz_bytes(context.limit)? else { return Ok(None) };

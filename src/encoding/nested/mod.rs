@@ -133,6 +133,10 @@ impl<S: Shape> Codec for Nested<S> {
         self.0.encoding()
     }
 
+    fn takes(&self, physical: Physical) -> bool {
+        physical == Physical::Arrow
+    }
+
     fn validate(&self, node: NodeView<'_>) -> Result<()> {
         if node.physical() != Physical::Arrow {
             return Err(super::io::mismatch(node));

@@ -60,7 +60,7 @@ fn nodes_and_gaps_count() {
     let words: Vec<u64> = (0..10).map(|i| (i * i * i) << 40).collect();
     let input = Input::new(Physical::U64, u64::values(&words));
     let plan = plan_input(&input, &Context::new(&every(), None));
-    let plain = plan.considered.iter().find(|(encoding, _)| *encoding == Encoding::Plain);
+    let plain = plan.considered().into_iter().find(|(encoding, _)| *encoding == Encoding::Plain);
     assert_eq!(plain.unwrap().1, 32 + 8 + 128);
 }
 

@@ -32,7 +32,7 @@ impl PlanLog {
         let recorded = Recorded { values, notes: &notes, path: String::new() };
         let plan = plan::plan(&recorded, context)?;
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.push(format!("{}\n{:?}", notes.into_inner(), plan.considered));
+        noted.push(format!("{}\n{:?}", notes.into_inner(), plan.considered()));
         Ok(plan)
     }
 }
