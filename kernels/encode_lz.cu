@@ -14,31 +14,10 @@
 // which every lane knows the next one behind its own, and compares the rest of those that are
 // longer with all lanes.
 //
-// Tried on an NVIDIA H200, GB/s of lz_find_*: comments at levels 3 (symbols of 2 bytes), 4 and 5
-// (1 byte), sorted keys at level 5 (2 bytes).
-//
-//   112  55  26  49   peers by __match_any_sync, one candidate after the other, and walking over
-//                     matches by looking for the next one each time
-//   111  55  30  51   peers of both keys before the tables are touched
-//   118  57  30  51   and both candidates are read at once
-//   120  58  30  49   and every lane knows the next match (quantised floats of 2 bytes: 85 to 106)
-//   130  65  30  47   and __match_any_sync only if a store shows that lanes share an entry
-//   138  68  37  35   never: a loop over entries that lanes share; symbols are kept as the words
-//                     that were read, so that nothing waits for the next ones; no conditions far
-//                     from the segment's end (some 230 instructions for 32 positions, not 373)
-//   145  71  37  49   and __match_any_sync if lanes share more than one entry
-//   133  66  33  48   and bits, not stores, tell that lanes share (more than two entries)
-//   137  65  35  48   and the bits are set while candidates are on their way (more than one)
-//   140  67  35  47   and what is hardly ever needed takes no registers
-//    94  47  28  49   two or four times 32 positions at once: too many registers
-//
-// __match_any_sync takes 8 cycles of a quarter of a multiprocessor for each different value: twice
-// 250 for 32 positions of text, and next to nothing for data that repeats much, of which a loop
-// takes 60 for each shared entry. Telling by a store of each lane's number that is read again
-// takes less than bits, but several lanes then store to one place, which compute-sanitizer's
-// racecheck cannot know to be meant. Level 5 of text waits for L2, in which its segments are
-// (17 %), for what its own instructions need from each other (33 %), and goes from match to match,
-// of which 32 positions have three (16 %).
+// Figures and what was tried: docs/experiments.md.
+// Entries that lanes share are found by a store of each lane's number that is read again; several lanes
+// may then store to one place, which racecheck cannot know to be meant. __match_any_sync would take 8
+// cycles of a quarter of a multiprocessor for each different value.
 #include "encode_lz.cuh"
 #include "encode.cuh"
 

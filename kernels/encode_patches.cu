@@ -6,12 +6,8 @@
 //   pack_patched   eight threads a vector: values in the window, exceptions by lane
 //
 // All vectors have bounds; windows are searched for in those that estimates look at, and in others
-// where plans chose them. On an NVIDIA H200, 1.05 GB of 64 bits: bounds 301 us, windows of samples
-// 71. Tried: bounds and all searches of all vectors in one kernel, 756; that kernel with searches
-// in samples only, whose warps held up the others of their blocks, 581; two searches of samples in
-// one kernel, which has registers for three blocks a multiprocessor where windows alone have them
-// for four or five, 137; values in shared memory instead of registers, up to seven blocks: windows
-// of all vectors 817 to 855 against 789, as some 3,500 instructions a vector are what they take.
+// where plans chose them. One kernel for several of these is slower:
+// docs/experiments.md.
 #include "encode_patches.cuh"
 
 namespace lanepack {

@@ -11,12 +11,9 @@
 //
 // Values compare by eight bytes at a time as numbers, the first of which are at hand.
 //
-// string_extremes on an NVIDIA H200, 1.05 GB of l_comment: 400 us, of which some 260 are what
-// reading takes; two rows of a lane on their way at a time 428, and with 128 threads a vector
-// 751; four warps of a multiprocessor, four rows of a lane at a time, 2,860. It runs beside
-// codes and bodies, whose kernels wait for the room of its blocks; beside training it costs
-// more than it takes alone, as a multiprocessor's split into cache and shared memory is fixed
-// while a block without shared memory is there.
+// string_extremes runs beside codes and bodies, whose kernels wait for the room of its blocks; beside
+// training it costs more than it takes alone, as a multiprocessor's split into cache and shared memory
+// is fixed while a block without shared memory is there (docs/experiments.md).
 #include "launch.cuh"
 #include "texts.cuh"
 

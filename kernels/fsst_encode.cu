@@ -25,32 +25,7 @@
 // eight or more at a time: there are no more blocks than the GPU holds, and all end together,
 // as they take fewer towards the end.
 //
-// On an NVIDIA H200, fsst_encode_32 over 1.05 GB of l_comment, firstname and wiki, in spans
-// of one table, us; runs of 256 bytes (firstname 512):
-//
-// - three steps, rings for codes, 24 warps, 64 runs at a time       2,664   6,039   4,044
-// - six steps, codes behind one another: fewer instructions         2,542   5,825   3,724
-//   the same, with an advance at every second and third step        2,526   5,810   3,739
-//   eight steps                                                     2,441   5,833   3,673
-// - 55 registers rather than 71                                     2,490   5,817   3,755
-// - fewer runs at a time towards the end                            2,304   5,358   3,423
-//   the same, input past the first cache                            2,379   5,420   3,439
-//   at most 32 runs at a time                                       2,277   5,356   3,399
-// - 20 warps                                                        2,212   4,838   3,500
-//   18 warps                                                        2,355   4,617   3,675
-//   16 warps                                                        2,379   4,410   3,901
-//   24 warps in three blocks                                        2,447   5,279   3,451
-//   28 warps                                                        3,242   7,050   4,683
-// - 20 warps, runs of 512                                           2,311   4,840   3,542
-//
-// It waits for memory rather than instructions: of the first form a quarter of the samples
-// stood at loads and another at results of the instruction before; fewer instructions gained
-// little, and more warps, which share the same first cache, lose.
-//
-// Where the time of a column went (2.1 GB of l_comment, GB/s): the same kernels, on streams
-// whose spans took turns 224; codes on a stream of their own, bounds after training, a
-// first span before plans 228; codes and index by tiles 257; two spans before plans 258;
-// bodies with both pieces of a unit under way 266.
+// Figures and what was tried: docs/experiments.md.
 #include "encode_arguments.cuh"
 #include "lanepack/fsst_encode.cuh"
 #include "launch.cuh"

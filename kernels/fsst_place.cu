@@ -4,10 +4,7 @@
 //                    then has sizes, and places for the buffers
 //   fsst_place       codes from scratch to their chunks, starts and tiles
 //
-// fsst_place, us for 1.05 GB of l_comment, with the index: 8 lanes a run, words of 8 bytes, a
-// thread for each tile's index 651; the same with 16 bytes at a time and what is known of 32
-// runs read at once 602; a warp a tile, units searched in memory 576; what is known of runs
-// in registers 631, with 40 registers rather than 50 503; two pieces at once 467.
+// Figures and what was tried: docs/experiments.md.
 #include "encode_arguments.cuh"
 #include "lanepack/fsst_encode.cuh"
 #include "launch.cuh"

@@ -15,11 +15,7 @@
 // candidates are ordered by gain, then by key. A pair is counted where it stands in a
 // matrix of 1 MB, candidates are added up in a hash table, both in the second-level cache.
 //
-// On an NVIDIA H200, five tables of l_comment, us of each launch in the last generations:
-// count 15, candidates 16 (80 by 16 blocks a table: each insertion waits for the one
-// before), grow 25 (45 without candidates in registers, and with one thread to rank each
-// symbol), refine 45; 620 for all. Training on the host took 9 to 17 ms of the 16 cores
-// beside it, three quarters of all the time that it took to compress 1 GB.
+// Figures and what was tried: docs/experiments.md.
 #include "encode_arguments.cuh"
 #include "fsst_parse.cuh"
 #include "launch.cuh"

@@ -7,20 +7,7 @@
 // bitmap held before is brought in: a conjunction reads only vectors of which something is
 // still selected, a disjunction those of which something is not.
 //
-// Limits on an NVIDIA H200: comparisons and logic, whose pipe was busy 76 % of the time
-// when all threads prepared their vector; memory from 16 bits of 64 on (3.4 to 3.8 TB/s).
-// GB/s of values, 1.05 GB, a tenth selected; Float64 of 16 bits with 8 exceptions a vector,
-// of 8 bits with none, Float32 of 8 bits, UInt64 of 8 bits:
-//
-//   8,400  9,900 4,400 12,900   a vector a warp, all of its threads prepare it
-//   8,000  9,800 4,400 11,500   prepared by threads of their own: a vector a warp
-//   8,900 12,200 4,900 13,400   two
-//   9,800 13,300 5,400 13,800   four
-//   9,600 13,300 5,350 13,800   eight
-//   8,500 13,500 4,300 13,500   sixteen
-//  10,200 14,900 5,150 16,000   four; whole words stored as they are, transposed with
-//                               permutations of bytes, verdicts collected by multiplication
-//  11,200 15,500 6,300 16,100   and exceptions to their threads without the position
+// Figures and what was tried: docs/experiments.md.
 //
 // Five blocks on a multiprocessor, of 48 registers: six, of 40, spill. The code for all
 // widths, which takes most of the time that all kernels take to compile, stands in each kernel

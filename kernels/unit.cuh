@@ -14,30 +14,7 @@
 // brought to the second-level cache: memory takes few reads among many writes less
 // well than half of each, and so has longer to fit them in.
 //
-// On an NVIDIA H200, bytes read and written as a share of a device-to-device copy
-// (4,200 GB/s): ffor of 32 and 64 bits 93 to 96 % up to width 8, 96 to 99 % above; alp
-// 94 to 97 % (exceptions.cuh has its figures). A kernel that moves the same bytes and
-// decodes nothing gets 93.1, 93.7, 96.0, 96.7 % at widths 1, 3, 8, 16 of 32, and without
-// prefetching 93.1, 92.6, 94.2, 95.0; units of 16 to 64 KB, 128 to 1,024 threads, blocks
-// that stay and copy the next unit meanwhile, bulk stores from shared memory: 0.5 to 6
-// points less.
-//
-// Lost, in the same measure (mixed widths unless said):
-// - prefetching nothing: 1 to 2 points less from width 5 on; 2,048 blocks ahead: the same
-//   for ffor, alp 0.5 to 1 less; in alp after the exceptions rather than before: 0.5 to
-//   1 less; one block for 16 and more: up to 2 less;
-// - pieces straight from global memory, a warp a vector: 85-93 (words are fetched
-//   twice; loads hoisted by __ldg take 167 registers: 57 at width 1 of 64 bits);
-// - code unrolled per width, a lane a thread, 128-byte stores: 89-95 (32 bits);
-// - a lane a thread with the iterator of lanes.cuh: 62-66 (it is for fused scans);
-// - the copy through registers instead of cp.async: 87-91 (ffor), 83-86 (alp);
-// - 128 threads a unit: 93, 256: 80 (too few vectors under way); a warp a vector: 95;
-// - one loop with a test for misaligned output inside: 0.5 to 1 % (8 bits: 4 %);
-// - exceptions written over the vector in global memory: 76 with 8 a vector, 67 with 32,
-//   47 with 250 (now 66 to 72: such vectors go through shared memory a part at a time),
-//   and 79, 73 without streaming stores; all values once more through shared memory:
-//   83-86; a table of 8 KB by position instead of list and numbers, of which 14 blocks
-//   fit a multiprocessor instead of 22: 91, 90 (64 bits).
+// Figures and what was tried: docs/experiments.md.
 #pragma once
 
 #include "copy_async.cuh"

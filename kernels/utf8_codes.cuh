@@ -11,13 +11,7 @@
 // Rows must not begin inside a character. A warp looks at its rows by their offsets, in order; where
 // the first of them is, it searches when it meets bytes that are not ASCII.
 //
-// On an NVIDIA H100, us for 1 GB with a launch that checks, and without: city 1,043 and 597 (few
-// characters are not ASCII), wiki 1,211 and 1,138 (some in every line), chinese 1,162 and 1,141. Where
-// every line has some, the check takes about as long as the launch did, whether there are few or many.
-// Lost:
-// - every 8 KB what has been written, from the cache: 1,281 chinese, 1,209 wiki; loads are waited for,
-//   and schedulers have an instruction to issue in 64 % of cycles
-// - offsets of 64 rows and the first codes of the next warp read ahead: no difference
+// Figures and what was tried: docs/experiments.md.
 #pragma once
 
 #include "lanepack/fsst.cuh"

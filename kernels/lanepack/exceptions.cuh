@@ -7,12 +7,7 @@
 // Thread i of a group takes exception i, whose address needs no other load; a
 // lane finds its first one by bisection and its others behind it.
 //
-// Share of a device-to-device copy when decompressing on an NVIDIA H200 (unit.cuh,
-// mixed widths) with 1, 8, 32 and 0 to 1,024 exceptions a vector: 95, 95, 95, 90 (64
-// bits) and 95, 95, 95, 87 (32). Rounds of lane masks: 95, 95, 91, 72 and 95, 94, 89,
-// 71. Lanes summed by their iterators, GB/s of values in per cent of the same copy
-// (64 bits, width 16): 119, 110, 91, 90; rounds 116, 109, 85, 85; a word per lane (an
-// earlier form, other code around it) 115, 112, 100, 86.
+// Figures and what was tried: docs/experiments.md.
 #pragma once
 
 #include "lanes.cuh"

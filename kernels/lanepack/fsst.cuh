@@ -17,20 +17,8 @@
 // other bytes than the index says, codes without symbol or a wrong escape is
 // reported, and neither it nor what the warp would decode behind it is written.
 //
-// On an NVIDIA H200, GB/s of values, 15 files of strings tiled to 1 GB, offsets not
-// counted: geometric mean 1,511 (1,180 to 2,324), l_comment 1,835, wiki 1,180, which
-// is 550 to 790 codes a nanosecond. A warp executes 43 instructions for 32 codes
-// (36 where symbols are short). The limit is shared memory, busy 93 to 95 % of the
-// time: 12.2 wavefronts for 32 codes of l_comment (loads 8.0, stores 4.3), 8.9 of
-// wiki (6.4 and 2.5).
-// Lost:
-// - a thread per tile, with a ring in shared memory and whole lines by vote: 1,019
-//   l_comment, 643 wiki; more instructions a code, conflicts of 8-byte stores
-// - a warp per tile that stores bytes in shared memory: 705 and 368
-// - a symbol as one word of 8 bytes and no branch: mean 8 % slower, 12 % on wiki;
-//   more bank conflicts than four bytes, and four more where a symbol is longer
-// - 32 warps a multiprocessor at 64 registers, 40 bytes spilled: 4 % slower
-// - 8 tiles a warp instead of 16: 3 % slower; 24: 3 %, as chunks fill blocks badly
+// The limit is shared memory, busy 93 to 95 % of the time on an NVIDIA H200: 12.2 wavefronts for 32
+// codes of l_comment. What was tried: docs/experiments.md.
 #pragma once
 
 #include "node.cuh"

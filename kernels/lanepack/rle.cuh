@@ -18,10 +18,7 @@
 //   bits      verdicts are moved to the bits where runs begin (a parallel deposit), and a carry
 //             takes each to the end of its run
 //
-// On an NVIDIA H100, UInt64 in runs of up to 20, plain values, lengths of 5 bits, GB/s of values:
-// 6,400 with 32 lengths at a time and verdicts on 1,024 values first; 7,700 with 64; 12,100 with
-// values tested one by one and verdicts by step; 13,800 with their addresses kept, and 14,300 with
-// the next ones on their way.
+// Figures and what was tried: docs/experiments.md.
 #pragma once
 
 #include "reader.cuh"

@@ -20,11 +20,7 @@
 // permutations of bytes sort; a thread judges the lanes that it has loaded, and shuffles
 // hand the verdicts over. Over 32 bits: comparisons of 64.
 //
-// A prototype of this on an NVIDIA H200, GB/s of values (64 and 32 bits at width 16):
-// 14,400 and 7,100, which is what memory gives; of 64 bits at widths 10 to 24 in any order
-// 12,400, with no need to order vectors by width. Two loads a value, with the width at run
-// time: 5,700 and 4,000. Blocks that stay and fetch the next vector's parameters ahead: 5
-// to 10 % less.
+// Figures and what was tried: docs/experiments.md.
 #pragma once
 
 #include "steps.cuh"

@@ -12,12 +12,7 @@
 //! longer ones need no probing; both tables are read and the result is
 //! selected, as which of them matches is as random as the data.
 //!
-//! Tried and not worth it, bytes of all columns of strings of the shared data (codes, tables,
-//! lengths): the shortest parse rather than the greedy one -0.6 %, with tables trained for it
-//! -0.9 % (4 times the time of a step, and a second pass from the end). Two symbols a slot 0,
-//! four +0.1 %, any number -0.5 %, any and the shortest parse -1.4 %. Three tables, by
-//! the first 3, 5 and 7 bytes, -1.0 %, with the shortest parse -2.6 %: two lookups more in a
-//! step that waits for one, and on a GPU 64 KB of shared memory rather than 32.
+//! What was tried instead: docs/experiments.md.
 
 use super::symbols::{ESCAPE, SEGMENT, SLOTS, SymbolTable, padded_word, slot_of};
 

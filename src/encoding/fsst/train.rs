@@ -15,22 +15,7 @@
 //! but `count * length` values a symbol as if nothing could replace it. The
 //! refinement counts the code bytes that a removal really costs.
 //!
-//! Factors, mean of 15 files, against five generations on 64 KiB: eight with
-//! refinements +2.3 %; 16 KiB -1.8 %; 256 KiB -0.2 %, at 2.6 times the time. A third
-//! refinement changes less than 0.01 %, and so do more than 128 candidates for it.
-//! Lost against eight: first bytes that are no candidates -3.3 %; gains of
-//! `count * (length - 1)` -1.2 %, which starve the short symbols that long ones
-//! grow from; pairs cut off at 8 bytes -0.1 %; refinements with the real cost
-//! for all symbols at once, up to -10 %, as the costs are not independent.
-//!
-//! Bytes of all 31 columns of strings of the shared data (codes, tables, both lengths), tried
-//! and not worth it: samples of 128, 256 and 512 KiB -0.5, -0.4, -0.3 % (1.9 to 3.4 times the
-//! time); 12 generations, 6 refinements, fewer swaps in each +0.13 to -0.03 %; bytes that
-//! weigh 4, 6, 12, 16 times -0.4, -0.2, +0.1, +0.3 %, the best of three tables -0.4 % (3 times the
-//! time); gains by length to the power of 0.8 or 1.2, plus 1, minus 1/2, of three units as well
-//! +0.03 to -0.2 %; symbols that do not pay for their bytes in the table left out -0.003 %.
-//! 1,500 swaps, each of which is counted, find -0.5 % (10 times the time): there is no more to be
-//! had of these symbols. What binds is one symbol a slot: `encode.rs`.
+//! Figures and what was tried: docs/experiments.md. What binds is one symbol a slot (`encode.rs`).
 
 use std::ops::{ControlFlow, Range};
 
