@@ -5,7 +5,7 @@
 
 use super::launch::Launcher;
 use super::measurements::Measurements;
-use super::missing::Requests;
+use super::missing::{self, Requests};
 use super::source::Column;
 use super::tree::{Part as MissingPart, Tree};
 use super::words::Words;
@@ -47,11 +47,14 @@ impl Which {
         match origin {
             Origin::Bits => Some(Self::Values),
             Origin::Validity => Some(Self::Validity),
-            Origin::Words(number) | Origin::Transformed(number) => {
-                [Self::Validity, Self::Values].into_iter().find(|which| number >= which.first())
-            }
-            _ => None,
+            Origin::Words(number) | Origin::Transformed(number) => Self::of_words(number),
+            Origin::Wide | Origin::Strings | Origin::DistinctStrings => None,
         }
+    }
+
+    /// Whose bytes of bits, or what is derived from these, the words of a number are.
+    pub fn of_words(number: usize) -> Option<Self> {
+        [Self::Validity, Self::Values].into_iter().find(|which| number >= which.first())
     }
 }
 
@@ -72,13 +75,9 @@ impl BitCounts {
 
 /// Statistics of a chunk of bits.
 struct ChunkBits<'t> {
-    tree: &'t Tree,
-    which: Which,
+    of: &'t Bitmaps,
     chunk: usize,
-    rows: usize,
     counted: BitCounts,
-    /// Whether the bytes have been measured.
-    is_asked: bool,
     requests: &'t Requests<(usize, MissingPart)>,
 }
 
@@ -88,7 +87,7 @@ impl Statistics for ChunkBits<'_> {
     }
 
     fn rows(&self) -> usize {
-        self.rows
+        self.of.rows(self.chunk)
     }
 
     fn single(&self) -> Answer<Option<usize>> {
@@ -98,49 +97,50 @@ impl Statistics for ChunkBits<'_> {
 
     /// The bits as bytes.
     fn children(&self, _: Encoding) -> Answer<Vec<Child<'_>>> {
-        let Self { tree, which, chunk, requests, .. } = *self;
-        let bytes = || tree.chunk(which.first(), chunk, requests);
-        Ok(vec![Box::new(self.is_asked.then(bytes).ok_or(Missing)?)])
+        let Self { of, chunk, requests, .. } = *self;
+        let bytes = || of.tree.chunk(of.which.first(), chunk, requests);
+        Ok(vec![Box::new(of.is_asked[chunk].then(bytes).ok_or(Missing)?)])
     }
 }
 
 impl ChunkBits<'_> {
     /// The node of a plan; none where something is missing.
-    fn node(&self, plan: &Plan, options: &Options) -> Result<Option<EncodedNode<Part>>> {
-        let mut node = EncodedNode::new(plan.encoding, Physical::Bool, self.rows);
+    fn node(&self, plan: &Plan) -> Result<Option<EncodedNode<Part>>> {
+        let (of, rows, before) = (self.of, self.rows(), self.requests.len());
+        let mut node = EncodedNode::new(plan.encoding, Physical::Bool, rows);
         match plan.encoding {
             Encoding::Constant => node.parameters[0] = u64::from(self.counted.set > 0),
             Encoding::Bits => {
                 for plan in &plan.children {
-                    let (number, chunk) = (self.which.first(), self.chunk);
-                    node.children.extend(self.tree.encode(number, chunk, plan, self.requests)?);
+                    let (number, chunk) = (of.which.first(), self.chunk);
+                    node.children.extend(of.tree.encode(number, chunk, plan, self.requests)?);
                 }
             }
             _ => {
-                let vector = (self.chunk * options.chunk_rows / VECTOR) as u64;
-                let (len, origin) = (self.rows.div_ceil(8), self.which.origin());
+                let vector = (self.chunk * of.options.chunk_rows / VECTOR) as u64;
+                let (len, origin) = (rows.div_ceil(8), of.which.origin());
                 node.buffers.push(Part { len, origin, vector });
             }
         }
-        Ok(Some(node).filter(|_| self.requests.is_empty()))
+        Ok(Some(node).filter(|_| self.requests.len() == before))
     }
 }
 
-/// Bits of chunks, and their nodes.
+/// Bits of chunks.
 pub(super) struct Bitmaps {
     which: Which,
     /// The bytes first, if some are asked for.
     tree: Tree,
     is_asked: Vec<bool>,
-    chunk_rows: usize,
-    /// For each chunk that has bits.
-    nodes: Vec<Option<EncodedNode<Part>>>,
+    /// Rows of the column.
+    rows: usize,
+    options: Options,
 }
 
 impl Bitmaps {
-    /// Plans those of chunks of which it is known what they have; none where a chunk has no
+    /// Measures those of chunks of which it is known what they have; none where a chunk has no
     /// bits. Waits.
-    pub fn plan(
+    pub fn measure(
         launcher: &mut Launcher<'_>,
         column: &Column,
         which: Which,
@@ -155,41 +155,74 @@ impl Bitmaps {
             which,
             tree: Tree::numbered_from(which.first(), options),
             is_asked: counted.iter().map(asks).collect(),
-            chunk_rows: options.chunk_rows,
-            nodes: Vec::new(),
+            rows: column.rows,
+            options: options.clone(),
         };
-        let context = Context::new(options, None);
-        let rows =
-            |chunk: usize| (column.rows - chunk * options.chunk_rows).min(options.chunk_rows);
         if this.is_asked.contains(&true) {
-            this.measure(launcher, column, rows, &bits::below(&context))?;
+            this.measure_bytes(launcher, column, &bits::below(&Context::new(options, None)))?;
         }
-        let Self { tree, is_asked, .. } = &mut this;
-        let is_asked = &*is_asked;
-        this.nodes = tree.make(launcher, counted.len(), |tree, chunk, planned, requests| {
-            let Some(counted) = counted[chunk] else { return Ok(Some(None)) };
-            let (rows, is_asked) = (rows(chunk), is_asked[chunk]);
-            let statistics = ChunkBits { tree, which, chunk, rows, counted, is_asked, requests };
-            let Some(plan) = plan::planned(planned, &statistics, &context) else {
-                return Ok(None);
-            };
-            let node = |plan: &Plan| statistics.node(plan, options);
-            let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
-            Ok(node.filter(|_| requests.is_empty()).map(Some))
-        })?;
         Ok(this)
+    }
+
+    /// Rows of a chunk.
+    fn rows(&self, chunk: usize) -> usize {
+        let chunk_rows = self.options.chunk_rows;
+        (self.rows - chunk * chunk_rows).min(chunk_rows)
+    }
+
+    /// A chunk's node, given a place for its plan; none where something is missing.
+    pub fn node(
+        &self,
+        chunk: usize,
+        counted: BitCounts,
+        planned: &mut Option<Plan>,
+        requests: &Requests<(usize, MissingPart)>,
+    ) -> Result<Option<EncodedNode<Part>>> {
+        let before = requests.len();
+        let statistics = ChunkBits { of: self, chunk, counted, requests };
+        let context = Context::new(&self.options, None);
+        let Some(plan) = plan::planned(planned, &statistics, &context) else { return Ok(None) };
+        let node = plan::first_kept(plan, |plan| statistics.node(plan), |part: &Part| part.len)?;
+        Ok(node.filter(|_| requests.len() == before))
+    }
+
+    /// Computes what chunks miss of their bytes; waits.
+    pub fn compute(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        missing: Vec<(usize, (usize, MissingPart))>,
+    ) -> Result<()> {
+        self.tree.compute(launcher, missing)
+    }
+
+    /// Computes all that nodes of chunks need; waits.
+    pub fn complete(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        counted: &[Option<BitCounts>],
+    ) -> Result<()> {
+        let make = |this: &Self, chunk: usize, planned: &mut Option<Plan>, requests: &_| {
+            let Some(counted) = counted[chunk] else { return Ok(Some(())) };
+            this.node(chunk, counted, planned, requests).map(|node| node.map(drop))
+        };
+        missing::complete(launcher, self, counted.len(), make, Self::compute).map(drop)
+    }
+
+    /// A chunk's node of which nothing is missing.
+    pub fn complete_node(&self, chunk: usize, counted: BitCounts) -> Result<EncodedNode<Part>> {
+        let node = self.node(chunk, counted, &mut None, &Requests::default())?;
+        node.ok_or_else(|| Error::device("bits that have not been measured"))
     }
 
     /// Copies the bits of chunks that are asked for to scratch, and measures them as bytes;
     /// waits.
-    fn measure(
+    fn measure_bytes(
         &mut self,
         launcher: &mut Launcher<'_>,
         column: &Column,
-        rows: impl Fn(usize) -> usize,
         below: &Context<'_>,
     ) -> Result<()> {
-        let chunk_rows = self.chunk_rows;
+        let chunk_rows = self.options.chunk_rows;
         let byte_vectors = (chunk_rows / 8).div_ceil(VECTOR);
         let chunk_bytes = byte_vectors * VECTOR;
         let bytes = self.is_asked.len() * chunk_bytes;
@@ -199,7 +232,7 @@ impl Bitmaps {
             .map(|chunk| abi::Target {
                 buffer: abi::Target::only(scratch.add(chunk * chunk_bytes)),
                 vector: (chunk * chunk_rows / VECTOR) as u64,
-                rows: rows(chunk) as u32,
+                rows: self.rows(chunk) as u32,
                 zero: 0,
             })
             .collect();
@@ -213,7 +246,7 @@ impl Bitmaps {
             ..Default::default()
         };
         let bytes_of = |(chunk, is_asked): (usize, &bool)| match is_asked {
-            true => rows(chunk).div_ceil(8) as u32,
+            true => self.rows(chunk).div_ceil(8) as u32,
             false => 0,
         };
         let bytes = self.is_asked.iter().enumerate().map(bytes_of).collect();
@@ -221,12 +254,6 @@ impl Bitmaps {
         let words = Words::derived(launcher, Physical::U8, source, bytes, asked)?;
         let number = self.tree.add(words, below);
         self.tree.words_mut(number).read(launcher)
-    }
-
-    /// A chunk's node.
-    pub fn node(&self, chunk: usize) -> Result<EncodedNode<Part>> {
-        let node = self.nodes.get(chunk).cloned().flatten();
-        node.ok_or_else(|| Error::device("bits that have not been counted"))
     }
 
     /// Starts writing nodes of bits, of bytes, and of what is derived from these.
@@ -242,6 +269,7 @@ impl Bitmaps {
             return self.tree.write(launcher, origin, encoding, jobs);
         }
         let is_values = self.which == Which::Values;
-        write::copy_bits(launcher, column, self.chunk_rows, &write::targets(jobs), is_values)
+        let chunk_rows = self.options.chunk_rows;
+        write::copy_bits(launcher, column, chunk_rows, &write::targets(jobs), is_values)
     }
 }

@@ -12,7 +12,6 @@ use rayon::prelude::*;
 
 use super::MIN_CHUNKS;
 use super::launch::Launcher;
-use crate::encoding::plan::Plan;
 use crate::encoding::statistics::{Answer, Missing};
 use crate::error::{Error, Result};
 
@@ -88,33 +87,33 @@ impl<P> Requests<P> {
     }
 }
 
-/// A chunk on its way: its plan once there is one, until something is made of it.
-struct Progress<T> {
-    plan: Option<Plan>,
+/// A chunk on its way: what is kept of it, such as its plan, until something is made of it.
+struct Progress<K, T> {
+    kept: K,
     made: Option<T>,
 }
 
 /// Makes something of each of so many chunks, with all threads. What `make` finds missing, and
 /// gives nothing for, `compute` computes, given the chunks that ask; then `make` is called
-/// again. It keeps a chunk's plan where it is told to.
-pub(super) fn complete<S: Sync, T: Send, P: Send>(
+/// again, with what it has kept of the chunk.
+pub(super) fn complete<S: Sync, K: Default + Send, T: Send, P: Send>(
     launcher: &mut Launcher<'_>,
     state: &mut S,
     chunks: usize,
-    make: impl Fn(&S, usize, &mut Option<Plan>, &Requests<P>) -> Result<Option<T>> + Sync,
+    make: impl Fn(&S, usize, &mut K, &Requests<P>) -> Result<Option<T>> + Sync,
     mut compute: impl FnMut(&mut S, &mut Launcher<'_>, Vec<(usize, P)>) -> Result<()>,
 ) -> Result<Vec<T>> {
-    let mut all: Vec<Progress<T>> =
-        (0..chunks).map(|_| Progress { plan: None, made: None }).collect();
+    let mut all: Vec<Progress<K, T>> =
+        (0..chunks).map(|_| Progress { kept: K::default(), made: None }).collect();
     loop {
         // Requests of many chunks share an allocation.
-        let attempt = |mut batch: Batch<P>, (chunk, progress): (usize, &mut Progress<T>)| {
+        let attempt = |mut batch: Batch<P>, (chunk, progress): (usize, &mut Progress<K, T>)| {
             if progress.made.is_none() {
-                progress.made = make(state, chunk, &mut progress.plan, &batch.requests)?;
+                progress.made = make(state, chunk, &mut progress.kept, &batch.requests)?;
             }
             let requests = batch.requests.0.get_mut();
             match progress.made {
-                Some(_) => progress.plan = None,
+                Some(_) => progress.kept = K::default(),
                 None if requests.is_empty() => {
                     return Err(Error::device("statistics that the values of a chunk lack"));
                 }

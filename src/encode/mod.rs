@@ -19,7 +19,7 @@
 //! parameters of vectors ([`words::Words`] states how much that is), and codes and runs of
 //! chunks that have them. A large column is
 //! worked on in parts, so that the host plans one while the device is busy with others, but
-//! for what has to be encoder after planning, which both wait for.
+//! for what has to be measured after planning, which both wait for.
 //!
 //! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
 //! carried as Arrow IPC) are compressed by the CPU.
@@ -45,7 +45,7 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use rayon::prelude::*;
 
 use crate::arrow_type;
-use crate::chunk::{ALIGNMENT, MAX_CHUNK_ROWS};
+use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
 use crate::column::{compress_field, physical_of};
 use crate::device::Marks;
 use crate::device::array::DeviceSlice;
@@ -231,7 +231,7 @@ fn part_bytes(context: &Context) -> usize {
     if context.device().is_host() { 1 << 20 } else { 512 << 20 }
 }
 
-/// Compresses a column. All parts of it are encoder first; each is planned and its
+/// Compresses a column. All parts of it are measured first; each is planned and its
 /// bodies are given a buffer while the device measures or writes others.
 fn encode(
     context: &Arc<Context>,
@@ -571,7 +571,7 @@ impl PartEncoder {
         };
         let mut bitmaps = |which, of: &dyn Fn(usize) -> Option<BitCounts>| {
             let counted: Vec<Option<BitCounts>> = (0..chunks).map(of).collect();
-            Bitmaps::plan(launcher, column, which, &counted, options)
+            Bitmaps::measure(launcher, column, which, &counted, options)
         };
         if column.physical() == Physical::Bool {
             self.booleans = Some(bitmaps(Which::Values, &values)?);
@@ -579,44 +579,83 @@ impl PartEncoder {
         if column.valid.is_some() {
             self.validity = Some(bitmaps(Which::Validity, &nulls)?);
         }
-        let Self { tree, halves, wide, booleans, validity, .. } = self;
-        let chunk = |tree: &Tree,
+        let chunk = |encoder: &Self,
                      index: usize,
-                     planned: &mut Option<Plan>,
+                     kept: &mut ChunkPlans,
                      requests: &Requests<(usize, MissingPart)>|
          -> Result<Option<Planned>> {
-            let (root, bounds) = match &*wide {
+            let Self { tree, halves, wide, booleans, validity, .. } = encoder;
+            let (root, bounds) = match wide {
                 Some(wide) => {
-                    let node = wide.node(index, tree, &context, planned, requests)?;
+                    let node = wide.node(index, tree, &context, &mut kept.values, requests)?;
                     (node, Bounds::Wide(wide.bounds(index)))
                 }
                 None if has_words => {
                     let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
                     let statistics = tree.chunk(VALUES, index, requests);
-                    let plan = plan::planned(planned, &statistics, &context);
+                    let plan = plan::planned(&mut kept.values, &statistics, &context);
                     let node = match plan {
                         Some(plan) => tree.encode(VALUES, index, plan, requests)?,
                         None => None,
                     };
                     (node, Bounds::Words(ordered.bounds(index)))
                 }
-                None => match (&*booleans, values(index)) {
+                None => match (booleans, values(index)) {
                     (Some(booleans), Some(counted)) => {
-                        (Some(booleans.node(index)?), Bounds::Counts(counted.valid, counted.set))
+                        let node = booleans.node(index, counted, &mut kept.values, requests)?;
+                        (node, Bounds::Counts(counted.valid, counted.set))
                     }
                     _ => return Err(Error::device("booleans that have not been counted")),
                 },
             };
-            let Some(mut root) = root else { return Ok(None) };
             let mut null_count = 0;
-            if let (Some(validity), Some(counted)) = (&*validity, nulls(index)) {
-                null_count = counted.valid - counted.set;
-                root.validity = Some(Box::new(validity.node(index)?));
-            }
+            let of_validity = match (validity, nulls(index)) {
+                (Some(validity), Some(counted)) => {
+                    null_count = counted.valid - counted.set;
+                    let node = validity.node(index, counted, &mut kept.validity, requests)?;
+                    let Some(node) = node else { return Ok(None) };
+                    Some(Box::new(node))
+                }
+                _ => None,
+            };
+            let Some(root) = root else { return Ok(None) };
+            let root = EncodedNode { validity: of_validity, ..root };
             Ok(Some(Planned::new(&root, null_count, bounds)))
         };
-        tree.make(launcher, chunks, chunk)
+        missing::complete(launcher, self, chunks, chunk, Self::compute)
     }
+
+    /// Computes what chunks miss of words, and of bits as bytes; waits.
+    fn compute(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        missing: Vec<(usize, (usize, MissingPart))>,
+    ) -> Result<()> {
+        let mut of_bits = [Vec::new(), Vec::new()];
+        let mut of_words = Vec::with_capacity(missing.len());
+        for one in missing {
+            let (_, (number, _)) = one;
+            match Which::of_words(number) {
+                Some(which) => of_bits[which as usize].push(one),
+                None => of_words.push(one),
+            }
+        }
+        self.tree.compute(launcher, of_words)?;
+        let bitmaps = [&mut self.booleans, &mut self.validity].into_iter().zip(of_bits);
+        for (bitmaps, missing) in bitmaps {
+            if let (Some(bitmaps), false) = (bitmaps, missing.is_empty()) {
+                bitmaps.compute(launcher, missing)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The plans of a chunk's values and of its nulls, until it is encoded.
+#[derive(Default)]
+struct ChunkPlans {
+    values: Option<Plan>,
+    validity: Option<Plan>,
 }
 
 impl PartEncoder {

@@ -115,7 +115,7 @@ impl Stretch {
         let mut null_count = 0;
         if let (Some(bitmaps), Some(counted)) = (&measured.bitmaps, measured.nulls(chunk)) {
             null_count = counted.valid - counted.set;
-            root.validity = Some(Box::new(bitmaps.node(chunk)?));
+            root.validity = Some(Box::new(bitmaps.complete_node(chunk, counted)?));
         }
         Ok(Planned::new(&root, null_count, Bounds::Strings(None)))
     }

@@ -289,7 +289,9 @@ impl MeasuredColumn {
         self.compress(launcher, column, borders, &plans)?;
         if let Some(validity) = &self.validity {
             let nulls: Vec<_> = (0..chunks).map(|chunk| self.nulls(chunk)).collect();
-            let bitmaps = Bitmaps::plan(launcher, validity, Which::Validity, &nulls, &options)?;
+            let mut bitmaps =
+                Bitmaps::measure(launcher, validity, Which::Validity, &nulls, &options)?;
+            bitmaps.complete(launcher, &nulls)?;
             self.bitmaps = Some(bitmaps);
         }
         launcher.switch(StreamRole::Main);
