@@ -87,12 +87,6 @@ impl<P> Requests<P> {
     }
 }
 
-/// A chunk on its way: what is kept of it, such as its plan, until something is made of it.
-struct Progress<K, T> {
-    kept: K,
-    made: Option<T>,
-}
-
 /// Makes something of each of so many chunks, with all threads. What `make` finds missing, and
 /// gives nothing for, `compute` computes, given the chunks that ask; then `make` is called
 /// again, with what it has kept of the chunk.
@@ -103,31 +97,35 @@ pub(super) fn complete<S: Sync, K: Default + Send, T: Send, P: Send>(
     make: impl Fn(&S, usize, &mut K, &Requests<P>) -> Result<Option<T>> + Sync,
     mut compute: impl FnMut(&mut S, &mut Launcher<'_>, Vec<(usize, P)>) -> Result<()>,
 ) -> Result<Vec<T>> {
-    let mut all: Vec<Progress<K, T>> =
-        (0..chunks).map(|_| Progress { kept: K::default(), made: None }).collect();
+    let mut made: Vec<Option<T>> = (0..chunks).map(|_| None).collect();
+    // Few chunks have something kept.
+    let mut kept: Vec<Option<Box<K>>> = (0..chunks).map(|_| None).collect();
     loop {
         // Requests of many chunks share an allocation.
-        let attempt = |mut batch: Batch<P>, (chunk, progress): (usize, &mut Progress<K, T>)| {
-            if progress.made.is_none() {
-                progress.made = make(state, chunk, &mut progress.kept, &batch.requests)?;
-            }
-            let requests = batch.requests.0.get_mut();
-            match progress.made {
-                Some(_) => progress.kept = K::default(),
-                None if requests.is_empty() => {
-                    return Err(Error::device("statistics that the values of a chunk lack"));
+        let attempt =
+            |mut batch: Batch<P>,
+             (chunk, (made, kept)): (usize, (&mut Option<T>, &mut Option<Box<K>>))| {
+                if made.is_some() {
+                    return Ok(batch);
                 }
-                None => {}
-            }
-            batch.all.extend(requests.drain(..).map(|request| (chunk, request)));
-            Ok(batch)
-        };
-        let attempts = all.par_iter_mut().enumerate().with_min_len(MIN_CHUNKS);
+                let mut own = kept.take().map_or_else(K::default, |kept| *kept);
+                *made = make(state, chunk, &mut own, &batch.requests)?;
+                let requests = batch.requests.0.get_mut();
+                if made.is_none() {
+                    if requests.is_empty() {
+                        return Err(Error::device("statistics that the values of a chunk lack"));
+                    }
+                    *kept = Some(Box::new(own));
+                }
+                batch.all.extend(requests.drain(..).map(|request| (chunk, request)));
+                Ok(batch)
+            };
+        let all = made.par_iter_mut().zip(&mut kept).enumerate().with_min_len(MIN_CHUNKS);
         let batches: Vec<Batch<P>> =
-            attempts.try_fold(Batch::default, attempt).collect::<Result<_>>()?;
+            all.try_fold(Batch::default, attempt).collect::<Result<_>>()?;
         let missing = || batches.iter().flat_map(|batch| &batch.all);
         let Some(first) = missing().map(|(_, request)| request.order).min() else {
-            return Ok(all.into_iter().filter_map(|progress| progress.made).collect());
+            return Ok(made.into_iter().flatten().collect());
         };
         let now = batches.into_iter().flat_map(|batch| batch.all);
         let now = now.filter(|(_, request)| request.order == first);

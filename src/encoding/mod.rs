@@ -246,8 +246,12 @@ impl EncodingSet {
 
     /// Their codecs.
     pub fn codecs(self) -> impl Iterator<Item = &'static dyn Codec> {
-        let ranks = (0..CODECS.len()).filter(move |rank| self.0 >> rank & 1 == 1);
-        ranks.map(|rank| CODECS[rank])
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let rank = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            CODECS.get(rank).copied()
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use arrow_schema::FieldRef;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{download_piece, part_bytes, pipeline};
+use super::{copy_bytes, download_piece, part_bytes, pipeline};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::device::array::{DeviceSlice, HostBuffers};
@@ -73,6 +73,23 @@ struct Compressed {
     lengths: Vec<usize>,
     piece: Piece,
     ready: Arc<dyn Event>,
+}
+
+/// Chunks whose bodies come down in one copy of about so many bytes.
+fn copied_together(chunks: &[DeviceChunk], bytes: usize) -> Vec<Range<usize>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut last = 0;
+    for (index, chunk) in chunks.iter().enumerate() {
+        last += chunk.body_len();
+        match ranges.last_mut() {
+            Some(range) if last <= bytes => range.end = index + 1,
+            _ => {
+                ranges.push(index..index + 1);
+                last = chunk.body_len();
+            }
+        }
+    }
+    ranges
 }
 
 /// What is copied to a device of some rows of an array, buffer by buffer.
@@ -168,7 +185,7 @@ fn compress_parts(
         context.with_stream(|reader| {
             let on_device = host.host.allocate(context, stream, array.data_type(), array.len())?;
             let copies: Vec<Vec<_>> =
-                parts.iter().map(|rows| host.copies(rows, part_bytes(context))).collect();
+                parts.iter().map(|rows| host.copies(rows, copy_bytes(context))).collect();
             let upload = |stream: &dyn Stream, part: usize, piece: usize| {
                 host.copy(stream, &copies[part][piece], &on_device)
             };
@@ -176,13 +193,10 @@ fn compress_parts(
             let mut encoder = Encoder::new([stream, reader], field, &on_device)?;
             encoder.require(parts[0].clone(), options)?;
             rayon::in_place_scope(|checks| {
-                let mut piece_of = |rows: &Range<usize>, len: usize| -> Result<Piece> {
+                let mut piece_of = |len: usize, room: usize| -> Result<Piece> {
                     if let Some(piece) = memories.last().and_then(|memory| memory.cut(len)) {
                         return Ok(piece);
                     }
-                    // What the rest takes if it is like this part, and a little more.
-                    let rest = (host.rows - rows.start).div_ceil(rows.len());
-                    let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
                     let memory = ResultMemory::new(context.pool(), room.max(len));
                     memories.push(memory.clone());
                     memory.cut(len).ok_or_else(|| Error::device("no room for a part"))
@@ -196,18 +210,29 @@ fn compress_parts(
                         is_refused = true;
                         return Ok(Vec::new());
                     };
-                    let mut compressed = Vec::with_capacity(written.len());
+                    // What the rest takes if it is like this part, and a little more.
+                    let len = written.iter().map(|(bodies, _)| bodies.len()).sum::<usize>();
+                    let rest = (host.rows - rows.start).div_ceil(rows.len());
+                    let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
+                    let mut compressed = Vec::new();
                     for (bodies, written) in written {
-                        let first = chunks.len();
-                        chunks.extend(written);
-                        let written = &chunks[first..];
-                        let lengths = written.iter().map(DeviceChunk::body_len).collect();
-                        let here = written.first().map_or(rows.start, |chunk| chunk.start);
-                        let end = written.last().map_or(here, |chunk| chunk.start + chunk.rows());
-                        let piece = piece_of(&(here..end.max(here + 1)), bodies.len())?;
-                        let (chunks, ready) = (first..chunks.len(), stream.record()?);
-                        let bodies = bodies.into();
-                        compressed.push(Compressed { chunks, bodies, lengths, piece, ready });
+                        let ready = stream.record()?;
+                        let mut at = 0;
+                        for range in copied_together(&written, copy_bytes(context)) {
+                            let of_range = &written[range];
+                            let lengths: Vec<usize> =
+                                of_range.iter().map(DeviceChunk::body_len).collect();
+                            let len = lengths.iter().sum::<usize>();
+                            compressed.push(Compressed {
+                                chunks: chunks.len()..chunks.len() + of_range.len(),
+                                bodies: DeviceSlice::of(&bodies, at..at + len),
+                                lengths,
+                                piece: piece_of(len, room)?,
+                                ready: ready.clone(),
+                            });
+                            chunks.extend_from_slice(of_range);
+                            at += len;
+                        }
                     }
                     Ok(compressed)
                 };
