@@ -37,7 +37,7 @@ LANEPACK_DEVICE u32* tiles_of(const StringsView& args, u32 chunk, u32 first_run)
 }
 
 // A block scans the runs of a chunk, a few of each thread at a time. Small enough to find
-// room beside a view whose codes are being made: the host waits for the sizes.
+// room beside a span whose codes are being made: the host waits for the sizes.
 LANEPACK_KERNEL(fsst_chunks, FSST_CHUNKS_THREADS, 6, StringsView) {
     constexpr u32 EACH = 4;
     const u32 chunk_vectors = args.chunk_rows / VECTOR;

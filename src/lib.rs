@@ -80,9 +80,9 @@ pub use options::{Effort, Lz, Options};
 #[doc(hidden)]
 pub mod internals {
     pub use crate::column::planning::{PlanningTimes, encodings_of, time_planning};
-    pub use crate::encoding::statistics::recorded::PlanLog;
     pub use crate::encoding::{alp, fsst};
     pub use crate::engine::measure;
+    pub use crate::options::PlanLog;
 
     /// Bit-packing of vectors.
     pub mod lanes {

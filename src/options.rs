@@ -132,8 +132,45 @@ pub struct Options {
     /// Where planners note what they are told, if they are to; for tests.
     #[cfg(feature = "internals")]
     #[doc(hidden)]
-    pub plan_log: Option<crate::encoding::statistics::recorded::PlanLog>,
+    pub plan_log: Option<PlanLog>,
 }
+
+/// What planners have been told, a text for each chunk and each of its bitmaps; for tests that compare
+/// engines.
+#[cfg(feature = "internals")]
+#[doc(hidden)]
+#[derive(Debug, Clone, Default)]
+pub struct PlanLog(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+#[cfg(feature = "internals")]
+impl PlanLog {
+    fn noted(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn note(&self, text: String) {
+        self.noted().push(text);
+    }
+
+    /// Takes what has been noted so far, sorted, as chunks are planned in any order.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        let mut noted = std::mem::take(&mut *self.noted());
+        noted.sort_unstable();
+        noted
+    }
+}
+
+/// Logs are no part of options that one could compare.
+#[cfg(feature = "internals")]
+impl PartialEq for PlanLog {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(feature = "internals")]
+impl Eq for PlanLog {}
 
 /// Rows that share a symbol table: 64 of the largest chunks.
 const GROUP_ROWS: usize = 64 * MAX_CHUNK_ROWS;

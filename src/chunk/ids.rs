@@ -244,7 +244,7 @@ pub(crate) enum DeviceReader {
 pub(crate) enum Keeps {
     /// What its child does.
     AsChild,
-    /// The vector.
+    /// The vector. Children are leaves, and tests keep nothing in shared memory.
     Vector,
     /// Where runs begin, and their values if the child does not give them one by one. Lengths and
     /// bits of runs may turn out to be damaged.

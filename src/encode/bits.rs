@@ -14,7 +14,7 @@ use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{Answer, Child, Missing, Statistics};
 use crate::encoding::{Encoding, Physical, bits};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::abi;
 use crate::lanes::VECTOR;
 use crate::options::Options;
@@ -195,23 +195,17 @@ impl Bitmaps {
         self.tree.compute(launcher, missing)
     }
 
-    /// Computes all that nodes of chunks need; waits.
-    pub fn complete(
+    /// The nodes of all chunks that have bits; waits for what they need.
+    pub fn nodes(
         &mut self,
         launcher: &mut Launcher<'_>,
         counted: &[Option<BitCounts>],
-    ) -> Result<()> {
+    ) -> Result<Vec<Option<EncodedNode<Part>>>> {
         let make = |this: &Self, chunk: usize, planned: &mut Option<Plan>, requests: &_| {
-            let Some(counted) = counted[chunk] else { return Ok(Some(())) };
-            this.node(chunk, counted, planned, requests).map(|node| node.map(drop))
+            let Some(counted) = counted[chunk] else { return Ok(Some(None)) };
+            this.node(chunk, counted, planned, requests).map(|node| node.map(Some))
         };
-        missing::complete(launcher, self, counted.len(), make, Self::compute).map(drop)
-    }
-
-    /// A chunk's node of which nothing is missing.
-    pub fn complete_node(&self, chunk: usize, counted: BitCounts) -> Result<EncodedNode<Part>> {
-        let node = self.node(chunk, counted, &mut None, &Requests::default())?;
-        node.ok_or_else(|| Error::device("bits that have not been measured"))
+        missing::complete(launcher, self, counted.len(), make, Self::compute)
     }
 
     /// Copies the bits of chunks that are asked for to scratch, and measures them as bytes;

@@ -61,7 +61,7 @@ pub(super) type Streams<'a> = [&'a Arc<dyn Stream>; StreamRole::ALL.len()];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     Column,
-    /// A part of the column, or a window of strings.
+    /// A part of the column, or a span of strings.
     Part(usize),
     /// Training of symbol tables.
     Training,

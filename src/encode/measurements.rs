@@ -1,4 +1,4 @@
-//! What is to be measured of words, by what they are.
+//! Statistics that kernels compute of words, by their type and place in a tree.
 
 use super::encoders::{self, MEASUREMENTS, Measurement};
 use crate::encoding::plan::Context;

@@ -298,8 +298,13 @@ fn column_of(
     field: &FieldRef,
     written: Parts,
 ) -> Result<DeviceColumn> {
-    let (bodies, chunks): (Vec<_>, Vec<_>) = with_chunks(written, 0).into_iter().unzip();
-    let chunks = chunks.concat();
+    let mut chunks: Vec<DeviceChunk> = Vec::new();
+    let mut bodies = Vec::new();
+    for (body, planned) in written {
+        let start = chunks.last().map_or(0, |chunk| chunk.start + chunk.rows());
+        chunks.extend(chunks_of(&body, planned, start));
+        bodies.push(body);
+    }
     let ready = launcher.stream.record()?;
     Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
 }
@@ -318,6 +323,9 @@ fn chunks_of(
         chunk
     })
 }
+
+/// The bodies of consecutive chunks, and these.
+pub(crate) type WrittenPart = (Arc<DeviceBuffer>, Vec<DeviceChunk>);
 
 /// Compresses an array part by part, each when it is told to. Strings have parts of whole groups,
 /// as the chunks of a group share a symbol table.
@@ -358,14 +366,14 @@ impl<'a> Encoder<'a> {
         self.context.require(PartEncoder::scratch_bytes(&part, options))
     }
 
-    /// Starts compressing `rows`, which have arrived, and whose bytes, of strings, end at
-    /// `end`: their bodies and chunks; none if only the CPU can.
+    /// Starts compressing `rows`, which have arrived, and have so many bytes of values: their bodies
+    /// and chunks; none if only the CPU can.
     pub fn part(
         &mut self,
         rows: Range<usize>,
-        end: usize,
+        value_bytes: usize,
         options: &Options,
-    ) -> Result<Option<Vec<(Arc<DeviceBuffer>, Vec<DeviceChunk>)>>> {
+    ) -> Result<Option<Vec<WrittenPart>>> {
         let marks: &mut dyn Marks = &mut ();
         let mut launcher = launcher(self.context, self.streams, marks);
         let start = rows.start;
@@ -379,7 +387,7 @@ impl<'a> Encoder<'a> {
             }
             Source::Strings(column) => {
                 launcher.keep(&column.memory);
-                let part = column.slice(rows, end);
+                let part = column.slice(rows, value_bytes);
                 encode_string_parts(self.context, &mut launcher, &part, options)?
             }
         };
@@ -397,7 +405,7 @@ fn launcher<'a>(
 }
 
 /// Parts of a column, the first of which begins at row `start`, and their chunks.
-fn with_chunks(written: Parts, mut start: usize) -> Vec<(Arc<DeviceBuffer>, Vec<DeviceChunk>)> {
+fn with_chunks(written: Parts, mut start: usize) -> Vec<WrittenPart> {
     let part = |(body, planned): (Arc<DeviceBuffer>, Vec<Planned>)| {
         let chunks: Vec<DeviceChunk> = chunks_of(&body, planned, start).collect();
         start = chunks.last().map_or(start, |chunk| chunk.start + chunk.rows());

@@ -91,7 +91,7 @@ impl Step {
 struct Node {
     words: Words,
     nesting: Nesting,
-    /// Where the planner comes by: the steps that it has been derived by.
+    /// The steps by which the words have been derived, in the order in which the planner asks.
     path: Order,
     derived: Vec<DerivedWords>,
     /// What LZ makes of a sample of chunks.

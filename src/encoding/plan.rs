@@ -259,7 +259,7 @@ fn plan_of_set(among: EncodingSet, values: &dyn Statistics, context: &Context<'_
 pub(crate) fn plan_root(values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
     #[cfg(feature = "internals")]
     if let Some(log) = &context.options.plan_log {
-        return log.plan(values, context);
+        return super::statistics::recorded::plan(log, values, context);
     }
     plan(values, context)
 }
@@ -279,8 +279,7 @@ pub(crate) fn planned<'p>(
 /// Chooses the encoding of values in host memory.
 pub(crate) fn plan_input(input: &Input<'_>, context: &Context<'_>) -> Plan {
     let values = HostStatistics::new(input, context.symbols);
-    // Whatever is asked of them is computed at once.
-    plan_root(&values, context).unwrap_or_else(|Missing| plain())
+    plan_root(&values, context).unwrap_or_else(never_missing)
 }
 
 /// Chooses the encoding of values in host memory among some.
@@ -290,7 +289,13 @@ pub(crate) fn plan_input_among(
     context: &Context<'_>,
 ) -> Plan {
     let values = HostStatistics::new(input, context.symbols);
-    plan_among(among, &values, context).unwrap_or_else(|Missing| plain())
+    plan_among(among, &values, context).unwrap_or_else(never_missing)
+}
+
+/// Whatever is asked of values in host memory is computed at once.
+fn never_missing(_: Missing) -> Plan {
+    debug_assert!(false, "a codec takes a type whose statistics are not there");
+    plain()
 }
 
 /// Room for the estimates of a node: more are rare.

@@ -176,8 +176,8 @@ pub(crate) trait Statistics {
         Err(Missing)
     }
 
-    /// The bytes that lz would compress, where all else takes `limit` bytes; none if they are
-    /// none of its business.
+    /// The bytes that lz would compress, where all else takes `limit` bytes; none if lz
+    /// does not suit them.
     fn lz_bytes(&self, _limit: usize) -> Answer<Option<LzBytes>> {
         Err(Missing)
     }
@@ -190,7 +190,8 @@ pub(crate) trait Statistics {
 
     /// What an encoding looks for in all rows, given an argument that it knows: how much it has
     /// found; none where it does not suit. Quotients of a divisor, distinct values up to a number,
-    /// runs.
+    /// runs. Samples have none, nor have lengths of strings: their encodings are named by those
+    /// above.
     fn search(&self, _encoding: Encoding, _argument: u64) -> Answer<Option<usize>> {
         Err(Missing)
     }

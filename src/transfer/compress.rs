@@ -14,7 +14,7 @@ use arrow_schema::FieldRef;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{copy_bytes, download_piece, part_bytes, pipeline};
+use super::{download_piece, part_bytes, pipeline};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::device::array::{DeviceSlice, HostBuffers};
@@ -75,11 +75,11 @@ struct Compressed {
     ready: Arc<dyn Event>,
 }
 
-/// Chunks whose bodies come down in one copy of about so many bytes.
-fn copied_together(chunks: &[DeviceChunk], bytes: usize) -> Vec<Range<usize>> {
+/// Chunks, from the `first` one on, whose bodies come down in one copy of about so many bytes.
+fn copied_together(chunks: &[DeviceChunk], first: usize, bytes: usize) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut last = 0;
-    for (index, chunk) in chunks.iter().enumerate() {
+    for (index, chunk) in chunks.iter().enumerate().skip(first) {
         last += chunk.body_len();
         match ranges.last_mut() {
             Some(range) if last <= bytes => range.end = index + 1,
@@ -118,22 +118,24 @@ impl HostParts {
         u64::from_le_bytes(offset) as usize
     }
 
-    /// Where the bytes of strings end that end with a row; 0 of all else.
-    fn end(&self, rows: &Range<usize>) -> usize {
-        if self.host.buffers.len() > 1 { self.offset(rows.end) } else { 0 }
+    /// Bytes of the last buffer for some rows: values.
+    fn value_bytes(&self, rows: &Range<usize>) -> usize {
+        self.bytes(rows).last().map_or(0, Range::len)
     }
 
     /// The bytes of each buffer for some rows. All offsets of strings go with the rows that they
     /// begin, and the last one also with those before.
     fn bytes(&self, rows: &Range<usize>) -> Vec<Range<usize>> {
         let first = rows.start * self.bits / 8;
-        match self.host.buffers.as_slice() {
-            [_] => vec![first..(rows.end * self.bits).div_ceil(8)],
-            _ => vec![
-                first..(rows.end + 1) * self.bits / 8,
-                self.offset(rows.start)..self.offset(rows.end),
-            ],
+        let mut all = Vec::with_capacity(2);
+        match self.host.buffers.len() {
+            1 => all.push(first..(rows.end * self.bits).div_ceil(8)),
+            _ => {
+                all.push(first..(rows.end + 1) * self.bits / 8);
+                all.push(self.offset(rows.start)..self.offset(rows.end));
+            }
         }
+        all
     }
 
     /// The copies that some rows need: buffers, the validity last, and the bytes of each. The
@@ -185,7 +187,7 @@ fn compress_parts(
         context.with_stream(|reader| {
             let on_device = host.host.allocate(context, stream, array.data_type(), array.len())?;
             let copies: Vec<Vec<_>> =
-                parts.iter().map(|rows| host.copies(rows, copy_bytes(context))).collect();
+                parts.iter().map(|rows| host.copies(rows, part_bytes(context))).collect();
             let upload = |stream: &dyn Stream, part: usize, piece: usize| {
                 host.copy(stream, &copies[part][piece], &on_device)
             };
@@ -206,31 +208,35 @@ fn compress_parts(
                     if is_refused {
                         return Ok(Vec::new());
                     }
-                    let Some(written) = encoder.part(rows.clone(), host.end(rows), options)? else {
+                    let Some(written) =
+                        encoder.part(rows.clone(), host.value_bytes(rows), options)?
+                    else {
                         is_refused = true;
                         return Ok(Vec::new());
                     };
                     // What the rest takes if it is like this part, and a little more.
                     let len = written.iter().map(|(bodies, _)| bodies.len()).sum::<usize>();
-                    let rest = (host.rows - rows.start).div_ceil(rows.len());
-                    let room = len.saturating_mul(rest) / 16 * 17 + len / 16;
+                    let [rest, own] = [rows.start..host.rows, rows.clone()]
+                        .map(|rows| host.bytes(&rows).iter().map(Range::len).sum::<usize>());
+                    let room = len as u128 * rest as u128 / own.max(1) as u128;
+                    let room = room as usize / 16 * 17 + len / 16;
                     let mut compressed = Vec::new();
                     for (bodies, written) in written {
                         let ready = stream.record()?;
                         let mut at = 0;
-                        for range in copied_together(&written, copy_bytes(context)) {
-                            let of_range = &written[range];
+                        let first = chunks.len();
+                        chunks.extend(written);
+                        for range in copied_together(&chunks, first, part_bytes(context)) {
                             let lengths: Vec<usize> =
-                                of_range.iter().map(DeviceChunk::body_len).collect();
+                                chunks[range.clone()].iter().map(DeviceChunk::body_len).collect();
                             let len = lengths.iter().sum::<usize>();
                             compressed.push(Compressed {
-                                chunks: chunks.len()..chunks.len() + of_range.len(),
+                                chunks: range,
                                 bodies: DeviceSlice::of(&bodies, at..at + len),
                                 lengths,
                                 piece: piece_of(len, room)?,
                                 ready: ready.clone(),
                             });
-                            chunks.extend_from_slice(of_range);
                             at += len;
                         }
                     }

@@ -46,12 +46,6 @@ fn part_bytes(context: &Context) -> usize {
     if context.device().is_host() { 32 << 10 } else { 32 << 20 }
 }
 
-/// Bytes of a copy: kernels' arguments and what the host reads of them go through the same engines,
-/// and wait for the copies before them.
-fn copy_bytes(context: &Context) -> usize {
-    if context.device().is_host() { 8 << 10 } else { 4 << 20 }
-}
-
 /// Copies the first bytes of a slice to where they belong, once they are `ready`.
 fn download_piece(
     stream: &dyn Stream,

@@ -113,9 +113,9 @@ impl Stretch {
             return Err(Error::device("strings without an encoding"));
         };
         let mut null_count = 0;
-        if let (Some(bitmaps), Some(counted)) = (&measured.bitmaps, measured.nulls(chunk)) {
+        if let Some(counted) = measured.nulls(chunk) {
             null_count = counted.valid - counted.set;
-            root.validity = Some(Box::new(bitmaps.complete_node(chunk, counted)?));
+            root.validity = measured.validity_nodes.get(chunk).cloned().flatten().map(Box::new);
         }
         Ok(Planned::new(&root, null_count, Bounds::Strings(None)))
     }

@@ -107,12 +107,12 @@ impl StringColumn {
         })
     }
 
-    /// Rows, from a multiple of 1,024 on, whose bytes end at `end`.
-    pub fn slice(&self, rows: Range<usize>, end: usize) -> Self {
+    /// Rows, from a multiple of 1,024 on, that have so many bytes of values.
+    pub fn slice(&self, rows: Range<usize>, value_bytes: usize) -> Self {
         Self {
             rows: rows.len(),
             offsets: self.offsets.add(rows.start * self.width),
-            value_bytes: end,
+            value_bytes,
             valid: self.valid.map(|valid| valid.at_row(rows.start)),
             memory: Vec::new(),
             ..*self
@@ -345,7 +345,7 @@ fn encode_spans(
     Ok(out)
 }
 
-/// Windows that are under way at a time.
+/// Spans that are under way at a time.
 const SPANS: usize = 3;
 
 /// A stretch of chunks that have codes with one table, or none.

@@ -55,8 +55,10 @@ pub(super) struct MeasuredColumn {
     pub(super) validity: Option<Column>,
     /// The bits of these, once they are planned.
     pub(super) bitmaps: Option<Bitmaps>,
+    /// Their nodes, of chunks that have nulls.
+    pub(super) validity_nodes: Vec<Option<EncodedNode<BufferPart>>>,
     pub(super) singles: Vec<abi::StringSingle>,
-    /// MeasuredColumn last: nothing depends on it.
+    /// Read last: nothing depends on it.
     pub(super) bounds: Pending<abi::StringBounds>,
     /// Valid rows of each chunk.
     pub(super) valid: Vec<usize>,
@@ -228,6 +230,7 @@ impl PendingColumn {
             strings,
             validity: self.validity,
             bitmaps: None,
+            validity_nodes: Vec::new(),
             singles,
             bounds: self.bounds,
             valid,
@@ -291,7 +294,7 @@ impl MeasuredColumn {
             let nulls: Vec<_> = (0..chunks).map(|chunk| self.nulls(chunk)).collect();
             let mut bitmaps =
                 Bitmaps::measure(launcher, validity, Which::Validity, &nulls, &options)?;
-            bitmaps.complete(launcher, &nulls)?;
+            self.validity_nodes = bitmaps.nodes(launcher, &nulls)?;
             self.bitmaps = Some(bitmaps);
         }
         launcher.switch(StreamRole::Main);
@@ -312,14 +315,14 @@ impl MeasuredColumn {
         missing: Vec<(usize, Part)>,
     ) -> Result<()> {
         let (mut own, mut searches, mut of_dictionaries) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut codes, mut all_bytes_left) = (Vec::new(), Vec::new());
+        let (mut codes, mut of_lz) = (Vec::new(), Vec::new());
         for (chunk, part) in missing {
             match part {
                 Part::OwnTable => own.push(chunk),
                 Part::Distinct(most) => searches.push((chunk, most)),
                 Part::Dictionary => of_dictionaries.push(chunk),
                 Part::Codes(part) => codes.push((chunk, part)),
-                Part::Matches(leftover) => all_bytes_left.push((chunk, leftover)),
+                Part::Matches(bytes) => of_lz.push((chunk, bytes)),
             }
         }
         if !own.is_empty() {
@@ -341,8 +344,8 @@ impl MeasuredColumn {
         if !codes.is_empty() {
             self.dictionaries.compute_codes(launcher, codes)?;
         }
-        if !all_bytes_left.is_empty() {
-            self.find_matches(launcher, column, borders, &all_bytes_left)?;
+        if !of_lz.is_empty() {
+            self.find_matches(launcher, column, borders, &of_lz)?;
         }
         launcher.switch(StreamRole::Main);
         Ok(())
@@ -363,8 +366,8 @@ impl MeasuredColumn {
         let mut rest = chunks;
         while !rest.is_empty() {
             let mut bytes = 0;
-            let fits = |(_, leftover): &&(usize, LzBytes)| {
-                bytes += aligned(leftover.bytes);
+            let fits = |(_, of_chunk): &&(usize, LzBytes)| {
+                bytes += aligned(of_chunk.bytes);
                 bytes <= most
             };
             let (now, later) = rest.split_at(rest.iter().take_while(fits).count().max(1));
@@ -424,14 +427,14 @@ impl MeasuredColumn {
         borders: &[u64],
         chunks: &[(usize, LzBytes)],
     ) -> Result<Vec<Candidate>> {
-        let bytes = chunks.iter().map(|(_, leftover)| aligned(leftover.bytes)).sum();
+        let bytes = chunks.iter().map(|(_, bytes)| aligned(bytes.bytes)).sum();
         let mut to = launcher.allocate(bytes)?.pointer::<u8>();
         let mut copies = Copies::default();
         let mut candidates = Vec::with_capacity(chunks.len());
-        for (chunk, leftover) in chunks {
+        for (chunk, bytes) in chunks {
             copies.add(column, &self.strings, borders, *chunk, to);
-            candidates.push(Candidate { chunk: *chunk, from: to, leftover: *leftover });
-            to = to.add(aligned(leftover.bytes));
+            candidates.push(Candidate { chunk: *chunk, from: to, leftover: *bytes });
+            to = to.add(aligned(bytes.bytes));
         }
         copies.start(launcher, column, &self.strings)?;
         Ok(candidates)

@@ -1,8 +1,7 @@
 //! Statistics that note what the planner asks and is told, for tests that compare engines.
 
 use std::cell::RefCell;
-use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Debug;
 
 use super::{Answer, Child, CodedSample, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf};
 use crate::encoding::alp_rd::{self, Cut};
@@ -10,47 +9,16 @@ use crate::encoding::dict::SampledValues;
 use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::{Encoding, Input, Physical};
-use crate::options::Lz;
+use crate::options::{Lz, PlanLog};
 
-/// What planners have been told, a text for each chunk and each of its bitmaps.
-#[derive(Clone, Default)]
-pub struct PlanLog(Arc<Mutex<Vec<String>>>);
-
-impl PlanLog {
-    /// Takes what has been noted so far, sorted, as chunks are planned in any order.
-    #[must_use]
-    pub fn take(&self) -> Vec<String> {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut noted = std::mem::take(&mut *noted);
-        noted.sort_unstable();
-        noted
-    }
-
-    /// Plans values and notes what they answer, once nothing is missing.
-    pub(crate) fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
-        let notes = RefCell::new(format!("{:?} of {}", values.physical(), values.rows()));
-        let recorded = Recorded { values, notes: &notes, path: String::new() };
-        let plan = plan::plan(&recorded, context)?;
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.push(format!("{}\n{:?}", notes.into_inner(), plan.considered()));
-        Ok(plan)
-    }
+/// Plans values and notes what they answer, once nothing is missing.
+pub(crate) fn plan(log: &PlanLog, values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
+    let notes = RefCell::new(format!("{:?} of {}", values.physical(), values.rows()));
+    let recorded = Recorded { values, notes: &notes, path: String::new() };
+    let plan = plan::plan(&recorded, context)?;
+    log.note(format!("{}\n{:?}", notes.into_inner(), plan.considered()));
+    Ok(plan)
 }
-
-impl Debug for PlanLog {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlanLog").finish_non_exhaustive()
-    }
-}
-
-/// Logs are no part of options that one could compare.
-impl PartialEq for PlanLog {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for PlanLog {}
 
 struct Recorded<'v, S> {
     values: S,
