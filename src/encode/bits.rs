@@ -138,8 +138,7 @@ pub(super) struct Bitmaps {
 }
 
 impl Bitmaps {
-    /// Measures those of chunks of which it is known what they have; none where a chunk has no
-    /// bits. Waits.
+    /// Measures the bits of chunks, given their counts, which chunks without bits lack; waits.
     pub fn measure(
         launcher: &mut Launcher<'_>,
         column: &Column,

@@ -1,10 +1,10 @@
 //! Parts of statistics that are missing, noted while chunks are planned and encoded, and
 //! computed for all chunks that ask.
 //!
-//! A kernel computes a part for many chunks. So each round plans all chunks that are not done,
-//! in the order in which the planner asks; of what is missing then, the parts that come first in
-//! that order are computed, and the rest waits: a part is computed once for all
-//! chunks that need it, and not again for chunks that had to wait for something else.
+//! A kernel computes a part for many chunks. Each round plans all chunks that are not done. Of the
+//! parts that they miss, it computes those that come first in the order in which the planner asks;
+//! the others wait. Every chunk asks in that order, so when a part is computed, all chunks that
+//! need it have asked for it, and it is computed once.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,6 @@ use rayon::prelude::*;
 
 use super::MIN_CHUNKS;
 use super::launch::Launcher;
-use crate::encoding::statistics::{Answer, Missing};
 use crate::error::{Error, Result};
 
 /// A place in the order in which the planner asks: steps, each within those before.
@@ -29,7 +28,7 @@ impl Order {
     /// A step within these; those that are nested deeper than there is room for share a place.
     pub fn then(mut self, step: u8) -> Self {
         if let Some(place) = self.steps.iter_mut().find(|place| **place == 0) {
-            *place = step + 1;
+            *place = step.saturating_add(1);
         }
         self
     }
@@ -63,9 +62,8 @@ impl<P> Default for Requests<P> {
 
 impl<P> Requests<P> {
     /// Notes that a part is missing.
-    pub fn ask<T>(&self, order: Order, part: P) -> Answer<T> {
+    pub fn note(&self, order: Order, part: P) {
         self.0.borrow_mut().push(Request { order, part });
-        Err(Missing)
     }
 
     pub fn len(&self) -> usize {

@@ -367,13 +367,16 @@ impl<'a> Encoder<'a> {
     }
 
     /// Starts compressing `rows`, which have arrived, and have so many bytes of values: their bodies
-    /// and chunks; none if only the CPU can.
+    /// and chunks.
+    ///
+    /// # Errors
+    /// Also for a chunk of strings of 2 GiB or more, which only the CPU compresses.
     pub fn part(
         &mut self,
         rows: Range<usize>,
         value_bytes: usize,
         options: &Options,
-    ) -> Result<Option<Vec<WrittenPart>>> {
+    ) -> Result<Vec<WrittenPart>> {
         let marks: &mut dyn Marks = &mut ();
         let mut launcher = launcher(self.context, self.streams, marks);
         let start = rows.start;
@@ -383,15 +386,16 @@ impl<'a> Encoder<'a> {
                 let part = column.slice(start, rows.len());
                 let mut encoder = PartEncoder::start(&mut launcher, &part, options)?;
                 let planned = encoder.plan(&mut launcher, &part, options)?;
-                Some(vec![(encoder.write(&mut launcher, &part, &planned)?, planned)])
+                vec![(encoder.write(&mut launcher, &part, &planned)?, planned)]
             }
             Source::Strings(column) => {
                 launcher.keep(&column.memory);
                 let part = column.slice(rows, value_bytes);
-                encode_string_parts(self.context, &mut launcher, &part, options)?
+                let written = encode_string_parts(self.context, &mut launcher, &part, options)?;
+                written.ok_or_else(|| Error::device("a chunk of strings of 2 GiB or more"))?
             }
         };
-        Ok(written.map(|written| with_chunks(written, start)))
+        Ok(with_chunks(written, start))
     }
 }
 

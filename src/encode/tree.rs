@@ -24,7 +24,7 @@ use super::write::{self, Job, Origin, Part as BufferPart};
 use crate::chunk::EncodedNode;
 use crate::encoding::lz::{LzBytes, Promise, Shape};
 use crate::encoding::plan::{self, Context, Nesting, Parameters, Plan};
-use crate::encoding::statistics::Answer;
+use crate::encoding::statistics::{Answer, Missing};
 use crate::encoding::{Encoding, rank};
 use crate::error::{Error, Result};
 use crate::gpu::abi;
@@ -137,13 +137,13 @@ impl Tree {
     /// Adds words that are being measured, and are planned in a context; their number.
     pub fn add(&mut self, words: Words, context: &Context<'_>) -> usize {
         let path = Order::default().then(self.nodes.len() as u8);
-        self.add_at(path, words, context)
+        self.add_at(path, words, context.nesting())
     }
 
-    fn add_at(&mut self, path: Order, words: Words, context: &Context<'_>) -> usize {
+    fn add_at(&mut self, path: Order, words: Words, nesting: Nesting) -> usize {
         self.nodes.push(Node {
             words,
-            nesting: context.nesting(),
+            nesting,
             path,
             derived: Vec::new(),
             matches: BTreeMap::new(),
@@ -182,11 +182,21 @@ impl Tree {
         part: Part,
         requests: &Requests<(usize, Part)>,
     ) -> Answer<T> {
+        self.note(number, part, requests);
+        Err(Missing)
+    }
+
+    fn note(&self, number: usize, part: Part, requests: &Requests<(usize, Part)>) {
         let order = match part.step().order() {
             u8::MAX => Order::LAST,
             order => self.at(number).path.then(order),
         };
-        requests.ask(order, (number, part))
+        requests.note(order, (number, part));
+    }
+
+    /// The words of a number with what is derived from them, and the options.
+    fn split(&mut self, number: usize) -> (&mut Node, &Options) {
+        (&mut self.nodes[number - self.first], &self.options)
     }
 
     /// The statistics of a chunk of some words; what is missing is noted.
@@ -251,8 +261,7 @@ impl Tree {
         encoding: Encoding,
         parts: &[(usize, Part)],
     ) -> Result<()> {
-        let Self { nodes, options, first } = self;
-        let node = &mut nodes[number - *first];
+        let (node, options) = self.split(number);
         let argument = |(chunk, part): &(usize, Part)| match part {
             Part::Search(_, argument) => Some((*chunk, *argument)),
             _ => None,
@@ -273,8 +282,7 @@ impl Tree {
         encoding: Encoding,
         parts: &[(usize, Part)],
     ) -> Result<()> {
-        let options = self.options.clone();
-        let node = self.at_mut(number);
+        let (node, options) = self.split(number);
         let chunks: Vec<usize> = parts.iter().map(|(chunk, _)| *chunk).collect();
         let missing = || Error::device(format!("children of {encoding} without a search"));
         let is_asked = |one: &DerivedWords| {
@@ -284,12 +292,12 @@ impl Tree {
         };
         let place = node.derived.iter().position(is_asked).ok_or_else(missing)?;
         let derived = &mut node.derived[place];
-        let below = encoders::deriver(encoding)?.below(&Context::nested(&options, node.nesting));
+        let below = encoders::deriver(encoding)?.below(&Context::nested(options, node.nesting));
         let words = derived.derived.children(launcher, &node.words, &chunks, &below)?;
-        let path = node.path.then(Step::Children(encoding).order());
+        let (path, nesting) = (node.path.then(Step::Children(encoding).order()), below.nesting());
         let mut numbers = Vec::with_capacity(words.len());
         for (index, words) in words.into_iter().enumerate() {
-            numbers.push(self.add_at(path.then(index as u8), words, &below));
+            numbers.push(self.add_at(path.then(index as u8), words, nesting));
         }
         for child in &numbers {
             self.words_mut(*child).read(launcher)?;
@@ -305,8 +313,7 @@ impl Tree {
         number: usize,
         parts: &[(usize, Part)],
     ) -> Result<()> {
-        let Self { nodes, options, first } = self;
-        let Node { words, matches, .. } = &mut nodes[number - *first];
+        let (Node { words, matches, .. }, options) = self.split(number);
         let from = words.bytes_of(launcher, parts.iter().map(|(chunk, _)| *chunk))?;
         let candidate = |((chunk, part), from): (&(usize, Part), _)| match part {
             Part::Matches(leftover) => Some(Candidate { chunk: *chunk, from, leftover: *leftover }),
@@ -381,8 +388,8 @@ impl Tree {
         let part = |len: usize| BufferPart { len, origin, vector };
         if let Parameters::Lz(shape) = plan.parameters {
             let Some(compressed) = node.compressed.iter().find(|one| one.has(chunk)) else {
-                let asked: Answer<()> = self.ask(number, Part::Compressed(shape), requests);
-                return Ok(asked.ok().and(None));
+                self.note(number, Part::Compressed(shape), requests);
+                return Ok(None);
             };
             let mut node = words.empty_node(chunk, plan.encoding);
             compressed.fill(chunk, &mut node, part)?;
@@ -390,8 +397,8 @@ impl Tree {
         }
         let lacks = words.lacks(chunk, plan.encoding);
         if lacks != 0 {
-            let asked: Answer<()> = self.ask(number, Part::AllVectors(lacks), requests);
-            return Ok(asked.ok().and(None));
+            self.note(number, Part::AllVectors(lacks), requests);
+            return Ok(None);
         }
         let Some(derived) = node.derived(plan.encoding, chunk) else {
             return words.node(chunk, plan, &self.options, number);

@@ -35,7 +35,7 @@ pub(crate) fn sampled_vectors(vectors: usize) -> impl Iterator<Item = usize> + C
     (0..count).map(move |index| index * vectors / count)
 }
 
-/// A part has not been computed; who answers so has noted which.
+/// A part that has not been computed yet. The statistics that answer so have noted which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Missing;
 

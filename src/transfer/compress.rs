@@ -45,10 +45,7 @@ pub(crate) fn compress(
         verify(&column, || Ok(array.clone()), options)?;
         return column.download();
     }
-    match compress_parts(context, field, array, options, &parts)? {
-        Some(column) => Ok(column),
-        None => compress_field(field.clone(), array, options),
-    }
+    compress_parts(context, field, array, options, &parts)
 }
 
 /// Rows that go together: of numbers and booleans [`part_bytes`], of strings the chunks that share
@@ -118,22 +115,33 @@ impl HostParts {
         u64::from_le_bytes(offset) as usize
     }
 
+    fn is_strings(&self) -> bool {
+        self.host.buffers.len() > 1
+    }
+
+    /// Whether a chunk of strings among some rows has more bytes than devices encode.
+    fn has_long_chunk(&self, rows: &Range<usize>, chunk_rows: usize) -> bool {
+        rows.clone().step_by(chunk_rows).any(|start| {
+            let end = rows.end.min(start + chunk_rows);
+            i32::try_from(self.offset(end) - self.offset(start)).is_err()
+        })
+    }
+
     /// Bytes of the last buffer for some rows: values.
     fn value_bytes(&self, rows: &Range<usize>) -> usize {
         self.bytes(rows).last().map_or(0, Range::len)
     }
 
-    /// The bytes of each buffer for some rows. All offsets of strings go with the rows that they
-    /// begin, and the last one also with those before.
+    /// The bytes of each buffer for some rows. Of strings also the offset behind the last row, which
+    /// the rows after it have as well.
     fn bytes(&self, rows: &Range<usize>) -> Vec<Range<usize>> {
         let first = rows.start * self.bits / 8;
         let mut all = Vec::with_capacity(2);
-        match self.host.buffers.len() {
-            1 => all.push(first..(rows.end * self.bits).div_ceil(8)),
-            _ => {
-                all.push(first..(rows.end + 1) * self.bits / 8);
-                all.push(self.offset(rows.start)..self.offset(rows.end));
-            }
+        if self.is_strings() {
+            all.push(first..(rows.end + 1) * self.bits / 8);
+            all.push(self.offset(rows.start)..self.offset(rows.end));
+        } else {
+            all.push(first..(rows.end * self.bits).div_ceil(8));
         }
         all
     }
@@ -152,6 +160,7 @@ impl HostParts {
         all.into_iter().flat_map(cut).collect()
     }
 
+    /// Copies bytes of a buffer to an array on the device.
     fn copy(
         &self,
         stream: &dyn Stream,
@@ -164,25 +173,28 @@ impl HostParts {
             Some((from, slice)) => {
                 stream.upload(&from[bytes.clone()], slice.buffer(), slice.start() + bytes.start)
             }
-            None => Ok(()),
+            None => Err(Error::device("a buffer that the array lacks")),
         }
     }
 }
 
-/// Compresses an array in parts of some rows; none if only the CPU can.
+/// Compresses an array in parts of some rows.
 fn compress_parts(
     context: &Arc<Context>,
     field: &FieldRef,
     array: &ArrayRef,
     options: &Options,
     parts: &[Range<usize>],
-) -> Result<Option<CompressedColumn>> {
+) -> Result<CompressedColumn> {
     let host = HostParts::of(array)?;
+    // Kernels count the bytes of a chunk in 31 bits.
+    if host.is_strings() && parts.iter().any(|rows| host.has_long_chunk(rows, options.chunk_rows)) {
+        return compress_field(field.clone(), array, options);
+    }
     let sums: Vec<OnceLock<u64>> =
         (0..array.len().div_ceil(options.chunk_rows)).map(|_| OnceLock::new()).collect();
     let mut chunks: Vec<DeviceChunk> = Vec::new();
     let mut memories: Vec<Arc<ResultMemory>> = Vec::new();
-    let mut is_refused = false;
     let written = context.with_stream(|stream| {
         context.with_stream(|reader| {
             let on_device = host.host.allocate(context, stream, array.data_type(), array.len())?;
@@ -205,15 +217,7 @@ fn compress_parts(
                 };
                 let work = |part: usize| -> Result<Vec<Compressed>> {
                     let rows = &parts[part];
-                    if is_refused {
-                        return Ok(Vec::new());
-                    }
-                    let Some(written) =
-                        encoder.part(rows.clone(), host.value_bytes(rows), options)?
-                    else {
-                        is_refused = true;
-                        return Ok(Vec::new());
-                    };
+                    let written = encoder.part(rows.clone(), host.value_bytes(rows), options)?;
                     // What the rest takes if it is like this part, and a little more.
                     let len = written.iter().map(|(bodies, _)| bodies.len()).sum::<usize>();
                     let [rest, own] = [rows.start..host.rows, rows.clone()]
@@ -259,24 +263,22 @@ fn compress_parts(
             })
         })
     })?;
-    if is_refused {
-        return Ok(None);
-    }
     let bodies = joined(memories, written);
     let mut at = 0;
     let arrived: Vec<(&DeviceChunk, u64, Buffer)> = (chunks.iter().zip(&sums))
         .map(|(chunk, sum)| {
             let body = bodies.slice_with_length(at, chunk.body_len());
             at += chunk.body_len();
-            (chunk, sum.get().copied().unwrap_or_default(), body)
+            let sum = sum.get().ok_or_else(|| Error::device("a body without a checksum"))?;
+            Ok((chunk, *sum, body))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let chunks = (arrived.into_par_iter().enumerate())
         .map(|(index, (chunk, sum, body))| {
             chunk_of(chunk, Some(sum), body, field).map_err(|error| error.in_chunk(index))
         })
         .collect::<Result<_>>()?;
-    Ok(Some(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies)))
+    Ok(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies))
 }
 
 /// The bytes of all memories; a copy of them all where one did not suffice, or had room for

@@ -74,6 +74,16 @@ fn values() -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
+/// Strings that go from host to host in several parts, with a dictionary in some chunks.
+fn texts() -> RecordBatch {
+    let text = |row: usize| match row {
+        0..2048 => (row % 9 != 4).then(|| format!("line {} of many", row * 7919 % 997)),
+        _ => Some(format!("name of {}", row * row % 60)),
+    };
+    let texts = StringArray::from_iter((0..4096).map(text));
+    RecordBatch::try_from_iter_with_nullable([("c0", Arc::new(texts) as ArrayRef, true)]).unwrap()
+}
+
 /// Numbers that go from host to host in several parts.
 fn long() -> RecordBatch {
     let numbers = Int64Array::from_iter_values((0..20_000).map(|row| row * row % 1000));
@@ -103,6 +113,10 @@ fn compression_of_host_memory_frees_what_it_has_when_memory_runs_out() {
     // In parts that overlap, of 32 KiB on the emulation.
     let long = long();
     fails_cleanly("compress parts", |engine| engine.compress(&long, &options()));
+    let texts = texts();
+    let mut of_texts = options();
+    of_texts.group_rows = 1024;
+    fails_cleanly("compress strings in parts", |engine| engine.compress(&texts, &of_texts));
 }
 
 #[test]
