@@ -127,24 +127,16 @@ impl Context {
     }
 }
 
-/// Most bytes of a copy: what else goes through the same copy engine, such as kernels' arguments and
-/// counts that the host waits for, waits for the copy before it.
-const COPY_BYTES: usize = 4 << 20;
-
 impl Queue {
     /// Copies page-locked bytes to the device, and waits.
     pub fn upload(self: &Arc<Self>, source: &[u8], memory: &Memory, at: usize) -> Result<()> {
         let address = self.use_of(memory, at..at.saturating_add(source.len()), "upload")?;
         let mark = Mark::restful(&self.context)?;
-        let copy = |(number, bytes): (usize, &[u8])| {
-            let to = address + (number * COPY_BYTES) as u64;
-            // SAFETY: `use_of` has checked the range, and keeps the memory until this is
-            // done; the source stays borrowed until `arrived` has waited.
-            unsafe { result::memcpy_htod_async(to, bytes, self.raw) }.during("cuMemcpyHtoDAsync")
-        };
-        let started = source.chunks(COPY_BYTES).enumerate().try_for_each(copy);
-        // Some may be under way where another could not be started.
-        self.arrived(&mark).and(started)
+        // SAFETY: `use_of` has checked the range, and keeps the memory until this is
+        // done; the source stays borrowed until `arrived` has waited.
+        let copy = unsafe { result::memcpy_htod_async(address, source, self.raw) };
+        copy.during("cuMemcpyHtoDAsync")?;
+        self.arrived(&mark)
     }
 
     /// Copies bytes from the device to page-locked memory, and waits.
@@ -156,13 +148,10 @@ impl Queue {
     ) -> Result<()> {
         let address = self.use_of(memory, at..at.saturating_add(target.len()), "download")?;
         let mark = Mark::restful(&self.context)?;
-        let copy = |(number, bytes): (usize, &mut [MaybeUninit<u8>])| {
-            let from = address + (number * COPY_BYTES) as u64;
-            // SAFETY: as in `upload`.
-            unsafe { result::memcpy_dtoh_async(bytes, from, self.raw) }.during("cuMemcpyDtoHAsync")
-        };
-        let started = target.chunks_mut(COPY_BYTES).enumerate().try_for_each(copy);
-        self.arrived(&mark).and(started)
+        // SAFETY: as in `upload`.
+        let copy = unsafe { result::memcpy_dtoh_async(target, address, self.raw) };
+        copy.during("cuMemcpyDtoHAsync")?;
+        self.arrived(&mark)
     }
 
     /// Waits for what has been started so far.
