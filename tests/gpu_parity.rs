@@ -12,7 +12,8 @@
 //! `fused` queries that have a kernel of their own, `kernels` sources of users; `trees`
 //! scans of encodings that nest, `staged` of those that are decoded for it; `small` has a little of all for compute-sanitizer.
 
-#![cfg(any(feature = "cuda", feature = "simt"))]
+// What planners of both engines are told is compared, which only `internals` shows.
+#![cfg(all(feature = "internals", any(feature = "cuda", feature = "simt")))]
 
 mod common;
 
