@@ -345,8 +345,8 @@ fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)
         if root.fits() {
             return Ok((root, shallow));
         }
-        let plan = plan.left_plain();
-        Ok((plan::encode(input, &plan, context)?, plan))
+        // The plans that were not chosen are kept for `explain`; none of them is to be tried.
+        Ok((plan::encode(input, &plan::plain(), context)?, plan.left_plain()))
     })?;
     let (header, body) = assemble(&root, array.logical_null_count());
     let chunk = Chunk::parse(
