@@ -214,16 +214,6 @@ LANEPACK_KERNEL(distinct_strings_find_64, DISTINCT_THREADS, FIND_BLOCKS, Distinc
     distinct_strings_find<u64>(args);
 }
 
-// How many bytes two values both begin with, up to `most`.
-LANEPACK_DEVICE u32 common_bytes(const Text& one, const Text& other, u32 most) {
-    most = min(most, min(one.length, other.length));
-    for (u32 i = 0; i < most; i += 8) {
-        const u64 differ = number_at(one.bytes + i, most - i) ^ number_at(other.bytes + i, most - i);
-        if (differ != 0) return min(i + static_cast<u32>(__clzll(static_cast<i64>(differ))) / 8, most);
-    }
-    return most;
-}
-
 template <class Offset>
 LANEPACK_DEVICE void distinct_strings_common(const DistinctStringsArguments& args) {
     LANEPACK_SHARED(u32[DISTINCT_SORT_THREADS / WARP], all);

@@ -72,8 +72,12 @@ constexpr u32 DISTINCT_SORT_THREADS = 512;
 constexpr u32 SORT_BYTES = 16384;
 // distinct_codes: a thread takes so many rows.
 constexpr u32 CODES_EACH = 4;
-// distinct_strings_copy_*: so many threads copy a value.
+// distinct_strings_copy_*, front_copy_*: so many threads copy a value.
 constexpr u32 COPIERS = 8;
+// front_prefixes_*, front_copy_*.
+constexpr u32 SPLIT_THREADS = 256;
+// front_places_*: a block takes a chunk.
+constexpr u32 SPLIT_PLACES_THREADS = 512;
 
 // fsst_lengths_*: a block looks at a vector.
 constexpr u32 FSST_VECTOR_THREADS = 256;

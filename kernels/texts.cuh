@@ -58,6 +58,16 @@ LANEPACK_DEVICE Text text_or_empty(const StringReader<Offset>& reader, u32 row) 
     return reader.is_valid(row) ? text_at(reader, row) : Text{nullptr, 0, 0, row};
 }
 
+// How many bytes two values both begin with, up to `most`.
+LANEPACK_DEVICE u32 common_bytes(const Text& one, const Text& other, u32 most) {
+    most = min(most, min(one.length, other.length));
+    for (u32 i = 0; i < most; i += 8) {
+        const u64 differ = number_at(one.bytes + i, most - i) ^ number_at(other.bytes + i, most - i);
+        if (differ != 0) return min(i + static_cast<u32>(__clzll(static_cast<i64>(differ))) / 8, most);
+    }
+    return most;
+}
+
 // Less than zero if x comes before y bytewise, more if behind it.
 LANEPACK_DEVICE i32 compare(const Text& x, const Text& y) {
     if (x.prefix != y.prefix) return x.prefix < y.prefix ? -1 : 1;

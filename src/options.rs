@@ -19,20 +19,20 @@ pub enum Effort {
     /// One encoding for each kind of values, whose size a sample tells: the least time to
     /// compress, and to decompress.
     Fast,
-    /// All encodings that GPUs write as well: [`Encoding::ON_GPUS`].
+    /// All encodings but front coding, which makes strings slower to read.
     #[default]
     Balanced,
-    /// All encodings. Strings are compressed by the CPU on any engine.
+    /// All encodings.
     Small,
 }
 
 impl Effort {
     /// The encodings that it allows, with those of nested columns.
     pub fn encodings(self) -> Vec<Encoding> {
-        let fast = || Encoding::ON_GPUS.iter().filter(|one| !one.is_searched()).copied();
+        let fast = || Encoding::BALANCED.iter().filter(|one| !one.is_searched()).copied();
         let flat: Vec<Encoding> = match self {
             Self::Fast => fast().collect(),
-            Self::Balanced => Encoding::ON_GPUS.to_vec(),
+            Self::Balanced => Encoding::BALANCED.to_vec(),
             Self::Small => return Encoding::ALL.to_vec(),
         };
         [flat.as_slice(), Encoding::NESTED].concat()

@@ -28,8 +28,8 @@ struct Row {
 enum Role {
     /// Flat ones; GPUs read and write it.
     Flat,
-    /// Flat ones; GPUs read it, and only the CPU writes it.
-    FlatByCpu,
+    /// The same, but only [`Effort::Small`](crate::Effort::Small) tries it.
+    FlatIfSmall,
     /// Arrays whose children are arrays, with nulls of their own; only the CPU reads and writes
     /// them.
     Nested,
@@ -102,7 +102,7 @@ encodings! {
     /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
     AlpRd = 10: "alp_rd", true, Flat, Chunk, LEAF;
     /// What strings share with those before, and the rest of each.
-    Front = 11: "front", true, FlatByCpu, Chunk, None;
+    Front = 11: "front", true, FlatIfSmall, Chunk, None;
     /// Multiples of a common divisor, from an offset on: their quotients.
     Gcd = 12: "gcd", true, Flat, Chunk, parent("Gcd", Keeps::AsChild);
     /// Bits as bytes, which are encoded in turn.
@@ -144,14 +144,17 @@ const PLACES: [usize; 1 + Encoding::RunEnds as usize] = {
 #[derive(Clone, Copy)]
 enum Which {
     OnGpus,
+    Balanced,
     Nested,
 }
 
 impl Which {
     const fn has(self, row: &Row) -> bool {
         match (self, row.role) {
-            (Self::OnGpus, Role::Flat) | (Self::Nested, Role::Nested | Role::Child) => true,
-            (Self::OnGpus | Self::Nested, _) => false,
+            (Self::OnGpus, Role::Flat | Role::FlatIfSmall)
+            | (Self::Balanced, Role::Flat)
+            | (Self::Nested, Role::Nested | Role::Child) => true,
+            (Self::OnGpus | Self::Balanced | Self::Nested, _) => false,
         }
     }
 
@@ -179,9 +182,11 @@ impl Which {
 }
 
 impl Encoding {
-    /// Those that GPUs write as the CPU does; others the CPU writes on any engine. GPUs read
-    /// all but [`Self::NESTED`].
+    /// Those that GPUs read, and write as the CPU does: all but [`Self::NESTED`].
     pub const ON_GPUS: &[Self] = &Which::OnGpus.list::<{ Which::OnGpus.count() }>();
+
+    /// Those of [`Effort::Balanced`](crate::Effort::Balanced) for flat columns.
+    pub(crate) const BALANCED: &[Self] = &Which::Balanced.list::<{ Which::Balanced.count() }>();
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them
     /// such columns are carried as Arrow IPC.

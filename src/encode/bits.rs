@@ -48,7 +48,7 @@ impl Which {
             Origin::Bits => Some(Self::Values),
             Origin::Validity => Some(Self::Validity),
             Origin::Words(number) | Origin::Transformed(number) => Self::of_words(number),
-            Origin::Wide | Origin::Strings | Origin::DistinctStrings => None,
+            Origin::Wide | Origin::Strings(_) => None,
         }
     }
 

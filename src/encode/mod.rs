@@ -52,7 +52,7 @@ use crate::device::array::DeviceSlice;
 use crate::device::column::{Bounds, DeviceChunk, DeviceColumn};
 use crate::device::{Context, DeviceArray};
 use crate::encoding::plan::{self, Plan};
-use crate::encoding::{Encoding, Physical};
+use crate::encoding::Physical;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi;
 use crate::gpu::{DeviceBuffer, Stream};
@@ -104,14 +104,9 @@ pub(crate) fn check_arrays(
     Ok(rows)
 }
 
-/// Whether values of a type are encoded by kernels, with these options.
-pub(crate) fn encodes_on_device(data_type: &DataType, options: &Options) -> bool {
-    if !is_strings(data_type) {
-        return physical_of(data_type).bits().is_some();
-    }
-    // Those of nested columns are not for any other.
-    let mut others = (options.encodings.iter()).filter(|one| !Encoding::NESTED.contains(one));
-    others.all(|encoding| Encoding::ON_GPUS.contains(encoding))
+/// Whether values of a type are encoded by kernels.
+pub(crate) fn encodes_on_device(data_type: &DataType) -> bool {
+    is_strings(data_type) || physical_of(data_type).bits().is_some()
 }
 
 /// Whether values are strings with offsets.
@@ -131,7 +126,7 @@ pub(crate) fn upload_and_compress(
     let compress = |(field, array): (&FieldRef, &ArrayRef)| -> Result<DeviceColumn> {
         let column = || {
             arrow_type::check(field.data_type())?;
-            if !encodes_on_device(field.data_type(), options) {
+            if !encodes_on_device(field.data_type()) {
                 return compressed_by_cpu(context, field, array, options);
             }
             let on_device = DeviceArray::upload(context, array)?;

@@ -123,7 +123,7 @@ impl Statistics for ChunkWords<'_> {
         let Self { words, chunk, .. } = *self;
         if let Some((totals, physical)) = words.transformed(chunk, encoding) {
             let (value, rows) = (words.value(), words.vectors(chunk) * VECTOR);
-            return Ok(vec![Box::new(ChunkDeltas { totals, physical, value, rows })]);
+            return Ok(vec![Box::new(ChunkSample { totals, physical, value, rows })]);
         }
         let Within { tree, number, requests } = *self.within()?;
         match tree.children(number, encoding, chunk) {
@@ -150,16 +150,24 @@ impl Statistics for ChunkWords<'_> {
     }
 }
 
-/// Statistics of the deltas of a chunk's sampled vectors.
-struct ChunkDeltas<'w> {
+/// Statistics of a sample: deltas or prefixes of a chunk's sampled vectors.
+pub(super) struct ChunkSample<'w> {
     totals: &'w abi::ChunkTotals,
     physical: Physical,
-    /// Bytes of a delta.
+    /// Bytes of a word.
     value: usize,
     rows: usize,
 }
 
-impl Statistics for ChunkDeltas<'_> {
+impl<'w> ChunkSample<'w> {
+    /// Of words of sampled vectors of a chunk that has so many vectors.
+    pub fn new(words: &'w Words, chunk: usize, vectors: usize) -> Self {
+        let (totals, physical, value) = (&words.totals[chunk], words.physical(), words.value());
+        Self { totals, physical, value, rows: vectors * VECTOR }
+    }
+}
+
+impl Statistics for ChunkSample<'_> {
     fn physical(&self) -> Physical {
         self.physical
     }

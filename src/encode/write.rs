@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::launch::{Launcher, Pending};
 use super::source::Column;
+use super::strings::Family;
 use crate::chunk::{ALIGNMENT, EncodedNode, Header, aligned, lay_out};
 use crate::device::column::Bounds;
 use crate::encoding::{Encoding, Physical};
@@ -39,10 +40,8 @@ pub(super) enum Origin {
     Validity,
     /// The column's booleans.
     Bits,
-    /// The column's strings.
-    Strings,
-    /// The distinct strings of its dictionaries.
-    DistinctStrings,
+    /// The column's strings, or those derived from them.
+    Strings(Family),
 }
 
 /// A chunk that has been planned and laid out.

@@ -202,6 +202,11 @@ impl Plan {
         Self { parameters, children, others: self.others.into_iter().map(size).collect(), ..self }
     }
 
+    /// The plan of an encoding, if this is one or may be replaced by one.
+    pub fn of_encoding(&self, encoding: Encoding) -> Option<&Self> {
+        std::iter::once(self).chain(&self.others).find(|plan| plan.encoding == encoding)
+    }
+
     /// Every estimate made, the chosen one included.
     pub fn considered(&self) -> Vec<(Encoding, usize)> {
         let all = std::iter::once(self).chain(&self.others);

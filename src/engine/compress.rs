@@ -28,9 +28,8 @@ impl Engine {
     /// Compresses every column of a batch; see [`compress`](crate::compress). The
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
-    /// Columns of types that a GPU does not encode are compressed by the CPU, and those of
-    /// strings if other encodings are allowed than [`Encoding::ON_GPUS`](crate::Encoding::ON_GPUS) and
-    /// [`Encoding::NESTED`](crate::Encoding::NESTED).
+    /// Columns of types that a GPU does not encode are compressed by the CPU: views,
+    /// FixedSizeBinary, nested types, and others that are carried as Arrow IPC.
     ///
     /// # Errors
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
@@ -38,7 +37,7 @@ impl Engine {
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
         options.validate()?;
         let bytes = (values.columns().iter())
-            .filter(|array| encodes_on_device(array.data_type(), options))
+            .filter(|array| encodes_on_device(array.data_type()))
             .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
             .sum();
         let schema = values.schema();
@@ -90,7 +89,7 @@ impl Engine {
         let compress = |(field, array): (&FieldRef, &DeviceArray)| {
             let column = || {
                 arrow_type::check(field.data_type())?;
-                if !encodes_on_device(field.data_type(), options) {
+                if !encodes_on_device(field.data_type()) {
                     return encode::compressed_by_cpu(context, field, &array.to_host()?, options);
                 }
                 let column = encode::encode_array(field, array, options, &mut ())?;

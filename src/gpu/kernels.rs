@@ -379,6 +379,25 @@ pub(crate) const DISTINCT_STRINGS_COPY: ByOffset<abi::DistinctStringsArguments> 
 const fn distinct_copy<A: Arguments>(name: &'static str) -> Kernel<A> {
     each(name, "DISTINCT_THREADS", (shape("DISTINCT_THREADS") / shape("COPIERS")) as usize)
 }
+/// Blocks count chunks.
+pub(crate) const FRONT_SAMPLE: ByOffset<abi::FrontArguments> =
+    [sample_strings("front_sample_32"), sample_strings("front_sample_64")];
+const fn front_places<A: Arguments>(name: &'static str) -> Kernel<A> {
+    each(name, "SPLIT_PLACES_THREADS", 1)
+}
+pub(crate) const FRONT_PLACES: ByOffset<abi::FrontArguments> =
+    [front_places("front_places_32"), front_places("front_places_64")];
+/// Blocks count rows.
+pub(crate) const FRONT_PREFIXES: ByOffset<abi::FrontArguments> = [
+    Kernel::new("front_prefixes_32", "SPLIT_THREADS", "SPLIT_THREADS"),
+    Kernel::new("front_prefixes_64", "SPLIT_THREADS", "SPLIT_THREADS"),
+];
+/// Blocks count suffixes.
+pub(crate) const FRONT_COPY: ByOffset<abi::FrontArguments> =
+    [front_copy("front_copy_32"), front_copy("front_copy_64")];
+const fn front_copy<A: Arguments>(name: &'static str) -> Kernel<A> {
+    each(name, "SPLIT_THREADS", (shape("SPLIT_THREADS") / shape("COPIERS")) as usize)
+}
 /// Blocks count tables.
 const fn distinct_table<A: Arguments>(name: &'static str) -> Kernel<A> {
     each(name, "DISTINCT_SORT_THREADS", 1)

@@ -34,7 +34,7 @@ pub(crate) fn compress(
     options: &Options,
 ) -> Result<CompressedColumn> {
     arrow_type::check(field.data_type())?;
-    if !encodes_on_device(field.data_type(), options) {
+    if !encodes_on_device(field.data_type()) {
         return compress_field(field.clone(), array, options);
     }
     // To verify, all of it has to be there again.

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::StringColumn;
-use super::chunks::StringChunks;
+use super::chunks::{Family, STARTS_OF_DICT, STARTS_OF_FRONT, STARTS_OF_LZ, StringChunks};
 use super::codes::Codes;
-use super::plan::{Choice, MeasuredColumn, OF_DICTIONARIES, VALUE_LENGTHS};
+use super::plan::{Choice, MeasuredColumn};
 use super::tables::Table;
 use crate::device::column::Bounds;
 use crate::encode::MIN_CHUNKS;
 use crate::encode::bits::Which;
 use crate::encode::launch::Launcher;
-use crate::encode::write::{self, HostCopies, Job, Origin, Part, Planned};
+use crate::encode::write::{self, Job, Origin, Part, Planned};
 use crate::encoding::Encoding;
 use crate::encoding::plan::{self, Plan};
 use crate::error::{Error, Result};
@@ -49,51 +49,86 @@ impl Stretch {
             .collect::<Result<_>>()?;
         let bodies = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = || write::targets(jobs);
-            let words = |number: usize| match (number, &self.codes) {
-                (VALUE_LENGTHS, _) => Ok(&measured.strings.value_words),
-                (_, Some((_, codes))) => Ok(&codes.code_words),
-                _ => Err(Error::device("lengths of codes in a stretch without")),
-            };
             if let (Some(_), Some(validity), Some(bitmaps)) =
                 (Which::of(origin), &measured.validity, &measured.bitmaps)
             {
                 return bitmaps.write(launcher, validity, origin, encoding, jobs);
             }
-            match (origin, encoding, &self.codes) {
-                (Origin::Words(number) | Origin::Transformed(number), ..)
-                    if number >= OF_DICTIONARIES =>
-                {
+            let strings = &measured.strings;
+            let family = match origin {
+                Origin::Words(number) | Origin::Transformed(number) => Family::of(number),
+                Origin::Strings(family) => family,
+                _ => return Err(Error::device(format!("a node of {origin:?} in strings"))),
+            };
+            let is_words = !matches!(origin, Origin::Strings(_));
+            match (family, is_words, &measured.fronts) {
+                (Family::Column, true, _) => {
+                    let words = match (origin, &self.codes) {
+                        (Origin::Words(number) | Origin::Transformed(number), _)
+                            if number == Family::Column.value_lengths() =>
+                        {
+                            &strings.value_words
+                        }
+                        (_, Some((_, codes))) => &codes.code_words,
+                        _ => return Err(Error::device("lengths of codes in a stretch without")),
+                    };
+                    match origin {
+                        Origin::Transformed(_) => {
+                            words.write_transformed(launcher, encoding, &targets())
+                        }
+                        _ => words.write(launcher, encoding, &targets()),
+                    }
+                }
+                (Family::Column, false, _) => {
+                    self.write_strings(launcher, column, measured, borders, encoding, jobs)
+                }
+                (Family::Suffixes, true, Some(fronts)) => {
+                    fronts.write_words(launcher, origin, encoding, jobs)
+                }
+                (Family::Suffixes, false, Some(fronts)) => {
+                    fronts.write_suffixes(launcher, encoding, self.of_column(jobs))
+                }
+                (Family::Suffixes, _, None) => {
+                    Err(Error::device("suffixes in a column without"))
+                }
+                (Family::Distinct | Family::SuffixesOfDistinct, true, _) => {
                     measured.dictionaries.write_words(launcher, origin, encoding, jobs)
                 }
-                (Origin::DistinctStrings, ..) => {
-                    measured.dictionaries.write_strings(launcher, encoding, self.of_column(jobs))
-                }
-                (Origin::Words(number), ..) => words(number)?.write(launcher, encoding, &targets()),
-                (Origin::Transformed(number), ..) => {
-                    words(number)?.write_transformed(launcher, encoding, &targets())
-                }
-                (Origin::Strings, Encoding::Fsst, Some((table, codes))) => {
-                    let of_span = jobs.iter().map(|job| (job.chunk, job));
-                    codes.runs.write(launcher, table, &codes.sizes, of_span)
-                }
-                (Origin::Strings, Encoding::Dict, ..) => {
-                    self.write_starts(launcher, measured, jobs, STARTS_OF_DICT)
-                }
-                (Origin::Strings, Encoding::Lz, ..) => {
-                    measured.compressed.write(launcher, self.of_column(jobs))?;
-                    self.write_starts(launcher, measured, jobs, STARTS_OF_LZ)
-                }
-                (Origin::Strings, Encoding::Constant, ..) => {
-                    self.write_constants(launcher, column, measured, jobs)
-                }
-                (Origin::Strings, Encoding::Plain, ..) => {
+                (Family::Distinct | Family::SuffixesOfDistinct, false, _) => {
                     let jobs = self.of_column(jobs);
-                    measured.strings.write_plain(launcher, column, borders, jobs)
+                    measured.dictionaries.write_strings(launcher, family, encoding, jobs)
                 }
-                _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
             }
         })?;
         Ok((bodies, planned))
+    }
+
+    /// Starts writing nodes of the column's strings, but for their children.
+    fn write_strings(
+        &self,
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        measured: &MeasuredColumn,
+        borders: &[u64],
+        encoding: Encoding,
+        jobs: &[Job],
+    ) -> Result<()> {
+        let (strings, of_column) = (&measured.strings, self.of_column(jobs));
+        match (encoding, &self.codes) {
+            (Encoding::Fsst, Some((table, codes))) => {
+                let of_span = jobs.iter().map(|job| (job.chunk, job));
+                codes.runs.write(launcher, table, &codes.sizes, of_span)
+            }
+            (Encoding::Front, _) => strings.write_starts(launcher, of_column, STARTS_OF_FRONT),
+            (Encoding::Dict, _) => strings.write_starts(launcher, of_column, STARTS_OF_DICT),
+            (Encoding::Lz, _) => {
+                measured.compressed.write(launcher, self.of_column(jobs))?;
+                strings.write_starts(launcher, of_column, STARTS_OF_LZ)
+            }
+            (Encoding::Constant, _) => self.write_constants(launcher, column, measured, jobs),
+            (Encoding::Plain, _) => strings.write_plain(launcher, column, borders, of_column),
+            _ => Err(Error::device(format!("strings as {encoding} in a stretch without"))),
+        }
     }
 
     /// A chunk's node and nulls; its bounds are not known yet.
@@ -190,28 +225,6 @@ impl Copies {
             zero: 0,
         };
         launcher.launch(kernel, self.vectors.len().div_ceil(kernel.block), &arguments)
-    }
-}
-
-/// Which buffer says where vectors of rows begin.
-const STARTS_OF_DICT: usize = 0;
-const STARTS_OF_LZ: usize = 4;
-
-impl Stretch {
-    /// Starts copying where the vectors of nodes' rows begin, to one of their buffers.
-    fn write_starts(
-        &self,
-        launcher: &mut Launcher<'_>,
-        measured: &MeasuredColumn,
-        jobs: &[Job],
-        buffer: usize,
-    ) -> Result<()> {
-        let mut starts = HostCopies::default();
-        for job in jobs {
-            let chunk = self.chunks.start + job.chunk;
-            starts.add(job.buffers[buffer], &measured.strings.encoded_starts(chunk));
-        }
-        starts.start(launcher)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Chunks of strings whose lengths are known: those of the column, and those of the dictionaries
-//! that are made of it. What they promise, and the nodes that need no codes.
+//! Chunks of strings whose lengths are known: those of the column, and those that are derived from
+//! it. What they promise, and the nodes that need no codes.
 
 use super::StringColumn;
 use super::bodies::Copies;
@@ -25,7 +25,7 @@ pub(super) struct StringChunks {
     /// The lengths of values as words.
     pub(super) value_words: Words,
     pub(super) options: Options,
-    pub(super) numbers: WordNumbers,
+    pub(super) family: Family,
     /// Rows of each chunk.
     rows: Vec<u32>,
     vectors: Vec<abi::FsstVector>,
@@ -33,15 +33,53 @@ pub(super) struct StringChunks {
     bytes: Vec<usize>,
 }
 
-/// What nodes of chunks are made of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct WordNumbers {
-    /// The strings.
-    pub(super) strings: Origin,
-    /// The numbers of their lengths, and of those of their codes.
-    pub(super) value_lengths: usize,
-    pub(super) code_lengths: usize,
+/// Strings of a column, and those derived from them; each with the words that belong to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::encode) enum Family {
+    /// The column's.
+    Column,
+    /// Suffixes of the column's, and the prefixes.
+    Suffixes,
+    /// The distinct strings of dictionaries, and codes of rows.
+    Distinct,
+    /// Suffixes of these, and the prefixes.
+    SuffixesOfDistinct,
 }
+
+impl Family {
+    const ALL: [Self; 4] =
+        [Self::Column, Self::Suffixes, Self::Distinct, Self::SuffixesOfDistinct];
+
+    /// Numbers of words that a family has; it needs far fewer.
+    const NUMBERS: usize = 1 << 16;
+
+    /// That of words of a number.
+    pub(super) fn of(number: usize) -> Self {
+        let all = Self::ALL.into_iter().rev();
+        let mut upto = all.filter(|family| family.value_lengths() <= number);
+        upto.next().unwrap_or(Self::Column)
+    }
+
+    /// The number of the lengths of values.
+    pub(super) const fn value_lengths(self) -> usize {
+        self as usize * Self::NUMBERS
+    }
+
+    /// The number of the lengths of codes.
+    pub(super) const fn code_lengths(self) -> usize {
+        self.value_lengths() + 1
+    }
+
+    /// The number of the first other words: prefixes, or codes of rows.
+    pub(super) const fn first_of_tree(self) -> usize {
+        self.value_lengths() + 2
+    }
+}
+
+/// Which buffer says where vectors of rows begin.
+pub(super) const STARTS_OF_DICT: usize = 0;
+pub(super) const STARTS_OF_FRONT: usize = 0;
+pub(super) const STARTS_OF_LZ: usize = 4;
 
 /// Lengths as a column of numbers.
 pub(super) fn lengths_source(values: DevicePtr<u32>, rows: usize, chunk_vectors: usize) -> Source {
@@ -60,7 +98,7 @@ impl StringChunks {
         lengths: Lengths,
         value_words: Words,
         options: Options,
-        numbers: WordNumbers,
+        family: Family,
         rows: Vec<u32>,
     ) -> Result<Self> {
         let vectors = launcher.read(&lengths.pending)?;
@@ -68,7 +106,7 @@ impl StringChunks {
         let bytes = (vectors.chunks(chunk_vectors))
             .map(|vectors| vectors.iter().map(|vector| vector.bytes as usize).sum())
             .collect();
-        Ok(Self { lengths, value_words, options, numbers, rows, vectors, bytes })
+        Ok(Self { lengths, value_words, options, family, rows, vectors, bytes })
     }
 
     /// Vectors from the begin of one chunk to that of the next.
@@ -98,7 +136,7 @@ impl StringChunks {
 
     /// A buffer that is made of these strings.
     pub(super) fn part(&self, len: usize) -> Part {
-        Part { len, origin: self.numbers.strings, vector: 0 }
+        Part { len, origin: Origin::Strings(self.family), vector: 0 }
     }
 
     /// The buffer of where a chunk's vectors begin among so many stored bytes.
@@ -126,7 +164,7 @@ impl StringChunks {
         (code_words, number): (&Words, usize),
         plan: &Plan,
     ) -> Result<EncodedNode<Part>> {
-        let (options, to) = (&self.options, self.numbers.code_lengths);
+        let (options, to) = (&self.options, self.family.code_lengths());
         let lengths = ChunkWords::alone(code_words, number);
         let lengths = plan::plan_lengths(&lengths, &Context::new(options, None))
             .map_err(|Missing| Error::device("lengths of codes that have not been measured"))?;
@@ -145,7 +183,7 @@ impl StringChunks {
 
     /// The node of the lengths of a chunk's values, of which their plan is the last.
     pub(super) fn value_lengths(&self, chunk: usize, plans: &[Plan]) -> Result<EncodedNode<Part>> {
-        let number = self.numbers.value_lengths;
+        let number = self.family.value_lengths();
         match plans.last() {
             Some(plan) => self.value_words.encode(chunk, plan, &self.options, number),
             None => Err(Error::device("lengths without a plan")),
@@ -168,6 +206,20 @@ impl StringChunks {
         }
         starts.start(launcher)?;
         copies.start(launcher, column, self)
+    }
+
+    /// Starts copying where the vectors of chunks' rows begin, to a buffer of their nodes.
+    pub(super) fn write_starts<'j>(
+        &self,
+        launcher: &mut Launcher<'_>,
+        jobs: impl Iterator<Item = (usize, &'j Job)>,
+        buffer: usize,
+    ) -> Result<()> {
+        let mut starts = HostCopies::default();
+        for (chunk, job) in jobs {
+            starts.add(job.buffers[buffer], &self.encoded_starts(chunk));
+        }
+        starts.start(launcher)
     }
 
     /// Where the vectors of a chunk begin, whose values are stored as they are or not one by one.

@@ -1,21 +1,19 @@
 //! Dictionaries of a column of strings: distinct values are found, sorted and stored contiguously
 //! by kernels; codes of rows are words as others, and distinct values strings as others
-//! (`distinct.rs`).
+//! (`derived.rs`), which may be front-coded in turn.
 //!
 //! The host waits twice: for the number of distinct values of each chunk, and for their bytes.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
 
 use ahash::RandomState;
 
 use super::StringColumn;
-use super::chunks::{StringChunks, WordNumbers, lengths_source};
-use super::distinct::{DistinctStrings, DistinctValues, PendingStrings};
-use super::plan::OF_DICTIONARIES;
-use super::statistics::ChunkDistinct;
-use super::tables::Table;
+use super::chunks::{Family, StringChunks, lengths_source};
+use super::derived::{DerivedStrings, PendingStrings, ScratchStrings, borders_of, zero_ended};
+use super::front::{FrontPart, FrontRequests, Fronted, Fronts, PendingFronts};
+use super::statistics::ChunkDerived;
+use super::tables::GroupTables;
 use crate::chunk::EncodedNode;
 use crate::encode::encoders::{DistinctSearch, HashTables};
 use crate::encode::launch::{Launcher, Pending, Scope};
@@ -23,14 +21,14 @@ use crate::encode::measurements::Measurements;
 use crate::encode::missing::Requests;
 use crate::encode::tree::{self, Tree};
 use crate::encode::words::Words;
-use crate::encode::write::{self, Job, Origin, Part};
+use crate::encode::write::{Job, Origin, Part};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::Child;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{self, SampledRows};
 use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::{DeviceBuffer, DevicePtr};
+use crate::gpu::DevicePtr;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -48,27 +46,6 @@ pub(super) fn sample(
     launcher.result(&scratch, 0, chunks)
 }
 
-/// Symbol tables of groups of chunks.
-pub(super) struct GroupTables<'a> {
-    pub(super) groups: &'a [Range<usize>],
-    /// One for each group that has one.
-    pub(super) tables: &'a [Option<Arc<Table>>],
-    /// The first of all, which are stored contiguously.
-    pub(super) first: DevicePtr<abi::FsstTrained>,
-}
-
-impl GroupTables<'_> {
-    /// The group of a chunk.
-    pub(super) fn group_of(&self, chunk: usize) -> usize {
-        self.groups.partition_point(|group| group.end <= chunk)
-    }
-
-    /// The table of a chunk's group.
-    pub(super) fn table_of(&self, chunk: usize) -> Option<&Arc<Table>> {
-        self.tables.get(self.group_of(chunk))?.as_ref()
-    }
-}
-
 /// The dictionaries of a column.
 pub(super) struct Dictionaries {
     /// The search for distinct values.
@@ -79,7 +56,9 @@ pub(super) struct Dictionaries {
     numbers: BTreeMap<usize, usize>,
     /// Codes, and what is derived from them; numbers as the parts of nodes have them.
     tree: Tree,
-    strings: Option<DistinctStrings>,
+    strings: Option<DerivedStrings>,
+    /// The front coding of distinct strings, if that is allowed.
+    fronts: Option<Fronts>,
 }
 
 impl Dictionaries {
@@ -91,6 +70,7 @@ impl Dictionaries {
             numbers: BTreeMap::new(),
             tree: Tree::numbered_from(OF_CODES, options),
             strings: None,
+            fronts: None,
         }
     }
 
@@ -104,10 +84,12 @@ impl Dictionaries {
         &'d self,
         chunk: usize,
         requests: &'d Requests<(usize, tree::Part)>,
-    ) -> Option<[Child<'d>; 2]> {
+        of_fronts: &'d FrontRequests,
+    ) -> Option<Vec<Child<'d>>> {
         let (number, strings) = (*self.numbers.get(&chunk)?, self.strings.as_ref()?);
         let codes = self.tree.chunk(OF_CODES, chunk, requests);
-        Some([Box::new(codes), Box::new(ChunkDistinct { strings, number })])
+        let strings = ChunkDerived::of_distinct(strings, number, self.fronts.as_ref(), of_fronts);
+        Some(vec![Box::new(codes), Box::new(strings)])
     }
 
     /// Looks for the distinct values of some chunks, given how many are not too many; waits.
@@ -152,7 +134,19 @@ impl Dictionaries {
         launcher.release(Scope::Distinct);
         let options = &chunks.options;
         let below = Context::new(options, None).in_dictionary();
-        let started = PendingStrings::start(launcher, values, of, tables, options)?;
+        let fronts = match options.allows(Encoding::Front) {
+            true => {
+                let ScratchStrings { column, counts, chunk_rows, .. } = &values;
+                let (chunk_rows, family) = (*chunk_rows, Family::SuffixesOfDistinct);
+                let fronts =
+                    PendingFronts::start(launcher, column, chunk_rows, counts, family, &below)?;
+                Some(fronts)
+            }
+            false => None,
+        };
+        let started =
+            PendingStrings::start(launcher, values, of, tables, Family::Distinct, options)?;
+        let strings = started.read_with_codes(launcher)?;
         let all_rows = column.rows.next_multiple_of(VECTOR);
         let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
         let mut coded = vec![0; chunks.count()];
@@ -161,7 +155,8 @@ impl Dictionaries {
         let codes = Words::derived(launcher, Physical::U32, source, coded, asked)?;
         let codes = self.tree.add(codes, &below);
         self.tree.words_mut(codes).read(launcher)?;
-        self.strings = Some(started.read(launcher)?);
+        self.strings = Some(strings);
+        self.fronts = fronts.map(|fronts| fronts.read(launcher)).transpose()?;
         self.numbers = of.iter().enumerate().map(|(number, &chunk)| (chunk, number)).collect();
         Ok(())
     }
@@ -175,22 +170,57 @@ impl Dictionaries {
         self.tree.compute(launcher, missing)
     }
 
-    /// Measures what the codes of chunks need to be encoded, given their plans: bodies are
-    /// encoded stretch by stretch, and find all codes measured.
-    pub(super) fn measure_codes(
+    /// Computes what the distinct strings of chunks miss of front coding; waits.
+    pub(super) fn compute_fronts(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        tables: &GroupTables<'_>,
+        missing: Vec<(usize, FrontPart)>,
+    ) -> Result<()> {
+        let (Some(strings), Some(fronts)) = (&self.strings, &mut self.fronts) else {
+            return Err(Error::device("front coding of distinct strings that are not there"));
+        };
+        let of_column: Vec<usize> = self.numbers.keys().copied().collect();
+        let number = |(chunk, part): (usize, FrontPart)| Some((*self.numbers.get(&chunk)?, part));
+        let missing = missing.into_iter().filter_map(number).collect();
+        let of = Fronted {
+            column: strings.column(),
+            chunks: &strings.chunks,
+            tables: *tables,
+            of_column: Some(&of_column),
+        };
+        fronts.compute(launcher, of, missing)
+    }
+
+    /// Measures what codes of chunks and front coding of distinct strings need to be encoded,
+    /// given the plans of dictionaries: bodies are encoded stretch by stretch, and find all
+    /// measured.
+    pub(super) fn measure(
         &mut self,
         launcher: &mut Launcher<'_>,
         plans: &[Option<&Plan>],
     ) -> Result<()> {
-        self.tree.make(launcher, plans.len(), |tree, chunk, _, requests| match plans[chunk] {
-            Some(plan) => tree.encode(OF_CODES, chunk, plan, requests).map(|node| node.map(drop)),
-            None => Ok(Some(())),
+        let child = |chunk: usize, child: usize| plans[chunk]?.children.get(child);
+        self.tree.make(launcher, plans.len(), |tree, chunk, _, requests| {
+            match child(chunk, 0) {
+                Some(plan) => {
+                    tree.encode(OF_CODES, chunk, plan, requests).map(|node| node.map(drop))
+                }
+                None => Ok(Some(())),
+            }
         })?;
-        Ok(())
+        let front = |chunk: &usize| child(*chunk, 1)?.of_encoding(Encoding::Front);
+        match &mut self.fronts {
+            Some(fronts) => {
+                let plans: Vec<Option<&Plan>> = self.numbers.keys().map(front).collect();
+                fronts.measure(launcher, &plans)
+            }
+            None => Ok(()),
+        }
     }
 
     /// The number of a chunk's dictionary, and all of them.
-    fn of(&self, chunk: usize) -> Result<(usize, &DistinctStrings)> {
+    fn of(&self, chunk: usize) -> Result<(usize, &DerivedStrings)> {
         let number = self.numbers.get(&chunk).copied();
         number.zip(self.strings.as_ref()).ok_or_else(|| {
             Error::device("a dictionary of strings was expected, the chunk has none")
@@ -204,7 +234,7 @@ impl Dictionaries {
             return Err(Error::device("a dictionary without plans of its parts"));
         };
         let codes = self.tree.encode_measured(OF_CODES, chunk, codes)?;
-        Ok(vec![codes, strings.node(number, dictionary)?])
+        Ok(vec![codes, strings.node(number, dictionary, self.fronts.as_ref())?])
     }
 
     /// Starts writing nodes of one origin and encoding that are words.
@@ -215,55 +245,42 @@ impl Dictionaries {
         encoding: Encoding,
         jobs: &[Job],
     ) -> Result<()> {
-        match (origin, &self.strings) {
-            (Origin::Words(number), Some(strings)) if number < OF_CODES => {
-                strings.words(number)?.write(launcher, encoding, &write::targets(jobs))
+        match (origin, &self.strings, &self.fronts) {
+            (Origin::Words(number) | Origin::Transformed(number), _, Some(fronts))
+                if Family::of(number) == Family::SuffixesOfDistinct =>
+            {
+                fronts.write_words(launcher, origin, encoding, jobs)
+            }
+            (Origin::Words(number), Some(strings), _) if number < OF_CODES => {
+                strings.write_lengths(launcher, number, encoding, jobs)
             }
             _ => self.tree.write(launcher, origin, encoding, jobs),
         }
     }
 
-    /// Starts writing nodes of one encoding that are distinct values, given the chunks of the
-    /// column.
+    /// Starts writing nodes of one family and encoding that are distinct strings or their
+    /// suffixes, given the chunks of the column.
     pub fn write_strings<'j>(
         &self,
         launcher: &mut Launcher<'_>,
+        family: Family,
         encoding: Encoding,
         jobs: impl Iterator<Item = (usize, &'j Job)>,
     ) -> Result<()> {
         let jobs: Vec<(usize, &Job)> =
             jobs.map(|(chunk, job)| Ok((self.of(chunk)?.0, job))).collect::<Result<_>>()?;
-        match &self.strings {
-            Some(strings) => strings.write(launcher, encoding, &jobs),
-            None => Ok(()),
+        match (family, &self.strings, &self.fronts) {
+            (Family::SuffixesOfDistinct, _, Some(fronts)) => {
+                fronts.write_suffixes(launcher, encoding, jobs.into_iter())
+            }
+            (Family::Distinct, Some(strings), _) => strings.write(launcher, encoding, &jobs),
+            _ => Err(Error::device(format!("{family:?} in a column without"))),
         }
     }
 }
 
-/// The numbers of words: lengths of distinct values, lengths of their codes, then codes of rows.
-const DISTINCT_LENGTHS: usize = OF_DICTIONARIES;
-const DISTINCT_CODE_LENGTHS: usize = OF_DICTIONARIES + 1;
-const OF_CODES: usize = OF_DICTIONARIES + 2;
-
-/// What nodes of distinct strings are made of.
-pub(super) const DISTINCT_NUMBERS: WordNumbers = WordNumbers {
-    strings: Origin::DistinctStrings,
-    value_lengths: DISTINCT_LENGTHS,
-    code_lengths: DISTINCT_CODE_LENGTHS,
-};
-
-/// Memory for so many bytes of a column, which is kept for a scope; and zeros behind them, as
-/// kernels read whole units of 32 bytes.
-fn zero_ended(
-    launcher: &mut Launcher<'_>,
-    scope: Scope,
-    bytes: usize,
-) -> Result<Arc<DeviceBuffer>> {
-    const UNIT: usize = 32;
-    let buffer = launcher.in_scope(scope, |launcher| launcher.allocate(bytes + UNIT))?;
-    launcher.stream.fill(&buffer, bytes, UNIT, 0)?;
-    Ok(buffer)
-}
+/// The number of the codes of rows.
+const OF_CODES: usize = Family::Distinct.first_of_tree();
 
 /// Looks for distinct values.
 struct Finder {
@@ -310,7 +327,7 @@ impl Finder {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         scope: Scope,
-    ) -> Result<(DevicePtr<u32>, DistinctValues)> {
+    ) -> Result<(DevicePtr<u32>, ScratchStrings)> {
         let counts = self.tables.counts().to_vec();
         let value_rows = self.tables.most().next_multiple_of(VECTOR);
         let rows = counts.len() * value_rows;
@@ -348,11 +365,7 @@ impl Finder {
         let pending = launcher.result::<u64>(&totals, 0, counts.len())?;
         let chunk_rows = self.view.chunk_rows as usize;
         self.tables.start_codes(launcher, tables, self.codes, chunk_rows)?;
-        let mut borders = vec![0];
-        borders.extend(launcher.read(&pending)?.iter().scan(0, |end, bytes| {
-            *end += bytes;
-            Some(*end)
-        }));
+        let borders = borders_of(launcher.read(&pending)?.into_iter());
         let bytes = borders[counts.len()] as usize;
         let values = zero_ended(launcher, scope, bytes)?;
         let arguments = abi::DistinctStringsArguments {
@@ -362,18 +375,10 @@ impl Finder {
         };
         let kernel = column.by_width(kernels::DISTINCT_STRINGS_COPY);
         self.launch(launcher, kernel, value_rows.div_ceil(kernel.block), arguments)?;
-        let column = StringColumn {
-            rows,
-            offsets: offsets.pointer(),
-            width: 8,
-            values: values.pointer(),
-            value_bytes: bytes,
-            valid: None,
-            is_text: column.is_text,
-            multiprocessors: column.multiprocessors,
-            memory: vec![offsets, values],
-        };
-        Ok((self.codes, DistinctValues { column, counts, borders, value_rows }))
+        let singles = counts.iter().map(|count| *count == 1).collect();
+        let memory = [offsets, values];
+        let values = ScratchStrings::new(column, memory, counts, singles, borders, value_rows);
+        Ok((self.codes, values))
     }
 
     /// Launches a kernel of which so many blocks belong to a table.

@@ -24,8 +24,9 @@
 mod bodies;
 mod chunks;
 mod codes;
+mod derived;
 mod dict;
-mod distinct;
+mod front;
 mod lengths;
 mod plan;
 mod statistics;
@@ -51,6 +52,7 @@ use crate::gpu::kernels::{self, ByOffset, Kernel};
 use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::options::Options;
 use bodies::{Stretch, bounds_of};
+pub(super) use chunks::Family;
 use codes::Codes;
 use lengths::Lengths;
 use plan::{Choice, MeasuredColumn, PendingColumn};

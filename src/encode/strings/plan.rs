@@ -7,11 +7,12 @@ use rayon::prelude::*;
 
 use super::StringColumn;
 use super::bodies::Copies;
-use super::chunks::{StringChunks, WordNumbers, lengths_source};
-use super::dict::{self, Dictionaries, GroupTables};
+use super::chunks::{Family, StringChunks, lengths_source};
+use super::dict::{self, Dictionaries};
+use super::front::{Fronted, Fronts, PendingFronts};
 use super::lengths::{Arrays, Lengths, range};
 use super::statistics::{ChunkStrings, Part};
-use super::tables::{self, Table, TableSample, Tables, Trainers, sampled};
+use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, aligned};
 use crate::encode::MIN_CHUNKS;
 use crate::encode::bits::{BitCounts, Bitmaps, Which};
@@ -21,12 +22,12 @@ use crate::encode::measurements::Measurements;
 use crate::encode::missing;
 use crate::encode::source::Column;
 use crate::encode::words::Words;
-use crate::encode::write::{self, Origin, Part as BufferPart};
+use crate::encode::write::{self, Part as BufferPart};
 use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::TableOf;
 use crate::encoding::{Encoding, Physical};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::DevicePtr;
 use crate::gpu::abi::{self, SampledRows};
 use crate::gpu::kernels;
@@ -41,6 +42,8 @@ pub(super) struct PendingColumn {
     bounds: Pending<abi::StringBounds>,
     /// How often values come again in each chunk, if dictionaries are allowed.
     repetitions: Option<Pending<SampledRows>>,
+    /// Prefixes, if front coding is allowed.
+    fronts: Option<PendingFronts>,
     /// Valid rows of each chunk, if there may be nulls.
     counts: Option<Pending<[u32; 2]>>,
     validity: Option<Column>,
@@ -72,6 +75,8 @@ pub(super) struct MeasuredColumn {
     /// Tables of chunks' own, and what they make of a sample, where they have been asked for.
     pub(super) own_tables: BTreeMap<usize, Option<TableSample>>,
     pub(super) dictionaries: Dictionaries,
+    /// The front coding of chunks, if that is allowed.
+    pub(super) fronts: Option<Fronts>,
     /// What LZ makes of a sample of chunks, where it has been asked for.
     pub(super) matches: BTreeMap<usize, (LzBytes, Option<Promise>)>,
     /// Chunks that become smaller as bytes.
@@ -133,6 +138,16 @@ impl PendingColumn {
             true => Some(dict::sample(launcher, column, options)?),
             false => None,
         };
+        let fronts = match options.allows(Encoding::Front) {
+            true => {
+                let (chunk_rows, rows) = (options.chunk_rows, rows_of_chunks(column, options));
+                let (family, context) = (Family::Suffixes, Context::new(options, None));
+                let fronts =
+                    PendingFronts::start(launcher, column, chunk_rows, &rows, family, &context)?;
+                Some(fronts)
+            }
+            false => None,
+        };
         let validity = (column.valid)
             .map(|valid| Column::of_validity(column.memory.clone(), valid, column.rows));
         let counts = match &validity {
@@ -185,6 +200,7 @@ impl PendingColumn {
             singles,
             bounds,
             repetitions,
+            fronts,
             counts,
             validity,
             tables,
@@ -198,10 +214,7 @@ impl PendingColumn {
         launcher: &Launcher<'_>,
         column: &StringColumn,
     ) -> Result<MeasuredColumn> {
-        let rows = column.rows;
-        let chunk_rows = self.options.chunk_rows;
-        let chunk_rows = |chunk: usize| (rows - chunk * chunk_rows).min(chunk_rows) as u32;
-        let rows: Vec<u32> = (0..rows.div_ceil(self.options.chunk_rows)).map(chunk_rows).collect();
+        let rows = rows_of_chunks(column, &self.options);
         let singles = launcher.read(&self.singles)?;
         let repetitions = match &self.repetitions {
             Some(repetitions) => launcher.read(repetitions)?,
@@ -214,8 +227,10 @@ impl PendingColumn {
             }
             None => rows.iter().map(|rows| *rows as usize).collect(),
         };
+        let fronts = self.fronts.map(|fronts| fronts.read(launcher)).transpose()?;
         let Self { lengths, value_words, options, .. } = self;
-        let strings = StringChunks::new(launcher, lengths, value_words, options, OF_COLUMN, rows)?;
+        let family = Family::Column;
+        let strings = StringChunks::new(launcher, lengths, value_words, options, family, rows)?;
         let (tables, first_table, samples) = match &self.tables {
             Some((tables, samples)) => {
                 (tables.read(launcher)?, tables.first(), launcher.read(samples)?)
@@ -240,6 +255,7 @@ impl PendingColumn {
             repetitions,
             own_tables: BTreeMap::new(),
             dictionaries,
+            fronts,
             matches: BTreeMap::new(),
             compressed: Compressed::default(),
             is_text: column.is_text,
@@ -286,9 +302,14 @@ impl MeasuredColumn {
         };
         let plans = missing::complete(launcher, self, chunks, make, compute)?;
         launcher.release(Scope::Distinct);
-        let codes: Vec<Option<&Plan>> = plans.iter().map(codes_of_dictionary).collect();
+        let of_encoding = |encoding| -> Vec<Option<&Plan>> {
+            plans.iter().map(|plan| plan.of_encoding(encoding)).collect()
+        };
         launcher.switch(StreamRole::After);
-        self.dictionaries.measure_codes(launcher, &codes)?;
+        self.dictionaries.measure(launcher, &of_encoding(Encoding::Dict))?;
+        if let Some(fronts) = &mut self.fronts {
+            fronts.measure(launcher, &of_encoding(Encoding::Front))?;
+        }
         self.compress(launcher, column, borders, &plans)?;
         if let Some(validity) = &self.validity {
             let nulls: Vec<_> = (0..chunks).map(|chunk| self.nulls(chunk)).collect();
@@ -316,6 +337,7 @@ impl MeasuredColumn {
     ) -> Result<()> {
         let (mut own, mut searches, mut of_dictionaries) = (Vec::new(), Vec::new(), Vec::new());
         let (mut codes, mut of_lz) = (Vec::new(), Vec::new());
+        let (mut fronts, mut of_distinct) = (Vec::new(), Vec::new());
         for (chunk, part) in missing {
             match part {
                 Part::OwnTable => own.push(chunk),
@@ -323,6 +345,8 @@ impl MeasuredColumn {
                 Part::Dictionary => of_dictionaries.push(chunk),
                 Part::Codes(part) => codes.push((chunk, part)),
                 Part::Matches(bytes) => of_lz.push((chunk, bytes)),
+                Part::Front(part) => fronts.push((chunk, part)),
+                Part::FrontOfDistinct(part) => of_distinct.push((chunk, part)),
             }
         }
         if !own.is_empty() {
@@ -331,18 +355,25 @@ impl MeasuredColumn {
         }
         // Where bodies are made of them, past codes that are on their way.
         launcher.switch(StreamRole::After);
+        // As the CPU's, derived strings have the tables of groups.
+        let strings = &self.strings;
+        let groups = &strings.lengths.groups;
+        let tables = GroupTables { groups, tables: &self.tables, first: self.first_table };
+        if let (Some(of_column), false) = (&mut self.fronts, fronts.is_empty()) {
+            let of = Fronted { column, chunks: strings, tables, of_column: None };
+            of_column.compute(launcher, of, fronts)?;
+        }
         if !searches.is_empty() {
-            self.dictionaries.search(launcher, column, &self.strings, &searches)?;
+            self.dictionaries.search(launcher, column, strings, &searches)?;
         }
         if !of_dictionaries.is_empty() {
-            // As the CPU's, they have the tables of groups.
-            let groups = &self.strings.lengths.groups;
-            let tables = GroupTables { groups, tables: &self.tables, first: self.first_table };
-            let strings = &self.strings;
             self.dictionaries.make(launcher, column, strings, &tables, &of_dictionaries)?;
         }
         if !codes.is_empty() {
             self.dictionaries.compute_codes(launcher, codes)?;
+        }
+        if !of_distinct.is_empty() {
+            self.dictionaries.compute_fronts(launcher, &tables, of_distinct)?;
         }
         if !of_lz.is_empty() {
             self.find_matches(launcher, column, borders, &of_lz)?;
@@ -468,6 +499,10 @@ impl MeasuredColumn {
                 node.buffers = vec![strings.starts(chunk, bytes)];
                 node.children = self.dictionaries.children(chunk, plan)?;
             }
+            Encoding::Front => match &self.fronts {
+                Some(fronts) => return fronts.node(strings, chunk, plan),
+                None => return Err(Error::device("front coding that was not allowed")),
+            },
             Encoding::Lz => {
                 self.compressed.fill(chunk, &mut node, |len| strings.part(len))?;
                 node.buffers.push(strings.starts(chunk, bytes));
@@ -510,21 +545,9 @@ impl MeasuredColumn {
     }
 }
 
-/// The plan of the codes of a dictionary, if a plan or one that may take its place has one.
-fn codes_of_dictionary(plan: &Plan) -> Option<&Plan> {
-    let mut all = std::iter::once(plan).chain(&plan.others);
-    all.find(|plan| plan.encoding == Encoding::Dict)?.children.first()
+/// Rows of each chunk of a column.
+fn rows_of_chunks(column: &StringColumn, options: &Options) -> Vec<u32> {
+    let chunk_rows = options.chunk_rows;
+    let rows = |first: usize| (column.rows - first).min(chunk_rows) as u32;
+    (0..column.rows).step_by(chunk_rows).map(rows).collect()
 }
-
-/// The numbers of words: value lengths of the column, code lengths of the stretch.
-pub(super) const VALUE_LENGTHS: usize = 0;
-const CODE_LENGTHS: usize = 1;
-/// The number of the first words that dictionaries have.
-pub(super) const OF_DICTIONARIES: usize = 2;
-
-/// What nodes of the column's strings are made of.
-const OF_COLUMN: WordNumbers = WordNumbers {
-    strings: Origin::Strings,
-    value_lengths: VALUE_LENGTHS,
-    code_lengths: CODE_LENGTHS,
-};

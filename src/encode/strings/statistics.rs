@@ -1,8 +1,8 @@
-//! Statistics of chunks of strings in device memory, and of the distinct strings of their
-//! dictionaries.
+//! Statistics of chunks of strings in device memory: of a column, and of strings derived from it.
 
 use super::chunks::StringChunks;
-use super::distinct::DistinctStrings;
+use super::derived::DerivedStrings;
+use super::front::{FrontPart, FrontRequests, Fronts};
 use super::plan::MeasuredColumn;
 use super::tables::TableSample;
 use crate::encode::missing::{Order, Requests};
@@ -23,27 +23,37 @@ use crate::options::Lz;
 pub(super) enum Part {
     /// A symbol table of its own.
     OwnTable,
+    /// A part of its front coding.
+    Front(FrontPart),
     /// Its distinct values, if they are at most so many.
     Distinct(usize),
     /// Its dictionary.
     Dictionary,
     /// A part of the codes of its rows.
     Codes((usize, tree::Part)),
+    /// A part of the front coding of its dictionary.
+    FrontOfDistinct(FrontPart),
     /// Matches of LZ in a sample of its bytes.
     Matches(LzBytes),
 }
 
 impl Part {
-    /// Its place in the order in which the planner asks; codes come behind dictionaries.
-    fn order(self) -> u8 {
-        match self {
+    /// Its place in the order in which the planner asks; what is derived has its own within.
+    fn order(self) -> Order {
+        let step = match self {
             Self::OwnTable => 0,
-            Self::Distinct(_) => 1,
-            Self::Dictionary | Self::Codes(_) => 2,
-            Self::Matches(_) => 3,
-        }
+            Self::Front(_) => FRONT,
+            Self::Distinct(_) => 2,
+            Self::Dictionary | Self::Codes(_) | Self::FrontOfDistinct(_) => DICTIONARY,
+            Self::Matches(_) => 4,
+        };
+        Order::default().then(step)
     }
 }
+
+/// The steps within which derived values are asked for.
+const FRONT: u8 = 1;
+const DICTIONARY: u8 = 3;
 
 /// Statistics of a chunk of a column.
 pub(super) struct ChunkStrings<'k> {
@@ -51,26 +61,38 @@ pub(super) struct ChunkStrings<'k> {
     chunk: usize,
     requests: &'k Requests<Part>,
     of_codes: Requests<(usize, tree::Part)>,
+    of_front: FrontRequests,
+    of_distinct: FrontRequests,
 }
 
 impl<'k> ChunkStrings<'k> {
-    /// What is missing is noted, of codes once [`Self::finish`] is called.
+    /// What is missing is noted, of derived values once [`Self::finish`] is called.
     pub(super) fn new(
         measured: &'k MeasuredColumn,
         chunk: usize,
         requests: &'k Requests<Part>,
     ) -> Self {
-        Self { measured, chunk, requests, of_codes: Requests::default() }
+        Self {
+            measured,
+            chunk,
+            requests,
+            of_codes: Requests::default(),
+            of_front: FrontRequests::default(),
+            of_distinct: FrontRequests::default(),
+        }
     }
 
-    /// Notes what is missing of codes.
+    /// Notes what is missing of derived values.
     pub(super) fn finish(self) {
-        let order = Order::default().then(Part::Dictionary.order());
-        self.of_codes.forward(self.requests, order, Part::Codes);
+        let Self { requests, of_codes, of_front, of_distinct, .. } = self;
+        let within = |step| Order::default().then(step);
+        of_front.forward(requests, within(FRONT), Part::Front);
+        of_codes.forward(requests, within(DICTIONARY).then(0), Part::Codes);
+        of_distinct.forward(requests, within(DICTIONARY).then(1), Part::FrontOfDistinct);
     }
 
     fn ask<T>(&self, part: Part) -> Answer<T> {
-        self.requests.note(Order::default().then(part.order()), part);
+        self.requests.note(part.order(), part);
         Err(Missing)
     }
 
@@ -121,7 +143,8 @@ impl Statistics for ChunkStrings<'_> {
     }
 
     fn sampled_prefixes(&self) -> Answer<Option<Prefixes<'_>>> {
-        Ok(None)
+        let fronts = self.measured.fronts.as_ref();
+        Ok(fronts.map(|fronts| fronts.sampled(self.chunk, self.vectors())))
     }
 
     fn sampled_values(&self) -> Answer<Option<SampledValues>> {
@@ -137,10 +160,15 @@ impl Statistics for ChunkStrings<'_> {
         }
     }
 
-    /// Those of a dictionary.
-    fn children(&self, _: Encoding) -> Answer<Vec<Child<'_>>> {
-        let parts = self.measured.dictionaries.parts(self.chunk, &self.of_codes);
-        parts.map_or_else(|| self.ask(Part::Dictionary), |parts| Ok(Vec::from(parts)))
+    /// Those of front coding, or of a dictionary.
+    fn children(&self, encoding: Encoding) -> Answer<Vec<Child<'_>>> {
+        if encoding == Encoding::Front {
+            let fronts = self.measured.fronts.as_ref();
+            return fronts.ok_or(Missing)?.parts(self.chunk, &self.of_front);
+        }
+        let dictionaries = &self.measured.dictionaries;
+        let parts = dictionaries.parts(self.chunk, &self.of_codes, &self.of_distinct);
+        parts.map_or_else(|| self.ask(Part::Dictionary), Ok)
     }
 
     fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
@@ -159,14 +187,37 @@ impl Statistics for ChunkStrings<'_> {
     }
 }
 
-/// Statistics of the distinct strings of a dictionary.
-pub(super) struct ChunkDistinct<'d> {
-    pub(super) strings: &'d DistinctStrings,
-    /// The number of the dictionary.
-    pub(super) number: usize,
+/// Statistics of a chunk of derived strings.
+pub(super) struct ChunkDerived<'d> {
+    strings: &'d DerivedStrings,
+    number: usize,
+    /// The front coding of the strings, if they may have one.
+    fronts: Option<&'d Fronts>,
+    requests: &'d FrontRequests,
 }
 
-impl Statistics for ChunkDistinct<'_> {
+impl<'d> ChunkDerived<'d> {
+    /// Of the distinct strings of a dictionary; what is missing of front coding is noted.
+    pub(super) fn of_distinct(
+        strings: &'d DerivedStrings,
+        number: usize,
+        fronts: Option<&'d Fronts>,
+        requests: &'d FrontRequests,
+    ) -> Self {
+        Self { strings, number, fronts, requests }
+    }
+
+    /// Of suffixes; a symbol table that is missing is noted.
+    pub(super) fn of_suffixes(
+        strings: &'d DerivedStrings,
+        number: usize,
+        requests: &'d FrontRequests,
+    ) -> Self {
+        Self { strings, number, fronts: None, requests }
+    }
+}
+
+impl Statistics for ChunkDerived<'_> {
     fn physical(&self) -> Physical {
         Physical::Bytes
     }
@@ -176,8 +227,7 @@ impl Statistics for ChunkDistinct<'_> {
     }
 
     fn single(&self) -> Answer<Option<usize>> {
-        let bytes = self.strings.chunks.bytes(self.number);
-        Ok((self.rows() == 1 && bytes <= MAX_VALUE_BYTES).then_some(bytes))
+        Ok(self.strings.single(self.number).filter(|bytes| *bytes <= MAX_VALUE_BYTES))
     }
 
     fn value_bytes(&self) -> Answer<usize> {
@@ -189,10 +239,25 @@ impl Statistics for ChunkDistinct<'_> {
     }
 
     fn coded(&self, by: TableOf) -> Answer<Option<CodedSample>> {
-        Ok(self.strings.sample(self.number, by).map(|sample| coded(by, sample)))
+        let sample = match by {
+            TableOf::Group => self.strings.sample_of_group(self.number),
+            TableOf::Chunk => match self.strings.own_sample(self.number) {
+                Some(sample) => sample,
+                None => {
+                    self.requests.note_suffix_table();
+                    return Err(Missing);
+                }
+            },
+        };
+        Ok(sample.map(|sample| coded(by, sample)))
     }
 
     fn sampled_prefixes(&self) -> Answer<Option<Prefixes<'_>>> {
-        Ok(None)
+        Ok(self.fronts.map(|fronts| fronts.sampled(self.number, self.vectors())))
+    }
+
+    /// Those of front coding.
+    fn children(&self, _: Encoding) -> Answer<Vec<Child<'_>>> {
+        self.fronts.ok_or(Missing)?.parts(self.number, self.requests)
     }
 }

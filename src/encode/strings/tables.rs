@@ -8,6 +8,7 @@
 //!
 //! All tables are trained at the same time, as one alone leaves most of a GPU idle.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::StringColumn;
@@ -74,6 +75,28 @@ pub(super) struct Table {
 pub(super) struct TableSample {
     pub(super) table: Arc<Table>,
     pub(super) sampled: SampledCodes,
+}
+
+/// Symbol tables of groups of chunks.
+#[derive(Clone, Copy)]
+pub(super) struct GroupTables<'a> {
+    pub(super) groups: &'a [Range<usize>],
+    /// One for each group that has one.
+    pub(super) tables: &'a [Option<Arc<Table>>],
+    /// The first of all, which are stored contiguously.
+    pub(super) first: DevicePtr<abi::FsstTrained>,
+}
+
+impl GroupTables<'_> {
+    /// The group of a chunk.
+    pub(super) fn group_of(&self, chunk: usize) -> usize {
+        self.groups.partition_point(|group| group.end <= chunk)
+    }
+
+    /// The table of a chunk's group.
+    pub(super) fn table_of(&self, chunk: usize) -> Option<&Arc<Table>> {
+        self.tables.get(self.group_of(chunk))?.as_ref()
+    }
 }
 
 /// Tables that are being trained, one for each range.

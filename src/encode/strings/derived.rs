@@ -1,0 +1,478 @@
+//! Strings that are derived from those of a column and stored contiguously in scratch: distinct
+//! strings of dictionaries, suffixes of front coding. They are a column of strings, of which each
+//! chunk belongs to a chunk that it is derived from.
+//!
+//! All chunks begin at a multiple of as many rows, those of the largest; rows behind the last value
+//! of a chunk are empty strings, which have no codes. They are planned and encoded as the column
+//! is, with the symbol tables of its groups or tables of their own. Codes of distinct strings are
+//! made before plans are known, as these are far fewer than the column's and the host waits once;
+//! codes of suffixes when their chunks are planned.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::chunks::{Family, STARTS_OF_FRONT, StringChunks, lengths_source};
+use super::codes::CodeRuns;
+use super::front::Fronts;
+use super::lengths::{Lengths, range};
+use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
+use super::{StringColumn, span_bytes, spans};
+use crate::chunk::EncodedNode;
+use crate::encode::launch::{Launcher, Pending, Scope};
+use crate::encode::measurements::Measurements;
+use crate::encode::words::Words;
+use crate::encode::write::{self, Job, Part};
+use crate::encoding::plan::{self, Parameters, Plan};
+use crate::encoding::statistics::TableOf;
+use crate::encoding::{Encoding, Physical, fsst};
+use crate::error::{Error, Result};
+use crate::gpu::{DeviceBuffer, DevicePtr, abi};
+use crate::lanes::VECTOR;
+use crate::options::Options;
+
+/// Strings in scratch, which kernels have been started to write.
+pub(super) struct ScratchStrings {
+    /// The values and their offsets.
+    pub(super) column: StringColumn,
+    /// Rows of each chunk.
+    pub(super) counts: Vec<u32>,
+    /// Whether all values of a chunk are equal.
+    pub(super) singles: Vec<bool>,
+    /// Where the values of each chunk begin among the bytes, and the end.
+    pub(super) borders: Vec<u64>,
+    /// Rows from the begin of one chunk to that of the next.
+    pub(super) chunk_rows: usize,
+}
+
+impl ScratchStrings {
+    /// Those of `offsets` and `values`, which have room for them; derived from `column`.
+    pub(super) fn new(
+        column: &StringColumn,
+        [offsets, values]: [Arc<DeviceBuffer>; 2],
+        counts: Vec<u32>,
+        singles: Vec<bool>,
+        borders: Vec<u64>,
+        chunk_rows: usize,
+    ) -> Self {
+        let column = StringColumn {
+            rows: counts.len() * chunk_rows,
+            offsets: offsets.pointer(),
+            width: 8,
+            values: values.pointer(),
+            value_bytes: borders[counts.len()] as usize,
+            valid: None,
+            is_text: column.is_text,
+            multiprocessors: column.multiprocessors,
+            memory: vec![offsets, values],
+        };
+        Self { column, counts, singles, borders, chunk_rows }
+    }
+
+    fn count(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// What kernels see of one chunk, for a table.
+    fn range(&self, number: usize, table: usize) -> abi::FsstRange {
+        let chunk_vectors = self.chunk_rows / VECTOR;
+        let rows = self.counts[number];
+        let range = range(&(number..number + 1), chunk_vectors, self.column.rows, number, table);
+        abi::FsstRange { rows, ..range }
+    }
+
+    /// Whether the strings of a chunk may have codes.
+    fn may_have_codes(&self, number: usize, options: &Options) -> bool {
+        let bytes = (self.borders[number + 1] - self.borders[number]) as usize;
+        options.allows(Encoding::Fsst) && fsst::pays(bytes, self.counts[number] as usize)
+    }
+
+    /// Starts measuring lengths of values or codes.
+    fn measure(
+        &self,
+        launcher: &mut Launcher<'_>,
+        lengths: DevicePtr<u32>,
+        options: &Options,
+    ) -> Result<Words> {
+        let source = lengths_source(lengths, self.column.rows, self.chunk_rows / VECTOR);
+        let asked = Measurements::of_lengths(options);
+        Words::derived(launcher, Physical::U32, source, self.counts.clone(), asked)
+    }
+}
+
+/// Where the values of chunks of so many bytes each begin, and the end.
+pub(super) fn borders_of(bytes: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut borders = vec![0];
+    borders.extend(bytes.scan(0, |end, bytes| {
+        *end += bytes;
+        Some(*end)
+    }));
+    borders
+}
+
+/// Memory for so many bytes of a column, which is kept for a scope; and zeros behind them, as
+/// kernels read whole units of 32 bytes.
+pub(super) fn zero_ended(
+    launcher: &mut Launcher<'_>,
+    scope: Scope,
+    bytes: usize,
+) -> Result<Arc<DeviceBuffer>> {
+    const UNIT: usize = 32;
+    let buffer = launcher.in_scope(scope, |launcher| launcher.allocate(bytes + UNIT))?;
+    launcher.stream.fill(&buffer, bytes, UNIT, 0)?;
+    Ok(buffer)
+}
+
+/// Derived strings that are being measured.
+pub(super) struct PendingStrings {
+    values: ScratchStrings,
+    lengths: Lengths,
+    value_words: Words,
+    /// What tables of groups make of samples, given the numbers of chunks.
+    of_groups: Option<(Vec<usize>, Pending<abi::FsstSample>)>,
+    /// The table of each chunk's group, if there is one.
+    group_tables: Vec<Option<Arc<Table>>>,
+    family: Family,
+    options: Options,
+}
+
+/// Strings that are derived from a column's.
+pub(super) struct DerivedStrings {
+    values: ScratchStrings,
+    pub(super) chunks: StringChunks,
+    group_tables: Vec<Option<Arc<Table>>>,
+    of_groups: BTreeMap<usize, TableSample>,
+    /// Tables of chunks' own, and what they make of a sample, where they have been trained.
+    own: BTreeMap<usize, Option<TableSample>>,
+    codes: Option<Codes>,
+}
+
+impl PendingStrings {
+    /// Starts measuring strings, which are derived from the given chunks of the column.
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        values: ScratchStrings,
+        chunks: &[usize],
+        tables: &GroupTables<'_>,
+        family: Family,
+        options: &Options,
+    ) -> Result<Self> {
+        let count = values.count();
+        let each = (0..count).map(|number| number..number + 1).collect();
+        let lengths = Lengths::start(launcher, &values.column, values.chunk_rows, each)?;
+        let value_words = values.measure(launcher, lengths.view.value_lengths, options)?;
+        let group_tables: Vec<Option<Arc<Table>>> =
+            chunks.iter().map(|chunk| tables.table_of(*chunk).cloned()).collect();
+        let has_table = |number: &usize| {
+            group_tables[*number].is_some() && values.may_have_codes(*number, options)
+        };
+        let numbers: Vec<usize> = (0..count).filter(has_table).collect();
+        let of_groups = match numbers.is_empty() {
+            true => None,
+            false => {
+                let ranges: Vec<_> = (numbers.iter())
+                    .map(|&number| values.range(number, tables.group_of(chunks[number])))
+                    .collect();
+                let column = &values.column;
+                let samples = tables::estimate(launcher, column, &lengths, &ranges, tables.first)?;
+                Some((numbers, samples))
+            }
+        };
+        let options = options.clone();
+        Ok(Self { values, lengths, value_words, of_groups, group_tables, family, options })
+    }
+
+    /// Trains tables for chunks of groups without, and makes codes of all, by the tables that they
+    /// then have; waits, also for what has been started before.
+    pub(super) fn read_with_codes(self, launcher: &mut Launcher<'_>) -> Result<DerivedStrings> {
+        let alone: Vec<usize> = (0..self.values.count())
+            .filter(|number| self.group_tables[*number].is_none())
+            .filter(|number| self.values.may_have_codes(*number, &self.options))
+            .collect();
+        let own = match alone.is_empty() {
+            true => None,
+            false => {
+                let lengths = &self.lengths;
+                let (tables, samples) = train(launcher, &self.values, lengths, &alone)?;
+                Some((tables.read(launcher)?, samples))
+            }
+        };
+        let has_codes = |number: usize| self.values.may_have_codes(number, &self.options);
+        let mut tables: Vec<Option<Arc<Table>>> = (self.group_tables.iter().enumerate())
+            .map(|(number, table)| table.clone().filter(|_| has_codes(number)))
+            .collect();
+        for (number, table) in
+            alone.iter().zip(own.iter().flat_map(|(trained, _)| trained))
+        {
+            tables[*number] = table.clone();
+        }
+        let codes =
+            PendingCodes::start(launcher, &self.values, &self.lengths, &tables, &self.options)?;
+        let mut strings = self.read(launcher)?;
+        if let Some((trained, samples)) = own {
+            let samples = launcher.read(&samples)?;
+            strings.own = alone.into_iter().zip(samples_of(trained, &samples)).collect();
+        }
+        strings.codes = codes.map(|codes| codes.read(launcher)).transpose()?;
+        Ok(strings)
+    }
+
+    /// Waits for all that.
+    pub(super) fn read(mut self, launcher: &Launcher<'_>) -> Result<DerivedStrings> {
+        self.value_words.read(launcher)?;
+        let mut of_groups = BTreeMap::new();
+        if let Some((numbers, pending)) = self.of_groups {
+            for (number, sample) in numbers.into_iter().zip(launcher.read(&pending)?) {
+                let table = self.group_tables[number].clone().zip(sampled(&sample));
+                of_groups.extend(
+                    table.map(|(table, sampled)| (number, TableSample { table, sampled })),
+                );
+            }
+        }
+        let Self { values, lengths, value_words, group_tables, family, options, .. } = self;
+        let rows = values.counts.clone();
+        let chunks = StringChunks::new(launcher, lengths, value_words, options, family, rows)?;
+        let (own, codes) = (BTreeMap::new(), None);
+        Ok(DerivedStrings { values, chunks, group_tables, of_groups, own, codes })
+    }
+}
+
+/// Starts training tables for some chunks, and estimating what they make of samples.
+fn train(
+    launcher: &mut Launcher<'_>,
+    values: &ScratchStrings,
+    lengths: &Lengths,
+    numbers: &[usize],
+) -> Result<(Tables, Pending<abi::FsstSample>)> {
+    let ranges: Vec<_> =
+        numbers.iter().enumerate().map(|(table, number)| values.range(*number, table)).collect();
+    let trainers = Trainers::prepare(launcher, ranges.len())?;
+    let tables = Tables::train(launcher, &values.column, lengths, &ranges, trainers)?;
+    let samples = tables::estimate(launcher, &values.column, lengths, &ranges, tables.first())?;
+    Ok((tables, samples))
+}
+
+/// What tables make of samples.
+fn samples_of(
+    tables: Vec<Option<Arc<Table>>>,
+    samples: &[abi::FsstSample],
+) -> impl Iterator<Item = Option<TableSample>> {
+    (tables.into_iter().zip(samples))
+        .map(|(table, sample)| Some(TableSample { table: table?, sampled: sampled(sample)? }))
+}
+
+impl DerivedStrings {
+    /// If all values of a chunk are equal, the bytes of one.
+    pub(super) fn single(&self, number: usize) -> Option<usize> {
+        let rows = self.chunks.rows(number);
+        self.values.singles[number].then(|| self.chunks.bytes(number) / rows)
+    }
+
+    /// What the table of a chunk's group makes of a sample of it, if there is such a table.
+    pub(super) fn sample_of_group(&self, number: usize) -> Option<&TableSample> {
+        self.of_groups.get(&number)
+    }
+
+    /// What a table of a chunk's own makes of it, if that has been trained.
+    pub(super) fn own_sample(&self, number: usize) -> Option<Option<&TableSample>> {
+        self.own.get(&number).map(Option::as_ref)
+    }
+
+    /// Trains tables of chunks' own; waits.
+    pub(super) fn train(&mut self, launcher: &mut Launcher<'_>, numbers: &[usize]) -> Result<()> {
+        let (tables, samples) = train(launcher, &self.values, &self.chunks.lengths, numbers)?;
+        let (tables, samples) = (tables.read(launcher)?, launcher.read(&samples)?);
+        self.own.extend(numbers.iter().copied().zip(samples_of(tables, &samples)));
+        Ok(())
+    }
+
+    /// Makes codes of the chunks whose plan, or one that may take its place, has some; waits.
+    pub(super) fn make_codes(
+        &mut self,
+        launcher: &mut Launcher<'_>,
+        plans: &[Option<&Plan>],
+    ) -> Result<()> {
+        let table = |(number, plan): (usize, &Option<&Plan>)| {
+            let plan = (*plan)?;
+            let mut all = std::iter::once(plan).chain(&plan.others);
+            let by = all.find_map(|plan| match plan.parameters {
+                Parameters::Table(by) => Some(by),
+                _ => None,
+            })?;
+            match by {
+                TableOf::Group => self.group_tables[number].clone(),
+                TableOf::Chunk => Some(self.own_sample(number)??.table.clone()),
+            }
+        };
+        let tables: Vec<Option<Arc<Table>>> = plans.iter().enumerate().map(table).collect();
+        let (lengths, options) = (&self.chunks.lengths, &self.chunks.options);
+        let codes = PendingCodes::start(launcher, &self.values, lengths, &tables, options)?;
+        self.codes = codes.map(|codes| codes.read(launcher)).transpose()?;
+        Ok(())
+    }
+
+    /// The values, as kernels read them, and their lengths.
+    pub(super) fn column(&self) -> &StringColumn {
+        &self.values.column
+    }
+
+    /// Starts writing lengths of values or codes, given their number.
+    pub(super) fn write_lengths(
+        &self,
+        launcher: &mut Launcher<'_>,
+        number: usize,
+        encoding: Encoding,
+        jobs: &[Job],
+    ) -> Result<()> {
+        let family = self.chunks.family;
+        let words = match &self.codes {
+            Some(codes) if number == family.code_lengths() => &codes.lengths,
+            _ if number == family.value_lengths() => &self.chunks.value_words,
+            _ => {
+                return Err(Error::device("lengths of codes of derived strings that have none"));
+            }
+        };
+        words.write(launcher, encoding, &write::targets(jobs))
+    }
+
+    /// The node of the values of a chunk, which may be front-coded.
+    pub(super) fn node(
+        &self,
+        number: usize,
+        plan: &Plan,
+        fronts: Option<&Fronts>,
+    ) -> Result<EncodedNode<Part>> {
+        let node = |plan: &Plan| self.of_plan(number, plan, fronts);
+        let node = plan::first_kept(plan, node, |part| part.len)?;
+        node.ok_or_else(|| Error::device("derived strings without an encoding"))
+    }
+
+    fn of_plan(
+        &self,
+        number: usize,
+        plan: &Plan,
+        fronts: Option<&Fronts>,
+    ) -> Result<Option<EncodedNode<Part>>> {
+        let chunks = &self.chunks;
+        match plan.encoding {
+            Encoding::Constant => {
+                let rows = chunks.rows(number);
+                let mut node = EncodedNode::new(Encoding::Constant, Physical::Bytes, rows);
+                node.buffers = vec![chunks.part(self.single(number).unwrap_or(0))];
+                Ok(Some(node))
+            }
+            Encoding::Fsst => {
+                let missing = || Error::device("codes of derived strings are missing");
+                let codes = self.codes.as_ref().ok_or_else(missing)?;
+                let span = codes.spans.iter().find(|span| span.chunks.contains(&number));
+                let span = span.ok_or_else(missing)?;
+                let bytes = span.sizes[number - span.chunks.start].codes as usize;
+                let lengths = (&codes.lengths, number);
+                chunks.codes_node(number, &span.table, bytes, lengths, plan).map(Some)
+            }
+            Encoding::Front => match fronts {
+                Some(fronts) => fronts.node(chunks, number, plan).map(Some),
+                None => Err(Error::device("front coding of strings without")),
+            },
+            _ => chunks.plain_node(number, plan).map(Some),
+        }
+    }
+
+    /// Starts writing nodes of one encoding, given the numbers of their chunks.
+    pub(super) fn write(
+        &self,
+        launcher: &mut Launcher<'_>,
+        encoding: Encoding,
+        jobs: &[(usize, &Job)],
+    ) -> Result<()> {
+        let ScratchStrings { column, borders, .. } = &self.values;
+        match encoding {
+            Encoding::Constant => {
+                let span = |(number, job): &(usize, &Job)| {
+                    let from = column.values.add(borders[*number] as usize);
+                    let bytes = self.single(*number).unwrap_or(0) as u64;
+                    abi::ByteSpan { from, to: job.buffers[0], bytes }
+                };
+                write::copy_spans(launcher, &jobs.iter().map(span).collect::<Vec<_>>())
+            }
+            Encoding::Fsst => {
+                let spans = self.codes.iter().flat_map(|codes| &codes.spans);
+                spans.into_iter().try_for_each(|span| {
+                    let first = span.chunks.start;
+                    let of_span = (jobs.iter())
+                        .filter(|(number, _)| span.chunks.contains(number))
+                        .map(|(number, job)| (number - first, *job));
+                    span.runs.write(launcher, &span.table, &span.sizes, of_span)
+                })
+            }
+            Encoding::Front => {
+                self.chunks.write_starts(launcher, jobs.iter().copied(), STARTS_OF_FRONT)
+            }
+            _ => self.chunks.write_plain(launcher, column, borders, jobs.iter().copied()),
+        }
+    }
+}
+
+/// Codes of derived strings, in scratch.
+struct Codes {
+    spans: Vec<CodeSpan>,
+    /// Their lengths.
+    lengths: Words,
+}
+
+/// Chunks that follow each other and have codes by one table.
+struct CodeSpan {
+    chunks: Range<usize>,
+    table: Arc<Table>,
+    runs: CodeRuns,
+    /// Of each chunk, once they have been read.
+    sizes: Vec<abi::FsstPlace>,
+}
+
+/// Codes that are being made.
+struct PendingCodes {
+    spans: Vec<(CodeSpan, Pending<abi::FsstPlace>)>,
+    lengths: Words,
+}
+
+impl PendingCodes {
+    /// Starts making the codes of chunks that are given a table; none if there is none.
+    fn start(
+        launcher: &mut Launcher<'_>,
+        values: &ScratchStrings,
+        lengths: &Lengths,
+        tables: &[Option<Arc<Table>>],
+        options: &Options,
+    ) -> Result<Option<Self>> {
+        let ScratchStrings { column, borders, .. } = values;
+        if tables.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        // Chunks without codes have no lengths of codes.
+        if tables.iter().any(Option::is_none) {
+            lengths.clear_codes(launcher, 0..column.rows / VECTOR)?;
+        }
+        let pointers = tables.iter().map(|table| Some(table.as_ref()?.pointer));
+        let mut started = Vec::new();
+        for span in spans(pointers, borders, span_bytes(launcher.is_host())) {
+            let Some(table) = tables[span.chunks.start].clone() else { continue };
+            let runs = CodeRuns::start(launcher, column, lengths, &span, borders)?;
+            let pending = runs.sizes(launcher)?;
+            let (chunks, sizes) = (span.chunks, Vec::new());
+            started.push((CodeSpan { chunks, table, runs, sizes }, pending));
+        }
+        let lengths = values.measure(launcher, lengths.view.code_lengths, options)?;
+        Ok(Some(Self { spans: started, lengths }))
+    }
+
+    /// Waits for their sizes.
+    fn read(mut self, launcher: &Launcher<'_>) -> Result<Codes> {
+        self.lengths.read(launcher)?;
+        let read = |(mut span, pending): (CodeSpan, Pending<abi::FsstPlace>)| {
+            span.sizes = launcher.read(&pending)?;
+            Ok(span)
+        };
+        let spans = self.spans.into_iter().map(read).collect::<Result<_>>()?;
+        Ok(Codes { spans, lengths: self.lengths })
+    }
+}
