@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::*;
+use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use lanepack::scan::{Expr, Literal, Scan, col};
-use lanepack::{CompressedColumn, Encoding, Engine, Options, compress_array};
+use lanepack::{CompressedColumn, Effort, Encoding, Engine, Options, compress_array};
 
 use super::cascades::all_encodings;
 use super::common::image::Image;
@@ -148,6 +149,126 @@ fn prefixes_that_cannot_be_are_errors() {
             let literal = Literal::Arrow(array.slice(0, 1));
             let scan = Scan::on_device(&uploaded).filter(col("price").eq(literal));
             assert!(scan.mask(&engine).is_err(), "{row} {prefix}");
+        }
+    }
+}
+
+/// Checks that chunks become the trees that begin with these, and that their bytes are the CPU's.
+#[track_caller]
+fn check_trees(array: &ArrayRef, options: &Options, trees: &[&str]) {
+    let explained = compress_array(array, options).unwrap().explain();
+    for tree in trees {
+        assert!(explained.contains(tree), "no {tree}: {explained}");
+    }
+    for engine in engines() {
+        check(&engine, array, options);
+    }
+}
+
+fn texts(texts: impl IntoIterator<Item = String>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(texts))
+}
+
+/// Prefixes of every kind: equal in all rows, in runs, a few values, with exceptions.
+#[test]
+fn prefixes_of_every_encoding() {
+    let small = Options::default().with_effort(Effort::Small).without(Encoding::Dict);
+    // Every block of 64 rows has values of its own; runs of names that begin alike.
+    let runs = |row: usize| match row % 64 {
+        0 => format!("{:0width$}", row / 64, width = 40),
+        at => format!("{:0width$}{}{}", row / 64, at / 20, at * 7919 % 1000, width = 40),
+    };
+    check_trees(&texts((0..9000).map(runs)), &small, &["front("]);
+    let paths = |row: usize| format!("/usr/share/{:05}/{}", row / 9, row * 7919 % 100_000);
+    check_trees(&texts((0..40_000).map(paths)), &small, &["front("]);
+    check_trees(&texts((0..40_000).map(paths)), &small.clone().with_chunk_rows(4096), &["front("]);
+}
+
+/// Suffixes that are one value, though strings differ: each is the one before and a letter.
+#[test]
+fn suffixes_of_one_value() {
+    let value = |row: usize| "x".repeat(if row.is_multiple_of(64) { 1 } else { row % 64 + 1 });
+    let few =
+        Options::default().with_encodings([Encoding::Front, Encoding::Constant, Encoding::Ffor]);
+    check_trees(&texts((0..3000).map(value)), &few, &["front(", "constant)"]);
+    // All but the last.
+    let last = |row: usize| if row == 2999 { "xy".to_owned() } else { value(row) };
+    check_trees(&texts((0..3000).map(last)), &few, &["front("]);
+    let long = |row: usize| "the same suffix".repeat(row % 64 + 1);
+    check_trees(&texts((0..1500).map(long)), &few, &["front(", "constant)"]);
+}
+
+/// Chunks of one column that are front-coded beside others that are not, with symbol tables of
+/// groups, of their own, and none.
+#[test]
+fn suffixes_with_tables_of_every_kind() {
+    let text = |row: usize| match row / 2048 % 5 {
+        0 => format!("/usr/share/doc/{:06}/copyright", row / 2),
+        1 => format!("{:x}", (row as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+        // What the group's table, trained on all, does badly.
+        2 => format!("ÄÖÜß{:05}ÄÖÜß of {}", row / 3, "€".repeat(row % 3)),
+        3 => format!("{}", row / 2 % 10),
+        _ => format!("QWERTY{:07}ASDFGH{:07}", row / 7, row / 7 * 31),
+    };
+    let array = texts((0..20_480).map(text));
+    for group_rows in [2048, 8192, 1 << 20] {
+        let mut options = Options::default().with_effort(Effort::Small).with_chunk_rows(2048);
+        options.group_rows = group_rows;
+        check_trees(&array, &options, &["front("]);
+        check_trees(&array, &options.clone().without(Encoding::Dict), &["front("]);
+        check_trees(&array.slice(700, 9000), &options.clone().without(Encoding::Fsst), &["front("]);
+    }
+}
+
+/// Nulls with bytes, at the first rows of blocks, and in most rows.
+#[test]
+fn nulls_among_front_coded_strings() {
+    let all = StringArray::from_iter_values((0..9000).map(|row| format!("/a/path/{:06}", row / 3)));
+    let (offsets, values, _) = all.into_parts();
+    for is_valid in [|row: usize| row % 64 != 0, |row: usize| row % 64 > 5, |row| row % 700 > 2] {
+        let nulls = NullBuffer::from_iter((0..9000).map(is_valid));
+        let array = StringArray::new(offsets.clone(), values.clone(), Some(nulls));
+        let array = Arc::new(array) as ArrayRef;
+        for options in [options(), options().with_chunk_rows(2048)] {
+            check_trees(&array, &options.clone().without(Encoding::Dict), &["front("]);
+            check_trees(&array, &options, &[]);
+        }
+    }
+}
+
+/// Distinct strings that are front-coded, with tables of groups, of dictionaries' own, and none.
+#[test]
+fn dictionaries_that_are_front_coded() {
+    let value = |row: usize| match row / 4096 {
+        0 => format!("https://example.org/items/{:05}", row * 7919 % 700),
+        1 => format!("{:04}", row * 7919 % 900),
+        2 => format!("{}", row * 7919 % 3),
+        _ => format!("the same name {:03} of a thing", row * 7919 % 400),
+    };
+    let array = texts((0..16_384).map(value));
+    for group_rows in [4096, 1 << 20] {
+        let mut options = Options::default().with_effort(Effort::Small).with_chunk_rows(4096);
+        options.group_rows = group_rows;
+        check_trees(&array, &options, &["dict(", "front("]);
+        check_trees(&array, &options.clone().without(Encoding::Fsst), &["dict(", "front("]);
+    }
+}
+
+/// Columns of strings that Effort::Small was made for.
+#[test]
+fn real_strings_of_small_effort() {
+    let small = Options::default().with_effort(Effort::Small);
+    for engine in engines() {
+        for path in shared_files() {
+            let batch = read_parquet(&path);
+            let columns = batch.schema().fields().clone();
+            for (field, array) in columns.iter().zip(batch.columns()) {
+                if matches!(field.data_type(), DataType::Utf8 | DataType::Binary) {
+                    let array = array.slice(0, array.len().min(6000));
+                    check(&engine, &array, &small);
+                    check(&engine, &array, &small.clone().with_chunk_rows(2048));
+                }
+            }
         }
     }
 }

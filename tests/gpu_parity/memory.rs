@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 use lanepack::scan::{Scan, col, count_rows, lit, max, sum};
-use lanepack::{Engine, Error, Options, Result, compress};
+use lanepack::{Encoding, Engine, Error, Options, Result, compress};
 
 use super::common::{Nulls, Shape, array_of};
 use super::{SIMT_MEMORY, staged};
@@ -84,6 +84,12 @@ fn texts() -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("c0", Arc::new(texts) as ArrayRef, true)]).unwrap()
 }
 
+/// Strings, of which a column of one chunk is made.
+fn of_texts(text: impl Fn(usize) -> String) -> RecordBatch {
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..600).map(text)));
+    RecordBatch::try_from_iter([("c0", texts)]).unwrap()
+}
+
 /// Numbers that go from host to host in several parts.
 fn long() -> RecordBatch {
     let numbers = Int64Array::from_iter_values((0..20_000).map(|row| row * row % 1000));
@@ -117,6 +123,16 @@ fn compression_of_host_memory_frees_what_it_has_when_memory_runs_out() {
     let mut of_texts = options();
     of_texts.group_rows = 1024;
     fails_cleanly("compress strings in parts", |engine| engine.compress(&texts, &of_texts));
+}
+
+#[test]
+fn front_coding_frees_what_it_has_when_memory_runs_out() {
+    let paths = of_texts(|row| format!("/usr/share/doc/{:05}", row / 2));
+    let few = options().with_encodings([Encoding::Front, Encoding::Fsst]);
+    fails_cleanly("compress by front coding", |engine| engine.compress(&paths, &few));
+    let items = of_texts(|row| format!("https://example.org/items/{:05}", row * 7919 % 60));
+    let few = options().with_encodings([Encoding::Front, Encoding::Dict]);
+    fails_cleanly("compress a dictionary", |engine| engine.compress(&items, &few));
 }
 
 #[test]
