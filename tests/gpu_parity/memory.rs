@@ -77,10 +77,10 @@ fn values() -> RecordBatch {
 /// Strings that go from host to host in several parts, with a dictionary in some chunks.
 fn texts() -> RecordBatch {
     let text = |row: usize| match row {
-        0..2048 => (row % 9 != 4).then(|| format!("line {} of many", row * 7919 % 997)),
+        0..1024 => (row % 9 != 4).then(|| format!("line {} of many", row * 7919 % 997)),
         _ => Some(format!("name of {}", row * row % 60)),
     };
-    let texts = StringArray::from_iter((0..4096).map(text));
+    let texts = StringArray::from_iter((0..1500).map(text));
     RecordBatch::try_from_iter_with_nullable([("c0", Arc::new(texts) as ArrayRef, true)]).unwrap()
 }
 

@@ -198,3 +198,19 @@ fn multiples_and_rare_nulls() {
         }
     }
 }
+
+/// Strings that are front-coded, those of a dictionary among them.
+#[test]
+fn front_coding() {
+    let path = |row: usize| match row {
+        0..1024 => (row % 9 > 0).then(|| format!("/usr/share/doc/{:05}", row / 2)),
+        _ => Some(format!("https://example.org/items/{:05}", row * 7919 % 60)),
+    };
+    let paths: ArrayRef = Arc::new(StringArray::from_iter((0..1500).map(path)));
+    let options = all_encodings().with_chunk_rows(1024);
+    let encoding = compress_array(&paths, &options).unwrap().encoding();
+    assert!(encoding.contains("front(") && encoding.contains("dict("), "{encoding}");
+    for engine in engines() {
+        check(&engine, &paths, &options);
+    }
+}

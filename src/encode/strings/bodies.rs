@@ -88,9 +88,7 @@ impl Stretch {
                 (Family::Suffixes, false, Some(fronts)) => {
                     fronts.write_suffixes(launcher, encoding, self.of_column(jobs))
                 }
-                (Family::Suffixes, _, None) => {
-                    Err(Error::device("suffixes in a column without"))
-                }
+                (Family::Suffixes, _, None) => Err(Error::device("suffixes in a column without")),
                 (Family::Distinct | Family::SuffixesOfDistinct, true, _) => {
                     measured.dictionaries.write_words(launcher, origin, encoding, jobs)
                 }

@@ -47,8 +47,7 @@ pub(in crate::encode) enum Family {
 }
 
 impl Family {
-    const ALL: [Self; 4] =
-        [Self::Column, Self::Suffixes, Self::Distinct, Self::SuffixesOfDistinct];
+    const ALL: [Self; 4] = [Self::Column, Self::Suffixes, Self::Distinct, Self::SuffixesOfDistinct];
 
     /// Numbers of words that a family has; it needs far fewer.
     const NUMBERS: usize = 1 << 16;

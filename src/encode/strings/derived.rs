@@ -201,9 +201,7 @@ impl PendingStrings {
         let mut tables: Vec<Option<Arc<Table>>> = (self.group_tables.iter().enumerate())
             .map(|(number, table)| table.clone().filter(|_| has_codes(number)))
             .collect();
-        for (number, table) in
-            alone.iter().zip(own.iter().flat_map(|(trained, _)| trained))
-        {
+        for (number, table) in alone.iter().zip(own.iter().flat_map(|(trained, _)| trained)) {
             tables[*number] = table.clone();
         }
         let codes =
@@ -224,9 +222,8 @@ impl PendingStrings {
         if let Some((numbers, pending)) = self.of_groups {
             for (number, sample) in numbers.into_iter().zip(launcher.read(&pending)?) {
                 let table = self.group_tables[number].clone().zip(sampled(&sample));
-                of_groups.extend(
-                    table.map(|(table, sampled)| (number, TableSample { table, sampled })),
-                );
+                of_groups
+                    .extend(table.map(|(table, sampled)| (number, TableSample { table, sampled })));
             }
         }
         let Self { values, lengths, value_words, group_tables, family, options, .. } = self;

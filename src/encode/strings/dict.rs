@@ -26,9 +26,9 @@ use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::Child;
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
+use crate::gpu::DevicePtr;
 use crate::gpu::abi::{self, SampledRows};
 use crate::gpu::kernels::{self, Kernel};
-use crate::gpu::DevicePtr;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 

@@ -58,12 +58,7 @@ impl FrontRequests {
     }
 
     /// Notes the same as parts of others, within `order`.
-    pub(super) fn forward<P>(
-        self,
-        to: &Requests<P>,
-        order: Order,
-        part: impl Fn(FrontPart) -> P,
-    ) {
+    pub(super) fn forward<P>(self, to: &Requests<P>, order: Order, part: impl Fn(FrontPart) -> P) {
         let Self { own, of_prefixes } = self;
         of_prefixes.forward(&own, Order::default().then(0), FrontPart::Prefixes);
         own.forward(to, order, part);
@@ -247,8 +242,7 @@ impl Fronts {
         };
         let launch = |launcher: &mut Launcher<'_>, kernel: kernels::Kernel<_>, arguments| {
             let blocks = suffix_rows.div_ceil(kernel.block);
-            let arguments =
-                abi::FrontArguments { blocks_per_chunk: blocks as u32, ..arguments };
+            let arguments = abi::FrontArguments { blocks_per_chunk: blocks as u32, ..arguments };
             launcher.launch(kernel, of.len() * blocks, &arguments)
         };
         launch(launcher, column.by_width(kernels::FRONT_PREFIXES), arguments)?;

@@ -4,7 +4,8 @@
 //! ```text
 //! column   lengths, samples --> tables trained --> what they make of a sample of each chunk
 //!          constants, bits of lengths, repetitions            --> host plans all chunks
-//!          dictionaries, where a sample promises something (`dict.rs`)
+//!          dictionaries and front coding, where a sample promises something (`dict.rs`,
+//!          `front.rs`): strings that are derived from the column's (`derived.rs`)
 //!          bounds, which nobody waits for                     --> read at the end
 //! span     codes to scratch, lengths of codes                 --> host knows sizes
 //!          codes, starts, tiles and lengths to bodies
