@@ -21,6 +21,8 @@ struct Row {
     /// What reads its values on a device (`kernels/lanepack/reader.cuh`); none if they are decoded
     /// first, or are no bits nor words of up to 64 bits.
     reader: Option<DeviceReader>,
+    /// How nodes of it store strings; none if they store none.
+    strings: Option<StringForm>,
 }
 
 /// Which arrays an encoding is for.
@@ -52,7 +54,7 @@ enum Len {
 /// Makes [`Encoding`] and its rows, so that both stand in one place.
 macro_rules! encodings {
     ($($(#[$doc:meta])* $name:ident = $id:literal: $text:literal, $is_searched:literal, $role:ident,
-        $len:ident, $reader:expr;)*) => {
+        $len:ident, $reader:expr, $strings:expr;)*) => {
         /// How the values of a node are stored.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
@@ -69,6 +71,7 @@ macro_rules! encodings {
             role: Role::$role,
             len: Len::$len,
             reader: $reader,
+            strings: $strings,
         },)*];
 
         impl Encoding {
@@ -80,47 +83,48 @@ macro_rules! encodings {
 
 encodings! {
     /// The values as they are.
-    Plain = 0: "plain", false, Flat, Any, LEAF;
+    Plain = 0: "plain", false, Flat, Any, LEAF, Some(StringForm::Bytes);
     /// One value for all rows.
-    Constant = 1: "constant", false, Flat, ChunkOrNone, LEAF;
+    Constant = 1: "constant", false, Flat, ChunkOrNone, LEAF, Some(StringForm::One);
     /// Frame of reference and bit-packing, per vector (FastLanes).
-    Ffor = 2: "ffor", false, Flat, Chunk, LEAF;
+    Ffor = 2: "ffor", false, Flat, Chunk, LEAF, None;
     /// Adaptive lossless floating point: decimals as integers, bit-packed (ALP, G-ALP).
-    Alp = 3: "alp", false, Flat, Chunk, LEAF;
+    Alp = 3: "alp", false, Flat, Chunk, LEAF, None;
     /// Fast static symbol table for strings.
-    Fsst = 4: "fsst", false, Flat, Chunk, None;
+    Fsst = 4: "fsst", false, Flat, Chunk, None, Some(StringForm::Codes);
     /// 128- and 256-bit integers as 64-bit limbs.
-    Limbs = 5: "limbs", false, Flat, Chunk, None;
+    Limbs = 5: "limbs", false, Flat, Chunk, None, None;
     /// Distinct values once, and their codes.
-    Dict = 6: "dict", true, Flat, Chunk, Some(DeviceReader::Lookup { name: "Dict" });
+    Dict = 6: "dict", true, Flat, Chunk, Some(DeviceReader::Lookup { name: "Dict" }),
+        Some(StringForm::Lookup);
     /// Runs of equal values, cut at vectors.
-    Rle = 7: "rle", true, Flat, Chunk, parent("Rle", Keeps::Runs);
+    Rle = 7: "rle", true, Flat, Chunk, parent("Rle", Keeps::Runs), None;
     /// Differences of neighbours, in lanes; they are encoded in turn.
-    Delta = 8: "delta", true, Flat, Chunk, parent("Delta", Keeps::Vector);
+    Delta = 8: "delta", true, Flat, Chunk, parent("Delta", Keeps::Vector), None;
     /// Frame of reference and bit-packing with exceptions, per vector (patched).
-    Pfor = 9: "pfor", true, Flat, Chunk, LEAF;
+    Pfor = 9: "pfor", true, Flat, Chunk, LEAF, None;
     /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
-    AlpRd = 10: "alp_rd", true, Flat, Chunk, LEAF;
+    AlpRd = 10: "alp_rd", true, Flat, Chunk, LEAF, None;
     /// What strings share with those before, and the rest of each.
-    Front = 11: "front", true, FlatIfSmall, Chunk, None;
+    Front = 11: "front", true, FlatIfSmall, Chunk, None, Some(StringForm::Prefixes);
     /// Multiples of a common divisor, from an offset on: their quotients.
-    Gcd = 12: "gcd", true, Flat, Chunk, parent("Gcd", Keeps::AsChild);
+    Gcd = 12: "gcd", true, Flat, Chunk, parent("Gcd", Keeps::AsChild), None;
     /// Bits as bytes, which are encoded in turn.
-    Bits = 13: "bits", true, Flat, Chunk, parent("Bits", Keeps::Bytes);
+    Bits = 13: "bits", true, Flat, Chunk, parent("Bits", Keeps::Bytes), None;
     /// Bytes of which some have stood there before (LZSS, GPULZ).
-    Lz = 14: "lz", true, Flat, Chunk, None;
+    Lz = 14: "lz", true, Flat, Chunk, None, Some(StringForm::Segments);
     /// More values than a chunk has rows, piece by piece.
-    Pieces = 16: "pieces", false, Child, MoreThanChunk, None;
+    Pieces = 16: "pieces", false, Child, MoreThanChunk, None, None;
     /// Structs: each field by itself.
-    Struct = 17: "struct", false, Nested, Any, None;
+    Struct = 17: "struct", false, Nested, Any, None, None;
     /// Lists, list views and maps: lengths, and the elements of all.
-    List = 18: "list", false, Nested, Any, None;
+    List = 18: "list", false, Nested, Any, None, None;
     /// Lists of one length: the elements of all.
-    FixedList = 19: "fixed_list", false, Nested, Any, None;
+    FixedList = 19: "fixed_list", false, Nested, Any, None, None;
     /// Dictionary arrays: keys, and the dictionary as it is.
-    Keys = 20: "keys", false, Nested, Any, None;
+    Keys = 20: "keys", false, Nested, Any, None, None;
     /// Run-end encoded arrays: lengths of runs, and their values.
-    RunEnds = 21: "run_ends", false, Nested, ChunkOrNone, None;
+    RunEnds = 21: "run_ends", false, Nested, ChunkOrNone, None, None;
 }
 
 const LEAF: Option<DeviceReader> = Some(DeviceReader::Leaf);
@@ -129,9 +133,20 @@ const fn parent(name: &'static str, keeps: Keeps) -> Option<DeviceReader> {
     Some(DeviceReader::Parent { name, keeps })
 }
 
+/// One more than the greatest number of an encoding.
+const NUMBERS: usize = {
+    let (mut most, mut at) = (0, 0);
+    while at < ROWS.len() {
+        let number = ROWS[at].encoding as usize;
+        most = if number > most { number } else { most };
+        at += 1;
+    }
+    most + 1
+};
+
 /// The places of rows by the numbers of encodings.
-const PLACES: [usize; 1 + Encoding::RunEnds as usize] = {
-    let mut places = [0; 1 + Encoding::RunEnds as usize];
+const PLACES: [usize; NUMBERS] = {
+    let mut places = [0; NUMBERS];
     let mut at = 0;
     while at < ROWS.len() {
         places[ROWS[at].encoding as usize] = at;
@@ -201,6 +216,11 @@ impl Encoding {
         self.row().reader
     }
 
+    /// How nodes of this encoding store strings; none if they store none.
+    pub(crate) fn string_form(self) -> Option<StringForm> {
+        self.row().strings
+    }
+
     /// Whether nodes of this encoding are runs of words, whose values are child 0.
     pub(crate) fn is_runs(self) -> bool {
         matches!(self.device_reader(), Some(DeviceReader::Parent { keeps: Keeps::Runs, .. }))
@@ -231,6 +251,24 @@ impl Encoding {
     pub fn name(self) -> &'static str {
         self.row().name
     }
+}
+
+/// How a node stores strings: what reads, tests and writes them follows from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StringForm {
+    /// One behind the other in buffer 0, with lengths as child 0.
+    Bytes,
+    /// All are buffer 0.
+    One,
+    /// As codes of the symbol table in buffer 0, with the lengths of these as child 0 and those of
+    /// strings as child 1.
+    Codes,
+    /// As codes (child 0) of distinct strings (child 1).
+    Lookup,
+    /// As prefixes of the string before (child 0) and suffixes (child 1).
+    Prefixes,
+    /// As segments of compressed bytes, with lengths as child 0.
+    Segments,
 }
 
 /// The kind of a device reader.

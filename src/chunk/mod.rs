@@ -24,7 +24,7 @@ use crate::error::{Error, Place, Result, ensure};
 
 pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub(crate) use header::{Header, aligned, node_bytes};
-pub(crate) use ids::{DeviceReader, Keeps, MAX_VALUES};
+pub(crate) use ids::{DeviceReader, Keeps, MAX_VALUES, StringForm};
 pub use ids::{Encoding, Physical};
 pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};

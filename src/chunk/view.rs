@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::AnyBitPattern;
 
 use super::header::{Header, Node};
-use super::ids::{Encoding, Physical};
+use super::ids::{Encoding, Physical, StringForm};
 use crate::error::{Error, Result, ensure};
 
 /// A node with the header and body it belongs to.
@@ -29,6 +29,12 @@ impl<'a> NodeView<'a> {
 
     pub fn encoding(self) -> Encoding {
         self.node.encoding
+    }
+
+    /// How a node of strings stores them; an error if its encoding stores none.
+    pub fn string_form(self) -> Result<StringForm> {
+        let none = || Error::corrupt(format!("strings are encoded as {}", self.encoding()));
+        self.encoding().string_form().ok_or_else(none)
     }
 
     pub fn physical(self) -> Physical {

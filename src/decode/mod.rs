@@ -19,6 +19,7 @@ pub(crate) mod trees;
 
 use std::sync::Arc;
 
+use crate::chunk::StringForm;
 use crate::column::{CompressedColumn, physical_of};
 use crate::device::Marks;
 use crate::device::array::{DeviceArray, DeviceSlice};
@@ -109,15 +110,21 @@ impl DeviceColumn {
             Ok(match physical_of(self.field().data_type()) {
                 Physical::Bytes => {
                     let nodes = self.value_nodes(stream)?;
-                    let of_chunk = |root: &Target<'_>| match (root.view.encoding(), child) {
-                        (Encoding::Fsst, 1) => Some(nodes.value_lengths[root.chunk]),
-                        // Put together, strings of front coding and lz are plain.
-                        (Encoding::Fsst | Encoding::Plain | Encoding::Front | Encoding::Lz, 0) => {
-                            Some(nodes.stored_lengths[root.chunk])
-                        }
-                        _ => None,
+                    let of_chunk = |root: &Target<'_>| {
+                        let stored = (child == 0).then(|| nodes.stored_lengths[root.chunk]);
+                        Ok(match root.view.string_form()? {
+                            StringForm::Codes if child == 1 => {
+                                Some(nodes.value_lengths[root.chunk])
+                            }
+                            // Put together, strings of front coding and lz are plain.
+                            StringForm::Codes
+                            | StringForm::Bytes
+                            | StringForm::Prefixes
+                            | StringForm::Segments => stored,
+                            StringForm::One | StringForm::Lookup => None,
+                        })
                     };
-                    roots.iter().map(of_chunk).collect()
+                    roots.iter().map(of_chunk).collect::<Result<_>>()?
                 }
                 Physical::I128 | Physical::I256 => {
                     let nodes = self.kernel_nodes(stream)?;

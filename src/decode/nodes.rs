@@ -30,7 +30,7 @@ use super::decoders::{self, WideWord, check_codes};
 use super::program::{Job, Program, Target};
 use super::strings::LENGTHS;
 use super::trees::{Reader, TreeList, Trees};
-use crate::chunk::{DeviceReader, NodeView};
+use crate::chunk::{DeviceReader, NodeView, StringForm};
 use crate::column::physical_of;
 use crate::decode::{all_valid, check_decodable, roots, validity};
 use crate::device::column::{DeviceChunk, DeviceColumn};
@@ -483,9 +483,11 @@ fn has_kernel(view: NodeView<'_>) -> bool {
     };
     match (view.physical(), view.encoding()) {
         (Physical::Bool, encoding) => encoding != Encoding::Bits,
-        (Physical::Bytes, Encoding::Dict) => among(view.child(0), &cascade::CODES),
-        (Physical::Bytes, Encoding::Plain | Encoding::Fsst) => among(view.child(0), &LENGTHS),
-        (Physical::Bytes, _) => true,
+        (Physical::Bytes, encoding) => match encoding.string_form() {
+            Some(StringForm::Lookup) => among(view.child(0), &cascade::CODES),
+            Some(StringForm::Bytes | StringForm::Codes) => among(view.child(0), &LENGTHS),
+            Some(StringForm::One | StringForm::Prefixes | StringForm::Segments) | None => true,
+        },
         (Physical::I128 | Physical::I256, _) => {
             view.children().all(|word| among(word, &cascade::SIMPLE))
         }
@@ -502,12 +504,15 @@ fn decoded_bytes(view: NodeView<'_>) -> usize {
     };
     let below = || view.children().map(decoded_bytes).sum();
     match (view.physical(), view.encoding()) {
-        (Physical::Bytes, Encoding::Constant) => 0,
-        (Physical::Bytes, Encoding::Dict) => decoded_bytes(view.child(0)),
-        (Physical::Bytes, Encoding::Plain | Encoding::Fsst) => {
-            let lengths = view.child(0);
-            if LENGTHS.contains(&lengths.encoding()) { 0 } else { 4 * lengths.len() }
-        }
+        (Physical::Bytes, encoding) => match encoding.string_form() {
+            Some(StringForm::One) => 0,
+            Some(StringForm::Lookup) => decoded_bytes(view.child(0)),
+            Some(StringForm::Bytes | StringForm::Codes) => {
+                let lengths = view.child(0);
+                if LENGTHS.contains(&lengths.encoding()) { 0 } else { 4 * lengths.len() }
+            }
+            Some(StringForm::Prefixes | StringForm::Segments) | None => own(),
+        },
         // Kernels that are there read more words than two, and few encodings of these.
         (Physical::I256, _) if view.child_count() > 2 => {
             let is_decoded = |word: &NodeView<'_>| !cascade::SIMPLE.contains(&word.encoding());

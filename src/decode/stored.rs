@@ -12,11 +12,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::program::Target;
-use crate::chunk::Statistics;
+use crate::chunk::{Statistics, StringForm};
 use crate::decode::{check_decodable, roots};
 use crate::device::column::DeviceColumn;
-use crate::encoding::Encoding;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::abi::{ByteSpan, SpansArguments};
 use crate::gpu::{DevicePtr, Launch, Stream, kernels};
 
@@ -47,9 +46,16 @@ pub(crate) enum StoredForm {
 
 /// The node whose strings are tested: of dict the dictionary.
 fn tested<'a>(root: &Target<'a>) -> Target<'a> {
-    match root.view.encoding() {
-        Encoding::Dict => root.child(1),
-        _ => *root,
+    match root.view.encoding().string_form() {
+        Some(StringForm::Lookup) => root.child(1),
+        Some(
+            StringForm::Bytes
+            | StringForm::One
+            | StringForm::Codes
+            | StringForm::Prefixes
+            | StringForm::Segments,
+        )
+        | None => *root,
     }
 }
 
@@ -71,8 +77,12 @@ impl StoredStrings {
         let mut spans = Vec::new();
         let mut len = 0;
         for target in &targets {
-            if matches!(target.view.encoding(), Encoding::Plain | Encoding::Front | Encoding::Lz) {
-                continue;
+            match target.view.string_form()? {
+                StringForm::One | StringForm::Codes => {}
+                StringForm::Bytes
+                | StringForm::Lookup
+                | StringForm::Prefixes
+                | StringForm::Segments => continue,
             }
             let range = target.view.buffer_range(0);
             spans.push(ByteSpan {
@@ -94,11 +104,16 @@ impl StoredStrings {
         let mut chunks = Vec::with_capacity(targets.len());
         for (target, chunk) in targets.iter().zip(column.chunks()) {
             let mut buffer = || places.next().map_or(&[][..], |place| &bytes[place]);
-            let form = match target.view.encoding() {
+            let form = match target.view.string_form()? {
                 // Of front coding and lz they are put together for those who ask.
-                Encoding::Plain | Encoding::Front | Encoding::Lz => StoredForm::Bytes,
-                Encoding::Constant => StoredForm::Constant(buffer().into()),
-                _ => {
+                StringForm::Bytes | StringForm::Prefixes | StringForm::Segments => {
+                    StoredForm::Bytes
+                }
+                StringForm::One => StoredForm::Constant(buffer().into()),
+                StringForm::Lookup => {
+                    return Err(Error::corrupt("a dictionary in a dictionary of strings"));
+                }
+                StringForm::Codes => {
                     let table = buffer();
                     StoredForm::Codes(*numbers.entry(table).or_insert_with(|| {
                         tables.push(table.into());

@@ -26,6 +26,7 @@ use super::program::{
     Job, Launched, Program, Strings, Target, Words, bytes_to, checked_to, codes_to, jobs, longest,
     most_rows, of_encoding, words_to,
 };
+use crate::chunk::StringForm;
 use crate::column::is_text;
 use crate::device::array::DeviceSlice;
 use crate::device::column::views_hold;
@@ -269,12 +270,14 @@ fn value_lengths(
 ) -> Result<Vec<Job>> {
     let own = lengths(program, roots, &LENGTHS, |count| count - 1)?;
     let (mut of_dict, mut of_front) = (of_dict.iter(), of_front.iter());
-    let lengths = |(root, own): (&Target<'_>, Job)| match root.view.encoding() {
-        Encoding::Dict => of_dict.next().copied().unwrap_or(own),
-        Encoding::Front => of_front.next().copied().unwrap_or(own),
-        _ => own,
+    let lengths = |(root, own): (&Target<'_>, Job)| {
+        Ok(match root.view.string_form()? {
+            StringForm::Lookup => of_dict.next().copied().unwrap_or(own),
+            StringForm::Prefixes => of_front.next().copied().unwrap_or(own),
+            StringForm::Bytes | StringForm::One | StringForm::Codes | StringForm::Segments => own,
+        })
     };
-    Ok(roots.iter().zip(own).map(lengths).collect())
+    roots.iter().zip(own).map(lengths).collect()
 }
 
 /// The lengths of values, the last child; of constants, dict and front, which have none, the

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{ChunkDictionary, HostNodes, decoded, uses};
+use crate::chunk::StringForm;
 use crate::decode::decoders::{check_codes, with_dictionary};
 use crate::decode::program::{Job, Program, Target, of_encoding};
 use crate::decode::strings::Dictionaries;
@@ -65,12 +66,14 @@ impl HostNodes {
         targets: &[Target<'_>],
     ) -> Result<Vec<(Node, Node)>> {
         let stored = strings::stored_lengths(program, targets)?;
-        let nodes = |(target, lengths): (&Target<'_>, Job)| match target.view.encoding() {
-            Encoding::Front | Encoding::Lz => {
+        let nodes = |(target, lengths): (&Target<'_>, Job)| match target.view.string_form()? {
+            StringForm::Prefixes | StringForm::Segments => {
                 let [strings, lengths] = strings::put_together(program, target)?;
                 Ok((strings.node, lengths.node))
             }
-            _ => Ok((target.node(), lengths.node)),
+            StringForm::Bytes | StringForm::One | StringForm::Codes | StringForm::Lookup => {
+                Ok((target.node(), lengths.node))
+            }
         };
         targets.iter().zip(stored).map(nodes).collect()
     }
@@ -165,7 +168,12 @@ impl ValueNodes {
             decoded: Vec::new(),
         };
         for (index, target) in targets.iter().enumerate() {
-            let is_put_together = matches!(target.view.encoding(), Encoding::Front | Encoding::Lz);
+            let is_put_together = match target.view.string_form()? {
+                StringForm::Prefixes | StringForm::Segments => true,
+                StringForm::Bytes | StringForm::One | StringForm::Codes | StringForm::Lookup => {
+                    false
+                }
+            };
             let stored = host.stored_lengths[index];
             nodes.roots[target.chunk] = host.roots[index].node;
             nodes.stored_lengths[target.chunk] = stored;

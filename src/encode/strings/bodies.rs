@@ -6,10 +6,13 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::StringColumn;
-use super::chunks::{Family, STARTS_OF_DICT, STARTS_OF_FRONT, STARTS_OF_LZ, StringChunks};
+use super::chunks::{
+    Family, STARTS_OF_DICT, STARTS_OF_FRONT, STARTS_OF_LZ, StringChunks, string_form,
+};
 use super::codes::Codes;
 use super::plan::{Choice, MeasuredColumn};
 use super::tables::Table;
+use crate::chunk::StringForm;
 use crate::device::column::Bounds;
 use crate::encode::MIN_CHUNKS;
 use crate::encode::bits::Which;
@@ -112,33 +115,34 @@ impl Stretch {
         jobs: &[Job],
     ) -> Result<()> {
         let (strings, of_column) = (&measured.strings, self.of_column(jobs));
-        match (encoding, &self.codes) {
-            (Encoding::Fsst, Some((table, codes))) => {
-                let of_span = jobs.iter().map(|job| (job.chunk, job));
-                codes.runs.write(launcher, table, &codes.sizes, of_span)
-            }
-            (Encoding::Front, _) => strings.write_starts(launcher, of_column, STARTS_OF_FRONT),
-            (Encoding::Dict, _) => strings.write_starts(launcher, of_column, STARTS_OF_DICT),
-            (Encoding::Lz, _) => {
+        match string_form(encoding)? {
+            StringForm::Codes => match &self.codes {
+                Some((table, codes)) => {
+                    let of_span = jobs.iter().map(|job| (job.chunk, job));
+                    codes.runs.write(launcher, table, &codes.sizes, of_span)
+                }
+                None => Err(Error::device("codes of strings in a stretch without")),
+            },
+            StringForm::Prefixes => strings.write_starts(launcher, of_column, STARTS_OF_FRONT),
+            StringForm::Lookup => strings.write_starts(launcher, of_column, STARTS_OF_DICT),
+            StringForm::Segments => {
                 measured.compressed.write(launcher, self.of_column(jobs))?;
                 strings.write_starts(launcher, of_column, STARTS_OF_LZ)
             }
-            (Encoding::Constant, _) => self.write_constants(launcher, column, measured, jobs),
-            (Encoding::Plain, _) => strings.write_plain(launcher, column, borders, of_column),
-            _ => Err(Error::device(format!("strings as {encoding} in a stretch without"))),
+            StringForm::One => self.write_constants(launcher, column, measured, jobs),
+            StringForm::Bytes => strings.write_plain(launcher, column, borders, of_column),
         }
     }
 
     /// A chunk's node and nulls; its bounds are not known yet.
     fn planned(&self, measured: &MeasuredColumn, choice: &Choice, chunk: usize) -> Result<Planned> {
-        let node = |plan: &Plan| match (plan.encoding, &self.codes) {
-            (Encoding::Fsst, Some((table, codes))) => {
+        let node = |plan: &Plan| match (string_form(plan.encoding)?, &self.codes) {
+            (StringForm::Codes, Some((table, codes))) => {
                 let number = chunk - self.chunks.start;
                 let bytes = codes.sizes[number].codes as usize;
                 let lengths = (&codes.code_words, number);
                 measured.strings.codes_node(chunk, table, bytes, lengths, plan).map(Some)
             }
-            (Encoding::Fsst, None) => Err(Error::device("a chunk's codes are missing")),
             _ => measured.node_without_codes(chunk, plan).map(Some),
         };
         let root = plan::first_kept(&choice.plan, node, |part: &Part| part.len)?;

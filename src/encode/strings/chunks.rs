@@ -5,7 +5,7 @@ use super::StringColumn;
 use super::bodies::Copies;
 use super::lengths::Lengths;
 use super::tables::Table;
-use crate::chunk::EncodedNode;
+use crate::chunk::{EncodedNode, StringForm};
 use crate::encode::launch::Launcher;
 use crate::encode::statistics::ChunkWords;
 use crate::encode::words::Words;
@@ -79,6 +79,12 @@ impl Family {
 pub(super) const STARTS_OF_DICT: usize = 0;
 pub(super) const STARTS_OF_FRONT: usize = 0;
 pub(super) const STARTS_OF_LZ: usize = 4;
+
+/// How an encoding stores strings.
+pub(super) fn string_form(encoding: Encoding) -> Result<StringForm> {
+    let none = || Error::device(format!("strings are to be encoded as {encoding}"));
+    encoding.string_form().ok_or_else(none)
+}
 
 /// Lengths as a column of numbers.
 pub(super) fn lengths_source(values: DevicePtr<u32>, rows: usize, chunk_vectors: usize) -> Source {

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::chunks::{Family, STARTS_OF_FRONT, StringChunks, lengths_source};
+use super::chunks::{Family, STARTS_OF_FRONT, StringChunks, lengths_source, string_form};
 use super::codes::CodeRuns;
 use super::front::Fronts;
 use super::lengths::{Lengths, range};
 use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
 use super::{StringColumn, span_bytes, spans};
-use crate::chunk::EncodedNode;
+use crate::chunk::{EncodedNode, StringForm};
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
@@ -351,14 +351,14 @@ impl DerivedStrings {
         fronts: Option<&Fronts>,
     ) -> Result<Option<EncodedNode<Part>>> {
         let chunks = &self.chunks;
-        match plan.encoding {
-            Encoding::Constant => {
+        match string_form(plan.encoding)? {
+            StringForm::One => {
                 let rows = chunks.rows(number);
                 let mut node = EncodedNode::new(Encoding::Constant, Physical::Bytes, rows);
                 node.buffers = vec![chunks.part(self.single(number).unwrap_or(0))];
                 Ok(Some(node))
             }
-            Encoding::Fsst => {
+            StringForm::Codes => {
                 let missing = || Error::device("codes of derived strings are missing");
                 let codes = self.codes.as_ref().ok_or_else(missing)?;
                 let span = codes.spans.iter().find(|span| span.chunks.contains(&number));
@@ -367,11 +367,12 @@ impl DerivedStrings {
                 let lengths = (&codes.lengths, number);
                 chunks.codes_node(number, &span.table, bytes, lengths, plan).map(Some)
             }
-            Encoding::Front => match fronts {
+            StringForm::Prefixes => match fronts {
                 Some(fronts) => fronts.node(chunks, number, plan).map(Some),
                 None => Err(Error::device("front coding of strings without")),
             },
-            _ => chunks.plain_node(number, plan).map(Some),
+            StringForm::Bytes => chunks.plain_node(number, plan).map(Some),
+            StringForm::Lookup | StringForm::Segments => Err(unplanned(plan.encoding)),
         }
     }
 
@@ -383,8 +384,8 @@ impl DerivedStrings {
         jobs: &[(usize, &Job)],
     ) -> Result<()> {
         let ScratchStrings { column, borders, .. } = &self.values;
-        match encoding {
-            Encoding::Constant => {
+        match string_form(encoding)? {
+            StringForm::One => {
                 let span = |(number, job): &(usize, &Job)| {
                     let from = column.values.add(borders[*number] as usize);
                     let bytes = self.single(*number).unwrap_or(0) as u64;
@@ -392,7 +393,7 @@ impl DerivedStrings {
                 };
                 write::copy_spans(launcher, &jobs.iter().map(span).collect::<Vec<_>>())
             }
-            Encoding::Fsst => {
+            StringForm::Codes => {
                 let spans = self.codes.iter().flat_map(|codes| &codes.spans);
                 spans.into_iter().try_for_each(|span| {
                     let first = span.chunks.start;
@@ -402,12 +403,20 @@ impl DerivedStrings {
                     span.runs.write(launcher, &span.table, &span.sizes, of_span)
                 })
             }
-            Encoding::Front => {
+            StringForm::Prefixes => {
                 self.chunks.write_starts(launcher, jobs.iter().copied(), STARTS_OF_FRONT)
             }
-            _ => self.chunks.write_plain(launcher, column, borders, jobs.iter().copied()),
+            StringForm::Bytes => {
+                self.chunks.write_plain(launcher, column, borders, jobs.iter().copied())
+            }
+            StringForm::Lookup | StringForm::Segments => Err(unplanned(encoding)),
         }
     }
+}
+
+/// The error for an encoding that is planned for strings of a column only.
+fn unplanned(encoding: Encoding) -> Error {
+    Error::device(format!("derived strings are to be encoded as {encoding}"))
 }
 
 /// Codes of derived strings, in scratch.

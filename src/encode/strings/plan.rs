@@ -7,13 +7,13 @@ use rayon::prelude::*;
 
 use super::StringColumn;
 use super::bodies::Copies;
-use super::chunks::{Family, StringChunks, lengths_source};
+use super::chunks::{Family, StringChunks, lengths_source, string_form};
 use super::dict::{self, Dictionaries};
 use super::front::{Fronted, Fronts, PendingFronts};
 use super::lengths::{Arrays, Lengths, range};
 use super::statistics::{ChunkStrings, Part};
 use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
-use crate::chunk::{EncodedNode, aligned};
+use crate::chunk::{EncodedNode, StringForm, aligned};
 use crate::encode::MIN_CHUNKS;
 use crate::encode::bits::{BitCounts, Bitmaps, Which};
 use crate::encode::encoders::{self, Candidate, Compressed};
@@ -490,25 +490,26 @@ impl MeasuredColumn {
         let strings = &self.strings;
         let bytes = strings.bytes(chunk);
         let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, strings.rows(chunk));
-        match plan.encoding {
-            Encoding::Constant => {
+        match string_form(plan.encoding)? {
+            StringForm::One => {
                 node.buffers = vec![strings.part(self.singles[chunk].length as usize)];
             }
-            Encoding::Dict => {
+            StringForm::Lookup => {
                 node.parameters[0] = bytes as u64;
                 node.buffers = vec![strings.starts(chunk, bytes)];
                 node.children = self.dictionaries.children(chunk, plan)?;
             }
-            Encoding::Front => match &self.fronts {
+            StringForm::Prefixes => match &self.fronts {
                 Some(fronts) => return fronts.node(strings, chunk, plan),
                 None => return Err(Error::device("front coding that was not allowed")),
             },
-            Encoding::Lz => {
+            StringForm::Segments => {
                 self.compressed.fill(chunk, &mut node, |len| strings.part(len))?;
                 node.buffers.push(strings.starts(chunk, bytes));
                 node.children = vec![strings.value_lengths(chunk, &plan.children)?];
             }
-            _ => return strings.plain_node(chunk, plan),
+            StringForm::Bytes => return strings.plain_node(chunk, plan),
+            StringForm::Codes => return Err(Error::device("a chunk's codes are missing")),
         }
         Ok(node)
     }

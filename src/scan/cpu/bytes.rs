@@ -17,10 +17,10 @@ use std::sync::Arc;
 use arrow_array::Array;
 
 use super::{Carried, NONE, RangeTest, Selector, Verdict, first};
-use crate::chunk::{Chunk, NodeView};
+use crate::chunk::{Chunk, NodeView, StringForm};
 use crate::column::{self, CompressedColumn};
-use crate::encoding::{self, Encoding, Output, Starts, dict, lz, select};
-use crate::error::{Error, Result, ensure};
+use crate::encoding::{self, Output, Starts, dict, lz, select};
+use crate::error::{Result, ensure};
 use crate::lanes::{Mask, VECTOR};
 use crate::ranges::{Key, Order, Ranges};
 use crate::scan::literal::{self, Value};
@@ -28,29 +28,25 @@ use crate::scan::predicate::{BytesTest, CodesTest};
 
 /// The test of a node's values; statistics have not decided it.
 pub(super) fn found<'a>(node: NodeView<'a>, test: &'a Arc<BytesTest>) -> Result<Verdict<'a>> {
-    let (stored, starts, table) = match node.encoding() {
-        Encoding::Constant => return Ok(Verdict::constant(test.passes(node.buffer(0)))),
-        Encoding::Dict => return dict::select(node, |values| found(values, test)),
-        Encoding::Front => {
+    let (stored, starts, table) = match node.string_form()? {
+        StringForm::One => return Ok(Verdict::constant(test.passes(node.buffer(0)))),
+        StringForm::Lookup => return dict::select(node, |values| found(values, test)),
+        StringForm::Prefixes => {
             let (test, negated) = (test.codes(None)?, test.negated);
             return Ok(Verdict::some(Fronts { node, test, negated }));
         }
-        Encoding::Plain => {
+        StringForm::Bytes => {
             let bytes = node.buffer(0);
             (Stored::Whole(bytes), Starts::of(node.buffer(1), [bytes.len(); 2])?, None)
         }
-        Encoding::Lz => {
+        StringForm::Segments => {
             let starts = Starts::of(node.buffer(4), [encoding::value_bytes(node); 2])?;
             (Stored::Segments(lz::Cursor::new(node)?), starts, None)
         }
-        Encoding::Fsst => {
+        StringForm::Codes => {
             let codes = node.buffer(1);
             let starts = Starts::of(node.buffer(2), [codes.len(), node.parameter(0) as usize])?;
             (Stored::Whole(codes), starts, Some(node.buffer(0)))
-        }
-        _ => {
-            let what = format!("{} values are tested as strings", node.encoding());
-            return Err(Error::corrupt(what));
         }
     };
     let (lengths, codes) = (node.child(0), test.codes(table)?);
