@@ -13,16 +13,16 @@
 use std::sync::Arc;
 
 use super::constants::{MEASURE_ALL, MEASURE_REST, MEASURE_SAMPLED};
-use super::encoders::{AlpRdWords, DELTAS, Divisors};
+use super::encoders::{AlpRdWords, DELTAS, Divisors, WordChunk, WordEncoder, word_encoder};
 use super::launch::{Launcher, Pending};
 use super::measurements::Measurements;
-use super::write::{Origin, Part};
+use super::write::Part;
 use crate::chunk::{EncodedNode, aligned};
 use crate::encoding::alp_rd::Cut;
 use crate::encoding::lz::LzBytes;
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::statistics::SAMPLED_VECTORS;
-use crate::encoding::{Encoding, Physical, ffor};
+use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::DeviceBuffer;
 use crate::gpu::kernels::{self, Kernel};
@@ -230,8 +230,8 @@ impl Words {
 
     /// What a node of a chunk needs that has not been measured of all vectors.
     pub fn lacks(&self, chunk: usize, encoding: Encoding) -> u32 {
-        let is_searched = matches!(encoding, Encoding::Pfor | Encoding::Delta);
-        let needs = if is_searched { abi::encoding_bit(encoding as u16) } else { 0 };
+        let needs_all = word_encoder(encoding).is_some_and(WordEncoder::needs_all_vectors);
+        let needs = if needs_all { abi::encoding_bit(encoding as u16) } else { 0 };
         needs & !self.measured[chunk]
     }
 
@@ -306,7 +306,7 @@ impl Words {
     }
 
     /// What is known of vectors as they are.
-    fn measures(&self) -> abi::VectorMeasures {
+    pub fn measures(&self) -> abi::VectorMeasures {
         self.pointers(&self.at.values, self.at.totals)
     }
 
@@ -463,6 +463,11 @@ impl Words {
         }
     }
 
+    /// What is known of floats that may be cut.
+    pub fn reals(&self) -> Option<&AlpRdWords> {
+        self.reals.as_ref()
+    }
+
     /// Where ALP-RD cuts a chunk's values, and the bits that its sample takes so.
     pub fn cut(&self, chunk: usize) -> Option<(Cut, usize)> {
         self.reals.as_ref()?.sampled_cut(chunk)
@@ -491,40 +496,8 @@ impl Words {
         number: usize,
     ) -> Result<Option<EncodedNode<Part>>> {
         debug_assert_eq!(self.lacks(chunk, plan.encoding), 0, "{} of a chunk", plan.encoding);
-        let (rows, value, totals) = (self.rows(chunk), self.value(), &self.totals[chunk]);
-        let (vectors, vector) = (self.vectors(chunk), self.first_vector(chunk));
-        let origin = Origin::Words(number);
-        let part = |len: usize| Part { len, origin, vector };
-        let mut node = self.empty_node(chunk, plan.encoding);
-        match plan.encoding {
-            Encoding::Constant => {
-                node.parameters[0] = self.bounds(chunk).map_or(0, |[low, _]| low);
-            }
-            Encoding::Ffor | Encoding::Pfor | Encoding::Plain => {
-                return Ok(packed_node(node, value, totals, part));
-            }
-            Encoding::Delta => {
-                if !self.fill_delta(chunk, plan, options, number, &mut node)? {
-                    return Ok(None);
-                }
-            }
-            Encoding::Alp => {
-                let locators = if totals.exceptions > 0 { vectors * 4 } else { 0 };
-                node.parameters[0] = u64::from(totals.exceptions);
-                node.buffers = vec![
-                    part(totals.patched_units as usize * ffor::PACKED_UNIT),
-                    part(ffor::vectors_len(value, vectors) + locators),
-                    part(totals.block_units as usize * value),
-                ];
-            }
-            Encoding::AlpRd => {
-                let fits = |reals: &&AlpRdWords| reals.fits(chunk, rows);
-                let Some(reals) = self.reals.as_ref().filter(fits) else { return Ok(None) };
-                reals.fill(chunk, &mut node, part);
-            }
-            _ => return Ok(None),
-        }
-        Ok(Some(node))
+        let of = WordChunk { words: self, chunk, options, number };
+        Self::encoder(plan.encoding)?.node(&of, plan)
     }
 
     /// Starts writing nodes of one encoding.
@@ -534,41 +507,12 @@ impl Words {
         encoding: Encoding,
         targets: &[abi::Target],
     ) -> Result<()> {
-        let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
-        let uploaded = launcher.upload(targets)?;
-        match encoding {
-            Encoding::Ffor | Encoding::Pfor => {
-                let kernel = self.by_width(match encoding {
-                    Encoding::Ffor => kernels::PACK,
-                    _ => kernels::PACK_PATCHED,
-                });
-                let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
-                let arguments = self.pack_arguments(self.measures(), uploaded, blocks, encoding);
-                launcher.launch(kernel, targets.len() * blocks, &arguments)
-            }
-            Encoding::Delta => self.write_starts(launcher, targets),
-            Encoding::Alp => {
-                let kernel = kernels::ALP_PACK[usize::from(self.value() == 8)];
-                let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
-                let arguments = self.alp_arguments(uploaded, blocks);
-                launcher.launch(kernel, targets.len() * blocks, &arguments)
-            }
-            Encoding::AlpRd => match &self.reals {
-                Some(reals) => reals.write(launcher, uploaded, targets.len(), longest),
-                None => Ok(()),
-            },
-            _ => {
-                let kernel = self.by_width(kernels::COPY);
-                let blocks = (longest * self.value()).div_ceil(kernel.block);
-                let arguments = abi::CopyArguments {
-                    source: self.source,
-                    targets: uploaded,
-                    blocks_per_target: blocks as u32,
-                    row_words: 1,
-                };
-                launcher.launch(kernel, targets.len() * blocks, &arguments)
-            }
-        }
+        Self::encoder(encoding)?.write(launcher, self, targets)
+    }
+
+    fn encoder(encoding: Encoding) -> Result<&'static dyn WordEncoder> {
+        let none = || Error::device(format!("words are to be encoded as {encoding}"));
+        word_encoder(encoding).ok_or_else(none)
     }
 
     pub fn pack_arguments(
@@ -587,7 +531,7 @@ impl Words {
         }
     }
 
-    fn alp_arguments(
+    pub fn alp_arguments(
         &self,
         targets: DevicePtr<abi::Target>,
         blocks_per_target: usize,
@@ -608,30 +552,7 @@ impl Words {
     }
 }
 
-/// The node of words as they are or packed, with exceptions or without; none for the former
-/// if there are none.
-pub(super) fn packed_node(
-    mut node: EncodedNode<Part>,
-    value: usize,
-    totals: &abi::ChunkTotals,
-    part: impl Fn(usize) -> Part,
-) -> Option<EncodedNode<Part>> {
-    let vectors = node.len.div_ceil(VECTOR);
-    let parameters = ffor::vectors_len(value, vectors);
-    node.buffers = match node.encoding {
-        Encoding::Ffor => {
-            vec![part(totals.units as usize * ffor::PACKED_UNIT), part(parameters)]
-        }
-        Encoding::Pfor if totals.exceptions == 0 => return None,
-        Encoding::Pfor => {
-            node.parameters[0] = u64::from(totals.exceptions);
-            vec![
-                part(totals.patched_units as usize * ffor::PACKED_UNIT),
-                part(parameters + vectors * 4),
-                part(totals.block_units as usize * value.max(2)),
-            ]
-        }
-        _ => vec![part(node.len * value)],
-    };
-    Some(node)
+/// Rows of the longest node.
+pub(super) fn longest(targets: &[abi::Target]) -> usize {
+    targets.iter().map(|target| target.rows as usize).max().unwrap_or(0)
 }

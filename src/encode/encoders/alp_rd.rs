@@ -13,11 +13,14 @@
 
 use std::sync::Arc;
 
+use super::{WordChunk, WordEncoder};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::{Launcher, Pending};
+use crate::encode::words::{Words, longest};
 use crate::encode::write::Part;
-use crate::encoding::Physical;
 use crate::encoding::alp_rd::{self, Cut};
+use crate::encoding::plan::Plan;
+use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
 use crate::gpu::abi;
 use crate::gpu::kernels;
@@ -99,20 +102,20 @@ impl AlpRdWords {
     }
 
     /// Whether a chunk's node is smaller than its values.
-    pub fn fits(&self, chunk: usize, rows: usize) -> bool {
+    fn fits(&self, chunk: usize, rows: usize) -> bool {
         let buffers = self.buffers(chunk, rows);
         buffers.is_some_and(|buffers| buffers.iter().sum::<usize>() < rows * self.value)
     }
 
     /// Gives a chunk's node its parameters and buffers.
-    pub fn fill(&self, chunk: usize, node: &mut EncodedNode<Part>, part: impl Fn(usize) -> Part) {
+    fn fill(&self, chunk: usize, node: &mut EncodedNode<Part>, part: impl Fn(usize) -> Part) {
         let totals = &self.totals[chunk];
         node.parameters = [totals.exceptions.into(), totals.cut.into()];
         node.buffers = self.buffers(chunk, node.len).into_iter().flatten().map(part).collect();
     }
 
     /// Starts writing nodes, the longest of which has `longest` rows.
-    pub fn write(
+    fn write(
         &self,
         launcher: &mut Launcher<'_>,
         targets: DevicePtr<abi::Target>,
@@ -140,5 +143,33 @@ impl AlpRdWords {
             blocks_per_target: blocks as u32,
             zero: 0,
         }
+    }
+}
+
+pub(super) struct AlpRd;
+
+impl WordEncoder for AlpRd {
+    fn encoding(&self) -> Encoding {
+        Encoding::AlpRd
+    }
+
+    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<Part>>> {
+        let mut node = of.words.empty_node(of.chunk, Encoding::AlpRd);
+        let Some(reals) = of.words.reals().filter(|reals| reals.fits(of.chunk, node.len)) else {
+            return Ok(None);
+        };
+        reals.fill(of.chunk, &mut node, |len| of.part(len));
+        Ok(Some(node))
+    }
+
+    fn write(
+        &self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        targets: &[abi::Target],
+    ) -> Result<()> {
+        let Some(reals) = words.reals() else { return Ok(()) };
+        let uploaded = launcher.upload(targets)?;
+        reals.write(launcher, uploaded, targets.len(), longest(targets))
     }
 }

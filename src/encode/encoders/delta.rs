@@ -1,10 +1,11 @@
 //! Delta: differences of neighbours, which are measured beside the words, in registers, and packed
 //! as they are made again (`kernels/encode_deltas.cu`).
 
-use super::Measurement;
+use super::packed::Packed;
+use super::{Measurement, WordChunk, WordEncoder};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
-use crate::encode::words::{Words, packed_node};
+use crate::encode::words::{Words, longest};
 use crate::encode::write::{Origin, Part, copy_spans};
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Physical};
@@ -37,6 +38,46 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     suits_codes: true,
 };
 
+pub(super) struct Delta;
+
+impl WordEncoder for Delta {
+    fn encoding(&self) -> Encoding {
+        Encoding::Delta
+    }
+
+    fn needs_all_vectors(&self) -> bool {
+        true
+    }
+
+    /// None where the deltas do not shrink.
+    fn node(&self, of: &WordChunk<'_>, plan: &Plan) -> Result<Option<EncodedNode<Part>>> {
+        let (words, chunk) = (of.words, of.chunk);
+        let Some(child) = words.delta_node(chunk, plan, of.options, of.number)? else {
+            return Ok(None);
+        };
+        let mut node = words.empty_node(chunk, Encoding::Delta);
+        node.buffers = vec![of.part(words.vectors(chunk) * words.value())];
+        node.children = vec![child];
+        Ok(Some(node))
+    }
+
+    /// Where the vectors start.
+    fn write(
+        &self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        targets: &[abi::Target],
+    ) -> Result<()> {
+        let value = words.value();
+        let span = |target: &abi::Target| ByteSpan {
+            from: words.delta_measures().starts.add(target.vector as usize * value),
+            to: target.buffer[0],
+            bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * value as u64,
+        };
+        copy_spans(launcher, &targets.iter().map(span).collect::<Vec<_>>())
+    }
+}
+
 impl Words {
     /// What is known of the deltas of vectors.
     pub(in crate::encode) fn delta_measures(&self) -> abi::VectorMeasures {
@@ -61,22 +102,6 @@ impl Words {
         self.totals.get(self.chunks() + chunk).filter(|_| self.asked.has(Encoding::Delta))
     }
 
-    /// Gives a chunk's node its buffer and child; whether the deltas shrink.
-    pub(in crate::encode) fn fill_delta(
-        &self,
-        chunk: usize,
-        plan: &Plan,
-        options: &Options,
-        number: usize,
-        node: &mut EncodedNode<Part>,
-    ) -> Result<bool> {
-        let Some(child) = self.delta_node(chunk, plan, options, number)? else { return Ok(false) };
-        let (len, vector) = (self.vectors(chunk) * self.value(), self.first_vector(chunk));
-        node.buffers = vec![Part { len, origin: Origin::Words(number), vector }];
-        node.children = vec![child];
-        Ok(true)
-    }
-
     /// The node of a chunk's deltas, none where they do not shrink.
     fn delta_node(
         &self,
@@ -99,26 +124,15 @@ impl Words {
             return Ok(Some(node));
         }
         let node = |plan: &Plan| {
-            let node = EncodedNode::new(plan.encoding, physical, rows);
-            Ok(packed_node(node, self.value(), totals, part))
+            let mut node = EncodedNode::new(plan.encoding, physical, rows);
+            let Some(packed) = Packed::of(plan.encoding) else {
+                node.buffers = vec![part(rows * self.value())];
+                return Ok(Some(node));
+            };
+            Ok(packed.fill(node, self.value(), totals, part))
         };
         let node = plan::first_kept(planned, node, |part: &Part| part.len)?;
         Ok(node.filter(|node| node.encoding != Encoding::Plain))
-    }
-
-    /// Starts copying where the vectors of nodes start.
-    pub(in crate::encode) fn write_starts(
-        &self,
-        launcher: &mut Launcher<'_>,
-        targets: &[abi::Target],
-    ) -> Result<()> {
-        let value = self.value();
-        let span = |target: &abi::Target| ByteSpan {
-            from: self.delta_measures().starts.add(target.vector as usize * value),
-            to: target.buffer[0],
-            bytes: u64::from(target.rows).div_ceil(VECTOR as u64) * value as u64,
-        };
-        copy_spans(launcher, &targets.iter().map(span).collect::<Vec<_>>())
     }
 
     /// Starts writing nodes of one encoding that hold deltas.
@@ -128,9 +142,8 @@ impl Words {
         encoding: Encoding,
         targets: &[abi::Target],
     ) -> Result<()> {
-        let longest = targets.iter().map(|target| target.rows as usize).max().unwrap_or(0);
         let kernel = self.by_width(PACK_DELTAS);
-        let blocks = longest.div_ceil(VECTOR).div_ceil(kernel.block);
+        let blocks = longest(targets).div_ceil(VECTOR).div_ceil(kernel.block);
         let uploaded = launcher.upload(targets)?;
         let arguments = self.pack_arguments(self.delta_measures(), uploaded, blocks, encoding);
         launcher.launch(kernel, targets.len() * blocks, &arguments)

@@ -1,24 +1,28 @@
 //! What is made of words on a device for one encoding each: its kernels, what is measured and
 //! derived for it, its nodes.
 //!
-//! An encoding that has more to say than packing words has a file here; if something is measured
-//! for it beside bounds, a row of [`MEASUREMENTS`], and if its children are words derived from
-//! others, a row of [`DERIVERS`]. What is measured in
+//! An encoding whose nodes are written from the words themselves has a row of [`ENCODERS`]; if
+//! something is measured for it beside bounds, a row of [`MEASUREMENTS`]; and if its children are
+//! words derived from others, a row of [`DERIVERS`]. What is measured in
 //! the same pass as the words themselves (pfor, delta, alp) `words.rs` starts.
 //!
 //! ```text
+//! packed            one value, words as they are, FFOR, PFOR: bounds and windows say their sizes
+//! alp               measured instead of bounds (words.rs)
 //! delta, alp_rd     measured beside the words (words.rs), planned by what that says
 //! gcd, dict, rle    promised by samples: derived words, which go the same way
 //! lz                what all others leave
 //! limbs             wide values: each word of them a column in place
 //! ```
 
+mod alp;
 mod alp_rd;
 mod delta;
 mod dict;
 mod gcd;
 mod limbs;
 mod lz;
+mod packed;
 mod rle;
 
 pub(super) use alp_rd::AlpRdWords;
@@ -30,11 +34,13 @@ pub(super) use lz::{Candidate, Compressed, promises};
 
 use super::launch::Launcher;
 use super::words::Words;
-use super::write::{Job, Part};
+use super::write::{Job, Origin, Part};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
+use crate::gpu::abi;
+use crate::options::Options;
 
 /// An encoding that something is measured for beside bounds.
 pub(super) struct Measurement {
@@ -70,6 +76,60 @@ pub(super) static MEASUREMENTS: [Measurement; 5] = [
 /// Whether a sample of rows is looked at, for dictionaries or runs.
 pub(super) fn samples_rows(context: &Context<'_>) -> bool {
     dict::is_sought(context) || rle::is_sought(context)
+}
+
+/// A chunk of words that is encoded.
+pub(super) struct WordChunk<'w> {
+    pub words: &'w Words,
+    pub chunk: usize,
+    pub options: &'w Options,
+    /// That of the words, by which nodes ask for them.
+    pub number: usize,
+}
+
+impl WordChunk<'_> {
+    /// A buffer that is made of the words.
+    fn part(&self, len: usize) -> Part {
+        let vector = self.words.first_vector(self.chunk);
+        Part { len, origin: Origin::Words(self.number), vector }
+    }
+}
+
+/// An encoding whose nodes are written from the words themselves.
+pub(super) trait WordEncoder: Sync {
+    fn encoding(&self) -> Encoding;
+
+    /// Whether what is measured for it has to be known of all vectors, not of sampled ones only.
+    fn needs_all_vectors(&self) -> bool {
+        false
+    }
+
+    /// The node of a chunk; none where its words turn out not to fit the plan.
+    fn node(&self, of: &WordChunk<'_>, plan: &Plan) -> Result<Option<EncodedNode<Part>>>;
+
+    /// Starts writing the buffers of nodes.
+    fn write(
+        &self,
+        launcher: &mut Launcher<'_>,
+        words: &Words,
+        targets: &[abi::Target],
+    ) -> Result<()>;
+}
+
+/// All of these.
+static ENCODERS: [&dyn WordEncoder; 7] = [
+    &packed::Constant,
+    &packed::Plain,
+    &packed::FFOR,
+    &packed::PFOR,
+    &delta::Delta,
+    &alp::Alp,
+    &alp_rd::AlpRd,
+];
+
+/// That of an encoding, if it is one.
+pub(super) fn word_encoder(encoding: Encoding) -> Option<&'static dyn WordEncoder> {
+    ENCODERS.iter().find(|encoder| encoder.encoding() == encoding).copied()
 }
 
 /// An encoding whose children are words derived from others.
