@@ -157,13 +157,13 @@ const PLACES: [usize; NUMBERS] = {
 
 /// Which encodings a list has.
 #[derive(Clone, Copy)]
-enum Which {
+enum EncodingList {
     OnGpus,
     Balanced,
     Nested,
 }
 
-impl Which {
+impl EncodingList {
     const fn has(self, row: &Row) -> bool {
         match (self, row.role) {
             (Self::OnGpus, Role::Flat | Role::FlatIfSmall)
@@ -198,14 +198,15 @@ impl Which {
 
 impl Encoding {
     /// Those that GPUs read, and write as the CPU does: all but [`Self::NESTED`].
-    pub const ON_GPUS: &[Self] = &Which::OnGpus.list::<{ Which::OnGpus.count() }>();
+    pub const ON_GPUS: &[Self] = &EncodingList::OnGpus.list::<{ EncodingList::OnGpus.count() }>();
 
     /// Those of [`Effort::Balanced`](crate::Effort::Balanced) for flat columns.
-    pub(crate) const BALANCED: &[Self] = &Which::Balanced.list::<{ Which::Balanced.count() }>();
+    pub(crate) const BALANCED: &[Self] =
+        &EncodingList::Balanced.list::<{ EncodingList::Balanced.count() }>();
 
     /// Those of nested columns, which the CPU reads and writes on any engine: without them
     /// such columns are carried as Arrow IPC.
-    pub const NESTED: &[Self] = &Which::Nested.list::<{ Which::Nested.count() }>();
+    pub const NESTED: &[Self] = &EncodingList::Nested.list::<{ EncodingList::Nested.count() }>();
 
     fn row(self) -> &'static Row {
         &ROWS[PLACES[self as usize]]

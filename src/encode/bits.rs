@@ -7,26 +7,26 @@ use super::launch::Launcher;
 use super::measurements::Measurements;
 use super::missing::{self, Requests};
 use super::source::Column;
-use super::tree::{Part as MissingPart, Tree};
+use super::tree::{Tree, WordsPart};
 use super::words::Words;
-use super::write::{self, Job, Origin, Part};
+use super::write::{self, Job, Origin, PendingBuffer};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{Answer, Child, Missing, Statistics};
 use crate::encoding::{Encoding, Physical, bits};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::abi;
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
-/// Which bits of a column.
+/// A bitmap of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum Bitmap {
     Values,
     Validity,
 }
 
-impl Which {
+impl Bitmap {
     /// The number of their first words, behind those of all else.
     fn first(self) -> usize {
         match self {
@@ -78,7 +78,7 @@ struct ChunkBits<'t> {
     of: &'t Bitmaps,
     chunk: usize,
     counted: BitCounts,
-    requests: &'t Requests<(usize, MissingPart)>,
+    requests: &'t Requests<(usize, WordsPart)>,
 }
 
 impl Statistics for ChunkBits<'_> {
@@ -105,7 +105,7 @@ impl Statistics for ChunkBits<'_> {
 
 impl ChunkBits<'_> {
     /// The node of a plan; none where something is missing.
-    fn node(&self, plan: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, plan: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let (of, rows, before) = (self.of, self.rows(), self.requests.len());
         let mut node = EncodedNode::new(plan.encoding, Physical::Bool, rows);
         match plan.encoding {
@@ -116,10 +116,13 @@ impl ChunkBits<'_> {
                     node.children.extend(of.tree.encode(number, chunk, plan, self.requests)?);
                 }
             }
-            _ => {
+            Encoding::Plain => {
                 let vector = (self.chunk * of.options.chunk_rows / VECTOR) as u64;
                 let (len, origin) = (rows.div_ceil(8), of.which.origin());
-                node.buffers.push(Part { len, origin, vector });
+                node.buffers.push(PendingBuffer { len, origin, vector });
+            }
+            encoding => {
+                return Err(Error::device(format!("bits are to be encoded as {encoding}")));
             }
         }
         Ok(Some(node).filter(|_| self.requests.len() == before))
@@ -128,7 +131,7 @@ impl ChunkBits<'_> {
 
 /// Bits of chunks.
 pub(super) struct Bitmaps {
-    which: Which,
+    which: Bitmap,
     /// The bytes first, if some are asked for.
     tree: Tree,
     is_asked: Vec<bool>,
@@ -142,7 +145,7 @@ impl Bitmaps {
     pub fn measure(
         launcher: &mut Launcher<'_>,
         column: &Column,
-        which: Which,
+        which: Bitmap,
         counted: &[Option<BitCounts>],
         options: &Options,
     ) -> Result<Self> {
@@ -175,13 +178,14 @@ impl Bitmaps {
         chunk: usize,
         counted: BitCounts,
         planned: &mut Option<Plan>,
-        requests: &Requests<(usize, MissingPart)>,
-    ) -> Result<Option<EncodedNode<Part>>> {
+        requests: &Requests<(usize, WordsPart)>,
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let before = requests.len();
         let statistics = ChunkBits { of: self, chunk, counted, requests };
         let context = Context::new(&self.options, None);
         let Some(plan) = plan::planned(planned, &statistics, &context) else { return Ok(None) };
-        let node = plan::first_kept(plan, |plan| statistics.node(plan), |part: &Part| part.len)?;
+        let node =
+            plan::first_kept(plan, |plan| statistics.node(plan), |part: &PendingBuffer| part.len)?;
         Ok(node.filter(|_| requests.len() == before))
     }
 
@@ -189,7 +193,7 @@ impl Bitmaps {
     pub fn compute(
         &mut self,
         launcher: &mut Launcher<'_>,
-        missing: Vec<(usize, (usize, MissingPart))>,
+        missing: Vec<(usize, (usize, WordsPart))>,
     ) -> Result<()> {
         self.tree.compute(launcher, missing)
     }
@@ -199,7 +203,7 @@ impl Bitmaps {
         &mut self,
         launcher: &mut Launcher<'_>,
         counted: &[Option<BitCounts>],
-    ) -> Result<Vec<Option<EncodedNode<Part>>>> {
+    ) -> Result<Vec<Option<EncodedNode<PendingBuffer>>>> {
         let make = |this: &Self, chunk: usize, planned: &mut Option<Plan>, requests: &_| {
             let Some(counted) = counted[chunk] else { return Ok(Some(None)) };
             this.node(chunk, counted, planned, requests).map(|node| node.map(Some))
@@ -229,7 +233,7 @@ impl Bitmaps {
                 zero: 0,
             })
             .collect();
-        write::copy_bits(launcher, column, chunk_rows, &targets, self.which == Which::Values)?;
+        write::copy_bits(launcher, column, chunk_rows, &targets, self.which == Bitmap::Values)?;
         let source = abi::Source {
             values: scratch,
             rows: bytes as u64,
@@ -261,7 +265,7 @@ impl Bitmaps {
         if origin != self.which.origin() {
             return self.tree.write(launcher, origin, encoding, jobs);
         }
-        let is_values = self.which == Which::Values;
+        let is_values = self.which == Bitmap::Values;
         let chunk_rows = self.options.chunk_rows;
         write::copy_bits(launcher, column, chunk_rows, &write::targets(jobs), is_values)
     }

@@ -58,14 +58,14 @@ use crate::gpu::abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-use bits::{BitCounts, Bitmaps, Which};
+use bits::{BitCounts, Bitmap, Bitmaps};
 use encoders::Wide;
 use launch::{Launcher, Pending, Scope, StreamRole};
 use measurements::Measurements;
 use missing::Requests;
 use source::Column;
 use strings::StringColumn;
-use tree::{Part as MissingPart, Tree};
+use tree::{Tree, WordsPart};
 use words::Words;
 use write::{Origin, Parts, Planned};
 
@@ -581,15 +581,15 @@ impl PartEncoder {
             Bitmaps::measure(launcher, column, which, &counted, options)
         };
         if column.physical() == Physical::Bool {
-            self.booleans = Some(bitmaps(Which::Values, &values)?);
+            self.booleans = Some(bitmaps(Bitmap::Values, &values)?);
         }
         if column.valid.is_some() {
-            self.validity = Some(bitmaps(Which::Validity, &nulls)?);
+            self.validity = Some(bitmaps(Bitmap::Validity, &nulls)?);
         }
         let chunk = |encoder: &Self,
                      index: usize,
                      kept: &mut ChunkPlans,
-                     requests: &Requests<(usize, MissingPart)>|
+                     requests: &Requests<(usize, WordsPart)>|
          -> Result<Option<Planned>> {
             let Self { tree, halves, wide, booleans, validity, .. } = encoder;
             let (root, bounds) = match wide {
@@ -636,13 +636,13 @@ impl PartEncoder {
     fn compute(
         &mut self,
         launcher: &mut Launcher<'_>,
-        missing: Vec<(usize, (usize, MissingPart))>,
+        missing: Vec<(usize, (usize, WordsPart))>,
     ) -> Result<()> {
         let mut of_bits = [Vec::new(), Vec::new()];
         let mut of_words = Vec::with_capacity(missing.len());
         for one in missing {
             let (_, (number, _)) = one;
-            match Which::of_words(number) {
+            match Bitmap::of_words(number) {
                 Some(which) => of_bits[which as usize].push(one),
                 None => of_words.push(one),
             }
@@ -674,9 +674,9 @@ impl PartEncoder {
         planned: &[Planned],
     ) -> Result<Arc<DeviceBuffer>> {
         write::write(launcher, planned, |launcher, origin, encoding, jobs| {
-            let bitmaps = Which::of(origin).and_then(|which| match which {
-                Which::Values => self.booleans.as_ref(),
-                Which::Validity => self.validity.as_ref(),
+            let bitmaps = Bitmap::of(origin).and_then(|which| match which {
+                Bitmap::Values => self.booleans.as_ref(),
+                Bitmap::Validity => self.validity.as_ref(),
             });
             match (origin, bitmaps, &self.wide) {
                 (_, Some(bitmaps), _) => bitmaps.write(launcher, column, origin, encoding, jobs),

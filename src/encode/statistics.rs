@@ -2,7 +2,7 @@
 //! to compute next.
 
 use super::missing::Requests;
-use super::tree::{Part, Tree};
+use super::tree::{Tree, WordsPart};
 use super::words::Words;
 use crate::encoding::alp_rd::Cut;
 use crate::encoding::dict::SampledValues;
@@ -27,7 +27,7 @@ pub(super) struct ChunkWords<'t> {
 struct Within<'t> {
     tree: &'t Tree,
     number: usize,
-    requests: &'t Requests<(usize, Part)>,
+    requests: &'t Requests<(usize, WordsPart)>,
 }
 
 impl<'t> ChunkWords<'t> {
@@ -41,7 +41,7 @@ impl<'t> ChunkWords<'t> {
         tree: &'t Tree,
         number: usize,
         chunk: usize,
-        requests: &'t Requests<(usize, Part)>,
+        requests: &'t Requests<(usize, WordsPart)>,
     ) -> Self {
         let within = Some(Within { tree, number, requests });
         Self { words: tree.words(number), chunk, within }
@@ -115,7 +115,7 @@ impl Statistics for ChunkWords<'_> {
         let Within { tree, number, requests } = self.within()?;
         match tree.found(*number, encoding, self.chunk) {
             Some(found) => Ok(found),
-            None => tree.ask(*number, Part::Search(encoding, argument), requests),
+            None => tree.ask(*number, WordsPart::Search(encoding, argument), requests),
         }
     }
 
@@ -127,7 +127,7 @@ impl Statistics for ChunkWords<'_> {
         }
         let Within { tree, number, requests } = *self.within()?;
         match tree.children(number, encoding, chunk) {
-            [] => tree.ask(number, Part::Children(encoding), requests),
+            [] => tree.ask(number, WordsPart::Children(encoding), requests),
             children => {
                 let child = |child: &usize| -> Child<'_> {
                     Box::new(Self::of_tree(tree, *child, chunk, requests))
@@ -145,7 +145,7 @@ impl Statistics for ChunkWords<'_> {
         let Within { tree, number, requests } = self.within()?;
         match tree.matches(*number, self.chunk) {
             Some(promise) => Ok(promise),
-            None => tree.ask(*number, Part::Matches(*of), requests),
+            None => tree.ask(*number, WordsPart::Matches(*of), requests),
         }
     }
 }

@@ -15,12 +15,12 @@
 
 use std::collections::BTreeMap;
 
-use super::encoders::{self, Candidate, Compressed, Derived};
+use super::encoders::{self, Candidate, DerivedChunks, LzChunks};
 use super::launch::Launcher;
 use super::missing::{self, Order, Requests};
 use super::statistics::ChunkWords;
 use super::words::Words;
-use super::write::{self, Job, Origin, Part as BufferPart};
+use super::write::{self, Job, Origin, PendingBuffer};
 use crate::chunk::EncodedNode;
 use crate::encoding::lz::{LzBytes, Promise, Shape};
 use crate::encoding::plan::{self, Context, Nesting, Parameters, Plan};
@@ -40,7 +40,7 @@ pub(super) struct Tree {
 
 /// A part that is missing of a chunk of some words.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum WordsPart {
     /// What an encoding looks for in all rows, given an argument.
     Search(Encoding, u64),
     /// The words that are its children, where the search has found what pays.
@@ -63,7 +63,7 @@ enum Step {
     Compressed,
 }
 
-impl Part {
+impl WordsPart {
     fn step(&self) -> Step {
         match *self {
             Self::Search(encoding, _) => Step::Search(encoding),
@@ -96,13 +96,13 @@ struct Node {
     derived: Vec<DerivedWords>,
     /// What LZ makes of a sample of chunks.
     matches: BTreeMap<usize, (Candidate, Option<Promise>)>,
-    compressed: Vec<Compressed>,
+    compressed: Vec<LzChunks>,
 }
 
 /// What has been derived from some chunks of words for an encoding.
 struct DerivedWords {
     encoding: Encoding,
-    derived: Box<dyn Derived>,
+    derived: Box<dyn DerivedChunks>,
     /// Numbers of the words that are its children, once they have been asked for.
     children: Vec<usize>,
 }
@@ -179,14 +179,14 @@ impl Tree {
     pub fn ask<T>(
         &self,
         number: usize,
-        part: Part,
-        requests: &Requests<(usize, Part)>,
+        part: WordsPart,
+        requests: &Requests<(usize, WordsPart)>,
     ) -> Answer<T> {
         self.note(number, part, requests);
         Err(Missing)
     }
 
-    fn note(&self, number: usize, part: Part, requests: &Requests<(usize, Part)>) {
+    fn note(&self, number: usize, part: WordsPart, requests: &Requests<(usize, WordsPart)>) {
         let order = match part.step().order() {
             u8::MAX => Order::LAST,
             order => self.at(number).path.then(order),
@@ -204,7 +204,7 @@ impl Tree {
         &'t self,
         number: usize,
         chunk: usize,
-        requests: &'t Requests<(usize, Part)>,
+        requests: &'t Requests<(usize, WordsPart)>,
     ) -> ChunkWords<'t> {
         ChunkWords::of_tree(self, number, chunk, requests)
     }
@@ -214,7 +214,12 @@ impl Tree {
         &mut self,
         launcher: &mut Launcher<'_>,
         chunks: usize,
-        make: impl Fn(&Self, usize, &mut Option<Plan>, &Requests<(usize, Part)>) -> Result<Option<T>>
+        make: impl Fn(
+            &Self,
+            usize,
+            &mut Option<Plan>,
+            &Requests<(usize, WordsPart)>,
+        ) -> Result<Option<T>>
         + Sync,
     ) -> Result<Vec<T>> {
         missing::complete(launcher, self, chunks, make, Self::compute)
@@ -224,9 +229,9 @@ impl Tree {
     pub fn compute(
         &mut self,
         launcher: &mut Launcher<'_>,
-        missing: Vec<(usize, (usize, Part))>,
+        missing: Vec<(usize, (usize, WordsPart))>,
     ) -> Result<()> {
-        let mut steps: BTreeMap<(usize, Step), Vec<(usize, Part)>> = BTreeMap::new();
+        let mut steps: BTreeMap<(usize, Step), Vec<(usize, WordsPart)>> = BTreeMap::new();
         for (chunk, (number, part)) in missing {
             steps.entry((number, part.step())).or_default().push((chunk, part));
         }
@@ -238,8 +243,8 @@ impl Tree {
                 Step::Matches => self.find_matches(launcher, number, &parts)?,
                 Step::Compressed => self.compress(launcher, number, &parts)?,
                 Step::AllVectors => {
-                    let asked = |(chunk, part): &(usize, Part)| match part {
-                        Part::AllVectors(asked) => {
+                    let asked = |(chunk, part): &(usize, WordsPart)| match part {
+                        WordsPart::AllVectors(asked) => {
                             Some(abi::AskedChunk { chunk: *chunk as u32, asked: *asked })
                         }
                         _ => None,
@@ -259,11 +264,11 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         encoding: Encoding,
-        parts: &[(usize, Part)],
+        parts: &[(usize, WordsPart)],
     ) -> Result<()> {
         let (node, options) = self.split(number);
-        let argument = |(chunk, part): &(usize, Part)| match part {
-            Part::Search(_, argument) => Some((*chunk, *argument)),
+        let argument = |(chunk, part): &(usize, WordsPart)| match part {
+            WordsPart::Search(_, argument) => Some((*chunk, *argument)),
             _ => None,
         };
         let asked: Vec<(usize, u64)> = parts.iter().filter_map(argument).collect();
@@ -280,7 +285,7 @@ impl Tree {
         launcher: &mut Launcher<'_>,
         number: usize,
         encoding: Encoding,
-        parts: &[(usize, Part)],
+        parts: &[(usize, WordsPart)],
     ) -> Result<()> {
         let (node, options) = self.split(number);
         let chunks: Vec<usize> = parts.iter().map(|(chunk, _)| *chunk).collect();
@@ -311,12 +316,12 @@ impl Tree {
         &mut self,
         launcher: &mut Launcher<'_>,
         number: usize,
-        parts: &[(usize, Part)],
+        parts: &[(usize, WordsPart)],
     ) -> Result<()> {
         let (Node { words, matches, .. }, options) = self.split(number);
         let from = words.bytes_of(launcher, parts.iter().map(|(chunk, _)| *chunk))?;
-        let candidate = |((chunk, part), from): (&(usize, Part), _)| match part {
-            Part::Matches(leftover) => Some(Candidate { chunk: *chunk, from, leftover: *leftover }),
+        let candidate = |((chunk, part), from): (&(usize, WordsPart), _)| match part {
+            WordsPart::Matches(of) => Some(Candidate { chunk: *chunk, from, of: *of }),
             _ => None,
         };
         let candidates: Vec<Candidate> = parts.iter().zip(from).filter_map(candidate).collect();
@@ -331,15 +336,15 @@ impl Tree {
         &mut self,
         launcher: &mut Launcher<'_>,
         number: usize,
-        parts: &[(usize, Part)],
+        parts: &[(usize, WordsPart)],
     ) -> Result<()> {
         let Node { matches, compressed, .. } = self.at_mut(number);
-        let chosen = |(chunk, part): &(usize, Part)| match part {
-            Part::Compressed(shape) => Some((matches.get(chunk)?.0, *shape)),
+        let chosen = |(chunk, part): &(usize, WordsPart)| match part {
+            WordsPart::Compressed(shape) => Some((matches.get(chunk)?.0, *shape)),
             _ => None,
         };
         let chosen: Vec<(Candidate, Shape)> = parts.iter().filter_map(chosen).collect();
-        compressed.push(Compressed::new(launcher, &chosen)?);
+        compressed.push(LzChunks::new(launcher, &chosen)?);
         Ok(())
     }
 
@@ -350,14 +355,14 @@ impl Tree {
         number: usize,
         chunk: usize,
         plan: &Plan,
-        requests: &Requests<(usize, Part)>,
-    ) -> Result<Option<EncodedNode<BufferPart>>> {
+        requests: &Requests<(usize, WordsPart)>,
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let before = requests.len();
         let node = |plan: &Plan| match requests.len() > before {
             true => Ok(None),
             false => self.node(number, chunk, plan, requests),
         };
-        let node = plan::first_kept(plan, node, |part: &BufferPart| part.len)?;
+        let node = plan::first_kept(plan, node, |part: &PendingBuffer| part.len)?;
         if requests.len() > before {
             return Ok(None);
         }
@@ -370,7 +375,7 @@ impl Tree {
         number: usize,
         chunk: usize,
         plan: &Plan,
-    ) -> Result<EncodedNode<BufferPart>> {
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let node = self.encode(number, chunk, plan, &Requests::default())?;
         node.ok_or_else(|| Error::device("words that have not been measured"))
     }
@@ -380,15 +385,15 @@ impl Tree {
         number: usize,
         chunk: usize,
         plan: &Plan,
-        requests: &Requests<(usize, Part)>,
-    ) -> Result<Option<EncodedNode<BufferPart>>> {
+        requests: &Requests<(usize, WordsPart)>,
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let node = self.at(number);
         let words = &node.words;
         let (origin, vector) = (Origin::Words(number), words.first_vector(chunk));
-        let part = |len: usize| BufferPart { len, origin, vector };
+        let part = |len: usize| PendingBuffer { len, origin, vector };
         if let Parameters::Lz(shape) = plan.parameters {
             let Some(compressed) = node.compressed.iter().find(|one| one.has(chunk)) else {
-                self.note(number, Part::Compressed(shape), requests);
+                self.note(number, WordsPart::Compressed(shape), requests);
                 return Ok(None);
             };
             let mut node = words.empty_node(chunk, plan.encoding);
@@ -397,7 +402,7 @@ impl Tree {
         }
         let lacks = words.lacks(chunk, plan.encoding);
         if lacks != 0 {
-            self.note(number, Part::AllVectors(lacks), requests);
+            self.note(number, WordsPart::AllVectors(lacks), requests);
             return Ok(None);
         }
         let Some(derived) = node.derived(plan.encoding, chunk) else {

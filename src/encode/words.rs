@@ -16,7 +16,7 @@ use super::constants::{MEASURE_ALL, MEASURE_REST, MEASURE_SAMPLED};
 use super::encoders::{AlpRdWords, DELTAS, Divisors, WordChunk, WordEncoder, word_encoder};
 use super::launch::{Launcher, Pending};
 use super::measurements::Measurements;
-use super::write::Part;
+use super::write::PendingBuffer;
 use crate::chunk::{EncodedNode, aligned};
 use crate::encoding::alp_rd::Cut;
 use crate::encoding::lz::LzBytes;
@@ -440,7 +440,7 @@ impl Words {
     }
 
     /// A chunk's node without parameters, buffers and children.
-    pub fn empty_node(&self, chunk: usize, encoding: Encoding) -> EncodedNode<Part> {
+    pub fn empty_node(&self, chunk: usize, encoding: Encoding) -> EncodedNode<PendingBuffer> {
         EncodedNode::new(encoding, self.physical, self.rows(chunk))
     }
 
@@ -481,9 +481,9 @@ impl Words {
         plan: &Plan,
         options: &Options,
         number: usize,
-    ) -> Result<EncodedNode<Part>> {
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let node = |plan: &Plan| self.node(chunk, plan, options, number);
-        let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
+        let node = plan::first_kept(plan, node, |part: &PendingBuffer| part.len)?;
         node.ok_or_else(|| Error::device("words without an encoding"))
     }
 
@@ -494,7 +494,7 @@ impl Words {
         plan: &Plan,
         options: &Options,
         number: usize,
-    ) -> Result<Option<EncodedNode<Part>>> {
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         debug_assert_eq!(self.lacks(chunk, plan.encoding), 0, "{} of a chunk", plan.encoding);
         let of = WordChunk { words: self, chunk, options, number };
         Self::encoder(plan.encoding)?.node(&of, plan)

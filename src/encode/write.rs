@@ -20,7 +20,7 @@ use crate::lanes::VECTOR;
 
 /// A buffer that a kernel will write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct PendingBuffer {
     pub len: usize,
     pub origin: Origin,
     /// The chunk's first vector in what it is made of.
@@ -55,8 +55,8 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    pub fn new(root: &EncodedNode<Part>, null_count: usize, bounds: Bounds) -> Self {
-        let (header, order) = lay_out(root, null_count, |part: &Part| part.len);
+    pub fn new(root: &EncodedNode<PendingBuffer>, null_count: usize, bounds: Bounds) -> Self {
+        let (header, order) = lay_out(root, null_count, |part: &PendingBuffer| part.len);
         let (mut jobs, mut gaps) = (Vec::with_capacity(order.len()), Vec::new());
         for (node, placed) in order.iter().zip(&header.nodes) {
             let ranges = &header.buffers[placed.buffers.clone()];
@@ -150,7 +150,7 @@ pub(super) fn write(
 
 /// What no kernel of the node's encoding writes: gaps behind its buffers and in them.
 fn gaps_of<'a>(
-    node: &EncodedNode<Part>,
+    node: &EncodedNode<PendingBuffer>,
     ranges: &'a [Range<usize>],
 ) -> impl Iterator<Item = Range<usize>> + use<'a> {
     // Copies of words and bits fill up to the next buffer themselves.

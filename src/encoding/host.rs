@@ -210,10 +210,10 @@ impl Statistics for HostStatistics<'_> {
     }
 
     fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
-        let leftover = lz::lz_bytes_of(&self.input, limit);
-        Ok(leftover.and_then(|leftover| match self.input.values {
-            Values::Arrow(_) => leftover.of_its_bytes(self.bytes()?.len()),
-            _ => Some(leftover),
+        let lz_bytes = lz::lz_bytes_of(&self.input, limit);
+        Ok(lz_bytes.and_then(|lz_bytes| match self.input.values {
+            Values::Arrow(_) => lz_bytes.of_its_bytes(self.bytes()?.len()),
+            _ => Some(lz_bytes),
         }))
     }
 

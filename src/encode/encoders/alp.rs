@@ -5,7 +5,7 @@ use super::{WordChunk, WordEncoder};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
 use crate::encode::words::{Words, longest};
-use crate::encode::write::Part;
+use crate::encode::write::PendingBuffer;
 use crate::encoding::plan::Plan;
 use crate::encoding::{Encoding, ffor};
 use crate::error::Result;
@@ -19,7 +19,7 @@ impl WordEncoder for Alp {
         Encoding::Alp
     }
 
-    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let (totals, value) = (&of.words.totals[of.chunk], of.words.value());
         let vectors = of.words.vectors(of.chunk);
         let locators = if totals.exceptions > 0 { vectors * 4 } else { 0 };

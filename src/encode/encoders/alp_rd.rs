@@ -17,7 +17,7 @@ use super::{WordChunk, WordEncoder};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::{Launcher, Pending};
 use crate::encode::words::{Words, longest};
-use crate::encode::write::Part;
+use crate::encode::write::PendingBuffer;
 use crate::encoding::alp_rd::{self, Cut};
 use crate::encoding::plan::Plan;
 use crate::encoding::{Encoding, Physical};
@@ -108,7 +108,12 @@ impl AlpRdWords {
     }
 
     /// Gives a chunk's node its parameters and buffers.
-    fn fill(&self, chunk: usize, node: &mut EncodedNode<Part>, part: impl Fn(usize) -> Part) {
+    fn fill(
+        &self,
+        chunk: usize,
+        node: &mut EncodedNode<PendingBuffer>,
+        part: impl Fn(usize) -> PendingBuffer,
+    ) {
         let totals = &self.totals[chunk];
         node.parameters = [totals.exceptions.into(), totals.cut.into()];
         node.buffers = self.buffers(chunk, node.len).into_iter().flatten().map(part).collect();
@@ -153,7 +158,7 @@ impl WordEncoder for AlpRd {
         Encoding::AlpRd
     }
 
-    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let mut node = of.words.empty_node(of.chunk, Encoding::AlpRd);
         let Some(reals) = of.words.reals().filter(|reals| reals.fits(of.chunk, node.len)) else {
             return Ok(None);

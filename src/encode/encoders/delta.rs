@@ -6,7 +6,7 @@ use super::{Measurement, WordChunk, WordEncoder};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
 use crate::encode::words::{Words, longest};
-use crate::encode::write::{Origin, Part, copy_spans};
+use crate::encode::write::{Origin, PendingBuffer, copy_spans};
 use crate::encoding::plan::{self, Plan};
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
@@ -50,7 +50,7 @@ impl WordEncoder for Delta {
     }
 
     /// None where the deltas do not shrink.
-    fn node(&self, of: &WordChunk<'_>, plan: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, of: &WordChunk<'_>, plan: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let (words, chunk) = (of.words, of.chunk);
         let Some(child) = words.delta_node(chunk, plan, of.options, of.number)? else {
             return Ok(None);
@@ -109,7 +109,7 @@ impl Words {
         plan: &Plan,
         options: &Options,
         number: usize,
-    ) -> Result<Option<EncodedNode<Part>>> {
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let (Some(totals), Some(physical), [planned]) =
             (self.deltas(chunk), self.physical().signed(), plan.children.as_slice())
         else {
@@ -117,7 +117,7 @@ impl Words {
         };
         let rows = self.rows(chunk).next_multiple_of(VECTOR);
         let vector = self.first_vector(chunk);
-        let part = |len: usize| Part { len, origin: Origin::Transformed(number), vector };
+        let part = |len: usize| PendingBuffer { len, origin: Origin::Transformed(number), vector };
         if totals.low == totals.high && options.allows(Encoding::Constant) {
             let mut node = EncodedNode::new(Encoding::Constant, physical, rows);
             node.parameters[0] = self.unordered(totals.low, abi::SIGNED);
@@ -131,7 +131,7 @@ impl Words {
             };
             Ok(packed.fill(node, self.value(), totals, part))
         };
-        let node = plan::first_kept(planned, node, |part: &Part| part.len)?;
+        let node = plan::first_kept(planned, node, |part: &PendingBuffer| part.len)?;
         Ok(node.filter(|node| node.encoding != Encoding::Plain))
     }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 
-use super::{Derived, Deriver};
+use super::{DerivedChunks, Deriver};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS};
 use crate::encode::launch::Launcher;
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
-use crate::encode::write::{Job, Part};
+use crate::encode::write::{Job, PendingBuffer};
 use crate::encoding::dict::SampledValues;
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::SAMPLED_VECTORS;
@@ -317,7 +317,7 @@ impl Deriver for Dict {
         words: &Words,
         asked: &[(usize, u64)],
         _: &Context<'_>,
-    ) -> Result<Box<dyn Derived>> {
+    ) -> Result<Box<dyn DerivedChunks>> {
         // Words of few bits have few values.
         let all = 1 << (words.value() * 8).min(MAX_CHUNK_ROWS.ilog2() as usize);
         let search = |(chunk, most): &(usize, u64)| DistinctSearch {
@@ -331,7 +331,7 @@ impl Deriver for Dict {
 }
 
 /// Nodes of words have nothing but their children.
-impl Derived for Distinct {
+impl DerivedChunks for Distinct {
     fn found(&self, chunk: usize) -> Option<Option<usize>> {
         self.found.get(&chunk).copied()
     }
@@ -352,8 +352,8 @@ impl Derived for Distinct {
         _: &Words,
         _: usize,
         _: &Plan,
-        _: &dyn Fn(usize) -> Part,
-        _: &mut EncodedNode<Part>,
+        _: &dyn Fn(usize) -> PendingBuffer,
+        _: &mut EncodedNode<PendingBuffer>,
     ) -> Result<()> {
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Gcd: what the values of chunks have in common, and their quotients, which are words as others
 //! (`kernels/encode_gcd.cu`).
 
-use super::{Derived, Deriver, Measurement};
+use super::{DerivedChunks, Deriver, Measurement};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::{Launcher, Pending};
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
-use crate::encode::write::{Job, Part};
+use crate::encode::write::{Job, PendingBuffer};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Physical, gcd};
 use crate::error::{Error, Result};
@@ -99,7 +99,7 @@ impl Deriver for Gcd {
         words: &Words,
         asked: &[(usize, u64)],
         below: &Context<'_>,
-    ) -> Result<Box<dyn Derived>> {
+    ) -> Result<Box<dyn DerivedChunks>> {
         let mut divisors = vec![0; words.chunks()];
         asked.iter().for_each(|(chunk, divisor)| divisors[*chunk] = *divisor);
         Ok(Box::new(Quotients::find(launcher, words, divisors, below)?))
@@ -156,7 +156,7 @@ impl Quotients {
     }
 }
 
-impl Derived for Quotients {
+impl DerivedChunks for Quotients {
     fn found(&self, chunk: usize) -> Option<Option<usize>> {
         let is_divided = self.divisors[chunk] > 0;
         is_divided.then(|| (self.misfits[chunk] == 0).then_some(1))
@@ -177,8 +177,8 @@ impl Derived for Quotients {
         words: &Words,
         chunk: usize,
         _: &Plan,
-        _: &dyn Fn(usize) -> Part,
-        node: &mut EncodedNode<Part>,
+        _: &dyn Fn(usize) -> PendingBuffer,
+        node: &mut EncodedNode<PendingBuffer>,
     ) -> Result<()> {
         let [offset, _] = words.bounds(chunk).unwrap_or_default();
         node.parameters = [self.divisors[chunk], offset];

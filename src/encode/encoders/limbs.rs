@@ -11,9 +11,9 @@ use crate::encode::launch::{Launcher, Pending};
 use crate::encode::measurements::Measurements;
 use crate::encode::missing::Requests;
 use crate::encode::source::Column;
-use crate::encode::tree::{Part as MissingPart, Tree};
+use crate::encode::tree::{Tree, WordsPart};
 use crate::encode::words::Words;
-use crate::encode::write::{Origin, Part};
+use crate::encode::write::{Origin, PendingBuffer};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{Answer, Child, Statistics};
 use crate::encoding::{Encoding, Physical};
@@ -42,7 +42,7 @@ struct ChunkLimbs<'t> {
     wide: &'t Wide,
     chunk: usize,
     tree: &'t Tree,
-    requests: &'t Requests<(usize, MissingPart)>,
+    requests: &'t Requests<(usize, WordsPart)>,
 }
 
 impl Statistics for ChunkLimbs<'_> {
@@ -162,8 +162,8 @@ impl Wide {
         tree: &Tree,
         context: &Context<'_>,
         planned: &mut Option<Plan>,
-        requests: &Requests<(usize, MissingPart)>,
-    ) -> Result<Option<EncodedNode<Part>>> {
+        requests: &Requests<(usize, WordsPart)>,
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let statistics = ChunkLimbs { wide: self, chunk, tree, requests };
         let Some(plan) = plan::planned(planned, &statistics, context) else { return Ok(None) };
         let rows = self.chunks[chunk].rows;
@@ -179,11 +179,11 @@ impl Wide {
                     return Ok(None);
                 }
             } else {
-                node.buffers.push(Part { len: bytes, origin: Origin::Wide, vector });
+                node.buffers.push(PendingBuffer { len: bytes, origin: Origin::Wide, vector });
             }
             Ok(Some(node))
         };
-        let node = plan::first_kept(plan, node, |part: &Part| part.len)?;
+        let node = plan::first_kept(plan, node, |part: &PendingBuffer| part.len)?;
         Ok(node.filter(|_| requests.is_empty()))
     }
 

@@ -32,7 +32,7 @@ pub(in crate::encode) struct Candidate {
     pub chunk: usize,
     /// Its bytes, at a multiple of 8, in padded memory.
     pub from: DevicePtr<u8>,
-    pub leftover: LzBytes,
+    pub of: LzBytes,
 }
 
 /// Parts of a candidate that are to be looked at.
@@ -48,12 +48,12 @@ pub(in crate::encode) fn promises(
     candidates: &[Candidate],
     settings: &Settings,
 ) -> Result<Vec<Option<Promise>>> {
-    let all = candidates.iter().enumerate().flat_map(|(candidate, Candidate { leftover, .. })| {
-        let shapes = leftover.shapes(settings).into_iter();
-        shapes.map(move |shape| (candidate, shape, leftover))
+    let all = candidates.iter().enumerate().flat_map(|(candidate, Candidate { of, .. })| {
+        let shapes = of.shapes(settings).into_iter();
+        shapes.map(move |shape| (candidate, shape, of))
     });
-    let looks = all.clone().map(|(candidate, shape, leftover)| {
-        let parts = leftover.first_looks(shape).collect();
+    let looks = all.clone().map(|(candidate, shape, of)| {
+        let parts = of.first_looks(shape).collect();
         LzSample { candidate, shape, parts }
     });
     let looks: Vec<LzSample> = looks.collect();
@@ -64,8 +64,8 @@ pub(in crate::encode) fn promises(
     }
     let samples = all.filter(|(candidate, ..)| is_worth[*candidate]);
     let samples: Vec<LzSample> = samples
-        .map(|(candidate, shape, leftover)| {
-            let parts = leftover.sample(shape).collect();
+        .map(|(candidate, shape, of)| {
+            let parts = of.sample(shape).collect();
             LzSample { candidate, shape, parts }
         })
         .collect();
@@ -74,9 +74,8 @@ pub(in crate::encode) fn promises(
     let sampled: Vec<(&LzSample, [usize; 3])> = samples.iter().zip(counts).collect();
     for shapes in sampled.chunk_by(|(one, _), (other, _)| one.candidate == other.candidate) {
         let candidate = shapes[0].0.candidate;
-        let leftover = &candidates[candidate].leftover;
-        let lens =
-            |(look, counts): &(&LzSample, _)| (look.shape, leftover.lens(look.shape, *counts));
+        let of = &candidates[candidate].of;
+        let lens = |(look, counts): &(&LzSample, _)| (look.shape, of.lens(look.shape, *counts));
         promises[candidate] = smallest(shapes.iter().map(lens));
     }
     Ok(promises)
@@ -156,7 +155,7 @@ fn find(launcher: &mut Launcher<'_>, shape: Shape, arguments: &abi::LzArguments)
 
 /// Chunks whose segments are compressed, to scratch.
 #[derive(Default)]
-pub(in crate::encode) struct Compressed {
+pub(in crate::encode) struct LzChunks {
     groups: Vec<Group>,
     /// For each such chunk its group, and its number there.
     places: BTreeMap<usize, (usize, usize)>,
@@ -171,7 +170,7 @@ struct Group {
     totals: Vec<[usize; 3]>,
 }
 
-impl Compressed {
+impl LzChunks {
     /// Compresses chunks; waits for their sizes.
     pub fn new(launcher: &mut Launcher<'_>, chosen: &[(Candidate, Shape)]) -> Result<Self> {
         let mut this = Self::default();
@@ -179,7 +178,7 @@ impl Compressed {
         let groups = by_shape(chosen.iter().map(|(_, shape)| *shape)).into_iter();
         let groups = groups.flat_map(|(shape, of_shape)| {
             let of_shape = of_shape.into_iter().map(|number| chosen[number].0).collect();
-            let size = |candidate: &Candidate| candidate.leftover.bytes;
+            let size = |candidate: &Candidate| candidate.of.bytes;
             size_groups(of_shape, size).into_iter().map(move |group| (shape, group))
         });
         for (shape, candidates) in groups {
@@ -188,7 +187,7 @@ impl Compressed {
             }
             let (arguments, totals) = start(launcher, shape, &candidates)?;
             started.push(launcher.result::<[u32; 3]>(&totals, 0, candidates.len())?);
-            let bytes = candidates.iter().map(|candidate| candidate.leftover.bytes).collect();
+            let bytes = candidates.iter().map(|candidate| candidate.of.bytes).collect();
             this.groups.push(Group { shape, arguments, bytes, totals: Vec::new() });
         }
         for (group, pending) in this.groups.iter_mut().zip(started) {
@@ -258,7 +257,7 @@ fn start(
 ) -> Result<(abi::LzArguments, Arc<DeviceBuffer>)> {
     let (mut segments, mut most) = (0, 0);
     let chunk = |candidate: &Candidate| {
-        let len = candidate.leftover.bytes;
+        let len = candidate.of.bytes;
         let (first, own) = (segments as u32, len.div_ceil(shape.segment_bytes()));
         segments += own;
         most = most.max(own);

@@ -30,11 +30,11 @@ pub(super) use delta::DELTAS;
 pub(super) use dict::{DistinctSearch, HashTables};
 pub(super) use gcd::Divisors;
 pub(super) use limbs::Wide;
-pub(super) use lz::{Candidate, Compressed, promises};
+pub(super) use lz::{Candidate, LzChunks, promises};
 
 use super::launch::Launcher;
 use super::words::Words;
-use super::write::{Job, Origin, Part};
+use super::write::{Job, Origin, PendingBuffer};
 use crate::chunk::EncodedNode;
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Physical};
@@ -89,9 +89,9 @@ pub(super) struct WordChunk<'w> {
 
 impl WordChunk<'_> {
     /// A buffer that is made of the words.
-    fn part(&self, len: usize) -> Part {
+    fn part(&self, len: usize) -> PendingBuffer {
         let vector = self.words.first_vector(self.chunk);
-        Part { len, origin: Origin::Words(self.number), vector }
+        PendingBuffer { len, origin: Origin::Words(self.number), vector }
     }
 }
 
@@ -105,7 +105,7 @@ pub(super) trait WordEncoder: Sync {
     }
 
     /// The node of a chunk; none where its words turn out not to fit the plan.
-    fn node(&self, of: &WordChunk<'_>, plan: &Plan) -> Result<Option<EncodedNode<Part>>>;
+    fn node(&self, of: &WordChunk<'_>, plan: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>>;
 
     /// Starts writing the buffers of nodes.
     fn write(
@@ -146,7 +146,7 @@ pub(super) trait Deriver: Sync {
         words: &Words,
         asked: &[(usize, u64)],
         below: &Context<'_>,
-    ) -> Result<Box<dyn Derived>>;
+    ) -> Result<Box<dyn DerivedChunks>>;
 }
 
 /// All of these.
@@ -159,7 +159,7 @@ pub(super) fn deriver(encoding: Encoding) -> Result<&'static dyn Deriver> {
 }
 
 /// Chunks whose children are words that have been derived from others.
-pub(super) trait Derived: Send + Sync {
+pub(super) trait DerivedChunks: Send + Sync {
     /// What the search has found in a chunk, if it has been searched: how many, or none where
     /// the encoding does not suit.
     fn found(&self, chunk: usize) -> Option<Option<usize>>;
@@ -179,8 +179,8 @@ pub(super) trait Derived: Send + Sync {
         words: &Words,
         chunk: usize,
         plan: &Plan,
-        part: &dyn Fn(usize) -> Part,
-        node: &mut EncodedNode<Part>,
+        part: &dyn Fn(usize) -> PendingBuffer,
+        node: &mut EncodedNode<PendingBuffer>,
     ) -> Result<()>;
 
     /// Starts writing the buffers of nodes.

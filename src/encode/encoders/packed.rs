@@ -5,7 +5,7 @@ use super::{WordChunk, WordEncoder};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
 use crate::encode::words::{Words, longest};
-use crate::encode::write::Part;
+use crate::encode::write::PendingBuffer;
 use crate::encoding::plan::Plan;
 use crate::encoding::{Encoding, ffor};
 use crate::error::Result;
@@ -20,7 +20,7 @@ impl WordEncoder for Constant {
         Encoding::Constant
     }
 
-    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let mut node = of.words.empty_node(of.chunk, Encoding::Constant);
         node.parameters[0] = of.words.bounds(of.chunk).map_or(0, |[low, _]| low);
         Ok(Some(node))
@@ -39,7 +39,7 @@ impl WordEncoder for Plain {
         Encoding::Plain
     }
 
-    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let mut node = of.words.empty_node(of.chunk, Encoding::Plain);
         node.buffers = vec![of.part(node.len * of.words.value())];
         Ok(Some(node))
@@ -81,11 +81,11 @@ impl Packed {
     /// there should be some.
     pub(super) fn fill(
         &self,
-        mut node: EncodedNode<Part>,
+        mut node: EncodedNode<PendingBuffer>,
         value: usize,
         totals: &abi::ChunkTotals,
-        part: impl Fn(usize) -> Part,
-    ) -> Option<EncodedNode<Part>> {
+        part: impl Fn(usize) -> PendingBuffer,
+    ) -> Option<EncodedNode<PendingBuffer>> {
         let vectors = node.len.div_ceil(VECTOR);
         let parameters = ffor::vectors_len(value, vectors);
         if !self.is_patched {
@@ -115,7 +115,7 @@ impl WordEncoder for Packed {
         self.is_patched
     }
 
-    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<Part>>> {
+    fn node(&self, of: &WordChunk<'_>, _: &Plan) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let node = of.words.empty_node(of.chunk, self.encoding());
         let totals = &of.words.totals[of.chunk];
         Ok(self.fill(node, of.words.value(), totals, |len| of.part(len)))

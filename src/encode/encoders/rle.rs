@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::{Derived, Deriver};
+use super::{DerivedChunks, Deriver};
 use crate::chunk::EncodedNode;
 use crate::encode::launch::Launcher;
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
-use crate::encode::write::{self, Job, Part, SPAN_PIECE, copy_spans};
+use crate::encode::write::{self, Job, PendingBuffer, SPAN_PIECE, copy_spans};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::{Encoding, Physical};
 use crate::error::Result;
@@ -52,7 +52,7 @@ impl Deriver for Rle {
         words: &Words,
         asked: &[(usize, u64)],
         _: &Context<'_>,
-    ) -> Result<Box<dyn Derived>> {
+    ) -> Result<Box<dyn DerivedChunks>> {
         Ok(Box::new(Runs::count(launcher, words, asked.iter().map(|(chunk, _)| *chunk))?))
     }
 }
@@ -158,7 +158,7 @@ impl Runs {
     }
 }
 
-impl Derived for Runs {
+impl DerivedChunks for Runs {
     fn found(&self, chunk: usize) -> Option<Option<usize>> {
         let count = self.counts[chunk] as usize;
         (count > 0).then_some(Some(count))
@@ -179,8 +179,8 @@ impl Derived for Runs {
         words: &Words,
         chunk: usize,
         plan: &Plan,
-        part: &dyn Fn(usize) -> Part,
-        node: &mut EncodedNode<Part>,
+        part: &dyn Fn(usize) -> PendingBuffer,
+        node: &mut EncodedNode<PendingBuffer>,
     ) -> Result<()> {
         node.buffers.push(part(words.vectors(chunk) * 4));
         if plan.children.len() == 1 {

@@ -10,14 +10,14 @@ use super::chunks::{
     Family, STARTS_OF_DICT, STARTS_OF_FRONT, STARTS_OF_LZ, StringChunks, string_form,
 };
 use super::codes::Codes;
-use super::plan::{Choice, MeasuredColumn};
+use super::plan::{ChunkChoice, MeasuredColumn};
 use super::tables::Table;
 use crate::chunk::StringForm;
 use crate::device::column::Bounds;
 use crate::encode::MIN_CHUNKS;
-use crate::encode::bits::Which;
+use crate::encode::bits::Bitmap;
 use crate::encode::launch::Launcher;
-use crate::encode::write::{self, Job, Origin, Part, Planned};
+use crate::encode::write::{self, Job, Origin, PendingBuffer, Planned};
 use crate::encoding::Encoding;
 use crate::encoding::plan::{self, Plan};
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ impl Stretch {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         measured: &MeasuredColumn,
-        choices: &[Choice],
+        choices: &[ChunkChoice],
         borders: &[u64],
     ) -> Result<(Arc<DeviceBuffer>, Vec<Planned>)> {
         if let Some((_, codes)) = &mut self.codes {
@@ -53,7 +53,7 @@ impl Stretch {
         let bodies = write::write(launcher, &planned, |launcher, origin, encoding, jobs| {
             let targets = || write::targets(jobs);
             if let (Some(_), Some(validity), Some(bitmaps)) =
-                (Which::of(origin), &measured.validity, &measured.bitmaps)
+                (Bitmap::of(origin), &measured.validity, &measured.bitmaps)
             {
                 return bitmaps.write(launcher, validity, origin, encoding, jobs);
             }
@@ -135,7 +135,12 @@ impl Stretch {
     }
 
     /// A chunk's node and nulls; its bounds are not known yet.
-    fn planned(&self, measured: &MeasuredColumn, choice: &Choice, chunk: usize) -> Result<Planned> {
+    fn planned(
+        &self,
+        measured: &MeasuredColumn,
+        choice: &ChunkChoice,
+        chunk: usize,
+    ) -> Result<Planned> {
         let node = |plan: &Plan| match (string_form(plan.encoding)?, &self.codes) {
             (StringForm::Codes, Some((table, codes))) => {
                 let number = chunk - self.chunks.start;
@@ -145,7 +150,7 @@ impl Stretch {
             }
             _ => measured.node_without_codes(chunk, plan).map(Some),
         };
-        let root = plan::first_kept(&choice.plan, node, |part: &Part| part.len)?;
+        let root = plan::first_kept(&choice.plan, node, |part: &PendingBuffer| part.len)?;
         let Some(mut root) = root else {
             return Err(Error::device("strings without an encoding"));
         };

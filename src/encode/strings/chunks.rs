@@ -9,7 +9,7 @@ use crate::chunk::{EncodedNode, StringForm};
 use crate::encode::launch::Launcher;
 use crate::encode::statistics::ChunkWords;
 use crate::encode::words::Words;
-use crate::encode::write::{HostCopies, Job, Origin, Part};
+use crate::encode::write::{HostCopies, Job, Origin, PendingBuffer};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::Missing;
 use crate::encoding::{Encoding, Physical, Starts, fsst};
@@ -140,18 +140,22 @@ impl StringChunks {
     }
 
     /// A buffer that is made of these strings.
-    pub(super) fn part(&self, len: usize) -> Part {
-        Part { len, origin: Origin::Strings(self.family), vector: 0 }
+    pub(super) fn part(&self, len: usize) -> PendingBuffer {
+        PendingBuffer { len, origin: Origin::Strings(self.family), vector: 0 }
     }
 
     /// The buffer of where a chunk's vectors begin among so many stored bytes.
-    pub(super) fn starts(&self, chunk: usize, stored: usize) -> Part {
+    pub(super) fn starts(&self, chunk: usize, stored: usize) -> PendingBuffer {
         let is_wide = is_wide(self.bytes(chunk)) || is_wide(stored);
         self.part(self.rows(chunk).div_ceil(VECTOR) * if is_wide { 16 } else { 8 })
     }
 
     /// The node of a chunk as it is.
-    pub(super) fn plain_node(&self, chunk: usize, plan: &Plan) -> Result<EncodedNode<Part>> {
+    pub(super) fn plain_node(
+        &self,
+        chunk: usize,
+        plan: &Plan,
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let bytes = self.bytes(chunk);
         let mut node = EncodedNode::new(Encoding::Plain, Physical::Bytes, self.rows(chunk));
         node.buffers = vec![self.part(bytes), self.starts(chunk, bytes)];
@@ -168,7 +172,7 @@ impl StringChunks {
         codes: usize,
         (code_words, number): (&Words, usize),
         plan: &Plan,
-    ) -> Result<EncodedNode<Part>> {
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let (options, to) = (&self.options, self.family.code_lengths());
         let lengths = ChunkWords::alone(code_words, number);
         let lengths = plan::plan_lengths(&lengths, &Context::new(options, None))
@@ -187,7 +191,11 @@ impl StringChunks {
     }
 
     /// The node of the lengths of a chunk's values, of which their plan is the last.
-    pub(super) fn value_lengths(&self, chunk: usize, plans: &[Plan]) -> Result<EncodedNode<Part>> {
+    pub(super) fn value_lengths(
+        &self,
+        chunk: usize,
+        plans: &[Plan],
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let number = self.family.value_lengths();
         match plans.last() {
             Some(plan) => self.value_words.encode(chunk, plan, &self.options, number),

@@ -22,7 +22,7 @@ use crate::chunk::{EncodedNode, StringForm};
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
-use crate::encode::write::{self, Job, Part};
+use crate::encode::write::{self, Job, PendingBuffer};
 use crate::encoding::plan::{self, Parameters, Plan};
 use crate::encoding::statistics::TableOf;
 use crate::encoding::{Encoding, Physical, fsst};
@@ -338,7 +338,7 @@ impl DerivedStrings {
         number: usize,
         plan: &Plan,
         fronts: Option<&Fronts>,
-    ) -> Result<EncodedNode<Part>> {
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let node = |plan: &Plan| self.of_plan(number, plan, fronts);
         let node = plan::first_kept(plan, node, |part| part.len)?;
         node.ok_or_else(|| Error::device("derived strings without an encoding"))
@@ -349,7 +349,7 @@ impl DerivedStrings {
         number: usize,
         plan: &Plan,
         fronts: Option<&Fronts>,
-    ) -> Result<Option<EncodedNode<Part>>> {
+    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
         let chunks = &self.chunks;
         match string_form(plan.encoding)? {
             StringForm::One => {

@@ -21,7 +21,7 @@ use crate::encode::measurements::Measurements;
 use crate::encode::missing::Requests;
 use crate::encode::tree::{self, Tree};
 use crate::encode::words::Words;
-use crate::encode::write::{Job, Origin, Part};
+use crate::encode::write::{Job, Origin, PendingBuffer};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::Child;
 use crate::encoding::{Encoding, Physical};
@@ -83,7 +83,7 @@ impl Dictionaries {
     pub(super) fn parts<'d>(
         &'d self,
         chunk: usize,
-        requests: &'d Requests<(usize, tree::Part)>,
+        requests: &'d Requests<(usize, tree::WordsPart)>,
         of_fronts: &'d FrontRequests,
     ) -> Option<Vec<Child<'d>>> {
         let (number, strings) = (*self.numbers.get(&chunk)?, self.strings.as_ref()?);
@@ -165,7 +165,7 @@ impl Dictionaries {
     pub(super) fn compute_codes(
         &mut self,
         launcher: &mut Launcher<'_>,
-        missing: Vec<(usize, (usize, tree::Part))>,
+        missing: Vec<(usize, (usize, tree::WordsPart))>,
     ) -> Result<()> {
         self.tree.compute(launcher, missing)
     }
@@ -228,7 +228,7 @@ impl Dictionaries {
     }
 
     /// The nodes of a chunk's codes and of its distinct values.
-    pub fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<Part>>> {
+    pub fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<PendingBuffer>>> {
         let (number, strings) = self.of(chunk)?;
         let [codes, dictionary] = plan.children.as_slice() else {
             return Err(Error::device("a dictionary without plans of its parts"));

@@ -24,7 +24,7 @@ use crate::encode::missing::{Order, Requests};
 use crate::encode::statistics::ChunkSample;
 use crate::encode::tree::{self, Tree};
 use crate::encode::words::Words;
-use crate::encode::write::{Job, Origin, Part};
+use crate::encode::write::{Job, Origin, PendingBuffer};
 use crate::encoding::plan::{Context, Nesting, Plan};
 use crate::encoding::statistics::{Answer, Child, Missing, Prefixes, SAMPLED_VECTORS};
 use crate::encoding::{Encoding, Physical};
@@ -39,7 +39,7 @@ pub(super) enum FrontPart {
     /// Its prefixes and suffixes.
     Split,
     /// A part of its prefixes.
-    Prefixes((usize, tree::Part)),
+    Prefixes((usize, tree::WordsPart)),
     /// A symbol table of its suffixes' own.
     SuffixTable,
 }
@@ -48,7 +48,7 @@ pub(super) enum FrontPart {
 #[derive(Default)]
 pub(super) struct FrontRequests {
     own: Requests<FrontPart>,
-    of_prefixes: Requests<(usize, tree::Part)>,
+    of_prefixes: Requests<(usize, tree::WordsPart)>,
 }
 
 impl FrontRequests {
@@ -311,7 +311,7 @@ impl Fronts {
         strings: &StringChunks,
         chunk: usize,
         plan: &Plan,
-    ) -> Result<EncodedNode<Part>> {
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let bytes = strings.bytes(chunk);
         let mut node = EncodedNode::new(Encoding::Front, Physical::Bytes, strings.rows(chunk));
         node.parameters[0] = bytes as u64;
@@ -321,7 +321,7 @@ impl Fronts {
     }
 
     /// The nodes of a chunk's prefixes and of its suffixes.
-    fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<Part>>> {
+    fn children(&self, chunk: usize, plan: &Plan) -> Result<Vec<EncodedNode<PendingBuffer>>> {
         let (number, strings) = self.of(chunk)?;
         let [prefixes, suffixes] = plan.children.as_slice() else {
             return Err(Error::device("front coding without plans of its parts"));

@@ -56,7 +56,7 @@ use bodies::{Stretch, bounds_of};
 pub(super) use chunks::Family;
 use codes::Codes;
 use lengths::Lengths;
-use plan::{Choice, MeasuredColumn, PendingColumn};
+use plan::{ChunkChoice, MeasuredColumn, PendingColumn};
 
 /// A column of strings in device memory.
 pub(super) struct StringColumn {
@@ -303,7 +303,7 @@ fn encode_spans(
     launcher: &mut Launcher<'_>,
     column: &StringColumn,
     measured: &MeasuredColumn,
-    choices: &[Choice],
+    choices: &[ChunkChoice],
     borders: &[u64],
     spans: Vec<Span>,
     mut early: impl Iterator<Item = Codes>,

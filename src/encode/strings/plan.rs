@@ -11,18 +11,18 @@ use super::chunks::{Family, StringChunks, lengths_source, string_form};
 use super::dict::{self, Dictionaries};
 use super::front::{Fronted, Fronts, PendingFronts};
 use super::lengths::{Arrays, Lengths, range};
-use super::statistics::{ChunkStrings, Part};
+use super::statistics::{ChunkStrings, StringsPart};
 use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, StringForm, aligned};
 use crate::encode::MIN_CHUNKS;
-use crate::encode::bits::{BitCounts, Bitmaps, Which};
-use crate::encode::encoders::{self, Candidate, Compressed};
+use crate::encode::bits::{BitCounts, Bitmap, Bitmaps};
+use crate::encode::encoders::{self, Candidate, LzChunks};
 use crate::encode::launch::{Launcher, Pending, Scope, StreamRole};
 use crate::encode::measurements::Measurements;
 use crate::encode::missing;
 use crate::encode::source::Column;
 use crate::encode::words::Words;
-use crate::encode::write::{self, Part as BufferPart};
+use crate::encode::write::{self, PendingBuffer};
 use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::TableOf;
@@ -59,7 +59,7 @@ pub(super) struct MeasuredColumn {
     /// The bits of these, once they are planned.
     pub(super) bitmaps: Option<Bitmaps>,
     /// Their nodes, of chunks that have nulls.
-    pub(super) validity_nodes: Vec<Option<EncodedNode<BufferPart>>>,
+    pub(super) validity_nodes: Vec<Option<EncodedNode<PendingBuffer>>>,
     pub(super) singles: Vec<abi::StringSingle>,
     /// Read last: nothing depends on it.
     pub(super) bounds: Pending<abi::StringBounds>,
@@ -80,14 +80,14 @@ pub(super) struct MeasuredColumn {
     /// What LZ makes of a sample of chunks, where it has been asked for.
     pub(super) matches: BTreeMap<usize, (LzBytes, Option<Promise>)>,
     /// Chunks that become smaller as bytes.
-    pub(super) compressed: Compressed,
+    pub(super) compressed: LzChunks,
     /// Whether strings are text.
     pub(super) is_text: bool,
 }
 
 /// How a chunk is to be stored.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
+pub(super) struct ChunkChoice {
     pub(super) plan: Plan,
     /// The table of its codes, if it is to have some or may turn out to.
     pub(super) table: Option<Arc<Table>>,
@@ -257,7 +257,7 @@ impl PendingColumn {
             dictionaries,
             fronts,
             matches: BTreeMap::new(),
-            compressed: Compressed::default(),
+            compressed: LzChunks::default(),
             is_text: column.is_text,
         })
     }
@@ -288,7 +288,7 @@ impl MeasuredColumn {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         borders: &[u64],
-    ) -> Result<Vec<Choice>> {
+    ) -> Result<Vec<ChunkChoice>> {
         let (chunks, options) = (self.strings.count(), self.strings.options.clone());
         let context = Context::new(&options, None);
         let make = |measured: &Self, chunk: usize, _: &mut Option<Plan>, requests: &_| {
@@ -314,14 +314,14 @@ impl MeasuredColumn {
         if let Some(validity) = &self.validity {
             let nulls: Vec<_> = (0..chunks).map(|chunk| self.nulls(chunk)).collect();
             let mut bitmaps =
-                Bitmaps::measure(launcher, validity, Which::Validity, &nulls, &options)?;
+                Bitmaps::measure(launcher, validity, Bitmap::Validity, &nulls, &options)?;
             self.validity_nodes = bitmaps.nodes(launcher, &nulls)?;
             self.bitmaps = Some(bitmaps);
         }
         launcher.switch(StreamRole::Main);
         let choice = |(chunk, plan): (usize, Plan)| {
             let table = self.table_of(chunk, &plan).filter(|_| self.tries_codes(chunk, &plan));
-            Choice { table, plan }
+            ChunkChoice { table, plan }
         };
         let all: Vec<_> = plans.into_iter().enumerate().collect();
         Ok(all.into_par_iter().with_min_len(MIN_CHUNKS).map(choice).collect())
@@ -333,20 +333,20 @@ impl MeasuredColumn {
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         borders: &[u64],
-        missing: Vec<(usize, Part)>,
+        missing: Vec<(usize, StringsPart)>,
     ) -> Result<()> {
         let (mut own, mut searches, mut of_dictionaries) = (Vec::new(), Vec::new(), Vec::new());
         let (mut codes, mut of_lz) = (Vec::new(), Vec::new());
         let (mut fronts, mut of_distinct) = (Vec::new(), Vec::new());
         for (chunk, part) in missing {
             match part {
-                Part::OwnTable => own.push(chunk),
-                Part::Distinct(most) => searches.push((chunk, most)),
-                Part::Dictionary => of_dictionaries.push(chunk),
-                Part::Codes(part) => codes.push((chunk, part)),
-                Part::Matches(bytes) => of_lz.push((chunk, bytes)),
-                Part::Front(part) => fronts.push((chunk, part)),
-                Part::FrontOfDistinct(part) => of_distinct.push((chunk, part)),
+                StringsPart::OwnTable => own.push(chunk),
+                StringsPart::Distinct(most) => searches.push((chunk, most)),
+                StringsPart::Dictionary => of_dictionaries.push(chunk),
+                StringsPart::Codes(part) => codes.push((chunk, part)),
+                StringsPart::Matches(bytes) => of_lz.push((chunk, bytes)),
+                StringsPart::Front(part) => fronts.push((chunk, part)),
+                StringsPart::FrontOfDistinct(part) => of_distinct.push((chunk, part)),
             }
         }
         if !own.is_empty() {
@@ -433,7 +433,7 @@ impl MeasuredColumn {
         }
         let candidates = self.copied(launcher, column, borders, &chosen)?;
         let chosen: Vec<_> = candidates.into_iter().zip(shapes).collect();
-        self.compressed = Compressed::new(launcher, &chosen)?;
+        self.compressed = LzChunks::new(launcher, &chosen)?;
         Ok(())
     }
 
@@ -464,7 +464,7 @@ impl MeasuredColumn {
         let mut candidates = Vec::with_capacity(chunks.len());
         for (chunk, bytes) in chunks {
             copies.add(column, &self.strings, borders, *chunk, to);
-            candidates.push(Candidate { chunk: *chunk, from: to, leftover: *bytes });
+            candidates.push(Candidate { chunk: *chunk, from: to, of: *bytes });
             to = to.add(aligned(bytes.bytes));
         }
         copies.start(launcher, column, &self.strings)?;
@@ -478,7 +478,7 @@ impl MeasuredColumn {
             tries |= plan.encoding == Encoding::Fsst;
             Ok(if tries { None } else { Some(self.node_without_codes(chunk, plan)?) })
         };
-        plan::first_kept(plan, node, |part: &BufferPart| part.len).is_ok() && tries
+        plan::first_kept(plan, node, |part: &PendingBuffer| part.len).is_ok() && tries
     }
 
     /// A chunk's node if it has no codes.
@@ -486,7 +486,7 @@ impl MeasuredColumn {
         &self,
         chunk: usize,
         plan: &Plan,
-    ) -> Result<EncodedNode<BufferPart>> {
+    ) -> Result<EncodedNode<PendingBuffer>> {
         let strings = &self.strings;
         let bytes = strings.bytes(chunk);
         let mut node = EncodedNode::new(plan.encoding, Physical::Bytes, strings.rows(chunk));

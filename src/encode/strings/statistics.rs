@@ -20,7 +20,7 @@ use crate::options::Lz;
 
 /// A part that is missing of a chunk of strings.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum StringsPart {
     /// A symbol table of its own.
     OwnTable,
     /// A part of its front coding.
@@ -30,14 +30,14 @@ pub(super) enum Part {
     /// Its dictionary.
     Dictionary,
     /// A part of the codes of its rows.
-    Codes((usize, tree::Part)),
+    Codes((usize, tree::WordsPart)),
     /// A part of the front coding of its dictionary.
     FrontOfDistinct(FrontPart),
     /// Matches of LZ in a sample of its bytes.
     Matches(LzBytes),
 }
 
-impl Part {
+impl StringsPart {
     /// Its place in the order in which the planner asks; what is derived has its own within.
     fn order(self) -> Order {
         let step = match self {
@@ -59,8 +59,8 @@ const DICTIONARY: u8 = 3;
 pub(super) struct ChunkStrings<'k> {
     measured: &'k MeasuredColumn,
     chunk: usize,
-    requests: &'k Requests<Part>,
-    of_codes: Requests<(usize, tree::Part)>,
+    requests: &'k Requests<StringsPart>,
+    of_codes: Requests<(usize, tree::WordsPart)>,
     of_front: FrontRequests,
     of_distinct: FrontRequests,
 }
@@ -70,7 +70,7 @@ impl<'k> ChunkStrings<'k> {
     pub(super) fn new(
         measured: &'k MeasuredColumn,
         chunk: usize,
-        requests: &'k Requests<Part>,
+        requests: &'k Requests<StringsPart>,
     ) -> Self {
         Self {
             measured,
@@ -86,12 +86,12 @@ impl<'k> ChunkStrings<'k> {
     pub(super) fn finish(self) {
         let Self { requests, of_codes, of_front, of_distinct, .. } = self;
         let within = |step| Order::default().then(step);
-        of_front.forward(requests, within(FRONT), Part::Front);
-        of_codes.forward(requests, within(DICTIONARY).then(0), Part::Codes);
-        of_distinct.forward(requests, within(DICTIONARY).then(1), Part::FrontOfDistinct);
+        of_front.forward(requests, within(FRONT), StringsPart::Front);
+        of_codes.forward(requests, within(DICTIONARY).then(0), StringsPart::Codes);
+        of_distinct.forward(requests, within(DICTIONARY).then(1), StringsPart::FrontOfDistinct);
     }
 
-    fn ask<T>(&self, part: Part) -> Answer<T> {
+    fn ask<T>(&self, part: StringsPart) -> Answer<T> {
         self.requests.note(part.order(), part);
         Err(Missing)
     }
@@ -136,7 +136,7 @@ impl Statistics for ChunkStrings<'_> {
             TableOf::Group => self.measured.sample_of_group(self.chunk),
             TableOf::Chunk => match self.measured.own_tables.get(&self.chunk) {
                 Some(sample) => sample.clone(),
-                None => return self.ask(Part::OwnTable),
+                None => return self.ask(StringsPart::OwnTable),
             },
         };
         Ok(sample.map(|sample| coded(by, &sample)))
@@ -156,7 +156,7 @@ impl Statistics for ChunkStrings<'_> {
     fn search(&self, _: Encoding, most: u64) -> Answer<Option<usize>> {
         match self.measured.dictionaries.found(self.chunk) {
             Some(found) => Ok(found),
-            None => self.ask(Part::Distinct(most as usize)),
+            None => self.ask(StringsPart::Distinct(most as usize)),
         }
     }
 
@@ -168,7 +168,7 @@ impl Statistics for ChunkStrings<'_> {
         }
         let dictionaries = &self.measured.dictionaries;
         let parts = dictionaries.parts(self.chunk, &self.of_codes, &self.of_distinct);
-        parts.map_or_else(|| self.ask(Part::Dictionary), Ok)
+        parts.map_or_else(|| self.ask(StringsPart::Dictionary), Ok)
     }
 
     fn lz_bytes(&self, limit: usize) -> Answer<Option<LzBytes>> {
@@ -182,7 +182,7 @@ impl Statistics for ChunkStrings<'_> {
     fn matches(&self, of: &LzBytes, _: &Lz) -> Answer<Option<Promise>> {
         match self.measured.matches.get(&self.chunk) {
             Some((_, promise)) => Ok(*promise),
-            None => self.ask(Part::Matches(*of)),
+            None => self.ask(StringsPart::Matches(*of)),
         }
     }
 }

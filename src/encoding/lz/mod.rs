@@ -224,18 +224,16 @@ fn counts_of(bytes: &[u8], shape: Shape, parts: impl Iterator<Item = Range<usize
 
 /// The shape of segments that takes least of bytes, and the lengths of the buffers then, from a
 /// sample; none if there are no matches.
-pub(super) fn matches_of(bytes: &[u8], leftover: &LzBytes, settings: &Settings) -> Option<Promise> {
-    let shapes = leftover.shapes(settings);
+pub(super) fn matches_of(bytes: &[u8], of: &LzBytes, settings: &Settings) -> Option<Promise> {
+    let shapes = of.shapes(settings);
     let has_matches = |shape: &Shape| {
-        let [_, matches, _] = counts_of(bytes, *shape, leftover.first_looks(*shape));
+        let [_, matches, _] = counts_of(bytes, *shape, of.first_looks(*shape));
         matches > 0
     };
     if !shapes.iter().any(has_matches) {
         return None;
     }
-    let of = |shape: Shape| {
-        (shape, leftover.lens(shape, counts_of(bytes, shape, leftover.sample(shape))))
-    };
+    let of = |shape: Shape| (shape, of.lens(shape, counts_of(bytes, shape, of.sample(shape))));
     smallest(shapes.into_iter().map(of))
 }
 
@@ -290,8 +288,8 @@ impl Codec for Lz {
         if !context.is_top() {
             return Ok(None);
         }
-        let Some(leftover) = values.lz_bytes(context.limit)? else { return Ok(None) };
-        let Some((shape, taken)) = values.matches(&leftover, &context.options.lz)? else {
+        let Some(of) = values.lz_bytes(context.limit)? else { return Ok(None) };
+        let Some((shape, taken)) = values.matches(&of, &context.options.lz)? else {
             return Ok(None);
         };
         let (mut children, mut buffers) = (Vec::new(), taken.to_vec());
@@ -301,7 +299,7 @@ impl Codec for Lz {
         }
         let parameters = Parameters::Lz(shape);
         let estimate = Estimate { children, parameters, ..Estimate::of(buffers) };
-        Ok(Some(estimate).filter(|estimate| leftover.saves(estimate.stored_bytes())))
+        Ok(Some(estimate).filter(|estimate| of.saves(estimate.stored_bytes())))
     }
 
     fn encode(
