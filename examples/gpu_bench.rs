@@ -165,10 +165,7 @@ const HOST_RUNS: usize = 7;
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Decode(what) => run(&what, what.cases().map(Cases::with_cascades), decode::case),
-        Command::Encode(what) => {
-            let cases = what.cases().map(|cases| cases.with_cascades().written_by_gpus());
-            run(&what, cases, encode::case)
-        }
+        Command::Encode(what) => run(&what, what.cases().map(Cases::with_cascades), encode::case),
         Command::Scan(what) => run_scans(&what, scan_case),
         Command::Gather(what) => run_scans(&what, gather_case),
         Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode::case)

@@ -37,7 +37,7 @@ struct FrontSuffixes {
 struct FrontArguments {
     StringsView view;
     const FrontChunk* chunks;
-    // front_sample: SAMPLED_VECTORS vectors for each chunk. Else for each row of the column.
+    // front_sample: `sampled_vectors` vectors for each chunk. Else for each row of the column.
     u32* prefixes;
     // One for each chunk.
     FrontSample* samples;
@@ -52,6 +52,9 @@ struct FrontArguments {
     u8* values;
     u32 blocks_per_chunk;
     u32 suffix_rows;
+    u32 sampled_vectors;
+    // front_sample: bytes of a row on average, more than which are not front-coded.
+    u32 most_bytes;
 };
 
 // A chunk, of which rows are counted from its first.
@@ -66,9 +69,9 @@ struct SplitRows {
 
     LANEPACK_DEVICE Text text(u32 row) const { return text_or_empty(reader, first + row); }
 
-    // How many bytes a row shares with the one before.
-    LANEPACK_DEVICE u32 prefix(u32 row, const Text& own) const {
-        return row % FRONT_BLOCK == 0 ? 0 : common_bytes(text(row - 1), own, own.length);
+    // How many bytes a row shares with the one before, `most` at most.
+    LANEPACK_DEVICE u32 prefix(u32 row, const Text& own, u32 most) const {
+        return row % FRONT_BLOCK == 0 ? 0 : common_bytes(text(row - 1), own, most);
     }
 };
 
@@ -79,14 +82,16 @@ LANEPACK_DEVICE void front_sample(const FrontArguments& args) {
     const u32 vectors = vectors_of(rows.chunk.rows);
     const u32 taken = min(vectors, SAMPLED_VECTORS);
     const u32 warp = warp_in_block();
-    u32* const out = args.prefixes + (u64{blockIdx.x} * SAMPLED_VECTORS + warp) * VECTOR;
+    u32* const out = args.prefixes + (u64{blockIdx.x} * args.sampled_vectors + warp) * VECTOR;
+    // Values that are longer alone are too many bytes.
+    const u32 most = static_cast<u32>(min(u64{rows.chunk.rows} * args.most_bytes, u64{FULL}));
     u32 found[2] = {0, 0};
     if (warp < taken) {
         const u32 begin = warp * vectors / taken * VECTOR;
         const u32 count = min(VECTOR, rows.chunk.rows - begin);
         for (u32 i = threadIdx.x % WARP; i < count; i += WARP) {
             const Text text = rows.text(begin + i);
-            const u32 prefix = rows.prefix(begin + i, text);
+            const u32 prefix = rows.prefix(begin + i, text, most);
             out[i] = prefix;
             found[0] += prefix;
             found[1] += text.length;
@@ -105,7 +110,7 @@ LANEPACK_DEVICE void front_prefixes(const FrontArguments& args) {
     const SplitRows<Offset> rows(args, blockIdx.x / args.blocks_per_chunk);
     const u32 row = blockIdx.x % args.blocks_per_chunk * SPLIT_THREADS + threadIdx.x;
     if (row >= rows.chunk.rows) return;
-    args.prefixes[rows.first + row] = rows.prefix(row, rows.text(row));
+    args.prefixes[rows.first + row] = rows.prefix(row, rows.text(row), FULL);
 }
 
 LANEPACK_KERNEL(front_prefixes_32, SPLIT_THREADS, 4, FrontArguments) { front_prefixes<u32>(args); }

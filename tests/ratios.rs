@@ -280,8 +280,8 @@ fn table(lines: &[Line]) -> String {
          where a column has grown by more than 1 %. The data are public files (`../shared/data`: 15 of strings, 37 of \
          floats, 15 tables), of which some are synthetic or made of edge cases.\n\n\
          - *Arrow*: the buffers of the arrays, without padding.\n\
-         - *default*, *all*: headers and bodies of the compressed column, with the encodings that GPUs write as the CPU \
-         does (`Effort::Balanced`), and with all (`Effort::Small`); *tree*: what all became.\n\
+         - *default*, *all*: headers and bodies of the compressed column, with all encodings but front \
+         coding (`Effort::Balanced`), and with all (`Effort::Small`); *tree*: what all became.\n\
          - *Parquet*: the column chunk with zstd(3) and dictionaries, as pyarrow 26 writes it.\n\
          - *why*: why all encodings take over 3 % more than Parquet:\n",
     );

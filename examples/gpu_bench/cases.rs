@@ -76,13 +76,6 @@ impl Cases {
         Ok(Self { sources: sources.into_iter(), only: only.to_owned(), options })
     }
 
-    /// Those that GPUs write.
-    pub fn written_by_gpus(self) -> impl Iterator<Item = Case> {
-        let written =
-            |one: &Encoding| Encoding::ON_GPUS.contains(one) || Encoding::NESTED.contains(one);
-        self.filter(move |case| case.options.encodings.iter().all(written))
-    }
-
     /// The same with columns for cascades.
     pub fn with_cascades(self) -> Self {
         let mut sources: Vec<Source> = self.sources.collect();

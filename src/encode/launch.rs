@@ -67,6 +67,8 @@ pub(super) enum Scope {
     Training,
     /// The search for distinct strings.
     Distinct,
+    /// Prefixes of sampled vectors.
+    SampledPrefixes,
     /// What splits strings into prefixes and suffixes.
     Splitting,
     /// Copies of strings that LZ is tried on.

@@ -122,8 +122,8 @@ impl Statistics for ChunkWords<'_> {
     fn children(&self, encoding: Encoding) -> Answer<Vec<Child<'_>>> {
         let Self { words, chunk, .. } = *self;
         if let Some((totals, physical)) = words.transformed(chunk, encoding) {
-            let (value, rows) = (words.value(), words.vectors(chunk) * VECTOR);
-            return Ok(vec![Box::new(ChunkSample { totals, physical, value, rows })]);
+            let vectors = words.vectors(chunk);
+            return Ok(vec![Box::new(ChunkSample::new(totals, physical, vectors))]);
         }
         let Within { tree, number, requests } = *self.within()?;
         match tree.children(number, encoding, chunk) {
@@ -160,9 +160,9 @@ pub(super) struct ChunkSample<'w> {
 }
 
 impl<'w> ChunkSample<'w> {
-    /// Of words of sampled vectors of a chunk that has so many vectors.
-    pub fn new(words: &'w Words, chunk: usize, vectors: usize) -> Self {
-        let (totals, physical, value) = (&words.totals[chunk], words.physical(), words.value());
+    /// Of words of sampled vectors of a chunk that has so many vectors, from what they come to.
+    pub fn new(totals: &'w abi::ChunkTotals, physical: Physical, vectors: usize) -> Self {
+        let value = physical.bits().unwrap_or(0) / 8;
         Self { totals, physical, value, rows: vectors * VECTOR }
     }
 }

@@ -207,6 +207,14 @@ impl Plan {
         std::iter::once(self).chain(&self.others).find(|plan| plan.encoding == encoding)
     }
 
+    /// The symbol table in device memory of this plan, or of one that may replace it.
+    pub fn symbol_table(&self) -> Option<TableOf> {
+        std::iter::once(self).chain(&self.others).find_map(|plan| match plan.parameters {
+            Parameters::Table(by) => Some(by),
+            _ => None,
+        })
+    }
+
     /// Every estimate made, the chosen one included.
     pub fn considered(&self) -> Vec<(Encoding, usize)> {
         let all = std::iter::once(self).chain(&self.others);

@@ -171,7 +171,7 @@ pub(crate) trait Statistics {
         Err(Missing)
     }
 
-    /// Strings: prefixes of the sampled vectors; none if front coding is not written.
+    /// Strings: prefixes of the sampled vectors; none where front coding is not allowed.
     fn sampled_prefixes(&self) -> Answer<Option<Prefixes<'_>>> {
         Err(Missing)
     }

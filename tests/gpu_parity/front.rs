@@ -169,19 +169,27 @@ fn texts(texts: impl IntoIterator<Item = String>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(texts))
 }
 
-/// Prefixes of every kind: equal in all rows, in runs, a few values, with exceptions.
+/// Prefixes in runs, of few values, and that grow.
 #[test]
 fn prefixes_of_every_encoding() {
-    let small = Options::default().with_effort(Effort::Small).without(Encoding::Dict);
-    // Every block of 64 rows has values of its own; runs of names that begin alike.
-    let runs = |row: usize| match row % 64 {
-        0 => format!("{:0width$}", row / 64, width = 40),
-        at => format!("{:0width$}{}{}", row / 64, at / 20, at * 7919 % 1000, width = 40),
+    let small = Options::default().with_effort(Effort::Small);
+    let customers = |row: usize| format!("Customer#{row:09}");
+    check_trees(&texts((0..40_000).map(customers)), &small, &["front(rle("]);
+    // Strings that leave one text at one of three places.
+    let text = "lorem ipsum dolor sit amet, ".repeat(11);
+    let few = |row: usize| {
+        let letter = if row.is_multiple_of(2) { 'A' } else { 'B' };
+        format!("{}{letter}{row:05}", &text[..[5, 40, 300][row * row % 7 % 3]])
     };
-    check_trees(&texts((0..9000).map(runs)), &small, &["front("]);
+    check_trees(&texts((0..20_000).map(few)), &small, &["front(dict("]);
     let paths = |row: usize| format!("/usr/share/{:05}/{}", row / 9, row * 7919 % 100_000);
     check_trees(&texts((0..40_000).map(paths)), &small, &["front("]);
-    check_trees(&texts((0..40_000).map(paths)), &small.clone().with_chunk_rows(4096), &["front("]);
+    let small = small.with_chunk_rows(4096);
+    check_trees(&texts((0..12_289).map(paths)), &small, &["front(", "1 rows"]);
+    // Of each block the values grow by a letter, so that prefixes do, too.
+    let grows = |row: usize| format!("{}{}", "ab".repeat(row % 64), row * 7919 % 10);
+    let few = Options::default().with_encodings([Encoding::Front, Encoding::Delta, Encoding::Ffor]);
+    check_trees(&texts((0..9000).map(grows)), &few, &["front("]);
 }
 
 /// Suffixes that are one value, though strings differ: each is the one before and a letter.
@@ -248,12 +256,60 @@ fn dictionaries_that_are_front_coded() {
         _ => format!("the same name {:03} of a thing", row * 7919 % 400),
     };
     let array = texts((0..16_384).map(value));
+    // Chunks with dictionaries behind one without, of which each has a table of its own.
+    let behind = |row: usize| match row / 4096 {
+        0 => format!("ÄÖÜß {:x} €", (row as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+        1 => format!("https://example.org/items/{:05}", row * 7919 % 700),
+        _ => format!("Les mêmes noms {:03} d'une chose", row * 7919 % 400),
+    };
+    let behind = texts((0..12_288).map(behind));
     for group_rows in [4096, 1 << 20] {
         let mut options = Options::default().with_effort(Effort::Small).with_chunk_rows(4096);
         options.group_rows = group_rows;
         check_trees(&array, &options, &["dict(", "front("]);
         check_trees(&array, &options.clone().without(Encoding::Fsst), &["dict(", "front("]);
+        options.group_rows = group_rows;
+        check_trees(&behind, &options, &["fsst(", "dict("]);
     }
+}
+
+/// More distinct strings than samples look at.
+#[test]
+fn dictionaries_of_many_front_coded_strings() {
+    let words = ["apple tree", "banana", "cherry pie", "date palm", "elderberry", "fig"];
+    let value = |row: usize| {
+        let number = (row / 1024 * 170 + row % 170) * 7919 % 20_411;
+        format!("{} of {number:05}", words[number / 4000 % 6])
+    };
+    let array = texts((0..122_880).map(value));
+    check_trees(&array, &Options::default().with_effort(Effort::Small), &["dict(", "front("]);
+}
+
+/// Values that are too long for front coding, alone or all, and suffixes too long for constants.
+#[test]
+fn long_strings_are_front_coded_as_on_the_cpu() {
+    let small = Options::default().with_effort(Effort::Small).without(Encoding::Lz);
+    let long = "0123456789abcdef".repeat(2000);
+    let one = |row: usize| match row {
+        0 => "a".to_owned(),
+        1..4 => long.clone(),
+        _ => format!("/usr/share/{row:05}"),
+    };
+    check_trees(&texts((0..20).map(one)), &small, &[]);
+    check_trees(&texts((0..2000).map(one)), &small, &["front("]);
+    let all = |row: usize| format!("{}{row:05}", &long[..1200]);
+    check_trees(&texts((0..200).map(all)), &small, &[]);
+    let grows = |row: usize| long[..1100].repeat(row % 64 + 1);
+    let rare = |row: usize| if row < 60 { grows(row) } else { String::new() };
+    check_trees(&texts((0..4000).map(rare)), &small, &["front("]);
+}
+
+/// Suffixes of more bytes than a span has on the emulation, by one table.
+#[test]
+fn suffixes_of_many_spans() {
+    let path = |row: usize| format!("/a/{:06}/{:030x}", row / 2, (row as u128 + 7).pow(6));
+    let small = Options::default().with_effort(Effort::Small).with_chunk_rows(2048);
+    check_trees(&texts((0..30_000).map(path)), &small, &["front("]);
 }
 
 /// Columns of strings that Effort::Small was made for.

@@ -1,7 +1,6 @@
 //! Codes of a stretch of chunks that share a table, in scratch.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::chunks::lengths_source;
 use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
@@ -13,69 +12,92 @@ use crate::encode::words::Words;
 use crate::encode::write::{self, Job};
 use crate::encoding::{Physical, fsst};
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
 use crate::gpu::abi;
 use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
-/// The codes of consecutive chunks, in scratch.
-pub(super) struct CodeRuns {
-    view: abi::StringsView,
-    scratch: Arc<DeviceBuffer>,
-    /// Where in it the sizes of chunks will be, and how many chunks there are.
-    sizes: (usize, usize),
+/// Where the arrays of the codes of a span are in scratch.
+pub(super) struct CodeRoom {
+    vectors: Range<usize>,
+    /// How many runs there are at most.
+    most_runs: usize,
+    runs: usize,
+    places: usize,
+    codes: usize,
+    tile_runs: usize,
+    marks: usize,
+    taken: usize,
+    /// Bytes of all, a multiple of 256.
+    pub(super) len: usize,
 }
 
-impl CodeRuns {
-    /// Starts making the codes of a span with its table.
-    pub(super) fn start(
-        launcher: &mut Launcher<'_>,
+impl CodeRoom {
+    pub(super) fn of(
         column: &StringColumn,
         lengths: &Lengths,
         span: &Span,
         borders: &[u64],
-    ) -> Result<Self> {
-        let chunks = &span.chunks;
-        let bytes = span.bytes(borders);
+    ) -> Self {
+        let (chunks, bytes) = (&span.chunks, span.bytes(borders));
         let chunk_vectors = lengths.view.chunk_rows as usize / VECTOR;
-        let first_vector = chunks.start * chunk_vectors;
-        let end_vector = (chunks.end * chunk_vectors).min(column.rows.div_ceil(VECTOR));
-        let runs = lengths.most_runs(bytes, end_vector - first_vector);
+        let end = (chunks.end * chunk_vectors).min(column.rows.div_ceil(VECTOR));
+        let vectors = chunks.start * chunk_vectors..end;
+        let most_runs = lengths.most_runs(bytes, vectors.len());
         let mut arrays = Arrays::default();
-        let runs_at = arrays.add(runs * 16);
-        let places = arrays.add(runs * 16);
-        let code_bytes = 2 * bytes + 16 * (runs + 2);
+        let runs = arrays.add(most_runs * 16);
+        let places = arrays.add(most_runs * 16);
+        let code_bytes = 2 * bytes + 16 * (most_runs + 2);
         let codes = arrays.add(code_bytes);
         let tile_runs = arrays.add(4 * (code_bytes / fsst::TILE + chunks.len() + 1));
-        let marks = arrays.add(2 * (bytes / 32 + runs / 4 + 3));
-        let sizes = arrays.add(chunks.len() * size_of::<abi::FsstPlace>());
+        let marks = arrays.add(2 * (bytes / 32 + most_runs / 4 + 3));
         let taken = arrays.add(4);
-        let scratch = launcher.allocate(arrays.len)?;
+        let len = arrays.len;
+        Self { vectors, most_runs, runs, places, codes, tile_runs, marks, taken, len }
+    }
+}
+
+/// The codes of consecutive chunks, in scratch.
+pub(super) struct CodeRuns {
+    view: abi::StringsView,
+}
+
+impl CodeRuns {
+    /// Starts making the codes of a span with its table, in scratch from `at` on; `sizes` is where
+    /// the sizes of its chunks go.
+    pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        table: DevicePtr<u8>,
+        room: &CodeRoom,
+        (scratch, at): (&DeviceBuffer, usize),
+        sizes: DevicePtr<abi::FsstPlace>,
+    ) -> Result<Self> {
         let view = abi::StringsView {
-            table: span.table.unwrap_or_default(),
-            runs: scratch.pointer_at(runs_at),
-            places: scratch.pointer_at(places),
-            codes: scratch.pointer_at(codes),
-            marks: scratch.pointer_at(marks),
-            tile_runs: scratch.pointer_at(tile_runs),
-            chunks: scratch.pointer_at(sizes),
-            taken: scratch.pointer_at(taken),
-            first_vector: first_vector as u32,
-            end_vector: end_vector as u32,
+            table,
+            runs: scratch.pointer_at(at + room.runs),
+            places: scratch.pointer_at(at + room.places),
+            codes: scratch.pointer_at(at + room.codes),
+            marks: scratch.pointer_at(at + room.marks),
+            tile_runs: scratch.pointer_at(at + room.tile_runs),
+            chunks: sizes,
+            taken: scratch.pointer_at(at + room.taken),
+            first_vector: room.vectors.start as u32,
+            end_vector: room.vectors.end as u32,
             ..lengths.view
         };
-        launcher.stream.fill(&scratch, taken, 4, 0)?;
+        launcher.stream.fill(scratch, at + room.taken, 4, 0)?;
         let kernel = column.by_width(kernels::FSST_ENCODE);
-        launcher.launch(kernel, encode_blocks(column, runs.div_ceil(kernel.block)), &view)?;
-        Ok(Self { view, scratch, sizes: (sizes, chunks.len()) })
+        let blocks = encode_blocks(column, room.most_runs.div_ceil(kernel.block));
+        launcher.launch(kernel, blocks, &view)?;
+        Ok(Self { view })
     }
 
-    /// Starts finding out where runs begin in their chunks, and what chunks come to.
-    pub(super) fn sizes(&self, launcher: &mut Launcher<'_>) -> Result<Pending<abi::FsstPlace>> {
-        let (at, chunks) = self.sizes;
-        launcher.launch(kernels::FSST_CHUNKS, chunks, &self.view)?;
-        launcher.result(&self.scratch, at, chunks)
+    /// Starts finding out where runs begin in their chunks, and what so many chunks come to.
+    pub(super) fn find_sizes(&self, launcher: &mut Launcher<'_>, chunks: usize) -> Result<()> {
+        launcher.launch(kernels::FSST_CHUNKS, chunks, &self.view)
     }
 
     /// The vectors whose codes they are.
@@ -136,10 +158,15 @@ impl Codes {
         options: &Options,
     ) -> Result<Self> {
         launcher.switch(StreamRole::Long);
-        let runs = CodeRuns::start(launcher, column, lengths, span, borders)?;
+        let (room, chunks) = (CodeRoom::of(column, lengths, span, borders), span.chunks.len());
+        let scratch = launcher.allocate(room.len + chunks * size_of::<abi::FsstPlace>())?;
+        let (table, sizes) = (span.table.unwrap_or_default(), scratch.pointer_at(room.len));
+        let at = (scratch.as_ref(), 0);
+        let runs = CodeRuns::start(launcher, column, lengths, table, &room, at, sizes)?;
         launcher.switch(StreamRole::Main);
         launcher.wait_for(StreamRole::Long)?;
-        let pending = runs.sizes(launcher)?;
+        runs.find_sizes(launcher, chunks)?;
+        let pending = launcher.result(&scratch, room.len, chunks)?;
         let first_row = runs.vectors().start * VECTOR;
         let rows = (runs.vectors().end * VECTOR).min(column.rows) - first_row;
         let code_lengths = lengths.view.code_lengths.add(first_row);

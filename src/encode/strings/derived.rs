@@ -13,17 +13,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::chunks::{Family, STARTS_OF_FRONT, StringChunks, lengths_source, string_form};
-use super::codes::CodeRuns;
+use super::codes::{CodeRoom, CodeRuns};
 use super::front::Fronts;
 use super::lengths::{Lengths, range};
-use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
-use super::{StringColumn, span_bytes, spans};
+use super::tables::{self, GroupTables, OwnTables, Table, TableSample, sampled};
+use super::{Span, StringColumn, span_bytes, spans};
 use crate::chunk::{EncodedNode, StringForm};
 use crate::encode::launch::{Launcher, Pending, Scope};
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job, PendingBuffer};
-use crate::encoding::plan::{self, Parameters, Plan};
+use crate::encoding::plan::{self, Plan};
 use crate::encoding::statistics::TableOf;
 use crate::encoding::{Encoding, Physical, fsst};
 use crate::error::{Error, Result};
@@ -79,6 +79,11 @@ impl ScratchStrings {
         let rows = self.counts[number];
         let range = range(&(number..number + 1), chunk_vectors, self.column.rows, number, table);
         abi::FsstRange { rows, ..range }
+    }
+
+    /// What kernels see of some chunks that are to have tables of their own.
+    fn own_ranges(&self, numbers: &[usize]) -> Vec<abi::FsstRange> {
+        numbers.iter().enumerate().map(|(table, number)| self.range(*number, table)).collect()
     }
 
     /// Whether the strings of a chunk may have codes.
@@ -192,9 +197,13 @@ impl PendingStrings {
         let own = match alone.is_empty() {
             true => None,
             false => {
-                let lengths = &self.lengths;
-                let (tables, samples) = train(launcher, &self.values, lengths, &alone)?;
-                Some((tables.read(launcher)?, samples))
+                let own = OwnTables::train(
+                    launcher,
+                    &self.values.column,
+                    &self.lengths,
+                    self.values.own_ranges(&alone),
+                )?;
+                Some((own.tables.read(launcher)?, own.samples))
             }
         };
         let has_codes = |number: usize| self.values.may_have_codes(number, &self.options);
@@ -209,7 +218,7 @@ impl PendingStrings {
         let mut strings = self.read(launcher)?;
         if let Some((trained, samples)) = own {
             let samples = launcher.read(&samples)?;
-            strings.own = alone.into_iter().zip(samples_of(trained, &samples)).collect();
+            strings.own = alone.into_iter().zip(tables::samples_of(trained, &samples)).collect();
         }
         strings.codes = codes.map(|codes| codes.read(launcher)).transpose()?;
         Ok(strings)
@@ -234,30 +243,6 @@ impl PendingStrings {
     }
 }
 
-/// Starts training tables for some chunks, and estimating what they make of samples.
-fn train(
-    launcher: &mut Launcher<'_>,
-    values: &ScratchStrings,
-    lengths: &Lengths,
-    numbers: &[usize],
-) -> Result<(Tables, Pending<abi::FsstSample>)> {
-    let ranges: Vec<_> =
-        numbers.iter().enumerate().map(|(table, number)| values.range(*number, table)).collect();
-    let trainers = Trainers::prepare(launcher, ranges.len())?;
-    let tables = Tables::train(launcher, &values.column, lengths, &ranges, trainers)?;
-    let samples = tables::estimate(launcher, &values.column, lengths, &ranges, tables.first())?;
-    Ok((tables, samples))
-}
-
-/// What tables make of samples.
-fn samples_of(
-    tables: Vec<Option<Arc<Table>>>,
-    samples: &[abi::FsstSample],
-) -> impl Iterator<Item = Option<TableSample>> {
-    (tables.into_iter().zip(samples))
-        .map(|(table, sample)| Some(TableSample { table: table?, sampled: sampled(sample)? }))
-}
-
 impl DerivedStrings {
     /// If all values of a chunk are equal, the bytes of one.
     pub(super) fn single(&self, number: usize) -> Option<usize> {
@@ -277,9 +262,10 @@ impl DerivedStrings {
 
     /// Trains tables of chunks' own; waits.
     pub(super) fn train(&mut self, launcher: &mut Launcher<'_>, numbers: &[usize]) -> Result<()> {
-        let (tables, samples) = train(launcher, &self.values, &self.chunks.lengths, numbers)?;
-        let (tables, samples) = (tables.read(launcher)?, launcher.read(&samples)?);
-        self.own.extend(numbers.iter().copied().zip(samples_of(tables, &samples)));
+        let ranges = self.values.own_ranges(numbers);
+        let (column, lengths) = (&self.values.column, &self.chunks.lengths);
+        let own = OwnTables::train(launcher, column, lengths, ranges)?.read(launcher)?;
+        self.own.extend(numbers.iter().copied().zip(own));
         Ok(())
     }
 
@@ -291,12 +277,7 @@ impl DerivedStrings {
     ) -> Result<()> {
         let table = |(number, plan): (usize, &Option<&Plan>)| {
             let plan = (*plan)?;
-            let mut all = std::iter::once(plan).chain(&plan.others);
-            let by = all.find_map(|plan| match plan.parameters {
-                Parameters::Table(by) => Some(by),
-                _ => None,
-            })?;
-            match by {
+            match plan.symbol_table()? {
                 TableOf::Group => self.group_tables[number].clone(),
                 TableOf::Chunk => Some(self.own_sample(number)??.table.clone()),
             }
@@ -361,9 +342,8 @@ impl DerivedStrings {
             StringForm::Codes => {
                 let missing = || Error::device("codes of derived strings are missing");
                 let codes = self.codes.as_ref().ok_or_else(missing)?;
-                let span = codes.spans.iter().find(|span| span.chunks.contains(&number));
-                let span = span.ok_or_else(missing)?;
-                let bytes = span.sizes[number - span.chunks.start].codes as usize;
+                let span = codes.span_of(number).ok_or_else(missing)?;
+                let bytes = codes.sizes[number].codes as usize;
                 let lengths = (&codes.lengths, number);
                 chunks.codes_node(number, &span.table, bytes, lengths, plan).map(Some)
             }
@@ -393,16 +373,10 @@ impl DerivedStrings {
                 };
                 write::copy_spans(launcher, &jobs.iter().map(span).collect::<Vec<_>>())
             }
-            StringForm::Codes => {
-                let spans = self.codes.iter().flat_map(|codes| &codes.spans);
-                spans.into_iter().try_for_each(|span| {
-                    let first = span.chunks.start;
-                    let of_span = (jobs.iter())
-                        .filter(|(number, _)| span.chunks.contains(number))
-                        .map(|(number, job)| (number - first, *job));
-                    span.runs.write(launcher, &span.table, &span.sizes, of_span)
-                })
-            }
+            StringForm::Codes => match &self.codes {
+                Some(codes) => codes.write(launcher, jobs),
+                None => Err(Error::device("codes of derived strings are missing")),
+            },
             StringForm::Prefixes => {
                 self.chunks.write_starts(launcher, jobs.iter().copied(), STARTS_OF_FRONT)
             }
@@ -421,9 +395,12 @@ fn unplanned(encoding: Encoding) -> Error {
 
 /// Codes of derived strings, in scratch.
 struct Codes {
+    /// In order.
     spans: Vec<CodeSpan>,
     /// Their lengths.
     lengths: Words,
+    /// Of each chunk, if it has codes.
+    sizes: Vec<abi::FsstPlace>,
 }
 
 /// Chunks that follow each other and have codes by one table.
@@ -431,18 +408,43 @@ struct CodeSpan {
     chunks: Range<usize>,
     table: Arc<Table>,
     runs: CodeRuns,
-    /// Of each chunk, once they have been read.
-    sizes: Vec<abi::FsstPlace>,
+}
+
+impl Codes {
+    /// That of a chunk.
+    fn span_of(&self, number: usize) -> Option<&CodeSpan> {
+        let span = self.spans.get(self.spans.partition_point(|span| span.chunks.end <= number))?;
+        (span.chunks.start <= number).then_some(span)
+    }
+
+    /// Starts writing nodes, given the numbers of their chunks.
+    fn write(&self, launcher: &mut Launcher<'_>, jobs: &[(usize, &Job)]) -> Result<()> {
+        let mut jobs = jobs.to_vec();
+        jobs.sort_by_key(|(number, _)| *number);
+        let mut rest = jobs.as_slice();
+        while let Some((number, _)) = rest.first() {
+            let missing = || Error::device("codes of derived strings are missing");
+            let CodeSpan { chunks, table, runs } = self.span_of(*number).ok_or_else(missing)?;
+            let (now, later) =
+                rest.split_at(rest.partition_point(|(number, _)| *number < chunks.end));
+            rest = later;
+            let of_span = now.iter().map(|(number, job)| (number - chunks.start, *job));
+            runs.write(launcher, table, &self.sizes[chunks.clone()], of_span)?;
+        }
+        Ok(())
+    }
 }
 
 /// Codes that are being made.
 struct PendingCodes {
-    spans: Vec<(CodeSpan, Pending<abi::FsstPlace>)>,
+    spans: Vec<CodeSpan>,
     lengths: Words,
+    sizes: Pending<abi::FsstPlace>,
 }
 
 impl PendingCodes {
-    /// Starts making the codes of chunks that are given a table; none if there is none.
+    /// Starts making the codes of chunks that are given a table; none if there is none. All of
+    /// them have scratch in one piece.
     fn start(
         launcher: &mut Launcher<'_>,
         values: &ScratchStrings,
@@ -459,26 +461,36 @@ impl PendingCodes {
             lengths.clear_codes(launcher, 0..column.rows / VECTOR)?;
         }
         let pointers = tables.iter().map(|table| Some(table.as_ref()?.pointer));
-        let mut started = Vec::new();
-        for span in spans(pointers, borders, span_bytes(launcher.is_host())) {
-            let Some(table) = tables[span.chunks.start].clone() else { continue };
-            let runs = CodeRuns::start(launcher, column, lengths, &span, borders)?;
-            let pending = runs.sizes(launcher)?;
-            let (chunks, sizes) = (span.chunks, Vec::new());
-            started.push((CodeSpan { chunks, table, runs, sizes }, pending));
+        let spans: Vec<(Span, Arc<Table>, CodeRoom)> =
+            (spans(pointers, borders, span_bytes(launcher.is_host())).into_iter())
+                .filter_map(|span| {
+                    let table = tables[span.chunks.start].clone()?;
+                    let room = CodeRoom::of(column, lengths, &span, borders);
+                    Some((span, table, room))
+                })
+                .collect();
+        let scratch = launcher.allocate(spans.iter().map(|(.., room)| room.len).sum())?;
+        let sizes = launcher.allocate(tables.len() * size_of::<abi::FsstPlace>())?;
+        let mut at = 0;
+        let mut started = Vec::with_capacity(spans.len());
+        for (Span { chunks, .. }, table, room) in spans {
+            let to = sizes.pointer::<abi::FsstPlace>().add(chunks.start);
+            let scratch = (scratch.as_ref(), at);
+            let runs =
+                CodeRuns::start(launcher, column, lengths, table.pointer, &room, scratch, to)?;
+            runs.find_sizes(launcher, chunks.len())?;
+            at += room.len;
+            started.push(CodeSpan { chunks, table, runs });
         }
+        let sizes = launcher.result(&sizes, 0, tables.len())?;
         let lengths = values.measure(launcher, lengths.view.code_lengths, options)?;
-        Ok(Some(Self { spans: started, lengths }))
+        Ok(Some(Self { spans: started, lengths, sizes }))
     }
 
     /// Waits for their sizes.
     fn read(mut self, launcher: &Launcher<'_>) -> Result<Codes> {
         self.lengths.read(launcher)?;
-        let read = |(mut span, pending): (CodeSpan, Pending<abi::FsstPlace>)| {
-            span.sizes = launcher.read(&pending)?;
-            Ok(span)
-        };
-        let spans = self.spans.into_iter().map(read).collect::<Result<_>>()?;
-        Ok(Codes { spans, lengths: self.lengths })
+        let sizes = launcher.read(&self.sizes)?;
+        Ok(Codes { spans: self.spans, lengths: self.lengths, sizes })
     }
 }

@@ -11,7 +11,7 @@ use ahash::RandomState;
 use super::StringColumn;
 use super::chunks::{Family, StringChunks, lengths_source};
 use super::derived::{DerivedStrings, PendingStrings, ScratchStrings, borders_of, zero_ended};
-use super::front::{FrontPart, FrontRequests, Fronted, Fronts, PendingFronts};
+use super::front::{FrontPart, FrontRequests, FrontSource, Fronts, PendingFronts};
 use super::statistics::ChunkDerived;
 use super::tables::GroupTables;
 use crate::chunk::EncodedNode;
@@ -157,6 +157,7 @@ impl Dictionaries {
         self.tree.words_mut(codes).read(launcher)?;
         self.strings = Some(strings);
         self.fronts = fronts.map(|fronts| fronts.read(launcher)).transpose()?;
+        launcher.release(Scope::SampledPrefixes);
         self.numbers = of.iter().enumerate().map(|(number, &chunk)| (chunk, number)).collect();
         Ok(())
     }
@@ -181,9 +182,12 @@ impl Dictionaries {
             return Err(Error::device("front coding of distinct strings that are not there"));
         };
         let of_column: Vec<usize> = self.numbers.keys().copied().collect();
-        let number = |(chunk, part): (usize, FrontPart)| Some((*self.numbers.get(&chunk)?, part));
-        let missing = missing.into_iter().filter_map(number).collect();
-        let of = Fronted {
+        let unknown = || Error::device("front coding of a dictionary that is not there");
+        let number = |(chunk, part): (usize, FrontPart)| {
+            Ok((*self.numbers.get(&chunk).ok_or_else(unknown)?, part))
+        };
+        let missing = missing.into_iter().map(number).collect::<Result<_>>()?;
+        let of = FrontSource {
             column: strings.column(),
             chunks: &strings.chunks,
             tables: *tables,

@@ -25,11 +25,13 @@ use crate::encode::statistics::ChunkSample;
 use crate::encode::tree::{self, Tree};
 use crate::encode::words::Words;
 use crate::encode::write::{Job, Origin, PendingBuffer};
+use crate::encoding::constant::MAX_VALUE_BYTES;
 use crate::encoding::plan::{Context, Nesting, Plan};
 use crate::encoding::statistics::{Answer, Child, Missing, Prefixes, SAMPLED_VECTORS};
 use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
-use crate::gpu::{abi, kernels};
+use crate::gpu::kernels::{self, Kernel};
+use crate::gpu::{DevicePtr, abi};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 
@@ -67,7 +69,7 @@ impl FrontRequests {
 
 /// Strings that are front-coded, and what belongs to their chunks.
 #[derive(Clone, Copy)]
-pub(super) struct Fronted<'a> {
+pub(super) struct FrontSource<'a> {
     pub(super) column: &'a StringColumn,
     pub(super) chunks: &'a StringChunks,
     pub(super) tables: GroupTables<'a>,
@@ -87,8 +89,8 @@ pub(super) struct PendingFronts {
 /// The front coding of the chunks of some strings.
 pub(super) struct Fronts {
     samples: Vec<abi::FrontSample>,
-    /// Prefixes of the sampled vectors.
-    sampled: Words,
+    /// What the prefixes of the sampled vectors come to as words.
+    totals: Vec<abi::ChunkTotals>,
     /// That of the suffixes.
     family: Family,
     /// Of the strings.
@@ -102,8 +104,22 @@ pub(super) struct Fronts {
 
 impl PendingFronts {
     /// Starts looking at a sample of all chunks, which have so many rows each; of strings that are
-    /// planned in a context, and whose suffixes are of a family.
+    /// planned in a context, and whose suffixes are of a family. Their memory is of a scope
+    /// ([`Scope::SampledPrefixes`]), which is released once they have been read.
     pub(super) fn start(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        chunk_rows: usize,
+        rows: &[u32],
+        family: Family,
+        context: &Context<'_>,
+    ) -> Result<Self> {
+        launcher.in_scope(Scope::SampledPrefixes, |launcher| {
+            Self::start_in_scope(launcher, column, chunk_rows, rows, family, context)
+        })
+    }
+
+    fn start_in_scope(
         launcher: &mut Launcher<'_>,
         column: &StringColumn,
         chunk_rows: usize,
@@ -113,7 +129,8 @@ impl PendingFronts {
     ) -> Result<Self> {
         let chunks: Vec<abi::FrontChunk> =
             (0..).zip(rows).map(|(number, rows)| abi::FrontChunk { number, rows: *rows }).collect();
-        let sampled_rows = chunks.len() * SAMPLED_VECTORS * VECTOR;
+        let vectors = SAMPLED_VECTORS.min(chunk_rows / VECTOR);
+        let sampled_rows = chunks.len() * vectors * VECTOR;
         let prefixes = launcher.allocate(sampled_rows * 4)?;
         let samples = launcher.allocate(chunks.len() * size_of::<abi::FrontSample>())?;
         let arguments = abi::FrontArguments {
@@ -121,13 +138,15 @@ impl PendingFronts {
             chunks: launcher.upload(&chunks)?,
             prefixes: prefixes.pointer(),
             samples: samples.pointer(),
+            sampled_vectors: vectors as u32,
+            most_bytes: MAX_VALUE_BYTES as u32,
             ..Default::default()
         };
         let kernel = column.by_width(kernels::FRONT_SAMPLE);
         launcher.launch(kernel, chunks.len(), &arguments)?;
         let samples = launcher.result(&samples, 0, chunks.len())?;
-        let source = lengths_source(prefixes.pointer(), sampled_rows, SAMPLED_VECTORS);
-        let most = (SAMPLED_VECTORS * VECTOR) as u32;
+        let source = lengths_source(prefixes.pointer(), sampled_rows, vectors);
+        let most = (vectors * VECTOR) as u32;
         let counts = rows.iter().map(|rows| *rows.min(&most)).collect();
         let options = context.options.clone();
         let asked = Measurements::of_lengths(&options);
@@ -141,7 +160,7 @@ impl PendingFronts {
         let Self { samples, lengths, family, nesting, options } = self;
         Ok(Fronts {
             samples: launcher.read(&samples)?,
-            sampled: lengths,
+            totals: lengths.totals,
             family,
             nesting,
             numbers: BTreeMap::new(),
@@ -159,7 +178,7 @@ impl Fronts {
         Prefixes {
             saved: saved.into(),
             bytes: bytes as usize,
-            lengths: Box::new(ChunkSample::new(&self.sampled, chunk, vectors)),
+            lengths: Box::new(ChunkSample::new(&self.totals[chunk], Physical::U32, vectors)),
         }
     }
 
@@ -183,7 +202,7 @@ impl Fronts {
     pub(super) fn compute(
         &mut self,
         launcher: &mut Launcher<'_>,
-        of: Fronted<'_>,
+        of: FrontSource<'_>,
         missing: Vec<(usize, FrontPart)>,
     ) -> Result<()> {
         let (mut split, mut of_prefixes, mut tables) = (Vec::new(), Vec::new(), Vec::new());
@@ -191,7 +210,7 @@ impl Fronts {
             match part {
                 FrontPart::Split => split.push(chunk),
                 FrontPart::Prefixes(part) => of_prefixes.push((chunk, part)),
-                FrontPart::SuffixTable => tables.extend(self.numbers.get(&chunk)),
+                FrontPart::SuffixTable => tables.push(self.of(chunk)?.0),
             }
         }
         if !split.is_empty() {
@@ -201,8 +220,9 @@ impl Fronts {
             self.prefixes.compute(launcher, of_prefixes)?;
         }
         match &mut self.suffixes {
-            Some(suffixes) if !tables.is_empty() => suffixes.train(launcher, &tables),
-            _ => Ok(()),
+            _ if tables.is_empty() => Ok(()),
+            Some(suffixes) => suffixes.train(launcher, &tables),
+            None => Err(no_suffixes()),
         }
     }
 
@@ -210,55 +230,17 @@ impl Fronts {
     fn split(
         &mut self,
         launcher: &mut Launcher<'_>,
-        Fronted { column, chunks, tables, of_column }: Fronted<'_>,
-        of: &[usize],
+        of: FrontSource<'_>,
+        asked: &[usize],
     ) -> Result<()> {
-        let counts: Vec<u32> = of.iter().map(|chunk| chunks.rows(*chunk) as u32).collect();
-        let most = counts.iter().max().copied().unwrap_or(0) as usize;
-        let suffix_rows = most.next_multiple_of(VECTOR);
-        let rows = of.len() * suffix_rows;
-        let chunk = |(number, rows): (&usize, &u32)| abi::FrontChunk {
-            number: *number as u32,
-            rows: *rows,
-        };
-        let asked: Vec<abi::FrontChunk> = of.iter().zip(&counts).map(chunk).collect();
+        let FrontSource { column, chunks, tables, of_column } = of;
         let all_rows = column.rows.next_multiple_of(VECTOR);
         let prefixes = launcher.allocate(all_rows * 4)?.pointer();
         let scope = launcher.scope;
-        launcher.scope = Scope::Splitting;
-        let starts = launcher.allocate(rows * 4)?;
-        let found = launcher.allocate(of.len() * size_of::<abi::FrontSuffixes>())?;
-        let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;
-        let chunk_rows = chunks.chunk_vectors() * VECTOR;
-        let arguments = abi::FrontArguments {
-            view: column.view(chunk_rows),
-            chunks: launcher.upload(&asked)?,
-            prefixes,
-            suffixes: found.pointer(),
-            starts: starts.pointer(),
-            offsets: offsets.pointer(),
-            suffix_rows: suffix_rows as u32,
-            ..Default::default()
-        };
-        let launch = |launcher: &mut Launcher<'_>, kernel: kernels::Kernel<_>, arguments| {
-            let blocks = suffix_rows.div_ceil(kernel.block);
-            let arguments = abi::FrontArguments { blocks_per_chunk: blocks as u32, ..arguments };
-            launcher.launch(kernel, of.len() * blocks, &arguments)
-        };
-        launch(launcher, column.by_width(kernels::FRONT_PREFIXES), arguments)?;
-        launcher.launch(column.by_width(kernels::FRONT_PLACES), of.len(), &arguments)?;
-        let found: Vec<abi::FrontSuffixes> =
-            launcher.read(&launcher.result(&found, 0, of.len())?)?;
-        let borders = borders_of(found.iter().map(|suffixes| suffixes.bytes));
-        let values = zero_ended(launcher, scope, borders[of.len()] as usize)?;
-        let before = launcher.upload(&borders)?;
-        let to = abi::FrontArguments { before, values: values.pointer(), ..arguments };
-        launch(launcher, column.by_width(kernels::FRONT_COPY), to)?;
-        launcher.scope = scope;
+        let suffixes = launcher
+            .in_scope(Scope::Splitting, |launcher| split(launcher, of, asked, prefixes, scope))?;
         launcher.release(Scope::Splitting);
-        let singles = found.iter().map(|suffixes| suffixes.is_single != 0).collect();
-        let suffixes =
-            ScratchStrings::new(column, [offsets, values], counts, singles, borders, suffix_rows);
+        let of = asked;
         let options = &self.options;
         let column_chunks: Vec<usize> =
             of.iter().map(|chunk| of_column.map_or(*chunk, |all| all[*chunk])).collect();
@@ -335,7 +317,7 @@ impl Fronts {
     fn of(&self, chunk: usize) -> Result<(usize, &DerivedStrings)> {
         let number = self.numbers.get(&chunk).copied();
         let both = number.zip(self.suffixes.as_ref());
-        both.ok_or_else(|| Error::device("suffixes were expected, the chunk has none"))
+        both.ok_or_else(no_suffixes)
     }
 
     /// Starts writing nodes of one origin and encoding that are words.
@@ -365,7 +347,59 @@ impl Fronts {
             jobs.map(|(chunk, job)| Ok((self.of(chunk)?.0, job))).collect::<Result<_>>()?;
         match &self.suffixes {
             Some(suffixes) => suffixes.write(launcher, encoding, &jobs),
-            None => Ok(()),
+            None => Err(no_suffixes()),
         }
     }
+}
+
+/// The error for a chunk that has not been split.
+fn no_suffixes() -> Error {
+    Error::device("suffixes were expected, the chunk has none")
+}
+
+/// Starts writing the prefixes of all rows of some chunks, which ascend, and their suffixes, which
+/// are kept for a scope; waits for the bytes of these.
+fn split(
+    launcher: &mut Launcher<'_>,
+    FrontSource { column, chunks, .. }: FrontSource<'_>,
+    asked: &[usize],
+    prefixes: DevicePtr<u32>,
+    scope: Scope,
+) -> Result<ScratchStrings> {
+    let counts: Vec<u32> = asked.iter().map(|chunk| chunks.rows(*chunk) as u32).collect();
+    let most = counts.iter().max().copied().unwrap_or(0) as usize;
+    let suffix_rows = most.next_multiple_of(VECTOR);
+    let rows = asked.len() * suffix_rows;
+    let chunk =
+        |(number, rows): (&usize, &u32)| abi::FrontChunk { number: *number as u32, rows: *rows };
+    let of: Vec<abi::FrontChunk> = asked.iter().zip(&counts).map(chunk).collect();
+    let starts = launcher.allocate(rows * 4)?;
+    let found = launcher.allocate(asked.len() * size_of::<abi::FrontSuffixes>())?;
+    let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;
+    let arguments = abi::FrontArguments {
+        view: column.view(chunks.chunk_vectors() * VECTOR),
+        chunks: launcher.upload(&of)?,
+        prefixes,
+        suffixes: found.pointer(),
+        starts: starts.pointer(),
+        offsets: offsets.pointer(),
+        suffix_rows: suffix_rows as u32,
+        ..Default::default()
+    };
+    let launch = |launcher: &mut Launcher<'_>, kernel: Kernel<_>, arguments| {
+        let blocks = suffix_rows.div_ceil(kernel.block);
+        let arguments = abi::FrontArguments { blocks_per_chunk: blocks as u32, ..arguments };
+        launcher.launch(kernel, asked.len() * blocks, &arguments)
+    };
+    launch(launcher, column.by_width(kernels::FRONT_PREFIXES), arguments)?;
+    launcher.launch(column.by_width(kernels::FRONT_PLACES), asked.len(), &arguments)?;
+    let found: Vec<abi::FrontSuffixes> =
+        launcher.read(&launcher.result(&found, 0, asked.len())?)?;
+    let borders = borders_of(found.iter().map(|suffixes| suffixes.bytes));
+    let values = zero_ended(launcher, scope, borders[asked.len()] as usize)?;
+    let before = launcher.upload(&borders)?;
+    let to = abi::FrontArguments { before, values: values.pointer(), ..arguments };
+    launch(launcher, column.by_width(kernels::FRONT_COPY), to)?;
+    let singles = found.iter().map(|suffixes| suffixes.is_single != 0).collect();
+    Ok(ScratchStrings::new(column, [offsets, values], counts, singles, borders, suffix_rows))
 }

@@ -215,6 +215,7 @@ pub(super) fn encode(
     };
     let early = EarlyCodes::start(launcher, column, &pending, &borders, options, span_bytes)?;
     let mut measured = pending.read(launcher, column)?;
+    launcher.release(Scope::SampledPrefixes);
     launcher.mark("wait")?;
     let choices = measured.choose(launcher, column, &borders)?;
     let tables = choices.iter().map(|choice| Some(choice.table.as_ref()?.pointer));

@@ -9,10 +9,10 @@ use super::StringColumn;
 use super::bodies::Copies;
 use super::chunks::{Family, StringChunks, lengths_source, string_form};
 use super::dict::{self, Dictionaries};
-use super::front::{Fronted, Fronts, PendingFronts};
+use super::front::{FrontSource, Fronts, PendingFronts};
 use super::lengths::{Arrays, Lengths, range};
 use super::statistics::{ChunkStrings, StringsPart};
-use super::tables::{self, GroupTables, Table, TableSample, Tables, Trainers, sampled};
+use super::tables::{self, GroupTables, OwnTables, Table, TableSample, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, StringForm, aligned};
 use crate::encode::MIN_CHUNKS;
 use crate::encode::bits::{BitCounts, Bitmap, Bitmaps};
@@ -360,7 +360,7 @@ impl MeasuredColumn {
         let groups = &strings.lengths.groups;
         let tables = GroupTables { groups, tables: &self.tables, first: self.first_table };
         if let (Some(of_column), false) = (&mut self.fronts, fronts.is_empty()) {
-            let of = Fronted { column, chunks: strings, tables, of_column: None };
+            let of = FrontSource { column, chunks: strings, tables, of_column: None };
             of_column.compute(launcher, of, fronts)?;
         }
         if !searches.is_empty() {
@@ -439,12 +439,7 @@ impl MeasuredColumn {
 
     /// The table of a chunk's codes, if its plan or one that may take its place has some.
     fn table_of(&self, chunk: usize, plan: &Plan) -> Option<Arc<Table>> {
-        let table = |plan: &Plan| match plan.parameters {
-            Parameters::Table(by) => Some(by),
-            _ => None,
-        };
-        let by = std::iter::once(plan).chain(&plan.others).find_map(table)?;
-        match by {
+        match plan.symbol_table()? {
             TableOf::Group => self.group_tables().table_of(chunk).cloned(),
             TableOf::Chunk => Some(self.own_tables.get(&chunk)?.as_ref()?.table.clone()),
         }
@@ -521,28 +516,12 @@ impl MeasuredColumn {
         column: &StringColumn,
         chunks: &[usize],
     ) -> Result<Vec<Option<TableSample>>> {
-        let each = self.strings.chunk_vectors();
-        let ranges: Vec<abi::FsstRange> = (chunks.iter().enumerate())
-            .map(|(table, &chunk)| {
-                range(
-                    &(chunk..chunk + 1),
-                    each,
-                    column.rows,
-                    self.group_tables().group_of(chunk),
-                    table,
-                )
-            })
-            .collect();
-        let trainers = Trainers::prepare(launcher, ranges.len())?;
-        let tables = Tables::train(launcher, column, &self.strings.lengths, &ranges, trainers)?;
-        let (lengths, first) = (&self.strings.lengths, tables.first());
-        let samples = tables::estimate(launcher, column, lengths, &ranges, first)?;
-        let tables = tables.read(launcher)?;
-        let samples = launcher.read(&samples)?;
-        let own = tables.into_iter().zip(&samples);
-        Ok(own
-            .map(|(table, sample)| Some(TableSample { table: table?, sampled: sampled(sample)? }))
-            .collect())
+        let (each, tables) = (self.strings.chunk_vectors(), self.group_tables());
+        let own = |(table, &chunk): (usize, &usize)| {
+            range(&(chunk..chunk + 1), each, column.rows, tables.group_of(chunk), table)
+        };
+        let ranges = chunks.iter().enumerate().map(own).collect();
+        OwnTables::train(launcher, column, &self.strings.lengths, ranges)?.read(launcher)
     }
 }
 

@@ -193,6 +193,8 @@ pub(super) struct ChunkDerived<'d> {
     number: usize,
     /// The front coding of the strings, if they may have one.
     fronts: Option<&'d Fronts>,
+    /// Whether tables of chunks' own are trained when they are asked for.
+    asks_for_tables: bool,
     requests: &'d FrontRequests,
 }
 
@@ -204,7 +206,7 @@ impl<'d> ChunkDerived<'d> {
         fronts: Option<&'d Fronts>,
         requests: &'d FrontRequests,
     ) -> Self {
-        Self { strings, number, fronts, requests }
+        Self { strings, number, fronts, asks_for_tables: false, requests }
     }
 
     /// Of suffixes; a symbol table that is missing is noted.
@@ -213,7 +215,7 @@ impl<'d> ChunkDerived<'d> {
         number: usize,
         requests: &'d FrontRequests,
     ) -> Self {
-        Self { strings, number, fronts: None, requests }
+        Self { strings, number, fronts: None, asks_for_tables: true, requests }
     }
 }
 
@@ -244,7 +246,9 @@ impl Statistics for ChunkDerived<'_> {
             TableOf::Chunk => match self.strings.own_sample(self.number) {
                 Some(sample) => sample,
                 None => {
-                    self.requests.note_suffix_table();
+                    if self.asks_for_tables {
+                        self.requests.note_suffix_table();
+                    }
                     return Err(Missing);
                 }
             },

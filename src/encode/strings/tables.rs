@@ -202,6 +202,42 @@ impl Tables {
     }
 }
 
+/// Tables of ranges' own, which are being trained, and what they make of samples.
+pub(super) struct OwnTables {
+    pub(super) tables: Tables,
+    pub(super) samples: Pending<abi::FsstSample>,
+}
+
+impl OwnTables {
+    /// Starts training a table for each range, whose `table` is its place among them.
+    pub(super) fn train(
+        launcher: &mut Launcher<'_>,
+        column: &StringColumn,
+        lengths: &Lengths,
+        ranges: Vec<abi::FsstRange>,
+    ) -> Result<Self> {
+        let trainers = Trainers::prepare(launcher, ranges.len())?;
+        let tables = Tables::train(launcher, column, lengths, &ranges, trainers)?;
+        let samples = estimate(launcher, column, lengths, &ranges, tables.first())?;
+        Ok(Self { tables, samples })
+    }
+
+    /// Waits for them.
+    pub(super) fn read(self, launcher: &Launcher<'_>) -> Result<Vec<Option<TableSample>>> {
+        let (tables, samples) = (self.tables.read(launcher)?, launcher.read(&self.samples)?);
+        Ok(samples_of(tables, &samples).collect())
+    }
+}
+
+/// What tables make of samples.
+pub(super) fn samples_of(
+    tables: Vec<Option<Arc<Table>>>,
+    samples: &[abi::FsstSample],
+) -> impl Iterator<Item = Option<TableSample>> {
+    (tables.into_iter().zip(samples))
+        .map(|(table, sample)| Some(TableSample { table: table?, sampled: sampled(sample)? }))
+}
+
 /// Starts encoding a sample of each range with its table; nothing is written. The tables are
 /// stored contiguously from `tables` on.
 pub(super) fn estimate(
