@@ -11,7 +11,6 @@ use std::cell::RefCell;
 use rayon::prelude::*;
 
 use super::MIN_CHUNKS;
-use super::launch::Launcher;
 use crate::error::{Error, Result};
 
 /// A place in the order in which the planner asks: steps, each within those before.
@@ -87,13 +86,13 @@ impl<P> Requests<P> {
 
 /// Makes something of each of so many chunks, with all threads. What `make` finds missing, and
 /// gives nothing for, `compute` computes, given the chunks that ask; then `make` is called
-/// again, with what it has kept of the chunk.
-pub(super) fn complete<S: Sync, K: Default + Send, T: Send, P: Send>(
-    launcher: &mut Launcher<'_>,
+/// again, with what it has kept of the chunk. `compute` is handed `launcher`.
+pub(super) fn complete<L, S: Sync, K: Default + Send, T: Send, P: Send>(
+    launcher: &mut L,
     state: &mut S,
     chunks: usize,
     make: impl Fn(&S, usize, &mut K, &Requests<P>) -> Result<Option<T>> + Sync,
-    mut compute: impl FnMut(&mut S, &mut Launcher<'_>, Vec<(usize, P)>) -> Result<()>,
+    mut compute: impl FnMut(&mut S, &mut L, Vec<(usize, P)>) -> Result<()>,
 ) -> Result<Vec<T>> {
     let mut made: Vec<Option<T>> = (0..chunks).map(|_| None).collect();
     // Few chunks have something kept.
@@ -111,7 +110,8 @@ pub(super) fn complete<S: Sync, K: Default + Send, T: Send, P: Send>(
                 let requests = batch.requests.0.get_mut();
                 if made.is_none() {
                     if requests.is_empty() {
-                        return Err(Error::device("statistics that the values of a chunk lack"));
+                        let what = "a plan misses statistics that its values do not have";
+                        return Err(Error::device(what).in_chunk(chunk));
                     }
                     *kept = Some(Box::new(own));
                 }
@@ -141,5 +141,81 @@ struct Batch<P> {
 impl<P> Default for Batch<P> {
     fn default() -> Self {
         Self { requests: Requests::default(), all: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(steps: &[u8]) -> Order {
+        steps.iter().fold(Order::default(), |order, step| order.then(*step))
+    }
+
+    #[test]
+    fn steps_come_before_those_within_them_and_those_behind() {
+        let ascending = [&[][..], &[0], &[0, 0], &[0, 7], &[1], &[1, 0, 3], &[1, 1], &[2]];
+        let orders: Vec<Order> = ascending.iter().map(|steps| order(steps)).collect();
+        assert!(orders.is_sorted_by(|one, other| one < other), "{orders:?}");
+        assert!(orders.iter().all(|order| *order < Order::LAST));
+        assert_eq!(order(&[3]).around(order(&[1, 4])), order(&[3, 1, 4]));
+        assert_eq!(order(&[3]).around(Order::LAST), Order::LAST);
+        let deep = order(&[1; 12]);
+        assert_eq!(deep.then(1), deep, "those without room share a place");
+    }
+
+    /// Parts that have been computed of each chunk, and in which rounds.
+    #[derive(Default)]
+    struct Computed {
+        parts: Vec<(usize, char)>,
+        rounds: Vec<Vec<(usize, char)>>,
+    }
+
+    /// Makes chunks, each of which needs some parts one after another.
+    fn make(needs: &[&[char]]) -> Result<(Vec<usize>, Computed)> {
+        let mut state = Computed::default();
+        let make =
+            |state: &Computed, chunk: usize, calls: &mut usize, requests: &Requests<char>| {
+                *calls += 1;
+                for part in needs[chunk] {
+                    if !state.parts.contains(&(chunk, *part)) {
+                        if *part != '?' {
+                            requests.note(order(&[*part as u8]), *part);
+                        }
+                        return Ok(None);
+                    }
+                }
+                Ok(Some(chunk * 10 + *calls))
+            };
+        let compute =
+            |state: &mut Computed, rounds: &mut usize, mut missing: Vec<(usize, char)>| {
+                *rounds += 1;
+                missing.sort_unstable();
+                state.parts.extend(&missing);
+                state.rounds.push(missing);
+                Ok(())
+            };
+        let mut rounds = 0;
+        let made = complete(&mut rounds, &mut state, needs.len(), make, compute)?;
+        assert_eq!(rounds, state.rounds.len());
+        Ok((made, state))
+    }
+
+    #[test]
+    fn a_part_is_computed_once_for_all_chunks_that_ask() {
+        let (made, state) =
+            make(&[&['a', 'c'], &[], &['b', 'c'], &['c'], &['a', 'b', 'c']]).unwrap();
+        let rounds = [vec![(0, 'a'), (4, 'a')], vec![(2, 'b'), (4, 'b')]];
+        assert_eq!(state.rounds[..2], rounds);
+        assert_eq!(state.rounds[2..], [vec![(0, 'c'), (2, 'c'), (3, 'c'), (4, 'c')]]);
+        // In each round chunks that are not done are tried, with what they have kept.
+        assert_eq!(made, [4, 11, 24, 34, 44]);
+    }
+
+    #[test]
+    fn a_part_that_nobody_asks_for_is_an_error() {
+        let Err(error) = make(&[&[], &['a'], &['a', '?']]) else { panic!("no error") };
+        let what = error.to_string();
+        assert!(what.contains("chunk 2") && what.contains("misses statistics"), "{what}");
     }
 }

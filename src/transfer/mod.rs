@@ -22,7 +22,7 @@
 mod compress;
 mod decompress;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -61,7 +61,8 @@ fn download_piece(
 /// thread once it has arrived, and downloads what comes of it; the results in order.
 ///
 /// Threads take the pieces in turns, so that a large part arrives as soon as if one had the bus to
-/// itself. What `upload` writes to has been allocated on `stream`.
+/// itself. What `upload` writes to has been allocated on `stream`. After an error nothing else is
+/// started.
 fn pipeline<J: Send, R: Send>(
     context: &Context,
     stream: &Arc<dyn Stream>,
@@ -74,6 +75,7 @@ fn pipeline<J: Send, R: Send>(
     let all: &Vec<(usize, usize)> = &pieces.iter().enumerate().flat_map(of_part).collect();
     let allocated = &stream.record()?;
     let next = &AtomicUsize::new(0);
+    let has_failed = &AtomicBool::new(false);
     thread::scope(|scope| {
         // Threads end with their channels, and these with this closure.
         let (arrived, arrivals) = mpsc::channel();
@@ -108,10 +110,17 @@ fn pipeline<J: Send, R: Send>(
                 loop {
                     let job = todo.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((number, job)) = job else { return Ok(results) };
+                    if has_failed.load(Ordering::Relaxed) {
+                        return Ok(results);
+                    }
                     results.push((number, download(stream.as_ref(), job)?));
                 }
             };
-            downloaders.push(start(scope, move || context.with_stream(each))?);
+            downloaders.push(start(scope, move || {
+                let results = context.with_stream(each);
+                has_failed.fetch_or(results.is_err(), Ordering::Relaxed);
+                results
+            })?);
         }
         drop(todo);
         let mut work_all = || -> Result<()> {
@@ -123,6 +132,9 @@ fn pipeline<J: Send, R: Send>(
                     let (of, event) = arrivals.recv().map_err(lost)??;
                     events[of].push(event);
                 }
+                if has_failed.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
                 events[part].iter().try_for_each(|event| stream.wait(event.as_ref()))?;
                 for job in work(part)? {
                     // An error of those who download is found below.
@@ -133,6 +145,7 @@ fn pipeline<J: Send, R: Send>(
             Ok(())
         };
         let mut failed = work_all().err();
+        has_failed.fetch_or(failed.is_some(), Ordering::Relaxed);
         next.store(all.len(), Ordering::Relaxed);
         drop(jobs);
         let mut results = Vec::new();
@@ -159,3 +172,6 @@ fn start<'scope, T: Send + 'scope>(
     let started = thread::Builder::new().spawn_scoped(scope, work);
     started.map_err(|error| Error::device(format!("no thread for copies: {error}")))
 }
+
+#[cfg(all(test, feature = "simt"))]
+mod tests;
