@@ -93,7 +93,7 @@ struct Node {
     nesting: Nesting,
     /// The steps by which the words have been derived, in the order in which the planner asks.
     path: Order,
-    derived: Vec<DerivedWords>,
+    derived: BTreeMap<Encoding, DerivedWords>,
     /// What LZ makes of a sample of chunks.
     matches: BTreeMap<usize, (Candidate, Option<Promise>)>,
     compressed: Vec<LzChunks>,
@@ -101,7 +101,6 @@ struct Node {
 
 /// What has been derived from some chunks of words for an encoding.
 struct DerivedWords {
-    encoding: Encoding,
     derived: Box<dyn DerivedChunks>,
     /// Numbers of the words that are its children, once they have been asked for.
     children: Vec<usize>,
@@ -110,9 +109,7 @@ struct DerivedWords {
 impl Node {
     /// What nodes of an encoding are made of, if that is derived.
     fn derived(&self, encoding: Encoding, chunk: usize) -> Option<&DerivedWords> {
-        let is_of =
-            |one: &&DerivedWords| one.encoding == encoding && one.derived.found(chunk).is_some();
-        self.derived.iter().find(is_of)
+        self.derived.get(&encoding).filter(|one| one.derived.found(chunk).is_some())
     }
 }
 
@@ -145,7 +142,7 @@ impl Tree {
             words,
             nesting,
             path,
-            derived: Vec::new(),
+            derived: BTreeMap::new(),
             matches: BTreeMap::new(),
             compressed: Vec::new(),
         });
@@ -275,8 +272,11 @@ impl Tree {
         let context = Context::nested(options, node.nesting);
         let deriver = encoders::deriver(encoding)?;
         let derived = deriver.search(launcher, &node.words, &asked, &deriver.below(&context))?;
-        node.derived.push(DerivedWords { encoding, derived, children: Vec::new() });
-        Ok(())
+        // All chunks that search have asked by now.
+        match node.derived.insert(encoding, DerivedWords { derived, children: Vec::new() }) {
+            None => Ok(()),
+            Some(_) => Err(Error::device(format!("a second search for {encoding}"))),
+        }
     }
 
     /// Makes and measures the words that are children of an encoding; waits.
@@ -290,13 +290,7 @@ impl Tree {
         let (node, options) = self.split(number);
         let chunks: Vec<usize> = parts.iter().map(|(chunk, _)| *chunk).collect();
         let missing = || Error::device(format!("children of {encoding} without a search"));
-        let is_asked = |one: &DerivedWords| {
-            one.encoding == encoding
-                && one.children.is_empty()
-                && chunks.iter().all(|chunk| one.derived.found(*chunk).flatten().is_some())
-        };
-        let place = node.derived.iter().position(is_asked).ok_or_else(missing)?;
-        let derived = &mut node.derived[place];
+        let derived = node.derived.get_mut(&encoding).ok_or_else(missing)?;
         let below = encoders::deriver(encoding)?.below(&Context::nested(options, node.nesting));
         let words = derived.derived.children(launcher, &node.words, &chunks, &below)?;
         let (path, nesting) = (node.path.then(Step::Children(encoding).order()), below.nesting());
@@ -307,7 +301,10 @@ impl Tree {
         for child in &numbers {
             self.words_mut(*child).read(launcher)?;
         }
-        self.at_mut(number).derived[place].children = numbers;
+        match self.at_mut(number).derived.get_mut(&encoding) {
+            Some(derived) => derived.children = numbers,
+            None => return Err(missing()),
+        }
         Ok(())
     }
 
@@ -446,17 +443,9 @@ impl Tree {
             let of_chunks = jobs.iter().map(|job| (words.chunk_at(job.vector), job));
             return compressed.iter().try_for_each(|one| one.write(launcher, of_chunks.clone()));
         }
-        let mut of_encoding = derived.iter().filter(|one| one.encoding == encoding).peekable();
-        if of_encoding.peek().is_none() {
-            return words.write(launcher, encoding, &write::targets(jobs));
+        match derived.get(&encoding) {
+            Some(one) => one.derived.write(launcher, words, jobs),
+            None => words.write(launcher, encoding, &write::targets(jobs)),
         }
-        of_encoding.try_for_each(|one| {
-            let is_of = |job: &&Job| one.derived.found(words.chunk_at(job.vector)).is_some();
-            let jobs: Vec<Job> = jobs.iter().filter(is_of).copied().collect();
-            match jobs.as_slice() {
-                [] => Ok(()),
-                jobs => one.derived.write(launcher, words, jobs),
-            }
-        })
     }
 }

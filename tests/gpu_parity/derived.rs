@@ -256,7 +256,7 @@ fn what_long_chunks_become_nests() {
         for nulls in nulls_and_vectors(words.len()).into_iter().take(4) {
             check(&engine, &array_of(&TYPES[7], &words, nulls), &options);
         }
-        check(&engine, &texts, &small().with_chunk_rows(rows));
+        check(&engine, &texts, &Options::default().with_chunk_rows(rows));
     }
 }
 
@@ -298,10 +298,10 @@ fn dictionaries_of_strings() {
                     )),
                 ];
                 for array in &arrays[..if index % 3 == 0 { 3 } else { 1 }] {
-                    check(&engine, array, &small().with_chunk_rows(chunk_rows));
+                    check(&engine, array, &Options::default().with_chunk_rows(chunk_rows));
                     let few = only(&[Encoding::Dict, Encoding::Ffor]);
                     check(&engine, array, &few.with_chunk_rows(chunk_rows));
-                    check(&engine, &array.slice(7, 3000), &small());
+                    check(&engine, &array.slice(7, 3000), &Options::default());
                 }
             }
         }
@@ -325,10 +325,10 @@ fn codes_and_dictionaries_of_strings_nest() {
     for engine in engines() {
         for (tree, texts) in &columns {
             let array = Arc::new(StringArray::from_iter_values(texts)) as ArrayRef;
-            let column = compress_array(&array, &small()).unwrap();
+            let column = compress_array(&array, &Options::default()).unwrap();
             assert!(column.encoding().starts_with(tree), "{} instead of {tree}", column.explain());
             for chunk_rows in [1024, 4096, 131_072] {
-                check(&engine, &array, &small().with_chunk_rows(chunk_rows));
+                check(&engine, &array, &Options::default().with_chunk_rows(chunk_rows));
                 let few = [Encoding::Dict, Encoding::Fsst, Encoding::Pfor];
                 check(&engine, &array, &only(&few).with_chunk_rows(chunk_rows));
             }
@@ -361,7 +361,7 @@ fn chunks_of_strings_differ() {
     for engine in engines() {
         let array = Arc::new(StringArray::from_iter(values.iter())) as ArrayRef;
         for chunk_rows in [1024, 3072, 131_072] {
-            let mut options = small().with_chunk_rows(chunk_rows);
+            let mut options = Options::default().with_chunk_rows(chunk_rows);
             check(&engine, &array, &options);
             options.group_rows = chunk_rows;
             check(&engine, &array, &options);
@@ -393,8 +393,8 @@ fn nulls_that_mislead() {
             }
             let texts = (0..rows).map(|row| is_valid(row).then(|| ["one", "other"][row / 9 % 2]));
             let texts = Arc::new(StringArray::from_iter(texts)) as ArrayRef;
-            check(&engine, &texts, &small());
-            check(&engine, &texts, &small().without(Encoding::Constant));
+            check(&engine, &texts, &Options::default());
+            check(&engine, &texts, &Options::default().without(Encoding::Constant));
         }
     }
 }
@@ -415,7 +415,7 @@ fn slices_and_few_rows() {
             arrays.extend(TYPES.iter().map(|data_type| array_of(data_type, &words, nulls.clone())));
             for array in arrays {
                 for (start, len) in [(0, 1), (1, 2), (3, 5), (7, 33), (31, 1025), (65, 2035)] {
-                    let options = small().with_chunk_rows(1024);
+                    let options = Options::default().with_chunk_rows(1024);
                     check(&engine, &array.slice(start, len), &options);
                 }
             }
@@ -433,7 +433,7 @@ fn strings_as_long_as_dictionaries_take() {
             texts.iter_mut().for_each(|text| _ = text.remove(0));
             texts[5] = "x".repeat(1023 + more);
             let array = Arc::new(StringArray::from_iter_values(&texts)) as ArrayRef;
-            check(&engine, &array, &small());
+            check(&engine, &array, &Options::default());
             check(&engine, &array, &only(&[Encoding::Dict, Encoding::Ffor]));
         }
     }
