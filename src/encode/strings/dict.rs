@@ -146,13 +146,13 @@ impl Dictionaries {
         };
         let started =
             PendingStrings::start(launcher, values, of, tables, Family::Distinct, options)?;
-        let strings = started.read_with_codes(launcher)?;
         let all_rows = column.rows.next_multiple_of(VECTOR);
         let source = lengths_source(codes, all_rows, chunks.chunk_vectors());
         let mut coded = vec![0; chunks.count()];
         of.iter().for_each(|&chunk| coded[chunk] = chunks.rows(chunk) as u32);
         let asked = Measurements::of_codes(&below);
         let codes = Words::derived(launcher, Physical::U32, source, coded, asked)?;
+        let strings = started.read_with_codes(launcher)?;
         let codes = self.tree.add(codes, &below);
         self.tree.words_mut(codes).read(launcher)?;
         self.strings = Some(strings);
