@@ -149,6 +149,8 @@ struct StringsView {
     // A bit per row, from bit first_bit on; or null.
     const u8* valid;
     u64 first_bit;
+    // Rows of each chunk, if chunks are leaves, which need not fill them; else null.
+    const u32* leaf_rows;
     // MAX_TABLE bytes that begin with the serialised table, at a multiple of 8.
     const u8* table;
     // A number for each row, zeros up to a whole vector.

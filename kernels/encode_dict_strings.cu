@@ -83,7 +83,8 @@ struct ChunkRows {
     u32 count;
 
     LANEPACK_DEVICE ChunkRows(const StringsView& view, u32 chunk)
-        : first(chunk * view.chunk_rows), count(min(view.rows - first, view.chunk_rows)) {}
+        : first(chunk * view.chunk_rows),
+          count(view.leaf_rows != nullptr ? view.leaf_rows[chunk] : min(view.rows - first, view.chunk_rows)) {}
 };
 
 template <class Offset>

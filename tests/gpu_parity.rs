@@ -7,7 +7,7 @@
 //! data, `compress` what is about compression alone, `damage` corrupt chunks, `derived` and `distinct_strings`
 //! dictionaries and runs, `devices` what is about devices: memory, threads, errors, export;
 //! `front` front coding; `host` what is about host memory; `integers` windows and deltas; `lz`
-//! segments of LZ; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
+//! segments of LZ; `nested` columns whose leaves are compressed; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
 //! `strings` those of strings and wide decimals, `gather` values of the rows that they keep,
 //! `fused` queries that have a kernel of their own, `kernels` sources of users; `trees`
 //! scans of encodings that nest, `staged` of those that are decoded for it; `small` has a little of all for compute-sanitizer.
@@ -60,6 +60,8 @@ mod lz;
 #[cfg(feature = "simt")]
 #[path = "gpu_parity/memory.rs"]
 mod memory;
+#[path = "gpu_parity/nested.rs"]
+mod nested;
 #[path = "scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;

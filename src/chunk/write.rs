@@ -36,6 +36,19 @@ impl<B> EncodedNode<B> {
         }
     }
 
+    /// The same tree with buffers of another kind.
+    pub fn map<C>(self, buffer: &impl Fn(B) -> C) -> EncodedNode<C> {
+        EncodedNode {
+            encoding: self.encoding,
+            physical: self.physical,
+            len: self.len,
+            parameters: self.parameters,
+            validity: self.validity.map(|node| Box::new(node.map(buffer))),
+            children: self.children.into_iter().map(|node| node.map(buffer)).collect(),
+            buffers: self.buffers.into_iter().map(buffer).collect(),
+        }
+    }
+
     /// Whether a header has room for the tree below this node.
     pub fn fits(&self) -> bool {
         const MOST: usize = u16::MAX as usize;

@@ -332,6 +332,11 @@ fn encode_root(
     Ok((root, plan))
 }
 
+/// Compresses an array of the rows of one chunk, whose strings share no symbol table with others.
+pub(crate) fn compress_chunk(array: &ArrayRef, options: &Options) -> Result<Chunk> {
+    encode_chunk(array, &Context::new(options, None)).map(|(chunk, _)| chunk)
+}
+
 fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)> {
     let bits = validity_bits(array);
     let (root, plan) = source::with_input(array, bits, true, |input| {

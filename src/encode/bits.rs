@@ -135,8 +135,8 @@ pub(super) struct Bitmaps {
     /// The bytes first, if some are asked for.
     tree: Tree,
     is_asked: Vec<bool>,
-    /// Rows of the column.
-    rows: usize,
+    /// Rows of each chunk.
+    rows: Vec<u32>,
     options: Options,
 }
 
@@ -157,7 +157,9 @@ impl Bitmaps {
             which,
             tree: Tree::numbered_from(which.first(), options),
             is_asked: counted.iter().map(asks).collect(),
-            rows: column.rows,
+            rows: (0..counted.len())
+                .map(|chunk| column.rows_of(chunk, options.chunk_rows) as u32)
+                .collect(),
             options: options.clone(),
         };
         if this.is_asked.contains(&true) {
@@ -168,8 +170,7 @@ impl Bitmaps {
 
     /// Rows of a chunk.
     fn rows(&self, chunk: usize) -> usize {
-        let chunk_rows = self.options.chunk_rows;
-        (self.rows - chunk * chunk_rows).min(chunk_rows)
+        self.rows[chunk] as usize
     }
 
     /// A chunk's node, given a place for its plan; none where something is missing.

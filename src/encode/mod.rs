@@ -21,8 +21,9 @@
 //! worked on in parts, so that the host plans one while the device is busy with others, but
 //! for what has to be measured after planning, which both wait for.
 //!
-//! Columns that devices do not encode (views, FixedSizeBinary, types that are nested or
-//! carried as Arrow IPC) are compressed by the CPU.
+//! Nested columns lie in host memory: the host takes them apart, and kernels encode their leaves
+//! (nested). Columns that devices do not encode (views, FixedSizeBinary, types that are carried as
+//! Arrow IPC) are compressed by the CPU.
 
 mod bits;
 mod constants;
@@ -30,12 +31,16 @@ mod encoders;
 mod launch;
 mod measurements;
 mod missing;
+mod nested;
+mod part;
 mod source;
 mod statistics;
 mod strings;
 mod tree;
 mod words;
 mod write;
+
+pub(crate) use nested::compress_nested;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,29 +50,23 @@ use arrow_schema::{DataType, FieldRef, Schema};
 use rayon::prelude::*;
 
 use crate::arrow_type;
-use crate::chunk::{ALIGNMENT, EncodedNode, MAX_CHUNK_ROWS};
+use crate::chunk::{ALIGNMENT, MAX_CHUNK_ROWS};
 use crate::column::{compress_field, physical_of};
 use crate::device::Marks;
 use crate::device::array::DeviceSlice;
-use crate::device::column::{Bounds, DeviceChunk, DeviceColumn};
+use crate::device::column::{DeviceChunk, DeviceColumn};
 use crate::device::{Context, DeviceArray};
-use crate::encoding::Physical;
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
-use bits::{BitCounts, Bitmap, Bitmaps};
-use encoders::Wide;
-use launch::{Launcher, Pending, Scope, StreamRole};
-use measurements::Measurements;
-use missing::Requests;
+use launch::{Launcher, Scope, StreamRole};
+use part::PartEncoder;
 use source::Column;
 use strings::StringColumn;
-use tree::{Tree, WordsPart};
-use words::Words;
-use write::{Origin, Parts, Planned};
+use write::{Parts, Planned};
 
 /// Checks arrays against a schema; their number of rows.
 pub(crate) fn check_arrays(
@@ -109,6 +108,11 @@ pub(crate) fn encodes_on_device(data_type: &DataType) -> bool {
     is_strings(data_type) || physical_of(data_type).bits().is_some()
 }
 
+/// Whether kernels encode values of a type, or leaves of nested ones.
+pub(crate) fn uses_device(data_type: &DataType) -> bool {
+    encodes_on_device(data_type) || comes_apart(data_type)
+}
+
 /// Whether values are strings with offsets.
 fn is_strings(data_type: &DataType) -> bool {
     use DataType as T;
@@ -126,6 +130,9 @@ pub(crate) fn upload_and_compress(
     let compress = |(field, array): (&FieldRef, &ArrayRef)| -> Result<DeviceColumn> {
         let column = || {
             arrow_type::check(field.data_type())?;
+            if comes_apart(field.data_type()) {
+                return compress_nested(context, field, array, options);
+            }
             if !encodes_on_device(field.data_type()) {
                 return compressed_by_cpu(context, field, array, options);
             }
@@ -169,7 +176,7 @@ pub(crate) fn verify(
     values: impl FnOnce() -> Result<ArrayRef>,
     options: &Options,
 ) -> Result<()> {
-    // What is nested or carried as Arrow IPC the CPU has verified itself.
+    // What is carried as Arrow IPC the CPU has verified itself.
     if options.verify && !column.is_empty() && !column.is_carried() {
         let (back, values) = (column.decompress()?.to_host()?, values()?);
         if back.as_ref() != values.as_ref() {
@@ -462,230 +469,3 @@ pub(crate) fn moved_bits(
 
 /// Chunks that are planned by one thread at least.
 pub(super) const MIN_CHUNKS: usize = 32;
-
-/// The number of a column's values among its words.
-const VALUES: usize = 0;
-
-/// A column whose values have been read once.
-struct PartEncoder {
-    chunk_rows: usize,
-    /// The values first, and what is derived from them.
-    tree: Tree,
-    /// Values of Float16 in their order, which is not that of their bits.
-    halves: Option<Words>,
-    /// The values, if they have more than 64 bits; `tree` then holds their words.
-    wide: Option<Wide>,
-    /// Valid rows and set bits of each chunk, if there may be nulls or values are bits.
-    counts: Option<Pending<[u32; 2]>>,
-    /// Bits of values, and of validity, once they are planned.
-    booleans: Option<Bitmaps>,
-    validity: Option<Bitmaps>,
-}
-
-impl PartEncoder {
-    /// Bytes of device memory that [`PartEncoder::start`] and what follows need beside the
-    /// result.
-    fn scratch_bytes(column: &Column, options: &Options) -> usize {
-        let (rows, physical) = (column.rows, column.physical());
-        let words = |physical| {
-            let asked = Measurements::by(&plan::Context::new(options, None), physical);
-            words::scratch_bytes(physical, rows, options.chunk_rows, asked)
-        };
-        let counts = rows.div_ceil(options.chunk_rows) * 8;
-        counts
-            + match physical.bits().unwrap_or(0) {
-                1 => 0,
-                bits @ (128 | 256) => Wide::scratch_bytes(rows) + bits / 64 * words(Physical::U64),
-                _ if column.data_type() == &DataType::Float16 => 2 * words(physical),
-                _ => words(physical),
-            }
-    }
-
-    fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
-        let chunk_rows = options.chunk_rows;
-        let tree = Tree::new(options);
-        let mut encoder = Self {
-            chunk_rows,
-            tree,
-            halves: None,
-            wide: None,
-            counts: None,
-            booleans: None,
-            validity: None,
-        };
-        if column.rows == 0 {
-            return Ok(encoder);
-        }
-        let physical = column.physical();
-        if physical == Physical::Bool || column.valid.is_some() {
-            encoder.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
-        }
-        if physical == Physical::Bool {
-            return Ok(encoder);
-        }
-        if physical.bits().is_some_and(|bits| bits > 64) {
-            encoder.wide = Some(Wide::measure(launcher, column, chunk_rows)?);
-            return Ok(encoder);
-        }
-        let source = abi::Source { order: abi::order_of(physical), ..column.source(chunk_rows) };
-        let asked = Measurements::by(&plan::Context::new(options, None), physical);
-        let words = Words::measure(launcher, physical, source, asked)?;
-        let context = plan::Context::new(options, None);
-        encoder.tree.add(words.in_memory(column.is_padded), &context);
-        if column.data_type() == &DataType::Float16 {
-            let source = abi::Source { order: abi::FLOAT, ..source };
-            encoder.halves =
-                Some(Words::measure(launcher, physical, source, Measurements::BOUNDS)?);
-        }
-        Ok(encoder)
-    }
-
-    /// Waits, and plans every chunk.
-    fn plan(
-        &mut self,
-        launcher: &mut Launcher<'_>,
-        column: &Column,
-        options: &Options,
-    ) -> Result<Vec<Planned>> {
-        let context = plan::Context::new(options, None);
-        let is_wide = self.wide.is_some();
-        let has_words = column.rows > 0 && column.physical() != Physical::Bool;
-        if let Some(wide) = &mut self.wide {
-            wide.read(launcher, &mut self.tree, &context)?;
-        }
-        if let Some(halves) = &mut self.halves {
-            halves.read(launcher)?;
-        }
-        if has_words && !is_wide {
-            self.tree.words_mut(VALUES).read(launcher)?;
-        }
-        let chunks = column.rows.div_ceil(self.chunk_rows);
-        let counts: Vec<[u32; 2]> = match &self.counts {
-            Some(counts) => launcher.read(counts)?,
-            None => Vec::new(),
-        };
-        let chunk_rows = self.chunk_rows;
-        let rows = |chunk: usize| (column.rows - chunk * chunk_rows).min(chunk_rows);
-        // Whether rows are valid, as bits of which all are; none of chunks without nulls.
-        let nulls = |chunk: usize| {
-            let [valid, _] = *counts.get(chunk)?;
-            let counted = BitCounts { valid: rows(chunk), set: valid as usize };
-            (counted.set < counted.valid).then_some(counted)
-        };
-        let values = |chunk: usize| {
-            let [valid, set] = *counts.get(chunk)?;
-            Some(BitCounts { valid: valid as usize, set: set as usize })
-        };
-        let mut bitmaps = |which, of: &dyn Fn(usize) -> Option<BitCounts>| {
-            let counted: Vec<Option<BitCounts>> = (0..chunks).map(of).collect();
-            Bitmaps::measure(launcher, column, which, &counted, options)
-        };
-        if column.physical() == Physical::Bool {
-            self.booleans = Some(bitmaps(Bitmap::Values, &values)?);
-        }
-        if column.valid.is_some() {
-            self.validity = Some(bitmaps(Bitmap::Validity, &nulls)?);
-        }
-        let chunk = |encoder: &Self,
-                     index: usize,
-                     kept: &mut ChunkPlans,
-                     requests: &Requests<(usize, WordsPart)>|
-         -> Result<Option<Planned>> {
-            let Self { tree, halves, wide, booleans, validity, .. } = encoder;
-            let (root, bounds) = match wide {
-                Some(wide) => {
-                    let node = wide.node(index, tree, &context, &mut kept.values, requests)?;
-                    (node, Bounds::Wide(wide.bounds(index)))
-                }
-                None if has_words => {
-                    let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
-                    let statistics = tree.chunk(VALUES, index, requests);
-                    let plan = plan::planned(&mut kept.values, &statistics, &context);
-                    let node = match plan {
-                        Some(plan) => tree.encode(VALUES, index, plan, requests)?,
-                        None => None,
-                    };
-                    (node, Bounds::Words(ordered.bounds(index)))
-                }
-                None => match (booleans, values(index)) {
-                    (Some(booleans), Some(counted)) => {
-                        let node = booleans.node(index, counted, &mut kept.values, requests)?;
-                        (node, Bounds::Counts(counted.valid, counted.set))
-                    }
-                    _ => return Err(Error::device("booleans that have not been counted")),
-                },
-            };
-            let mut null_count = 0;
-            let of_validity = match (validity, nulls(index)) {
-                (Some(validity), Some(counted)) => {
-                    null_count = counted.valid - counted.set;
-                    let node = validity.node(index, counted, &mut kept.validity, requests)?;
-                    let Some(node) = node else { return Ok(None) };
-                    Some(Box::new(node))
-                }
-                _ => None,
-            };
-            let Some(root) = root else { return Ok(None) };
-            let root = EncodedNode { validity: of_validity, ..root };
-            Ok(Some(Planned::new(&root, null_count, bounds)))
-        };
-        missing::complete(launcher, self, chunks, chunk, Self::compute)
-    }
-
-    /// Computes what chunks miss of words, and of bits as bytes; waits.
-    fn compute(
-        &mut self,
-        launcher: &mut Launcher<'_>,
-        missing: Vec<(usize, (usize, WordsPart))>,
-    ) -> Result<()> {
-        let mut of_bits = [Vec::new(), Vec::new()];
-        let mut of_words = Vec::with_capacity(missing.len());
-        for one in missing {
-            let (_, (number, _)) = one;
-            match Bitmap::of_words(number) {
-                Some(which) => of_bits[which as usize].push(one),
-                None => of_words.push(one),
-            }
-        }
-        self.tree.compute(launcher, of_words)?;
-        let bitmaps = [&mut self.booleans, &mut self.validity].into_iter().zip(of_bits);
-        for (bitmaps, missing) in bitmaps {
-            if let (Some(bitmaps), false) = (bitmaps, missing.is_empty()) {
-                bitmaps.compute(launcher, missing)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The plans of a chunk's values and of its nulls, until it is encoded.
-#[derive(Default)]
-struct ChunkPlans {
-    values: Option<Plan>,
-    validity: Option<Plan>,
-}
-
-impl PartEncoder {
-    /// Starts writing planned chunks.
-    fn write(
-        &self,
-        launcher: &mut Launcher<'_>,
-        column: &Column,
-        planned: &[Planned],
-    ) -> Result<Arc<DeviceBuffer>> {
-        write::write(launcher, planned, |launcher, origin, encoding, jobs| {
-            let bitmaps = Bitmap::of(origin).and_then(|which| match which {
-                Bitmap::Values => self.booleans.as_ref(),
-                Bitmap::Validity => self.validity.as_ref(),
-            });
-            match (origin, bitmaps, &self.wide) {
-                (_, Some(bitmaps), _) => bitmaps.write(launcher, column, origin, encoding, jobs),
-                (Origin::Words(_) | Origin::Transformed(_), ..) => {
-                    self.tree.write(launcher, origin, encoding, jobs)
-                }
-                (Origin::Wide, _, Some(wide)) => wide.write(launcher, &write::targets(jobs)),
-                _ => Err(Error::device(format!("a node of {origin:?} in a column without"))),
-            }
-        })
-    }
-}

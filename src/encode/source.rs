@@ -45,6 +45,9 @@ pub(super) struct Column {
     pub valid: Option<Bits>,
     /// Whether memory behind the values may be read.
     pub is_padded: bool,
+    /// If chunks are leaves of nested arrays, the rows of each; rows behind them are null, up to
+    /// where the next chunk begins. Nulls of leaves are columns of their own.
+    pub leaves: Option<Arc<[u32]>>,
     /// What the pointers lead to.
     pub memory: Vec<Arc<DeviceBuffer>>,
 }
@@ -62,6 +65,7 @@ impl Column {
             bits: Bits::at(first, 0),
             valid: validity.map(|slice| Bits::at(slice.pointer(), 0)),
             is_padded: slices[0].buffer().is_padded(),
+            leaves: None,
             memory: all.map(|slice| slice.buffer().clone()).collect(),
         }
     }
@@ -76,7 +80,16 @@ impl Column {
         let field = Arc::new(Field::new("", DataType::Boolean, false));
         let bits = Bits::at(start, bit);
         let memory = vec![memory.clone()];
-        Self { field, rows, values: DevicePtr::NULL, bits, valid: None, is_padded: false, memory }
+        Self {
+            field,
+            rows,
+            values: DevicePtr::NULL,
+            bits,
+            valid: None,
+            is_padded: false,
+            leaves: None,
+            memory,
+        }
     }
 
     /// Nothing but the validity of rows.
@@ -90,13 +103,14 @@ impl Column {
             bits,
             valid: Some(valid),
             is_padded: false,
+            leaves: None,
             memory,
         }
     }
 
     /// Rows `start` to `start` + `rows`; `start` is a multiple of 1,024.
     pub fn slice(&self, start: usize, rows: usize) -> Self {
-        debug_assert!(start.is_multiple_of(VECTOR));
+        debug_assert!(start.is_multiple_of(VECTOR) && self.leaves.is_none());
         let bytes = start * self.physical().bits().unwrap_or(0) / 8;
         let bits = |bits: Bits| bits.at_row(start);
         Self {
@@ -106,7 +120,16 @@ impl Column {
             bits: bits(self.bits),
             valid: self.valid.map(bits),
             is_padded: self.is_padded,
+            leaves: None,
             memory: self.memory.clone(),
+        }
+    }
+
+    /// Rows of a chunk, if chunks begin at multiples of so many.
+    pub fn rows_of(&self, chunk: usize, chunk_rows: usize) -> usize {
+        match &self.leaves {
+            Some(leaves) => leaves[chunk] as usize,
+            None => (self.rows - chunk * chunk_rows).min(chunk_rows),
         }
     }
 

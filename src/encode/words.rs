@@ -16,6 +16,7 @@ use super::constants::{MEASURE_ALL, MEASURE_REST, MEASURE_SAMPLED};
 use super::encoders::{AlpRdWords, DELTAS, Divisors, WordChunk, WordEncoder, word_encoder};
 use super::launch::{Launcher, Pending};
 use super::measurements::Measurements;
+use super::source::Column;
 use super::write::PendingBuffer;
 use crate::chunk::{EncodedNode, aligned};
 use crate::encoding::alp_rd::Cut;
@@ -39,7 +40,7 @@ pub(super) struct Words {
     is_padded: bool,
     rows: usize,
     chunk_rows: usize,
-    /// Rows of each chunk of derived words, which may have fewer.
+    /// Rows of each chunk of words that are derived or leaves, which may have fewer.
     derived: Option<Vec<u32>>,
     scratch: Arc<DeviceBuffer>,
     pub at: Scratch,
@@ -141,12 +142,27 @@ impl Words {
         Self::start(launcher, physical, source, None, asked)
     }
 
+    /// Starts measuring words of a column: its values or parts of them.
+    pub fn of_column(
+        launcher: &mut Launcher<'_>,
+        column: &Column,
+        physical: Physical,
+        source: abi::Source,
+        asked: Measurements,
+    ) -> Result<Self> {
+        match &column.leaves {
+            Some(rows) => Self::derived(launcher, physical, source, rows.to_vec(), asked),
+            None => Self::measure(launcher, physical, source, asked),
+        }
+    }
+
     /// The same words, in memory that is padded or not.
     pub fn in_memory(self, is_padded: bool) -> Self {
         Self { is_padded, ..self }
     }
 
-    /// Starts measuring words that are derived from others, so many of each chunk.
+    /// Starts measuring words that do not fill their chunks, so many of each: derived from others, or
+    /// leaves.
     pub fn derived(
         launcher: &mut Launcher<'_>,
         physical: Physical,

@@ -51,11 +51,18 @@ pub(super) struct Planned {
     /// What is to be written, and where its buffers are in the body.
     jobs: Vec<(Job, [Option<usize>; MOST_BUFFERS])>,
     gaps: Vec<Range<usize>>,
+    /// Bytes that the plan of the values has promised.
+    pub plan_bytes: usize,
     pub bounds: Bounds,
 }
 
 impl Planned {
-    pub fn new(root: &EncodedNode<PendingBuffer>, null_count: usize, bounds: Bounds) -> Self {
+    pub fn new(
+        root: &EncodedNode<PendingBuffer>,
+        plan_bytes: usize,
+        null_count: usize,
+        bounds: Bounds,
+    ) -> Self {
         let (header, order) = lay_out(root, null_count, |part: &PendingBuffer| part.len);
         let (mut jobs, mut gaps) = (Vec::with_capacity(order.len()), Vec::new());
         for (node, placed) in order.iter().zip(&header.nodes) {
@@ -75,7 +82,7 @@ impl Planned {
             let job = Job { origin, encoding, chunk: 0, buffers, vector, rows: node.len };
             jobs.push((job, places));
         }
-        Self { header, jobs, gaps, bounds }
+        Self { header, jobs, gaps, plan_bytes, bounds }
     }
 }
 
@@ -213,6 +220,16 @@ impl HostCopies {
             let from = self.bytes.len();
             self.parts.push((from..from + bytes.len(), to));
             self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// As [`Self::add`], with zeros behind them up to where another buffer may begin.
+    pub fn add_padded(&mut self, to: DevicePtr<u8>, bytes: &[u8]) {
+        let (from, len) = (self.bytes.len(), aligned(bytes.len()));
+        if len > 0 {
+            self.bytes.extend_from_slice(bytes);
+            self.bytes.resize(from + len, 0);
+            self.parts.push((from..from + len, to));
         }
     }
 

@@ -9,9 +9,9 @@ use super::dict::{Distinct, SampledValues};
 use super::fsst::Symbols;
 use super::io::{OwnedValues, with_words};
 use super::lz::{LzBytes, Promise};
-use super::plan::Parameters;
+use super::plan::{Context, Parameters};
 use super::statistics::{
-    Answer, Child, CodedSample, Missing, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
+    Answer, Child, CodedSample, Missing, PlannedParts, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
     sampled_vectors,
 };
 use super::{
@@ -72,6 +72,8 @@ pub(crate) struct HostStatistics<'a> {
     lengths: OnceCell<OwnedValues>,
     prefixes: OnceCell<OwnedValues>,
     bytes: OnceCell<Option<Cow<'a, [u8]>>>,
+    /// The parts of the values by an encoding, if these have been planned before.
+    parts: Option<(Encoding, PlannedParts)>,
 }
 
 impl<'a> HostStatistics<'a> {
@@ -85,7 +87,13 @@ impl<'a> HostStatistics<'a> {
             lengths: OnceCell::new(),
             prefixes: OnceCell::new(),
             bytes: OnceCell::new(),
+            parts: None,
         }
+    }
+
+    /// Of values whose parts by an encoding have been planned before.
+    pub fn of_parts(input: &Input<'a>, encoding: Encoding, parts: PlannedParts) -> Self {
+        Self { parts: Some((encoding, parts)), ..Self::new(input, None) }
     }
 
     /// Of values that are a sample of so many vectors.
@@ -238,12 +246,15 @@ impl Statistics for HostStatistics<'_> {
         Ok(children)
     }
 
+    fn parts(&self, encoding: Encoding, context: &Context<'_>) -> Answer<Option<PlannedParts>> {
+        match &self.parts {
+            Some((of, parts)) => Ok((*of == encoding).then(|| parts.clone())),
+            None => Ok(codec(encoding).plan_parts(&self.input, context)),
+        }
+    }
+
     fn parameters(&self, encoding: Encoding) -> Parameters {
         let derived = self.derived(encoding, 0).cloned();
         derived.map_or(Parameters::None, Parameters::Derived)
-    }
-
-    fn input(&self) -> Option<&Input<'_>> {
-        Some(&self.input)
     }
 }

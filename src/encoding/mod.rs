@@ -32,9 +32,9 @@ mod host;
 mod io;
 mod limbs;
 pub(crate) mod lz;
-mod nested;
+pub(crate) mod nested;
 pub(crate) mod pfor;
-mod pieces;
+pub(crate) mod pieces;
 mod plain;
 pub(crate) mod plan;
 pub(crate) mod rle;
@@ -60,7 +60,7 @@ use arrow_buffer::i256;
 use host::Derived;
 use plan::{Context, Parameters, Plan};
 use select::{RangeTest, Verdict};
-use statistics::{Answer, Statistics};
+use statistics::{Answer, PlannedParts, Statistics};
 
 /// Constants of the byte layouts that kernels have as well.
 pub(crate) mod format {
@@ -92,6 +92,12 @@ pub(crate) trait Codec: Sync {
     /// Derives the values that would be the children of a node, given what [`Self::plan`] passes to
     /// [`Statistics::search`]; none where the encoding does not suit.
     fn derive(&self, _: &Input<'_>, _argument: u64) -> Option<Derived> {
+        None
+    }
+
+    /// Takes values apart and plans each part, for [`Statistics::parts`]; none where they do not
+    /// come apart.
+    fn plan_parts(&self, _: &Input<'_>, _: &Context<'_>) -> Option<PlannedParts> {
         None
     }
 
@@ -238,6 +244,10 @@ impl EncodingSet {
             })
         });
         SETS[physical as usize]
+    }
+
+    pub fn has(self, encoding: Encoding) -> bool {
+        self.0 >> rank(encoding) & 1 == 1
     }
 
     pub fn and(self, other: Self) -> Self {

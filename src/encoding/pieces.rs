@@ -20,15 +20,15 @@ use super::io::mismatch;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView};
 use crate::encoding::BytesValues;
-use crate::encoding::plan::{self, Context, Plan};
-use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::plan::{self, Context, Parameters, Plan};
+use crate::encoding::statistics::{Answer, PlannedParts, Statistics};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
 
 pub(super) struct Pieces;
 
 /// Most values of a piece, and the number of all but the last.
-const PIECE: usize = MAX_CHUNK_ROWS;
+pub(crate) const PIECE: usize = MAX_CHUNK_ROWS;
 
 /// What a piece takes in a header, and in gaps between buffers.
 const NODE_BYTES: usize = 128;
@@ -165,12 +165,16 @@ impl Codec for Pieces {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        let Some(input) = values.input() else { return Ok(None) };
+        let Some(parts) = values.parts(Encoding::Pieces, context)? else { return Ok(None) };
+        let nodes = NODE_BYTES * parts.plans.len();
+        Ok(Some(Estimate { children: parts.plans, ..Estimate::of([nodes]) }))
+    }
+
+    fn plan_parts(&self, input: &Input<'_>, context: &Context<'_>) -> Option<PlannedParts> {
         let symbols = symbols_of(input, context);
         let context = Context { symbols: symbols.as_ref(), limit: usize::MAX, ..*context };
-        let children = each_piece(input, |piece| plan::plan_input(piece, &context));
-        let nodes = NODE_BYTES * children.len();
-        Ok(Some(Estimate { children, ..Estimate::of([nodes]) }))
+        let plans = each_piece(input, |piece| plan::plan_input(piece, &context));
+        Some(PlannedParts { plans, nulls: None, parameters: Parameters::None })
     }
 
     fn encode(

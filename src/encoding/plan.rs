@@ -39,7 +39,7 @@ use crate::chunk::EncodedNode;
 use crate::encoding::fsst::Symbols;
 use crate::encoding::host::{Derived, HostStatistics};
 use crate::encoding::nested::Split;
-use crate::encoding::statistics::{Answer, Missing, Statistics, TableOf};
+use crate::encoding::statistics::{Answer, Missing, PlannedParts, Statistics, TableOf};
 use crate::encoding::{Encoding, EncodingSet, Estimate, Input, Physical, Values, codec, rank};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -191,6 +191,11 @@ impl Plan {
         Self { bytes, parameters, children, ..empty(encoding) }
     }
 
+    /// A plan that has been carried out, of which nothing else is of interest but what it promised.
+    pub fn promising(bytes: usize) -> Self {
+        Self { bytes, ..plain() }
+    }
+
     /// The plan without what only the encoder needs and is as large as the values.
     pub fn without_data(self) -> Self {
         let parameters = match self.parameters {
@@ -292,6 +297,18 @@ pub(crate) fn planned<'p>(
 /// Chooses the encoding of values in host memory.
 pub(crate) fn plan_input(input: &Input<'_>, context: &Context<'_>) -> Plan {
     let values = HostStatistics::new(input, context.symbols);
+    plan_root(&values, context).unwrap_or_else(never_missing)
+}
+
+/// Chooses the encoding of values in host memory whose parts by an encoding have been planned
+/// before.
+pub(crate) fn plan_input_of_parts(
+    input: &Input<'_>,
+    encoding: Encoding,
+    parts: PlannedParts,
+    context: &Context<'_>,
+) -> Plan {
+    let values = HostStatistics::of_parts(input, encoding, parts);
     plan_root(&values, context).unwrap_or_else(never_missing)
 }
 

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, ByteViewType};
 use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
-use arrow_buffer::{ArrowNativeType, BooleanBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer};
 use arrow_schema::{DataType, IntervalUnit};
 
 use super::{BytesValues, Input, Physical, Values, valid_words};
@@ -51,62 +51,140 @@ pub(crate) fn physical_of(data_type: &DataType) -> Physical {
     }
 }
 
-/// Calls `work` with the array as an encoder's input. Rows outside `valid` are null, or of no
-/// interest for other reasons; what lies there does not show. `absent` are null values
-/// of FixedSizeBinary that may be stored as empty strings.
+/// An array as an encoder takes it, in the array's own memory as far as that is contiguous.
+#[derive(Debug)]
+pub(crate) struct ArrayInput {
+    pub physical: Physical,
+    pub rows: usize,
+    pub values: ArrayValues,
+    /// Words as [`Input::valid`] has them.
+    pub valid: Option<Vec<u64>>,
+    pub is_text: bool,
+}
+
+/// The values of an [`ArrayInput`].
+#[derive(Debug)]
+pub(crate) enum ArrayValues {
+    Bits(BooleanBuffer),
+    /// Values of whole bytes.
+    Words(Buffer),
+    Strings(Strings),
+    Array(ArrayRef),
+}
+
+/// Contiguous byte strings, empty where null: as many offsets as rows and one, and the bytes that
+/// they count in.
+#[derive(Debug)]
+pub(crate) struct Strings {
+    pub offsets: Vec<usize>,
+    pub data: Buffer,
+}
+
+impl ArrayInput {
+    /// Rows outside `valid` are null, or of no interest for other reasons; what lies there does not
+    /// show. `absent` are null values of FixedSizeBinary that may be stored as empty strings.
+    pub fn new(array: &ArrayRef, valid: Option<&BooleanBuffer>, absent: bool) -> Self {
+        let data_type = array.data_type();
+        let physical = physical_of(data_type);
+        let input = |values| Self {
+            physical,
+            rows: array.len(),
+            values,
+            valid: valid.map(valid_words),
+            is_text: matches!(
+                data_type,
+                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+            ),
+        };
+        match physical {
+            Physical::Bool => input(ArrayValues::Bits(array.as_boolean().values().clone())),
+            Physical::Bytes => match byte_strings(array, valid, absent) {
+                Some(strings) => {
+                    // Zeros in place of nulls are values like others.
+                    let zeros = matches!(data_type, DataType::FixedSizeBinary(width)
+                        if !is_absent(*width as usize, absent));
+                    let input = input(ArrayValues::Strings(strings));
+                    if zeros { Self { valid: None, ..input } } else { input }
+                }
+                // Codes may be twice as long as the value, and lengths are 32 bits wide: a
+                // value of 2 GiB travels in the Arrow form.
+                None => Self {
+                    physical: Physical::Arrow,
+                    valid: None,
+                    is_text: false,
+                    ..input(ArrayValues::Array(array.clone()))
+                },
+            },
+            Physical::Arrow => input(ArrayValues::Array(array.clone())),
+            _ => {
+                let data = array.to_data();
+                let width = physical.bits().unwrap_or(0) / 8;
+                let (start, bytes) = (data.offset() * width, data.len() * width);
+                input(ArrayValues::Words(data.buffers()[0].slice_with_length(start, bytes)))
+            }
+        }
+    }
+
+    /// Bytes of the values, if they are strings.
+    pub fn string_bytes(&self) -> usize {
+        match &self.values {
+            ArrayValues::Strings(Strings { offsets, .. }) => offsets[self.rows] - offsets[0],
+            _ => 0,
+        }
+    }
+
+    /// Bits, all of which count.
+    pub fn of_bits(bits: BooleanBuffer) -> Self {
+        Self {
+            physical: Physical::Bool,
+            rows: bits.len(),
+            values: ArrayValues::Bits(bits),
+            valid: None,
+            is_text: false,
+        }
+    }
+
+    /// What an encoder takes.
+    pub fn input(&self) -> Input<'_> {
+        let values = match &self.values {
+            ArrayValues::Bits(bits) => Values::Bits(bits),
+            ArrayValues::Strings(Strings { offsets, data }) => {
+                Values::Bytes(BytesValues { offsets, data })
+            }
+            ArrayValues::Array(array) => Values::Arrow(array),
+            ArrayValues::Words(words) => match self.physical.bits() {
+                Some(8) => Values::W8(words),
+                Some(16) => Values::W16(bytemuck::cast_slice(words)),
+                Some(32) => Values::W32(bytemuck::cast_slice(words)),
+                Some(64) => Values::W64(bytemuck::cast_slice(words)),
+                Some(128) => Values::W128(bytemuck::cast_slice(words)),
+                _ => Values::W256(bytemuck::cast_slice(words)),
+            },
+        };
+        Input {
+            physical: self.physical,
+            values,
+            valid: self.valid.as_deref(),
+            is_text: self.is_text,
+        }
+    }
+}
+
+/// Calls `work` with an array as an encoder's input; see [`ArrayInput::new`].
 pub(crate) fn with_input<R>(
     array: &ArrayRef,
     valid: Option<&BooleanBuffer>,
     absent: bool,
     work: impl Fn(&Input<'_>) -> R,
 ) -> R {
-    let physical = physical_of(array.data_type());
-    let words = valid.map(valid_words);
-    let is_text =
-        matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let with =
-        |values: Values<'_>| work(&Input { physical, values, valid: words.as_deref(), is_text });
-    let data = array.to_data();
-    let fixed = |width: usize| {
-        &data.buffers()[0].as_slice()[data.offset() * width..(data.offset() + data.len()) * width]
-    };
-    match physical {
-        Physical::Bool => with(Values::Bits(array.as_boolean().values())),
-        Physical::Bytes => match byte_strings(array, valid, absent) {
-            Some(Strings { offsets, data }) => {
-                let values = Values::Bytes(BytesValues { offsets: &offsets, data: &data });
-                // Zeros in place of nulls are values like others.
-                let zeros = matches!(array.data_type(), DataType::FixedSizeBinary(width)
-                    if !is_absent(*width as usize, absent));
-                if zeros { work(&Input::new(physical, values)) } else { with(values) }
-            }
-            // Codes may be twice as long as the value, and lengths are 32 bits wide: a
-            // value of 2 GiB travels in the Arrow form.
-            None => work(&Input::new(Physical::Arrow, Values::Arrow(array))),
-        },
-        Physical::Arrow => with(Values::Arrow(array)),
-        _ => match physical.bits() {
-            Some(8) => with(Values::W8(fixed(1))),
-            Some(16) => with(Values::W16(bytemuck::cast_slice(fixed(2)))),
-            Some(32) => with(Values::W32(bytemuck::cast_slice(fixed(4)))),
-            Some(64) => with(Values::W64(bytemuck::cast_slice(fixed(8)))),
-            Some(128) => with(Values::W128(bytemuck::cast_slice(fixed(16)))),
-            _ => with(Values::W256(bytemuck::cast_slice(fixed(32)))),
-        },
-    }
+    work(&ArrayInput::new(array, valid, absent).input())
 }
 
-/// Contiguous byte strings, empty where null; the bytes borrowed if they lie so already.
-struct Strings<'a> {
-    offsets: Vec<usize>,
-    data: std::borrow::Cow<'a, [u8]>,
-}
-
-fn byte_strings<'a>(
-    array: &'a ArrayRef,
+fn byte_strings(
+    array: &ArrayRef,
     valid: Option<&BooleanBuffer>,
     absent: bool,
-) -> Option<Strings<'a>> {
+) -> Option<Strings> {
     let strings = match array.data_type() {
         DataType::Utf8 => contiguous(array.as_string::<i32>(), valid),
         DataType::LargeUtf8 => contiguous(array.as_string::<i64>(), valid),
@@ -136,10 +214,10 @@ fn is_valid(valid: Option<&BooleanBuffer>, row: usize) -> bool {
     valid.is_none_or(|valid| valid.value(row))
 }
 
-fn contiguous<'a, T: ByteArrayType>(
-    array: &'a GenericByteArray<T>,
+fn contiguous<T: ByteArrayType>(
+    array: &GenericByteArray<T>,
     valid: Option<&BooleanBuffer>,
-) -> Strings<'a> {
+) -> Strings {
     let hidden = |row: usize| !is_valid(valid, row) && array.value_length(row).as_usize() != 0;
     if valid.is_some() && (0..array.len()).any(hidden) {
         let value =
@@ -147,13 +225,13 @@ fn contiguous<'a, T: ByteArrayType>(
         return copied(array.len(), 0, (0..array.len()).map(value));
     }
     let offsets = array.value_offsets().iter().map(|offset| offset.as_usize()).collect();
-    Strings { offsets, data: array.value_data().into() }
+    Strings { offsets, data: array.values().clone() }
 }
 
-fn viewed<'a, T: ByteViewType>(
-    array: &'a GenericByteViewArray<T>,
+fn viewed<T: ByteViewType>(
+    array: &GenericByteViewArray<T>,
     valid: Option<&BooleanBuffer>,
-) -> Strings<'a> {
+) -> Strings {
     let value =
         |row| -> &[u8] { if is_valid(valid, row) { array.value(row).as_ref() } else { &[] } };
     copied(array.len(), lengths(array.views()), (0..array.len()).map(value))
@@ -164,7 +242,7 @@ fn copied<'a>(
     len: usize,
     bytes: usize,
     values: impl Iterator<Item = &'a [u8]>,
-) -> Strings<'static> {
+) -> Strings {
     let mut offsets = Vec::with_capacity(len + 1);
     let mut data = Vec::with_capacity(bytes);
     offsets.push(0);
@@ -172,7 +250,7 @@ fn copied<'a>(
         data.extend_from_slice(value);
         offsets.push(data.len());
     }
-    Strings { offsets, data: data.into() }
+    Strings { offsets, data: Buffer::from_vec(data) }
 }
 
 /// Bytes of the valid values of a column of strings in `rows`.

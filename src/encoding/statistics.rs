@@ -21,8 +21,8 @@ use super::alp_rd::Cut;
 use super::dict::SampledValues;
 use super::fsst::{SampledCodes, Trained};
 use super::lz::{LzBytes, Promise};
-use super::plan::Parameters;
-use super::{Encoding, Input, Physical};
+use super::plan::{Context, Parameters, Plan};
+use super::{Encoding, Physical};
 use crate::lanes::VECTOR;
 use crate::options::Lz;
 
@@ -87,6 +87,17 @@ pub(crate) struct Prefixes<'a> {
     pub bytes: usize,
     /// Their lengths, as a sample.
     pub lengths: Child<'a>,
+}
+
+/// What nested arrays and values in pieces are made of, planned part by part.
+#[derive(Debug, Clone)]
+pub(crate) struct PlannedParts {
+    /// In the order of the format.
+    pub plans: Vec<Plan>,
+    /// Rows of the bitmap of nulls, if there is one.
+    pub nulls: Option<usize>,
+    /// What the encoder takes.
+    pub parameters: Parameters,
 }
 
 /// Statistics of a chunk's values, or of values that are derived from these. Implementors have
@@ -202,14 +213,15 @@ pub(crate) trait Statistics {
         Err(Missing)
     }
 
+    /// The parts of values that an encoding takes apart, each planned by itself; none where they do
+    /// not come apart.
+    fn parts(&self, _: Encoding, _: &Context<'_>) -> Answer<Option<PlannedParts>> {
+        Err(Missing)
+    }
+
     /// What the encoder takes of what has been derived.
     fn parameters(&self, _encoding: Encoding) -> Parameters {
         Parameters::None
-    }
-
-    /// The values themselves, where the host has them.
-    fn input(&self) -> Option<&Input<'_>> {
-        None
     }
 }
 

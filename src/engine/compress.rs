@@ -10,7 +10,7 @@ use crate::arrow_type;
 use crate::batch;
 use crate::column::CompressedColumn;
 use crate::device::{Context, DeviceArray, DeviceBatch};
-use crate::encode::{self, encodes_on_device};
+use crate::encode::{self, encodes_on_device, uses_device};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transfer;
@@ -29,7 +29,8 @@ impl Engine {
     /// result is the same, byte for byte, whatever the engine runs on.
     ///
     /// Columns of types that a GPU does not encode are compressed by the CPU: views,
-    /// FixedSizeBinary, nested types, and others that are carried as Arrow IPC.
+    /// FixedSizeBinary, and those that are carried as Arrow IPC. Nested columns are taken apart by
+    /// the CPU, and their leaves compressed by the GPU.
     ///
     /// # Errors
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
@@ -37,7 +38,7 @@ impl Engine {
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
         options.validate()?;
         let bytes = (values.columns().iter())
-            .filter(|array| encodes_on_device(array.data_type()))
+            .filter(|array| uses_device(array.data_type()))
             .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
             .sum();
         let schema = values.schema();

@@ -21,7 +21,8 @@ use crate::device::array::{DeviceSlice, HostBuffers};
 use crate::device::column::{DeviceChunk, chunk_of};
 use crate::device::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::device::{Context, DeviceArray};
-use crate::encode::{Encoder, encode_array, encodes_on_device, verify};
+use crate::encode::{Encoder, compress_nested, encode_array, encodes_on_device, verify};
+use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
 use crate::options::Options;
@@ -34,6 +35,9 @@ pub(crate) fn compress(
     options: &Options,
 ) -> Result<CompressedColumn> {
     arrow_type::check(field.data_type())?;
+    if comes_apart(field.data_type()) {
+        return compress_nested(context, field, array, options)?.download();
+    }
     if !encodes_on_device(field.data_type()) {
         return compress_field(field.clone(), array, options);
     }

@@ -94,25 +94,28 @@ impl Wide {
         Ok(Self { physical, source, pending, chunks: Vec::new(), limbs: BTreeMap::new() })
     }
 
-    /// Waits for the bounds, and measures limbs, which become words of `tree`.
+    /// Waits for the bounds, and measures limbs, which become words of `tree`; `column` has the
+    /// values.
     pub fn read(
         &mut self,
         launcher: &mut Launcher<'_>,
+        column: &Column,
         tree: &mut Tree,
         context: &Context<'_>,
     ) -> Result<()> {
         let below = context.below();
-        let rows = self.source.rows as usize;
         let chunk_vectors = self.source.chunk_vectors as usize;
         let bounds = launcher.read(&self.pending)?;
         let chunk = |(index, vectors): (usize, &[abi::WideBounds])| {
+            let rows = column.rows_of(index, chunk_vectors * VECTOR);
+            let vectors = &vectors[..rows.div_ceil(VECTOR)];
             let valid = vectors.iter().filter(|bounds| bounds.valid > 0);
             // Limbs from the top one down compare as the values do.
             let order = |limbs: &[u64; 4]| [limbs[3], limbs[2], limbs[1], limbs[0]];
             let low = valid.clone().map(|bounds| bounds.low).min_by_key(order);
             let high = valid.clone().map(|bounds| bounds.high).max_by_key(order);
             Chunk {
-                rows: (rows - index * chunk_vectors * VECTOR).min(chunk_vectors * VECTOR),
+                rows,
                 limbs: valid.map(|bounds| bounds.words as usize).max().unwrap_or(1),
                 bounds: low.zip(high).map(|(low, high)| [low, high]),
             }
@@ -131,7 +134,7 @@ impl Wide {
                     ..self.source
                 };
                 let asked = Measurements::by(&below, physical);
-                let words = Words::measure(launcher, physical, source, asked)?;
+                let words = Words::of_column(launcher, column, physical, source, asked)?;
                 self.limbs.insert((limb, is_last), tree.add(words, &below));
             }
         }

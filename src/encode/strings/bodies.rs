@@ -159,7 +159,7 @@ impl Stretch {
             null_count = counted.valid - counted.set;
             root.validity = measured.validity_nodes.get(chunk).cloned().flatten().map(Box::new);
         }
-        Ok(Planned::new(&root, null_count, Bounds::Strings(None)))
+        Ok(Planned::new(&root, choice.plan.bytes, null_count, Bounds::Strings(None)))
     }
 
     /// Starts writing constants.

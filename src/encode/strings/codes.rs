@@ -7,10 +7,9 @@ use super::lengths::{Arrays, LEAST_RUN_BYTES, Lengths};
 use super::tables::Table;
 use super::{Span, StringColumn, encode_blocks};
 use crate::encode::launch::{Launcher, Pending, StreamRole};
-use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job};
-use crate::encoding::{Physical, fsst};
+use crate::encoding::fsst;
 use crate::error::Result;
 use crate::gpu::abi;
 use crate::gpu::kernels;
@@ -171,8 +170,8 @@ impl Codes {
         let rows = (runs.vectors().end * VECTOR).min(column.rows) - first_row;
         let code_lengths = lengths.view.code_lengths.add(first_row);
         let source = lengths_source(code_lengths, rows, options.chunk_rows / VECTOR);
-        let asked = Measurements::of_lengths(options);
-        let code_words = Words::measure(launcher, Physical::U32, source, asked)?;
+        let code_words =
+            column.measure_lengths(launcher, source, span.chunks.clone(), options)?;
         Ok(Self { runs, code_words, pending, sizes: Vec::new() })
     }
 

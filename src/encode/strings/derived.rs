@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::chunks::{Family, STARTS_OF_FRONT, StringChunks, lengths_source, string_form};
 use super::codes::{CodeRoom, CodeRuns};
 use super::front::Fronts;
-use super::lengths::{Lengths, range};
+use super::lengths::Lengths;
 use super::tables::{self, GroupTables, OwnTables, Table, TableSample, sampled};
 use super::{Span, StringColumn, span_bytes, spans};
 use crate::chunk::{EncodedNode, StringForm};
@@ -62,6 +62,7 @@ impl ScratchStrings {
             values: values.pointer(),
             value_bytes: borders[counts.len()] as usize,
             valid: None,
+            leaves: None,
             is_text: column.is_text,
             multiprocessors: column.multiprocessors,
             memory: vec![offsets, values],
@@ -77,7 +78,7 @@ impl ScratchStrings {
     fn range(&self, number: usize, table: usize) -> abi::FsstRange {
         let chunk_vectors = self.chunk_rows / VECTOR;
         let rows = self.counts[number];
-        let range = range(&(number..number + 1), chunk_vectors, self.column.rows, number, table);
+        let range = self.column.range(&(number..number + 1), chunk_vectors, number, table);
         abi::FsstRange { rows, ..range }
     }
 
@@ -470,7 +471,9 @@ impl PendingCodes {
                 })
                 .collect();
         let scratch = launcher.allocate(spans.iter().map(|(.., room)| room.len).sum())?;
-        let sizes = launcher.allocate(tables.len() * size_of::<abi::FsstPlace>())?;
+        let size_bytes = tables.len() * size_of::<abi::FsstPlace>();
+        let sizes = launcher.allocate(size_bytes)?;
+        launcher.stream.fill(&sizes, 0, size_bytes, 0)?;
         let mut at = 0;
         let mut started = Vec::with_capacity(spans.len());
         for (Span { chunks, .. }, table, room) in spans {

@@ -77,7 +77,7 @@ impl Lengths {
         launcher.launch(column.by_width(kernels::FSST_LENGTHS), vectors, &view)?;
         let pending = launcher.result(&scratch, vectors_at, vectors)?;
         let ranges: Vec<abi::FsstRange> = (groups.iter().enumerate())
-            .map(|(group, chunks)| range(chunks, chunk_rows / VECTOR, column.rows, group, group))
+            .map(|(group, chunks)| column.range(chunks, chunk_rows / VECTOR, group, group))
             .collect();
         let arguments = abi::FsstSampling {
             view,
@@ -111,22 +111,28 @@ impl Lengths {
     }
 }
 
-/// Chunks of a group of a column of so many rows, for a table.
-pub(super) fn range(
-    chunks: &Range<usize>,
-    chunk_vectors: usize,
-    rows: usize,
-    group: usize,
-    table: usize,
-) -> abi::FsstRange {
-    let row = |chunk: usize| (chunk * chunk_vectors * VECTOR).min(rows);
-    let (first, end) = (row(chunks.start), row(chunks.end));
-    abi::FsstRange {
-        first_vector: (first / VECTOR) as u32,
-        end_vector: end.div_ceil(VECTOR) as u32,
-        group: group as u32,
-        table: table as u32,
-        rows: (end - first) as u32,
+impl StringColumn {
+    /// Chunks of a group, for a table.
+    pub(super) fn range(
+        &self,
+        chunks: &Range<usize>,
+        chunk_vectors: usize,
+        group: usize,
+        table: usize,
+    ) -> abi::FsstRange {
+        let row = |chunk: usize| (chunk * chunk_vectors * VECTOR).min(self.rows);
+        let (first, end) = (row(chunks.start), row(chunks.end));
+        let rows = match &self.leaves {
+            Some(leaves) => leaves.rows[chunks.clone()].iter().sum(),
+            None => (end - first) as u32,
+        };
+        abi::FsstRange {
+            first_vector: (first / VECTOR) as u32,
+            end_vector: end.div_ceil(VECTOR) as u32,
+            group: group as u32,
+            table: table as u32,
+            rows,
+        }
     }
 }
 

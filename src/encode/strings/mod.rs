@@ -40,13 +40,15 @@ use std::sync::Arc;
 use arrow_schema::{DataType, FieldRef};
 
 use super::launch::{Launcher, Pending, Scope, StreamRole};
+use super::measurements::Measurements;
 use super::source::Bits;
+use super::words::Words;
 use super::write::Parts;
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::is_text;
 use crate::device::Context;
 use crate::device::array::DeviceArray;
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi;
 use crate::gpu::kernels::{self, ByOffset, Kernel};
@@ -68,11 +70,26 @@ pub(super) struct StringColumn {
     /// Bytes of values, at least.
     value_bytes: usize,
     valid: Option<Bits>,
+    /// If chunks are leaves of nested arrays, what is known of them.
+    leaves: Option<Leaves>,
     /// Whether values are text.
     is_text: bool,
     /// Multiprocessors of the device.
     multiprocessors: usize,
     pub memory: Vec<Arc<DeviceBuffer>>,
+}
+
+/// Leaves of nested arrays, each a chunk of strings, or several chunks one behind the other. Rows
+/// behind those of a chunk are null, up to where the next begins. Nulls of leaves are columns of
+/// their own.
+#[derive(Clone)]
+pub(super) struct Leaves {
+    /// Rows of each chunk.
+    pub rows: Arc<[u32]>,
+    /// The same on the device.
+    pub on_device: DevicePtr<u32>,
+    /// The chunks of each leaf.
+    pub chunks: Arc<[Range<usize>]>,
 }
 
 impl StringColumn {
@@ -106,8 +123,34 @@ impl StringColumn {
             is_text: is_text(field.data_type()),
             multiprocessors: array.context().device().info().multiprocessors as usize,
             valid: validity.map(|slice| Bits::at(slice.pointer(), 0)),
+            leaves: None,
             memory,
         })
+    }
+
+    /// Leaves of nested arrays, of all of which there are so many rows: `offsets` of 32 bits, and
+    /// `values` with so many bytes, which zeros follow.
+    pub fn of_leaves(
+        rows: usize,
+        [offsets, values]: [Arc<DeviceBuffer>; 2],
+        value_bytes: usize,
+        valid: Option<Bits>,
+        leaves: Leaves,
+        is_text: bool,
+        multiprocessors: usize,
+    ) -> Self {
+        Self {
+            rows,
+            offsets: offsets.pointer(),
+            width: 4,
+            values: values.pointer(),
+            value_bytes,
+            valid,
+            leaves: Some(leaves),
+            is_text,
+            multiprocessors,
+            memory: vec![offsets, values],
+        }
     }
 
     /// Rows, from a multiple of 1,024 on, that have so many bytes of values.
@@ -117,6 +160,7 @@ impl StringColumn {
             offsets: self.offsets.add(rows.start * self.width),
             value_bytes,
             valid: self.valid.map(|valid| valid.at_row(rows.start)),
+            leaves: None,
             memory: Vec::new(),
             ..*self
         }
@@ -139,7 +183,45 @@ impl StringColumn {
             first_bit: u64::from(valid.bit),
             rows: self.rows as u32,
             chunk_rows: chunk_rows as u32,
+            leaf_rows: self.leaves.as_ref().map_or(DevicePtr::NULL, |leaves| leaves.on_device),
             ..Default::default()
+        }
+    }
+
+    /// Rows of each chunk.
+    fn rows_of_chunks(&self, chunk_rows: usize) -> Vec<u32> {
+        match &self.leaves {
+            Some(leaves) => leaves.rows.to_vec(),
+            None => {
+                let rows = |first: usize| (self.rows - first).min(chunk_rows) as u32;
+                (0..self.rows).step_by(chunk_rows).map(rows).collect()
+            }
+        }
+    }
+
+    /// The chunks that share a symbol table.
+    fn groups(&self, options: &Options) -> Vec<Range<usize>> {
+        match &self.leaves {
+            Some(leaves) => leaves.chunks.to_vec(),
+            None => options.groups(self.rows.div_ceil(options.chunk_rows)),
+        }
+    }
+
+    /// Starts measuring the lengths of some chunks' values or codes.
+    fn measure_lengths(
+        &self,
+        launcher: &mut Launcher<'_>,
+        source: abi::Source,
+        chunks: Range<usize>,
+        options: &Options,
+    ) -> Result<Words> {
+        let asked = Measurements::of_lengths(options);
+        match &self.leaves {
+            Some(leaves) => {
+                let rows = leaves.rows[chunks].to_vec();
+                Words::derived(launcher, Physical::U32, source, rows, asked)
+            }
+            None => Words::measure(launcher, Physical::U32, source, asked),
         }
     }
 }
@@ -191,7 +273,7 @@ pub(super) fn encode(
         return Ok(None);
     }
     let chunk_rows = options.chunk_rows;
-    let groups = options.groups(column.rows.div_ceil(chunk_rows)).len();
+    let groups = column.groups(options).len();
     let tables = if options.allows(Encoding::Fsst) { groups } else { 0 };
     // Measures and tables, and the codes of spans that are not a single chunk. Rows with
     // codes have more than a byte on average.

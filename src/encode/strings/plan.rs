@@ -10,7 +10,7 @@ use super::bodies::Copies;
 use super::chunks::{Family, StringChunks, lengths_source, string_form};
 use super::dict::{self, Dictionaries};
 use super::front::{FrontSource, Fronts, PendingFronts};
-use super::lengths::{Arrays, Lengths, range};
+use super::lengths::{Arrays, Lengths};
 use super::statistics::{ChunkStrings, StringsPart};
 use super::tables::{self, GroupTables, OwnTables, Table, TableSample, Tables, Trainers, sampled};
 use crate::chunk::{EncodedNode, StringForm, aligned};
@@ -18,7 +18,6 @@ use crate::encode::MIN_CHUNKS;
 use crate::encode::bits::{BitCounts, Bitmap, Bitmaps};
 use crate::encode::encoders::{self, Candidate, LzChunks};
 use crate::encode::launch::{Launcher, Pending, Scope, StreamRole};
-use crate::encode::measurements::Measurements;
 use crate::encode::missing;
 use crate::encode::source::Column;
 use crate::encode::words::Words;
@@ -105,7 +104,7 @@ impl PendingColumn {
         launcher.switch(StreamRole::After);
         launcher.wait_for(StreamRole::Main)?;
         launcher.switch(StreamRole::Main);
-        let groups = options.groups(chunks);
+        let groups = column.groups(options);
         let lengths = Lengths::start(launcher, column, options.chunk_rows, groups)?;
         launcher.switch(StreamRole::After);
         let trainers = match options.allows(Encoding::Fsst) {
@@ -140,7 +139,7 @@ impl PendingColumn {
         };
         let fronts = match options.allows(Encoding::Front) {
             true => {
-                let (chunk_rows, rows) = (options.chunk_rows, rows_of_chunks(column, options));
+                let (chunk_rows, rows) = (options.chunk_rows, column.rows_of_chunks(options.chunk_rows));
                 let (family, context) = (Family::Suffixes, Context::new(options, None));
                 let fronts =
                     PendingFronts::start(launcher, column, chunk_rows, &rows, family, &context)?;
@@ -148,7 +147,7 @@ impl PendingColumn {
             }
             false => None,
         };
-        let validity = (column.valid)
+        let validity = (column.valid.filter(|_| column.leaves.is_none()))
             .map(|valid| Column::of_validity(column.memory.clone(), valid, column.rows));
         let counts = match &validity {
             Some(validity) => Some(write::count_bits(launcher, validity, options.chunk_rows)?),
@@ -157,8 +156,7 @@ impl PendingColumn {
         // Now it needs lengths.
         launcher.wait_for(StreamRole::Main)?;
         let source = lengths_source(lengths.view.value_lengths, column.rows, chunk_vectors);
-        let asked = Measurements::of_lengths(options);
-        let value_words = Words::measure(launcher, Physical::U32, source, asked)?;
+        let value_words = column.measure_lengths(launcher, source, 0..chunks, options)?;
         launcher.switch(StreamRole::Main);
         let tables = match trainers {
             Some(trainers) => {
@@ -180,7 +178,7 @@ impl PendingColumn {
         let tables = match tables {
             Some(tables) => {
                 let range = |chunk: usize, group: usize| {
-                    range(&(chunk..chunk + 1), chunk_vectors, column.rows, group, group)
+                    column.range(&(chunk..chunk + 1), chunk_vectors, group, group)
                 };
                 let all: Vec<_> = (lengths.groups.iter().enumerate())
                     .flat_map(|(group, chunks)| {
@@ -214,7 +212,7 @@ impl PendingColumn {
         launcher: &Launcher<'_>,
         column: &StringColumn,
     ) -> Result<MeasuredColumn> {
-        let rows = rows_of_chunks(column, &self.options);
+        let rows = column.rows_of_chunks(self.options.chunk_rows);
         let singles = launcher.read(&self.singles)?;
         let repetitions = match &self.repetitions {
             Some(repetitions) => launcher.read(repetitions)?,
@@ -231,7 +229,7 @@ impl PendingColumn {
         let Self { lengths, value_words, options, .. } = self;
         let family = Family::Column;
         let strings = StringChunks::new(launcher, lengths, value_words, options, family, rows)?;
-        let (tables, first_table, samples) = match &self.tables {
+        let (mut tables, first_table, samples) = match &self.tables {
             Some((tables, samples)) => {
                 (tables.read(launcher)?, tables.first(), launcher.read(samples)?)
             }
@@ -240,6 +238,17 @@ impl PendingColumn {
                 (Vec::new(), DevicePtr::NULL, samples)
             }
         };
+        // The table of a leaf in one chunk is that chunk's own: a group has one for several.
+        let mut own_tables = BTreeMap::new();
+        if column.leaves.is_some() {
+            let groups = strings.lengths.groups.iter().zip(&mut tables);
+            for (chunks, table) in groups.filter(|(chunks, _)| chunks.len() == 1) {
+                let chunk = chunks.start;
+                let sample = table.take().zip(sampled(&samples[chunk]));
+                let sample = sample.map(|(table, sampled)| TableSample { table, sampled });
+                own_tables.insert(chunk, sample);
+            }
+        }
         let dictionaries = Dictionaries::new(&strings.options);
         Ok(MeasuredColumn {
             strings,
@@ -253,7 +262,7 @@ impl PendingColumn {
             first_table,
             samples,
             repetitions,
-            own_tables: BTreeMap::new(),
+            own_tables,
             dictionaries,
             fronts,
             matches: BTreeMap::new(),
@@ -518,16 +527,9 @@ impl MeasuredColumn {
     ) -> Result<Vec<Option<TableSample>>> {
         let (each, tables) = (self.strings.chunk_vectors(), self.group_tables());
         let own = |(table, &chunk): (usize, &usize)| {
-            range(&(chunk..chunk + 1), each, column.rows, tables.group_of(chunk), table)
+            column.range(&(chunk..chunk + 1), each, tables.group_of(chunk), table)
         };
         let ranges = chunks.iter().enumerate().map(own).collect();
         OwnTables::train(launcher, column, &self.strings.lengths, ranges)?.read(launcher)
     }
-}
-
-/// Rows of each chunk of a column.
-fn rows_of_chunks(column: &StringColumn, options: &Options) -> Vec<u32> {
-    let chunk_rows = options.chunk_rows;
-    let rows = |first: usize| (column.rows - first).min(chunk_rows) as u32;
-    (0..column.rows).step_by(chunk_rows).map(rows).collect()
 }

@@ -38,17 +38,18 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::transform::MutableArrayData;
+use arrow_schema::DataType;
 
-pub(super) use keys::Keys;
-pub(super) use lists::{FixedList, List};
-pub(super) use run_ends::RunEnds;
-pub(super) use structs::Struct;
+pub(in crate::encoding) use keys::Keys;
+pub(in crate::encoding) use lists::{FixedList, List};
+pub(in crate::encoding) use run_ends::RunEnds;
+pub(in crate::encoding) use structs::Struct;
 
-use super::source::with_input;
-use super::{Codec, Encoding, Estimate, Input, Physical};
+use super::source::ArrayInput;
+use super::{Codec, Encoding, EncodingSet, Estimate, Input, Physical};
 use crate::chunk::{EncodedNode, MAX_VALUES, NodeView};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
-use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::statistics::{Answer, PlannedParts, Statistics};
 use crate::error::{Result, ensure};
 use crate::options::Options;
 
@@ -65,21 +66,29 @@ pub(crate) struct Values {
 
 impl Values {
     /// Values none of which is below a null.
-    fn all(array: ArrayRef) -> Self {
+    pub fn all(array: ArrayRef) -> Self {
         Self { array, mask: None }
+    }
+
+    /// The values as an encoder takes them.
+    pub fn input(&self) -> ArrayInput {
+        let is_flat = super::source::physical_of(self.array.data_type()) != Physical::Arrow;
+        let nulls = if is_flat { self.array.nulls() } else { None };
+        let valid = below(nulls, self.mask.as_ref());
+        ArrayInput::new(&self.array, valid.as_ref(), false)
     }
 
     /// Calls `work` with the values as an encoder's input.
     fn with_input<R>(&self, work: impl Fn(&Input<'_>) -> R) -> R {
-        let is_flat = super::source::physical_of(self.array.data_type()) != Physical::Arrow;
-        let nulls = if is_flat { self.array.nulls() } else { None };
-        let valid = below(nulls, self.mask.as_ref());
-        with_input(&self.array, valid.as_ref(), false, work)
+        work(&self.input().input())
     }
 
     fn plan(&self, options: &Options) -> Plan {
-        let mut plan =
-            self.with_input(|input| plan::plan_input(input, &Context::new(options, None)));
+        self.planned(self.with_input(|input| plan::plan_input(input, &Context::new(options, None))))
+    }
+
+    /// What a plan of the values comes to as that of a part.
+    pub fn planned(&self, mut plan: Plan) -> Plan {
         // Arrays have counted theirs.
         if !plan.encoding.is_nested() && self.validity().is_some() {
             plan.bytes = plan.bytes.saturating_add(validity_bytes(self.array.len()));
@@ -98,7 +107,8 @@ impl Values {
         Ok(node)
     }
 
-    fn validity(&self) -> Option<BooleanBuffer> {
+    /// Which of them are valid, if that is stored.
+    pub fn validity(&self) -> Option<BooleanBuffer> {
         stored_validity(self.array.nulls(), self.mask.as_ref())
     }
 }
@@ -107,9 +117,48 @@ impl Values {
 #[derive(Debug)]
 pub(crate) struct Split {
     /// A bit for each row, if some are null.
-    validity: Option<BooleanBuffer>,
+    pub validity: Option<BooleanBuffer>,
     /// What becomes the node's children.
-    children: Vec<Values>,
+    pub children: Vec<Values>,
+}
+
+/// All shapes, each of types of its own.
+static SHAPES: [&dyn Shape; 5] = [&Struct, &List, &FixedList, &Keys, &RunEnds];
+
+/// Whether arrays of a type may be taken apart.
+pub(crate) fn comes_apart(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(
+        data_type,
+        T::Struct(_)
+            | T::List(_)
+            | T::LargeList(_)
+            | T::ListView(_)
+            | T::LargeListView(_)
+            | T::FixedSizeList(..)
+            | T::Map(..)
+            | T::Dictionary(..)
+            | T::RunEndEncoded(..)
+    )
+}
+
+/// Takes values apart by one of some encodings; none if no such encoding suits them.
+pub(crate) fn split(values: &Values, allowed: EncodingSet) -> Option<(Encoding, Split)> {
+    let allowed = |shape: &&&dyn Shape| allowed.has(shape.encoding());
+    let split = |shape: &&dyn Shape| {
+        Some((shape.encoding(), split_as(*shape, &values.array, values.mask.as_ref())?))
+    };
+    SHAPES.iter().filter(allowed).find_map(split)
+}
+
+/// Takes an array apart, if it is of a shape and its parts are not too many values.
+fn split_as(
+    shape: &(impl Shape + ?Sized),
+    array: &ArrayRef,
+    mask: Option<&BooleanBuffer>,
+) -> Option<Split> {
+    let fits = |split: &Split| split.children.iter().all(|one| one.array.len() <= MAX_VALUES);
+    shape.split(array, mask).filter(fits)
 }
 
 /// What one encoding makes of arrays of its types.
@@ -126,7 +175,7 @@ pub(crate) trait Shape: Sync {
 }
 
 /// The codec of a shape.
-pub(super) struct Nested<S>(pub S);
+pub(in crate::encoding) struct Nested<S>(pub S);
 
 impl<S: Shape> Codec for Nested<S> {
     fn encoding(&self) -> Encoding {
@@ -145,19 +194,23 @@ impl<S: Shape> Codec for Nested<S> {
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {
-        let Some(input) = values.input() else { return Ok(None) };
-        let super::Values::Arrow(array) = input.values else { return Ok(None) };
+        let Some(parts) = values.parts(self.encoding(), context)? else { return Ok(None) };
+        let PlannedParts { plans: children, nulls, parameters } = parts;
+        let validity = nulls.map_or(0, validity_bytes);
+        Ok(Some(Estimate { parameters, children, ..Estimate::of([validity]) }))
+    }
+
+    fn plan_parts(&self, input: &Input<'_>, context: &Context<'_>) -> Option<PlannedParts> {
+        let super::Values::Arrow(array) = input.values else { return None };
         let mask = input
             .valid
             .map(|words| BooleanBuffer::new(Buffer::from_slice_ref(words), 0, input.len()));
-        let split = self.0.split(array, mask.as_ref());
-        let fits = |split: &Split| split.children.iter().all(|one| one.array.len() <= MAX_VALUES);
-        let Some(split) = split.filter(fits) else { return Ok(None) };
-        let children: Vec<Plan> =
-            split.children.iter().map(|child| child.plan(context.options)).collect();
-        let validity = split.validity.as_ref().map_or(0, |bits| validity_bytes(bits.len()));
-        let parameters = Parameters::Nested(Arc::new(split));
-        Ok(Some(Estimate { parameters, children, ..Estimate::of([validity]) }))
+        let split = split_as(&self.0, array, mask.as_ref())?;
+        Some(PlannedParts {
+            plans: split.children.iter().map(|child| child.plan(context.options)).collect(),
+            nulls: split.validity.as_ref().map(BooleanBuffer::len),
+            parameters: Parameters::Nested(Arc::new(split)),
+        })
     }
 
     fn encode(

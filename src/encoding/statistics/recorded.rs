@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 
-use super::{Answer, Child, CodedSample, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf};
+use super::{
+    Answer, Child, CodedSample, PlannedParts, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
+};
 use crate::encoding::alp_rd::{self, Cut};
 use crate::encoding::dict::SampledValues;
 use crate::encoding::lz::{LzBytes, Promise};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
-use crate::encoding::{Encoding, Input, Physical};
+use crate::encoding::{Encoding, Physical};
 use crate::options::{Lz, PlanLog};
 
 /// Plans values and notes what they answer, once nothing is missing.
@@ -138,11 +140,12 @@ impl<'v, S: std::ops::Deref<Target = dyn Statistics + 'v>> Statistics for Record
         Ok(children.map(child).collect())
     }
 
-    fn parameters(&self, encoding: Encoding) -> Parameters {
-        self.values.parameters(encoding)
+    /// Plans of parts have notes of their own.
+    fn parts(&self, encoding: Encoding, context: &Context<'_>) -> Answer<Option<PlannedParts>> {
+        self.values.parts(encoding, context)
     }
 
-    fn input(&self) -> Option<&Input<'_>> {
-        self.values.input()
+    fn parameters(&self, encoding: Encoding) -> Parameters {
+        self.values.parameters(encoding)
     }
 }

@@ -1,0 +1,181 @@
+//! Nested columns: taken apart on the host as the CPU does, their leaves encoded by kernels, and put
+//! together on the device.
+//!
+//! ```text
+//! array in host memory --split, chunk by chunk--> trees (tree.rs)
+//! leaves: values, lengths, nulls --upload--> columns of one type (columns.rs) --encode--> bodies
+//! trees, plans of leaves --plan--> nodes, headers, places;  buffers of leaves --copy--> bodies
+//! ```
+//!
+//! Leaves of all places of the tree and of all chunks of a part are encoded together if they have the
+//! same type and about as many values: a struct of ten integers is one column of ten times the
+//! chunks, and all its strings train their symbol tables at a time. What kernels do not encode, short
+//! leaves and arrays that are carried as Arrow IPC, the host encodes and uploads. Buffers of leaves
+//! are copied once more to their places, a read and a write of what is compressed.
+
+mod columns;
+mod tree;
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::FieldRef;
+use rayon::prelude::*;
+
+use super::launch::Launcher;
+use super::write::{self, HostCopies};
+use super::{part_bytes, side_by_side, with_launcher};
+use crate::chunk::{Chunk, Header, Statistics, aligned, lay_out};
+use crate::column::compress_chunk;
+use crate::device::Context;
+use crate::device::column::{Bounds, DeviceChunk, DeviceColumn};
+use crate::encoding::nested::Values;
+use crate::encoding::plan;
+use crate::error::{Error, Place, Result};
+use crate::gpu::abi::ByteSpan;
+use crate::gpu::{DeviceBuffer, DevicePtr};
+use crate::options::Options;
+use columns::{LeafColumn, columns_of};
+use tree::{EncodedPiece, NodeBuffer, Tree};
+
+/// Compresses a nested column that lies in host memory, to device memory.
+pub(crate) fn compress_nested(
+    context: &Arc<Context>,
+    field: &FieldRef,
+    array: &ArrayRef,
+    options: &Options,
+) -> Result<DeviceColumn> {
+    let chunk_rows = options.chunk_rows;
+    let slice = |start: usize| array.slice(start, chunk_rows.min(array.len() - start));
+    let chunks: Vec<ArrayRef> = (0..array.len()).step_by(chunk_rows).map(slice).collect();
+    let column = with_launcher(context, &mut (), |mut launcher| {
+        let (mut placed, mut bodies) = (Vec::with_capacity(chunks.len()), Vec::new());
+        let mut start = 0;
+        for part in chunks.chunks(chunks_of_part(context, array, chunks.len())) {
+            let first = placed.len();
+            let made = encode_part(context, &mut launcher, part, first, options)?;
+            let body = write_part(&mut launcher, &made)?;
+            let mut at = body.pointer::<u8>();
+            for (made, array) in made.into_iter().zip(part) {
+                let bounds = Bounds::Known(Statistics::of(array));
+                let (header, has_checksum) = match made {
+                    MadeChunk::OfLeaves { header, .. } => (header, false),
+                    MadeChunk::OfCpu(chunk) => (chunk.parsed_header().clone(), true),
+                };
+                let chunk = DeviceChunk::new(header, has_checksum, bounds, at, start);
+                at = at.add(chunk.body_len());
+                start += chunk.rows();
+                placed.push(chunk);
+            }
+            bodies.push(body);
+        }
+        let ready = launcher.stream.record()?;
+        Ok(DeviceColumn::new(context.clone(), field.clone(), placed, bodies, ready))
+    })?;
+    if options.verify && &column.download()?.decompress()? != array {
+        return Err(Error::Verify { place: Place::default() });
+    }
+    Ok(column)
+}
+
+/// Chunks that are encoded at a time.
+fn chunks_of_part(context: &Context, array: &ArrayRef, chunks: usize) -> usize {
+    let bytes = array.to_data().get_slice_memory_size().unwrap_or(0);
+    (part_bytes(context) / (bytes / chunks.max(1)).max(1)).max(1)
+}
+
+/// A chunk whose leaves have been encoded.
+enum MadeChunk {
+    /// A header, and where the buffers of the body come from and begin.
+    OfLeaves { header: Header, buffers: Vec<(NodeBuffer, usize)> },
+    /// What the CPU has compressed, as there is no room in a header for what was planned.
+    OfCpu(Chunk),
+}
+
+impl MadeChunk {
+    fn body_len(&self) -> usize {
+        match self {
+            Self::OfLeaves { header, .. } => header.body_len,
+            Self::OfCpu(chunk) => chunk.body().len(),
+        }
+    }
+}
+
+/// Encodes the leaves of chunks, of which the first has a number in the column.
+fn encode_part(
+    context: &Arc<Context>,
+    launcher: &mut Launcher<'_>,
+    chunks: &[ArrayRef],
+    first: usize,
+    options: &Options,
+) -> Result<Vec<MadeChunk>> {
+    let plan_context = plan::Context::new(options, None);
+    let new = |array: &ArrayRef| Tree::new(Values::all(array.clone()), &plan_context);
+    let trees: Vec<Tree> = chunks.par_iter().map(new).collect();
+    let columns = columns_of(context, trees.iter().flat_map(Tree::leaves));
+    let encode = |column: &LeafColumn<'_>| column.encode(context, options);
+    let mut pieces: Vec<(usize, EncodedPiece)> = Vec::new();
+    for encoded in side_by_side(columns.iter().collect(), encode)? {
+        launcher.stream.wait(encoded.ready.as_ref())?;
+        launcher.keep(&encoded.bodies);
+        pieces.extend(encoded.pieces);
+    }
+    pieces.sort_unstable_by_key(|(number, _)| *number);
+    let mut pieces = pieces.into_iter().map(|(_, piece)| piece);
+    let of_tree = |tree: &Tree| -> Vec<EncodedPiece> {
+        let count = tree.leaves().iter().map(|leaf| leaf.pieces.len()).sum();
+        pieces.by_ref().take(count).collect()
+    };
+    let pieces: Vec<Vec<EncodedPiece>> = trees.iter().map(of_tree).collect();
+    let made = |(index, ((tree, pieces), array)): (usize, ((&Tree, _), &ArrayRef))| {
+        made_of(tree, pieces, array, &plan_context)
+            .map_err(|error: Error| error.in_chunk(first + index))
+    };
+    trees.par_iter().zip(pieces).zip(chunks).enumerate().map(made).collect()
+}
+
+/// A chunk of what the pieces of its leaves have become.
+fn made_of(
+    tree: &Tree,
+    pieces: Vec<EncodedPiece>,
+    array: &ArrayRef,
+    context: &plan::Context<'_>,
+) -> Result<MadeChunk> {
+    let (_, root) = tree.encode(&mut pieces.into_iter(), context)?;
+    if !root.fits() {
+        return compress_chunk(array, context.options).map(MadeChunk::OfCpu);
+    }
+    let (header, order) = lay_out(&root, array.logical_null_count(), NodeBuffer::len);
+    let places = header.buffers.iter().map(|range| range.start);
+    let buffers = order.into_iter().flat_map(|node| node.buffers.iter().cloned());
+    let buffers = buffers.zip(places).collect();
+    Ok(MadeChunk::OfLeaves { header, buffers })
+}
+
+/// Starts writing the bodies of chunks, one behind the other.
+fn write_part(launcher: &mut Launcher<'_>, chunks: &[MadeChunk]) -> Result<Arc<DeviceBuffer>> {
+    let bodies = launcher.allocate(chunks.iter().map(MadeChunk::body_len).sum())?;
+    let mut body: DevicePtr<u8> = bodies.pointer();
+    let (mut spans, mut of_host) = (Vec::new(), HostCopies::default());
+    for chunk in chunks {
+        match chunk {
+            MadeChunk::OfLeaves { buffers, .. } => {
+                for (buffer, at) in buffers {
+                    let to = body.add(*at);
+                    match buffer {
+                        // Zeros follow up to the next buffer, as they do where it comes from.
+                        NodeBuffer::Device { from, len } => {
+                            spans.push(ByteSpan { from: *from, to, bytes: aligned(*len) as u64 });
+                        }
+                        NodeBuffer::Host(bytes) => of_host.add_padded(to, bytes),
+                    }
+                }
+            }
+            MadeChunk::OfCpu(chunk) => of_host.add_padded(body, chunk.body()),
+        }
+        body = body.add(chunk.body_len());
+    }
+    write::copy_spans(launcher, &spans)?;
+    of_host.start(launcher)?;
+    Ok(bodies)
+}
