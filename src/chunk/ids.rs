@@ -204,7 +204,7 @@ impl Encoding {
     pub(crate) const BALANCED: &[Self] =
         &EncodingList::Balanced.list::<{ EncodingList::Balanced.count() }>();
 
-    /// Those of nested columns, which the CPU reads and writes on any engine: without them
+    /// Those of nested columns, which the CPU takes apart and reads on any engine: without them
     /// such columns are carried as Arrow IPC.
     pub const NESTED: &[Self] = &EncodingList::Nested.list::<{ EncodingList::Nested.count() }>();
 

@@ -12,7 +12,7 @@ use lanepack::{Encoding, Engine, Error, Options, compress};
 use super::common::Rng;
 use super::common::image::Image;
 use super::integers::{array_of, nulls_of, only};
-use super::{batch_of, engines};
+use super::{batch_of, engines, thinned};
 
 /// Values of row numbers, and the tree that they become with some encodings.
 struct Tree {
@@ -172,9 +172,13 @@ fn every_tree_is_scanned_as_it_is_stored() {
             let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
             let batch = batch(&array);
             let between = col("x").between(low, high);
-            compare(&engine, &batch, &options.clone().with_chunk_rows(5120), &between);
             let listed = col("x").in_list(literals(&array, &mut rng, 3));
-            compare(&engine, &batch, &options, &listed);
+            if !thinned(&engine, index, 2) {
+                compare(&engine, &batch, &options.clone().with_chunk_rows(5120), &between);
+            }
+            if !thinned(&engine, index + 1, 2) {
+                compare(&engine, &batch, &options, &listed);
+            }
         }
     }
 }
