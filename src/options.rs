@@ -152,11 +152,13 @@ impl PlanLog {
         self.noted().push(text);
     }
 
-    /// Takes what has been noted so far, sorted, as chunks are planned in any order.
+    /// Takes what has been noted so far, sorted and each text once: chunks are planned in any order,
+    /// and on devices until nothing is missing of their nodes.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         let mut noted = std::mem::take(&mut *self.noted());
         noted.sort_unstable();
+        noted.dedup();
         noted
     }
 }

@@ -173,21 +173,21 @@ impl Bitmaps {
         self.rows[chunk] as usize
     }
 
-    /// A chunk's node, given a place for its plan; none where something is missing.
+    /// A chunk's node, and the bytes that its plan has promised; none where something is missing.
     pub fn node(
         &self,
         chunk: usize,
         counted: BitCounts,
-        planned: &mut Option<Plan>,
         requests: &Requests<(usize, WordsPart)>,
-    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
+    ) -> Result<Option<(usize, EncodedNode<PendingBuffer>)>> {
         let before = requests.len();
         let statistics = ChunkBits { of: self, chunk, counted, requests };
         let context = Context::new(&self.options, None);
-        let Some(plan) = plan::planned(planned, &statistics, &context) else { return Ok(None) };
+        let Ok(plan) = plan::plan_root(&statistics, &context) else { return Ok(None) };
         let node =
-            plan::first_kept(plan, |plan| statistics.node(plan), |part: &PendingBuffer| part.len)?;
-        Ok(node.filter(|_| requests.len() == before))
+            plan::first_kept(&plan, |plan| statistics.node(plan), |part: &PendingBuffer| part.len)?;
+        let node = node.filter(|_| requests.len() == before);
+        Ok(node.map(|node| (plan.bytes, node)))
     }
 
     /// Computes what chunks miss of their bytes; waits.
@@ -205,9 +205,10 @@ impl Bitmaps {
         launcher: &mut Launcher<'_>,
         counted: &[Option<BitCounts>],
     ) -> Result<Vec<Option<EncodedNode<PendingBuffer>>>> {
-        let make = |this: &Self, chunk: usize, planned: &mut Option<Plan>, requests: &_| {
+        let make = |this: &Self, chunk: usize, requests: &_| {
             let Some(counted) = counted[chunk] else { return Ok(Some(None)) };
-            this.node(chunk, counted, planned, requests).map(|node| node.map(Some))
+            let node = this.node(chunk, counted, requests)?;
+            Ok(node.map(|(_, node)| Some(node)))
         };
         missing::complete(launcher, self, counted.len(), make, Self::compute)
     }

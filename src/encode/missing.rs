@@ -86,44 +86,39 @@ impl<P> Requests<P> {
 
 /// Makes something of each of so many chunks, with all threads. What `make` finds missing, and
 /// gives nothing for, `compute` computes, given the chunks that ask; then `make` is called
-/// again, with what it has kept of the chunk. `compute` is handed `launcher`.
-pub(super) fn complete<L, S: Sync, K: Default + Send, T: Send, P: Send>(
+/// again. It plans again: to keep a plan for another thread to drop takes longer than to make one.
+/// `compute` is handed `launcher`.
+pub(super) fn complete<L, S: Sync, T: Send, P: Send>(
     launcher: &mut L,
     state: &mut S,
     chunks: usize,
-    make: impl Fn(&S, usize, &mut K, &Requests<P>) -> Result<Option<T>> + Sync,
+    make: impl Fn(&S, usize, &Requests<P>) -> Result<Option<T>> + Sync,
     mut compute: impl FnMut(&mut S, &mut L, Vec<(usize, P)>) -> Result<()>,
 ) -> Result<Vec<T>> {
     let mut made: Vec<Option<T>> = (0..chunks).map(|_| None).collect();
-    // Few chunks have something kept.
-    let mut kept: Vec<Option<Box<K>>> = (0..chunks).map(|_| None).collect();
     loop {
         // Requests of many chunks share an allocation.
-        let attempt =
-            |mut batch: Batch<P>,
-             (chunk, (made, kept)): (usize, (&mut Option<T>, &mut Option<Box<K>>))| {
-                if made.is_some() {
-                    return Ok(batch);
-                }
-                let mut own = kept.take().map_or_else(K::default, |kept| *kept);
-                *made = make(state, chunk, &mut own, &batch.requests)?;
-                let requests = batch.requests.0.get_mut();
-                if made.is_none() {
-                    if requests.is_empty() {
-                        let what = "a plan misses statistics that its values do not have";
-                        return Err(Error::device(what).in_chunk(chunk));
-                    }
-                    *kept = Some(Box::new(own));
-                }
-                batch.all.extend(requests.drain(..).map(|request| (chunk, request)));
-                Ok(batch)
-            };
-        let all = made.par_iter_mut().zip(&mut kept).enumerate().with_min_len(MIN_CHUNKS);
+        let attempt = |mut batch: Batch<P>, (chunk, made): (usize, &mut Option<T>)| {
+            if made.is_some() {
+                return Ok(batch);
+            }
+            *made = make(state, chunk, &batch.requests)?;
+            let requests = batch.requests.0.get_mut();
+            if made.is_none() && requests.is_empty() {
+                let what = "a plan misses statistics that its values do not have";
+                return Err(Error::device(what).in_chunk(chunk));
+            }
+            batch.all.extend(requests.drain(..).map(|request| (chunk, request)));
+            Ok(batch)
+        };
+        let all = made.par_iter_mut().enumerate().with_min_len(MIN_CHUNKS);
         let batches: Vec<Batch<P>> =
             all.try_fold(Batch::default, attempt).collect::<Result<_>>()?;
         let missing = || batches.iter().flat_map(|batch| &batch.all);
         let Some(first) = missing().map(|(_, request)| request.order).min() else {
-            return Ok(made.into_iter().flatten().collect());
+            // Chunks that nothing is missing of have been made.
+            let made: Option<Vec<T>> = made.into_iter().collect();
+            return made.ok_or_else(|| Error::device("a chunk that has not been made"));
         };
         let now = batches.into_iter().flat_map(|batch| batch.all);
         let now = now.filter(|(_, request)| request.order == first);
@@ -146,6 +141,8 @@ impl<P> Default for Batch<P> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     fn order(steps: &[u8]) -> Order {
@@ -174,19 +171,19 @@ mod tests {
     /// Makes chunks, each of which needs some parts one after another.
     fn make(needs: &[&[char]]) -> Result<(Vec<usize>, Computed)> {
         let mut state = Computed::default();
-        let make =
-            |state: &Computed, chunk: usize, calls: &mut usize, requests: &Requests<char>| {
-                *calls += 1;
-                for part in needs[chunk] {
-                    if !state.parts.contains(&(chunk, *part)) {
-                        if *part != '?' {
-                            requests.note(order(&[*part as u8]), *part);
-                        }
-                        return Ok(None);
+        let calls: Vec<AtomicUsize> = needs.iter().map(|_| AtomicUsize::new(0)).collect();
+        let make = |state: &Computed, chunk: usize, requests: &Requests<char>| {
+            let before = calls[chunk].fetch_add(1, Ordering::Relaxed);
+            for part in needs[chunk] {
+                if !state.parts.contains(&(chunk, *part)) {
+                    if *part != '?' {
+                        requests.note(order(&[*part as u8]), *part);
                     }
+                    return Ok(None);
                 }
-                Ok(Some(chunk * 10 + *calls))
-            };
+            }
+            Ok(Some(chunk * 10 + before + 1))
+        };
         let compute =
             |state: &mut Computed, rounds: &mut usize, mut missing: Vec<(usize, char)>| {
                 *rounds += 1;
@@ -208,7 +205,7 @@ mod tests {
         let rounds = [vec![(0, 'a'), (4, 'a')], vec![(2, 'b'), (4, 'b')]];
         assert_eq!(state.rounds[..2], rounds);
         assert_eq!(state.rounds[2..], [vec![(0, 'c'), (2, 'c'), (3, 'c'), (4, 'c')]]);
-        // In each round chunks that are not done are tried, with what they have kept.
+        // In each round chunks that are not done are tried.
         assert_eq!(made, [4, 11, 24, 34, 44]);
     }
 

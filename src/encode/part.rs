@@ -17,7 +17,8 @@ use super::write::{self, Origin, Planned};
 use crate::chunk::EncodedNode;
 use crate::device::column::Bounds;
 use crate::encoding::Physical;
-use crate::encoding::plan::{self, Plan};
+use crate::encoding::plan;
+use crate::encoding::statistics::Missing;
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, abi};
 use crate::options::Options;
@@ -147,28 +148,29 @@ impl PartEncoder {
         }
         let chunk = |encoder: &Self,
                      index: usize,
-                     kept: &mut ChunkPlans,
                      requests: &Requests<(usize, WordsPart)>|
          -> Result<Option<Planned>> {
             let Self { tree, halves, wide, booleans, validity, .. } = encoder;
             let (root, bounds) = match wide {
                 Some(wide) => {
-                    let node = wide.node(index, tree, &context, &mut kept.values, requests)?;
+                    let node = wide.node(index, tree, &context, requests)?;
                     (node, Bounds::Wide(wide.bounds(index)))
                 }
                 None if has_words => {
                     let ordered = halves.as_ref().unwrap_or(tree.words(VALUES));
                     let statistics = tree.chunk(VALUES, index, requests);
-                    let plan = plan::planned(&mut kept.values, &statistics, &context);
-                    let node = match plan {
-                        Some(plan) => tree.encode(VALUES, index, plan, requests)?,
-                        None => None,
+                    let node = match plan::plan_root(&statistics, &context) {
+                        Ok(plan) => {
+                            let node = tree.encode(VALUES, index, &plan, requests)?;
+                            node.map(|node| (plan.bytes, node))
+                        }
+                        Err(Missing) => None,
                     };
                     (node, Bounds::Words(ordered.bounds(index)))
                 }
                 None => match (booleans, values(index)) {
                     (Some(booleans), Some(counted)) => {
-                        let node = booleans.node(index, counted, &mut kept.values, requests)?;
+                        let node = booleans.node(index, counted, requests)?;
                         (node, Bounds::Counts(counted.valid, counted.set))
                     }
                     _ => return Err(Error::device("booleans that have not been counted")),
@@ -178,15 +180,14 @@ impl PartEncoder {
             let of_validity = match (validity, nulls(index)) {
                 (Some(validity), Some(counted)) => {
                     null_count = counted.valid - counted.set;
-                    let node = validity.node(index, counted, &mut kept.validity, requests)?;
-                    let Some(node) = node else { return Ok(None) };
+                    let node = validity.node(index, counted, requests)?;
+                    let Some((_, node)) = node else { return Ok(None) };
                     Some(Box::new(node))
                 }
                 _ => None,
             };
-            let Some(root) = root else { return Ok(None) };
+            let Some((plan_bytes, root)) = root else { return Ok(None) };
             let root = EncodedNode { validity: of_validity, ..root };
-            let plan_bytes = kept.values.as_ref().map_or(0, |plan| plan.bytes);
             Ok(Some(Planned::new(&root, plan_bytes, null_count, bounds)))
         };
         missing::complete(launcher, self, chunks, chunk, Self::compute)
@@ -216,13 +217,6 @@ impl PartEncoder {
         }
         Ok(())
     }
-}
-
-/// The plans of a chunk's values and of its nulls, until it is encoded.
-#[derive(Default)]
-struct ChunkPlans {
-    values: Option<Plan>,
-    validity: Option<Plan>,
 }
 
 impl PartEncoder {

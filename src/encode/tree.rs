@@ -211,13 +211,7 @@ impl Tree {
         &mut self,
         launcher: &mut Launcher<'_>,
         chunks: usize,
-        make: impl Fn(
-            &Self,
-            usize,
-            &mut Option<Plan>,
-            &Requests<(usize, WordsPart)>,
-        ) -> Result<Option<T>>
-        + Sync,
+        make: impl Fn(&Self, usize, &Requests<(usize, WordsPart)>) -> Result<Option<T>> + Sync,
     ) -> Result<Vec<T>> {
         missing::complete(launcher, self, chunks, make, Self::compute)
     }
@@ -226,14 +220,15 @@ impl Tree {
     pub fn compute(
         &mut self,
         launcher: &mut Launcher<'_>,
-        missing: Vec<(usize, (usize, WordsPart))>,
+        mut missing: Vec<(usize, (usize, WordsPart))>,
     ) -> Result<()> {
-        let mut steps: BTreeMap<(usize, Step), Vec<(usize, WordsPart)>> = BTreeMap::new();
-        for (chunk, (number, part)) in missing {
-            steps.entry((number, part.step())).or_default().push((chunk, part));
-        }
+        let step = |(_, (number, part)): &(usize, (usize, WordsPart))| (*number, part.step());
+        missing.sort_by_key(step);
         let mut measured = Vec::new();
-        for ((number, step), parts) in steps {
+        for of_step in missing.chunk_by(|one, other| step(one) == step(other)) {
+            let (number, step) = step(&of_step[0]);
+            let parts: Vec<(usize, WordsPart)> =
+                of_step.iter().map(|(chunk, (_, part))| (*chunk, *part)).collect();
             match step {
                 Step::Search(encoding) => self.search(launcher, number, encoding, &parts)?,
                 Step::Children(encoding) => self.derive(launcher, number, encoding, &parts)?,

@@ -11,8 +11,8 @@ use super::io::{OwnedValues, with_words};
 use super::lz::{LzBytes, Promise};
 use super::plan::{Context, Parameters};
 use super::statistics::{
-    Answer, Child, CodedSample, Missing, PlannedParts, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
-    sampled_vectors,
+    Answer, Child, CodedSample, Missing, PlannedParts, Prefixes, SampledBytes, SampledRuns,
+    Statistics, TableOf, sampled_vectors,
 };
 use super::{
     CODECS, Encoding, Input, Physical, Values, alp, alp_rd, codec, constant, ffor, front, fsst,

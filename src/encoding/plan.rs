@@ -282,18 +282,6 @@ pub(crate) fn plan_root(values: &dyn Statistics, context: &Context<'_>) -> Answe
     plan(values, context)
 }
 
-/// A plan that has been made before, or is made now and kept; none where something is missing.
-pub(crate) fn planned<'p>(
-    kept: &'p mut Option<Plan>,
-    values: &dyn Statistics,
-    context: &Context<'_>,
-) -> Option<&'p Plan> {
-    if kept.is_none() {
-        *kept = plan_root(values, context).ok();
-    }
-    kept.as_ref()
-}
-
 /// Chooses the encoding of values in host memory.
 pub(crate) fn plan_input(input: &Input<'_>, context: &Context<'_>) -> Plan {
     let values = HostStatistics::new(input, context.symbols);

@@ -91,10 +91,7 @@ impl ArrayInput {
             rows: array.len(),
             values,
             valid: valid.map(valid_words),
-            is_text: matches!(
-                data_type,
-                DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
-            ),
+            is_text: matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
         };
         match physical {
             Physical::Bool => input(ArrayValues::Bits(array.as_boolean().values().clone())),
@@ -180,11 +177,7 @@ pub(crate) fn with_input<R>(
     work(&ArrayInput::new(array, valid, absent).input())
 }
 
-fn byte_strings(
-    array: &ArrayRef,
-    valid: Option<&BooleanBuffer>,
-    absent: bool,
-) -> Option<Strings> {
+fn byte_strings(array: &ArrayRef, valid: Option<&BooleanBuffer>, absent: bool) -> Option<Strings> {
     let strings = match array.data_type() {
         DataType::Utf8 => contiguous(array.as_string::<i32>(), valid),
         DataType::LargeUtf8 => contiguous(array.as_string::<i64>(), valid),
@@ -238,11 +231,7 @@ fn viewed<T: ByteViewType>(
 }
 
 /// Copies `len` values of about `bytes` bytes.
-fn copied<'a>(
-    len: usize,
-    bytes: usize,
-    values: impl Iterator<Item = &'a [u8]>,
-) -> Strings {
+fn copied<'a>(len: usize, bytes: usize, values: impl Iterator<Item = &'a [u8]>) -> Strings {
     let mut offsets = Vec::with_capacity(len + 1);
     let mut data = Vec::with_capacity(bytes);
     offsets.push(0);

@@ -82,10 +82,8 @@ fn nested() -> RecordBatch {
     let rows = 1100;
     let numbers = Int64Array::from_iter((0..rows).map(|row| (row % 7 != 0).then_some(row * row)));
     let texts = StringArray::from_iter_values((0..rows).map(|row| format!("{} of {row}", row % 9)));
-    let fields = vec![
-        Field::new("number", DataType::Int64, true),
-        Field::new("text", DataType::Utf8, true),
-    ];
+    let fields =
+        vec![Field::new("number", DataType::Int64, true), Field::new("text", DataType::Utf8, true)];
     let structs = StructArray::new(fields.into(), vec![Arc::new(numbers), Arc::new(texts)], None);
     let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
     let offsets = OffsetBuffer::from_lengths((0..rows as usize).map(|_| 1));

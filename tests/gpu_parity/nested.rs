@@ -114,7 +114,8 @@ fn leaves_of_more_values_than_a_chunk() {
             let lists = lists(lengths(0), elements, Some(nulls(rows, |row| row % 1000 == 7)));
             check(&engine, &lists, &options(Effort::Balanced, 131_072));
         }
-        let bits: ArrayRef = Arc::new(BooleanArray::from_iter((0..count).map(|i| Some(i % 7 == 0))));
+        let bits: ArrayRef =
+            Arc::new(BooleanArray::from_iter((0..count).map(|i| Some(i % 7 == 0))));
         let field = Arc::new(Field::new("item", DataType::Boolean, true));
         let fixed = FixedSizeListArray::new(field, 8, bits.slice(0, count / 8 * 8), None);
         check(&engine, &(Arc::new(fixed) as ArrayRef), &options(Effort::Balanced, 131_072));

@@ -158,17 +158,16 @@ impl Wide {
         (0..limbs).map(move |limb| self.limbs[&(limb, limb + 1 == limbs)])
     }
 
-    /// A chunk's node, given a place for its plan; none where something is missing.
+    /// A chunk's node, and the bytes that its plan has promised; none where something is missing.
     pub fn node(
         &self,
         chunk: usize,
         tree: &Tree,
         context: &Context<'_>,
-        planned: &mut Option<Plan>,
         requests: &Requests<(usize, WordsPart)>,
-    ) -> Result<Option<EncodedNode<PendingBuffer>>> {
+    ) -> Result<Option<(usize, EncodedNode<PendingBuffer>)>> {
         let statistics = ChunkLimbs { wide: self, chunk, tree, requests };
-        let Some(plan) = plan::planned(planned, &statistics, context) else { return Ok(None) };
+        let Ok(plan) = plan::plan_root(&statistics, context) else { return Ok(None) };
         let rows = self.chunks[chunk].rows;
         let bytes = rows * self.source.stride as usize * 8;
         let vector = u64::from(self.source.chunk_vectors) * chunk as u64;
@@ -186,8 +185,8 @@ impl Wide {
             }
             Ok(Some(node))
         };
-        let node = plan::first_kept(plan, node, |part: &PendingBuffer| part.len)?;
-        Ok(node.filter(|_| requests.is_empty()))
+        let node = plan::first_kept(&plan, node, |part: &PendingBuffer| part.len)?;
+        Ok(node.filter(|_| requests.is_empty()).map(|node| (plan.bytes, node)))
     }
 
     /// Starts copying chunks as they are.

@@ -40,10 +40,8 @@ pub(super) fn node_at(header: &Header, index: usize, body: DevicePtr<u8>) -> Nod
     let node = &header.nodes[index];
     let mut children = node.children.clone().map(|child| node_at(header, child, body));
     let validity = if node.nullable { children.next().map(Box::new) } else { None };
-    let buffer = |range: &Range<usize>| NodeBuffer::Device {
-        from: body.add(range.start),
-        len: range.len(),
-    };
+    let buffer =
+        |range: &Range<usize>| NodeBuffer::Device { from: body.add(range.start), len: range.len() };
     EncodedNode {
         encoding: node.encoding,
         physical: node.physical,

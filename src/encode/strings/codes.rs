@@ -170,8 +170,7 @@ impl Codes {
         let rows = (runs.vectors().end * VECTOR).min(column.rows) - first_row;
         let code_lengths = lengths.view.code_lengths.add(first_row);
         let source = lengths_source(code_lengths, rows, options.chunk_rows / VECTOR);
-        let code_words =
-            column.measure_lengths(launcher, source, span.chunks.clone(), options)?;
+        let code_words = column.measure_lengths(launcher, source, span.chunks.clone(), options)?;
         Ok(Self { runs, code_words, pending, sizes: Vec::new() })
     }
 

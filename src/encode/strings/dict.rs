@@ -205,13 +205,9 @@ impl Dictionaries {
         plans: &[Option<&Plan>],
     ) -> Result<()> {
         let child = |chunk: usize, child: usize| plans[chunk]?.children.get(child);
-        self.tree.make(launcher, plans.len(), |tree, chunk, _, requests| {
-            match child(chunk, 0) {
-                Some(plan) => {
-                    tree.encode(OF_CODES, chunk, plan, requests).map(|node| node.map(drop))
-                }
-                None => Ok(Some(())),
-            }
+        self.tree.make(launcher, plans.len(), |tree, chunk, requests| match child(chunk, 0) {
+            Some(plan) => tree.encode(OF_CODES, chunk, plan, requests).map(|node| node.map(drop)),
+            None => Ok(Some(())),
         })?;
         let front = |chunk: &usize| child(*chunk, 1)?.of_encoding(Encoding::Front);
         match &mut self.fronts {

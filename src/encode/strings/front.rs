@@ -276,7 +276,7 @@ impl Fronts {
         let Some(suffixes) = &mut self.suffixes else { return Ok(()) };
         let child = |chunk: usize, child: usize| plans[chunk]?.children.get(child);
         let number = self.family.first_of_tree();
-        self.prefixes.make(launcher, plans.len(), |tree, chunk, _, requests| {
+        self.prefixes.make(launcher, plans.len(), |tree, chunk, requests| {
             match child(chunk, 0) {
                 Some(plan) => tree.encode(number, chunk, plan, requests).map(|node| node.map(drop)),
                 None => Ok(Some(())),

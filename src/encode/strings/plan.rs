@@ -139,7 +139,8 @@ impl PendingColumn {
         };
         let fronts = match options.allows(Encoding::Front) {
             true => {
-                let (chunk_rows, rows) = (options.chunk_rows, column.rows_of_chunks(options.chunk_rows));
+                let (chunk_rows, rows) =
+                    (options.chunk_rows, column.rows_of_chunks(options.chunk_rows));
                 let (family, context) = (Family::Suffixes, Context::new(options, None));
                 let fronts =
                     PendingFronts::start(launcher, column, chunk_rows, &rows, family, &context)?;
@@ -300,7 +301,7 @@ impl MeasuredColumn {
     ) -> Result<Vec<ChunkChoice>> {
         let (chunks, options) = (self.strings.count(), self.strings.options.clone());
         let context = Context::new(&options, None);
-        let make = |measured: &Self, chunk: usize, _: &mut Option<Plan>, requests: &_| {
+        let make = |measured: &Self, chunk: usize, requests: &_| {
             let statistics = ChunkStrings::new(measured, chunk, requests);
             let plan = plan::plan_root(&statistics, &context).ok();
             statistics.finish();

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 
 use super::{
-    Answer, Child, CodedSample, PlannedParts, Prefixes, SampledBytes, SampledRuns, Statistics, TableOf,
+    Answer, Child, CodedSample, PlannedParts, Prefixes, SampledBytes, SampledRuns, Statistics,
+    TableOf,
 };
 use crate::encoding::alp_rd::{self, Cut};
 use crate::encoding::dict::SampledValues;
