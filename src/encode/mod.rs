@@ -59,7 +59,7 @@ use crate::device::{Context, DeviceArray};
 use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi;
-use crate::gpu::{DeviceBuffer, Stream};
+use crate::gpu::{DeviceBuffer, Priority, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 use launch::{Launcher, Scope, StreamRole};
@@ -233,8 +233,11 @@ fn part_bytes(context: &Context) -> usize {
     if context.device().is_host() { 1 << 20 } else { 512 << 20 }
 }
 
-/// Compresses a column. All parts of it are measured first; each is planned and its
-/// bodies are given a buffer while the device measures or writes others.
+/// Parts that are worked on at a time.
+const PARTS: usize = 3;
+
+/// Compresses a column, parts of it side by side: while the host plans one, the device measures or
+/// writes others.
 fn encode(
     context: &Arc<Context>,
     mut launcher: Launcher<'_>,
@@ -250,21 +253,65 @@ fn encode(
         .map(|start| column.slice(start, part_rows.min(column.rows - start)))
         .collect();
     let scratch = |part: &Column| PartEncoder::scratch_bytes(part, options);
-    context.require(parts.iter().map(scratch).sum())?;
-    let encoder: Vec<PartEncoder> = (parts.iter())
-        .map(|part| PartEncoder::start(&mut launcher, part, options))
-        .collect::<Result<_>>()?;
-    let mut written = Vec::new();
-    for (number, (part, mut encoder)) in parts.iter().zip(encoder).enumerate() {
-        // What is derived from a part's values goes with it.
-        launcher.scope = Scope::Part(number);
-        let planned = encoder.plan(&mut launcher, part, options)?;
-        launcher.mark("plan")?;
-        written.push((encoder.write(&mut launcher, part, &planned)?, planned));
-        launcher.release(launcher.scope);
-    }
-    launcher.scope = Scope::Column;
+    context.require(parts.iter().take(PARTS).map(scratch).sum())?;
+    let written = match parts.len() > 1 && !launcher.marks.is_serial() {
+        true => encode_side_by_side(context, &launcher, &parts, options)?,
+        false => (parts.iter())
+            .map(|part| encode_part(&mut launcher, part, options))
+            .collect::<Result<_>>()?,
+    };
     column_of(context, &launcher, &column.field, written)
+}
+
+/// Compresses parts of a column in the order of the numbers of their workers, each of which has a
+/// stream of its own. What comes first has the higher priority, so that not all wait for the host at
+/// the same time.
+fn encode_side_by_side(
+    context: &Arc<Context>,
+    launcher: &Launcher<'_>,
+    parts: &[Column],
+    options: &Options,
+) -> Result<Parts> {
+    const PRIORITIES: [Priority; PARTS] = [Priority::Urgent, Priority::High, Priority::Usual];
+    let workers: Vec<usize> = (0..PARTS.min(parts.len())).collect();
+    let started = launcher.stream.record()?;
+    let work = |worker: usize| {
+        context.with_stream_of(PRIORITIES[worker], |stream| {
+            context.with_stream(|reader| {
+                let marks: &mut dyn Marks = &mut ();
+                let mut launcher = self::launcher(context, [stream, reader], marks);
+                stream.wait(started.as_ref())?;
+                let own = parts.iter().skip(worker).step_by(workers.len());
+                let written: Parts = own
+                    .map(|part| encode_part(&mut launcher, part, options))
+                    .collect::<Result<_>>()?;
+                Ok((written.into_iter(), stream.record()?))
+            })
+        })
+    };
+    let (mut written, done): (Vec<_>, Vec<_>) =
+        side_by_side(workers.clone(), work)?.into_iter().unzip();
+    done.iter().try_for_each(|done| launcher.stream.wait(done.as_ref()))?;
+    let of_part = |part: usize| written[part % workers.len()].next();
+    let all: Option<Parts> = (0..parts.len()).map(of_part).collect();
+    all.ok_or_else(|| Error::device("a part that has not been compressed"))
+}
+
+/// Compresses a part of a column. What is derived from its values is freed with them.
+fn encode_part(
+    launcher: &mut Launcher<'_>,
+    part: &Column,
+    options: &Options,
+) -> Result<(Arc<DeviceBuffer>, Vec<Planned>)> {
+    launcher.in_scope(Scope::Part(0), |launcher| {
+        launcher.keep(&part.memory);
+        let mut encoder = PartEncoder::start(launcher, part, options)?;
+        let planned = encoder.plan(launcher, part, options)?;
+        launcher.mark("plan")?;
+        let body = encoder.write(launcher, part, &planned)?;
+        launcher.release(launcher.scope);
+        Ok((body, planned))
+    })
 }
 
 /// Compresses a column of strings; none if only the CPU can.
@@ -386,9 +433,7 @@ impl<'a> Encoder<'a> {
             Source::Words(column) => {
                 launcher.keep(&column.memory);
                 let part = column.slice(start, rows.len());
-                let mut encoder = PartEncoder::start(&mut launcher, &part, options)?;
-                let planned = encoder.plan(&mut launcher, &part, options)?;
-                vec![(encoder.write(&mut launcher, &part, &planned)?, planned)]
+                vec![encode_part(&mut launcher, &part, options)?]
             }
             Source::Strings(column) => {
                 launcher.keep(&column.memory);

@@ -20,7 +20,7 @@ use crate::encode::part::PartEncoder;
 use crate::encode::source::{Bits, Column};
 use crate::encode::strings::{Leaves, StringColumn};
 use crate::encode::write::Parts;
-use crate::encode::{encode_string_parts, part_bytes, with_launcher};
+use crate::encode::{encode_part, encode_string_parts, part_bytes, with_launcher};
 use crate::encoding::Physical;
 use crate::encoding::source::{ArrayInput, ArrayValues, Strings};
 use crate::error::{Error, Result};
@@ -115,9 +115,7 @@ impl LeafColumn<'_> {
                 _ => {
                     let column = self.words(&mut launcher)?;
                     context.require(PartEncoder::scratch_bytes(&column, &options))?;
-                    let mut encoder = PartEncoder::start(&mut launcher, &column, &options)?;
-                    let planned = encoder.plan(&mut launcher, &column, &options)?;
-                    vec![(encoder.write(&mut launcher, &column, &planned)?, planned)]
+                    vec![encode_part(&mut launcher, &column, &options)?]
                 }
             };
             Ok(self.encoded(written, launcher.stream.record()?))
