@@ -23,8 +23,8 @@ pub(super) struct Pending<T> {
 /// Memory that launches may need.
 struct Allocation {
     scope: Scope,
-    /// The stream that it was allocated on.
-    role: StreamRole,
+    /// The stream that it was allocated on; none if others have allocated it.
+    role: Option<StreamRole>,
     buffer: Arc<DeviceBuffer>,
 }
 
@@ -147,16 +147,17 @@ impl<'a> Launcher<'a> {
         self.is_host
     }
 
-    /// Keeps memory that others have allocated.
+    /// Keeps memory that others have allocated: all launches name it.
     pub fn keep(&mut self, memory: &[Arc<DeviceBuffer>]) {
-        for buffer in memory {
-            self.keep_one(buffer);
-        }
+        let scope = self.scope;
+        let foreign =
+            |buffer: &Arc<DeviceBuffer>| Allocation { scope, role: None, buffer: buffer.clone() };
+        self.memory.extend(memory.iter().map(foreign));
     }
 
-    fn keep_one(&mut self, buffer: &Arc<DeviceBuffer>) {
-        let buffer = buffer.clone();
-        self.memory.push(Allocation { scope: self.scope, role: self.role, buffer });
+    /// All memory that is kept at present.
+    pub fn kept(&self) -> Vec<Arc<DeviceBuffer>> {
+        self.memory.iter().map(|one| one.buffer.clone()).collect()
     }
 
     /// Lets go of the memory of a scope. The device frees it behind what uses it.
@@ -172,7 +173,8 @@ impl<'a> Launcher<'a> {
     /// Device memory that is kept for the present scope.
     pub fn allocate(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = Arc::new(self.stream.allocate(len)?);
-        self.keep_one(&buffer);
+        let (scope, role) = (self.scope, Some(self.role));
+        self.memory.push(Allocation { scope, role, buffer: buffer.clone() });
         Ok(buffer)
     }
 
@@ -215,7 +217,9 @@ impl<'a> Launcher<'a> {
         // that it has not allocated itself.
         let (role, scope) = (self.role, self.scope);
         let is_foreign = |one: &Allocation| {
-            one.scope == Scope::Column || (one.scope == scope && one.role != role)
+            one.role.is_none()
+                || one.scope == Scope::Column
+                || (one.scope == scope && one.role != Some(role))
         };
         let buffers: Vec<&DeviceBuffer> = (self.memory.iter())
             .filter(|one| self.is_host || is_foreign(one))

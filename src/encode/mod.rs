@@ -18,8 +18,8 @@
 //! one buffer and reads the values again; nothing is kept in between but the
 //! parameters of vectors ([`words::Words`] states how much that is), and codes and runs of
 //! chunks that have them. A large column is
-//! worked on in parts, so that the host plans one while the device is busy with others, but
-//! for what has to be measured after planning, which both wait for.
+//! worked on in parts, side by side, so that the host plans one while the device is busy with others
+//! ([`encode_side_by_side`]).
 //!
 //! Nested columns lie in host memory: the host takes them apart, and kernels encode their leaves
 //! (nested). Columns that devices do not encode (views, FixedSizeBinary, types that are carried as
@@ -59,7 +59,7 @@ use crate::device::{Context, DeviceArray};
 use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi;
-use crate::gpu::{DeviceBuffer, Priority, Stream};
+use crate::gpu::{DeviceBuffer, Event, Priority, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 use launch::{Launcher, Scope, StreamRole};
@@ -233,11 +233,7 @@ fn part_bytes(context: &Context) -> usize {
     if context.device().is_host() { 1 << 20 } else { 512 << 20 }
 }
 
-/// Parts that are worked on at a time.
-const PARTS: usize = 3;
-
-/// Compresses a column, parts of it side by side: while the host plans one, the device measures or
-/// writes others.
+/// Compresses a column, in parts if it is large.
 fn encode(
     context: &Arc<Context>,
     mut launcher: Launcher<'_>,
@@ -253,9 +249,9 @@ fn encode(
         .map(|start| column.slice(start, part_rows.min(column.rows - start)))
         .collect();
     let scratch = |part: &Column| PartEncoder::scratch_bytes(part, options);
-    context.require(parts.iter().take(PARTS).map(scratch).sum())?;
+    context.require(parts.iter().map(scratch).sum())?;
     let written = match parts.len() > 1 && !launcher.marks.is_serial() {
-        true => encode_side_by_side(context, &launcher, &parts, options)?,
+        true => encode_side_by_side(context, &mut launcher, &parts, options)?,
         false => (parts.iter())
             .map(|part| encode_part(&mut launcher, part, options))
             .collect::<Result<_>>()?,
@@ -263,49 +259,82 @@ fn encode(
     column_of(context, &launcher, &column.field, written)
 }
 
-/// Compresses parts of a column in the order of the numbers of their workers, each of which has a
-/// stream of its own. What comes first has the higher priority, so that not all wait for the host at
-/// the same time.
+/// Threads that plan and write parts of a column, each on a stream of its own.
+const WORKERS: usize = 3;
+
+/// A part of a column that is being measured.
+struct StartedPart<'p> {
+    part: &'p Column,
+    encoder: PartEncoder,
+    measured: Arc<dyn Event>,
+}
+
+/// Compresses parts of a column side by side. All are measured first, in order and on a stream of low
+/// priority; worker w plans and writes parts w, w + 3 and so on as soon as they have been measured. So
+/// the device has something to do while the host plans.
 fn encode_side_by_side(
     context: &Arc<Context>,
-    launcher: &Launcher<'_>,
+    launcher: &mut Launcher<'_>,
     parts: &[Column],
     options: &Options,
 ) -> Result<Parts> {
-    const PRIORITIES: [Priority; PARTS] = [Priority::Urgent, Priority::High, Priority::Usual];
-    let workers: Vec<usize> = (0..PARTS.min(parts.len())).collect();
-    let started = launcher.stream.record()?;
-    let work = |worker: usize| {
+    const PRIORITIES: [Priority; WORKERS] = [Priority::Urgent, Priority::High, Priority::High];
+    launcher.switch(StreamRole::After);
+    launcher.wait_for(StreamRole::Main)?;
+    let mut workers: Vec<Vec<StartedPart<'_>>> = (0..WORKERS).map(|_| Vec::new()).collect();
+    for (number, part) in parts.iter().enumerate() {
+        let encoder = PartEncoder::start(launcher, part, options)?;
+        let measured = launcher.stream.record()?;
+        workers[number % WORKERS].push(StartedPart { part, encoder, measured });
+    }
+    let kept = launcher.kept();
+    let work = |(worker, own): (usize, Vec<StartedPart<'_>>)| {
         context.with_stream_of(PRIORITIES[worker], |stream| {
             context.with_stream(|reader| {
                 let marks: &mut dyn Marks = &mut ();
                 let mut launcher = self::launcher(context, [stream, reader], marks);
-                stream.wait(started.as_ref())?;
-                let own = parts.iter().skip(worker).step_by(workers.len());
-                let written: Parts = own
-                    .map(|part| encode_part(&mut launcher, part, options))
-                    .collect::<Result<_>>()?;
+                launcher.keep(&kept);
+                let write = |started: StartedPart<'_>| {
+                    stream.wait(started.measured.as_ref())?;
+                    write_part(&mut launcher, started.part, started.encoder, options)
+                };
+                let written: Parts = own.into_iter().map(write).collect::<Result<_>>()?;
                 Ok((written.into_iter(), stream.record()?))
             })
         })
     };
-    let (mut written, done): (Vec<_>, Vec<_>) =
-        side_by_side(workers.clone(), work)?.into_iter().unzip();
-    done.iter().try_for_each(|done| launcher.stream.wait(done.as_ref()))?;
-    let of_part = |part: usize| written[part % workers.len()].next();
-    let all: Option<Parts> = (0..parts.len()).map(of_part).collect();
+    let all: Vec<Result<_>> = workers.into_par_iter().enumerate().map(work).collect();
+    let mut written = Vec::with_capacity(WORKERS);
+    launcher.join()?;
+    for own in all {
+        let (own, done) = own?;
+        launcher.stream.wait(done.as_ref())?;
+        written.push(own);
+    }
+    let all: Option<Parts> =
+        (0..parts.len()).map(|number| written[number % WORKERS].next()).collect();
     all.ok_or_else(|| Error::device("a part that has not been compressed"))
 }
 
-/// Compresses a part of a column. What is derived from its values is freed with them.
+/// Compresses a part of a column.
 fn encode_part(
     launcher: &mut Launcher<'_>,
     part: &Column,
     options: &Options,
 ) -> Result<(Arc<DeviceBuffer>, Vec<Planned>)> {
+    let encoder = PartEncoder::start(launcher, part, options)?;
+    write_part(launcher, part, encoder, options)
+}
+
+/// Plans and writes a part of a column that is being measured. What is derived from its values is
+/// freed with it.
+fn write_part(
+    launcher: &mut Launcher<'_>,
+    part: &Column,
+    mut encoder: PartEncoder,
+    options: &Options,
+) -> Result<(Arc<DeviceBuffer>, Vec<Planned>)> {
     launcher.in_scope(Scope::Part(0), |launcher| {
-        launcher.keep(&part.memory);
-        let mut encoder = PartEncoder::start(launcher, part, options)?;
         let planned = encoder.plan(launcher, part, options)?;
         launcher.mark("plan")?;
         let body = encoder.write(launcher, part, &planned)?;

@@ -77,7 +77,8 @@ impl PartEncoder {
             return Ok(encoder);
         }
         let physical = column.physical();
-        if physical == Physical::Bool || column.valid.is_some() {
+        let has_nulls = column.valid.is_some() && column.leaves.is_none();
+        if physical == Physical::Bool || has_nulls {
             encoder.counts = Some(write::count_bits(launcher, column, chunk_rows)?);
         }
         if physical == Physical::Bool {

@@ -130,6 +130,16 @@ impl ArrayInput {
         }
     }
 
+    /// Bytes of host memory that the values take.
+    pub fn bytes(&self) -> usize {
+        match &self.values {
+            ArrayValues::Bits(bits) => bits.len().div_ceil(8),
+            ArrayValues::Words(words) => words.len(),
+            ArrayValues::Strings(_) => self.string_bytes() + self.rows * size_of::<usize>(),
+            ArrayValues::Array(array) => array.get_array_memory_size(),
+        }
+    }
+
     /// Bits, all of which count.
     pub fn of_bits(bits: BooleanBuffer) -> Self {
         Self {

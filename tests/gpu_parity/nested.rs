@@ -45,7 +45,7 @@ fn lists(
 /// A field of every kind of type that kernels encode, and some that they do not.
 fn fields(rows: usize) -> Vec<ArrayRef> {
     let mut rng = Rng(11);
-    let some = |row: usize, every: usize| row % every != 0;
+    let some = |row: usize, every: usize| !row.is_multiple_of(every);
     let ints = (0..rows).map(|row| some(row, 9).then_some(row as i32 / 40 * 3));
     let prices: Float64Array = (0..rows).map(|_| rng.below(90_000) as f64 / 100.0).collect();
     let floats: Float32Array = (0..rows).map(|row| Some((row as f32).sin())).collect();
@@ -107,11 +107,13 @@ fn leaves_of_more_values_than_a_chunk() {
         Arc::new(Int64Array::from_iter((0..count as i64).map(|i| (i % 11 != 0).then_some(i * i))));
     let texts: ArrayRef =
         Arc::new(StringArray::from_iter((0..count).map(|i| (i % 40 != 0).then(|| text(i)))));
-    let lengths = |_: usize| (0..count / 25).map(|_| 25).chain([count % 25]);
+    let prices: ArrayRef =
+        Arc::new(Float64Array::from_iter_values((0..count).map(|i| (i % 7919) as f64 / 8.0)));
+    let lengths = || (0..count / 25).map(|_| 25).chain([count % 25]);
     let rows = count / 25 + 1;
     for engine in engines() {
-        for elements in [numbers.clone(), texts.clone()] {
-            let lists = lists(lengths(0), elements, Some(nulls(rows, |row| row % 1000 == 7)));
+        for elements in [numbers.clone(), texts.clone(), prices.clone()] {
+            let lists = lists(lengths(), elements, Some(nulls(rows, |row| row % 1000 == 7)));
             check(&engine, &lists, &options(Effort::Balanced, 131_072));
         }
         let bits: ArrayRef =
@@ -119,6 +121,57 @@ fn leaves_of_more_values_than_a_chunk() {
         let field = Arc::new(Field::new("item", DataType::Boolean, true));
         let fixed = FixedSizeListArray::new(field, 8, bits.slice(0, count / 8 * 8), None);
         check(&engine, &(Arc::new(fixed) as ArrayRef), &options(Effort::Balanced, 131_072));
+    }
+}
+
+#[test]
+fn leaves_around_a_vector_and_a_chunk() {
+    let of = |count: usize, all_null: bool| -> ArrayRef {
+        let numbers = (0..count as i64).map(|i| (!all_null && i % 3 != 0).then_some(i / 100));
+        let texts = (0..count).map(|i| (!all_null && i % 5 != 0).then(|| text(i)));
+        let bits = (0..count).map(|i| (!all_null).then_some(i % 2 == 0));
+        structs(
+            vec![
+                Arc::new(numbers.collect::<Int64Array>()),
+                Arc::new(texts.collect::<StringArray>()),
+                Arc::new(bits.collect::<BooleanArray>()),
+            ],
+            None,
+        )
+    };
+    for engine in engines() {
+        for count in [1023, 1024, 1025, 131_071, 131_072, 131_073] {
+            let lists = lists([count, 0, 0].into_iter(), of(count, false), None);
+            check(&engine, &lists, &options(Effort::Balanced, 131_072));
+        }
+        check(&engine, &of(2500, true), &options(Effort::Balanced, 1024));
+    }
+}
+
+/// Rows of views may be the same elements, and lists begin anywhere among theirs.
+#[test]
+fn elements_that_are_shared_or_left_out() {
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..3000).map(text)));
+    let item = Arc::new(Field::new("item", DataType::Utf8, true));
+    let rows = 2000;
+    let views = ListViewArray::new(
+        item.clone(),
+        ScalarBuffer::from_iter((0..rows).map(|row| row % 40)),
+        ScalarBuffer::from_iter((0..rows).map(|row| row % 7)),
+        texts.clone(),
+        None,
+    );
+    let offsets = OffsetBuffer::new((0..=rows).map(|row| 700 + row).collect::<Vec<i32>>().into());
+    let some = ListArray::new(item, offsets, texts, Some(nulls(2000, |row| row % 2 == 0)));
+    for engine in engines() {
+        for array in [Arc::new(views.clone()) as ArrayRef, Arc::new(some.clone())] {
+            check(&engine, &array, &options(Effort::Balanced, 131_072));
+            check(
+                &engine,
+                &array.slice(5, 1500),
+                &options(Effort::Balanced, 1024).with_verify(true),
+            );
+        }
     }
 }
 

@@ -1,11 +1,10 @@
-//! Columns of leaves: values of one type and of about one length, from any place of any chunk, each
-//! leaf a chunk, or several where it has more values than a chunk. They are encoded as other columns
-//! are.
+//! Columns made of leaves of one type and of similar length, from any place of any chunk. Each leaf is
+//! one chunk, or several if it is longer than a chunk. They are encoded as other columns are.
 //!
 //! Chunks begin at multiples of the same number of rows, a power of two below twice the rows of the
-//! shortest; rows that nothing belongs to are null.
+//! shortest. Rows past a leaf's end are null.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,7 +28,7 @@ use crate::lanes::VECTOR;
 use crate::options::Options;
 
 /// What the leaves of a column have in common.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy)]
 struct Kind {
     physical: Physical,
     is_text: bool,
@@ -71,31 +70,37 @@ pub(super) fn columns_of<'l>(
 ) -> Vec<LeafColumn<'l>> {
     let most = part_bytes(context);
     let mut full = Vec::new();
-    let mut columns: HashMap<Kind, LeafColumn<'l>> = HashMap::new();
+    let mut columns: BTreeMap<_, LeafColumn<'l>> = BTreeMap::new();
     let mut number = 0;
-    for leaf in leaves.filter(|leaf| !leaf.pieces.is_empty()) {
+    for leaf in leaves {
         let input = &leaf.input;
         let (physical, is_text) = (input.physical, input.is_text);
-        let longest = leaf.pieces[0].len();
-        let kind = Kind { physical, is_text, stride: longest.next_power_of_two().max(VECTOR) };
-        let bytes = match &input.values {
-            ArrayValues::Strings(_) => input.string_bytes(),
-            _ => leaf.pieces.len() * kind.stride * physical.bits().unwrap_or(0) / 8,
-        };
-        let new = || LeafColumn { kind, pieces: Vec::new(), leaves: Vec::new(), bytes: 0 };
-        let column = columns.entry(kind).or_insert_with(new);
-        let rows = (column.pieces.len() + leaf.pieces.len()) * kind.stride;
-        let has_room = column.bytes + bytes <= most && rows * size_of::<u32>() <= most;
-        if !column.pieces.is_empty() && !has_room {
-            full.push(std::mem::replace(column, new()));
+        // Pieces of strings share a symbol table; others are independent.
+        let is_strings = physical == Physical::Bytes;
+        let together = if is_strings { leaf.pieces.len() } else { 1 };
+        for pieces in leaf.pieces.chunks(together.max(1)) {
+            let stride = pieces[0].len().next_power_of_two().max(VECTOR);
+            let kind = Kind { physical, is_text, stride };
+            let bytes = match is_strings {
+                true => input.string_bytes(),
+                false => stride * physical.bits().unwrap_or(0) / 8,
+            };
+            let new = || LeafColumn { kind, pieces: Vec::new(), leaves: Vec::new(), bytes: 0 };
+            let column = columns.entry((physical as usize, is_text, stride)).or_insert_with(new);
+            // Offsets and lengths of strings have 32 bits a row.
+            let rows = (column.pieces.len() + pieces.len()) * stride;
+            let has_room = column.bytes + bytes <= most && rows * size_of::<u32>() <= most;
+            if !column.pieces.is_empty() && !has_room {
+                full.push(std::mem::replace(column, new()));
+            }
+            let first = column.pieces.len();
+            for rows in pieces {
+                column.pieces.push(LeafPiece { number, input, rows: rows.clone() });
+                number += 1;
+            }
+            column.leaves.push(first..column.pieces.len());
+            column.bytes += bytes;
         }
-        let first = column.pieces.len();
-        for rows in &leaf.pieces {
-            column.pieces.push(LeafPiece { number, input, rows: rows.clone() });
-            number += 1;
-        }
-        column.leaves.push(first..column.pieces.len());
-        column.bytes += bytes;
     }
     full.extend(columns.into_values());
     full
@@ -118,11 +123,11 @@ impl LeafColumn<'_> {
                     vec![encode_part(&mut launcher, &column, &options)?]
                 }
             };
-            Ok(self.encoded(written, launcher.stream.record()?))
+            self.encoded(written, launcher.stream.record()?)
         })
     }
 
-    fn encoded(&self, written: Parts, ready: Arc<dyn Event>) -> EncodedLeaves {
+    fn encoded(&self, written: Parts, ready: Arc<dyn Event>) -> Result<EncodedLeaves> {
         let (mut pieces, mut bodies) = (Vec::with_capacity(self.pieces.len()), Vec::new());
         let mut numbers = self.pieces.iter().map(|piece| piece.number);
         for (body, planned) in written {
@@ -134,7 +139,10 @@ impl LeafColumn<'_> {
             }
             bodies.push(body);
         }
-        EncodedLeaves { pieces, bodies, ready }
+        match pieces.len() == self.pieces.len() {
+            true => Ok(EncodedLeaves { pieces, bodies, ready }),
+            false => Err(Error::device("leaves that have not been encoded")),
+        }
     }
 
     fn rows(&self) -> usize {
@@ -184,7 +192,10 @@ impl LeafColumn<'_> {
         let mut offsets: Vec<i32> = Vec::with_capacity(self.rows() + 1);
         for piece in &self.pieces {
             let ArrayValues::Strings(Strings { offsets: own, data }) = &piece.input.values else {
-                return Err(Error::device("leaves of strings that are none"));
+                return Err(Error::device(format!(
+                    "leaves of {:?} among strings",
+                    piece.input.physical
+                )));
             };
             let own = &own[piece.rows.start..=piece.rows.end];
             let (first, last) = (own[0], own[own.len() - 1]);

@@ -22,11 +22,11 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::FieldRef;
 use rayon::prelude::*;
 
-use super::launch::Launcher;
+use super::launch::{Launcher, Scope};
 use super::write::{self, HostCopies};
 use super::{part_bytes, side_by_side, with_launcher};
 use crate::chunk::{Chunk, Header, Statistics, aligned, lay_out};
-use crate::column::compress_chunk;
+use crate::column::{compress_chunk, whole};
 use crate::device::Context;
 use crate::device::column::{Bounds, DeviceChunk, DeviceColumn};
 use crate::encoding::nested::Values;
@@ -36,7 +36,7 @@ use crate::gpu::abi::ByteSpan;
 use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::options::Options;
 use columns::{LeafColumn, columns_of};
-use tree::{EncodedPiece, NodeBuffer, Tree};
+use tree::{EncodedPiece, NodeBuffer, Tree, buffers_in_order};
 
 /// Compresses a nested column that lies in host memory, to device memory.
 pub(crate) fn compress_nested(
@@ -48,13 +48,20 @@ pub(crate) fn compress_nested(
     let chunk_rows = options.chunk_rows;
     let slice = |start: usize| array.slice(start, chunk_rows.min(array.len() - start));
     let chunks: Vec<ArrayRef> = (0..array.len()).step_by(chunk_rows).map(slice).collect();
+    let plan_context = plan::Context::new(options, None);
     let column = with_launcher(context, &mut (), |mut launcher| {
         let (mut placed, mut bodies) = (Vec::with_capacity(chunks.len()), Vec::new());
-        let mut start = 0;
-        for part in chunks.chunks(chunks_of_part(context, array, chunks.len())) {
+        let (mut start, mut rest) = (0, chunks.as_slice());
+        while !rest.is_empty() {
             let first = placed.len();
-            let made = encode_part(context, &mut launcher, part, first, options)?;
-            let body = write_part(&mut launcher, &made)?;
+            let trees = trees_of_part(rest, part_bytes(context), &plan_context);
+            let (part, others) = rest.split_at(trees.len());
+            rest = others;
+            launcher.scope = Scope::Part(0);
+            let mut made =
+                encode_chunks(context, &mut launcher, &trees, part, first, &plan_context)?;
+            let body = write_chunks(&mut launcher, &mut made)?;
+            launcher.release(launcher.scope);
             let mut at = body.pointer::<u8>();
             for (made, array) in made.into_iter().zip(part) {
                 let bounds = Bounds::Known(Statistics::of(array));
@@ -72,16 +79,36 @@ pub(crate) fn compress_nested(
         let ready = launcher.stream.record()?;
         Ok(DeviceColumn::new(context.clone(), field.clone(), placed, bodies, ready))
     })?;
-    if options.verify && &column.download()?.decompress()? != array {
-        return Err(Error::Verify { place: Place::default() });
+    if options.verify {
+        let compressed = column.download()?;
+        let verify = |(index, (chunk, array)): (usize, (&Chunk, &ArrayRef))| match &whole(
+            chunk,
+            field.data_type(),
+        )? == array
+        {
+            true => Ok(()),
+            false => Err(Error::Verify { place: Place::default() }.in_chunk(index)),
+        };
+        compressed.chunks().par_iter().zip(&chunks).enumerate().try_for_each(verify)?;
     }
     Ok(column)
 }
 
-/// Chunks that are encoded at a time.
-fn chunks_of_part(context: &Context, array: &ArrayRef, chunks: usize) -> usize {
-    let bytes = array.to_data().get_slice_memory_size().unwrap_or(0);
-    (part_bytes(context) / (bytes / chunks.max(1)).max(1)).max(1)
+/// Takes apart the first of some chunks: those that are encoded at a time, as their leaves have about
+/// so many bytes.
+fn trees_of_part(chunks: &[ArrayRef], most: usize, plan_context: &plan::Context<'_>) -> Vec<Tree> {
+    const AT_A_TIME: usize = 16;
+    let new = |array: &ArrayRef| Tree::new(Values::all(array.clone()), plan_context);
+    let (mut trees, mut bytes) = (Vec::new(), 0);
+    for some in chunks.chunks(AT_A_TIME) {
+        if bytes >= most {
+            break;
+        }
+        let first = trees.len();
+        trees.par_extend(some.par_iter().map(new));
+        bytes += trees[first..].iter().map(Tree::bytes).sum::<usize>();
+    }
+    trees
 }
 
 /// A chunk whose leaves have been encoded.
@@ -102,18 +129,16 @@ impl MadeChunk {
 }
 
 /// Encodes the leaves of chunks, of which the first has a number in the column.
-fn encode_part(
+fn encode_chunks(
     context: &Arc<Context>,
     launcher: &mut Launcher<'_>,
+    trees: &[Tree],
     chunks: &[ArrayRef],
     first: usize,
-    options: &Options,
+    plan_context: &plan::Context<'_>,
 ) -> Result<Vec<MadeChunk>> {
-    let plan_context = plan::Context::new(options, None);
-    let new = |array: &ArrayRef| Tree::new(Values::all(array.clone()), &plan_context);
-    let trees: Vec<Tree> = chunks.par_iter().map(new).collect();
     let columns = columns_of(context, trees.iter().flat_map(Tree::leaves));
-    let encode = |column: &LeafColumn<'_>| column.encode(context, options);
+    let encode = |column: &LeafColumn<'_>| column.encode(context, plan_context.options);
     let mut pieces: Vec<(usize, EncodedPiece)> = Vec::new();
     for encoded in side_by_side(columns.iter().collect(), encode)? {
         launcher.stream.wait(encoded.ready.as_ref())?;
@@ -128,7 +153,7 @@ fn encode_part(
     };
     let pieces: Vec<Vec<EncodedPiece>> = trees.iter().map(of_tree).collect();
     let made = |(index, ((tree, pieces), array)): (usize, ((&Tree, _), &ArrayRef))| {
-        made_of(tree, pieces, array, &plan_context)
+        made_of(tree, pieces, array, plan_context)
             .map_err(|error: Error| error.in_chunk(first + index))
     };
     trees.par_iter().zip(pieces).zip(chunks).enumerate().map(made).collect()
@@ -145,29 +170,31 @@ fn made_of(
     if !root.fits() {
         return compress_chunk(array, context.options).map(MadeChunk::OfCpu);
     }
-    let (header, order) = lay_out(&root, array.logical_null_count(), NodeBuffer::len);
+    let (header, _) = lay_out(&root, array.logical_null_count(), NodeBuffer::len);
     let places = header.buffers.iter().map(|range| range.start);
-    let buffers = order.into_iter().flat_map(|node| node.buffers.iter().cloned());
-    let buffers = buffers.zip(places).collect();
+    let buffers = buffers_in_order(root).into_iter().zip(places).collect();
     Ok(MadeChunk::OfLeaves { header, buffers })
 }
 
 /// Starts writing the bodies of chunks, one behind the other.
-fn write_part(launcher: &mut Launcher<'_>, chunks: &[MadeChunk]) -> Result<Arc<DeviceBuffer>> {
+fn write_chunks(
+    launcher: &mut Launcher<'_>,
+    chunks: &mut [MadeChunk],
+) -> Result<Arc<DeviceBuffer>> {
     let bodies = launcher.allocate(chunks.iter().map(MadeChunk::body_len).sum())?;
     let mut body: DevicePtr<u8> = bodies.pointer();
     let (mut spans, mut of_host) = (Vec::new(), HostCopies::default());
     for chunk in chunks {
         match chunk {
             MadeChunk::OfLeaves { buffers, .. } => {
-                for (buffer, at) in buffers {
-                    let to = body.add(*at);
+                for (buffer, at) in std::mem::take(buffers) {
+                    let to = body.add(at);
                     match buffer {
                         // Zeros follow up to the next buffer, as they do where it comes from.
                         NodeBuffer::Device { from, len } => {
-                            spans.push(ByteSpan { from: *from, to, bytes: aligned(*len) as u64 });
+                            spans.push(ByteSpan { from, to, bytes: aligned(len) as u64 });
                         }
-                        NodeBuffer::Host(bytes) => of_host.add_padded(to, bytes),
+                        NodeBuffer::Host(bytes) => of_host.add_padded(to, &bytes),
                     }
                 }
             }

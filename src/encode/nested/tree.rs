@@ -4,6 +4,7 @@
 //! Plans and nodes are those of the CPU: the planner is asked about each array, given the plans of
 //! its parts, and what it chooses instead of taking the array apart the CPU encodes.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::chunk::{EncodedNode, Header};
@@ -18,7 +19,7 @@ use crate::gpu::DevicePtr;
 use crate::lanes::VECTOR;
 
 /// A buffer of a node, on the host or on the device.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum NodeBuffer {
     Host(Vec<u8>),
     Device { from: DevicePtr<u8>, len: usize },
@@ -34,6 +35,17 @@ impl NodeBuffer {
 }
 
 pub(super) type Node = EncodedNode<NodeBuffer>;
+
+/// The buffers of a tree in the order in which it is laid out.
+pub(super) fn buffers_in_order(root: Node) -> Vec<NodeBuffer> {
+    let (mut nodes, mut buffers) = (VecDeque::from([root]), Vec::new());
+    while let Some(node) = nodes.pop_front() {
+        nodes.extend(node.validity.map(|validity| *validity));
+        nodes.extend(node.children);
+        buffers.extend(node.buffers);
+    }
+    buffers
+}
 
 /// The node of a body on the device that begins at `body`, with all below it.
 pub(super) fn node_at(header: &Header, index: usize, body: DevicePtr<u8>) -> Node {
@@ -71,10 +83,12 @@ pub(super) struct Leaf {
 impl Leaf {
     fn new(input: ArrayInput) -> Self {
         // What has less than a vector the host encodes sooner than it could be uploaded. Kernels
-        // count the bytes of strings in 31 bits.
+        // count the rows and the bytes of strings in 31 bits.
         let fits = match &input.values {
             ArrayValues::Array(_) => false,
-            ArrayValues::Strings(_) => i32::try_from(input.string_bytes()).is_ok(),
+            ArrayValues::Strings(_) => {
+                [input.rows, input.string_bytes()].iter().all(|count| i32::try_from(*count).is_ok())
+            }
             ArrayValues::Bits(_) | ArrayValues::Words(_) => true,
         };
         let rows = if fits && input.rows >= VECTOR { input.rows } else { 0 };
@@ -200,6 +214,11 @@ impl Tree {
                 planned(&values.input().input(), parts, node, context)
             }
         }
+    }
+
+    /// Bytes that its leaves take in host memory.
+    pub fn bytes(&self) -> usize {
+        self.leaves().iter().map(|leaf| leaf.input.bytes()).sum()
     }
 
     fn values(&self) -> &Values {
