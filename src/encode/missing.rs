@@ -86,8 +86,8 @@ impl<P> Requests<P> {
 
 /// Makes something of each of so many chunks, with all threads. What `make` finds missing, and
 /// gives nothing for, `compute` computes, given the chunks that ask; then `make` is called
-/// again. It plans again: to keep a plan for another thread to drop takes longer than to make one.
-/// `compute` is handed `launcher`.
+/// again. Plans are made again each round: dropping a kept plan on another thread takes longer than
+/// planning. `compute` is handed `launcher`.
 pub(super) fn complete<L, S: Sync, T: Send, P: Send>(
     launcher: &mut L,
     state: &mut S,
@@ -116,7 +116,7 @@ pub(super) fn complete<L, S: Sync, T: Send, P: Send>(
             all.try_fold(Batch::default, attempt).collect::<Result<_>>()?;
         let missing = || batches.iter().flat_map(|batch| &batch.all);
         let Some(first) = missing().map(|(_, request)| request.order).min() else {
-            // Chunks that nothing is missing of have been made.
+            // No requests are left, so every chunk has been made.
             let made: Option<Vec<T>> = made.into_iter().collect();
             return made.ok_or_else(|| Error::device("a chunk that has not been made"));
         };

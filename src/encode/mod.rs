@@ -59,7 +59,7 @@ use crate::device::{Context, DeviceArray};
 use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi;
-use crate::gpu::{DeviceBuffer, Event, Priority, Stream};
+use crate::gpu::{DeviceBuffer, Event, Stream};
 use crate::lanes::VECTOR;
 use crate::options::Options;
 use launch::{Launcher, Scope, StreamRole};
@@ -256,10 +256,11 @@ fn encode(
             .map(|part| encode_part(&mut launcher, part, options))
             .collect::<Result<_>>()?,
     };
+    launcher.join()?;
     column_of(context, &launcher, &column.field, written)
 }
 
-/// Threads that plan and write parts of a column, each on a stream of its own.
+/// Threads that plan and write parts of a column, each on streams of its own.
 const WORKERS: usize = 3;
 
 /// A part of a column that is being measured.
@@ -269,17 +270,17 @@ struct StartedPart<'p> {
     measured: Arc<dyn Event>,
 }
 
-/// Compresses parts of a column side by side. All are measured first, in order and on a stream of low
-/// priority; worker w plans and writes parts w, w + 3 and so on as soon as they have been measured. So
-/// the device has something to do while the host plans.
+/// Compresses parts of a column side by side. All are measured in order; worker w plans and writes
+/// parts w, w + 3 and so on as soon as they have been measured. What plans miss of a part comes before
+/// what is measured of later ones, and bodies are written when nothing else is to be done: so the
+/// device is busy while the host plans.
 fn encode_side_by_side(
     context: &Arc<Context>,
     launcher: &mut Launcher<'_>,
     parts: &[Column],
     options: &Options,
 ) -> Result<Parts> {
-    const PRIORITIES: [Priority; WORKERS] = [Priority::Urgent, Priority::High, Priority::High];
-    launcher.switch(StreamRole::After);
+    launcher.switch(StreamRole::Long);
     launcher.wait_for(StreamRole::Main)?;
     let mut workers: Vec<Vec<StartedPart<'_>>> = (0..WORKERS).map(|_| Vec::new()).collect();
     for (number, part) in parts.iter().enumerate() {
@@ -288,22 +289,19 @@ fn encode_side_by_side(
         workers[number % WORKERS].push(StartedPart { part, encoder, measured });
     }
     let kept = launcher.kept();
-    let work = |(worker, own): (usize, Vec<StartedPart<'_>>)| {
-        context.with_stream_of(PRIORITIES[worker], |stream| {
-            context.with_stream(|reader| {
-                let marks: &mut dyn Marks = &mut ();
-                let mut launcher = self::launcher(context, [stream, reader], marks);
-                launcher.keep(&kept);
-                let write = |started: StartedPart<'_>| {
-                    stream.wait(started.measured.as_ref())?;
-                    write_part(&mut launcher, started.part, started.encoder, options)
-                };
-                let written: Parts = own.into_iter().map(write).collect::<Result<_>>()?;
-                Ok((written.into_iter(), stream.record()?))
-            })
+    let work = |own: Vec<StartedPart<'_>>| {
+        with_launcher(context, &mut (), |mut launcher| {
+            launcher.keep(&kept);
+            let write = |StartedPart { part, encoder, measured }| {
+                launcher.stream.wait(measured.as_ref())?;
+                write_part(&mut launcher, part, encoder, options)
+            };
+            let written: Parts = own.into_iter().map(write).collect::<Result<_>>()?;
+            launcher.join()?;
+            Ok((written.into_iter(), launcher.stream.record()?))
         })
     };
-    let all: Vec<Result<_>> = workers.into_par_iter().enumerate().map(work).collect();
+    let all: Vec<Result<_>> = workers.into_par_iter().map(work).collect();
     let mut written = Vec::with_capacity(WORKERS);
     launcher.join()?;
     for own in all {
@@ -326,8 +324,8 @@ fn encode_part(
     write_part(launcher, part, encoder, options)
 }
 
-/// Plans and writes a part of a column that is being measured. What is derived from its values is
-/// freed with it.
+/// Plans a part of a column that is being measured, and writes it on the stream for bodies. What is
+/// derived from its values is freed with it.
 fn write_part(
     launcher: &mut Launcher<'_>,
     part: &Column,
@@ -337,7 +335,10 @@ fn write_part(
     launcher.in_scope(Scope::Part(0), |launcher| {
         let planned = encoder.plan(launcher, part, options)?;
         launcher.mark("plan")?;
+        launcher.switch(StreamRole::After);
+        launcher.wait_for(StreamRole::Main)?;
         let body = encoder.write(launcher, part, &planned)?;
+        launcher.switch(StreamRole::Main);
         launcher.release(launcher.scope);
         Ok((body, planned))
     })

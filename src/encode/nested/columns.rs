@@ -123,6 +123,7 @@ impl LeafColumn<'_> {
                     vec![encode_part(&mut launcher, &column, &options)?]
                 }
             };
+            launcher.join()?;
             self.encoded(written, launcher.stream.record()?)
         })
     }
