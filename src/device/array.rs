@@ -132,7 +132,7 @@ impl HostBuffers {
 }
 
 /// Bytes of memory that a kernel reads at once at most.
-const READ_UNIT: usize = 32;
+pub(crate) const READ_UNIT: usize = 32;
 
 /// Offsets, which begin at 0, and the bytes that they count.
 fn strings<O: OffsetSizeTrait + bytemuck::Pod>(data: &ArrayData) -> Vec<Buffer> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 
 use crate::device::Marks;
+use crate::device::array::READ_UNIT;
 use crate::error::Result;
 use crate::gpu::abi::Arguments;
 use crate::gpu::kernels::Kernel;
@@ -175,6 +176,13 @@ impl<'a> Launcher<'a> {
         let buffer = Arc::new(self.stream.allocate(len)?);
         let (scope, role) = (self.scope, Some(self.role));
         self.memory.push(Allocation { scope, role, buffer: buffer.clone() });
+        Ok(buffer)
+    }
+
+    /// As [`Self::allocate`], with zeros behind `len` bytes: kernels read whole units.
+    pub fn allocate_zero_ended(&mut self, len: usize) -> Result<Arc<DeviceBuffer>> {
+        let buffer = self.allocate(len + READ_UNIT)?;
+        self.stream.fill(&buffer, len, READ_UNIT, 0)?;
         Ok(buffer)
     }
 

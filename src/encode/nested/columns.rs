@@ -265,12 +265,9 @@ fn copy_bits(to: &mut [u8], bits: &BooleanBuffer) {
     }
 }
 
-/// Copies bytes to memory of their own, which is kept for the column and ends in zeros: kernels read
-/// whole units of 32 bytes.
+/// Copies bytes to memory of their own, which ends in zeros.
 fn uploaded(launcher: &mut Launcher<'_>, bytes: &[u8]) -> Result<Arc<DeviceBuffer>> {
-    const UNIT: usize = 32;
-    let buffer = launcher.allocate(bytes.len() + UNIT)?;
-    launcher.stream.fill(&buffer, bytes.len(), UNIT, 0)?;
+    let buffer = launcher.allocate_zero_ended(bytes.len())?;
     launcher.stream.upload(bytes, &buffer, 0)?;
     Ok(buffer)
 }

@@ -19,7 +19,7 @@ use super::lengths::Lengths;
 use super::tables::{self, GroupTables, OwnTables, Table, TableSample, sampled};
 use super::{Span, StringColumn, span_bytes, spans};
 use crate::chunk::{EncodedNode, StringForm};
-use crate::encode::launch::{Launcher, Pending, Scope};
+use crate::encode::launch::{Launcher, Pending};
 use crate::encode::measurements::Measurements;
 use crate::encode::words::Words;
 use crate::encode::write::{self, Job, PendingBuffer};
@@ -114,19 +114,6 @@ pub(super) fn borders_of(bytes: impl Iterator<Item = u64>) -> Vec<u64> {
         Some(*end)
     }));
     borders
-}
-
-/// Memory for so many bytes of a column, which is kept for a scope; and zeros behind them, as
-/// kernels read whole units of 32 bytes.
-pub(super) fn zero_ended(
-    launcher: &mut Launcher<'_>,
-    scope: Scope,
-    bytes: usize,
-) -> Result<Arc<DeviceBuffer>> {
-    const UNIT: usize = 32;
-    let buffer = launcher.in_scope(scope, |launcher| launcher.allocate(bytes + UNIT))?;
-    launcher.stream.fill(&buffer, bytes, UNIT, 0)?;
-    Ok(buffer)
 }
 
 /// Derived strings that are being measured.

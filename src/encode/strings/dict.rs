@@ -10,7 +10,7 @@ use ahash::RandomState;
 
 use super::StringColumn;
 use super::chunks::{Family, StringChunks, lengths_source};
-use super::derived::{DerivedStrings, PendingStrings, ScratchStrings, borders_of, zero_ended};
+use super::derived::{DerivedStrings, PendingStrings, ScratchStrings, borders_of};
 use super::front::{FrontPart, FrontRequests, FrontSource, Fronts, PendingFronts};
 use super::statistics::ChunkDerived;
 use super::tables::GroupTables;
@@ -331,7 +331,8 @@ impl Finder {
         let counts = self.tables.counts().to_vec();
         let value_rows = self.tables.most().next_multiple_of(VECTOR);
         let rows = counts.len() * value_rows;
-        let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;
+        let offsets =
+            launcher.in_scope(scope, |launcher| launcher.allocate_zero_ended((rows + 1) * 8))?;
         let totals = launcher.allocate(counts.len() * 8)?;
         let common = launcher.allocate(counts.len() * 4)?;
         self.tables.allocate_sorted(launcher, size_of::<abi::TextKey>())?;
@@ -367,7 +368,7 @@ impl Finder {
         self.tables.start_codes(launcher, tables, self.codes, chunk_rows)?;
         let borders = borders_of(launcher.read(&pending)?.into_iter());
         let bytes = borders[counts.len()] as usize;
-        let values = zero_ended(launcher, scope, bytes)?;
+        let values = launcher.in_scope(scope, |launcher| launcher.allocate_zero_ended(bytes))?;
         let arguments = abi::DistinctStringsArguments {
             before: launcher.upload(&borders)?,
             values: values.pointer(),

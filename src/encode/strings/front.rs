@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use super::StringColumn;
 use super::chunks::{Family, StringChunks, lengths_source};
-use super::derived::{DerivedStrings, PendingStrings, ScratchStrings, borders_of, zero_ended};
+use super::derived::{DerivedStrings, PendingStrings, ScratchStrings, borders_of};
 use super::statistics::ChunkDerived;
 use super::tables::GroupTables;
 use crate::chunk::EncodedNode;
@@ -375,7 +375,8 @@ fn split(
     let of: Vec<abi::FrontChunk> = asked.iter().zip(&counts).map(chunk).collect();
     let starts = launcher.allocate(rows * 4)?;
     let found = launcher.allocate(asked.len() * size_of::<abi::FrontSuffixes>())?;
-    let offsets = zero_ended(launcher, scope, (rows + 1) * 8)?;
+    let offsets =
+        launcher.in_scope(scope, |launcher| launcher.allocate_zero_ended((rows + 1) * 8))?;
     let arguments = abi::FrontArguments {
         view: column.view(chunks.chunk_vectors() * VECTOR),
         chunks: launcher.upload(&of)?,
@@ -396,7 +397,8 @@ fn split(
     let found: Vec<abi::FrontSuffixes> =
         launcher.read(&launcher.result(&found, 0, asked.len())?)?;
     let borders = borders_of(found.iter().map(|suffixes| suffixes.bytes));
-    let values = zero_ended(launcher, scope, borders[asked.len()] as usize)?;
+    let values = launcher
+        .in_scope(scope, |launcher| launcher.allocate_zero_ended(borders[asked.len()] as usize))?;
     let before = launcher.upload(&borders)?;
     let to = abi::FrontArguments { before, values: values.pointer(), ..arguments };
     launch(launcher, column.by_width(kernels::FRONT_COPY), to)?;
