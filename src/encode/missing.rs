@@ -86,8 +86,8 @@ impl<P> Requests<P> {
 
 /// Makes something of each of so many chunks, with all threads. What `make` finds missing, and
 /// gives nothing for, `compute` computes, given the chunks that ask; then `make` is called
-/// again. Plans are made again each round: dropping a kept plan on another thread takes longer than
-/// planning. `compute` is handed `launcher`.
+/// again. Plans are not kept between rounds, so that none is made by one thread and dropped by
+/// another. `compute` is handed `launcher`.
 pub(super) fn complete<L, S: Sync, T: Send, P: Send>(
     launcher: &mut L,
     state: &mut S,

@@ -61,6 +61,7 @@ impl PartEncoder {
             }
     }
 
+    /// Starts measuring a column.
     pub fn start(launcher: &mut Launcher<'_>, column: &Column, options: &Options) -> Result<Self> {
         let chunk_rows = options.chunk_rows;
         let tree = Tree::new(options);
@@ -218,9 +219,7 @@ impl PartEncoder {
         }
         Ok(())
     }
-}
 
-impl PartEncoder {
     /// Starts writing planned chunks.
     pub fn write(
         &self,

@@ -1,8 +1,8 @@
 //! Columns made of leaves of one type and of similar length, from any place of any chunk. Each leaf is
 //! one chunk, or several if it is longer than a chunk. They are encoded as other columns are.
 //!
-//! Chunks begin at multiples of the same number of rows, a power of two below twice the rows of the
-//! shortest. Rows past a leaf's end are null.
+//! Chunks begin at multiples of the same number of rows: a power of two, at least 1,024, and below twice
+//! the rows of each leaf's first chunk. Rows past a leaf's end are null.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub(super) struct LeafColumn<'l> {
     bytes: usize,
 }
 
-/// What has become of the leaves of a column.
+/// The nodes of the leaves of a column.
 pub(super) struct EncodedLeaves {
     /// With their places among the pieces of all leaves.
     pub pieces: Vec<(usize, EncodedPiece)>,

@@ -82,7 +82,7 @@ pub(super) struct Leaf {
 
 impl Leaf {
     fn new(input: ArrayInput) -> Self {
-        // What has less than a vector the host encodes sooner than it could be uploaded. Kernels
+        // The host encodes less than a vector sooner than it is uploaded. Kernels
         // count the rows and the bytes of strings in 31 bits.
         let fits = match &input.values {
             ArrayValues::Array(_) => false,
@@ -96,7 +96,7 @@ impl Leaf {
         Self { pieces: (0..rows).step_by(PIECE).map(piece).collect(), input }
     }
 
-    /// Its plan and its node, given what its pieces have become.
+    /// Its plan and its node, given its encoded pieces.
     fn encode(
         &self,
         pieces: &mut impl Iterator<Item = EncodedPiece>,
@@ -129,7 +129,7 @@ impl Leaf {
     }
 }
 
-/// An array that has been taken apart as far as that goes.
+/// An array as a tree of the arrays that it consists of.
 pub(super) enum Tree {
     Leaf {
         values: Values,
@@ -182,7 +182,7 @@ impl Tree {
         }
     }
 
-    /// Its plan and its node, given what the pieces of all leaves have become.
+    /// Its plan and its node, given the encoded pieces of all leaves.
     pub fn encode(
         &self,
         pieces: &mut impl Iterator<Item = EncodedPiece>,
@@ -228,9 +228,9 @@ impl Tree {
     }
 }
 
-/// The plan of values that have been taken apart, and their node: `node`, which has been put together
-/// of the parts, or what the CPU encodes where the planner, or what has become of its plan, is
-/// against it.
+/// The plan and the node of values that have been taken apart. `node` is the node made of their parts.
+/// If the planner chooses another encoding, or the parts turn out larger than planned, the CPU encodes
+/// the values instead.
 fn planned(
     input: &encoding::Input<'_>,
     parts: PlannedParts,
