@@ -56,8 +56,9 @@ struct Position {
 };
 
 // The thread that runs now. Not C++'s thread_local, whose accesses go through a
-// wrapper function.
-extern __thread const Position* position;
+// wrapper function; nor by the usual model, which asks where it lies at each access, and
+// AddressSanitizer looks at each of these: programs have it, and objects that they load.
+extern __thread const Position* position __attribute__((tls_model("initial-exec")));
 
 }  // namespace lanepack::simt
 

@@ -9,7 +9,7 @@ use lanepack::{Effort, Encoding, Options, compress_array};
 
 use super::common::*;
 use super::integers::{TYPES, array_of, nulls_of, only};
-use super::{check, engines};
+use super::{check, engines, thinned};
 
 fn small() -> Options {
     Options::default().with_effort(Effort::Small)
@@ -52,10 +52,15 @@ fn runs(rng: &mut Rng, len: usize, longest: u64, distinct: u64) -> Vec<u64> {
 fn dictionaries_of_every_type() {
     let mut rng = Rng(81);
     for engine in engines() {
+        let mut case = 0;
         for data_type in &TYPES {
             for distinct in [2, 3, 40, 700] {
                 let words = repeated(&mut rng, 3000, distinct);
                 for (index, nulls) in nulls_and_vectors(words.len()).into_iter().enumerate() {
+                    case += 1;
+                    if thinned(&engine, case, 3) {
+                        continue;
+                    }
                     let array = array_of(data_type, &words, nulls);
                     let chunk_rows = [1024, 2048, 4096][index % 3];
                     let few = only(&[Encoding::Dict, Encoding::Ffor]);
@@ -71,10 +76,15 @@ fn dictionaries_of_every_type() {
 fn runs_of_every_type() {
     let mut rng = Rng(82);
     for engine in engines() {
+        let mut case = 0;
         for data_type in &TYPES {
             for (longest, distinct) in [(9, 5), (60, 2000), (2000, 3), (3, 2)] {
                 let words = runs(&mut rng, 3000, longest, distinct);
                 for (index, nulls) in nulls_and_vectors(words.len()).into_iter().enumerate() {
+                    case += 1;
+                    if thinned(&engine, case, 3) {
+                        continue;
+                    }
                     let array = array_of(data_type, &words, nulls);
                     let chunk_rows = [1024, 2048, 4096][index % 3];
                     let few = only(&[Encoding::Rle, Encoding::Ffor]);
@@ -280,10 +290,13 @@ fn texts(rng: &mut Rng, distinct: u64) -> Vec<String> {
 fn dictionaries_of_strings() {
     let mut rng = Rng(91);
     for engine in engines() {
-        for distinct in [2, 5, 60, 900] {
+        for (number, distinct) in [2, 5, 60, 900].into_iter().enumerate() {
             let texts = texts(&mut rng, distinct);
             let picks: Vec<usize> = (0..5000).map(|_| rng.below(distinct) as usize).collect();
             for (index, nulls) in nulls_and_vectors(picks.len()).into_iter().enumerate() {
+                if thinned(&engine, number + index, 2) {
+                    continue;
+                }
                 let value = |row: usize| {
                     let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
                     valid.then(|| texts[picks[row]].as_str())
@@ -360,11 +373,15 @@ fn chunks_of_strings_differ() {
     values.truncate(values.len() - 333);
     for engine in engines() {
         let array = Arc::new(StringArray::from_iter(values.iter())) as ArrayRef;
-        for chunk_rows in [1024, 3072, 131_072] {
+        for (case, chunk_rows) in [1024, 3072, 131_072].into_iter().enumerate() {
             let mut options = Options::default().with_chunk_rows(chunk_rows);
-            check(&engine, &array, &options);
+            if !thinned(&engine, case, 2) {
+                check(&engine, &array, &options);
+            }
             options.group_rows = chunk_rows;
-            check(&engine, &array, &options);
+            if !thinned(&engine, case + 1, 2) {
+                check(&engine, &array, &options);
+            }
         }
     }
 }

@@ -111,9 +111,9 @@ fn columns_of_many_parts() {
 /// nulls, dictionaries, bytes for LZ, and a last part of its own size.
 #[test]
 fn strings_of_many_symbol_tables() {
-    let rows: usize = 21_000;
+    let rows: usize = 11_000;
     let text = |row: usize| (row % 11 != 3).then(|| format!("{} of {}", row * 7919 % 997, row / 5));
-    let named = |row: usize| (row > 9000).then(|| format!("name {}", row * 31 % 40));
+    let named = |row: usize| (row > 5000).then(|| format!("name {}", row * 31 % 40));
     let bytes = |row: usize| vec![(row / 50 % 200) as u8; row % 90];
     let arrays: Vec<ArrayRef> = vec![
         Arc::new(StringArray::from_iter((0..rows).map(text))),
@@ -122,11 +122,11 @@ fn strings_of_many_symbol_tables() {
         Arc::new(StringArray::from_iter_values((0..rows).map(|_| ""))),
     ];
     for engine in engines() {
-        for (chunk_rows, group_rows) in [(1024, 4096), (3072, 3072), (2048, 16_384)] {
+        for (chunk_rows, group_rows) in [(1024, 2048), (3072, 3072), (2048, 8192)] {
             let mut options = Options::default().with_chunk_rows(chunk_rows);
             options.group_rows = group_rows;
             check(&engine, batch_of(arrays.clone()), &options);
-            check(&engine, batch_of(arrays.clone()).slice(37, 20_000), &options);
+            check(&engine, batch_of(arrays.clone()).slice(37, 10_000), &options);
         }
     }
 }

@@ -126,23 +126,53 @@ fn literals(array: &ArrayRef, rng: &mut Rng, count: usize) -> Vec<Literal> {
     rows.into_iter().map(|row| Literal::Arrow(array.slice(row, 1))).collect()
 }
 
-/// What scans of a batch give: kept rows, aggregates of these, and their values.
-fn results(scan: Scan<'_>, engine: &Engine, filter: &Expr) -> Result<Vec<RecordBatch>, Error> {
+/// What a scan gives.
+#[derive(Clone, Copy)]
+enum Found {
+    /// Which rows are kept, and their values.
+    Rows,
+    /// Aggregates of the rows that are kept.
+    Aggregates,
+}
+
+const ALL: &[Found] = &[Found::Rows, Found::Aggregates];
+
+fn results(
+    scan: Scan<'_>,
+    engine: &Engine,
+    filter: &Expr,
+    wanted: &[Found],
+) -> Result<Vec<RecordBatch>, Error> {
     let scan = scan.filter(filter.clone());
-    let mask = scan.mask(engine)?;
-    let mask = RecordBatch::try_from_iter([("mask", Arc::new(mask) as ArrayRef)]).unwrap();
     let aggregates = [count_rows(), min(col("x")), max(col("x")), sum(col("x")), sum(col("row"))];
-    Ok(vec![mask, scan.aggregate(&aggregates, engine)?, scan.gather(&["x"], engine)?])
+    let mut found = Vec::new();
+    for one in wanted {
+        match one {
+            Found::Rows => {
+                let mask = Arc::new(scan.mask(engine)?) as ArrayRef;
+                found.push(RecordBatch::try_from_iter([("mask", mask)]).unwrap());
+                found.push(scan.gather(&["x"], engine)?);
+            }
+            Found::Aggregates => found.push(scan.aggregate(&aggregates, engine)?),
+        }
+    }
+    Ok(found)
 }
 
 #[track_caller]
-fn compare(engine: &Engine, batch: &RecordBatch, options: &Options, filter: &Expr) {
+fn compare(
+    engine: &Engine,
+    batch: &RecordBatch,
+    options: &Options,
+    filter: &Expr,
+    wanted: &[Found],
+) {
     let packed = compress(batch, options).unwrap();
     let what = || format!("{filter} of {}", lanepack::columns(&packed).unwrap()[0].explain());
-    let expected = results(Scan::new(&packed), &Engine::cpu(), filter)
+    let expected = results(Scan::new(&packed), &Engine::cpu(), filter, wanted)
         .unwrap_or_else(|error| panic!("{error}: {}", what()));
     let on_device = engine.upload(&packed).unwrap();
-    let found = results(Scan::on_device(&on_device), engine, filter)
+    let found = results(Scan::on_device(&on_device), engine, filter, wanted)
         .unwrap_or_else(|error| panic!("{error}: {}", what()));
     assert_eq!(found, expected, "{}", what());
 }
@@ -173,11 +203,14 @@ fn every_tree_is_scanned_as_it_is_stored() {
             let batch = batch(&array);
             let between = col("x").between(low, high);
             let listed = col("x").in_list(literals(&array, &mut rng, 3));
+            // A kernel takes long to compile on the emulation.
+            let wanted = if thinned(&engine, 1, 2) { &ALL[index / 2 % 2..][..1] } else { ALL };
             if !thinned(&engine, index, 2) {
-                compare(&engine, &batch, &options.clone().with_chunk_rows(5120), &between);
+                let options = options.clone().with_chunk_rows(5120);
+                compare(&engine, &batch, &options, &between, wanted);
             }
             if !thinned(&engine, index + 1, 2) {
-                compare(&engine, &batch, &options, &listed);
+                compare(&engine, &batch, &options, &listed, wanted);
             }
         }
     }
@@ -196,7 +229,7 @@ fn runs_are_read_across_vectors_of_lengths() {
             let encoding = lanepack::compress_array(&array, &options).unwrap().encoding();
             assert!(encoding.starts_with("rle(plain, "), "{encoding}");
             let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
-            compare(&engine, &batch(&array), &options, &col("x").between(low, high));
+            compare(&engine, &batch(&array), &options, &col("x").between(low, high), ALL);
         }
     }
 }
@@ -229,7 +262,7 @@ fn chunks_with_other_trees() {
             let batch = batch(&array);
             for _ in 0..3 {
                 let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
-                compare(&engine, &batch, &options, &col("x").between(low, high));
+                compare(&engine, &batch, &options, &col("x").between(low, high), ALL);
             }
         }
     }
@@ -301,7 +334,7 @@ fn limbs_of_trees() {
                 let scale = if wide { 10_i128.pow(18) } else { 1 };
                 let [low, high] = [low, high].map(|end: i128| Literal::decimal(end * scale, 2));
                 let filter = col("x").between(low, high);
-                compare(&engine, &batch, &Options::default().with_chunk_rows(2048), &filter);
+                compare(&engine, &batch, &Options::default().with_chunk_rows(2048), &filter, ALL);
             }
         }
     }
@@ -326,7 +359,7 @@ fn divided_bounds_are_exact() {
             (i64::MIN, -149_994),
         ];
         for (low, high) in bounds {
-            compare(&engine, &batch, &options, &col("x").between(low, high));
+            compare(&engine, &batch, &options, &col("x").between(low, high), ALL);
         }
     }
 }
