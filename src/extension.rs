@@ -369,13 +369,12 @@ impl CompressedColumn {
             let header = Buffer::from(headers.value(index));
             let start = bodies.value_offsets()[index] as usize - first;
             let body = all_bodies.slice_with_length(start, bodies.value_length(index) as usize);
-            let statistics = match &bounds {
-                Some((mins, maxs)) => {
-                    Statistics { min: mins.slice(index, 1), max: maxs.slice(index, 1) }
-                }
-                None => Statistics::none(values.data_type()),
-            };
-            let chunk = Chunk::parse(header, body, statistics, encoding::validate_tree)?;
+            let statistics = bounds.as_ref().map(|(mins, maxs)| Statistics {
+                min: mins.slice(index, 1),
+                max: maxs.slice(index, 1),
+            });
+            let data_type = values.data_type();
+            let chunk = Chunk::parse(header, body, statistics, data_type, encoding::validate_tree)?;
             for (what, stated, found) in [
                 ("rows", rows.value(index), chunk.rows()),
                 ("nulls", null_counts.value(index), chunk.null_count()),
@@ -385,7 +384,7 @@ impl CompressedColumn {
                     "{stated} {what} in the storage array, {found} in the header"
                 );
             }
-            crate::column::check_type(&chunk, values.data_type())?;
+            crate::column::check_type(&chunk, data_type)?;
             Ok(chunk)
         };
         let chunks = (0..storage.len())

@@ -42,7 +42,7 @@ const WHYS: [(&str, &str); 5] = [
     ),
     (
         "small",
-        "Less than 4,000 bytes: what a chunk costs beside its data (40 bytes, 32 a node, 8 and a \
+        "Less than 4,000 bytes: what a chunk costs beside its data (48 bytes, 32 a node, 8 and a \
          gap of up to 63 a buffer, whole vectors) is much of it.",
     ),
 ];
@@ -183,7 +183,7 @@ fn recorded() -> Vec<Line> {
 fn packed(batch: &RecordBatch, options: &Options) -> (usize, Vec<(usize, String)>) {
     let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options.clone()).unwrap();
     writer.write(batch).unwrap();
-    let file = writer.finish().unwrap();
+    let file = writer.into_inner().unwrap();
     let len = file.len();
     let mut columns = vec![(0, String::new()); batch.num_columns()];
     let mut reader = ipc::Reader::file(Cursor::new(file)).unwrap();

@@ -2,8 +2,8 @@
 //! checks them. The normative description is docs/FORMAT.md, section "Header".
 //!
 //! ```text
-//! 0        2          4      8            12          14         16            24              32                40
-//! | version| nodes N  | rows | null count | buffers B | reserved | body length | body checksum | header checksum |
+//! 0        2          4      8            12          14         16            24              32                40                48
+//! | version| nodes N  | rows | null count | buffers B | reserved | body length | body checksum | header checksum | bounds checksum |
 //! | N x 32 bytes: nodes, breadth first | B x 8 bytes: buffer lengths, in node order |
 //! ```
 //!
@@ -29,7 +29,7 @@ pub const ALIGNMENT: usize = 64;
 /// Deepest nesting of encodings, the root included.
 pub const MAX_DEPTH: usize = 16;
 
-const FIXED: usize = 40;
+const FIXED: usize = 48;
 const NODE: usize = 32;
 const CHECKSUM: Range<usize> = 32..40;
 const NULLABLE: u8 = 1;
@@ -71,6 +71,9 @@ pub struct Header {
     pub body_len: usize,
     /// XXH3-64 of the body.
     pub body_checksum: u64,
+    /// [`Statistics::checksum`](super::Statistics::checksum) of the bounds that are stored beside the
+    /// header.
+    pub bounds_checksum: u64,
     /// The encoding tree, breadth first; the root is node 0.
     pub nodes: Vec<Node>,
     /// The byte range of every buffer in the body.
@@ -93,6 +96,7 @@ impl Header {
         out[12..14].copy_from_slice(&(self.buffers.len() as u16).to_le_bytes());
         out[16..24].copy_from_slice(&(self.body_len as u64).to_le_bytes());
         out[24..32].copy_from_slice(&self.body_checksum.to_le_bytes());
+        out[40..48].copy_from_slice(&self.bounds_checksum.to_le_bytes());
         for node in &self.nodes {
             out.extend([
                 node.encoding as u8,
@@ -186,6 +190,7 @@ impl Header {
             null_count,
             body_len: end,
             body_checksum: u64_at(bytes, 24),
+            bounds_checksum: u64_at(bytes, 40),
             nodes,
             buffers,
         })

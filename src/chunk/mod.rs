@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
+use arrow_schema::DataType;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -37,6 +38,9 @@ pub struct Chunk {
     header: Header,
     body: Buffer,
     statistics: Statistics,
+    /// The checksum of the bounds that came with the chunk, if these are not what was written; they
+    /// are not used then.
+    other_bounds: Option<u64>,
     /// Set once [`Chunk::check_once`] has found nothing wrong.
     checked: OnceLock<()>,
 }
@@ -44,14 +48,24 @@ pub struct Chunk {
 impl Chunk {
     /// Parses and checks a chunk; `validate` is [`encoding::validate_tree`](crate::encoding),
     /// which knows what the nodes mean. A body that does not begin at a multiple of
-    /// [`ALIGNMENT`] bytes is copied to one that does.
+    /// [`ALIGNMENT`] bytes is copied to one that does. Bounds of the type `column` were not stored
+    /// as such where `statistics` are none.
     pub(crate) fn parse(
         header_bytes: Buffer,
         body: Buffer,
-        statistics: Statistics,
+        statistics: Option<Statistics>,
+        column: &DataType,
         validate: fn(NodeView<'_>) -> Result<()>,
     ) -> Result<Self> {
         let header = Header::parse(&header_bytes)?;
+        // Bounds that a writer has left out are none, whatever the checksum is.
+        let stored = statistics.filter(Statistics::has_any);
+        let found = stored.as_ref().map(Statistics::checksum);
+        let other_bounds = found.filter(|found| *found != header.bounds_checksum);
+        let statistics = match (stored, other_bounds) {
+            (Some(statistics), None) => statistics,
+            _ => Statistics::none(column),
+        };
         ensure!(
             body.len() == header.body_len,
             "body of {} bytes, the header states {}",
@@ -59,7 +73,8 @@ impl Chunk {
             header.body_len
         );
         let body = realigned(body);
-        let chunk = Self { header_bytes, header, body, statistics, checked: OnceLock::new() };
+        let checked = OnceLock::new();
+        let chunk = Self { header_bytes, header, body, statistics, other_bounds, checked };
         validate(chunk.root())?;
         Ok(chunk)
     }
@@ -100,8 +115,8 @@ impl Chunk {
 
     /// A lower bound of the valid values, as an array of one value; null where
     /// there is none. Of floats in IEEE 754 total order, as Arrow's kernels
-    /// compare; of strings at most 64 bytes, as Utf8 or Binary. The bound was
-    /// stored beside the values and is as trustworthy as its source.
+    /// compare; of strings at most 64 bytes, as Utf8 or Binary. The bound is stored beside the
+    /// values, and null if its checksum differs; it is as trustworthy as its source.
     ///
     /// ```
     /// use arrow_array::{Array, ArrayRef, Int32Array, cast::AsArray, types::Int32Type};
@@ -137,11 +152,15 @@ impl Chunk {
         NodeView::root(&self.header, &self.body)
     }
 
-    /// Compares the body with the checksum that the header states.
+    /// Compares bounds and body with the checksums that the header states.
     ///
     /// # Errors
     /// [`Error::Checksum`] if they differ.
     pub fn verify_checksum(&self) -> Result<()> {
+        if let Some(found) = self.other_bounds {
+            let (place, expected) = (Place::default(), self.header.bounds_checksum);
+            return Err(Error::Checksum { place, part: "bounds", expected, found });
+        }
         let (expected, found) = (self.header.body_checksum, xxh3_64(&self.body));
         if expected == found {
             return Ok(());

@@ -17,6 +17,7 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Longest bound of a byte string, in bytes.
 const MAX_BOUND: usize = 64;
@@ -91,6 +92,28 @@ impl Statistics {
         Self { min: bound(set == valid), max: bound(set > 0) }
     }
 
+    /// Whether there is a bound.
+    pub fn has_any(&self) -> bool {
+        [&self.min, &self.max].into_iter().any(exists)
+    }
+
+    /// XXH3-64 of both bounds, the lower one first: of each a byte, 1 if there is a bound, and then
+    /// its bytes: the value of a fixed width, booleans as a byte, or the length of a string as a u32
+    /// and the string.
+    pub fn checksum(&self) -> u64 {
+        let mut bytes = Vec::with_capacity(2 * (1 + size_of::<u32>() + MAX_BOUND));
+        for bound in [&self.min, &self.max] {
+            match exists(bound) {
+                true => {
+                    bytes.push(1);
+                    push_value(bound, &mut bytes);
+                }
+                false => bytes.push(0),
+            }
+        }
+        xxh3_64(&bytes)
+    }
+
     /// The bounds of an array.
     pub fn of(array: &ArrayRef) -> Self {
         let bounds: Option<(ArrayRef, ArrayRef)> = match array.data_type() {
@@ -113,6 +136,28 @@ impl Statistics {
         match bounds {
             Some((min, max)) => Self { min, max },
             None => Self::none(array.data_type()),
+        }
+    }
+}
+
+fn exists(bound: &ArrayRef) -> bool {
+    bound.is_valid(0) && *bound.data_type() != DataType::Null
+}
+
+/// Appends the bytes of a bound that there is.
+fn push_value(bound: &ArrayRef, bytes: &mut Vec<u8>) {
+    let mut push_string = |value: &[u8]| {
+        bytes.extend((value.len() as u32).to_le_bytes());
+        bytes.extend(value);
+    };
+    match bound.data_type() {
+        DataType::Boolean => bytes.push(bound.as_boolean().value(0).into()),
+        DataType::Utf8 => push_string(bound.as_string::<i32>().value(0).as_bytes()),
+        DataType::Binary => push_string(bound.as_binary::<i32>().value(0)),
+        _ => {
+            let data = bound.to_data();
+            let width = bound.data_type().primitive_width().unwrap_or(0);
+            bytes.extend(&data.buffers()[0][data.offset() * width..][..width]);
         }
     }
 }

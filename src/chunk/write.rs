@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::header::{Header, MAX_DEPTH, Node, aligned, node_bytes};
 use super::ids::{Encoding, Physical};
+use super::stats::Statistics;
 
 /// A node on its way into a chunk: it owns its children and buffers, which are bytes
 /// or, for nodes that a device will write, what `B` says of them.
@@ -74,7 +75,7 @@ impl<B> EncodedNode<B> {
     }
 }
 
-/// Lays the tree out breadth first: a header, but for the checksum of a body that
+/// Lays the tree out breadth first: a header, but for the checksums of bounds and of a body that
 /// is still to be written, and the nodes in its order.
 pub(crate) fn lay_out<B>(
     root: &EncodedNode<B>,
@@ -107,12 +108,18 @@ pub(crate) fn lay_out<B>(
         });
         at += 1;
     }
-    let header = Header { rows: root.len, null_count, body_len, body_checksum: 0, nodes, buffers };
+    let (rows, body_checksum, bounds_checksum) = (root.len, 0, 0);
+    let header =
+        Header { rows, null_count, body_len, body_checksum, bounds_checksum, nodes, buffers };
     (header, order)
 }
 
 /// Lays the tree out: a header and a body.
-pub(crate) fn assemble(root: &EncodedNode, null_count: usize) -> (Vec<u8>, Buffer) {
+pub(crate) fn assemble(
+    root: &EncodedNode,
+    null_count: usize,
+    statistics: &Statistics,
+) -> (Vec<u8>, Buffer) {
     let (header, order) = lay_out(root, null_count, Vec::len);
     let mut body = MutableBuffer::with_capacity(header.body_len);
     for buffer in order.iter().flat_map(|node| &node.buffers) {
@@ -120,6 +127,7 @@ pub(crate) fn assemble(root: &EncodedNode, null_count: usize) -> (Vec<u8>, Buffe
         body.resize(aligned(body.len()), 0);
     }
     let body = Buffer::from(body);
-    let header = Header { body_checksum: xxh3_64(&body), ..header };
+    let (body_checksum, bounds_checksum) = (xxh3_64(&body), statistics.checksum());
+    let header = Header { body_checksum, bounds_checksum, ..header };
     (header.to_bytes(), body)
 }

@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Scalar};
+use arrow_array::{Array, ArrayRef, BooleanArray, Scalar};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::{DataType, Field, FieldRef};
 use rayon::prelude::*;
@@ -260,6 +260,25 @@ pub fn compress_array(array: &ArrayRef, options: &Options) -> Result<CompressedC
     options.install(|| compress_field(field, array, options))?
 }
 
+/// A column of booleans, true in all rows, with the chunks and the nulls (logical ones) of a column
+/// whose values an engine does not read.
+pub(crate) fn validity_of(column: &CompressedColumn) -> Result<CompressedColumn> {
+    let name = column.field().name();
+    let options = Options::default();
+    let context = Context::new(&options, None);
+    let chunk = |(index, chunk): (usize, &Chunk)| {
+        let validity = || {
+            let nulls = logical_nulls(chunk, column.data_type())?;
+            let array = BooleanArray::new(BooleanBuffer::new_set(chunk.rows()), nulls);
+            Ok(encode_chunk(&(Arc::new(array) as ArrayRef), &context)?.0)
+        };
+        validity().map_err(|error: Error| error.in_chunk(index).in_column(name))
+    };
+    let chunks = column.chunks().par_iter().enumerate().map(chunk).collect::<Result<_>>()?;
+    let field = Arc::new(Field::new(name, DataType::Boolean, true));
+    Ok(CompressedColumn::new(field, chunks, Vec::new()))
+}
+
 /// Compresses one array on the current threads. Options have been validated.
 pub(crate) fn compress_field(
     field: FieldRef,
@@ -353,11 +372,13 @@ fn encode_chunk(array: &ArrayRef, context: &Context<'_>) -> Result<(Chunk, Plan)
         // The plans that were not chosen are kept for `explain`; none of them is to be tried.
         Ok((plan::encode(input, &plan::plain(), context)?, plan.left_plain()))
     })?;
-    let (header, body) = assemble(&root, array.logical_null_count());
+    let statistics = Statistics::of(array);
+    let (header, body) = assemble(&root, array.logical_null_count(), &statistics);
     let chunk = Chunk::parse(
         Buffer::from_vec(header),
         body,
-        Statistics::of(array),
+        Some(statistics),
+        array.data_type(),
         encoding::validate_tree,
     )?;
     if context.options.verify {

@@ -115,7 +115,8 @@ pub struct DeviceColumn {
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceChunk {
     header: Header,
-    /// Whether the header has the body's checksum: not if the body was written here.
+    /// Whether the header has the checksums of body and bounds: not if the body was written here.
+    /// They are made when the chunk comes to the host.
     has_checksum: bool,
     bounds: Bounds,
     /// The body.
@@ -222,9 +223,12 @@ pub(crate) fn chunk_of(
     if let Some(sum) = sum {
         header.body_checksum = sum;
     }
-    let header = Buffer::from_vec(header.to_bytes());
     let statistics = chunk.statistics(field.data_type());
-    Chunk::parse(header, body, statistics, encoding::validate_tree)
+    if !chunk.has_checksum {
+        header.bounds_checksum = statistics.checksum();
+    }
+    let header = Buffer::from_vec(header.to_bytes());
+    Chunk::parse(header, body, Some(statistics), field.data_type(), encoding::validate_tree)
 }
 
 impl DeviceColumn {

@@ -9,11 +9,16 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::*;
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field, FieldRef, Fields};
 use lanepack::{CompressedColumn, Encoding, Error, Options, compress_array};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Nulls, Rng, Shape, array_of, carried_arrays, encoded_types};
+
+/// Bytes of a header before its nodes.
+pub const FIXED: usize = 48;
+/// Where the checksum of the bounds stands.
+pub const BOUNDS: Range<usize> = 40..48;
 
 /// A column of which one chunk is laid open.
 #[derive(Clone)]
@@ -87,9 +92,9 @@ impl Image {
         StructArray::new(fields, columns, None)
     }
 
-    /// Makes both checksums right.
+    /// Makes the checksums of header and body right.
     pub fn seal(&mut self) {
-        if self.header.len() >= 40 {
+        if self.header.len() >= FIXED {
             let body = xxh3_64(&self.body);
             self.header[24..32].copy_from_slice(&body.to_le_bytes());
             self.header[32..40].fill(0);
@@ -114,6 +119,28 @@ impl Image {
         let mut tree = self.tree();
         change(&mut tree);
         (self.header, self.body) = tree.to_bytes();
+    }
+
+    /// Overwrites the stored bounds, with arrays of one value each, and seals them.
+    pub fn set_bounds(&mut self, min: ArrayRef, max: ArrayRef, checksum: u64) {
+        assert_eq!(self.storage.len(), 1, "a column of one chunk");
+        let (fields, mut columns, nulls) = self.storage.clone().into_parts();
+        (columns[2], columns[3]) = (min, max);
+        self.storage = StructArray::new(fields, columns, nulls);
+        self.patch(BOUNDS.start, &checksum.to_le_bytes());
+    }
+
+    /// Has both bounds in another type than the column's.
+    pub fn set_bounds_of_type(&mut self, bound: ArrayRef) {
+        let (fields, mut columns, nulls) = self.storage.clone().into_parts();
+        let typed = |(index, field): (usize, &FieldRef)| match index {
+            2 | 3 => Arc::new(field.as_ref().clone().with_data_type(bound.data_type().clone())),
+            _ => field.clone(),
+        };
+        let fields: Fields = fields.iter().enumerate().map(typed).collect();
+        (columns[2], columns[3]) = (bound.clone(), bound.clone());
+        self.field = self.field.clone().with_data_type(DataType::Struct(fields.clone()));
+        self.storage = StructArray::new(fields, columns, nulls);
     }
 
     /// Opens the column.
@@ -263,6 +290,8 @@ pub struct Node {
 pub struct Tree {
     pub rows: u32,
     pub nulls: u32,
+    /// The checksum of the bounds.
+    pub bounds: u64,
     pub nodes: Vec<Node>,
     pub buffers: Vec<Vec<u8>>,
 }
@@ -275,8 +304,8 @@ impl Tree {
     fn of(header: &[u8], body: &[u8]) -> Self {
         let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap());
         let u16_at = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let lengths = 40 + 32 * usize::from(u16_at(header, 2));
-        let nodes = header[40..lengths].chunks(32).map(|node| Node {
+        let lengths = FIXED + 32 * usize::from(u16_at(header, 2));
+        let nodes = header[FIXED..lengths].chunks(32).map(|node| Node {
             encoding: node[0],
             physical: node[1],
             flags: node[2],
@@ -294,7 +323,8 @@ impl Tree {
             buffer
         });
         let (nodes, buffers) = (nodes.collect(), buffers.collect());
-        Self { rows: u32_at(4), nulls: u32_at(8), nodes, buffers }
+        let bounds = u64_at(header, BOUNDS.start);
+        Self { rows: u32_at(4), nulls: u32_at(8), bounds, nodes, buffers }
     }
 
     /// Header and body, sealed.
@@ -312,6 +342,7 @@ impl Tree {
         header.extend([0; 2]);
         header.extend((body.len() as u64).to_le_bytes());
         header.extend([0; 16]);
+        header.extend(self.bounds.to_le_bytes());
         for node in &self.nodes {
             header.extend([node.encoding, node.physical, node.flags, node.buffers]);
             header.extend(node.children.to_le_bytes());

@@ -26,17 +26,18 @@ fn written(batch: &RecordBatch) -> [Vec<u8>; 2] {
     let mut stream = ipc::Writer::stream(Vec::new(), &schema, options).unwrap();
     file.write(batch).unwrap();
     stream.write(batch).unwrap();
-    [file.finish().unwrap(), stream.finish().unwrap()]
+    [file.into_inner().unwrap(), stream.into_inner().unwrap()]
 }
 
 /// Reads a file (0) or stream (1); no allocation may be large.
 #[track_caller]
 fn read(kind: usize, bytes: &[u8], verify: bool) -> Result<Vec<RecordBatch>, Error> {
     let read = || -> Result<Vec<RecordBatch>, Error> {
-        match kind {
-            0 => ipc::Reader::file(Cursor::new(bytes))?.with_verify(verify).collect(),
-            _ => ipc::Reader::stream(bytes)?.with_verify(verify).collect(),
-        }
+        let batches: Result<_, _> = match kind {
+            0 => ipc::Reader::file(Cursor::new(bytes))?.with_checksums(verify).collect(),
+            _ => ipc::Reader::stream(bytes)?.with_checksums(verify).collect(),
+        };
+        Ok(batches?)
     };
     let (result, largest) = largest_allocation(read);
     assert!(largest < LIMIT, "an allocation of {largest} bytes for {} bytes", bytes.len());

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use lanepack::{Encoding, Error, Options};
+use lanepack::scan::{Scan, col};
+use lanepack::{Encoding, Engine, Error, Options};
+use xxhash_rust::xxh3::xxh3_64;
 
+use super::common::image::{BOUNDS, FIXED};
 use super::common::{Nulls, Shape, array_of};
 use super::damage::{Image, Node, Read};
 
@@ -34,7 +37,7 @@ fn rejects_other_versions_before_anything_else() {
     for version in [0_u16, 2, 257, u16::MAX] {
         let mut image = integers();
         image.header[0..2].copy_from_slice(&version.to_le_bytes());
-        image.header[2..40].fill(0xee);
+        image.header[2..FIXED].fill(0xee);
         let error = image.read().unwrap_err();
         let found = matches!(error, Error::Version { found, supported: 1, .. } if found == u64::from(version));
         assert!(found, "{error}");
@@ -44,10 +47,10 @@ fn rejects_other_versions_before_anything_else() {
 
 #[test]
 fn rejects_a_header_without_its_fixed_part() {
-    for len in [0, 1, 39] {
+    for len in [0, 1, FIXED - 1] {
         let mut image = integers();
         image.header.truncate(len);
-        image.rejects("at least 40 needed");
+        image.rejects("at least 48 needed");
     }
 }
 
@@ -77,6 +80,76 @@ fn rejects_a_wrong_checksum_of_the_header() {
     let error = image.read().unwrap_err();
     assert!(matches!(error, Error::Checksum { part: "header", .. }), "{error}");
     image.rejects("column \"price\", chunk 0: checksum of the header");
+}
+
+/// The checksum of some bounds of Int64, as docs/FORMAT.md describes it.
+fn checksum_of(bounds: [Option<i64>; 2]) -> u64 {
+    let bytes = bounds.iter().flat_map(|bound| match bound {
+        None => vec![0],
+        Some(value) => [&[1], value.to_le_bytes().as_slice()].concat(),
+    });
+    xxh3_64(&bytes.collect::<Vec<u8>>())
+}
+
+#[test]
+fn bounds_other_than_those_that_were_written_are_not_used() {
+    let intact = integers();
+    let greatest = (0..1500_i64).map(|i| i * i % 1000).max().unwrap();
+    let expected = (0..1500_i64).filter(|i| i * i % 1000 >= 500).count();
+    let [min, max] = [Some(0), Some(greatest)];
+    let stated = u64::from_le_bytes(intact.header[BOUNDS].try_into().unwrap());
+    assert_eq!(stated, checksum_of([min, max]));
+    let one = |bound: Option<i64>| Arc::new(Int64Array::from(vec![bound])) as ArrayRef;
+    for bounds in [[min, Some(greatest - 1)], [Some(1), max], [min, None], [None, max], [max, min]]
+    {
+        let mut image = intact.clone();
+        image.set_bounds(one(bounds[0]), one(bounds[1]), stated);
+        image.read().unwrap();
+        let column = image.open().unwrap();
+        assert!(column.chunks()[0].min().is_null(0) && column.chunks()[0].max().is_null(0));
+        let error = column.verify_checksums().unwrap_err();
+        assert!(matches!(error, Error::Checksum { part: "bounds", .. }), "{error}");
+        let text = "column \"price\", chunk 0: checksum of the bounds: expected 0x";
+        assert!(error.to_string().starts_with(text), "{error}");
+        image.set_bounds(one(bounds[0]), one(bounds[1]), checksum_of(bounds));
+        image.open().unwrap().verify_checksums().unwrap();
+    }
+    // Every bit, so that no scan counts by a bound that was damaged.
+    for bit in 0..64 {
+        let mut image = intact.clone();
+        image.set_bounds(one(min), one(Some(greatest ^ 1 << bit)), stated);
+        let schema = arrow_schema::Schema::new(vec![image.field.clone()]);
+        let packed = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(image.storage())]);
+        let packed = packed.unwrap();
+        let scan = Scan::new(&packed).filter(col("price").gt_eq(500));
+        assert_eq!(scan.count(&Engine::cpu()).unwrap(), expected, "bit {bit}");
+    }
+    // Bounds of another type are none.
+    let mut image = intact.clone();
+    let times = Arc::new(Date64Array::from(vec![7])) as ArrayRef;
+    image.set_bounds_of_type(times);
+    assert!(image.open().unwrap().chunks()[0].max().is_null(0));
+}
+
+/// Bounds of every type come back as they were written.
+#[test]
+fn bounds_of_every_type_have_a_checksum() {
+    for data_type in super::common::encoded_types() {
+        for shape in Shape::ALL {
+            for nulls in [Nulls::None, Nulls::Random, Nulls::All] {
+                let array = array_of(&data_type, 50, shape, nulls);
+                let mut image = Image::of(&array, &Options::default());
+                image.read().unwrap();
+                let chunk = image.open().unwrap().chunks()[0].clone();
+                image.patch(BOUNDS.start, &[image.header[BOUNDS.start] ^ 1]);
+                // Of no bounds the checksum says nothing.
+                let is_none = |bound: &&ArrayRef| bound.logical_null_count() == 1;
+                let none = [chunk.min(), chunk.max()].iter().all(is_none);
+                let verified = image.open().unwrap().verify_checksums();
+                assert_eq!(verified.is_ok(), none, "{data_type} {shape:?} {nulls:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -120,7 +193,7 @@ fn rejects_reserved_bytes_that_are_not_zero() {
 fn rejects_buffer_lengths_beyond_addresses() {
     for len in [u64::MAX, u64::MAX - 63, u64::MAX - 64, 1 << 63, 1 << 40] {
         let mut image = integers();
-        let at = 40 + 32;
+        let at = FIXED + 32;
         image.patch(at, &len.to_le_bytes());
         assert!(image.error().contains("body of") || image.error().contains("address"));
         image.patch(16, &(len & !63).wrapping_add(128).to_le_bytes());
@@ -129,7 +202,7 @@ fn rejects_buffer_lengths_beyond_addresses() {
     // Two lengths that wrap to the right sum.
     let mut image = integers();
     let half = (1_u64 << 63).to_le_bytes();
-    image.patch(40 + 32, &[half, half].concat());
+    image.patch(FIXED + 32, &[half, half].concat());
     image.rejects("address");
 }
 

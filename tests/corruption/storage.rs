@@ -36,10 +36,10 @@ fn with_metadata(key: &str, value: Option<&str>) -> Image {
 fn rejects_fields_without_the_extension() {
     let image = with_metadata(NAME, None);
     assert!(!is_compressed(&image.field));
-    image.rejects("not a lanepack column: expected extension \"lanepack.column\", found none");
+    image.rejects("not compressed by lanepack: expected extension \"lanepack.column\", found none");
     let image = with_metadata(NAME, Some("arrow.uuid"));
     assert!(!is_compressed(&image.field));
-    image.rejects("column \"price\": not a lanepack column");
+    image.rejects("column \"price\": not compressed by lanepack");
     image.rejects("found arrow.uuid");
     with_metadata(METADATA, None).rejects("expected extension metadata, found none");
 }
@@ -81,7 +81,10 @@ fn rejects_broken_metadata() {
         let image = with_metadata(METADATA, Some(json));
         let found = matches!(image.read(), Err(Error::NotLanepack { .. }));
         assert!(found, "{json}: {}", image.error());
-        assert!(image.error().starts_with("column \"price\": not a lanepack column"), "{json}");
+        assert!(
+            image.error().starts_with("column \"price\": not compressed by lanepack"),
+            "{json}"
+        );
         let schema = Schema::new(vec![image.field.clone()]);
         assert!(unpacked_schema(&schema).is_err());
     }
@@ -248,7 +251,7 @@ fn rejects_storage_arrays_that_are_not_ours() {
     let rejects = |field: &Field, storage: &dyn Array| {
         let error = CompressedColumn::try_from_arrow(field, storage).unwrap_err();
         assert!(matches!(error, Error::NotLanepack { .. }), "{error}");
-        assert!(error.to_string().starts_with("column \"price\": not a lanepack column"));
+        assert!(error.to_string().starts_with("column \"price\": not compressed by lanepack"));
     };
     // Not what the field says.
     rejects(field, &Int64Array::from(vec![1, 2]));
@@ -328,6 +331,16 @@ fn rejects_chunks_that_are_null() {
             }
         }
     }
+    // Bounds that a writer has left out.
+    let mut columns = columns;
+    (columns[2], columns[3]) =
+        (new_null_array(columns[2].data_type(), 1), new_null_array(columns[3].data_type(), 1));
+    let storage = StructArray::new(fields, columns, None);
+    let column = CompressedColumn::try_from_arrow(&image.field, &storage).unwrap();
+    assert!(column.chunks()[0].min().is_null(0) && column.chunks()[0].max().is_null(0));
+    // They stay away, and the header as it is.
+    let (field, storage) = column.to_arrow("price");
+    CompressedColumn::try_from_arrow(&field, &storage).unwrap();
 }
 
 #[test]
@@ -352,8 +365,7 @@ fn rejects_columns_with_other_chunk_boundaries() {
 fn batches_with_ordinary_columns_are_not_compressed_ones() {
     let array = Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef;
     let batch = RecordBatch::try_from_iter([("n", array)]).unwrap();
-    let text =
-        "column \"n\": not a lanepack column: expected extension \"lanepack.column\", found none";
+    let text = "column \"n\": not compressed by lanepack: expected extension \"lanepack.column\", found none";
     assert_eq!(decompress(&batch).unwrap_err().to_string(), text);
     assert_eq!(columns(&batch).unwrap_err().to_string(), text);
     assert_eq!(unpacked_schema(&batch.schema()).unwrap_err().to_string(), text);

@@ -195,7 +195,7 @@ fn fields_have_no_bitmap_because_of_their_struct() {
         make_array(numbers(10_000).to_data().into_builder().nulls(nulls.clone()).build().unwrap());
     let array: ArrayRef = Arc::new(StructArray::new(fields, vec![hidden], nulls));
     let column = round_trip(&array, &Options::default().with_effort(Effort::Fast));
-    assert_eq!(column.chunks()[0].header().len(), 40 + 3 * 32 + 3 * 8, "struct, validity, ffor");
+    assert_eq!(column.chunks()[0].header().len(), 48 + 3 * 32 + 3 * 8, "struct, validity, ffor");
 }
 
 #[test]
