@@ -16,7 +16,7 @@ mod raw_bytes;
 use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -132,13 +132,13 @@ fn write(path: &Path, schema: &SchemaRef, batches: &[RecordBatch]) -> lanepack::
     for batch in batches {
         writer.write(batch)?;
     }
-    writer.finish()?.flush()?;
+    writer.into_inner()?;
     Ok(())
 }
 
 /// Reads what [`write`] wrote.
 fn read(path: &Path) -> lanepack::Result<Vec<RecordBatch>> {
-    ipc::Reader::file(File::open(path)?)?.collect()
+    Ok(ipc::Reader::file(File::open(path)?)?.collect::<Result<_, _>>()?)
 }
 
 /// Compresses and decompresses one column.

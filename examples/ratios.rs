@@ -196,13 +196,13 @@ fn compress(source: Source, options: &Options, report: &mut Report) -> Result<Ve
         // After an error, what is left of the file is only counted.
         writer = writer.and_then(|mut writer| writer.write(&batch).map(|()| writer));
     }
-    Ok(writer.and_then(ipc::Writer::finish)?)
+    Ok(writer.and_then(ipc::Writer::into_inner)?)
 }
 
 /// Reads the file in memory, beside the one that went in.
 fn compare(packed: Vec<u8>, mut source: Source, report: &mut Report) -> Result<(), Failure> {
     let mut reader = ipc::Reader::file(Cursor::new(packed))?;
-    if *reader.schema() != source.schema {
+    if reader.schema() != source.schema {
         report.problems.push("another schema came back".to_owned());
     }
     while let Some((packed, columns)) = reader.next_columns()? {

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::column::{CompressedColumn, compress_field};
 use crate::error::{Error, Result, ensure};
-use crate::extension::{storage_field, value_field};
+use crate::extension::{is_compressed, storage_field, value_field};
 use crate::options::Options;
 
 /// Compresses every column of a batch. The result has one row per chunk and
@@ -30,11 +30,24 @@ use crate::options::Options;
 /// ```
 ///
 /// # Errors
-/// [`Error::Options`] for a setting out of range; [`Error::Verify`] if asked to verify.
+/// [`Error::Options`] for a setting out of range; [`Error::Unsupported`] for a column that is
+/// compressed already; [`Error::Verify`] if asked to verify.
 pub fn compress(batch: &RecordBatch, options: &Options) -> Result<RecordBatch> {
     options.validate()?;
+    check_uncompressed(&batch.schema())?;
     let columns = options.install(|| compress_columns(batch, options))??;
     packed_batch(&batch.schema(), batch.num_rows(), &columns)
+}
+
+/// An error for a column that is compressed already.
+pub(crate) fn check_uncompressed(schema: &Schema) -> Result<()> {
+    match schema.fields().iter().find(|field| is_compressed(field)) {
+        None => Ok(()),
+        Some(field) => {
+            let what = "compressed already; `decompress` gives its values";
+            Err(Error::unsupported(what).in_column(field.name()))
+        }
+    }
 }
 
 /// Compresses every column of a batch, without making Arrow arrays of them.

@@ -47,7 +47,7 @@ pub enum Error {
     Checksum {
         /// Where it was found.
         place: Place,
-        /// `"header"` or `"body"`.
+        /// `"header"`, `"bounds"` or `"body"`.
         part: &'static str,
         /// The checksum that the header states.
         expected: u64,
@@ -64,15 +64,23 @@ pub enum Error {
         /// The version that this build reads.
         supported: u64,
     },
-    /// An Arrow field or array that is not a compressed column.
-    #[error("{place}not a lanepack column: expected {expected}, found {found}")]
+    /// A file, field or array without compressed columns.
+    #[error("{place}not compressed by lanepack: expected {expected}, found {found}")]
     NotLanepack {
         /// Where it was found.
         place: Place,
-        /// What a compressed column has there.
+        /// What compressed columns have there.
         expected: String,
-        /// What was there.
+        /// What was there, and what reads it.
         found: String,
+    },
+    /// Work that lanepack does not do on such data, or not on this engine.
+    #[error("{place}{what}")]
+    Unsupported {
+        /// Where it was found.
+        place: Place,
+        /// What it was, why it is not done, and what does it.
+        what: String,
     },
     /// Data that do not fit the type they are asked for in.
     #[error("{place}{what}")]
@@ -187,6 +195,10 @@ impl Error {
         Self::Device { place: Place::default(), what: what.into() }
     }
 
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        Self::Unsupported { place: Place::default(), what: what.into() }
+    }
+
     pub(crate) fn too_large(what: impl Into<String>) -> Self {
         Self::TooLarge { place: Place::default(), what: what.into() }
     }
@@ -222,6 +234,7 @@ impl Error {
             | Self::Checksum { place, .. }
             | Self::Version { place, .. }
             | Self::NotLanepack { place, .. }
+            | Self::Unsupported { place, .. }
             | Self::TooLarge { place, .. }
             | Self::OutOfRange { place, .. }
             | Self::Mismatch { place, .. }
@@ -242,6 +255,7 @@ impl Error {
             | Self::Checksum { place, .. }
             | Self::Version { place, .. }
             | Self::NotLanepack { place, .. }
+            | Self::Unsupported { place, .. }
             | Self::TooLarge { place, .. }
             | Self::OutOfRange { place, .. }
             | Self::Mismatch { place, .. }
@@ -258,8 +272,16 @@ impl Error {
 }
 
 impl From<ArrowError> for Error {
+    /// An error of lanepack that has passed through Arrow's comes out as it was.
     fn from(source: ArrowError) -> Self {
-        Self::Arrow { place: Place::default(), source }
+        let arrow = |source| Self::Arrow { place: Place::default(), source };
+        match source {
+            ArrowError::ExternalError(inner) => match inner.downcast::<Self>() {
+                Ok(error) => *error,
+                Err(inner) => arrow(ArrowError::ExternalError(inner)),
+            },
+            source => arrow(source),
+        }
     }
 }
 

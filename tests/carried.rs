@@ -92,7 +92,7 @@ fn batches_whose_dictionaries_exceed_the_keys_together_round_trip_through_files(
     let mut writer =
         ipc::Writer::file(Vec::new(), &batches[0].schema(), Options::default()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
-    let file = std::io::Cursor::new(writer.finish().unwrap());
+    let file = std::io::Cursor::new(writer.into_inner().unwrap());
     let back: Vec<RecordBatch> = ipc::Reader::file(file).unwrap().map(Result::unwrap).collect();
     assert_eq!(back, batches);
 }
@@ -106,7 +106,7 @@ fn run_ends_that_pass_their_type_together_round_trip_through_files() {
         RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(runs)]).unwrap();
     let mut writer = ipc::Writer::stream(Vec::new(), &batch.schema(), Options::default()).unwrap();
     (0..3).for_each(|_| writer.write(&batch).unwrap());
-    let stream = writer.finish().unwrap();
+    let stream = writer.into_inner().unwrap();
     let back: Vec<RecordBatch> =
         ipc::Reader::stream(stream.as_slice()).unwrap().map(Result::unwrap).collect();
     assert_eq!(back, vec![batch; 3]);
@@ -157,7 +157,7 @@ fn readers_end_at_their_first_error() {
     let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array]).unwrap();
     let mut writer = ipc::Writer::stream(Vec::new(), &batch.schema(), Options::default()).unwrap();
     writer.write(&batch).unwrap();
-    let stream = writer.finish().unwrap();
+    let stream = writer.into_inner().unwrap();
     let cut = &stream[..stream.len() - 1000];
     let results: Vec<_> = ipc::Reader::stream(cut).unwrap().take(5).collect();
     assert_eq!(results.len(), 1);

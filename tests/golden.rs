@@ -108,7 +108,7 @@ fn golden(name: &str, options: &Options, batch: &RecordBatch) {
     if std::env::var_os("LANEPACK_BLESS").is_some_and(|bless| bless == "1") {
         let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options.clone()).unwrap();
         writer.write(batch).unwrap();
-        let file = writer.finish().unwrap();
+        let file = writer.into_inner().unwrap();
         fs::create_dir_all(folder()).unwrap();
         fs::write(&path, &file).unwrap();
         panic!("{} written, {} bytes; now test without LANEPACK_BLESS", path.display(), file.len());

@@ -13,7 +13,7 @@ use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use common::*;
-use lanepack::{Error, Options, compress, decompress, ipc, is_compressed};
+use lanepack::{Engine, Error, Options, compress, decompress, ipc, is_compressed};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::arrow_writer::ArrowWriter;
 
@@ -38,21 +38,21 @@ fn numbers(rows: std::ops::Range<i64>) -> RecordBatch {
 fn file(schema: &SchemaRef, options: &Options, batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = ipc::Writer::file(Vec::new(), schema, options.clone()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
-    writer.finish().unwrap()
+    writer.into_inner().unwrap()
 }
 
 fn stream(schema: &SchemaRef, options: &Options, batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = ipc::Writer::stream(Vec::new(), schema, options.clone()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
-    writer.finish().unwrap()
+    writer.into_inner().unwrap()
 }
 
 fn read_file(bytes: &[u8]) -> Result<Vec<RecordBatch>, Error> {
-    ipc::Reader::file(Cursor::new(bytes))?.collect()
+    Ok(ipc::Reader::file(Cursor::new(bytes))?.collect::<Result<_, _>>()?)
 }
 
 fn read_stream(bytes: &[u8]) -> Result<Vec<RecordBatch>, Error> {
-    ipc::Reader::stream(bytes)?.collect()
+    Ok(ipc::Reader::stream(bytes)?.collect::<Result<_, _>>()?)
 }
 
 fn joined(schema: &SchemaRef, batches: &[RecordBatch]) -> RecordBatch {
@@ -96,11 +96,11 @@ fn schemas_and_their_metadata_come_back() {
     let batch = RecordBatch::try_new(schema.clone(), columns(100)).unwrap();
     let file = file(&schema, &Options::default(), std::slice::from_ref(&batch));
     let reader = ipc::Reader::file(Cursor::new(&file)).unwrap();
-    assert_eq!(reader.schema(), &schema);
+    assert_eq!(reader.schema(), schema);
     assert_eq!(read_file(&file).unwrap()[0].schema(), schema);
     let stream = stream(&schema, &Options::default(), &[batch]);
     let reader = ipc::Reader::stream(stream.as_slice()).unwrap();
-    assert_eq!(reader.schema(), &schema);
+    assert_eq!(reader.schema(), schema);
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn nothing_written_is_nothing_read() {
     let schema = every_type(3).schema();
     let file = file(&schema, &Options::default(), &[]);
     assert_eq!(read_file(&file).unwrap(), []);
-    assert_eq!(ipc::Reader::file(Cursor::new(file)).unwrap().schema(), &schema);
+    assert_eq!(ipc::Reader::file(Cursor::new(file)).unwrap().schema(), schema);
     let stream = stream(&schema, &Options::default(), &[]);
     assert_eq!(read_stream(&stream).unwrap(), []);
-    assert_eq!(ipc::Reader::stream(stream.as_slice()).unwrap().schema(), &schema);
+    assert_eq!(ipc::Reader::stream(stream.as_slice()).unwrap().schema(), schema);
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn batches_of_another_schema_are_refused() {
     let error = writer.write(&other).unwrap_err().to_string();
     assert!(error.contains("a batch of the schema"), "{error}");
     // What was taken before is not lost.
-    assert_eq!(read_file(&writer.finish().unwrap()).unwrap(), [numbers(0..5)]);
+    assert_eq!(read_file(&writer.into_inner().unwrap()).unwrap(), [numbers(0..5)]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn errors_of_the_sink_are_reported() {
     let len = stream(&batch.schema(), &Options::default(), std::slice::from_ref(&batch)).len();
     for room in (0..len).step_by(501) {
         let result = ipc::Writer::stream(Full(room), &batch.schema(), Options::default())
-            .and_then(|mut writer| writer.write(&batch).and_then(|()| writer.finish()));
+            .and_then(|mut writer| writer.write(&batch).and_then(|()| writer.into_inner()));
         assert!(result.is_err(), "{room} bytes of room");
     }
 }
@@ -250,20 +250,50 @@ fn files_cut_anywhere_are_errors() {
 }
 
 #[test]
-fn streams_cut_anywhere_are_errors_or_end_between_batches() {
+fn streams_cut_anywhere_are_errors() {
     let options = Options::default().with_chunk_rows(1024);
     let batches: Vec<RecordBatch> = (0..4).map(|_| every_type(8 * 1024)).collect();
     let stream = stream(&batches[0].schema(), &options, &batches);
     let mut whole = 0;
     for len in (0..stream.len()).step_by(9_973).chain(stream.len() - 100..stream.len()) {
-        // A stream may end without its end marker, but only between messages.
-        if let Ok(read) = read_stream(&stream[..len]) {
-            assert!(read.len() <= batches.len());
+        let cut = &stream[..len];
+        assert!(read_stream(cut).is_err(), "{len} of {} bytes", stream.len());
+        // Without its end marker a stream may be cut between messages, and only there.
+        let Ok(reader) = ipc::Reader::stream(cut) else { continue };
+        if let Ok(read) = reader.allow_missing_end().collect::<Result<Vec<_>, _>>() {
             assert_eq!(read, batches[..read.len()], "{len} of {} bytes", stream.len());
             whole += 1;
         }
     }
-    assert!(whole <= 8, "{whole} cuts are not noticed");
+    assert!((1..=8).contains(&whole), "{whole} cuts between messages");
+}
+
+#[test]
+fn a_stream_cut_between_messages_says_so() {
+    let batches = [numbers(0..2048), numbers(2048..4096)];
+    let options = Options::default().with_chunk_rows(1024);
+    let mut writer = ipc::Writer::stream(Vec::new(), &batches[0].schema(), options).unwrap();
+    for batch in &batches {
+        writer.write(batch).unwrap();
+        writer.flush().unwrap();
+    }
+    let cut = writer.get_ref().clone();
+    let mut reader = ipc::Reader::stream(cut.as_slice()).unwrap();
+    for batch in &batches {
+        assert_eq!(reader.next_batch().unwrap().unwrap(), *batch);
+    }
+    let error = reader.next_batch().unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("behind 2 batches without its end marker"), "{error}");
+    // Nothing is behind an error.
+    assert!(reader.next_batch().unwrap().is_none());
+    let reader = ipc::Reader::stream(cut.as_slice()).unwrap().allow_missing_end();
+    assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), batches);
+    writer.finish().unwrap();
+    writer.finish().unwrap();
+    let error = writer.write(&batches[0]).unwrap_err();
+    assert!(error.to_string().contains("behind the end"), "{error}");
+    assert_eq!(read_stream(&writer.into_inner().unwrap()).unwrap(), batches);
 }
 
 /// The place of the body of column `text` in a file of one chunk.
@@ -292,8 +322,9 @@ fn damaged_bodies_are_found_by_their_checksums() {
         }
         let place = error.place().unwrap();
         assert_eq!((place.column.as_deref(), place.chunk), (Some("text"), Some(0)), "{error}");
-        let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_verify(false);
+        let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_checksums(false);
         for result in reader {
+            let result = result.map_err(Error::from);
             assert!(!matches!(result, Err(Error::Checksum { .. })));
         }
     }
@@ -306,7 +337,7 @@ fn damaged_bodies_are_found_by_their_checksums() {
     let at = intact.windows(body.len()).position(|bytes| bytes == body.as_slice()).unwrap();
     file[at] ^= 1;
     assert!(matches!(read_file(&file), Err(Error::Checksum { .. })));
-    let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_verify(false);
+    let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_checksums(false);
     let read: Vec<RecordBatch> = reader.collect::<Result<_, _>>().unwrap();
     assert_eq!(read[0].num_rows(), 3000);
     assert_ne!(read[0], batch);
@@ -318,10 +349,98 @@ fn ordinary_files_are_not_compressed_ones() {
     let mut writer = FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
     writer.write(&batch).unwrap();
     let error = read_file(&writer.into_inner().unwrap()).unwrap_err();
-    assert!(error.to_string().starts_with("column \"n\": not a lanepack column"), "{error}");
+    assert!(error.to_string().starts_with("column \"n\": not compressed by lanepack"), "{error}");
     let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
     writer.write(&batch).unwrap();
     assert!(read_stream(&writer.into_inner().unwrap()).is_err());
+}
+
+/// What is opened as something else says what it is, and what reads it.
+#[test]
+fn other_files_are_named() {
+    let batch = numbers(0..5);
+    let (schema, rows) = (batch.schema(), std::slice::from_ref(&batch));
+    let file = file(&schema, &Options::default(), rows);
+    let stream = stream(&schema, &Options::default(), rows);
+    let mut parquet = ArrowWriter::try_new(Vec::new(), schema, None).unwrap();
+    parquet.write(&batch).unwrap();
+    let parquet = parquet.into_inner().unwrap();
+    let text = b"n,text\n1,row 1\n".to_vec();
+    let of_file = |bytes: &[u8]| read_file(bytes).unwrap_err();
+    let of_stream = |bytes: &[u8]| read_stream(bytes).unwrap_err();
+    for (error, found) in [
+        (of_file(&stream), "an Arrow IPC stream, which `ipc::Reader::stream` reads"),
+        (of_stream(&file), "an Arrow IPC file, which `ipc::Reader::file` reads"),
+        (of_file(&parquet), "a Parquet file"),
+        (of_stream(&parquet), "a Parquet file"),
+        (of_file(&text), "bytes that begin with [6e, 2c"),
+        (of_file(b"ARROW2\0\0"), "bytes that begin with [41, 52"),
+        (of_stream(&text), "bytes that begin with [6e, 2c"),
+        (of_file(b""), "no bytes"),
+        (of_stream(b""), "no bytes"),
+    ] {
+        assert!(matches!(error, Error::NotLanepack { .. }), "{error}");
+        assert!(error.to_string().contains(found), "{error}");
+    }
+    for len in [1, 4, 5, 6, 8, 100, file.len() - 1] {
+        let error = of_file(&file[..len]);
+        assert!(error.to_string().contains("it was cut, or its writer did not finish"), "{error}");
+    }
+}
+
+/// Readers and writers pass for Arrow's own.
+#[test]
+fn arrows_traits_are_implemented() {
+    fn write_all(mut writer: impl RecordBatchWriter, batch: &RecordBatch) {
+        writer.write(batch).unwrap();
+        writer.close().unwrap();
+    }
+    let batch = numbers(0..3000);
+    let mut bytes = Vec::new();
+    write_all(ipc::Writer::file(&mut bytes, &batch.schema(), Options::default()).unwrap(), &batch);
+    let reader: Box<dyn RecordBatchReader> =
+        Box::new(ipc::Reader::file(Cursor::new(bytes.as_slice())).unwrap());
+    assert_eq!(reader.schema(), batch.schema());
+    assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), [batch]);
+    // Errors of lanepack come through Arrow's.
+    let at = body_of(&bytes);
+    bytes[at] ^= 0xff;
+    let mut reader = ipc::Reader::file(Cursor::new(bytes.as_slice())).unwrap();
+    let error = Error::from(reader.next().unwrap().unwrap_err());
+    assert_eq!(error.place().unwrap().column.as_deref(), Some("text"), "{error}");
+}
+
+#[test]
+fn compressed_columns_are_not_compressed_again() {
+    let batch = numbers(0..5);
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let engine = Engine::cpu();
+    let errors = [
+        compress(&packed, &Options::default()).unwrap_err(),
+        engine.compress(&packed, &Options::default()).unwrap_err(),
+        ipc::Writer::file(Vec::new(), &packed.schema(), Options::default()).err().unwrap(),
+    ];
+    for error in errors {
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert!(error.to_string().starts_with("column \"n\": compressed already"), "{error}");
+    }
+}
+
+/// An engine compresses and decompresses what a writer and a reader pass on.
+#[test]
+fn engines_are_used() {
+    let batch = numbers(0..5000);
+    let engine = Engine::cpu();
+    let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), Options::default()).unwrap();
+    writer = writer.with_engine(&engine);
+    writer.write(&batch).unwrap();
+    assert!(engine.last_choice().is_none());
+    let file = writer.into_inner().unwrap();
+    assert!(engine.last_choice().is_some());
+    let engine = Engine::cpu();
+    let reader = ipc::Reader::file(Cursor::new(file)).unwrap().with_engine(&engine);
+    assert_eq!(reader.map(Result::unwrap).collect::<Vec<_>>(), [batch]);
+    assert!(engine.last_choice().is_some());
 }
 
 #[test]
@@ -329,8 +448,13 @@ fn bytes_behind_a_stream_are_left_alone_or_an_error() {
     let batch = numbers(0..5);
     let mut bytes = stream(&batch.schema(), &Options::default(), std::slice::from_ref(&batch));
     bytes.extend(b"something else that follows the end of the stream");
-    let read = ipc::Reader::stream(bytes.as_slice()).unwrap().take(3).filter_map(Result::ok);
-    assert_eq!(read.collect::<Vec<_>>(), [batch]);
+    let mut reader = ipc::Reader::stream(bytes.as_slice()).unwrap();
+    assert_eq!(reader.next_batch().unwrap(), Some(batch));
+    // The end stays the end.
+    for _ in 0..3 {
+        assert_eq!(reader.next_batch().unwrap(), None);
+        assert!(reader.next().is_none());
+    }
 }
 
 #[test]

@@ -376,7 +376,7 @@ proptest! {
                 break;
             }
         }
-        let file = writer.finish().unwrap();
+        let file = writer.into_inner().unwrap();
         let reader = ipc::Reader::file(Cursor::new(file)).unwrap();
         let read: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
         prop_assert!(concat_batches(&batch.schema(), &read).unwrap() == batch);

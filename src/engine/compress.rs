@@ -19,7 +19,7 @@ impl Engine {
     /// Copies an array to GPU memory, as it is.
     ///
     /// # Errors
-    /// [`Error::NoDevice`] for an engine without a GPU; [`Error::TooLarge`] for types
+    /// [`Error::NoDevice`] for an engine without a GPU; [`Error::Unsupported`] for types
     /// that only the CPU reads; [`Error::DeviceMemory`], [`Error::Device`].
     pub fn copy_to_device(&self, array: &ArrayRef) -> Result<DeviceArray> {
         DeviceArray::upload(self.context()?, array)
@@ -37,6 +37,7 @@ impl Engine {
     /// [`Error::Device`].
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
         options.validate()?;
+        batch::check_uncompressed(&values.schema())?;
         let bytes = (values.columns().iter())
             .filter(|array| uses_device(array.data_type()))
             .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
@@ -66,6 +67,7 @@ impl Engine {
         options: &Options,
     ) -> Result<DeviceBatch> {
         options.validate()?;
+        batch::check_uncompressed(&values.schema())?;
         let context = self.context()?;
         let columns =
             options.install(|| encode::upload_and_compress(context, values, options))??;
@@ -77,7 +79,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Mismatch`] if types or lengths do not fit the schema and each other;
-    /// [`Error::NoDevice`], [`Error::DeviceMemory`], [`Error::Device`].
+    /// [`Error::Unsupported`] for a column that is compressed already; [`Error::NoDevice`], [`Error::DeviceMemory`], [`Error::Device`].
     pub fn compress_arrays(
         &self,
         schema: &SchemaRef,
@@ -85,6 +87,7 @@ impl Engine {
         options: &Options,
     ) -> Result<DeviceBatch> {
         options.validate()?;
+        batch::check_uncompressed(schema)?;
         let context = self.context()?;
         let rows = encode::check_arrays(context, schema, arrays)?;
         let compress = |(field, array): (&FieldRef, &DeviceArray)| {

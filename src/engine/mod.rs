@@ -29,6 +29,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
@@ -45,7 +46,7 @@ use crate::transfer;
 /// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
 const AUTO_BYTES: usize = 64 << 20;
 
-/// What executes: the CPU, one GPU, or whichever of both fits a batch.
+/// What executes: the CPU, one GPU, or whichever of both fits a batch. A clone is the same engine.
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -58,13 +59,13 @@ const AUTO_BYTES: usize = 64 << 20;
 /// println!("{}", engine.last_choice().unwrap()); // "CPU: 24 bytes of values, ..."
 /// # Ok::<(), lanepack::Error>(())
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Engine {
     kind: Kind,
-    last: Mutex<Option<Choice>>,
+    last: Arc<Mutex<Option<Choice>>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Kind {
     Cpu,
     Device(Arc<Context>),
@@ -159,7 +160,7 @@ impl Engine {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, last: Mutex::new(None) }
+        Self { kind, last: Arc::default() }
     }
 
     /// The GPU that this engine uses; for [`Engine::auto`] the one it may use.
@@ -219,12 +220,21 @@ impl Engine {
     /// and [`Error::Device`].
     pub fn decompress(&self, packed: &RecordBatch) -> Result<RecordBatch> {
         let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
-        let columns = batch::columns(packed)?;
-        let rows = columns.first().map_or(packed.num_rows(), CompressedColumn::len);
+        self.decompress_columns(&schema, &batch::columns(packed)?, packed.num_rows())
+    }
+
+    /// Decompresses columns to a batch in host memory; `rows` counts where there are no columns.
+    pub(crate) fn decompress_columns(
+        &self,
+        schema: &SchemaRef,
+        columns: &[CompressedColumn],
+        rows: usize,
+    ) -> Result<RecordBatch> {
+        let rows = columns.first().map_or(rows, CompressedColumn::len);
         self.run(
-            bytes_of(&columns),
-            |context| batch::batch_of(schema.clone(), decompress_on(context, &columns)?, rows),
-            || batch::decompress_columns(schema.clone(), &columns, packed.num_rows()),
+            bytes_of(columns),
+            |context| batch::batch_of(schema.clone(), decompress_on(context, columns)?, rows),
+            || batch::decompress_columns(schema.clone(), columns, rows),
         )
     }
 

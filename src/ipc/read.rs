@@ -5,35 +5,59 @@
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::{FileDecoder, read_footer_length};
 use arrow_ipc::{Block, Message, root_as_footer};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use rayon::prelude::*;
 
-use crate::batch::{columns, decompress_columns, unpacked_schema};
+use crate::batch::{columns, unpacked_schema};
 use crate::column::CompressedColumn;
+use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
 use crate::fence::{check_message, fenced, message_of};
 
 /// Bytes of a stream that are read, and allocated, at once.
 const READ_BYTES: u64 = 1 << 20;
+/// Bytes of the schema of an old stream at most, which begins with their number.
+const MOST_OLD_SCHEMA: u32 = 1 << 28;
+/// What a file begins and ends with.
+const MAGIC: &[u8; 6] = b"ARROW1";
+/// What messages begin with.
+const CONTINUATION: [u8; 4] = [0xff; 4];
 /// The end of a file: length of the footer, and the magic bytes.
 const TRAILER: usize = 10;
 
 /// Reads the batches of an IPC file or stream of compressed columns.
 ///
-/// Iterating decompresses; [`Reader::next_columns`] leaves columns compressed.
-/// Body checksums are compared unless [`Reader::with_verify`] says otherwise.
-/// See [`Writer`](super::Writer) for an example.
+/// It is a [`RecordBatchReader`]: an iterator of decompressed batches, with
+/// errors in Arrow's type. [`Reader::next_columns`] leaves columns compressed.
+/// Body checksums are compared unless [`Reader::with_checksums`] says otherwise.
+///
+/// ```
+/// use arrow_array::{RecordBatchReader, record_batch};
+/// use lanepack::{Engine, Options, ipc};
+///
+/// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// let mut writer = ipc::Writer::stream(Vec::new(), &batch.schema(), Options::default())?;
+/// writer.write(&batch)?;
+/// let stream = writer.into_inner()?;
+///
+/// let reader = ipc::Reader::stream(stream.as_slice())?.with_engine(&Engine::auto());
+/// let any: Box<dyn RecordBatchReader> = Box::new(reader);
+/// assert_eq!(any.schema(), batch.schema());
+/// assert_eq!(any.collect::<Result<Vec<_>, _>>()?, [batch]);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
 pub struct Reader<S> {
     source: S,
     /// What the batches have once decompressed.
     schema: SchemaRef,
-    verify: bool,
-    /// Set by an error: there is nothing behind it.
-    failed: bool,
+    engine: Engine,
+    checksums: bool,
+    /// Set at the end and by an error: nothing is read behind it.
+    ended: bool,
 }
 
 /// Where a [`Reader`] takes batches from: an IPC file or stream. Sealed.
@@ -63,19 +87,36 @@ pub struct FileSource<R> {
 pub struct StreamSource<R> {
     reader: R,
     decoder: FileDecoder,
+    /// Batches that have been read.
+    batches: usize,
+    /// Whether it may end without its end marker.
+    may_be_cut: bool,
 }
 
 impl<R: Read + Seek> Reader<FileSource<R>> {
-    /// A reader of the IPC file format.
+    /// A reader of the IPC file format, which takes what it needs in few large pieces.
     ///
     /// # Errors
-    /// If it is no IPC file, or its columns are not compressed ones of this version.
+    /// [`Error::NotLanepack`] if it is no IPC file, or its columns are not compressed,
+    /// [`Error::Version`] if they are of another version, [`Error::Corrupt`] for a file that was
+    /// cut or never finished, or what the reader reports.
     pub fn file(mut reader: R) -> Result<Self> {
         let len = reader.seek(SeekFrom::End(0))?;
-        ensure!(len > TRAILER as u64, "a file of {len} bytes is no Arrow IPC file");
-        reader.seek(SeekFrom::Start(len - TRAILER as u64))?;
+        reader.seek(SeekFrom::Start(0))?;
+        let mut head = Vec::new();
+        reader.by_ref().take(MAGIC.len() as u64).read_to_end(&mut head)?;
+        if !head.starts_with(MAGIC) && (head.is_empty() || !MAGIC.starts_with(&head)) {
+            return Err(Error::not_lanepack("an Arrow IPC file", described(&head)));
+        }
         let mut trailer = [0; TRAILER];
-        reader.read_exact(&mut trailer)?;
+        if len > (MAGIC.len() + TRAILER) as u64 {
+            reader.seek(SeekFrom::Start(len - TRAILER as u64))?;
+            reader.read_exact(&mut trailer)?;
+        }
+        ensure!(
+            trailer.ends_with(MAGIC),
+            "an IPC file of {len} bytes without its end: it was cut, or its writer did not finish"
+        );
         let footer_len = fenced(|| read_footer_length(trailer))?;
         ensure!(
             (footer_len + TRAILER) as u64 <= len,
@@ -92,8 +133,7 @@ impl<R: Read + Seek> Reader<FileSource<R>> {
         let decoder = FileDecoder::new(schema.clone(), footer.version());
         let blocks: Vec<Block> = footer.recordBatches().into_iter().flatten().copied().collect();
         let schema = Arc::new(unpacked_schema(&schema)?);
-        let source = FileSource { reader, len, decoder, blocks: blocks.into_iter() };
-        Ok(Self { source, schema, verify: true, failed: false })
+        Ok(Self::new(FileSource { reader, len, decoder, blocks: blocks.into_iter() }, schema))
     }
 }
 
@@ -101,9 +141,20 @@ impl<R: Read> Reader<StreamSource<R>> {
     /// A reader of the IPC stream format.
     ///
     /// # Errors
-    /// If it is no IPC stream, or its columns are not compressed ones of this version.
+    /// [`Error::NotLanepack`] if it is no IPC stream, or its columns are not compressed,
+    /// [`Error::Version`] if they are of another version, [`Error::Corrupt`], or what the reader
+    /// reports.
     pub fn stream(mut reader: R) -> Result<Self> {
-        let first = read_message(&mut reader)?;
+        let mut bytes = MutableBuffer::new(0);
+        read(&mut reader, 4, &mut bytes)?;
+        // The first four bytes of a stream are a marker, or, of old ones, a length; text is a
+        // large one.
+        let len = bytes.last_chunk().map_or(0, |len| u32::from_le_bytes(*len));
+        let is_stream = bytes.as_slice() == CONTINUATION || len <= MOST_OLD_SCHEMA;
+        if bytes.is_empty() || !is_stream {
+            return Err(Error::not_lanepack("an Arrow IPC stream", described(&bytes)));
+        }
+        let first = rest_of_message(&mut reader, bytes)?;
         let message = first.as_ref().map(|(block, buffer)| parts(block, buffer)).transpose()?;
         let Some((message, Some(schema))) =
             message.map(|(message, _)| (message, message.header_as_schema()))
@@ -113,22 +164,41 @@ impl<R: Read> Reader<StreamSource<R>> {
         let schema = Arc::new(fenced(|| Ok(arrow_ipc::convert::fb_to_schema(schema)))?);
         let decoder = FileDecoder::new(schema.clone(), message.version());
         let schema = Arc::new(unpacked_schema(&schema)?);
-        let source = StreamSource { reader, decoder };
-        Ok(Self { source, schema, verify: true, failed: false })
+        let source = StreamSource { reader, decoder, batches: 0, may_be_cut: false };
+        Ok(Self::new(source, schema))
+    }
+
+    /// Takes a stream that ends behind a message, without the end marker, for a whole one. By
+    /// default that is an error: it was cut, or its writer did not finish.
+    #[must_use]
+    pub fn allow_missing_end(mut self) -> Self {
+        self.source.may_be_cut = true;
+        self
     }
 }
 
 impl<S: Source> Reader<S> {
+    fn new(source: S, schema: SchemaRef) -> Self {
+        Self { source, schema, engine: Engine::cpu(), checksums: true, ended: false }
+    }
+
+    /// Decompresses with this engine (by default the CPU), to the same values.
+    #[must_use]
+    pub fn with_engine(mut self, engine: &Engine) -> Self {
+        self.engine = engine.clone();
+        self
+    }
+
     /// Whether to compare the checksum of every body (the default).
     #[must_use]
-    pub fn with_verify(mut self, verify: bool) -> Self {
-        self.verify = verify;
+    pub fn with_checksums(mut self, checksums: bool) -> Self {
+        self.checksums = checksums;
         self
     }
 
     /// The schema of the decompressed batches.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
     }
 
     /// The columns of the next batch, validated but not decompressed, with the
@@ -138,34 +208,63 @@ impl<S: Source> Reader<S> {
     /// As [`columns`], [`Error::Checksum`] for a damaged body, and what the
     /// reader reports.
     pub fn next_columns(&mut self) -> Result<Option<(RecordBatch, Vec<CompressedColumn>)>> {
-        if self.failed {
+        if self.ended {
             return Ok(None);
         }
         let next = self.read_columns();
-        self.failed = next.is_err();
+        self.ended = !matches!(next, Ok(Some(_)));
         next
     }
 
     fn read_columns(&mut self) -> Result<Option<(RecordBatch, Vec<CompressedColumn>)>> {
         let Some(packed) = self.source.next_packed()? else { return Ok(None) };
         let columns = columns(&packed)?;
-        if self.verify {
+        if self.checksums {
             columns.par_iter().try_for_each(CompressedColumn::verify_checksums)?;
         }
         Ok(Some((packed, columns)))
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    /// The next batch, decompressed; none at the end and after an error. The same as iterating,
+    /// with lanepack's error.
+    ///
+    /// # Errors
+    /// As [`Reader::next_columns`] and [`Engine::decompress`].
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some((packed, columns)) = self.next_columns()? else { return Ok(None) };
-        decompress_columns(self.schema.clone(), &columns, packed.num_rows()).map(Some)
+        let batch = self.engine.decompress_columns(&self.schema, &columns, packed.num_rows());
+        self.ended = batch.is_err();
+        batch.map(Some)
     }
 }
 
 impl<S: Source> Iterator for Reader<S> {
-    type Item = Result<RecordBatch>;
+    /// The error is an external one that holds an [`Error`], which `Error::from` gives back.
+    type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch().transpose()
+        self.next_batch().map_err(ArrowError::from).transpose()
+    }
+}
+
+impl<S: Source> RecordBatchReader for Reader<S> {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// What begins with these bytes, and what reads it.
+fn described(head: &[u8]) -> String {
+    // Of a stream four bytes are known.
+    let known = [
+        (&MAGIC[..head.len().clamp(4, 6)], "an Arrow IPC file, which `ipc::Reader::file` reads"),
+        (&CONTINUATION, "an Arrow IPC stream, which `ipc::Reader::stream` reads"),
+        (b"PAR1", "a Parquet file: the crate `parquet` reads it, and `decompress` its batches"),
+    ];
+    match known.iter().find(|(magic, _)| head.starts_with(magic)) {
+        Some((_, what)) => (*what).to_owned(),
+        None if head.is_empty() => "no bytes".to_owned(),
+        None => format!("bytes that begin with {head:02x?}"),
     }
 }
 
@@ -205,9 +304,22 @@ impl<R: Read + Seek> FileSource<R> {
 
 impl<R: Read> sealed::Sealed for StreamSource<R> {
     fn next_packed(&mut self) -> Result<Option<RecordBatch>> {
-        let Some((block, buffer)) = read_message(&mut self.reader)? else { return Ok(None) };
+        let mut bytes = MutableBuffer::new(0);
+        if read(&mut self.reader, 4, &mut bytes)? == 0 {
+            ensure!(
+                self.may_be_cut,
+                "an IPC stream that ends behind {} batches without its end marker: it was cut, or \
+                 its writer did not finish",
+                self.batches
+            );
+            return Ok(None);
+        }
+        let Some((block, buffer)) = rest_of_message(&mut self.reader, bytes)? else {
+            return Ok(None);
+        };
         let (message, body) = parts(&block, &buffer)?;
         check_message(message, body)?;
+        self.batches += 1;
         fenced(|| self.decoder.read_record_batch(&block, &buffer))
     }
 }
@@ -216,21 +328,24 @@ impl<R: Read> sealed::Sealed for StreamSource<R> {
 fn parts<'a>(block: &Block, buffer: &'a [u8]) -> Result<(Message<'a>, &'a [u8])> {
     let (metadata, body) = buffer.split_at(block.metaDataLength() as usize);
     // Behind the marker of newer streams, and the length.
-    let prefix = if metadata.starts_with(&[0xff; 4]) { 8 } else { 4 };
+    let prefix = if metadata.starts_with(&CONTINUATION) { 8 } else { 4 };
     Ok((message_of(metadata.get(prefix..).unwrap_or_default())?, body))
 }
 
-/// Reads the next message of a stream; none at its end. Memory grows with what
-/// was read, not with what a message says of its length, and nothing is read
-/// past the message.
-fn read_message(reader: &mut impl Read) -> Result<Option<(Block, Buffer)>> {
-    let mut bytes = MutableBuffer::new(0);
-    match read(reader, 4, &mut bytes)? {
-        0 => return Ok(None),
-        4 => {}
-        found => return Err(Error::corrupt(format!("{found} bytes behind the last IPC message"))),
+/// Reads the message of a stream that begins with these bytes, four of them unless the stream ends
+/// there; none for the end marker. Memory grows with what was read, not with what a message says of
+/// its length, and nothing is read past the message.
+fn rest_of_message(
+    reader: &mut impl Read,
+    mut bytes: MutableBuffer,
+) -> Result<Option<(Block, Buffer)>> {
+    if bytes.len() < CONTINUATION.len() {
+        return Err(Error::corrupt(format!(
+            "an IPC message that ends behind {} bytes",
+            bytes.len()
+        )));
     }
-    if bytes.as_slice() == [0xff; 4] {
+    if bytes.as_slice() == CONTINUATION {
         read_all(reader, 4, &mut bytes)?;
     }
     let len = bytes.last_chunk().map_or(0, |len| u32::from_le_bytes(*len));
@@ -238,9 +353,10 @@ fn read_message(reader: &mut impl Read) -> Result<Option<(Block, Buffer)>> {
         return Ok(None);
     }
     let prefix = bytes.len();
+    let metadata = i32::try_from(len).ok().and_then(|len| len.checked_add(prefix as i32));
+    let metadata = metadata
+        .ok_or_else(|| Error::corrupt(format!("an IPC message with {len} bytes of metadata")))?;
     read_all(reader, len.into(), &mut bytes)?;
-    let metadata = i32::try_from(bytes.len())
-        .map_err(|_| Error::corrupt(format!("an IPC message with {len} bytes of metadata")))?;
     let body = message_of(&bytes[prefix..])?.bodyLength();
     let body_len = u64::try_from(body)
         .map_err(|_| Error::corrupt(format!("an IPC message with a body of {body} bytes")))?;

@@ -7,12 +7,13 @@
 
 use std::io::Write;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 
-use crate::batch::{compress, packed_schema};
-use crate::error::{Error, Result};
+use crate::batch::{check_uncompressed, packed_schema};
+use crate::engine::Engine;
+use crate::error::{Error, Place, Result};
 use crate::fence::fenced;
 use crate::options::Options;
 
@@ -21,8 +22,9 @@ const GATHERED_CHUNKS: usize = 8;
 /// Bytes of values that wait at most, a last batch not counted.
 const GATHERED_BYTES: usize = 256 << 20;
 
-/// Writes batches, compressed, to an IPC file or stream. Rows that wait for more
-/// are lost unless [`Writer::finish`] is called.
+/// Writes batches, compressed, to an IPC file or stream, as arrow-ipc's `FileWriter` and
+/// `StreamWriter` write them as they are. Rows that wait for more are lost unless
+/// [`Writer::finish`], [`Writer::into_inner`] or `close` is called.
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -32,7 +34,7 @@ const GATHERED_BYTES: usize = 256 << 20;
 /// let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), Options::default())?;
 /// writer.write(&batch)?;
 /// writer.write(&batch)?;
-/// let file = writer.finish()?;
+/// let file = writer.into_inner()?;
 ///
 /// let mut rows = 0;
 /// for batch in ipc::Reader::file(std::io::Cursor::new(file))? {
@@ -44,11 +46,13 @@ const GATHERED_BYTES: usize = 256 << 20;
 pub struct Writer<W: Write> {
     sink: Sink<W>,
     schema: SchemaRef,
+    engine: Engine,
     options: Options,
     /// Rows that are not written yet.
     pending: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
+    finished: bool,
 }
 
 enum Sink<W: Write> {
@@ -57,42 +61,84 @@ enum Sink<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer of the IPC file format, for batches of this schema.
+    /// A writer of the IPC file format, for batches of this schema. The sink is written to in
+    /// small pieces: give it a `BufWriter` of a `File`.
     ///
     /// # Errors
-    /// [`Error::Options`], or what the sink reports.
-    pub fn file(sink: W, schema: &SchemaRef, options: Options) -> Result<Self> {
+    /// [`Error::Options`], [`Error::Unsupported`] for a schema of compressed columns, or what the
+    /// sink reports.
+    pub fn file(sink: W, schema: &Schema, options: Options) -> Result<Self> {
         Self::new(schema, options, |packed| Ok(Sink::File(FileWriter::try_new(sink, packed)?)))
     }
 
     /// A writer of the IPC stream format, for batches of this schema.
     ///
     /// # Errors
-    /// [`Error::Options`], or what the sink reports.
-    pub fn stream(sink: W, schema: &SchemaRef, options: Options) -> Result<Self> {
+    /// As [`Writer::file`].
+    pub fn stream(sink: W, schema: &Schema, options: Options) -> Result<Self> {
         Self::new(schema, options, |packed| Ok(Sink::Stream(StreamWriter::try_new(sink, packed)?)))
     }
 
     fn new(
-        schema: &SchemaRef,
+        schema: &Schema,
         options: Options,
         sink: impl FnOnce(&Schema) -> Result<Sink<W>>,
     ) -> Result<Self> {
         options.validate()?;
-        let sink = sink(&packed_schema(schema))?;
-        let schema = schema.clone();
-        Ok(Self { sink, schema, options, pending: Vec::new(), rows: 0, bytes: 0 })
+        check_uncompressed(schema)?;
+        Ok(Self {
+            sink: sink(&packed_schema(schema))?,
+            schema: SchemaRef::new(schema.clone()),
+            engine: Engine::cpu(),
+            options,
+            pending: Vec::new(),
+            rows: 0,
+            bytes: 0,
+            finished: false,
+        })
+    }
+
+    /// Compresses with this engine (by default the CPU), to the same bytes.
+    #[must_use]
+    pub fn with_engine(mut self, engine: &Engine) -> Self {
+        self.engine = engine.clone();
+        self
+    }
+
+    /// The schema of the batches that it takes.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The sink.
+    pub fn get_ref(&self) -> &W {
+        match &self.sink {
+            Sink::File(writer) => writer.get_ref(),
+            Sink::Stream(writer) => writer.get_ref(),
+        }
+    }
+
+    /// The sink. What is written to it directly may damage the file.
+    pub fn get_mut(&mut self) -> &mut W {
+        match &mut self.sink {
+            Sink::File(writer) => writer.get_mut(),
+            Sink::Stream(writer) => writer.get_mut(),
+        }
     }
 
     /// Takes a batch; writes once enough rows for full chunks have come.
     ///
     /// # Errors
-    /// If the batch has another schema, or what compressing and the sink report.
+    /// [`Error::Mismatch`] if the batch has another schema; it has not been taken then. Otherwise
+    /// what compressing and the sink report: the rows have been taken, and the next call tries to
+    /// write them again. An error of the sink may leave a part of a message in it.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.finished {
+            return Err(mismatch("a batch behind the end that `finish` has written".to_owned()));
+        }
         if batch.schema().fields() != self.schema.fields() {
             let found = batch.schema();
-            let what = format!("a batch of the schema {}, found {found}", self.schema);
-            return Err(arrow_schema::ArrowError::SchemaError(what).into());
+            return Err(mismatch(format!("a batch of the schema {}, found {found}", self.schema)));
         }
         if batch.num_columns() == 0 {
             return self.send(batch);
@@ -107,13 +153,13 @@ impl<W: Write> Writer<W> {
         let chunk = self.options.chunk_rows;
         let full = self.rows / chunk * chunk;
         if self.rows >= GATHERED_CHUNKS * chunk || self.bytes >= GATHERED_BYTES {
-            self.flush(if full > 0 { full } else { self.rows })?;
+            self.flush_rows(if full > 0 { full } else { self.rows })?;
         }
         Ok(())
     }
 
     /// Writes the first `rows` pending rows.
-    fn flush(&mut self, rows: usize) -> Result<()> {
+    fn flush_rows(&mut self, rows: usize) -> Result<()> {
         let all = match self.pending.as_slice() {
             [] => return Ok(()),
             [batch] => batch.clone(),
@@ -136,12 +182,17 @@ impl<W: Write> Writer<W> {
 
     /// Writes the pending batches one by one.
     fn send_apart(&mut self) -> Result<()> {
-        (self.rows, self.bytes) = (0, 0);
-        std::mem::take(&mut self.pending).iter().try_for_each(|batch| self.send(batch))
+        self.bytes = 0;
+        while let Some(batch) = self.pending.first().cloned() {
+            self.send(&batch)?;
+            self.rows -= batch.num_rows();
+            self.pending.remove(0);
+        }
+        Ok(())
     }
 
     fn send(&mut self, batch: &RecordBatch) -> Result<()> {
-        let packed = compress(batch, &self.options)?;
+        let packed = self.engine.compress(batch, &self.options)?;
         match &mut self.sink {
             Sink::File(writer) => writer.write(&packed)?,
             Sink::Stream(writer) => writer.write(&packed)?,
@@ -149,16 +200,59 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes what is pending and the end, and gives the sink back.
+    /// Compresses and writes the rows that wait, in a batch of their own, and flushes the sink.
     ///
     /// # Errors
     /// What compressing and the sink report.
-    pub fn finish(mut self) -> Result<W> {
-        self.flush(self.rows)?;
+    pub fn flush(&mut self) -> Result<()> {
+        self.flush_rows(self.rows)?;
+        Ok(self.get_mut().flush()?)
+    }
+
+    /// Writes the rows that wait and the end of the file or stream, once.
+    ///
+    /// # Errors
+    /// What compressing and the sink report.
+    pub fn finish(&mut self) -> Result<()> {
+        if self.finished {
+            return Ok(());
+        }
+        self.flush_rows(self.rows)?;
+        match &mut self.sink {
+            Sink::File(writer) => writer.finish()?,
+            Sink::Stream(writer) => writer.finish()?,
+        }
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Finishes, unless that has been done, flushes the sink and gives it back.
+    ///
+    /// # Errors
+    /// As [`Writer::finish`].
+    pub fn into_inner(mut self) -> Result<W> {
+        self.finish()?;
+        self.get_mut().flush()?;
         let sink = match self.sink {
             Sink::File(writer) => writer.into_inner(),
             Sink::Stream(writer) => writer.into_inner(),
         };
-        Ok::<_, Error>(sink?)
+        Ok(sink?)
+    }
+}
+
+fn mismatch(what: String) -> Error {
+    Error::Mismatch { place: Place::default(), what }
+}
+
+/// For code that writes to any of Arrow's writers.
+impl<W: Write> RecordBatchWriter for Writer<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), ArrowError> {
+        Ok(self.write(batch)?)
+    }
+
+    fn close(self) -> Result<(), ArrowError> {
+        self.into_inner()?;
+        Ok(())
     }
 }

@@ -44,7 +44,7 @@ fn compress(batch: &RecordBatch, effort: Effort) -> Vec<u8> {
         let options = Options::default().with_effort(effort);
         let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options)?;
         writer.write(batch)?;
-        writer.finish()
+        writer.into_inner()
     };
     write().expect("a file")
 }
