@@ -2,16 +2,19 @@
 //!
 //! A literal has no type of its own until it meets a column: integers fit every
 //! number, date and time (in the unit of its type) that can hold them, decimals every
-//! decimal of enough digits behind the point, floats every float. What does not fit is
-//! an error, never a wrapped or clipped value; only floats are rounded, to the nearest
-//! value of a narrower type.
+//! decimal of enough digits behind the point, floats every float. Floats fit integers and decimals,
+//! too: whole ones by their value, others as the decimal of the fewest digits that gives the float,
+//! which is what somebody has written. Scalars of Arrow fit numbers of other types and times of
+//! other units that have their value, but for decimals with digits behind the point on floats. What
+//! does not fit is an error, never a wrapped or clipped value; floats alone are rounded, to the
+//! nearest value of a narrower float type.
 
 use std::fmt;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, Scalar};
+use arrow_array::{Array, ArrayRef, Scalar, make_array};
 use arrow_buffer::i256;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use half::f16;
 
 use crate::chunk::Statistics;
@@ -37,13 +40,14 @@ pub enum Literal {
         /// Digits behind the point; negative for zeros before it.
         scale: i8,
     },
-    /// A float.
+    /// A float; for decimals that of the fewest digits that gives it, `0.05` as five hundredths. An
+    /// `f32` becomes the `f64` of its value, which has more digits: decimals need an `f64`.
     Float(f64),
     /// Text, for Utf8, LargeUtf8 and Utf8View.
     Text(String),
     /// Bytes, for Binary, LargeBinary, BinaryView and FixedSizeBinary.
     Binary(Vec<u8>),
-    /// One value of exactly one Arrow type: an array of one row.
+    /// One value of an Arrow type: an array of one row.
     Arrow(ArrayRef),
 }
 
@@ -108,7 +112,12 @@ from! {
     String => value Self::Text(value);
     &[u8] => value Self::Binary(value.to_owned());
     Vec<u8> => value Self::Binary(value);
-    Scalar<ArrayRef> => value Self::Arrow(value.into_inner());
+}
+
+impl<T: Array> From<Scalar<T>> for Literal {
+    fn from(value: Scalar<T>) -> Self {
+        Self::Arrow(make_array(value.into_inner().to_data()))
+    }
 }
 
 impl<T: Into<Literal>> From<Option<T>> for Literal {
@@ -141,8 +150,13 @@ impl Literal {
             Self::Boolean(value) if *data_type == DataType::Boolean => {
                 Value::Word(u64::from(*value))
             }
-            Self::Integer(value) => self.number(*value, 0, data_type)?,
-            Self::Decimal { unscaled, scale } => self.number(*unscaled, *scale, data_type)?,
+            Self::Integer(value) => self.number(i256::from_i128(*value), 0, data_type)?,
+            Self::Decimal { unscaled, scale } => {
+                self.number(i256::from_i128(*unscaled), *scale, data_type)?
+            }
+            Self::Float(value) if data_type.is_numeric() && !data_type.is_floating() => {
+                self.of_float(*value, &format!("{value:e}"), data_type)?
+            }
             Self::Float(value) => Value::Word(self.float(*value, data_type)?),
             Self::Text(text) if is_text(data_type) => Value::Bytes(text.clone().into_bytes()),
             Self::Binary(bytes)
@@ -172,11 +186,44 @@ impl Literal {
     }
 
     fn does_not_fit(&self, data_type: &DataType) -> Error {
-        Error::expression(format!("the literal {self} does not fit {data_type}"))
+        use DataType as T;
+        let holds = match data_type {
+            T::Decimal32(digits, scale)
+            | T::Decimal64(digits, scale)
+            | T::Decimal128(digits, scale)
+            | T::Decimal256(digits, scale) => {
+                format!(", whose values have up to {digits} digits, {scale} behind the point")
+            }
+            _ => match Key::of(data_type).filter(|_| data_type.is_integer()) {
+                Some(key) => {
+                    let [least, most] = [0, key.max()].map(|word| key.integer(word));
+                    format!(", whose values are the integers from {least} to {most}")
+                }
+                None => String::new(),
+            },
+        };
+        Error::expression(format!("the literal {self} does not fit {data_type}{holds}"))
+    }
+
+    /// A float as a value of an exact type: itself if it is whole, else the number of its digits, as
+    /// in `-1.25e-3`.
+    fn of_float(&self, value: f64, digits: &str, data_type: &DataType) -> Result<Value> {
+        if value.fract() == 0.0 && value.abs() < i128::MAX as f64 {
+            return self.number(i256::from_i128(value as i128), 0, data_type);
+        }
+        let number = || {
+            let (mantissa, exponent) = digits.split_once('e')?;
+            let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+            let unscaled: i128 = format!("{whole}{fraction}").parse().ok()?;
+            let scale = fraction.len() as i32 - exponent.parse::<i32>().ok()?;
+            Some((i256::from_i128(unscaled), i8::try_from(scale).ok()?))
+        };
+        let (unscaled, scale) = number().ok_or_else(|| self.does_not_fit(data_type))?;
+        self.number(unscaled, scale, data_type)
     }
 
     /// `unscaled * 10^-scale` as a value of an exact type, or of a float if it is exact there.
-    fn number(&self, unscaled: i128, scale: i8, data_type: &DataType) -> Result<Value> {
+    fn number(&self, unscaled: i256, scale: i8, data_type: &DataType) -> Result<Value> {
         use DataType as T;
         let does_not_fit = || self.does_not_fit(data_type);
         // Digits behind the point in the column, and the most digits it holds.
@@ -186,6 +233,7 @@ impl Literal {
             | T::Decimal128(digits, to)
             | T::Decimal256(digits, to) => (*to, Some(*digits)),
             T::Float16 | T::Float32 | T::Float64 if scale == 0 => {
+                let unscaled = unscaled.to_i128().ok_or_else(does_not_fit)?;
                 let float = unscaled as f64;
                 // 2^127 is a float that is no i128.
                 if float >= i128::MAX as f64 || float as i128 != unscaled {
@@ -202,11 +250,14 @@ impl Literal {
             {
                 return Err(self.mismatch(data_type));
             }
-            _ => (0, None),
+            // A scalar of time has a unit, an integer is of the column's.
+            _ => match (self, unit_of(data_type)) {
+                (Self::Arrow(_), Some((_, unit))) => (unit, None),
+                _ => (0, None),
+            },
         };
         let shift = i16::from(to) - i16::from(scale);
         let power = power_of_ten(u32::from(shift.unsigned_abs())).ok_or_else(does_not_fit)?;
-        let unscaled = i256::from_i128(unscaled);
         let value = if shift >= 0 {
             unscaled.checked_mul(power)
         } else {
@@ -260,13 +311,68 @@ impl Literal {
             || strings(array.data_type())
                 && strings(data_type)
                 && is_text(array.data_type()) == is_text(data_type);
-        if !same {
-            return Err(self.mismatch(data_type));
+        let value = match array.is_valid(0) {
+            true => Some(value_of(array, 0).ok_or_else(|| self.mismatch(data_type))?),
+            false => None,
+        };
+        match same {
+            true => Ok(value),
+            false => self.converted(array.data_type(), value, data_type),
         }
-        if array.is_null(0) {
-            return Ok(None);
+    }
+
+    /// A value of another type, which the column's type may have as well.
+    fn converted(
+        &self,
+        from: &DataType,
+        value: Option<Value>,
+        to: &DataType,
+    ) -> Result<Option<Value>> {
+        use DataType as T;
+        let mismatch = || self.mismatch(to);
+        let whole = |word| {
+            let key = Key::of(from).ok_or_else(mismatch)?;
+            Ok::<_, Error>(i256::from_i128(key.integer(word)))
+        };
+        if let (Some((kind, unit)), Some((other, _))) = (unit_of(from), unit_of(to))
+            && kind == other
+        {
+            let Some(Value::Word(word)) = value else { return Ok(None) };
+            return self.number(whole(word)?, unit, to).map(Some);
         }
-        value_of(array, 0).map(Some).ok_or_else(|| self.mismatch(data_type))
+        if !from.is_numeric() || !to.is_numeric() {
+            return Err(mismatch());
+        }
+        let Some(value) = value else { return Ok(None) };
+        let value = match (from, value) {
+            (T::Float16 | T::Float32 | T::Float64, Value::Word(word)) => {
+                let float = Key::of(from).ok_or_else(mismatch)?.float(word);
+                match from {
+                    _ if to.is_floating() => Value::Word(self.float(float, to)?),
+                    T::Float64 => self.of_float(float, &format!("{float:e}"), to)?,
+                    // Narrower floats have fewer digits.
+                    T::Float32 => self.of_float(float, &format!("{:e}", float as f32), to)?,
+                    _ => self.of_float(float, &digits_of_half(float), to)?,
+                }
+            }
+            (
+                T::Decimal32(_, scale)
+                | T::Decimal64(_, scale)
+                | T::Decimal128(_, scale)
+                | T::Decimal256(_, scale),
+                value,
+            ) => {
+                let unscaled = match value {
+                    Value::Word(word) => whole(word)?,
+                    Value::Wide(value) => value,
+                    Value::Bytes(_) => return Err(mismatch()),
+                };
+                self.number(unscaled, *scale, to)?
+            }
+            (_, Value::Word(word)) => self.number(whole(word)?, 0, to)?,
+            (_, Value::Wide(_) | Value::Bytes(_)) => return Err(mismatch()),
+        };
+        Ok(Some(value))
     }
 
     /// The literal as a number of arithmetic.
@@ -277,6 +383,32 @@ impl Literal {
             _ => None,
         }
     }
+}
+
+/// The fewest digits that give a Float16.
+fn digits_of_half(value: f64) -> String {
+    let digits = |count: usize| format!("{value:.count$e}");
+    let gives =
+        |text: &String| text.parse().is_ok_and(|back| f16::from_f64(back) == f16::from_f64(value));
+    (0..5).map(digits).find(gives).unwrap_or_else(|| digits(5))
+}
+
+/// What a type of times counts, and in which unit: digits behind the point of a second.
+fn unit_of(data_type: &DataType) -> Option<(&'static str, i8)> {
+    let (kind, unit) = match data_type {
+        DataType::Timestamp(unit, None) => ("local times", unit),
+        DataType::Timestamp(unit, Some(_)) => ("points in time", unit),
+        DataType::Time32(unit) | DataType::Time64(unit) => ("times of day", unit),
+        DataType::Duration(unit) => ("durations", unit),
+        _ => return None,
+    };
+    let digits = match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    Some((kind, digits))
 }
 
 /// Bounds of a chunk of strings: there need not be an upper one.

@@ -48,7 +48,17 @@ fn says_what_does_not_fit() {
         (col("tiny").eq(-1), "-1 does not fit UInt8"),
         (col("wide").lt(i128::from(i64::MAX) + 1), "does not fit Int64"),
         (col("tiny").eq("a"), r#"the literal "a" is a text, the column is UInt8"#),
-        (col("tiny").eq(1.5), "1.5 is a float"),
+        (
+            col("tiny").eq(1.5),
+            "1.5 does not fit UInt8, whose values are the integers from 0 to 255",
+        ),
+        (col("day").eq(1.5), "1.5 is a float"),
+        (
+            col("money").eq(0.055),
+            "0.055 does not fit Decimal64(6, 2), whose values have up to 6 digits, 2 behind the point",
+        ),
+        (col("money").eq(f64::NAN), "does not fit Decimal64(6, 2)"),
+        (col("money").eq(1e300), "does not fit Decimal64(6, 2)"),
         (col("name").eq(5), "5 is an integer"),
         (col("name").eq(lit(b"a".as_slice())), "is binary"),
         (col("price").eq((1_i64 << 53) + 1), "does not fit Float64"),
@@ -152,4 +162,98 @@ fn batches_without_columns_or_rows_are_scanned() {
     assert_eq!(Scan::new(&packed).count(&Engine::cpu()).unwrap(), 7);
     let none = Scan::new(&packed).filter(lit(false));
     assert_eq!(none.mask(&Engine::cpu()).unwrap().true_count(), 0);
+}
+
+/// Literals are converted to the column's type where it has exactly their value.
+#[test]
+fn literals_of_other_types_are_converted() {
+    let money = |values: [i64; 3]| {
+        let array = Decimal64Array::from(values.to_vec()).with_precision_and_scale(6, 2).unwrap();
+        Arc::new(array) as ArrayRef
+    };
+    let wide = Decimal128Array::from(vec![5_000_000, 50_000_000, 7]);
+    let wide = Arc::new(wide.with_precision_and_scale(30, 6).unwrap()) as ArrayRef;
+    let millis = Arc::new(TimestampMillisecondArray::from(vec![1000, 5000, 5001])) as ArrayRef;
+    let zoned = TimestampMicrosecondArray::from(vec![1_000_000, 5_000_000, 5_000_001]);
+    let zoned = Arc::new(zoned.with_timezone("UTC")) as ArrayRef;
+    let longs = Arc::new(Int64Array::from(vec![1, 5, 7])) as ArrayRef;
+    let floats = Arc::new(Float64Array::from(vec![0.5, 5.0, 0.1])) as ArrayRef;
+    type Half = <types::Float16Type as ArrowPrimitiveType>::Native;
+    let half = |value| Float16Array::from(vec![Half::from_f64(value)]);
+    // More digits than an i128 has.
+    let huge = |value: i64| {
+        let power = arrow_buffer::i256::from_i128(10).wrapping_pow(45);
+        let value = power.wrapping_mul(arrow_buffer::i256::from_i128(value.into()));
+        Decimal256Array::from(vec![value]).with_precision_and_scale(50, 2).unwrap()
+    };
+    let [five_huge, six_huge, seven_huge] = [huge(5), huge(6), huge(7)];
+    let all_huge = arrow_select::concat::concat(&[&five_huge, &six_huge, &seven_huge]).unwrap();
+    let all_huge = arrow_cast::cast(&all_huge, &DataType::Decimal256(76, 2)).unwrap();
+    let large = vec![134_217_728, 134_217_730, 9_223_372_036_854_774_784];
+    let columns = [
+        ("huge", all_huge),
+        ("large", Arc::new(Int64Array::from(large)) as ArrayRef),
+        ("money", money([5, 500, 7])),
+        ("wide", wide),
+        ("millis", millis),
+        ("zoned", zoned),
+        ("longs", longs),
+        ("floats", floats),
+    ];
+    let packed =
+        compress(&RecordBatch::try_from_iter(columns).unwrap(), &Options::default()).unwrap();
+    let rows = |expr: Expr| {
+        let found = Scan::new(&packed).filter(expr.clone()).rows(&Engine::cpu());
+        found.map(|rows| rows.values().to_vec()).map_err(|error| error.to_string())
+    };
+    let five = Scalar::new(Int32Array::from(vec![5]));
+    let decimal = Decimal256Array::from(vec![arrow_buffer::i256::from_i128(50)]);
+    let decimal = Scalar::new(decimal.with_precision_and_scale(40, 1).unwrap());
+    let second = Scalar::new(TimestampSecondArray::from(vec![5]));
+    let nanos = |value| Scalar::new(TimestampNanosecondArray::from(vec![value]));
+    let zoned = Scalar::new(TimestampSecondArray::from(vec![5]).with_timezone("UTC"));
+    let none = Scalar::new(Int32Array::from(vec![None]));
+    for (expr, expected) in [
+        (col("money").between(0.05, 0.07), vec![0, 2]),
+        (col("money").eq(5.0), vec![1]),
+        (col("money").in_list([0.05, 0.07]), vec![0, 2]),
+        (col("wide").eq(0.000_007), vec![2]),
+        (col("longs").eq(5.0), vec![1]),
+        (col("money").eq(five.clone()), vec![1]),
+        (col("wide").gt_eq(five.clone()), vec![0, 1]),
+        (col("floats").eq(five.clone()), vec![1]),
+        (col("money").eq(decimal.clone()), vec![1]),
+        (col("longs").eq(decimal.clone()), vec![1]),
+        (col("money").eq(Scalar::new(Float32Array::from(vec![0.07]))), vec![2]),
+        (col("money").eq(Scalar::new(half(0.07))), vec![2]),
+        (col("large").eq(134_217_728.0), vec![0]),
+        (col("large").eq(Scalar::new(Float32Array::from(vec![134_217_728.0]))), vec![0]),
+        (col("large").gt(9_223_372_036_854_774_784.0), vec![]),
+        (col("large").eq(9_223_372_036_854_774_784.0), vec![2]),
+        (col("huge").eq(Scalar::new(huge(5))), vec![0]),
+        (col("money").eq(Scalar::new(Float64Array::from(vec![0.07]))), vec![2]),
+        (col("floats").eq(Scalar::new(Float32Array::from(vec![0.5]))), vec![0]),
+        (col("longs").eq(none), vec![]),
+        (col("millis").eq(second.clone()), vec![1]),
+        (col("millis").gt(nanos(5_000_000_000)), vec![2]),
+        (col("zoned").eq(zoned.clone()), vec![1]),
+    ] {
+        assert_eq!(rows(expr.clone()).as_ref(), Ok(&expected), "{expr}");
+    }
+    for (expr, part) in [
+        (col("millis").eq(nanos(5_000_000_001)), "does not fit Timestamp(ms)"),
+        (col("millis").eq(zoned), "a literal of Timestamp(s, \"UTC\") where Timestamp(ms) is"),
+        (col("longs").eq(second), "where Int64 is"),
+        (
+            col("millis").eq(Scalar::new(DurationSecondArray::from(vec![None::<i64>]))),
+            "a literal of Duration(s) where Timestamp(ms) is",
+        ),
+        (col("money").eq(0.07_f32), "does not fit Decimal64(6, 2)"),
+        (col("longs").eq(Scalar::new(Float32Array::from(vec![0.5]))), "does not fit Int64"),
+        (col("money").eq(Scalar::new(Int64Array::from(vec![10_000]))), "does not fit Decimal64"),
+        (col("longs").eq(Scalar::new(StringArray::from(vec!["5"]))), "where Int64 is"),
+    ] {
+        let error = rows(expr.clone()).unwrap_err();
+        assert!(error.contains(part), "{expr}: {error}");
+    }
 }
