@@ -8,6 +8,7 @@ use super::nodes::{
     ColumnNodes, KernelNodes, Reads, StringDictionaries, ValidityNodes, ValueNodes,
 };
 use super::stored::StoredStrings;
+use crate::column::validity_of;
 use crate::device::DeviceColumn;
 use crate::error::Result;
 use crate::gpu::Stream;
@@ -24,6 +25,7 @@ struct NodeCache {
     value_nodes: Cached<ValueNodes>,
     strings: OnceLock<StoredStrings>,
     reads: OnceLock<Reads>,
+    validity_column: OnceLock<DeviceColumn>,
 }
 
 /// A value that is made once, unless making it fails.
@@ -91,6 +93,18 @@ impl DeviceColumn {
         self.node_cache().kernel_nodes.get_or_make(|| KernelNodes::new(stream, self))
     }
 
+    /// A column of booleans with the nulls of this one, whose values only the CPU reads; the CPU
+    /// finds them the first time.
+    pub(crate) fn validity_column(&self) -> Result<&DeviceColumn> {
+        let cached = &self.node_cache().validity_column;
+        if let Some(column) = cached.get() {
+            return Ok(column);
+        }
+        let column = DeviceColumn::upload(self.context(), &validity_of(&self.download()?)?)?;
+        // Another thread may have been faster, with the same.
+        Ok(cached.get_or_init(|| column))
+    }
+
     /// What kernels read of the column as it is stored.
     pub(crate) fn reads(&self) -> &Reads {
         self.node_cache().reads.get_or_init(|| Reads::of(self))
@@ -106,7 +120,7 @@ impl DeviceColumn {
     /// waits for it the first time.
     ///
     /// # Errors
-    /// [`Error::TooLarge`](crate::Error::TooLarge) if the column is nested or carried as Arrow IPC,
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the column is nested or carried as Arrow IPC,
     /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
     /// [`Error::Device`](crate::Error::Device).
     pub(crate) fn stored_strings(&self, stream: &Arc<dyn Stream>) -> Result<&StoredStrings> {

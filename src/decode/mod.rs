@@ -83,7 +83,7 @@ impl DeviceColumn {
     /// when this returns.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]
+    /// [`Error::Unsupported`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]
     /// if what is decoded is damaged, [`Error::DeviceMemory`], [`Error::Device`].
     pub fn nodes(&self) -> Result<Vec<Node>> {
         let nodes = self.context().with_stream(|stream| {
@@ -157,7 +157,7 @@ impl DeviceColumn {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if the
-    /// strings of a Utf8 or Binary column pass 2 GiB or if the column's type is
+    /// strings of a Utf8 or Binary column pass 2 GiB, [`Error::Unsupported`] if the column is
     /// nested or carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
     /// [`Error::Device`].
     pub fn decompress(&self) -> Result<DeviceArray> {
@@ -367,13 +367,13 @@ pub(crate) fn check_decodable(column: &DeviceColumn) -> Result<()> {
             true => "nested",
             false => "carried as Arrow IPC",
         };
-        return Err(Error::too_large(format!(
+        return Err(Error::unsupported(format!(
             "values of {data_type} are {how}, which only the CPU reads"
         )));
     }
     let only_on_cpu = |chunk: &DeviceChunk| decoders::only_on_cpu(chunk.root());
     if let Some(encoding) = column.chunks().iter().find_map(only_on_cpu) {
-        return Err(Error::too_large(format!(
+        return Err(Error::unsupported(format!(
             "values are encoded as {encoding}, which only the CPU reads"
         )));
     }

@@ -66,7 +66,7 @@ impl StoredStrings {
     /// Reads those of a column; waits for a copy.
     ///
     /// # Errors
-    /// [`Error::TooLarge`](crate::Error::TooLarge) if the column is nested or carried as Arrow IPC,
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the column is nested or carried as Arrow IPC,
     /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
     /// [`Error::Device`](crate::Error::Device).
     pub fn read(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {

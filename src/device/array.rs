@@ -98,7 +98,7 @@ impl HostBuffers {
                 DataType::LargeUtf8 | DataType::LargeBinary => strings::<i64>(&data),
                 other => {
                     let what = format!("values of {other} in device memory");
-                    return Err(Error::too_large(what));
+                    return Err(Error::unsupported(what));
                 }
             },
         };

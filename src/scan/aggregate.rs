@@ -148,6 +148,14 @@ impl Input {
         }
         columns
     }
+
+    /// The columns whose values are read.
+    pub fn columns_read(&self) -> Vec<usize> {
+        match self {
+            Self::Rows | Self::Valid(_) => Vec::new(),
+            Self::Sum(..) | Self::Bounds(..) | Self::ColumnBounds(..) => self.columns(),
+        }
+    }
 }
 
 /// What values of a column are compared as.

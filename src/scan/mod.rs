@@ -69,8 +69,10 @@ pub use literal::Literal;
 
 use crate::batch;
 use crate::chunk::Statistics;
-use crate::column::{self, CompressedColumn};
+use crate::column::{self, CompressedColumn, physical_of};
+use crate::decode::{check_decodable, decodes_on_device};
 use crate::device::{Context, DeviceBatch, DeviceColumn, Marks};
+use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
@@ -193,7 +195,7 @@ impl<'a> Scan<'a> {
     ///
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] if strings of a Utf8 or Binary column pass
-    /// 2 GiB, and on a GPU for columns that are nested or carried as Arrow IPC.
+    /// 2 GiB; on a GPU [`Error::Unsupported`] for columns that are nested or carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
         if let Some(context) = self.device(engine)? {
             return self.gather_on(context, names, &mut ());
@@ -292,7 +294,7 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
     ) -> Result<RecordBatch> {
         let numbers = |binder: &mut Binder<'_>| numbers_of(names, binder);
-        self.on(context, numbers, marks, |scan, predicate, wanted| {
+        self.on(context, numbers, Vec::clone, marks, |scan, predicate, wanted| {
             let kept = scan.select(predicate)?;
             let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| scan.columns[*of]).collect();
             let (rows, arrays) = kept.values(&columns, scan.marks)?;
@@ -319,7 +321,8 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
         work: impl FnOnce(&Selection) -> Result<T>,
     ) -> Result<T> {
-        self.on(context, no_more, marks, |scan, predicate, ()| work(&scan.select(predicate)?))
+        let none = |(): &()| Vec::new();
+        self.on(context, no_more, none, marks, |scan, predicate, ()| work(&scan.select(predicate)?))
     }
 
     /// What the rows that are kept come to, on a GPU.
@@ -330,7 +333,9 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
     ) -> Result<(Vec<Plan>, Vec<State>)> {
         let plans = |binder: &mut Binder<'_>| plans(aggregates, binder);
-        self.on(context, plans, marks, |scan, predicate, mut plans| {
+        let reads =
+            |plans: &Vec<Plan>| plans.iter().flat_map(|plan| plan.input.columns_read()).collect();
+        self.on(context, plans, reads, marks, |scan, predicate, mut plans| {
             let bounds = |of: usize| bounds_on_device(scan.columns[of]);
             plans.iter_mut().try_for_each(|plan| plan.fit(&bounds))?;
             let states = scan.aggregate(predicate, &plans)?;
@@ -338,11 +343,14 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Checks the filter and `more`, and does `work` with the columns in the memory of a GPU.
+    /// Checks the filter and `more`, and does `work` with the columns in the memory of a GPU;
+    /// `reads` are the columns whose values `more` needs. Columns that only the CPU reads, and whose
+    /// values nothing needs, are replaced by their validity.
     fn on<M, T>(
         &self,
         context: &Arc<Context>,
         more: impl FnOnce(&mut Binder<'_>) -> Result<M>,
+        reads: impl FnOnce(&M) -> Vec<usize>,
         marks: &mut dyn Marks,
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
@@ -360,20 +368,39 @@ impl<'a> Scan<'a> {
                     columns.iter().fold(error, |error, column| column.explained(error))
                 })
         };
+        let reads = |predicate: &Predicate, more: &M, columns: usize| {
+            let mut read = vec![false; columns];
+            device::values_of(predicate, &mut read);
+            reads(more).into_iter().for_each(|column| read[column] = true);
+            read
+        };
         if let Source::Device(batch) = self.source {
             let (mut predicate, used, more) = self.read(more)?;
+            let column = |(index, is_read): (&usize, bool)| {
+                let column = &batch.columns()[*index];
+                match is_read || check_decodable(column).is_ok() {
+                    true => Ok(column),
+                    false => (column.validity_column())
+                        .map_err(|error| error.in_column(column.field().name())),
+                }
+            };
+            let read = reads(&predicate, &more, used.len());
             let columns: Vec<&DeviceColumn> =
-                used.iter().map(|index| &batch.columns()[*index]).collect();
+                used.iter().zip(read).map(column).collect::<Result<_>>()?;
             predicate.fit(&|of| bounds_on_device(columns[of]))?;
             return run(&columns, batch.num_rows(), &predicate, more);
         }
         let (scan, more) = self.bind(more)?;
-        let upload = |column: &Cow<'_, CompressedColumn>| {
-            DeviceColumn::upload(context, column)
-                .map_err(|error| error.in_column(column.field().name()))
+        let upload = |(column, is_read): (&Cow<'_, CompressedColumn>, bool)| {
+            let upload = || match is_read || decodes_on_device(column) {
+                true => DeviceColumn::upload(context, column),
+                false => DeviceColumn::upload(context, &column::validity_of(column)?),
+            };
+            upload().map_err(|error| error.in_column(column.field().name()))
         };
+        let read = reads(&scan.predicate, &more, scan.columns.len());
         let columns: Vec<DeviceColumn> =
-            scan.columns.par_iter().map(upload).collect::<Result<_>>()?;
+            scan.columns.par_iter().zip(read).map(upload).collect::<Result<_>>()?;
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
         run(&columns, scan.chunk_rows.iter().sum(), &scan.predicate, more)
     }
@@ -400,8 +427,9 @@ impl<'a> Scan<'a> {
         let more = more(&mut binder)?;
         let mut used = binder.into_columns();
         if used.is_empty() && !schema.fields().is_empty() {
-            // Of some column, to know how many rows there are.
-            used.push(0);
+            // Of some column, to know how many rows there are: one that any engine reads.
+            let is_flat = |field: &FieldRef| physical_of(field.data_type()) != Physical::Arrow;
+            used.push(schema.fields().iter().position(is_flat).unwrap_or(0));
         }
         Ok((predicate, used, more))
     }

@@ -1,10 +1,11 @@
 //! Batches of random schemas: columns of any type, nested to depth 4 ones among flat ones.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
-use lanepack::{Effort, Options, compress, decompress};
+use lanepack::{Effort, Engine, Options, compress, decompress, ipc};
 
 use super::common::Rng;
 use super::{any_type, assert_same, assert_same_bytes, engines, thinned};
@@ -46,5 +47,31 @@ fn batches_of_any_types_come_back() {
                 }
             }
         }
+    }
+}
+
+/// Files that engines write are the CPU's, and give them the same batches.
+#[test]
+fn files_are_those_of_the_cpu() {
+    let rows = 5000;
+    let text = |row: usize| (row % 7 != 3).then(|| format!("line {} of many", row * 7919 % 97));
+    let columns: [(&str, ArrayRef, bool); 2] = [
+        ("n", Arc::new(Int64Array::from_iter_values((0..rows as i64).map(|row| row * 9))), false),
+        ("text", Arc::new(StringArray::from_iter((0..rows).map(text))), true),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let write = |engine: &Engine| {
+        let options = Options::default().with_chunk_rows(1024);
+        let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options).unwrap();
+        writer = writer.with_engine(engine);
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    };
+    let file = write(&Engine::cpu());
+    for engine in engines() {
+        assert!(write(&engine) == file, "another file");
+        let reader = ipc::Reader::file(Cursor::new(&file)).unwrap().with_engine(&engine);
+        let read: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+        assert_eq!(read, std::slice::from_ref(&batch));
     }
 }

@@ -8,10 +8,11 @@ use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Fields, Schema};
-use lanepack::{Effort, Encoding, Options, compress};
+use lanepack::scan::{Scan, col, count, count_rows};
+use lanepack::{Effort, Encoding, Engine, Error, Options, compress};
 
-use super::common::Rng;
-use super::{assert_same_bytes, check, engines};
+use super::common::{Rng, carried_arrays};
+use super::{assert_same_bytes, check, engines, thinned};
 
 const WORDS: [&str; 7] = ["", "amber", "beech", "cedar wood", "a", "elm and elder", "fir"];
 
@@ -260,5 +261,48 @@ fn options_and_ways_of_compressing() {
         let none = batch.slice(0, 0);
         let expected = compress(&none, &options).unwrap();
         assert_same_bytes(&engine.compress(&none, &options).unwrap(), &expected, what);
+    }
+}
+
+/// Nulls of columns whose values only the CPU reads, logical ones among them.
+#[test]
+fn nulls_are_tested_on_both_engines() {
+    let rows = 3000;
+    let numbers = || Arc::new(Int32Array::from_iter_values(0..rows as i32)) as ArrayRef;
+    for (case, array) in carried_arrays(rows).into_iter().enumerate() {
+        let columns = [("x", array.clone(), true), ("n", numbers(), false)];
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let packed = compress(&batch, &Options::default().with_chunk_rows(1024)).unwrap();
+        let filters = [
+            col("x").is_null(),
+            col("x").is_not_null(),
+            col("x").is_not_null().and(col("n").lt(1500)),
+            col("n").gt_eq(700),
+        ];
+        for engine in engines() {
+            let on_device = engine.upload(&packed).unwrap();
+            for (index, filter) in filters.iter().enumerate() {
+                // A kernel for a query takes long to compile.
+                if index >= 2 && thinned(&engine, case + index, 8) {
+                    continue;
+                }
+                let what = || format!("{filter} of {}", array.data_type());
+                let expected = Scan::new(&packed).filter(filter.clone());
+                let mask = expected.mask(&Engine::cpu()).unwrap();
+                let counted = |scan: &Scan<'_>, engine: &Engine| {
+                    scan.aggregate(&[count(col("x")), count_rows()], engine).unwrap()
+                };
+                for scan in [Scan::on_device(&on_device), Scan::new(&packed)] {
+                    let scan = scan.filter(filter.clone());
+                    assert_eq!(scan.mask(&engine).unwrap(), mask, "{}", what());
+                    if index >= 2 {
+                        let found = counted(&scan, &engine);
+                        assert_eq!(found, counted(&expected, &Engine::cpu()), "{}", what());
+                    }
+                    let error = scan.gather(&["x"], &engine).unwrap_err();
+                    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+                }
+            }
+        }
     }
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-use super::aggregate::{Input, Plan, State};
+use super::aggregate::{Plan, State};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::decode::nodes::ColumnNodes;
 use crate::device::DeviceColumn;
@@ -239,9 +239,8 @@ impl<'a> DeviceScan<'a> {
         self.check_chunks()?;
         let mut used = vec![false; self.columns.len()];
         predicates.iter().for_each(|predicate| values_of(predicate, &mut used));
-        for plan in plans.iter().filter(|plan| !matches!(plan.input, Input::Valid(_))) {
-            plan.input.columns().into_iter().for_each(|column| used[column] = true);
-        }
+        let of_plans = plans.iter().flat_map(|plan| plan.input.columns_read());
+        of_plans.for_each(|column| used[column] = true);
         let nodes = |(column, used): (&&DeviceColumn, bool)| {
             let in_column = |error: Error| error.in_column(column.field().name());
             column.scan_nodes(self.stream, used).map_err(in_column)
@@ -498,7 +497,7 @@ fn query<'a>(
 }
 
 /// Marks the columns whose values a predicate reads.
-fn values_of(predicate: &Predicate, used: &mut [bool]) {
+pub(super) fn values_of(predicate: &Predicate, used: &mut [bool]) {
     match predicate {
         Predicate::Constant(_) | Predicate::IsValid(_) => {}
         Predicate::Test(column, _) => used[*column] = true,

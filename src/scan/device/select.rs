@@ -131,7 +131,7 @@ impl Report {
 /// the bitmap that belong to two vectors are then changed by atomics.
 ///
 /// # Errors
-/// [`Error::Mismatch`] if the test is none for the column's type, [`Error::TooLarge`] if it
+/// [`Error::Mismatch`] if the test is none for the column's type, [`Error::Unsupported`] if it
 /// is nested or carried as Arrow IPC, [`Error::DeviceMemory`], [`Error::Device`].
 pub(crate) fn select(
     stream: &Arc<dyn Stream>,
