@@ -62,6 +62,21 @@ mod ranges;
 pub mod scan;
 mod transfer;
 
+/// The Arrow crates that lanepack was built with: arrays, buffers and schemas of another major
+/// version are other types. A program that names these crates through here needs no dependency of
+/// its own, and none that could be of another version.
+///
+/// ```
+/// use lanepack::arrow::arrow_array::record_batch;
+/// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// let packed = lanepack::compress(&batch, &lanepack::Options::default())?;
+/// assert_eq!(lanepack::decompress(&packed)?, batch);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+pub mod arrow {
+    pub use {arrow_array, arrow_buffer, arrow_ipc, arrow_schema};
+}
+
 pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
@@ -74,6 +89,11 @@ pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
 pub use gpu::abi::Node as DeviceNode;
 pub use gpu::{DeviceInfo, DevicePtr};
 pub use options::{Effort, Lz, Options};
+
+/// The examples of README.md are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// The codecs' inner functions, for benches: not part of the public API.
 #[cfg(feature = "internals")]
