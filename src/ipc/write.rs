@@ -183,10 +183,13 @@ impl<W: Write> Writer<W> {
     /// Writes the pending batches one by one.
     fn send_apart(&mut self) -> Result<()> {
         self.bytes = 0;
-        while let Some(batch) = self.pending.first().cloned() {
-            self.send(&batch)?;
+        let mut batches = std::mem::take(&mut self.pending).into_iter();
+        while let Some(batch) = batches.next() {
+            if let Err(error) = self.send(&batch) {
+                self.pending = std::iter::once(batch).chain(batches).collect();
+                return Err(error);
+            }
             self.rows -= batch.num_rows();
-            self.pending.remove(0);
         }
         Ok(())
     }
