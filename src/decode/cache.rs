@@ -120,8 +120,8 @@ impl DeviceColumn {
     /// waits for it the first time.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if the column is nested or carried as Arrow IPC,
-    /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the column is nested or carried as
+    /// Arrow IPC, [`Error::DeviceMemory`](crate::Error::DeviceMemory),
     /// [`Error::Device`](crate::Error::Device).
     pub(crate) fn stored_strings(&self, stream: &Arc<dyn Stream>) -> Result<&StoredStrings> {
         let cached = &self.node_cache().strings;

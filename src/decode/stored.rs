@@ -66,8 +66,8 @@ impl StoredStrings {
     /// Reads those of a column; waits for a copy.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) if the column is nested or carried as Arrow IPC,
-    /// [`Error::DeviceMemory`](crate::Error::DeviceMemory),
+    /// [`Error::Unsupported`](crate::Error::Unsupported) if the column is nested or carried as
+    /// Arrow IPC, [`Error::DeviceMemory`](crate::Error::DeviceMemory),
     /// [`Error::Device`](crate::Error::Device).
     pub fn read(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Self> {
         check_decodable(column)?;

@@ -79,7 +79,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Mismatch`] if types or lengths do not fit the schema and each other;
-    /// [`Error::Unsupported`] for a column that is compressed already; [`Error::NoDevice`], [`Error::DeviceMemory`], [`Error::Device`].
+    /// [`Error::Unsupported`] for a column that is compressed already; [`Error::NoDevice`],
+    /// [`Error::DeviceMemory`], [`Error::Device`].
     pub fn compress_arrays(
         &self,
         schema: &SchemaRef,

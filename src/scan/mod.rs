@@ -344,8 +344,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Checks the filter and `more`, and does `work` with the columns in the memory of a GPU;
-    /// `reads` are the columns whose values `more` needs. Columns that only the CPU reads, and whose
-    /// values nothing needs, are replaced by their validity.
+    /// `reads` are the columns whose values `more` needs. Columns that only the CPU reads, and
+    /// whose values nothing needs, are replaced by their validity.
     fn on<M, T>(
         &self,
         context: &Arc<Context>,
@@ -368,39 +368,40 @@ impl<'a> Scan<'a> {
                     columns.iter().fold(error, |error, column| column.explained(error))
                 })
         };
-        let reads = |predicate: &Predicate, more: &M, columns: usize| {
-            let mut read = vec![false; columns];
-            device::values_of(predicate, &mut read);
-            reads(more).into_iter().for_each(|column| read[column] = true);
-            read
+        // For each column whether its values are needed.
+        let needed = |predicate: &Predicate, more: &M, columns: usize| {
+            let mut needed = vec![false; columns];
+            device::values_of(predicate, &mut needed);
+            reads(more).into_iter().for_each(|column| needed[column] = true);
+            needed
         };
         if let Source::Device(batch) = self.source {
             let (mut predicate, used, more) = self.read(more)?;
-            let column = |(index, is_read): (&usize, bool)| {
+            let column = |(index, is_needed): (&usize, bool)| {
                 let column = &batch.columns()[*index];
-                match is_read || check_decodable(column).is_ok() {
+                match is_needed || check_decodable(column).is_ok() {
                     true => Ok(column),
                     false => (column.validity_column())
                         .map_err(|error| error.in_column(column.field().name())),
                 }
             };
-            let read = reads(&predicate, &more, used.len());
+            let needed = needed(&predicate, &more, used.len());
             let columns: Vec<&DeviceColumn> =
-                used.iter().zip(read).map(column).collect::<Result<_>>()?;
+                used.iter().zip(needed).map(column).collect::<Result<_>>()?;
             predicate.fit(&|of| bounds_on_device(columns[of]))?;
             return run(&columns, batch.num_rows(), &predicate, more);
         }
         let (scan, more) = self.bind(more)?;
-        let upload = |(column, is_read): (&Cow<'_, CompressedColumn>, bool)| {
-            let upload = || match is_read || decodes_on_device(column) {
+        let upload = |(column, is_needed): (&Cow<'_, CompressedColumn>, bool)| {
+            let upload = || match is_needed || decodes_on_device(column) {
                 true => DeviceColumn::upload(context, column),
                 false => DeviceColumn::upload(context, &column::validity_of(column)?),
             };
             upload().map_err(|error| error.in_column(column.field().name()))
         };
-        let read = reads(&scan.predicate, &more, scan.columns.len());
+        let needed = needed(&scan.predicate, &more, scan.columns.len());
         let columns: Vec<DeviceColumn> =
-            scan.columns.par_iter().zip(read).map(upload).collect::<Result<_>>()?;
+            scan.columns.par_iter().zip(needed).map(upload).collect::<Result<_>>()?;
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
         run(&columns, scan.chunk_rows.iter().sum(), &scan.predicate, more)
     }
