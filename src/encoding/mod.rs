@@ -298,7 +298,8 @@ pub(crate) fn validate_tree(node: NodeView<'_>) -> Result<()> {
     codec(node.encoding()).validate(node)
 }
 
-/// Decodes the values of `rows`; see [`Codec::decode`].
+/// Decodes the values of `rows`; see [`Codec::decode`]. Lengths of byte strings are compared with
+/// where the node says that each vector begins, so they add up to the bytes.
 pub(crate) fn decode(node: NodeView<'_>, rows: Range<usize>, output: Output<'_>) -> Result<()> {
     debug_assert!(rows.start.is_multiple_of(VECTOR) && rows.end <= node.len());
     ensure!(
@@ -308,7 +309,18 @@ pub(crate) fn decode(node: NodeView<'_>, rows: Range<usize>, output: Output<'_>)
         node.len(),
         node.physical()
     );
-    codec(node.encoding()).decode(node, rows, output)
+    let codec = codec(node.encoding());
+    let Output::Bytes(lengths, bytes) = output else { return codec.decode(node, rows, output) };
+    codec.decode(node, rows.clone(), Output::Bytes(lengths, bytes))?;
+    for (row, lengths) in rows.clone().step_by(VECTOR).zip(lengths.chunks(VECTOR)) {
+        let sum: usize = lengths.iter().map(|length| *length as usize).sum();
+        let stated = codec.value_bytes_of(node, &(row..row + lengths.len()))?;
+        ensure!(
+            sum == stated,
+            "lengths of the vector of row {row} add up to {sum}, {stated} expected"
+        );
+    }
+    Ok(())
 }
 
 /// Bytes of all values of a node of byte strings.
@@ -330,8 +342,6 @@ pub(crate) fn decode_strings(
 ) -> Result<Vec<u8>> {
     let mut bytes = vec![0; value_bytes_of(node, &rows)?];
     decode(node, rows, Output::Bytes(lengths, &mut bytes))?;
-    let sum: usize = lengths.iter().map(|length| *length as usize).sum();
-    ensure!(sum == bytes.len(), "lengths of values add up to {sum}, {} expected", bytes.len());
     Ok(bytes)
 }
 

@@ -166,16 +166,17 @@ fn fsst_rejects_starts_of_another_number() {
 #[test]
 fn fsst_rejects_starts_within_a_vector_that_lie() {
     // In range and in order, but not where the vectors begin.
-    for which in [2, 3] {
-        let image = changed(|tree| {
+    let with = |which: usize| {
+        changed(|tree| {
             let start = tree.word(2, which);
             tree.set_word(2, which, start - 1);
-        });
-        // Whole columns decode from the first start on and do not look at the rest.
-        if let Ok(column) = image.open() {
-            let _ = (column.decompress(), column.value(1024), column.value(1023));
-        }
-    }
+        })
+    };
+    with(3).rejects("lengths of the vector of row 0 add up to 12288, 12287 expected");
+    // Whole columns decode codes from the first start on and do not look at the others.
+    let column = with(2).open().unwrap();
+    assert_eq!(&column.decompress().unwrap(), &texts(&DataType::Utf8, 2500));
+    assert!(column.value(1024).is_err());
 }
 
 #[test]
@@ -202,6 +203,30 @@ fn fsst_rejects_tiles_that_fall_lie_apart_or_pass_the_end() {
     changed(|tree| tile(tree, tiles - 1).fill(0xff)).rejects("begins at 65535");
     changed(|tree| tile(tree, tiles)[0] = 1).rejects("has a relative offset");
     changed(|tree| tile(tree, 15)[1] = 1).rejects("tile 15 of");
+}
+
+#[test]
+fn fsst_rejects_tiles_that_lie() {
+    // Values with escapes and without, so that tiles begin at all places of windows and blocks.
+    let rows = |row: u32| match row % 7 {
+        0 => format!("/item/{:06}", row * 37 % 5000),
+        at => char::from(b'!' + (row / at % 90) as u8).to_string(),
+    };
+    let texts = Arc::new(StringArray::from_iter_values((0..20_000).map(rows))) as ArrayRef;
+    let intact = Image::with(&texts, Encoding::Fsst);
+    assert_eq!(&intact.read().unwrap(), &texts);
+    let tiles = intact.tree().buffers[1].len().div_ceil(512);
+    assert!(tiles > 32, "{tiles} tiles");
+    for at in 1..tiles {
+        // The heads of groups of 16 are words of 64 bits, the others are relative to these.
+        let head = at / 16 * 40;
+        let offset = if at % 16 == 0 { head } else { head + 8 + at % 16 * 2 };
+        for (byte, change) in [(offset, 1), (head + 6 + at % 16 / 8, 1 << (at % 8))] {
+            let mut image = intact.clone();
+            image.change(|tree| tree.buffers[3][byte] ^= change);
+            image.rejects("tile");
+        }
+    }
 }
 
 #[test]

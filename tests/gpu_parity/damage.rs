@@ -1,5 +1,5 @@
-//! Damaged chunks: whatever the CPU refuses a device refuses, what a device
-//! accepts equals what the CPU makes of it, nobody leaves a buffer (the emulation
+//! Damaged chunks: the CPU and a device refuse the same ones, what they
+//! accept has the same values on both, nobody leaves a buffer (the emulation
 //! runs under AddressSanitizer), and the device works on afterwards.
 
 use arrow_array::cast::AsArray;
@@ -26,7 +26,8 @@ fn compare_batch(engine: &Engine, packed: &RecordBatch, damage: impl Fn() -> Str
             false
         }
         (Ok(_), Err(error)) => panic!("{}: only the CPU says: {error}", damage()),
-        (Err(error), _) => {
+        (Err(error), Ok(_)) => panic!("{}: only the device says: {error}", damage()),
+        (Err(error), Err(_)) => {
             let text = error.to_string();
             assert!(text.starts_with("column \"price\""), "{}: {text}", damage());
             true

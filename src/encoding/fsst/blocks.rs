@@ -17,6 +17,7 @@
 
 use super::decode::DecodeError;
 use super::symbols::MAX_SYMBOL_LEN;
+use super::tiles::TileCheck;
 use std::arch::x86_64::*;
 
 /// Codes per block.
@@ -58,6 +59,7 @@ impl Tables<'_> {
         codes: &[u8],
         out: *mut u8,
         room: usize,
+        tiles: &mut TileCheck<'_>,
     ) -> Result<(usize, usize), DecodeError> {
         let lens: [u8; 256] = std::array::from_fn(|code| self.lens[code] as u8);
         let (quarters, _) = lens.as_chunks::<BLOCK>();
@@ -86,6 +88,12 @@ impl Tables<'_> {
             let high = _mm512_permutex2var_epi8(lens[2], block_codes, lens[3]);
             let block_lens = _mm512_mask_blend_epi8(_mm512_movepi8_mask(block_codes), low, high);
             let block_lens = _mm512_mask_mov_epi8(block_lens, literals, _mm512_set1_epi8(1));
+            if let Some(before @ 0..BLOCK) = tiles.next().checked_sub(read) {
+                let lens = _mm512_maskz_mov_epi8((1 << before) - 1, block_lens);
+                let sums = _mm512_sad_epu8(lens, _mm512_setzero_si512());
+                let bytes = _mm512_reduce_add_epi64(sums) as usize;
+                tiles.pass(written + bytes, literals >> before & 1 == 1)?;
+            }
             let (groups, _) = block.as_chunks::<GROUP>();
             for (number, group) in groups.iter().enumerate() {
                 let group = _mm512_cvtepu8_epi64(_mm_set_epi64x(0, i64::from_le_bytes(*group)));
@@ -177,8 +185,9 @@ mod tests {
         for blocks in 0..4 {
             for spare in [0, 1] {
                 let mut out = vec![0u8; blocks * 512 + spare];
+                let tiles = &mut TileCheck::none();
                 // SAFETY: the features were detected; `out` has its length.
-                let done = unsafe { tables.decode(&codes, out.as_mut_ptr(), out.len()) };
+                let done = unsafe { tables.decode(&codes, out.as_mut_ptr(), out.len(), tiles) };
                 let (read, written) = done.unwrap();
                 assert_eq!(read, [0, 64, 127, 192][blocks]);
                 assert_eq!(written, [0, 512, 1016, 1521][blocks]);

@@ -19,6 +19,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::blocks;
 use super::symbols::{ESCAPE, MAX_SYMBOL_LEN, SymbolTable};
+use super::tiles::TileCheck;
 use std::fmt;
 
 /// Why codes cannot be decoded.
@@ -32,6 +33,8 @@ pub enum DecodeError {
     TooShort,
     /// The codes stand for more bytes than expected.
     TooLong,
+    /// A tile does not begin where the tile index says.
+    Tile,
 }
 
 impl fmt::Display for DecodeError {
@@ -41,6 +44,7 @@ impl fmt::Display for DecodeError {
             DecodeError::LoneEscape => "the codes end with an escape",
             DecodeError::TooShort => "the codes stand for fewer bytes than expected",
             DecodeError::TooLong => "the codes stand for more bytes than expected",
+            DecodeError::Tile => "a tile does not begin where the tile index says",
         })
     }
 }
@@ -82,9 +86,20 @@ impl Decoder {
     /// Decodes `codes` into `out`, which must be filled exactly.
     ///
     /// After an error the content of `out` is unspecified.
+    #[cfg(any(test, feature = "internals"))]
     pub fn decode_exact(&self, codes: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
+        self.decode_checked(codes, out, TileCheck::none())
+    }
+
+    /// [`Decoder::decode_exact`], which also compares where tiles begin with their index.
+    pub(super) fn decode_checked(
+        &self,
+        codes: &[u8],
+        out: &mut [u8],
+        tiles: TileCheck<'_>,
+    ) -> Result<(), DecodeError> {
         // SAFETY: the slice is valid for writes of its length.
-        let written = unsafe { self.decode_into(codes, out.as_mut_ptr(), out.len())? };
+        let written = unsafe { self.decode_into(codes, out.as_mut_ptr(), out.len(), tiles)? };
         exactly(written, out.len())
     }
 
@@ -106,7 +121,7 @@ impl Decoder {
         out.reserve(len + SLACK);
         let spare = out.spare_capacity_mut();
         // SAFETY: the spare capacity is valid for writes of its length.
-        let written = unsafe { self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len())? };
+        let written = unsafe { self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len(), TileCheck::none())? };
         exactly(written, len)?;
         // SAFETY: `decode_into` initialised `written == len` bytes.
         unsafe { out.set_len(out.len() + len) };
@@ -120,7 +135,7 @@ impl Decoder {
         out.reserve(codes.len().saturating_mul(MAX_SYMBOL_LEN).saturating_add(SLACK));
         let spare = out.spare_capacity_mut();
         // SAFETY: the spare capacity is valid for writes of its length.
-        let written = unsafe { self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len())? };
+        let written = unsafe { self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len(), TileCheck::none())? };
         // SAFETY: `decode_into` initialised `written` bytes.
         unsafe { out.set_len(out.len() + written) };
         Ok(())
@@ -137,13 +152,14 @@ impl Decoder {
         codes: &[u8],
         out: *mut u8,
         room: usize,
+        tiles: TileCheck<'_>,
     ) -> Result<usize, DecodeError> {
         // SAFETY: the caller's promise.
         unsafe {
             if self.count >= 128 {
-                self.decode_windows::<true>(codes, out, room)
+                self.decode_windows::<true>(codes, out, room, tiles)
             } else {
-                self.decode_windows::<false>(codes, out, room)
+                self.decode_windows::<false>(codes, out, room, tiles)
             }
         }
     }
@@ -159,6 +175,7 @@ impl Decoder {
         codes: &[u8],
         out: *mut u8,
         room: usize,
+        mut tiles: TileCheck<'_>,
     ) -> Result<usize, DecodeError> {
         let count = self.count;
         // Added to the low 7 bits of a code, carries into the top bit from
@@ -169,43 +186,54 @@ impl Decoder {
         if codes.len() >= blocks::LEAST_CODES && blocks::supported() {
             let tables = blocks::Tables { symbols: &self.symbols, lens: &self.lens, count };
             // SAFETY: the features were detected; `out` is the caller's promise.
-            (read, written) = unsafe { tables.decode(codes, out, room)? };
+            (read, written) = unsafe { tables.decode(codes, out, room, &mut tiles)? };
         }
-        // One more code byte than a window: the literal of an escape at its end.
-        while read + WINDOW < codes.len() && written + WINDOW_OUTPUT <= room {
-            // SAFETY: the window lies in `codes` by the loop's condition.
-            let window = unsafe { codes.as_ptr().add(read).cast::<u64>().read_unaligned() };
-            let window = u64::from_le(window);
-            let sums = (window & (0x7F * ONES)) + carry;
-            let special = if MANY { sums & window } else { sums | window } & (0x80 * ONES);
-            if special == 0 {
-                for code in window.to_le_bytes() {
-                    // SAFETY: each code moves `written` by at most 8, so that
-                    // the stores stay in the WINDOW_OUTPUT bytes that the
-                    // loop's condition found room for.
-                    unsafe { self.store(code, out, &mut written) };
+        loop {
+            // One more code byte than a window: the literal of an escape at its end.
+            while read + WINDOW < codes.len()
+                && written + WINDOW_OUTPUT <= room
+                && read + WINDOW < tiles.next()
+            {
+                // SAFETY: the window lies in `codes` by the loop's condition.
+                let window = unsafe { codes.as_ptr().add(read).cast::<u64>().read_unaligned() };
+                let window = u64::from_le(window);
+                let sums = (window & (0x7F * ONES)) + carry;
+                let special = if MANY { sums & window } else { sums | window } & (0x80 * ONES);
+                if special == 0 {
+                    for code in window.to_le_bytes() {
+                        // SAFETY: each code moves `written` by at most 8, so that
+                        // the stores stay in the WINDOW_OUTPUT bytes that the
+                        // loop's condition found room for.
+                        unsafe { self.store(code, out, &mut written) };
+                    }
+                    read += WINDOW;
+                } else {
+                    let plain = special.trailing_zeros() / 8;
+                    let masked = window | u64::MAX << (8 * plain);
+                    for code in masked.to_le_bytes() {
+                        // SAFETY: as above; the code 255 moves nothing.
+                        unsafe { self.store(code, out, &mut written) };
+                    }
+                    read += plain as usize;
+                    if codes[read] != ESCAPE {
+                        return Err(DecodeError::UnknownCode);
+                    }
+                    // SAFETY: at most 7 codes were stored, 56 of WINDOW_OUTPUT bytes.
+                    unsafe { out.add(written).write(codes[read + 1]) };
+                    written += 1;
+                    read += 2;
                 }
-                read += WINDOW;
-            } else {
-                let plain = special.trailing_zeros() / 8;
-                let masked = window | u64::MAX << (8 * plain);
-                for code in masked.to_le_bytes() {
-                    // SAFETY: as above; the code 255 moves nothing.
-                    unsafe { self.store(code, out, &mut written) };
-                }
-                read += plain as usize;
-                if codes[read] != ESCAPE {
-                    return Err(DecodeError::UnknownCode);
-                }
-                // SAFETY: at most 7 codes were stored, 56 of WINDOW_OUTPUT bytes.
-                unsafe { out.add(written).write(codes[read + 1]) };
-                written += 1;
-                read += 2;
             }
-        }
-        while let Some(&code) = codes.get(read) {
+            // One code before a tile, at the end of the codes, or of the room.
+            let Some(&code) = codes.get(read) else { break };
+            if read == tiles.next() {
+                tiles.pass(written, false)?;
+            }
             let (word, len) = if code == ESCAPE {
                 read += 1;
+                if read == tiles.next() {
+                    tiles.pass(written, true)?;
+                }
                 (*codes.get(read).ok_or(DecodeError::LoneEscape)? as u64, 1)
             } else {
                 (self.symbols[code as usize], self.lens[code as usize] as usize)

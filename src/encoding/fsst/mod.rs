@@ -26,13 +26,14 @@ mod train;
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
-    ESTIMATE_PIECES, Fsst, GROUP, OFFSET_BITS, SAMPLE_BYTES, SampledCodes, Symbols,
-    TILES_PER_GROUP, Trained, coded, coded_by_own, pays, tiles_len,
+    ESTIMATE_PIECES, Fsst, SAMPLE_BYTES, SampledCodes, Symbols, Trained, coded, coded_by_own, pays,
+    tiles_len,
 };
 pub(crate) use sample::PIECE;
 pub use sample::sample;
 pub use symbols::SymbolTable;
 pub(crate) use symbols::{ESCAPE, SEGMENT};
+pub(crate) use tiles::{GROUP, OFFSET_BITS, TILES_PER_GROUP};
 pub use tiles::{TILE, TileStart, tile_index};
 pub(crate) use train::{
     ADDITIONS, BYTES_PER_OCCURRENCE, LEAST_COUNT, REFINEMENTS, SHARES, SINGLE_WEIGHT, SWAPS,

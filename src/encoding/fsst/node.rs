@@ -20,7 +20,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::sample::sample_pieces;
-use super::{Decoder, Encoder, SymbolTable, TILE, TileStart, sample, tile_index};
+use super::tiles::{GROUP, OFFSET_BITS, TILE, TILES_PER_GROUP, TileCheck};
+use super::{Decoder, Encoder, SymbolTable, TileStart, sample, tile_index};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::ffor;
 use crate::encoding::io::{BytesValues, mismatch};
@@ -42,12 +43,6 @@ pub(crate) const ESTIMATE_PIECES: u64 = 512;
 /// better than anything else, and the codes of [`ESTIMATE_PIECES`] vary by 2 %: at 5 % one
 /// chunk of 16 of the same text would train in vain.
 const SLIP_PERCENT: u64 = 10;
-
-/// Tiles that share an offset in the tile index, and the bytes they take there.
-pub(crate) const TILES_PER_GROUP: usize = 16;
-pub(crate) const GROUP: usize = 8 + TILES_PER_GROUP * 2;
-/// Bits of a group's offset; above stand those of tiles that begin inside an escape.
-pub(crate) const OFFSET_BITS: u32 = 48;
 
 /// A symbol table in use: with its encoder, and how well it did.
 pub(crate) struct Symbols {
@@ -336,8 +331,10 @@ impl Codec for Fsst {
         );
         crate::encoding::decode(node.child(1), rows.clone(), Output::W32(lengths))?;
         let decoder = decoder(node)?;
+        let (stored, values) = (starts.stored(&rows), starts.values(&rows));
+        let tiles = TileCheck::new(node.buffer(3), codes.len(), [stored.start, values.start]);
         decoder
-            .decode_exact(&codes[starts.stored(&rows)], bytes)
+            .decode_checked(&codes[stored], bytes, tiles)
             .map_err(|error| Error::corrupt(format!("codes of rows {rows:?}: {error}")))
     }
 

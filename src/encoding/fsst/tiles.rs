@@ -10,10 +10,16 @@
 //! lengths of values and of their codes, and only values that a boundary cuts
 //! are walked, up to the last boundary in them.
 
+use super::decode::DecodeError;
 use super::symbols::{ESCAPE, SymbolTable};
 
 /// Code bytes per tile.
 pub const TILE: usize = 512;
+/// Tiles that share an offset in the stored index, and the bytes they take there.
+pub(crate) const TILES_PER_GROUP: usize = 16;
+pub(crate) const GROUP: usize = 8 + TILES_PER_GROUP * 2;
+/// Bits of a group's offset; above are those of tiles that begin inside an escape.
+pub(crate) const OFFSET_BITS: u32 = 48;
 
 /// State of decoding at the first byte of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,58 @@ pub struct TileStart {
     pub offset: u64,
     /// Whether the first byte of the tile is the literal of an escape.
     pub inside_escape: bool,
+}
+
+impl TileStart {
+    /// Tile `tile` of a stored index, which has been validated.
+    fn read(index: &[u8], tile: usize) -> Self {
+        let (group, place) = (tile / TILES_PER_GROUP * GROUP, tile % TILES_PER_GROUP);
+        let head = index[group..].first_chunk().map_or(0, |head| u64::from_le_bytes(*head));
+        let relative = index[group + 8 + place * 2..].first_chunk();
+        let relative = relative.map_or(0, |relative| u16::from_le_bytes(*relative));
+        Self {
+            offset: (head & ((1 << OFFSET_BITS) - 1)) + u64::from(relative),
+            inside_escape: head >> (OFFSET_BITS + place as u32) & 1 == 1,
+        }
+    }
+}
+
+/// A stored tile index that is compared with what its codes stand for while they are decoded, so
+/// that the CPU, which does not need it, accepts no index that a GPU refuses.
+pub(crate) struct TileCheck<'a> {
+    index: &'a [u8],
+    /// Tiles of the index.
+    tiles: usize,
+    /// The next tile to compare.
+    tile: usize,
+    /// Code bytes, and bytes that they stand for, before the first of the decoded codes.
+    before: [usize; 2],
+}
+
+impl<'a> TileCheck<'a> {
+    /// Of no index.
+    pub fn none() -> Self {
+        Self { index: &[], tiles: 0, tile: 0, before: [0; 2] }
+    }
+
+    /// Of the index of `codes` code bytes, decoded from where `before` says on.
+    pub fn new(index: &'a [u8], codes: usize, before: [usize; 2]) -> Self {
+        Self { index, tiles: codes.div_ceil(TILE), tile: before[0].div_ceil(TILE), before }
+    }
+
+    /// Where the next tile begins, in code bytes from the first that is decoded on.
+    #[inline(always)]
+    pub fn next(&self) -> usize {
+        if self.tile < self.tiles { self.tile * TILE - self.before[0] } else { usize::MAX }
+    }
+
+    /// Compares the next tile: `written` bytes have been decoded before it.
+    pub fn pass(&mut self, written: usize, inside_escape: bool) -> Result<(), DecodeError> {
+        let found = TileStart { offset: (self.before[1] + written) as u64, inside_escape };
+        let stated = TileStart::read(self.index, self.tile);
+        self.tile += 1;
+        if stated == found { Ok(()) } else { Err(DecodeError::Tile) }
+    }
 }
 
 /// The start of each tile of the codes that [`Encoder::encode`] appended.
