@@ -22,7 +22,8 @@ use bytemuck::{Pod, Zeroable};
 use clap::Parser;
 use lanepack::scan::{Scan, col, count_rows, sum};
 use lanepack::{
-    ColumnArgument, DeviceBatch, DeviceMemory, DevicePtr, Engine, Kernel, Options, compress,
+    ColumnArgument, CompressedDeviceBatch, DeviceMemory, DevicePtr, Engine, Kernel, Options,
+    compress,
 };
 
 const SOURCE: &str = include_str!("../kernels/examples/sum_where.cu");
@@ -91,7 +92,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 /// The sum, the rows that it is of, and the time of a launch.
 fn fused(
     engine: &Engine,
-    table: &DeviceBatch,
+    table: &CompressedDeviceBatch,
     most: i64,
 ) -> Result<(f64, u64, Duration), lanepack::Error> {
     // Columns of one batch have the same chunks.

@@ -155,7 +155,7 @@ fn measure(name: &str, array: &ArrayRef) -> lanepack::Result<Row> {
         encoding: column.encoding(),
         rows: column.len(),
         raw: raw.bytes(),
-        packed: column.packed_bytes(),
+        packed: column.compressed_bytes(),
         encode,
         decode,
     })

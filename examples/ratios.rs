@@ -250,7 +250,7 @@ impl Column {
 
     /// Counts what one batch of the compressed file has of this column.
     fn add(&mut self, column: &CompressedColumn) {
-        self.packed_bytes += column.packed_bytes();
+        self.packed_bytes += column.compressed_bytes();
         for encoding in column.encoding().split('+') {
             if !self.encodings.iter().any(|known| known == encoding) {
                 self.encodings.push(encoding.to_owned());

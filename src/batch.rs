@@ -23,9 +23,9 @@ use crate::options::Options;
 ///     ("id", Int64, [1, 2, 3]),
 ///     ("name", Utf8, ["ant", "bee", "cat"])
 /// )?;
-/// let packed = compress(&batch, &Options::default())?;
-/// assert_eq!(packed.num_rows(), 1);
-/// assert_eq!(decompress(&packed)?, batch);
+/// let compressed = compress(&batch, &Options::default())?;
+/// assert_eq!(compressed.num_rows(), 1);
+/// assert_eq!(decompress(&compressed)?, batch);
 /// # Ok::<(), lanepack::Error>(())
 /// ```
 ///
@@ -36,7 +36,7 @@ pub fn compress(batch: &RecordBatch, options: &Options) -> Result<RecordBatch> {
     options.validate()?;
     check_uncompressed(&batch.schema())?;
     let columns = options.install(|| compress_columns(batch, options))??;
-    packed_batch(&batch.schema(), batch.num_rows(), &columns)
+    compressed_batch(&batch.schema(), batch.num_rows(), &columns)
 }
 
 /// An error for a column that is compressed already.
@@ -65,7 +65,7 @@ pub(crate) fn compress_columns(
 }
 
 /// The compressed batch of columns of this schema; `rows` counts where there are none.
-pub(crate) fn packed_batch(
+pub(crate) fn compressed_batch(
     schema: &Schema,
     rows: usize,
     columns: &[CompressedColumn],
@@ -74,7 +74,7 @@ pub(crate) fn packed_batch(
         columns.iter().map(|column| Arc::new(column.to_storage()) as ArrayRef).collect();
     let rows = columns.first().map_or(rows, |column| column.chunks().len());
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let schema = packed_schema(schema);
+    let schema = compressed_schema(schema);
     Ok(RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)?)
 }
 
@@ -83,12 +83,12 @@ pub(crate) fn packed_batch(
 /// ```
 /// use arrow_schema::{DataType, Field, Schema};
 /// let schema = Schema::new(vec![Field::new("id", DataType::Int64, false)]);
-/// let packed = lanepack::packed_schema(&schema);
-/// assert!(lanepack::is_compressed(packed.field(0)));
-/// assert_eq!(lanepack::unpacked_schema(&packed)?, schema);
+/// let compressed = lanepack::compressed_schema(&schema);
+/// assert!(lanepack::is_compressed(compressed.field(0)));
+/// assert_eq!(lanepack::decompressed_schema(&compressed)?, schema);
 /// # Ok::<(), lanepack::Error>(())
 /// ```
-pub fn packed_schema(schema: &Schema) -> Schema {
+pub fn compressed_schema(schema: &Schema) -> Schema {
     let fields: Vec<_> = schema.fields().iter().map(|field| storage_field(field)).collect();
     Schema::new_with_metadata(fields, schema.metadata().clone())
 }
@@ -97,7 +97,7 @@ pub fn packed_schema(schema: &Schema) -> Schema {
 ///
 /// # Errors
 /// [`Error::NotLanepack`] or [`Error::Version`], with the column.
-pub fn unpacked_schema(schema: &Schema) -> Result<Schema> {
+pub fn decompressed_schema(schema: &Schema) -> Result<Schema> {
     let fields: Vec<_> = (schema.fields().iter())
         .map(|field| value_field(field).map_err(|error| error.in_column(field.name())))
         .collect::<Result<_>>()?;
@@ -111,17 +111,17 @@ pub fn unpacked_schema(schema: &Schema) -> Result<Schema> {
 /// use lanepack::{Options, columns, compress};
 ///
 /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
-/// let packed = compress(&batch, &Options::default())?;
-/// assert_eq!(columns(&packed)?[0].len(), 3);
+/// let compressed = compress(&batch, &Options::default())?;
+/// assert_eq!(columns(&compressed)?[0].len(), 3);
 /// # Ok::<(), lanepack::Error>(())
 /// ```
 ///
 /// # Errors
 /// As [`CompressedColumn::try_from_arrow`]; [`Error::Corrupt`] if the columns
 /// do not share their chunk boundaries.
-pub fn columns(packed: &RecordBatch) -> Result<Vec<CompressedColumn>> {
-    let schema = packed.schema();
-    let columns: Vec<CompressedColumn> = (schema.fields().par_iter().zip(packed.columns()))
+pub fn columns(compressed: &RecordBatch) -> Result<Vec<CompressedColumn>> {
+    let schema = compressed.schema();
+    let columns: Vec<CompressedColumn> = (schema.fields().par_iter().zip(compressed.columns()))
         .map(|(field, storage)| CompressedColumn::try_from_arrow(field, storage))
         .collect::<Result<_>>()?;
     check_boundaries(&columns.iter().collect::<Vec<_>>())?;
@@ -153,10 +153,10 @@ pub(crate) fn check_boundaries(columns: &[&CompressedColumn]) -> Result<()> {
 ///
 /// # Errors
 /// As [`columns`] and [`CompressedColumn::decompress`].
-pub fn decompress(packed: &RecordBatch) -> Result<RecordBatch> {
-    let schema = unpacked_schema(&packed.schema())?;
-    let columns = columns(packed)?;
-    decompress_columns(Arc::new(schema), &columns, packed.num_rows())
+pub fn decompress(compressed: &RecordBatch) -> Result<RecordBatch> {
+    let schema = decompressed_schema(&compressed.schema())?;
+    let columns = columns(compressed)?;
+    decompress_columns(Arc::new(schema), &columns, compressed.num_rows())
 }
 
 /// Decompresses columns to a batch; `rows` counts where there are no columns.

@@ -14,11 +14,11 @@
 //!     ("id", Int64, [1, 2, 3, 4]),
 //!     ("price", Float64, [9.95, 12.5, 7.25, 12.5])
 //! )?;
-//! let packed = compress(&batch, &Options::default())?;
-//! for column in columns(&packed)? {
+//! let compressed = compress(&batch, &Options::default())?;
+//! for column in columns(&compressed)? {
 //!     print!("{}", column.explain());
 //! }
-//! assert_eq!(decompress(&packed)?, batch);
+//! assert_eq!(decompress(&compressed)?, batch);
 //! # Ok::<(), lanepack::Error>(())
 //! ```
 //!
@@ -69,19 +69,20 @@ mod transfer;
 /// ```
 /// use lanepack::arrow::arrow_array::record_batch;
 /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
-/// let packed = lanepack::compress(&batch, &lanepack::Options::default())?;
-/// assert_eq!(lanepack::decompress(&packed)?, batch);
+/// let compressed = lanepack::compress(&batch, &lanepack::Options::default())?;
+/// assert_eq!(lanepack::decompress(&compressed)?, batch);
 /// # Ok::<(), lanepack::Error>(())
 /// ```
 pub mod arrow {
     pub use {arrow_array, arrow_buffer, arrow_ipc, arrow_schema};
 }
 
-pub use batch::{columns, compress, decompress, packed_schema, unpacked_schema};
+pub use batch::{columns, compress, compressed_schema, decompress, decompressed_schema};
 pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub use column::{CompressedColumn, compress_array};
 pub use device::{
-    ArrowDeviceArray, ArrowDeviceType, DeviceArray, DeviceBatch, DeviceColumn, PinnedBuffer,
+    ArrowDeviceArray, ArrowDeviceType, CompressedDeviceBatch, DeviceArray, DeviceColumn,
+    PinnedBuffer,
 };
 pub use engine::{Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice};
 pub use error::{Error, Place, Result};

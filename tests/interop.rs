@@ -16,7 +16,7 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
 use common::*;
-use lanepack::{Options, decompress, ipc, packed_schema};
+use lanepack::{Options, compressed_schema, decompress, ipc};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 /// A Python that can import pyarrow.
@@ -171,7 +171,7 @@ fn check(format: &str, batch: &RecordBatch) {
     let Some(python) = python() else { return };
     let folder = Folder::new(format);
     let seen = rewrite(&python, &folder, format, batch);
-    let packed = packed_schema(&batch.schema());
+    let packed = compressed_schema(&batch.schema());
     let expected: Vec<serde_json::Value> = (packed.fields().iter())
         .map(|field| {
             serde_json::json!({

@@ -16,7 +16,7 @@ fn ratio(bytes: &[u8], lz: Lz) -> f64 {
     let column = compress_array(&array, &options).unwrap();
     assert_eq!(column.encoding(), "lz(plain)", "{}", column.explain());
     assert_eq!(&column.decompress().unwrap(), &array);
-    bytes.len() as f64 / column.packed_bytes() as f64
+    bytes.len() as f64 / column.compressed_bytes() as f64
 }
 
 /// Keys of orders as TPC-H has them: 8 of each 32 numbers, one to seven times each.

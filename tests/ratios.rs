@@ -189,7 +189,7 @@ fn packed(batch: &RecordBatch, options: &Options) -> (usize, Vec<(usize, String)
     let mut reader = ipc::Reader::file(Cursor::new(file)).unwrap();
     while let Some((_, found)) = reader.next_columns().unwrap() {
         for ((bytes, trees), column) in columns.iter_mut().zip(found) {
-            *bytes += column.packed_bytes();
+            *bytes += column.compressed_bytes();
             for tree in column.encoding().split('+') {
                 if !trees.split('+').any(|known| known == tree) {
                     let plus = if trees.is_empty() { "" } else { "+" };

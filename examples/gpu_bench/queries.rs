@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
 use lanepack::scan::{Aggregate, Expr, Scan, col, count_rows, sum};
-use lanepack::{DeviceBatch, Engine, Error, Options};
+use lanepack::{CompressedDeviceBatch, Engine, Error, Options};
 
 use super::RUNS;
 use super::runs::{Runs, Spread};
@@ -113,11 +113,11 @@ pub fn measure(engine: &Engine, query: &Query) -> Result<Measured, Error> {
     })
 }
 
-fn scan<'a>(batch: &'a DeviceBatch, query: &Query) -> Scan<'a> {
+fn scan<'a>(batch: &'a CompressedDeviceBatch, query: &Query) -> Scan<'a> {
     Scan::on_device(batch).filter(query.filter.clone())
 }
 
-fn runs(engine: &Engine, batch: &DeviceBatch, query: &Query) -> Result<Runs, Error> {
+fn runs(engine: &Engine, batch: &CompressedDeviceBatch, query: &Query) -> Result<Runs, Error> {
     let scan = scan(batch, query);
     Runs::measure(RUNS, || {
         let kernels = scan.times(&query.aggregates, engine)?.kernels;

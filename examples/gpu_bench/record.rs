@@ -18,7 +18,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use clap::{Args, ValueEnum};
 use lanepack::internals::measure::Times;
-use lanepack::{DeviceArray, DeviceBatch, Engine, Options, compress};
+use lanepack::{CompressedDeviceBatch, DeviceArray, Engine, Options, compress};
 use serde_json::{Map, Value, json};
 
 use super::cases::Case;
@@ -205,7 +205,11 @@ impl Repeated {
     }
 
     /// Compressed on the device.
-    fn packed(&self, engine: &Engine, options: &Options) -> Result<DeviceBatch, lanepack::Error> {
+    fn packed(
+        &self,
+        engine: &Engine,
+        options: &Options,
+    ) -> Result<CompressedDeviceBatch, lanepack::Error> {
         engine.compress_arrays(&self.schema(), std::slice::from_ref(&self.on_device), options)
     }
 }

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat;
 use lanepack::internals::measure;
 use lanepack::scan::{Expr, Literal, Scan, col};
-use lanepack::{DeviceBatch, DeviceColumn, Encoding, Engine, Error, Options, compress};
+use lanepack::{CompressedDeviceBatch, DeviceColumn, Encoding, Engine, Error, Options, compress};
 use rayon::prelude::*;
 
 use super::runs::Runs;
@@ -117,8 +117,8 @@ pub fn column(
     engine: &Engine,
     case: &Case,
     copies: usize,
-    packed: DeviceBatch,
-    plain: impl FnOnce() -> Result<DeviceBatch, Error>,
+    packed: CompressedDeviceBatch,
+    plain: impl FnOnce() -> Result<CompressedDeviceBatch, Error>,
 ) -> Result<Option<Scanned>, Error> {
     let Ok(order) = arrow_ord::sort::sort_to_indices(&case.array, None, None) else {
         return Ok(None);
@@ -165,7 +165,11 @@ pub fn is_right(mask: &BooleanArray, expected: &BooleanArray, copies: usize) -> 
 }
 
 /// Counts the rows of a column that has not been scanned before.
-pub fn first(engine: &Engine, batch: &DeviceBatch, filter: &Expr) -> Result<First, Error> {
+pub fn first(
+    engine: &Engine,
+    batch: &CompressedDeviceBatch,
+    filter: &Expr,
+) -> Result<First, Error> {
     let free = engine.free_memory()?;
     let start = Instant::now();
     Scan::on_device(batch).filter(filter.clone()).count(engine)?;
@@ -180,7 +184,11 @@ pub fn repeated(array: &ArrayRef, copies: usize) -> Result<ArrayRef, Error> {
 }
 
 /// The column `x`, compressed in device memory.
-pub fn upload(engine: &Engine, array: &ArrayRef, options: &Options) -> Result<DeviceBatch, Error> {
+pub fn upload(
+    engine: &Engine,
+    array: &ArrayRef,
+    options: &Options,
+) -> Result<CompressedDeviceBatch, Error> {
     let field = Field::new("x", array.data_type().clone(), true);
     let schema = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new(schema, vec![array.clone()])?;
@@ -190,7 +198,7 @@ pub fn upload(engine: &Engine, array: &ArrayRef, options: &Options) -> Result<De
 /// What the kernels of a filter take, and the rows that it keeps.
 pub fn time(
     engine: &Engine,
-    batch: &DeviceBatch,
+    batch: &CompressedDeviceBatch,
     filter: &Expr,
 ) -> Result<(Runs, BooleanArray), Error> {
     let scan = Scan::on_device(batch).filter(filter.clone());

@@ -13,7 +13,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, Scalar, StringArray};
 use arrow_schema::DataType;
 use lanepack::scan::{Expr, Scan, col};
-use lanepack::{DeviceBatch, Engine, Error};
+use lanepack::{CompressedDeviceBatch, Engine, Error};
 
 use super::runs::Runs;
 use super::scan::{First, decoding, first, is_right, plain, repeated, time, upload, without_nulls};
@@ -142,8 +142,8 @@ pub fn column(
     engine: &Engine,
     texts: &ArrayRef,
     copies: usize,
-    packed: DeviceBatch,
-    plain: impl FnOnce() -> Result<DeviceBatch, Error>,
+    packed: CompressedDeviceBatch,
+    plain: impl FnOnce() -> Result<CompressedDeviceBatch, Error>,
 ) -> Result<Scanned, Error> {
     let tests = tests(texts.as_string::<i32>())?;
     let like = &tests[LIKE].filter;

@@ -109,7 +109,7 @@ impl Chunk {
     }
 
     /// Bytes of header and body.
-    pub fn packed_bytes(&self) -> usize {
+    pub fn compressed_bytes(&self) -> usize {
         self.header_bytes.len() + self.body.len()
     }
 

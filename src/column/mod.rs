@@ -148,13 +148,13 @@ impl CompressedColumn {
     }
 
     /// Bytes of all headers and bodies.
-    pub fn packed_bytes(&self) -> usize {
-        self.chunks.iter().map(Chunk::packed_bytes).sum()
+    pub fn compressed_bytes(&self) -> usize {
+        self.chunks.iter().map(Chunk::compressed_bytes).sum()
     }
 
     /// Bits of header and body per value; 0 for an empty column.
     pub fn bits_per_value(&self) -> f64 {
-        if self.is_empty() { 0.0 } else { self.packed_bytes() as f64 * 8.0 / self.len() as f64 }
+        if self.is_empty() { 0.0 } else { self.compressed_bytes() as f64 * 8.0 / self.len() as f64 }
     }
 
     /// The encoding, with those of its children in brackets, as in
@@ -187,7 +187,7 @@ impl CompressedColumn {
                 out,
                 "  chunk {index}: {} rows, {} B, {}",
                 chunk.rows(),
-                chunk.packed_bytes(),
+                chunk.compressed_bytes(),
                 encoding::describe(chunk.root())
             );
             if let Some(plan) = self.plans.get(index) {

@@ -23,7 +23,7 @@ use crate::chunk::StringForm;
 use crate::column::{CompressedColumn, physical_of};
 use crate::device::Marks;
 use crate::device::array::{DeviceArray, DeviceSlice};
-use crate::device::column::{DeviceBatch, DeviceChunk, DeviceColumn, views_hold};
+use crate::device::column::{CompressedDeviceBatch, DeviceChunk, DeviceColumn, views_hold};
 use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::abi::{BitsArguments, Node};
@@ -31,7 +31,7 @@ use crate::gpu::kernels;
 use crate::gpu::{DeviceBuffer, Stream};
 use program::{Damage, Job, Launched, Program, Report, Target, Words};
 
-impl DeviceBatch {
+impl CompressedDeviceBatch {
     /// Decompresses every column to device memory: all kernels first, then one
     /// wait.
     ///

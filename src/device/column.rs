@@ -26,21 +26,21 @@ use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, abi};
 
 /// A compressed batch in device memory.
 #[derive(Debug)]
-pub struct DeviceBatch {
+pub struct CompressedDeviceBatch {
     context: Arc<Context>,
     schema: SchemaRef,
     columns: Vec<DeviceColumn>,
     rows: usize,
 }
 
-impl DeviceBatch {
+impl CompressedDeviceBatch {
     pub(crate) fn upload(
         context: &Arc<Context>,
         schema: SchemaRef,
         columns: &[CompressedColumn],
-        packed_rows: usize,
+        compressed_rows: usize,
     ) -> Result<Self> {
-        let rows = columns.first().map_or(packed_rows, CompressedColumn::len);
+        let rows = columns.first().map_or(compressed_rows, CompressedColumn::len);
         let columns = columns
             .iter()
             .map(|column| {
@@ -68,7 +68,7 @@ impl DeviceBatch {
     pub fn download(&self) -> Result<RecordBatch> {
         let columns: Vec<CompressedColumn> =
             self.columns.par_iter().map(DeviceColumn::download).collect::<Result<_>>()?;
-        batch::packed_batch(&self.schema, self.rows, &columns)
+        batch::compressed_batch(&self.schema, self.rows, &columns)
     }
 
     /// The schema of the values.

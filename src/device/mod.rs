@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
-pub use column::{DeviceBatch, DeviceColumn};
+pub use column::{CompressedDeviceBatch, DeviceColumn};
 pub(crate) use marks::Marks;
 pub use pinned::PinnedBuffer;
 

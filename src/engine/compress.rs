@@ -9,7 +9,7 @@ use super::Engine;
 use crate::arrow_type;
 use crate::batch;
 use crate::column::CompressedColumn;
-use crate::device::{Context, DeviceArray, DeviceBatch};
+use crate::device::{CompressedDeviceBatch, Context, DeviceArray};
 use crate::encode::{self, encodes_on_device, uses_device};
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -54,7 +54,7 @@ impl Engine {
         let columns = self.run(bytes, compress, || {
             options.install(|| batch::compress_columns(values, options))?
         })?;
-        batch::packed_batch(&schema, values.num_rows(), &columns)
+        batch::compressed_batch(&schema, values.num_rows(), &columns)
     }
 
     /// Compresses every column of a batch to GPU memory.
@@ -65,13 +65,13 @@ impl Engine {
         &self,
         values: &RecordBatch,
         options: &Options,
-    ) -> Result<DeviceBatch> {
+    ) -> Result<CompressedDeviceBatch> {
         options.validate()?;
         batch::check_uncompressed(&values.schema())?;
         let context = self.context()?;
         let columns =
             options.install(|| encode::upload_and_compress(context, values, options))??;
-        Ok(DeviceBatch::new(context.clone(), values.schema(), columns, values.num_rows()))
+        Ok(CompressedDeviceBatch::new(context.clone(), values.schema(), columns, values.num_rows()))
     }
 
     /// Compresses arrays that lie in GPU memory, one for each field of `schema`, to
@@ -86,7 +86,7 @@ impl Engine {
         schema: &SchemaRef,
         arrays: &[DeviceArray],
         options: &Options,
-    ) -> Result<DeviceBatch> {
+    ) -> Result<CompressedDeviceBatch> {
         options.validate()?;
         batch::check_uncompressed(schema)?;
         let context = self.context()?;
@@ -106,6 +106,6 @@ impl Engine {
         let columns = options.install(|| {
             encode::side_by_side(schema.fields().iter().zip(arrays).collect(), compress)
         })??;
-        Ok(DeviceBatch::new(context.clone(), schema.clone(), columns, rows))
+        Ok(CompressedDeviceBatch::new(context.clone(), schema.clone(), columns, rows))
     }
 }

@@ -20,7 +20,7 @@ use bytemuck::{NoUninit, Pod};
 pub use column::{ColumnArgument, ColumnReader};
 
 use super::Engine;
-use crate::device::{Context, DeviceArray, DeviceBatch, DeviceColumn};
+use crate::device::{CompressedDeviceBatch, Context, DeviceArray, DeviceColumn};
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DevicePtr, Event, Launch, Module, Shape};
 
@@ -242,7 +242,7 @@ impl Engine {
     }
 }
 
-/// Data in device memory that kernels use: [`ColumnReader`], [`DeviceBatch`], [`DeviceColumn`] and
+/// Data in device memory that kernels use: [`ColumnReader`], [`CompressedDeviceBatch`], [`DeviceColumn`] and
 /// [`DeviceArray`], which they only read, and [`DeviceMemory`].
 pub trait OnDevice {
     /// For [`Kernel::launch`].
@@ -269,7 +269,7 @@ impl OnDevice for DeviceColumn {
     }
 }
 
-impl OnDevice for DeviceBatch {
+impl OnDevice for CompressedDeviceBatch {
     fn parts(&self) -> Parts<'_> {
         let (context, buffers, ready) = (self.context(), Vec::new(), Vec::new());
         let mut parts = Parts { context, buffers, ready, reader: None };

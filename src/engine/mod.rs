@@ -2,9 +2,13 @@
 //! work is that of the layers below.
 //!
 //! ```text
-//! RecordBatch --compress (encode)--> packed RecordBatch --upload (device)--> DeviceBatch
-//!                                                                               | decompress (decode)
-//! RecordBatch <--to_host (device)-- DeviceArray <-------------------------------'
+//! RecordBatch --compress (encode)--> compressed RecordBatch
+//!                                      | upload (device)
+//!                                      v
+//!                                    CompressedDeviceBatch
+//!                                      | decompress (decode)
+//!                                      v
+//! RecordBatch <--to_host (device)--- DeviceArray
 //!
 //! host to host    columns in parts that overlap (transfer)
 //! kernel.rs       kernels of users, over the same columns and arrays
@@ -38,7 +42,7 @@ use crate::batch;
 use crate::column::CompressedColumn;
 use crate::decode::decodes_on_device;
 use crate::device::column::explained;
-use crate::device::{Context, DeviceBatch};
+use crate::device::{CompressedDeviceBatch, Context};
 use crate::error::{Error, Result};
 use crate::gpu::{Device, DeviceInfo};
 use crate::transfer;
@@ -53,9 +57,9 @@ const AUTO_BYTES: usize = 64 << 20;
 /// use lanepack::{Engine, Options, compress};
 ///
 /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
-/// let packed = compress(&batch, &Options::default())?;
+/// let compressed = compress(&batch, &Options::default())?;
 /// let engine = Engine::auto();
-/// assert_eq!(engine.decompress(&packed)?, batch);
+/// assert_eq!(engine.decompress(&compressed)?, batch);
 /// println!("{}", engine.last_choice().unwrap()); // "CPU: 24 bytes of values, ..."
 /// # Ok::<(), lanepack::Error>(())
 /// ```
@@ -218,9 +222,9 @@ impl Engine {
     /// # Errors
     /// As [`decompress`](crate::decompress); on a GPU also [`Error::DeviceMemory`]
     /// and [`Error::Device`].
-    pub fn decompress(&self, packed: &RecordBatch) -> Result<RecordBatch> {
-        let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
-        self.decompress_columns(&schema, &batch::columns(packed)?, packed.num_rows())
+    pub fn decompress(&self, compressed: &RecordBatch) -> Result<RecordBatch> {
+        let schema = Arc::new(batch::decompressed_schema(&compressed.schema())?);
+        self.decompress_columns(&schema, &batch::columns(compressed)?, compressed.num_rows())
     }
 
     /// Decompresses columns to a batch in host memory; `rows` counts where there are no columns.
@@ -243,10 +247,15 @@ impl Engine {
     /// # Errors
     /// As [`columns`](crate::columns); [`Error::NoDevice`] for an engine without
     /// a GPU; [`Error::DeviceMemory`], [`Error::Device`].
-    pub fn upload(&self, packed: &RecordBatch) -> Result<DeviceBatch> {
+    pub fn upload(&self, compressed: &RecordBatch) -> Result<CompressedDeviceBatch> {
         let context = self.context()?;
-        let schema = Arc::new(batch::unpacked_schema(&packed.schema())?);
-        DeviceBatch::upload(context, schema, &batch::columns(packed)?, packed.num_rows())
+        let schema = Arc::new(batch::decompressed_schema(&compressed.schema())?);
+        CompressedDeviceBatch::upload(
+            context,
+            schema,
+            &batch::columns(compressed)?,
+            compressed.num_rows(),
+        )
     }
 }
 

@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::Schema;
 use bytemuck::{Pod, Zeroable};
 
-use super::{DeviceBatch, Engine, Kind};
+use super::{CompressedDeviceBatch, Engine, Kind};
 use crate::encoding::{self, Output};
 use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream};
 use crate::{CompressedColumn, DeviceNode, Encoding, Options, Result, compress_array};
@@ -20,7 +20,7 @@ fn upload(
     engine: &Engine,
     array: &ArrayRef,
     encoding: Encoding,
-) -> (CompressedColumn, DeviceBatch) {
+) -> (CompressedColumn, CompressedDeviceBatch) {
     let options = Options::default().with_encodings([encoding]).with_chunk_rows(2048);
     let column = compress_array(array, &options).unwrap();
     let (field, storage) = column.to_arrow("price");

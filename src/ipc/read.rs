@@ -12,7 +12,7 @@ use arrow_ipc::{Block, Message, root_as_footer};
 use arrow_schema::{ArrowError, SchemaRef};
 use rayon::prelude::*;
 
-use crate::batch::{columns, unpacked_schema};
+use crate::batch::{columns, decompressed_schema};
 use crate::column::CompressedColumn;
 use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
@@ -132,7 +132,7 @@ impl<R: Read + Seek> Reader<FileSource<R>> {
         // Compressed columns have no dictionaries: theirs lie in their bodies.
         let decoder = FileDecoder::new(schema.clone(), footer.version());
         let blocks: Vec<Block> = footer.recordBatches().into_iter().flatten().copied().collect();
-        let schema = Arc::new(unpacked_schema(&schema)?);
+        let schema = Arc::new(decompressed_schema(&schema)?);
         Ok(Self::new(FileSource { reader, len, decoder, blocks: blocks.into_iter() }, schema))
     }
 }
@@ -163,7 +163,7 @@ impl<R: Read> Reader<StreamSource<R>> {
         };
         let schema = Arc::new(fenced(|| Ok(arrow_ipc::convert::fb_to_schema(schema)))?);
         let decoder = FileDecoder::new(schema.clone(), message.version());
-        let schema = Arc::new(unpacked_schema(&schema)?);
+        let schema = Arc::new(decompressed_schema(&schema)?);
         let source = StreamSource { reader, decoder, batches: 0, may_be_cut: false };
         Ok(Self::new(source, schema))
     }

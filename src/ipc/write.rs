@@ -11,7 +11,7 @@ use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
-use crate::batch::{check_uncompressed, packed_schema};
+use crate::batch::{check_uncompressed, compressed_schema};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::fence::fenced;
@@ -87,7 +87,7 @@ impl<W: Write> Writer<W> {
         options.validate()?;
         check_uncompressed(schema)?;
         Ok(Self {
-            sink: sink(&packed_schema(schema))?,
+            sink: sink(&compressed_schema(schema))?,
             schema: SchemaRef::new(schema.clone()),
             engine: Engine::cpu(),
             options,

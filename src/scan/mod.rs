@@ -10,11 +10,11 @@
 //!     ("name", Utf8, ["ant", "bee", "cat", "axe"]),
 //!     ("price", Float64, [9.5, 12.25, 7.0, 14.5])
 //! )?;
-//! let packed = compress(&batch, &Options::default())?;
+//! let compressed = compress(&batch, &Options::default())?;
 //! let engine = Engine::cpu();
 //!
 //! let cheap = col("price").between(9.0, 15.0).and(col("name").starts_with("a"));
-//! let scan = Scan::new(&packed).filter(cheap);
+//! let scan = Scan::new(&compressed).filter(cheap);
 //! assert_eq!(scan.mask(&engine)?.true_count(), 2);
 //! assert_eq!(scan.rows(&engine)?.values(), &[0, 3]);
 //! let total = scan.aggregate(&[sum(col("price")), count_rows()], &engine)?;
@@ -71,7 +71,7 @@ use crate::batch;
 use crate::chunk::Statistics;
 use crate::column::{self, CompressedColumn, physical_of};
 use crate::decode::{check_decodable, decodes_on_device};
-use crate::device::{Context, DeviceBatch, DeviceColumn, Marks};
+use crate::device::{CompressedDeviceBatch, Context, DeviceColumn, Marks};
 use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
@@ -95,14 +95,14 @@ pub struct Scan<'a> {
 enum Source<'a> {
     Batch(&'a RecordBatch),
     Columns(&'a [CompressedColumn]),
-    Device(&'a DeviceBatch),
+    Device(&'a CompressedDeviceBatch),
 }
 
 impl<'a> Scan<'a> {
     /// A scan of all rows of a batch that [`compress`](crate::compress) made, or of a slice
     /// or concatenation of such.
-    pub fn new(packed: &'a RecordBatch) -> Self {
-        Self { source: Source::Batch(packed), filter: None }
+    pub fn new(compressed: &'a RecordBatch) -> Self {
+        Self { source: Source::Batch(compressed), filter: None }
     }
 
     /// A scan of columns, which have been validated already: what
@@ -112,7 +112,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A scan of a batch in GPU memory, by the engine that it belongs to.
-    pub fn on_device(batch: &'a DeviceBatch) -> Self {
+    pub fn on_device(batch: &'a CompressedDeviceBatch) -> Self {
         Self { source: Source::Device(batch), filter: None }
     }
 
@@ -413,7 +413,7 @@ impl<'a> Scan<'a> {
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
     ) -> Result<(Predicate, Vec<usize>, T)> {
         let schema = match self.source {
-            Source::Batch(packed) => batch::unpacked_schema(&packed.schema())?,
+            Source::Batch(packed) => batch::decompressed_schema(&packed.schema())?,
             Source::Columns(columns) => {
                 let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
                 Schema::new(fields)

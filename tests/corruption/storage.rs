@@ -86,7 +86,7 @@ fn rejects_broken_metadata() {
             "{json}"
         );
         let schema = Schema::new(vec![image.field.clone()]);
-        assert!(unpacked_schema(&schema).is_err());
+        assert!(decompressed_schema(&schema).is_err());
     }
 }
 
@@ -368,7 +368,7 @@ fn batches_with_ordinary_columns_are_not_compressed_ones() {
     let text = "column \"n\": not compressed by lanepack: expected extension \"lanepack.column\", found none";
     assert_eq!(decompress(&batch).unwrap_err().to_string(), text);
     assert_eq!(columns(&batch).unwrap_err().to_string(), text);
-    assert_eq!(unpacked_schema(&batch.schema()).unwrap_err().to_string(), text);
+    assert_eq!(decompressed_schema(&batch.schema()).unwrap_err().to_string(), text);
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn key_of(data_type: &DataType, bytes: &[u8]) -> i128 {
 struct Readable {
     name: String,
     array: ArrayRef,
-    batch: DeviceBatch,
+    batch: CompressedDeviceBatch,
 }
 
 impl Readable {

@@ -86,7 +86,7 @@ fn leaves_are_smaller_than_carried() {
         vec![numbers(20_000), text],
         Nulls::Random.bitmap(20_000),
     ));
-    let size = |options: &Options| round_trip(&array, options).packed_bytes();
+    let size = |options: &Options| round_trip(&array, options).compressed_bytes();
     let carried = size(&Options::default().with_encodings([]));
     let nested = size(&Options::default());
     assert!(nested * 3 < carried, "{nested} bytes, {carried} carried");

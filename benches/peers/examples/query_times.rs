@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("{name},{},{threads},{best:.3},{sum}", query.name);
             }
         }
-        let bytes: usize = columns.iter().map(|column| column.packed_bytes()).sum();
+        let bytes: usize = columns.iter().map(|column| column.compressed_bytes()).sum();
         println!("{name},bytes,,,{bytes}");
     }
     Ok(())

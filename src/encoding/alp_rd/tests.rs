@@ -77,7 +77,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 #[test]
 fn real_doubles_take_55_bits_with_few_exceptions() {
     let column = round_trip(&doubles(reals(131_072)));
-    let bits = column.packed_bytes() * 8;
+    let bits = column.compressed_bytes() * 8;
     assert!((54 << 17..56 << 17).contains(&bits), "{bits} bits");
 }
 
@@ -102,10 +102,10 @@ fn reals_of_both_types_round_trip_with_exceptions_of_every_kind() {
 fn zeros_at_the_end_are_not_stored() {
     let values = halves(4096);
     let column = round_trip(&singles(values.clone()));
-    assert!(column.packed_bytes() < 4096 * 13 / 8, "{} bytes", column.packed_bytes());
+    assert!(column.compressed_bytes() < 4096 * 13 / 8, "{} bytes", column.compressed_bytes());
     let widened: Vec<f64> = values.iter().map(|value| f64::from(*value)).collect();
     let column = round_trip(&doubles(widened.clone()));
-    assert!(column.packed_bytes() < 4096 * 13 / 8, "{} bytes", column.packed_bytes());
+    assert!(column.compressed_bytes() < 4096 * 13 / 8, "{} bytes", column.compressed_bytes());
     let (cut, _) = cut_of_doubles(&bits(&widened));
     assert_eq!((cut.shift, cut.width()), (45, 11));
 }
@@ -115,7 +115,7 @@ fn a_few_values_with_longer_ends_are_exceptions() {
     let mut values: Vec<f64> = halves(4096).into_iter().map(f64::from).collect();
     values.iter_mut().step_by(200).for_each(|value| *value = 0.1);
     let column = round_trip(&doubles(values));
-    assert!(column.packed_bytes() < 4096 * 14 / 8, "{} bytes", column.packed_bytes());
+    assert!(column.compressed_bytes() < 4096 * 14 / 8, "{} bytes", column.compressed_bytes());
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn values_that_the_sample_misses_make_a_plain_chunk_at_worst() {
     let options = Options::default().with_encodings([Encoding::AlpRd]);
     let column = compress_array(&values, &options).unwrap();
     assert!(column.decompress().unwrap() == values);
-    assert!(column.packed_bytes() < 34 * 8 * 1024);
+    assert!(column.compressed_bytes() < 34 * 8 * 1024);
 }
 
 /// Every cut of a type, joined from any packed bits, one by one and all at once.

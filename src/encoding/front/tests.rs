@@ -35,7 +35,7 @@ fn strings_that_begin_as_those_before_are_taken_apart() {
     let array: ArrayRef = Arc::new(StringArray::from_iter_values(&texts));
     let column = check(&array, &every());
     assert!(column.encoding().starts_with("front("), "{}", column.encoding());
-    let size = |options: &Options| compress_array(&array, options).unwrap().packed_bytes();
+    let size = |options: &Options| compress_array(&array, options).unwrap().compressed_bytes();
     assert!(size(&every()) * 10 < size(&every().without(Encoding::Front)) * 8);
 }
 

@@ -277,7 +277,7 @@ fn carried_arrays_save_a_tenth_of_what_they_take() {
     assert_eq!(column.chunks().len(), 3);
     for (lz, plain) in column.chunks().iter().zip(plain.chunks()) {
         let is_lz = lz.root().encoding() == Encoding::Lz;
-        let (lz, plain) = (lz.packed_bytes(), plain.packed_bytes());
+        let (lz, plain) = (lz.compressed_bytes(), plain.compressed_bytes());
         assert!(!is_lz || lz <= plain - plain / 10, "{}", column.explain());
     }
 }
@@ -306,7 +306,7 @@ fn carried_arrays() {
     let options = Options::default().with_encodings(Encoding::ALL.iter().copied());
     let column = check(&array, &options);
     assert_eq!(column.encoding(), "lz");
-    assert!(column.packed_bytes() < 6 * rows, "{}", column.explain());
+    assert!(column.compressed_bytes() < 6 * rows, "{}", column.explain());
     let structs = StructArray::from(vec![(
         Arc::new(Field::new("union", array.data_type().clone(), false)),
         array,

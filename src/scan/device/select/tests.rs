@@ -22,7 +22,7 @@ use half::f16;
 
 use super::{ColumnTest, Combine, bitmap_len, count, select};
 use crate::decode::stored::StoredForm;
-use crate::device::{DeviceBatch, DeviceColumn};
+use crate::device::{CompressedDeviceBatch, DeviceColumn};
 use crate::engine::Engine;
 use crate::gpu::Stream;
 use crate::gpu::abi::Range;
@@ -150,7 +150,7 @@ fn compressed(array: &ArrayRef, encoding: Option<Encoding>, chunk_rows: usize) -
 
 /// A column on a device, and the keys of its values.
 struct Subject {
-    batch: DeviceBatch,
+    batch: CompressedDeviceBatch,
     rows: usize,
 }
 
