@@ -101,7 +101,7 @@ impl<'a> Binder<'a> {
     fn known(&mut self, expr: &Expr) -> Result<Predicate> {
         match expr {
             Expr::Column(name) => Ok(Predicate::IsValid(self.column(name)?.0)),
-            Expr::Literal(literal) => Ok(Predicate::Constant(*literal != Literal::Null)),
+            Expr::Literal(literal) => Ok(Predicate::Constant(!literal.is_null())),
             Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) => {
                 let number = self.number(expr)?;
                 let mut columns = Vec::new();

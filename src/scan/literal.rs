@@ -1,13 +1,16 @@
 //! Literals of expressions, and their conversion to the type of a column.
 //!
-//! A literal has no type of its own until it meets a column: integers fit every
-//! number, date and time (in the unit of its type) that can hold them, decimals every
-//! decimal of enough digits behind the point, floats every float. Floats fit integers and decimals,
-//! too: whole ones by their value, others as the decimal of the fewest digits that gives the float,
-//! which is what somebody has written. Scalars of Arrow fit numbers of other types and times of
-//! other units that have their value, but for decimals with digits behind the point on floats. What
-//! does not fit is an error, never a wrapped or clipped value; floats alone are rounded, to the
-//! nearest value of a narrower float type.
+//! A literal is converted to the type of the column that it is compared with: integers to every
+//! number, date and time (in the unit of its type) that can hold them, decimals to every decimal of
+//! enough digits behind the point and to floats that have their value, floats to every float that
+//! has their value. Floats are converted to integers and decimals, too: whole ones by their value,
+//! others as the decimal of the fewest digits that gives the float, which is what somebody has
+//! written. Text is converted to dates and times as ISO 8601 writes them (`iso.rs`). Scalars of Arrow
+//! are converted to numbers of other types and times of other units that have their value. What
+//! the column's type does not hold is an error that says which literal it holds, never a wrapped,
+//! clipped or rounded value.
+
+mod iso;
 
 use std::fmt;
 
@@ -41,9 +44,12 @@ pub enum Literal {
         scale: i8,
     },
     /// A float; for decimals that of the fewest digits that gives it, `0.05` as five hundredths. An
-    /// `f32` becomes the `f64` of its value, which has more digits: decimals need an `f64`.
+    /// `f32` becomes the `f64` of its value, which has more digits: decimals need an `f64`, and
+    /// columns of Float32 an `f32` unless they have the value of the `f64`.
     Float(f64),
-    /// Text, for Utf8, LargeUtf8 and Utf8View.
+    /// Text, for Utf8, LargeUtf8 and Utf8View; for dates and times as ISO 8601 writes them:
+    /// `1995-03-15`, `1995-03-15T10:30:00.25`, with an offset (`Z`, `+01:00`) where the column has a
+    /// time zone, `10:30:00`.
     Text(String),
     /// Bytes, for Binary, LargeBinary, BinaryView and FixedSizeBinary.
     Binary(Vec<u8>),
@@ -159,6 +165,7 @@ impl Literal {
             }
             Self::Float(value) => Value::Word(self.float(*value, data_type)?),
             Self::Text(text) if is_text(data_type) => Value::Bytes(text.clone().into_bytes()),
+            Self::Text(text) if iso::is_for(data_type) => self.time(text, data_type)?,
             Self::Binary(bytes)
                 if physical_of(data_type) == Physical::Bytes && !is_text(data_type) =>
             {
@@ -183,6 +190,15 @@ impl Literal {
             }
         };
         Error::expression(format!("the literal {self} is {what}, the column is {data_type}"))
+    }
+
+    /// Text as a date or time.
+    fn time(&self, text: &str, data_type: &DataType) -> Result<Value> {
+        let count = iso::parse(text, data_type).map_err(|why| {
+            Error::expression(format!("the literal {self} does not fit {data_type}: {why}"))
+        })?;
+        let word = Key::of(data_type).and_then(|key| key.of_integer(count));
+        word.map(Value::Word).ok_or_else(|| self.does_not_fit(data_type))
     }
 
     fn does_not_fit(&self, data_type: &DataType) -> Error {
@@ -232,17 +248,11 @@ impl Literal {
             | T::Decimal64(digits, to)
             | T::Decimal128(digits, to)
             | T::Decimal256(digits, to) => (*to, Some(*digits)),
-            T::Float16 | T::Float32 | T::Float64 if scale == 0 => {
-                let unscaled = unscaled.to_i128().ok_or_else(does_not_fit)?;
-                let float = unscaled as f64;
-                // 2^127 is a float that is no i128.
-                if float >= i128::MAX as f64 || float as i128 != unscaled {
-                    return Err(does_not_fit());
-                }
-                let word = self.float(float, data_type)?;
-                return match Key::of(data_type).map(|key| key.float(word)) {
-                    Some(back) if back == float => Ok(Value::Word(word)),
-                    _ => Err(does_not_fit()),
+            T::Float16 | T::Float32 | T::Float64 => {
+                let (nearest, is_exact) = nearest_float(unscaled, scale);
+                return match is_exact {
+                    true => self.float(nearest, data_type).map(Value::Word),
+                    false => Err(self.between_floats(nearest, data_type)),
                 };
             }
             _ if Key::of(data_type).is_none_or(|key| key.is_float())
@@ -279,25 +289,33 @@ impl Literal {
         word.map(Value::Word).ok_or_else(does_not_fit)
     }
 
-    /// The nearest value of a float type.
+    /// A float as one of another type, which must have its value.
     fn float(&self, value: f64, data_type: &DataType) -> Result<u64> {
-        let (bits, overflows) = match data_type {
-            DataType::Float16 => {
-                let float = f16::from_f64(value);
-                (float.to_bits().into(), float.is_infinite())
-            }
-            DataType::Float32 => {
-                let float = value as f32;
-                (float.to_bits().into(), float.is_infinite())
-            }
-            DataType::Float64 => (value.to_bits(), false),
+        let key = Key::of(data_type).ok_or_else(|| self.mismatch(data_type))?;
+        let bits = match data_type {
+            DataType::Float16 => f16::from_f64(value).to_bits().into(),
+            DataType::Float32 => (value as f32).to_bits().into(),
+            DataType::Float64 => value.to_bits(),
             _ => return Err(self.mismatch(data_type)),
         };
-        if overflows && value.is_finite() {
-            return Err(self.does_not_fit(data_type));
+        let word = key.of_bits(bits);
+        let back = key.float(word);
+        if back == value || value.is_nan() {
+            return Ok(word);
         }
-        let key = Key::of(data_type).ok_or_else(|| self.mismatch(data_type))?;
-        Ok(key.of_bits(bits))
+        Err(self.between_floats(value, data_type))
+    }
+
+    /// The error of a number that a type of floats does not have, `value` or about it.
+    fn between_floats(&self, value: f64, data_type: &DataType) -> Error {
+        let nearest = match data_type {
+            DataType::Float16 => format!("{}", f16::from_f64(value).to_f64()),
+            DataType::Float32 => format!("{}_f32", value as f32),
+            _ => format!("{value:?}"),
+        };
+        Error::expression(format!(
+            "the literal {self} does not fit {data_type}, whose nearest value is {nearest}"
+        ))
     }
 
     /// The only value of an array.
@@ -315,9 +333,12 @@ impl Literal {
             true => Some(value_of(array, 0).ok_or_else(|| self.mismatch(data_type))?),
             false => None,
         };
-        match same {
-            true => Ok(value),
-            false => self.converted(array.data_type(), value, data_type),
+        match value {
+            value if same => Ok(value),
+            Some(Value::Bytes(text)) if is_text(array.data_type()) && iso::is_for(data_type) => {
+                Self::Text(String::from_utf8_lossy(&text).into_owned()).for_type(data_type)
+            }
+            value => self.converted(array.data_type(), value, data_type),
         }
     }
 
@@ -375,14 +396,78 @@ impl Literal {
         Ok(Some(value))
     }
 
-    /// The literal as a number of arithmetic.
-    pub(super) fn exact(&self) -> Option<(i128, i8)> {
+    /// Whether it is no value.
+    pub(super) fn is_null(&self) -> bool {
         match self {
-            Self::Integer(value) => Some((*value, 0)),
-            Self::Decimal { unscaled, scale } => Some((*unscaled, *scale)),
-            _ => None,
+            Self::Null => true,
+            Self::Arrow(array) => array.len() == 1 && array.is_null(0),
+            _ => false,
         }
     }
+
+    /// The literal as an operand of arithmetic: a null, integer, decimal or float; none of others.
+    pub(super) fn operand(&self) -> Option<Self> {
+        use DataType as T;
+        let Self::Arrow(array) = self else {
+            let is_number = matches!(
+                self,
+                Self::Null | Self::Integer(_) | Self::Decimal { .. } | Self::Float(_)
+            );
+            return is_number.then(|| self.clone());
+        };
+        let data_type = array.data_type();
+        if array.len() != 1 || !data_type.is_numeric() {
+            return None;
+        }
+        if self.is_null() {
+            return Some(Self::Null);
+        }
+        let unscaled = match value_of(array, 0)? {
+            Value::Word(word) => {
+                let key = Key::of(data_type)?;
+                if key.is_float() {
+                    return Some(Self::Float(key.float(word)));
+                }
+                key.integer(word)
+            }
+            Value::Wide(value) => value.to_i128()?,
+            Value::Bytes(_) => return None,
+        };
+        Some(match data_type {
+            T::Decimal32(_, scale)
+            | T::Decimal64(_, scale)
+            | T::Decimal128(_, scale)
+            | T::Decimal256(_, scale) => Self::Decimal { unscaled, scale: *scale },
+            _ => Self::Integer(unscaled),
+        })
+    }
+}
+
+/// The float nearest to `unscaled * 10^-scale`, and whether it is equal to that.
+fn nearest_float(unscaled: i256, scale: i8) -> (f64, bool) {
+    let digits = format!("{unscaled}e{}", -i16::from(scale));
+    let float: f64 = digits.parse().unwrap_or(f64::NAN);
+    let is_equal = || {
+        if float == 0.0 || !float.is_finite() {
+            return Some(float == 0.0 && unscaled == i256::ZERO);
+        }
+        // float = mantissa * 2^exponent, with an odd mantissa.
+        let bits = float.abs().to_bits();
+        let (fraction, biased) = (bits & ((1 << 52) - 1), (bits >> 52) as i32);
+        let mantissa = if biased == 0 { fraction } else { fraction | 1 << 52 };
+        let exponent = biased.max(1) - 1075 + mantissa.trailing_zeros() as i32;
+        let mantissa = i256::from_i128((mantissa >> mantissa.trailing_zeros()).into());
+        let power = |base: i128, exponent: i32| {
+            i256::from_i128(base).checked_pow(exponent.max(0).unsigned_abs())
+        };
+        let number = (unscaled.wrapping_abs().checked_mul(power(10, -i32::from(scale))?)?)
+            .checked_mul(power(2, -exponent)?)?;
+        let back =
+            mantissa.checked_mul(power(2, exponent)?)?.checked_mul(power(10, i32::from(scale))?)?;
+        Some(number == back)
+    };
+    // What 256 bits do not hold has more digits than a float.
+    (float, is_equal().unwrap_or(false))
 }
 
 /// The fewest digits that give a Float16.

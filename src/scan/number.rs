@@ -82,17 +82,14 @@ impl Number {
     }
 
     pub fn literal(literal: &Literal) -> Result<Self> {
-        let (form, kind) = match literal {
-            Literal::Null => (Form::Null, Kind::Exact { scale: 0 }),
-            Literal::Float(value) => (Form::Float(*value), Kind::Float64),
-            _ => match literal.exact() {
-                Some((value, scale)) => {
-                    (Form::Integer(value), Kind::Exact { scale: i16::from(scale) })
-                }
-                None => {
-                    return Err(Error::expression(format!("{literal} cannot be computed with")));
-                }
-            },
+        let (form, kind) = match literal.operand() {
+            Some(Literal::Null) => (Form::Null, Kind::Exact { scale: 0 }),
+            Some(Literal::Float(value)) => (Form::Float(value), Kind::Float64),
+            Some(Literal::Integer(value)) => (Form::Integer(value), Kind::Exact { scale: 0 }),
+            Some(Literal::Decimal { unscaled, scale }) => {
+                (Form::Integer(unscaled), Kind::Exact { scale: i16::from(scale) })
+            }
+            _ => return Err(Error::expression(format!("{literal} cannot be computed with"))),
         };
         Ok(Self { form, kind })
     }

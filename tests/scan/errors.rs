@@ -257,3 +257,166 @@ fn literals_of_other_types_are_converted() {
         assert!(error.contains(part), "{expr}: {error}");
     }
 }
+
+/// A table of times, one column for each type, whose rows are 1995-03-14T23:59:59.5,
+/// 1995-03-15 and 1995-03-15T10:30:00 or of those what the type holds.
+fn times() -> RecordBatch {
+    let millis: [i64; 3] = [795_225_599_500, 795_225_600_000, 795_263_400_000];
+    let of_day = millis.map(|time| time % 86_400_000);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        (
+            "day",
+            Arc::new(Date32Array::from(millis.map(|time| (time / 86_400_000) as i32).to_vec())),
+        ),
+        (
+            "day64",
+            Arc::new(Date64Array::from(millis.map(|time| time / 86_400_000 * 86_400_000).to_vec())),
+        ),
+        ("seconds", Arc::new(TimestampSecondArray::from(millis.map(|time| time / 1000).to_vec()))),
+        ("millis", Arc::new(TimestampMillisecondArray::from(millis.to_vec()))),
+        (
+            "nanos",
+            Arc::new(TimestampNanosecondArray::from(millis.map(|time| time * 1_000_000).to_vec())),
+        ),
+        (
+            "zoned",
+            Arc::new(
+                TimestampMicrosecondArray::from(millis.map(|time| time * 1000).to_vec())
+                    .with_timezone("+02:00"),
+            ),
+        ),
+        (
+            "named",
+            Arc::new(
+                TimestampMillisecondArray::from(millis.to_vec()).with_timezone("Europe/Paris"),
+            ),
+        ),
+        ("clock", Arc::new(Time32MillisecondArray::from(of_day.map(|time| time as i32).to_vec()))),
+        (
+            "clock64",
+            Arc::new(Time64NanosecondArray::from(of_day.map(|time| time * 1_000_000).to_vec())),
+        ),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+#[test]
+fn texts_are_dates_and_times() {
+    let packed = compress(&times(), &Options::default()).unwrap();
+    let rows = |expr: Expr| {
+        let found = Scan::new(&packed).filter(expr.clone()).rows(&Engine::cpu());
+        found.map(|rows| rows.values().to_vec()).map_err(|error| error.to_string())
+    };
+    let scalar = Scalar::new(StringViewArray::from(vec!["1995-03-15"]));
+    for (expr, expected) in [
+        (col("day").eq("1995-03-15"), vec![1, 2]),
+        (col("day").lt("1995-03-15"), vec![0]),
+        (col("day").eq("1995-03-15T00:00:00"), vec![1, 2]),
+        (col("day").in_list(["1995-03-14", "1970-01-01"]), vec![0]),
+        (col("day").between("1995-03-14", "1995-03-15"), vec![0, 1, 2]),
+        (col("day").eq(scalar), vec![1, 2]),
+        (col("day64").eq("1995-03-15"), vec![1, 2]),
+        (col("seconds").gt_eq("1995-03-15"), vec![1, 2]),
+        (col("seconds").eq("1995-03-15 10:30:00"), vec![2]),
+        (col("millis").eq("1995-03-14T23:59:59.5"), vec![0]),
+        (col("millis").gt("1995-03-14T23:59:59.500000000"), vec![1, 2]),
+        (col("nanos").gt("1995-03-14T23:59:59.500000001"), vec![1, 2]),
+        // In the column's zone it is two hours later.
+        (col("zoned").eq("1995-03-15T12:30:00"), vec![2]),
+        (col("zoned").eq("1995-03-15T10:30:00Z"), vec![2]),
+        (col("zoned").eq("1995-03-15T05:30:00-05:00"), vec![2]),
+        (col("named").eq("1995-03-15T10:30:00Z"), vec![2]),
+        (col("clock").eq("10:30:00"), vec![2]),
+        (col("clock").gt_eq("23:59:59.5"), vec![0]),
+        (col("clock64").eq("00:00:00"), vec![1]),
+    ] {
+        assert_eq!(rows(expr.clone()).as_ref(), Ok(&expected), "{expr}");
+    }
+    for (expr, part) in [
+        (col("day").eq("1995-03-15T10:30:00"), "a date without a time of day is needed"),
+        (col("day").eq("15.3.1995"), "\"1995-03-15\" or"),
+        (col("day").eq("1995-02-30"), "does not fit Date32"),
+        (col("day").eq("1995-03-15T00:00:00Z"), "the column has no time zone"),
+        (col("seconds").eq("1995-03-14T23:59:59.5"), "a multiple of 1000000000 ns is needed"),
+        (col("nanos").eq("1995-03-14T23:59:59.5000000001"), "more than 9 digits of a second"),
+        (col("nanos").eq("9999-01-01"), "does not fit Timestamp(ns)"),
+        (col("named").eq("1995-03-15T10:30:00"), "write the offset, as in"),
+        (col("clock").eq("10:30:00.0001"), "a multiple of 1000000 ns is needed"),
+        (col("clock").eq("1995-03-15"), "a time such as \"10:30:00\" is needed"),
+    ] {
+        let error = rows(expr.clone()).unwrap_err();
+        assert!(error.contains(part), "{expr}: {error}");
+    }
+}
+
+#[test]
+fn floats_are_never_rounded() {
+    type Half = <types::Float16Type as ArrowPrimitiveType>::Native;
+    let singles = [0.1_f32, 0.5, 1e30];
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("half", Arc::new(Float16Array::from_iter_values(singles.map(Half::from_f32)))),
+        ("single", Arc::new(Float32Array::from(singles.to_vec()))),
+        ("double", Arc::new(Float64Array::from(vec![0.1, 0.5, f64::NAN]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let rows = |expr: Expr| {
+        let found = Scan::new(&packed).filter(expr.clone()).rows(&Engine::cpu());
+        found.map(|rows| rows.values().to_vec()).map_err(|error| error.to_string())
+    };
+    let decimal = |unscaled, scale| lit(Literal::decimal(unscaled, scale));
+    for (expr, expected) in [
+        (col("single").eq(0.1_f32), vec![0]),
+        (col("single").eq(0.5), vec![1]),
+        (col("single").gt(f64::INFINITY), vec![]),
+        (col("double").eq(f64::NAN), vec![2]),
+        (col("half").eq(0.5), vec![1]),
+        (col("double").eq(decimal(5, 1)), vec![1]),
+        (col("double").eq(decimal(500, 3)), vec![1]),
+        (col("single").eq(decimal(-1, -2)), vec![]),
+        (col("double").lt(decimal(9_007_199_254_740_993_i128 * 2, 0)), vec![0, 1]),
+        (col("double").lt(decimal(1, 0)), vec![0, 1]),
+    ] {
+        assert_eq!(rows(expr.clone()).as_ref(), Ok(&expected), "{expr}");
+    }
+    for (expr, part) in [
+        (col("single").eq(0.1), "0.1 does not fit Float32, whose nearest value is 0.1_f32"),
+        (col("half").eq(0.1), "whose nearest value is 0.0999755859375"),
+        (col("single").eq(1e300), "does not fit Float32"),
+        (col("double").eq(decimal(1, 1)), "1e-1 does not fit Float64, whose nearest value is 0.1"),
+        (col("double").eq(decimal(9_007_199_254_740_993, 0)), "does not fit Float64"),
+        (col("double").eq(decimal(i128::MAX, 127)), "does not fit Float64"),
+        (col("double").eq(decimal(1, i8::MIN)), "does not fit Float64"),
+        (col("single").eq(decimal(16_777_217, 0)), "nearest value is 16777216_f32"),
+    ] {
+        let error = rows(expr.clone()).unwrap_err();
+        assert!(error.contains(part), "{expr}: {error}");
+    }
+}
+
+#[test]
+fn scalars_are_operands_of_arithmetic() {
+    let batch = record_batch!(("x", Int64, [1, 2, 3]), ("y", Float64, [0.5, 1.5, 2.5])).unwrap();
+    let packed = compress(&batch, &Options::default()).unwrap();
+    let rows = |expr: Expr| {
+        let found = Scan::new(&packed).filter(expr.clone()).rows(&Engine::cpu());
+        found.map(|rows| rows.values().to_vec()).map_err(|error| error.to_string())
+    };
+    let two = || lit(Scalar::new(UInt8Array::from(vec![2])));
+    let tenths = Decimal128Array::from(vec![15]).with_precision_and_scale(5, 1).unwrap();
+    let half = || lit(Scalar::new(Float32Array::from(vec![0.5])));
+    let none = || lit(Scalar::new(Int32Array::from(vec![None])));
+    for (expr, expected) in [
+        ((col("x") * two()).eq(4), vec![1]),
+        ((col("x") + lit(Scalar::new(tenths))).gt(3), vec![1, 2]),
+        ((col("y") + half()).eq(2.0), vec![1]),
+        ((col("x") + none()).eq(2), vec![]),
+        (none().is_null(), vec![0, 1, 2]),
+        ((col("x") + none()).is_null(), vec![0, 1, 2]),
+    ] {
+        assert_eq!(rows(expr.clone()).as_ref(), Ok(&expected), "{expr}");
+    }
+    let text = lit(Scalar::new(StringArray::from(vec!["2"])));
+    let error = rows((col("x") + text).eq(2)).unwrap_err();
+    assert!(error.contains("cannot be computed with"), "{error}");
+}

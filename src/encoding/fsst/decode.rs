@@ -121,7 +121,9 @@ impl Decoder {
         out.reserve(len + SLACK);
         let spare = out.spare_capacity_mut();
         // SAFETY: the spare capacity is valid for writes of its length.
-        let written = unsafe { self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len(), TileCheck::none())? };
+        let written = unsafe {
+            self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len(), TileCheck::none())?
+        };
         exactly(written, len)?;
         // SAFETY: `decode_into` initialised `written == len` bytes.
         unsafe { out.set_len(out.len() + len) };
@@ -135,7 +137,9 @@ impl Decoder {
         out.reserve(codes.len().saturating_mul(MAX_SYMBOL_LEN).saturating_add(SLACK));
         let spare = out.spare_capacity_mut();
         // SAFETY: the spare capacity is valid for writes of its length.
-        let written = unsafe { self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len(), TileCheck::none())? };
+        let written = unsafe {
+            self.decode_into(codes, spare.as_mut_ptr().cast(), spare.len(), TileCheck::none())?
+        };
         // SAFETY: `decode_into` initialised `written` bytes.
         unsafe { out.set_len(out.len() + written) };
         Ok(())
