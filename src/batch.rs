@@ -6,9 +6,10 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 use rayon::prelude::*;
 
-use crate::column::{CompressedColumn, compress_field};
+use crate::column::{CompressedColumn, check_memory, compress_field};
 use crate::error::{Error, Result, ensure};
 use crate::extension::{is_compressed, storage_field, value_field};
+use crate::memory::MemoryLimit;
 use crate::options::Options;
 
 /// Compresses every column of a batch. The result has one row per chunk and
@@ -156,17 +157,19 @@ pub(crate) fn check_boundaries(columns: &[&CompressedColumn]) -> Result<()> {
 pub fn decompress(compressed: &RecordBatch) -> Result<RecordBatch> {
     let schema = decompressed_schema(&compressed.schema())?;
     let columns = columns(compressed)?;
+    check_memory(MemoryLimit::default(), &columns)?;
     decompress_columns(Arc::new(schema), &columns, compressed.num_rows())
 }
 
-/// Decompresses columns to a batch; `rows` counts where there are no columns.
+/// Decompresses columns, whose memory has been checked, to a batch; `rows` counts where there are no
+/// columns.
 pub(crate) fn decompress_columns(
     schema: SchemaRef,
     columns: &[CompressedColumn],
     rows: usize,
 ) -> Result<RecordBatch> {
     let arrays: Vec<ArrayRef> =
-        columns.par_iter().map(CompressedColumn::decompress).collect::<Result<_>>()?;
+        columns.par_iter().map(CompressedColumn::decode).collect::<Result<_>>()?;
     batch_of(schema, arrays, columns.first().map_or(rows, CompressedColumn::len))
 }
 

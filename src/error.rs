@@ -90,6 +90,21 @@ pub enum Error {
         /// What does not fit, with both sizes.
         what: String,
     },
+    /// Values that would take more memory than the caller allows.
+    #[error(
+        "{place}values take {needed} bytes of {total} in all, the limit is {limit}; \
+         `Engine::with_memory_limit` and `ipc::Reader::with_memory_limit` set another"
+    )]
+    MemoryLimit {
+        /// The column that takes most.
+        place: Place,
+        /// Bytes of its values.
+        needed: u64,
+        /// Bytes of the values of all columns.
+        total: u64,
+        /// Bytes allowed, see [`Engine::with_memory_limit`](crate::Engine::with_memory_limit).
+        limit: u64,
+    },
     /// A row past the end of a column.
     #[error("{place}row {row} of a column of {rows} rows")]
     OutOfRange {
@@ -236,6 +251,7 @@ impl Error {
             | Self::NotLanepack { place, .. }
             | Self::Unsupported { place, .. }
             | Self::TooLarge { place, .. }
+            | Self::MemoryLimit { place, .. }
             | Self::OutOfRange { place, .. }
             | Self::Mismatch { place, .. }
             | Self::Verify { place }
@@ -257,6 +273,7 @@ impl Error {
             | Self::NotLanepack { place, .. }
             | Self::Unsupported { place, .. }
             | Self::TooLarge { place, .. }
+            | Self::MemoryLimit { place, .. }
             | Self::OutOfRange { place, .. }
             | Self::Mismatch { place, .. }
             | Self::Verify { place }

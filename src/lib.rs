@@ -57,6 +57,7 @@ mod fence;
 mod gpu;
 pub mod ipc;
 mod lanes;
+mod memory;
 mod options;
 mod ranges;
 pub mod scan;

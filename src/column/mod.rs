@@ -32,6 +32,7 @@ use crate::encoding::fsst::{self, Symbols};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::{self, Encoding, Input, Physical, Values, source};
 use crate::error::{Error, Place, Result};
+use crate::memory::MemoryLimit;
 use crate::options::Options;
 
 /// One Arrow array, compressed: random access, statistics per chunk, and back.
@@ -229,9 +230,18 @@ impl CompressedColumn {
     /// Decodes all values, chunks in parallel.
     ///
     /// # Errors
+    /// [`Error::MemoryLimit`] if the values take more than 1 GiB and 8,192 times the compressed
+    /// bytes, or than the machine has ([`Engine::with_memory_limit`](crate::Engine::with_memory_limit)
+    /// allows more);
     /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if
     /// the strings of a Utf8 or Binary column pass 2 GiB.
     pub fn decompress(&self) -> Result<ArrayRef> {
+        check_memory(MemoryLimit::default(), std::slice::from_ref(self))?;
+        self.decode()
+    }
+
+    /// Decodes all values, whose memory has been checked.
+    pub(crate) fn decode(&self) -> Result<ArrayRef> {
         build::array(&self.chunks, self.data_type()).map_err(|error| self.place(error))
     }
 
@@ -248,6 +258,30 @@ impl CompressedColumn {
     fn place(&self, error: Error) -> Error {
         error.in_column(self.field.name())
     }
+}
+
+/// Checks what the values of columns take against a limit.
+pub(crate) fn check_memory(limit: MemoryLimit, columns: &[CompressedColumn]) -> Result<()> {
+    let stored = columns.iter().map(CompressedColumn::compressed_bytes).sum();
+    let needed = |column: &CompressedColumn| {
+        encoding::memory_of(column.chunks.iter().map(|chunk| (chunk.root(), chunk.rows())))
+    };
+    limit.check(stored, columns.iter().map(|column| (column.field.name().as_str(), needed(column))))
+}
+
+/// The same of some rows of columns, `kept` of each chunk.
+pub(crate) fn check_kept_memory(
+    limit: MemoryLimit,
+    columns: &[&CompressedColumn],
+    kept: &[usize],
+) -> Result<()> {
+    let stored = columns.iter().map(|column| column.compressed_bytes()).sum();
+    let needed = |column: &CompressedColumn| {
+        let parts = column.chunks.iter().zip(kept);
+        encoding::memory_of(parts.map(|(chunk, rows)| (chunk.root(), *rows)))
+    };
+    let columns = columns.iter().map(|column| (column.field.name().as_str(), needed(column)));
+    limit.check(stored, columns)
 }
 
 /// Compresses one array, as a nullable field without a name.

@@ -38,6 +38,7 @@ impl CompressedDeviceBatch {
     /// # Errors
     /// As [`DeviceColumn::decompress`].
     pub fn decompress(&self) -> Result<Vec<DeviceArray>> {
+        DeviceColumn::check_memory(self.columns())?;
         self.context().with_stream(|stream| {
             let in_column =
                 |column: &DeviceColumn, error: Error| error.in_column(column.field().name());
@@ -156,11 +157,14 @@ impl DeviceColumn {
     /// Decompresses the column to device memory and waits for it.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if the
+    /// [`Error::MemoryLimit`] if the values take more than the engine allows
+    /// ([`Engine::with_memory_limit`](crate::Engine::with_memory_limit)); [`Error::Corrupt`] if a
+    /// chunk's data are damaged, [`Error::TooLarge`] if the
     /// strings of a Utf8 or Binary column pass 2 GiB, [`Error::Unsupported`] if the column is
     /// nested or carried as Arrow IPC, which only the CPU reads; [`Error::DeviceMemory`],
     /// [`Error::Device`].
     pub fn decompress(&self) -> Result<DeviceArray> {
+        DeviceColumn::check_memory(std::slice::from_ref(self))?;
         let decompress =
             || self.context().with_stream(|stream| start(stream, self, &mut ())?.finish());
         decompress().map_err(|error| self.explained(error.in_column(self.field().name())))

@@ -23,6 +23,7 @@ use crate::column::{self, CompressedColumn};
 use crate::encoding::{self, Physical};
 use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, abi};
+use crate::memory::MemoryLimit;
 
 /// A compressed batch in device memory.
 #[derive(Debug)]
@@ -39,12 +40,15 @@ impl CompressedDeviceBatch {
         schema: SchemaRef,
         columns: &[CompressedColumn],
         compressed_rows: usize,
+        limit: MemoryLimit,
     ) -> Result<Self> {
         let rows = columns.first().map_or(compressed_rows, CompressedColumn::len);
         let columns = columns
             .iter()
             .map(|column| {
-                DeviceColumn::upload(context, column)
+                let uploaded = DeviceColumn::upload(context, column);
+                uploaded
+                    .map(|column| DeviceColumn { limit, ..column })
                     .map_err(|error| error.in_column(column.field().name()))
             })
             .collect::<Result<_>>()?;
@@ -105,6 +109,8 @@ pub struct DeviceColumn {
     bodies: Vec<Arc<DeviceBuffer>>,
     /// When the bodies have arrived.
     ready: Arc<dyn Event>,
+    /// What its values may take.
+    limit: MemoryLimit,
     /// The least and the greatest of integers, once somebody has asked.
     bounds: OnceLock<(i256, i256)>,
     /// What layers above cache beside it.
@@ -241,7 +247,8 @@ impl DeviceColumn {
         ready: Arc<dyn Event>,
     ) -> Self {
         let (bounds, cache) = (OnceLock::new(), OnceLock::new());
-        Self { context, field, chunks, bodies, ready, bounds, cache }
+        let limit = MemoryLimit::Unlimited;
+        Self { context, field, chunks, bodies, ready, limit, bounds, cache }
     }
 
     /// A column of some of the chunks, which shares their bodies.
@@ -328,6 +335,27 @@ impl DeviceColumn {
                 (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
             Ok(Self::new(context, field, chunks, bodies, stream.record()?))
         })
+    }
+
+    /// Checks what the values of columns take against the limit that they were uploaded with.
+    pub(crate) fn check_memory(columns: &[Self]) -> Result<()> {
+        let kept = |column: &Self| column.chunks.iter().map(DeviceChunk::rows).collect();
+        let limit = columns.first().map_or(MemoryLimit::Unlimited, |column| column.limit);
+        Self::check_kept(limit, columns.iter(), kept)
+    }
+
+    /// Checks what rows of columns take, of which `kept` says how many there are in each chunk.
+    pub(crate) fn check_kept<'a>(
+        limit: MemoryLimit,
+        columns: impl Iterator<Item = &'a Self> + Clone,
+        kept: impl Fn(&Self) -> Vec<usize>,
+    ) -> Result<()> {
+        let stored = columns.clone().map(Self::device_bytes).sum();
+        let needed = |column: &Self| {
+            let parts = column.chunks.iter().zip(kept(column));
+            encoding::memory_of(parts.map(|(chunk, rows)| (chunk.root(), rows)))
+        };
+        limit.check(stored, columns.map(|column| (column.field.name().as_str(), needed(column))))
     }
 
     /// The Arrow field of the values.

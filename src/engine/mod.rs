@@ -39,12 +39,13 @@ use rayon::prelude::*;
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
 
 use crate::batch;
-use crate::column::CompressedColumn;
+use crate::column::{CompressedColumn, check_memory};
 use crate::decode::decodes_on_device;
 use crate::device::column::explained;
 use crate::device::{CompressedDeviceBatch, Context};
 use crate::error::{Error, Result};
 use crate::gpu::{Device, DeviceInfo};
+use crate::memory::MemoryLimit;
 use crate::transfer;
 
 /// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
@@ -66,6 +67,7 @@ const AUTO_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Engine {
     kind: Kind,
+    memory: MemoryLimit,
     last: Arc<Mutex<Option<Choice>>>,
 }
 
@@ -164,7 +166,35 @@ impl Engine {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, last: Arc::default() }
+        Self { kind, memory: MemoryLimit::default(), last: Arc::default() }
+    }
+
+    /// Limits the bytes that the values of one call of [`Engine::decompress`] or of
+    /// [`Scan::gather`](crate::scan::Scan::gather) take, those of a batch of a reader
+    /// ([`ipc::Reader::with_engine`](crate::ipc::Reader::with_engine)), and of an uploaded batch that
+    /// is decompressed on the device. More is an [`Error::MemoryLimit`] before memory is taken.
+    ///
+    /// By default 1 GiB and 8,192 times the compressed bytes, but no more than the machine has: so
+    /// a few kilobytes of hostile input cannot take it all.
+    ///
+    /// ```
+    /// use arrow_array::record_batch;
+    /// use lanepack::{Engine, Error, Options, compress};
+    ///
+    /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+    /// let compressed = compress(&batch, &Options::default())?;
+    /// let small = Engine::cpu().with_memory_limit(16);
+    /// assert!(matches!(small.decompress(&compressed), Err(Error::MemoryLimit { needed: 24, .. })));
+    /// assert_eq!(small.with_memory_limit(u64::MAX).decompress(&compressed)?, batch);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_memory_limit(self, bytes: u64) -> Self {
+        Self { memory: MemoryLimit::Bytes(bytes), ..self }
+    }
+
+    pub(crate) fn memory_limit(&self) -> MemoryLimit {
+        self.memory
     }
 
     /// The GPU that this engine uses; for [`Engine::auto`] the one it may use.
@@ -234,6 +264,7 @@ impl Engine {
         columns: &[CompressedColumn],
         rows: usize,
     ) -> Result<RecordBatch> {
+        check_memory(self.memory, columns)?;
         let rows = columns.first().map_or(rows, CompressedColumn::len);
         self.run(
             bytes_of(columns),
@@ -255,6 +286,7 @@ impl Engine {
             schema,
             &batch::columns(compressed)?,
             compressed.num_rows(),
+            self.memory,
         )
     }
 }

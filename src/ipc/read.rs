@@ -55,6 +55,8 @@ pub struct Reader<S> {
     /// What the batches have once decompressed.
     schema: SchemaRef,
     engine: Engine,
+    /// What the values of a batch may take, if it is another limit than the engine's.
+    memory_limit: Option<u64>,
     checksums: bool,
     /// Set at the end and by an error: nothing is read behind it.
     ended: bool,
@@ -179,13 +181,26 @@ impl<R: Read> Reader<StreamSource<R>> {
 
 impl<S: Source> Reader<S> {
     fn new(source: S, schema: SchemaRef) -> Self {
-        Self { source, schema, engine: Engine::cpu(), checksums: true, ended: false }
+        let engine = Engine::cpu();
+        Self { source, schema, engine, memory_limit: None, checksums: true, ended: false }
     }
 
     /// Decompresses with this engine (by default the CPU), to the same values.
     #[must_use]
     pub fn with_engine(mut self, engine: &Engine) -> Self {
         self.engine = engine.clone();
+        if let Some(bytes) = self.memory_limit {
+            self.engine = self.engine.with_memory_limit(bytes);
+        }
+        self
+    }
+
+    /// Limits the bytes that the values of one batch take, instead of the engine's limit; see
+    /// [`Engine::with_memory_limit`].
+    #[must_use]
+    pub fn with_memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self.engine = self.engine.with_memory_limit(bytes);
         self
     }
 

@@ -76,6 +76,7 @@ use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::lanes::{Mask, VECTOR};
+use crate::memory::MemoryLimit;
 use crate::ranges::Key;
 use aggregate::{Plan, State};
 use bind::Binder;
@@ -194,15 +195,18 @@ impl<'a> Scan<'a> {
     /// decoded but vectors that have kept rows.
     ///
     /// # Errors
-    /// As [`Scan::mask`]; [`Error::TooLarge`] if strings of a Utf8 or Binary column pass
-    /// 2 GiB; on a GPU [`Error::Unsupported`] for columns that are nested or carried as Arrow IPC.
+    /// As [`Scan::mask`]; [`Error::MemoryLimit`] if the values take more than the engine allows
+    /// ([`Engine::with_memory_limit`]); [`Error::TooLarge`] if strings of a Utf8 or Binary column
+    /// pass 2 GiB; on a GPU [`Error::Unsupported`] for columns that are nested or carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
         if let Some(context) = self.device(engine)? {
-            return self.gather_on(context, names, &mut ());
+            return self.gather_on(context, names, engine.memory_limit(), &mut ());
         }
         let (scan, wanted) = self.bind(|binder| numbers_of(names, binder))?;
         let masks = scan.masks()?;
-        let kept = masks.iter().flatten().flatten().map(cpu::count).sum();
+        let kept_of = |masks: &Option<Vec<Mask>>| masks.iter().flatten().map(cpu::count).sum();
+        let kept_of_chunks: Vec<usize> = masks.iter().map(kept_of).collect();
+        let kept = kept_of_chunks.iter().sum();
         let gather = |column: &CompressedColumn| -> Result<ArrayRef> {
             let pieces: Vec<Vec<ArrayRef>> = (masks.par_iter().enumerate())
                 .map(|(index, masks)| match masks {
@@ -219,6 +223,7 @@ impl<'a> Scan<'a> {
         };
         let columns: Vec<&CompressedColumn> =
             wanted.iter().map(|of| scan.columns[*of].as_ref()).collect();
+        column::check_kept_memory(engine.memory_limit(), &columns, &kept_of_chunks)?;
         let arrays: Vec<ArrayRef> = (columns.par_iter())
             .map(|column| gather(column).map_err(|error| error.in_column(column.field().name())))
             .collect::<Result<_>>()?;
@@ -268,7 +273,10 @@ impl<'a> Scan<'a> {
         names: &[S],
         engine: &Engine,
     ) -> Result<crate::engine::measure::Times> {
-        self.timed(engine, |context, recorder| self.gather_on(context, names, recorder).map(|_| ()))
+        let limit = engine.memory_limit();
+        self.timed(engine, |context, recorder| {
+            self.gather_on(context, names, limit, recorder).map(|_| ())
+        })
     }
 
     /// What the kernels of some work take.
@@ -291,13 +299,14 @@ impl<'a> Scan<'a> {
         &self,
         context: &Arc<Context>,
         names: &[S],
+        limit: MemoryLimit,
         marks: &mut dyn Marks,
     ) -> Result<RecordBatch> {
         let numbers = |binder: &mut Binder<'_>| numbers_of(names, binder);
         self.on(context, numbers, Vec::clone, marks, |scan, predicate, wanted| {
             let kept = scan.select(predicate)?;
             let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| scan.columns[*of]).collect();
-            let (rows, arrays) = kept.values(&columns, scan.marks)?;
+            let (rows, arrays) = kept.values(&columns, limit, scan.marks)?;
             gathered(columns.iter().map(|column| column.field()), arrays, rows)
         })
     }

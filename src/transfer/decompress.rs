@@ -30,7 +30,7 @@ const ROWS: usize = 64;
 /// Decompresses a column from host memory to host memory.
 pub(crate) fn decompress(context: &Arc<Context>, column: &CompressedColumn) -> Result<ArrayRef> {
     if !decodes_on_device(column) {
-        return column.decompress();
+        return column.decode();
     }
     let sizes = Sizes::of(column.data_type());
     let parts = sizes.as_ref().map(|sizes| cut(context, column, sizes));

@@ -197,3 +197,30 @@ fn scans_free_what_they_have_when_memory_runs_out() {
         Ok((scan.mask(engine)?, scan.aggregate(&[max(col("word"))], engine)?))
     });
 }
+
+#[test]
+fn values_have_a_limit() {
+    let batch =
+        record_batch!(("id", Int32, [1, 2, 3, 4]), ("flag", Boolean, [true, false, true, true]));
+    let batch = batch.unwrap();
+    let compressed = compress(&batch, &Options::default()).unwrap();
+    for engine in engines() {
+        let with = |bytes| engine.clone().with_memory_limit(bytes);
+        let (fits, less) = (with(17), with(16));
+        assert_eq!(fits.decompress(&compressed).unwrap(), batch);
+        assert_eq!(fits.upload(&compressed).unwrap().decompress().unwrap().len(), 2);
+        let gathered = |engine: &Engine| Scan::new(&compressed).gather(&["id", "flag"], engine);
+        assert_eq!(gathered(&fits).unwrap(), batch);
+        let uploaded = less.upload(&compressed).unwrap();
+        uploaded.columns()[0].decompress().unwrap();
+        let errors = [
+            less.decompress(&compressed).err(),
+            uploaded.decompress().err(),
+            with(15).upload(&compressed).unwrap().columns()[0].decompress().err(),
+            gathered(&less).err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, Some(Error::MemoryLimit { .. })), "{error:?}");
+        }
+    }
+}

@@ -129,6 +129,11 @@ impl<'a> KeptRows<'a> {
         self.places.last().map_or(0, |kept| *kept as usize)
     }
 
+    /// How many rows of each chunk are kept.
+    pub fn of_chunks(&self) -> Vec<usize> {
+        self.places.windows(2).map(|pair| (pair[1] - pair[0]) as usize).collect()
+    }
+
     /// The values of a column in the kept rows, in host memory.
     ///
     /// # Errors

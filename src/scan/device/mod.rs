@@ -39,6 +39,7 @@ use crate::device::Marks;
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
+use crate::memory::MemoryLimit;
 use crate::ranges::{Key, Ranges};
 use gather::KeptRows;
 use query::Query;
@@ -97,11 +98,13 @@ impl Selection {
     pub fn values(
         &self,
         columns: &[&DeviceColumn],
+        limit: MemoryLimit,
         marks: &mut dyn Marks,
     ) -> Result<(usize, Vec<ArrayRef>)> {
         let Some(first) = columns.first() else { return Ok((self.count()?, Vec::new())) };
         self.check()?;
         let kept = KeptRows::find(&self.stream, first, &self.bitmap, marks)?;
+        DeviceColumn::check_kept(limit, columns.iter().copied(), |_| kept.of_chunks())?;
         let values = |column: &&DeviceColumn| {
             kept.values(column, marks).map_err(|error| error.in_column(column.field().name()))
         };

@@ -1,0 +1,112 @@
+//! Limits of the memory that decompressed values take. Headers of a hundred bytes can stand for
+//! 128 MiB of values, so what a call needs is added up from headers, and compared with a limit,
+//! before memory is taken.
+
+use std::sync::OnceLock;
+
+use crate::error::{Error, Place, Result};
+
+/// Bytes that any input may become.
+const BASE: u64 = 1 << 30;
+/// Bytes that each byte of the input may become beyond these. A column of one 64-bit value needs
+/// about as many.
+const PER_STORED_BYTE: u64 = 8192;
+
+/// How many bytes of decompressed values a call may make.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum MemoryLimit {
+    /// 1 GiB and 8,192 times the compressed bytes, at most the memory of the machine.
+    #[default]
+    OfInput,
+    Bytes(u64),
+    /// For values that lanepack has compressed itself, or checked before.
+    Unlimited,
+}
+
+impl MemoryLimit {
+    /// The limit for an input of so many compressed bytes.
+    fn bytes(self, stored: u64) -> u64 {
+        match self {
+            Self::OfInput => BASE
+                .saturating_add(PER_STORED_BYTE.saturating_mul(stored))
+                .min(machine_memory().unwrap_or(u64::MAX)),
+            Self::Bytes(bytes) => bytes,
+            Self::Unlimited => u64::MAX,
+        }
+    }
+
+    /// An error if columns, given by name and the bytes that their values take, need more than an
+    /// input of `stored` compressed bytes may.
+    pub fn check<'a>(
+        self,
+        stored: usize,
+        columns: impl Iterator<Item = (&'a str, u64)>,
+    ) -> Result<()> {
+        let (mut total, mut largest) = (0_u64, ("", 0));
+        for (name, needed) in columns {
+            total = total.saturating_add(needed);
+            if needed > largest.1 {
+                largest = (name, needed);
+            }
+        }
+        let limit = self.bytes(stored as u64);
+        if total <= limit {
+            return Ok(());
+        }
+        let (name, needed) = largest;
+        let place = Place { column: Some(name.to_owned()), chunk: None };
+        Err(Error::MemoryLimit { place, needed, total, limit })
+    }
+}
+
+/// Bytes of memory of this machine, or of the control group of this process if that is less; none
+/// where neither is known.
+fn machine_memory() -> Option<u64> {
+    static MEMORY: OnceLock<Option<u64>> = OnceLock::new();
+    *MEMORY.get_or_init(|| {
+        let read = |path| std::fs::read_to_string(path).ok();
+        let machine = read("/proc/meminfo").as_deref().and_then(total_of);
+        let group = read("/sys/fs/cgroup/memory.max").and_then(|bytes| bytes.trim().parse().ok());
+        machine.into_iter().chain(group).min()
+    })
+}
+
+/// The line `MemTotal` of /proc/meminfo, in bytes.
+fn total_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_grows_with_the_input_up_to_the_machine() {
+        let limit = |stored| MemoryLimit::OfInput.bytes(stored);
+        let machine = machine_memory().unwrap_or(u64::MAX);
+        assert_eq!(limit(0), BASE.min(machine));
+        assert_eq!(limit(1000), (BASE + 8_192_000).min(machine));
+        assert_eq!(limit(u64::MAX), machine);
+    }
+
+    #[test]
+    fn the_largest_column_is_named() {
+        let columns = || [("a", 5), ("b", 7), ("c", 1)].into_iter();
+        assert!(MemoryLimit::Bytes(13).check(0, columns()).is_ok());
+        let error = MemoryLimit::Bytes(12).check(0, columns()).unwrap_err().to_string();
+        assert!(error.contains("\"b\"") && error.contains("7 bytes of 13"), "{error}");
+        let huge = [("a", u64::MAX), ("b", 1)].into_iter();
+        assert!(MemoryLimit::OfInput.check(0, huge.clone()).is_err());
+        assert!(MemoryLimit::Unlimited.check(0, huge).is_ok());
+    }
+
+    #[test]
+    fn the_memory_of_a_machine_is_read() {
+        let text = "MemTotal:       24665344 kB\nMemFree:         1 kB\n";
+        assert_eq!(total_of(text), Some(24_665_344 << 10));
+        assert_eq!(total_of("MemFree: 1 kB"), None);
+        assert_eq!(total_of("MemTotal: 99999999999999999999 kB"), None);
+    }
+}
