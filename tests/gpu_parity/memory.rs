@@ -11,7 +11,7 @@ use lanepack::scan::{Scan, col, count_rows, lit, max, sum};
 use lanepack::{Encoding, Engine, Error, Options, Result, compress};
 
 use super::common::{Nulls, Shape, array_of};
-use super::{SIMT_MEMORY, staged};
+use super::{SIMT_MEMORY, engines, staged};
 
 /// Does work again and again, each time with less memory: the first allocations succeed and all
 /// others fail, or of some one alone. `work` gives what it has made of things that are freed by then.
