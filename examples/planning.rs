@@ -21,7 +21,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_select::concat::concat;
 use clap::Parser;
 use files::{Found, Source, Unreadable};
-use lanepack::internals::{PlanningTimes, encodings_of, time_planning};
+use lanepack::internals::{PlanningTimes, time_planning};
 use lanepack::{Effort, Options, compress_array};
 
 /// Time of choosing encodings.
@@ -57,7 +57,8 @@ struct Times {
 impl Times {
     fn of(array: &ArrayRef, options: &Options, runs: usize) -> Result<Self, Failure> {
         let [mut all, mut tables, mut plans, mut chosen] = [Duration::MAX; 4];
-        let only = options.clone().with_encodings(encodings_of(&compress_array(array, options)?));
+        let only =
+            options.clone().with_encodings(compress_array(array, options)?.encoding().encodings());
         for _ in 0..runs.max(1) {
             for (options, time) in [(options, &mut all), (&only, &mut chosen)] {
                 let start = Instant::now();

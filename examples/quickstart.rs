@@ -152,7 +152,7 @@ fn measure(name: &str, array: &ArrayRef) -> lanepack::Result<Row> {
     Ok(Row {
         name: name.to_owned(),
         data_type: array.data_type().to_string(),
-        encoding: column.encoding(),
+        encoding: column.encoding().to_string(),
         rows: column.len(),
         raw: raw.bytes(),
         packed: column.compressed_bytes(),

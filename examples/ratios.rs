@@ -251,7 +251,7 @@ impl Column {
     /// Counts what one batch of the compressed file has of this column.
     fn add(&mut self, column: &CompressedColumn) {
         self.packed_bytes += column.compressed_bytes();
-        for encoding in column.encoding().split('+') {
+        for encoding in column.encoding().to_string().split('+') {
             if !self.encodings.iter().any(|known| known == encoding) {
                 self.encodings.push(encoding.to_owned());
             }

@@ -142,7 +142,7 @@ fn main() -> Result<(), lanepack::Error> {
         if !tree.name.contains(&args.only) {
             continue;
         }
-        let lz = Lz { segment_symbols: Some(2048), ..Lz::default() };
+        let lz = Lz::default().with_segment_symbols(2048);
         let options = Options::default().with_encodings(tree.encodings.iter().copied());
         let column = compress_array(&tree.array, &options.with_lz(lz))?;
         let at = |part: usize| Literal::Arrow(tree.array.slice(tree.array.len() * part / 64, 1));
@@ -161,7 +161,11 @@ fn main() -> Result<(), lanepack::Error> {
         let decode = speed(time(args.runs, || {
             black_box(column.decompress().expect("a whole column"));
         }));
-        println!("{:24} {range:8.3} {listed:8.3} {decode:8.3}  {}", tree.name, column.encoding());
+        println!(
+            "{:24} {range:8.3} {listed:8.3} {decode:8.3}  {}",
+            tree.name,
+            column.encoding()
+        );
     }
     Ok(())
 }

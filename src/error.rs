@@ -12,6 +12,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Where in a batch something was found. Either part may be unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// Name of the column.
     pub column: Option<String>,
@@ -36,6 +37,7 @@ impl fmt::Display for Place {
 pub enum Error {
     /// Bytes that break a rule of the format.
     #[error("{place}corrupt data: {what}")]
+    #[non_exhaustive]
     Corrupt {
         /// Where it was found.
         place: Place,
@@ -44,6 +46,7 @@ pub enum Error {
     },
     /// A checksum that does not match its bytes.
     #[error("{place}checksum of the {part}: expected {expected:#018x}, found {found:#018x}")]
+    #[non_exhaustive]
     Checksum {
         /// Where it was found.
         place: Place,
@@ -56,6 +59,7 @@ pub enum Error {
     },
     /// A format version that this build does not read.
     #[error("{place}format version {found}, this build reads version {supported}")]
+    #[non_exhaustive]
     Version {
         /// Where it was found.
         place: Place,
@@ -66,6 +70,7 @@ pub enum Error {
     },
     /// A file, field or array without compressed columns.
     #[error("{place}not compressed by lanepack: expected {expected}, found {found}")]
+    #[non_exhaustive]
     NotLanepack {
         /// Where it was found.
         place: Place,
@@ -76,6 +81,7 @@ pub enum Error {
     },
     /// Work that lanepack does not do on such data, or not on this engine.
     #[error("{place}{what}")]
+    #[non_exhaustive]
     Unsupported {
         /// Where it was found.
         place: Place,
@@ -84,6 +90,7 @@ pub enum Error {
     },
     /// Data that do not fit the type they are asked for in.
     #[error("{place}{what}")]
+    #[non_exhaustive]
     TooLarge {
         /// Where it was found.
         place: Place,
@@ -107,6 +114,7 @@ pub enum Error {
     },
     /// A row past the end of a column.
     #[error("{place}row {row} of a column of {rows} rows")]
+    #[non_exhaustive]
     OutOfRange {
         /// Where it was found.
         place: Place,
@@ -117,6 +125,7 @@ pub enum Error {
     },
     /// Arrays that do not fit a schema or each other.
     #[error("{place}{what}")]
+    #[non_exhaustive]
     Mismatch {
         /// Where it was found.
         place: Place,
@@ -125,26 +134,30 @@ pub enum Error {
     },
     /// A setting outside its range.
     #[error("option {name}: {what}")]
+    #[non_exhaustive]
     Options {
-        /// Name of the field of [`Options`](crate::Options).
+        /// Name of the setting of [`Options`](crate::Options): that of its setter without `with_`.
         name: &'static str,
         /// What is allowed and what was given.
         what: String,
     },
-    /// A chunk that did not decode to what went in ([`Options::verify`](crate::Options)).
+    /// A chunk that did not decode to what went in ([`Options::with_verify`](crate::Options::with_verify)).
     #[error("{place}does not decode to its input; this is a bug in lanepack, please report it")]
+    #[non_exhaustive]
     Verify {
         /// Where it was found.
         place: Place,
     },
     /// An expression that does not fit the columns, or cannot be computed.
     #[error("{what}")]
+    #[non_exhaustive]
     Expression {
         /// What is wrong, with the expression or column it is about.
         what: String,
     },
     /// There is no GPU that can be used.
     #[error("no usable GPU: {what}")]
+    #[non_exhaustive]
     NoDevice {
         /// What is missing: a driver, a device, a newer one.
         what: String,
@@ -153,6 +166,7 @@ pub enum Error {
     #[error(
         "{place}{needed} bytes of device memory needed, {free} of {total} are free on {device}"
     )]
+    #[non_exhaustive]
     DeviceMemory {
         /// What the memory was for.
         place: Place,
@@ -167,6 +181,7 @@ pub enum Error {
     },
     /// A call of the driver that failed, or a kernel that did.
     #[error("{place}device error: {what}")]
+    #[non_exhaustive]
     Device {
         /// What it was working on.
         place: Place,
@@ -175,6 +190,7 @@ pub enum Error {
     },
     /// An error of arrow-rs.
     #[error("{place}{source}")]
+    #[non_exhaustive]
     Arrow {
         /// Where it was found.
         place: Place,

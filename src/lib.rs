@@ -79,16 +79,19 @@ pub mod arrow {
 }
 
 pub use batch::{columns, compress, compressed_schema, decompress, decompressed_schema};
-pub use chunk::{ALIGNMENT, Chunk, Encoding, FORMAT_VERSION, MAX_CHUNK_ROWS};
-pub use column::{CompressedColumn, compress_array};
+pub use chunk::{
+    ALIGNMENT, Chunk, Encoding, EncodingSet, FORMAT_VERSION, MAX_CHUNK_ROWS, Physical,
+};
+pub use column::{ColumnEncoding, CompressedColumn, EncodingGroup, compress_array};
+pub use decode::DeviceNode;
 pub use device::{
     ArrowDeviceArray, ArrowDeviceType, CompressedDeviceBatch, DeviceArray, DeviceColumn,
     PinnedBuffer,
 };
+pub use encoding::tree::{EncodingParameters, EncodingTree, NodeRole};
 pub use engine::{Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice};
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
-pub use gpu::abi::Node as DeviceNode;
 pub use gpu::{DeviceInfo, DevicePtr};
 pub use options::{Effort, Lz, Options};
 
@@ -101,7 +104,7 @@ struct Readme;
 #[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod internals {
-    pub use crate::column::planning::{PlanningTimes, encodings_of, time_planning};
+    pub use crate::column::planning::{PlanningTimes, time_planning};
     pub use crate::encoding::{alp, fsst};
     pub use crate::engine::measure;
     pub use crate::options::PlanLog;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::chunk::{Encoding, MAX_CHUNK_ROWS};
+use crate::chunk::{Encoding, EncodingSet, MAX_CHUNK_ROWS};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
 
@@ -28,14 +28,13 @@ pub enum Effort {
 
 impl Effort {
     /// The encodings that it allows, with those of nested columns.
-    pub fn encodings(self) -> Vec<Encoding> {
-        let fast = || Encoding::BALANCED.iter().filter(|one| !one.is_searched()).copied();
-        let flat: Vec<Encoding> = match self {
-            Self::Fast => fast().collect(),
-            Self::Balanced => Encoding::BALANCED.to_vec(),
-            Self::Small => return Encoding::ALL.to_vec(),
+    pub fn encodings(self) -> EncodingSet {
+        let flat: EncodingSet = match self {
+            Self::Fast => Encoding::BALANCED.iter().filter(|one| !one.is_searched()).collect(),
+            Self::Balanced => EncodingSet::of(Encoding::BALANCED),
+            Self::Small => return EncodingSet::ALL,
         };
-        [flat.as_slice(), Encoding::NESTED].concat()
+        flat.union(EncodingSet::of(Encoding::NESTED))
     }
 }
 
@@ -58,23 +57,19 @@ impl std::str::FromStr for Effort {
 
 /// How bytes are compressed by [`Encoding::Lz`].
 ///
+/// Settings out of range are found by [`Options::validate`], as all others are.
+///
 /// ```
 /// use lanepack::{Lz, Options};
-/// let options = Options::default().with_lz(Lz { level: 2, ..Lz::default() });
+/// let options = Options::default().with_lz(Lz::default().with_level(2).with_symbol_bytes(4));
 /// assert!(options.validate().is_ok());
+/// assert_eq!(options.lz().level(), 2);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lz {
-    /// How far matches look back: 32, 64, 128 and 255 symbols at levels 1 to 4, as GPULZ has
-    /// them, a whole segment of 64 KiB at level 5 (the default), which takes least.
-    pub level: u8,
-    /// Bytes of a symbol: 1, 2, 4 or 8, where these divide what values have. By default that of
-    /// the values, or 1 where that takes an eighth less.
-    pub symbol_bytes: Option<usize>,
-    /// Symbols of a segment: a power of two from 128 to 65,536, and at least as many as 1 KiB has,
-    /// at most as many as 64 KiB have (others become these). By default 2,048, at level 5 as many
-    /// as 64 KiB have.
-    pub segment_symbols: Option<usize>,
+    pub(crate) level: u8,
+    pub(crate) symbol_bytes: Option<usize>,
+    pub(crate) segment_symbols: Option<usize>,
 }
 
 impl Default for Lz {
@@ -84,6 +79,47 @@ impl Default for Lz {
 }
 
 impl Lz {
+    /// Sets how far matches look back: 32, 64, 128 and 255 symbols at levels 1 to 4, as in GPULZ
+    /// (Zhang et al., ICS 2023, section 3), a whole segment of 64 KiB at level 5 (the default),
+    /// whose output is the smallest.
+    #[must_use]
+    pub fn with_level(mut self, level: u8) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// Sets the bytes of a symbol: 1, 2, 4 or 8, where these divide the size of a value. `None`
+    /// (the default) is the size of the values, or 1 where that takes an eighth less.
+    #[must_use]
+    pub fn with_symbol_bytes(mut self, bytes: impl Into<Option<usize>>) -> Self {
+        self.symbol_bytes = bytes.into();
+        self
+    }
+
+    /// Sets the symbols of a segment: a power of two from 128 to 65,536. Segments have at least
+    /// 1 KiB and at most 64 KiB; the nearest of these is used for others. `None` (the default) is
+    /// 2,048, at level 5 as many as 64 KiB have.
+    #[must_use]
+    pub fn with_segment_symbols(mut self, symbols: impl Into<Option<usize>>) -> Self {
+        self.segment_symbols = symbols.into();
+        self
+    }
+
+    /// The level, 1 to 5; see [`Lz::with_level`].
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// Bytes of a symbol; `None` lets the encoder choose. See [`Lz::with_symbol_bytes`].
+    pub fn symbol_bytes(&self) -> Option<usize> {
+        self.symbol_bytes
+    }
+
+    /// Symbols of a segment; `None` is the level's default. See [`Lz::with_segment_symbols`].
+    pub fn segment_symbols(&self) -> Option<usize> {
+        self.segment_symbols
+    }
+
     fn validate(&self) -> Result<()> {
         let error = |name, what| Err(Error::Options { name, what });
         if !(1..=5).contains(&self.level) {
@@ -107,32 +143,28 @@ impl Lz {
 
 /// Settings for [`compress`](crate::compress); the default suits most data.
 ///
+/// Setters accept any value: what is out of range is an [`Error::Options`] of the function that
+/// the options are passed to, or of [`Options::validate`].
+///
 /// ```
 /// use lanepack::{Encoding, Options};
 /// let options = Options::default().with_chunk_rows(65_536).without(Encoding::Fsst);
 /// assert!(options.validate().is_ok());
+/// assert_eq!(options.chunk_rows(), 65_536);
+/// assert!(!options.encodings().contains(Encoding::Fsst));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Encodings that may be chosen. [`Encoding::Plain`] is always allowed,
-    /// so that no input is refused. By default those of [`Effort::Balanced`].
-    pub encodings: Vec<Encoding>,
-    /// Values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
-    pub chunk_rows: usize,
-    /// Threads to use; `None` takes the rayon pool that the caller runs in.
-    pub threads: Option<usize>,
-    /// Decode every chunk after encoding it and compare all bits; a difference
-    /// is an [`Error::Verify`]. Off by default: it costs about as much as a decompression.
-    pub verify: bool,
-    /// How bytes are compressed that nothing else suits.
-    pub lz: Lz,
-    /// Rows that share an FSST symbol table, in whole chunks and at least one; for tests.
-    #[doc(hidden)]
-    pub group_rows: usize,
+    pub(crate) encodings: EncodingSet,
+    pub(crate) chunk_rows: usize,
+    pub(crate) threads: Option<usize>,
+    pub(crate) verify: bool,
+    pub(crate) lz: Lz,
+    /// Rows that share an FSST symbol table, in whole chunks and at least one.
+    pub(crate) group_rows: usize,
     /// Where planners note what they are told, if they are to; for tests.
     #[cfg(feature = "internals")]
-    #[doc(hidden)]
-    pub plan_log: Option<PlanLog>,
+    pub(crate) plan_log: Option<PlanLog>,
 }
 
 /// What planners have been told, a text for each chunk and each of its bitmaps; for tests that compare
@@ -193,28 +225,30 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Sets [`Options::chunk_rows`].
+    /// Sets the values per chunk: a multiple of 1,024, at most [`MAX_CHUNK_ROWS`] (the default).
     #[must_use]
     pub fn with_chunk_rows(mut self, rows: usize) -> Self {
         self.chunk_rows = rows;
         self
     }
 
-    /// Sets [`Options::threads`].
+    /// Sets how many threads are used; `None` (the default) is the rayon pool of the caller.
     #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+    pub fn with_threads(mut self, threads: impl Into<Option<usize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
-    /// Sets [`Options::verify`].
+    /// Sets whether every chunk is decoded after it was encoded and compared with its values, bit
+    /// by bit: a difference is an [`Error::Verify`]. Off by default: it costs about as much as a
+    /// decompression.
     #[must_use]
     pub fn with_verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Sets [`Options::lz`].
+    /// Sets how bytes are compressed that no other encoding makes smaller.
     #[must_use]
     pub fn with_lz(mut self, lz: Lz) -> Self {
         self.lz = lz;
@@ -235,16 +269,59 @@ impl Options {
         self
     }
 
-    /// Forbids one encoding.
+    /// Forbids one encoding; [`Encoding::Plain`] is allowed all the same.
     #[must_use]
     pub fn without(mut self, encoding: Encoding) -> Self {
-        self.encodings.retain(|allowed| *allowed != encoding);
+        self.encodings.remove(encoding);
         self
+    }
+
+    /// Sets the rows that share an FSST symbol table, for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_group_rows(mut self, rows: usize) -> Self {
+        self.group_rows = rows;
+        self
+    }
+
+    /// Sets where planners note what they are told, for tests.
+    #[cfg(feature = "internals")]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_plan_log(mut self, log: PlanLog) -> Self {
+        self.plan_log = Some(log);
+        self
+    }
+
+    /// The encodings that may be chosen, by default those of [`Effort::Balanced`].
+    /// [`Encoding::Plain`] is allowed even if it is not among them, so that no input is refused.
+    pub fn encodings(&self) -> EncodingSet {
+        self.encodings
     }
 
     /// Whether `encoding` may be chosen.
     pub fn allows(&self, encoding: Encoding) -> bool {
-        encoding == Encoding::Plain || self.encodings.contains(&encoding)
+        encoding == Encoding::Plain || self.encodings.contains(encoding)
+    }
+
+    /// Values per chunk; see [`Options::with_chunk_rows`].
+    pub fn chunk_rows(&self) -> usize {
+        self.chunk_rows
+    }
+
+    /// How many threads are used; see [`Options::with_threads`].
+    pub fn threads(&self) -> Option<usize> {
+        self.threads
+    }
+
+    /// Whether chunks are decoded after they were encoded; see [`Options::with_verify`].
+    pub fn verify(&self) -> bool {
+        self.verify
+    }
+
+    /// How bytes are compressed that no other encoding makes smaller.
+    pub fn lz(&self) -> Lz {
+        self.lz
     }
 
     /// Checks that every setting is in its range.
@@ -267,7 +344,7 @@ impl Options {
     }
 
     /// Groups of consecutive chunks that share a symbol table: as few as have no more rows
-    /// than [`Options::group_rows`] or a single chunk, and of one size, so that none is left
+    /// than `group_rows` or a single chunk, and of one size, so that none is left
     /// with a few chunks.
     pub(crate) fn groups(&self, chunks: usize) -> Vec<Range<usize>> {
         let groups = chunks.div_ceil((self.group_rows / self.chunk_rows).max(1));
@@ -316,6 +393,23 @@ mod tests {
     #[test]
     fn rejects_zero_threads() {
         assert!(Options::default().with_threads(0).validate().is_err());
+        assert!(Options::default().with_threads(0).with_threads(None).validate().is_ok());
+    }
+
+    #[test]
+    fn options_give_what_was_set() {
+        let lz = Lz::default().with_level(3).with_symbol_bytes(4).with_segment_symbols(Some(512));
+        assert_eq!((lz.level(), lz.symbol_bytes(), lz.segment_symbols()), (3, Some(4), Some(512)));
+        let options = Options::default()
+            .with_chunk_rows(2048)
+            .with_threads(3)
+            .with_verify(true)
+            .with_lz(lz)
+            .with_encodings([Encoding::Alp]);
+        assert_eq!((options.chunk_rows(), options.threads()), (2048, Some(3)));
+        assert_eq!((options.verify(), options.lz()), (true, lz));
+        assert_eq!(options.encodings(), EncodingSet::from(Encoding::Alp));
+        assert!(options.allows(Encoding::Alp) && !options.allows(Encoding::Ffor));
     }
 
     #[test]
@@ -335,9 +429,9 @@ mod tests {
     fn more_effort_allows_more() {
         let [fast, balanced, small] =
             ["fast", "balanced", "small"].map(|name| name.parse::<Effort>().unwrap().encodings());
-        assert!(fast.iter().all(|one| balanced.contains(one)) && fast.len() < balanced.len());
-        assert!(balanced.iter().all(|one| small.contains(one)) && balanced.len() < small.len());
-        assert_eq!(Options::default().encodings, balanced);
+        assert!(fast.is_subset(balanced) && fast.len() < balanced.len());
+        assert!(balanced.is_subset(small) && balanced.len() < small.len());
+        assert_eq!(Options::default().encodings(), balanced);
         let error = "best".parse::<Effort>().unwrap_err().to_string();
         assert!(error.contains("fast, balanced or small"), "{error}");
     }

@@ -101,7 +101,7 @@ fn golden(name: &str, options: &Options, batch: &RecordBatch) {
     let named = Encoding::ALL.iter().filter(|known| name.starts_with(known.name()));
     if let Some(encoding) = named.map(|known| known.name()).max_by_key(|name| name.len()) {
         for column in &packed_columns {
-            assert!(column.encoding().starts_with(encoding), "{}", column.explain());
+            assert!(column.encoding().to_string().starts_with(encoding), "{}", column.explain());
         }
     }
     let path = folder().join(format!("{name}.arrow"));
@@ -147,9 +147,14 @@ fn simple() -> Options {
 
 #[track_caller]
 fn assert_same_bytes(stored: &CompressedColumn, packed: &CompressedColumn) {
-    assert_eq!(stored.encoding(), packed.encoding(), "{:?}", stored.field());
+    assert_eq!(
+        stored.encoding().to_string(),
+        packed.encoding().to_string(),
+        "{:?}",
+        stored.field()
+    );
     assert_eq!(stored.chunks().len(), packed.chunks().len());
-    if packed.encoding() == "plain" && carried(packed.data_type()) {
+    if packed.encoding().to_string() == "plain" && carried(packed.data_type()) {
         return;
     }
     for (index, (stored, packed)) in stored.chunks().iter().zip(packed.chunks()).enumerate() {
@@ -573,7 +578,7 @@ fn dictionaries_of_strings_in_order() {
     let options =
         Options::default().with_encodings([Encoding::Dict, Encoding::Front, Encoding::Ffor]);
     let column = compress_array(&looked_up, &options).unwrap();
-    assert!(column.encoding().contains("front("), "{}", column.explain());
+    assert!(column.encoding().to_string().contains("front("), "{}", column.explain());
     golden("dict_front", &options, &batch(vec![("looked up", looked_up)]));
 }
 

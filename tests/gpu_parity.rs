@@ -150,7 +150,7 @@ fn packed(column: &CompressedColumn) -> RecordBatch {
 #[track_caller]
 fn check(engine: &Engine, array: &ArrayRef, options: &Options) {
     let log = PlanLog::default();
-    let options = &Options { plan_log: Some(log.clone()), ..options.clone() };
+    let options = &options.clone().with_plan_log(log.clone());
     let column = compress_array(array, options).unwrap();
     let expected = log.take();
     let packed = packed(&column);

@@ -14,7 +14,7 @@ fn ratio(bytes: &[u8], lz: Lz) -> f64 {
     let array = Arc::new(BinaryArray::from_iter_values([bytes])) as ArrayRef;
     let options = Options::default().with_encodings([Encoding::Lz]).with_lz(lz);
     let column = compress_array(&array, &options).unwrap();
-    assert_eq!(column.encoding(), "lz(plain)", "{}", column.explain());
+    assert_eq!(column.encoding().to_string(), "lz(plain)", "{}", column.explain());
     assert_eq!(&column.decompress().unwrap(), &array);
     bytes.len() as f64 / column.compressed_bytes() as f64
 }
@@ -33,10 +33,11 @@ fn order_keys(rows: usize) -> Vec<i64> {
 #[test]
 fn ratios_are_those_of_gpulz_and_lz4_or_better() {
     let Some(root) = shared_data() else { return };
-    let lz = |level, symbol_bytes, segment_symbols| Lz {
-        level,
-        symbol_bytes: Some(symbol_bytes),
-        segment_symbols: Some(segment_symbols),
+    let lz = |level, symbol_bytes, segment_symbols| {
+        Lz::default()
+            .with_level(level)
+            .with_symbol_bytes(symbol_bytes)
+            .with_segment_symbols(segment_symbols)
     };
     let (pairs, bytewise, best) = (lz(3, 2, 2048), lz(4, 1, 4096), lz(5, 1, 1 << 16));
     let comments = read_parquet(&root.join("strings/l_comment.parquet"));

@@ -21,7 +21,7 @@ fn options() -> impl Strategy<Value = Options> {
     let rows = prop_oneof![Just(1024), Just(2048), Just(MAX_CHUNK_ROWS)];
     let encodings = prop_oneof![
         2 => Just(Encoding::ALL.to_vec()),
-        2 => Just(Options::default().encodings),
+        2 => Just(Options::default().encodings().iter().collect()),
         1 => prop::sample::subsequence(Encoding::ALL.to_vec(), 0..Encoding::ALL.len()),
     ];
     (rows, encodings).prop_map(|(rows, encodings)| {

@@ -190,7 +190,7 @@ fn packed(batch: &RecordBatch, options: &Options) -> (usize, Vec<(usize, String)
     while let Some((_, found)) = reader.next_columns().unwrap() {
         for ((bytes, trees), column) in columns.iter_mut().zip(found) {
             *bytes += column.compressed_bytes();
-            for tree in column.encoding().split('+') {
+            for tree in column.encoding().to_string().split('+') {
                 if !trees.split('+').any(|known| known == tree) {
                     let plus = if trees.is_empty() { "" } else { "+" };
                     *trees = format!("{trees}{plus}{tree}");

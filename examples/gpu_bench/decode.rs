@@ -82,7 +82,7 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<L
         same && is_right(case, copies, back.column(0))
     })?;
     Ok(Line {
-        what: case.column.encoding(),
+        what: case.column.encoding().to_string(),
         case: case.name.clone(),
         arrow: written as f64 / seconds,
         values: decoded.values as f64 / seconds,

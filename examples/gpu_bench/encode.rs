@@ -61,7 +61,7 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize, copy: f64) -> Result<L
     let seconds = encoded.all.median().as_secs_f64();
     let moved = (read + encoded.written) as f64 / seconds;
     Ok(Line {
-        what: case.column.encoding(),
+        what: case.column.encoding().to_string(),
         case: case.name.clone(),
         arrow: read as f64 / seconds,
         values: (values * copies) as f64 / seconds,

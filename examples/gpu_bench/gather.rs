@@ -52,7 +52,7 @@ pub fn text(case: &Case, gathered: &Gathered) -> String {
     let shares: Vec<String> = gathered.shares.iter().map(share).collect();
     format!(
         "{:<12} {:<28} {} {:>8}{}",
-        case.column.encoding(),
+        case.column.encoding().to_string(),
         case.name.chars().take(28).collect::<String>(),
         shares.join(" "),
         gathered.decompressed.median().as_micros(),
@@ -93,6 +93,6 @@ pub fn case(engines: &Engines, case: &Case, bytes: usize) -> Result<Gathered, Er
         shares.push((runs, size));
     }
     let column = &packed.columns()[0];
-    let encoding = column.download()?.encoding();
+    let encoding = column.download()?.encoding().to_string();
     Ok(Gathered { shares, decompressed: decoding(column)?, encoding, same })
 }

@@ -87,7 +87,10 @@ fn case(data: &str, (level, symbol, segment_symbols): Shape, only: &str) -> Opti
         let bytes = self::data(data)?;
         let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         let array = Arc::new(UInt64Array::from_iter_values(words)) as ArrayRef;
-        let lz = Lz { level, symbol_bytes: Some(symbol), segment_symbols };
+        let lz = Lz::default()
+            .with_level(level)
+            .with_symbol_bytes(symbol)
+            .with_segment_symbols(segment_symbols);
         let options = Options::default().with_encodings([Encoding::Lz]).with_lz(lz);
         let column = compress_array(&array, &options)?;
         Ok(Case { name: name.clone(), array, column, options })

@@ -92,7 +92,8 @@ pub fn measure(engine: &Engine, query: &Query) -> Result<Measured, Error> {
         .filter(query.filter.clone())
         .aggregate(&query.aggregates, &Engine::cpu())?;
     let encodings = lanepack::columns(&downloaded)?;
-    let encodings = encodings.iter().map(|one| (one.field().name().clone(), one.encoding()));
+    let encodings =
+        encodings.iter().map(|one| (one.field().name().clone(), one.encoding().to_string()));
     let encodings = encodings.collect();
     drop(downloaded);
     let on_packed = runs(engine, &packed, query)?;

@@ -312,7 +312,7 @@ impl Recorder {
             "value_bytes": decoded.values,
             "device_bytes": decoded.read,
             "ratio": rounded(ratio),
-            "encoding": case.column.encoding(),
+            "encoding": case.column.encoding().to_string(),
             "decode_kernels_us": kernels(&decoded.times),
         });
         let moved = (decoded.read + decoded.written) as f64;
@@ -353,7 +353,7 @@ impl Recorder {
             "value_bytes": sizes(&repeated.array).1,
             "device_bytes": encoded.written,
             "ratio": rounded(ratio),
-            "encoding": lanepack::columns(expected)?[0].encoding(),
+            "encoding": lanepack::columns(expected)?[0].encoding().to_string(),
             "encode_kernels_us": kernels(&encoded.times),
         });
         let mut figures = self.document.case(suite, &case.name, about);
@@ -468,7 +468,7 @@ impl Recorder {
             "options": options,
             "type": case.array.data_type().to_string(),
             "arrow_bytes": bytes,
-            "encoding": lanepack::columns(packed)?[0].encoding(),
+            "encoding": lanepack::columns(packed)?[0].encoding().to_string(),
         });
         let mut figures = self.document.case(Suite::Host, &case.name, about);
         figures.speed("compress, page-locked", bytes, &compressed.pinned);

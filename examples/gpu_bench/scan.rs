@@ -78,7 +78,7 @@ pub fn text(case: &Case, scanned: &Scanned) -> String {
     let shares: Vec<String> = scanned.shares.iter().map(|runs| rate(runs.median())).collect();
     format!(
         "{:<12} {:<28} {} {} {} {}{}",
-        case.column.encoding(),
+        case.column.encoding().to_string(),
         case.name.chars().take(28).collect::<String>(),
         shares.join(" "),
         gb(scanned.touched as f64 / scanned.shares[TENTH].median().as_secs_f64()),
@@ -146,7 +146,7 @@ pub fn column(
     }
     let column = &packed.columns()[0];
     let touched = column.device_bytes() + column.len() / 8;
-    let encoding = column.download()?.encoding();
+    let encoding = column.download()?.encoding().to_string();
     let decoding = decoding(column)?;
     drop(packed);
     let (raw, _) = time(engine, &plain()?, &filters[TENTH].0)?;

@@ -73,7 +73,7 @@ pub fn text(case: &Case, scanned: &Scanned) -> String {
         .collect();
     format!(
         "{:<12} {:<24} {} {} {} {} {:>9} {:>9}{}",
-        case.column.encoding(),
+        case.column.encoding().to_string(),
         case.name.chars().take(24).collect::<String>(),
         tests.join(" "),
         gb(scanned.touched, scanned.tests[LIKE].0.median()),
@@ -162,7 +162,7 @@ pub fn column(
     }
     let column = &packed.columns()[0];
     let touched = column.device_bytes() + column.len() / 8;
-    let encoding = column.download()?.encoding();
+    let encoding = column.download()?.encoding().to_string();
     let decoding = decoding(column)?;
     drop(packed);
     let (raw, _) = time(engine, &plain()?, like)?;

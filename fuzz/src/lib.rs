@@ -104,7 +104,7 @@ pub fn options(choice: u8) -> Options {
         Some(encoding) => Options::default().with_encodings([*encoding]),
         None if choice >= 128 => {
             let symbol_bytes = Some(1 << (choice / 5 % 4));
-            let lz = Lz { level: 1 + choice % 5, symbol_bytes, segment_symbols: Some(1024) };
+            let lz = Lz::default().with_level(1 + choice % 5).with_symbol_bytes(symbol_bytes).with_segment_symbols(1024);
             Options::default().with_encodings([Encoding::Lz]).with_lz(lz)
         }
         None => Options::default(),

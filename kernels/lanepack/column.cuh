@@ -25,6 +25,15 @@
 // except operator(), which each thread may call by itself. Values of null rows are arbitrary; of
 // rows past the end of a chunk values are 0, and nothing is read.
 //
+// Stability. Within a minor version of lanepack (0.x as well as x.y) these stay as they are: the
+// columns' members above, with `Value` and `Test<EACH>` and its `prepare` and `select`; of base.cuh
+// the names of integers, `LANEPACK_KERNEL`, `LANEPACK_SHARED`, `LANEPACK_DYNAMIC_SHARED`,
+// `LANEPACK_DEVICE`, `WARP` and `FULL`; of steps.cuh the order of rows in steps and selections;
+// `warps_of_block` and `warp_in_block`. All else in these headers may change with any release:
+// arguments of templates (`Column<..>`), readers (reader.cuh), `Node` (node.cuh) and what is read
+// of it, what any other header declares, and sizes of all structs. Sources are compiled with the
+// headers of the release that runs them, so that a kernel and the host agree in any case.
+//
 // Damaged data are reported through a status word. The host returns the error from the next call
 // that waits for kernels.
 #pragma once

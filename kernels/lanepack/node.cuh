@@ -5,6 +5,8 @@
 // size, offset, width and count that a node's parameters state is in range, so
 // device code need not look again. What only decoding shows (codes, lengths)
 // device code checks, and reports through a status word.
+//
+// The layout may change with any release (see "Stability" in column.cuh).
 #pragma once
 
 #include "format.cuh"

@@ -391,7 +391,7 @@ impl Physical {
     }
 
     /// The signed integers of as many bits, for integers of 8 to 64 bits.
-    pub fn signed(self) -> Option<Self> {
+    pub(crate) fn signed(self) -> Option<Self> {
         match self {
             Self::I8 | Self::U8 => Some(Self::I8),
             Self::I16 | Self::U16 => Some(Self::I16),
@@ -404,6 +404,13 @@ impl Physical {
     /// Whether integers of this type have a sign.
     pub fn is_signed(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64 | Self::I128 | Self::I256)
+    }
+}
+
+impl fmt::Display for Physical {
+    /// The type's name in lower case: `i64`, `bytes`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}").to_lowercase())
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod header;
 mod ids;
+mod set;
 mod stats;
 mod view;
 mod write;
@@ -27,6 +28,7 @@ pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub(crate) use header::{Header, aligned, node_bytes};
 pub(crate) use ids::{DeviceReader, Keeps, MAX_VALUES, StringForm};
 pub use ids::{Encoding, Physical};
+pub use set::EncodingSet;
 pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};
 pub(crate) use write::{EncodedNode, assemble, lay_out};

@@ -5,6 +5,7 @@
 
 mod build;
 mod check;
+mod explain;
 mod nested;
 mod parts;
 #[cfg(feature = "internals")]
@@ -13,11 +14,11 @@ mod text;
 
 pub(crate) use build::{concat, logical_nulls, rows_of, whole};
 pub(crate) use check::check_type;
+pub use explain::{ColumnEncoding, EncodingGroup};
 pub(crate) use text::{is_text, one as one_string};
 
 pub(crate) use crate::encoding::source::physical_of;
 
-use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ use crate::options::Options;
 ///
 /// let prices: ArrayRef = Arc::new(Float64Array::from_iter_values((0..5000).map(|i| i as f64 / 100.0)));
 /// let column = compress_array(&prices, &Options::default())?;
-/// assert_eq!(column.encoding(), "alp");
+/// assert_eq!(column.encoding().to_string(), "alp");
 /// assert!(column.bits_per_value() < 16.0);
 /// let value = column.value(1234)?.into_inner();
 /// assert_eq!(value.as_primitive::<Float64Type>().value(0), 12.34);
@@ -156,47 +157,6 @@ impl CompressedColumn {
     /// Bits of header and body per value; 0 for an empty column.
     pub fn bits_per_value(&self) -> f64 {
         if self.is_empty() { 0.0 } else { self.compressed_bytes() as f64 * 8.0 / self.len() as f64 }
-    }
-
-    /// The encoding, with those of its children in brackets, as in
-    /// `fsst(ffor, ffor)`; several, in order of first use, joined by `+`.
-    pub fn encoding(&self) -> String {
-        let mut names: Vec<String> = Vec::new();
-        for chunk in &self.chunks {
-            let name = encoding::describe(chunk.root());
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names.join("+")
-    }
-
-    /// Lines that say, chunk by chunk, what was chosen and what it takes; for
-    /// a column that was compressed here, also the estimates it was chosen by.
-    pub fn explain(&self) -> String {
-        let mut out = format!(
-            "{:?}: {}, {} rows, {} nulls, {} chunks, {:.2} bits per value\n",
-            self.field.name(),
-            self.data_type(),
-            self.len(),
-            self.null_count(),
-            self.chunks.len(),
-            self.bits_per_value()
-        );
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let _ = write!(
-                out,
-                "  chunk {index}: {} rows, {} B, {}",
-                chunk.rows(),
-                chunk.compressed_bytes(),
-                encoding::describe(chunk.root())
-            );
-            if let Some(plan) = self.plans.get(index) {
-                let _ = write!(out, "; {plan}");
-            }
-            out.push('\n');
-        }
-        out
     }
 
     /// Decodes one value without decoding the rest of its chunk (of strings and

@@ -4,25 +4,11 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{Array, ArrayRef};
 
-use super::{CompressedColumn, chunk_ranges, symbols_of, validity_bits};
-use crate::chunk::NodeView;
+use super::{chunk_ranges, symbols_of, validity_bits};
 use crate::encoding::plan::{self, Context};
-use crate::encoding::{Encoding, Input, Physical, Values, source};
+use crate::encoding::{Input, Physical, Values, source};
 use crate::error::Result;
 use crate::options::Options;
-
-/// The encodings of a column's nodes, each once.
-pub fn encodings_of(column: &CompressedColumn) -> Vec<Encoding> {
-    fn add(node: NodeView<'_>, found: &mut Vec<Encoding>) {
-        if !found.contains(&node.encoding()) {
-            found.push(node.encoding());
-        }
-        node.children().chain(node.validity()).for_each(|child| add(child, found));
-    }
-    let mut found = Vec::new();
-    column.chunks().iter().for_each(|chunk| add(chunk.root(), &mut found));
-    found
-}
 
 /// Time of the first steps of compressing an array.
 #[derive(Debug, Clone, Copy)]

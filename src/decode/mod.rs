@@ -60,6 +60,17 @@ impl CompressedDeviceBatch {
     }
 }
 
+/// Where the buffers of a chunk's node are in device memory, for kernels that read nodes
+/// themselves: `lanepack::Node` in `kernels/lanepack/node.cuh`.
+///
+/// The struct is opaque on the host, and its layout may change with any release. Kernels include
+/// the header that is part of the release ([`Kernel::from_source`](crate::Kernel::from_source)),
+/// and are passed a pointer to nodes that [`DeviceMemory::from_slice`](crate::DeviceMemory) has
+/// copied to the device.
+#[derive(Debug, Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct DeviceNode(pub(crate) Node);
+
 impl DeviceColumn {
     /// For each chunk the root of its encoding tree, as `lanepack::Node` in
     /// `kernels/lanepack/node.cuh`, with `at` counting rows. For kernels that read nodes
@@ -86,15 +97,15 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Unsupported`] if the column is nested or carried as Arrow IPC, [`Error::Corrupt`]
     /// if what is decoded is damaged, [`Error::DeviceMemory`], [`Error::Device`].
-    pub fn nodes(&self) -> Result<Vec<Node>> {
-        let nodes = self.context().with_stream(|stream| {
+    pub fn nodes(&self) -> Result<Vec<DeviceNode>> {
+        let nodes: Vec<Node> = self.context().with_stream(|stream| {
             Ok(match physical_of(self.field().data_type()) {
                 Physical::Bytes => self.value_nodes(stream)?.roots.clone(),
                 _ => self.kernel_nodes(stream)?.host.roots.iter().map(|job| job.node).collect(),
             })
         })?;
         self.ready().synchronize()?;
-        Ok(nodes)
+        Ok(nodes.into_iter().map(DeviceNode).collect())
     }
 
     /// Of each chunk child number `child` of the root, if it has so many: of `fsst` 0
@@ -104,7 +115,7 @@ impl DeviceColumn {
     ///
     /// # Errors
     /// As [`DeviceColumn::nodes`].
-    pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<Node>>> {
+    pub fn child_nodes(&self, child: usize) -> Result<Vec<Option<DeviceNode>>> {
         check_decodable(self)?;
         let roots = roots(self.chunks());
         let children = self.context().with_stream(|stream| {
@@ -139,7 +150,7 @@ impl DeviceColumn {
             })
         })?;
         self.ready().synchronize()?;
-        Ok(children)
+        Ok(children.into_iter().map(|child: Option<Node>| child.map(DeviceNode)).collect())
     }
 
     /// The nodes of the chunks' validity: bits, 1 for valid; of a chunk without
@@ -147,11 +158,11 @@ impl DeviceColumn {
     ///
     /// # Errors
     /// As [`DeviceColumn::nodes`].
-    pub fn validity_nodes(&self) -> Result<Vec<Node>> {
+    pub fn validity_nodes(&self) -> Result<Vec<DeviceNode>> {
         check_decodable(self)?;
         self.ready().synchronize()?;
         let validity = self.context().with_stream(|stream| self.scan_validity(stream))?;
-        Ok(validity.nodes().collect())
+        Ok(validity.nodes().map(DeviceNode).collect())
     }
 
     /// Decompresses the column to device memory and waits for it.

@@ -25,6 +25,7 @@ use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{self, Answer, SampledRuns, Statistics};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 
 pub(super) struct Bits;
@@ -97,6 +98,10 @@ impl Codec for Bits {
         );
         ensure!(!super::has(bytes, Encoding::Dict), "a dictionary of bytes of bits");
         Ok(())
+    }
+
+    fn role(&self, _: NodeView<'_>, _: usize) -> NodeRole {
+        NodeRole::Bytes
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

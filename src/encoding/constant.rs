@@ -13,6 +13,7 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::tree::EncodingParameters;
 use crate::error::{Result, ensure};
 use crate::lanes::Lane;
 
@@ -79,6 +80,11 @@ impl Codec for Constant {
             node.physical()
         );
         Ok(())
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        let bits = (node.physical() != Physical::Bytes).then(|| node.parameter(0));
+        EncodingParameters::Constant { bits }
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -24,6 +24,7 @@ use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{self, Answer, SAMPLED_VECTORS, Statistics, sampled_vectors};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 use crate::lanes::mask::{self, NONE};
 use crate::lanes::simd::multiversion;
@@ -322,6 +323,10 @@ impl Codec for Delta {
             node.physical()
         );
         Ok(())
+    }
+
+    fn role(&self, _: NodeView<'_>, _: usize) -> NodeRole {
+        NodeRole::Deltas
     }
 
     /// The deltas of sampled vectors are planned for those of all. The vectors are those that a

@@ -12,7 +12,7 @@
 //! past the end hold the base, which costs nothing. Arrays of bases and places
 //! rather than records of 16 bytes: 12 bytes a vector for 64-bit values, 8 for 32.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::io::{each_vector, mismatch, with_words};
 use super::select::{Matcher, RangeTest, Selector, Verdict, by_word};
@@ -20,6 +20,7 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView, cast};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::tree::EncodingParameters;
 use crate::error::{Result, ensure};
 use crate::lanes::{self, Lane, Mask, VECTOR};
 
@@ -115,6 +116,18 @@ pub(super) fn validate_places(places: &[u32], max_width: usize, packed_len: usiz
         units * PACKED_UNIT
     );
     Ok(())
+}
+
+/// The least and the greatest width of the vectors of a validated node whose second buffer begins
+/// with a word and then a place for each.
+pub(super) fn width_range(node: NodeView<'_>) -> RangeInclusive<u8> {
+    let vectors = node.len().div_ceil(VECTOR);
+    let value = node.physical().bits().unwrap_or(0) / 8;
+    let at = (vectors * value).next_multiple_of(4);
+    let places = node.buffer(1).get(at..at + vectors * 4).unwrap_or_default();
+    let width = |place: &[u8; 4]| Place::from_bits(u32::from_le_bytes(*place)).width as u8;
+    let widths = places.as_chunks().0.iter().map(width);
+    widths.clone().min().unwrap_or(0)..=widths.max().unwrap_or(0)
 }
 
 /// The vectors of an encoded node.
@@ -313,6 +326,10 @@ impl Codec for Ffor {
             Some(32) => check::<u32>(node),
             _ => check::<u64>(node),
         }
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        EncodingParameters::Ffor { bits: width_range(node) }
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -41,6 +41,7 @@ use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::{self, Answer, Prefixes, Statistics};
+use crate::encoding::tree::{EncodingParameters, NodeRole};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 
@@ -187,6 +188,14 @@ impl Codec for Front {
             "{bytes} bytes of values with {of_suffixes} bytes of suffixes"
         );
         Starts::parse(node, node.buffer(0), [bytes as usize; 2])?.expect_equal(node)
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        EncodingParameters::Front { value_bytes: node.parameter(0) as usize }
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        [NodeRole::Prefixes, NodeRole::Suffixes][index.min(1)]
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -31,6 +31,7 @@ use crate::encoding::dict::saves;
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::{self, Answer, Statistics};
+use crate::encoding::tree::{EncodingParameters, NodeRole};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 use crate::ranges::{Key, Order, Ranges};
@@ -223,6 +224,18 @@ impl Codec for Gcd {
             quotients.encoding()
         );
         Ok(())
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        let unused = u128::BITS - node.physical().bits().unwrap_or(0) as u32;
+        let offset = (i128::from(node.parameter(1)) << unused) >> unused;
+        let is_negative = node.physical().is_signed() && offset < 0;
+        let offset = if is_negative { offset } else { node.parameter(1).into() };
+        EncodingParameters::Gcd { divisor: node.parameter(0), offset }
+    }
+
+    fn role(&self, _: NodeView<'_>, _: usize) -> NodeRole {
+        NodeRole::Quotients
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

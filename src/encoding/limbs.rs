@@ -17,6 +17,7 @@ use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 use crate::ranges::{Key, Order, Ranges};
@@ -176,6 +177,10 @@ impl Codec for Limbs {
             );
         }
         Ok(())
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        NodeRole::Limb(index)
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -42,6 +42,7 @@ pub(crate) mod select;
 pub(crate) mod source;
 mod starts;
 pub(crate) mod statistics;
+pub(crate) mod tree;
 pub(crate) mod windows;
 
 use std::ops::Range;
@@ -61,6 +62,7 @@ use host::Derived;
 use plan::{Context, Parameters, Plan};
 use select::{RangeTest, Verdict};
 use statistics::{Answer, PlannedParts, Statistics};
+use tree::{EncodingParameters, NodeRole};
 
 /// Constants of the byte layouts that kernels have as well.
 pub(crate) mod format {
@@ -150,6 +152,16 @@ pub(crate) trait Codec: Sync {
         None
     }
 
+    /// What a node's header and the parameters of its vectors tell users.
+    fn details(&self, _: NodeView<'_>) -> EncodingParameters {
+        EncodingParameters::None
+    }
+
+    /// What the values of the `index`-th child are, the validity not counted.
+    fn role(&self, _: NodeView<'_>, _index: usize) -> NodeRole {
+        NodeRole::Values
+    }
+
     /// Decodes one value without the rest; none of nested arrays.
     fn value(&self, node: NodeView<'_>, _: usize) -> Result<Value> {
         Err(io::mismatch(node))
@@ -224,23 +236,23 @@ pub(crate) fn rank(encoding: Encoding) -> usize {
     RANKS[encoding as usize].into()
 }
 
-/// Some encodings, in the order of [`CODECS`].
+/// Some codecs, in the order of [`CODECS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EncodingSet(u32);
+pub(crate) struct CodecSet(u32);
 
-impl EncodingSet {
+impl CodecSet {
     pub const ALL: Self = Self((1 << CODECS.len()) - 1);
 
-    pub fn of<'e>(encodings: impl IntoIterator<Item = &'e Encoding>) -> Self {
-        Self(encodings.into_iter().fold(0, |set, encoding| set | 1 << rank(*encoding)))
+    pub fn of(encodings: impl IntoIterator<Item = Encoding>) -> Self {
+        Self(encodings.into_iter().fold(0, |set, encoding| set | 1 << rank(encoding)))
     }
 
     /// Those that values of a type may have.
     pub fn taking(physical: Physical) -> Self {
-        static SETS: LazyLock<[EncodingSet; Physical::ALL.len()]> = LazyLock::new(|| {
+        static SETS: LazyLock<[CodecSet; Physical::ALL.len()]> = LazyLock::new(|| {
             Physical::ALL.map(|physical| {
                 let taking = CODECS.iter().filter(|codec| codec.takes(physical));
-                EncodingSet(taking.fold(0, |set, codec| set | 1 << rank(codec.encoding())))
+                CodecSet(taking.fold(0, |set, codec| set | 1 << rank(codec.encoding())))
             })
         });
         SETS[physical as usize]
@@ -395,21 +407,4 @@ pub(crate) fn find(node: NodeView<'_>, is_sought: fn(Encoding) -> bool) -> Optio
     let own = Some(node.encoding()).filter(|encoding| is_sought(*encoding));
     let mut below = node.validity().into_iter().chain(node.children());
     own.or_else(|| below.find_map(|child| find(child, is_sought)))
-}
-
-/// The encodings of a tree, as in `fsst(ffor, constant)`; of pieces each that occurs, as
-/// in `pieces(ffor + plain)`.
-pub(crate) fn describe(node: NodeView<'_>) -> String {
-    let mut children: Vec<String> = Vec::new();
-    let pieces = node.encoding() == Encoding::Pieces;
-    for child in node.children().map(describe) {
-        if !pieces || !children.contains(&child) {
-            children.push(child);
-        }
-    }
-    match children.as_slice() {
-        [] => node.encoding().to_string(),
-        children if pieces => format!("{}({})", node.encoding(), children.join(" + ")),
-        children => format!("{}({})", node.encoding(), children.join(", ")),
-    }
 }

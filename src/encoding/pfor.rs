@@ -23,6 +23,7 @@ use crate::encoding::io::{each_vector, mismatch, with_words};
 use crate::encoding::plan::{Context, Plan};
 use crate::encoding::select::{Matcher, RangeTest, Selector, Verdict, by_word};
 use crate::encoding::statistics::{Answer, SampledBytes, Statistics};
+use crate::encoding::tree::EncodingParameters;
 use crate::encoding::windows::{Proposal, cut, propose};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::error::{Result, ensure};
@@ -295,6 +296,11 @@ impl Codec for Pfor {
             Some(32) => Vectors::<u32>::validate(node),
             _ => Vectors::<u64>::validate(node),
         }
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        let exceptions = node.parameter(0) as usize;
+        EncodingParameters::Pfor { bits: ffor::width_range(node), exceptions }
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {

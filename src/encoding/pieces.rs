@@ -22,6 +22,7 @@ use crate::chunk::{EncodedNode, MAX_CHUNK_ROWS, NodeView};
 use crate::encoding::BytesValues;
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::{Answer, PlannedParts, Statistics};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
 
@@ -162,6 +163,10 @@ impl Codec for Pieces {
             }
         }
         Ok(())
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        NodeRole::Piece(index)
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -27,6 +27,7 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, W
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Error, Result, ensure};
 
 pub(super) struct Plain;
@@ -204,6 +205,10 @@ impl Codec for Plain {
                 Ok(())
             }
         }
+    }
+
+    fn role(&self, _: NodeView<'_>, _: usize) -> NodeRole {
+        NodeRole::Lengths
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

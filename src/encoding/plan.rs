@@ -40,7 +40,7 @@ use crate::encoding::fsst::Symbols;
 use crate::encoding::host::{Derived, HostStatistics};
 use crate::encoding::nested::Split;
 use crate::encoding::statistics::{Answer, Missing, PlannedParts, Statistics, TableOf};
-use crate::encoding::{Encoding, EncodingSet, Estimate, Input, Physical, Values, codec, rank};
+use crate::encoding::{CodecSet, Encoding, Estimate, Input, Physical, Values, codec, rank};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
@@ -49,7 +49,7 @@ use crate::options::Options;
 pub(crate) struct Context<'a> {
     pub options: &'a Options,
     /// The encodings that these allow.
-    pub allowed: EncodingSet,
+    pub allowed: CodecSet,
     /// The symbol table that serves this chunk's column, for strings.
     pub symbols: Option<&'a Arc<Symbols>>,
     /// Levels of encodings that may still nest in the one that is planned.
@@ -83,7 +83,7 @@ impl<'a> Context<'a> {
     pub fn new(options: &'a Options, symbols: Option<&'a Arc<Symbols>>) -> Self {
         Self {
             options,
-            allowed: EncodingSet::of(options.encodings.iter().chain([&Encoding::Plain])),
+            allowed: CodecSet::of(options.encodings.iter().chain([Encoding::Plain])),
             symbols,
             levels: MOST_LEVELS - 1,
             in_dictionary: false,
@@ -240,7 +240,7 @@ impl Plan {
 
 /// Chooses the encoding of the values that these are statistics of.
 pub(crate) fn plan(values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
-    plan_of_set(EncodingSet::ALL, values, context)
+    plan_of_set(CodecSet::ALL, values, context)
 }
 
 /// Chooses the encoding among some.
@@ -249,13 +249,13 @@ pub(crate) fn plan_among(
     values: &dyn Statistics,
     context: &Context<'_>,
 ) -> Answer<Plan> {
-    plan_of_set(EncodingSet::of(among), values, context)
+    plan_of_set(CodecSet::of(among.iter().copied()), values, context)
 }
 
-fn plan_of_set(among: EncodingSet, values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
+fn plan_of_set(among: CodecSet, values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
     let mut choice = Choice::default();
     let lengths = OnceLock::new();
-    let suiting = among.and(context.allowed).and(EncodingSet::taking(values.physical()));
+    let suiting = among.and(context.allowed).and(CodecSet::taking(values.physical()));
     for codec in suiting.codecs() {
         let encoding = codec.encoding();
         if !encoding.suits(values.rows()) {

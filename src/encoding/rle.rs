@@ -41,6 +41,7 @@ use crate::encoding::dict::saves;
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Plan};
 use crate::encoding::statistics::{self, Answer, SampledRuns, Statistics};
+use crate::encoding::tree::{EncodingParameters, NodeRole};
 use crate::error::{Result, ensure};
 use crate::lanes::simd::multiversion;
 use crate::lanes::{Mask, VECTOR, mask};
@@ -392,6 +393,14 @@ impl Codec for Rle {
             "runs of runs, which gain nothing and cost readers"
         );
         Vectors::of(node)?.validate()
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        EncodingParameters::Rle { runs: node.child(0).len(), is_bitmap: node.child_count() == 1 }
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        [NodeRole::RunValues, NodeRole::RunLengths][index.min(1)]
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -2,18 +2,26 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{FieldRef, SchemaRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{Field, FieldRef, SchemaRef};
 
 use super::Engine;
 use crate::arrow_type;
 use crate::batch;
-use crate::column::CompressedColumn;
+use crate::column::{CompressedColumn, compress_field};
 use crate::device::{CompressedDeviceBatch, Context, DeviceArray};
 use crate::encode::{self, encodes_on_device, uses_device};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transfer;
+
+/// Bytes of an array that a device would encode.
+fn uncompressed_bytes(array: &ArrayRef) -> usize {
+    match uses_device(array.data_type()) {
+        true => array.to_data().get_slice_memory_size().unwrap_or(0),
+        false => 0,
+    }
+}
 
 impl Engine {
     /// Copies an array to GPU memory, as it is.
@@ -38,10 +46,7 @@ impl Engine {
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
         options.validate()?;
         batch::check_uncompressed(&values.schema())?;
-        let bytes = (values.columns().iter())
-            .filter(|array| uses_device(array.data_type()))
-            .map(|array| array.to_data().get_slice_memory_size().unwrap_or(0))
-            .sum();
+        let bytes = values.columns().iter().map(uncompressed_bytes).sum();
         let schema = values.schema();
         let compress = |context: &Arc<Context>| -> Result<Vec<CompressedColumn>> {
             let compress = |(field, array): (&FieldRef, &ArrayRef)| {
@@ -55,6 +60,41 @@ impl Engine {
             options.install(|| batch::compress_columns(values, options))?
         })?;
         batch::compressed_batch(&schema, values.num_rows(), &columns)
+    }
+
+    /// Compresses one array, as a nullable field without a name; see
+    /// [`compress_array`](crate::compress_array). The result is the same, byte for byte, whatever the
+    /// engine runs on.
+    ///
+    /// What runs where is as for [`Engine::compress`]. Columns that a GPU has compressed have no
+    /// estimates in [`CompressedColumn::explain`].
+    ///
+    /// ```
+    /// use arrow_array::{ArrayRef, Int64Array};
+    /// use lanepack::{Engine, Options};
+    /// use std::sync::Arc;
+    ///
+    /// let engine = Engine::auto();
+    /// let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..5000));
+    /// let column = engine.compress_array(&array, &Options::default())?;
+    /// assert_eq!(&engine.decompress_column(&column)?, &array);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`compress_array`](crate::compress_array); on a GPU also [`Error::DeviceMemory`] and
+    /// [`Error::Device`].
+    pub fn compress_array(&self, array: &ArrayRef, options: &Options) -> Result<CompressedColumn> {
+        options.validate()?;
+        let field: FieldRef = Arc::new(Field::new("", array.data_type().clone(), true));
+        self.run(
+            uncompressed_bytes(array),
+            |context| {
+                let compress = || transfer::compress(context, &field, array, options);
+                options.install(compress)?.map_err(|error| error.in_column(field.name()))
+            },
+            || options.install(|| compress_field(field.clone(), array, options))?,
+        )
     }
 
     /// Compresses every column of a batch to GPU memory.

@@ -416,7 +416,7 @@ mod tests {
             let array: ArrayRef = Arc::new(UInt16Array::from(values[first..].to_vec()));
             let batch = RecordBatch::try_new(schema, vec![array]).unwrap();
             let expected = compress(&batch, &options).unwrap();
-            assert_eq!(crate::columns(&expected).unwrap()[0].encoding(), "lz");
+            assert_eq!(crate::columns(&expected).unwrap()[0].encoding().to_string(), "lz");
             assert!(packed.download().unwrap() == expected, "from row {first} on");
         }
     }

@@ -81,6 +81,7 @@ enum Kind {
 
 /// What an [`Engine`] runs on for one batch, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Choice {
     /// The GPU; none for the CPU.
     pub device: Option<DeviceInfo>,
@@ -218,7 +219,8 @@ impl Engine {
         self.pick(bytes_of(columns)).1
     }
 
-    /// What the last call of [`Engine::decompress`] or [`Engine::compress`] ran on, and why.
+    /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
+    /// [`Engine::decompress`] or [`Engine::decompress_column`] ran on, and why.
     pub fn last_choice(&self) -> Option<Choice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -270,6 +272,22 @@ impl Engine {
             bytes_of(columns),
             |context| batch::batch_of(schema.clone(), decompress_on(context, columns)?, rows),
             || batch::decompress_columns(schema.clone(), columns, rows),
+        )
+    }
+
+    /// Decompresses a column to host memory; see [`CompressedColumn::decompress`].
+    ///
+    /// Columns that are nested or carried as Arrow IPC are read by the CPU on any engine.
+    ///
+    /// # Errors
+    /// As [`CompressedColumn::decompress`]; on a GPU also [`Error::DeviceMemory`] and
+    /// [`Error::Device`].
+    pub fn decompress_column(&self, column: &CompressedColumn) -> Result<ArrayRef> {
+        let columns = std::slice::from_ref(column);
+        self.run(
+            bytes_of(columns),
+            |context| Ok(decompress_on(context, columns)?.remove(0)),
+            || column.decompress(),
         )
     }
 

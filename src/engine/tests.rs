@@ -45,7 +45,7 @@ fn uploaded<T: Pod>(stream: &dyn Stream, values: &[T]) -> Result<DeviceBuffer> {
 fn check_lanes(array: &ArrayRef, encoding: Encoding, kernel: &'static str) {
     let engine = Engine::simt(3, 1 << 30);
     let (column, batch) = upload(&engine, array, encoding);
-    assert_eq!(column.encoding(), encoding.name(), "{kernel}");
+    assert_eq!(column.encoding().to_string(), encoding.name(), "{kernel}");
     let nodes: Vec<DeviceNode> = batch.columns()[0].nodes().unwrap();
     let expected = array.to_data().buffers()[0].as_slice().to_vec();
     let found = with_stream(&engine, |stream| {
@@ -139,7 +139,7 @@ fn strings_decode_value_by_value() {
         })
         .collect();
     let nodes = batch.columns()[0].nodes().unwrap();
-    assert_eq!(batch.columns()[0].child_nodes(1).unwrap()[0].unwrap().rows, 1500);
+    assert_eq!(batch.columns()[0].child_nodes(1).unwrap()[0].unwrap().0.rows, 1500);
     let (found, wrong) = with_stream(&engine, |stream| {
         let nodes_buffer = uploaded(stream, &nodes)?;
         let places_buffer = uploaded(stream, bytemuck::cast_slice::<_, u32>(&places))?;

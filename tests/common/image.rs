@@ -154,7 +154,7 @@ pub fn images(len: usize) -> Vec<(String, Image)> {
     let mut images: Vec<(String, Image)> = Vec::new();
     let mut push = |array: &ArrayRef, options: &Options, what: &str| {
         let image = Image::of(array, options);
-        let encoding = image.open().unwrap().encoding();
+        let encoding = image.open().unwrap().encoding().to_string();
         let name = format!("{} {encoding} {what}", array.data_type());
         if images.iter().all(|(other, _)| *other != name) {
             images.push((name, image));

@@ -49,7 +49,7 @@ impl Read for Image {
 
 /// Decompresses, and reads single values; the first error if there is one.
 fn read(column: &CompressedColumn) -> Result<ArrayRef, Error> {
-    assert!(column.explain().contains(&column.encoding()));
+    assert!(column.explain().contains(&column.encoding().to_string()));
     // Damage is found or not; either is fine.
     let _ = column.verify_checksums();
     scan(column);

@@ -20,7 +20,7 @@ fn words() -> Image {
     let word = |row: u64| (row * row % 61).wrapping_mul(0x9e37_79b9_7f4a_7c15) | (row % 2);
     let array: ArrayRef = Arc::new(UInt64Array::from_iter_values((0..7000).map(word)));
     let options = Options::default().with_encodings([Encoding::Lz]);
-    let image = Image::of(&array, &options.with_lz(Lz { level: 3, ..Lz::default() }));
+    let image = Image::of(&array, &options.with_lz(Lz::default().with_level(3)));
     let tree = image.tree();
     assert_eq!((tree.nodes.len(), tree.nodes[0].encoding), (1, 14));
     assert_eq!(tree.nodes[0].parameters, [56_000, 8 | 1 << 8 | 2048 << 16]);
@@ -46,7 +46,7 @@ fn blobs() -> Image {
     let values: Vec<&[u8]> = values.collect();
     let array: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
     let options = Options::default().with_encodings([Encoding::Lz]);
-    let image = Image::of(&array, &options.with_lz(Lz { level: 4, ..Lz::default() }));
+    let image = Image::of(&array, &options.with_lz(Lz::default().with_level(4)));
     let tree = image.tree();
     let encodings: Vec<u8> = tree.nodes.iter().map(|node| node.encoding).collect();
     assert_eq!(encodings, [14, 0]);

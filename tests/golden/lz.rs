@@ -29,7 +29,7 @@ fn repeated(rows: usize) -> Vec<u64> {
 /// Words with `symbol` bytes a symbol.
 #[track_caller]
 fn of_level(level: u8, symbol: usize) {
-    let lz = Lz { level, symbol_bytes: Some(symbol), ..Lz::default() };
+    let lz = Lz::default().with_level(level).with_symbol_bytes(symbol);
     let options = Options::default().with_encodings([Encoding::Lz]).with_lz(lz);
     let array = Arc::new(UInt64Array::from(repeated(5000))) as ArrayRef;
     golden(&format!("lz_level_{level}"), &options, &batch(vec![("u64", array)]));

@@ -231,3 +231,24 @@ fn carried_types_are_read_by_the_cpu() {
         }
     }
 }
+
+/// Single arrays, by the engine's own functions for them.
+#[test]
+fn single_arrays() {
+    let options = Options::default().with_chunk_rows(1024);
+    for engine in engines() {
+        for data_type in encoded_types() {
+            let array = array_of(&data_type, 2500, Shape::Outliers, Nulls::Random);
+            let expected = compress_array(&array, &options).unwrap();
+            let found = engine.compress_array(&array, &options).unwrap();
+            assert_eq!(engine.last_choice().unwrap().device.as_ref(), engine.device());
+            assert_eq!(found.chunks().len(), expected.chunks().len());
+            for (found, expected) in found.chunks().iter().zip(expected.chunks()) {
+                assert_eq!(found.header(), expected.header(), "{data_type}");
+                assert_eq!(found.body(), expected.body(), "{data_type}");
+            }
+            let back = engine.decompress_column(&found).unwrap();
+            assert_same(&back, &array, || format!("{data_type} on {:?}", engine.device()));
+        }
+    }
+}

@@ -191,7 +191,7 @@ fn readable(engine: &Engine) -> (Vec<Readable>, BTreeSet<u8>) {
                 let is_number = data_type.is_primitive() || *data_type == DataType::Boolean;
                 let is_wide = matches!(data_type, DataType::Decimal256(..));
                 assert!(is_carried || is_wide || !is_number, "{name}: {text}");
-                let encoding = image.open().unwrap().encoding();
+                let encoding = image.open().unwrap().encoding().to_string();
                 let expected = format!("found {data_type} encoded as {encoding}");
                 assert!(text.contains(&expected) && text.contains("\"price\""), "{name}: {text}");
             }
@@ -430,8 +430,11 @@ fn the_example_sums_columns_of_every_encoding() {
     for (number, options) in all.into_iter().enumerate() {
         let packed = compress(&batch, &options.with_chunk_rows(2048)).unwrap();
         if number == 0 {
-            let trees: String =
-                columns(&packed).unwrap().iter().map(|column| column.encoding() + "+").collect();
+            let trees: String = columns(&packed)
+                .unwrap()
+                .iter()
+                .map(|column| column.encoding().to_string() + "+")
+                .collect();
             let names: Vec<&str> = trees.split(['+', '(', ')', ',', ' ']).collect();
             for encoding in [Plain, Constant, Ffor, Pfor, Gcd, Delta, Rle, Dict, Alp, AlpRd, Lz] {
                 assert!(names.contains(&encoding.name()), "no {encoding}: {trees}");

@@ -165,7 +165,7 @@ fn the_first_damaged_chunk_is_named() {
         let of = |rows| {
             let array = array_of(&data_type, rows, Shape::Narrow, Nulls::None);
             // Short segments, so that chunks have several.
-            let lz = Lz { segment_symbols: Some(256), ..Lz::default() };
+            let lz = Lz::default().with_segment_symbols(256);
             let options = Options::default().with_encodings([encoding]).with_lz(lz);
             let image = Image::of(&array, &options);
             assert_eq!(image.tree().nodes[0].encoding, encoding as u8);

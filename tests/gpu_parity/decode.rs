@@ -31,7 +31,7 @@ fn decoded(engine: &Engine, array: &ArrayRef, options: &Options) -> String {
         let back = uploaded.decompress().unwrap().remove(0).to_host().unwrap();
         assert_same(&back, array, || format!("{} on {:?}", column.explain(), engine.device()));
     }
-    column.encoding()
+    column.encoding().to_string()
 }
 
 fn widths() -> [DataType; 4] {

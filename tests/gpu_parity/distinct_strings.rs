@@ -96,7 +96,7 @@ fn symbol_tables_of_groups_and_of_dictionaries() {
         }
     };
     let mut options = Options::default().with_chunk_rows(1024);
-    options.group_rows = 4096;
+    options = options.with_group_rows(4096);
     let array = strings((0..48 * 1024).map(value));
     check_trees(&array, &options, &["dict(ffor, fsst(", "dict(ffor, plain(", "dict(pfor, fsst("]);
 }

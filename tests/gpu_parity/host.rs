@@ -124,7 +124,7 @@ fn strings_of_many_symbol_tables() {
     for engine in engines() {
         for (chunk_rows, group_rows) in [(1024, 2048), (3072, 3072), (2048, 8192)] {
             let mut options = Options::default().with_chunk_rows(chunk_rows);
-            options.group_rows = group_rows;
+            options = options.with_group_rows(group_rows);
             check(&engine, batch_of(arrays.clone()), &options);
             check(&engine, batch_of(arrays.clone()).slice(37, 10_000), &options);
         }

@@ -219,7 +219,7 @@ fn vectors_that_no_estimate_looks_at() {
     let options = Options::default().with_chunk_rows(rows);
     let column = compress_array(&array_of(&TYPES[7], &words, None), &options).unwrap();
     for encoding in ["ffor", "pfor", "delta(pfor)"] {
-        let found = column.encoding();
+        let found = column.encoding().to_string();
         assert!(found.contains(encoding), "{encoding} is missing in {found}");
     }
     let patches = only(&[Encoding::Pfor, Encoding::Delta]).with_chunk_rows(rows);

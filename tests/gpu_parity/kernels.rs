@@ -138,8 +138,9 @@ fn gives_blocks_the_shared_memory_that_is_asked_for() {
 #[test]
 fn memory_holds_values_of_any_plain_type() {
     for engine in engines() {
-        let nodes = [DeviceNode { rows: 7, ..Zeroable::zeroed() }; 3];
-        assert_eq!(DeviceMemory::from_slice(&engine, &nodes).unwrap().to_vec().unwrap(), nodes);
+        let structs = [Arguments { len: 7, ..Zeroable::zeroed() }; 3];
+        let copied = DeviceMemory::from_slice(&engine, &structs).unwrap().to_vec().unwrap();
+        assert_eq!(bytemuck::bytes_of(&structs), bytemuck::cast_slice::<_, u8>(&copied));
         let bytes: Vec<u8> = (0..=255).collect();
         let memory = DeviceMemory::from_slice(&engine, &bytes).unwrap();
         assert_eq!(memory.pointer().address() % 256, 0);

@@ -138,7 +138,7 @@ fn compression_of_host_memory_frees_what_it_has_when_memory_runs_out() {
     fails_cleanly("compress parts", |engine| engine.compress(&long, &options()));
     let texts = texts();
     let mut of_texts = options();
-    of_texts.group_rows = 1024;
+    of_texts = of_texts.with_group_rows(1024);
     fails_cleanly("compress strings in parts", |engine| engine.compress(&texts, &of_texts));
 }
 

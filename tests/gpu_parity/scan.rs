@@ -104,8 +104,11 @@ fn divided_floats_are_compared_with_bounds_beside_them() {
     };
     let batch = RecordBatch::try_from_iter([("a", column(1)), ("b", column(3))]).unwrap();
     let packed = compress(&batch, &Options::default()).unwrap();
-    let encodings: Vec<String> =
-        lanepack::columns(&packed).unwrap().iter().map(|column| column.encoding()).collect();
+    let encodings: Vec<String> = lanepack::columns(&packed)
+        .unwrap()
+        .iter()
+        .map(|column| column.encoding().to_string())
+        .collect();
     assert_eq!(encodings, ["alp", "alp"]);
     for engine in engines() {
         let on_device = engine.upload(&packed).unwrap();

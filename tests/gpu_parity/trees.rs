@@ -184,7 +184,7 @@ const ROWS: u64 = 12_011;
 fn columns_become_the_trees() {
     let found = |tree: &Tree| {
         let (array, options) = column(tree, ROWS, 0);
-        lanepack::compress_array(&array, &options).unwrap().encoding()
+        lanepack::compress_array(&array, &options).unwrap().encoding().to_string()
     };
     let others: Vec<(&str, String)> = (trees().iter())
         .map(|tree| (tree.starts_with, found(tree)))
@@ -226,7 +226,8 @@ fn runs_are_read_across_vectors_of_lengths() {
         for data_type in [DataType::UInt8, DataType::UInt32] {
             let array = array_of(&data_type, &words, None);
             let options = only(&[Encoding::Rle, Encoding::Ffor]);
-            let encoding = lanepack::compress_array(&array, &options).unwrap().encoding();
+            let encoding =
+                lanepack::compress_array(&array, &options).unwrap().encoding().to_string();
             assert!(encoding.starts_with("rle(plain, "), "{encoding}");
             let [low, high] = literals(&array, &mut rng, 2).try_into().unwrap();
             compare(&engine, &batch(&array), &options, &col("x").between(low, high), ALL);
@@ -254,8 +255,9 @@ fn chunks_with_other_trees() {
     for engine in engines() {
         for data_type in [DataType::Int64, DataType::UInt32] {
             let array = array_of(&data_type, &words, None);
-            let encoding_of =
-                |array: &ArrayRef| lanepack::compress_array(array, &options).unwrap().encoding();
+            let encoding_of = |array: &ArrayRef| {
+                lanepack::compress_array(array, &options).unwrap().encoding().to_string()
+            };
             let trees: std::collections::HashSet<String> =
                 (0..8).map(|chunk| encoding_of(&array.slice(chunk * 1024, 1024))).collect();
             assert!(trees.len() >= 5, "{trees:?}");
@@ -289,8 +291,11 @@ fn trees_join_bitmaps_of_other_tests() {
     };
     let halves = [half(0), half(5003)];
     let packed = arrow_select::concat::concat_batches(&halves[0].schema(), &halves).unwrap();
-    let encodings: Vec<String> =
-        lanepack::columns(&packed).unwrap().iter().map(|column| column.encoding()).collect();
+    let encodings: Vec<String> = lanepack::columns(&packed)
+        .unwrap()
+        .iter()
+        .map(|column| column.encoding().to_string())
+        .collect();
     assert!(encodings[0].starts_with("rle(") && encodings[1].contains("delta("), "{encodings:?}");
     let power = i256::from_i128(10).wrapping_pow(40);
     let literal = Decimal256Array::from_iter_values([power.wrapping_mul(i256::from_i128(30))])
@@ -439,7 +444,7 @@ fn scans_decode_no_column_to_memory() {
         let scan = Scan::on_device(&on_device).filter(filter.clone());
         let expected = Scan::new(&packed).filter(filter).count(&Engine::cpu());
         let found = scan.count(&engine);
-        assert_eq!(found.unwrap(), expected.unwrap(), "{}", column.encoding());
+        assert_eq!(found.unwrap(), expected.unwrap(), "{}", column.encoding().to_string());
         if array.get_buffer_memory_size() as u64 > memory {
             on_device.columns()[0].decompress().expect_err("there is no room for all values");
         }
@@ -448,7 +453,12 @@ fn scans_decode_no_column_to_memory() {
     for tree in trees() {
         let (array, options) = column(&tree, rows, 0);
         // Dictionaries are decoded, and their codes are checked once.
-        if lanepack::compress_array(&array, &options).unwrap().encoding().contains("dict") {
+        if lanepack::compress_array(&array, &options)
+            .unwrap()
+            .encoding()
+            .to_string()
+            .contains("dict")
+        {
             continue;
         }
         let filter = col("x").lt_eq(Literal::Arrow(array.slice(77_777, 1)));

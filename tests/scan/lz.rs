@@ -62,7 +62,7 @@ fn scans_are_those_of_plain_columns() {
     };
     let (lz, plain) = (of(Encoding::Lz), of(Encoding::Plain));
     for column in columns(&lz).unwrap() {
-        assert!(column.encoding().contains("lz"), "{}", column.explain());
+        assert!(column.encoding().to_string().contains("lz"), "{}", column.explain());
     }
     let names: Vec<&str> = batch.schema_ref().fields().iter().map(|f| f.name().as_str()).collect();
     let mut aggregates: Vec<Aggregate> = Vec::new();

@@ -14,7 +14,7 @@
 //! vector without exceptions takes 96 bits of parameters for doubles and 64 for
 //! floats, the paper's layout 104 and 72.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use bytemuck::Pod;
 
@@ -27,6 +27,7 @@ use crate::encoding::io::{each_vector, mismatch};
 use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::select::{RangeTest, Verdict};
 use crate::encoding::statistics::{Answer, SampledBytes, Statistics, sampled_vectors};
+use crate::encoding::tree::EncodingParameters;
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
@@ -121,6 +122,15 @@ impl<'a, F: Float> Vectors<'a, F> {
         // Validated, so the default is never taken.
         Scale::from_bits(self.scales[vector])
             .unwrap_or(Scale { base: F::Int::default(), exponents: Exponents::default() })
+    }
+
+    /// The least and the greatest `e` and `f` of all vectors.
+    fn exponents(&self) -> [RangeInclusive<u8>; 2] {
+        let of = |part: fn(Exponents) -> u8| {
+            let parts = (0..self.scales.len()).map(|vector| part(self.scale(vector).exponents));
+            parts.clone().min().unwrap_or(0)..=parts.max().unwrap_or(0)
+        };
+        [of(|exponents| exponents.e), of(|exponents| exponents.f)]
     }
 
     /// What turns packed integers of a vector into values.
@@ -275,6 +285,16 @@ impl Codec for Alp {
             Physical::F64 => Vectors::<f64>::of(node)?.validate(node),
             _ => Err(mismatch(node)),
         }
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        let scales = match node.physical() {
+            Physical::F32 => Vectors::<f32>::of(node).map(|vectors| vectors.exponents()),
+            _ => Vectors::<f64>::of(node).map(|vectors| vectors.exponents()),
+        };
+        let [exponents, factors] = scales.unwrap_or([0..=0, 0..=0]);
+        let exceptions = node.parameter(0) as usize;
+        EncodingParameters::Alp { bits: ffor::width_range(node), exponents, factors, exceptions }
     }
 
     fn plan(&self, values: &dyn Statistics, _: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -36,6 +36,7 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, W
 use crate::chunk::{EncodedNode, NodeView, cast};
 use crate::encoding::plan::{Context, Parameters, Plan};
 use crate::encoding::statistics::{Answer, Statistics, sampled_vectors};
+use crate::encoding::tree::EncodingParameters;
 use crate::error::{Result, ensure};
 use crate::lanes::{Lane, VECTOR};
 use cut::Sample;
@@ -232,6 +233,16 @@ impl Codec for AlpRd {
             Physical::F32 => Vectors::<u32>::of(node)?.exceptions.validate(node.parameter(0)),
             Physical::F64 => Vectors::<u64>::of(node)?.exceptions.validate(node.parameter(0)),
             _ => Err(mismatch(node)),
+        }
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        let cut = Cut::of_parameter(node.parameter(1), [0; MOST_ENTRIES]);
+        EncodingParameters::AlpRd {
+            left_parts: cut.entries,
+            right_bits: cut.right as u8,
+            zero_bits: cut.shift as u8,
+            exceptions: node.parameter(0) as usize,
         }
     }
 

@@ -41,7 +41,11 @@ fn booleans_of_all_patterns() {
     for (tree, is_set) in PATTERNS {
         let array = Arc::new(BooleanArray::new(bits(20_000, is_set), None)) as ArrayRef;
         let column = check(&array, &all);
-        assert!(column.encoding().starts_with(tree), "{} instead of {tree}", column.explain());
+        assert!(
+            column.encoding().to_string().starts_with(tree),
+            "{} instead of {tree}",
+            column.explain()
+        );
         for rows in [1, 7, 8, 9, 1023, 1024, 1025, 8192, 8193, 131_072, 140_000] {
             let array = Arc::new(BooleanArray::new(bits(rows, is_set), None)) as ArrayRef;
             check(&array, &all);

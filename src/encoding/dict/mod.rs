@@ -37,6 +37,7 @@ use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::{self, Answer, Statistics};
+use crate::encoding::tree::{EncodingParameters, NodeRole};
 use crate::error::{Result, ensure};
 use crate::lanes::VECTOR;
 
@@ -257,6 +258,14 @@ impl Codec for Dict {
             starts.expect_equal(node)?;
         }
         Ok(())
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        EncodingParameters::Dict { distinct: node.child(1).len() }
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        [NodeRole::Codes, NodeRole::Dictionary][index.min(1)]
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

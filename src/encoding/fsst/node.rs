@@ -28,6 +28,7 @@ use crate::encoding::io::{BytesValues, mismatch};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::starts::Starts;
 use crate::encoding::statistics::{Answer, CodedSample, Statistics, TableOf};
+use crate::encoding::tree::{EncodingParameters, NodeRole};
 use crate::encoding::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::VECTOR;
@@ -272,6 +273,18 @@ impl Codec for Fsst {
         let bytes = bytes as usize;
         Starts::parse(node, node.buffer(2), [codes, bytes])?;
         validate_tiles(node.buffer(3), codes, bytes)
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        EncodingParameters::Fsst {
+            symbols: SymbolTable::try_from_bytes(node.buffer(0)).map_or(0, |table| table.len()),
+            code_bytes: node.buffer_range(1).len(),
+            value_bytes: node.parameter(0) as usize,
+        }
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        [NodeRole::CodeLengths, NodeRole::Lengths][index.min(1)]
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

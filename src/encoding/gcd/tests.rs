@@ -77,9 +77,9 @@ fn multiples_of_every_type() {
             Arc::new(Decimal128Array::from_iter_values(values.iter().map(|v| i128::from(*v)))),
         ];
         for array in &arrays {
-            let limbs = few().with_encodings(few().encodings.into_iter().chain([Encoding::Limbs]));
+            let limbs = few().with_encodings(few().encodings().iter().chain([Encoding::Limbs]));
             let column = check(array, &limbs);
-            let tree = column.encoding();
+            let tree = column.encoding().to_string();
             assert!(rows < 1000 || tree.contains("gcd(ffor)"), "{tree} of {rows} rows");
             check(array, &Options::default());
         }
@@ -107,9 +107,9 @@ fn values_that_no_sample_has() {
         let value = move |row: usize| (row * row % 90_000) as i64 * 1000 + i64::from(row == odd);
         Arc::new(Int64Array::from_iter_values((0..rows).map(value))) as ArrayRef
     };
-    assert_eq!(check(&values(rows), &few()).encoding(), "gcd(ffor)");
+    assert_eq!(check(&values(rows), &few()).encoding().to_string(), "gcd(ffor)");
     // Vectors 0, 2, 5, 7, ... of 40 are looked at.
-    assert_eq!(check(&values(VECTOR + 3), &few()).encoding(), "ffor");
+    assert_eq!(check(&values(VECTOR + 3), &few()).encoding().to_string(), "ffor");
 }
 
 #[test]
@@ -117,9 +117,12 @@ fn gives_way_where_it_saves_little() {
     // Even steps, and few bits.
     let even = Int64Array::from_iter_values((0..9000).map(|row| row * 60_000));
     let all = Options::default();
-    assert_eq!(check(&(Arc::new(even) as ArrayRef), &all).encoding(), "delta(constant)");
+    assert_eq!(
+        check(&(Arc::new(even) as ArrayRef), &all).encoding().to_string(),
+        "delta(constant)"
+    );
     let two = Int64Array::from_iter_values((0..9000).map(|row| row * row % 3 * 1000));
-    let tree = check(&(Arc::new(two) as ArrayRef), &all).encoding();
+    let tree = check(&(Arc::new(two) as ArrayRef), &all).encoding().to_string();
     assert_eq!(tree, "gcd(ffor)");
     // Nothing but nulls, one value, two.
     for values in [vec![None; 3000], vec![Some(7); 3000], vec![Some(7), Some(9)]] {
@@ -137,18 +140,18 @@ fn children_nest() {
         steps().map(|step| step + 60_000 * (random(&mut state) % 40) as i64).collect();
     let growing = Arc::new(Int64Array::from(growing)) as ArrayRef;
     let all = Options::default();
-    let tree = check(&growing, &all).encoding();
+    let tree = check(&growing, &all).encoding().to_string();
     assert!(tree.starts_with("gcd(delta("), "{tree}");
     // Far apart, and some hundreds: values of a dictionary.
     let far = |row: i64| (row * 7919 % 900).pow(3) * 10_000;
     let far = Arc::new(Int64Array::from_iter_values((0..9000).map(far))) as ArrayRef;
-    let tree = check(&far, &all).encoding();
+    let tree = check(&far, &all).encoding().to_string();
     assert!(tree.starts_with("dict(") && tree.ends_with(", gcd(ffor))"), "{tree}");
     let values: Vec<i64> = (0..1800).map(|_| (random(&mut state) % 500) as i64).collect();
     let runs = (0..9000).map(|row| values[row / 5] * 60_000);
     let runs = Arc::new(Int64Array::from_iter_values(runs)) as ArrayRef;
     let without = Options::default().without(Encoding::Dict);
-    let tree = check(&runs, &without).encoding();
+    let tree = check(&runs, &without).encoding().to_string();
     assert!(tree.starts_with("rle(gcd("), "{tree}");
 }
 
@@ -159,7 +162,7 @@ fn scans_see_the_values() {
     let array = Arc::new(Int64Array::new(values.into(), Some(nulls))) as ArrayRef;
     let batch = RecordBatch::try_from_iter([("a", array)]).unwrap();
     let packed = compress(&batch, &few()).unwrap();
-    assert_eq!(crate::columns(&packed).unwrap()[0].encoding(), "gcd(ffor)");
+    assert_eq!(crate::columns(&packed).unwrap()[0].encoding().to_string(), "gcd(ffor)");
     let plain = compress(&batch, &Options::default().with_encodings([Encoding::Plain])).unwrap();
     let engine = Engine::cpu();
     let filters: [Expr; 5] = [

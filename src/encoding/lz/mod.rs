@@ -46,6 +46,7 @@ use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, W
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::plan::{Context, Parameters, Plan, encode_lengths};
 use crate::encoding::statistics::{Answer, Statistics};
+use crate::encoding::tree::{EncodingParameters, NodeRole};
 use crate::error::{Result, ensure};
 use crate::options::Lz as Settings;
 use decode::Segments;
@@ -282,6 +283,22 @@ impl Codec for Lz {
             node.len()
         );
         Starts::parse(node, node.buffer(4), [bytes; 2])?.expect_equal(node)
+    }
+
+    fn details(&self, node: NodeView<'_>) -> EncodingParameters {
+        let Layout { shape, segments, matches, .. } = Layout::of(node);
+        EncodingParameters::Lz {
+            symbol_bytes: shape.symbol,
+            offset_bytes: shape.offset,
+            segment_symbols: shape.segment,
+            segments,
+            matches,
+            value_bytes: node.parameter(0) as usize,
+        }
+    }
+
+    fn role(&self, _: NodeView<'_>, _: usize) -> NodeRole {
+        NodeRole::Lengths
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -16,6 +16,7 @@ use arrow_schema::DataType;
 
 use super::{Shape, Split, Values, below, stored_validity};
 use crate::chunk::{Encoding, NodeView};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 
 pub(in crate::encoding) struct Keys;
@@ -37,6 +38,10 @@ impl Shape for Keys {
                 Values::all(array.values().clone()),
             ],
         })
+    }
+
+    fn role(&self, index: usize) -> NodeRole {
+        [NodeRole::Keys, NodeRole::Dictionary][index.min(1)]
     }
 
     fn check(&self, node: NodeView<'_>) -> Result<()> {

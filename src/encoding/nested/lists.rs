@@ -21,6 +21,7 @@ use arrow_schema::DataType;
 
 use super::{Shape, Split, Values, below, check_counts, gathered, push_range, stored_validity};
 use crate::chunk::{Encoding, MAX_VALUES, NodeView};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 
 pub(in crate::encoding) struct List;
@@ -99,6 +100,10 @@ impl Shape for List {
         })
     }
 
+    fn role(&self, index: usize) -> NodeRole {
+        [NodeRole::Lengths, NodeRole::Elements][index.min(1)]
+    }
+
     fn check(&self, node: NodeView<'_>) -> Result<()> {
         node.expect_shape(2, 0, 0)?;
         let lengths = node.child(0);
@@ -123,6 +128,10 @@ impl Shape for FixedList {
             validity: stored_validity(array.nulls(), mask),
             children: vec![Values { array: elements.clone(), mask: below.map(expand) }],
         })
+    }
+
+    fn role(&self, _: usize) -> NodeRole {
+        NodeRole::Elements
     }
 
     fn check(&self, node: NodeView<'_>) -> Result<()> {

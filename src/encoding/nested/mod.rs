@@ -46,10 +46,11 @@ pub(in crate::encoding) use run_ends::RunEnds;
 pub(in crate::encoding) use structs::Struct;
 
 use super::source::ArrayInput;
-use super::{Codec, Encoding, EncodingSet, Estimate, Input, Physical};
+use super::{Codec, CodecSet, Encoding, Estimate, Input, Physical};
 use crate::chunk::{EncodedNode, MAX_VALUES, NodeView};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
 use crate::encoding::statistics::{Answer, PlannedParts, Statistics};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 use crate::options::Options;
 
@@ -143,7 +144,7 @@ pub(crate) fn comes_apart(data_type: &DataType) -> bool {
 }
 
 /// Takes values apart by one of some encodings; none if no such encoding suits them.
-pub(crate) fn split(values: &Values, allowed: EncodingSet) -> Option<(Encoding, Split)> {
+pub(crate) fn split(values: &Values, allowed: CodecSet) -> Option<(Encoding, Split)> {
     let allowed = |shape: &&&dyn Shape| allowed.has(shape.encoding());
     let split = |shape: &&dyn Shape| {
         Some((shape.encoding(), split_as(*shape, &values.array, values.mask.as_ref())?))
@@ -170,6 +171,9 @@ pub(crate) trait Shape: Sync {
     /// rows that are not below a null.
     fn split(&self, array: &ArrayRef, mask: Option<&BooleanBuffer>) -> Option<Split>;
 
+    /// What the values of the `index`-th child are.
+    fn role(&self, index: usize) -> NodeRole;
+
     /// Checks number, types and lengths of a node's children.
     fn check(&self, node: NodeView<'_>) -> Result<()>;
 }
@@ -191,6 +195,10 @@ impl<S: Shape> Codec for Nested<S> {
             return Err(super::io::mismatch(node));
         }
         self.0.check(node)
+    }
+
+    fn role(&self, _: NodeView<'_>, index: usize) -> NodeRole {
+        self.0.role(index)
     }
 
     fn plan(&self, values: &dyn Statistics, context: &Context<'_>) -> Answer<Option<Estimate>> {

@@ -18,6 +18,7 @@ use arrow_schema::DataType;
 
 use super::{Shape, Split, Values, check_counts, gathered, push_range};
 use crate::chunk::{Encoding, MAX_CHUNK_ROWS, NodeView};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 
 pub(in crate::encoding) struct RunEnds;
@@ -89,6 +90,10 @@ impl Shape for RunEnds {
         };
         let lengths = Arc::new(UInt32Array::from(lengths));
         Some(Split { validity: None, children: vec![Values::all(lengths), values] })
+    }
+
+    fn role(&self, index: usize) -> NodeRole {
+        [NodeRole::RunLengths, NodeRole::RunValues][index.min(1)]
     }
 
     fn check(&self, node: NodeView<'_>) -> Result<()> {

@@ -11,6 +11,7 @@ use arrow_schema::DataType;
 
 use super::{Shape, Split, Values, below, stored_validity};
 use crate::chunk::{Encoding, NodeView};
+use crate::encoding::tree::NodeRole;
 use crate::error::{Result, ensure};
 
 pub(in crate::encoding) struct Struct;
@@ -29,6 +30,10 @@ impl Shape for Struct {
             validity: stored_validity(array.nulls(), mask),
             children: array.columns().iter().map(field).collect(),
         })
+    }
+
+    fn role(&self, index: usize) -> NodeRole {
+        NodeRole::Field(index)
     }
 
     fn check(&self, node: NodeView<'_>) -> Result<()> {

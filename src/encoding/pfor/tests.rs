@@ -22,7 +22,7 @@ fn random(seed: u64) -> impl FnMut(u64) -> u64 {
 fn check(array: ArrayRef, encoding: &str) -> CompressedColumn {
     let options = Options::default().with_encodings([Encoding::Pfor, Encoding::Ffor]);
     let column = compress_array(&array, &options).unwrap();
-    assert_eq!(column.encoding(), encoding, "{}", column.explain());
+    assert_eq!(column.encoding().to_string(), encoding, "{}", column.explain());
     assert_eq!(&column.decompress().unwrap(), &array);
     for row in (0..array.len()).step_by(17) {
         assert_eq!(&column.value(row).unwrap().into_inner(), &array.slice(row, 1));

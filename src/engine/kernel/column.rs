@@ -152,7 +152,7 @@ impl DeviceColumn {
     /// The encodings of its chunks, for messages.
     fn encodings(&self) -> String {
         let mut names: Vec<String> = Vec::new();
-        for name in self.chunks().iter().map(DeviceChunk::root).map(encoding::describe) {
+        for name in self.chunks().iter().map(DeviceChunk::root).map(encoding::tree::describe) {
             if !names.contains(&name) {
                 names.push(name);
             }
