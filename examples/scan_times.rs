@@ -161,11 +161,7 @@ fn main() -> Result<(), lanepack::Error> {
         let decode = speed(time(args.runs, || {
             black_box(column.decompress().expect("a whole column"));
         }));
-        println!(
-            "{:24} {range:8.3} {listed:8.3} {decode:8.3}  {}",
-            tree.name,
-            column.encoding()
-        );
+        println!("{:24} {range:8.3} {listed:8.3} {decode:8.3}  {}", tree.name, column.encoding());
     }
     Ok(())
 }

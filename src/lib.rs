@@ -22,11 +22,25 @@
 //! # Ok::<(), lanepack::Error>(())
 //! ```
 //!
-//! Where to find what: [`compress`], [`decompress`] and [`columns`] work on
-//! batches, [`compress_array`] and [`CompressedColumn`] on single arrays,
-//! [`ipc`] on files and streams, [`scan`] filters what is compressed, [`Engine`] does all
-//! this on GPUs, where a [`Kernel`] is one of your own. The byte format is docs/FORMAT.md in the
-//! repository.
+//! # Which calls do I need?
+//! Most programs need three: [`compress`], [`decompress`], and [`columns`] to look at what is
+//! between them. Each task has as few of its own:
+//!
+//! | task | calls |
+//! |---|---|
+//! | compress a batch and get it back | [`compress`], [`decompress`] |
+//! | see what was chosen, read single values | [`columns`], then [`CompressedColumn::explain`], [`encoding`](CompressedColumn::encoding), [`value`](CompressedColumn::value) |
+//! | one array without a batch | [`compress_array`], [`CompressedColumn::decompress`] |
+//! | write and read files and streams | [`ipc::Writer`], [`ipc::Reader`] |
+//! | filter, aggregate, gather what is compressed | [`scan::col`], [`scan::Scan::new`], [`filter`](scan::Scan::filter) |
+//! | make it smaller, or faster to write | [`Options::with_effort`] with an [`Effort`] |
+//! | let a GPU do it where that pays | [`Engine::auto`], [`Engine::compress`], [`Engine::decompress`] |
+//! | keep columns compressed in GPU memory | [`Engine::cuda`], [`Engine::upload`], [`scan::Scan::on_device`] |
+//! | read them by a CUDA kernel of your own | [`DeviceColumn::reader`], [`Kernel::for_columns`], [`Kernel::launch`] |
+//! | hand them to other Arrow programs | [`CompressedColumn::to_arrow`], [`CompressedColumn::try_from_arrow`], [`ColumnType`] |
+//!
+//! An [`Engine`] says what does the work, the CPU or a GPU; the functions without one use the CPU.
+//! What goes wrong is an [`Error`]. The byte format is docs/FORMAT.md in the repository.
 //!
 //! # Guarantees
 //! - Every bit comes back: NaN payloads, -0.0, nulls, types, metadata.

@@ -117,7 +117,7 @@ fn without_compiler() -> Option<Engine> {
 fn cuda() -> Option<Engine> {
     match Engine::cuda(0) {
         Ok(engine) => Some(engine),
-        Err(lanepack::Error::NoDevice { what }) => {
+        Err(lanepack::Error::NoDevice { what, .. }) => {
             let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
             assert!(!required, "a GPU is required: {what}");
             println!("CUDA skipped: {what}");

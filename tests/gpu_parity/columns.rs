@@ -23,7 +23,7 @@ use super::{batch_of, engines, packed};
 pub fn compiled(kernel: Result<Kernel>) -> Option<Kernel> {
     match kernel {
         Ok(kernel) => Some(kernel),
-        Err(Error::NoDevice { what }) => {
+        Err(Error::NoDevice { what, .. }) => {
             let required = std::env::var("LANEPACK_REQUIRE_NVRTC").is_ok_and(|value| value == "1");
             assert!(!required, "NVRTC is required: {what}");
             println!("skipped: {what}");

@@ -33,7 +33,7 @@ pub fn random_scans(engine: &Engine, seeds: std::ops::Range<u64>, filters: usize
             let scan = scan.filter(filter.clone());
             match scan.mask(engine) {
                 // Arithmetic, where nothing compiles.
-                Err(Error::NoDevice { what }) => assert!(what.contains("compiler"), "{what}"),
+                Err(Error::NoDevice { what, .. }) => assert!(what.contains("compiler"), "{what}"),
                 found => {
                     assert!(found.unwrap() == expected, "{filter} on {:?}", engine.device());
                     assert_eq!(scan.count(engine).unwrap(), expected.true_count(), "{filter}");

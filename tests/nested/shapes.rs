@@ -360,11 +360,7 @@ fn lists_have_more_elements_than_a_chunk_has_rows() {
             );
             for row in 0..array.len() {
                 let value = column.value(row).unwrap().into_inner();
-                assert!(
-                    *value == *array.slice(row, 1),
-                    "row {row} of {}",
-                    column.encoding()
-                );
+                assert!(*value == *array.slice(row, 1), "row {row} of {}", column.encoding());
             }
         }
         // Without pieces they are plain.
