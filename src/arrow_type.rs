@@ -15,12 +15,16 @@ const MAX_DEPTH: usize = 60;
 
 /// Checks that arrays of a type can exist.
 pub(crate) fn check(data_type: &DataType) -> Result<()> {
-    check_at(data_type, 1).map_err(|what| {
-        Error::not_lanepack(
-            "an Arrow type that arrays can have",
-            format!("{what} in {}", brief(data_type)),
-        )
-    })
+    match flaw(data_type) {
+        None => Ok(()),
+        Some(flaw) => Err(Error::not_lanepack("an Arrow type that arrays can have", flaw)),
+    }
+}
+
+/// Why there are no arrays of a type, if that is so.
+pub(crate) fn flaw(data_type: &DataType) -> Option<String> {
+    let what = check_at(data_type, 1).err()?;
+    Some(format!("{what} in {}", brief(data_type)))
 }
 
 fn check_at(data_type: &DataType, depth: usize) -> Result<(), String> {

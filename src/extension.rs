@@ -166,7 +166,7 @@ fn type_of_message(digits: &str) -> Result<DataType> {
     let bytes = unhex(digits).ok_or_else(|| broken("other characters than digits".to_owned()))?;
     let message = arrow_ipc::root_as_message(&bytes).map_err(|error| broken(error.to_string()))?;
     let schema = message.header_as_schema().ok_or_else(|| broken("another message".to_owned()))?;
-    let schema = crate::fence::fenced(|| Ok(arrow_ipc::convert::fb_to_schema(schema)))?;
+    let schema = crate::fence::schema_of(schema).map_err(|error| broken(error.to_string()))?;
     match schema.fields().as_ref() {
         [field] => Ok(field.data_type().clone()),
         fields => Err(broken(format!("a schema of {} fields", fields.len()))),

@@ -5,7 +5,8 @@
 //! damages them, makes the checksums right again and reads what results through
 //! the public API. `header`, `codecs`, `dict`, `front`, `integers`, `lz`, `nested`, `reals`, `runs`
 //! and `storage` have a test for each rule of docs/FORMAT.md ("What readers check");
-//! `scans` has those that scans meet; `sweeps` damages everything everywhere; `files` damages IPC files and streams as a whole.
+//! `scans` has those that scans meet; `sweeps` damages everything everywhere; `files` damages IPC files and
+//! streams as a whole, and `mutants` what they say of themselves.
 //!
 //! *The bound.* A chunk has at most 131,072 rows; a decoded row takes at most 32
 //! bytes (256-bit decimals), so 4 MiB a chunk; codes stand for 8 bytes each, and
@@ -34,6 +35,8 @@ mod header;
 mod integers;
 #[path = "corruption/lz.rs"]
 mod lz;
+#[path = "corruption/mutants.rs"]
+mod mutants;
 #[path = "corruption/nested.rs"]
 mod nested;
 #[path = "nested/random.rs"]

@@ -220,3 +220,27 @@ fn pyarrow_rewrites_as_parquet_without_loss() {
 fn pyarrow_rewrites_bounds_in_another_unit_as_parquet_without_loss() {
     check("parquet-units", &for_parquet(in_another_unit));
 }
+
+/// Counts at the end of streams are an empty batch to pyarrow; those of a file, copied to another
+/// one, do not make that unreadable.
+#[test]
+fn pyarrow_reads_streams_with_counts_and_may_copy_those_of_files() {
+    let Some(python) = python() else { return };
+    let folder = Folder::new("counts");
+    let batch = every_type();
+    write(&folder.0.join("counts.arrow"), &batch);
+    let file = File::create(folder.0.join("counts.arrows")).unwrap();
+    let mut writer = ipc::Writer::stream(file, &batch.schema(), options()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop/counts.py");
+    let output = Command::new(python).arg(script).arg(&folder.0).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "counts.py: {said}");
+    let seen: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counts = serde_json::json!({ "lanepack.rows": "3000", "lanepack.batches": "1" });
+    assert_eq!(seen["stream"], serde_json::json!([[3, {}], [0, counts]]));
+    assert_eq!(seen["file"]["lanepack.rows"], "3000");
+    let copied = folder.0.join("copied.arrow");
+    assert_same(&copied, &read(&copied), &batch.slice(0, 1024));
+}

@@ -7,9 +7,9 @@ use std::io::{Cursor, Seek, Write};
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_ipc::MetadataVersion;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow_ipc::{MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use common::*;
@@ -294,6 +294,158 @@ fn a_stream_cut_between_messages_says_so() {
     let error = writer.write(&batches[0]).unwrap_err();
     assert!(error.to_string().contains("behind the end"), "{error}");
     assert_eq!(read_stream(&writer.into_inner().unwrap()).unwrap(), batches);
+}
+
+/// Where the messages of a stream are: the schema, batches, counts, and the end marker.
+fn messages(stream: &[u8]) -> Vec<std::ops::Range<usize>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < stream.len() {
+        let len = u32::from_le_bytes(stream[at + 4..at + 8].try_into().unwrap()) as usize;
+        let body = match len {
+            0 => 0,
+            _ => root_as_message(&stream[at + 8..at + 8 + len]).unwrap().bodyLength() as usize,
+        };
+        found.push(at..at + 8 + len + body);
+        at += 8 + len + body;
+    }
+    found
+}
+
+/// Batches of 1,000, 2,000 and 3,000 rows.
+fn three_batches() -> [RecordBatch; 3] {
+    [numbers(0..1000), numbers(1000..3000), numbers(3000..6000)]
+}
+
+/// Writes them, each in a message of its own.
+fn flushed<W: Write>(mut writer: ipc::Writer<W>) -> W {
+    for batch in three_batches() {
+        writer.write(&batch).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn messages_missing_from_a_stream_or_there_twice_are_errors() {
+    let schema = three_batches()[0].schema();
+    let stream = flushed(ipc::Writer::stream(Vec::new(), &schema, Options::default()).unwrap());
+    let parts: Vec<&[u8]> = messages(&stream).into_iter().map(|range| &stream[range]).collect();
+    assert_eq!(parts.len(), 6, "schema, three batches, counts, end");
+    let of = |order: &[usize]| order.iter().flat_map(|at| parts[*at]).copied().collect::<Vec<u8>>();
+    assert_eq!(read_stream(&of(&[0, 1, 2, 3, 4, 5])).unwrap(), three_batches());
+    for (order, found) in [
+        (&[0, 1, 3, 4, 5][..], "2 of 4000"),
+        (&[0, 2, 3, 4, 5], "2 of 5000"),
+        (&[0, 1, 2, 4, 5], "2 of 3000"),
+        (&[0, 4, 5], "0 of 0"),
+        (&[0, 1, 2, 2, 3, 4, 5], "4 of 8000"),
+        (&[0, 1, 1, 3, 4, 5], "3 of 5000"),
+        (&[0, 1, 2, 3, 4, 4, 5], "0 of 0"),
+    ] {
+        let error = read_stream(&of(order)).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        let text = format!("the writer counted 3 batches of 6000 rows in all, found {found}: ");
+        assert!(error.to_string().contains(&text), "{order:?}: {error}");
+    }
+    // A cut is found by the end marker, whether the counts were read or not.
+    for order in [&[0, 1, 2, 3, 4][..], &[0, 1, 2, 3]] {
+        let error = read_stream(&of(order)).unwrap_err();
+        assert!(error.to_string().contains("without its end marker"), "{error}");
+        let cut = of(order);
+        let reader = ipc::Reader::stream(cut.as_slice()).unwrap().allow_missing_end();
+        assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), three_batches());
+    }
+    // Other writers have no counts; the messages of several streams have some each.
+    assert_eq!(read_stream(&of(&[0, 1, 2, 5])).unwrap().len(), 2);
+    let joined = [of(&[0, 1, 2, 3, 4]), of(&[1, 2, 3, 4, 5])].concat();
+    assert_eq!(read_stream(&joined).unwrap().len(), 6);
+}
+
+#[test]
+fn other_readers_see_an_empty_batch_with_the_counts_of_a_stream() {
+    let schema = three_batches()[0].schema();
+    let stream = flushed(ipc::Writer::stream(Vec::new(), &schema, Options::default()).unwrap());
+    let reader = StreamReader::try_new(stream.as_slice(), None).unwrap();
+    let rows: Vec<usize> = reader.map(|batch| batch.unwrap().num_rows()).collect();
+    assert_eq!(rows, [1, 1, 1, 0]);
+    let counts = messages(&stream)[4].clone();
+    let message = root_as_message(&stream[counts.start + 8..counts.end]).unwrap();
+    let pairs: Vec<_> = (message.custom_metadata().unwrap().iter())
+        .map(|pair| (pair.key().unwrap(), pair.value().unwrap()))
+        .collect();
+    assert_eq!(pairs, [("lanepack.rows", "6000"), ("lanepack.batches", "3")]);
+    // Streams of no batch, and of batches without columns, have counts, too.
+    for batches in [vec![], vec![RecordBatch::new_empty(schema.clone())]] {
+        let stream = crate::stream(&schema, &Options::default(), &batches);
+        assert_eq!(messages(&stream).len(), 3);
+        assert_eq!(read_stream(&stream).unwrap(), []);
+    }
+    let rows = RecordBatchOptions::new().with_row_count(Some(7));
+    let none = Arc::new(Schema::empty());
+    let batch = RecordBatch::try_new_with_options(none.clone(), vec![], &rows).unwrap();
+    let batches = [batch.clone(), batch];
+    for (kind, bytes) in [
+        (true, crate::stream(&none, &Options::default(), &batches)),
+        (false, file(&none, &Options::default(), &batches)),
+    ] {
+        let read = if kind { read_stream(&bytes) } else { read_file(&bytes) };
+        assert_eq!(read.unwrap(), batches);
+    }
+}
+
+/// Where the blocks of batches are in the footer of a file, 24 bytes each.
+fn blocks_at(file: &[u8]) -> usize {
+    let end = file.len() - 10;
+    let len = u32::from_le_bytes(file[end..end + 4].try_into().unwrap()) as usize;
+    let footer = &file[end - len..end];
+    let blocks = root_as_footer(footer).unwrap().recordBatches().unwrap();
+    end - len + (blocks.bytes().as_ptr() as usize - footer.as_ptr() as usize)
+}
+
+#[test]
+fn messages_missing_from_a_file_or_there_twice_are_errors() {
+    let schema = three_batches()[0].schema();
+    let file = flushed(ipc::Writer::file(Vec::new(), &schema, Options::default()).unwrap());
+    assert_eq!(read_file(&file).unwrap(), three_batches());
+    let at = blocks_at(&file);
+    let block = |index: usize| file[at + 24 * index..][..24].to_vec();
+    let with = |place: usize, bytes: &[u8]| {
+        let mut file = file.clone();
+        file[place..place + bytes.len()].copy_from_slice(bytes);
+        read_file(&file).unwrap_err().to_string()
+    };
+    for (error, found) in [
+        (with(at - 4, &2_u32.to_le_bytes()), "2 of 3000"),
+        (with(at - 4, &0_u32.to_le_bytes()), "0 of 0"),
+        (with(at, &block(1)), "3 of 7000"),
+        (with(at + 24, &block(2)), "3 of 7000"),
+    ] {
+        let text = format!("the writer counted 3 batches of 6000 rows in all, found {found}: ");
+        assert!(error.contains(&text), "{error}");
+    }
+}
+
+#[test]
+fn counts_of_a_file_are_ignored_in_another_one() {
+    let schema = three_batches()[0].schema();
+    let file = flushed(ipc::Writer::file(Vec::new(), &schema, Options::default()).unwrap());
+    let reader = FileReader::try_new(Cursor::new(&file), None).unwrap();
+    let pairs = reader.custom_metadata().clone();
+    let (packed_schema, packed) = (reader.schema(), reader.map(Result::unwrap).collect::<Vec<_>>());
+    assert_eq!(
+        (pairs["lanepack.rows"].as_str(), pairs["lanepack.batches"].as_str()),
+        ("6000", "3")
+    );
+    // Rewritten, with the key-values as they were: all batches, some, and some twice.
+    for order in [&[0, 1, 2][..], &[1], &[2, 2, 2], &[]] {
+        let mut writer = FileWriter::try_new(Vec::new(), &packed_schema).unwrap();
+        pairs.iter().for_each(|(key, value)| writer.write_metadata(key, value));
+        order.iter().for_each(|at| writer.write(&packed[*at]).unwrap());
+        let read = read_file(&writer.into_inner().unwrap()).unwrap();
+        let expected: Vec<_> = order.iter().map(|at| three_batches()[*at].clone()).collect();
+        assert_eq!(read, expected, "{order:?}");
+    }
 }
 
 /// The place of the body of column `text` in a file of one chunk.

@@ -9,7 +9,7 @@
 //! decoders of every encoding.
 #![no_main]
 
-use lanepack_fuzz::{Chunk, array, options};
+use lanepack_fuzz::{Chunk, array, options, patch};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -17,21 +17,9 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let mut chunk = Chunk::of(&array(*kind, *shape, *rows), &options(*encoding % 32));
-    for patch in patches.as_chunks::<4>().0 {
-        let place = u16::from_le_bytes([patch[0], patch[1]]);
+    patch(patches, |place, change| {
         let bytes = if place >> 15 == 1 { &mut chunk.body } else { &mut chunk.header };
-        if bytes.is_empty() {
-            continue;
-        }
-        let at = usize::from(place & 0x7fff) % bytes.len();
-        let operand = patch[3];
-        match patch[2] % 5 {
-            0 => bytes[at] = operand,
-            1 => bytes[at] ^= operand,
-            2 => bytes[at] = bytes[at].wrapping_add(operand),
-            3 => bytes.truncate(at),
-            _ => bytes.resize(bytes.len() + usize::from(operand), 0),
-        }
-    }
+        change(bytes, usize::from(place & 0x7fff));
+    });
     chunk.read();
 });

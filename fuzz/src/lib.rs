@@ -1,5 +1,9 @@
-//! What the fuzz targets share: arrays to compress, and chunks taken apart and
-//! put together again.
+//! What the fuzz targets share: arrays to compress, chunks taken apart and put together again, and
+//! tables of several columns ([`Table`]).
+
+mod table;
+
+pub use table::{Seal, Table};
 
 use std::sync::Arc;
 
@@ -15,8 +19,12 @@ const KINDS: u8 = 17;
 
 /// An array that three bytes of input stand for.
 pub fn array(kind: u8, shape: u8, rows: u8) -> ArrayRef {
-    // Up to 2,040 rows, so that there are chunks of one and of two vectors.
-    let rows = usize::from(rows) * 8 + 1;
+    // Up to 8,161 rows, so that chunks have one to eight vectors.
+    array_of(kind, shape, usize::from(rows) * 32 + 1)
+}
+
+/// An array of so many rows.
+fn array_of(kind: u8, shape: u8, rows: usize) -> ArrayRef {
     let valid = |row: usize| shape & 8 == 0 || (row * 7 + usize::from(shape)) % 5 > 0;
     let nulls =
         || (shape & 8 != 0).then(|| NullBuffer::new(BooleanBuffer::collect_bool(rows, valid)));
@@ -85,7 +93,7 @@ pub fn array(kind: u8, shape: u8, rows: u8) -> ArrayRef {
         _ => {
             // Lists of structs, whose fields are of other kinds.
             let shape = shape & 7;
-            let fields = [4, 10, 14, 15].map(|kind| array(kind, shape, (rows / 8) as u8));
+            let fields = [4, 10, 14, 15].map(|kind| array_of(kind, shape, rows));
             let named = fields.iter().enumerate().map(|(at, array)| {
                 Field::new(format!("field {at}"), array.data_type().clone(), true)
             });
@@ -109,6 +117,36 @@ pub fn options(choice: u8) -> Options {
         }
         None => Options::default(),
     }
+}
+
+/// Changes bytes by patches of four: `u16` where, operation, operand. `place` gives the bytes, and
+/// the place in them, for a number.
+pub fn patch(patches: &[u8], mut place: impl FnMut(u16, &mut dyn FnMut(&mut Vec<u8>, usize))) {
+    for patch in patches.as_chunks::<4>().0 {
+        let operand = patch[3];
+        place(u16::from_le_bytes([patch[0], patch[1]]), &mut |bytes, at| {
+            if bytes.is_empty() {
+                return;
+            }
+            let at = at % bytes.len();
+            match patch[2] % 6 {
+                0 => bytes[at] = operand,
+                1 => bytes[at] ^= operand,
+                2 => bytes[at] = bytes[at].wrapping_add(operand),
+                3 => bytes.truncate(at),
+                4 => bytes.resize(bytes.len() + usize::from(operand), 0),
+                _ => bytes[at] ^= 1 << (operand % 8),
+            }
+        });
+    }
+}
+
+/// arrow-rs has seen nothing that it panics for.
+///
+/// # Panics
+/// If the fence around it has caught a panic.
+pub fn not_refused_by_arrow(error: &lanepack::Error) {
+    assert!(!error.to_string().contains("refused by arrow"), "{error}");
 }
 
 /// The only chunk of a column, as bytes.
@@ -158,7 +196,10 @@ impl Chunk {
         columns[4] = Arc::new(BinaryArray::from_iter_values([&self.header]));
         columns[5] = Arc::new(LargeBinaryArray::from_iter_values([&self.body]));
         let storage = StructArray::new(fields, columns, None);
-        let Ok(column) = CompressedColumn::try_from_arrow(&self.field, &storage) else { return };
+        let column = match CompressedColumn::try_from_arrow(&self.field, &storage) {
+            Ok(column) => column,
+            Err(error) => return not_refused_by_arrow(&error),
+        };
         column.verify_checksums().expect("the chunk is sealed");
         column.explain();
         let len = column.len();
@@ -167,9 +208,12 @@ impl Chunk {
                 assert_eq!(value.into_inner().data_type(), column.data_type());
             }
         }
-        if let Ok(array) = column.decompress() {
-            assert_eq!((array.len(), array.data_type()), (len, column.data_type()));
-            array.to_data().validate_full().expect("a valid array");
+        match column.decompress() {
+            Ok(array) => {
+                assert_eq!((array.len(), array.data_type()), (len, column.data_type()));
+                array.to_data().validate_full().expect("a valid array");
+            }
+            Err(error) => not_refused_by_arrow(&error),
         }
     }
 }

@@ -146,7 +146,7 @@ pub(crate) fn carried_array(node: NodeView<'_>) -> Result<ArrayRef> {
         (Physical::Arrow, Encoding::Lz) => Buffer::from_vec(lz::all_bytes(node)?),
         _ => return Err(mismatch(node)),
     };
-    crate::fence::check_stream(&buffer)?;
+    crate::fence::check_stream(&buffer, node.len())?;
     let mut decoder = arrow_ipc::reader::StreamDecoder::new();
     let batch = crate::fence::fenced(|| decoder.decode(&mut buffer))?;
     let array = match batch {

@@ -1,16 +1,19 @@
-//! What arrow-ipc takes on trust, checked before it sees a message: that buffers
-//! lie inside the body and lengths are not negative.
+//! Messages: their metadata, in files, streams and chunks, and what kinds of them there may be.
 
-use arrow_ipc::{Message, RecordBatch, root_as_message};
+use arrow_ipc::{Message, MetadataVersion, root_as_message};
+use arrow_schema::{DataType, Field, Fields, Schema};
 
+use super::batch::check_batch;
+use super::schema::schema_of;
 use crate::error::{Error, Result, ensure};
 
 /// Marks the start of a message since format version 0.15.
 const CONTINUATION: u32 = 0xffff_ffff;
 
-/// Checks all messages of an IPC stream in memory that holds one batch.
-/// Compressed bodies are refused: they state their own sizes.
-pub(crate) fn check_stream(mut bytes: &[u8]) -> Result<()> {
+/// Checks all messages of an IPC stream in memory that holds one batch of one column of `rows`
+/// values. Compressed bodies are refused: they state their own sizes.
+pub(crate) fn check_stream(mut bytes: &[u8], rows: usize) -> Result<()> {
+    let mut schema: Option<Schema> = None;
     let mut batches = 0;
     while let Some((metadata, rest)) = split_metadata(bytes)? {
         let message = message_of(metadata)?;
@@ -20,15 +23,66 @@ pub(crate) fn check_stream(mut bytes: &[u8]) -> Result<()> {
             "an IPC message with a body of {body} bytes, {} left",
             rest.len()
         );
-        check_message(message, &rest[..body])?;
-        if let Some(batch) = batch_of(message) {
-            ensure!(batch.compression().is_none(), "a compressed IPC message inside a chunk");
+        let (body, behind) = rest.split_at(body);
+        ensure!(batches == 0, "an IPC message behind the batch of a stream inside a chunk");
+        match &schema {
+            None => {
+                let Some(found) = message.header_as_schema() else {
+                    return Err(Error::corrupt("an IPC stream that does not begin with a schema"));
+                };
+                let found = schema_of(found)?;
+                let fields = found.fields().len();
+                ensure!(
+                    fields == 1,
+                    "an IPC stream of {fields} columns inside a chunk, 1 expected"
+                );
+                schema = Some(found);
+            }
+            Some(schema) => match message.header_as_dictionary_batch() {
+                Some(_) => check_dictionary(message, schema, body)?,
+                None => {
+                    check_message(message, schema.fields(), body)?;
+                    check_rows(message, rows)?;
+                    batches += 1;
+                }
+            },
         }
-        batches += usize::from(message.header_as_record_batch().is_some());
-        bytes = &rest[body..];
+        bytes = behind;
     }
     ensure!(batches == 1, "an IPC stream of {batches} batches inside a chunk, 1 expected");
     Ok(())
+}
+
+/// Checks a batch inside of a chunk of so many values.
+fn check_rows(message: Message<'_>, rows: usize) -> Result<()> {
+    let Some(batch) = message.header_as_record_batch() else { return Ok(()) };
+    ensure!(batch.compression().is_none(), "a compressed IPC message inside a chunk");
+    ensure!(
+        usize::try_from(batch.length()) == Ok(rows),
+        "an IPC stream with {} values in a node of {rows}",
+        batch.length()
+    );
+    Ok(())
+}
+
+/// Checks a message with the values of a dictionary.
+fn check_dictionary(message: Message<'_>, schema: &Schema, body: &[u8]) -> Result<()> {
+    let dictionary = message.header_as_dictionary_batch();
+    let Some((id, delta, Some(values))) =
+        dictionary.map(|batch| (batch.id(), batch.isDelta(), batch.data()))
+    else {
+        return Err(Error::corrupt("an IPC dictionary without values"));
+    };
+    ensure!(!delta, "an IPC dictionary that continues another one inside a chunk");
+    ensure!(values.compression().is_none(), "a compressed IPC message inside a chunk");
+    // Identifiers are the only link between fields and dictionaries.
+    #[allow(deprecated)]
+    let fields = schema.fields_with_dict_id(id);
+    let Some(DataType::Dictionary(_, value)) = fields.first().map(|field| field.data_type()) else {
+        return Err(Error::corrupt(format!("an IPC dictionary {id} that no field has")));
+    };
+    let value = Field::new("", value.as_ref().clone(), true);
+    check_batch(values, version(message)?, &Fields::from(vec![value]), body)
 }
 
 /// The metadata of the next message and what follows; none at the end.
@@ -56,56 +110,29 @@ fn split_metadata(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>> {
     })
 }
 
-/// The batch of values or of a dictionary in a message.
-fn batch_of(message: Message<'_>) -> Option<RecordBatch<'_>> {
-    message
-        .header_as_record_batch()
-        .or_else(|| message.header_as_dictionary_batch().and_then(|batch| batch.data()))
-}
-
 /// Parses the metadata of a message.
 pub(crate) fn message_of(metadata: &[u8]) -> Result<Message<'_>> {
     root_as_message(metadata)
         .map_err(|error| Error::corrupt(format!("metadata of an IPC message: {error}")))
 }
 
-/// Checks the lengths and buffers of a message with this body.
-pub(crate) fn check_message(message: Message<'_>, body: &[u8]) -> Result<()> {
-    let Some(batch) = batch_of(message) else { return Ok(()) };
-    ensure!(batch.length() >= 0, "an IPC batch of {} rows", batch.length());
-    for buffer in batch.buffers().into_iter().flatten() {
-        let (offset, length) = (buffer.offset(), buffer.length());
-        let range = usize::try_from(offset).ok().zip(usize::try_from(length).ok());
-        let bytes = range.and_then(|(offset, length)| body.get(offset..)?.get(..length));
-        let Some(bytes) = bytes else {
-            return Err(Error::corrupt(format!(
-                "an IPC buffer of {length} bytes at {offset} in a body of {}",
-                body.len()
-            )));
-        };
-        if batch.compression().is_some()
-            && let Some(stated) = bytes.first_chunk()
-        {
-            // A compressed buffer begins with its size before; -1 if it is not compressed.
-            let (stated, most) = (i64::from_le_bytes(*stated), most_uncompressed(bytes.len()));
-            ensure!(
-                (-1..=most).contains(&stated),
-                "a compressed IPC buffer of {length} bytes that states {stated}"
-            );
-        }
-    }
-    for node in batch.nodes().into_iter().flatten() {
-        let (length, nulls) = (node.length(), node.null_count());
-        ensure!(
-            length >= 0 && (0..=length).contains(&nulls),
-            "an IPC array of {length} values, {nulls} of them null"
-        );
-    }
-    Ok(())
+/// The version of a message, which decides which buffers unions have.
+fn version(message: Message<'_>) -> Result<MetadataVersion> {
+    let version = message.version();
+    ensure!(
+        [MetadataVersion::V4, MetadataVersion::V5].contains(&version),
+        "an IPC message of version {version:?}, V4 or V5 expected"
+    );
+    Ok(version)
 }
 
-/// What a compressed buffer may become: chunks are compressed already, so far
-/// less than LZ4 and Zstandard can do.
-fn most_uncompressed(bytes: usize) -> i64 {
-    (bytes as i64).saturating_mul(1024).max(64 << 20)
+/// Checks that a message is a batch of these fields, with this body.
+pub(crate) fn check_message(message: Message<'_>, fields: &Fields, body: &[u8]) -> Result<()> {
+    let Some(batch) = message.header_as_record_batch() else {
+        return Err(Error::corrupt(format!(
+            "an IPC message of kind {:?}, a record batch expected",
+            message.header_type()
+        )));
+    };
+    check_batch(batch, version(message)?, fields, body)
 }

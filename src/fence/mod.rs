@@ -1,19 +1,23 @@
-//! The fence around arrow-rs, which takes on trust what may be hostile: messages of Arrow IPC are
-//! checked before it sees them (`message.rs`), and its panics become errors.
+//! The fence around arrow-rs, which takes on trust what may be hostile: messages of Arrow IPC
+//! (`message.rs`), their schemas (`schema.rs`) and batches (`batch.rs`) are checked before it sees
+//! them. Should it panic nevertheless, that becomes an error.
 
+mod batch;
 mod message;
+mod schema;
 
 use arrow_schema::ArrowError;
 
 pub(crate) use message::{check_message, check_stream, message_of};
+pub(crate) use schema::schema_of;
 
 use crate::error::{Error, Result};
 
-/// Runs code of arrow-rs on what may be hostile, or too much. `message.rs` refuses
-/// what is known to make arrow-ipc panic; should it or `concat` fail another
-/// assertion, that becomes an error here and does not reach the caller (unless
-/// the program is built with `panic = "abort"`). Callers use nothing afterwards
-/// that the closure may have left half-done.
+/// Runs code of arrow-rs on what may be hostile, or too much. The checks above refuse what is
+/// known to make arrow-ipc panic; should it or `concat` fail another assertion, that becomes an
+/// error here that begins with "refused by arrow", and does not reach the caller (unless the
+/// program is built with `panic = "abort"`). Callers use nothing afterwards that the closure may
+/// have left half-done.
 pub(crate) fn fenced<T>(work: impl FnOnce() -> Result<T, ArrowError>) -> Result<T> {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(result) => Ok(result?),

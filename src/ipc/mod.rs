@@ -6,8 +6,11 @@
 //! slice and rewrite the files in between; if it moves bodies off their 64-byte
 //! alignment, reading moves them back.
 
+mod counts;
 mod read;
+mod source;
 mod write;
 
-pub use read::{FileSource, Reader, Source, StreamSource};
+pub use read::Reader;
+pub use source::{FileSource, Source, StreamSource};
 pub use write::Writer;

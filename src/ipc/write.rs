@@ -11,6 +11,7 @@ use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
+use super::counts::{Counted, Counts};
 use crate::batch::{check_uncompressed, compressed_schema};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
@@ -52,11 +53,13 @@ pub struct Writer<W: Write> {
     pending: Vec<RecordBatch>,
     rows: usize,
     bytes: usize,
+    /// What has been written.
+    counts: Counts,
     finished: bool,
 }
 
 enum Sink<W: Write> {
-    File(FileWriter<W>),
+    File(FileWriter<Counted<W>>),
     Stream(StreamWriter<W>),
 }
 
@@ -68,7 +71,9 @@ impl<W: Write> Writer<W> {
     /// [`Error::Options`], [`Error::Unsupported`] for a schema of compressed columns, or what the
     /// sink reports.
     pub fn file(sink: W, schema: &Schema, options: Options) -> Result<Self> {
-        Self::new(schema, options, |packed| Ok(Sink::File(FileWriter::try_new(sink, packed)?)))
+        Self::new(schema, options, |packed| {
+            Ok(Sink::File(FileWriter::try_new(Counted::new(sink), packed)?))
+        })
     }
 
     /// A writer of the IPC stream format, for batches of this schema.
@@ -94,6 +99,7 @@ impl<W: Write> Writer<W> {
             pending: Vec::new(),
             rows: 0,
             bytes: 0,
+            counts: Counts::default(),
             finished: false,
         })
     }
@@ -113,7 +119,7 @@ impl<W: Write> Writer<W> {
     /// The sink.
     pub fn get_ref(&self) -> &W {
         match &self.sink {
-            Sink::File(writer) => writer.get_ref(),
+            Sink::File(writer) => &writer.get_ref().sink,
             Sink::Stream(writer) => writer.get_ref(),
         }
     }
@@ -121,7 +127,7 @@ impl<W: Write> Writer<W> {
     /// The sink. What is written to it directly may damage the file.
     pub fn get_mut(&mut self) -> &mut W {
         match &mut self.sink {
-            Sink::File(writer) => writer.get_mut(),
+            Sink::File(writer) => &mut writer.get_mut().sink,
             Sink::Stream(writer) => writer.get_mut(),
         }
     }
@@ -200,6 +206,7 @@ impl<W: Write> Writer<W> {
             Sink::File(writer) => writer.write(&packed)?,
             Sink::Stream(writer) => writer.write(&packed)?,
         }
+        self.counts.add(batch.num_rows());
         Ok(())
     }
 
@@ -212,7 +219,8 @@ impl<W: Write> Writer<W> {
         Ok(self.get_mut().flush()?)
     }
 
-    /// Writes the rows that wait and the end of the file or stream, once.
+    /// Writes the rows that wait, how many rows and batches there were, and the end of the file or
+    /// stream, once.
     ///
     /// # Errors
     /// What compressing and the sink report.
@@ -222,8 +230,17 @@ impl<W: Write> Writer<W> {
         }
         self.flush_rows(self.rows)?;
         match &mut self.sink {
-            Sink::File(writer) => writer.finish()?,
-            Sink::Stream(writer) => writer.finish()?,
+            Sink::File(writer) => {
+                for (key, value) in self.counts.for_file(writer.get_ref().bytes) {
+                    writer.write_metadata(key, value);
+                }
+                writer.finish()?;
+            }
+            Sink::Stream(writer) => {
+                let schema = SchemaRef::new(compressed_schema(&self.schema));
+                self.counts.write(writer.get_mut(), &schema)?;
+                writer.finish()?;
+            }
         }
         self.finished = true;
         Ok(())
@@ -237,10 +254,10 @@ impl<W: Write> Writer<W> {
         self.finish()?;
         self.get_mut().flush()?;
         let sink = match self.sink {
-            Sink::File(writer) => writer.into_inner(),
-            Sink::Stream(writer) => writer.into_inner(),
+            Sink::File(writer) => writer.into_inner()?.sink,
+            Sink::Stream(writer) => writer.into_inner()?,
         };
-        Ok(sink?)
+        Ok(sink)
     }
 }
 
