@@ -48,7 +48,7 @@ pub fn build() {
 
 /// What is compiled in place of the source `name` of the folder `kernels`: the file with its checks,
 /// if it has some.
-#[cfg_attr(not(any(feature = "cuda", feature = "simt")), expect(dead_code))]
+#[cfg_attr(not(any(feature = "cuda", feature = "_simt")), expect(dead_code))]
 pub fn checked(name: &str) -> Option<PathBuf> {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     Some(out.join("checks").join(name)).filter(|path| path.is_file())

@@ -1,5 +1,9 @@
-//! The feature `simt`: every kernel compiled by g++ for the host emulation, with
+//! The feature `_simt`: every kernel compiled by g++ for the host emulation, with
 //! AddressSanitizer and UndefinedBehaviorSanitizer unless `LANEPACK_SIMT_SANITIZE=0`.
+//!
+//! Sets the cfg `lanepack_simt`. On a machine without g++ or the sanitizers' libraries the build
+//! warns and goes on without the emulation, so that `--all-features` builds everywhere;
+//! LANEPACK_REQUIRE_SIMT=1 makes it an error.
 //!
 //! The emulation itself is compiled without them and optimised: it is not what is
 //! tested, and every warp collective passes through it. Kernels enter themselves
@@ -11,24 +15,37 @@
 //! the emulation, which such objects refer to.
 
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, process};
 
 use crate::arguments;
 
 const SANITIZERS: &str = "-fsanitize=address,undefined";
 
-/// Compiles and links the emulation and the kernels.
+/// Compiles and links the emulation and the kernels, if there is a compiler for them.
 pub fn build() {
     println!("cargo:rerun-if-changed=build/simt.rs");
     // Folders count as changed when a file anywhere in them does.
     println!("cargo:rerun-if-changed=kernels");
     println!("cargo:rerun-if-env-changed=LANEPACK_SIMT_SANITIZE");
+    println!("cargo:rerun-if-env-changed=LANEPACK_REQUIRE_SIMT");
     let sanitize = env::var("LANEPACK_SIMT_SANITIZE").map_or(true, |value| value != "0");
     println!("cargo:rustc-check-cfg=cfg(lanepack_sanitized)");
 
     let mut kernels = compiler();
     kernels.opt_level(1).flags(["-x", "c++", "-fno-exceptions"]);
     kernels.link_lib_modifier("+whole-archive");
+
+    let sanitizers: &[&str] = if sanitize { &[SANITIZERS] } else { &[] };
+    if let Err(why) = probe(&kernels, sanitizers) {
+        let why = format!("no emulation of GPUs (feature _simt), which needs g++: {why}");
+        if env::var("LANEPACK_REQUIRE_SIMT").is_ok_and(|value| value == "1") {
+            eprintln!("error: LANEPACK_REQUIRE_SIMT is set, but there is {why}");
+            process::exit(1);
+        }
+        println!("cargo:warning={why}");
+        return;
+    }
+    println!("cargo:rustc-cfg=lanepack_simt");
 
     let mut emulation = compiler();
     emulation.opt_level(2).flag("-pthread").files(sources("kernels/simt", "cpp"));
@@ -73,6 +90,27 @@ fn compiler() -> cc::Build {
     // quarter of the time and two thirds of the size.
     build.flags(["-g1", "-fno-omit-frame-pointer"]);
     build
+}
+
+/// Whether the compiler makes a library of a small source. The error is one line.
+fn probe(kernels: &cc::Build, sanitizers: &[&str]) -> Result<(), String> {
+    let system = env::var("CARGO_CFG_TARGET_OS").expect("set by cargo");
+    if system != "linux" {
+        return Err(format!("it is for Linux, and this is {system}"));
+    }
+    let tool = kernels.try_get_compiler().map_err(|error| error.to_string())?;
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
+    let source = out.join("probe.cpp");
+    fs::write(&source, "#include <string>\nstd::string probe() { return {}; }\n")
+        .expect("OUT_DIR can be written");
+    let mut command = tool.to_command();
+    command.args(sanitizers).args(["-shared", "-o"]).arg(out.join("probe.so")).arg(&source);
+    let output = command.output().map_err(|error| format!("{}: {error}", tool.path().display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {}", tool.path().display(), said.lines().next().unwrap_or("failed")))
 }
 
 /// What kernels are compiled by and with, as a Rust expression.

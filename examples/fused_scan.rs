@@ -4,7 +4,7 @@
 //! ```sh
 //! cargo run --release --features cuda --example fused_scan
 //! cargo run --release --features cuda --example fused_scan -- --rows 500000000
-//! cargo run --release --features simt --example fused_scan   # without a GPU: emulated, few rows
+//! cargo run --release --features _simt --example fused_scan   # without a GPU: emulated, few rows
 //! ```
 //!
 //! What to look at: `fused` is all that a program needs. The kernel is
@@ -60,7 +60,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         Ok(found) => found,
         Err(error) => {
             println!("skipped: {error}");
-            println!("(with --features simt the kernel runs on an emulation)");
+            println!("(with --features _simt the kernel runs on an emulation)");
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -145,8 +145,8 @@ fn table(rows: usize) -> Result<RecordBatch, Box<dyn Error>> {
 
 /// The engine, and how many rows suit it.
 fn open() -> Result<(Engine, usize), lanepack::Error> {
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     return Ok((Engine::simt(1, 4 << 30), 100_000));
-    #[cfg(not(feature = "simt"))]
+    #[cfg(not(lanepack_simt))]
     Ok((Engine::cuda(0)?, 100_000_000))
 }

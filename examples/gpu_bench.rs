@@ -1,13 +1,13 @@
 //! Measures decompression, compression and scans on a GPU, column by column:
 //!
 //! ```sh
-//! cargo run --release --features cuda,internals --example gpu_bench -- decode [FILES...]
-//! cargo run --release --features cuda,internals --example gpu_bench -- encode [FILES...]
-//! cargo run --release --features cuda,internals --example gpu_bench -- scan [FILES...]
-//! cargo run --release --features cuda,internals --example gpu_bench -- gather [FILES...]
-//! cargo run --release --features cuda,internals --example gpu_bench -- lz
-//! cargo run --release --features cuda,internals --example gpu_bench -- queries
-//! cargo run --release --features cuda,internals --example gpu_bench -- record --out FILE --commit HASH
+//! cargo run --release --features cuda,_internals --example gpu_bench -- decode [FILES...]
+//! cargo run --release --features cuda,_internals --example gpu_bench -- encode [FILES...]
+//! cargo run --release --features cuda,_internals --example gpu_bench -- scan [FILES...]
+//! cargo run --release --features cuda,_internals --example gpu_bench -- gather [FILES...]
+//! cargo run --release --features cuda,_internals --example gpu_bench -- lz
+//! cargo run --release --features cuda,_internals --example gpu_bench -- queries
+//! cargo run --release --features cuda,_internals --example gpu_bench -- record --out FILE --commit HASH
 //! ```
 //!
 //! `decode`: every column of the Parquet files (by default all of the shared data), and

@@ -2,7 +2,7 @@
 //! encodings does, for each effort:
 //!
 //! ```sh
-//! cargo run --release --features internals --example planning -- data/
+//! cargo run --release --features _internals --example planning -- data/
 //! ```
 //!
 //! Times are the least of some runs. `tables` is the training of symbol tables, `planning` all

@@ -51,6 +51,8 @@
 //!   the checksum of a body could show it, wrong values; never undefined
 //!   behaviour.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(target_endian = "big")]
 compile_error!(
     "lanepack reads its little-endian buffers in place and needs a little-endian target"
@@ -75,6 +77,9 @@ mod memory;
 mod options;
 mod ranges;
 pub mod scan;
+#[cfg(all(test, any(feature = "cuda", lanepack_simt)))]
+#[path = "../tests/common/skipped.rs"]
+mod skipped;
 mod transfer;
 
 /// The Arrow crates that lanepack was built with: arrays, buffers and schemas of another major
@@ -115,7 +120,7 @@ pub use options::{Effort, Lz, Options};
 struct Readme;
 
 /// The codecs' inner functions, for benches: not part of the public API.
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 #[doc(hidden)]
 pub mod internals {
     pub use crate::column::planning::{PlanningTimes, time_planning};

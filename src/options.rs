@@ -163,18 +163,18 @@ pub struct Options {
     /// Rows that share an FSST symbol table, in whole chunks and at least one.
     pub(crate) group_rows: usize,
     /// Where planners note what they are told, if they are to; for tests.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     pub(crate) plan_log: Option<PlanLog>,
 }
 
 /// What planners have been told, a text for each chunk and each of its bitmaps; for tests that compare
 /// engines.
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 #[doc(hidden)]
 #[derive(Debug, Clone, Default)]
 pub struct PlanLog(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 impl PlanLog {
     fn noted(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -196,14 +196,14 @@ impl PlanLog {
 }
 
 /// Logs are no part of options that one could compare.
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 impl PartialEq for PlanLog {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 impl Eq for PlanLog {}
 
 /// Rows that share a symbol table: 64 of the largest chunks.
@@ -218,7 +218,7 @@ impl Default for Options {
             verify: false,
             lz: Lz::default(),
             group_rows: GROUP_ROWS,
-            #[cfg(feature = "internals")]
+            #[cfg(feature = "_internals")]
             plan_log: None,
         }
     }

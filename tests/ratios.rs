@@ -376,7 +376,7 @@ fn no_column_grows_by_more_than_one_percent() {
 #[test]
 fn the_table_is_that_of_the_recorded_sizes() {
     if is_blessed() {
-        println!("skipped: it is being written");
+        report("it is being written");
         return;
     }
     let found = std::fs::read_to_string(path("RATIOS.md")).unwrap();
@@ -389,7 +389,7 @@ fn the_table_is_that_of_the_recorded_sizes() {
 #[test]
 fn every_column_that_loses_to_parquet_has_a_reason() {
     if is_blessed() {
-        println!("skipped: sizes are being written");
+        report("sizes are being written");
         return;
     }
     let lines = recorded();

@@ -93,7 +93,7 @@ pub struct What {
     #[arg(long, default_value_t = 0)]
     device: usize,
     /// The emulation instead of a GPU, to try the program: times mean nothing.
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     #[arg(long)]
     emulate: bool,
 }
@@ -112,7 +112,7 @@ impl What {
 
     /// Rows of a column before it is repeated, at most: the emulation is slow.
     fn most_rows(&self) -> usize {
-        #[cfg(feature = "simt")]
+        #[cfg(lanepack_simt)]
         if self.emulate {
             return 3000;
         }
@@ -120,7 +120,7 @@ impl What {
     }
 
     fn engines(&self) -> Result<Engines, lanepack::Error> {
-        #[cfg(feature = "simt")]
+        #[cfg(lanepack_simt)]
         if self.emulate {
             let ordinary = Engine::simt(1, 1 << 32).with_pinned_limit(0);
             return Ok(Engines { pinned: Engine::simt(1, 1 << 32), ordinary });

@@ -242,7 +242,12 @@ fn binaries(bounds: Option<(&[u8], &[u8])>) -> Option<(ArrayRef, ArrayRef)> {
 
 /// The longest prefix of whole characters within [`MAX_BOUND`] bytes.
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_BOUND)]
+    let mut end = text.len().min(MAX_BOUND);
+    // As `floor_char_boundary`, which Rust 1.91 has.
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// A text of at most [`MAX_BOUND`] bytes that is not less.

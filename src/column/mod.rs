@@ -8,7 +8,7 @@ mod check;
 mod explain;
 mod nested;
 mod parts;
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 pub mod planning;
 mod text;
 

@@ -16,7 +16,7 @@
 //! A result arrives in pieces, by several threads; a [`Piece`] is the only one to its range,
 //! and becomes a [`WrittenPiece`] only when every byte of it has been written.
 
-#[cfg(all(test, feature = "simt"))]
+#[cfg(all(test, lanepack_simt))]
 mod tests;
 
 use std::fmt;

@@ -275,7 +275,7 @@ fn plan_of_set(among: CodecSet, values: &dyn Statistics, context: &Context<'_>) 
 
 /// Chooses the encoding of a chunk's values, or of one of its bitmaps.
 pub(crate) fn plan_root(values: &dyn Statistics, context: &Context<'_>) -> Answer<Plan> {
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     if let Some(log) = &context.options.plan_log {
         return super::statistics::recorded::plan(log, values, context);
     }

@@ -14,7 +14,7 @@
 //! because one function chooses, and because parts are integers that both compute from
 //! the same rows.
 
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 pub(crate) mod recorded;
 
 use super::alp_rd::Cut;

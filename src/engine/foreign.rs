@@ -241,7 +241,7 @@ fn bits_from(
     encode::moved_bits(context, stream, bitmap, rows)
 }
 
-#[cfg(all(test, feature = "simt"))]
+#[cfg(all(test, lanepack_simt))]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 

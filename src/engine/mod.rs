@@ -23,10 +23,10 @@
 mod compress;
 mod foreign;
 mod kernel;
-#[cfg(feature = "internals")]
+#[cfg(feature = "_internals")]
 pub mod measure;
 mod pinned;
-#[cfg(all(test, feature = "simt"))]
+#[cfg(all(test, lanepack_simt))]
 mod tests;
 
 use std::fmt;
@@ -109,6 +109,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoDevice`] if there is no driver, no such device, one that is too
     /// old, or if lanepack was built without the feature `cuda`.
+    #[cfg_attr(docsrs, doc(cfg(feature = "cuda")))]
     pub fn cuda(ordinal: usize) -> Result<Self> {
         Ok(Self::of(Kind::Device(Context::new(open_cuda(ordinal)?))))
     }
@@ -118,6 +119,7 @@ impl Engine {
     /// # Errors
     /// [`Error::NoDevice`] if there is no driver, an old one, or if lanepack was
     /// built without the feature `cuda`.
+    #[cfg_attr(docsrs, doc(cfg(feature = "cuda")))]
     pub fn cuda_devices() -> Result<usize> {
         count_cuda()
     }
@@ -137,14 +139,14 @@ impl Engine {
     }
 
     /// An emulation of a GPU on the host, for tests.
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     #[doc(hidden)]
     pub fn simt(seed: u64, memory: u64) -> Self {
         Self::of(Kind::Device(Context::new(crate::gpu::simt::open(seed, memory))))
     }
 
     /// The same of a machine that has no compiler for kernels of queries.
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     #[doc(hidden)]
     pub fn simt_without_compiler(seed: u64, memory: u64) -> Self {
         let device = crate::gpu::simt::open_without_compiler(seed, memory);
@@ -153,14 +155,14 @@ impl Engine {
 
     /// Has allocations of an emulation with some numbers fail, counted from 0 from now on. Whether one
     /// has failed since the last call.
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     #[doc(hidden)]
     pub fn fail_allocations(&self, numbers: std::ops::Range<u64>) -> bool {
         self.context().is_ok_and(|context| context.device().fail_allocations(numbers))
     }
 
     /// How many kernels have been compiled since the device was opened.
-    #[cfg(any(feature = "internals", feature = "simt"))]
+    #[cfg(any(feature = "_internals", lanepack_simt))]
     #[doc(hidden)]
     pub fn compiled_kernels(&self) -> usize {
         self.context().map_or(0, |context| context.device().compiled())

@@ -20,12 +20,12 @@
 //! stream does with it: launches and copies say which buffers they use.
 
 #![cfg_attr(
-    not(all(feature = "internals", feature = "cuda")),
+    not(all(feature = "_internals", feature = "cuda")),
     allow(dead_code, reason = "only devices are called, and only benches copy and measure")
 )]
 
 pub(crate) mod abi;
-#[cfg(any(feature = "cuda", feature = "simt"))]
+#[cfg(any(feature = "cuda", lanepack_simt))]
 mod compiled;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
@@ -36,7 +36,7 @@ mod module;
 #[cfg(feature = "cuda")]
 mod nvrtc;
 mod pointer;
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 pub(crate) mod simt;
 
 use std::any::Any;
@@ -123,7 +123,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
 
     /// Has allocations with some numbers fail, counted from 0 from now on. Whether one has failed since
     /// the last call. For tests: devices other than the emulation do nothing.
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     fn fail_allocations(&self, _numbers: std::ops::Range<u64>) -> bool {
         false
     }
@@ -266,7 +266,7 @@ pub(crate) struct Launch<'a> {
     pub arguments: &'a [u8],
     /// The name of the struct, which the emulation compares with what the kernel takes; nothing for
     /// structs that are not known here.
-    #[cfg_attr(not(feature = "simt"), allow(dead_code, reason = "for the emulation"))]
+    #[cfg_attr(not(lanepack_simt), allow(dead_code, reason = "for the emulation"))]
     pub arguments_type: Option<&'static str>,
     /// Every buffer that the arguments point into.
     pub buffers: &'a [&'a DeviceBuffer],

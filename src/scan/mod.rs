@@ -252,7 +252,7 @@ impl<'a> Scan<'a> {
 
     /// What the kernels of [`Scan::count`], or of some aggregates, take on a GPU, by events on
     /// the device.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     #[doc(hidden)]
     pub fn times(
         &self,
@@ -266,7 +266,7 @@ impl<'a> Scan<'a> {
     }
 
     /// What the kernels of [`Scan::gather`] take on a GPU, those of the filter included.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     #[doc(hidden)]
     pub fn gather_times<S: AsRef<str>>(
         &self,
@@ -280,7 +280,7 @@ impl<'a> Scan<'a> {
     }
 
     /// What the kernels of some work take.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     fn timed(
         &self,
         engine: &Engine,

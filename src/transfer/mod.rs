@@ -173,5 +173,5 @@ fn start<'scope, T: Send + 'scope>(
     started.map_err(|error| Error::device(format!("no thread for copies: {error}")))
 }
 
-#[cfg(all(test, feature = "simt"))]
+#[cfg(all(test, lanepack_simt))]
 mod tests;

@@ -4,6 +4,10 @@
 
 pub mod bad;
 pub mod image;
+mod skipped;
+
+#[allow(unused_imports, reason = "each test uses its own part")]
+pub use skipped::{report, skip};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -346,7 +350,7 @@ pub fn carried_arrays(len: usize) -> Vec<ArrayRef> {
     ]
 }
 
-/// The folder of the shared data; none, with a printed reason, where it is absent.
+/// The folder of the shared data; none, which is reported, if there is none.
 pub fn shared_data() -> Option<PathBuf> {
     let path = std::env::var_os("LANEPACK_DATA").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
@@ -355,7 +359,7 @@ pub fn shared_data() -> Option<PathBuf> {
     if path.is_dir() {
         return Some(path);
     }
-    println!("skipped: no shared data at {}", path.display());
+    skip("LANEPACK_REQUIRE_DATA", &format!("no shared data at {}", path.display()));
     None
 }
 

@@ -14,19 +14,17 @@ use bytemuck::{Pod, Zeroable};
 use lanepack::scan::{Scan, col, count_rows, sum};
 use lanepack::*;
 
-use super::common::Rng;
 use super::common::image::{Image, images};
+use super::common::{Rng, skip};
 use super::integers::only;
 use super::{batch_of, engines, packed};
 
-/// A kernel. None, with a printed reason, if there is no compiler for a GPU, unless it is required.
+/// A kernel. None, which is reported, if there is no compiler for a GPU.
 pub fn compiled(kernel: Result<Kernel>) -> Option<Kernel> {
     match kernel {
         Ok(kernel) => Some(kernel),
         Err(Error::NoDevice { what, .. }) => {
-            let required = std::env::var("LANEPACK_REQUIRE_NVRTC").is_ok_and(|value| value == "1");
-            assert!(!required, "NVRTC is required: {what}");
-            println!("skipped: {what}");
+            skip("LANEPACK_REQUIRE_NVRTC", &what);
             None
         }
         Err(error) => panic!("{error}"),

@@ -235,7 +235,7 @@ fn arrays_that_do_not_fit_a_schema_are_errors() {
 
 #[test]
 fn a_device_without_enough_memory_says_how_much_it_needs() {
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     {
         let array: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..100_000));
         let engine = Engine::simt(1, 300_000);

@@ -6,7 +6,7 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema};
 use lanepack::*;
 
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 use super::check;
 use super::common::*;
 use super::{assert_same, engines, packed};
@@ -180,7 +180,7 @@ fn exported_arrays_have_the_layout_of_the_interface() {
 }
 
 #[test]
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 fn exported_arrays_hold_their_memory_until_they_are_released() {
     let engine = Engine::simt(1, 1 << 30);
     for data_type in encoded_types() {
@@ -198,7 +198,7 @@ fn exported_arrays_hold_their_memory_until_they_are_released() {
 }
 
 #[test]
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 fn columns_larger_than_the_memory_are_errors_that_name_sizes() {
     let array = array_of(&DataType::Int64, 100_000, Shape::Random, Nulls::None);
     let column = compress_array(&array, &Options::default()).unwrap();

@@ -7,8 +7,8 @@ use lanepack::scan::{Expr, Scan, col, sum};
 use lanepack::{Engine, Error, Options, compress};
 use std::sync::Arc;
 
-use super::common::Rng;
-use super::{cuda, engines, random, without_compiler};
+use super::common::{Rng, skip};
+use super::{NO_EMULATION, cuda, engines, random, without_compiler};
 
 /// Runs random filters; how many of them the device ran.
 pub fn random_scans(engine: &Engine, seeds: std::ops::Range<u64>, filters: usize) -> usize {
@@ -153,7 +153,9 @@ fn what_does_not_fit_the_columns_is_an_error() {
 
 #[test]
 fn without_a_compiler_there_are_filters_but_no_arithmetic() {
-    let Some(engine) = without_compiler() else { return };
+    let Some(engine) = without_compiler() else {
+        return skip("LANEPACK_REQUIRE_SIMT", NO_EMULATION);
+    };
     let batch = RecordBatch::try_from_iter([
         ("x", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])) as ArrayRef),
         ("y", Arc::new(Float64Array::from(vec![1.5, 2.5, 3.5]))),

@@ -203,7 +203,7 @@ fn nulls_of_damaged_values_are_found() {
 }
 
 /// A scan leaves nothing on the device but dictionaries and its own bookkeeping.
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 #[test]
 fn scans_keep_no_rows_in_memory() {
     const SCRATCH: u64 = 3 << 19;

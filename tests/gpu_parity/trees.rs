@@ -430,7 +430,7 @@ fn damaged_runs_are_found_by_scans() {
 }
 
 /// A scan needs the compressed column, its bitmap and scratch that does not grow with rows.
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 #[test]
 fn scans_decode_no_column_to_memory() {
     const SCRATCH: u64 = 512 << 10;

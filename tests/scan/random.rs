@@ -164,8 +164,11 @@ fn part(rng: &mut Rng, column: &ArrayRef, form: TextForm) -> Option<Literal> {
     let mut end = from + rng.below((value.len() - from) as u64 + 1) as usize;
     if text {
         let text = std::str::from_utf8(&value).unwrap();
-        from = text.floor_char_boundary(from);
-        end = text.floor_char_boundary(end);
+        for place in [&mut from, &mut end] {
+            while !text.is_char_boundary(*place) {
+                *place -= 1;
+            }
+        }
     }
     let bytes = match form {
         TextForm::Prefix => value[..end].to_vec(),

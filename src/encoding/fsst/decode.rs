@@ -108,7 +108,7 @@ impl Decoder {
     /// Faster than [`Decoder::decode_exact`], as the output is not zeroed and
     /// has room for whole words to its end. After an error `out` has the bytes
     /// it had before. Allocates no more than 8 bytes per code.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "_internals"))]
     pub fn decode_append(
         &self,
         codes: &[u8],

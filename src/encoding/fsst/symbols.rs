@@ -86,7 +86,7 @@ impl SymbolTable {
     ///
     /// Errors when there are more than 255, when one is empty or longer than 8
     /// bytes, and when one is given twice.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "_internals"))]
     pub fn from_symbols<'a>(
         symbols: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<SymbolTable, String> {
@@ -123,7 +123,7 @@ impl SymbolTable {
     }
 
     /// Whether the table has no symbol.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

@@ -60,7 +60,7 @@ impl SymbolTable {
     ///
     /// The same sample gives the same table on every machine. The table obeys
     /// the slot rule of [`Encoder::new`]. 64 KiB of sample take 2 to 5 ms.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "_internals"))]
     pub fn train(sample: &[&[u8]]) -> SymbolTable {
         Self::train_with_cost(sample).0
     }

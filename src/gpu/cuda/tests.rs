@@ -1,4 +1,4 @@
-//! What needs a driver or a GPU is skipped, with the reason, where there is none;
+//! What needs a driver or a GPU is reported as skipped where there is none;
 //! LANEPACK_REQUIRE_GPU=1 makes that a failure.
 
 use std::mem::MaybeUninit;
@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::gpu::module::SOURCES;
 use crate::gpu::nvrtc::{Input, Nvrtc, Source};
 use crate::gpu::{DevicePtr, HostMemory, Launch, Priority, Stream};
+use crate::skipped;
 
 const KERNEL: Source = (
     "test.cu",
@@ -33,10 +34,8 @@ LANEPACK_KERNEL(test_add, 256, 1, TestArguments) {
 "#,
 );
 
-fn skip(what: &str) {
-    let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
-    assert!(!required, "{what}");
-    eprintln!("skipped: {what}");
+fn skip(why: &str) {
+    skipped::skip("LANEPACK_REQUIRE_GPU", why);
 }
 
 /// The kernel of these tests with the headers of all.
@@ -82,8 +81,7 @@ fn is_device_error<T>(result: crate::Result<T>, words: &str) {
 #[test]
 fn says_that_there_is_no_driver() {
     if driver::is_present() {
-        eprintln!("skipped: there is a driver");
-        return;
+        return skipped::report("there is a driver");
     }
     for error in [devices().unwrap_err(), open(0).unwrap_err()] {
         let text = error.to_string();
@@ -94,8 +92,9 @@ fn says_that_there_is_no_driver() {
 
 #[test]
 fn compiles_kernels_with_their_headers() {
-    let Ok(nvrtc) = Nvrtc::load(None) else {
-        return eprintln!("skipped: no NVRTC");
+    let nvrtc = match Nvrtc::load(None) {
+        Ok(nvrtc) => nvrtc,
+        Err(error) => return skipped::skip("LANEPACK_REQUIRE_NVRTC", &error.to_string()),
     };
     let input = Input::kernels(&sources());
     let code = nvrtc.compile(&input, nvrtc.target((8, 0)).unwrap()).unwrap();

@@ -378,10 +378,10 @@ impl<'a> DeviceScan<'a> {
                 let parts = self.grouped(parts, Predicate::Any)?;
                 self.each(&parts, how, Combine::Or, bitmap)
             }
-            Predicate::Not(inner) if let Predicate::IsValid(column) = **inner => {
-                self.test(column, &ColumnTest::Null, how, bitmap)
-            }
             Predicate::Not(inner) => {
+                if let Predicate::IsValid(column) = **inner {
+                    return self.test(column, &ColumnTest::Null, how, bitmap);
+                }
                 let other = self.bitmap()?;
                 self.join(inner, Combine::Set, &other)?;
                 select::join(self.stream, &other, true, how, bitmap, self.rows, self.marks)

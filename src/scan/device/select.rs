@@ -424,5 +424,5 @@ pub(crate) fn count(
     Ok(u64::from_le_bytes(bytes) as usize)
 }
 
-#[cfg(all(test, any(feature = "simt", feature = "cuda")))]
+#[cfg(all(test, any(lanepack_simt, feature = "cuda")))]
 mod tests;

@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use super::*;
+use crate::skipped::report;
 
 const VARIABLE: &str = "LANEPACK_SIMT_FAULT";
 
@@ -15,8 +16,7 @@ fn ends_the_process(name: &str, fault: impl FnOnce(), parts: &[&str]) {
         return;
     }
     if !cfg!(lanepack_sanitized) {
-        println!("skipped: built with LANEPACK_SIMT_SANITIZE=0");
-        return;
+        return report("built with LANEPACK_SIMT_SANITIZE=0");
     }
     let test = format!("gpu::simt::tests::sanitizers::{name}");
     let child = Command::new(std::env::current_exe().unwrap())

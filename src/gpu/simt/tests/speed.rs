@@ -1,4 +1,4 @@
-//! What the emulation costs: `cargo test --features simt speed -- --ignored --nocapture`.
+//! What the emulation costs: `cargo test --features _simt speed -- --ignored --nocapture`.
 
 use super::*;
 

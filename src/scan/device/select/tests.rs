@@ -8,7 +8,7 @@ mod bitmaps;
 mod damage;
 mod floats;
 mod integers;
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 mod library;
 mod strings;
 
@@ -26,24 +26,23 @@ use crate::device::{CompressedDeviceBatch, DeviceColumn};
 use crate::engine::Engine;
 use crate::gpu::Stream;
 use crate::gpu::abi::Range;
+use crate::skipped::skip;
 use crate::{CompressedColumn, Effort, Encoding, Options, Result, compress_array};
 
 fn engines() -> Vec<Engine> {
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     let simt = Some(Engine::simt(7, 1 << 30));
-    #[cfg(not(feature = "simt"))]
+    #[cfg(not(lanepack_simt))]
     let simt = None;
     simt.into_iter().chain(cuda()).collect()
 }
 
-/// The first GPU; none, with a printed reason, if there is none and none is required.
+/// The first GPU; none, which is reported, if there is none.
 fn cuda() -> Option<Engine> {
     match Engine::cuda(0) {
         Ok(engine) => Some(engine),
         Err(error) => {
-            let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
-            assert!(!required, "a GPU is required: {error}");
-            println!("CUDA skipped: {error}");
+            skip("LANEPACK_REQUIRE_GPU", &format!("on CUDA: {error}"));
             None
         }
     }

@@ -1,126 +1,109 @@
 //! What a GPU decompresses and compresses equals what the CPU does, bit for bit: the same tests
-//! on the host emulation (feature `simt`) and on CUDA (feature `cuda`, where there
-//! is a driver; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none).
+//! on the host emulation (cfg `lanepack_simt`, which the feature `_simt` sets) and on CUDA (feature
+//! `cuda`, if there is a GPU; LANEPACK_REQUIRE_GPU=1 makes it an error if there is none). With
+//! neither there is nothing to test, and the tests fail.
 //!
-//! `arrays` has every type, size, null pattern and encoding, `batches` random schemas, `bitmaps`
-//! nulls and booleans as bytes, `cascades` encodings of children of others, `files` the shared
-//! data, `compress` what is about compression alone, `damage` corrupt chunks, `derived` and `distinct_strings`
-//! dictionaries and runs, `devices` what is about devices: memory, threads, errors, export;
-//! `front` front coding; `host` what is about host memory; `integers` windows and deltas; `lz`
-//! segments of LZ; `nested` columns whose leaves are compressed; `quotients` multiples of divisors; `reals` floats that are no decimals; `scan` filters,
-//! `strings` those of strings and wide decimals, `gather` values of the rows that they keep,
-//! `fused` queries that have a kernel of their own, `kernels` sources of users; `trees`
-//! scans of encodings that nest, `staged` of those that are decoded for it; `small` has a little of all for compute-sanitizer.
+//! | modules | tests |
+//! |---|---|
+//! | `arrays`, `batches`, `files` | every type, size, null pattern and encoding; random schemas; the shared data |
+//! | `integers`, `reals`, `quotients`, `bitmaps`, `strings`, `front`, `lz`, `nested` | types and encodings one by one |
+//! | `derived`, `distinct_strings`, `cascades`, `trees` | dictionaries and runs; encodings of children; nested trees |
+//! | `compress`, `decode`, `damage` | compression and decompression alone; corrupt chunks |
+//! | `scan`, `staged`, `gather`, `fused` | filters, columns that scans decode first, values of kept rows, one kernel for a query |
+//! | `columns`, `kernels` | kernels of users |
+//! | `devices`, `host`, `memory` | threads, errors and export; host memory; device memory |
+//! | `small` | a little of everything, for compute-sanitizer |
 
-// What planners of both engines are told is compared, which only `internals` shows.
-#![cfg(all(feature = "internals", any(feature = "cuda", feature = "simt")))]
-
-mod common;
-
-#[path = "nested/random.rs"]
+// Shared with other tests.
+#[path = "../nested/random.rs"]
 mod any_type;
-#[path = "gpu_parity/arrays.rs"]
-mod arrays;
-#[path = "gpu_parity/batches.rs"]
-mod batches;
-#[path = "gpu_parity/bitmaps.rs"]
-mod bitmaps;
-#[path = "gpu_parity/cascades.rs"]
-mod cascades;
-#[path = "gpu_parity/columns.rs"]
-mod columns;
-#[path = "gpu_parity/compress.rs"]
-mod compress;
-#[path = "gpu_parity/damage.rs"]
-mod damage;
-#[path = "gpu_parity/decode.rs"]
-mod decode;
-#[path = "gpu_parity/derived.rs"]
-mod derived;
-#[path = "gpu_parity/devices.rs"]
-mod devices;
-#[path = "gpu_parity/distinct_strings.rs"]
-mod distinct_strings;
-#[path = "gpu_parity/files.rs"]
-mod files;
-#[path = "gpu_parity/front.rs"]
-mod front;
-#[path = "gpu_parity/fused.rs"]
-mod fused;
-#[path = "gpu_parity/gather.rs"]
-mod gather;
-#[path = "gpu_parity/host.rs"]
-mod host;
-#[path = "gpu_parity/integers.rs"]
-mod integers;
-#[path = "gpu_parity/kernels.rs"]
-mod kernels;
-#[path = "gpu_parity/lz.rs"]
-mod lz;
-#[cfg(feature = "simt")]
-#[path = "gpu_parity/memory.rs"]
-mod memory;
-#[path = "gpu_parity/nested.rs"]
-mod nested;
-#[path = "scan/oracle.rs"]
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;
-#[path = "gpu_parity/quotients.rs"]
-mod quotients;
-#[path = "scan/random.rs"]
+#[path = "../scan/random.rs"]
 mod random;
-#[path = "gpu_parity/reals.rs"]
+
+mod arrays;
+mod batches;
+mod bitmaps;
+mod cascades;
+mod columns;
+mod compress;
+mod damage;
+mod decode;
+mod derived;
+mod devices;
+mod distinct_strings;
+mod files;
+mod front;
+mod fused;
+mod gather;
+mod host;
+mod integers;
+mod kernels;
+mod lz;
+#[cfg(lanepack_simt)]
+mod memory;
+mod nested;
+mod quotients;
 mod reals;
-#[path = "gpu_parity/scan.rs"]
 mod scan;
-#[path = "gpu_parity/small.rs"]
 mod small;
-#[path = "gpu_parity/staged.rs"]
 mod staged;
-#[path = "gpu_parity/strings.rs"]
 mod strings;
-#[path = "gpu_parity/trees.rs"]
 mod trees;
 
 use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
+use common::skip;
 use lanepack::internals::PlanLog;
 use lanepack::{CompressedColumn, Engine, Options, compress_array};
 
 /// Device memory of the emulation.
-#[cfg(feature = "simt")]
+#[cfg(lanepack_simt)]
 const SIMT_MEMORY: u64 = 4 << 30;
 
-/// The engines to compare with the CPU.
+/// Why a test that is for the emulation alone is skipped.
+const NO_EMULATION: &str = "no emulation of GPUs (feature _simt with a g++)";
+
+/// The engines to compare with the CPU: one at least.
 fn engines() -> Vec<Engine> {
     simt().into_iter().chain(cuda()).collect()
 }
 
 fn simt() -> Option<Engine> {
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     return Some(Engine::simt(1, SIMT_MEMORY));
-    #[cfg(not(feature = "simt"))]
+    #[cfg(not(lanepack_simt))]
     None
 }
 
 /// The emulation of a machine that has no compiler for kernels of queries.
 fn without_compiler() -> Option<Engine> {
-    #[cfg(feature = "simt")]
+    #[cfg(lanepack_simt)]
     return Some(Engine::simt_without_compiler(1, SIMT_MEMORY));
-    #[cfg(not(feature = "simt"))]
+    #[cfg(not(lanepack_simt))]
     None
 }
 
-/// The first GPU; none, with a printed reason, if there is none and none is required.
+/// The first GPU; without one the part of the test that is for CUDA is reported as skipped.
+///
+/// # Panics
+/// If there is neither a GPU nor the emulation: a test that compares nothing may not pass.
 fn cuda() -> Option<Engine> {
     match Engine::cuda(0) {
         Ok(engine) => Some(engine),
         Err(lanepack::Error::NoDevice { what, .. }) => {
-            let required = std::env::var("LANEPACK_REQUIRE_GPU").is_ok_and(|value| value == "1");
-            assert!(!required, "a GPU is required: {what}");
-            println!("CUDA skipped: {what}");
+            assert!(
+                cfg!(lanepack_simt),
+                "no device to compare with the CPU: {what}. Build with --features _simt and a g++ \
+                 for the emulation, or with --features cuda on a machine with a GPU"
+            );
+            skip("LANEPACK_REQUIRE_GPU", &format!("on CUDA: {what}"));
             None
         }
         Err(error) => panic!("{error}"),
