@@ -100,7 +100,10 @@ impl Staging {
         each_piece(target.chunks_mut(slots.size).enumerate(), |(index, piece)| {
             let mut slot = slots.take()?;
             queue.receive(memory, at + index * slots.size, &mut slot, piece.len())?;
-            piece.write_copy_of_slice(&slot.bytes()?[..piece.len()]);
+            let bytes = &slot.bytes()?[..piece.len()];
+            for (to, from) in piece.iter_mut().zip(bytes) {
+                to.write(*from);
+            }
             Ok(())
         })
     }
