@@ -285,7 +285,7 @@ impl Options {
     }
 
     /// Sets where planners note what they are told, for tests.
-    #[cfg(feature = "internals")]
+    #[cfg(feature = "_internals")]
     #[doc(hidden)]
     #[must_use]
     pub fn with_plan_log(mut self, log: PlanLog) -> Self {

@@ -86,7 +86,7 @@ impl Decoder {
     /// Decodes `codes` into `out`, which must be filled exactly.
     ///
     /// After an error the content of `out` is unspecified.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "_internals"))]
     pub fn decode_exact(&self, codes: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
         self.decode_checked(codes, out, TileCheck::none())
     }
