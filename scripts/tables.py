@@ -11,7 +11,7 @@ import re
 DEVICES = {"gpu": "NVIDIA H200", "cpu": None}
 
 # Files with markers.
-DOCUMENTS = ["README.md", "docs/GPU.md"]
+DOCUMENTS = ["README.md", "docs/benchmarks/GPU.md"]
 
 # Cases.
 
@@ -232,7 +232,7 @@ TABLES = {
             f"{{folder size (peer: Parquet zstd(3)): {folder}: peer_bytes / 1000000}}"
             for folder in FOLDERS)],
     ]),
-    # Of docs/GPU.md.
+    # Of docs/benchmarks/GPU.md.
     "decode-strings": (
         ["file", "tree", "GB/s, Arrow", "strings only", "of copy, %", "ratio", "kernels (us)"],
         rows("decode", STRINGS,

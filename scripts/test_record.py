@@ -349,7 +349,7 @@ class Documents(unittest.TestCase):
             shutil.copy(record.ROOT / "README.md", root)
             changes = {
                 "README.md": "| a copy of the raw array, for comparison | ",
-                "docs/GPU.md": "<!-- record: decode: record: limits.copy_gb_per_s -->",
+                "docs/benchmarks/GPU.md": "<!-- record: decode: record: limits.copy_gb_per_s -->",
                 "docs/scans.svg": 'font-size="10" fill="#444444">',
             }
             for number, (name, before) in enumerate(changes.items(), 1):

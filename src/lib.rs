@@ -119,6 +119,21 @@ pub use options::{Effort, Lz, Options};
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// The examples of the guide are tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../docs/guide/files.md")]
+    struct Files;
+    #[doc = include_str!("../docs/guide/gpus.md")]
+    struct Gpus;
+    #[doc = include_str!("../docs/guide/interop.md")]
+    struct Interop;
+    #[doc = include_str!("../docs/guide/kernels.md")]
+    struct Kernels;
+    #[doc = include_str!("../docs/guide/scans.md")]
+    struct Scans;
+}
+
 /// The codecs' inner functions, for benches: not part of the public API.
 #[cfg(feature = "_internals")]
 #[doc(hidden)]

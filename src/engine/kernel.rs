@@ -27,8 +27,8 @@ use crate::gpu::{DeviceBuffer, DevicePtr, Event, Launch, Module, Shape};
 /// A kernel that was compiled from CUDA source for the device of an [`Engine`].
 ///
 /// [`Kernel::for_columns`] compiles a kernel for compressed columns: its source has a type for
-/// each column, which reads values into registers whatever the encodings are (docs/GPU.md). A
-/// kernel takes one plain struct, declared in Rust as well, of columns
+/// each column, which reads values into registers whatever the encodings are
+/// (docs/guide/kernels.md). A kernel takes one plain struct, declared in Rust as well, of columns
 /// ([`ColumnReader::argument`]), pointers to [`DeviceMemory`] and numbers:
 ///
 /// ```no_run
@@ -118,7 +118,7 @@ impl Kernel {
     /// Compiles `source` and takes the kernel `name` of it (the first word in
     /// `LANEPACK_KERNEL`). For GPUs NVRTC compiles, in some hundredths of a second; the
     /// same source is compiled once by an engine's device, and its code is kept in a
-    /// folder for other processes (docs/GPU.md).
+    /// folder for other processes (docs/guide/gpus.md).
     ///
     /// The source may include the headers of the device library, `"lanepack/fsst.cuh"` and
     /// the like, and nothing else; it may use integers of 128 bits. Products and sums are

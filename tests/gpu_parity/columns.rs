@@ -1,5 +1,5 @@
 //! Users' kernels compiled for columns (`kernels/lanepack/column.cuh`): values and range tests of
-//! every type and encoding, the example of docs/GPU.md on columns of every encoding, damaged
+//! every type and encoding, the example of docs/guide/kernels.md on columns of every encoding, damaged
 //! data, and columns and launches that are refused.
 
 use std::collections::BTreeSet;
@@ -322,7 +322,7 @@ const SUM_WHERE: &str = include_str!("../../kernels/examples/sum_where.cu");
 
 #[test]
 fn the_example_is_that_of_the_documentation() {
-    assert!(include_str!("../../docs/GPU.md").contains(SUM_WHERE));
+    assert!(include_str!("../../docs/guide/kernels.md").contains(SUM_WHERE));
 }
 
 /// `EACH` of the kernel.
