@@ -350,6 +350,12 @@ pub fn carried_arrays(len: usize) -> Vec<ArrayRef> {
     ]
 }
 
+/// The last place at or before `at` where a character starts: `str::floor_char_boundary`, which Rust
+/// 1.91 has.
+pub fn char_boundary(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
 /// The folder of the shared data; none, which is reported, if there is none.
 pub fn shared_data() -> Option<PathBuf> {
     let path = std::env::var_os("LANEPACK_DATA").map_or_else(

@@ -11,7 +11,7 @@ use lanepack::scan::{Expr, Literal, Scan, TextForm, col, count_rows, lit, max};
 use lanepack::{Encoding, Engine, Options, compress};
 
 use super::common::image::Image;
-use super::common::{Nulls, Rng, Shape, array_of, strings};
+use super::common::{Nulls, Rng, Shape, array_of, char_boundary, strings};
 use super::{assert_same, batch_of, engines, oracle, thinned};
 
 /// A column `price`, and perhaps others.
@@ -89,7 +89,7 @@ fn tests_of(array: &ArrayRef, rng: &mut Rng) -> Vec<Expr> {
         let end = end.min(from + 60);
         if oracle::is_text(data_type) {
             let text = std::str::from_utf8(value).unwrap();
-            let (from, end) = (text.floor_char_boundary(from), text.floor_char_boundary(end));
+            let (from, end) = (char_boundary(text, from), char_boundary(text, end));
             return value[from..end].to_vec();
         }
         value[from..end].to_vec()

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use lanepack::scan::{Comparison, Expr, Literal, TextForm, col, lit};
 use lanepack::{Encoding, Options};
 
-use crate::common::{Nulls, Rng, Shape, array_of, encoded_types};
+use crate::common::{Nulls, Rng, Shape, array_of, char_boundary, encoded_types};
 
 /// A name for a column of each type, in the order of the types.
 fn types() -> Vec<(String, DataType)> {
@@ -164,11 +164,8 @@ fn part(rng: &mut Rng, column: &ArrayRef, form: TextForm) -> Option<Literal> {
     let mut end = from + rng.below((value.len() - from) as u64 + 1) as usize;
     if text {
         let text = std::str::from_utf8(&value).unwrap();
-        for place in [&mut from, &mut end] {
-            while !text.is_char_boundary(*place) {
-                *place -= 1;
-            }
-        }
+        from = char_boundary(text, from);
+        end = char_boundary(text, end);
     }
     let bytes = match form {
         TextForm::Prefix => value[..end].to_vec(),
