@@ -5,6 +5,9 @@
 //! back. Both leave the format to arrow-ipc. Any Arrow implementation can read,
 //! slice and rewrite the files in between; if it moves bodies off their 64-byte
 //! alignment, reading moves them back.
+//!
+//! Footers of files, and an empty batch at the end of streams, have the numbers of rows and batches,
+//! by which the reader finds messages that are missing or there twice (docs/FORMAT.md, "Counts").
 
 mod counts;
 mod read;

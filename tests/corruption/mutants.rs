@@ -26,7 +26,7 @@ use super::common::{Rng, carried_arrays};
 use super::damage::Image;
 
 /// Mutants of each kind that are read by default.
-const MUTANTS: usize = 40_000;
+const MUTANTS: usize = 60_000;
 
 fn mutants() -> usize {
     std::env::var("LANEPACK_MUTANTS").map_or(MUTANTS, |count| count.parse().unwrap())
