@@ -63,7 +63,8 @@ fn metadata_of_file(bytes: &[u8]) -> Vec<Range<usize>> {
     let len = i32::from_le_bytes(bytes[end..end + 4].try_into().unwrap()) as usize;
     let footer = end - len;
     let batches = root_as_footer(&bytes[footer..end]).unwrap().recordBatches().unwrap();
-    let mut found = vec![8..batches.get(0).offset() as usize];
+    let schema = 8..batches.get(0).offset() as usize;
+    let mut found = Vec::from([schema]);
     for block in batches {
         let start = block.offset() as usize;
         found.push(start..start + block.metaDataLength() as usize);
@@ -187,15 +188,14 @@ fn mutate(seeds: &[Seed], mut read: impl FnMut(usize, &[u8]) -> Result<(), Error
         let range = seed.metadata[rng.below(seed.metadata.len() as u64) as usize].clone();
         let start = range.start + rng.below(range.len() as u64) as usize;
         let width = 1 << rng.below(4);
-        for at in start..(start + width).min(range.end) {
+        for byte in &mut bytes[index][start..(start + width).min(range.end)] {
             let few = [0, 1, 2, 4, 8, 0x7f, 0x80, 0xff];
-            let byte = match rng.below(3) {
+            *byte = match rng.below(3) {
                 0 => rng.next() as u8,
                 1 => few[rng.below(8) as usize],
                 // A byte that means something elsewhere.
                 _ => seed.bytes[range.start + rng.below(range.len() as u64) as usize],
             };
-            bytes[index][at] = byte;
         }
         let result = read(index, &bytes[index]);
         bytes[index].copy_from_slice(&seed.bytes);
@@ -331,7 +331,7 @@ fn carried() -> (Vec<Image>, Vec<Seed>) {
         assert_eq!((tree.nodes.len(), tree.nodes[0].physical), (1, 14), "one node of Arrow IPC");
         let metadata = metadata_of_stream(&tree.buffers[0]);
         Seed {
-            name: image.open().unwrap().data_type().to_string(),
+            name: image.open().unwrap().data_type().to_string().chars().take(40).collect(),
             bytes: image.body.clone(),
             metadata,
         }

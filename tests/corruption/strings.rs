@@ -385,7 +385,8 @@ fn carried_streams_must_hold_what_the_column_says() {
     };
     with(stream_of(vec![list.clone()])).read().unwrap();
     with(stream_of(vec![list.slice(0, 19)])).rejects("19 values in a node of 20");
-    with(stream_of(vec![list.clone(), list.clone()])).rejects("an IPC stream of 2 columns inside a chunk");
+    with(stream_of(vec![list.clone(), list.clone()]))
+        .rejects("an IPC stream of 2 columns inside a chunk");
     with(Vec::new()).rejects("0 batches");
     with(stream_of(vec![list.clone()])[..64].to_vec()).error();
     with(vec![0xff; 4096]).error();
