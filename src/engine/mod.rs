@@ -286,10 +286,11 @@ impl Engine {
     /// [`Error::Device`].
     pub fn decompress_column(&self, column: &CompressedColumn) -> Result<ArrayRef> {
         let columns = std::slice::from_ref(column);
+        check_memory(self.memory, columns)?;
         self.run(
             bytes_of(columns),
             |context| Ok(decompress_on(context, columns)?.remove(0)),
-            || column.decompress(),
+            || column.decode(),
         )
     }
 
@@ -297,7 +298,8 @@ impl Engine {
     ///
     /// # Errors
     /// As [`columns`](crate::columns); [`Error::NoDevice`] for an engine without
-    /// a GPU; [`Error::DeviceMemory`], [`Error::Device`].
+    /// a GPU; [`Error::DeviceMemory`], [`Error::Device`]. What is decompressed of it later keeps to
+    /// this engine's [`Engine::with_memory_limit`].
     pub fn upload(&self, compressed: &RecordBatch) -> Result<CompressedDeviceBatch> {
         let context = self.context()?;
         let schema = Arc::new(batch::decompressed_schema(&compressed.schema())?);
