@@ -32,6 +32,21 @@ impl fmt::Display for Place {
 }
 
 /// Everything that can go wrong in lanepack.
+///
+/// Match on what the program can do something about; [`Error::place`] says where it was found. All
+/// errors convert to and from [`ArrowError`].
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use lanepack::{Error, columns};
+///
+/// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// match columns(&batch) {
+///     Err(Error::NotLanepack { place, .. }) => assert_eq!(place.column.as_deref(), Some("id")),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -55,7 +55,13 @@ enum Len {
 macro_rules! encodings {
     ($($(#[$doc:meta])* $name:ident = $id:literal: $text:literal, $is_searched:literal, $role:ident,
         $len:ident, $reader:expr, $strings:expr;)*) => {
-        /// How the values of a node are stored.
+        /// How the values of a node are stored. docs/FORMAT.md has the bytes of each.
+        ///
+        /// ```
+        /// use lanepack::{Effort, Encoding};
+        /// assert_eq!(Encoding::Ffor.to_string(), "ffor");
+        /// assert!(!Effort::Balanced.encodings().contains(Encoding::Front));
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         #[repr(u8)]
@@ -75,7 +81,7 @@ macro_rules! encodings {
         },)*];
 
         impl Encoding {
-            /// All encodings.
+            /// All encodings, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
@@ -86,11 +92,13 @@ encodings! {
     Plain = 0: "plain", false, Flat, Any, LEAF, Some(StringForm::Bytes);
     /// One value for all rows.
     Constant = 1: "constant", false, Flat, ChunkOrNone, LEAF, Some(StringForm::One);
-    /// Frame of reference and bit-packing, per vector (FastLanes).
+    /// Frame of reference and bit-packing, per vector of 1,024 values (FastLanes: Afroozeh and Boncz,
+    /// VLDB 2023, section 2).
     Ffor = 2: "ffor", false, Flat, Chunk, LEAF, None;
-    /// Adaptive lossless floating point: decimals as integers, bit-packed (ALP, G-ALP).
+    /// Adaptive lossless floating point: decimals as integers, bit-packed (ALP: Afroozeh, Kuffo and
+    /// Boncz, SIGMOD 2023, section 3.1; on GPUs as G-ALP).
     Alp = 3: "alp", false, Flat, Chunk, LEAF, None;
-    /// Fast static symbol table for strings.
+    /// Fast static symbol table for strings (FSST: Boncz, Neumann and Leis, VLDB 2020).
     Fsst = 4: "fsst", false, Flat, Chunk, None, Some(StringForm::Codes);
     /// 128- and 256-bit integers as 64-bit limbs.
     Limbs = 5: "limbs", false, Flat, Chunk, None, None;
@@ -99,11 +107,13 @@ encodings! {
         Some(StringForm::Lookup);
     /// Runs of equal values, cut at vectors.
     Rle = 7: "rle", true, Flat, Chunk, parent("Rle", Keeps::Runs), None;
-    /// Differences of neighbours, in lanes; they are encoded in turn.
+    /// Differences of neighbours, in lanes (after FastLanes); they are encoded in turn.
     Delta = 8: "delta", true, Flat, Chunk, parent("Delta", Keeps::Vector), None;
-    /// Frame of reference and bit-packing with exceptions, per vector (patched).
+    /// Frame of reference and bit-packing with exceptions, per vector (patched frame of reference:
+    /// Zukowski, Heman, Nes and Boncz, ICDE 2006).
     Pfor = 9: "pfor", true, Flat, Chunk, LEAF, None;
-    /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD).
+    /// Floats whose left bits are of a small dictionary, their right bits as they are (ALP-RD: as
+    /// ALP, section 3.4).
     AlpRd = 10: "alp_rd", true, Flat, Chunk, LEAF, None;
     /// What strings share with those before, and the rest of each.
     Front = 11: "front", true, FlatIfSmall, Chunk, None, Some(StringForm::Prefixes);
@@ -111,7 +121,7 @@ encodings! {
     Gcd = 12: "gcd", true, Flat, Chunk, parent("Gcd", Keeps::AsChild), None;
     /// Bits as bytes, which are encoded in turn.
     Bits = 13: "bits", true, Flat, Chunk, parent("Bits", Keeps::Bytes), None;
-    /// Bytes of which some have stood there before (LZSS, GPULZ).
+    /// Bytes of which some occur before (LZSS; GPULZ: Zhang et al., ICS 2023, section 3).
     Lz = 14: "lz", true, Flat, Chunk, None, Some(StringForm::Segments);
     /// More values than a chunk has rows, piece by piece.
     Pieces = 16: "pieces", false, Child, MoreThanChunk, None, None;
@@ -316,6 +326,12 @@ impl TryFrom<u8> for Encoding {
 }
 
 /// What the values of a node are, apart from their Arrow type.
+///
+/// ```
+/// use lanepack::Physical;
+/// assert_eq!((Physical::I16.bits(), Physical::Bytes.bits()), (Some(16), None));
+/// assert_eq!(Physical::F64.to_string(), "f64");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u8)]

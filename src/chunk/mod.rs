@@ -33,7 +33,22 @@ pub(crate) use stats::Statistics;
 pub(crate) use view::{NodeView, cast};
 pub(crate) use write::{EncodedNode, assemble, lay_out};
 
-/// Up to 131,072 compressed values, validated.
+/// Up to 131,072 compressed values ([`MAX_CHUNK_ROWS`]), validated: a header, a body, and bounds of
+/// the values.
+///
+/// ```
+/// use arrow_array::{ArrayRef, Int64Array};
+/// use lanepack::{Options, compress_array};
+/// use std::sync::Arc;
+///
+/// let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3000));
+/// let column = compress_array(&array, &Options::default().with_chunk_rows(1024))?;
+/// let rows: Vec<usize> = column.chunks().iter().map(|chunk| chunk.rows()).collect();
+/// assert_eq!(rows, [1024, 1024, 952]);
+/// let chunk = &column.chunks()[0];
+/// assert_eq!(chunk.compressed_bytes(), chunk.header().len() + chunk.body().len());
+/// # Ok::<(), lanepack::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Chunk {
     header_bytes: Buffer,

@@ -133,32 +133,13 @@ impl Extend<Encoding> for EncodingSet {
 
 impl IntoIterator for EncodingSet {
     type Item = Encoding;
-    type IntoIter = Iter;
+    type IntoIter = std::vec::IntoIter<Encoding>;
 
-    fn into_iter(self) -> Iter {
-        Iter(self)
+    /// The encodings, in the order of their numbers.
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter().collect::<Vec<_>>().into_iter()
     }
 }
-
-/// Iterates over the encodings of an [`EncodingSet`], in the order of their numbers.
-#[derive(Debug, Clone)]
-pub struct Iter(EncodingSet);
-
-impl Iterator for Iter {
-    type Item = Encoding;
-
-    fn next(&mut self) -> Option<Encoding> {
-        let first = self.0.iter().next()?;
-        self.0.remove(first);
-        Some(first)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.0.len(), Some(self.0.len()))
-    }
-}
-
-impl ExactSizeIterator for Iter {}
 
 impl fmt::Display for EncodingSet {
     /// The names of the encodings, separated by commas.

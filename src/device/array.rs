@@ -17,6 +17,17 @@ use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, Stream};
 
 /// A decompressed Arrow array whose buffers lie in device memory, in Arrow's
 /// layout. Everything that Arrow asks of an array has been checked.
+///
+/// ```no_run
+/// use arrow_array::{ArrayRef, Int64Array};
+/// use lanepack::Engine;
+/// use std::sync::Arc;
+///
+/// let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+/// let on_device = Engine::cuda(0)?.copy_to_device(&array)?;
+/// assert_eq!(on_device.to_host()?, array);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct DeviceArray {
     context: Arc<Context>,

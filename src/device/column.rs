@@ -25,7 +25,24 @@ use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, abi};
 use crate::memory::MemoryLimit;
 
-/// A compressed batch in device memory.
+/// A compressed batch in device memory, where it stays compressed: [`Engine::upload`] and
+/// [`Engine::compress_to_device`] make it, [`Scan::on_device`] scans it.
+///
+/// ```no_run
+/// use arrow_array::record_batch;
+/// use lanepack::{Engine, Options};
+///
+/// let engine = Engine::cuda(0)?;
+/// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// let on_device = engine.compress_to_device(&batch, &Options::default())?;
+/// println!("{} bytes on {}", on_device.columns()[0].device_bytes(), on_device.device().name);
+/// assert_eq!(lanepack::decompress(&on_device.download()?)?, batch);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+///
+/// [`Engine::upload`]: crate::Engine::upload
+/// [`Engine::compress_to_device`]: crate::Engine::compress_to_device
+/// [`Scan::on_device`]: crate::scan::Scan::on_device
 #[derive(Debug)]
 pub struct CompressedDeviceBatch {
     context: Arc<Context>,
@@ -100,7 +117,19 @@ impl CompressedDeviceBatch {
     }
 }
 
-/// A compressed column in device memory.
+/// A compressed column in device memory, one of [`CompressedDeviceBatch::columns`].
+///
+/// ```no_run
+/// # use arrow_array::record_batch;
+/// # use lanepack::{Engine, Options};
+/// # let engine = Engine::cuda(0)?;
+/// # let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+/// # let on_device = engine.compress_to_device(&batch, &Options::default())?;
+/// let column = &on_device.columns()[0];
+/// let array = column.decompress()?; // in device memory
+/// assert_eq!(&array.to_host()?, batch.column(0));
+/// # Ok::<(), lanepack::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct DeviceColumn {
     context: Arc<Context>,

@@ -242,8 +242,8 @@ impl Engine {
     }
 }
 
-/// Data in device memory that kernels use: [`ColumnReader`], [`CompressedDeviceBatch`], [`DeviceColumn`] and
-/// [`DeviceArray`], which they only read, and [`DeviceMemory`].
+/// Data in device memory that kernels use: [`ColumnReader`], [`CompressedDeviceBatch`],
+/// [`DeviceColumn`] and [`DeviceArray`], which they only read, and [`DeviceMemory`].
 pub trait OnDevice {
     /// For [`Kernel::launch`].
     #[doc(hidden)]
@@ -297,6 +297,13 @@ impl OnDevice for DeviceArray {
 
 /// Values in device memory, for kernels to read and to write; freed when dropped, after the
 /// launches that use it.
+///
+/// ```no_run
+/// use lanepack::{DeviceMemory, Engine};
+/// let memory = DeviceMemory::from_slice(&Engine::cuda(0)?, &[1.5_f64, 2.5])?;
+/// assert_eq!(memory.to_vec()?, [1.5, 2.5]);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
 pub struct DeviceMemory<T> {
     context: Arc<Context>,
     buffer: DeviceBuffer,

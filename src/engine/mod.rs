@@ -79,7 +79,15 @@ enum Kind {
     Auto(Result<Arc<Context>, String>),
 }
 
-/// What an [`Engine`] runs on for one batch, and why.
+/// What an [`Engine`] runs on for one batch or array, and why: [`Engine::choose`],
+/// [`Engine::last_choice`].
+///
+/// ```
+/// use lanepack::Engine;
+/// let choice = Engine::cpu().choose(&[]);
+/// assert!(choice.device.is_none());
+/// assert_eq!(choice.to_string(), "CPU: asked for");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Choice {

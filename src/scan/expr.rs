@@ -88,6 +88,7 @@ impl Comparison {
 
 /// Arithmetic on two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Operator {
     /// `+`
     Add,
@@ -103,6 +104,7 @@ pub enum Operator {
 
 /// What a text or binary value begins with, ends with, contains, or is like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TextForm {
     /// It begins so.
     Prefix,

@@ -85,7 +85,19 @@ use device::{DeviceScan, Selection};
 use literal::Value;
 use predicate::Predicate;
 
-/// A scan of a compressed batch.
+/// A scan of a compressed batch: filters, then aggregates or the rows that are kept.
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use lanepack::scan::{Scan, col};
+/// use lanepack::{Engine, Options, compress};
+///
+/// let batch = record_batch!(("id", Int64, [1, 2, 3, 4]))?;
+/// let compressed = compress(&batch, &Options::default())?;
+/// let scan = Scan::new(&compressed).filter(col("id").gt(1_i64)).filter(col("id").lt(4_i64));
+/// assert_eq!(scan.count(&Engine::cpu())?, 2);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Scan<'a> {
     source: Source<'a>,
