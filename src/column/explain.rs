@@ -217,10 +217,10 @@ impl CompressedColumn {
     /// that was compressed here, also the estimates that each chunk's encoding was chosen by.
     ///
     /// ```text
-    /// "price": Float64, 5000 rows, 0 nulls, 1 chunk, 14.14 bits per value
-    ///   chunk 0: 5000 rows, 8840 B, alp
-    ///     values: alp, 5000 values of type f64, 8668 B; bits 13, exponent 14, factor 12, exceptions 0
-    ///     chunk 0: alp of estimates plain 40000 B, alp 8668 B
+    /// "price": Float64, 5000 rows, 0 nulls, 1 chunk, 13.58 bits per value
+    ///   chunk 0: 5000 rows, 8488 B, alp
+    ///     values: alp, 5000 values of type f64, 8380 B; bits 13, exponent 14, factor 12, exceptions 0
+    ///     chunk 0: alp of estimates plain 40040 B, alp 8440 B; exponent pairs (14, 12)
     /// ```
     pub fn explain(&self) -> String {
         let counted = |count: usize| match count {
