@@ -25,7 +25,7 @@ use crate::gpu::{DeviceBuffer, DeviceInfo, DevicePtr, Event, Stream};
 ///
 /// let array: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
 /// let on_device = Engine::cuda(0)?.copy_to_device(&array)?;
-/// assert_eq!(on_device.to_host()?, array);
+/// assert_eq!(&on_device.to_host()?, &array);
 /// # Ok::<(), lanepack::Error>(())
 /// ```
 #[derive(Debug)]
