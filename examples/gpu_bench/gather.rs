@@ -52,7 +52,7 @@ pub fn text(case: &Case, gathered: &Gathered) -> String {
     let shares: Vec<String> = gathered.shares.iter().map(share).collect();
     format!(
         "{:<12} {:<28} {} {:>8}{}",
-        case.column.encoding().to_string(),
+        case.column.encoding(),
         case.name.chars().take(28).collect::<String>(),
         shares.join(" "),
         gathered.decompressed.median().as_micros(),

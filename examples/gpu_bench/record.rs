@@ -479,7 +479,7 @@ impl Recorder {
     }
 
     fn lz(&mut self, case: &Case) -> Result<(), Failure> {
-        let options = format!("encodings lz, {:?}", case.options.lz);
+        let options = format!("encodings lz, {:?}", case.options.lz());
         self.decode(Suite::Lz, "decode", case, &options)?;
         let repeated = Repeated::new(&self.engines.pinned, case, self.bytes)?;
         let packed = compress(&repeated.batch()?, &case.options)?;

@@ -78,7 +78,7 @@ pub fn text(case: &Case, scanned: &Scanned) -> String {
     let shares: Vec<String> = scanned.shares.iter().map(|runs| rate(runs.median())).collect();
     format!(
         "{:<12} {:<28} {} {} {} {}{}",
-        case.column.encoding().to_string(),
+        case.column.encoding(),
         case.name.chars().take(28).collect::<String>(),
         shares.join(" "),
         gb(scanned.touched as f64 / scanned.shares[TENTH].median().as_secs_f64()),

@@ -73,7 +73,7 @@ pub fn text(case: &Case, scanned: &Scanned) -> String {
         .collect();
     format!(
         "{:<12} {:<24} {} {} {} {} {:>9} {:>9}{}",
-        case.column.encoding().to_string(),
+        case.column.encoding(),
         case.name.chars().take(24).collect::<String>(),
         tests.join(" "),
         gb(scanned.touched, scanned.tests[LIKE].0.median()),

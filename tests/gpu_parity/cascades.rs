@@ -153,7 +153,7 @@ fn dictionaries_of_numbers() {
             assert!(
                 column.encoding().to_string().starts_with("dict(ffor"),
                 "{}",
-                column.encoding().to_string()
+                column.encoding()
             );
             let narrow = Int32Array::from_iter_values(values().map(|value| value as i32));
             check(&engine, &(Arc::new(narrow) as ArrayRef), &options);
@@ -179,11 +179,7 @@ fn dictionaries_of_numbers() {
         let sorted = (0..9000_u64).map(|row| (row / 3).pow(3) << 20);
         let column =
             check(&engine, &(Arc::new(UInt64Array::from_iter_values(sorted)) as ArrayRef), &delta);
-        assert!(
-            column.encoding().to_string().starts_with("dict(delta("),
-            "{}",
-            column.encoding().to_string()
-        );
+        assert!(column.encoding().to_string().starts_with("dict(delta("), "{}", column.encoding());
     }
 }
 
@@ -220,7 +216,7 @@ fn dictionaries_of_strings() {
                         assert!(
                             column.encoding().to_string().contains("dict"),
                             "{}",
-                            column.encoding().to_string()
+                            column.encoding()
                         );
                     }
                 }
@@ -249,22 +245,14 @@ fn children_of_strings_and_of_wide_decimals() {
         for encodings in [[Encoding::Fsst, Encoding::Pfor], [Encoding::Plain, Encoding::Pfor]] {
             let options = Options::default().with_encodings(encodings);
             let column = check(&engine, &strings(&DataType::Utf8, &values, Nulls::None), &options);
-            assert!(
-                column.encoding().to_string().contains("pfor"),
-                "{}",
-                column.encoding().to_string()
-            );
+            assert!(column.encoding().to_string().contains("pfor"), "{}", column.encoding());
         }
         for (bits, tree) in [(20, "limbs(delta(ffor))"), (90, "limbs(")] {
             let decimals = walk(5000, 4, false).map(|value| i128::from(value) << (bits - 20));
             let decimals = Decimal128Array::from_iter_values(decimals);
             let decimals = decimals.with_precision_and_scale(38, 2).unwrap();
             let column = check(&engine, &(Arc::new(decimals) as ArrayRef), &all_encodings());
-            assert!(
-                column.encoding().to_string().starts_with(tree),
-                "{}",
-                column.encoding().to_string()
-            );
+            assert!(column.encoding().to_string().starts_with(tree), "{}", column.encoding());
         }
     }
 }

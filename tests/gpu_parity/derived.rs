@@ -260,7 +260,7 @@ fn what_long_chunks_become_nests() {
         assert!(
             column.encoding().to_string().contains(tree),
             "{tree} is missing in {}",
-            column.encoding().to_string()
+            column.encoding()
         );
     }
     let texts: Vec<String> =

@@ -444,7 +444,7 @@ fn scans_decode_no_column_to_memory() {
         let scan = Scan::on_device(&on_device).filter(filter.clone());
         let expected = Scan::new(&packed).filter(filter).count(&Engine::cpu());
         let found = scan.count(&engine);
-        assert_eq!(found.unwrap(), expected.unwrap(), "{}", column.encoding().to_string());
+        assert_eq!(found.unwrap(), expected.unwrap(), "{}", column.encoding());
         if array.get_buffer_memory_size() as u64 > memory {
             on_device.columns()[0].decompress().expect_err("there is no room for all values");
         }
