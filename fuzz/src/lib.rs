@@ -111,8 +111,11 @@ pub fn options(choice: u8) -> Options {
     match Encoding::ALL.get(usize::from(choice)) {
         Some(encoding) => Options::default().with_encodings([*encoding]),
         None if choice >= 128 => {
-            let symbol_bytes = Some(1 << (choice / 5 % 4));
-            let lz = Lz::default().with_level(1 + choice % 5).with_symbol_bytes(symbol_bytes).with_segment_symbols(1024);
+            let symbol_bytes = Some(1_usize << (choice / 5 % 4));
+            let lz = Lz::default()
+                .with_level(1 + choice % 5)
+                .with_symbol_bytes(symbol_bytes)
+                .with_segment_symbols(1024);
             Options::default().with_encodings([Encoding::Lz]).with_lz(lz)
         }
         None => Options::default(),
