@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use arrow_ipc::{MetadataVersion, root_as_footer, root_as_message};
+use arrow_ipc::{Message, MessageArgs, MetadataVersion, root_as_footer, root_as_message};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use common::*;
@@ -424,6 +424,25 @@ fn messages_missing_from_a_file_or_there_twice_are_errors() {
         let text = format!("the writer counted 3 batches of 6000 rows in all, found {found}: ");
         assert!(error.contains(&text), "{error}");
     }
+}
+
+/// arrow-ipc takes a message of no kind for the end.
+#[test]
+fn messages_of_another_kind_are_errors() {
+    let schema = three_batches()[0].schema();
+    let mut file = flushed(ipc::Writer::file(Vec::new(), &schema, Options::default()).unwrap());
+    let at = blocks_at(&file) + 24;
+    let offset = u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let version = MetadataVersion::V5;
+    let message = Message::create(&mut builder, &MessageArgs { version, ..Default::default() });
+    builder.finish(message, None);
+    let bytes = builder.finished_data();
+    file[offset + 8..offset + 8 + bytes.len()].copy_from_slice(bytes);
+    let mut reader = ipc::Reader::file(Cursor::new(&file)).unwrap();
+    assert_eq!(reader.next_batch().unwrap().unwrap(), three_batches()[0]);
+    let error = reader.next_batch().unwrap_err().to_string();
+    assert!(error.contains("an IPC message of kind NONE, a record batch expected"), "{error}");
 }
 
 #[test]

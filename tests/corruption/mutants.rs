@@ -17,10 +17,10 @@ use arrow_array::types::Int16Type;
 use arrow_array::*;
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_ipc::reader::FileReader;
-use arrow_ipc::writer::StreamWriter;
-use arrow_ipc::{root_as_footer, root_as_message};
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{DataType, Field, UnionFields};
-use lanepack::{Encoding, Error, Options, ipc};
+use lanepack::{Encoding, Error, Options, compress, ipc};
 
 use super::common::{Rng, carried_arrays};
 use super::damage::Image;
@@ -73,7 +73,8 @@ fn metadata_of_file(bytes: &[u8]) -> Vec<Range<usize>> {
     found
 }
 
-/// The golden files, and a file of lanepack's writer, which has counts.
+/// The golden files, a file of lanepack's writer, which has counts, and files whose bodies other
+/// writers have compressed.
 fn files() -> Vec<Seed> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
     let mut paths: Vec<_> =
@@ -90,6 +91,14 @@ fn files() -> Vec<Seed> {
     let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options).unwrap();
     writer.write(&batch).unwrap();
     seeds.push(("with counts".to_owned(), writer.into_inner().unwrap()));
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let packed = compress(&batch, &Options::default()).unwrap();
+        let options = IpcWriteOptions::default().try_with_compression(Some(codec)).unwrap();
+        let schema = packed.schema();
+        let mut writer = FileWriter::try_new_with_options(Vec::new(), &schema, options).unwrap();
+        writer.write(&packed).unwrap();
+        seeds.push((format!("{codec:?}"), writer.into_inner().unwrap()));
+    }
     let seed = |(name, bytes): (String, Vec<u8>)| {
         let metadata = metadata_of_file(&bytes);
         Seed { name, bytes, metadata }
