@@ -83,6 +83,10 @@ fn files(kernels: &Path, folder: &str, extension: &str) -> Vec<String> {
 }
 
 fn nvcc() -> Option<PathBuf> {
+    // Set to nothing: none, wherever there is one.
+    if env::var_os("NVCC").is_some_and(|nvcc| nvcc.is_empty()) {
+        return None;
+    }
     if let Some(nvcc) = variable("NVCC") {
         return Some(nvcc.into());
     }

@@ -117,6 +117,7 @@ pub enum Error {
         "{place}values take {needed} bytes of {total} in all, the limit is {limit}; \
          `Engine::with_memory_limit` and `ipc::Reader::with_memory_limit` set another"
     )]
+    #[non_exhaustive]
     MemoryLimit {
         /// The column that takes most.
         place: Place,

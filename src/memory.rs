@@ -8,14 +8,14 @@ use crate::error::{Error, Place, Result};
 
 /// Bytes that any input may become.
 const BASE: u64 = 1 << 30;
-/// Bytes that each byte of the input may become beyond these. A column of one 64-bit value needs
-/// about as many.
-const PER_STORED_BYTE: u64 = 8192;
+/// Bytes that each byte of the input may become beyond these: half as many again as the rows of a
+/// column of one short string take, which no other honest column passes by far.
+const PER_STORED_BYTE: u64 = 32_768;
 
 /// How many bytes of decompressed values a call may make.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum MemoryLimit {
-    /// 1 GiB and 8,192 times the compressed bytes, at most the memory of the machine.
+    /// 1 GiB and 32,768 times the compressed bytes, at most the memory of the machine.
     #[default]
     OfInput,
     Bytes(u64),
@@ -35,7 +35,7 @@ impl MemoryLimit {
         }
     }
 
-    /// An error if columns, given by name and the bytes that their values take, need more than an
+    /// An error if columns, given by name (none if it is empty) and the bytes that their values take, need more than an
     /// input of `stored` compressed bytes may.
     pub fn check<'a>(
         self,
@@ -54,13 +54,14 @@ impl MemoryLimit {
             return Ok(());
         }
         let (name, needed) = largest;
-        let place = Place { column: Some(name.to_owned()), chunk: None };
+        let place =
+            Place { column: Some(name.to_owned()).filter(|name| !name.is_empty()), chunk: None };
         Err(Error::MemoryLimit { place, needed, total, limit })
     }
 }
 
-/// Bytes of memory of this machine, or of the control group of this process if that is less; none
-/// where neither is known.
+/// Bytes of memory of this machine, or what the control group at the root of its hierarchy, that of a
+/// container, is allowed if that is less; none where neither is known (other systems than Linux).
 fn machine_memory() -> Option<u64> {
     static MEMORY: OnceLock<Option<u64>> = OnceLock::new();
     *MEMORY.get_or_init(|| {
@@ -87,7 +88,7 @@ mod tests {
         let limit = |stored| MemoryLimit::OfInput.bytes(stored);
         let machine = machine_memory().unwrap_or(u64::MAX);
         assert_eq!(limit(0), BASE.min(machine));
-        assert_eq!(limit(1000), (BASE + 8_192_000).min(machine));
+        assert_eq!(limit(1000), (BASE + 32_768_000).min(machine));
         assert_eq!(limit(u64::MAX), machine);
     }
 

@@ -86,6 +86,11 @@ pub(crate) fn aligned(len: usize) -> usize {
 }
 
 impl Header {
+    /// How many bytes the header has.
+    pub(crate) fn byte_len(&self) -> usize {
+        FIXED + NODE * self.nodes.len() + size_of::<u64>() * self.buffers.len()
+    }
+
     /// The header's bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![0; FIXED];

@@ -14,7 +14,7 @@ use arrow_schema::DataType;
 use rayon::prelude::*;
 
 use super::parts::{self, Part, each_part, split};
-use super::{nested, text};
+use super::{memory, nested, text};
 use crate::chunk::{Chunk, NodeView};
 use crate::encoding::source::physical_of;
 use crate::encoding::{self, Encoding, Output, Physical, Value};
@@ -44,6 +44,7 @@ pub(crate) fn rows_of(chunk: &Chunk, data_type: &DataType, rows: Range<usize>) -
 
 /// Decodes all values of a chunk.
 pub(crate) fn whole(chunk: &Chunk, data_type: &DataType) -> Result<ArrayRef> {
+    memory::check_chunk(chunk, data_type)?;
     array(std::slice::from_ref(chunk), data_type)
 }
 

@@ -1,11 +1,12 @@
 //! A compressed column: the chunks of one Arrow array, and its Arrow field.
 //!
 //! `check` compares chunks with the column's type; `build`, `text` (strings) and `nested`
-//! turn them back into one array; this file is what users hold in hand.
+//! turn them back into one array; `memory` says what that takes; this file is what users hold in hand.
 
 mod build;
 mod check;
 mod explain;
+mod memory;
 mod nested;
 mod parts;
 #[cfg(feature = "_internals")]
@@ -15,6 +16,7 @@ mod text;
 pub(crate) use build::{concat, logical_nulls, rows_of, whole};
 pub(crate) use check::check_type;
 pub use explain::{ColumnEncoding, EncodingGroup};
+pub(crate) use memory::{check_kept_memory, check_memory, is_whole, memory_of};
 pub(crate) use text::{is_text, one as one_string};
 
 pub(crate) use crate::encoding::source::physical_of;
@@ -165,7 +167,8 @@ impl CompressedColumn {
     /// IPC, the chunk).
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], or [`Error::Corrupt`] if the chunk's data are damaged.
+    /// [`Error::OutOfRange`], [`Error::Corrupt`] if the chunk's data are damaged, or, of nested types,
+    /// [`Error::MemoryLimit`] for a chunk that takes more than [`CompressedColumn::decompress`] may.
     pub fn value(&self, row: usize) -> Result<Scalar<ArrayRef>> {
         if row >= self.len() {
             return Err(Error::OutOfRange { place: Place::default(), row, rows: self.len() });
@@ -175,6 +178,7 @@ impl CompressedColumn {
         let row = row - self.starts[index];
         let value = || {
             if node.physical() == Physical::Arrow {
+                memory::check_chunk(&self.chunks[index], self.data_type())?;
                 return build::rows_of(&self.chunks[index], self.data_type(), row..row + 1);
             }
             if let Some(validity) = node.validity()
@@ -190,7 +194,7 @@ impl CompressedColumn {
     /// Decodes all values, chunks in parallel.
     ///
     /// # Errors
-    /// [`Error::MemoryLimit`] if the values take more than 1 GiB and 8,192 times the compressed
+    /// [`Error::MemoryLimit`] if the values take more than 1 GiB and 32,768 times the compressed
     /// bytes, or than the machine has ([`Engine::with_memory_limit`](crate::Engine::with_memory_limit)
     /// allows more);
     /// [`Error::Corrupt`] if a chunk's data are damaged, [`Error::TooLarge`] if
@@ -218,30 +222,6 @@ impl CompressedColumn {
     fn place(&self, error: Error) -> Error {
         error.in_column(self.field.name())
     }
-}
-
-/// Checks what the values of columns take against a limit.
-pub(crate) fn check_memory(limit: MemoryLimit, columns: &[CompressedColumn]) -> Result<()> {
-    let stored = columns.iter().map(CompressedColumn::compressed_bytes).sum();
-    let needed = |column: &CompressedColumn| {
-        encoding::memory_of(column.chunks.iter().map(|chunk| (chunk.root(), chunk.rows())))
-    };
-    limit.check(stored, columns.iter().map(|column| (column.field.name().as_str(), needed(column))))
-}
-
-/// The same of some rows of columns, `kept` of each chunk.
-pub(crate) fn check_kept_memory(
-    limit: MemoryLimit,
-    columns: &[&CompressedColumn],
-    kept: &[usize],
-) -> Result<()> {
-    let stored = columns.iter().map(|column| column.compressed_bytes()).sum();
-    let needed = |column: &CompressedColumn| {
-        let parts = column.chunks.iter().zip(kept);
-        encoding::memory_of(parts.map(|(chunk, rows)| (chunk.root(), *rows)))
-    };
-    let columns = columns.iter().map(|column| (column.field.name().as_str(), needed(column)));
-    limit.check(stored, columns)
 }
 
 /// Compresses one array, as a nullable field without a name.

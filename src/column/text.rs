@@ -90,6 +90,7 @@ fn check_text(bytes: &[u8], lengths: impl IntoIterator<Item = usize>) -> Result<
 fn decode(part: &Part<'_>, data_type: &DataType, bytes: &mut [u8]) -> Result<Vec<u32>> {
     let mut lengths = vec![0; part.rows.len()];
     encoding::decode(part.node, part.rows.clone(), Output::Bytes(&mut lengths, bytes))?;
+    // What the arrays below rely on; each vector has been compared, too.
     let sum: usize = lengths.iter().map(|length| *length as usize).sum();
     ensure!(sum == bytes.len(), "lengths of values add up to {sum}, {} expected", bytes.len());
     if is_text(data_type) {

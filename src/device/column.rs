@@ -101,6 +101,11 @@ impl CompressedDeviceBatch {
         &self.context
     }
 
+    /// What the values of its columns may take.
+    pub(crate) fn memory_limit(&self) -> MemoryLimit {
+        self.columns.first().map_or(MemoryLimit::Unlimited, |column| column.limit)
+    }
+
     /// The columns.
     pub fn columns(&self) -> &[DeviceColumn] {
         &self.columns
@@ -379,10 +384,14 @@ impl DeviceColumn {
         columns: impl Iterator<Item = &'a Self> + Clone,
         kept: impl Fn(&Self) -> Vec<usize>,
     ) -> Result<()> {
-        let stored = columns.clone().map(Self::device_bytes).sum();
+        let stored_of = |chunk: &DeviceChunk| chunk.header.byte_len() + chunk.body_len();
+        let stored = columns.clone().flat_map(|column| column.chunks.iter().map(stored_of)).sum();
         let needed = |column: &Self| {
             let parts = column.chunks.iter().zip(kept(column));
-            encoding::memory_of(parts.map(|(chunk, rows)| (chunk.root(), rows)))
+            column::memory_of(
+                parts.map(|(chunk, rows)| (chunk.root(), rows)),
+                column.field.data_type(),
+            )
         };
         limit.check(stored, columns.map(|column| (column.field.name().as_str(), needed(column))))
     }

@@ -324,6 +324,10 @@ pub(crate) fn decode(node: NodeView<'_>, rows: Range<usize>, output: Output<'_>)
     let codec = codec(node.encoding());
     let Output::Bytes(lengths, bytes) = output else { return codec.decode(node, rows, output) };
     codec.decode(node, rows.clone(), Output::Bytes(lengths, bytes))?;
+    if node.encoding() == Encoding::Pieces {
+        // Each piece has been compared.
+        return Ok(());
+    }
     for (row, lengths) in rows.clone().step_by(VECTOR).zip(lengths.chunks(VECTOR)) {
         let sum: usize = lengths.iter().map(|length| *length as usize).sum();
         let stated = codec.value_bytes_of(node, &(row..row + lengths.len()))?;
@@ -343,41 +347,6 @@ pub(crate) fn value_bytes(node: NodeView<'_>) -> usize {
 /// Bytes of the byte strings of `rows`, which are as those of [`decode`].
 pub(crate) fn value_bytes_of(node: NodeView<'_>, rows: &Range<usize>) -> Result<usize> {
     codec(node.encoding()).value_bytes_of(node, rows)
-}
-
-/// Bytes of memory that some rows of several nodes take, each given with how many.
-pub(crate) fn memory_of<'a>(parts: impl Iterator<Item = (NodeView<'a>, usize)>) -> u64 {
-    parts.map(|(node, rows)| memory_bytes(node, rows)).fold(0, u64::saturating_add)
-}
-
-/// Bytes of memory that `rows` of the values of a node take as an Arrow array, from headers and
-/// parameters: exact for values of fixed width and constant strings, at most of others. Of strings
-/// 16 bytes each are views, or offsets.
-fn memory_bytes(node: NodeView<'_>, rows: usize) -> u64 {
-    let is_whole = rows >= node.len();
-    let validity = node.validity().map_or(0, |_| rows.div_ceil(8) as u64);
-    let values = match node.physical() {
-        _ if rows == 0 => 0,
-        Physical::Bytes => {
-            let bytes = match node.encoding() {
-                Encoding::Constant => (value_bytes(node) / node.len().max(1)) as u64 * rows as u64,
-                _ => value_bytes(node) as u64,
-            };
-            bytes.saturating_add(16 * rows as u64)
-        }
-        // A carried stream is as large as its arrays; lists have offsets.
-        Physical::Arrow if !node.encoding().is_nested() => value_bytes(node) as u64,
-        Physical::Arrow => {
-            let per_row = matches!(node.encoding(), Encoding::Struct | Encoding::FixedList);
-            let below = node.children().map(|child| match per_row && !is_whole {
-                true => memory_bytes(child, rows * (child.len() / node.len().max(1)).max(1)),
-                false => memory_bytes(child, child.len()),
-            });
-            below.fold(8 * rows as u64, u64::saturating_add)
-        }
-        physical => (rows as u64 * physical.bits().unwrap_or(0) as u64).div_ceil(8),
-    };
-    values.saturating_add(validity)
 }
 
 /// Decodes the byte strings of `rows`, which are as those of [`decode`]: their lengths, which

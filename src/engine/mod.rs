@@ -185,7 +185,7 @@ impl Engine {
     /// ([`ipc::Reader::with_engine`](crate::ipc::Reader::with_engine)), and of an uploaded batch that
     /// is decompressed on the device. More is an [`Error::MemoryLimit`] before memory is taken.
     ///
-    /// By default 1 GiB and 8,192 times the compressed bytes, but no more than the machine has: so
+    /// By default 1 GiB and 32,768 times the compressed bytes, but, on Linux, no more than the machine has: so
     /// a few kilobytes of hostile input cannot take it all.
     ///
     /// ```
@@ -302,12 +302,12 @@ impl Engine {
         )
     }
 
-    /// Copies a compressed batch to the GPU, where it stays compressed.
+    /// Copies a compressed batch to the GPU, where it stays compressed. What is decompressed of it
+    /// later keeps to this engine's [`Engine::with_memory_limit`].
     ///
     /// # Errors
     /// As [`columns`](crate::columns); [`Error::NoDevice`] for an engine without
-    /// a GPU; [`Error::DeviceMemory`], [`Error::Device`]. What is decompressed of it later keeps to
-    /// this engine's [`Engine::with_memory_limit`].
+    /// a GPU; [`Error::DeviceMemory`], [`Error::Device`].
     pub fn upload(&self, compressed: &RecordBatch) -> Result<CompressedDeviceBatch> {
         let context = self.context()?;
         let schema = Arc::new(batch::decompressed_schema(&compressed.schema())?);

@@ -72,7 +72,8 @@ pub(super) fn check_batch(
     let buffers = buffers.iter().map(|buffer| span(*buffer, compressed, body));
     let buffers = buffers.collect::<Result<Vec<_>>>()?;
     let stated = |span: &Span| if span.address.is_none() { span.len } else { 0 };
-    let (total, most) = (buffers.iter().map(stated).sum::<u64>(), most_uncompressed(body.len()));
+    let (total, most) =
+        (buffers.iter().map(stated).fold(0, u64::saturating_add), most_uncompressed(body.len()));
     ensure!(
         total <= most as u64,
         "compressed IPC buffers in a body of {} bytes that state {total} bytes in all, {most} \

@@ -56,6 +56,8 @@ pub struct Writer<W: Write> {
     /// What has been written.
     counts: Counts,
     finished: bool,
+    /// Whether a stream has its counts.
+    has_counts: bool,
 }
 
 enum Sink<W: Write> {
@@ -101,6 +103,7 @@ impl<W: Write> Writer<W> {
             bytes: 0,
             counts: Counts::default(),
             finished: false,
+            has_counts: false,
         })
     }
 
@@ -238,7 +241,10 @@ impl<W: Write> Writer<W> {
             }
             Sink::Stream(writer) => {
                 let schema = SchemaRef::new(compressed_schema(&self.schema));
-                self.counts.write(writer.get_mut(), &schema)?;
+                // Once, also if the sink fails behind them and this is called again.
+                if !std::mem::replace(&mut self.has_counts, true) {
+                    self.counts.write(writer.get_mut(), &schema)?;
+                }
                 writer.finish()?;
             }
         }

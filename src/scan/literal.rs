@@ -444,7 +444,11 @@ impl Literal {
 }
 
 /// The float nearest to `unscaled * 10^-scale`, and whether it is equal to that.
-fn nearest_float(unscaled: i256, scale: i8) -> (f64, bool) {
+fn nearest_float(mut unscaled: i256, mut scale: i8) -> (f64, bool) {
+    let ten = i256::from_i128(10);
+    while scale > 0 && unscaled.wrapping_rem(ten) == i256::ZERO {
+        (unscaled, scale) = (unscaled.wrapping_div(ten), scale - 1);
+    }
     let digits = format!("{unscaled}e{}", -i16::from(scale));
     let float: f64 = digits.parse().unwrap_or(f64::NAN);
     let is_equal = || {

@@ -212,13 +212,17 @@ impl<'a> Scan<'a> {
     /// pass 2 GiB; on a GPU [`Error::Unsupported`] for columns that are nested or carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
         if let Some(context) = self.device(engine)? {
-            return self.gather_on(context, names, engine.memory_limit(), &mut ());
+            return self.gather_on(context, names, self.memory_limit(engine), &mut ());
         }
         let (scan, wanted) = self.bind(|binder| numbers_of(names, binder))?;
         let masks = scan.masks()?;
-        let kept_of = |masks: &Option<Vec<Mask>>| masks.iter().flatten().map(cpu::count).sum();
-        let kept_of_chunks: Vec<usize> = masks.iter().map(kept_of).collect();
-        let kept = kept_of_chunks.iter().sum();
+        let kept = masks.iter().flatten().flatten().map(cpu::count).sum();
+        // Vectors that have some are decoded as a whole.
+        let decoded = |(masks, rows): (&Option<Vec<Mask>>, &usize)| {
+            let some = masks.iter().flatten().filter(|mask| **mask != cpu::NONE).count();
+            (some * VECTOR).min(*rows)
+        };
+        let decoded: Vec<usize> = masks.iter().zip(&scan.chunk_rows).map(decoded).collect();
         let gather = |column: &CompressedColumn| -> Result<ArrayRef> {
             let pieces: Vec<Vec<ArrayRef>> = (masks.par_iter().enumerate())
                 .map(|(index, masks)| match masks {
@@ -235,7 +239,7 @@ impl<'a> Scan<'a> {
         };
         let columns: Vec<&CompressedColumn> =
             wanted.iter().map(|of| scan.columns[*of].as_ref()).collect();
-        column::check_kept_memory(engine.memory_limit(), &columns, &kept_of_chunks)?;
+        column::check_kept_memory(engine.memory_limit(), &columns, &decoded)?;
         let arrays: Vec<ArrayRef> = (columns.par_iter())
             .map(|column| gather(column).map_err(|error| error.in_column(column.field().name())))
             .collect::<Result<_>>()?;
@@ -285,7 +289,7 @@ impl<'a> Scan<'a> {
         names: &[S],
         engine: &Engine,
     ) -> Result<crate::engine::measure::Times> {
-        let limit = engine.memory_limit();
+        let limit = self.memory_limit(engine);
         self.timed(engine, |context, recorder| {
             self.gather_on(context, names, limit, recorder).map(|_| ())
         })
@@ -321,6 +325,14 @@ impl<'a> Scan<'a> {
             let (rows, arrays) = kept.values(&columns, limit, scan.marks)?;
             gathered(columns.iter().map(|column| column.field()), arrays, rows)
         })
+    }
+
+    /// What gathered values may take: of a batch in GPU memory what it was uploaded with.
+    fn memory_limit(&self, engine: &Engine) -> MemoryLimit {
+        match self.source {
+            Source::Device(batch) => batch.memory_limit(),
+            Source::Batch(_) | Source::Columns(_) => engine.memory_limit(),
+        }
     }
 
     /// The GPU that this runs on; none for the CPU.

@@ -265,7 +265,7 @@ fn fsst_rejects_lengths_of_another_type_or_number() {
 #[test]
 fn fsst_rejects_lengths_that_do_not_add_up() {
     for length in [0, 1, 13, 1 << 20, u32::MAX] {
-        changed(|tree| tree.set_word(5, 7, length)).rejects("lengths of values");
+        changed(|tree| tree.set_word(5, 7, length)).rejects("lengths of the vector");
         let error = changed(|tree| tree.set_word(5, 7, length)).open().unwrap().value(7);
         assert!(error.is_err(), "a value of 12 bytes with a length of {length}");
         // Code lengths only matter to random access.
@@ -273,7 +273,7 @@ fn fsst_rejects_lengths_that_do_not_add_up() {
         assert!(image.open().is_err() || image.open().unwrap().value(7).is_err());
     }
     changed(|tree| tree.buffers[4].fill(0xff)).rejects("its vector ends at");
-    changed(|tree| tree.buffers[5].fill(0xff)).rejects("lengths of values");
+    changed(|tree| tree.buffers[5].fill(0xff)).rejects("lengths of the vector");
 }
 
 #[test]
@@ -303,8 +303,8 @@ fn plain_strings_reject_starts_and_lengths_that_lie() {
     changed(|tree| tree.buffers[1].clear()).rejects("starts of 0 vectors");
     changed(|tree| tree.nodes[1].physical = 3).rejects("2500 lengths of type I32");
     changed(|tree| tree.nodes[1].len = 1).error();
-    changed(|tree| tree.set_word(2, 7, 13)).rejects("lengths of values");
-    changed(|tree| tree.buffers[2].fill(0xff)).rejects("lengths of values");
+    changed(|tree| tree.set_word(2, 7, 13)).rejects("lengths of the vector");
+    changed(|tree| tree.buffers[2].fill(0xff)).rejects("lengths of the vector");
     changed(|tree| tree.buffers[0].truncate(29_999)).error();
     changed(|tree| tree.buffers[0].clear()).error();
 }

@@ -209,6 +209,12 @@ fn values_have_a_limit() {
         let (fits, less) = (with(17), with(16));
         assert_eq!(fits.decompress(&compressed).unwrap(), batch);
         assert_eq!(fits.upload(&compressed).unwrap().decompress().unwrap().len(), 2);
+        // Chunks without bodies, by default.
+        let zeros: ArrayRef = std::sync::Arc::new(Int64Array::from(vec![0; 100_000]));
+        let zeros = RecordBatch::try_from_iter([("zero", zeros)]).unwrap();
+        let options = Options::default().with_chunk_rows(1024);
+        let uploaded = engine.upload(&compress(&zeros, &options).unwrap()).unwrap();
+        assert_eq!(&uploaded.decompress().unwrap()[0].to_host().unwrap(), zeros.column(0));
         let gathered = |engine: &Engine| Scan::new(&compressed).gather(&["id", "flag"], engine);
         assert_eq!(gathered(&fits).unwrap(), batch);
         let uploaded = less.upload(&compressed).unwrap();

@@ -1,7 +1,11 @@
 //! Values of the rows that are kept, decoded vector by vector where there are any.
 
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_schema::DataType;
 
 use super::NONE;
 use crate::column::{self, CompressedColumn};
@@ -15,6 +19,10 @@ pub(in crate::scan) fn chunk(
     masks: &[Mask],
 ) -> Result<Vec<ArrayRef>> {
     let chunk = &column.chunks()[index];
+    if column::is_whole(chunk.root()) {
+        let values = column::rows_of(chunk, column.data_type(), 0..chunk.rows())?;
+        return Ok(vec![filtered(values, &bits(masks, chunk.rows()))?]);
+    }
     let mut pieces = Vec::new();
     let mut first = 0;
     while first < masks.len() {
@@ -24,15 +32,26 @@ pub(in crate::scan) fn chunk(
             let rows = first * VECTOR..chunk.rows().min(end * VECTOR);
             let kept = bits(&masks[first..end], rows.len());
             let values = column::rows_of(chunk, column.data_type(), rows)?;
-            pieces.push(if kept.true_count() == values.len() {
-                values
-            } else {
-                arrow_select::filter::filter(&values, &kept)?
-            });
+            pieces.push(filtered(values, &kept)?);
         }
         first = end + 1;
     }
     Ok(pieces)
+}
+
+/// The kept values, which do not keep the memory of many others.
+fn filtered(values: ArrayRef, kept: &BooleanArray) -> Result<ArrayRef> {
+    let count = kept.true_count();
+    if count == values.len() {
+        return Ok(values);
+    }
+    let found = arrow_select::filter::filter(&values, kept)?;
+    // Views point into the buffers of all values.
+    Ok(match found.data_type() {
+        DataType::Utf8View if count < values.len() / 2 => Arc::new(found.as_string_view().gc()),
+        DataType::BinaryView if count < values.len() / 2 => Arc::new(found.as_binary_view().gc()),
+        _ => found,
+    })
 }
 
 /// Masks as an array of `rows` rows.

@@ -7,6 +7,8 @@ use arrow_schema::{DataType, TimeUnit};
 
 /// Digits behind the point of a second that the parser reads.
 const MOST_DIGITS: usize = 9;
+/// Characters of a date.
+const DATE: usize = 10;
 /// Nanoseconds of a second and a day.
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
@@ -26,7 +28,11 @@ pub(super) fn parse(text: &str, data_type: &DataType) -> Result<i128, String> {
         DataType::Time32(unit) | DataType::Time64(unit) => {
             let time = string_to_time_nanoseconds(text)
                 .map_err(|_| "a time such as \"10:30:00\" is needed".to_owned())?;
-            (time.into(), nanoseconds_of(*unit))
+            let time = i128::from(time);
+            if time >= DAY {
+                return Err("a time before \"24:00:00\" is needed".to_owned());
+            }
+            (time, nanoseconds_of(*unit))
         }
         DataType::Timestamp(unit, zone) => {
             (timestamp(text, zone.as_deref())?, nanoseconds_of(*unit))
@@ -46,7 +52,10 @@ pub(super) fn parse(text: &str, data_type: &DataType) -> Result<i128, String> {
 /// Nanoseconds since 1970 in the zone of a column, or in local time if it has none.
 fn timestamp(text: &str, zone: Option<&str>) -> Result<i128, String> {
     let read = |zone: &str| {
-        let zone: Tz = zone.parse().map_err(|_| format!("the time zone {zone:?} is not known"))?;
+        // Names of other zones are known where a program has arrow's feature `chrono-tz`.
+        let offset = if ["UTC", "Etc/UTC", "GMT", "Z"].contains(&zone) { "+00:00" } else { zone };
+        let zone: Tz =
+            offset.parse().map_err(|_| format!("the time zone {zone:?} is not known"))?;
         let time = string_to_datetime(&zone, text).map_err(|_| {
             let example = "\"1995-03-15\" or \"1995-03-15T10:30:00\"";
             format!("a date or timestamp such as {example} is needed")
@@ -61,7 +70,8 @@ fn timestamp(text: &str, zone: Option<&str>) -> Result<i128, String> {
         (None, false) | (Some(_), true) => Ok(utc),
         (None, true) => Err("the column has no time zone, the text has an offset".to_owned()),
         (Some(zone), false) => {
-            read(zone).map_err(|why| format!("{why}; write the offset, as in \"{text}Z\""))
+            let time = if text.len() == DATE { "T00:00:00" } else { "" };
+            read(zone).map_err(|why| format!("{why}; write the offset, as in \"{text}{time}Z\""))
         }
     }
 }

@@ -1,0 +1,139 @@
+//! How much memory decompressed values take, added up from headers and compared with a limit before
+//! memory is taken (`src/memory.rs`).
+
+use arrow_schema::DataType;
+
+use super::CompressedColumn;
+use crate::chunk::{Chunk, NodeView};
+use crate::encoding::{self, Encoding, Physical};
+use crate::error::Result;
+use crate::memory::MemoryLimit;
+
+/// Bytes of a view, and as many as offsets of 64 bits take twice.
+const PER_STRING: u64 = 16;
+
+/// Checks what the values of columns take against a limit.
+pub(crate) fn check_memory(limit: MemoryLimit, columns: &[CompressedColumn]) -> Result<()> {
+    let stored = columns.iter().map(CompressedColumn::compressed_bytes).sum();
+    let needed = |column: &CompressedColumn| {
+        let parts = column.chunks().iter().map(|chunk| (chunk.root(), chunk.rows()));
+        memory_of(parts, column.data_type())
+    };
+    let columns = columns.iter().map(|column| (column.field().name().as_str(), needed(column)));
+    limit.check(stored, columns)
+}
+
+/// The same of rows of columns of which `kept` says how many there are in each chunk, whole vectors.
+pub(crate) fn check_kept_memory(
+    limit: MemoryLimit,
+    columns: &[&CompressedColumn],
+    kept: &[usize],
+) -> Result<()> {
+    let stored = columns.iter().map(|column| column.compressed_bytes()).sum();
+    let needed = |column: &CompressedColumn| {
+        let rows = |(chunk, kept): (&'_ Chunk, &usize)| match *kept > 0 && is_whole(chunk.root()) {
+            true => chunk.rows(),
+            false => *kept,
+        };
+        let chunks = column.chunks().iter().zip(kept);
+        let parts = chunks.map(|(chunk, kept)| (chunk.root(), rows((chunk, kept))));
+        memory_of(parts, column.data_type())
+    };
+    let columns = columns.iter().map(|column| (column.field().name().as_str(), needed(column)));
+    limit.check(stored, columns)
+}
+
+/// Checks what the values of one chunk take, where a scan or a single value needs all of them.
+pub(super) fn check_chunk(chunk: &Chunk, data_type: &DataType) -> Result<()> {
+    let needed = memory_of([(chunk.root(), chunk.rows())].into_iter(), data_type);
+    MemoryLimit::default().check(chunk.compressed_bytes(), std::iter::once(("", needed)))
+}
+
+/// Whether some rows of a node are decoded with all others: carried arrays and dictionaries.
+pub(crate) fn is_whole(node: NodeView<'_>) -> bool {
+    match node.encoding() {
+        Encoding::Plain | Encoding::Lz => node.physical() == Physical::Arrow,
+        Encoding::Keys => true,
+        encoding => encoding.is_nested() && node.children().any(is_whole),
+    }
+}
+
+/// Bytes of memory that some rows of nodes of values of a type take as Arrow arrays, each node
+/// given with how many. Of values of fixed width it is what they take, of others at most as much.
+pub(crate) fn memory_of<'a>(
+    parts: impl Iterator<Item = (NodeView<'a>, usize)>,
+    data_type: &DataType,
+) -> u64 {
+    parts.map(|(node, rows)| bytes_of(node, data_type, rows)).fold(0, u64::saturating_add)
+}
+
+fn bytes_of(node: NodeView<'_>, data_type: &DataType, rows: usize) -> u64 {
+    if rows == 0 {
+        return 0;
+    }
+    let bitmap = rows.div_ceil(8) as u64;
+    let rows = rows as u64;
+    match node.physical() {
+        // Nulls above become a bitmap of elements.
+        Physical::Arrow => nested(node, data_type, rows).saturating_add(bitmap),
+        physical => {
+            let values = match physical.bits() {
+                Some(bits) => rows.saturating_mul(bits as u64).div_ceil(8),
+                None => strings(node, data_type, rows),
+            };
+            let validity = if node.validity().is_some() { bitmap } else { 0 };
+            values.saturating_add(validity)
+        }
+    }
+}
+
+fn strings(node: NodeView<'_>, data_type: &DataType, rows: u64) -> u64 {
+    let all = encoding::value_bytes(node) as u64;
+    let bytes = match node.encoding() {
+        Encoding::Constant => rows.saturating_mul(all / node.len().max(1) as u64),
+        _ => all,
+    };
+    // Nulls of values of fixed width are stored as no bytes.
+    let width = match data_type {
+        DataType::FixedSizeBinary(width) => *width as u64,
+        _ => 0,
+    };
+    bytes.max(rows.saturating_mul(width)).saturating_add(rows.saturating_mul(PER_STRING))
+}
+
+fn nested(node: NodeView<'_>, data_type: &DataType, rows: u64) -> u64 {
+    use DataType as T;
+    let some = |child: NodeView<'_>, data_type: &DataType, rows: u64| {
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        // Elements may be below nulls, which become a bitmap of theirs.
+        bytes_of(child, data_type, rows).saturating_add(rows as u64 / 8 + 1)
+    };
+    let all =
+        |child: NodeView<'_>, data_type: &DataType| some(child, data_type, child.len() as u64);
+    match (node.encoding(), data_type) {
+        (Encoding::Struct, T::Struct(fields)) => (node.children().zip(fields))
+            .map(|(child, field)| some(child, field.data_type(), rows))
+            .fold(0, u64::saturating_add),
+        (Encoding::FixedList, T::FixedSizeList(item, width)) => {
+            some(node.child(0), item.data_type(), rows.saturating_mul(*width as u64))
+        }
+        (
+            Encoding::List,
+            T::List(item)
+            | T::LargeList(item)
+            | T::ListView(item)
+            | T::LargeListView(item)
+            | T::Map(item, _),
+        ) => all(node.child(1), item.data_type()).saturating_add(PER_STRING * rows),
+        (Encoding::Keys, T::Dictionary(keys, values)) => {
+            some(node.child(0), keys, rows).saturating_add(all(node.child(1), values))
+        }
+        (Encoding::RunEnds, T::RunEndEncoded(ends, values)) => {
+            let runs = node.child(0).len() as u64;
+            let width = ends.data_type().primitive_width().unwrap_or(8) as u64;
+            all(node.child(1), values.data_type()).saturating_add(runs.saturating_mul(width))
+        }
+        // Carried arrays are as large as their streams, but may have bitmaps that these lack.
+        _ => (encoding::value_bytes(node) as u64).saturating_add(node.len() as u64 / 8),
+    }
+}
