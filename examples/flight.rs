@@ -9,7 +9,7 @@ use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use futures::{StreamExt, TryStreamExt, executor, stream};
-use lanepack::arrow::arrow_array::RecordBatch;
+use lanepack::arrow::arrow_array::{Array, RecordBatch};
 use lanepack::{Options, compress, decompress};
 use tpchgen::generators::CustomerGenerator;
 use tpchgen_arrow::CustomerArrow;
@@ -19,15 +19,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         CustomerArrow::new(CustomerGenerator::new(0.1, 1, 1)).with_batch_size(131_072).collect();
     let customers = &batches[0];
 
-    let compressed = compress(customers, &Options::default())?;
-    for (what, batch) in [("raw", customers), ("compressed", &compressed)] {
-        let messages = executor::block_on(sent(batch.clone()))?;
-        let bytes: usize =
-            messages.iter().map(|data| data.data_header.len() + data.data_body.len()).sum();
-        println!("{what}: {} messages of {bytes} bytes", messages.len());
-    }
+    let raw: usize = (customers.columns().iter())
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum();
+    println!("{} rows, {raw} bytes as Arrow arrays", customers.num_rows());
 
+    let compressed = compress(customers, &Options::default())?;
     let messages = executor::block_on(sent(compressed))?;
+    let bytes: usize =
+        messages.iter().map(|data| data.data_header.len() + data.data_body.len()).sum();
+    println!("{} messages of {bytes} bytes in all, the schema's included", messages.len());
+
     let received = executor::block_on(received(messages))?;
     // Large batches arrive in slices of whole chunks, which decompress alone or together.
     for batch in received {
