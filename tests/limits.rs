@@ -144,12 +144,12 @@ fn nulls_of_fixed_width_count() {
 /// Single values and tests for null of nested columns that need a chunk as a whole.
 #[test]
 fn chunks_of_nested_columns_have_a_limit() {
-    let many = texts(1_400_000);
+    let many = texts(2_000_000);
     let offsets = OffsetBuffer::new(ScalarBuffer::from(vec![0, many.len() as i32]));
     let field = Arc::new(Field::new_list_field(DataType::Utf8View, true));
     let list: ArrayRef = Arc::new(ListArray::new(field, offsets, Arc::new(many.clone()), None));
     let column = compress_array(&list, &Options::default()).unwrap();
-    assert!(column.compressed_bytes() < 10_000, "{}", column.compressed_bytes());
+    assert!(column.compressed_bytes() < 20_000, "{}", column.compressed_bytes());
     assert!(matches!(column.value(0), Err(Error::MemoryLimit { .. })));
 
     let keys = Int32Array::from(vec![Some(0), None, Some(7)]);
