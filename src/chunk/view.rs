@@ -14,17 +14,30 @@ pub(crate) struct NodeView<'a> {
     header: &'a Header,
     body: &'a [u8],
     node: &'a Node,
+    /// Whether what only GPUs need to decompress is compared while values are decoded.
+    is_compared: bool,
 }
 
 impl<'a> NodeView<'a> {
     pub(super) fn root(header: &'a Header, body: &'a [u8]) -> Self {
-        Self { header, body, node: &header.nodes[0] }
+        Self { header, body, node: &header.nodes[0], is_compared: false }
     }
 
     /// The root of a chunk whose body lies elsewhere: it tells where buffers are,
     /// but cannot hand them out.
     pub fn of_header(header: &'a Header) -> Self {
         Self::root(header, &[])
+    }
+
+    /// The node of a chunk that is decompressed as a whole: what a GPU would find wrong doing that
+    /// is an error, although the CPU does not need it (the tile index of FSST).
+    pub fn decompressed(self) -> Self {
+        Self { is_compared: true, ..self }
+    }
+
+    /// Whether it was made by [`Self::decompressed`].
+    pub fn is_decompressed(self) -> bool {
+        self.is_compared
     }
 
     pub fn encoding(self) -> Encoding {

@@ -22,7 +22,8 @@ use crate::error::{Error, Result, ensure};
 
 /// Decodes all chunks to an array of `data_type`.
 pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
-    let parts: Vec<Part<'_>> = chunks.iter().enumerate().map(Part::of_chunk).collect();
+    let parts = chunks.iter().enumerate().map(|chunk| Part::of_chunk(chunk).decompressed());
+    let parts: Vec<Part<'_>> = parts.collect();
     let array = values(&parts, data_type, None)?;
     let mut start = 0;
     for (index, chunk) in chunks.iter().enumerate() {

@@ -25,6 +25,11 @@ impl<'a> Part<'a> {
         Self { node, rows: 0..node.len(), chunk: index }
     }
 
+    /// The same of a chunk that is decompressed as a whole, see [`NodeView::decompressed`].
+    pub fn decompressed(self) -> Self {
+        Self { node: self.node.decompressed(), ..self }
+    }
+
     /// Rows of a node below this one.
     pub fn below(&self, node: NodeView<'a>, rows: Range<usize>) -> Self {
         Self { node, rows, chunk: self.chunk }

@@ -192,17 +192,19 @@ impl Decoder {
             // SAFETY: the features were detected; `out` is the caller's promise.
             (read, written) = unsafe { tables.decode(codes, out, room, &mut tiles)? };
         }
+        let special_of = |window: u64| {
+            let sums = (window & (0x7F * ONES)) + carry;
+            let high = if MANY { sums & window } else { sums | window };
+            high & (0x80 * ONES)
+        };
         loop {
             // One more code byte than a window: the literal of an escape at its end.
-            while read + WINDOW < codes.len()
-                && written + WINDOW_OUTPUT <= room
-                && read + WINDOW < tiles.next()
-            {
+            let stop = codes.len().min(tiles.next());
+            while read + WINDOW < stop && written + WINDOW_OUTPUT <= room {
                 // SAFETY: the window lies in `codes` by the loop's condition.
                 let window = unsafe { codes.as_ptr().add(read).cast::<u64>().read_unaligned() };
                 let window = u64::from_le(window);
-                let sums = (window & (0x7F * ONES)) + carry;
-                let special = if MANY { sums & window } else { sums | window } & (0x80 * ONES);
+                let special = special_of(window);
                 if special == 0 {
                     for code in window.to_le_bytes() {
                         // SAFETY: each code moves `written` by at most 8, so that
@@ -228,7 +230,38 @@ impl Decoder {
                     read += 2;
                 }
             }
-            // One code before a tile, at the end of the codes, or of the room.
+            // The window in which a tile begins, up to that or an escape before it.
+            if let Some(before @ 0..=WINDOW) = tiles.next().checked_sub(read)
+                && read + WINDOW < codes.len()
+                && written + WINDOW_OUTPUT <= room
+            {
+                // SAFETY: the window lies in `codes` by the condition.
+                let window = unsafe { codes.as_ptr().add(read).cast::<u64>().read_unaligned() };
+                let window = u64::from_le(window);
+                let plain = before.min(special_of(window).trailing_zeros() as usize / 8);
+                let masked = window | u64::MAX.checked_shl(8 * plain as u32).unwrap_or(0);
+                for code in masked.to_le_bytes() {
+                    // SAFETY: as above.
+                    unsafe { self.store(code, out, &mut written) };
+                }
+                read += plain;
+                if plain == before {
+                    tiles.pass(written, false)?;
+                    continue;
+                }
+                if codes[read] != ESCAPE {
+                    return Err(DecodeError::UnknownCode);
+                }
+                if read + 1 == tiles.next() {
+                    tiles.pass(written, true)?;
+                }
+                // SAFETY: at most 7 codes were stored, 56 of WINDOW_OUTPUT bytes.
+                unsafe { out.add(written).write(codes[read + 1]) };
+                written += 1;
+                read += 2;
+                continue;
+            }
+            // One code, at the end of the codes or of the room.
             let Some(&code) = codes.get(read) else { break };
             if read == tiles.next() {
                 tiles.pass(written, false)?;

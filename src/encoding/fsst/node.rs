@@ -345,7 +345,10 @@ impl Codec for Fsst {
         crate::encoding::decode(node.child(1), rows.clone(), Output::W32(lengths))?;
         let decoder = decoder(node)?;
         let (stored, values) = (starts.stored(&rows), starts.values(&rows));
-        let tiles = TileCheck::new(node.buffer(3), codes.len(), [stored.start, values.start]);
+        let tiles = match node.is_decompressed() {
+            true => TileCheck::new(node.buffer(3), codes.len(), [stored.start, values.start]),
+            false => TileCheck::none(),
+        };
         decoder
             .decode_checked(&codes[stored], bytes, tiles)
             .map_err(|error| Error::corrupt(format!("codes of rows {rows:?}: {error}")))
