@@ -14,7 +14,7 @@ pub(crate) struct NodeView<'a> {
     header: &'a Header,
     body: &'a [u8],
     node: &'a Node,
-    /// Whether what only GPUs need to decompress is compared while values are decoded.
+    /// Whether decoding compares indexes that only GPUs use.
     is_compared: bool,
 }
 
@@ -29,8 +29,8 @@ impl<'a> NodeView<'a> {
         Self::root(header, &[])
     }
 
-    /// The node of a chunk that is decompressed as a whole: what a GPU would find wrong doing that
-    /// is an error, although the CPU does not need it (the tile index of FSST).
+    /// The node of a chunk that is decompressed as a whole. The tile index of FSST is compared then:
+    /// a GPU decompresses by it, and both engines refuse the same chunks.
     pub fn decompressed(self) -> Self {
         Self { is_compared: true, ..self }
     }

@@ -9,7 +9,7 @@ use crate::encoding::{self, Encoding, Physical};
 use crate::error::Result;
 use crate::memory::MemoryLimit;
 
-/// Bytes of a view, and as many as offsets of 64 bits take twice.
+/// Bytes for each string or list beside its values: a view, or an offset and a size of 64 bits.
 const PER_STRING: u64 = 16;
 
 /// Checks what the values of columns take against a limit.
@@ -23,7 +23,8 @@ pub(crate) fn check_memory(limit: MemoryLimit, columns: &[CompressedColumn]) -> 
     limit.check(stored, columns)
 }
 
-/// The same of rows of columns of which `kept` says how many there are in each chunk, whole vectors.
+/// Checks what gathered rows of columns take: `kept` is how many rows of each chunk are in vectors
+/// that have kept rows, which are decoded as a whole.
 pub(crate) fn check_kept_memory(
     limit: MemoryLimit,
     columns: &[&CompressedColumn],

@@ -241,7 +241,8 @@ impl Decoder {
                 let plain = before.min(special_of(window).trailing_zeros() as usize / 8);
                 let masked = window | u64::MAX.checked_shl(8 * plain as u32).unwrap_or(0);
                 for code in masked.to_le_bytes() {
-                    // SAFETY: as above.
+                    // SAFETY: each code moves `written` by at most 8, and the condition found
+                    // WINDOW_OUTPUT bytes of room; the code 255 moves nothing.
                     unsafe { self.store(code, out, &mut written) };
                 }
                 read += plain;
