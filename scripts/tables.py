@@ -11,7 +11,7 @@ import re
 DEVICES = {"gpu": "NVIDIA H200", "cpu": None}
 
 # Files with markers.
-DOCUMENTS = ["README.md", "docs/benchmarks/GPU.md"]
+DOCUMENTS = ["README.md", "docs/benchmarks/GPU.md", "docs/benchmarks/CPU.md"]
 
 # Cases.
 
@@ -199,6 +199,21 @@ TABLES = {
                   ["arrow_bytes / 1000000", "file_bytes / 1000000", "write", "read"])]
         for table in ["lineitem", "customer", "part"]
     ]),
+    "cpu-parquet": (["", "all cores", "one thread"], [
+        ["decompress", *against_parquet("decompress")],
+        ["compress", *against_parquet("compress")],
+        ["decompress, `Effort::Fast`", *against_parquet("decompress", ", Effort::Fast")],
+        ["compress, `Effort::Fast`", *against_parquet("compress", ", Effort::Fast")],
+    ]),
+    "cpu-sizes": (["MB", "strings", "floats", "tables"], [
+        ["Arrow buffers", *megabytes("", "arrow_bytes")],
+        ["lanepack", *megabytes("")],
+        ["lanepack, `Effort::Small`", *megabytes(", Effort::Small")],
+        ["Parquet zstd(3)", *(
+            f"{{folder size (peer: Parquet zstd(3)): {folder}: peer_bytes / 1000000}}"
+            for folder in FOLDERS)],
+    ]),
+    # Of docs/benchmarks/CPU.md.
     "cpu-codecs": (["codec", "peer", "encode", "decode", "size"], [
         ["FSST", "fsst-rs 0.7, bulk",
          to_peer("FSST compress", "fsst-rs"), to_peer("FSST decompress", "fsst-rs"),
@@ -213,24 +228,10 @@ TABLES = {
            to_peer(f"FFOR u{bits} pack", "fastlanes"),
            to_peer(f"FFOR u{bits} unpack", "fastlanes"), ""] for bits in [8, 16, 32, 64]),
     ]),
-    "cpu-parquet": (["", "all cores", "one thread"], [
-        ["decompress", *against_parquet("decompress")],
-        ["compress", *against_parquet("compress")],
-        ["decompress, `Effort::Fast`", *against_parquet("decompress", ", Effort::Fast")],
-        ["compress, `Effort::Fast`", *against_parquet("compress", ", Effort::Fast")],
-    ]),
     "cpu-scans": (["scan", "of Arrow's speed"], [
         ["filters of numbers, geometric mean", to_peer("scan of numbers", ARROW)],
         ["filters of strings (15 files), geometric mean", to_peer("scan of strings", ARROW)],
         *(cpu_query(name) for name in QUERIES[3:5] + QUERIES[:3]),
-    ]),
-    "cpu-sizes": (["MB", "strings", "floats", "tables"], [
-        ["Arrow buffers", *megabytes("", "arrow_bytes")],
-        ["lanepack", *megabytes("")],
-        ["lanepack, `Effort::Small`", *megabytes(", Effort::Small")],
-        ["Parquet zstd(3)", *(
-            f"{{folder size (peer: Parquet zstd(3)): {folder}: peer_bytes / 1000000}}"
-            for folder in FOLDERS)],
     ]),
     # Of docs/benchmarks/GPU.md.
     "decode-strings": (

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, LargeBinaryArray, StructArray, UInt32Array, new_empty_array,
+    Array, ArrayRef, BinaryArray, GenericBinaryArray, LargeBinaryArray, OffsetSizeTrait,
+    StructArray, UInt32Array, new_empty_array,
 };
 use arrow_buffer::{Buffer, MutableBuffer, OffsetBuffer};
+use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::extension::{
     EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY, ExtensionType,
 };
@@ -214,8 +216,8 @@ impl ExtensionType for ColumnType {
 
 impl ColumnType {
     /// Checks names and types of the storage's fields. Other writers may have
-    /// changed their nullability or metadata, and the types of the bounds:
-    /// Parquet has no times in seconds, say.
+    /// changed their nullability or metadata, the types of the bounds (Parquet has no times in
+    /// seconds, say), and which type of binary headers and bodies have.
     fn check_storage(&self, data_type: &DataType) -> Result<()> {
         let expected = self.storage_fields();
         let same = match data_type {
@@ -223,8 +225,11 @@ impl ColumnType {
                 fields.len() == expected.len()
                     && fields.iter().zip(&expected).all(|(found, expected)| {
                         found.name() == expected.name()
-                            && (found.data_type() == expected.data_type()
-                                || matches!(found.name().as_str(), "min" | "max"))
+                            && match found.name().as_str() {
+                                "min" | "max" => true,
+                                "header" | "body" => is_binary(found.data_type()),
+                                _ => found.data_type() == expected.data_type(),
+                            }
                     })
             }
             _ => false,
@@ -235,6 +240,10 @@ impl ColumnType {
         let expected = DataType::Struct(expected);
         Err(Error::not_lanepack(expected.to_string(), data_type.to_string()))
     }
+}
+
+fn is_binary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 /// Whether a field says that it is a compressed column.
@@ -327,7 +336,8 @@ impl CompressedColumn {
     /// Reads a column from an extension field and its storage array, which may
     /// be sliced. Every size, offset, width and count is validated; bodies are
     /// used where they lie if they begin at multiples of 64 bytes, and copied
-    /// if they do not.
+    /// if they do not. Headers and bodies may be Binary, LargeBinary or BinaryView: other tools store
+    /// them as they like.
     ///
     /// # Errors
     /// [`Error::NotLanepack`] if field or array are not a compressed column,
@@ -358,17 +368,15 @@ impl CompressedColumn {
         }
         let rows = rows.as_primitive::<UInt32Type>();
         let null_counts = null_counts.as_primitive::<UInt32Type>();
-        let (headers, bodies) = (headers.as_binary::<i32>(), bodies.as_binary::<i64>());
-        let all_bodies = aligned_bodies(bodies);
+        let headers = binaries(headers)?;
+        let (bodies, all_bodies) = aligned_bodies(bodies)?;
         // Bounds that came back as another type are no bounds.
         let bound = Statistics::data_type(values.data_type());
         let bounds =
             (mins.data_type() == &bound && maxs.data_type() == &bound).then_some((mins, maxs));
-        let first = bodies.value_offsets()[0] as usize;
         let chunk = |index: usize| -> Result<Chunk> {
-            let header = Buffer::from(headers.value(index));
-            let start = bodies.value_offsets()[index] as usize - first;
-            let body = all_bodies.slice_with_length(start, bodies.value_length(index) as usize);
+            let header = Buffer::from(headers[index].as_slice());
+            let body = bodies[index].clone();
             let statistics = bounds.as_ref().map(|(mins, maxs)| Statistics {
                 min: mins.slice(index, 1),
                 max: maxs.slice(index, 1),
@@ -391,15 +399,68 @@ impl CompressedColumn {
             .into_par_iter()
             .map(|index| chunk(index).map_err(|error| error.in_chunk(index)))
             .collect::<Result<_>>()?;
-        Ok(Self::new(Arc::new(values), chunks, Vec::new()).with_bodies(all_bodies))
+        let column = Self::new(Arc::new(values), chunks, Vec::new());
+        Ok(match all_bodies {
+            Some(bodies) => column.with_bodies(bodies),
+            None => column,
+        })
     }
 }
 
-/// The bytes of all bodies, beginning at a multiple of 64: one copy for the
-/// whole column where a writer or file has moved them.
-fn aligned_bodies(bodies: &LargeBinaryArray) -> Buffer {
-    let offsets = bodies.value_offsets();
-    let first = offsets[0] as usize;
-    let len = offsets[bodies.len()] as usize - first;
-    realigned(bodies.values().slice_with_length(first, len))
+/// The values of an array of any type of binary, without copies of those longer than a view.
+fn binaries(array: &ArrayRef) -> Result<Vec<Buffer>> {
+    fn slices<O: OffsetSizeTrait>(array: &GenericBinaryArray<O>) -> Vec<Buffer> {
+        let starts = array.value_offsets().windows(2);
+        let slice = |pair: &[O]| {
+            let (start, end) = (pair[0].as_usize(), pair[1].as_usize());
+            array.values().slice_with_length(start, end - start)
+        };
+        starts.map(slice).collect()
+    }
+    match array.data_type() {
+        DataType::Binary => Ok(slices(array.as_binary::<i32>())),
+        DataType::LargeBinary => Ok(slices(array.as_binary::<i64>())),
+        _ => {
+            let array = array.as_binary_view();
+            let value = |(row, view): (usize, &u128)| match ByteView::from(*view) {
+                view if view.length <= MAX_INLINE_VIEW_LEN => Buffer::from(array.value(row)),
+                view => array.data_buffers()[view.buffer_index as usize]
+                    .slice_with_length(view.offset as usize, view.length as usize),
+            };
+            let values: Vec<Buffer> = array.views().iter().enumerate().map(value).collect();
+            // Many views of the same bytes would be copied many times.
+            let len = values.iter().map(Buffer::len).sum::<usize>();
+            let room = array.data_buffers().iter().map(Buffer::len).sum::<usize>();
+            let most = room.saturating_add(values.len() * MAX_INLINE_VIEW_LEN as usize);
+            ensure!(len <= most, "views of {len} bytes of headers or bodies in {room} bytes");
+            Ok(values)
+        }
+    }
+}
+
+/// Each body, beginning at a multiple of 64, and the bytes of all of them if they lie one behind the
+/// other: one copy for the whole column where a writer or file has moved them.
+fn aligned_bodies(array: &ArrayRef) -> Result<(Vec<Buffer>, Option<Buffer>)> {
+    let bodies = binaries(array)?;
+    let all = match array.data_type() {
+        DataType::Binary => used(array.as_binary::<i32>()),
+        DataType::LargeBinary => used(array.as_binary::<i64>()),
+        _ => return Ok((bodies.into_iter().map(realigned).collect(), None)),
+    };
+    let all = realigned(all);
+    let mut at = 0;
+    let bodies = (bodies.iter())
+        .map(|body| {
+            at += body.len();
+            all.slice_with_length(at - body.len(), body.len())
+        })
+        .collect();
+    Ok((bodies, Some(all)))
+}
+
+/// The bytes of all values of an array.
+fn used<O: OffsetSizeTrait>(array: &GenericBinaryArray<O>) -> Buffer {
+    let first = array.value_offsets()[0].as_usize();
+    let len = array.value_offsets()[array.len()].as_usize() - first;
+    array.values().slice_with_length(first, len)
 }

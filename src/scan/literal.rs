@@ -210,6 +210,7 @@ impl Literal {
             | T::Decimal256(digits, scale) => {
                 format!(", whose values have up to {digits} digits, {scale} behind the point")
             }
+            T::Date32 => ", whose values are whole days".to_owned(),
             _ => match Key::of(data_type).filter(|_| data_type.is_integer()) {
                 Some(key) => {
                     let [least, most] = [0, key.max()].map(|word| key.integer(word));
@@ -274,7 +275,11 @@ impl Literal {
             let exact = unscaled.wrapping_rem(power) == i256::ZERO;
             exact.then(|| unscaled.wrapping_div(power))
         };
-        let value = value.ok_or_else(does_not_fit)?;
+        let mut value = value.ok_or_else(does_not_fit)?;
+        if let (Self::Arrow(_), T::Date32) = (self, data_type) {
+            let is_midnight = value.wrapping_rem(DAY) == i256::ZERO;
+            value = is_midnight.then(|| value.wrapping_div(DAY)).ok_or_else(does_not_fit)?;
+        }
         if let Some(digits) = digits {
             let end = power_of_ten(digits.into()).ok_or_else(does_not_fit)?;
             if value >= end || value <= end.wrapping_neg() {
@@ -359,7 +364,8 @@ impl Literal {
             && kind == other
         {
             let Some(Value::Word(word)) = value else { return Ok(None) };
-            return self.number(whole(word)?, unit, to).map(Some);
+            let days = if *from == T::Date32 { DAY } else { i256::ONE };
+            return self.number(whole(word)?.wrapping_mul(days), unit, to).map(Some);
         }
         if !from.is_numeric() || !to.is_numeric() {
             return Err(mismatch());
@@ -482,9 +488,15 @@ fn digits_of_half(value: f64) -> String {
     (0..5).map(digits).find(gives).unwrap_or_else(|| digits(5))
 }
 
-/// What a type of times counts, and in which unit: digits behind the point of a second.
+/// Seconds of a day.
+const DAY: i256 = i256::from_i128(86_400);
+
+/// What a type of times counts, and in which unit: digits behind the point of a second. Dates are
+/// local times; days of Date32 are converted from and to seconds.
 fn unit_of(data_type: &DataType) -> Option<(&'static str, i8)> {
     let (kind, unit) = match data_type {
+        DataType::Date32 => ("local times", &TimeUnit::Second),
+        DataType::Date64 => ("local times", &TimeUnit::Millisecond),
         DataType::Timestamp(unit, None) => ("local times", unit),
         DataType::Timestamp(unit, Some(_)) => ("points in time", unit),
         DataType::Time32(unit) | DataType::Time64(unit) => ("times of day", unit),

@@ -287,6 +287,58 @@ fn rejects_storage_arrays_that_are_not_ours() {
     rejects(&field.clone().with_data_type(none.data_type().clone()), &none);
 }
 
+/// A column's storage with the headers as one type of binary and the bodies as another.
+fn with_binary(column: &CompressedColumn, types: [&DataType; 2]) -> (Field, StructArray) {
+    let (field, storage) = column.to_arrow("price");
+    let (fields, mut columns, _) = storage.into_parts();
+    let mut fields = fields.to_vec();
+    for (at, data_type) in [4, 5].into_iter().zip(types) {
+        fields[at] = Arc::new(fields[at].as_ref().clone().with_data_type(data_type.clone()));
+        columns[at] = arrow_cast::cast(&columns[at], data_type).unwrap();
+    }
+    let storage = StructArray::new(fields.into(), columns, None);
+    (field.with_data_type(storage.data_type().clone()), storage)
+}
+
+/// Polars stores any binary as BinaryView, and writes LargeBinary to Parquet.
+#[test]
+fn headers_and_bodies_may_be_of_any_type_of_binary() {
+    let types = [DataType::Binary, DataType::LargeBinary, DataType::BinaryView];
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..3000).map(|i| i * i % 1009)));
+    let options = Options::default().with_chunk_rows(1024);
+    let column = compress_array(&values, &options).unwrap();
+    for header in &types {
+        for body in &types {
+            let (field, storage) = with_binary(&column, [header, body]);
+            let read = |storage: &dyn Array| CompressedColumn::try_from_arrow(&field, storage);
+            let column = read(&storage).unwrap();
+            column.verify_checksums().unwrap();
+            assert_eq!(&column.decompress().unwrap(), &values, "{header}, {body}");
+            // From the second chunk on.
+            let rest = read(&storage.slice(1, 2)).unwrap();
+            assert_eq!(&rest.decompress().unwrap(), &values.slice(1024, 1976), "{header}, {body}");
+        }
+    }
+}
+
+/// Copies of each, to multiples of 64 bytes, would take many times the input.
+#[test]
+fn views_of_the_same_bytes_are_not_copied_many_times() {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    let column = compress_array(&values, &Options::default()).unwrap();
+    let (field, storage) = with_binary(&column, [&DataType::Binary, &DataType::BinaryView]);
+    let take = |rows: usize| {
+        let rows = UInt32Array::from(vec![0; rows]);
+        let columns: Vec<ArrayRef> = (storage.columns().iter())
+            .map(|column| arrow_select::take::take(column, &rows, None).unwrap())
+            .collect();
+        StructArray::new(storage.fields().clone(), columns, None)
+    };
+    assert!(CompressedColumn::try_from_arrow(&field, &take(1)).is_ok());
+    let error = CompressedColumn::try_from_arrow(&field, &take(1000)).unwrap_err();
+    assert!(error.to_string().contains("views of "), "{error}");
+}
+
 /// Parquet knows no times in seconds, say, and gives bounds back as another type.
 #[test]
 fn bounds_of_another_type_are_no_bounds() {

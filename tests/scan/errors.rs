@@ -65,7 +65,7 @@ fn says_what_does_not_fit() {
         (col("half").eq(1e300), "does not fit Float32"),
         (col("money").eq(lit(Literal::decimal(12345, 3))), "does not fit Decimal64(6, 2)"),
         (col("money").eq(10_000_000), "does not fit Decimal64(6, 2)"),
-        (col("day").eq(lit(second)), "Timestamp(s) where Date32 is"),
+        (col("day").eq(lit(second)), "does not fit Date32, whose values are whole days"),
         (col("tiny").contains("a"), "has no text to test"),
         (col("raw").like(b"a".as_slice()), "has no text to test"),
         (col("name").like("a\\"), "backslash"),
@@ -252,6 +252,52 @@ fn literals_of_other_types_are_converted() {
         (col("longs").eq(Scalar::new(Float32Array::from(vec![0.5]))), "does not fit Int64"),
         (col("money").eq(Scalar::new(Int64Array::from(vec![10_000]))), "does not fit Decimal64"),
         (col("longs").eq(Scalar::new(StringArray::from(vec!["5"]))), "where Int64 is"),
+    ] {
+        let error = rows(expr.clone()).unwrap_err();
+        assert!(error.contains(part), "{expr}: {error}");
+    }
+}
+
+/// Dates are local times at midnight: days, milliseconds and timestamps without a zone compare.
+#[test]
+fn scalars_of_dates_and_timestamps_are_converted_where_both_have_the_value() {
+    const DAY: i64 = 86_400;
+    let seconds = [-DAY, 0, DAY, DAY + 1];
+    let columns: [(&str, ArrayRef); 4] = [
+        ("days", Arc::new(Date32Array::from(vec![-1, 0, 1, 2]))),
+        ("millis", Arc::new(Date64Array::from_iter_values(seconds.map(|s| s * 1000)))),
+        (
+            "local",
+            Arc::new(TimestampMicrosecondArray::from_iter_values(seconds.map(|s| s * 1_000_000))),
+        ),
+        ("zoned", Arc::new(TimestampSecondArray::from(seconds.to_vec()).with_timezone("UTC"))),
+    ];
+    let packed =
+        compress(&RecordBatch::try_from_iter(columns).unwrap(), &Options::default()).unwrap();
+    let rows = |expr: Expr| {
+        let found = Scan::new(&packed).filter(expr.clone()).rows(&Engine::cpu());
+        found.map(|rows| rows.values().to_vec()).map_err(|error| error.to_string())
+    };
+    let day = |day| Scalar::new(Date32Array::from(vec![day]));
+    let milli = |milli| Scalar::new(Date64Array::from(vec![milli]));
+    let nano = |nano| Scalar::new(TimestampNanosecondArray::from(vec![nano]));
+    for (expr, expected) in [
+        (col("local").eq(day(1)), vec![2]),
+        (col("local").lt(day(0)), vec![0]),
+        (col("millis").gt(day(1)), vec![3]),
+        (col("millis").eq(nano((DAY + 1) * 1_000_000_000)), vec![3]),
+        (col("local").eq(milli(-DAY * 1000)), vec![0]),
+        (col("days").eq(milli(-DAY * 1000)), vec![0]),
+        (col("days").gt_eq(nano(DAY * 1_000_000_000)), vec![2, 3]),
+    ] {
+        assert_eq!(rows(expr.clone()).as_ref(), Ok(&expected), "{expr}");
+    }
+    for (expr, part) in [
+        (col("days").eq(milli(1)), "does not fit Date32"),
+        (col("days").lt(nano(-1)), "does not fit Date32"),
+        (col("millis").eq(nano(1)), "does not fit Date64"),
+        (col("zoned").eq(day(1)), "a literal of Date32 where Timestamp(s, \"UTC\") is"),
+        (col("days").eq(Scalar::new(Int32Array::from(vec![1]))), "where Date32 is"),
     ] {
         let error = rows(expr.clone()).unwrap_err();
         assert!(error.contains(part), "{expr}: {error}");
