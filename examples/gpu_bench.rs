@@ -7,6 +7,7 @@
 //! cargo run --release --features cuda,_internals --example gpu_bench -- gather [FILES...]
 //! cargo run --release --features cuda,_internals --example gpu_bench -- lz
 //! cargo run --release --features cuda,_internals --example gpu_bench -- queries
+//! cargo run --release --features cuda,_internals --example gpu_bench -- hybrid
 //! cargo run --release --features cuda,_internals --example gpu_bench -- record --out FILE --commit HASH
 //! ```
 //!
@@ -41,6 +42,9 @@
 //!
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 //!
+//! `hybrid`: the CPU, a GPU and both from host memory to host memory, by size; see
+//! `gpu_bench/hybrid.rs`.
+//!
 //! `record`: a fixed list of cases of all of these as one JSON document; see
 //! `gpu_bench/record.rs` and `scripts/record`, which calls it.
 
@@ -58,6 +62,8 @@ mod gather;
 mod generated;
 #[path = "gpu_bench/host.rs"]
 mod host;
+#[path = "gpu_bench/hybrid.rs"]
+mod hybrid;
 #[path = "gpu_bench/list.rs"]
 mod list;
 #[path = "gpu_bench/lz.rs"]
@@ -111,6 +117,8 @@ enum Command {
     Lz(What),
     /// Queries over several columns.
     Queries(Rows),
+    /// The CPU, a GPU, and both, from host memory to host memory, by size.
+    Hybrid(hybrid::What),
     /// A fixed list of cases with default options first, as a JSON document.
     Record(record::What),
 }
@@ -171,6 +179,7 @@ fn main() -> ExitCode {
         Command::Lz(what) => run(&what, Ok(lz::cases(&what.only)), decode::case)
             .and_then(|same| Ok(same & run(&what, Ok(lz::cases(&what.only)), encode::case)?)),
         Command::Queries(what) => run_queries(&what),
+        Command::Hybrid(what) => hybrid::run(&what),
         Command::Record(what) => record::run(&what),
     };
     match result {

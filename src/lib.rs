@@ -108,11 +108,17 @@ pub use device::{
     PinnedBuffer,
 };
 pub use encoding::tree::{EncodingParameters, EncodingTree, NodeRole};
-pub use engine::{Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice};
+pub use engine::{
+    Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice, WorkShares,
+};
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};
 pub use gpu::{DeviceInfo, DevicePtr};
 pub use options::{Effort, Lz, Options};
+
+#[cfg(lanepack_simt)]
+#[doc(hidden)]
+pub use gpu::simt::Emulation;
 
 /// The examples of README.md are tests.
 #[cfg(doctest)]

@@ -39,7 +39,7 @@ fn engines_say_what_arrays_ran_on() {
     assert!(auto.last_choice().is_none());
     auto.decompress_column(&column).unwrap();
     // Too few bytes for any GPU.
-    assert!(auto.last_choice().unwrap().device.is_none());
+    assert!(auto.last_choice().unwrap().devices.is_empty());
 }
 
 #[test]

@@ -168,6 +168,75 @@ pub(super) fn one(value: Value, data_type: &DataType) -> Result<ArrayRef> {
     finish(builder)
 }
 
+/// Decodes chunks to where their rows belong in the buffers of an array: values, or the offsets at
+/// which strings begin and their bytes. Every byte of `buffers` and of `validity`, 0 at first, is
+/// written, if this does not fail.
+///
+/// The first buffer has an offset more than rows if these are the last ones of the array. `start`
+/// counts the bytes of strings before. Without `validity` there are no nulls.
+pub(crate) fn decode_to(
+    chunks: &[Chunk],
+    data_type: &DataType,
+    buffers: &mut [&mut [u8]],
+    validity: Option<&mut [u8]>,
+    start: usize,
+) -> Result<()> {
+    let parts = chunks.iter().enumerate().map(|chunk| Part::of_chunk(chunk).decompressed());
+    let parts: Vec<Part<'_>> = parts.collect();
+    match (physical_of(data_type), buffers) {
+        (Physical::Bytes, [offsets, bytes]) => {
+            text::decode_to(&parts, data_type, offsets, bytes, start)?;
+        }
+        (Physical::Bool, [out]) => copy_bits(bits(&parts, |part| part.node)?, out)?,
+        (physical, [out]) => match physical.bits() {
+            Some(8) => words_to::<u8>(&parts, out, |out| Output::W8(out))?,
+            Some(16) => words_to::<u16>(&parts, out, |out| Output::W16(out))?,
+            Some(32) => words_to::<u32>(&parts, out, |out| Output::W32(out))?,
+            Some(64) => words_to::<u64>(&parts, out, |out| Output::W64(out))?,
+            Some(128) => words_to::<[u64; 2]>(&parts, out, |out| Output::W128(out))?,
+            _ => words_to::<[u64; 4]>(&parts, out, |out| Output::W256(out))?,
+        },
+        (_, buffers) => {
+            let what = format!("{} buffers of values of {data_type}", buffers.len());
+            return Err(Error::corrupt(what));
+        }
+    }
+    let Some(out) = validity else { return Ok(()) };
+    let Some(nulls) = nulls(&parts)? else {
+        out.fill(0xff);
+        return Ok(());
+    };
+    let mut start = 0;
+    for (index, chunk) in chunks.iter().enumerate() {
+        let found = nulls.slice(start, chunk.rows()).null_count();
+        check_nulls(chunk, found).map_err(|error| error.in_chunk(index))?;
+        start += chunk.rows();
+    }
+    copy_bits(nulls.into_inner(), out)
+}
+
+/// Copies bits to a buffer of as many bytes as they need.
+fn copy_bits(bits: BooleanBuffer, out: &mut [u8]) -> Result<()> {
+    let bytes = bits.sliced();
+    let bytes = bytes.get(..out.len()).ok_or_else(|| Error::corrupt("fewer bits than rows"))?;
+    out.copy_from_slice(bytes);
+    Ok(())
+}
+
+/// Decodes words of `W` to the bytes that they fill.
+fn words_to<W: bytemuck::Pod + Send>(
+    parts: &[Part<'_>],
+    out: &mut [u8],
+    output: fn(&mut [W]) -> Output<'_>,
+) -> Result<()> {
+    let out = bytemuck::try_cast_slice_mut(out)
+        .map_err(|error| Error::corrupt(format!("memory for values: {error}")))?;
+    let shares = split(out, parts.iter().map(|part| part.rows.len()));
+    each_part(parts, shares, |part, share| {
+        encoding::decode(part.node, part.rows.clone(), output(share))
+    })
+}
+
 /// Decodes words of `W` into memory that is aligned for `A`.
 fn words<A, W>(parts: &[Part<'_>], output: fn(&mut [W]) -> Output<'_>) -> Result<Buffer>
 where

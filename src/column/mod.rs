@@ -13,7 +13,7 @@ mod parts;
 pub mod planning;
 mod text;
 
-pub(crate) use build::{concat, logical_nulls, rows_of, whole};
+pub(crate) use build::{concat, decode_to, logical_nulls, rows_of, whole};
 pub(crate) use check::check_type;
 pub use explain::{ColumnEncoding, EncodingGroup};
 pub(crate) use memory::{check_kept_memory, check_memory, is_whole, memory_of};
@@ -144,6 +144,10 @@ impl CompressedColumn {
     /// The chunks, in row order.
     pub fn chunks(&self) -> &[Chunk] {
         &self.chunks
+    }
+
+    pub(crate) fn into_chunks(self) -> Vec<Chunk> {
+        self.chunks
     }
 
     /// The rows of each chunk.

@@ -133,6 +133,67 @@ fn offset_array<O: OffsetSizeTrait>(
     with_offsets(data_type, nulls, offsets, values)
 }
 
+/// Decodes whole parts to where they belong in an array: `offsets` are those at which its strings
+/// begin, and perhaps the one behind the last; `start` counts the bytes of values before.
+pub(super) fn decode_to(
+    parts: &[Part<'_>],
+    data_type: &DataType,
+    offsets: &mut [u8],
+    values: &mut [u8],
+    start: usize,
+) -> Result<()> {
+    match data_type {
+        DataType::Utf8 | DataType::Binary => {
+            starts_to::<i32>(parts, data_type, bytemuck::try_cast_slice_mut(offsets), values, start)
+        }
+        _ => {
+            starts_to::<i64>(parts, data_type, bytemuck::try_cast_slice_mut(offsets), values, start)
+        }
+    }
+}
+
+fn starts_to<O: OffsetSizeTrait>(
+    parts: &[Part<'_>],
+    data_type: &DataType,
+    offsets: Result<&mut [O], bytemuck::PodCastError>,
+    values: &mut [u8],
+    mut start: usize,
+) -> Result<()> {
+    let offsets =
+        offsets.map_err(|error| Error::corrupt(format!("memory for offsets: {error}")))?;
+    let rows = parts::rows(parts);
+    ensure!(
+        offsets.len() == rows || offsets.len() == rows + 1,
+        "{} offsets of {rows} rows",
+        offsets.len()
+    );
+    let lengths = parts.iter().map(|part| encoding::value_bytes(part.node)).collect::<Vec<_>>();
+    let end = start + values.len();
+    if O::from_usize(end).is_none() {
+        return Err(too_large::<O>(end, data_type));
+    }
+    let (of_rows, behind) = offsets.split_at_mut(rows);
+    let shares = split(values, lengths.iter().copied())
+        .into_iter()
+        .zip(split(of_rows, parts.iter().map(|part| part.rows.len())))
+        .zip(&lengths)
+        .map(|((values, offsets), len)| {
+            start += len;
+            Share { values, offsets, start: start - len }
+        })
+        .collect();
+    each_part(parts, shares, |part, Share { values, offsets, start }| {
+        let mut next = start;
+        for (offset, length) in offsets.iter_mut().zip(decode(part, data_type, values)?) {
+            *offset = O::usize_as(next);
+            next += length as usize;
+        }
+        Ok(())
+    })?;
+    behind.fill(O::usize_as(end));
+    Ok(())
+}
+
 /// Where one part's values go.
 struct Share<'a, O> {
     values: &'a mut [u8],

@@ -296,7 +296,7 @@ impl ResultMemory {
         let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
         let range = *cut..cut.checked_add(len).filter(|end| *end <= self.len)?;
         *cut = range.end;
-        Some(Piece(WrittenPiece { memory: self.clone(), range }))
+        Some(Piece { part: WrittenPiece { memory: self.clone(), range }, is_written: false })
     }
 
     /// All of it as one piece.
@@ -343,22 +343,30 @@ impl ResultMemory {
 
 /// A part of a result that is still to arrive.
 #[derive(Debug)]
-pub(crate) struct Piece(WrittenPiece);
+pub(crate) struct Piece {
+    part: WrittenPiece,
+    is_written: bool,
+}
 
 impl Piece {
     /// Lets `write` write every byte, which it has done if it does not fail.
     pub fn write(
-        self,
+        mut self,
         write: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<()>,
     ) -> Result<Arc<WrittenPiece>> {
-        let WrittenPiece { memory, range } = &self.0;
-        // SAFETY: within the memory (`ResultMemory::cut`), and no other piece's.
-        let bytes = unsafe {
-            let start = memory.start.as_ptr().add(range.start).cast();
-            std::slice::from_raw_parts_mut(start, range.len())
-        };
-        write(bytes)?;
-        Ok(Arc::new(self.0))
+        self.fill_with(write)?;
+        Ok(self.into_written())
+    }
+
+    /// The same of a piece that may be written once more.
+    pub fn fill_with(
+        &mut self,
+        write: impl FnOnce(&mut [MaybeUninit<u8>]) -> Result<()>,
+    ) -> Result<()> {
+        self.is_written = false;
+        write(self.uninit())?;
+        self.is_written = true;
+        Ok(())
     }
 
     /// Sets every byte to `byte`.
@@ -367,6 +375,69 @@ impl Piece {
             bytes.fill(MaybeUninit::new(byte));
             Ok(())
         })
+    }
+
+    /// Sets every byte to zero, for somebody to write to.
+    pub fn zeroed(&mut self) -> &mut [u8] {
+        self.uninit().fill(MaybeUninit::new(0));
+        self.is_written = true;
+        self.bytes_mut()
+    }
+
+    /// Its bytes.
+    ///
+    /// # Panics
+    /// If they have not been written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.is_written, "a piece that has not been written");
+        let bytes = std::ptr::from_mut(self.uninit()) as *mut [u8];
+        // SAFETY: the same bytes, borrowed as long, which have been written.
+        unsafe { &mut *bytes }
+    }
+
+    /// A part that has arrived.
+    ///
+    /// # Panics
+    /// If it has not been written.
+    pub fn into_written(self) -> Arc<WrittenPiece> {
+        assert!(self.is_written, "a piece that has not been written");
+        Arc::new(self.part)
+    }
+
+    /// This piece and the one that begins where it ends, as one.
+    ///
+    /// # Panics
+    /// If the other one begins elsewhere.
+    pub fn join(self, next: Self) -> Self {
+        let WrittenPiece { memory, range } = self.part;
+        let follows = next.part.is_of(&memory) && next.part.range.start == range.end;
+        assert!(follows, "a piece that does not follow");
+        let part = WrittenPiece { memory, range: range.start..next.part.range.end };
+        Self { part, is_written: self.is_written && next.is_written }
+    }
+
+    /// The first `len` bytes, and the rest.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn split(self, len: usize) -> (Self, Self) {
+        let WrittenPiece { memory, range } = self.part;
+        assert!(len <= range.len(), "a piece of fewer bytes");
+        let middle = range.start + len;
+        let piece = |range| {
+            let part = WrittenPiece { memory: memory.clone(), range };
+            Self { part, is_written: self.is_written }
+        };
+        (piece(range.start..middle), piece(middle..range.end))
+    }
+
+    fn uninit(&mut self) -> &mut [MaybeUninit<u8>] {
+        let WrittenPiece { memory, range } = &self.part;
+        // SAFETY: within the memory (`ResultMemory::cut`), and no other piece's.
+        unsafe {
+            let start = memory.start.as_ptr().add(range.start).cast();
+            std::slice::from_raw_parts_mut(start, range.len())
+        }
     }
 }
 

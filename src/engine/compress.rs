@@ -14,6 +14,7 @@ use crate::encode::{self, encodes_on_device, uses_device};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transfer;
+use crate::transfer::shared;
 
 /// Bytes of an array that a device would encode.
 fn uncompressed_bytes(array: &ArrayRef) -> usize {
@@ -56,9 +57,12 @@ impl Engine {
             let columns = schema.fields().iter().zip(values.columns()).collect();
             options.install(|| encode::side_by_side(columns, compress))?
         };
-        let columns = self.run(bytes, compress, || {
-            options.install(|| batch::compress_columns(values, options))?
-        })?;
+        let columns = self.run(
+            bytes,
+            || options.install(|| batch::compress_columns(values, options))?,
+            compress,
+            |workers| shared::compress(workers, schema.fields(), values.columns(), options),
+        )?;
         batch::compressed_batch(&schema, values.num_rows(), &columns)
     }
 
@@ -89,11 +93,16 @@ impl Engine {
         let field: FieldRef = Arc::new(Field::new("", array.data_type().clone(), true));
         self.run(
             uncompressed_bytes(array),
+            || options.install(|| compress_field(field.clone(), array, options))?,
             |context| {
                 let compress = || transfer::compress(context, &field, array, options);
                 options.install(compress)?.map_err(|error| error.in_column(field.name()))
             },
-            || options.install(|| compress_field(field.clone(), array, options))?,
+            |workers| {
+                let (fields, arrays) = (std::slice::from_ref(&field), std::slice::from_ref(array));
+                let (mut columns, shares) = shared::compress(workers, fields, arrays, options)?;
+                Ok((columns.remove(0), shares))
+            },
         )
     }
 

@@ -20,6 +20,7 @@
 //! follow one another on a stream, and one report comes back, with what they found wrong and the nulls
 //! they counted.
 
+mod choice;
 mod compress;
 mod foreign;
 mod kernel;
@@ -29,13 +30,13 @@ mod pinned;
 #[cfg(all(test, lanepack_simt))]
 mod tests;
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
+pub use choice::{Choice, WorkShares};
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
 
 use crate::batch;
@@ -44,9 +45,12 @@ use crate::decode::decodes_on_device;
 use crate::device::column::explained;
 use crate::device::{CompressedDeviceBatch, Context};
 use crate::error::{Error, Result};
+#[cfg(lanepack_simt)]
+use crate::gpu::simt::Emulation;
 use crate::gpu::{Device, DeviceInfo};
 use crate::memory::MemoryLimit;
 use crate::transfer;
+use crate::transfer::shared;
 
 /// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
 const AUTO_BYTES: usize = 64 << 20;
@@ -67,43 +71,22 @@ const AUTO_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Engine {
     kind: Kind,
+    /// Whether the CPU works beside devices that were asked for by name.
+    with_cpu: bool,
     memory: MemoryLimit,
+    device_memory: Option<u64>,
+    /// Least bytes of values for which [`Engine::auto`] uses a GPU.
+    auto_bytes: usize,
     last: Arc<Mutex<Option<Choice>>>,
 }
 
 #[derive(Debug, Clone)]
 enum Kind {
     Cpu,
-    Device(Arc<Context>),
-    /// A device, or why there is none.
-    Auto(Result<Arc<Context>, String>),
-}
-
-/// What an [`Engine`] runs on for one batch or array, and why: [`Engine::choose`],
-/// [`Engine::last_choice`].
-///
-/// ```
-/// use lanepack::Engine;
-/// let choice = Engine::cpu().choose(&[]);
-/// assert!(choice.device.is_none());
-/// assert_eq!(choice.to_string(), "CPU: asked for");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Choice {
-    /// The GPU; none for the CPU.
-    pub device: Option<DeviceInfo>,
-    /// Why, in words.
-    pub reason: String,
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.device {
-            None => write!(f, "CPU: {}", self.reason),
-            Some(device) => write!(f, "{} {}: {}", device.name, device.ordinal, self.reason),
-        }
-    }
+    /// At least one.
+    Devices(Vec<Arc<Context>>),
+    /// At least one device, or why there is none.
+    Auto(Result<Vec<Arc<Context>>, String>),
 }
 
 impl Engine {
@@ -119,7 +102,41 @@ impl Engine {
     /// old, or if lanepack was built without the feature `cuda`.
     #[cfg_attr(docsrs, doc(cfg(feature = "cuda")))]
     pub fn cuda(ordinal: usize) -> Result<Self> {
-        Ok(Self::of(Kind::Device(Context::new(open_cuda(ordinal)?))))
+        Self::devices(&[ordinal])
+    }
+
+    /// Several NVIDIA GPUs, each once, which share the work of every call on data in host memory.
+    /// Data that stay in device memory ([`Engine::upload`], [`Engine::compress_to_device`]) lie on
+    /// the first.
+    ///
+    /// ```no_run
+    /// use lanepack::Engine;
+    /// let engine = Engine::devices(&[0, 1])?;
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Engine::cuda`]; [`Error::NoDevice`] for none, or one that is named twice.
+    #[cfg_attr(docsrs, doc(cfg(feature = "cuda")))]
+    pub fn devices(ordinals: &[usize]) -> Result<Self> {
+        let is_named_twice = |at: usize| ordinals[..at].contains(&ordinals[at]);
+        if let Some(at) = (0..ordinals.len()).find(|at| is_named_twice(*at)) {
+            return Err(Error::NoDevice { what: format!("device {} twice", ordinals[at]) });
+        }
+        if ordinals.is_empty() {
+            return Err(Error::NoDevice { what: "none asked for".to_owned() });
+        }
+        let open = |ordinal: &usize| Ok(Context::new(open_cuda(*ordinal)?));
+        Ok(Self::of(Kind::Devices(ordinals.iter().map(open).collect::<Result<_>>()?)))
+    }
+
+    /// All NVIDIA GPUs that there are; see [`Engine::devices`].
+    ///
+    /// # Errors
+    /// As [`Engine::cuda`].
+    #[cfg_attr(docsrs, doc(cfg(feature = "cuda")))]
+    pub fn all_devices() -> Result<Self> {
+        Self::devices(&(0..count_cuda()?).collect::<Vec<_>>())
     }
 
     /// How many NVIDIA GPUs there are.
@@ -139,26 +156,48 @@ impl Engine {
     /// and its memory suffices.
     /// [`Engine::last_choice`] says what was used and why.
     pub fn auto() -> Self {
-        let context = open_cuda(0).map(Context::new).map_err(|error| match error {
+        let contexts = open_cuda(0).map(|device| vec![Context::new(device)]);
+        Self::of(Kind::Auto(contexts.map_err(|error| match error {
             Error::NoDevice { what } => what,
             other => other.to_string(),
-        });
-        Self::of(Kind::Auto(context))
+        })))
     }
 
     /// An emulation of a GPU on the host, for tests.
     #[cfg(lanepack_simt)]
     #[doc(hidden)]
     pub fn simt(seed: u64, memory: u64) -> Self {
-        Self::of(Kind::Device(Context::new(crate::gpu::simt::open(seed, memory))))
+        Self::simt_devices([Emulation { seed, memory, ..Emulation::default() }])
     }
 
     /// The same of a machine that has no compiler for kernels of queries.
     #[cfg(lanepack_simt)]
     #[doc(hidden)]
     pub fn simt_without_compiler(seed: u64, memory: u64) -> Self {
-        let device = crate::gpu::simt::open_without_compiler(seed, memory);
-        Self::of(Kind::Device(Context::new(device)))
+        let emulation = Emulation { seed, memory, has_compiler: false, ..Emulation::default() };
+        Self::simt_devices([emulation])
+    }
+
+    /// Emulations of GPUs.
+    #[cfg(lanepack_simt)]
+    #[doc(hidden)]
+    pub fn simt_devices(devices: impl IntoIterator<Item = Emulation>) -> Self {
+        Self::of(Kind::Devices(contexts(devices)))
+    }
+
+    /// As [`Engine::auto`] with emulations of GPUs.
+    #[cfg(lanepack_simt)]
+    #[doc(hidden)]
+    pub fn simt_auto(devices: impl IntoIterator<Item = Emulation>) -> Self {
+        Self::of(Kind::Auto(Ok(contexts(devices))))
+    }
+
+    /// Least bytes of values for which [`Engine::auto`] uses devices.
+    #[cfg(lanepack_simt)]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_auto_bytes(self, bytes: usize) -> Self {
+        Self { auto_bytes: bytes, ..self }
     }
 
     /// Has allocations of an emulation with some numbers fail, counted from 0 from now on. Whether one
@@ -177,7 +216,49 @@ impl Engine {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, memory: MemoryLimit::default(), last: Arc::default() }
+        Self {
+            kind,
+            with_cpu: false,
+            memory: MemoryLimit::default(),
+            device_memory: None,
+            auto_bytes: AUTO_BYTES,
+            last: Arc::default(),
+        }
+    }
+
+    /// The CPU takes part in the work of GPUs that were asked for by name, on data in host memory: its
+    /// threads and the GPUs take chunks from one queue until none is left. Bytes and values are the
+    /// same whoever did what.
+    ///
+    /// ```
+    /// use arrow_array::record_batch;
+    /// use lanepack::{Engine, Options};
+    ///
+    /// # let cuda = || Engine::cuda(0);
+    /// let engine = match cuda() {
+    ///     Ok(gpu) => gpu.with_cpu(),
+    ///     Err(_) => Engine::cpu(),
+    /// };
+    /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+    /// let compressed = engine.compress(&batch, &Options::default())?;
+    /// assert_eq!(engine.decompress(&compressed)?, batch);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_cpu(self) -> Self {
+        Self { with_cpu: true, ..self }
+    }
+
+    /// Limits the memory that compression and decompression of data in host memory take on each GPU:
+    /// columns of any size go through it in spans. Without a limit a column has to fit in most
+    /// cases.
+    ///
+    /// A limit that is too small for the longest part of a column, four times its bytes, is an
+    /// [`Error::Options`] of the call, which states what is needed: parts are some chunks, of strings
+    /// those that share a symbol table.
+    #[must_use]
+    pub fn with_device_memory_limit(self, bytes: u64) -> Self {
+        Self { device_memory: Some(bytes), ..self }
     }
 
     /// Limits the bytes that the values of one call of [`Engine::decompress`] or of
@@ -208,12 +289,14 @@ impl Engine {
         self.memory
     }
 
-    /// The GPU that this engine uses; for [`Engine::auto`] the one it may use.
+    /// The first GPU that this engine uses; for [`Engine::auto`] of those it may use.
     pub fn device(&self) -> Option<&DeviceInfo> {
-        match &self.kind {
-            Kind::Cpu | Kind::Auto(Err(_)) => None,
-            Kind::Device(context) | Kind::Auto(Ok(context)) => Some(context.device().info()),
-        }
+        self.contexts().first().map(|context| context.device().info())
+    }
+
+    /// The GPUs that this engine uses; for [`Engine::auto`] those it may use.
+    pub fn device_infos(&self) -> Vec<&DeviceInfo> {
+        self.contexts().iter().map(|context| context.device().info()).collect()
     }
 
     /// Bytes of the GPU's memory that are free now.
@@ -222,38 +305,6 @@ impl Engine {
     /// [`Error::NoDevice`] for an engine without a GPU, [`Error::Device`].
     pub fn free_memory(&self) -> Result<u64> {
         self.context()?.device().free_memory()
-    }
-
-    /// What decompressing these columns would run on, and why.
-    pub fn choose(&self, columns: &[CompressedColumn]) -> Choice {
-        self.pick(bytes_of(columns)).1
-    }
-
-    /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
-    /// [`Engine::decompress`] or [`Engine::decompress_column`] ran on, and why.
-    pub fn last_choice(&self) -> Option<Choice> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What work on so many bytes of values runs on.
-    fn pick(&self, bytes: usize) -> (Option<&Arc<Context>>, Choice) {
-        let cpu = |reason: String| (None, Choice { device: None, reason });
-        fn gpu(context: &Arc<Context>, reason: String) -> (Option<&Arc<Context>>, Choice) {
-            let device = Some(context.device().info().clone());
-            (Some(context), Choice { device, reason })
-        }
-        match &self.kind {
-            Kind::Cpu => cpu("asked for".to_owned()),
-            Kind::Device(context) => gpu(context, "asked for".to_owned()),
-            Kind::Auto(Err(what)) => cpu(Error::NoDevice { what: what.clone() }.to_string()),
-            Kind::Auto(Ok(context)) => {
-                if bytes >= AUTO_BYTES {
-                    gpu(context, format!("{bytes} bytes of values, {AUTO_BYTES} or more"))
-                } else {
-                    cpu(format!("{bytes} bytes of values, less than {AUTO_BYTES}"))
-                }
-            }
-        }
     }
 
     /// Decompresses every column of a batch to host memory; see
@@ -280,8 +331,12 @@ impl Engine {
         let rows = columns.first().map_or(rows, CompressedColumn::len);
         self.run(
             bytes_of(columns),
-            |context| batch::batch_of(schema.clone(), decompress_on(context, columns)?, rows),
             || batch::decompress_columns(schema.clone(), columns, rows),
+            |context| batch::batch_of(schema.clone(), decompress_on(context, columns)?, rows),
+            |workers| {
+                let (arrays, shares) = shared::decompress(workers, columns)?;
+                Ok((batch::batch_of(schema.clone(), arrays, rows)?, shares))
+            },
         )
     }
 
@@ -297,8 +352,12 @@ impl Engine {
         check_memory(self.memory, columns)?;
         self.run(
             bytes_of(columns),
-            |context| Ok(decompress_on(context, columns)?.remove(0)),
             || column.decode(),
+            |context| Ok(decompress_on(context, columns)?.remove(0)),
+            |workers| {
+                let (mut arrays, shares) = shared::decompress(workers, columns)?;
+                Ok((arrays.remove(0), shares))
+            },
         )
     }
 
@@ -322,41 +381,36 @@ impl Engine {
 }
 
 impl Engine {
-    /// Does work on `bytes` bytes of values where that pays, on the CPU if a device
-    /// that was not asked for by name has too little memory; remembers the choice.
-    fn run<T>(
-        &self,
-        bytes: usize,
-        on_device: impl FnOnce(&Arc<Context>) -> Result<T>,
-        on_cpu: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let (context, mut choice) = self.pick(bytes);
-        let mut result = context.map(on_device);
-        if let (Kind::Auto(_), Some(Err(error @ Error::DeviceMemory { .. }))) =
-            (&self.kind, &result)
-        {
-            choice = Choice { device: None, reason: error.to_string() };
-            result = None;
-        }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
-        result.unwrap_or_else(on_cpu)
-    }
-
-    /// The GPU that was asked for by name.
+    /// The GPUs that were asked for by name; none for other engines.
     pub(crate) fn named_device(&self) -> Option<&Arc<Context>> {
         match &self.kind {
-            Kind::Device(context) => Some(context),
+            Kind::Devices(contexts) => contexts.first(),
             Kind::Cpu | Kind::Auto(_) => None,
         }
     }
 
+    /// The first GPU.
     fn context(&self) -> Result<&Arc<Context>> {
-        match &self.kind {
-            Kind::Device(context) | Kind::Auto(Ok(context)) => Ok(context),
-            Kind::Cpu => Err(Error::NoDevice { what: "a CPU engine".to_owned() }),
-            Kind::Auto(Err(reason)) => Err(Error::NoDevice { what: reason.clone() }),
+        match (&self.kind, self.contexts()) {
+            (_, [first, ..]) => Ok(first),
+            (Kind::Auto(Err(reason)), _) => Err(Error::NoDevice { what: reason.clone() }),
+            _ => Err(Error::NoDevice { what: "a CPU engine".to_owned() }),
         }
     }
+
+    /// All GPUs.
+    fn contexts(&self) -> &[Arc<Context>] {
+        match &self.kind {
+            Kind::Devices(contexts) | Kind::Auto(Ok(contexts)) => contexts,
+            Kind::Cpu | Kind::Auto(Err(_)) => &[],
+        }
+    }
+}
+
+#[cfg(lanepack_simt)]
+fn contexts(devices: impl IntoIterator<Item = Emulation>) -> Vec<Arc<Context>> {
+    let open = |(ordinal, options)| Context::new(crate::gpu::simt::open(ordinal, options));
+    devices.into_iter().enumerate().map(open).collect()
 }
 
 #[cfg(feature = "cuda")]

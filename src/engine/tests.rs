@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::Schema;
 use bytemuck::{Pod, Zeroable};
 
-use super::{CompressedDeviceBatch, Engine, Kind};
+use super::{CompressedDeviceBatch, Engine};
 use crate::encoding::{self, Output};
 use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream};
 use crate::{CompressedColumn, DeviceNode, Encoding, Options, Result, compress_array};
@@ -31,8 +31,7 @@ fn upload(
 }
 
 fn with_stream<T>(engine: &Engine, work: impl FnOnce(&dyn Stream) -> Result<T>) -> T {
-    let Kind::Device(context) = &engine.kind else { panic!("a device") };
-    context.with_stream(|stream| work(stream.as_ref())).unwrap()
+    engine.context().unwrap().with_stream(|stream| work(stream.as_ref())).unwrap()
 }
 
 fn uploaded<T: Pod>(stream: &dyn Stream, values: &[T]) -> Result<DeviceBuffer> {

@@ -37,6 +37,27 @@ const UNWRITTEN: u8 = 0xA5;
 /// The most blocks of a grid on any GPU.
 const MAX_BLOCKS: usize = (1 << 31) - 1;
 
+/// What an emulated device is like.
+#[derive(Debug, Clone)]
+pub struct Emulation {
+    /// What the order of threads is drawn from.
+    pub seed: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes that a copy from or to it moves in a second; as many as the host can if none.
+    pub bus: Option<u64>,
+    /// Launches after which the device is lost: all that it is given from then on is an error.
+    pub lost_after: Option<u64>,
+    /// Whether it is on a machine with a compiler for kernels of queries.
+    pub has_compiler: bool,
+}
+
+impl Default for Emulation {
+    fn default() -> Self {
+        Self { seed: 1, memory: 1 << 30, bus: None, lost_after: None, has_compiler: true }
+    }
+}
+
 /// A device that runs kernels on the host.
 #[derive(Debug)]
 struct SimtDevice {
@@ -46,10 +67,8 @@ struct SimtDevice {
 #[derive(Debug)]
 struct Shared {
     info: DeviceInfo,
-    seed: u64,
+    options: Emulation,
     compiled: Compiled<SimtModule>,
-    /// Otherwise it is a machine without NVRTC.
-    has_compiler: bool,
     /// Held by whoever reads or writes memory of the device.
     state: Mutex<State>,
 }
@@ -109,26 +128,25 @@ impl Backing {
     }
 }
 
-/// A device with `memory` bytes, whose threads run in an order drawn from `seed`.
-pub(crate) fn open(seed: u64, memory: u64) -> Arc<dyn Device> {
-    Arc::new(SimtDevice::new(0, memory, seed))
-}
-
-/// The same of a machine that cannot compile.
-pub(crate) fn open_without_compiler(seed: u64, memory: u64) -> Arc<dyn Device> {
-    Arc::new(SimtDevice::with(0, memory, seed, false))
+/// Device number `ordinal`.
+pub(crate) fn open(ordinal: usize, options: Emulation) -> Arc<dyn Device> {
+    Arc::new(SimtDevice::with(ordinal, options))
 }
 
 impl SimtDevice {
     /// Device number `ordinal` with `memory` bytes, whose threads run in an order
-    /// drawn from `seed` plus what `LANEPACK_SIMT_SEED` says.
+    /// drawn from `seed`.
+    #[cfg(test)]
     fn new(ordinal: usize, memory: u64, seed: u64) -> Self {
-        Self::with(ordinal, memory, seed, true)
+        Self::with(ordinal, Emulation { seed, memory, ..Emulation::default() })
     }
 
-    fn with(ordinal: usize, memory: u64, seed: u64, has_compiler: bool) -> Self {
+    /// A device whose threads run in an order drawn from its seed plus what `LANEPACK_SIMT_SEED`
+    /// says.
+    fn with(ordinal: usize, mut options: Emulation) -> Self {
         let more = std::env::var(SEED_VARIABLE).ok().and_then(|text| text.parse().ok());
-        let seed = seed.wrapping_add(more.unwrap_or(0));
+        options.seed = options.seed.wrapping_add(more.unwrap_or(0));
+        let memory = options.memory;
         let info = DeviceInfo {
             name: "host emulation".to_owned(),
             ordinal,
@@ -141,7 +159,7 @@ impl SimtDevice {
             driver: "0.0".to_owned(),
         };
         let (compiled, state) = (Compiled::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { info, seed, compiled, has_compiler, state }) }
+        Self { shared: Arc::new(Shared { info, options, compiled, state }) }
     }
 }
 
@@ -163,7 +181,7 @@ impl Device for SimtDevice {
     }
 
     fn compile(&self, source: &str) -> Result<Arc<dyn Module>> {
-        if !self.shared.has_compiler {
+        if !self.shared.options.has_compiler {
             return Err(Error::NoDevice { what: "an emulation without a compiler".to_owned() });
         }
         let device = Arc::downgrade(&self.shared);
@@ -225,6 +243,21 @@ impl Shared {
     /// change in one step.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Takes the time of a copy of so many bytes.
+    fn copied(&self, bytes: usize) {
+        if let Some(bus) = self.options.bus {
+            std::thread::sleep(Duration::from_secs_f64(bytes as f64 / bus as f64));
+        }
+    }
+
+    /// An error if the device is lost.
+    fn check(&self, state: &State) -> Result<()> {
+        match self.options.lost_after {
+            Some(most) if state.launches >= most => Err(Error::device("the device is lost")),
+            _ => Ok(()),
+        }
     }
 
     /// The memory of a buffer, if it is of this device.
@@ -319,7 +352,9 @@ impl Stream for SimtStream {
     }
 
     fn upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()> {
-        let _state = self.shared.lock();
+        self.shared.copied(source.len());
+        let state = self.shared.lock();
+        self.shared.check(&state)?;
         let to = self.shared.part(target, at, source.len(), "upload")?;
         // SAFETY: as in `fill`; no Rust slice ever covers memory of a device.
         unsafe { ptr::copy_nonoverlapping(source.as_ptr(), to, source.len()) };
@@ -332,7 +367,9 @@ impl Stream for SimtStream {
         at: usize,
         target: &mut [MaybeUninit<u8>],
     ) -> Result<()> {
-        let _state = self.shared.lock();
+        self.shared.copied(target.len());
+        let state = self.shared.lock();
+        self.shared.check(&state)?;
         let from = self.shared.part(source, at, target.len(), "download")?;
         // SAFETY: as in `upload`; allocated memory holds a pattern, so all of it is initialised.
         unsafe { ptr::copy_nonoverlapping(from, target.as_mut_ptr().cast(), target.len()) };
@@ -362,6 +399,7 @@ impl Stream for SimtStream {
         let failed = |what: String| Error::device(format!("kernel {}: {what}", launch.kernel));
         let object = launch.module.map(|module| self.shared.object(module)).transpose()?;
         let mut state = self.shared.lock();
+        self.shared.check(&state)?;
         let mut memories = Vec::with_capacity(launch.buffers.len());
         for buffer in launch.buffers {
             memories.push((self.shared.memory(buffer, launch.kernel)?, buffer.len()));
@@ -377,7 +415,7 @@ impl Stream for SimtStream {
                 "an argument, {address:#x}, points into a buffer that the launch does not name"
             )));
         }
-        let seed = self.shared.seed.wrapping_add(state.launches);
+        let seed = self.shared.options.seed.wrapping_add(state.launches);
         state.launches += 1;
         // SAFETY: the lock keeps everyone else from the device's memory, and named
         // buffers outlive the call. A kernel that goes astray nevertheless is what

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
 
 /// Parts begin at multiples of so many rows, so that bitmaps are cut at bytes.
-const ROWS: usize = 64;
+pub(super) const ROWS: usize = 64;
 
 /// Decompresses a column from host memory to host memory.
 pub(crate) fn decompress(context: &Arc<Context>, column: &CompressedColumn) -> Result<ArrayRef> {
@@ -43,7 +43,7 @@ pub(crate) fn decompress(context: &Arc<Context>, column: &CompressedColumn) -> R
 }
 
 /// How long the buffers of arrays of a type are.
-enum Sizes {
+pub(super) enum Sizes {
     /// Values of so many bits.
     Fixed(usize),
     /// Offsets of so many bytes, and bytes.
@@ -52,7 +52,7 @@ enum Sizes {
 
 impl Sizes {
     /// None for types that are decompressed as a whole.
-    fn of(data_type: &DataType) -> Option<Self> {
+    pub fn of(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Utf8 | DataType::Binary => Some(Self::Strings(4)),
             DataType::LargeUtf8 | DataType::LargeBinary => Some(Self::Strings(8)),
@@ -61,7 +61,7 @@ impl Sizes {
     }
 
     /// Bytes of each buffer for the rows of `chunks`, the offset behind the last left out.
-    fn bytes(&self, chunks: &[Chunk]) -> Vec<usize> {
+    pub fn bytes(&self, chunks: &[Chunk]) -> Vec<usize> {
         let rows: usize = chunks.iter().map(Chunk::rows).sum();
         match self {
             Self::Fixed(bits) => vec![(rows * bits).div_ceil(8)],

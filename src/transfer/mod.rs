@@ -17,10 +17,12 @@
 //! Numbers, booleans and strings with offsets go so. Columns of one part, of strings those of one
 //! symbol table, are uploaded, worked on and downloaded as a whole, beside other columns.
 //!
-//! `compress.rs` and `decompress.rs` say what a part is, this file lets parts overlap.
+//! `compress.rs` and `decompress.rs` say what a part is, this file lets parts overlap. `shared` has
+//! the host and several devices work on one call.
 
 mod compress;
 mod decompress;
+pub(crate) mod shared;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};

@@ -17,7 +17,8 @@ enum Fails {
 
 /// Runs parts of 2 pieces and 3 results each; the results, and how many parts have been worked on.
 fn run(parts: usize, fails: Fails) -> (Result<Vec<usize>>, usize) {
-    let context = Context::new(simt::open(1, 1 << 20));
+    let context =
+        Context::new(simt::open(0, simt::Emulation { memory: 1 << 20, ..Default::default() }));
     let fail = |at: Fails| match fails == at {
         true => Err(Error::device("on purpose")),
         false => Ok(()),

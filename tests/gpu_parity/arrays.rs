@@ -241,7 +241,7 @@ fn single_arrays() {
             let array = array_of(&data_type, 2500, Shape::Outliers, Nulls::Random);
             let expected = compress_array(&array, &options).unwrap();
             let found = engine.compress_array(&array, &options).unwrap();
-            assert_eq!(engine.last_choice().unwrap().device.as_ref(), engine.device());
+            assert_eq!(engine.last_choice().unwrap().devices.first(), engine.device());
             assert_eq!(found.chunks().len(), expected.chunks().len());
             for (found, expected) in found.chunks().iter().zip(expected.chunks()) {
                 assert_eq!(found.header(), expected.header(), "{data_type}");

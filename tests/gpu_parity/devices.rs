@@ -149,7 +149,8 @@ fn an_engine_says_what_it_runs_on() {
         assert!(engine.last_choice().is_none());
         engine.decompress(&packed).unwrap();
         let choice = engine.last_choice().unwrap();
-        assert_eq!(choice.device.as_ref(), engine.device());
+        assert_eq!(choice.devices.iter().collect::<Vec<_>>(), engine.device_infos());
+        assert!(!choice.cpu);
         assert!(choice.to_string().ends_with("asked for"), "{choice}");
     }
 }
@@ -236,7 +237,7 @@ fn auto_takes_the_cpu_for_small_batches_and_says_so() {
     let engine = Engine::auto();
     assert!(engine.decompress(&packed).unwrap() == batch);
     let choice = engine.last_choice().unwrap();
-    assert_eq!(choice.device, None);
+    assert!(choice.cpu && choice.devices.is_empty());
     assert!(!choice.reason.is_empty());
     assert_eq!(engine.choose(&columns(&packed).unwrap()), choice);
 }

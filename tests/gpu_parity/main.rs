@@ -50,6 +50,7 @@ mod nested;
 mod quotients;
 mod reals;
 mod scan;
+mod shared;
 mod small;
 mod staged;
 mod strings;

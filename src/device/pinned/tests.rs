@@ -67,7 +67,13 @@ const MIB: usize = 1 << 20;
 /// A pool with a limit in MiB, and how many MiB are locked.
 fn pool(limit: usize) -> (Arc<Counting>, Arc<Pool>, impl Fn() -> usize) {
     let locked = Arc::new(AtomicUsize::new(0));
-    let (inner, refuses) = (crate::gpu::simt::open(1, 1 << 20), AtomicBool::new(false));
+    let (inner, refuses) = (
+        crate::gpu::simt::open(
+            0,
+            crate::gpu::simt::Emulation { memory: 1 << 20, ..Default::default() },
+        ),
+        AtomicBool::new(false),
+    );
     let device = Arc::new(Counting { inner, locked: locked.clone(), refuses });
     let pool = Pool::new(&(device.clone() as Arc<dyn Device>));
     pool.set_limit(limit * MIB);

@@ -1,0 +1,91 @@
+//! Compression of columns in host memory by the host and devices together.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::FieldRef;
+
+use super::{Fits, Shares, Unit, Workers, share};
+use crate::arrow_type;
+use crate::chunk::Chunk;
+use crate::column::{CompressedColumn, compress_field, physical_of};
+use crate::device::Context;
+use crate::encode::{encodes_on_device, uses_device};
+use crate::encoding::Physical;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::transfer;
+
+/// Compresses columns; the same bytes whoever did what. On the threads of the current pool.
+pub(crate) fn compress(
+    workers: &Workers,
+    fields: &[FieldRef],
+    arrays: &[ArrayRef],
+    options: &Options,
+) -> Result<(Vec<CompressedColumn>, Shares)> {
+    for field in fields {
+        arrow_type::check(field.data_type()).map_err(|error| error.in_column(field.name()))?;
+    }
+    let mut units: Vec<Unit> = (arrays.iter().enumerate())
+        .flat_map(|(column, array)| units_of(column, array, options, workers.unit_bytes()))
+        .collect();
+    // The host begins with what devices do not do.
+    units.sort_by_key(|unit| unit.fits == Fits::Host);
+    let rows = |chunks: &Range<usize>, len: usize| {
+        let [start, end] =
+            [chunks.start, chunks.end].map(|chunk| len.min(chunk * options.chunk_rows));
+        start..end
+    };
+    let work = |context: Option<&Arc<Context>>, range: Range<usize>| -> Result<Vec<Chunk>> {
+        let (first, last) = (&units[range.start], &units[range.end - 1]);
+        let (field, array) = (&fields[first.column], &arrays[first.column]);
+        let rows = rows(&(first.chunks.start..last.chunks.end), array.len());
+        let slice = array.slice(rows.start, rows.len());
+        let column = match context {
+            Some(context) => transfer::compress(context, field, &slice, options),
+            None => compress_field(field.clone(), &slice, options),
+        };
+        let place = |error: Error| error.after_chunks(first.chunks.start).in_column(field.name());
+        Ok(column.map_err(place)?.into_chunks())
+    };
+    let (done, shares) =
+        share(workers, &units, &|unit| work(None, unit..unit + 1), &|context, units| {
+            work(Some(context), units)
+        })?;
+    let mut chunks: Vec<Vec<Chunk>> = fields.iter().map(|_| Vec::new()).collect();
+    for (range, some) in done {
+        chunks[units[range.start].column].extend(some);
+    }
+    let column = |(field, chunks): (&FieldRef, Vec<Chunk>)| {
+        CompressedColumn::new(field.clone(), chunks, Vec::new())
+    };
+    Ok((fields.iter().zip(chunks).map(column).collect(), shares))
+}
+
+/// What an array is cut into: chunks of at least so many bytes; of strings those that share a symbol
+/// table, which are planned together.
+fn units_of(column: usize, array: &ArrayRef, options: &Options, least: usize) -> Vec<Unit> {
+    let data_type = array.data_type();
+    let chunks = array.len().div_ceil(options.chunk_rows);
+    let bytes = array.to_data().get_slice_memory_size().unwrap_or(0);
+    let of = |chunks_of_unit: Range<usize>, fits| Unit {
+        column,
+        bytes: (bytes as u128 * chunks_of_unit.len() as u128 / chunks.max(1) as u128) as usize,
+        chunks: chunks_of_unit,
+        fits,
+    };
+    let has_symbols = physical_of(data_type) == Physical::Bytes;
+    let fits = match (uses_device(data_type), has_symbols) {
+        (false, _) => Fits::Host,
+        (true, true) => Fits::Alone,
+        (true, false) => Fits::Any,
+    };
+    if has_symbols {
+        return options.groups(chunks).into_iter().map(|group| of(group, fits)).collect();
+    }
+    // Leaves of nested columns are encoded together: a device gains with more of them.
+    let least = if encodes_on_device(data_type) { least } else { 4 * least };
+    let each = least.div_ceil((bytes / chunks.max(1)).max(1));
+    (0..chunks).step_by(each).map(|first| of(first..chunks.min(first + each), fits)).collect()
+}

@@ -1,0 +1,198 @@
+//! Calls that the CPU and several devices share: the same bytes and values whoever does what, with
+//! devices of unequal speed and memory, that fail, and with limits.
+
+use std::sync::Arc;
+
+use arrow_array::*;
+use arrow_schema::{DataType, Field, Schema};
+use lanepack::{Engine, Error, Options, compress, decompress};
+
+use super::common::*;
+use super::{assert_same_bytes, cuda};
+
+fn batch_of(columns: &[ArrayRef]) -> RecordBatch {
+    let field = |(index, array): (usize, &ArrayRef)| {
+        Field::new(index.to_string(), array.data_type().clone(), true)
+    };
+    let fields: Vec<Field> = columns.iter().enumerate().map(field).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.to_vec()).unwrap()
+}
+
+/// A column of every type that has an encoding of its own, and some that are carried.
+fn every_type(rows: usize) -> RecordBatch {
+    let types = encoded_types();
+    let flat = types.iter().enumerate().map(|(at, data_type)| {
+        array_of(data_type, rows, Shape::ALL[at % 4], Nulls::ALL[at % Nulls::ALL.len()])
+    });
+    batch_of(&flat.chain(carried_arrays(rows)).collect::<Vec<_>>())
+}
+
+/// Compresses and decompresses a batch, and compares with the CPU.
+fn check(engine: &Engine, batch: &RecordBatch, options: &Options, what: &str) {
+    let expected = compress(batch, options).unwrap();
+    let found = engine.compress(batch, options).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_same_bytes(&found, &expected, || what.to_owned());
+    let back = engine.decompress(&expected).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert!(back == decompress(&expected).unwrap(), "{what}: values differ");
+}
+
+#[test]
+fn a_gpu_and_the_cpu_share_columns_of_every_type() {
+    let Some(engine) = cuda() else { return };
+    let batch = every_type(300_000);
+    for engine in [engine.clone().with_cpu(), engine.with_cpu().with_device_memory_limit(1 << 30)] {
+        check(&engine, &batch, &Options::default(), "shared");
+        let choice = engine.last_choice().unwrap();
+        assert!(choice.cpu && choice.devices.len() == 1 && choice.shares.is_some(), "{choice}");
+    }
+}
+
+#[cfg(lanepack_simt)]
+mod emulated {
+    use lanepack::Emulation;
+
+    use super::*;
+
+    /// Devices of these memories.
+    fn devices(memories: &[u64]) -> Vec<Emulation> {
+        let device = |(at, memory): (usize, &u64)| Emulation {
+            seed: at as u64,
+            memory: *memory,
+            ..Emulation::default()
+        };
+        memories.iter().enumerate().map(device).collect()
+    }
+
+    fn options() -> Options {
+        Options::default().with_chunk_rows(1024)
+    }
+
+    #[test]
+    fn columns_of_every_type() {
+        let batch = every_type(9000);
+        let two = || Engine::simt_devices(devices(&[1 << 30; 2]));
+        let one = || Engine::simt_devices(devices(&[1 << 30]));
+        for (what, engine) in [
+            ("one device and the CPU", one().with_cpu()),
+            ("two devices", two()),
+            ("two devices and the CPU", two().with_cpu()),
+        ] {
+            check(&engine, &batch, &options(), what);
+            let choice = engine.last_choice().unwrap();
+            let shares = choice.shares.as_ref().unwrap();
+            assert_eq!(shares.devices.len(), choice.devices.len(), "{choice}");
+            assert!(shares.failures.is_empty() && shares.devices.iter().sum::<usize>() > 0);
+        }
+    }
+
+    #[test]
+    fn groups_of_strings_keep_their_symbol_tables() {
+        let text = |row: usize| format!("row {} of group {}", row % 1000, row / 20_000);
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..70_000).map(text)));
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..70_000).map(|i| i * 7)));
+        let engine = Engine::simt_devices(devices(&[1 << 30; 3])).with_cpu();
+        // 35 chunks in groups of up to 10.
+        let options = Options::default().with_chunk_rows(2048).with_group_rows(20_480);
+        check(&engine, &batch_of(&[text, numbers]), &options, "groups");
+    }
+
+    /// Unequal devices, devices that are lost in the middle, little memory, limits, with the CPU or
+    /// without.
+    #[test]
+    fn random_devices_that_fail() {
+        let mut rng = Rng(77);
+        let mut failed = 0;
+        for case in 0..24 {
+            let count = 1 + rng.below(4) as usize;
+            let mut emulations = devices(&vec![1 << 30; count]);
+            for emulation in &mut emulations {
+                if rng.below(3) == 0 {
+                    emulation.bus = Some(20_000_000 << rng.below(4));
+                }
+                if rng.below(3) == 0 {
+                    emulation.lost_after = Some(rng.below(400));
+                }
+                if rng.below(4) == 0 {
+                    emulation.memory = 100_000 << rng.below(6);
+                }
+            }
+            let lenient = Engine::simt_auto(emulations.clone()).with_auto_bytes(0);
+            let lenient = if rng.below(2) == 0 { lenient.with_cpu() } else { lenient };
+            let types = encoded_types();
+            let mut column = || {
+                let data_type = &types[rng.below(types.len() as u64) as usize];
+                let [shape, nulls] = [4, 3].map(|end| rng.below(end) as usize);
+                array_of(data_type, 30_000, Shape::ALL[shape], Nulls::ALL[nulls])
+            };
+            let batch = batch_of(&[column(), column(), column()]);
+            let what = format!("case {case}: {emulations:?}");
+            check(&lenient, &batch, &options(), &what);
+            let choice = lenient.last_choice().unwrap();
+            failed += choice.shares.as_ref().unwrap().failures.len();
+            // Asked for by name, a device that fails is an error, and the engine works on.
+            let named = Engine::simt_devices(emulations).with_cpu();
+            match named.compress(&batch, &options()) {
+                Ok(found) => {
+                    let expected = compress(&batch, &options()).unwrap();
+                    assert_same_bytes(&found, &expected, || what.clone());
+                }
+                Err(Error::Device { .. } | Error::DeviceMemory { .. }) => {}
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+        assert!(failed > 3, "{failed} devices have failed");
+    }
+
+    #[test]
+    fn a_limit_of_device_memory_is_kept_and_names_what_is_needed() {
+        let array = array_of(&DataType::Int64, 200_000, Shape::Random, Nulls::None);
+        let batch = batch_of(&[array]);
+        // The column has 1.6 MB.
+        let engine = Engine::simt(1, 900_000).with_device_memory_limit(800_000);
+        check(&engine, &batch, &options(), "limit");
+        let small = Engine::simt(1, 1 << 30).with_device_memory_limit(1000);
+        let least = |error: Error| -> u64 {
+            assert!(matches!(error, Error::Options { name: "device_memory_limit", .. }), "{error}");
+            error.to_string().rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        let expected = compress(&batch, &options()).unwrap();
+        let needed = least(small.compress(&batch, &options()).unwrap_err());
+        let enough = small.clone().with_device_memory_limit(needed);
+        let found = enough.compress(&batch, &options()).unwrap();
+        assert_same_bytes(&found, &expected, || "the least limit".to_owned());
+        let needed = least(small.decompress(&expected).unwrap_err());
+        let enough = small.with_device_memory_limit(needed);
+        assert!(enough.decompress(&expected).unwrap() == batch);
+    }
+
+    #[test]
+    fn damage_is_found_whoever_finds_it() {
+        let array = array_of(&DataType::Utf8, 50_000, Shape::Random, Nulls::None);
+        let column = lanepack::compress_array(&array, &options()).unwrap();
+        let (field, storage) = column.to_arrow("text");
+        let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
+        let mut rng = Rng(5);
+        let mut errors = 0;
+        for _ in 0..30 {
+            let (fields, mut columns, _) = storage.clone().into_parts();
+            let bodies = columns[5].as_any().downcast_ref::<LargeBinaryArray>().unwrap();
+            let mut values: Vec<Vec<u8>> = bodies.iter().flatten().map(<[u8]>::to_vec).collect();
+            let chunk = rng.below(values.len() as u64) as usize;
+            let at = rng.below(values[chunk].len() as u64) as usize;
+            values[chunk][at] ^= 1 << rng.below(8);
+            columns[5] = Arc::new(LargeBinaryArray::from_iter_values(values));
+            let storage = StructArray::new(fields, columns, None);
+            let schema = Arc::new(Schema::new(vec![field.clone()]));
+            let batch = RecordBatch::try_new(schema, vec![Arc::new(storage)]).unwrap();
+            match (engine.decompress(&batch), decompress(&batch)) {
+                (Ok(found), Ok(expected)) => assert!(found == expected),
+                (Err(found), Err(expected)) => {
+                    assert_eq!(found.to_string(), expected.to_string());
+                    errors += 1;
+                }
+                (found, expected) => panic!("{found:?}, on the CPU {expected:?}"),
+            }
+        }
+        assert!(errors > 3, "{errors} errors");
+    }
+}
