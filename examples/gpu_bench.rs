@@ -119,6 +119,8 @@ enum Command {
     Queries(Rows),
     /// The CPU, a GPU, and both, from host memory to host memory, by size.
     Hybrid(hybrid::What),
+    /// Measures the rates of the machine and prints the file that they are kept in.
+    Calibrate,
     /// A fixed list of cases with default options first, as a JSON document.
     Record(record::What),
 }
@@ -180,6 +182,7 @@ fn main() -> ExitCode {
             .and_then(|same| Ok(same & run(&what, Ok(lz::cases(&what.only)), encode::case)?)),
         Command::Queries(what) => run_queries(&what),
         Command::Hybrid(what) => hybrid::run(&what),
+        Command::Calibrate => hybrid::calibrate(),
         Command::Record(what) => record::run(&what),
     };
     match result {

@@ -18,7 +18,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, GenericBinaryArray, LargeBinaryArray, OffsetSizeTrait,
     StructArray, UInt32Array, new_empty_array,
 };
-use arrow_buffer::{Buffer, MutableBuffer, OffsetBuffer};
+use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
 use arrow_schema::extension::{
     EXTENSION_TYPE_METADATA_KEY, EXTENSION_TYPE_NAME_KEY, ExtensionType,
@@ -28,7 +28,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::arrow_type;
-use crate::chunk::{Chunk, FORMAT_VERSION, Statistics, realigned};
+use crate::chunk::{Chunk, FORMAT_VERSION, Statistics, joined, realigned};
 use crate::column::CompressedColumn;
 use crate::encoding;
 use crate::error::{Error, Place, Result, ensure};
@@ -313,12 +313,7 @@ impl CompressedColumn {
             OffsetBuffer::<i64>::from_lengths(chunks.iter().map(|chunk| chunk.body().len()));
         let bodies = match self.body_runs().as_slice() {
             [bodies] => bodies.clone(),
-            runs => {
-                let total = runs.iter().map(|run| run.len()).sum();
-                let mut bodies = MutableBuffer::with_capacity(total);
-                runs.iter().for_each(|run| bodies.extend_from_slice(run));
-                bodies.into()
-            }
+            runs => joined(runs),
         };
         let columns: Vec<ArrayRef> = vec![
             count(Chunk::rows),

@@ -60,6 +60,7 @@ compile_error!(
 
 mod arrow_type;
 mod batch;
+mod cache;
 mod chunk;
 mod column;
 mod decode;
@@ -74,6 +75,7 @@ mod gpu;
 pub mod ipc;
 mod lanes;
 mod memory;
+mod model;
 mod options;
 mod ranges;
 pub mod scan;

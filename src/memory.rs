@@ -1,6 +1,6 @@
 //! Limits of the memory that decompressed values take. Headers of a hundred bytes can stand for
 //! 128 MiB of values, so what a call needs is added up from headers, and compared with a limit,
-//! before memory is taken.
+//! before memory is taken. And memory for results, in huge pages.
 
 use std::sync::OnceLock;
 
@@ -60,6 +60,34 @@ impl MemoryLimit {
     }
 }
 
+/// Shorter memory is not worth a call.
+#[cfg(target_os = "linux")]
+const LONG: usize = 4 << 20;
+
+/// Asks for huge pages (2 MiB) for memory that is about to be written for the first time. Where the
+/// system gives them only when asked, which is usual on Linux, fresh pages of 4 KiB take longer than
+/// what most encodings need to fill them.
+pub(crate) fn advise_huge_pages(start: *const u8, len: usize) {
+    #[cfg(target_os = "linux")]
+    if len >= LONG {
+        const PAGE: usize = 4096;
+        let first = start.addr().next_multiple_of(PAGE);
+        let whole = (start.addr() + len - first) / PAGE * PAGE;
+        let first = start.with_addr(first).cast_mut().cast();
+        // SAFETY: the advice changes no bytes, whatever lies there; it may be refused.
+        unsafe { libc::madvise(first, whole, libc::MADV_HUGEPAGE) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, len);
+}
+
+/// Zeros, for results: in huge pages where they are long.
+pub(crate) fn zeros<T: bytemuck::Zeroable + Clone>(len: usize) -> Vec<T> {
+    let zeros = vec![T::zeroed(); len];
+    advise_huge_pages(zeros.as_ptr().cast(), size_of_val(zeros.as_slice()));
+    zeros
+}
+
 /// Bytes of memory of this machine, or what the control group at the root of its hierarchy, that of a
 /// container, is allowed if that is less; none where neither is known (other systems than Linux).
 fn machine_memory() -> Option<u64> {
@@ -101,6 +129,15 @@ mod tests {
         let huge = [("a", u64::MAX), ("b", 1)].into_iter();
         assert!(MemoryLimit::OfInput.check(0, huge.clone()).is_err());
         assert!(MemoryLimit::Unlimited.check(0, huge).is_ok());
+    }
+
+    #[test]
+    fn long_memory_is_zeros_too() {
+        for len in [0, 1, 100, 1 << 20, (9 << 20) + 17] {
+            let mut bytes: Vec<u8> = zeros(len);
+            assert!(bytes.len() == len && bytes.iter().all(|byte| *byte == 0));
+            bytes.fill(1);
+        }
     }
 
     #[test]

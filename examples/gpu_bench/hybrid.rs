@@ -139,3 +139,22 @@ pub fn run(what: &What) -> Result<bool, Failure> {
     }
     Ok(all_same)
 }
+
+/// Calibrates an engine with a cache folder of its own, and prints the rates that are kept there.
+pub fn calibrate() -> Result<bool, Failure> {
+    let folder = std::env::var_os("LANEPACK_CACHE_DIR").ok_or("LANEPACK_CACHE_DIR is not set")?;
+    let engine = Engine::auto();
+    for _ in 0..2 {
+        let start = Instant::now();
+        engine.calibrate()?;
+        eprintln!("calibrated in {:.2} s", start.elapsed().as_secs_f64());
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("rates-") {
+            println!("{}", std::fs::read_to_string(path)?);
+        }
+    }
+    Ok(true)
+}

@@ -14,6 +14,7 @@ mod stats;
 mod view;
 mod write;
 
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
 use arrow_array::ArrayRef;
@@ -23,6 +24,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Place, Result, ensure};
+use crate::memory::zeros;
 
 pub use header::{ALIGNMENT, FORMAT_VERSION, MAX_CHUNK_ROWS};
 pub(crate) use header::{Header, aligned, node_bytes};
@@ -125,6 +127,15 @@ impl Chunk {
         &self.body
     }
 
+    /// The same chunk with its body in other memory.
+    ///
+    /// # Panics
+    /// If the body has another length or does not begin at a multiple of [`ALIGNMENT`].
+    pub(crate) fn moved(self, body: Buffer) -> Self {
+        assert!(body.len() == self.body.len() && body.as_ptr().align_offset(ALIGNMENT) == 0);
+        Self { body, ..self }
+    }
+
     /// Bytes of header and body.
     pub fn compressed_bytes(&self) -> usize {
         self.header_bytes.len() + self.body.len()
@@ -188,16 +199,41 @@ impl Chunk {
 
 /// The buffer itself if it begins at a multiple of [`ALIGNMENT`], else an aligned copy.
 pub(crate) fn realigned(buffer: Buffer) -> Buffer {
-    if (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
-        return buffer;
+    match (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT) {
+        true => buffer,
+        false => joined(&[buffer]),
     }
-    // Pages of zeros come when they are touched, here by all threads.
-    let mut copy = vec![0; buffer.len() + ALIGNMENT];
+}
+
+/// A copy of buffers, one behind the other, that begins at a multiple of [`ALIGNMENT`].
+pub(crate) fn joined(buffers: &[Buffer]) -> Buffer {
+    let len = buffers.iter().map(Buffer::len).sum::<usize>();
+    let mut copy: Vec<u8> = zeros(len + ALIGNMENT);
     let start = copy.as_ptr().align_offset(ALIGNMENT);
-    let target = &mut copy[start..start + buffer.len()];
-    (target.par_chunks_mut(COPIED).zip(buffer.par_chunks(COPIED)))
+    // Pages of zeros come when they are touched, here by all threads.
+    (pieces(buffers, &mut copy[start..start + len]).into_par_iter())
         .for_each(|(target, source)| target.copy_from_slice(source));
-    Buffer::from_vec(copy).slice_with_length(start, buffer.len())
+    Buffer::from_vec(copy).slice_with_length(start, len)
+}
+
+/// Copies buffers, one behind the other, to memory of their length, by all threads.
+pub(crate) fn copy_joined(buffers: &[Buffer], target: &mut [MaybeUninit<u8>]) {
+    pieces(buffers, target).into_par_iter().for_each(|(target, source)| {
+        for (to, from) in target.iter_mut().zip(source) {
+            to.write(*from);
+        }
+    });
+}
+
+/// What threads copy of buffers, and to where.
+fn pieces<'a, T>(buffers: &'a [Buffer], mut target: &'a mut [T]) -> Vec<(&'a mut [T], &'a [u8])> {
+    let mut pieces = Vec::new();
+    for buffer in buffers {
+        let (own, rest) = target.split_at_mut(buffer.len());
+        pieces.extend(own.chunks_mut(COPIED).zip(buffer.chunks(COPIED)));
+        target = rest;
+    }
+    pieces
 }
 
 /// Bytes that a thread copies at a time.

@@ -19,6 +19,7 @@ use crate::chunk::{Chunk, NodeView};
 use crate::encoding::source::physical_of;
 use crate::encoding::{self, Encoding, Output, Physical, Value};
 use crate::error::{Error, Result, ensure};
+use crate::memory::zeros;
 
 /// Decodes all chunks to an array of `data_type`.
 pub(super) fn array(chunks: &[Chunk], data_type: &DataType) -> Result<ArrayRef> {
@@ -243,7 +244,7 @@ where
     A: ArrowNativeType + bytemuck::Pod,
     W: bytemuck::Pod + Send,
 {
-    let mut all = vec![A::zeroed(); parts::rows(parts) * size_of::<W>() / size_of::<A>()];
+    let mut all: Vec<A> = zeros(parts::rows(parts) * size_of::<W>() / size_of::<A>());
     let shares = split(bytemuck::cast_slice_mut(&mut all), parts.iter().map(|p| p.rows.len()));
     each_part(parts, shares, |part, share| {
         encoding::decode(part.node, part.rows.clone(), output(share))

@@ -21,6 +21,7 @@ use rayon::prelude::*;
 use super::parts::{self, Part, each_part, split};
 use crate::encoding::{self, Output};
 use crate::error::{Error, Result, ensure};
+use crate::memory::{advise_huge_pages, zeros};
 
 /// Longest value that a view holds itself.
 const INLINE: u32 = 12;
@@ -112,8 +113,9 @@ fn offset_array<O: OffsetSizeTrait>(
         return Err(too_large::<O>(total, data_type));
     }
     let rows = parts::rows(parts);
-    let mut values = vec![0; total];
+    let mut values: Vec<u8> = zeros(total);
     let mut offsets = vec![O::default(); rows + 1];
+    advise_huge_pages(offsets.as_ptr().cast(), size_of_val(offsets.as_slice()));
     let starts =
         totals.iter().scan(0, |start, bytes| Some(std::mem::replace(start, *start + bytes)));
     let shares = split(&mut values, totals.iter().copied())
@@ -279,7 +281,7 @@ fn view_array(
     if totals.iter().any(|total| u32::try_from(*total).is_err()) {
         return offset_array::<i64>(parts, data_type, nulls);
     }
-    let mut views = vec![0; parts::rows(parts)];
+    let mut views: Vec<u128> = zeros(parts::rows(parts));
     let shares = split(&mut views, parts.iter().map(|part| part.rows.len()));
     let buffers: Vec<Buffer> = (parts.par_iter().zip(totals).zip(shares).enumerate())
         .map(|(index, ((part, total), views))| {
@@ -308,7 +310,7 @@ fn part_views(
     buffer: u32,
     views: &mut [u128],
 ) -> Result<Buffer> {
-    let mut bytes = vec![0; total + VIEW];
+    let mut bytes: Vec<u8> = zeros(total + VIEW);
     let lengths = decode(part, data_type, &mut bytes[..total])?;
     let mut start = 0;
     let mut all_inline = true;

@@ -30,6 +30,7 @@ use arrow_buffer::{Buffer, MutableBuffer};
 
 use crate::error::{Error, Result};
 use crate::gpu::{Device, HostMemory};
+use crate::memory::advise_huge_pages;
 
 /// Bytes of page-locked memory that results and idle memory of an engine may take.
 const LIMIT: usize = 4 << 30;
@@ -99,6 +100,12 @@ impl Pool {
         // Freeing takes long, and nothing of the state.
         drop(state);
         drop(freed);
+    }
+
+    /// Whether a result of `len` bytes will lie in page-locked memory.
+    pub fn has_room(&self, len: usize) -> bool {
+        let state = self.state();
+        len >= MIN_RESULT && state.results.saturating_add(len) <= state.limit
     }
 
     /// Page-locked memory of at least `len` bytes for a user, whatever the limit.
@@ -279,6 +286,7 @@ impl ResultMemory {
             Some(block) => (block.start(), Room::PageLocked(block)),
             None => {
                 let mut memory = MutableBuffer::with_capacity(len);
+                advise_huge_pages(memory.as_ptr(), len);
                 let start = NonNull::new(memory.as_mut_ptr()).unwrap_or(NonNull::dangling());
                 (start, Room::Ordinary(memory))
             }

@@ -1,13 +1,21 @@
 //! Who does the work of a call, and what is reported of it.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::{Engine, Kind, bytes_of};
-use crate::column::CompressedColumn;
+use arrow_array::{Array, ArrayRef};
+
+use super::{Engine, Kind};
+use crate::chunk::Chunk;
+use crate::column::{CompressedColumn, physical_of};
+use crate::decode::decodes_on_device;
 use crate::device::Context;
+use crate::encode::uses_device;
 use crate::error::{Error, Result};
 use crate::gpu::DeviceInfo;
+use crate::model::{self, Column, Model, Operation, Side, Work};
+use crate::options::Options;
 use crate::transfer::shared::{Shares, Workers};
 
 /// What an [`Engine`] runs on for one batch or array, and why: [`Engine::choose`],
@@ -29,6 +37,11 @@ pub struct Choice {
     pub devices: Vec<DeviceInfo>,
     /// Why, in words.
     pub reason: String,
+    /// What the call was predicted to take: by the CPU alone, by the GPUs alone, by both together.
+    /// None for engines without a GPU.
+    pub predicted: Option<[Duration; 3]>,
+    /// What it has taken; none before.
+    pub took: Option<Duration>,
     /// How much each of them has done, where they have shared the work of a call.
     pub shares: Option<WorkShares>,
 }
@@ -82,10 +95,11 @@ impl fmt::Display for Choice {
 }
 
 /// Who does the work of a call.
-pub(super) enum Plan {
+enum Plan {
     Cpu,
-    /// One device, whose copies and kernels overlap in each column.
-    Device(Arc<Context>),
+    /// One device, whose copies and kernels overlap in each column; and who does the work if it
+    /// fails or lacks memory, if anybody.
+    Device(Arc<Context>, Option<Workers>),
     /// Several, which take from one queue.
     Shared(Workers),
 }
@@ -93,72 +107,186 @@ pub(super) enum Plan {
 impl Engine {
     /// What decompressing these columns would run on, and why.
     pub fn choose(&self, columns: &[CompressedColumn]) -> Choice {
-        self.pick(bytes_of(columns)).1
+        self.pick(&self.decompression(columns)).1
     }
 
     /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
-    /// [`Engine::decompress`] or [`Engine::decompress_column`] ran on, and why.
+    /// [`Engine::decompress`] or [`Engine::decompress_column`] ran on, why, and what it took.
     pub fn last_choice(&self) -> Option<Choice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Who does work on so many bytes of values.
-    fn pick(&self, bytes: usize) -> (Plan, Choice) {
-        let choice = |cpu: bool, contexts: &[Arc<Context>], reason: String| {
+    fn model(&self) -> MutexGuard<'_, Model> {
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decompression as work that is predicted.
+    pub(super) fn decompression(&self, columns: &[CompressedColumn]) -> Work {
+        let body = |column: &CompressedColumn| {
+            column.chunks().iter().map(|chunk| chunk.body().len()).sum()
+        };
+        let of = |column: &CompressedColumn| Column {
+            kind: model::Kind {
+                encoding: column.chunks().first().map(|chunk| chunk.root().encoding()),
+                physical: physical_of(column.data_type()),
+            },
+            values: column.decompressed_bytes(),
+            stored: Some(body(column)),
+            units: column.chunks().len(),
+            on_device: decodes_on_device(column),
+        };
+        let bodies = columns.iter().flat_map(CompressedColumn::chunks).map(Chunk::body);
+        let up = bodies.max_by_key(|body| body.len()).map_or(&[][..], |body| body.as_slice());
+        let values = columns.iter().map(CompressedColumn::decompressed_bytes).sum();
+        Work {
+            operation: Operation::Decompress,
+            columns: columns.iter().map(of).collect(),
+            page_locked: [self.is_page_locked(up), self.locks_results(values)],
+            threads: rayon::current_num_threads(),
+            devices: self.contexts().len(),
+        }
+    }
+
+    /// Compression as work that is predicted.
+    pub(super) fn compression(&self, arrays: &[ArrayRef], options: &Options) -> Work {
+        let of = |array: &ArrayRef| Column {
+            kind: model::Kind { encoding: None, physical: physical_of(array.data_type()) },
+            values: array.to_data().get_slice_memory_size().unwrap_or(0),
+            stored: None,
+            units: array.len().div_ceil(options.chunk_rows),
+            on_device: uses_device(array.data_type()),
+        };
+        let longest = |array: &ArrayRef| {
+            array.to_data().buffers().iter().max_by_key(|buffer| buffer.len()).cloned()
+        };
+        let buffers = arrays.iter().filter_map(longest);
+        let up = buffers.max_by_key(|buffer| buffer.len());
+        let columns: Vec<Column> = arrays.iter().map(of).collect();
+        let values = columns.iter().map(|column| column.values).sum();
+        Work {
+            operation: Operation::Compress,
+            columns,
+            page_locked: [
+                up.is_some_and(|buffer| self.is_page_locked(&buffer)),
+                self.locks_results(values),
+            ],
+            threads: options.threads.unwrap_or_else(rayon::current_num_threads),
+            devices: self.contexts().len(),
+        }
+    }
+
+    fn is_page_locked(&self, bytes: &[u8]) -> bool {
+        let context = self.contexts().first();
+        context.is_some_and(|context| context.device().is_page_locked(bytes))
+    }
+
+    /// Whether results of so many bytes lie in page-locked memory.
+    fn locks_results(&self, bytes: usize) -> bool {
+        self.contexts().first().is_some_and(|context| context.pool().has_room(bytes))
+    }
+
+    /// Who does some work.
+    fn pick(&self, work: &Work) -> (Plan, Choice) {
+        let choice = |cpu: bool, contexts: &[Arc<Context>], predicted, reason: String| {
             let devices = contexts.iter().map(|context| context.device().info().clone());
-            Choice { cpu, devices: devices.collect(), reason, shares: None }
+            let devices = devices.collect();
+            Choice { cpu, devices, reason, predicted, took: None, shares: None }
         };
-        let shared = |contexts: &[Arc<Context>], is_lenient| {
-            Plan::Shared(Workers {
-                threads: if self.with_cpu { rayon::current_num_threads() } else { 0 },
-                devices: contexts.to_vec(),
-                device_memory: self.device_memory,
-                is_lenient,
-            })
+        let rates = |[cpu, devices, _]: [Duration; 3]| {
+            let values = work.values() as f64;
+            Some([cpu, devices].map(|time| values / time.as_secs_f64().max(1e-9)))
         };
-        let is_shared = self.with_cpu || self.device_memory.is_some();
+        let workers = |contexts: &[Arc<Context>], with_cpu: bool, is_lenient, predicted| Workers {
+            rates: rates(predicted),
+            threads: if with_cpu { work.threads_beside_devices() } else { 0 },
+            devices: contexts.to_vec(),
+            device_memory: self.device_memory,
+            is_lenient,
+        };
+        let alone = |contexts: &[Arc<Context>]| match contexts {
+            [context] if self.device_memory.is_none() => Some(context.clone()),
+            _ => None,
+        };
+        let asked_for = || "asked for".to_owned();
         match &self.kind {
-            Kind::Cpu => (Plan::Cpu, choice(true, &[], "asked for".to_owned())),
+            Kind::Cpu => (Plan::Cpu, choice(true, &[], None, asked_for())),
             Kind::Devices(contexts) => {
-                let choice = choice(self.with_cpu, contexts, "asked for".to_owned());
-                match contexts.as_slice() {
-                    [context] if !is_shared => (Plan::Device(context.clone()), choice),
-                    _ => (shared(contexts, false), choice),
+                let (_, predicted) = self.model().choose(work, &[Side::Devices]);
+                let choice = choice(self.with_cpu, contexts, Some(predicted), asked_for());
+                match alone(contexts).filter(|_| !self.with_cpu) {
+                    Some(context) => (Plan::Device(context, None), choice),
+                    None => {
+                        (Plan::Shared(workers(contexts, self.with_cpu, false, predicted)), choice)
+                    }
                 }
             }
             Kind::Auto(Err(what)) => {
                 let reason = Error::NoDevice { what: what.clone() }.to_string();
-                (Plan::Cpu, choice(true, &[], reason))
-            }
-            Kind::Auto(Ok(_)) if bytes < self.auto_bytes => {
-                let reason = format!("{bytes} bytes of values, less than {}", self.auto_bytes);
-                (Plan::Cpu, choice(true, &[], reason))
+                (Plan::Cpu, choice(true, &[], None, reason))
             }
             Kind::Auto(Ok(contexts)) => {
-                let reason = format!("{bytes} bytes of values, {} or more", self.auto_bytes);
-                (shared(contexts, true), choice(self.with_cpu, contexts, reason))
+                let is_for_devices = work.columns.iter().any(|column| column.on_device);
+                let sides = if is_for_devices { self.sides } else { &[Side::Cpu] };
+                let (side, predicted) = self.model().choose(work, sides);
+                let [cpu, devices, both] = predicted.map(|time| time.as_secs_f64() * 1e3);
+                let reason = format!(
+                    "predicted {cpu:.3} ms by the CPU, {devices:.3} by the GPU, {both:.3} by both"
+                );
+                let plan = match (side, alone(contexts)) {
+                    (Side::Cpu, _) => Plan::Cpu,
+                    (Side::Devices, Some(context)) => {
+                        Plan::Device(context, Some(workers(contexts, false, true, predicted)))
+                    }
+                    (side, _) => {
+                        Plan::Shared(workers(contexts, side == Side::Both, true, predicted))
+                    }
+                };
+                let used = if side == Side::Cpu { &[][..] } else { contexts.as_slice() };
+                (plan, choice(side != Side::Devices, used, Some(predicted), reason))
             }
         }
     }
 
-    /// Has those do work on `bytes` bytes of values for whom it pays; remembers who did.
+    /// Has those do some work for whom it pays; remembers who did, and what it took.
     pub(super) fn run<T>(
         &self,
-        bytes: usize,
+        work: &Work,
         on_cpu: impl FnOnce() -> Result<T>,
         on_device: impl FnOnce(&Arc<Context>) -> Result<T>,
-        shared: impl FnOnce(&Workers) -> Result<(T, Shares)>,
+        shared: impl Fn(&Workers) -> Result<(T, Shares)>,
     ) -> Result<T> {
-        let (plan, mut choice) = self.pick(bytes);
-        let result = match plan {
-            Plan::Cpu => on_cpu(),
-            Plan::Device(context) => on_device(&context),
-            Plan::Shared(workers) => shared(&workers).map(|(result, shares)| {
+        let (plan, mut choice) = self.pick(work);
+        let side = match (choice.cpu, choice.devices.is_empty()) {
+            (_, true) => Side::Cpu,
+            (true, false) => Side::Both,
+            (false, false) => Side::Devices,
+        };
+        let start = Instant::now();
+        let mut shared = |workers: &Workers| {
+            shared(workers).map(|(result, shares)| {
                 choice.cpu |= shares.host > 0;
                 choice.shares = Some(shares.into());
                 result
-            }),
+            })
         };
+        let result = match plan {
+            Plan::Cpu => on_cpu(),
+            Plan::Device(context, others) => match (on_device(&context), others) {
+                (Err(Error::DeviceMemory { .. } | Error::Device { .. }), Some(workers)) => {
+                    shared(&workers)
+                }
+                (result, _) => result,
+            },
+            Plan::Shared(workers) => shared(&workers),
+        };
+        let took = start.elapsed();
+        let has_failed = choice.shares.as_ref().is_some_and(|shares| !shares.failures.is_empty());
+        if result.is_ok() {
+            choice.took = Some(took);
+            if choice.predicted.is_some() && !has_failed {
+                self.model().learn(work, side, took);
+            }
+        }
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
         result
     }

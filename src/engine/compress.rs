@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Field, FieldRef, SchemaRef};
 
 use super::Engine;
@@ -10,19 +10,11 @@ use crate::arrow_type;
 use crate::batch;
 use crate::column::{CompressedColumn, compress_field};
 use crate::device::{CompressedDeviceBatch, Context, DeviceArray};
-use crate::encode::{self, encodes_on_device, uses_device};
+use crate::encode::{self, encodes_on_device};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transfer;
 use crate::transfer::shared;
-
-/// Bytes of an array that a device would encode.
-fn uncompressed_bytes(array: &ArrayRef) -> usize {
-    match uses_device(array.data_type()) {
-        true => array.to_data().get_slice_memory_size().unwrap_or(0),
-        false => 0,
-    }
-}
 
 impl Engine {
     /// Copies an array to GPU memory, as it is.
@@ -47,7 +39,6 @@ impl Engine {
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
         options.validate()?;
         batch::check_uncompressed(&values.schema())?;
-        let bytes = values.columns().iter().map(uncompressed_bytes).sum();
         let schema = values.schema();
         let compress = |context: &Arc<Context>| -> Result<Vec<CompressedColumn>> {
             let compress = |(field, array): (&FieldRef, &ArrayRef)| {
@@ -58,7 +49,7 @@ impl Engine {
             options.install(|| encode::side_by_side(columns, compress))?
         };
         let columns = self.run(
-            bytes,
+            &self.compression(values.columns(), options),
             || options.install(|| batch::compress_columns(values, options))?,
             compress,
             |workers| shared::compress(workers, schema.fields(), values.columns(), options),
@@ -92,7 +83,7 @@ impl Engine {
         options.validate()?;
         let field: FieldRef = Arc::new(Field::new("", array.data_type().clone(), true));
         self.run(
-            uncompressed_bytes(array),
+            &self.compression(std::slice::from_ref(array), options),
             || options.install(|| compress_field(field.clone(), array, options))?,
             |context| {
                 let compress = || transfer::compress(context, &field, array, options);

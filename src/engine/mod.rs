@@ -20,6 +20,7 @@
 //! follow one another on a stream, and one report comes back, with what they found wrong and the nulls
 //! they counted.
 
+mod calibrate;
 mod choice;
 mod compress;
 mod foreign;
@@ -40,8 +41,8 @@ pub use choice::{Choice, WorkShares};
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
 
 use crate::batch;
+use crate::cache;
 use crate::column::{CompressedColumn, check_memory};
-use crate::decode::decodes_on_device;
 use crate::device::column::explained;
 use crate::device::{CompressedDeviceBatch, Context};
 use crate::error::{Error, Result};
@@ -49,11 +50,9 @@ use crate::error::{Error, Result};
 use crate::gpu::simt::Emulation;
 use crate::gpu::{Device, DeviceInfo};
 use crate::memory::MemoryLimit;
+use crate::model::{Model, Rates, Side};
 use crate::transfer;
 use crate::transfer::shared;
-
-/// Least bytes of decompressed values for which [`Engine::auto`] uses a GPU.
-const AUTO_BYTES: usize = 64 << 20;
 
 /// What executes: the CPU, one GPU, or whichever of both fits a batch. A clone is the same engine.
 ///
@@ -65,7 +64,7 @@ const AUTO_BYTES: usize = 64 << 20;
 /// let compressed = compress(&batch, &Options::default())?;
 /// let engine = Engine::auto();
 /// assert_eq!(engine.decompress(&compressed)?, batch);
-/// println!("{}", engine.last_choice().unwrap()); // "CPU: 24 bytes of values, ..."
+/// println!("{}", engine.last_choice().unwrap()); // "CPU: no usable GPU: ..."
 /// # Ok::<(), lanepack::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -75,8 +74,10 @@ pub struct Engine {
     with_cpu: bool,
     memory: MemoryLimit,
     device_memory: Option<u64>,
-    /// Least bytes of values for which [`Engine::auto`] uses a GPU.
-    auto_bytes: usize,
+    /// Predictions of what calls take.
+    model: Arc<Mutex<Model>>,
+    /// Whom [`Engine::auto`] chooses from.
+    sides: &'static [Side],
     last: Arc<Mutex<Option<Choice>>>,
 }
 
@@ -149,12 +150,12 @@ impl Engine {
         count_cuda()
     }
 
-    /// The first GPU for batches that are large enough, else the CPU.
+    /// For each call whoever is predicted to take least: the CPU, the first GPU if there is one, or
+    /// both together.
     ///
-    /// The rule: a GPU is used if there is one, the values that it would decode take
-    /// 64 MiB or more (below that, starting and copying costs more than it saves),
-    /// and its memory suffices.
-    /// [`Engine::last_choice`] says what was used and why.
+    /// Predictions are made of rates of the machine ([`Engine::calibrate`]) and corrected by what
+    /// calls take. What a GPU leaves that lacks memory or fails the CPU does.
+    /// [`Engine::last_choice`] says who did what, what was predicted and what it took.
     pub fn auto() -> Self {
         let contexts = open_cuda(0).map(|device| vec![Context::new(device)]);
         Self::of(Kind::Auto(contexts.map_err(|error| match error {
@@ -185,19 +186,12 @@ impl Engine {
         Self::of(Kind::Devices(contexts(devices)))
     }
 
-    /// As [`Engine::auto`] with emulations of GPUs.
+    /// As [`Engine::auto`] with emulations of GPUs, if it has chosen these, or them and the CPU.
     #[cfg(lanepack_simt)]
     #[doc(hidden)]
-    pub fn simt_auto(devices: impl IntoIterator<Item = Emulation>) -> Self {
-        Self::of(Kind::Auto(Ok(contexts(devices))))
-    }
-
-    /// Least bytes of values for which [`Engine::auto`] uses devices.
-    #[cfg(lanepack_simt)]
-    #[doc(hidden)]
-    #[must_use]
-    pub fn with_auto_bytes(self, bytes: usize) -> Self {
-        Self { auto_bytes: bytes, ..self }
+    pub fn simt_auto(devices: impl IntoIterator<Item = Emulation>, with_cpu: bool) -> Self {
+        let sides = if with_cpu { &[Side::Both] } else { &[Side::Devices] };
+        Self { sides, ..Self::of(Kind::Auto(Ok(contexts(devices)))) }
     }
 
     /// Has allocations of an emulation with some numbers fail, counted from 0 from now on. Whether one
@@ -216,12 +210,18 @@ impl Engine {
     }
 
     fn of(kind: Kind) -> Self {
+        let rates = match &kind {
+            Kind::Devices(contexts) | Kind::Auto(Ok(contexts)) => contexts.first(),
+            Kind::Cpu | Kind::Auto(Err(_)) => None,
+        }
+        .and_then(|context| Rates::read(&cache::folder()?, &calibrate::machine(context)));
         Self {
             kind,
             with_cpu: false,
             memory: MemoryLimit::default(),
             device_memory: None,
-            auto_bytes: AUTO_BYTES,
+            model: Arc::new(Mutex::new(Model::new(rates.unwrap_or_else(Rates::shipped)))),
+            sides: &Side::ALL,
             last: Arc::default(),
         }
     }
@@ -330,7 +330,7 @@ impl Engine {
         check_memory(self.memory, columns)?;
         let rows = columns.first().map_or(rows, CompressedColumn::len);
         self.run(
-            bytes_of(columns),
+            &self.decompression(columns),
             || batch::decompress_columns(schema.clone(), columns, rows),
             |context| batch::batch_of(schema.clone(), decompress_on(context, columns)?, rows),
             |workers| {
@@ -351,7 +351,7 @@ impl Engine {
         let columns = std::slice::from_ref(column);
         check_memory(self.memory, columns)?;
         self.run(
-            bytes_of(columns),
+            &self.decompression(columns),
             || column.decode(),
             |context| Ok(decompress_on(context, columns)?.remove(0)),
             |workers| {
@@ -436,12 +436,6 @@ fn count_cuda() -> Result<usize> {
 #[cfg(not(feature = "cuda"))]
 fn without_cuda() -> Error {
     Error::NoDevice { what: "lanepack was built without the feature \"cuda\"".to_owned() }
-}
-
-/// Bytes of the values that a device would decode.
-fn bytes_of(columns: &[CompressedColumn]) -> usize {
-    let decoded = columns.iter().filter(|column| decodes_on_device(column));
-    decoded.map(CompressedColumn::decompressed_bytes).sum()
 }
 
 /// Decompresses columns on a device, each on a stream and thread of its own, so

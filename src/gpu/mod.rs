@@ -121,6 +121,11 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
 
+    /// Whether it copies these bytes of the host by itself, as they lie in page-locked memory.
+    fn is_page_locked(&self, _bytes: &[u8]) -> bool {
+        false
+    }
+
     /// Has allocations with some numbers fail, counted from 0 from now on. Whether one has failed since
     /// the last call. For tests: devices other than the emulation do nothing.
     #[cfg(lanepack_simt)]

@@ -21,7 +21,7 @@
 use std::borrow::Cow;
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
@@ -78,7 +78,7 @@ fn or_nvcc(error: Error) -> Error {
 
 /// The machine code of a source, for a device of this compute capability; made now or earlier.
 pub(crate) fn compile(nvrtc: &Nvrtc, capability: (u32, u32), input: &Input<'_>) -> Result<Vec<u8>> {
-    compiled(nvrtc, input, nvrtc.target(capability)?, cache_folder().as_deref())
+    compiled(nvrtc, input, nvrtc.target(capability)?, crate::cache::folder().as_deref())
 }
 
 /// Drivers load what compilers of their own major version make, and older ones.
@@ -106,13 +106,6 @@ fn compiled(
     let Some(folder) = folder else { return nvrtc.compile(input, target) };
     let name = cache_name(input, target, nvrtc.version()?);
     cached(&folder.join(name), || nvrtc.compile(input, target))
-}
-
-fn cache_folder() -> Option<PathBuf> {
-    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("LANEPACK_CACHE_DIR")
-        .or_else(|| variable("XDG_CACHE_HOME").map(|folder| folder.join("lanepack")))
-        .or_else(|| variable("HOME").map(|home| home.join(".cache").join("lanepack")))
 }
 
 fn cache_name(input: &Input<'_>, target: Target, nvrtc: Version) -> String {
@@ -172,7 +165,7 @@ mod tests {
     use crate::skipped::skip;
 
     /// A folder that is removed afterwards.
-    struct Folder(PathBuf);
+    struct Folder(std::path::PathBuf);
 
     impl Folder {
         fn new(name: &str) -> Self {

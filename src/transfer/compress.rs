@@ -9,13 +9,14 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{Buffer, MutableBuffer};
+use arrow_buffer::Buffer;
 use arrow_schema::FieldRef;
 use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{download_piece, part_bytes, pipeline};
 use crate::arrow_type;
+use crate::chunk;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::device::array::{DeviceSlice, HostBuffers};
 use crate::device::column::{DeviceChunk, chunk_of};
@@ -302,7 +303,5 @@ fn joined(memories: Vec<Arc<ResultMemory>>, written: Vec<Arc<WrittenPiece>>) -> 
     if buffers.len() == 1 && room / 2 <= buffers[0].len() {
         return buffers.remove(0);
     }
-    let mut all = MutableBuffer::with_capacity(buffers.iter().map(Buffer::len).sum());
-    buffers.iter().for_each(|buffer| all.extend_from_slice(buffer));
-    all.into()
+    chunk::joined(&buffers)
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use arrow_array::*;
-use arrow_schema::{DataType, Field, Schema};
-use lanepack::{Engine, Error, Options, compress, decompress};
+use arrow_schema::{Field, Schema};
+use lanepack::{Engine, Options, compress, decompress};
 
 use super::common::*;
 use super::{assert_same_bytes, cuda};
@@ -49,7 +49,8 @@ fn a_gpu_and_the_cpu_share_columns_of_every_type() {
 
 #[cfg(lanepack_simt)]
 mod emulated {
-    use lanepack::Emulation;
+    use arrow_schema::DataType;
+    use lanepack::{Emulation, Error};
 
     use super::*;
 
@@ -116,8 +117,7 @@ mod emulated {
                     emulation.memory = 100_000 << rng.below(6);
                 }
             }
-            let lenient = Engine::simt_auto(emulations.clone()).with_auto_bytes(0);
-            let lenient = if rng.below(2) == 0 { lenient.with_cpu() } else { lenient };
+            let lenient = Engine::simt_auto(emulations.clone(), rng.below(2) == 0);
             let types = encoded_types();
             let mut column = || {
                 let data_type = &types[rng.below(types.len() as u64) as usize];
@@ -141,6 +141,25 @@ mod emulated {
             }
         }
         assert!(failed > 3, "{failed} devices have failed");
+    }
+
+    #[test]
+    fn predictions_come_from_what_was_calibrated() {
+        let batch = batch_of(&[array_of(&DataType::Int64, 5000, Shape::Random, Nulls::None)]);
+        let engine = Engine::simt(1, 1 << 30);
+        let predicted = |engine: &Engine| {
+            check(engine, &batch, &options(), "calibrated");
+            let choice = engine.last_choice().unwrap();
+            assert!(choice.took.is_some(), "{choice}");
+            choice.predicted.unwrap()
+        };
+        let shipped = predicted(&engine);
+        engine.calibrate().unwrap();
+        let calibrated = predicted(&engine);
+        assert!(calibrated.iter().all(|time| !time.is_zero()));
+        // An emulation is slower than the GPU whose rates are shipped.
+        assert!(calibrated[1] > shipped[1], "{calibrated:?}, {shipped:?}");
+        assert!(Engine::cpu().calibrate().is_err());
     }
 
     #[test]

@@ -160,6 +160,10 @@ impl Device for CudaDevice {
         self.shared.compiled.len()
     }
 
+    fn is_page_locked(&self, bytes: &[u8]) -> bool {
+        self.shared.context.is_page_locked(bytes.as_ptr(), bytes.len())
+    }
+
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
         Ok(Box::new(PageLocked::new(&self.shared.context, len)?))
     }

@@ -4,13 +4,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
+use arrow_buffer::Buffer;
 use arrow_schema::FieldRef;
 
 use super::{Fits, Shares, Unit, Workers, share};
 use crate::arrow_type;
-use crate::chunk::Chunk;
+use crate::chunk::{self, Chunk, copy_joined};
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::device::Context;
+use crate::device::pinned::{Pool, ResultMemory};
 use crate::encode::{encodes_on_device, uses_device};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
@@ -57,10 +59,38 @@ pub(crate) fn compress(
     for (range, some) in done {
         chunks[units[range.start].column].extend(some);
     }
-    let column = |(field, chunks): (&FieldRef, Vec<Chunk>)| {
-        CompressedColumn::new(field.clone(), chunks, Vec::new())
+    let pool = workers.devices.first().map(|context| context.pool());
+    let column = |(field, chunks): (&FieldRef, Vec<Chunk>)| joined(field, chunks, pool);
+    Ok((fields.iter().zip(chunks).map(column).collect::<Result<_>>()?, shares))
+}
+
+/// A column whose bodies lie one behind the other, as in its storage array.
+fn joined(
+    field: &FieldRef,
+    chunks: Vec<Chunk>,
+    pool: Option<&Arc<Pool>>,
+) -> Result<CompressedColumn> {
+    let bodies: Vec<Buffer> = chunks.iter().map(|chunk| chunk.body().clone()).collect();
+    let len = bodies.iter().map(Buffer::len).sum();
+    let bodies = match pool {
+        Some(pool) => {
+            let memory = ResultMemory::new(pool, len);
+            let written = memory.all().write(|target| {
+                copy_joined(&bodies, target);
+                Ok(())
+            })?;
+            memory.finish(vec![written])
+        }
+        None => chunk::joined(&bodies),
     };
-    Ok((fields.iter().zip(chunks).map(column).collect(), shares))
+    let mut at = 0;
+    let moved = |chunk: Chunk| {
+        let body = bodies.slice_with_length(at, chunk.body().len());
+        at += body.len();
+        chunk.moved(body)
+    };
+    let chunks = chunks.into_iter().map(moved).collect();
+    Ok(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies))
 }
 
 /// What an array is cut into: chunks of at least so many bytes; of strings those that share a symbol

@@ -59,6 +59,9 @@ pub(crate) struct Workers {
     pub device_memory: Option<u64>,
     /// Whether others do what a device that fails has taken, the host above all.
     pub is_lenient: bool,
+    /// Bytes of values a second that the host is expected to do, with all its threads, and all
+    /// devices together; none if nothing is known.
+    pub rates: Option<[f64; 2]>,
 }
 
 impl Workers {
@@ -170,9 +173,14 @@ impl<T: Send> Call<'_, T> {
     }
 
     /// A thread of the host: does units until none is left that it takes.
-    fn host(&self, is_helper: bool, work: &impl Fn(usize) -> Result<T>) {
+    fn host(
+        &self,
+        is_helper: bool,
+        pays: impl Fn(&Unit, usize) -> bool,
+        work: &impl Fn(usize) -> Result<T>,
+    ) {
         while !self.is_over()
-            && let Some(unit) = self.queue.last(is_helper)
+            && let Some(unit) = self.queue.last(is_helper, &pays)
         {
             match work(unit) {
                 Ok(result) => {
@@ -221,6 +229,7 @@ impl<T: Send> Call<'_, T> {
     fn round(
         &self,
         threads: usize,
+        rates: Option<[f64; 2]>,
         on_host: &(impl Fn(usize) -> Result<T> + Sync),
         on_device: &(impl Fn(&Arc<Context>, Range<usize>) -> Result<T> + Sync),
     ) -> Result<()> {
@@ -233,11 +242,34 @@ impl<T: Send> Call<'_, T> {
             let helpers = self.units.iter().filter(|unit| unit.fits == Fits::Host).count();
             let is_helper = threads == 0;
             let count = if is_helper { helpers.min(rayon::current_num_threads()) } else { threads };
+            let lanes_work = self.devices.iter().any(|device| !device.is_out());
+            // Of the last units those stay for devices that these do sooner.
+            let pays = move |unit: &Unit, left: usize| match rates {
+                Some([host, devices]) if lanes_work => {
+                    let share = if unit.fits == Fits::Alone { 1.0 } else { threads.max(1) as f64 };
+                    unit.bytes as f64 * share / host <= left as f64 / devices
+                }
+                _ => true,
+            };
             for _ in 0..count {
-                start(scope, move || self.host(is_helper, on_host))?;
+                start(scope, move || {
+                    yield_to_others();
+                    self.host(is_helper, pays, on_host);
+                })?;
             }
             Ok(())
         })
+    }
+}
+
+/// Has the calling thread give way to others: to those that plan for devices, start kernels and copy,
+/// which devices wait for.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: sets the nice value of the calling thread (0), to one that everybody may set; that it
+    // fails does no harm.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, 10);
     }
 }
 
@@ -266,7 +298,7 @@ fn share<T: Send>(
     };
     // Once more where something was given back when others had stopped taking.
     while !call.is_over() && !call.queue.is_empty() {
-        call.round(threads, on_host, on_device)?;
+        call.round(threads, workers.rates, on_host, on_device)?;
         if !workers.is_lenient && call.devices.iter().any(DeviceState::is_out) {
             break;
         }

@@ -85,11 +85,15 @@ impl<'a> Queue<'a> {
         Some(first..end)
     }
 
-    /// The next unit for a thread of the host, from the end; only one that no device does if
-    /// `is_helper`.
-    pub fn last(&self, is_helper: bool) -> Option<usize> {
+    /// The next unit for a thread of the host, from the end: one that no device does, or else, unless
+    /// `is_helper`, one for which this pays, given the bytes of it and of all that are left.
+    pub fn last(&self, is_helper: bool, pays: impl Fn(&Unit, usize) -> bool) -> Option<usize> {
         let mut state = self.state();
-        let takes = |unit: usize| !is_helper || self.units[unit].fits == Fits::Host;
+        let left = state.bytes;
+        let takes = |unit: usize| {
+            let unit = &self.units[unit];
+            unit.fits == Fits::Host || (!is_helper && pays(unit, left))
+        };
         if let Some(place) = state.returned.iter().rposition(|unit| takes(*unit)) {
             return Some(state.returned.swap_remove(place));
         }
@@ -145,30 +149,40 @@ mod tests {
         assert_eq!(next(0), Some(5..6));
         assert_eq!(next(1000), None, "the host's");
         assert_eq!(left, [70, 50, 30, 20]);
-        assert_eq!(queue.last(true), Some(6));
-        assert_eq!(queue.last(false), None);
+        assert_eq!(queue.last(true, |_, _| true), Some(6));
+        assert_eq!(queue.last(false, |_, _| true), None);
     }
 
     #[test]
     fn helpers_take_what_no_device_does() {
         let units = units();
         let queue = Queue::new(&units);
-        assert_eq!((queue.last(true), queue.last(true)), (Some(6), None));
-        assert_eq!(queue.last(false), Some(5));
+        assert_eq!((queue.last(true, |_, _| true), queue.last(true, |_, _| true)), (Some(6), None));
+        assert_eq!(queue.last(false, |_, _| true), Some(5));
         queue.give_back(5..7);
-        assert_eq!((queue.last(true), queue.last(true)), (Some(6), None));
+        assert_eq!((queue.last(true, |_, _| true), queue.last(true, |_, _| true)), (Some(6), None));
     }
 
     #[test]
     fn both_ends_meet_and_nothing_is_taken_twice() {
         let units: Vec<Unit> = (0..5).map(|chunk| unit(0, chunk, Fits::Any)).collect();
         let queue = Queue::new(&units);
-        assert_eq!(queue.last(false), Some(4));
+        assert_eq!(queue.last(false, |_, _| true), Some(4));
         assert_eq!(queue.first(|_| 20), Some(0..2));
-        assert_eq!(queue.last(false), Some(3));
+        assert_eq!(queue.last(false, |_, _| true), Some(3));
         assert_eq!(queue.first(|_| 1000), Some(2..3));
         assert!(queue.is_empty());
-        assert_eq!((queue.first(|_| 1000), queue.last(false)), (None, None));
+        assert_eq!((queue.first(|_| 1000), queue.last(false, |_, _| true)), (None, None));
+    }
+
+    #[test]
+    fn units_that_do_not_pay_are_left_to_devices() {
+        let units: Vec<Unit> = (0..5).map(|chunk| unit(0, chunk, Fits::Any)).collect();
+        let queue = Queue::new(&units);
+        let pays = |unit: &Unit, left: usize| left >= 3 * unit.bytes;
+        let taken: Vec<usize> = std::iter::from_fn(|| queue.last(false, pays)).collect();
+        assert_eq!(taken, [4, 3, 2]);
+        assert_eq!(queue.first(|_| 1000), Some(0..2));
     }
 
     #[test]
@@ -177,11 +191,11 @@ mod tests {
         let queue = Queue::new(&units);
         assert_eq!(queue.first(|_| 1000), Some(0..4));
         queue.give_back(1..3);
-        assert_eq!(queue.last(false), Some(2));
+        assert_eq!(queue.last(false, |_, _| true), Some(2));
         assert_eq!(queue.first(|_| 1000), Some(1..2));
-        while queue.last(false).is_some() {}
+        while queue.last(false, |_, _| true).is_some() {}
         queue.give_back(6..7);
         assert_eq!(queue.first(|_| 1000), None);
-        assert_eq!(queue.last(false), Some(6));
+        assert_eq!(queue.last(false, |_, _| true), Some(6));
     }
 }

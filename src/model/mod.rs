@@ -1,0 +1,444 @@
+//! What work takes: predictions for the CPU, for devices, and for both together.
+//!
+//! ```text
+//! rates of the machine (file.rs; defaults.json until somebody has calibrated)
+//!       |                      times of calls
+//!       v                            v
+//!   prediction  x  correction of the same kind of work  -->  who does it (engine/choice.rs)
+//! ```
+//!
+//! A rate is bytes of Arrow values a second: for each operation and kind of values ([`Kind`]) one of a
+//! thread of the CPU and one of a device, whose data are in its memory. Buses have rates of their own,
+//! in each direction, from page-locked memory and from other. Work on a device is predicted as copies
+//! up, kernels and copies down that overlap in all but the first and last part; work of the CPU as that
+//! of its threads, but no faster than memory, nor than the longest unit; of both as the sum of their
+//! rates. Hybrid-Smash (Mompó and others, section III-G) chooses by size and codec alone.
+//!
+//! Predictions are corrected by what calls have taken ([`Model::learn`]): for each operation, kind of
+//! values, order of magnitude and side. A side that is predicted to be little slower than the best and
+//! is not known to be does this kind of work a few times.
+
+mod file;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::chunk::{Encoding, Physical};
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Operation {
+    Compress,
+    Decompress,
+}
+
+/// Who does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Side {
+    Cpu,
+    Devices,
+    Both,
+}
+
+impl Side {
+    pub const ALL: [Self; 3] = [Self::Cpu, Self::Devices, Self::Both];
+}
+
+/// What kind of values: the encoding of most of them where that is known, and what they are stored as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Kind {
+    pub encoding: Option<Encoding>,
+    pub physical: Physical,
+}
+
+impl Kind {
+    /// As files of rates name it: `alp F64`, `F64`.
+    pub fn name(self) -> String {
+        match self.encoding {
+            Some(encoding) => format!("{} {:?}", encoding.name(), self.physical),
+            None => format!("{:?}", self.physical),
+        }
+    }
+}
+
+/// A column that is to be worked on.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub kind: Kind,
+    /// Bytes of values.
+    pub values: usize,
+    /// Bytes of bodies; none if they are not known yet.
+    pub stored: Option<usize>,
+    /// Parts that the CPU works on at a time.
+    pub units: usize,
+    /// Whether a device does it.
+    pub on_device: bool,
+}
+
+/// A call.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    pub operation: Operation,
+    pub columns: Vec<Column>,
+    /// Whether what goes up lies in page-locked memory, and whether what comes down will.
+    pub page_locked: [bool; 2],
+    /// Threads of the CPU, and devices.
+    pub threads: usize,
+    pub devices: usize,
+}
+
+impl Work {
+    /// Threads of the CPU that work beside devices. The others start kernels and plan, and where
+    /// memory is not page-locked copy to what is.
+    pub fn threads_beside_devices(&self) -> usize {
+        let others = match self.page_locked {
+            [true, true] => 2 * self.devices,
+            _ => self.threads / 2,
+        };
+        self.threads.saturating_sub(others).max(1)
+    }
+
+    pub fn values(&self) -> usize {
+        self.columns.iter().map(|column| column.values).sum()
+    }
+}
+
+/// Bytes a second of a kind of values: of a thread of the CPU, and of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rate {
+    pub cpu: f64,
+    pub device: f64,
+}
+
+/// Rates of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rates {
+    /// What they were measured on: device, driver, threads, release of lanepack.
+    pub machine: String,
+    /// Bytes a second to the device: from page-locked memory, from other.
+    pub up: [f64; 2],
+    /// The same from the device.
+    pub down: [f64; 2],
+    /// Bytes a second that all threads together read or write.
+    pub memory: f64,
+    /// Seconds that a call on a device takes beside work on its bytes; for each column.
+    pub call: f64,
+    pub compress: BTreeMap<String, Rate>,
+    pub decompress: BTreeMap<String, Rate>,
+}
+
+/// Bytes of values that a device works on at a time.
+const PART: f64 = 32e6;
+
+/// Bytes of bodies for each byte of values, where nothing is known yet.
+const RATIO: f64 = 0.4;
+
+/// Seconds until threads work on a call that is shared.
+const SHARED: f64 = 300e-6;
+
+/// Seconds until all threads of a pool work.
+const POOL: f64 = 20e-6;
+
+impl Rates {
+    fn rate(&self, operation: Operation, kind: Kind) -> Rate {
+        let rates = match operation {
+            Operation::Compress => &self.compress,
+            Operation::Decompress => &self.decompress,
+        };
+        let exact = rates.get(&kind.name());
+        let like = || rates.get(&Kind { encoding: None, ..kind }.name());
+        // Of unknown kinds those that are slowest are expected.
+        let least = || {
+            let all = rates.values();
+            all.copied().reduce(|one, other| Rate {
+                cpu: one.cpu.min(other.cpu),
+                device: one.device.min(other.device),
+            })
+        };
+        exact.or_else(like).copied().or_else(least).unwrap_or(Rate { cpu: 3e8, device: 3e10 })
+    }
+
+    /// Seconds that work takes on one side.
+    fn seconds(&self, work: &Work, side: Side) -> f64 {
+        match side {
+            Side::Cpu => POOL + self.cpu(work, work.threads as f64, |_| true),
+            Side::Devices => {
+                // What no device does is the CPU's.
+                let others = self.cpu(work, work.threads as f64, |column| !column.on_device);
+                self.devices(work).max(others)
+            }
+            Side::Both => {
+                let threads = work.threads_beside_devices() as f64;
+                let (cpu, devices) = (self.cpu(work, threads, |_| true), self.devices(work));
+                SHARED + 1.0 / (1.0 / cpu + 1.0 / devices) + self.longest(work) / 2.0
+            }
+        }
+    }
+
+    /// Seconds of the longest unit on one thread.
+    fn longest(&self, work: &Work) -> f64 {
+        let unit = |column: &Column| {
+            let rate = self.rate(work.operation, column.kind).cpu;
+            column.values as f64 / column.units.max(1) as f64 / rate
+        };
+        work.columns.iter().map(unit).fold(0.0, f64::max)
+    }
+
+    fn cpu(&self, work: &Work, threads: f64, takes: impl Fn(&Column) -> bool) -> f64 {
+        let (mut total, mut longest, mut bytes) = (0.0, 0.0_f64, 0.0);
+        for column in work.columns.iter().filter(|column| takes(column)) {
+            let seconds = column.values as f64 / self.rate(work.operation, column.kind).cpu;
+            total += seconds;
+            longest = longest.max(seconds / column.units.max(1) as f64);
+            bytes += column.values as f64 * (1.0 + RATIO);
+        }
+        (total / threads).max(longest).max(bytes / self.memory)
+    }
+
+    fn devices(&self, work: &Work) -> f64 {
+        let (mut up, mut kernels, mut down, mut count) = (0.0, 0.0, 0.0, 0);
+        for column in work.columns.iter().filter(|column| column.on_device) {
+            let values = column.values as f64;
+            let stored = column.stored.map_or(values * RATIO, |bytes| bytes as f64);
+            let (goes_up, comes_down) = match work.operation {
+                Operation::Compress => (values, stored),
+                Operation::Decompress => (stored, values),
+            };
+            up += goes_up / self.up[usize::from(!work.page_locked[0])];
+            down += comes_down / self.down[usize::from(!work.page_locked[1])];
+            kernels += values / self.rate(work.operation, column.kind).device;
+            count += 1;
+        }
+        let devices = work.devices.max(1) as f64;
+        let slowest = up.max(kernels).max(down);
+        // Before the first part has arrived and after the last has been worked on nothing overlaps.
+        let first = (PART / (work.values() as f64).max(1.0)).min(1.0);
+        let calls = self.call * (1.0 + f64::from(count) / 4.0);
+        calls + (slowest + (up + kernels + down - slowest) * first) / devices
+    }
+}
+
+/// Work that is alike: what corrections are kept for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Alike {
+    operation: Operation,
+    /// Of the column with most bytes.
+    kind: Option<Kind>,
+    page_locked: [bool; 2],
+    /// Half the bits of the number of bytes.
+    magnitude: u32,
+    columns: u32,
+}
+
+impl Alike {
+    fn of(work: &Work) -> Self {
+        let largest = work.columns.iter().max_by_key(|column| column.values);
+        Self {
+            operation: work.operation,
+            kind: largest.map(|column| column.kind),
+            page_locked: work.page_locked,
+            magnitude: work.values().checked_ilog2().unwrap_or(0) / 2,
+            columns: work.columns.len().checked_ilog2().unwrap_or(0) / 2,
+        }
+    }
+}
+
+/// Rates, and what calls have taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    rates: Rates,
+    /// Times that calls have taken, as multiples of what was predicted.
+    taken: HashMap<(Alike, Side), Taken>,
+}
+
+/// How often a side has done work of a kind, and the last two times but the first one: that allocates
+/// memory, page-locked memory above all, and loads kernels, which those after it find.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    calls: u32,
+    last: [f64; 2],
+}
+
+impl Taken {
+    /// The faster of the last two; 1 if there is none.
+    fn factor(self) -> f64 {
+        if self.calls < 2 { 1.0 } else { self.last[0].min(self.last[1]) }
+    }
+}
+
+/// Calls after which a side is known.
+const KNOWN: u32 = 3;
+
+/// A side that is slower than the best by less than this is tried.
+const WORTH_A_TRY: f64 = 1.6;
+
+/// Kinds of work that are remembered.
+const MOST_ALIKE: usize = 4096;
+
+impl Model {
+    pub fn new(rates: Rates) -> Self {
+        Self { rates, taken: HashMap::new() }
+    }
+
+    /// What work will take on one side.
+    pub fn predict(&self, work: &Work, side: Side) -> Duration {
+        let taken = self.taken.get(&(Alike::of(work), side));
+        let factor = taken.map_or(1.0, |taken| taken.factor());
+        let seconds = self.rates.seconds(work, side) * factor;
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+
+    /// The side of some that takes least, and the times of all three.
+    pub fn choose(&self, work: &Work, sides: &[Side]) -> (Side, [Duration; 3]) {
+        let times = Side::ALL.map(|side| self.predict(work, side));
+        let time = |side: &Side| times[*side as usize];
+        let best = sides.iter().copied().min_by_key(time).unwrap_or(Side::Cpu);
+        let most = time(&best).mul_f64(WORTH_A_TRY);
+        let calls =
+            |side: Side| self.taken.get(&(Alike::of(work), side)).map_or(0, |taken| taken.calls);
+        let is_worth_it = |side: &&Side| calls(**side) < KNOWN && time(side) <= most;
+        match sides.iter().filter(is_worth_it).min_by_key(|side| time(side)) {
+            Some(side) if calls(best) >= KNOWN => (*side, times),
+            _ => (best, times),
+        }
+    }
+
+    /// Remembers what work has taken.
+    pub fn learn(&mut self, work: &Work, side: Side, taken: Duration) {
+        let predicted = self.rates.seconds(work, side);
+        if predicted <= 0.0
+            || (self.taken.len() >= MOST_ALIKE
+                && !self.taken.contains_key(&(Alike::of(work), side)))
+        {
+            return;
+        }
+        let ratio = taken.as_secs_f64() / predicted;
+        let new = Taken { calls: 0, last: [f64::INFINITY; 2] };
+        let taken = self.taken.entry((Alike::of(work), side)).or_insert(new);
+        if taken.calls > 0 {
+            taken.last = [ratio, taken.last[0]];
+        }
+        taken.calls = taken.calls.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine whose device is 20 times as fast as a thread, behind a bus of 10 GB/s.
+    fn rates() -> Rates {
+        let rate = Rate { cpu: 1e9, device: 2e10 };
+        let kinds: BTreeMap<String, Rate> = [("F64".to_owned(), rate)].into();
+        Rates {
+            machine: String::new(),
+            up: [1e10, 5e9],
+            down: [1e10, 5e9],
+            memory: 1e11,
+            call: 1e-3,
+            compress: kinds.clone(),
+            decompress: kinds,
+        }
+    }
+
+    fn work(values: usize) -> Work {
+        let kind = Kind { encoding: None, physical: Physical::F64 };
+        let units = values.div_ceil(1 << 20);
+        Work {
+            operation: Operation::Compress,
+            columns: vec![Column { kind, values, stored: None, units, on_device: true }],
+            page_locked: [true; 2],
+            threads: 4,
+            devices: 1,
+        }
+    }
+
+    fn chosen(work: &Work) -> Side {
+        Model::new(rates()).choose(work, &Side::ALL).0
+    }
+
+    #[test]
+    fn small_work_is_the_cpus_and_large_work_is_shared() {
+        assert_eq!(chosen(&work(100_000)), Side::Cpu);
+        assert_eq!(chosen(&work(1 << 30)), Side::Both);
+        // Of a single unit nothing can be shared.
+        let mut alone = work(1 << 30);
+        alone.columns[0].units = 1;
+        assert_eq!(chosen(&alone), Side::Devices);
+    }
+
+    #[test]
+    fn seconds_are_those_of_the_rates() {
+        let (rates, large) = (rates(), work(4_000_000_000));
+        let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.05;
+        assert!(near(rates.seconds(&large, Side::Cpu), 1.0));
+        assert!(near(rates.seconds(&large, Side::Devices), 0.4), "the bus");
+        let other = Work { page_locked: [false; 2], ..large.clone() };
+        assert!(near(rates.seconds(&other, Side::Devices), 0.8));
+        let two = Work { devices: 2, ..large.clone() };
+        assert!(near(rates.seconds(&two, Side::Devices), 0.2));
+        assert_eq!(large.threads_beside_devices(), 2);
+        assert!(near(rates.seconds(&large, Side::Both), 1.0 / (2.5 + 0.5)));
+    }
+
+    #[test]
+    fn of_unknown_kinds_the_slowest_is_expected() {
+        let mut rates = rates();
+        rates.compress.insert("Bytes".to_owned(), Rate { cpu: 1e8, device: 1e10 });
+        let of = |encoding, physical| rates.rate(Operation::Compress, Kind { encoding, physical });
+        assert_eq!(of(None, Physical::Bool), Rate { cpu: 1e8, device: 1e10 });
+        assert_eq!(of(Some(Encoding::Alp), Physical::F64), Rate { cpu: 1e9, device: 2e10 });
+        rates.compress.clear();
+        assert!(rates.seconds(&work(1000), Side::Cpu) > 0.0);
+    }
+
+    #[test]
+    fn what_calls_take_corrects_predictions() {
+        let (mut model, work, other) = (Model::new(rates()), work(1 << 30), work(1 << 20));
+        let choose = |model: &Model| model.choose(&work, &Side::ALL).0;
+        let before = model.predict(&other, Side::Both);
+        let slow = model.predict(&work, Side::Both) * 3;
+        assert_eq!(choose(&model), Side::Both);
+        model.learn(&work, Side::Both, slow);
+        assert_eq!(choose(&model), Side::Both, "the first call says nothing");
+        model.learn(&work, Side::Both, slow);
+        assert_eq!(choose(&model), Side::Devices, "the next best");
+        let found = model.predict(&work, Side::Both).as_secs_f64() / slow.as_secs_f64();
+        assert!((found - 1.0).abs() < 1e-6);
+        assert_eq!(model.predict(&other, Side::Both), before, "of another size");
+        let fast = slow / 10;
+        model.learn(&work, Side::Both, fast);
+        assert_eq!(choose(&model), Side::Both);
+    }
+
+    #[test]
+    fn what_may_be_as_good_is_tried() {
+        let (mut model, work) = (Model::new(rates()), work(1 << 30));
+        let mut tried = Vec::new();
+        for _ in 0..9 {
+            let side = model.choose(&work, &Side::ALL).0;
+            let predicted = Duration::from_secs_f64(model.rates.seconds(&work, side));
+            model.learn(&work, side, predicted);
+            tried.push(side);
+        }
+        assert_eq!(tried[..3], [Side::Both; 3]);
+        assert_eq!(tried[3..6], [Side::Devices; 3], "little slower");
+        assert_eq!(tried[6..], [Side::Both; 3], "the CPU is much slower");
+    }
+
+    #[test]
+    fn only_so_much_is_remembered() {
+        let mut model = Model::new(rates());
+        for columns in 0..3 * MOST_ALIKE {
+            let mut work = work(1 << 20);
+            work.columns[0].values = 1 << (columns % 40);
+            work.columns[0].kind.encoding =
+                Encoding::ALL.get(columns % Encoding::ALL.len()).copied();
+            work.page_locked = [columns % 2 == 0, columns % 3 == 0];
+            model.learn(&work, Side::ALL[columns % 3], Duration::from_millis(1));
+        }
+        assert!(model.taken.len() <= MOST_ALIKE);
+    }
+}
