@@ -35,6 +35,8 @@ fn few_files_name_an_encoding() {
     for path in ["src", "kernels", "build.rs"] {
         files(&root.join(path), &mut sources);
     }
+    // Rates that were measured need not have one: src/model/defaults.json.
+    sources.retain(|path| path.extension().is_none_or(|extension| extension != "json"));
     assert!(sources.len() > 200, "{} sources", sources.len());
     for encoding in ["gcd", "rle", "delta", "limbs"] {
         let names = |path: &&PathBuf| {

@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use super::Engine;
 use crate::cache;
+use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::decode::decodes_on_device;
 use crate::device::pinned::ResultMemory;
@@ -134,7 +135,7 @@ type Measured = Vec<(Kind, Rate)>;
 
 fn measure(context: &Arc<Context>, machine: String) -> Result<Rates> {
     let is_slow = context.device().is_host();
-    let (rows, copies) = if is_slow { (2048, 2) } else { (crate::MAX_CHUNK_ROWS, COPIES) };
+    let (rows, copies) = if is_slow { (2048, 2) } else { (MAX_CHUNK_ROWS, COPIES) };
     let (mut compress, mut decompress) = (Measured::new(), Measured::new());
     let mut call = Duration::MAX;
     for array in samples(rows) {
