@@ -10,13 +10,14 @@
 //! the format version and the exact Arrow type. Everything else that makes a
 //! field stays what it was: name, nullability, metadata.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, GenericBinaryArray, LargeBinaryArray, OffsetSizeTrait,
-    StructArray, UInt32Array, new_empty_array,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, GenericBinaryArray, LargeBinaryArray,
+    OffsetSizeTrait, StructArray, UInt32Array, new_empty_array,
 };
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_data::{ByteView, MAX_INLINE_VIEW_LEN};
@@ -422,15 +423,31 @@ fn binaries(array: &ArrayRef) -> Result<Vec<Buffer>> {
                 view => array.data_buffers()[view.buffer_index as usize]
                     .slice_with_length(view.offset as usize, view.length as usize),
             };
-            let values: Vec<Buffer> = array.views().iter().enumerate().map(value).collect();
-            // Many views of the same bytes would be copied many times.
-            let len = values.iter().map(Buffer::len).sum::<usize>();
-            let room = array.data_buffers().iter().map(Buffer::len).sum::<usize>();
-            let most = room.saturating_add(values.len() * MAX_INLINE_VIEW_LEN as usize);
-            ensure!(len <= most, "views of {len} bytes of headers or bodies in {room} bytes");
-            Ok(values)
+            Ok(array.views().iter().enumerate().map(value).collect())
         }
     }
+}
+
+/// The values of views, each beginning at a multiple of 64. Those of the same bytes are copied once,
+/// as tools share them; different ones may not add up to more than all bytes: copies of views that
+/// overlap would take many times the input.
+fn aligned_views(array: &BinaryViewArray, values: Vec<Buffer>) -> Result<Vec<Buffer>> {
+    let mut copies: HashMap<(usize, usize), Buffer> = HashMap::new();
+    let buffers = array.data_buffers().iter().map(Buffer::len).sum::<usize>();
+    let all = buffers.saturating_add(array.len() * MAX_INLINE_VIEW_LEN as usize);
+    let mut copied = 0_usize;
+    let aligned = |value: Buffer| {
+        let key = (value.as_ptr() as usize, value.len());
+        if let Some(copy) = copies.get(&key) {
+            return Ok(copy.clone());
+        }
+        copied = copied.saturating_add(value.len());
+        ensure!(copied <= all, "views of {copied} bytes of headers or bodies in {all} bytes");
+        let value = realigned(value);
+        copies.insert(key, value.clone());
+        Ok(value)
+    };
+    values.into_iter().map(aligned).collect()
 }
 
 /// Each body, beginning at a multiple of 64, and the bytes of all of them if they lie one behind the
@@ -440,7 +457,7 @@ fn aligned_bodies(array: &ArrayRef) -> Result<(Vec<Buffer>, Option<Buffer>)> {
     let all = match array.data_type() {
         DataType::Binary => used(array.as_binary::<i32>()),
         DataType::LargeBinary => used(array.as_binary::<i64>()),
-        _ => return Ok((bodies.into_iter().map(realigned).collect(), None)),
+        _ => return Ok((aligned_views(array.as_binary_view(), bodies)?, None)),
     };
     let all = realigned(all);
     let mut at = 0;

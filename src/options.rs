@@ -352,6 +352,11 @@ impl Options {
         (0..groups).map(|group| border(group)..border(group + 1)).collect()
     }
 
+    /// A pool of the threads asked for; none for rayon's global one.
+    pub(crate) fn pool(&self) -> Result<Option<rayon::ThreadPool>> {
+        pool_of(self.threads)
+    }
+
     /// Runs `work` on the threads asked for.
     pub(crate) fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         run_on(self.threads, work)
@@ -363,16 +368,20 @@ pub(crate) fn run_on<T: Send>(
     threads: Option<usize>,
     work: impl FnOnce() -> T + Send,
 ) -> Result<T> {
-    match threads {
-        None => Ok(work()),
-        Some(threads) => {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .map_err(|error| Error::Options { name: "threads", what: error.to_string() })?;
-            Ok(pool.install(work))
-        }
-    }
+    Ok(match pool_of(threads)? {
+        None => work(),
+        Some(pool) => pool.install(work),
+    })
+}
+
+/// A pool of so many threads; `None` for rayon's global pool.
+fn pool_of(threads: Option<usize>) -> Result<Option<rayon::ThreadPool>> {
+    let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let failed = |error: rayon::ThreadPoolBuildError| Error::Options {
+        name: "threads",
+        what: error.to_string(),
+    };
+    threads.map(pool).transpose().map_err(failed)
 }
 
 #[cfg(test)]

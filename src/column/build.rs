@@ -203,17 +203,21 @@ pub(crate) fn decode_to(
         }
     }
     let Some(out) = validity else { return Ok(()) };
-    let Some(nulls) = nulls(&parts)? else {
-        out.fill(0xff);
-        return Ok(());
-    };
+    let nulls = nulls(&parts)?;
     let mut start = 0;
     for (index, chunk) in chunks.iter().enumerate() {
-        let found = nulls.slice(start, chunk.rows()).null_count();
+        let of_chunk = |nulls: &NullBuffer| nulls.slice(start, chunk.rows()).null_count();
+        let found = nulls.as_ref().map_or(0, of_chunk);
         check_nulls(chunk, found).map_err(|error| error.in_chunk(index))?;
         start += chunk.rows();
     }
-    copy_bits(nulls.into_inner(), out)
+    match nulls {
+        Some(nulls) => copy_bits(nulls.into_inner(), out),
+        None => {
+            out.fill(0xff);
+            Ok(())
+        }
+    }
 }
 
 /// Copies bits to a buffer of as many bytes as they need.

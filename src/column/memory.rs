@@ -1,6 +1,10 @@
 //! How much memory decompressed values take, added up from headers and compared with a limit before
 //! memory is taken (`src/memory.rs`).
 
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_schema::DataType;
 
 use super::CompressedColumn;
@@ -136,5 +140,57 @@ fn nested(node: NodeView<'_>, data_type: &DataType, rows: u64) -> u64 {
         }
         // Carried arrays are as large as their streams, but may have bitmaps that these lack.
         _ => (encoding::value_bytes(node) as u64).saturating_add(node.len() as u64 / 8),
+    }
+}
+
+/// Bytes of an array's buffers as far as its rows refer to them, where Arrow's own count takes all
+/// elements of lists. Of dictionaries and list views all values count.
+pub(crate) fn array_bytes(array: &dyn Array) -> usize {
+    fn list<O: OffsetSizeTrait>(offsets: &[O], elements: &ArrayRef) -> usize {
+        let (first, last) = (offsets[0].as_usize(), offsets[offsets.len() - 1].as_usize());
+        size_of_val(offsets) + array_bytes(&elements.slice(first, last - first))
+    }
+    let children = match array.data_type() {
+        DataType::List(_) => {
+            list(array.as_list::<i32>().value_offsets(), array.as_list::<i32>().values())
+        }
+        DataType::LargeList(_) => {
+            list(array.as_list::<i64>().value_offsets(), array.as_list::<i64>().values())
+        }
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            list(map.value_offsets(), &entries)
+        }
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|child| array_bytes(child)).sum()
+        }
+        DataType::FixedSizeList(..) => {
+            let lists = array.as_fixed_size_list();
+            let width = lists.value_length() as usize;
+            array_bytes(&lists.values().slice(lists.offset() * width, lists.len() * width))
+        }
+        _ => return array.to_data().get_slice_memory_size().unwrap_or(0),
+    };
+    children.saturating_add(array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8)))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, ListArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::Field;
+
+    use super::*;
+
+    #[test]
+    fn slices_of_lists_take_their_own_elements() {
+        let elements: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let field = Arc::new(Field::new_list_field(DataType::Int64, true));
+        let offsets = OffsetBuffer::from_lengths([10; 100]);
+        let lists = ListArray::new(field, offsets, elements, None);
+        assert_eq!(array_bytes(&lists), 101 * 4 + 8000);
+        assert_eq!(array_bytes(&lists.slice(7, 2)), 3 * 4 + 160);
+        assert_eq!(array_bytes(&lists.slice(7, 0)), 4);
     }
 }

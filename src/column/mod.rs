@@ -16,7 +16,7 @@ mod text;
 pub(crate) use build::{concat, decode_to, logical_nulls, rows_of, whole};
 pub(crate) use check::check_type;
 pub use explain::{ColumnEncoding, EncodingGroup};
-pub(crate) use memory::{check_kept_memory, check_memory, is_whole, memory_of};
+pub(crate) use memory::{array_bytes, check_kept_memory, check_memory, is_whole, memory_of};
 pub(crate) use text::{is_text, one as one_string};
 
 pub(crate) use crate::encoding::source::physical_of;

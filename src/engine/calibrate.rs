@@ -19,8 +19,7 @@ use crate::cache;
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::decode::decodes_on_device;
-use crate::device::pinned::ResultMemory;
-use crate::device::{Context, DeviceArray, DeviceColumn};
+use crate::device::{Context, DeviceArray, DeviceColumn, PinnedBuffer};
 use crate::encode::{encode_array, encodes_on_device};
 use crate::error::Result;
 use crate::model::{Kind, Model, Rate, Rates};
@@ -143,7 +142,11 @@ fn measure(context: &Arc<Context>, machine: String) -> Result<Rates> {
         let [one, many] = [1, copies].map(|count| sample.on_device(context, count));
         let ([pack_one, unpack_one], [pack_many, unpack_many]) = (one?, many?);
         let bytes = sample.bytes * (copies - 1);
-        let of_device = |one, many: Duration| rate(bytes, many.saturating_sub(one));
+        // Where the copies took no longer than the one, by all of them.
+        let of_device = |one: Duration, many: Duration| match many.checked_sub(one) {
+            Some(more) if !more.is_zero() => rate(bytes, more),
+            _ => rate(bytes, many),
+        };
         let encoding = Some(sample.column.chunks()[0].root().encoding());
         let physical = physical_of(sample.array.data_type());
         let (cpu, device) = (rate(sample.bytes, sample.compress), of_device(pack_one, pack_many));
@@ -222,14 +225,12 @@ impl Sample {
 
 /// Bytes a second to the device and from it: page-locked memory, and other.
 fn buses(context: &Arc<Context>, bytes: usize) -> Result<[[f64; 2]; 2]> {
-    let pinned = ResultMemory::new(context.pool(), bytes);
-    let mut pinned = pinned.all();
-    pinned.zeroed();
+    let mut pinned = PinnedBuffer::zeroed(context.pool(), bytes)?;
     let mut ordinary = vec![1_u8; bytes];
     context.with_stream(|stream| {
         let buffer = stream.allocate(bytes)?;
         let mut rates = [[0.0; 2]; 2];
-        for (at, host) in [pinned.bytes_mut(), ordinary.as_mut_slice()].into_iter().enumerate() {
+        for (at, host) in [&mut *pinned, ordinary.as_mut_slice()].into_iter().enumerate() {
             let up = shortest(3, || {
                 stream.upload(host, &buffer, 0)?;
                 stream.synchronize()

@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef};
 
 use super::{Engine, Kind};
 use crate::chunk::Chunk;
-use crate::column::{CompressedColumn, physical_of};
+use crate::column::{CompressedColumn, array_bytes, physical_of};
 use crate::decode::decodes_on_device;
 use crate::device::Context;
 use crate::encode::uses_device;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::gpu::DeviceInfo;
 use crate::model::{self, Column, Model, Operation, Side, Work};
 use crate::options::Options;
-use crate::transfer::shared::{Shares, Workers};
+use crate::transfer::shared::{Shares, Speeds, Workers};
 
 /// What an [`Engine`] runs on for one batch or array, and why: [`Engine::choose`],
 /// [`Engine::last_choice`].
@@ -151,7 +151,7 @@ impl Engine {
     pub(super) fn compression(&self, arrays: &[ArrayRef], options: &Options) -> Work {
         let of = |array: &ArrayRef| Column {
             kind: model::Kind { encoding: None, physical: physical_of(array.data_type()) },
-            values: array.to_data().get_slice_memory_size().unwrap_or(0),
+            values: array_bytes(array),
             stored: None,
             units: array.len().div_ceil(options.chunk_rows),
             on_device: uses_device(array.data_type()),
@@ -193,8 +193,9 @@ impl Engine {
             Choice { cpu, devices, reason, predicted, took: None, shares: None }
         };
         let rates = |[cpu, devices, _]: [Duration; 3]| {
-            let values = work.values() as f64;
-            Some([cpu, devices].map(|time| values / time.as_secs_f64().max(1e-9)))
+            let values = work.values().max(1) as f64;
+            let [host, devices] = [cpu, devices].map(|time| values / time.as_secs_f64().max(1e-9));
+            Some(Speeds { thread: host / work.threads.max(1) as f64, host, devices })
         };
         let workers = |contexts: &[Arc<Context>], with_cpu: bool, is_lenient, predicted| Workers {
             rates: rates(predicted),
@@ -280,10 +281,9 @@ impl Engine {
             Plan::Shared(workers) => shared(&workers),
         };
         let took = start.elapsed();
-        let has_failed = choice.shares.as_ref().is_some_and(|shares| !shares.failures.is_empty());
         if result.is_ok() {
             choice.took = Some(took);
-            if choice.predicted.is_some() && !has_failed {
+            if choice.predicted.is_some() {
                 self.model().learn(work, side, took);
             }
         }

@@ -137,7 +137,10 @@ impl Engine {
     /// As [`Engine::cuda`].
     #[cfg_attr(docsrs, doc(cfg(feature = "cuda")))]
     pub fn all_devices() -> Result<Self> {
-        Self::devices(&(0..count_cuda()?).collect::<Vec<_>>())
+        match count_cuda()? {
+            0 => Err(Error::NoDevice { what: "the driver knows none".to_owned() }),
+            count => Self::devices(&(0..count).collect::<Vec<_>>()),
+        }
     }
 
     /// How many NVIDIA GPUs there are.
@@ -249,13 +252,15 @@ impl Engine {
         Self { with_cpu: true, ..self }
     }
 
-    /// Limits the memory that compression and decompression of data in host memory take on each GPU:
-    /// columns of any size go through it in spans. Without a limit a column has to fit in most
+    /// Sets how much memory of each GPU compression and decompression of data in host memory are cut
+    /// for: columns go through it in spans, on the assumption that work takes four times the bytes of
+    /// values. What work takes beyond that is not refused. Without a limit a column has to fit in most
     /// cases.
     ///
-    /// A limit that is too small for the longest part of a column, four times its bytes, is an
-    /// [`Error::Options`] of the call, which states what is needed: parts are some chunks, of strings
-    /// those that share a symbol table.
+    /// A span is at least some chunks, when strings are compressed those that share a symbol table,
+    /// and a whole column of views, FixedSizeBinary or a nested type that is decompressed. One that is
+    /// longer than a quarter of the limit is done by the CPU where it takes part; else it is an
+    /// [`Error::Options`] of the call, which states what is needed.
     #[must_use]
     pub fn with_device_memory_limit(self, bytes: u64) -> Self {
         Self { device_memory: Some(bytes), ..self }
@@ -381,7 +386,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// The GPUs that were asked for by name; none for other engines.
+    /// The first GPU that was asked for by name; none for other engines.
     pub(crate) fn named_device(&self) -> Option<&Arc<Context>> {
         match &self.kind {
             Kind::Devices(contexts) => contexts.first(),

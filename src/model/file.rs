@@ -45,13 +45,12 @@ impl Rates {
 
     /// Whether all are numbers that something can be predicted from.
     fn are_rates(&self) -> bool {
-        let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
+        let is_rate = |rate: f64| (1e3..1e15).contains(&rate);
         let buses = self.up.iter().chain(&self.down).chain([&self.memory]);
         let kinds = self.compress.values().chain(self.decompress.values());
         buses.copied().all(is_rate)
             && kinds.into_iter().all(|rate| is_rate(rate.cpu) && is_rate(rate.device))
-            && self.call.is_finite()
-            && self.call >= 0.0
+            && (0.0..10.0).contains(&self.call)
     }
 }
 

@@ -46,7 +46,8 @@ impl Side {
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Devices, Self::Both];
 }
 
-/// What kind of values: the encoding of most of them where that is known, and what they are stored as.
+/// What kind of values: the encoding of the first chunk where that is known, and what they are stored
+/// as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Kind {
     pub encoding: Option<Encoding>,
@@ -123,7 +124,8 @@ pub(crate) struct Rates {
     pub down: [f64; 2],
     /// Bytes a second that all threads together read or write.
     pub memory: f64,
-    /// Seconds that a call on a device takes beside work on its bytes; for each column.
+    /// Seconds that a call on a device takes beside work on its bytes, and for each column a quarter of
+    /// it.
     pub call: f64,
     pub compress: BTreeMap<String, Rate>,
     pub decompress: BTreeMap<String, Rate>,
@@ -262,14 +264,20 @@ struct Taken {
 }
 
 impl Taken {
-    /// The faster of the last two; 1 if there is none.
+    /// The faster of the last two; 1 if there are not so many.
     fn factor(self) -> f64 {
-        if self.calls < 2 { 1.0 } else { self.last[0].min(self.last[1]) }
+        if self.calls < KNOWN { 1.0 } else { self.last[0].min(self.last[1]) }
     }
 }
 
 /// Calls after which a side is known.
 const KNOWN: u32 = 3;
+
+/// Calls after which another side is tried again: machines change, and calls are disturbed.
+const AGAIN: u32 = 64;
+
+/// Seconds that are predicted at most.
+const LONGEST: f64 = 1e6;
 
 /// A side that is slower than the best by less than this is tried.
 const WORTH_A_TRY: f64 = 1.6;
@@ -287,7 +295,7 @@ impl Model {
         let taken = self.taken.get(&(Alike::of(work), side));
         let factor = taken.map_or(1.0, |taken| taken.factor());
         let seconds = self.rates.seconds(work, side) * factor;
-        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64(seconds.min(LONGEST)).unwrap_or(Duration::ZERO)
     }
 
     /// The side of some that takes least, and the times of all three.
@@ -295,10 +303,16 @@ impl Model {
         let times = Side::ALL.map(|side| self.predict(work, side));
         let time = |side: &Side| times[*side as usize];
         let best = sides.iter().copied().min_by_key(time).unwrap_or(Side::Cpu);
-        let most = time(&best).mul_f64(WORTH_A_TRY);
         let calls =
             |side: Side| self.taken.get(&(Alike::of(work), side)).map_or(0, |taken| taken.calls);
-        let is_worth_it = |side: &&Side| calls(**side) < KNOWN && time(side) <= most;
+        // By what is known of it, or else, once in a while, by the rates alone.
+        let all: u32 = Side::ALL.iter().fold(0, |all, side| all.wrapping_add(calls(*side)));
+        let is_again = all % AGAIN == AGAIN - 1;
+        let most = time(&best).as_secs_f64() * WORTH_A_TRY;
+        let is_worth_it = |side: &&Side| match is_again {
+            true => **side != best && self.rates.seconds(work, **side) <= most,
+            false => calls(**side) < KNOWN && time(side).as_secs_f64() <= most,
+        };
         match sides.iter().filter(is_worth_it).min_by_key(|side| time(side)) {
             Some(side) if calls(best) >= KNOWN => (*side, times),
             _ => (best, times),
@@ -401,8 +415,14 @@ mod tests {
         let before = model.predict(&other, Side::Both);
         let slow = model.predict(&work, Side::Both) * 3;
         assert_eq!(choose(&model), Side::Both);
-        model.learn(&work, Side::Both, slow);
-        assert_eq!(choose(&model), Side::Both, "the first call says nothing");
+        for _ in 0..2 {
+            model.learn(&work, Side::Both, slow);
+            assert_eq!(
+                choose(&model),
+                Side::Both,
+                "one time says nothing, nor does the first call"
+            );
+        }
         model.learn(&work, Side::Both, slow);
         assert_eq!(choose(&model), Side::Devices, "the next best");
         let found = model.predict(&work, Side::Both).as_secs_f64() / slow.as_secs_f64();
@@ -426,6 +446,38 @@ mod tests {
         assert_eq!(tried[..3], [Side::Both; 3]);
         assert_eq!(tried[3..6], [Side::Devices; 3], "little slower");
         assert_eq!(tried[6..], [Side::Both; 3], "the CPU is much slower");
+    }
+
+    #[test]
+    fn a_side_that_was_disturbed_is_tried_again() {
+        let (mut model, work) = (Model::new(rates()), work(1 << 30));
+        let seconds = |side: Side| rates().seconds(&work, side);
+        let (both, devices) = (seconds(Side::Both), seconds(Side::Devices));
+        for _ in 0..3 {
+            model.learn(&work, Side::Both, Duration::from_secs_f64(both * 9.0));
+        }
+        let mut again = 0;
+        for _ in 0..4 * AGAIN {
+            let side = model.choose(&work, &Side::ALL).0;
+            again += u32::from(side == Side::Both);
+            let time = if side == Side::Both { both } else { devices };
+            model.learn(&work, side, Duration::from_secs_f64(time));
+        }
+        assert!(again > AGAIN, "{again} calls of the faster side");
+    }
+
+    #[test]
+    fn rates_of_any_size_give_times() {
+        for rate in [1e-300, 1e300, f64::INFINITY, f64::NAN] {
+            let mut rates = rates();
+            rates.compress.insert("F64".to_owned(), Rate { cpu: rate, device: rate });
+            (rates.memory, rates.call) = (rate, rate);
+            let model = Model::new(rates);
+            for values in [0, 1, 1 << 40] {
+                model.choose(&work(values), &[Side::Devices]);
+                model.choose(&work(values), &Side::ALL);
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::encoding;
 use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
 
-/// Parts begin at multiples of so many rows, so that bitmaps are cut at bytes.
+/// Parts with bitmaps begin at multiples of so many rows, so that these are cut at bytes.
 pub(super) const ROWS: usize = 64;
 
 /// Decompresses a column from host memory to host memory.
@@ -33,7 +33,7 @@ pub(crate) fn decompress(context: &Arc<Context>, column: &CompressedColumn) -> R
         return column.decode();
     }
     let sizes = Sizes::of(column.data_type());
-    let parts = sizes.as_ref().map(|sizes| cut(context, column, sizes));
+    let parts = sizes.as_ref().map(|sizes| cut(column, sizes, part_bytes(context)));
     match (sizes, parts) {
         (Some(sizes), Some(parts)) if parts.len() > 1 => {
             decompress_parts(context, column, &sizes, &parts)
@@ -73,16 +73,17 @@ impl Sizes {
     }
 }
 
-/// Chunks that go together; their rows begin at multiples of [`ROWS`].
-fn cut(context: &Context, column: &CompressedColumn, sizes: &Sizes) -> Vec<Range<usize>> {
-    let least = part_bytes(context);
+/// Chunks that go together, of at least so many bytes; where there are bitmaps their rows begin at
+/// multiples of [`ROWS`].
+pub(super) fn cut(column: &CompressedColumn, sizes: &Sizes, least: usize) -> Vec<Range<usize>> {
+    let has_bitmap = matches!(sizes, Sizes::Fixed(1)) || column.null_count() > 0;
     let chunks = column.chunks();
     let mut parts: Vec<Range<usize>> = Vec::new();
     let (mut first, mut bytes) = (0, 0);
     for (index, rows) in column.chunk_rows().enumerate() {
         let last = index + 1 == chunks.len();
         bytes += sizes.bytes(&chunks[index..index + 1]).iter().sum::<usize>();
-        if last || (bytes >= least && rows.end.is_multiple_of(ROWS)) {
+        if last || (bytes >= least && (!has_bitmap || rows.end.is_multiple_of(ROWS))) {
             parts.push(first..index + 1);
             (first, bytes) = (index + 1, 0);
         }

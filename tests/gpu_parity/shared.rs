@@ -86,6 +86,39 @@ mod emulated {
         }
     }
 
+    /// Threads of a pool that all wait for calls, which need the pool themselves.
+    #[test]
+    fn calls_of_all_threads_of_a_pool_end() {
+        let batch = every_type(5000);
+        let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
+        let expected = compress(&batch, &options()).unwrap();
+        let call = || {
+            let found = engine.compress(&batch, &options()).unwrap();
+            assert_same_bytes(&found, &expected, || "in a pool".to_owned());
+            assert!(engine.decompress(&expected).unwrap() == decompress(&expected).unwrap());
+        };
+        rayon::scope(|scope| {
+            (0..2 * rayon::current_num_threads()).for_each(|_| scope.spawn(|_| call()));
+        });
+        // With a number of threads that was asked for.
+        let found = engine.compress(&batch, &options().with_threads(1)).unwrap();
+        assert_same_bytes(&found, &expected, || "one thread".to_owned());
+    }
+
+    /// Batches of odd numbers of rows put together: bitmaps are not cut at bytes.
+    #[test]
+    fn chunks_of_any_number_of_rows() {
+        let packed: Vec<RecordBatch> = [1, 1023, 700, 64, 3000, 1]
+            .map(|rows| compress(&every_type(rows), &options()).unwrap())
+            .into();
+        let packed = arrow_select::concat::concat_batches(&packed[0].schema(), &packed).unwrap();
+        let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
+        assert!(engine.decompress(&packed).unwrap() == decompress(&packed).unwrap());
+        check(&engine, &every_type(0), &options(), "no rows");
+        let sliced = every_type(5000).slice(1001, 3003);
+        check(&engine, &sliced, &options(), "a slice");
+    }
+
     #[test]
     fn groups_of_strings_keep_their_symbol_tables() {
         let text = |row: usize| format!("row {} of group {}", row % 1000, row / 20_000);
@@ -186,19 +219,32 @@ mod emulated {
 
     #[test]
     fn damage_is_found_whoever_finds_it() {
-        let array = array_of(&DataType::Utf8, 50_000, Shape::Random, Nulls::None);
-        let column = lanepack::compress_array(&array, &options()).unwrap();
-        let (field, storage) = column.to_arrow("text");
+        let errors = [DataType::Utf8, DataType::Int32]
+            .map(|data_type| damaged(&array_of(&data_type, 50_000, Shape::Random, Nulls::Random)));
+        assert!(errors.iter().all(|errors| *errors > 3), "{errors:?} errors");
+    }
+
+    /// Damages chunks of an array, whose bitmaps are the last 128 bytes, and compares with the CPU;
+    /// how many errors there were.
+    fn damaged(array: &ArrayRef) -> usize {
+        let column = lanepack::compress_array(array, &options()).unwrap();
+        let (field, storage) = column.to_arrow("values");
         let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
         let mut rng = Rng(5);
         let mut errors = 0;
-        for _ in 0..30 {
+        for case in 0..30 {
             let (fields, mut columns, _) = storage.clone().into_parts();
             let bodies = columns[5].as_any().downcast_ref::<LargeBinaryArray>().unwrap();
             let mut values: Vec<Vec<u8>> = bodies.iter().flatten().map(<[u8]>::to_vec).collect();
             let chunk = rng.below(values.len() as u64) as usize;
-            let at = rng.below(values[chunk].len() as u64) as usize;
-            values[chunk][at] ^= 1 << rng.below(8);
+            let body = &mut values[chunk];
+            let len = body.len();
+            match case % 3 {
+                // All rows are valid.
+                0 => body[len - 128..].fill(0xff),
+                1 => body[len - 1 - rng.below(128) as usize] ^= 1 << rng.below(8),
+                _ => body[rng.below(len as u64) as usize] ^= 1 << rng.below(8),
+            }
             columns[5] = Arc::new(LargeBinaryArray::from_iter_values(values));
             let storage = StructArray::new(fields, columns, None);
             let schema = Arc::new(Schema::new(vec![field.clone()]));
@@ -212,6 +258,6 @@ mod emulated {
                 (found, expected) => panic!("{found:?}, on the CPU {expected:?}"),
             }
         }
-        assert!(errors > 3, "{errors} errors");
+        errors
     }
 }

@@ -123,38 +123,30 @@ fn copiers() -> Option<&'static rayon::ThreadPool> {
     COPIERS.get_or_init(start).as_ref()
 }
 
-/// Does something for every piece, by the calling thread and as many others as there are pieces and
-/// threads that copy. A thread holds one slot at a time, so that none waits for another's.
+/// Does something for every piece, by the threads that copy; by the calling one where there is one
+/// piece. A thread holds one slot at a time, so that none waits for another's.
 fn each_piece<T: Send>(
-    pieces: impl ExactSizeIterator<Item = T> + Send,
+    mut pieces: impl ExactSizeIterator<Item = T>,
     work: impl Fn(T) -> Result<()> + Sync,
 ) -> Result<()> {
-    let count = pieces.len();
-    let pieces = Mutex::new(pieces);
-    let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let all = || -> Result<()> {
-        while let Some(piece) = next() {
-            work(piece)?;
-        }
-        Ok(())
+    let Some(copiers) = copiers().filter(|_| pieces.len() > 1) else {
+        return pieces.try_for_each(work);
     };
-    let Some(copiers) = copiers().filter(|_| count > 1) else { return all() };
-    let failed = Mutex::new(None);
-    let mut own = Ok(());
+    let failed = OnceLock::new();
     copiers.in_place_scope(|scope| {
-        for _ in 1..count.min(copiers.current_num_threads() + 1) {
-            scope.spawn(|_| {
-                if let Err(error) = all() {
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        // Piece by piece, so that a short copy does not wait for all of a long one.
+        for piece in pieces {
+            let (work, failed) = (&work, &failed);
+            scope.spawn(move |_| {
+                if failed.get().is_none()
+                    && let Err(error) = work(piece)
+                {
+                    let _ = failed.set(error);
                 }
             });
         }
-        own = all();
     });
-    own.and_then(|()| match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(()),
-    })
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// Page-locked buffers of one size.

@@ -10,7 +10,7 @@ use arrow_schema::FieldRef;
 use super::{Fits, Shares, Unit, Workers, share};
 use crate::arrow_type;
 use crate::chunk::{self, Chunk, copy_joined};
-use crate::column::{CompressedColumn, compress_field, physical_of};
+use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::device::Context;
 use crate::device::pinned::{Pool, ResultMemory};
 use crate::encode::{encodes_on_device, uses_device};
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transfer;
 
-/// Compresses columns; the same bytes whoever did what. On the threads of the current pool.
+/// Compresses columns; the same bytes whoever did what.
 pub(crate) fn compress(
     workers: &Workers,
     fields: &[FieldRef],
@@ -32,8 +32,8 @@ pub(crate) fn compress(
     let mut units: Vec<Unit> = (arrays.iter().enumerate())
         .flat_map(|(column, array)| units_of(column, array, options, workers.unit_bytes()))
         .collect();
-    // The host begins with what devices do not do.
-    units.sort_by_key(|unit| unit.fits == Fits::Host);
+    workers.order(&mut units)?;
+    let threads = options.pool()?;
     let rows = |chunks: &Range<usize>, len: usize| {
         let [start, end] =
             [chunks.start, chunks.end].map(|chunk| len.min(chunk * options.chunk_rows));
@@ -44,9 +44,14 @@ pub(crate) fn compress(
         let (field, array) = (&fields[first.column], &arrays[first.column]);
         let rows = rows(&(first.chunks.start..last.chunks.end), array.len());
         let slice = array.slice(rows.start, rows.len());
-        let column = match context {
+        let compress = || match context {
             Some(context) => transfer::compress(context, field, &slice, options),
             None => compress_field(field.clone(), &slice, options),
+        };
+        // With a number of threads that was asked for all that the host computes is on these.
+        let column = match &threads {
+            Some(threads) => threads.install(compress),
+            None => compress(),
         };
         let place = |error: Error| error.after_chunks(first.chunks.start).in_column(field.name());
         Ok(column.map_err(place)?.into_chunks())
@@ -97,14 +102,7 @@ fn joined(
 /// table, which are planned together.
 fn units_of(column: usize, array: &ArrayRef, options: &Options, least: usize) -> Vec<Unit> {
     let data_type = array.data_type();
-    let chunks = array.len().div_ceil(options.chunk_rows);
-    let bytes = array.to_data().get_slice_memory_size().unwrap_or(0);
-    let of = |chunks_of_unit: Range<usize>, fits| Unit {
-        column,
-        bytes: (bytes as u128 * chunks_of_unit.len() as u128 / chunks.max(1) as u128) as usize,
-        chunks: chunks_of_unit,
-        fits,
-    };
+    let (rows, chunks) = (array.len(), array.len().div_ceil(options.chunk_rows));
     let has_symbols = physical_of(data_type) == Physical::Bytes;
     let fits = match (uses_device(data_type), has_symbols) {
         (false, _) => Fits::Host,
@@ -112,10 +110,21 @@ fn units_of(column: usize, array: &ArrayRef, options: &Options, least: usize) ->
         (true, false) => Fits::Any,
     };
     if has_symbols {
-        return options.groups(chunks).into_iter().map(|group| of(group, fits)).collect();
+        let unit = |chunks: Range<usize>| {
+            let start = chunks.start * options.chunk_rows;
+            let end = rows.min(chunks.end * options.chunk_rows);
+            let bytes = array_bytes(&array.slice(start, end - start));
+            Unit { column, chunks, bytes, fits }
+        };
+        return options.groups(chunks).into_iter().map(unit).collect();
     }
     // Leaves of nested columns are encoded together: a device gains with more of them.
     let least = if encodes_on_device(data_type) { least } else { 4 * least };
-    let each = least.div_ceil((bytes / chunks.max(1)).max(1));
-    (0..chunks).step_by(each).map(|first| of(first..chunks.min(first + each), fits)).collect()
+    let of_chunk = (array_bytes(array) / chunks.max(1)).max(1);
+    let each = least.div_ceil(of_chunk);
+    let unit = |first: usize| {
+        let chunks = first..chunks.min(first + each);
+        Unit { column, bytes: of_chunk * chunks.len(), chunks, fits }
+    };
+    (0..chunks).step_by(each).map(unit).collect()
 }

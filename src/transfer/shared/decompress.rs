@@ -19,7 +19,7 @@ use crate::device::column::{explained, placed};
 use crate::device::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::device::{Context, DeviceColumn};
 use crate::error::{Error, Result};
-use crate::transfer::decompress::{ROWS, Sizes};
+use crate::transfer::decompress::{Sizes, cut};
 
 /// Decompresses columns, whose memory has been checked.
 pub(crate) fn decompress(
@@ -32,8 +32,7 @@ pub(crate) fn decompress(
     for (index, array) in arrays.iter().enumerate() {
         units.extend(array.units(index));
     }
-    // The host begins with what devices do not do.
-    units.sort_by_key(|unit| unit.fits == Fits::Host);
+    workers.order(&mut units)?;
     let work = |context: Option<&Arc<Context>>, range: Range<usize>| -> Result<Part> {
         let (first, last) = (&units[range.start], &units[range.end - 1]);
         let array = &arrays[first.column];
@@ -77,7 +76,7 @@ struct Buffers {
     slots: Vec<Slot>,
 }
 
-/// Chunks whose rows begin at a multiple of [`ROWS`].
+/// Chunks that are cut from others ([`cut`]).
 struct Slot {
     chunks: Range<usize>,
     /// Bytes of strings before.
@@ -250,31 +249,27 @@ impl Buffers {
             lengths.push(column.len().div_ceil(8));
         }
         let memories: Vec<Arc<ResultMemory>> = lengths.into_iter().map(memory).collect();
-        let mut slots: Vec<Slot> = Vec::new();
-        let (mut first, mut start) = (0, 0);
-        for (index, rows) in column.chunk_rows().enumerate() {
-            let is_last = index + 1 == chunks.len();
-            let mut lengths = sizes.bytes(&chunks[first..index + 1]);
-            let bytes = lengths.iter().sum::<usize>();
-            if !is_last && (bytes < least || !rows.end.is_multiple_of(ROWS)) {
-                continue;
-            }
+        let mut start = 0;
+        let slot = |range: Range<usize>| {
+            let some = &chunks[range.clone()];
+            let mut lengths = sizes.bytes(some);
+            let bytes = lengths.iter().sum();
             let of_strings = lengths.get(1).copied().unwrap_or(0);
-            if let (Sizes::Strings(width), true) = (&sizes, is_last) {
+            if let (Sizes::Strings(width), true) = (&sizes, range.end == chunks.len()) {
                 lengths[0] += width;
             }
             if has_validity {
-                let rows: usize = chunks[first..index + 1].iter().map(Chunk::rows).sum();
-                lengths.push(rows.div_ceil(8));
+                lengths.push(some.iter().map(Chunk::rows).sum::<usize>().div_ceil(8));
             }
-            let cut = |(memory, len): (&Arc<ResultMemory>, usize)| {
-                memory.cut(len).ok_or_else(|| Error::device("no room for a part"))
+            let cut = |(memory, len): (&Arc<ResultMemory>, &usize)| {
+                memory.cut(*len).ok_or_else(|| Error::device("no room for a part"))
             };
-            let pieces = memories.iter().zip(lengths.iter().copied()).map(cut);
-            let pieces = Mutex::new(pieces.collect::<Result<_>>()?);
-            slots.push(Slot { chunks: first..index + 1, start, bytes, lengths, pieces });
-            (first, start) = (index + 1, start + of_strings);
-        }
+            let pieces = memories.iter().zip(&lengths).map(cut).collect::<Result<_>>()?;
+            start += of_strings;
+            let start = start - of_strings;
+            Ok(Slot { chunks: range, start, bytes, lengths, pieces: Mutex::new(pieces) })
+        };
+        let slots = cut(column, &sizes, least).into_iter().map(slot).collect::<Result<_>>()?;
         Ok(Self { sizes, memories, has_validity, slots })
     }
 

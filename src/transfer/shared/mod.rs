@@ -15,8 +15,8 @@
 //!
 //! Results are those of the units, whoever did them: chunks do not depend on each other. A device
 //! without enough memory gives its span back and goes on with fewer lanes, then with shorter spans.
-//! A device that fails gives back what it has taken; others do it if `Workers::is_lenient`, else it
-//! is an error.
+//! A device that fails gives back what it has taken, for others to do, if `Workers::is_lenient`; else
+//! the call ends with its error.
 
 mod compress;
 mod decompress;
@@ -25,7 +25,8 @@ mod queue;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 pub(crate) use compress::compress;
 pub(crate) use decompress::decompress;
@@ -59,9 +60,18 @@ pub(crate) struct Workers {
     pub device_memory: Option<u64>,
     /// Whether others do what a device that fails has taken, the host above all.
     pub is_lenient: bool,
-    /// Bytes of values a second that the host is expected to do, with all its threads, and all
-    /// devices together; none if nothing is known.
-    pub rates: Option<[f64; 2]>,
+    /// How fast they are expected to be; none if nothing is known.
+    pub rates: Option<Speeds>,
+}
+
+/// Bytes of values a second.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Speeds {
+    /// Of a thread of the host, and of all its threads on one unit.
+    pub thread: f64,
+    pub host: f64,
+    /// Of all devices together.
+    pub devices: f64,
 }
 
 impl Workers {
@@ -69,6 +79,37 @@ impl Workers {
     fn unit_bytes(&self) -> usize {
         let parts = self.devices.iter().map(|context| part_bytes(context));
         parts.min().map_or(1, |bytes| bytes / UNITS)
+    }
+
+    /// Bytes of a span that the limit of device memory has room for.
+    fn room(&self) -> usize {
+        let room = self.device_memory.map(|bytes| bytes / PER_BYTE as u64);
+        room.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Puts units in order: last those of the host, which begins there. Those that are too long for
+    /// devices are the host's where it takes part or does what devices leave.
+    ///
+    /// # Errors
+    /// [`Error::Options`] where it does not, with what the longest needs.
+    fn order(&self, units: &mut [Unit]) -> Result<()> {
+        let (room, of_host) = (self.room(), self.threads > 0 || self.is_lenient);
+        for unit in units.iter_mut().filter(|unit| unit.bytes > room && of_host) {
+            unit.fits = Fits::Host;
+        }
+        let on_device = units.iter().filter(|unit| unit.fits != Fits::Host);
+        match on_device.map(|unit| unit.bytes).max() {
+            Some(longest) if longest > room => {
+                let needed = longest.saturating_mul(PER_BYTE);
+                let limit = self.device_memory.unwrap_or(0);
+                let what = format!("{limit} bytes; the longest part of a column needs {needed}");
+                Err(Error::Options { name: "device_memory_limit", what })
+            }
+            _ => {
+                units.sort_by_key(|unit| unit.fits == Fits::Host);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -98,29 +139,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> DeviceState<'a> {
-    /// # Errors
-    /// [`Error::Options`] if so much memory does not suffice for the longest unit.
-    fn new(context: &'a Arc<Context>, memory: Option<u64>, units: &[Unit]) -> Result<Self> {
+    fn new(context: &'a Arc<Context>, room: usize, units: &[Unit]) -> Self {
         let on_device = units.iter().filter(|unit| unit.fits != Fits::Host);
         let unit = on_device.map(|unit| unit.bytes).max().unwrap_or(0);
-        let (mut lanes, mut longest) = (LANES, part_bytes(context) * LONGEST);
-        if let Some(memory) = memory {
-            let room = usize::try_from(memory / PER_BYTE as u64).unwrap_or(usize::MAX);
-            if room < unit {
-                let needed = unit.saturating_mul(PER_BYTE);
-                let what = format!("{memory} bytes; the longest part of a column needs {needed}");
-                return Err(Error::Options { name: "device_memory_limit", what });
-            }
-            lanes = lanes.min(room / unit.max(1)).max(1);
-            longest = longest.min(room / lanes);
-        }
-        Ok(Self {
+        let lanes = LANES.min(room / unit.max(1)).max(1);
+        Self {
             context,
-            longest: longest.into(),
+            longest: (part_bytes(context) * LONGEST).min(room / lanes).into(),
             lanes: lanes.into(),
             done: AtomicUsize::new(0),
             failure: OnceLock::new(),
-        })
+        }
     }
 
     fn is_out(&self) -> bool {
@@ -147,6 +176,7 @@ type Done<T> = Vec<(Range<usize>, T)>;
 
 /// A call while it is shared.
 struct Call<'a, T> {
+    workers: &'a Workers,
     units: &'a [Unit],
     queue: Queue<'a>,
     devices: Vec<DeviceState<'a>>,
@@ -215,7 +245,9 @@ impl<T: Send> Call<'_, T> {
                     device.longest.store(bytes / 2, Ordering::Relaxed);
                     self.queue.give_back(units);
                 }
-                Err(error @ (Error::DeviceMemory { .. } | Error::Device { .. })) => {
+                Err(error @ (Error::DeviceMemory { .. } | Error::Device { .. }))
+                    if self.workers.is_lenient =>
+                {
                     let _ = device.failure.set(error);
                     self.queue.give_back(units);
                 }
@@ -229,49 +261,63 @@ impl<T: Send> Call<'_, T> {
     fn round(
         &self,
         threads: usize,
-        rates: Option<[f64; 2]>,
         on_host: &(impl Fn(usize) -> Result<T> + Sync),
         on_device: &(impl Fn(&Arc<Context>, Range<usize>) -> Result<T> + Sync),
-    ) -> Result<()> {
+    ) {
+        let devices = || self.devices.iter().filter(|device| !device.is_out());
+        let has_devices = devices().next().is_some();
+        // Of the last units those stay for devices that these do sooner.
+        let pays = move |unit: &Unit, left: usize| match self.workers.rates {
+            Some(Speeds { thread, host, devices }) if has_devices => {
+                let rate = if unit.fits == Fits::Alone { host } else { thread };
+                unit.bytes as f64 / rate <= left as f64 / devices
+            }
+            _ => true,
+        };
+        let is_helper = threads == 0;
+        let helpers = || self.units.iter().filter(|unit| unit.fits == Fits::Host).count();
+        let threads = match is_helper {
+            true => helpers().min(rayon::current_num_threads()),
+            false => threads,
+        };
         thread::scope(|scope| {
-            for device in self.devices.iter().filter(|device| !device.is_out()) {
-                for _ in 0..*lock(&device.lanes) {
-                    start(scope, move || self.lane(device, on_device))?;
+            let mut started = Vec::new();
+            for device in devices() {
+                let lanes = *lock(&device.lanes);
+                let lane = move || self.lane(device, on_device);
+                started.extend((0..lanes).map_while(|_| start(scope, lane).ok()));
+            }
+            let host = move || self.host(is_helper, pays, on_host);
+            started.extend((0..threads).map_while(|_| start(scope, host).ok()));
+            // Where no thread can be had this one does the work.
+            if started.is_empty() {
+                devices().for_each(|device| self.lane(device, on_device));
+                host();
+            }
+            wait(&started);
+            for thread in started {
+                if let Err(panic) = thread.join() {
+                    std::panic::resume_unwind(panic);
                 }
             }
-            let helpers = self.units.iter().filter(|unit| unit.fits == Fits::Host).count();
-            let is_helper = threads == 0;
-            let count = if is_helper { helpers.min(rayon::current_num_threads()) } else { threads };
-            let lanes_work = self.devices.iter().any(|device| !device.is_out());
-            // Of the last units those stay for devices that these do sooner.
-            let pays = move |unit: &Unit, left: usize| match rates {
-                Some([host, devices]) if lanes_work => {
-                    let share = if unit.fits == Fits::Alone { 1.0 } else { threads.max(1) as f64 };
-                    unit.bytes as f64 * share / host <= left as f64 / devices
-                }
-                _ => true,
-            };
-            for _ in 0..count {
-                start(scope, move || {
-                    yield_to_others();
-                    self.host(is_helper, pays, on_host);
-                })?;
-            }
-            Ok(())
-        })
+        });
     }
 }
 
-/// Has the calling thread give way to others: to those that plan for devices, start kernels and copy,
-/// which devices wait for.
-fn yield_to_others() {
-    #[cfg(target_os = "linux")]
-    // SAFETY: sets the nice value of the calling thread (0), to one that everybody may set; that it
-    // fails does no harm.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, 10);
+/// Waits for threads. One of rayon's does meanwhile what its pool has to do: these threads may need
+/// the pool, of which all others may wait here as well.
+fn wait(threads: &[ScopedJoinHandle<'_, ()>]) {
+    while rayon::current_thread_index().is_some()
+        && threads.iter().any(|thread| !thread.is_finished())
+    {
+        if rayon::yield_now() != Some(rayon::Yield::Executed) {
+            thread::sleep(IDLE);
+        }
     }
 }
+
+/// How long a thread of rayon's sleeps that finds nothing to do while it waits.
+const IDLE: Duration = Duration::from_micros(50);
 
 /// Has all units done: by threads of the host one by one, by devices in spans. The results, in the
 /// order of units, and who did how much.
@@ -283,11 +329,12 @@ fn share<T: Send>(
     on_host: &(impl Fn(usize) -> Result<T> + Sync),
     on_device: &(impl Fn(&Arc<Context>, Range<usize>) -> Result<T> + Sync),
 ) -> Result<(Done<T>, Shares)> {
-    let state = |context| DeviceState::new(context, workers.device_memory, units);
+    let state = |context| DeviceState::new(context, workers.room(), units);
     let call = Call {
+        workers,
         units,
         queue: Queue::new(units),
-        devices: workers.devices.iter().map(state).collect::<Result<_>>()?,
+        devices: workers.devices.iter().map(state).collect(),
         host: AtomicUsize::new(0),
         done: Mutex::default(),
         error: Mutex::default(),
@@ -298,29 +345,20 @@ fn share<T: Send>(
     };
     // Once more where something was given back when others had stopped taking.
     while !call.is_over() && !call.queue.is_empty() {
-        call.round(threads, workers.rates, on_host, on_device)?;
-        if !workers.is_lenient && call.devices.iter().any(DeviceState::is_out) {
-            break;
-        }
+        call.round(threads, on_host, on_device);
         if call.devices.iter().all(DeviceState::is_out) {
             threads = rayon::current_num_threads();
         }
     }
-    let failures = call
-        .devices
-        .into_iter()
-        .map(|device| (device.done.load(Ordering::Relaxed), device.failure.into_inner()));
     let error = call.error.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, error)) = error {
         return Err(error);
     }
-    let mut devices = Vec::new();
-    for (bytes, failure) in failures {
-        match failure {
-            Some(error) if !workers.is_lenient => return Err(error),
-            failure => devices.push((bytes, failure.map(|error| error.to_string()))),
-        }
-    }
+    let of_device = |device: DeviceState<'_>| {
+        let failure = device.failure.into_inner().map(|error| error.to_string());
+        (device.done.load(Ordering::Relaxed), failure)
+    };
+    let devices = call.devices.into_iter().map(of_device).collect();
     let mut done = call.done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(units, _)| units.start);
     Ok((done, Shares { host: call.host.load(Ordering::Relaxed), devices }))

@@ -37,11 +37,12 @@ pub(super) struct Queue<'a> {
 
 #[derive(Debug)]
 struct State {
-    /// What nobody has taken, and its bytes.
+    /// What nobody has taken.
     left: Range<usize>,
-    bytes: usize,
     /// What has been taken and given back.
     returned: Vec<usize>,
+    /// Bytes of both.
+    bytes: usize,
 }
 
 impl<'a> Queue<'a> {
@@ -62,6 +63,7 @@ impl<'a> Queue<'a> {
         let on_device = |unit: &usize| self.units[*unit].fits != Fits::Host;
         if let Some(place) = state.returned.iter().position(on_device) {
             let unit = state.returned.swap_remove(place);
+            state.bytes -= self.units[unit].bytes;
             return Some(unit..unit + 1);
         }
         let first = state.left.start;
@@ -95,7 +97,9 @@ impl<'a> Queue<'a> {
             unit.fits == Fits::Host || (!is_helper && pays(unit, left))
         };
         if let Some(place) = state.returned.iter().rposition(|unit| takes(*unit)) {
-            return Some(state.returned.swap_remove(place));
+            let unit = state.returned.swap_remove(place);
+            state.bytes -= self.units[unit].bytes;
+            return Some(unit);
         }
         let unit = state.left.end.checked_sub(1)?;
         if state.left.is_empty() || !takes(unit) {
@@ -108,7 +112,9 @@ impl<'a> Queue<'a> {
 
     /// Gives back units that have not been done.
     pub fn give_back(&self, units: Range<usize>) {
-        self.state().returned.extend(units);
+        let mut state = self.state();
+        state.bytes += self.units[units.clone()].iter().map(|unit| unit.bytes).sum::<usize>();
+        state.returned.extend(units);
     }
 
     /// Whether all has been taken, and nothing given back.
