@@ -221,29 +221,30 @@ mod emulated {
     fn damage_is_found_whoever_finds_it() {
         let errors = [DataType::Utf8, DataType::Int32]
             .map(|data_type| damaged(&array_of(&data_type, 50_000, Shape::Random, Nulls::Random)));
-        assert!(errors.iter().all(|errors| *errors > 3), "{errors:?} errors");
+        assert!(errors.iter().all(|errors| *errors > 1), "{errors:?} errors");
     }
 
-    /// Damages chunks of an array, whose bitmaps are the last 128 bytes, and compares with the CPU;
-    /// how many errors there were.
+    /// Damages one place of a chunk after the other and compares with the CPU; how many errors there
+    /// were. Bitmaps have 128 bytes, and begin at a multiple of 64.
     fn damaged(array: &ArrayRef) -> usize {
         let column = lanepack::compress_array(array, &options()).unwrap();
         let (field, storage) = column.to_arrow("values");
         let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
         let mut rng = Rng(5);
         let mut errors = 0;
-        for case in 0..30 {
+        let places = (0..column.chunks()[0].body().len()).step_by(64);
+        for (case, at) in places.flat_map(|at| [at, at]).enumerate() {
             let (fields, mut columns, _) = storage.clone().into_parts();
             let bodies = columns[5].as_any().downcast_ref::<LargeBinaryArray>().unwrap();
             let mut values: Vec<Vec<u8>> = bodies.iter().flatten().map(<[u8]>::to_vec).collect();
-            let chunk = rng.below(values.len() as u64) as usize;
+            let chunk = if case % 3 == 0 { 0 } else { values.len() - 2 };
             let body = &mut values[chunk];
-            let len = body.len();
-            match case % 3 {
-                // All rows are valid.
-                0 => body[len - 128..].fill(0xff),
-                1 => body[len - 1 - rng.below(128) as usize] ^= 1 << rng.below(8),
-                _ => body[rng.below(len as u64) as usize] ^= 1 << rng.below(8),
+            let end = body.len().min(at + 128);
+            match case % 2 {
+                _ if at >= end => {}
+                // Of a bitmap: all rows are valid.
+                0 => body[at..end].fill(0xff),
+                _ => body[at + rng.below((end - at) as u64) as usize] ^= 1 << rng.below(8),
             }
             columns[5] = Arc::new(LargeBinaryArray::from_iter_values(values));
             let storage = StructArray::new(fields, columns, None);
