@@ -165,11 +165,7 @@ pub(crate) fn array_bytes(array: &dyn Array) -> usize {
         DataType::Struct(_) => {
             array.as_struct().columns().iter().map(|child| array_bytes(child)).sum()
         }
-        DataType::FixedSizeList(..) => {
-            let lists = array.as_fixed_size_list();
-            let width = lists.value_length() as usize;
-            array_bytes(&lists.values().slice(lists.offset() * width, lists.len() * width))
-        }
+        DataType::FixedSizeList(..) => array_bytes(array.as_fixed_size_list().values()),
         _ => return array.to_data().get_slice_memory_size().unwrap_or(0),
     };
     children.saturating_add(array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8)))

@@ -112,26 +112,15 @@ fn offset_array<O: OffsetSizeTrait>(
     if O::from_usize(total).is_none() {
         return Err(too_large::<O>(total, data_type));
     }
-    let rows = parts::rows(parts);
     let mut values: Vec<u8> = zeros(total);
-    let mut offsets = vec![O::default(); rows + 1];
+    let mut offsets = vec![O::default(); parts::rows(parts) + 1];
     advise_huge_pages(offsets.as_ptr().cast(), size_of_val(offsets.as_slice()));
-    let starts =
-        totals.iter().scan(0, |start, bytes| Some(std::mem::replace(start, *start + bytes)));
-    let shares = split(&mut values, totals.iter().copied())
-        .into_iter()
-        .zip(split(&mut offsets[1..], parts.iter().map(|part| part.rows.len())))
-        .zip(starts)
-        .map(|((values, offsets), start)| Share { values, offsets, start })
-        .collect();
-    each_part(parts, shares, |part, Share { values, offsets, start }| {
-        let mut end = start;
-        for (offset, length) in offsets.iter_mut().zip(decode(part, data_type, values)?) {
-            end += length as usize;
-            *offset = O::usize_as(end);
-        }
-        Ok(())
-    })?;
+    fill(
+        parts,
+        data_type,
+        &totals,
+        Share { values: &mut values, offsets: &mut offsets, start: 0 },
+    )?;
     with_offsets(data_type, nulls, offsets, values)
 }
 
@@ -144,41 +133,47 @@ pub(super) fn decode_to(
     values: &mut [u8],
     start: usize,
 ) -> Result<()> {
+    fn of<O: OffsetSizeTrait + bytemuck::Pod>(
+        parts: &[Part<'_>],
+        data_type: &DataType,
+        offsets: &mut [u8],
+        values: &mut [u8],
+        start: usize,
+    ) -> Result<()> {
+        let offsets = bytemuck::try_cast_slice_mut(offsets)
+            .map_err(|error| Error::corrupt(format!("memory for offsets: {error}")))?;
+        let end = start + values.len();
+        if O::from_usize(end).is_none() {
+            return Err(too_large::<O>(end, data_type));
+        }
+        let lengths: Vec<usize> = parts.iter().map(Part::value_bytes).collect::<Result<_>>()?;
+        fill(parts, data_type, &lengths, Share::<O> { values, offsets, start })
+    }
     match data_type {
-        DataType::Utf8 | DataType::Binary => {
-            starts_to::<i32>(parts, data_type, bytemuck::try_cast_slice_mut(offsets), values, start)
-        }
-        _ => {
-            starts_to::<i64>(parts, data_type, bytemuck::try_cast_slice_mut(offsets), values, start)
-        }
+        DataType::Utf8 | DataType::Binary => of::<i32>(parts, data_type, offsets, values, start),
+        _ => of::<i64>(parts, data_type, offsets, values, start),
     }
 }
 
-fn starts_to<O: OffsetSizeTrait>(
+/// Decodes parts, whose values have these lengths, each to its share; an offset more than rows is
+/// where the last value ends, which `O` holds.
+fn fill<O: OffsetSizeTrait>(
     parts: &[Part<'_>],
     data_type: &DataType,
-    offsets: Result<&mut [O], bytemuck::PodCastError>,
-    values: &mut [u8],
-    mut start: usize,
+    lengths: &[usize],
+    Share { values, offsets, mut start }: Share<'_, O>,
 ) -> Result<()> {
-    let offsets =
-        offsets.map_err(|error| Error::corrupt(format!("memory for offsets: {error}")))?;
-    let rows = parts::rows(parts);
+    let (rows, end) = (parts::rows(parts), start + values.len());
     ensure!(
         offsets.len() == rows || offsets.len() == rows + 1,
         "{} offsets of {rows} rows",
         offsets.len()
     );
-    let lengths = parts.iter().map(|part| encoding::value_bytes(part.node)).collect::<Vec<_>>();
-    let end = start + values.len();
-    if O::from_usize(end).is_none() {
-        return Err(too_large::<O>(end, data_type));
-    }
     let (of_rows, behind) = offsets.split_at_mut(rows);
     let shares = split(values, lengths.iter().copied())
         .into_iter()
         .zip(split(of_rows, parts.iter().map(|part| part.rows.len())))
-        .zip(&lengths)
+        .zip(lengths)
         .map(|((values, offsets), len)| {
             start += len;
             Share { values, offsets, start: start - len }
@@ -196,7 +191,7 @@ fn starts_to<O: OffsetSizeTrait>(
     Ok(())
 }
 
-/// Where one part's values go.
+/// Where values go: of one part, or of several.
 struct Share<'a, O> {
     values: &'a mut [u8],
     offsets: &'a mut [O],
@@ -215,7 +210,7 @@ fn with_offsets<O: OffsetSizeTrait>(
     if let DataType::FixedSizeBinary(width) = data_type {
         return fixed_size(*width, nulls, &offsets, values);
     }
-    // SAFETY: the offsets begin at 0 and never fall: `offset_array` sums lengths up.
+    // SAFETY: the offsets begin at 0 and never fall: `fill` sums lengths up.
     let offsets = unsafe { OffsetBuffer::new_unchecked(ScalarBuffer::from(offsets)) };
     let values = Buffer::from_vec(values);
     Ok(match data_type {

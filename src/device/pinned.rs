@@ -399,7 +399,8 @@ impl Piece {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.is_written, "a piece that has not been written");
         let bytes = std::ptr::from_mut(self.uninit()) as *mut [u8];
-        // SAFETY: the same bytes, borrowed as long, which have been written.
+        // SAFETY: the same bytes, borrowed as long; `is_written`, asserted above, is set only once every
+        // byte has been written.
         unsafe { &mut *bytes }
     }
 
@@ -441,7 +442,8 @@ impl Piece {
 
     fn uninit(&mut self) -> &mut [MaybeUninit<u8>] {
         let WrittenPiece { memory, range } = &self.part;
-        // SAFETY: within the memory (`ResultMemory::cut`), and no other piece's.
+        // SAFETY: within the memory, and no other piece's: `ResultMemory::cut` checks the length and
+        // gives every byte once, `join` and `split` consume the pieces whose ranges they take.
         unsafe {
             let start = memory.start.as_ptr().add(range.start).cast();
             std::slice::from_raw_parts_mut(start, range.len())

@@ -12,7 +12,8 @@
 //! in each direction, from page-locked memory and from other. Work on a device is predicted as copies
 //! up, kernels and copies down that overlap in all but the first and last part; work of the CPU as that
 //! of its threads, but no faster than memory, nor than the longest unit; of both as the sum of their
-//! rates. Hybrid-Smash (Mompó and others, section III-G) chooses by size and codec alone.
+//! rates. The paper on Hybrid-Smash (section III-G) chooses the CPU or a GPU by the size of the data
+//! for each codec, and leaves both at once open.
 //!
 //! Predictions are corrected by what calls have taken ([`Model::learn`]): for each operation, kind of
 //! values, order of magnitude and side. A side that is predicted to be little slower than the best and
@@ -303,8 +304,8 @@ impl Model {
         let times = Side::ALL.map(|side| self.predict(work, side));
         let time = |side: &Side| times[*side as usize];
         let best = sides.iter().copied().min_by_key(time).unwrap_or(Side::Cpu);
-        let calls =
-            |side: Side| self.taken.get(&(Alike::of(work), side)).map_or(0, |taken| taken.calls);
+        let alike = Alike::of(work);
+        let calls = |side: Side| self.taken.get(&(alike, side)).map_or(0, |taken| taken.calls);
         // By what is known of it, or else, once in a while, by the rates alone.
         let all: u32 = Side::ALL.iter().fold(0, |all, side| all.wrapping_add(calls(*side)));
         let is_again = all % AGAIN == AGAIN - 1;
@@ -321,16 +322,14 @@ impl Model {
 
     /// Remembers what work has taken.
     pub fn learn(&mut self, work: &Work, side: Side, taken: Duration) {
-        let predicted = self.rates.seconds(work, side);
-        if predicted <= 0.0
-            || (self.taken.len() >= MOST_ALIKE
-                && !self.taken.contains_key(&(Alike::of(work), side)))
-        {
+        let (key, predicted) = ((Alike::of(work), side), self.rates.seconds(work, side));
+        let is_full = self.taken.len() >= MOST_ALIKE && !self.taken.contains_key(&key);
+        if predicted <= 0.0 || is_full {
             return;
         }
         let ratio = taken.as_secs_f64() / predicted;
         let new = Taken { calls: 0, last: [f64::INFINITY; 2] };
-        let taken = self.taken.entry((Alike::of(work), side)).or_insert(new);
+        let taken = self.taken.entry(key).or_insert(new);
         if taken.calls > 0 {
             taken.last = [ratio, taken.last[0]];
         }

@@ -30,8 +30,7 @@ use std::time::Duration;
 
 pub(crate) use compress::compress;
 pub(crate) use decompress::decompress;
-use queue::Queue;
-pub(crate) use queue::{Fits, Unit};
+use queue::{Fits, Queue, Unit};
 
 use super::{part_bytes, start};
 use crate::device::Context;
