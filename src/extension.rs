@@ -312,7 +312,7 @@ impl CompressedColumn {
         let headers = BinaryArray::from_iter_values(chunks.iter().map(|chunk| chunk.header()));
         let offsets =
             OffsetBuffer::<i64>::from_lengths(chunks.iter().map(|chunk| chunk.body().len()));
-        let bodies = match self.body_runs().as_slice() {
+        let bodies = match self.body_runs_of(0..self.chunks().len()).as_slice() {
             [bodies] => bodies.clone(),
             runs => joined(runs),
         };

@@ -86,15 +86,7 @@ impl CompressedColumn {
         Self { bodies: Some(bodies), ..self }
     }
 
-    /// The bodies of all chunks in as few pieces as they lie in.
-    pub(crate) fn body_runs(&self) -> Vec<Buffer> {
-        match &self.bodies {
-            Some(bodies) => vec![bodies.clone()],
-            None => self.chunks.iter().map(|chunk| chunk.body().clone()).collect(),
-        }
-    }
-
-    /// As [`body_runs`](Self::body_runs), of some chunks.
+    /// The bodies of some chunks in as few pieces as they lie in.
     pub(crate) fn body_runs_of(&self, chunks: Range<usize>) -> Vec<Buffer> {
         let len = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.body().len()).sum();
         match &self.bodies {
@@ -109,11 +101,7 @@ impl CompressedColumn {
     /// Bytes of the values as Arrow arrays hold them, offsets and bitmaps left
     /// out; of nested types those of their leaves, of types carried as Arrow IPC of the stream.
     pub(crate) fn decompressed_bytes(&self) -> usize {
-        let bytes = |chunk: &Chunk| match chunk.root().physical().bits() {
-            Some(bits) => chunk.rows() * bits / 8,
-            None => encoding::value_bytes(chunk.root()),
-        };
-        self.chunks.iter().map(bytes).sum()
+        self.chunks.iter().map(chunk_bytes).sum()
     }
 
     /// The Arrow field of the values: name, type, nullability, metadata.
@@ -236,6 +224,14 @@ pub fn compress_array(array: &ArrayRef, options: &Options) -> Result<CompressedC
     options.validate()?;
     let field = Arc::new(Field::new("", array.data_type().clone(), true));
     options.install(|| compress_field(field, array, options))?
+}
+
+/// [`CompressedColumn::decompressed_bytes`] of a chunk.
+pub(crate) fn chunk_bytes(chunk: &Chunk) -> usize {
+    match chunk.root().physical().bits() {
+        Some(bits) => chunk.rows() * bits / 8,
+        None => encoding::value_bytes(chunk.root()),
+    }
 }
 
 /// A column of booleans, true in all rows, with the chunks and the nulls (logical ones) of a column

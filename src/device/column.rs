@@ -252,6 +252,41 @@ pub(crate) fn placed(chunks: &[Chunk], mut body: DevicePtr<u8>) -> Vec<DeviceChu
     chunks.iter().map(place).collect()
 }
 
+/// Copies chunks, of which each is of a field, to host memory; with their bodies, one behind the other
+/// as they lie in some buffers, which are there at `ready`.
+pub(crate) fn download_chunks<'f>(
+    context: &Context,
+    chunks: &[DeviceChunk],
+    bodies: &[Arc<DeviceBuffer>],
+    ready: &dyn Event,
+    field: impl Fn(usize) -> &'f FieldRef + Sync,
+) -> Result<(Vec<Chunk>, Buffer)> {
+    let memory = ResultMemory::new(context.pool(), bodies.iter().map(|bodies| bodies.len()).sum());
+    let written = context.with_stream(|stream| {
+        stream.wait(ready)?;
+        let download = |bodies: &Arc<DeviceBuffer>| {
+            let piece = memory.cut(bodies.len()).expect("as long as all bodies");
+            piece.write(|target| stream.download_to(bodies, 0, target))
+        };
+        bodies.iter().map(download).collect()
+    })?;
+    let bodies = memory.finish(written);
+    let mut at = 0;
+    let placed: Vec<(&DeviceChunk, Buffer)> = (chunks.iter())
+        .map(|chunk| {
+            let body = bodies.slice_with_length(at, chunk.body_len());
+            at += chunk.body_len();
+            (chunk, body)
+        })
+        .collect();
+    let chunk = |(index, (chunk, body)): (usize, &(&DeviceChunk, Buffer))| {
+        let (sum, field) = ((!chunk.has_checksum).then(|| xxh3_64(body)), field(index));
+        chunk_of(chunk, sum, body.clone(), field)
+            .map_err(|error| error.in_chunk(index).in_column(field.name()))
+    };
+    Ok((placed.par_iter().enumerate().map(chunk).collect::<Result<_>>()?, bodies))
+}
+
 /// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
 pub(crate) fn chunk_of(
     chunk: &DeviceChunk,
@@ -301,30 +336,10 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a copy fails.
     pub fn download(&self) -> Result<CompressedColumn> {
-        let memory = ResultMemory::new(self.context.pool(), self.device_bytes());
-        let written = self.context.with_stream(|stream| {
-            stream.wait(self.ready.as_ref())?;
-            let download = |bodies: &Arc<DeviceBuffer>| {
-                let piece = memory.cut(bodies.len()).expect("as long as all bodies");
-                piece.write(|target| stream.download_to(bodies, 0, target))
-            };
-            self.bodies.iter().map(download).collect()
-        })?;
-        let bodies = memory.finish(written);
-        let mut at = 0;
-        let placed: Vec<(&DeviceChunk, Buffer)> = (self.chunks.iter())
-            .map(|chunk| {
-                let body = bodies.slice_with_length(at, chunk.body_len());
-                at += chunk.body_len();
-                (chunk, body)
-            })
-            .collect();
-        let chunk = |(index, (chunk, body)): (usize, &(&DeviceChunk, Buffer))| {
-            let sum = (!chunk.has_checksum).then(|| xxh3_64(body));
-            chunk_of(chunk, sum, body.clone(), &self.field)
-                .map_err(|error| error.in_chunk(index).in_column(self.field.name()))
-        };
-        let chunks = placed.par_iter().enumerate().map(chunk).collect::<Result<_>>()?;
+        let ready = self.ready.as_ref();
+        let field = |_| &self.field;
+        let (chunks, bodies) =
+            download_chunks(&self.context, &self.chunks, &self.bodies, ready, field)?;
         Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
     }
 
@@ -356,18 +371,26 @@ impl DeviceColumn {
     }
 
     pub(crate) fn upload(context: &Arc<Context>, column: &CompressedColumn) -> Result<Self> {
+        Self::upload_chunks(context, column, 0..column.chunks().len())
+    }
+
+    /// A column of some of the chunks.
+    pub(crate) fn upload_chunks(
+        context: &Arc<Context>,
+        column: &CompressedColumn,
+        chunks: Range<usize>,
+    ) -> Result<Self> {
+        let some = &column.chunks()[chunks.clone()];
         context.with_stream(|stream| {
-            let body_bytes: usize = column.chunks().iter().map(|chunk| chunk.body().len()).sum();
-            let bodies = stream.allocate(body_bytes)?;
+            let bodies = stream.allocate(some.iter().map(|chunk| chunk.body().len()).sum())?;
             let mut at = 0;
-            for run in column.body_runs() {
+            for run in column.body_runs_of(chunks) {
                 stream.upload(&run, &bodies, at)?;
                 at += run.len();
             }
-            let chunks = placed(column.chunks(), bodies.pointer());
-            let (context, field, bodies) =
-                (context.clone(), column.field().clone(), vec![Arc::new(bodies)]);
-            Ok(Self::new(context, field, chunks, bodies, stream.record()?))
+            let placed = placed(some, bodies.pointer());
+            let (field, bodies) = (column.field().clone(), vec![Arc::new(bodies)]);
+            Ok(Self::new(context.clone(), field, placed, bodies, stream.record()?))
         })
     }
 

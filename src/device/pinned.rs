@@ -459,6 +459,20 @@ pub(crate) struct WrittenPiece {
 }
 
 impl WrittenPiece {
+    /// Its bytes as a buffer, which keeps the memory.
+    pub fn to_buffer(this: &Arc<Self>) -> Buffer {
+        let start = NonNull::from(&***this).cast();
+        // SAFETY: the bytes have been written, nobody writes to them again, and they stay as long as
+        // the piece, which the buffer owns.
+        unsafe {
+            Buffer::from_custom_allocation(
+                start,
+                this.len(),
+                Arc::new(AssertUnwindSafe(this.clone())),
+            )
+        }
+    }
+
     /// Whether it is a part of `memory`.
     pub fn is_of(&self, memory: &Arc<ResultMemory>) -> bool {
         Arc::ptr_eq(&self.memory, memory)

@@ -40,7 +40,7 @@ mod tree;
 mod words;
 mod write;
 
-pub(crate) use nested::compress_nested;
+pub(crate) use nested::{EncodedChunks, compress_nested, encode_arrays, verify_chunks};
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Who does the work of a call, and what is reported of it.
 
+use std::cell::LazyCell;
 use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::gpu::DeviceInfo;
 use crate::model::{self, Column, Model, Operation, Side, Work};
 use crate::options::Options;
-use crate::transfer::shared::{Shares, Speeds, Workers};
+use crate::transfer::shared::{self, Shares, Speeds, Workers};
 
 /// What an [`Engine`] runs on for one batch or array, and why: [`Engine::choose`],
 /// [`Engine::last_choice`].
@@ -50,7 +51,7 @@ pub struct Choice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkShares {
-    /// Bytes of values that the CPU has compressed or decompressed.
+    /// Bytes of values that the CPU has compressed, decompressed or scanned.
     pub cpu: usize,
     /// The same of each of [`Choice::devices`].
     pub devices: Vec<usize>,
@@ -107,11 +108,12 @@ enum Plan {
 impl Engine {
     /// What decompressing these columns would run on, and why.
     pub fn choose(&self, columns: &[CompressedColumn]) -> Choice {
-        self.pick(&self.decompression(columns)).1
+        self.pick(&LazyCell::new(|| self.decompression(columns))).1
     }
 
     /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
-    /// [`Engine::decompress`] or [`Engine::decompress_column`] ran on, why, and what it took.
+    /// [`Engine::decompress`], [`Engine::decompress_column`] or of a [`Scan`](crate::scan::Scan) of
+    /// data in host memory ran on, why, and what it took.
     pub fn last_choice(&self) -> Option<Choice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -122,6 +124,33 @@ impl Engine {
 
     /// Decompression as work that is predicted.
     pub(super) fn decompression(&self, columns: &[CompressedColumn]) -> Work {
+        let work = self.reading(Operation::Decompress, columns.iter());
+        let values = work.values();
+        Work { page_locked: [work.page_locked[0], self.locks_results(values)], ..work }
+    }
+
+    /// A scan as work that is predicted: of columns, of which some are `needed` for their values, with
+    /// so many tests and aggregates.
+    pub(crate) fn scanning(
+        &self,
+        columns: &[&CompressedColumn],
+        needed: &[bool],
+        effort: usize,
+    ) -> Work {
+        let read = columns.iter().zip(needed).filter(|(_, needed)| **needed);
+        let mut work = self.reading(Operation::Scan, read.map(|(column, _)| *column));
+        // What devices do not read of one column the CPU reads of all.
+        let on_device = work.columns.iter().all(|column| column.on_device);
+        work.columns.iter_mut().for_each(|column| column.on_device = on_device);
+        Work { effort, ..work }
+    }
+
+    /// Work on compressed columns; little comes down.
+    fn reading<'a>(
+        &self,
+        operation: Operation,
+        columns: impl Iterator<Item = &'a CompressedColumn> + Clone,
+    ) -> Work {
         let body = |column: &CompressedColumn| {
             column.chunks().iter().map(|chunk| chunk.body().len()).sum()
         };
@@ -135,16 +164,27 @@ impl Engine {
             units: column.chunks().len(),
             on_device: decodes_on_device(column),
         };
-        let bodies = columns.iter().flat_map(CompressedColumn::chunks).map(Chunk::body);
+        let bodies = columns.clone().flat_map(CompressedColumn::chunks).map(Chunk::body);
         let up = bodies.max_by_key(|body| body.len()).map_or(&[][..], |body| body.as_slice());
-        let values = columns.iter().map(CompressedColumn::decompressed_bytes).sum();
         Work {
-            operation: Operation::Decompress,
-            columns: columns.iter().map(of).collect(),
-            page_locked: [self.is_page_locked(up), self.locks_results(values)],
+            operation,
+            effort: 0,
+            columns: columns.map(of).collect(),
+            page_locked: [self.is_page_locked(up), true],
             threads: rayon::current_num_threads(),
             devices: self.contexts().len(),
         }
+    }
+
+    /// Work on many batches as work that is predicted: that on the first of them, so many times.
+    pub(super) fn times(work: Work, batches: usize) -> Work {
+        let of = |column: Column| Column {
+            values: column.values.saturating_mul(batches),
+            stored: column.stored.map(|bytes| bytes.saturating_mul(batches)),
+            units: batches,
+            ..column
+        };
+        Work { columns: work.columns.into_iter().map(of).collect(), ..work }
     }
 
     /// Compression as work that is predicted.
@@ -165,6 +205,7 @@ impl Engine {
         let values = columns.iter().map(|column| column.values).sum();
         Work {
             operation: Operation::Compress,
+            effort: 0,
             columns,
             page_locked: [
                 up.is_some_and(|buffer| self.is_page_locked(&buffer)),
@@ -185,8 +226,8 @@ impl Engine {
         self.contexts().first().is_some_and(|context| context.pool().has_room(bytes))
     }
 
-    /// Who does some work.
-    fn pick(&self, work: &Work) -> (Plan, Choice) {
+    /// Who does some work, which nobody looks at where there is no choice.
+    fn pick(&self, work: &LazyCell<Work, impl FnOnce() -> Work>) -> (Plan, Choice) {
         let choice = |cpu: bool, contexts: &[Arc<Context>], predicted, reason: String| {
             let devices = contexts.iter().map(|context| context.device().info().clone());
             let devices = devices.collect();
@@ -249,21 +290,22 @@ impl Engine {
     }
 
     /// Has those do some work for whom it pays; remembers who did, and what it took.
-    pub(super) fn run<T>(
+    pub(crate) fn run<T>(
         &self,
-        work: &Work,
+        work: impl FnOnce() -> Work,
         on_cpu: impl FnOnce() -> Result<T>,
         on_device: impl FnOnce(&Arc<Context>) -> Result<T>,
         shared: impl Fn(&Workers) -> Result<(T, Shares)>,
     ) -> Result<T> {
-        let (plan, mut choice) = self.pick(work);
+        let work = LazyCell::new(work);
+        let (plan, mut choice) = self.pick(&work);
         let side = match (choice.cpu, choice.devices.is_empty()) {
             (_, true) => Side::Cpu,
             (true, false) => Side::Both,
             (false, false) => Side::Devices,
         };
         let start = Instant::now();
-        let mut shared = |workers: &Workers| {
+        let mut by_all = |workers: &Workers| {
             shared(workers).map(|(result, shares)| {
                 choice.cpu |= shares.host > 0;
                 choice.shares = Some(shares.into());
@@ -273,18 +315,16 @@ impl Engine {
         let result = match plan {
             Plan::Cpu => on_cpu(),
             Plan::Device(context, others) => match (on_device(&context), others) {
-                (Err(Error::DeviceMemory { .. } | Error::Device { .. }), Some(workers)) => {
-                    shared(&workers)
-                }
+                (Err(error), Some(workers)) if shared::is_of_device(&error) => by_all(&workers),
                 (result, _) => result,
             },
-            Plan::Shared(workers) => shared(&workers),
+            Plan::Shared(workers) => by_all(&workers),
         };
         let took = start.elapsed();
         if result.is_ok() {
             choice.took = Some(took);
             if choice.predicted.is_some() {
-                self.model().learn(work, side, took);
+                self.model().learn(&work, side, took);
             }
         }
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);

@@ -49,7 +49,7 @@ impl Engine {
             options.install(|| encode::side_by_side(columns, compress))?
         };
         let columns = self.run(
-            &self.compression(values.columns(), options),
+            || self.compression(values.columns(), options),
             || options.install(|| batch::compress_columns(values, options))?,
             compress,
             |workers| shared::compress(workers, schema.fields(), values.columns(), options),
@@ -83,7 +83,7 @@ impl Engine {
         options.validate()?;
         let field: FieldRef = Arc::new(Field::new("", array.data_type().clone(), true));
         self.run(
-            &self.compression(std::slice::from_ref(array), options),
+            || self.compression(std::slice::from_ref(array), options),
             || options.install(|| compress_field(field.clone(), array, options))?,
             |context| {
                 let compress = || transfer::compress(context, &field, array, options);

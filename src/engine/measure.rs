@@ -7,10 +7,10 @@ use arrow_schema::FieldRef;
 
 use super::Engine;
 use crate::decode;
-use crate::device::{DeviceArray, DeviceColumn, Marks};
+use crate::device::{Context, DeviceArray, DeviceColumn, Marks, PinnedBuffer};
 use crate::encode;
 use crate::error::Result;
-use crate::gpu::{Event, Stream};
+use crate::gpu::{DeviceBuffer, Event, Stream};
 use crate::options::Options;
 
 /// What the kernels of one decompression took, by events on the device.
@@ -113,4 +113,33 @@ pub fn copies(engine: &Engine, bytes: usize, runs: usize) -> Result<Vec<Duration
         stream.synchronize()?;
         times
     })
+}
+
+/// Page-locked memory and memory of the first GPU of an engine, between which bytes are copied.
+pub struct Bus<'a> {
+    context: &'a Arc<Context>,
+    host: PinnedBuffer,
+    device: DeviceBuffer,
+}
+
+impl<'a> Bus<'a> {
+    /// Of so many bytes.
+    pub fn new(engine: &'a Engine, bytes: usize) -> Result<Self> {
+        let context = engine.context()?;
+        let host = PinnedBuffer::zeroed(context.pool(), bytes)?;
+        let device = context.with_stream(|stream| stream.allocate(bytes))?;
+        Ok(Self { context, host, device })
+    }
+
+    /// Copies all bytes to the GPU, or from it, and waits.
+    pub fn copy(&mut self, is_up: bool) -> Result<()> {
+        let Self { context, host, device } = self;
+        context.with_stream(|stream| {
+            match is_up {
+                true => stream.upload(host, device, 0)?,
+                false => stream.download(device, 0, host)?,
+            }
+            stream.synchronize()
+        })
+    }
 }

@@ -20,6 +20,7 @@
 //! follow one another on a stream, and one report comes back, with what they found wrong and the nulls
 //! they counted.
 
+mod batches;
 mod calibrate;
 mod choice;
 mod compress;
@@ -335,7 +336,7 @@ impl Engine {
         check_memory(self.memory, columns)?;
         let rows = columns.first().map_or(rows, CompressedColumn::len);
         self.run(
-            &self.decompression(columns),
+            || self.decompression(columns),
             || batch::decompress_columns(schema.clone(), columns, rows),
             |context| batch::batch_of(schema.clone(), decompress_on(context, columns)?, rows),
             |workers| {
@@ -356,7 +357,7 @@ impl Engine {
         let columns = std::slice::from_ref(column);
         check_memory(self.memory, columns)?;
         self.run(
-            &self.decompression(columns),
+            || self.decompression(columns),
             || column.decode(),
             |context| Ok(decompress_on(context, columns)?.remove(0)),
             |workers| {

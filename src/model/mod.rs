@@ -33,6 +33,8 @@ use crate::chunk::{Encoding, Physical};
 pub(crate) enum Operation {
     Compress,
     Decompress,
+    /// Filters and aggregates, with the rates of decompression, of which little comes back.
+    Scan,
 }
 
 /// Who does it.
@@ -83,6 +85,8 @@ pub(crate) struct Column {
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     pub operation: Operation,
+    /// Tests and aggregates of a scan.
+    pub effort: usize,
     pub columns: Vec<Column>,
     /// Whether what goes up lies in page-locked memory, and whether what comes down will.
     pub page_locked: [bool; 2],
@@ -148,7 +152,7 @@ impl Rates {
     fn rate(&self, operation: Operation, kind: Kind) -> Rate {
         let rates = match operation {
             Operation::Compress => &self.compress,
-            Operation::Decompress => &self.decompress,
+            Operation::Decompress | Operation::Scan => &self.decompress,
         };
         let exact = rates.get(&kind.name());
         let like = || rates.get(&Kind { encoding: None, ..kind }.name());
@@ -195,7 +199,11 @@ impl Rates {
             let seconds = column.values as f64 / self.rate(work.operation, column.kind).cpu;
             total += seconds;
             longest = longest.max(seconds / column.units.max(1) as f64);
-            bytes += column.values as f64 * (1.0 + RATIO);
+            let stored = column.stored.map_or(column.values as f64 * RATIO, |bytes| bytes as f64);
+            bytes += match work.operation {
+                Operation::Scan => stored,
+                Operation::Compress | Operation::Decompress => column.values as f64 + stored,
+            };
         }
         (total / threads).max(longest).max(bytes / self.memory)
     }
@@ -208,6 +216,7 @@ impl Rates {
             let (goes_up, comes_down) = match work.operation {
                 Operation::Compress => (values, stored),
                 Operation::Decompress => (stored, values),
+                Operation::Scan => (stored, 0.0),
             };
             up += goes_up / self.up[usize::from(!work.page_locked[0])];
             down += comes_down / self.down[usize::from(!work.page_locked[1])];
@@ -227,6 +236,8 @@ impl Rates {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Alike {
     operation: Operation,
+    /// The bits of the number of tests and aggregates.
+    effort: u32,
     /// Of the column with most bytes.
     kind: Option<Kind>,
     page_locked: [bool; 2],
@@ -240,6 +251,7 @@ impl Alike {
         let largest = work.columns.iter().max_by_key(|column| column.values);
         Self {
             operation: work.operation,
+            effort: work.effort.checked_ilog2().map_or(0, |bits| bits + 1),
             kind: largest.map(|column| column.kind),
             page_locked: work.page_locked,
             magnitude: work.values().checked_ilog2().unwrap_or(0) / 2,
@@ -361,6 +373,7 @@ mod tests {
         let units = values.div_ceil(1 << 20);
         Work {
             operation: Operation::Compress,
+            effort: 0,
             columns: vec![Column { kind, values, stored: None, units, on_device: true }],
             page_locked: [true; 2],
             threads: 4,

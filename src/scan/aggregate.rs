@@ -208,10 +208,9 @@ impl State {
     }
 }
 
-/// The states of aggregates after chunks, in their order.
-pub(super) fn joined(plans: &[&Plan], chunks: Vec<Vec<State>>) -> Vec<State> {
-    let start: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
-    chunks.into_iter().fold(start, |states, chunk| {
+/// The states of aggregates after chunks, in their order, which follow `before`.
+pub(super) fn joined(chunks: Vec<Vec<State>>, before: Vec<State>) -> Vec<State> {
+    chunks.into_iter().fold(before, |states, chunk| {
         states.into_iter().zip(chunk).map(|(state, chunk)| state.then(chunk)).collect()
     })
 }

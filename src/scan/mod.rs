@@ -49,6 +49,7 @@ mod bind;
 mod cpu;
 mod device;
 mod expr;
+mod host;
 mod literal;
 mod number;
 pub(crate) mod predicate;
@@ -56,10 +57,8 @@ pub(crate) mod predicate;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::{
-    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array, new_empty_array,
-};
-use arrow_buffer::{BooleanBufferBuilder, i256};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow_buffer::i256;
 use arrow_schema::{DataType, FieldRef, Schema};
 use rayon::prelude::*;
 
@@ -69,19 +68,18 @@ pub use literal::Literal;
 
 use crate::batch;
 use crate::chunk::Statistics;
-use crate::column::{self, CompressedColumn, physical_of};
-use crate::decode::{check_decodable, decodes_on_device};
+use crate::column::{CompressedColumn, physical_of};
+use crate::decode::check_decodable;
 use crate::device::{CompressedDeviceBatch, Context, DeviceColumn, Marks};
 use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
-use crate::lanes::{Mask, VECTOR};
 use crate::memory::MemoryLimit;
 use crate::ranges::Key;
 use aggregate::{Plan, State};
 use bind::Binder;
-use cpu::Filter;
 use device::{DeviceScan, Selection};
+use host::HostScan;
 use literal::Value;
 use predicate::Predicate;
 
@@ -147,19 +145,10 @@ impl<'a> Scan<'a> {
     /// [`Error::NoDevice`] for arithmetic where there is no NVRTC, [`Error::Mismatch`] for a batch
     /// of another device, [`Error::DeviceMemory`] and [`Error::Device`].
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
-        if let Some(context) = self.device(engine)? {
-            return self.select(context, &mut (), Selection::mask);
+        match self.resident(engine)? {
+            Some(context) => self.select(context, &mut (), Selection::mask),
+            None => self.bind(no_more)?.0.mask(engine),
         }
-        let scan = self.bind(no_more)?.0;
-        let masks = scan.masks()?;
-        let mut bits = BooleanBufferBuilder::new(scan.chunk_rows.iter().sum());
-        for (masks, rows) in masks.iter().zip(&scan.chunk_rows) {
-            match masks {
-                None => bits.append_n(*rows, false),
-                Some(masks) => bits.append_packed_range(0..*rows, bytemuck::cast_slice(masks)),
-            }
-        }
-        Ok(BooleanArray::new(bits.finish(), None))
     }
 
     /// How many rows are kept.
@@ -167,18 +156,10 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`].
     pub fn count(&self, engine: &Engine) -> Result<usize> {
-        if let Some(context) = self.device(engine)? {
-            return self.select(context, &mut (), Selection::count);
+        match self.resident(engine)? {
+            Some(context) => self.select(context, &mut (), Selection::count),
+            None => self.bind(no_more)?.0.count(engine),
         }
-        let scan = self.bind(no_more)?.0;
-        let counts = scan.each_chunk(|_, filter, rows| {
-            if let Some(all) = filter.constant() {
-                return Ok(if all { rows } else { 0 });
-            }
-            let count = |vector| Ok(cpu::count(&filter.select(vector)?));
-            (0..rows.div_ceil(VECTOR)).map(count).sum::<Result<usize>>()
-        })?;
-        Ok(counts.into_iter().sum())
     }
 
     /// The numbers of the rows that are kept, ascending.
@@ -186,21 +167,8 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`].
     pub fn rows(&self, engine: &Engine) -> Result<UInt64Array> {
-        if let Some(context) = self.device(engine)? {
-            let mask = self.select(context, &mut (), Selection::mask)?;
-            let rows = mask.values().set_indices().map(|row| row as u64);
-            return Ok(UInt64Array::from_iter_values(rows));
-        }
-        let scan = self.bind(no_more)?.0;
-        let mut found = Vec::new();
-        let mut start = 0;
-        for (masks, rows) in scan.masks()?.iter().zip(&scan.chunk_rows) {
-            for (vector, mask) in masks.iter().flatten().enumerate() {
-                found.extend(cpu::rows(mask).map(|row| (start + vector * VECTOR + row) as u64));
-            }
-            start += rows;
-        }
-        Ok(UInt64Array::from(found))
+        let mask = self.mask(engine)?;
+        Ok(UInt64Array::from_iter_values(mask.values().set_indices().map(|row| row as u64)))
     }
 
     /// The values of some columns in the rows that are kept. Of the others nothing is
@@ -211,39 +179,11 @@ impl<'a> Scan<'a> {
     /// ([`Engine::with_memory_limit`]); [`Error::TooLarge`] if strings of a Utf8 or Binary column
     /// pass 2 GiB; on a GPU [`Error::Unsupported`] for columns that are nested or carried as Arrow IPC.
     pub fn gather<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<RecordBatch> {
-        if let Some(context) = self.device(engine)? {
+        if let Some(context) = self.resident(engine)? {
             return self.gather_on(context, names, self.memory_limit(engine), &mut ());
         }
         let (scan, wanted) = self.bind(|binder| numbers_of(names, binder))?;
-        let masks = scan.masks()?;
-        let kept = masks.iter().flatten().flatten().map(cpu::count).sum();
-        // Vectors that have some are decoded as a whole.
-        let decoded = |(masks, rows): (&Option<Vec<Mask>>, &usize)| {
-            let some = masks.iter().flatten().filter(|mask| **mask != cpu::NONE).count();
-            (some * VECTOR).min(*rows)
-        };
-        let decoded: Vec<usize> = masks.iter().zip(&scan.chunk_rows).map(decoded).collect();
-        let gather = |column: &CompressedColumn| -> Result<ArrayRef> {
-            let pieces: Vec<Vec<ArrayRef>> = (masks.par_iter().enumerate())
-                .map(|(index, masks)| match masks {
-                    None => Ok(Vec::new()),
-                    Some(masks) => cpu::gather::chunk(column, index, masks)
-                        .map_err(|error| error.in_chunk(index)),
-                })
-                .collect::<Result<_>>()?;
-            let pieces: Vec<ArrayRef> = pieces.into_iter().flatten().collect();
-            if pieces.is_empty() {
-                return Ok(new_empty_array(column.data_type()));
-            }
-            column::concat(&pieces)
-        };
-        let columns: Vec<&CompressedColumn> =
-            wanted.iter().map(|of| scan.columns[*of].as_ref()).collect();
-        column::check_kept_memory(engine.memory_limit(), &columns, &decoded)?;
-        let arrays: Vec<ArrayRef> = (columns.par_iter())
-            .map(|column| gather(column).map_err(|error| error.in_column(column.field().name())))
-            .collect::<Result<_>>()?;
-        gathered(columns.iter().map(|column| column.field()), arrays, kept)
+        scan.gather(&wanted, engine)
     }
 
     /// Aggregates of the rows that are kept: a batch of one row, with a column for each.
@@ -251,11 +191,11 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] for a sum that does not fit its type.
     pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
-        let (plans, states) = match self.device(engine)? {
+        let (plans, states) = match self.resident(engine)? {
             Some(context) => self.states(aggregates, context, &mut ())?,
             None => {
                 let (scan, mut plans) = self.bind(|binder| plans(aggregates, binder))?;
-                let states = scan.aggregate(&mut plans)?;
+                let states = scan.aggregate(&mut plans, engine)?;
                 (plans, states)
             }
         };
@@ -302,7 +242,8 @@ impl<'a> Scan<'a> {
         engine: &Engine,
         work: impl FnOnce(&Arc<Context>, &mut crate::engine::measure::Recorder) -> Result<()>,
     ) -> Result<crate::engine::measure::Times> {
-        let context = self.device(engine)?.ok_or_else(|| Error::NoDevice {
+        let context = self.resident(engine)?.or(engine.named_device());
+        let context = context.ok_or_else(|| Error::NoDevice {
             what: "the times of kernels are those of a GPU".to_owned(),
         })?;
         let mut recorder = crate::engine::measure::Recorder::default();
@@ -320,10 +261,7 @@ impl<'a> Scan<'a> {
     ) -> Result<RecordBatch> {
         let numbers = |binder: &mut Binder<'_>| numbers_of(names, binder);
         self.on(context, numbers, Vec::clone, marks, |scan, predicate, wanted| {
-            let kept = scan.select(predicate)?;
-            let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| scan.columns[*of]).collect();
-            let (rows, arrays) = kept.values(&columns, limit, scan.marks)?;
-            gathered(columns.iter().map(|column| column.field()), arrays, rows)
+            host::gather_on_device(scan, predicate, &wanted, limit)
         })
     }
 
@@ -335,10 +273,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// The GPU that this runs on; none for the CPU.
-    fn device<'s>(&'s self, engine: &'s Engine) -> Result<Option<&'s Arc<Context>>> {
-        let named = engine.named_device();
-        let Source::Device(batch) = self.source else { return Ok(named) };
+    /// The GPU whose memory the batch is in, if it is in one.
+    fn resident(&self, engine: &Engine) -> Result<Option<&Arc<Context>>> {
+        let Source::Device(batch) = self.source else { return Ok(None) };
         if engine.device() != Some(batch.device()) {
             let device = batch.device();
             let what = format!("a batch on {} {} for another engine", device.name, device.ordinal);
@@ -371,7 +308,9 @@ impl<'a> Scan<'a> {
         self.on(context, plans, reads, marks, |scan, predicate, mut plans| {
             let bounds = |of: usize| bounds_on_device(scan.columns[of]);
             plans.iter_mut().try_for_each(|plan| plan.fit(&bounds))?;
-            let states = scan.aggregate(predicate, &plans)?;
+            let borrowed: Vec<&Plan> = plans.iter().collect();
+            let start = borrowed.iter().map(|plan| plan.start()).collect();
+            let states = scan.aggregate(predicate, &borrowed)?.after(&borrowed, start);
             Ok((plans, states))
         })
     }
@@ -387,56 +326,27 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
-        let run = |columns: &[&DeviceColumn], rows, predicate: &Predicate, more| {
-            context
-                .with_stream(|stream| {
-                    let device = context.device();
-                    work(
-                        &mut DeviceScan::new(device, stream, columns, rows, marks),
-                        predicate,
-                        more,
-                    )
-                })
-                .map_err(|error| {
-                    columns.iter().fold(error, |error, column| column.explained(error))
-                })
+        let Source::Device(batch) = self.source else {
+            let (scan, more) = self.bind(more)?;
+            let needed = device::needed(&scan.predicate, &reads(&more), scan.columns.len());
+            return scan.on(context, &needed, marks, |on| work(on, &scan.predicate, more));
         };
-        // For each column whether its values are needed.
-        let needed = |predicate: &Predicate, more: &M, columns: usize| {
-            let mut needed = vec![false; columns];
-            device::values_of(predicate, &mut needed);
-            reads(more).into_iter().for_each(|column| needed[column] = true);
-            needed
+        let (mut predicate, used, more) = self.read(more)?;
+        let column = |(index, is_needed): (&usize, bool)| {
+            let column = &batch.columns()[*index];
+            match is_needed || check_decodable(column).is_ok() {
+                true => Ok(column),
+                false => (column.validity_column())
+                    .map_err(|error| error.in_column(column.field().name())),
+            }
         };
-        if let Source::Device(batch) = self.source {
-            let (mut predicate, used, more) = self.read(more)?;
-            let column = |(index, is_needed): (&usize, bool)| {
-                let column = &batch.columns()[*index];
-                match is_needed || check_decodable(column).is_ok() {
-                    true => Ok(column),
-                    false => (column.validity_column())
-                        .map_err(|error| error.in_column(column.field().name())),
-                }
-            };
-            let needed = needed(&predicate, &more, used.len());
-            let columns: Vec<&DeviceColumn> =
-                used.iter().zip(needed).map(column).collect::<Result<_>>()?;
-            predicate.fit(&|of| bounds_on_device(columns[of]))?;
-            return run(&columns, batch.num_rows(), &predicate, more);
-        }
-        let (scan, more) = self.bind(more)?;
-        let upload = |(column, is_needed): (&Cow<'_, CompressedColumn>, bool)| {
-            let upload = || match is_needed || decodes_on_device(column) {
-                true => DeviceColumn::upload(context, column),
-                false => DeviceColumn::upload(context, &column::validity_of(column)?),
-            };
-            upload().map_err(|error| error.in_column(column.field().name()))
-        };
-        let needed = needed(&scan.predicate, &more, scan.columns.len());
-        let columns: Vec<DeviceColumn> =
-            scan.columns.par_iter().zip(needed).map(upload).collect::<Result<_>>()?;
-        let columns: Vec<&DeviceColumn> = columns.iter().collect();
-        run(&columns, scan.chunk_rows.iter().sum(), &scan.predicate, more)
+        let needed = device::needed(&predicate, &reads(&more), used.len());
+        let columns: Vec<&DeviceColumn> =
+            used.iter().zip(needed).map(column).collect::<Result<_>>()?;
+        predicate.fit(&|of| bounds_on_device(columns[of]))?;
+        device::on_columns(context, &columns, batch.num_rows(), marks, |scan| {
+            work(scan, &predicate, more)
+        })
     }
 
     /// Checks the filter, and `more` with the same numbers for columns; also the indices in
@@ -473,7 +383,7 @@ impl<'a> Scan<'a> {
     fn bind<T>(
         &self,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-    ) -> Result<(BoundScan<'a>, T)> {
+    ) -> Result<(HostScan<'a>, T)> {
         let (mut predicate, used, more) = self.read(more)?;
         let column = |index: &usize| match self.source {
             Source::Batch(packed) => {
@@ -494,7 +404,7 @@ impl<'a> Scan<'a> {
             (None, Source::Device(_)) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        Ok((BoundScan { columns, predicate, chunk_rows }, more))
+        Ok((HostScan { columns, predicate, chunk_rows }, more))
     }
 }
 
@@ -511,57 +421,6 @@ fn gathered<'f>(
 ) -> Result<RecordBatch> {
     let schema = Schema::new(fields.cloned().collect::<Vec<_>>());
     batch::batch_of(Arc::new(schema), arrays, rows)
-}
-
-/// A scan whose columns and filter are known.
-struct BoundScan<'a> {
-    /// Those that it uses, by their numbers in predicates.
-    columns: Vec<Cow<'a, CompressedColumn>>,
-    predicate: Predicate,
-    chunk_rows: Vec<usize>,
-}
-
-impl BoundScan<'_> {
-    fn columns(&self) -> Vec<&CompressedColumn> {
-        self.columns.iter().map(AsRef::as_ref).collect()
-    }
-
-    /// What the kept rows come to.
-    fn aggregate(&self, plans: &mut [Plan]) -> Result<Vec<State>> {
-        let columns = self.columns();
-        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
-        let plans: Vec<&Plan> = plans.iter().collect();
-        let chunks = self.each_chunk(|index, filter, rows| {
-            cpu::aggregate::chunk(&plans, filter, &columns, index, rows)
-        })?;
-        Ok(aggregate::joined(&plans, chunks))
-    }
-
-    /// Does `work` for each chunk, in parallel, with the rows to keep and their number.
-    fn each_chunk<T: Send>(
-        &self,
-        work: impl Fn(usize, &Filter<'_>, usize) -> Result<T> + Sync,
-    ) -> Result<Vec<T>> {
-        let columns = self.columns();
-        (self.chunk_rows.par_iter().enumerate())
-            .map(|(index, rows)| {
-                let filter = Filter::new(&self.predicate, &columns, index, *rows)?;
-                work(index, &filter, *rows).map_err(|error| error.in_chunk(index))
-            })
-            .collect()
-    }
-
-    /// For each chunk a mask for each vector; none if no row is kept.
-    fn masks(&self) -> Result<Vec<Option<Vec<Mask>>>> {
-        self.each_chunk(|_, filter, rows| {
-            if filter.constant() == Some(false) {
-                return Ok(None);
-            }
-            let masks = (0..rows.div_ceil(VECTOR)).map(|vector| filter.select(vector));
-            let masks = masks.collect::<Result<Vec<Mask>>>()?;
-            Ok(masks.iter().any(|mask| *mask != cpu::NONE).then_some(masks))
-        })
-    }
 }
 
 /// Nothing beside the filter.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
-use lanepack::{Engine, Options, compress, decompress};
+use lanepack::scan::{Aggregate, Expr, Scan, avg, col, count, count_rows, lit, max, min, sum};
+use lanepack::{Engine, Error, Options, compress, decompress};
 
 use super::common::*;
 use super::{assert_same_bytes, cuda};
@@ -36,6 +37,138 @@ fn check(engine: &Engine, batch: &RecordBatch, options: &Options, what: &str) {
     assert!(back == decompress(&expected).unwrap(), "{what}: values differ");
 }
 
+/// Columns of few types, for scans: floats whose sum depends on the order, integers that grow, text,
+/// booleans, decimals, lists.
+fn for_scans(rows: usize) -> RecordBatch {
+    let numbers = || 0..rows as i64;
+    let floats =
+        numbers().map(|i| (i % 17 != 3).then(|| ((i * 7919 % 10_007) as f64).sqrt() * 1e3));
+    let text =
+        numbers().map(|i| (i % 11 != 5).then(|| format!("{} of {}", i * 31 % 997, i / 5000)));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("float", Arc::new(Float64Array::from_iter(floats))),
+        ("growing", Arc::new(Int64Array::from_iter_values(numbers().map(|i| i * 5 + i % 3)))),
+        ("small", Arc::new(UInt8Array::from_iter_values(numbers().map(|i| (i * i % 251) as u8)))),
+        ("text", Arc::new(StringArray::from_iter(text))),
+        ("flag", Arc::new(BooleanArray::from_iter(numbers().map(|i| Some(i % 3 == 0))))),
+        ("decimal", Arc::new(Decimal128Array::from_iter_values(numbers().map(i128::from)))),
+        ("list", list_of(rows)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true)))
+        .unwrap()
+}
+
+/// A list in each row, or none.
+fn list_of(rows: usize) -> ArrayRef {
+    let list =
+        |row: usize| (row % 7 != 2).then(move || (0..row % 4).map(move |i| Some((row + i) as i32)));
+    let lists = (0..rows).map(list);
+    Arc::new(ListArray::from_iter_primitive::<arrow_array::types::Int32Type, _, _>(lists))
+}
+
+fn filters(rows: usize) -> Vec<Option<Expr>> {
+    let middle = rows as i64 * 5 / 2;
+    vec![
+        None,
+        Some(col("growing").gt(middle)),
+        Some(col("small").lt(100_u8).and(col("text").starts_with("1"))),
+        Some(col("text").is_null().or(col("float").gt(90_000.0))),
+        Some(col("list").is_null()),
+        Some(col("growing").lt(-1_i64)),
+        Some((col("growing") * lit(2_i64)).lt(col("decimal") + lit(middle))),
+    ]
+}
+
+fn aggregates() -> Vec<Aggregate> {
+    vec![
+        count_rows(),
+        sum(col("float")),
+        count(col("text")),
+        sum(col("growing") * col("small")),
+        min(col("text")),
+        max(col("decimal")),
+        avg(col("float")),
+    ]
+}
+
+/// Compares scans by an engine with those of the CPU. What cannot be gathered by a GPU alone is an
+/// error there.
+fn check_scans(engine: &Engine, packed: &RecordBatch, gathers_lists: bool, what: &str) {
+    for (at, filter) in filters(packed.num_rows()).into_iter().enumerate() {
+        let what = format!("{what}: {}", filter.as_ref().map_or("all".to_owned(), Expr::to_string));
+        let scan = match filter {
+            Some(filter) => Scan::new(packed).filter(filter),
+            None => Scan::new(packed),
+        };
+        let cpu = Engine::cpu();
+        let expected = scan.mask(&cpu).unwrap();
+        let failed = |error: Error| -> ! { panic!("{what}: {error}") };
+        assert!(scan.mask(engine).unwrap_or_else(|e| failed(e)) == expected, "{what}");
+        assert_eq!(scan.rows(engine).unwrap(), scan.rows(&cpu).unwrap(), "{what}");
+        let mut names = vec!["text", "float", "flag", "growing"];
+        let gathered = scan.gather(&names, engine).unwrap_or_else(|e| failed(e));
+        assert!(gathered == scan.gather(&names, &cpu).unwrap(), "{what}");
+        names.push("list");
+        match scan.gather(&names, engine) {
+            Ok(gathered) => assert!(gathered == scan.gather(&names, &cpu).unwrap(), "{what}"),
+            Err(Error::Unsupported { .. }) if !gathers_lists => {}
+            Err(error) => failed(error),
+        }
+        // Kernels that emulations compile take seconds.
+        if at % 3 == 1 || !super::thinned(engine, 1, 2) {
+            let found = scan.aggregate(&aggregates(), engine).unwrap_or_else(|e| failed(e));
+            assert_eq!(found, scan.aggregate(&aggregates(), &cpu).unwrap(), "{what}");
+        }
+        assert_eq!(scan.count(engine).unwrap(), expected.true_count(), "{what}");
+    }
+}
+
+#[test]
+fn a_gpu_and_the_cpu_share_scans() {
+    let Some(engine) = cuda() else { return };
+    let rows = if super::thinned(&engine, 1, 2) { 30_000 } else { 4_000_000 };
+    let packed = compress(&for_scans(rows), &Options::default()).unwrap();
+    for engine in [engine.clone().with_cpu(), engine.with_cpu().with_device_memory_limit(1 << 30)] {
+        check_scans(&engine, &packed, true, "shared");
+        let choice = engine.last_choice().unwrap();
+        assert!(choice.cpu && choice.devices.len() == 1 && choice.shares.is_some(), "{choice}");
+    }
+}
+
+/// Compresses and decompresses batches together, and compares with each by the CPU.
+fn check_batches(engine: &Engine, batches: &[RecordBatch], options: &Options, what: &str) {
+    let expected: Vec<RecordBatch> =
+        batches.iter().map(|batch| compress(batch, options).unwrap()).collect();
+    let found = engine.compress_batches(batches, options);
+    let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(found.len(), batches.len(), "{what}");
+    for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert_same_bytes(found, expected, || format!("{what}, batch {index}"));
+    }
+    let back = engine.decompress_batches(&expected);
+    let back = back.unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(back.len(), batches.len(), "{what}");
+    for (index, (found, packed)) in back.iter().zip(&expected).enumerate() {
+        assert!(found == &decompress(packed).unwrap(), "{what}: values of batch {index} differ");
+    }
+}
+
+/// Batches of every type, short, empty, and longer than a chunk.
+fn small_batches(rows: &[usize]) -> Vec<RecordBatch> {
+    rows.iter().map(|rows| every_type(*rows)).collect()
+}
+
+#[test]
+fn a_gpu_does_many_batches_in_one_call() {
+    let Some(engine) = cuda() else { return };
+    let rows: Vec<usize> =
+        (0..40).map(|index| [10_000, 1, 3000, 1024, 0, 70_000][index % 6]).collect();
+    let batches = small_batches(if super::thinned(&engine, 1, 2) { &rows[..5] } else { &rows });
+    for engine in [engine.clone(), engine.with_cpu()] {
+        check_batches(&engine, &batches, &Options::default(), "batches");
+    }
+}
+
 #[test]
 fn a_gpu_and_the_cpu_share_columns_of_every_type() {
     let Some(engine) = cuda() else { return };
@@ -50,7 +183,7 @@ fn a_gpu_and_the_cpu_share_columns_of_every_type() {
 #[cfg(lanepack_simt)]
 mod emulated {
     use arrow_schema::DataType;
-    use lanepack::{Emulation, Error};
+    use lanepack::Emulation;
 
     use super::*;
 
@@ -130,6 +263,20 @@ mod emulated {
         check(&engine, &batch_of(&[text, numbers]), &options, "groups");
     }
 
+    /// Parts in the middle of a column that only the host has room for.
+    #[test]
+    fn long_parts_stay_where_they_belong() {
+        let text = |row: usize| match row / 8192 {
+            1 => "long ".repeat(30) + &row.to_string(),
+            _ => row.to_string(),
+        };
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..32_768).map(text)));
+        let options = Options::default().with_chunk_rows(1024).with_group_rows(8192);
+        let engine = Engine::simt_devices(devices(&[1 << 30])).with_cpu();
+        let engine = engine.with_device_memory_limit(400_000);
+        check(&engine, &batch_of(&[text]), &options, "long parts");
+    }
+
     /// Unequal devices, devices that are lost in the middle, little memory, limits, with the CPU or
     /// without.
     #[test]
@@ -174,6 +321,109 @@ mod emulated {
             }
         }
         assert!(failed > 3, "{failed} devices have failed");
+    }
+
+    fn packed_for_scans(rows: usize) -> RecordBatch {
+        compress(&for_scans(rows), &options()).unwrap()
+    }
+
+    #[test]
+    fn scans_are_shared() {
+        let packed = packed_for_scans(20_000);
+        let two = || Engine::simt_devices(devices(&[1 << 30; 2]));
+        let one = || Engine::simt_devices(devices(&[1 << 30]));
+        for (what, engine, has_cpu) in [
+            ("one device and the CPU", one().with_cpu(), true),
+            ("two devices", two(), false),
+            ("two devices and the CPU", two().with_cpu(), true),
+            ("a limit", one().with_device_memory_limit(1 << 20), false),
+            ("both", Engine::simt_auto(devices(&[1 << 30]), true), true),
+            ("of both the device", Engine::simt_auto(devices(&[1 << 30]), false), true),
+        ] {
+            check_scans(&engine, &packed, has_cpu, what);
+            let choice = engine.last_choice().unwrap();
+            assert!(choice.took.is_some() && !choice.devices.is_empty(), "{what}: {choice}");
+        }
+    }
+
+    /// Batches of odd numbers of rows put together, empty ones, a slice.
+    #[test]
+    fn scans_of_chunks_of_any_number_of_rows() {
+        let packed: Vec<RecordBatch> = [1, 1023, 700, 64, 3000, 1].map(packed_for_scans).into();
+        let packed = arrow_select::concat::concat_batches(&packed[0].schema(), &packed).unwrap();
+        let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
+        check_scans(&engine, &packed, true, "odd chunks");
+        check_scans(&engine, &packed_for_scans(0), true, "no rows");
+        check_scans(&engine, &packed.slice(1, 3), true, "a slice");
+    }
+
+    #[test]
+    fn scans_by_random_devices_that_fail() {
+        let packed = packed_for_scans(20_000);
+        let mut rng = Rng(78);
+        let mut failed = 0;
+        for case in 0..10 {
+            let mut emulations = devices(&vec![1 << 30; 1 + rng.below(4) as usize]);
+            for emulation in &mut emulations {
+                match rng.below(4) {
+                    0 => emulation.bus = Some(20_000_000 << rng.below(4)),
+                    1 => emulation.lost_after = Some(rng.below(200)),
+                    2 => emulation.memory = 50_000 << rng.below(6),
+                    _ => emulation.has_compiler = false,
+                }
+            }
+            let what = format!("case {case}: {emulations:?}");
+            let engine = Engine::simt_auto(emulations, rng.below(2) == 0);
+            check_scans(&engine, &packed, true, &what);
+            let shares = engine.last_choice().unwrap().shares;
+            failed += shares.map_or(0, |shares| shares.failures.len());
+        }
+        assert!(failed > 3, "{failed} devices have failed");
+    }
+
+    #[test]
+    fn batches_are_shared() {
+        let batches = small_batches(&[1, 1000, 1024, 0, 2500, 1024, 700, 1]);
+        for (what, engine) in [
+            ("the CPU", Engine::cpu()),
+            ("two devices and the CPU", Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu()),
+            ("auto", Engine::simt_auto(devices(&[1 << 30]), false)),
+        ] {
+            check_batches(&engine, &batches, &options().with_verify(true), what);
+        }
+        let engine = Engine::simt(3, 1 << 30);
+        assert!(engine.compress_batches(&[], &options()).unwrap().is_empty());
+        let other = batch_of(&[array_of(&DataType::Int8, 10, Shape::Random, Nulls::None)]);
+        let mixed = [batches[0].clone(), other];
+        let error = engine.compress_batches(&mixed, &options()).unwrap_err();
+        assert!(matches!(error, Error::Mismatch { .. }), "{error}");
+        let many = engine.compress_batches(&batches, &options()).unwrap();
+        let error = engine.with_memory_limit(1000).decompress_batches(&many).unwrap_err();
+        assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
+    }
+
+    /// What filters and limits do not allow is the same error whoever finds it.
+    #[test]
+    fn errors_of_shared_scans() {
+        let packed = packed_for_scans(20_000);
+        let engine = Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu();
+        let errors = |engine: &Engine| {
+            let scan = Scan::new(&packed);
+            let limited = engine.clone().with_memory_limit(1000);
+            [
+                scan.clone().filter(col("none").gt(1_i64)).count(engine).unwrap_err(),
+                scan.gather(&["text", "float"], &limited).unwrap_err(),
+                scan.aggregate(&[sum(col("text"))], engine).unwrap_err(),
+            ]
+            .map(|error| error.to_string())
+        };
+        assert_eq!(errors(&engine), errors(&Engine::cpu()));
+        let small = engine.with_device_memory_limit(100);
+        let count = Scan::new(&packed).filter(col("growing").gt(5_i64)).count(&small);
+        assert_eq!(count.unwrap(), 19_999, "the CPU does what devices have no room for");
+        let alone = Engine::simt(1, 1 << 30).with_device_memory_limit(100);
+        let error = Scan::new(&packed).count(&alone).unwrap_err().to_string();
+        assert!(error.contains("device_memory_limit"), "{error}");
     }
 
     #[test]

@@ -33,7 +33,7 @@ use crate::encoding::nested::Values;
 use crate::encoding::plan;
 use crate::error::{Error, Place, Result};
 use crate::gpu::abi::ByteSpan;
-use crate::gpu::{DeviceBuffer, DevicePtr};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event};
 use crate::options::Options;
 use columns::{LeafColumn, columns_of};
 use tree::{EncodedPiece, NodeBuffer, Tree, buffers_in_order};
@@ -48,10 +48,32 @@ pub(crate) fn compress_nested(
     let chunk_rows = options.chunk_rows;
     let slice = |start: usize| array.slice(start, chunk_rows.min(array.len() - start));
     let chunks: Vec<ArrayRef> = (0..array.len()).step_by(chunk_rows).map(slice).collect();
+    let EncodedChunks { chunks: placed, bodies, ready } = encode_arrays(context, &chunks, options)?;
+    let column = DeviceColumn::new(context.clone(), field.clone(), placed, bodies, ready);
+    if options.verify {
+        verify_chunks(column.download()?.chunks(), &chunks)?;
+    }
+    Ok(column)
+}
+
+/// Chunks in device memory, which are there at `ready`.
+pub(crate) struct EncodedChunks {
+    pub chunks: Vec<DeviceChunk>,
+    pub bodies: Vec<Arc<DeviceBuffer>>,
+    pub ready: Arc<dyn Event>,
+}
+
+/// Compresses arrays of any types that lie in host memory, each to one chunk, to device memory: what
+/// they have of one type is encoded together.
+pub(crate) fn encode_arrays(
+    context: &Arc<Context>,
+    chunks: &[ArrayRef],
+    options: &Options,
+) -> Result<EncodedChunks> {
     let plan_context = plan::Context::new(options, None);
-    let column = with_launcher(context, &mut (), |mut launcher| {
+    with_launcher(context, &mut (), |mut launcher| {
         let (mut placed, mut bodies) = (Vec::with_capacity(chunks.len()), Vec::new());
-        let (mut start, mut rest) = (0, chunks.as_slice());
+        let (mut start, mut rest) = (0, chunks);
         while !rest.is_empty() {
             let first = placed.len();
             let trees = trees_of_part(rest, part_bytes(context), &plan_context);
@@ -62,13 +84,14 @@ pub(crate) fn compress_nested(
                 encode_chunks(context, &mut launcher, &trees, part, first, &plan_context)?;
             let body = write_chunks(&mut launcher, &mut made)?;
             launcher.release(launcher.scope);
+            let statistics: Vec<Statistics> = part.par_iter().map(Statistics::of).collect();
             let mut at = body.pointer::<u8>();
-            for (made, array) in made.into_iter().zip(part) {
-                let bounds = Bounds::Known(Statistics::of(array));
+            for (made, statistics) in made.into_iter().zip(statistics) {
                 let (header, has_checksum) = match made {
                     MadeChunk::OfLeaves { header, .. } => (header, false),
                     MadeChunk::OfCpu(chunk) => (chunk.parsed_header().clone(), true),
                 };
+                let bounds = Bounds::Known(statistics);
                 let chunk = DeviceChunk::new(header, has_checksum, bounds, at, start);
                 at = at.add(chunk.body_len());
                 start += chunk.rows();
@@ -76,22 +99,21 @@ pub(crate) fn compress_nested(
             }
             bodies.push(body);
         }
-        let ready = launcher.stream.record()?;
-        Ok(DeviceColumn::new(context.clone(), field.clone(), placed, bodies, ready))
-    })?;
-    if options.verify {
-        let compressed = column.download()?;
-        let verify = |(index, (chunk, array)): (usize, (&Chunk, &ArrayRef))| match &whole(
-            chunk,
-            field.data_type(),
-        )? == array
-        {
-            true => Ok(()),
-            false => Err(Error::Verify { place: Place::default() }.in_chunk(index)),
-        };
-        compressed.chunks().par_iter().zip(&chunks).enumerate().try_for_each(verify)?;
-    }
-    Ok(column)
+        Ok(EncodedChunks { chunks: placed, bodies, ready: launcher.stream.record()? })
+    })
+}
+
+/// Compares the values of chunks with the arrays that they have been made of.
+pub(crate) fn verify_chunks(chunks: &[Chunk], arrays: &[ArrayRef]) -> Result<()> {
+    let verify = |(index, (chunk, array)): (usize, (&Chunk, &ArrayRef))| match &whole(
+        chunk,
+        array.data_type(),
+    )? == array
+    {
+        true => Ok(()),
+        false => Err(Error::Verify { place: Place::default() }.in_chunk(index)),
+    };
+    chunks.par_iter().zip(arrays).enumerate().try_for_each(verify)
 }
 
 /// Takes apart the first of some chunks: those that are encoded at a time, as their leaves have about

@@ -1,4 +1,4 @@
-//! From the partials of chunks to the states of aggregates.
+//! From what kernels find of chunks to the states of aggregates.
 
 use arrow_buffer::{BooleanBuffer, i256};
 use rayon::prelude::*;
@@ -25,25 +25,72 @@ pub(super) fn is_computed(plan: &Plan, columns: &[&DeviceColumn]) -> bool {
     }
 }
 
-/// Aggregates of some rows by the CPU, for which the columns are copied as they are.
+/// What aggregates come to over some chunks. They are added up when what comes before is known, chunk
+/// by chunk, so that the order of additions does not depend on how chunks were divided.
+pub(in crate::scan) struct Found {
+    /// Which of the aggregates kernels have computed.
+    pub(super) is_here: Vec<bool>,
+    /// What these come to, in the order of chunks.
+    pub(super) pieces: Vec<Piece>,
+    /// Of each chunk the states of the others.
+    pub(super) others: Vec<Vec<State>>,
+}
+
+/// What aggregates that kernels compute come to over some chunks.
+pub(super) enum Piece {
+    /// For each partial a word for each chunk, and where the partials of an aggregate are.
+    Partials { places: Vec<Place>, words: Vec<Vec<u64>> },
+    /// Of a batch without columns.
+    States(Vec<State>),
+}
+
+impl Found {
+    /// The states of aggregates after these chunks, which follow `before`.
+    pub fn after(self, plans: &[&Plan], before: Vec<State>) -> Vec<State> {
+        let Self { is_here, pieces, others } = self;
+        let (here, _) = parted(plans, &is_here);
+        let (of_here, of_others) = parted(&before.iter().collect::<Vec<_>>(), &is_here);
+        let [of_here, of_others] =
+            [of_here, of_others].map(|states| states.into_iter().cloned().collect::<Vec<State>>());
+        let of_here = pieces.into_iter().fold(of_here, |states, piece| match piece {
+            Piece::Partials { places, words } => self::states(&here, &places, &words, states),
+            Piece::States(piece) => joined(vec![piece], states),
+        });
+        let (mut of_here, mut of_others) =
+            (of_here.into_iter(), joined(others, of_others).into_iter());
+        // In the order that they were asked for.
+        let next = |here: &bool| if *here { of_here.next() } else { of_others.next() };
+        is_here.iter().map(next).map(|state| state.expect("one for each plan")).collect()
+    }
+}
+
+/// What belongs to aggregates that kernels compute, and what to others.
+pub(super) fn parted<'a, T>(all: &[&'a T], is_here: &[bool]) -> (Vec<&'a T>, Vec<&'a T>) {
+    let of = |which: bool| {
+        all.iter().zip(is_here).filter(|(_, here)| **here == which).map(|(one, _)| *one).collect()
+    };
+    (of(true), of(false))
+}
+
+/// Aggregates of some rows by the CPU, for which the columns are copied as they are: states of each
+/// chunk.
 pub(super) fn on_host(
     plans: &[&Plan],
     columns: &[&DeviceColumn],
     kept: &BooleanBuffer,
-) -> Result<Vec<State>> {
+) -> Result<Vec<Vec<State>>> {
     let columns: Vec<CompressedColumn> =
         columns.par_iter().map(|column| column.download()).collect::<Result<_>>()?;
     let columns: Vec<&CompressedColumn> = columns.iter().collect();
     let starts: Vec<usize> = columns[0].chunk_rows().map(|rows| rows.start).collect();
-    let chunks: Vec<Vec<State>> = (starts.par_iter().enumerate())
+    (starts.par_iter().enumerate())
         .map(|(index, start)| {
             let rows = columns[0].chunks()[index].rows();
             let filter = Filter::of_bits(kept, *start, rows);
             cpu::aggregate::chunk(plans, &filter, &columns, index, rows)
                 .map_err(|error| error.in_chunk(index))
         })
-        .collect::<Result<_>>()?;
-    Ok(joined(plans, chunks))
+        .collect()
 }
 
 /// How far the sum of a chunk goes, given the bounds of its columns.
@@ -64,7 +111,7 @@ pub(super) fn reach(plan: &Plan, columns: &[&DeviceColumn]) -> Result<Reach> {
 
 /// The states of aggregates after all chunks, which follow `before`; `partials` has a word for each
 /// chunk.
-pub(super) fn states(
+fn states(
     plans: &[&Plan],
     places: &[Place],
     partials: &[Vec<u64>],

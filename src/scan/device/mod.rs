@@ -31,16 +31,17 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
-use super::aggregate::{Plan, State};
+use super::aggregate::Plan;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::decode::nodes::ColumnNodes;
-use crate::device::DeviceColumn;
-use crate::device::Marks;
+use crate::device::{Context, DeviceColumn, Marks};
 use crate::error::{Error, Result};
 use crate::gpu::abi::Range;
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
 use crate::memory::MemoryLimit;
 use crate::ranges::{Key, Ranges};
+pub(super) use aggregate::Found;
+use aggregate::Piece;
 use gather::KeptRows;
 use query::Query;
 use select::{ColumnTest, Combine, Dictionaries, Report, StringTests, WordType};
@@ -148,15 +149,25 @@ impl<'a> DeviceScan<'a> {
         Ok(Selection { stream: self.stream.clone(), bitmap, rows: self.rows, reports })
     }
 
+    /// The rows of a bitmap in host memory.
+    pub fn selection_of(&self, bits: &BooleanBuffer) -> Result<Selection> {
+        let bitmap = self.bitmap()?;
+        let bytes = bits.sliced();
+        let len = bitmap.len().min(bytes.len());
+        self.stream.upload(&bytes[..len], &bitmap, 0)?;
+        Ok(Selection { stream: self.stream.clone(), bitmap, rows: self.rows, reports: Vec::new() })
+    }
+
     /// What the rows that a predicate keeps come to; waits for it. What kernels do not
     /// compute the CPU does, of the rows that they have found.
-    pub fn aggregate(&mut self, predicate: &Predicate, plans: &[Plan]) -> Result<Vec<State>> {
+    pub fn aggregate(&mut self, predicate: &Predicate, plans: &[&Plan]) -> Result<Found> {
+        let is_here: Vec<bool> =
+            plans.iter().map(|plan| aggregate::is_computed(plan, self.columns)).collect();
         if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
-            return Ok(plans.iter().map(Plan::start).collect());
+            return Ok(Found { is_here, pieces: Vec::new(), others: Vec::new() });
         }
         self.check_chunks()?;
-        let is_here = |plan: &Plan| aggregate::is_computed(plan, self.columns);
-        let (here, there): (Vec<&Plan>, Vec<&Plan>) = plans.iter().partition(|plan| is_here(plan));
+        let (here, there) = aggregate::parted(plans, &is_here);
         // The rows are found once, on the way unless the CPU needs them too.
         let selection = (!there.is_empty()).then(|| self.select(predicate)).transpose()?;
         let others = match &selection {
@@ -165,35 +176,28 @@ impl<'a> DeviceScan<'a> {
             }
             None => Vec::new(),
         };
-        let found = match (here.is_empty(), self.stages()?) {
+        let pieces = match (here.is_empty(), self.stages()?) {
             (true, _) => Vec::new(),
             (false, Some(stages)) => self.aggregate_staged(predicate, &here, &stages)?,
-            (false, None) => {
-                let start = here.iter().map(|plan| plan.start()).collect();
-                self.aggregate_at_once(predicate, &here, selection, start)?
-            }
+            (false, None) => vec![self.aggregate_at_once(predicate, &here, selection)?],
         };
-        // In the order that they were asked for.
-        let (mut found, mut others) = (found.into_iter(), others.into_iter());
-        let state = |plan| if is_here(plan) { found.next() } else { others.next() };
-        Ok(plans.iter().map(state).map(|state| state.expect("one for each plan")).collect())
+        Ok(Found { is_here, pieces, others })
     }
 
-    /// Aggregates that kernels compute, after the states of rows before; `selection` has the rows
-    /// that the predicate keeps, if they have been found.
+    /// Aggregates that kernels compute; `selection` has the rows that the predicate keeps, if they
+    /// have been found.
     fn aggregate_at_once(
         &mut self,
         predicate: &Predicate,
         plans: &[&Plan],
         selection: Option<Selection>,
-        before: Vec<State>,
-    ) -> Result<Vec<State>> {
+    ) -> Result<Piece> {
         let nodes = self.nodes(std::slice::from_ref(predicate), plans)?;
         let selection = match selection {
             None if !is_fusable(predicate, &nodes) => Some(self.select_at_once(predicate)?),
             selection => selection,
         };
-        self.computed(&nodes, predicate, selection.as_ref(), plans, before)
+        self.computed(&nodes, predicate, selection.as_ref(), plans)
     }
 
     /// Aggregates by a kernel, of the rows of a selection or else of those that a predicate
@@ -204,10 +208,10 @@ impl<'a> DeviceScan<'a> {
         predicate: &Predicate,
         selection: Option<&Selection>,
         plans: &[&Plan],
-        before: Vec<State>,
-    ) -> Result<Vec<State>> {
+    ) -> Result<Piece> {
         if self.columns.is_empty() {
-            return plans.iter().map(|plan| plan.of_rows(self.rows)).collect();
+            let states = plans.iter().map(|plan| plan.of_rows(self.rows));
+            return Ok(Piece::States(states.collect::<Result<_>>()?));
         }
         let within = selection.map(|selection| &selection.bitmap);
         let all = Predicate::Constant(true);
@@ -220,7 +224,7 @@ impl<'a> DeviceScan<'a> {
                 return Err(Error::expression(what));
             }
             let selection = self.select_at_once(predicate)?;
-            return self.computed(nodes, &all, Some(&selection), plans, before);
+            return self.computed(nodes, &all, Some(&selection), plans);
         }
         let module = self.device.compile(&source.text)?;
         let query = query(self.columns, nodes, module.as_ref(), &source);
@@ -229,7 +233,7 @@ impl<'a> DeviceScan<'a> {
         let reports = self.named(&source, reports);
         reports.iter().try_for_each(|report| report.check(self.stream))?;
         selection.map_or(Ok(()), Selection::check)?;
-        Ok(aggregate::states(plans, &source.places, &partials, before))
+        Ok(Piece::Partials { places: source.places, words: partials })
     }
 
     fn bitmap(&self) -> Result<Arc<DeviceBuffer>> {
@@ -499,8 +503,34 @@ fn query<'a>(
     }
 }
 
+/// Does `work` with columns in the memory of a device, on a stream. What is wrong with a column is
+/// said in the words of the CPU.
+pub(super) fn on_columns<T>(
+    context: &Arc<Context>,
+    columns: &[&DeviceColumn],
+    rows: usize,
+    marks: &mut dyn Marks,
+    work: impl FnOnce(&mut DeviceScan<'_>) -> Result<T>,
+) -> Result<T> {
+    let device = context.device();
+    let on_stream =
+        |stream: &Arc<dyn Stream>| work(&mut DeviceScan::new(device, stream, columns, rows, marks));
+    let explained =
+        |error| columns.iter().fold(error, |error, column: &&DeviceColumn| column.explained(error));
+    context.with_stream(on_stream).map_err(explained)
+}
+
+/// For each of `count` columns whether its values are needed: by a predicate, or because they are
+/// read.
+pub(super) fn needed(predicate: &Predicate, reads: &[usize], count: usize) -> Vec<bool> {
+    let mut needed = vec![false; count];
+    values_of(predicate, &mut needed);
+    reads.iter().for_each(|column| needed[*column] = true);
+    needed
+}
+
 /// Marks the columns whose values a predicate reads.
-pub(super) fn values_of(predicate: &Predicate, used: &mut [bool]) {
+fn values_of(predicate: &Predicate, used: &mut [bool]) {
     match predicate {
         Predicate::Constant(_) | Predicate::IsValid(_) => {}
         Predicate::Test(column, _) => used[*column] = true,
@@ -517,7 +547,7 @@ pub(super) fn values_of(predicate: &Predicate, used: &mut [bool]) {
 }
 
 /// Launches that a predicate takes test by test.
-fn launches(predicate: &Predicate) -> usize {
+pub(super) fn launches(predicate: &Predicate) -> usize {
     match predicate {
         Predicate::Constant(_) => 0,
         Predicate::Test(..) | Predicate::IsValid(_) | Predicate::Compare(..) => 1,

@@ -11,12 +11,13 @@
 
 use std::ops::Range;
 
+use super::aggregate::Piece;
 use super::{DeviceScan, NamedReport, Selection};
 use crate::decode::concatenated;
 use crate::device::DeviceColumn;
 use crate::error::Result;
 use crate::gpu::Device;
-use crate::scan::aggregate::{Plan, State};
+use crate::scan::aggregate::Plan;
 use crate::scan::predicate::Predicate;
 
 /// Bytes that the values of a stage take: on the emulation few, so that tests see stages.
@@ -99,10 +100,9 @@ impl DeviceScan<'_> {
         predicate: &Predicate,
         plans: &[&Plan],
         stages: &[Range<usize>],
-    ) -> Result<Vec<State>> {
-        let start = plans.iter().map(|plan| plan.start()).collect();
-        stages.iter().try_fold(start, |states, stage| {
-            self.stage(stage, |scan| scan.aggregate_at_once(predicate, plans, None, states))
-        })
+    ) -> Result<Vec<Piece>> {
+        let piece =
+            |stage| self.stage(stage, |scan| scan.aggregate_at_once(predicate, plans, None));
+        stages.iter().map(piece).collect()
     }
 }

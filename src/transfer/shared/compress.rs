@@ -4,15 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::Buffer;
 use arrow_schema::FieldRef;
 
+use super::bodies::Bodies;
 use super::{Fits, Shares, Unit, Workers, share};
 use crate::arrow_type;
-use crate::chunk::{self, Chunk, copy_joined};
 use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::device::Context;
-use crate::device::pinned::{Pool, ResultMemory};
 use crate::encode::{encodes_on_device, uses_device};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
@@ -39,10 +37,19 @@ pub(crate) fn compress(
             [chunks.start, chunks.end].map(|chunk| len.min(chunk * options.chunk_rows));
         start..end
     };
-    let work = |context: Option<&Arc<Context>>, range: Range<usize>| -> Result<Vec<Chunk>> {
+    let pool = workers.devices.first().map(|context| context.pool());
+    let bodies: Vec<Bodies<'_>> = (fields.iter().enumerate())
+        .map(|(column, field)| {
+            let of_column = units.iter().filter(|unit| unit.column == column);
+            let values = of_column.map(|unit| unit.bytes).sum();
+            Bodies::new(field, pool, values)
+        })
+        .collect();
+    let work = |context: Option<&Arc<Context>>, range: Range<usize>| -> Result<()> {
         let (first, last) = (&units[range.start], &units[range.end - 1]);
         let (field, array) = (&fields[first.column], &arrays[first.column]);
-        let rows = rows(&(first.chunks.start..last.chunks.end), array.len());
+        let numbers = first.chunks.start..last.chunks.end;
+        let rows = rows(&numbers, array.len());
         let slice = array.slice(rows.start, rows.len());
         let compress = || match context {
             Some(context) => transfer::compress(context, field, &slice, options),
@@ -54,48 +61,15 @@ pub(crate) fn compress(
             None => compress(),
         };
         let place = |error: Error| error.after_chunks(first.chunks.start).in_column(field.name());
-        Ok(column.map_err(place)?.into_chunks())
+        let chunks = column.map_err(place)?.into_chunks();
+        let values = units[range].iter().map(|unit| unit.bytes).sum();
+        bodies[first.column].arrived(numbers.start, values, chunks)
     };
-    let (done, shares) =
+    let (_, shares) =
         share(workers, &units, &|unit| work(None, unit..unit + 1), &|context, units| {
             work(Some(context), units)
         })?;
-    let mut chunks: Vec<Vec<Chunk>> = fields.iter().map(|_| Vec::new()).collect();
-    for (range, some) in done {
-        chunks[units[range.start].column].extend(some);
-    }
-    let pool = workers.devices.first().map(|context| context.pool());
-    let column = |(field, chunks): (&FieldRef, Vec<Chunk>)| joined(field, chunks, pool);
-    Ok((fields.iter().zip(chunks).map(column).collect::<Result<_>>()?, shares))
-}
-
-/// A column whose bodies lie one behind the other, as in its storage array.
-fn joined(
-    field: &FieldRef,
-    chunks: Vec<Chunk>,
-    pool: Option<&Arc<Pool>>,
-) -> Result<CompressedColumn> {
-    let bodies: Vec<Buffer> = chunks.iter().map(|chunk| chunk.body().clone()).collect();
-    let len = bodies.iter().map(Buffer::len).sum();
-    let bodies = match pool {
-        Some(pool) => {
-            let memory = ResultMemory::new(pool, len);
-            let written = memory.all().write(|target| {
-                copy_joined(&bodies, target);
-                Ok(())
-            })?;
-            memory.finish(vec![written])
-        }
-        None => chunk::joined(&bodies),
-    };
-    let mut at = 0;
-    let moved = |chunk: Chunk| {
-        let body = bodies.slice_with_length(at, chunk.body().len());
-        at += body.len();
-        chunk.moved(body)
-    };
-    let chunks = chunks.into_iter().map(moved).collect();
-    Ok(CompressedColumn::new(field.clone(), chunks, Vec::new()).with_bodies(bodies))
+    Ok((bodies.into_iter().map(Bodies::finish).collect::<Result<_>>()?, shares))
 }
 
 /// What an array is cut into: chunks of at least so many bytes; of strings those that share a symbol

@@ -15,7 +15,7 @@ use crate::chunk::Chunk;
 use crate::column::{CompressedColumn, decode_to};
 use crate::decode::{self, decodes_on_device, strings};
 use crate::device::array::array_of;
-use crate::device::column::{explained, placed};
+use crate::device::column::explained;
 use crate::device::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::device::{Context, DeviceColumn};
 use crate::error::{Error, Result};
@@ -166,19 +166,8 @@ impl<'a> Array<'a> {
         pieces: &mut [Piece],
         buffers: &Buffers,
     ) -> Result<()> {
-        let column = self.column;
-        let some = &column.chunks()[chunks.clone()];
-        let len = some.iter().map(|chunk| chunk.body().len()).sum();
+        let part = DeviceColumn::upload_chunks(context, self.column, chunks.clone())?;
         context.with_stream(|stream| {
-            let bodies = Arc::new(stream.allocate(len)?);
-            let mut at = 0;
-            for run in column.body_runs_of(chunks.clone()) {
-                stream.upload(&run, &bodies, at)?;
-                at += run.len();
-            }
-            let placed = placed(some, bodies.pointer());
-            let (field, arrived) = (column.field().clone(), stream.record()?);
-            let part = DeviceColumn::new(context.clone(), field, placed, vec![bodies], arrived);
             let started = decode::start(stream, &part, &mut ())?.behind(chunks.start);
             let (bitmap, slices) = started.array().slices();
             let (values, validity) = pieces.split_at_mut(slices.len());

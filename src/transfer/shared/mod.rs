@@ -1,5 +1,5 @@
-//! Work that threads of the host and devices share: compression and decompression of columns in host
-//! memory.
+//! Work that threads of the host and devices share: compression, decompression and scans
+//! (`scan/host.rs`) of columns in host memory.
 //!
 //! ```text
 //!            units, in order:  chunks of columns; strings by the chunks that share a symbol table
@@ -18,6 +18,8 @@
 //! A device that fails gives back what it has taken, for others to do, if `Workers::is_lenient`; else
 //! the call ends with its error.
 
+mod batches;
+mod bodies;
 mod compress;
 mod decompress;
 mod queue;
@@ -28,9 +30,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+pub(crate) use batches::{BatchColumns, compress_batches, decompress_batches};
 pub(crate) use compress::compress;
 pub(crate) use decompress::decompress;
-use queue::{Fits, Queue, Unit};
+use queue::Queue;
+pub(crate) use queue::{Fits, Unit};
 
 use super::{part_bytes, start};
 use crate::device::Context;
@@ -74,8 +78,13 @@ pub(crate) struct Speeds {
 }
 
 impl Workers {
+    /// One device alone.
+    pub fn of(device: &Arc<Context>) -> Self {
+        Self { devices: vec![device.clone()], ..Self::default() }
+    }
+
     /// Least bytes of values of a unit.
-    fn unit_bytes(&self) -> usize {
+    pub fn unit_bytes(&self) -> usize {
         let parts = self.devices.iter().map(|context| part_bytes(context));
         parts.min().map_or(1, |bytes| bytes / UNITS)
     }
@@ -86,13 +95,18 @@ impl Workers {
         room.map_or(usize::MAX, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
+    /// Whether the host takes part, or does what devices leave.
+    pub fn has_host(&self) -> bool {
+        self.threads > 0 || self.is_lenient
+    }
+
     /// Puts units in order: last those of the host, which begins there. Those that are too long for
     /// devices are the host's where it takes part or does what devices leave.
     ///
     /// # Errors
     /// [`Error::Options`] where it does not, with what the longest needs.
-    fn order(&self, units: &mut [Unit]) -> Result<()> {
-        let (room, of_host) = (self.room(), self.threads > 0 || self.is_lenient);
+    pub fn order(&self, units: &mut [Unit]) -> Result<()> {
+        let (room, of_host) = (self.room(), self.has_host());
         for unit in units.iter_mut().filter(|unit| unit.bytes > room && of_host) {
             unit.fits = Fits::Host;
         }
@@ -171,7 +185,7 @@ impl<'a> DeviceState<'a> {
 }
 
 /// Units that are done, and what has come of them.
-type Done<T> = Vec<(Range<usize>, T)>;
+pub(crate) type Done<T> = Vec<(Range<usize>, T)>;
 
 /// A call while it is shared.
 struct Call<'a, T> {
@@ -244,9 +258,7 @@ impl<T: Send> Call<'_, T> {
                     device.longest.store(bytes / 2, Ordering::Relaxed);
                     self.queue.give_back(units);
                 }
-                Err(error @ (Error::DeviceMemory { .. } | Error::Device { .. }))
-                    if self.workers.is_lenient =>
-                {
+                Err(error) if self.workers.is_lenient && is_of_device(&error) => {
                     let _ = device.failure.set(error);
                     self.queue.give_back(units);
                 }
@@ -318,11 +330,18 @@ fn wait(threads: &[ScopedJoinHandle<'_, ()>]) {
 /// How long a thread of rayon's sleeps that finds nothing to do while it waits.
 const IDLE: Duration = Duration::from_micros(50);
 
+/// Whether an error is one of a device, which the CPU does not have: it lacks memory, has failed, or
+/// cannot compile a kernel for a filter.
+pub(crate) fn is_of_device(error: &Error) -> bool {
+    use Error::{Device, DeviceMemory, Expression, NoDevice};
+    matches!(error, DeviceMemory { .. } | Device { .. } | NoDevice { .. } | Expression { .. })
+}
+
 /// Has all units done: by threads of the host one by one, by devices in spans. The results, in the
-/// order of units, and who did how much.
+/// order of columns and chunks, and who did how much.
 ///
 /// An error is that of the first unit of those that were being done when one failed.
-fn share<T: Send>(
+pub(crate) fn share<T: Send>(
     workers: &Workers,
     units: &[Unit],
     on_host: &(impl Fn(usize) -> Result<T> + Sync),
@@ -359,6 +378,7 @@ fn share<T: Send>(
     };
     let devices = call.devices.into_iter().map(of_device).collect();
     let mut done = call.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(units, _)| units.start);
+    // What is too long for devices has moved behind the rest of its column.
+    done.sort_by_key(|(range, _)| (units[range.start].column, units[range.start].chunks.start));
     Ok((done, Shares { host: call.host.load(Ordering::Relaxed), devices }))
 }

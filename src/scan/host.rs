@@ -1,0 +1,477 @@
+//! Scans of columns in host memory: by the CPU, by a device, or by both together.
+//!
+//! ```text
+//!                     chunks of all columns  0 1 2 3 4 5 6 7 8 9
+//! CPU                 every chunk, in parallel
+//! one device          all columns go up, and are scanned there as a whole
+//! several, both, or   spans of chunks from the first on by devices, single units from the last on by
+//! a memory limit      threads of the host (transfer/shared): [0 1 2][3 4] . . [7][8][9]
+//! ```
+//!
+//! What comes of chunks or spans is put together in the order of chunks: bits, counts, states of
+//! aggregates. So floats are added in the same order whoever has done what. `gather` of spans finds
+//! the rows first; then it reads the chunks that have some.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, new_empty_array};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use rayon::prelude::*;
+
+use super::aggregate::{self, Plan, State};
+use super::cpu::{self, Filter};
+use super::device::{self, DeviceScan, Selection};
+use super::predicate::Predicate;
+use super::{bounds_of, gathered};
+use crate::column::{self, CompressedColumn};
+use crate::decode::decodes_on_device;
+use crate::device::{Context, DeviceColumn, Marks};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::lanes::{Mask, VECTOR, mask};
+use crate::memory::MemoryLimit;
+use crate::model::Work;
+use crate::transfer::shared::{Fits, Shares, Unit, Workers, share};
+
+/// A scan whose columns and filter are known.
+pub(super) struct HostScan<'a> {
+    /// Those that it uses, by their numbers in predicates.
+    pub columns: Vec<Cow<'a, CompressedColumn>>,
+    pub predicate: Predicate,
+    pub chunk_rows: Vec<usize>,
+}
+
+/// What has come of chunks on the CPU, one by one, or of all of a span on a device.
+enum Part<C, D> {
+    Chunks(Vec<C>),
+    Span(D),
+}
+
+/// Chunks and what has come of them, in order.
+type Parts<C, D> = Vec<(Range<usize>, Part<C, D>)>;
+
+/// A mask for each vector of a chunk; none if no row is kept.
+type ChunkMasks = Option<Vec<Mask>>;
+
+impl HostScan<'_> {
+    /// See [`Scan::mask`](super::Scan::mask).
+    pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
+        let parts = self.parts(engine, Self::chunk_masks, Selection::mask)?;
+        let mut bits = BooleanBufferBuilder::new(self.rows());
+        for (chunks, part) in parts {
+            match part {
+                Part::Span(span) => bits.append_buffer(span.values()),
+                Part::Chunks(masks) => append(&mut bits, &masks, &self.chunk_rows[chunks]),
+            }
+        }
+        Ok(BooleanArray::new(bits.finish(), None))
+    }
+
+    /// See [`Scan::count`](super::Scan::count).
+    pub fn count(&self, engine: &Engine) -> Result<usize> {
+        let of_chunk = |_: &Self, _, filter: &Filter<'_>, rows: usize| {
+            if let Some(all) = filter.constant() {
+                return Ok(if all { rows } else { 0 });
+            }
+            let count = |vector| Ok(cpu::count(&filter.select(vector)?));
+            (0..rows.div_ceil(VECTOR)).map(count).sum::<Result<usize>>()
+        };
+        let parts = self.parts(engine, of_chunk, Selection::count)?;
+        let count = |(_, part)| match part {
+            Part::Span(count) => count,
+            Part::Chunks(counts) => counts.into_iter().sum::<usize>(),
+        };
+        Ok(parts.into_iter().map(count).sum())
+    }
+
+    /// What the kept rows come to.
+    pub fn aggregate(&self, plans: &mut [Plan], engine: &Engine) -> Result<Vec<State>> {
+        let columns = self.columns();
+        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
+        let plans: Vec<&Plan> = plans.iter().collect();
+        let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.input.columns_read()).collect();
+        let of_chunk = |_: &Self, index, filter: &Filter<'_>, rows| {
+            cpu::aggregate::chunk(&plans, filter, &columns, index, rows)
+        };
+        let on_device = |scan: &mut DeviceScan<'_>| scan.aggregate(&self.predicate, &plans);
+        let parts = self.parts_of(engine, &reads, plans.len(), &of_chunk, &on_device)?;
+        let start: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
+        Ok(parts.into_iter().fold(start, |states, (_, part)| match part {
+            Part::Span(found) => found.after(&plans, states),
+            Part::Chunks(chunks) => aggregate::joined(chunks, states),
+        }))
+    }
+
+    /// See [`Scan::gather`](super::Scan::gather).
+    pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
+        let limit = engine.memory_limit();
+        let needed = self.needed(&[]);
+        engine.run(
+            || self.work(engine, wanted, wanted.len()),
+            || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
+            |context| {
+                self.on(context, &needed, &mut (), |scan| {
+                    gather_on_device(scan, &self.predicate, wanted, limit)
+                })
+            },
+            |workers| {
+                let parts = self.shared(workers, &needed, &Self::chunk_masks, &|scan| {
+                    scan.select(&self.predicate)?.mask()
+                });
+                let (parts, shares) = parts?;
+                let masks = self.masks_of(parts);
+                Ok((self.gather_shared(workers, masks, wanted, limit)?, shares))
+            },
+        )
+    }
+
+    /// As [`HostScan::parts_of`] of rows that are kept.
+    fn parts<C: Send, D: Send>(
+        &self,
+        engine: &Engine,
+        on_cpu: impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C> + Sync,
+        of_selection: impl Fn(&Selection) -> Result<D> + Sync,
+    ) -> Result<Parts<C, D>> {
+        let on_device = |scan: &mut DeviceScan<'_>| of_selection(&scan.select(&self.predicate)?);
+        self.parts_of(engine, &[], 0, &on_cpu, &on_device)
+    }
+
+    /// Has an engine work on all chunks; `reads` are the columns whose values are needed beside those
+    /// that the filter needs. What has come of them, in their order.
+    fn parts_of<C: Send, D: Send>(
+        &self,
+        engine: &Engine,
+        reads: &[usize],
+        effort: usize,
+        on_cpu: &(impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C> + Sync),
+        on_device: &(impl Fn(&mut DeviceScan<'_>) -> Result<D> + Sync),
+    ) -> Result<Parts<C, D>> {
+        let needed = self.needed(reads);
+        let all = 0..self.chunk_rows.len();
+        engine.run(
+            || self.work(engine, reads, effort),
+            || Ok(vec![(all.clone(), Part::Chunks(self.each_chunk(on_cpu)?))]),
+            |context| {
+                let span = self.on(context, &needed, &mut (), on_device)?;
+                Ok(vec![(all.clone(), Part::Span(span))])
+            },
+            |workers| self.shared(workers, &needed, on_cpu, on_device),
+        )
+    }
+
+    /// A scan as work that is predicted.
+    fn work(&self, engine: &Engine, reads: &[usize], effort: usize) -> Work {
+        let needed = self.needed(reads);
+        let tests = device::launches(&self.predicate);
+        engine.scanning(&self.columns(), &needed, tests + effort)
+    }
+
+    /// For each column whether its values are needed: by the filter, or because they are read.
+    fn needed(&self, reads: &[usize]) -> Vec<bool> {
+        device::needed(&self.predicate, reads, self.columns.len())
+    }
+
+    fn columns(&self) -> Vec<&CompressedColumn> {
+        self.columns.iter().map(AsRef::as_ref).collect()
+    }
+
+    fn rows(&self) -> usize {
+        self.chunk_rows.iter().sum()
+    }
+
+    /// Does `work` for a chunk, with the rows to keep and their number.
+    fn chunk<C>(
+        &self,
+        columns: &[&CompressedColumn],
+        index: usize,
+        work: &impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C>,
+    ) -> Result<C> {
+        let rows = self.chunk_rows[index];
+        let filter = Filter::new(&self.predicate, columns, index, rows)?;
+        work(self, index, &filter, rows).map_err(|error| error.in_chunk(index))
+    }
+
+    /// The same for each chunk, in parallel.
+    fn each_chunk<C: Send>(
+        &self,
+        work: impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C> + Sync,
+    ) -> Result<Vec<C>> {
+        let columns = self.columns();
+        let chunks = (0..self.chunk_rows.len()).into_par_iter();
+        chunks.map(|index| self.chunk(&columns, index, &work)).collect()
+    }
+
+    fn chunk_masks(&self, _: usize, filter: &Filter<'_>, rows: usize) -> Result<ChunkMasks> {
+        if filter.constant() == Some(false) {
+            return Ok(None);
+        }
+        let masks = (0..rows.div_ceil(VECTOR)).map(|vector| filter.select(vector));
+        let masks = masks.collect::<Result<Vec<Mask>>>()?;
+        Ok(masks.iter().any(|mask| *mask != cpu::NONE).then_some(masks))
+    }
+
+    /// The masks of each chunk.
+    fn masks_of(&self, parts: Parts<ChunkMasks, BooleanArray>) -> Vec<ChunkMasks> {
+        let mut all = Vec::with_capacity(self.chunk_rows.len());
+        for (chunks, part) in parts {
+            match part {
+                Part::Chunks(masks) => all.extend(masks),
+                Part::Span(span) => {
+                    let mut start = 0;
+                    all.extend(self.chunk_rows[chunks].iter().map(|rows| {
+                        start += rows;
+                        masks_of_bits(&span.values().slice(start - rows, *rows))
+                    }));
+                }
+            }
+        }
+        all
+    }
+
+    /// Does `work` on a device, where the columns are uploaded to.
+    pub fn on<D>(
+        &self,
+        context: &Arc<Context>,
+        needed: &[bool],
+        marks: &mut dyn Marks,
+        work: impl FnOnce(&mut DeviceScan<'_>) -> Result<D>,
+    ) -> Result<D> {
+        let columns = self.for_devices(needed)?;
+        let upload = |column: &Cow<'_, CompressedColumn>| {
+            DeviceColumn::upload(context, column)
+                .map_err(|error| error.in_column(column.field().name()))
+        };
+        let columns: Vec<DeviceColumn> = columns.par_iter().map(upload).collect::<Result<_>>()?;
+        let columns: Vec<&DeviceColumn> = columns.iter().collect();
+        device::on_columns(context, &columns, self.rows(), marks, work)
+    }
+
+    /// The columns as devices get them: of those that only the CPU reads, and whose values nothing
+    /// needs, the validity.
+    fn for_devices(&self, needed: &[bool]) -> Result<Vec<Cow<'_, CompressedColumn>>> {
+        let pairs = self.columns.par_iter().zip(needed);
+        pairs
+            .map(|(column, needed)| match *needed || decodes_on_device(column) {
+                true => Ok(Cow::Borrowed(column.as_ref())),
+                false => column::validity_of(column).map(Cow::Owned),
+            })
+            .collect()
+    }
+
+    /// Has workers scan all chunks; what has come of them, in their order.
+    fn shared<C: Send, D: Send>(
+        &self,
+        workers: &Workers,
+        needed: &[bool],
+        on_cpu: &(impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C> + Sync),
+        on_device: &(impl Fn(&mut DeviceScan<'_>) -> Result<D> + Sync),
+    ) -> Result<(Parts<C, D>, Shares)> {
+        let (columns, all) = (self.columns(), 0..self.chunk_rows.len());
+        if columns.is_empty() {
+            let chunks = Part::Chunks(self.each_chunk(on_cpu)?);
+            return Ok((vec![(all, chunks)], Shares::default()));
+        }
+        let for_devices = self.for_devices(needed)?;
+        let fits = self
+            .columns
+            .iter()
+            .zip(needed)
+            .all(|(column, needed)| !needed || decodes_on_device(column));
+        let of_chunk = |index: usize| self.chunk(&columns, index, on_cpu);
+        let span = |scan: &mut DeviceScan<'_>, _: Range<usize>| on_device(scan);
+        spans(workers, &for_devices, all, fits, &of_chunk, &span)
+    }
+
+    /// The kept values of some columns, by the CPU.
+    fn gathered(
+        &self,
+        masks: Vec<ChunkMasks>,
+        wanted: &[usize],
+        limit: MemoryLimit,
+    ) -> Result<RecordBatch> {
+        let columns = self.check_gathered(&masks, wanted, limit)?;
+        let gather = |column: &&CompressedColumn| -> Result<ArrayRef> {
+            let pieces: Vec<Vec<ArrayRef>> = (masks.par_iter().enumerate())
+                .map(|(index, masks)| kept_of_chunk(column, index, masks.as_deref()))
+                .collect::<Result<_>>()?;
+            concatenated(column, pieces.into_iter().flatten().collect())
+        };
+        let arrays = columns.par_iter().map(gather).collect::<Result<_>>()?;
+        gathered(columns.iter().map(|column| column.field()), arrays, kept(&masks))
+    }
+
+    /// The same, by workers.
+    fn gather_shared(
+        &self,
+        workers: &Workers,
+        masks: Vec<ChunkMasks>,
+        wanted: &[usize],
+        limit: MemoryLimit,
+    ) -> Result<RecordBatch> {
+        let columns = self.check_gathered(&masks, wanted, limit)?;
+        let of_chunk = |index: usize| -> Result<Vec<Vec<ArrayRef>>> {
+            let of_column =
+                |column: &&CompressedColumn| kept_of_chunk(column, index, masks[index].as_deref());
+            columns.iter().map(of_column).collect()
+        };
+        let on_device = |scan: &mut DeviceScan<'_>, chunks: Range<usize>| {
+            let mut bits = BooleanBufferBuilder::new(0);
+            append(&mut bits, &masks[chunks.clone()], &self.chunk_rows[chunks]);
+            // All columns together have been compared with the limit.
+            let all: Vec<&DeviceColumn> = scan.columns.to_vec();
+            scan.selection_of(&bits.finish())?.values(&all, MemoryLimit::Unlimited, &mut ())
+        };
+        let mut arrays: Vec<Vec<ArrayRef>> = columns.iter().map(|_| Vec::new()).collect();
+        if !columns.is_empty() {
+            let chunks = (0..masks.len()).filter(|index| masks[*index].is_some());
+            let fits = columns.iter().all(|column| decodes_on_device(column));
+            let borrowed: Vec<Cow<'_, CompressedColumn>> =
+                columns.iter().map(|column| Cow::Borrowed(*column)).collect();
+            let (parts, _) = spans(workers, &borrowed, chunks, fits, &of_chunk, &on_device)?;
+            for (_, part) in parts {
+                let chunks: Vec<Vec<Vec<ArrayRef>>> = match part {
+                    Part::Span((_, arrays)) => {
+                        vec![arrays.into_iter().map(|of| vec![of]).collect()]
+                    }
+                    Part::Chunks(chunks) => chunks,
+                };
+                for pieces in chunks {
+                    arrays.iter_mut().zip(pieces).for_each(|(all, some)| all.extend(some));
+                }
+            }
+        }
+        let arrays = (columns.par_iter().zip(arrays))
+            .map(|(column, pieces)| concatenated(column, pieces))
+            .collect::<Result<_>>()?;
+        gathered(columns.iter().map(|column| column.field()), arrays, kept(&masks))
+    }
+
+    /// The columns whose values are wanted, once it is known that they do not take too much.
+    fn check_gathered(
+        &self,
+        masks: &[ChunkMasks],
+        wanted: &[usize],
+        limit: MemoryLimit,
+    ) -> Result<Vec<&CompressedColumn>> {
+        // Vectors that have some are decoded as a whole.
+        let decoded = |(masks, rows): (&ChunkMasks, &usize)| {
+            let some = masks.iter().flatten().filter(|mask| **mask != cpu::NONE).count();
+            (some * VECTOR).min(*rows)
+        };
+        let decoded: Vec<usize> = masks.iter().zip(&self.chunk_rows).map(decoded).collect();
+        let columns: Vec<&CompressedColumn> =
+            wanted.iter().map(|of| self.columns[*of].as_ref()).collect();
+        column::check_kept_memory(limit, &columns, &decoded)?;
+        Ok(columns)
+    }
+}
+
+/// Has workers do some chunks of columns that have the same ones; what has come of them. What devices
+/// do not read (`fits`) the host does where it takes part.
+fn spans<C: Send, D: Send>(
+    workers: &Workers,
+    columns: &[Cow<'_, CompressedColumn>],
+    chunks: impl Iterator<Item = usize>,
+    fits: bool,
+    on_cpu: &(impl Fn(usize) -> Result<C> + Sync),
+    on_device: &(impl Fn(&mut DeviceScan<'_>, Range<usize>) -> Result<D> + Sync),
+) -> Result<(Parts<C, D>, Shares)> {
+    let fits = if fits || !workers.has_host() { Fits::Any } else { Fits::Host };
+    let bytes = |chunk: usize| -> usize {
+        columns.iter().map(|column| column::chunk_bytes(&column.chunks()[chunk])).sum()
+    };
+    let mut units: Vec<Unit> = Vec::new();
+    for chunk in chunks {
+        let bytes = bytes(chunk).max(1);
+        match units.last_mut() {
+            Some(unit) if unit.chunks.end == chunk && unit.bytes < workers.unit_bytes() => {
+                unit.chunks.end = chunk + 1;
+                unit.bytes += bytes;
+            }
+            _ => units.push(Unit { column: 0, chunks: chunk..chunk + 1, bytes, fits }),
+        }
+    }
+    workers.order(&mut units)?;
+    let host = |unit: usize| {
+        units[unit].chunks.clone().map(on_cpu).collect::<Result<_>>().map(Part::Chunks)
+    };
+    let chunks_of = |units: &[Unit], range: Range<usize>| {
+        units[range.start].chunks.start..units[range.end - 1].chunks.end
+    };
+    let device = |context: &Arc<Context>, range: Range<usize>| {
+        let chunks = chunks_of(&units, range);
+        let upload = |column: &Cow<'_, CompressedColumn>| {
+            DeviceColumn::upload_chunks(context, column, chunks.clone())
+                .map_err(|error| error.in_column(column.field().name()))
+        };
+        let span = || {
+            let uploaded = columns.iter().map(upload).collect::<Result<Vec<_>>>()?;
+            let uploaded: Vec<&DeviceColumn> = uploaded.iter().collect();
+            let work = |scan: &mut DeviceScan<'_>| on_device(scan, chunks.clone());
+            device::on_columns(context, &uploaded, uploaded[0].len(), &mut (), work)
+        };
+        span().map(Part::Span).map_err(|error: Error| error.after_chunks(chunks.start))
+    };
+    let (done, shares) = share(workers, &units, &host, &device)?;
+    let done = done.into_iter().map(|(range, part)| (chunks_of(&units, range), part));
+    Ok((done.collect(), shares))
+}
+
+/// The values of some columns in the rows that a predicate keeps, in host memory.
+pub(super) fn gather_on_device(
+    scan: &mut DeviceScan<'_>,
+    predicate: &Predicate,
+    wanted: &[usize],
+    limit: MemoryLimit,
+) -> Result<RecordBatch> {
+    let kept = scan.select(predicate)?;
+    let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| scan.columns[*of]).collect();
+    let (rows, arrays) = kept.values(&columns, limit, scan.marks)?;
+    gathered(columns.iter().map(|column| column.field()), arrays, rows)
+}
+
+/// The kept values of a chunk, in pieces.
+fn kept_of_chunk(
+    column: &CompressedColumn,
+    index: usize,
+    masks: Option<&[Mask]>,
+) -> Result<Vec<ArrayRef>> {
+    let pieces = masks.map_or(Ok(Vec::new()), |masks| cpu::gather::chunk(column, index, masks));
+    pieces.map_err(|error| error.in_chunk(index).in_column(column.field().name()))
+}
+
+fn concatenated(column: &CompressedColumn, pieces: Vec<ArrayRef>) -> Result<ArrayRef> {
+    if pieces.is_empty() {
+        return Ok(new_empty_array(column.data_type()));
+    }
+    column::concat(&pieces).map_err(|error| error.in_column(column.field().name()))
+}
+
+/// Rows that masks keep.
+fn kept(masks: &[ChunkMasks]) -> usize {
+    masks.iter().flatten().flatten().map(cpu::count).sum()
+}
+
+/// Appends the bits of the rows of chunks.
+fn append(bits: &mut BooleanBufferBuilder, masks: &[ChunkMasks], rows: &[usize]) {
+    for (masks, rows) in masks.iter().zip(rows) {
+        match masks {
+            None => bits.append_n(*rows, false),
+            Some(masks) => bits.append_packed_range(0..*rows, bytemuck::cast_slice(masks)),
+        }
+    }
+}
+
+/// Masks of the bits of a chunk's rows.
+fn masks_of_bits(bits: &BooleanBuffer) -> ChunkMasks {
+    let (aligned, rows) = (bits.sliced(), bits.len());
+    let masks = (0..rows.div_ceil(VECTOR)).map(|vector| {
+        let mut mask = mask::of_bitmap(&aligned, vector);
+        let within = cpu::first(rows - vector * VECTOR);
+        mask.iter_mut().zip(within).for_each(|(word, within)| *word &= within);
+        mask
+    });
+    (bits.count_set_bits() > 0).then(|| masks.collect())
+}

@@ -1,0 +1,217 @@
+//! Many batches of few rows: what one batch takes beside work on its bytes, launches and copies, many
+//! take once.
+//!
+//! ```text
+//! compress     chunks of all columns and batches of a span, encoded by type as leaves of nested
+//!              columns are (encode/nested), come down in one copy
+//! decompress   bodies of a column of all batches go up in one copy, decompressed as one column,
+//!              which is cut at batches again
+//! host         a thread does a batch
+//! ```
+//!
+//! A batch is a unit of the queue; devices take spans of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{FieldRef, SchemaRef};
+use rayon::prelude::*;
+
+use super::bodies::packed;
+use super::{Fits, Shares, Unit, Workers, is_of_device, share};
+use crate::batch::{self, batch_of, compressed_batch};
+use crate::chunk::Chunk;
+use crate::column::{CompressedColumn, array_bytes};
+use crate::decode::decodes_on_device;
+use crate::device::Context;
+use crate::device::column::download_chunks;
+use crate::encode::{EncodedChunks, encode_arrays, verify_chunks};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::transfer;
+
+/// Compresses batches of one schema, whose columns have been checked.
+pub(crate) fn compress_batches(
+    workers: &Workers,
+    batches: &[RecordBatch],
+    options: &Options,
+) -> Result<(Vec<RecordBatch>, Shares)> {
+    let bytes =
+        |batch: &RecordBatch| batch.columns().iter().map(|column| array_bytes(column)).sum();
+    let threads = options.pool()?;
+    let on_host = |index: usize| -> Result<Vec<RecordBatch>> {
+        Ok(vec![batch::compress(&batches[index], options)?])
+    };
+    let on_device = |context: &Arc<Context>, range: Range<usize>| {
+        let of_batch = |batch: &RecordBatch| batch::compress(batch, options).err();
+        let compress = || {
+            compress_span(context, &batches[range.clone()], options)
+                .map_err(|error| of_first(error, &batches[range.clone()], of_batch))
+        };
+        match &threads {
+            Some(threads) => threads.install(compress),
+            None => compress(),
+        }
+    };
+    by_batches(workers, batches.iter().map(bytes), &on_host, &on_device)
+}
+
+/// Decompresses batches, of which the columns are given, whose memory has been checked.
+pub(crate) fn decompress_batches(
+    workers: &Workers,
+    batches: &[BatchColumns],
+) -> Result<(Vec<RecordBatch>, Shares)> {
+    let bytes =
+        |batch: &BatchColumns| batch.columns.iter().map(CompressedColumn::decompressed_bytes).sum();
+    let on_host = |index: usize| Ok(vec![batches[index].decompress()?]);
+    let on_device = |context: &Arc<Context>, range: Range<usize>| {
+        let of_batch = |batch: &BatchColumns| batch.decompress().err();
+        decompress_span(context, &batches[range.clone()])
+            .map_err(|error| of_first(error, &batches[range], of_batch))
+    };
+    by_batches(workers, batches.iter().map(bytes), &on_host, &on_device)
+}
+
+/// The columns of a compressed batch.
+pub(crate) struct BatchColumns {
+    pub schema: SchemaRef,
+    pub columns: Vec<CompressedColumn>,
+    pub rows: usize,
+}
+
+impl BatchColumns {
+    /// Reads a compressed batch with the schema of its values.
+    pub fn of(compressed: &RecordBatch) -> Result<Self> {
+        let schema = Arc::new(batch::decompressed_schema(&compressed.schema())?);
+        let columns = batch::columns(compressed)?;
+        let rows = columns.first().map_or(compressed.num_rows(), CompressedColumn::len);
+        Ok(Self { schema, columns, rows })
+    }
+
+    /// By the CPU.
+    pub fn decompress(&self) -> Result<RecordBatch> {
+        batch::decompress_columns(self.schema.clone(), &self.columns, self.rows)
+    }
+}
+
+fn by_batches(
+    workers: &Workers,
+    bytes: impl Iterator<Item = usize>,
+    on_host: &(impl Fn(usize) -> Result<Vec<RecordBatch>> + Sync),
+    on_device: &(impl Fn(&Arc<Context>, Range<usize>) -> Result<Vec<RecordBatch>> + Sync),
+) -> Result<(Vec<RecordBatch>, Shares)> {
+    let unit = |(index, bytes): (usize, usize)| Unit {
+        column: 0,
+        chunks: index..index + 1,
+        bytes: bytes.max(1),
+        fits: Fits::Any,
+    };
+    let mut units: Vec<Unit> = bytes.enumerate().map(unit).collect();
+    workers.order(&mut units)?;
+    let numbers =
+        |range: Range<usize>| units[range.start].chunks.start..units[range.end - 1].chunks.end;
+    let host = |unit: usize| on_host(units[unit].chunks.start);
+    let device = |context: &Arc<Context>, range: Range<usize>| on_device(context, numbers(range));
+    let (done, shares) = share(workers, &units, &host, &device)?;
+    Ok((done.into_iter().flat_map(|(_, batches)| batches).collect(), shares))
+}
+
+/// The error of the first of some batches that has one on the CPU, if an error of all of them is not
+/// one of the device.
+fn of_first<B>(error: Error, batches: &[B], of_batch: impl Fn(&B) -> Option<Error>) -> Error {
+    match is_of_device(&error) {
+        true => error,
+        false => batches.iter().find_map(of_batch).unwrap_or(error),
+    }
+}
+
+/// Compresses batches on a device.
+fn compress_span(
+    context: &Arc<Context>,
+    batches: &[RecordBatch],
+    options: &Options,
+) -> Result<Vec<RecordBatch>> {
+    let is_small = |batch: &RecordBatch| (1..=options.chunk_rows).contains(&batch.num_rows());
+    let (small, others): (Vec<usize>, Vec<usize>) =
+        (0..batches.len()).partition(|index| is_small(&batches[*index]));
+    let mut compressed: Vec<Option<RecordBatch>> = vec![None; batches.len()];
+    if small.len() > 1 {
+        let some: Vec<&RecordBatch> = small.iter().map(|index| &batches[*index]).collect();
+        for (index, batch) in small.iter().zip(compress_together(context, &some, options)?) {
+            compressed[*index] = Some(batch);
+        }
+    }
+    let rest = if small.len() > 1 { others } else { (0..batches.len()).collect() };
+    for index in rest {
+        let batch = &batches[index];
+        let compress = |(field, array): (&FieldRef, &ArrayRef)| {
+            transfer::compress(context, field, array, options)
+                .map_err(|error| error.in_column(field.name()))
+        };
+        let schema = batch.schema();
+        let columns: Vec<CompressedColumn> =
+            schema.fields().iter().zip(batch.columns()).map(compress).collect::<Result<_>>()?;
+        compressed[index] = Some(compressed_batch(&schema, batch.num_rows(), &columns)?);
+    }
+    Ok(compressed.into_iter().flatten().collect())
+}
+
+/// Compresses batches of one chunk each.
+fn compress_together(
+    context: &Arc<Context>,
+    batches: &[&RecordBatch],
+    options: &Options,
+) -> Result<Vec<RecordBatch>> {
+    let schema = batches[0].schema();
+    let (count, fields) = (batches.len(), schema.fields());
+    // Column by column.
+    let arrays: Vec<ArrayRef> = (0..fields.len())
+        .flat_map(|column| batches.iter().map(move |batch| batch.column(column).clone()))
+        .collect();
+    let EncodedChunks { chunks, bodies, ready } = encode_arrays(context, &arrays, options)?;
+    let field = |index: usize| &fields[index / count];
+    let (chunks, _) = download_chunks(context, &chunks, &bodies, ready.as_ref(), field)?;
+    if options.verify {
+        verify_chunks(&chunks, &arrays)?;
+    }
+    let batch = |(index, batch): (usize, &&RecordBatch)| {
+        let column = |(number, field): (usize, &FieldRef)| {
+            let chunk = chunks[number * count + index].clone();
+            CompressedColumn::new(field.clone(), vec![chunk], Vec::new())
+        };
+        let columns: Vec<CompressedColumn> = fields.iter().enumerate().map(column).collect();
+        compressed_batch(&schema, batch.num_rows(), &columns)
+    };
+    batches.par_iter().enumerate().map(batch).collect()
+}
+
+/// Decompresses batches on a device.
+fn decompress_span(context: &Arc<Context>, batches: &[BatchColumns]) -> Result<Vec<RecordBatch>> {
+    let [first, ..] = batches else { return Ok(Vec::new()) };
+    let column = |number: usize| -> Result<Vec<ArrayRef>> {
+        let all = || batches.iter().map(|batch| &batch.columns[number]);
+        if batches.len() < 2 || !all().all(decodes_on_device) {
+            // Those that only the CPU decodes.
+            let decode =
+                |batch: &BatchColumns| transfer::decompress(context, &batch.columns[number]);
+            return batches.par_iter().map(decode).collect();
+        }
+        let chunks: Vec<Chunk> = all().flat_map(|column| column.chunks().iter().cloned()).collect();
+        let field = first.columns[number].field();
+        let values = transfer::decompress(context, &packed(field, chunks, Some(context.pool()))?)?;
+        let mut start = 0;
+        let cut = |batch: &BatchColumns| {
+            start += batch.rows;
+            values.slice(start - batch.rows, batch.rows)
+        };
+        Ok(batches.iter().map(cut).collect())
+    };
+    let columns = (0..first.columns.len()).into_par_iter().map(column);
+    let columns: Vec<Vec<ArrayRef>> = columns.collect::<Result<_>>()?;
+    let batch = |(index, batch): (usize, &BatchColumns)| {
+        let arrays = columns.iter().map(|column| column[index].clone()).collect();
+        batch_of(batch.schema.clone(), arrays, batch.rows)
+    };
+    batches.iter().enumerate().map(batch).collect()
+}
