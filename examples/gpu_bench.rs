@@ -8,6 +8,7 @@
 //! cargo run --release --features cuda,_internals --example gpu_bench -- lz
 //! cargo run --release --features cuda,_internals --example gpu_bench -- queries
 //! cargo run --release --features cuda,_internals --example gpu_bench -- hybrid
+//! cargo run --release --features cuda,_internals --example gpu_bench -- scaling --devices 0,1
 //! cargo run --release --features cuda,_internals --example gpu_bench -- record --out FILE --commit HASH
 //! ```
 //!
@@ -43,7 +44,7 @@
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 //!
 //! `hybrid`: the CPU, a GPU and both from host memory to host memory, by size; see
-//! `gpu_bench/hybrid.rs`.
+//! `gpu_bench/hybrid.rs`. `scaling`: several GPUs; see `gpu_bench/scaling.rs`.
 //!
 //! `record`: a fixed list of cases of all of these as one JSON document; see
 //! `gpu_bench/record.rs` and `scripts/record`, which calls it.
@@ -74,6 +75,8 @@ mod queries;
 mod record;
 #[path = "gpu_bench/runs.rs"]
 mod runs;
+#[path = "gpu_bench/scaling.rs"]
+mod scaling;
 #[path = "gpu_bench/scan.rs"]
 mod scan;
 #[path = "gpu_bench/scan_strings.rs"]
@@ -119,6 +122,8 @@ enum Command {
     Queries(Rows),
     /// The CPU, a GPU, and both, from host memory to host memory, by size.
     Hybrid(hybrid::What),
+    /// One, two, four, eight GPUs.
+    Scaling(scaling::What),
     /// Measures the rates of the machine and prints the file that they are kept in.
     Calibrate,
     /// A fixed list of cases with default options first, as a JSON document.
@@ -182,6 +187,7 @@ fn main() -> ExitCode {
             .and_then(|same| Ok(same & run(&what, Ok(lz::cases(&what.only)), encode::case)?)),
         Command::Queries(what) => run_queries(&what),
         Command::Hybrid(what) => hybrid::run(&what),
+        Command::Scaling(what) => scaling::run(&what),
         Command::Calibrate => hybrid::calibrate(),
         Command::Record(what) => record::run(&what),
     };

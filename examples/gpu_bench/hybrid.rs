@@ -1,11 +1,12 @@
-//! Compression and decompression from host memory to host memory by the CPU, by a GPU, by both, and
-//! as `Engine::auto` chooses, of columns of many sizes: where the crossing lies. Lines of JSON.
+//! Compression, decompression and scans of data in host memory by the CPU, by a GPU, by both, and as
+//! `Engine::auto` chooses, of columns of many sizes: where the crossing lies. Lines of JSON.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, Scalar};
 use arrow_schema::{Field, Schema};
+use lanepack::scan::{Scan, col};
 use lanepack::{Engine, Error, Options};
 use serde_json::json;
 
@@ -29,9 +30,18 @@ pub struct What {
     /// Which GPUs.
     #[arg(long, value_delimiter = ',', default_values_t = [0])]
     devices: Vec<usize>,
-    /// Timed runs, after two for warming up.
+    /// Timed runs, after two for warming up; of `Engine::auto` after twelve, as it tries each side.
     #[arg(long, default_value_t = 5)]
     runs: usize,
+    /// Also GPUs whose memory is limited to a quarter of the values.
+    #[arg(long)]
+    limited: bool,
+    /// Instead of columns of all sizes: batches of so many rows, and as many rows in one batch.
+    #[arg(long, default_value_t = 0)]
+    batch_rows: usize,
+    /// How many batches.
+    #[arg(long, default_value_t = 1000)]
+    batches: usize,
     /// Leave the CPU alone out above so many bytes.
     #[arg(long, default_value_t = usize::MAX)]
     cpu_most: usize,
@@ -71,8 +81,20 @@ fn batch_of(array: &ArrayRef, bytes: usize) -> Result<RecordBatch, Failure> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array])?)
 }
 
+/// What comes of a call.
+#[derive(PartialEq)]
+enum Outcome {
+    Batch(RecordBatch),
+    Count(usize),
+}
+
+type Work<'a> = &'a dyn Fn() -> Result<Outcome, Error>;
+
 /// Measures all cells; whether all results were right.
 pub fn run(what: &What) -> Result<bool, Failure> {
+    if what.batch_rows > 0 {
+        return batches(what);
+    }
     let gpu = || Engine::devices(&what.devices);
     let mut all_same = true;
     for (name, array) in columns()?.into_iter().filter(|(name, _)| name.contains(&what.only)) {
@@ -86,48 +108,64 @@ pub fn run(what: &What) -> Result<bool, Failure> {
                     true => engine,
                     false => engine.with_pinned_limit(0),
                 };
-                let engines = [
+                let mut engines = vec![
                     ("cpu", Engine::cpu()),
                     ("gpu", limit(gpu()?)),
                     ("both", limit(gpu()?.with_cpu())),
                     ("auto", limit(Engine::auto())),
                 ];
+                if what.limited && size >= 256 << 20 {
+                    let engine = limit(gpu()?).with_device_memory_limit(size as u64 / 4);
+                    engines.push(("gpu, limited", engine));
+                }
                 let own = |batch: &RecordBatch| match is_pinned {
                     true => engines[1].1.pinned(batch),
                     false => Ok(batch.clone()),
                 };
                 let (batch, packed) = (own(&batch)?, own(&packed)?);
+                let columns = lanepack::columns(&packed)?;
+                let values = batch.column(0);
+                let middle = Scalar::new(values.slice(values.len() / 2, 1));
+                let filter = col("value").gt(middle);
+                let scan = Scan::of(&columns).filter(filter);
+                let kept = scan.count(&Engine::cpu())?;
                 for (engine_name, engine) in &engines {
                     if *engine_name == "cpu" && size > what.cpu_most {
                         continue;
                     }
-                    let compress = || engine.compress(&batch, &Options::default());
-                    let decompress = || engine.decompress(&packed);
+                    let compress =
+                        || engine.compress(&batch, &Options::default()).map(Outcome::Batch);
+                    let decompress = || engine.decompress(&packed).map(Outcome::Batch);
+                    let count = || scan.count(engine).map(Outcome::Count);
                     for (operation, work, expected) in [
-                        ("compress", &compress as &dyn Fn() -> Result<RecordBatch, Error>, &packed),
-                        ("decompress", &decompress, &batch),
+                        ("compress", &compress as Work<'_>, &Outcome::Batch(packed.clone())),
+                        ("decompress", &decompress, &Outcome::Batch(batch.clone())),
+                        ("scan", &count, &Outcome::Count(kept)),
                     ] {
-                        let mut same = true;
-                        let mut first = true;
+                        let mut same = work()? == *expected;
+                        for _ in 0..if *engine_name == "auto" { 10 } else { 0 } {
+                            work()?;
+                        }
+                        let mut last = None;
                         let times = Runs::measure(what.runs, || {
                             let start = Instant::now();
-                            let result = work()?;
-                            let time = start.elapsed();
-                            if std::mem::take(&mut first) {
-                                same = result == *expected;
-                            }
-                            Ok(time)
+                            last = Some(work()?);
+                            Ok(start.elapsed())
                         })?;
+                        same &= last.as_ref() == Some(expected);
                         all_same &= same;
                         let seconds = times.median().as_secs_f64();
                         let memory = if is_pinned { "page-locked" } else { "ordinary" };
                         let choice = engine.last_choice().map(|choice| choice.to_string());
+                        let stored: usize =
+                            columns.iter().map(|column| column.compressed_bytes()).sum();
                         println!(
                             "{}",
                             json!({
-                                "column": name, "bytes": size, "memory": memory,
-                                "operation": operation, "engine": engine_name,
-                                "seconds": seconds, "gb_per_s": size as f64 / seconds / 1e9,
+                                "column": name, "bytes": size, "stored": stored,
+                                "memory": memory, "operation": operation,
+                                "engine": engine_name, "seconds": seconds,
+                                "gb_per_s": size as f64 / seconds / 1e9,
                                 "same": same, "choice": choice,
                             })
                         );
@@ -135,6 +173,64 @@ pub fn run(what: &What) -> Result<bool, Failure> {
                 }
             }
             bytes *= 4;
+        }
+    }
+    Ok(all_same)
+}
+
+/// Measures many small batches and one large one.
+fn batches(what: &What) -> Result<bool, Failure> {
+    let mut all_same = true;
+    for (name, array) in columns()?.into_iter().filter(|(name, _)| name.contains(&what.only)) {
+        let rows = what.batch_rows * what.batches;
+        let bytes = (sizes(&array).0 as u128 * rows as u128 / array.len() as u128) as usize;
+        let large = batch_of(&array, bytes)?;
+        let rows = large.num_rows();
+        let starts = (0..rows).step_by(what.batch_rows);
+        let cut = |start| large.slice(start, what.batch_rows.min(rows - start));
+        let batches: Vec<RecordBatch> = starts.map(cut).collect();
+        let engines = [
+            ("cpu", Engine::cpu()),
+            ("gpu", Engine::devices(&what.devices)?),
+            ("both", Engine::devices(&what.devices)?.with_cpu()),
+            ("auto", Engine::auto()),
+        ];
+        let options = Options::default();
+        let packed = Engine::cpu().compress(&large, &options)?;
+        let all_packed = Engine::cpu().compress_batches(&batches, &options)?;
+        for (engine_name, engine) in &engines {
+            let one_up = || engine.compress(&large, &options).map(|_| ());
+            let one_down = || engine.decompress(&packed).map(|_| ());
+            let up = || engine.compress_batches(&batches, &options).map(|_| ());
+            let down = || engine.decompress_batches(&all_packed).map(|_| ());
+            let same = engine.compress_batches(&batches, &options)? == all_packed
+                && engine.decompress_batches(&all_packed)? == batches;
+            all_same &= same;
+            for (operation, work) in [
+                ("compress one", &one_up as &dyn Fn() -> Result<(), Error>),
+                ("compress many", &up),
+                ("decompress one", &one_down),
+                ("decompress many", &down),
+            ] {
+                for _ in 0..if *engine_name == "auto" { 10 } else { 0 } {
+                    work()?;
+                }
+                let times = Runs::measure(what.runs, || {
+                    let start = Instant::now();
+                    work()?;
+                    Ok(start.elapsed())
+                })?;
+                let seconds = times.median().as_secs_f64();
+                let choice = engine.last_choice().map(|choice| choice.to_string());
+                println!(
+                    "{}",
+                    json!({
+                        "column": name, "rows": rows, "batches": batches.len(),
+                        "operation": operation, "engine": engine_name, "seconds": seconds,
+                        "gb_per_s": bytes as f64 / seconds / 1e9, "same": same, "choice": choice,
+                    })
+                );
+            }
         }
     }
     Ok(all_same)
