@@ -130,6 +130,8 @@ struct Readme;
 /// The examples of the guide are tests.
 #[cfg(doctest)]
 mod guide {
+    #[doc = include_str!("../docs/guide/engines.md")]
+    struct Engines;
     #[doc = include_str!("../docs/guide/files.md")]
     struct Files;
     #[doc = include_str!("../docs/guide/gpus.md")]

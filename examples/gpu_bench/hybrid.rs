@@ -33,6 +33,9 @@ pub struct What {
     /// Timed runs, after two for warming up; of `Engine::auto` after twelve, as it tries each side.
     #[arg(long, default_value_t = 5)]
     runs: usize,
+    /// What every call took, on standard error.
+    #[arg(long)]
+    verbose: bool,
     /// Also GPUs whose memory is limited to a quarter of the values.
     #[arg(long)]
     limited: bool,
@@ -145,12 +148,22 @@ pub fn run(what: &What) -> Result<bool, Failure> {
                         let mut same = work()? == *expected;
                         for _ in 0..if *engine_name == "auto" { 10 } else { 0 } {
                             work()?;
+                            if let Some(choice) = engine.last_choice().filter(|_| what.verbose) {
+                                eprintln!("{operation} {:?} {choice}", choice.took);
+                            }
                         }
                         let mut last = None;
                         let times = Runs::measure(what.runs, || {
+                            // Its memory is there for the next one.
+                            drop(last.take());
                             let start = Instant::now();
                             last = Some(work()?);
-                            Ok(start.elapsed())
+                            let time = start.elapsed();
+                            if what.verbose {
+                                let choice = engine.last_choice().map(|choice| choice.to_string());
+                                eprintln!("{operation} {engine_name} {time:?} {choice:?}");
+                            }
+                            Ok(time)
                         })?;
                         same &= last.as_ref() == Some(expected);
                         all_same &= same;

@@ -101,7 +101,11 @@ impl CompressedColumn {
     /// Bytes of the values as Arrow arrays hold them, offsets and bitmaps left
     /// out; of nested types those of their leaves, of types carried as Arrow IPC of the stream.
     pub(crate) fn decompressed_bytes(&self) -> usize {
-        self.chunks.iter().map(chunk_bytes).sum()
+        let bytes = |chunk: &Chunk| match chunk.root().physical().bits() {
+            Some(bits) => chunk.rows() * bits / 8,
+            None => encoding::value_bytes(chunk.root()),
+        };
+        self.chunks.iter().map(bytes).sum()
     }
 
     /// The Arrow field of the values: name, type, nullability, metadata.
@@ -224,14 +228,6 @@ pub fn compress_array(array: &ArrayRef, options: &Options) -> Result<CompressedC
     options.validate()?;
     let field = Arc::new(Field::new("", array.data_type().clone(), true));
     options.install(|| compress_field(field, array, options))?
-}
-
-/// [`CompressedColumn::decompressed_bytes`] of a chunk.
-pub(crate) fn chunk_bytes(chunk: &Chunk) -> usize {
-    match chunk.root().physical().bits() {
-        Some(bits) => chunk.rows() * bits / 8,
-        None => encoding::value_bytes(chunk.root()),
-    }
 }
 
 /// A column of booleans, true in all rows, with the chunks and the nulls (logical ones) of a column

@@ -51,7 +51,7 @@ pub struct Choice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkShares {
-    /// Bytes of values that the CPU has compressed, decompressed or scanned.
+    /// Bytes of values that the CPU has compressed or decompressed; of scans bytes of compressed ones.
     pub cpu: usize,
     /// The same of each of [`Choice::devices`].
     pub devices: Vec<usize>,
@@ -234,7 +234,7 @@ impl Engine {
             Choice { cpu, devices, reason, predicted, took: None, shares: None }
         };
         let rates = |[cpu, devices, _]: [Duration; 3]| {
-            let values = work.values().max(1) as f64;
+            let values = work.shared_bytes().max(1) as f64;
             let [host, devices] = [cpu, devices].map(|time| values / time.as_secs_f64().max(1e-9));
             Some(Speeds { thread: host / work.threads.max(1) as f64, host, devices })
         };

@@ -109,7 +109,7 @@ impl Engine {
 
     /// Several NVIDIA GPUs, each once, which share the work of every call on data in host memory.
     /// Data that stay in device memory ([`Engine::upload`], [`Engine::compress_to_device`]) lie on
-    /// the first.
+    /// the first, and are scanned there.
     ///
     /// ```no_run
     /// use lanepack::Engine;
@@ -253,8 +253,8 @@ impl Engine {
         Self { with_cpu: true, ..self }
     }
 
-    /// Sets how much memory of each GPU compression and decompression of data in host memory are cut
-    /// for: columns go through it in spans, on the assumption that work takes four times the bytes of
+    /// Sets how much memory of each GPU compression, decompression and scans of data in host memory are
+    /// cut for: columns go through it in spans, on the assumption that work takes four times the bytes of
     /// values. What work takes beyond that is not refused. Without a limit a column has to fit in most
     /// cases.
     ///

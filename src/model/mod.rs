@@ -58,11 +58,18 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// As files of rates name it: `alp F64`, `F64`.
+    /// As files of rates name it: `alp F64`, `F64`. Integers with a sign and without take as long.
     pub fn name(self) -> String {
+        let physical = match self.physical {
+            Physical::U8 => Physical::I8,
+            Physical::U16 => Physical::I16,
+            Physical::U32 => Physical::I32,
+            Physical::U64 => Physical::I64,
+            other => other,
+        };
         match self.encoding {
-            Some(encoding) => format!("{} {:?}", encoding.name(), self.physical),
-            None => format!("{:?}", self.physical),
+            Some(encoding) => format!("{} {physical:?}", encoding.name()),
+            None => format!("{physical:?}"),
         }
     }
 }
@@ -104,6 +111,14 @@ impl Work {
             _ => self.threads / 2,
         };
         self.threads.saturating_sub(others).max(1)
+    }
+
+    /// What is counted where work is shared: bytes of values, of scans those of bodies.
+    pub fn shared_bytes(&self) -> usize {
+        match self.operation {
+            Operation::Compress | Operation::Decompress => self.values(),
+            Operation::Scan => self.columns.iter().filter_map(|column| column.stored).sum(),
+        }
     }
 
     pub fn values(&self) -> usize {

@@ -107,19 +107,19 @@ impl HostScan<'_> {
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
         let limit = engine.memory_limit();
-        let needed = self.needed(&[]);
         engine.run(
             || self.work(engine, wanted, wanted.len()),
             || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
             |context| {
-                self.on(context, &needed, &mut (), |scan| {
+                self.on(context, &self.needed(wanted), &mut (), |scan| {
                     gather_on_device(scan, &self.predicate, wanted, limit)
                 })
             },
             |workers| {
-                let parts = self.shared(workers, &needed, &Self::chunk_masks, &|scan| {
-                    scan.select(&self.predicate)?.mask()
-                });
+                let on_device = |scan: &mut DeviceScan<'_>| scan.select(&self.predicate)?.mask();
+                // Columns of the filter come before those that are only gathered.
+                let used = device::used(&self.predicate).max(1);
+                let parts = self.shared(workers, &[], used, &Self::chunk_masks, &on_device);
                 let (parts, shares) = parts?;
                 let masks = self.masks_of(parts);
                 Ok((self.gather_shared(workers, masks, wanted, limit)?, shares))
@@ -157,7 +157,7 @@ impl HostScan<'_> {
                 let span = self.on(context, &needed, &mut (), on_device)?;
                 Ok(vec![(all.clone(), Part::Span(span))])
             },
-            |workers| self.shared(workers, &needed, on_cpu, on_device),
+            |workers| self.shared(workers, reads, self.columns.len(), on_cpu, on_device),
         )
     }
 
@@ -260,11 +260,13 @@ impl HostScan<'_> {
             .collect()
     }
 
-    /// Has workers scan all chunks; what has come of them, in their order.
+    /// Has workers scan all chunks, devices of the first `used` columns; what has come of them, in their
+    /// order.
     fn shared<C: Send, D: Send>(
         &self,
         workers: &Workers,
-        needed: &[bool],
+        reads: &[usize],
+        used: usize,
         on_cpu: &(impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C> + Sync),
         on_device: &(impl Fn(&mut DeviceScan<'_>) -> Result<D> + Sync),
     ) -> Result<(Parts<C, D>, Shares)> {
@@ -273,12 +275,9 @@ impl HostScan<'_> {
             let chunks = Part::Chunks(self.each_chunk(on_cpu)?);
             return Ok((vec![(all, chunks)], Shares::default()));
         }
-        let for_devices = self.for_devices(needed)?;
-        let fits = self
-            .columns
-            .iter()
-            .zip(needed)
-            .all(|(column, needed)| !needed || decodes_on_device(column));
+        let mut for_devices = self.for_devices(&self.needed(reads))?;
+        for_devices.truncate(used);
+        let fits = for_devices.iter().all(|column| decodes_on_device(column));
         let of_chunk = |index: usize| self.chunk(&columns, index, on_cpu);
         let span = |scan: &mut DeviceScan<'_>, _: Range<usize>| on_device(scan);
         spans(workers, &for_devices, all, fits, &of_chunk, &span)
@@ -379,14 +378,17 @@ fn spans<C: Send, D: Send>(
     on_device: &(impl Fn(&mut DeviceScan<'_>, Range<usize>) -> Result<D> + Sync),
 ) -> Result<(Parts<C, D>, Shares)> {
     let fits = if fits || !workers.has_host() { Fits::Any } else { Fits::Host };
+    // What goes up, and stays there while it is scanned.
     let bytes = |chunk: usize| -> usize {
-        columns.iter().map(|column| column::chunk_bytes(&column.chunks()[chunk])).sum()
+        columns.iter().map(|column| column.chunks()[chunk].body().len()).sum()
     };
+    // Few, as scans of packed values read them as fast as memory gives them.
+    let least = workers.unit_bytes() / 4;
     let mut units: Vec<Unit> = Vec::new();
     for chunk in chunks {
         let bytes = bytes(chunk).max(1);
         match units.last_mut() {
-            Some(unit) if unit.chunks.end == chunk && unit.bytes < workers.unit_bytes() => {
+            Some(unit) if unit.chunks.end == chunk && unit.bytes + bytes <= least => {
                 unit.chunks.end = chunk + 1;
                 unit.bytes += bytes;
             }

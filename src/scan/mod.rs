@@ -38,6 +38,10 @@
 //!   Arrow scalars, or with columns of the same type; they are not computed with.
 //! - Literals take the type of the column that they meet, see [`Literal`].
 //!
+//! # Who scans
+//! Batches in GPU memory are scanned there. What lies in host memory is scanned by the engine's CPU, GPU
+//! or all of them together, in spans of chunks; results do not depend on who did what.
+//!
 //! # What is not looked at
 //! Chunks whose minimum and maximum decide a test are not read; vectors whose base and
 //! width decide it are not unpacked; strings are compared in their codes; where one part

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::*;
 use arrow_schema::{Field, Schema};
 use lanepack::scan::{Aggregate, Expr, Scan, avg, col, count, count_rows, lit, max, min, sum};
-use lanepack::{Engine, Error, Options, compress, decompress};
+use lanepack::{DeviceMemory, Engine, Error, Options, compress, decompress};
 
 use super::common::*;
 use super::{assert_same_bytes, cuda};
@@ -178,6 +178,32 @@ fn a_gpu_and_the_cpu_share_columns_of_every_type() {
         let choice = engine.last_choice().unwrap();
         assert!(choice.cpu && choice.devices.len() == 1 && choice.shares.is_some(), "{choice}");
     }
+}
+
+/// All GPUs of this machine; where there are several, the last one with hardly any memory left.
+#[test]
+fn all_gpus_share() {
+    if cuda().is_none() {
+        return;
+    }
+    let all = || Engine::all_devices().unwrap();
+    let batch = every_type(2_000_000);
+    let packed = compress(&for_scans(4_000_000), &Options::default()).unwrap();
+    for engine in [all(), all().with_cpu(), all().with_device_memory_limit(1 << 30)] {
+        check(&engine, &batch, &Options::default(), "all GPUs");
+        check_scans(&engine, &packed, false, "all GPUs");
+    }
+    let count = Engine::cuda_devices().unwrap();
+    if count < 2 {
+        return; // Other tests use the first.
+    }
+    let last = Engine::cuda(count - 1).unwrap();
+    let most = last.free_memory().unwrap() - (256 << 20);
+    let taken = DeviceMemory::<u8>::zeros(&last, most as usize).unwrap();
+    let engine = all().with_cpu();
+    check(&engine, &batch, &Options::default(), "little memory");
+    check_scans(&engine, &packed, true, "little memory");
+    drop(taken);
 }
 
 #[cfg(lanepack_simt)]

@@ -529,6 +529,21 @@ pub(super) fn needed(predicate: &Predicate, reads: &[usize], count: usize) -> Ve
     needed
 }
 
+/// How many of the first columns a predicate uses.
+pub(super) fn used(predicate: &Predicate) -> usize {
+    match predicate {
+        Predicate::Constant(_) => 0,
+        Predicate::IsValid(column) | Predicate::Test(column, _) => column + 1,
+        Predicate::Compare(_, pair, _) => {
+            let mut columns = Vec::new();
+            pair.iter().for_each(|number| number.columns(&mut columns));
+            columns.into_iter().max().map_or(0, |column| column + 1)
+        }
+        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(used).max().unwrap_or(0),
+        Predicate::Not(inner) => used(inner),
+    }
+}
+
 /// Marks the columns whose values a predicate reads.
 fn values_of(predicate: &Predicate, used: &mut [bool]) {
     match predicate {

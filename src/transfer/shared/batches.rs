@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! compress     chunks of all columns and batches of a span, encoded by type as leaves of nested
-//!              columns are (encode/nested), come down in one copy
+//!              columns are (encode/nested), come down in one copy; strings batch by batch, as each has
+//!              symbol tables of its own
 //! decompress   bodies of a column of all batches go up in one copy, decompressed as one column,
 //!              which is cut at batches again
 //! host         a thread does a batch
@@ -22,11 +23,12 @@ use super::bodies::packed;
 use super::{Fits, Shares, Unit, Workers, is_of_device, share};
 use crate::batch::{self, batch_of, compressed_batch};
 use crate::chunk::Chunk;
-use crate::column::{CompressedColumn, array_bytes};
+use crate::column::{CompressedColumn, array_bytes, physical_of};
 use crate::decode::decodes_on_device;
 use crate::device::Context;
 use crate::device::column::download_chunks;
 use crate::encode::{EncodedChunks, encode_arrays, verify_chunks};
+use crate::encoding::Physical;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::transfer;
@@ -165,22 +167,29 @@ fn compress_together(
 ) -> Result<Vec<RecordBatch>> {
     let schema = batches[0].schema();
     let (count, fields) = (batches.len(), schema.fields());
+    // Strings have a symbol table for each column, which leaves do not have.
+    let together: Vec<usize> = (0..fields.len())
+        .filter(|column| physical_of(fields[*column].data_type()) != Physical::Bytes)
+        .collect();
     // Column by column.
-    let arrays: Vec<ArrayRef> = (0..fields.len())
-        .flat_map(|column| batches.iter().map(move |batch| batch.column(column).clone()))
+    let arrays: Vec<ArrayRef> = (together.iter())
+        .flat_map(|column| batches.iter().map(move |batch| batch.column(*column).clone()))
         .collect();
     let EncodedChunks { chunks, bodies, ready } = encode_arrays(context, &arrays, options)?;
-    let field = |index: usize| &fields[index / count];
+    let field = |index: usize| &fields[together[index / count]];
     let (chunks, _) = download_chunks(context, &chunks, &bodies, ready.as_ref(), field)?;
     if options.verify {
         verify_chunks(&chunks, &arrays)?;
     }
     let batch = |(index, batch): (usize, &&RecordBatch)| {
-        let column = |(number, field): (usize, &FieldRef)| {
-            let chunk = chunks[number * count + index].clone();
-            CompressedColumn::new(field.clone(), vec![chunk], Vec::new())
+        let column = |number: usize| match together.binary_search(&number) {
+            Ok(at) => {
+                let chunk = chunks[at * count + index].clone();
+                Ok(CompressedColumn::new(fields[number].clone(), vec![chunk], Vec::new()))
+            }
+            Err(_) => transfer::compress(context, &fields[number], batch.column(number), options),
         };
-        let columns: Vec<CompressedColumn> = fields.iter().enumerate().map(column).collect();
+        let columns = (0..fields.len()).map(column).collect::<Result<Vec<_>>>()?;
         compressed_batch(&schema, batch.num_rows(), &columns)
     };
     batches.par_iter().enumerate().map(batch).collect()

@@ -30,6 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
 pub(crate) use batches::{BatchColumns, compress_batches, decompress_batches};
 pub(crate) use compress::compress;
 pub(crate) use decompress::decompress;
@@ -299,7 +301,15 @@ impl<T: Send> Call<'_, T> {
                 started.extend((0..lanes).map_while(|_| start(scope, lane).ok()));
             }
             let host = move || self.host(is_helper, pays, on_host);
-            started.extend((0..threads).map_while(|_| start(scope, host).ok()));
+            // Of a pool of their own: what devices wait for, above all plans, is done by rayon's, where
+            // it would stand in line behind the host's units.
+            let hosts = move || match pool_of_hosts() {
+                Some(pool) => pool.in_place_scope(|scope| {
+                    (0..threads).for_each(|_| scope.spawn(move |_| host()));
+                }),
+                None => host(),
+            };
+            started.extend((threads > 0).then(|| start(scope, hosts).ok()).flatten());
             // Where no thread can be had this one does the work.
             if started.is_empty() {
                 devices().for_each(|device| self.lane(device, on_device));
@@ -313,6 +323,16 @@ impl<T: Send> Call<'_, T> {
             }
         });
     }
+}
+
+/// Threads that do units of the host: started once, as many as rayon has.
+fn pool_of_hosts() -> Option<&'static ThreadPool> {
+    static HOSTS: OnceLock<Option<ThreadPool>> = OnceLock::new();
+    let start = || {
+        let threads = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads());
+        threads.thread_name(|index| format!("lanepack-{index}")).build().ok()
+    };
+    HOSTS.get_or_init(start).as_ref()
 }
 
 /// Waits for threads. One of rayon's does meanwhile what its pool has to do: these threads may need
