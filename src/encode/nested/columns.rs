@@ -5,6 +5,7 @@
 //! the rows of each leaf's first chunk. Rows past a leaf's end are null.
 
 use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use rayon::prelude::*;
 
 use super::tree::{EncodedPiece, Leaf, node_at};
 use crate::device::Context;
+use crate::device::pinned::ResultMemory;
 use crate::encode::launch::Launcher;
 use crate::encode::part::PartEncoder;
 use crate::encode::source::{Bits, Column};
@@ -118,7 +120,7 @@ impl LeafColumn<'_> {
                     written.ok_or_else(|| Error::device("leaves of strings that are too long"))?
                 }
                 _ => {
-                    let column = self.words(&mut launcher)?;
+                    let column = self.words(context, &mut launcher)?;
                     context.require(PartEncoder::scratch_bytes(&column, &options))?;
                     vec![encode_part(&mut launcher, &column, &options)?]
                 }
@@ -155,21 +157,26 @@ impl LeafColumn<'_> {
         self.pieces.iter().map(|piece| piece.rows.len() as u32).collect()
     }
 
-    /// Copies numbers, wide values or booleans to the device.
-    fn words(&self, launcher: &mut Launcher<'_>) -> Result<Column> {
+    /// Copies numbers, wide values or booleans to the device, through page-locked memory where that pays.
+    fn words(&self, context: &Context, launcher: &mut Launcher<'_>) -> Result<Column> {
         let bits = self.kind.physical.bits().unwrap_or(0);
-        let mut staged = vec![0; self.rows() * bits / 8];
-        let chunks = staged.par_chunks_mut(self.kind.stride * bits / 8);
-        chunks.zip(&self.pieces).for_each(|(to, piece)| match &piece.input.values {
-            ArrayValues::Words(words) => {
-                let bytes = piece.rows.start * bits / 8..piece.rows.end * bits / 8;
-                to[..bytes.len()].copy_from_slice(&words[bytes]);
-            }
-            ArrayValues::Bits(all) => {
-                copy_bits(to, &all.slice(piece.rows.start, piece.rows.len()));
-            }
-            ArrayValues::Strings(_) | ArrayValues::Array(_) => {}
-        });
+        let memory = ResultMemory::new(context.pool(), self.rows() * bits / 8);
+        let staged = memory.all().write(|to| {
+            let chunks = to.par_chunks_mut(self.kind.stride * bits / 8);
+            chunks.zip(&self.pieces).for_each(|(to, piece)| match &piece.input.values {
+                ArrayValues::Words(words) => {
+                    let bytes = piece.rows.start * bits / 8..piece.rows.end * bits / 8;
+                    fill(to, &words[bytes]);
+                }
+                ArrayValues::Bits(all) => {
+                    let mut own = vec![0; piece.rows.len().div_ceil(8)];
+                    copy_bits(&mut own, &all.slice(piece.rows.start, piece.rows.len()));
+                    fill(to, &own);
+                }
+                ArrayValues::Strings(_) | ArrayValues::Array(_) => fill(to, &[]),
+            });
+            Ok(())
+        })?;
         let values = uploaded(launcher, &staged)?;
         let valid = self.valid(launcher)?;
         let memory = std::iter::once(&values).chain(&valid).cloned().collect();
@@ -263,6 +270,15 @@ fn copy_bits(to: &mut [u8], bits: &BooleanBuffer) {
     if rest > 0 {
         to[whole] = bytes[whole] & ((1 << rest) - 1);
     }
+}
+
+/// Writes bytes, and zeros behind them.
+fn fill(to: &mut [MaybeUninit<u8>], bytes: &[u8]) {
+    let (own, rest) = to.split_at_mut(bytes.len());
+    for (to, byte) in own.iter_mut().zip(bytes) {
+        to.write(*byte);
+    }
+    rest.fill(MaybeUninit::new(0));
 }
 
 /// Copies bytes to memory of their own, which ends in zeros.
