@@ -20,6 +20,7 @@ use serde_json::json;
 use super::cases::Failure;
 use super::generated::decimals;
 use super::runs::Runs;
+use super::sizes;
 use super::tables::{self, Money};
 
 /// Arguments of `scaling`.
@@ -157,9 +158,10 @@ fn host_to_host(
     runs: usize,
 ) -> Result<bool, Failure> {
     let values = engine.pinned(values)?;
-    let bytes = values.get_array_memory_size();
+    let bytes: usize = values.columns().iter().map(|column| sizes(column).0).sum();
     let packed = engine.pinned(&engine.compress(&values, &Options::default())?)?;
-    let stored = packed.get_array_memory_size();
+    let columns = lanepack::columns(&packed)?;
+    let stored: usize = columns.iter().map(|column| column.compressed_bytes()).sum();
     let scaling = if is_weak { "weak" } else { "strong" };
     let print = |what: &str, runs: &Runs, same: bool| {
         let seconds = runs.median().as_secs_f64();
@@ -189,7 +191,6 @@ fn host_to_host(
         same &= print("decompress", &decompress, engine.decompress(&packed)? == values);
         return Ok(same);
     };
-    let columns = lanepack::columns(&packed)?;
     let scan = Scan::of(&columns).filter(query.filter.clone());
     let aggregates = [sum(query.sum.clone())];
     let found = scan.aggregate(&aggregates, engine)?;

@@ -388,6 +388,7 @@ impl Engine {
 
 impl Engine {
     /// The first GPU that was asked for by name; none for other engines.
+    #[cfg(any(feature = "_internals", all(test, lanepack_simt)))]
     pub(crate) fn named_device(&self) -> Option<&Arc<Context>> {
         match &self.kind {
             Kind::Devices(contexts) => contexts.first(),
