@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! compress     chunks of all columns and batches of a span, encoded by type as leaves of nested
-//!              columns are (encode/nested), come down in one copy; strings batch by batch, as each has
-//!              symbol tables of its own
+//!              columns are (encode/nested), come down in one copy; strings by the host, as each batch
+//!              has symbol tables of its own, for which a device takes three times as long
 //! decompress   bodies of a column of all batches go up in one copy, decompressed as one column,
 //!              which is cut at batches again
 //! host         a thread does a batch
@@ -23,7 +23,7 @@ use super::bodies::packed;
 use super::{Fits, Shares, Unit, Workers, is_of_device, share};
 use crate::batch::{self, batch_of, compressed_batch};
 use crate::chunk::Chunk;
-use crate::column::{CompressedColumn, array_bytes, physical_of};
+use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::decode::decodes_on_device;
 use crate::device::Context;
 use crate::device::column::download_chunks;
@@ -187,7 +187,7 @@ fn compress_together(
                 let chunk = chunks[at * count + index].clone();
                 Ok(CompressedColumn::new(fields[number].clone(), vec![chunk], Vec::new()))
             }
-            Err(_) => transfer::compress(context, &fields[number], batch.column(number), options),
+            Err(_) => compress_field(fields[number].clone(), batch.column(number), options),
         };
         let columns = (0..fields.len()).map(column).collect::<Result<Vec<_>>>()?;
         compressed_batch(&schema, batch.num_rows(), &columns)
