@@ -7,22 +7,28 @@ COLOURS = ["#1f6f8b", "#99a8b2", "#d9b08c"]
 LEFT, WIDTH, BAR, GAP, TOP, BOTTOM = 150, 520, 11, 16, 46, 30
 
 
+def head(title, series, width, height, size):
+    """The begin of a drawing: its title, and names of series beside their colours."""
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="sans-serif" font-size="{size}">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+        f'<text x="12" y="18" font-size="14" fill="#222222">{html.escape(title)}</text>',
+    ]
+    at = 12
+    for name, colour in series:
+        out.append(f'<rect x="{at}" y="27" width="10" height="10" fill="{colour}"/>')
+        out.append(f'<text x="{at + 15}" y="36" fill="#444444">{html.escape(name)}</text>')
+        at += 30 + 7 * len(name)
+    return out
+
+
 def bars(title, series, rows, source, text_of):
     """Horizontal bars: of each row, a label and its numbers, one for each of a series."""
     most = max(max(numbers) for _, numbers in rows)
     height = TOP + len(rows) * (len(series) * BAR + GAP) + BOTTOM
     total = LEFT + WIDTH + 70
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} {height}" width="{total}" '
-        f'height="{height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{total}" height="{height}" fill="#ffffff"/>',
-        f'<text x="12" y="18" font-size="14" fill="#222222">{html.escape(title)}</text>',
-    ]
-    at = 12
-    for name, colour in zip(series, COLOURS):
-        out.append(f'<rect x="{at}" y="27" width="10" height="10" fill="{colour}"/>')
-        out.append(f'<text x="{at + 15}" y="36" fill="#444444">{html.escape(name)}</text>')
-        at += 30 + 7 * len(name)
+    out = head(title, zip(series, COLOURS), total, height, 12)
     y = TOP + GAP // 2
     for label, numbers in rows:
         middle = y + len(series) * BAR / 2 + 4
@@ -57,17 +63,7 @@ def panels(title, series, rows, source, size_of):
     Sizes have a logarithmic axis, numbers begin at 0; the last series is drawn as points."""
     width = MARGIN + len(rows[0]) * PANEL
     height = TOP + len(rows) * PANEL_HEIGHT + BOTTOM
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" font-family="sans-serif" font-size="11">',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<text x="12" y="18" font-size="14" fill="#222222">{html.escape(title)}</text>',
-    ]
-    at = 12
-    for name, colour in zip(series, LINES):
-        out.append(f'<rect x="{at}" y="27" width="10" height="10" fill="{colour}"/>')
-        out.append(f'<text x="{at + 15}" y="36" fill="#444444">{html.escape(name)}</text>')
-        at += 30 + 7 * len(name)
+    out = head(title, zip(series, LINES), width, height, 11)
     for row, some in enumerate(rows):
         for column, (label, lines) in enumerate(some):
             left, top = MARGIN + column * PANEL, TOP + row * PANEL_HEIGHT + 20
