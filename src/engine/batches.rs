@@ -32,7 +32,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`Engine::compress`], of the first batch that has one; [`Error::Mismatch`] for batches of
+    /// As [`Engine::compress`], of one of the batches that have one; [`Error::Mismatch`] for batches of
     /// different schemas.
     pub fn compress_batches(
         &self,
@@ -60,15 +60,15 @@ impl Engine {
         )
     }
 
-    /// Decompresses batches of one schema, each to a batch of its own: the same as
-    /// [`Engine::decompress`] of each. For many batches of few rows it takes much less time, on a GPU
+    /// Decompresses batches of one schema, each to a batch of its own, equal to that of
+    /// [`Engine::decompress`]. For many batches of few rows it takes much less time, on a GPU
     /// above all: they are copied and decompressed together.
     ///
     /// The arrays of batches may be slices of others, so that one of them keeps the memory of others.
     /// [`Engine::with_memory_limit`] is for the values of all batches together.
     ///
     /// # Errors
-    /// As [`Engine::decompress`], of the first batch that has one; [`Error::Mismatch`] for batches of
+    /// As [`Engine::decompress`], of one of the batches that have one; [`Error::Mismatch`] for batches of
     /// different schemas.
     pub fn decompress_batches(&self, compressed: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
         check_schemas(compressed)?;

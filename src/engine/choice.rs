@@ -112,8 +112,9 @@ impl Engine {
     }
 
     /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
-    /// [`Engine::decompress`], [`Engine::decompress_column`] or of a [`Scan`](crate::scan::Scan) of
-    /// data in host memory ran on, why, and what it took.
+    /// [`Engine::decompress`], [`Engine::decompress_column`], [`Engine::compress_batches`],
+    /// [`Engine::decompress_batches`] or of a [`Scan`](crate::scan::Scan) of data in host memory ran
+    /// on, why, and what it took.
     pub fn last_choice(&self) -> Option<Choice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -253,6 +254,8 @@ impl Engine {
         match &self.kind {
             Kind::Cpu => (Plan::Cpu, choice(true, &[], None, asked_for())),
             Kind::Devices(contexts) => {
+                // Known before the model is locked.
+                let work: &Work = work;
                 let (_, predicted) = self.model().choose(work, &[Side::Devices]);
                 let choice = choice(self.with_cpu, contexts, Some(predicted), asked_for());
                 match alone(contexts).filter(|_| !self.with_cpu) {

@@ -255,7 +255,7 @@ impl Engine {
 
     /// Sets how much memory of each GPU compression, decompression and scans of data in host memory are
     /// cut for: columns go through it in spans, on the assumption that work takes four times the bytes of
-    /// values. What work takes beyond that is not refused. Without a limit a column has to fit in most
+    /// values, and scans four times the compressed bytes. What work takes beyond that is not refused. Without a limit a column has to fit in most
     /// cases.
     ///
     /// A span is at least some chunks, when strings are compressed those that share a symbol table,

@@ -118,11 +118,17 @@ impl HostScan<'_> {
             |workers| {
                 let on_device = |scan: &mut DeviceScan<'_>| scan.select(&self.predicate)?.mask();
                 // Columns of the filter come before those that are only gathered.
-                let used = device::used(&self.predicate).max(1);
-                let parts = self.shared(workers, &[], used, &Self::chunk_masks, &on_device);
-                let (parts, shares) = parts?;
-                let masks = self.masks_of(parts);
-                Ok((self.gather_shared(workers, masks, wanted, limit)?, shares))
+                let used = device::columns_used(&self.predicate);
+                let (masks, found) = match used {
+                    0 => (self.each_chunk(Self::chunk_masks)?, Shares::of_host(workers)),
+                    _ => {
+                        let parts = self.shared(workers, &[], used, &Self::chunk_masks, &on_device);
+                        let (parts, shares) = parts?;
+                        (self.masks_of(parts), shares)
+                    }
+                };
+                let (batch, gathered) = self.gather_shared(workers, masks, wanted, limit)?;
+                Ok((batch, found.and(gathered)))
             },
         )
     }
@@ -248,7 +254,7 @@ impl HostScan<'_> {
         device::on_columns(context, &columns, self.rows(), marks, work)
     }
 
-    /// The columns as devices get them: of those that only the CPU reads, and whose values nothing
+    /// The first columns as devices get them: of those that only the CPU reads, and whose values nothing
     /// needs, the validity.
     fn for_devices(&self, needed: &[bool]) -> Result<Vec<Cow<'_, CompressedColumn>>> {
         let pairs = self.columns.par_iter().zip(needed);
@@ -273,10 +279,9 @@ impl HostScan<'_> {
         let (columns, all) = (self.columns(), 0..self.chunk_rows.len());
         if columns.is_empty() {
             let chunks = Part::Chunks(self.each_chunk(on_cpu)?);
-            return Ok((vec![(all, chunks)], Shares::default()));
+            return Ok((vec![(all, chunks)], Shares::of_host(workers)));
         }
-        let mut for_devices = self.for_devices(&self.needed(reads))?;
-        for_devices.truncate(used);
+        let for_devices = self.for_devices(&self.needed(reads)[..used])?;
         let fits = for_devices.iter().all(|column| decodes_on_device(column));
         let of_chunk = |index: usize| self.chunk(&columns, index, on_cpu);
         let span = |scan: &mut DeviceScan<'_>, _: Range<usize>| on_device(scan);
@@ -308,8 +313,9 @@ impl HostScan<'_> {
         masks: Vec<ChunkMasks>,
         wanted: &[usize],
         limit: MemoryLimit,
-    ) -> Result<RecordBatch> {
+    ) -> Result<(RecordBatch, Shares)> {
         let columns = self.check_gathered(&masks, wanted, limit)?;
+        let mut shares = Shares::of_host(workers);
         let of_chunk = |index: usize| -> Result<Vec<Vec<ArrayRef>>> {
             let of_column =
                 |column: &&CompressedColumn| kept_of_chunk(column, index, masks[index].as_deref());
@@ -328,7 +334,8 @@ impl HostScan<'_> {
             let fits = columns.iter().all(|column| decodes_on_device(column));
             let borrowed: Vec<Cow<'_, CompressedColumn>> =
                 columns.iter().map(|column| Cow::Borrowed(*column)).collect();
-            let (parts, _) = spans(workers, &borrowed, chunks, fits, &of_chunk, &on_device)?;
+            let (parts, by) = spans(workers, &borrowed, chunks, fits, &of_chunk, &on_device)?;
+            shares = by;
             for (_, part) in parts {
                 let chunks: Vec<Vec<Vec<ArrayRef>>> = match part {
                     Part::Span((_, arrays)) => {
@@ -344,7 +351,8 @@ impl HostScan<'_> {
         let arrays = (columns.par_iter().zip(arrays))
             .map(|(column, pieces)| concatenated(column, pieces))
             .collect::<Result<_>>()?;
-        gathered(columns.iter().map(|column| column.field()), arrays, kept(&masks))
+        let fields = columns.iter().map(|column| column.field());
+        Ok((gathered(fields, arrays, kept(&masks))?, shares))
     }
 
     /// The columns whose values are wanted, once it is known that they do not take too much.
@@ -367,6 +375,9 @@ impl HostScan<'_> {
     }
 }
 
+/// Rows of a unit of several chunks: of values in runs these have few bytes.
+const UNIT_ROWS: usize = 1 << 19;
+
 /// Has workers do some chunks of columns that have the same ones; what has come of them. What devices
 /// do not read (`fits`) the host does where it takes part.
 fn spans<C: Send, D: Send>(
@@ -385,14 +396,21 @@ fn spans<C: Send, D: Send>(
     // Few, as scans of packed values read them as fast as memory gives them.
     let least = workers.unit_bytes() / 4;
     let mut units: Vec<Unit> = Vec::new();
+    let mut rows = 0;
     for chunk in chunks {
         let bytes = bytes(chunk).max(1);
+        rows += columns[0].chunks()[chunk].rows();
         match units.last_mut() {
-            Some(unit) if unit.chunks.end == chunk && unit.bytes + bytes <= least => {
+            Some(unit)
+                if unit.chunks.end == chunk && unit.bytes + bytes <= least && rows <= UNIT_ROWS =>
+            {
                 unit.chunks.end = chunk + 1;
                 unit.bytes += bytes;
             }
-            _ => units.push(Unit { column: 0, chunks: chunk..chunk + 1, bytes, fits }),
+            _ => {
+                rows = columns[0].chunks()[chunk].rows();
+                units.push(Unit { column: 0, chunks: chunk..chunk + 1, bytes, fits });
+            }
         }
     }
     workers.order(&mut units)?;

@@ -108,6 +108,10 @@ fn check_scans(engine: &Engine, packed: &RecordBatch, gathers_lists: bool, what:
         let mut names = vec!["text", "float", "flag", "growing"];
         let gathered = scan.gather(&names, engine).unwrap_or_else(|e| failed(e));
         assert!(gathered == scan.gather(&names, &cpu).unwrap(), "{what}");
+        for few in [&["flag", "flag"][..], &[]] {
+            let gathered = scan.gather(few, engine).unwrap_or_else(|e| failed(e));
+            assert!(gathered == scan.gather(few, &cpu).unwrap(), "{what}: {few:?}");
+        }
         names.push("list");
         match scan.gather(&names, engine) {
             Ok(gathered) => assert!(gathered == scan.gather(&names, &cpu).unwrap(), "{what}"),
@@ -410,6 +414,12 @@ mod emulated {
     #[test]
     fn batches_are_shared() {
         let batches = small_batches(&[1, 1000, 1024, 0, 2500, 1024, 700, 1]);
+        let with_rows: Vec<RecordBatch> =
+            batches.iter().filter(|batch| batch.num_rows() > 0).cloned().collect();
+        let empty = vec![batches[3].clone(); 3];
+        let engine = Engine::simt(2, 1 << 30);
+        check_batches(&engine, &with_rows, &options(), "no empty batch");
+        check_batches(&engine, &empty, &options(), "empty batches");
         for (what, engine) in [
             ("the CPU", Engine::cpu()),
             ("two devices and the CPU", Engine::simt_devices(devices(&[1 << 30; 2])).with_cpu()),
@@ -533,6 +543,24 @@ mod emulated {
                     errors += 1;
                 }
                 (found, expected) => panic!("{found:?}, on the CPU {expected:?}"),
+            }
+            // Scans, and many batches in one call, refuse the same and find the same.
+            let scan = Scan::new(&batch).filter(col("values").is_not_null());
+            let gather = |engine: &Engine| scan.gather(&["values"], engine);
+            match (gather(&engine), gather(&Engine::cpu())) {
+                (Ok(found), Ok(expected)) => assert!(found == expected),
+                (Err(_), Err(_)) => {}
+                (found, expected) => panic!("{found:?}, on the CPU {expected:?}"),
+            }
+            if case % 8 == 0 {
+                let batches = [batch.clone(), batch.clone()];
+                match (engine.decompress_batches(&batches), decompress(&batch)) {
+                    (Ok(found), Ok(expected)) => assert!(found.iter().all(|one| one == &expected)),
+                    (Err(found), Err(expected)) => {
+                        assert_eq!(found.to_string(), expected.to_string());
+                    }
+                    (found, expected) => panic!("{found:?}, on the CPU {expected:?}"),
+                }
             }
         }
         errors

@@ -29,7 +29,7 @@ pub(super) fn is_computed(plan: &Plan, columns: &[&DeviceColumn]) -> bool {
 /// by chunk, so that the order of additions does not depend on how chunks were divided.
 pub(in crate::scan) struct Found {
     /// Which of the aggregates kernels have computed.
-    pub(super) is_here: Vec<bool>,
+    pub(super) by_kernels: Vec<bool>,
     /// What these come to, in the order of chunks.
     pub(super) pieces: Vec<Piece>,
     /// Of each chunk the states of the others.
@@ -47,9 +47,9 @@ pub(super) enum Piece {
 impl Found {
     /// The states of aggregates after these chunks, which follow `before`.
     pub fn after(self, plans: &[&Plan], before: Vec<State>) -> Vec<State> {
-        let Self { is_here, pieces, others } = self;
-        let (here, _) = parted(plans, &is_here);
-        let (of_here, of_others) = parted(&before.iter().collect::<Vec<_>>(), &is_here);
+        let Self { by_kernels, pieces, others } = self;
+        let (here, _) = parted(plans, &by_kernels);
+        let (of_here, of_others) = parted(&before.iter().collect::<Vec<_>>(), &by_kernels);
         let [of_here, of_others] =
             [of_here, of_others].map(|states| states.into_iter().cloned().collect::<Vec<State>>());
         let of_here = pieces.into_iter().fold(of_here, |states, piece| match piece {
@@ -60,14 +60,18 @@ impl Found {
             (of_here.into_iter(), joined(others, of_others).into_iter());
         // In the order that they were asked for.
         let next = |here: &bool| if *here { of_here.next() } else { of_others.next() };
-        is_here.iter().map(next).map(|state| state.expect("one for each plan")).collect()
+        by_kernels.iter().map(next).map(|state| state.expect("one for each plan")).collect()
     }
 }
 
 /// What belongs to aggregates that kernels compute, and what to others.
-pub(super) fn parted<'a, T>(all: &[&'a T], is_here: &[bool]) -> (Vec<&'a T>, Vec<&'a T>) {
+pub(super) fn parted<'a, T>(all: &[&'a T], by_kernels: &[bool]) -> (Vec<&'a T>, Vec<&'a T>) {
     let of = |which: bool| {
-        all.iter().zip(is_here).filter(|(_, here)| **here == which).map(|(one, _)| *one).collect()
+        all.iter()
+            .zip(by_kernels)
+            .filter(|(_, here)| **here == which)
+            .map(|(one, _)| *one)
+            .collect()
     };
     (of(true), of(false))
 }

@@ -161,13 +161,13 @@ impl<'a> DeviceScan<'a> {
     /// What the rows that a predicate keeps come to; waits for it. What kernels do not
     /// compute the CPU does, of the rows that they have found.
     pub fn aggregate(&mut self, predicate: &Predicate, plans: &[&Plan]) -> Result<Found> {
-        let is_here: Vec<bool> =
+        let by_kernels: Vec<bool> =
             plans.iter().map(|plan| aggregate::is_computed(plan, self.columns)).collect();
         if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
-            return Ok(Found { is_here, pieces: Vec::new(), others: Vec::new() });
+            return Ok(Found { by_kernels, pieces: Vec::new(), others: Vec::new() });
         }
         self.check_chunks()?;
-        let (here, there) = aggregate::parted(plans, &is_here);
+        let (here, there) = aggregate::parted(plans, &by_kernels);
         // The rows are found once, on the way unless the CPU needs them too.
         let selection = (!there.is_empty()).then(|| self.select(predicate)).transpose()?;
         let others = match &selection {
@@ -181,7 +181,7 @@ impl<'a> DeviceScan<'a> {
             (false, Some(stages)) => self.aggregate_staged(predicate, &here, &stages)?,
             (false, None) => vec![self.aggregate_at_once(predicate, &here, selection)?],
         };
-        Ok(Found { is_here, pieces, others })
+        Ok(Found { by_kernels, pieces, others })
     }
 
     /// Aggregates that kernels compute; `selection` has the rows that the predicate keeps, if they
@@ -530,7 +530,7 @@ pub(super) fn needed(predicate: &Predicate, reads: &[usize], count: usize) -> Ve
 }
 
 /// How many of the first columns a predicate uses.
-pub(super) fn used(predicate: &Predicate) -> usize {
+pub(super) fn columns_used(predicate: &Predicate) -> usize {
     match predicate {
         Predicate::Constant(_) => 0,
         Predicate::IsValid(column) | Predicate::Test(column, _) => column + 1,
@@ -539,8 +539,10 @@ pub(super) fn used(predicate: &Predicate) -> usize {
             pair.iter().for_each(|number| number.columns(&mut columns));
             columns.into_iter().max().map_or(0, |column| column + 1)
         }
-        Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(used).max().unwrap_or(0),
-        Predicate::Not(inner) => used(inner),
+        Predicate::All(parts) | Predicate::Any(parts) => {
+            parts.iter().map(columns_used).max().unwrap_or(0)
+        }
+        Predicate::Not(inner) => columns_used(inner),
     }
 }
 

@@ -7,7 +7,7 @@
 //!              has symbol tables of its own, for which a device takes three times as long
 //! decompress   bodies of a column of all batches go up in one copy, decompressed as one column,
 //!              which is cut at batches again
-//! host         a thread does a batch
+//! host         a thread takes a batch
 //! ```
 //!
 //! A batch is a unit of the queue; devices take spans of them.
@@ -20,7 +20,7 @@ use arrow_schema::{FieldRef, SchemaRef};
 use rayon::prelude::*;
 
 use super::bodies::packed;
-use super::{Fits, Shares, Unit, Workers, is_of_device, share};
+use super::{Fits, Shares, Unit, Workers, is_of_device, on_pool_of_hosts, share};
 use crate::batch::{self, batch_of, compressed_batch};
 use crate::chunk::Chunk;
 use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
@@ -42,14 +42,23 @@ pub(crate) fn compress_batches(
     let bytes =
         |batch: &RecordBatch| batch.columns().iter().map(|column| array_bytes(column)).sum();
     let threads = options.pool()?;
+    let of_batch = |batch: &RecordBatch| {
+        let columns = batch::compress_columns(batch, options)?;
+        compressed_batch(&batch.schema(), batch.num_rows(), &columns)
+    };
     let on_host = |index: usize| -> Result<Vec<RecordBatch>> {
-        Ok(vec![batch::compress(&batches[index], options)?])
+        let compress = || of_batch(&batches[index]);
+        let compressed = match &threads {
+            Some(threads) => threads.install(compress),
+            None => on_pool_of_hosts(compress),
+        };
+        Ok(vec![compressed?])
     };
     let on_device = |context: &Arc<Context>, range: Range<usize>| {
-        let of_batch = |batch: &RecordBatch| batch::compress(batch, options).err();
         let compress = || {
-            compress_span(context, &batches[range.clone()], options)
-                .map_err(|error| of_first(error, &batches[range.clone()], of_batch))
+            let some = &batches[range];
+            compress_span(context, some, options)
+                .map_err(|error| error_of_first(error, some, |batch| of_batch(batch).err()))
         };
         match &threads {
             Some(threads) => threads.install(compress),
@@ -70,7 +79,7 @@ pub(crate) fn decompress_batches(
     let on_device = |context: &Arc<Context>, range: Range<usize>| {
         let of_batch = |batch: &BatchColumns| batch.decompress().err();
         decompress_span(context, &batches[range.clone()])
-            .map_err(|error| of_first(error, &batches[range], of_batch))
+            .map_err(|error| error_of_first(error, &batches[range], of_batch))
     };
     by_batches(workers, batches.iter().map(bytes), &on_host, &on_device)
 }
@@ -121,7 +130,7 @@ fn by_batches(
 
 /// The error of the first of some batches that has one on the CPU, if an error of all of them is not
 /// one of the device.
-fn of_first<B>(error: Error, batches: &[B], of_batch: impl Fn(&B) -> Option<Error>) -> Error {
+fn error_of_first<B>(error: Error, batches: &[B], of_batch: impl Fn(&B) -> Option<Error>) -> Error {
     match is_of_device(&error) {
         true => error,
         false => batches.iter().find_map(of_batch).unwrap_or(error),
@@ -200,8 +209,9 @@ fn decompress_span(context: &Arc<Context>, batches: &[BatchColumns]) -> Result<V
     let [first, ..] = batches else { return Ok(Vec::new()) };
     let column = |number: usize| -> Result<Vec<ArrayRef>> {
         let all = || batches.iter().map(|batch| &batch.columns[number]);
-        if batches.len() < 2 || !all().all(decodes_on_device) {
-            // Those that only the CPU decodes.
+        let with_rows = all().filter(|column| !column.is_empty()).count();
+        if with_rows < 2 || !all().all(|column| column.is_empty() || decodes_on_device(column)) {
+            // One alone, or those that only the CPU decodes.
             let decode =
                 |batch: &BatchColumns| transfer::decompress(context, &batch.columns[number]);
             return batches.par_iter().map(decode).collect();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Whoever has done the chunks that are missing before others moves all that then have a place, while
-//! others still work. Room is made by what the first ones have taken. The rest, above all what the host
+//! others still work. Room is made by what has arrived until then. The rest, above all what the host
 //! has done, is moved by all threads at the end.
 
 use std::collections::BTreeMap;
@@ -27,13 +27,19 @@ pub(super) struct Bodies<'a> {
     field: &'a FieldRef,
     /// Page-locked memory; none without devices.
     pool: Option<&'a Arc<Pool>>,
-    /// Bytes of the column's values.
+    /// Bytes of the column's values, as units count them, and those of all its buffers.
     values: usize,
+    most: usize,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
     memory: Option<Arc<ResultMemory>>,
+    /// Whether somebody allocates it.
+    is_coming: bool,
+    /// Bytes of the values that have arrived, and of their bodies.
+    arrived: [usize; 2],
     /// The first chunk that has no place yet.
     next: usize,
     /// What has not been moved, by the number of the first chunk.
@@ -50,22 +56,32 @@ struct Move {
 }
 
 impl<'a> Bodies<'a> {
-    pub fn new(field: &'a FieldRef, pool: Option<&'a Arc<Pool>>, values: usize) -> Self {
-        let (waiting, moved) = (BTreeMap::new(), BTreeMap::new());
-        let state = Mutex::new(State { memory: None, next: 0, waiting, moved });
-        Self { field, pool, values, state }
+    pub fn new(
+        field: &'a FieldRef,
+        pool: Option<&'a Arc<Pool>>,
+        values: usize,
+        most: usize,
+    ) -> Self {
+        Self { field, pool, values, most, state: Mutex::default() }
     }
 
     /// Takes chunks from number `first` on, of so many bytes of values; moves all that have a place now.
     pub fn arrived(&self, first: usize, values: usize, chunks: Vec<Chunk>) -> Result<()> {
-        let mut moves = Vec::new();
-        {
+        let room = {
             let mut state = lock(&self.state);
+            let bodies: usize = chunks.iter().map(|chunk| chunk.body().len()).sum();
+            state.arrived = [state.arrived[0] + values, state.arrived[1] + bodies];
             state.waiting.insert(first, chunks);
-            while let Some(next) = self.next(&mut state, values) {
-                moves.push(next);
-            }
+            self.room(&mut state)
+        };
+        if let Some((pool, room)) = room {
+            let memory = ResultMemory::new(pool, room);
+            lock(&self.state).memory = Some(memory);
         }
+        let moves: Vec<Move> = {
+            let mut state = lock(&self.state);
+            std::iter::from_fn(|| Self::next(&mut state)).collect()
+        };
         for Move { first, chunks, to } in moves {
             let bodies: Vec<Buffer> = chunks.iter().map(|chunk| chunk.body().clone()).collect();
             let written = to.write(|target| {
@@ -80,21 +96,28 @@ impl<'a> Bodies<'a> {
         Ok(())
     }
 
-    /// The next chunks that have a place, if there is room; `values` are the bytes of what has just
-    /// arrived.
-    fn next(&self, state: &mut State, values: usize) -> Option<Move> {
+    /// Room for all bodies, for the one who is to allocate it: what all take if they are like those that
+    /// have arrived, and a little more.
+    fn room(&self, state: &mut State) -> Option<(&'a Arc<Pool>, usize)> {
+        let [values, bodies] = state.arrived;
+        if state.is_coming || bodies == 0 {
+            return None;
+        }
         let pool = self.pool?;
+        state.is_coming = true;
+        let room = bodies as u128 * self.values as u128 / values.max(1) as u128;
+        let room = usize::try_from(room / 16 * 17).unwrap_or(usize::MAX);
+        // Units of views and nested types count other bytes than bodies have.
+        Some((pool, room.min(self.most.saturating_add(self.most / 16)).max(bodies)))
+    }
+
+    /// The next chunks that have a place, if there is room.
+    fn next(state: &mut State) -> Option<Move> {
         let (first, chunks) = state.waiting.first_key_value()?;
         if *first != state.next {
             return None;
         }
-        let len: usize = chunks.iter().map(|chunk| chunk.body().len()).sum();
-        let memory = state.memory.get_or_insert_with(|| {
-            // What the rest takes if it is like this, and a little more.
-            let room = len as u128 * self.values as u128 / values.max(1) as u128;
-            ResultMemory::new(pool, (room as usize / 16 * 17 + len / 16).max(len))
-        });
-        let to = memory.cut(len)?;
+        let to = state.memory.as_ref()?.cut(chunks.iter().map(|chunk| chunk.body().len()).sum())?;
         state.next += chunks.len();
         let (first, chunks) = state.waiting.pop_first()?;
         Some(Move { first, chunks, to })

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::FieldRef;
 
 use super::bodies::Bodies;
-use super::{Fits, Shares, Unit, Workers, share};
+use super::{Fits, Shares, Unit, Workers, on_pool_of_hosts, share};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::device::Context;
@@ -42,7 +42,8 @@ pub(crate) fn compress(
         .map(|(column, field)| {
             let of_column = units.iter().filter(|unit| unit.column == column);
             let values = of_column.map(|unit| unit.bytes).sum();
-            Bodies::new(field, pool, values)
+            let most = arrays[column].get_buffer_memory_size();
+            Bodies::new(field, pool, values, most)
         })
         .collect();
     let work = |context: Option<&Arc<Context>>, range: Range<usize>| -> Result<()> {
@@ -56,9 +57,10 @@ pub(crate) fn compress(
             None => compress_field(field.clone(), &slice, options),
         };
         // With a number of threads that was asked for all that the host computes is on these.
-        let column = match &threads {
-            Some(threads) => threads.install(compress),
-            None => compress(),
+        let column = match (&threads, context) {
+            (Some(threads), _) => threads.install(compress),
+            (None, None) => on_pool_of_hosts(compress),
+            (None, Some(_)) => compress(),
         };
         let place = |error: Error| error.after_chunks(first.chunks.start).in_column(field.name());
         let chunks = column.map_err(place)?.into_chunks();

@@ -136,6 +136,23 @@ pub(crate) struct Shares {
     pub devices: Vec<(usize, Option<String>)>,
 }
 
+impl Shares {
+    /// Of work that no device has done any of.
+    pub fn of_host(workers: &Workers) -> Self {
+        Self { host: 0, devices: vec![(0, None); workers.devices.len()] }
+    }
+
+    /// Of this work and then another part of it.
+    pub fn and(mut self, other: Self) -> Self {
+        self.host += other.host;
+        for ((bytes, failure), (more, later)) in self.devices.iter_mut().zip(other.devices) {
+            *bytes += more;
+            *failure = failure.take().or(later);
+        }
+        self
+    }
+}
+
 /// A device while work is shared.
 struct DeviceState<'a> {
     context: &'a Arc<Context>,
@@ -301,19 +318,14 @@ impl<T: Send> Call<'_, T> {
                 started.extend((0..lanes).map_while(|_| start(scope, lane).ok()));
             }
             let host = move || self.host(is_helper, pays, on_host);
-            // Of a pool of their own: what devices wait for, above all plans, is done by rayon's, where
-            // it would stand in line behind the host's units.
-            let hosts = move || match pool_of_hosts() {
-                Some(pool) => pool.in_place_scope(|scope| {
-                    (0..threads).for_each(|_| scope.spawn(move |_| host()));
-                }),
-                None => host(),
-            };
-            started.extend((threads > 0).then(|| start(scope, hosts).ok()).flatten());
-            // Where no thread can be had this one does the work.
-            if started.is_empty() {
-                devices().for_each(|device| self.lane(device, on_device));
+            let lanes = started.len();
+            started.extend((0..threads).map_while(|_| start(scope, host).ok()));
+            if threads > 0 && started.len() == lanes {
                 host();
+            }
+            // Where no thread can be had this one does the work.
+            if lanes == 0 {
+                devices().for_each(|device| self.lane(device, on_device));
             }
             wait(&started);
             for thread in started {
@@ -325,14 +337,18 @@ impl<T: Send> Call<'_, T> {
     }
 }
 
-/// Threads that do units of the host: started once, as many as rayon has.
-fn pool_of_hosts() -> Option<&'static ThreadPool> {
+/// Compresses a unit of the host, on a pool of threads that do nothing else: what devices wait for,
+/// above all plans, is done by rayon's own, where it would stand in line behind such units.
+fn on_pool_of_hosts<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     static HOSTS: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let start = || {
         let threads = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads());
         threads.thread_name(|index| format!("lanepack-{index}")).build().ok()
     };
-    HOSTS.get_or_init(start).as_ref()
+    match HOSTS.get_or_init(start) {
+        Some(pool) => pool.install(work),
+        None => work(),
+    }
 }
 
 /// Waits for threads. One of rayon's does meanwhile what its pool has to do: these threads may need
@@ -350,8 +366,8 @@ fn wait(threads: &[ScopedJoinHandle<'_, ()>]) {
 /// How long a thread of rayon's sleeps that finds nothing to do while it waits.
 const IDLE: Duration = Duration::from_micros(50);
 
-/// Whether an error is one of a device, which the CPU does not have: it lacks memory, has failed, or
-/// cannot compile a kernel for a filter.
+/// Whether an error is one of a device, which the CPU does not have: it lacks memory, has failed, has
+/// no compiler for kernels, or no kernel has room for a filter.
 pub(crate) fn is_of_device(error: &Error) -> bool {
     use Error::{Device, DeviceMemory, Expression, NoDevice};
     matches!(error, DeviceMemory { .. } | Device { .. } | NoDevice { .. } | Expression { .. })
