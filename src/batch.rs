@@ -36,7 +36,12 @@ use crate::options::Options;
 pub fn compress(batch: &RecordBatch, options: &Options) -> Result<RecordBatch> {
     options.validate()?;
     check_uncompressed(&batch.schema())?;
-    let columns = options.install(|| compress_columns(batch, options))??;
+    options.install(|| compress_here(batch, options))?
+}
+
+/// Compresses a batch on the current threads. Options and schema have been checked.
+pub(crate) fn compress_here(batch: &RecordBatch, options: &Options) -> Result<RecordBatch> {
+    let columns = compress_columns(batch, options)?;
     compressed_batch(&batch.schema(), batch.num_rows(), &columns)
 }
 

@@ -462,8 +462,8 @@ impl WrittenPiece {
     /// Its bytes as a buffer, which keeps the memory.
     pub fn to_buffer(this: &Arc<Self>) -> Buffer {
         let start = NonNull::from(&***this).cast();
-        // SAFETY: the bytes have been written, nobody writes to them again, and they stay as long as
-        // the piece, which the buffer owns.
+        // SAFETY: the bytes have been written (`Piece::into_written` asserts it) and nobody writes to
+        // them again, as that consumes the piece; they stay as long as `this`, which the buffer owns.
         unsafe {
             Buffer::from_custom_allocation(
                 start,

@@ -49,10 +49,7 @@ impl Engine {
         self.run(
             || Self::times(self.compression(first.columns(), options), batches.len()),
             || {
-                let compress = |batch: &RecordBatch| {
-                    let columns = batch::compress_columns(batch, options)?;
-                    batch::compressed_batch(&batch.schema(), batch.num_rows(), &columns)
-                };
+                let compress = |batch| batch::compress_here(batch, options);
                 in_order(options.install(|| batches.par_iter().map(compress).collect())?)
             },
             |context| Ok(shared::compress_batches(&Workers::of(context), batches, options)?.0),

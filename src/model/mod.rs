@@ -160,8 +160,8 @@ const PART: f64 = 32e6;
 /// Bytes of bodies for each byte of values, where nothing is known yet.
 const RATIO: f64 = 0.4;
 
-/// Scans by the CPU are expected to be so many times as fast as decompression: as fast as the fastest,
-/// of dictionaries, so that the CPU is tried, and what it takes corrects the prediction.
+/// Rate of scans by the CPU, as a multiple of its rate of decompression. It is that of the encodings that
+/// are scanned fastest, dictionaries, so that the CPU is tried; measured times correct it for others.
 const SCANNED: f64 = 4.0;
 
 /// Seconds until threads work on a call that is shared.

@@ -375,7 +375,8 @@ impl HostScan<'_> {
     }
 }
 
-/// Rows of a unit of several chunks: of values in runs these have few bytes.
+/// Most rows of a unit of several chunks. Chunks of constants and runs have few bytes, but the host
+/// works on each.
 const UNIT_ROWS: usize = 1 << 19;
 
 /// Has workers do some chunks of columns that have the same ones; what has come of them. What devices
@@ -393,7 +394,7 @@ fn spans<C: Send, D: Send>(
     let bytes = |chunk: usize| -> usize {
         columns.iter().map(|column| column.chunks()[chunk].body().len()).sum()
     };
-    // Few, as scans of packed values read them as fast as memory gives them.
+    // A quarter of what decompression has: these are compressed bytes.
     let least = workers.unit_bytes() / 4;
     let mut units: Vec<Unit> = Vec::new();
     let mut rows = 0;

@@ -1,5 +1,4 @@
-//! Many batches of few rows: what one batch takes beside work on its bytes, launches and copies, many
-//! take once.
+//! Many batches of few rows, which share launches and copies.
 //!
 //! ```text
 //! compress     chunks of all columns and batches of a span, encoded by type as leaves of nested
@@ -42,10 +41,7 @@ pub(crate) fn compress_batches(
     let bytes =
         |batch: &RecordBatch| batch.columns().iter().map(|column| array_bytes(column)).sum();
     let threads = options.pool()?;
-    let of_batch = |batch: &RecordBatch| {
-        let columns = batch::compress_columns(batch, options)?;
-        compressed_batch(&batch.schema(), batch.num_rows(), &columns)
-    };
+    let of_batch = |batch: &RecordBatch| batch::compress_here(batch, options);
     let on_host = |index: usize| -> Result<Vec<RecordBatch>> {
         let compress = || of_batch(&batches[index]);
         let compressed = match &threads {
@@ -144,17 +140,17 @@ fn compress_span(
     options: &Options,
 ) -> Result<Vec<RecordBatch>> {
     let is_small = |batch: &RecordBatch| (1..=options.chunk_rows).contains(&batch.num_rows());
+    let several = batches.iter().filter(|batch| is_small(batch)).count() > 1;
     let (small, others): (Vec<usize>, Vec<usize>) =
-        (0..batches.len()).partition(|index| is_small(&batches[*index]));
+        (0..batches.len()).partition(|index| several && is_small(&batches[*index]));
     let mut compressed: Vec<Option<RecordBatch>> = vec![None; batches.len()];
-    if small.len() > 1 {
+    if several {
         let some: Vec<&RecordBatch> = small.iter().map(|index| &batches[*index]).collect();
         for (index, batch) in small.iter().zip(compress_together(context, &some, options)?) {
             compressed[*index] = Some(batch);
         }
     }
-    let rest = if small.len() > 1 { others } else { (0..batches.len()).collect() };
-    for index in rest {
+    for index in others {
         let batch = &batches[index];
         let compress = |(field, array): (&FieldRef, &ArrayRef)| {
             transfer::compress(context, field, array, options)

@@ -36,7 +36,7 @@ pub(super) struct Bodies<'a> {
 #[derive(Default)]
 struct State {
     memory: Option<Arc<ResultMemory>>,
-    /// Whether somebody allocates it.
+    /// Whether a thread allocates `memory`, or has done so.
     is_coming: bool,
     /// Bytes of the values that have arrived, and of their bodies.
     arrived: [usize; 2],
@@ -96,8 +96,8 @@ impl<'a> Bodies<'a> {
         Ok(())
     }
 
-    /// Room for all bodies, for the one who is to allocate it: what all take if they are like those that
-    /// have arrived, and a little more.
+    /// Bytes that the calling thread is to allocate, and of which pool; none for all threads but one. They
+    /// are extrapolated from the bodies that have arrived, with a sixteenth more.
     fn room(&self, state: &mut State) -> Option<(&'a Arc<Pool>, usize)> {
         let [values, bodies] = state.arrived;
         if state.is_coming || bodies == 0 {
@@ -107,7 +107,7 @@ impl<'a> Bodies<'a> {
         state.is_coming = true;
         let room = bodies as u128 * self.values as u128 / values.max(1) as u128;
         let room = usize::try_from(room / 16 * 17).unwrap_or(usize::MAX);
-        // Units of views and nested types count other bytes than bodies have.
+        // `values` of views leaves out the strings: the estimate is bounded by the column's memory.
         Some((pool, room.min(self.most.saturating_add(self.most / 16)).max(bodies)))
     }
 
@@ -138,22 +138,14 @@ impl<'a> Bodies<'a> {
         let start: usize = written.iter().map(|piece| piece.len()).sum();
         // The result keeps all of the room as long as it lives.
         let memory = memory.filter(|memory| memory.room() / 2 <= start + len);
-        let bodies = match (memory.and_then(|memory| Some((memory.cut(len)?, memory))), self.pool) {
-            (Some((to, memory)), _) => {
-                written.push(to.write(|target| {
-                    copy_joined(&rest_bodies, target);
-                    Ok(())
-                })?);
-                memory.finish(written)
-            }
-            // No room for all of them.
-            (None, pool) => {
-                drop(written);
-                chunks.extend(rest);
-                return packed(self.field, chunks, pool);
-            }
-        };
+        let room = memory.and_then(|memory| Some((memory.cut(len)?, memory)));
         chunks.extend(rest);
+        let Some((to, memory)) = room else { return packed(self.field, chunks, self.pool) };
+        written.push(to.write(|target| {
+            copy_joined(&rest_bodies, target);
+            Ok(())
+        })?);
+        let bodies = memory.finish(written);
         let chunks = moved(chunks, &bodies);
         Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
     }
