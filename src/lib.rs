@@ -61,6 +61,7 @@ compile_error!(
 mod arrow_type;
 mod batch;
 mod cache;
+mod calibrate;
 mod chunk;
 mod column;
 mod decode;
@@ -111,7 +112,8 @@ pub use device::{
 };
 pub use encoding::tree::{EncodingParameters, EncodingTree, NodeRole};
 pub use engine::{
-    Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice, WorkShares,
+    Choice, ColumnArgument, ColumnReader, DeviceMemory, Engine, Kernel, OnDevice, Predicted,
+    Reason, WorkShares,
 };
 pub use error::{Error, Place, Result};
 pub use extension::{ColumnType, EXTENSION_NAME, is_compressed};

@@ -118,6 +118,22 @@ impl HostBuffers {
         Ok(Self { null_count, validity, buffers })
     }
 
+    /// Copies them to the device.
+    pub fn upload(
+        &self,
+        context: &Arc<Context>,
+        stream: &Arc<dyn Stream>,
+        data_type: &DataType,
+        len: usize,
+    ) -> Result<DeviceArray> {
+        let on_device = self.allocate(context, stream, data_type, len)?;
+        let from = self.validity.iter().chain(&self.buffers);
+        for (bytes, slice) in from.zip(on_device.validity.iter().chain(&on_device.buffers)) {
+            stream.upload(bytes, &slice.buffer, slice.range.start)?;
+        }
+        Ok(DeviceArray { ready: stream.record()?, ..on_device })
+    }
+
     /// An array on the device with room for them. Kernels read units of 32 bytes, of which
     /// the last ends in zeros: what is there has no influence, but tools that look for reads
     /// of what nobody has written cannot know.
@@ -184,14 +200,7 @@ impl DeviceArray {
     /// device.
     pub(crate) fn upload(context: &Arc<Context>, array: &ArrayRef) -> Result<Self> {
         let host = HostBuffers::of(array)?;
-        context.with_stream(|stream| {
-            let on_device = host.allocate(context, stream, array.data_type(), array.len())?;
-            let from = host.validity.iter().chain(&host.buffers);
-            for (bytes, slice) in from.zip(on_device.validity.iter().chain(&on_device.buffers)) {
-                stream.upload(bytes, &slice.buffer, slice.range.start)?;
-            }
-            Ok(Self { ready: stream.record()?, ..on_device })
-        })
+        context.with_stream(|stream| host.upload(context, stream, array.data_type(), array.len()))
     }
 
     pub(crate) fn new(

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
-use super::pinned::ResultMemory;
+use super::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::batch;
 use crate::chunk::{Chunk, Header, NodeView, Statistics};
 use crate::column::{self, CompressedColumn};
@@ -252,25 +252,54 @@ pub(crate) fn placed(chunks: &[Chunk], mut body: DevicePtr<u8>) -> Vec<DeviceChu
     chunks.iter().map(place).collect()
 }
 
-/// Copies chunks, of which each is of a field, to host memory; with their bodies, one behind the other
-/// as they lie in some buffers, which are there at `ready`.
-pub(crate) fn download_chunks<'f>(
-    context: &Context,
+/// Chunks in device memory, whose bodies lie one behind the other in some buffers and are there at
+/// `ready`.
+pub(crate) struct PlacedChunks<'c> {
+    pub chunks: &'c [DeviceChunk],
+    pub bodies: &'c [Arc<DeviceBuffer>],
+    pub ready: &'c dyn Event,
+}
+
+impl PlacedChunks<'_> {
+    /// Bytes of all bodies.
+    pub fn len(&self) -> usize {
+        self.bodies.iter().map(|bodies| bodies.len()).sum()
+    }
+
+    /// Copies the bodies to a piece of as many bytes.
+    pub fn download_to(&self, context: &Context, mut piece: Piece) -> Result<Arc<WrittenPiece>> {
+        context.with_stream(|stream| {
+            stream.wait(self.ready)?;
+            let mut at = 0;
+            piece.fill_with(|target| {
+                self.bodies.iter().try_for_each(|bodies| {
+                    at += bodies.len();
+                    stream.download_to(bodies, 0, &mut target[at - bodies.len()..at])
+                })
+            })
+        })?;
+        Ok(piece.into_written())
+    }
+
+    /// Copies the chunks to host memory; with their bodies, one behind the other.
+    pub fn download<'f>(
+        &self,
+        context: &Context,
+        field: impl Fn(usize) -> &'f FieldRef + Sync,
+    ) -> Result<(Vec<Chunk>, Buffer)> {
+        let memory = ResultMemory::new(context.pool(), self.len());
+        let written = self.download_to(context, memory.all())?;
+        let bodies = memory.finish(vec![written]);
+        Ok((on_host(self.chunks, &bodies, field)?, bodies))
+    }
+}
+
+/// Chunks of a device, of which each is of a field, with bodies that have come to the host.
+pub(crate) fn on_host<'f>(
     chunks: &[DeviceChunk],
-    bodies: &[Arc<DeviceBuffer>],
-    ready: &dyn Event,
+    bodies: &Buffer,
     field: impl Fn(usize) -> &'f FieldRef + Sync,
-) -> Result<(Vec<Chunk>, Buffer)> {
-    let memory = ResultMemory::new(context.pool(), bodies.iter().map(|bodies| bodies.len()).sum());
-    let written = context.with_stream(|stream| {
-        stream.wait(ready)?;
-        let download = |bodies: &Arc<DeviceBuffer>| {
-            let piece = memory.cut(bodies.len()).expect("as long as all bodies");
-            piece.write(|target| stream.download_to(bodies, 0, target))
-        };
-        bodies.iter().map(download).collect()
-    })?;
-    let bodies = memory.finish(written);
+) -> Result<Vec<Chunk>> {
     let mut at = 0;
     let placed: Vec<(&DeviceChunk, Buffer)> = (chunks.iter())
         .map(|chunk| {
@@ -284,7 +313,7 @@ pub(crate) fn download_chunks<'f>(
         chunk_of(chunk, sum, body.clone(), field)
             .map_err(|error| error.in_chunk(index).in_column(field.name()))
     };
-    Ok((placed.par_iter().enumerate().map(chunk).collect::<Result<_>>()?, bodies))
+    placed.par_iter().enumerate().map(chunk).collect()
 }
 
 /// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
@@ -336,11 +365,18 @@ impl DeviceColumn {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if a copy fails.
     pub fn download(&self) -> Result<CompressedColumn> {
-        let ready = self.ready.as_ref();
-        let field = |_| &self.field;
-        let (chunks, bodies) =
-            download_chunks(&self.context, &self.chunks, &self.bodies, ready, field)?;
+        let (chunks, bodies) = self.placed().download(&self.context, |_| &self.field)?;
         Ok(CompressedColumn::new(self.field.clone(), chunks, Vec::new()).with_bodies(bodies))
+    }
+
+    /// Its chunks, without their bodies.
+    pub(crate) fn into_chunks(self) -> Vec<DeviceChunk> {
+        self.chunks
+    }
+
+    pub(crate) fn placed(&self) -> PlacedChunks<'_> {
+        let Self { chunks, bodies, ready, .. } = self;
+        PlacedChunks { chunks, bodies, ready: ready.as_ref() }
     }
 
     /// What the CPU says of the chunk that an error is about, where a kernel has found damage and

@@ -47,7 +47,7 @@ impl Engine {
             arrow_type::check(field.data_type()).map_err(|error| error.in_column(field.name()))?;
         }
         self.run(
-            || Self::times(self.compression(first.columns(), options), batches.len()),
+            || self.compression(first.columns(), options).times(batches.len()),
             || {
                 let compress = |batch| batch::compress_here(batch, options);
                 in_order(options.install(|| batches.par_iter().map(compress).collect())?)

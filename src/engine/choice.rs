@@ -1,11 +1,11 @@
 //! Who does the work of a call, and what is reported of it.
 
-use std::cell::LazyCell;
 use std::fmt;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::{Array, ArrayRef};
+use arrow_buffer::Buffer;
 
 use super::{Engine, Kind};
 use crate::chunk::Chunk;
@@ -36,15 +36,44 @@ pub struct Choice {
     pub cpu: bool,
     /// The GPUs that take part.
     pub devices: Vec<DeviceInfo>,
-    /// Why, in words.
-    pub reason: String,
-    /// What the call was predicted to take: by the CPU alone, by the GPUs alone, by both together.
-    /// None for engines without a GPU.
-    pub predicted: Option<[Duration; 3]>,
+    /// Why.
+    pub reason: Reason,
+    /// What the call was predicted to take; none for engines without a GPU.
+    pub predicted: Option<Predicted>,
     /// What it has taken; none before.
     pub took: Option<Duration>,
     /// How much each of them has done, where they have shared the work of a call.
     pub shares: Option<WorkShares>,
+}
+
+/// Why an [`Engine`] runs on what it does: [`Choice::reason`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It was asked for by name.
+    AskedFor,
+    /// [`Engine::auto`] has found no usable GPU: what is missing.
+    NoDevice(String),
+    /// It was predicted to take least: [`Choice::predicted`].
+    Predicted,
+}
+
+/// What a call was predicted to take: [`Choice::predicted`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Predicted {
+    /// By the CPU alone.
+    pub cpu: Duration,
+    /// By the GPUs alone.
+    pub devices: Duration,
+    /// By both together.
+    pub both: Duration,
+}
+
+impl From<[Duration; 3]> for Predicted {
+    fn from([cpu, devices, both]: [Duration; 3]) -> Self {
+        Self { cpu, devices, both }
+    }
 }
 
 /// How the work of a call was shared: [`Choice::shares`].
@@ -86,7 +115,21 @@ impl fmt::Display for Choice {
             bytes(f, self.shares.as_ref().and_then(|shares| shares.devices.get(at).copied()))?;
             separator = ", ";
         }
-        write!(f, ": {}", self.reason)?;
+        match (&self.reason, self.predicted) {
+            (Reason::AskedFor, _) => f.write_str(": asked for")?,
+            (Reason::NoDevice(what), _) => {
+                write!(f, ": {}", Error::NoDevice { what: what.clone() })?;
+            }
+            (Reason::Predicted, None) => f.write_str(": predicted to take least")?,
+            (Reason::Predicted, Some(Predicted { cpu, devices, both })) => {
+                let [cpu, devices, both] =
+                    [cpu, devices, both].map(|time| time.as_secs_f64() * 1e3);
+                write!(
+                    f,
+                    ": predicted {cpu:.3} ms by the CPU, {devices:.3} by the GPU, {both:.3} by both"
+                )?;
+            }
+        }
         for (at, why) in self.shares.iter().flat_map(|shares| &shares.failures) {
             let name = self.devices.get(*at).map_or("", |device| &device.name);
             write!(f, "; {name} gave up: {why}")?;
@@ -105,10 +148,32 @@ enum Plan {
     Shared(Workers),
 }
 
+/// A call before anybody does its work.
+pub(crate) struct Asked {
+    /// Its memory is taken for page-locked until the driver has been asked.
+    work: Work,
+    /// The longest buffer that goes up to a device.
+    up: Option<Buffer>,
+}
+
+impl Asked {
+    /// Work on many batches: that on the first of them, so many times.
+    pub(super) fn times(self, batches: usize) -> Self {
+        let of = |column: Column| Column {
+            values: column.values.saturating_mul(batches),
+            stored: column.stored.map(|bytes| bytes.saturating_mul(batches)),
+            units: batches,
+            ..column
+        };
+        let columns = self.work.columns.into_iter().map(of).collect();
+        Self { work: Work { columns, ..self.work }, ..self }
+    }
+}
+
 impl Engine {
     /// What decompressing these columns would run on, and why.
     pub fn choose(&self, columns: &[CompressedColumn]) -> Choice {
-        self.pick(&LazyCell::new(|| self.decompression(columns))).1
+        self.pick(|| self.decompression(columns)).1
     }
 
     /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
@@ -124,10 +189,10 @@ impl Engine {
     }
 
     /// Decompression as work that is predicted.
-    pub(super) fn decompression(&self, columns: &[CompressedColumn]) -> Work {
-        let work = self.reading(Operation::Decompress, columns.iter());
-        let values = work.values();
-        Work { page_locked: [work.page_locked[0], self.locks_results(values)], ..work }
+    pub(super) fn decompression(&self, columns: &[CompressedColumn]) -> Asked {
+        let Asked { mut work, up } = self.reading(Operation::Decompress, columns.iter());
+        work.page_locked[1] = self.locks_results(work.values());
+        Asked { work, up }
     }
 
     /// A scan as work that is predicted: of columns, of which some are `needed` for their values, with
@@ -137,13 +202,13 @@ impl Engine {
         columns: &[&CompressedColumn],
         needed: &[bool],
         effort: usize,
-    ) -> Work {
+    ) -> Asked {
         let read = columns.iter().zip(needed).filter(|(_, needed)| **needed);
-        let mut work = self.reading(Operation::Scan, read.map(|(column, _)| *column));
+        let Asked { mut work, up } = self.reading(Operation::Scan, read.map(|(column, _)| *column));
         // What devices do not read of one column the CPU reads of all.
         let on_device = work.columns.iter().all(|column| column.on_device);
         work.columns.iter_mut().for_each(|column| column.on_device = on_device);
-        Work { effort, ..work }
+        Asked { work: Work { effort, ..work }, up }
     }
 
     /// Work on compressed columns; little comes down.
@@ -151,7 +216,7 @@ impl Engine {
         &self,
         operation: Operation,
         columns: impl Iterator<Item = &'a CompressedColumn> + Clone,
-    ) -> Work {
+    ) -> Asked {
         let body = |column: &CompressedColumn| {
             column.chunks().iter().map(|chunk| chunk.body().len()).sum()
         };
@@ -166,30 +231,20 @@ impl Engine {
             on_device: decodes_on_device(column),
         };
         let bodies = columns.clone().flat_map(CompressedColumn::chunks).map(Chunk::body);
-        let up = bodies.max_by_key(|body| body.len()).map_or(&[][..], |body| body.as_slice());
-        Work {
+        let up = bodies.max_by_key(|body| body.len()).cloned();
+        let work = Work {
             operation,
             effort: 0,
             columns: columns.map(of).collect(),
-            page_locked: [self.is_page_locked(up), true],
+            page_locked: [true; 2],
             threads: rayon::current_num_threads(),
             devices: self.contexts().len(),
-        }
-    }
-
-    /// Work on many batches as work that is predicted: that on the first of them, so many times.
-    pub(super) fn times(work: Work, batches: usize) -> Work {
-        let of = |column: Column| Column {
-            values: column.values.saturating_mul(batches),
-            stored: column.stored.map(|bytes| bytes.saturating_mul(batches)),
-            units: batches,
-            ..column
         };
-        Work { columns: work.columns.into_iter().map(of).collect(), ..work }
+        Asked { work, up }
     }
 
     /// Compression as work that is predicted.
-    pub(super) fn compression(&self, arrays: &[ArrayRef], options: &Options) -> Work {
+    pub(super) fn compression(&self, arrays: &[ArrayRef], options: &Options) -> Asked {
         let of = |array: &ArrayRef| Column {
             kind: model::Kind { encoding: None, physical: physical_of(array.data_type()) },
             values: array_bytes(array),
@@ -204,19 +259,18 @@ impl Engine {
         let up = buffers.max_by_key(|buffer| buffer.len());
         let columns: Vec<Column> = arrays.iter().map(of).collect();
         let values = columns.iter().map(|column| column.values).sum();
-        Work {
+        let work = Work {
             operation: Operation::Compress,
             effort: 0,
             columns,
-            page_locked: [
-                up.is_some_and(|buffer| self.is_page_locked(&buffer)),
-                self.locks_results(values),
-            ],
+            page_locked: [true, self.locks_results(values)],
             threads: options.threads.unwrap_or_else(rayon::current_num_threads),
             devices: self.contexts().len(),
-        }
+        };
+        Asked { work, up }
     }
 
+    /// Asks the driver, which takes as long as a small call.
     fn is_page_locked(&self, bytes: &[u8]) -> bool {
         let context = self.contexts().first();
         context.is_some_and(|context| context.device().is_page_locked(bytes))
@@ -227,67 +281,74 @@ impl Engine {
         self.contexts().first().is_some_and(|context| context.pool().has_room(bytes))
     }
 
-    /// Who does some work, which nobody looks at where there is no choice.
-    fn pick(&self, work: &LazyCell<Work, impl FnOnce() -> Work>) -> (Plan, Choice) {
-        let choice = |cpu: bool, contexts: &[Arc<Context>], predicted, reason: String| {
+    /// Who does what is asked, and the work, which nobody looks at where there is no choice.
+    fn pick(&self, asked: impl FnOnce() -> Asked) -> (Plan, Choice, Option<Work>) {
+        let choice = |cpu: bool, contexts: &[Arc<Context>], predicted, reason| {
             let devices = contexts.iter().map(|context| context.device().info().clone());
             let devices = devices.collect();
             Choice { cpu, devices, reason, predicted, took: None, shares: None }
         };
-        let rates = |[cpu, devices, _]: [Duration; 3]| {
+        let look_up = |Asked { mut work, up }: Asked| {
+            work.page_locked[0] = up.is_some_and(|bytes| self.is_page_locked(&bytes));
+            work
+        };
+        let rates = |work: &Work, [cpu, devices, _]: [Duration; 3]| {
             let values = work.shared_bytes().max(1) as f64;
             let [host, devices] = [cpu, devices].map(|time| values / time.as_secs_f64().max(1e-9));
             Some(Speeds { thread: host / work.threads.max(1) as f64, host, devices })
         };
-        let workers = |contexts: &[Arc<Context>], with_cpu: bool, is_lenient, predicted| Workers {
-            rates: rates(predicted),
-            threads: if with_cpu { work.threads_beside_devices() } else { 0 },
-            devices: contexts.to_vec(),
-            device_memory: self.device_memory,
-            is_lenient,
-        };
+        let workers =
+            |work: &Work, contexts: &[Arc<Context>], with_cpu, is_lenient, times| Workers {
+                rates: rates(work, times),
+                threads: if with_cpu { work.threads_beside_devices() } else { 0 },
+                devices: contexts.to_vec(),
+                device_memory: self.device_memory,
+                is_lenient,
+            };
         let alone = |contexts: &[Arc<Context>]| match contexts {
             [context] if self.device_memory.is_none() => Some(context.clone()),
             _ => None,
         };
-        let asked_for = || "asked for".to_owned();
         match &self.kind {
-            Kind::Cpu => (Plan::Cpu, choice(true, &[], None, asked_for())),
+            Kind::Cpu => (Plan::Cpu, choice(true, &[], None, Reason::AskedFor), None),
             Kind::Devices(contexts) => {
-                // Known before the model is locked.
-                let work: &Work = work;
-                let (_, predicted) = self.model().choose(work, &[Side::Devices]);
-                let choice = choice(self.with_cpu, contexts, Some(predicted), asked_for());
-                match alone(contexts).filter(|_| !self.with_cpu) {
-                    Some(context) => (Plan::Device(context, None), choice),
-                    None => {
-                        (Plan::Shared(workers(contexts, self.with_cpu, false, predicted)), choice)
-                    }
-                }
+                let work = look_up(asked());
+                let (_, times) = self.model().choose(&work, &[Side::Devices]);
+                let plan = match alone(contexts).filter(|_| !self.with_cpu) {
+                    Some(context) => Plan::Device(context, None),
+                    None => Plan::Shared(workers(&work, contexts, self.with_cpu, false, times)),
+                };
+                let predicted = Some(times.into());
+                (plan, choice(self.with_cpu, contexts, predicted, Reason::AskedFor), Some(work))
             }
             Kind::Auto(Err(what)) => {
-                let reason = Error::NoDevice { what: what.clone() }.to_string();
-                (Plan::Cpu, choice(true, &[], None, reason))
+                (Plan::Cpu, choice(true, &[], None, Reason::NoDevice(what.clone())), None)
             }
             Kind::Auto(Ok(contexts)) => {
-                let is_for_devices = work.columns.iter().any(|column| column.on_device);
-                let sides = if is_for_devices { self.sides } else { &[Side::Cpu] };
-                let (side, predicted) = self.model().choose(work, sides);
-                let [cpu, devices, both] = predicted.map(|time| time.as_secs_f64() * 1e3);
-                let reason = format!(
-                    "predicted {cpu:.3} ms by the CPU, {devices:.3} by the GPU, {both:.3} by both"
-                );
+                let asked = asked();
+                let is_for_devices = asked.work.columns.iter().any(|column| column.on_device);
+                let is_the_cpus = !is_for_devices
+                    || (self.sides.contains(&Side::Cpu) && self.model().is_small(&asked.work));
+                let (work, sides) = match is_the_cpus {
+                    true => (asked.work, &[Side::Cpu][..]),
+                    false => (look_up(asked), self.sides),
+                };
+                let (side, times) = self.model().choose(&work, sides);
                 let plan = match (side, alone(contexts)) {
                     (Side::Cpu, _) => Plan::Cpu,
                     (Side::Devices, Some(context)) => {
-                        Plan::Device(context, Some(workers(contexts, false, true, predicted)))
+                        let others = workers(&work, contexts, false, true, times);
+                        Plan::Device(context, Some(others))
                     }
                     (side, _) => {
-                        Plan::Shared(workers(contexts, side == Side::Both, true, predicted))
+                        let with_cpu = side == Side::Both;
+                        Plan::Shared(workers(&work, contexts, with_cpu, true, times))
                     }
                 };
                 let used = if side == Side::Cpu { &[][..] } else { contexts.as_slice() };
-                (plan, choice(side != Side::Devices, used, Some(predicted), reason))
+                let predicted = Some(times.into());
+                let choice = choice(side != Side::Devices, used, predicted, Reason::Predicted);
+                (plan, choice, Some(work))
             }
         }
     }
@@ -295,13 +356,12 @@ impl Engine {
     /// Has those do some work for whom it pays; remembers who did, and what it took.
     pub(crate) fn run<T>(
         &self,
-        work: impl FnOnce() -> Work,
+        asked: impl FnOnce() -> Asked,
         on_cpu: impl FnOnce() -> Result<T>,
         on_device: impl FnOnce(&Arc<Context>) -> Result<T>,
         shared: impl Fn(&Workers) -> Result<(T, Shares)>,
     ) -> Result<T> {
-        let work = LazyCell::new(work);
-        let (plan, mut choice) = self.pick(&work);
+        let (plan, mut choice, work) = self.pick(asked);
         let side = match (choice.cpu, choice.devices.is_empty()) {
             (_, true) => Side::Cpu,
             (true, false) => Side::Both,
@@ -326,7 +386,7 @@ impl Engine {
         let took = start.elapsed();
         if result.is_ok() {
             choice.took = Some(took);
-            if choice.predicted.is_some() {
+            if let Some(work) = work {
                 self.model().learn(&work, side, took);
             }
         }

@@ -21,7 +21,6 @@
 //! they counted.
 
 mod batches;
-mod calibrate;
 mod choice;
 mod compress;
 mod foreign;
@@ -32,13 +31,14 @@ mod pinned;
 #[cfg(all(test, lanepack_simt))]
 mod tests;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
-pub use choice::{Choice, WorkShares};
+pub(crate) use choice::Asked;
+pub use choice::{Choice, Predicted, Reason, WorkShares};
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
 
 use crate::batch;
@@ -218,7 +218,7 @@ impl Engine {
             Kind::Devices(contexts) | Kind::Auto(Ok(contexts)) => contexts.first(),
             Kind::Cpu | Kind::Auto(Err(_)) => None,
         }
-        .and_then(|context| Rates::read(&cache::folder()?, &calibrate::machine(context)));
+        .and_then(|context| Rates::read(&cache::folder()?, &machine(context)));
         Self {
             kind,
             with_cpu: false,
@@ -386,7 +386,19 @@ impl Engine {
     }
 }
 
+/// What rates of a machine are kept for.
+pub(crate) fn machine(context: &Context) -> String {
+    let (info, threads) = (context.device().info(), rayon::current_num_threads());
+    let version = env!("CARGO_PKG_VERSION");
+    format!("{}, driver {}, {threads} threads, lanepack {version}", info.name, info.driver)
+}
+
 impl Engine {
+    /// Has the rates of a machine predict what calls take, from now on, for this engine and its clones.
+    pub(crate) fn set_rates(&self, rates: Rates) {
+        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Model::new(rates);
+    }
+
     /// The first GPU that was asked for by name; none for other engines.
     #[cfg(any(feature = "_internals", all(test, lanepack_simt)))]
     pub(crate) fn named_device(&self) -> Option<&Arc<Context>> {
@@ -397,7 +409,7 @@ impl Engine {
     }
 
     /// The first GPU.
-    fn context(&self) -> Result<&Arc<Context>> {
+    pub(crate) fn context(&self) -> Result<&Arc<Context>> {
         match (&self.kind, self.contexts()) {
             (_, [first, ..]) => Ok(first),
             (Kind::Auto(Err(reason)), _) => Err(Error::NoDevice { what: reason.clone() }),

@@ -20,20 +20,20 @@
 //! is not known to be does this kind of work a few times.
 
 mod file;
+mod kinds;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
+pub(crate) use kinds::{Kind, RatesByKind};
 use serde::{Deserialize, Serialize};
-
-use crate::chunk::{Encoding, Physical};
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Operation {
     Compress,
     Decompress,
-    /// Filters and aggregates, with the rates of decompression, of which little comes back.
+    /// Filters and aggregates, of which little comes back.
     Scan,
 }
 
@@ -47,31 +47,6 @@ pub(crate) enum Side {
 
 impl Side {
     pub const ALL: [Self; 3] = [Self::Cpu, Self::Devices, Self::Both];
-}
-
-/// What kind of values: the encoding of the first chunk where that is known, and what they are stored
-/// as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Kind {
-    pub encoding: Option<Encoding>,
-    pub physical: Physical,
-}
-
-impl Kind {
-    /// As files of rates name it: `alp F64`, `F64`. Integers with a sign and without take as long.
-    pub fn name(self) -> String {
-        let physical = match self.physical {
-            Physical::U8 => Physical::I8,
-            Physical::U16 => Physical::I16,
-            Physical::U32 => Physical::I32,
-            Physical::U64 => Physical::I64,
-            other => other,
-        };
-        match self.encoding {
-            Some(encoding) => format!("{} {physical:?}", encoding.name()),
-            None => format!("{physical:?}"),
-        }
-    }
 }
 
 /// A column that is to be worked on.
@@ -107,8 +82,8 @@ impl Work {
     /// and where memory is not page-locked copy to what is.
     pub fn threads_beside_devices(&self) -> usize {
         let others = match (self.operation, self.page_locked) {
-            // Planning for a device takes most of 16 threads: with 14 beside it an NVIDIA H200
-            // compresses half as fast as with 4.
+            // With 14 threads beside an NVIDIA H200 both compress Float64 at 30 GB/s, with 4 at 33 to 38:
+            // each thread brings less than the device loses of the memory's bandwidth.
             (Operation::Compress, _) => self.threads - self.threads / 4,
             (_, [true, true]) => 2 * self.devices,
             _ => self.threads / 2,
@@ -150,8 +125,10 @@ pub(crate) struct Rates {
     /// Seconds that a call on a device takes beside work on its bytes, and for each column a quarter of
     /// it.
     pub call: f64,
-    pub compress: BTreeMap<String, Rate>,
-    pub decompress: BTreeMap<String, Rate>,
+    pub compress: RatesByKind,
+    pub decompress: RatesByKind,
+    /// Of a filter of one test.
+    pub scan: RatesByKind,
 }
 
 /// Bytes of values that a device works on at a time.
@@ -160,9 +137,8 @@ const PART: f64 = 32e6;
 /// Bytes of bodies for each byte of values, where nothing is known yet.
 const RATIO: f64 = 0.4;
 
-/// Rate of scans by the CPU, as a multiple of its rate of decompression. It is that of the encodings that
-/// are scanned fastest, dictionaries, so that the CPU is tried; measured times correct it for others.
-const SCANNED: f64 = 4.0;
+/// Where no rates are known.
+const UNKNOWN: Rate = Rate { cpu: 3e8, device: 3e10 };
 
 /// Seconds until threads work on a call that is shared.
 const SHARED: f64 = 300e-6;
@@ -174,24 +150,10 @@ impl Rates {
     fn rate(&self, operation: Operation, kind: Kind) -> Rate {
         let rates = match operation {
             Operation::Compress => &self.compress,
-            Operation::Decompress | Operation::Scan => &self.decompress,
+            Operation::Decompress => &self.decompress,
+            Operation::Scan => &self.scan,
         };
-        let exact = rates.get(&kind.name());
-        let like = || rates.get(&Kind { encoding: None, ..kind }.name());
-        // Of unknown kinds those that are slowest are expected.
-        let least = || {
-            let all = rates.values();
-            all.copied().reduce(|one, other| Rate {
-                cpu: one.cpu.min(other.cpu),
-                device: one.device.min(other.device),
-            })
-        };
-        let rate = exact.or_else(like).copied().or_else(least);
-        let Rate { cpu, device } = rate.unwrap_or(Rate { cpu: 3e8, device: 3e10 });
-        match operation {
-            Operation::Scan => Rate { cpu: cpu * SCANNED, device },
-            Operation::Compress | Operation::Decompress => Rate { cpu, device },
-        }
+        rates.rate(kind).unwrap_or(UNKNOWN)
     }
 
     /// Seconds that work takes on one side.
@@ -292,8 +254,11 @@ impl Alike {
 pub(crate) struct Model {
     rates: Rates,
     /// Times that calls have taken, as multiples of what was predicted.
-    taken: HashMap<(Alike, Side), Taken>,
+    taken: HashMap<Alike, BySide>,
 }
+
+/// What calls have taken on each side, in the order of [`Side::ALL`].
+type BySide = [Taken; 3];
 
 /// How often a side has done work of a kind, and the last two times but the first one: that allocates
 /// memory, page-locked memory above all, and loads kernels, which those after it find.
@@ -301,6 +266,12 @@ pub(crate) struct Model {
 struct Taken {
     calls: u32,
     last: [f64; 2],
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self { calls: 0, last: [f64::INFINITY; 2] }
+    }
 }
 
 impl Taken {
@@ -323,30 +294,37 @@ const LONGEST: f64 = 1e6;
 const WORTH_A_TRY: f64 = 1.6;
 
 /// Kinds of work that are remembered.
-const MOST_ALIKE: usize = 4096;
+const MOST_ALIKE: usize = 2048;
 
 impl Model {
     pub fn new(rates: Rates) -> Self {
         Self { rates, taken: HashMap::new() }
     }
 
-    /// What work will take on one side.
-    pub fn predict(&self, work: &Work, side: Side) -> Duration {
-        let taken = self.taken.get(&(Alike::of(work), side));
-        let factor = taken.map_or(1.0, |taken| taken.factor());
-        let seconds = self.rates.seconds(work, side) * factor;
-        Duration::try_from_secs_f64(seconds.min(LONGEST)).unwrap_or(Duration::ZERO)
+    /// Whether the CPU is done before a device has begun, whatever is asked of the device.
+    pub fn is_small(&self, work: &Work) -> bool {
+        let taken = self.taken.get(&Alike::of(work));
+        let factor = taken.map_or(1.0, |taken| taken[Side::Cpu as usize].factor());
+        self.rates.seconds(work, Side::Cpu) * factor <= self.rates.call
+    }
+
+    /// What work will take on each side.
+    fn predict(&self, work: &Work, taken: &BySide) -> [Duration; 3] {
+        Side::ALL.map(|side| {
+            let seconds = self.rates.seconds(work, side) * taken[side as usize].factor();
+            Duration::try_from_secs_f64(seconds.min(LONGEST)).unwrap_or(Duration::ZERO)
+        })
     }
 
     /// The side of some that takes least, and the times of all three.
     pub fn choose(&self, work: &Work, sides: &[Side]) -> (Side, [Duration; 3]) {
-        let times = Side::ALL.map(|side| self.predict(work, side));
+        let taken = self.taken.get(&Alike::of(work)).copied().unwrap_or_default();
+        let times = self.predict(work, &taken);
         let time = |side: &Side| times[*side as usize];
         let best = sides.iter().copied().min_by_key(time).unwrap_or(Side::Cpu);
-        let alike = Alike::of(work);
-        let calls = |side: Side| self.taken.get(&(alike, side)).map_or(0, |taken| taken.calls);
+        let calls = |side: Side| taken[side as usize].calls;
         // By what is known of it, or else, once in a while, by the rates alone.
-        let all: u32 = Side::ALL.iter().fold(0, |all, side| all.wrapping_add(calls(*side)));
+        let all = taken.iter().fold(0_u32, |all, taken| all.wrapping_add(taken.calls));
         let is_again = all % AGAIN == AGAIN - 1;
         let most = time(&best).as_secs_f64() * WORTH_A_TRY;
         let is_worth_it = |side: &&Side| match is_again {
@@ -361,14 +339,13 @@ impl Model {
 
     /// Remembers what work has taken.
     pub fn learn(&mut self, work: &Work, side: Side, taken: Duration) {
-        let (key, predicted) = ((Alike::of(work), side), self.rates.seconds(work, side));
+        let (key, predicted) = (Alike::of(work), self.rates.seconds(work, side));
         let is_full = self.taken.len() >= MOST_ALIKE && !self.taken.contains_key(&key);
         if predicted <= 0.0 || is_full {
             return;
         }
         let ratio = taken.as_secs_f64() / predicted;
-        let new = Taken { calls: 0, last: [f64::INFINITY; 2] };
-        let taken = self.taken.entry(key).or_insert(new);
+        let taken = &mut self.taken.entry(key).or_default()[side as usize];
         if taken.calls > 0 {
             taken.last = [ratio, taken.last[0]];
         }
@@ -379,24 +356,32 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chunk::{Encoding, Physical};
 
     /// A machine whose device is 20 times as fast as a thread, behind a bus of 10 GB/s.
     fn rates() -> Rates {
         let rate = Rate { cpu: 1e9, device: 2e10 };
-        let kinds: BTreeMap<String, Rate> = [("F64".to_owned(), rate)].into();
+        let kinds = |rate: Rate| {
+            let mut kinds = RatesByKind::default();
+            kinds.insert(F64, rate);
+            kinds
+        };
         Rates {
             machine: String::new(),
             up: [1e10, 5e9],
             down: [1e10, 5e9],
             memory: 1e11,
             call: 1e-3,
-            compress: kinds.clone(),
-            decompress: kinds,
+            compress: kinds(rate),
+            decompress: kinds(rate),
+            scan: kinds(Rate { cpu: 4e9, ..rate }),
         }
     }
 
+    const F64: Kind = Kind { encoding: None, physical: Physical::F64 };
+
     fn work(values: usize) -> Work {
-        let kind = Kind { encoding: None, physical: Physical::F64 };
+        let kind = F64;
         let units = values.div_ceil(1 << 20);
         Work {
             operation: Operation::Compress,
@@ -439,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn scans_read_what_is_stored_and_the_cpu_is_tried() {
+    fn scans_read_what_is_stored() {
         let rates = rates();
         let mut scan = Work { operation: Operation::Scan, effort: 2, ..work(1 << 30) };
         scan.columns[0].stored = Some(1 << 27);
@@ -450,18 +435,17 @@ mod tests {
         assert!(rates.seconds(&scan, Side::Devices) < rates.seconds(&scan, Side::Cpu));
         scan.columns[0].stored = Some(1 << 30);
         assert_eq!(chosen(&scan), Side::Both);
-        let signed = |physical| Kind { encoding: None, physical }.name();
-        assert_eq!(signed(Physical::U64), signed(Physical::I64));
     }
 
     #[test]
     fn of_unknown_kinds_the_slowest_is_expected() {
         let mut rates = rates();
-        rates.compress.insert("Bytes".to_owned(), Rate { cpu: 1e8, device: 1e10 });
+        let strings = Kind { encoding: None, physical: Physical::Bytes };
+        rates.compress.insert(strings, Rate { cpu: 1e8, device: 1e10 });
         let of = |encoding, physical| rates.rate(Operation::Compress, Kind { encoding, physical });
         assert_eq!(of(None, Physical::Bool), Rate { cpu: 1e8, device: 1e10 });
         assert_eq!(of(Some(Encoding::Alp), Physical::F64), Rate { cpu: 1e9, device: 2e10 });
-        rates.compress.clear();
+        rates.compress = RatesByKind::default();
         assert!(rates.seconds(&work(1000), Side::Cpu) > 0.0);
     }
 
@@ -469,8 +453,10 @@ mod tests {
     fn what_calls_take_corrects_predictions() {
         let (mut model, work, other) = (Model::new(rates()), work(1 << 30), work(1 << 20));
         let choose = |model: &Model| model.choose(&work, &Side::ALL).0;
-        let before = model.predict(&other, Side::Both);
-        let slow = model.predict(&work, Side::Both) * 3;
+        let predict =
+            |model: &Model, work: &Work| model.choose(work, &Side::ALL).1[Side::Both as usize];
+        let before = predict(&model, &other);
+        let slow = predict(&model, &work) * 3;
         assert_eq!(choose(&model), Side::Both);
         for _ in 0..2 {
             model.learn(&work, Side::Both, slow);
@@ -482,12 +468,23 @@ mod tests {
         }
         model.learn(&work, Side::Both, slow);
         assert_eq!(choose(&model), Side::Devices, "the next best");
-        let found = model.predict(&work, Side::Both).as_secs_f64() / slow.as_secs_f64();
+        let found = predict(&model, &work).as_secs_f64() / slow.as_secs_f64();
         assert!((found - 1.0).abs() < 1e-6);
-        assert_eq!(model.predict(&other, Side::Both), before, "of another size");
+        assert_eq!(predict(&model, &other), before, "of another size");
         let fast = slow / 10;
         model.learn(&work, Side::Both, fast);
         assert_eq!(choose(&model), Side::Both);
+    }
+
+    #[test]
+    fn work_is_small_if_the_cpu_is_done_before_a_device_has_begun() {
+        let (mut model, small) = (Model::new(rates()), work(1 << 20));
+        // A millisecond for a unit on one thread.
+        assert!(!model.is_small(&small));
+        assert!(model.is_small(&work(900_000)));
+        let predicted = Duration::from_secs_f64(rates().seconds(&small, Side::Cpu));
+        (0..3).for_each(|_| model.learn(&small, Side::Cpu, predicted / 2));
+        assert!(model.is_small(&small), "as calls have shown");
     }
 
     #[test]
@@ -527,7 +524,7 @@ mod tests {
     fn rates_of_any_size_give_times() {
         for rate in [1e-300, 1e300, f64::INFINITY, f64::NAN] {
             let mut rates = rates();
-            rates.compress.insert("F64".to_owned(), Rate { cpu: rate, device: rate });
+            rates.compress.insert(F64, Rate { cpu: rate, device: rate });
             (rates.memory, rates.call) = (rate, rate);
             let model = Model::new(rates);
             for values in [0, 1, 1 << 40] {

@@ -28,12 +28,11 @@ use super::{bounds_of, gathered};
 use crate::column::{self, CompressedColumn};
 use crate::decode::decodes_on_device;
 use crate::device::{Context, DeviceColumn, Marks};
-use crate::engine::Engine;
+use crate::engine::{Asked, Engine};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::memory::MemoryLimit;
-use crate::model::Work;
-use crate::transfer::shared::{Fits, Shares, Unit, Workers, share};
+use crate::transfer::shared::{Fits, LONG_SPANS, Shares, Unit, Workers, share};
 
 /// A scan whose columns and filter are known.
 pub(super) struct HostScan<'a> {
@@ -168,7 +167,7 @@ impl HostScan<'_> {
     }
 
     /// A scan as work that is predicted.
-    fn work(&self, engine: &Engine, reads: &[usize], effort: usize) -> Work {
+    fn work(&self, engine: &Engine, reads: &[usize], effort: usize) -> Asked {
         let needed = self.needed(reads);
         let tests = device::launches(&self.predicate);
         engine.scanning(&self.columns(), &needed, tests + effort)
@@ -435,7 +434,7 @@ fn spans<C: Send, D: Send>(
         };
         span().map(Part::Span).map_err(|error: Error| error.after_chunks(chunks.start))
     };
-    let (done, shares) = share(workers, &units, &host, &device)?;
+    let (done, shares) = share(workers, &LONG_SPANS, &units, &host, &device)?;
     let done = done.into_iter().map(|(range, part)| (chunks_of(&units, range), part));
     Ok((done.collect(), shares))
 }

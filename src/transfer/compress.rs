@@ -21,8 +21,10 @@ use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::device::array::{DeviceSlice, HostBuffers};
 use crate::device::column::{DeviceChunk, chunk_of};
 use crate::device::pinned::{Piece, ResultMemory, WrittenPiece};
-use crate::device::{Context, DeviceArray};
-use crate::encode::{Encoder, compress_nested, encode_array, encodes_on_device, verify};
+use crate::device::{Context, DeviceArray, DeviceColumn};
+use crate::encode::{
+    Encoder, compress_nested, encode_array, encodes_on_device, uses_device, verify,
+};
 use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
@@ -36,21 +38,51 @@ pub(crate) fn compress(
     options: &Options,
 ) -> Result<CompressedColumn> {
     arrow_type::check(field.data_type())?;
-    if comes_apart(field.data_type()) {
-        return compress_nested(context, field, array, options)?.download();
-    }
-    if !encodes_on_device(field.data_type()) {
+    if !uses_device(field.data_type()) {
         return compress_field(field.clone(), array, options);
     }
-    // To verify, all of it has to be there again.
-    let parts = if options.verify { Vec::new() } else { parts_of(context, array, options) };
-    if parts.len() < 2 {
+    // To verify, all of it has to be there again; leaves of nested columns are encoded together.
+    let parts = match options.verify || !encodes_on_device(field.data_type()) {
+        true => Vec::new(),
+        false => parts_of(context, array, options),
+    };
+    match parts.len() {
+        0 | 1 => compress_to_device(context, field, array, options)?.download(),
+        _ => compress_parts(context, field, array, options, &parts),
+    }
+}
+
+/// Compresses an array that lies in host memory, to device memory; of a type that devices compress.
+pub(super) fn compress_to_device(
+    context: &Arc<Context>,
+    field: &FieldRef,
+    array: &ArrayRef,
+    options: &Options,
+) -> Result<DeviceColumn> {
+    if comes_apart(field.data_type()) {
+        return compress_nested(context, field, array, options);
+    }
+    let host = HostParts::of(array)?;
+    let rows = 0..array.len();
+    let is_long = host.is_strings() && host.has_long_chunk(&rows, options.chunk_rows);
+    if array.is_empty() || is_long || options.verify {
         let on_device = DeviceArray::upload(context, array)?;
         let column = encode_array(field, &on_device, options, &mut ())?;
         verify(&column, || Ok(array.clone()), options)?;
-        return column.download();
+        return Ok(column);
     }
-    compress_parts(context, field, array, options, &parts)
+    // On two streams: work of many threads has few of its own, and a device has few queues.
+    context.with_stream(|stream| {
+        context.with_stream(|reader| {
+            let on_device = host.host.upload(context, stream, array.data_type(), array.len())?;
+            let mut encoder = Encoder::new([stream, reader], field, &on_device)?;
+            encoder.require(rows.clone(), options)?;
+            let written = encoder.part(rows.clone(), host.value_bytes(&rows), options)?;
+            let (bodies, chunks): (Vec<_>, Vec<_>) = written.into_iter().unzip();
+            let (chunks, ready) = (chunks.into_iter().flatten().collect(), stream.record()?);
+            Ok(DeviceColumn::new(context.clone(), field.clone(), chunks, bodies, ready))
+        })
+    })
 }
 
 /// Rows that go together: of numbers and booleans [`part_bytes`], of strings the chunks that share

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 pub(crate) use compress::compress;
+use compress::compress_to_device;
 pub(crate) use decompress::decompress;
 
 use crate::device::Context;

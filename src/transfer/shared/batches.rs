@@ -19,13 +19,13 @@ use arrow_schema::{FieldRef, SchemaRef};
 use rayon::prelude::*;
 
 use super::bodies::packed;
-use super::{Fits, Shares, Unit, Workers, is_of_device, on_pool_of_hosts, share};
+use super::{Fits, LONG_SPANS, Shares, Unit, Workers, is_of_device, on_pool_of_hosts, share};
 use crate::batch::{self, batch_of, compressed_batch};
 use crate::chunk::Chunk;
 use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::decode::decodes_on_device;
 use crate::device::Context;
-use crate::device::column::download_chunks;
+use crate::device::column::PlacedChunks;
 use crate::encode::{EncodedChunks, encode_arrays, verify_chunks};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
@@ -120,7 +120,7 @@ fn by_batches(
         |range: Range<usize>| units[range.start].chunks.start..units[range.end - 1].chunks.end;
     let host = |unit: usize| on_host(units[unit].chunks.start);
     let device = |context: &Arc<Context>, range: Range<usize>| on_device(context, numbers(range));
-    let (done, shares) = share(workers, &units, &host, &device)?;
+    let (done, shares) = share(workers, &LONG_SPANS, &units, &host, &device)?;
     Ok((done.into_iter().flat_map(|(_, batches)| batches).collect(), shares))
 }
 
@@ -182,7 +182,8 @@ fn compress_together(
         .collect();
     let EncodedChunks { chunks, bodies, ready } = encode_arrays(context, &arrays, options)?;
     let field = |index: usize| &fields[together[index / count]];
-    let (chunks, _) = download_chunks(context, &chunks, &bodies, ready.as_ref(), field)?;
+    let placed = PlacedChunks { chunks: &chunks, bodies: &bodies, ready: ready.as_ref() };
+    let (chunks, _) = placed.download(context, field)?;
     if options.verify {
         verify_chunks(&chunks, &arrays)?;
     }

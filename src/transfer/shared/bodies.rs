@@ -2,16 +2,18 @@
 //!
 //! ```text
 //! chunks       0 1 2 3 4 5 6 7 8 9        devices begin at 0, the host at 9
-//! arrived      x x x . x . . . x x
-//! in place     x x x                      where a body goes is known once all before it are
+//! lengths      3 2 4 . 5 . . . 3 4        known once a chunk has been planned
+//! place        0 3 5 9                    once the lengths of all before it are known
 //! ```
 //!
-//! Whoever has done the chunks that are missing before others moves all that then have a place, while
-//! others still work. Room is made by what has arrived until then. The rest, above all what the host
-//! has done, is moved by all threads at the end.
+//! Devices plan a span of chunks, are given its place, and bring the bodies down right there
+//! ([`Bodies::place`]). They wait for spans before it, which other lanes plan at the same time. What the
+//! host has done lies elsewhere and is moved: by whoever comes next once it has a place, while others
+//! still work, and else by all threads at the end. Room is made by the first lengths; if it does not
+//! suffice, all bodies are moved at the end.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use arrow_buffer::Buffer;
 use arrow_schema::FieldRef;
@@ -31,6 +33,8 @@ pub(super) struct Bodies<'a> {
     values: usize,
     most: usize,
     state: Mutex<State>,
+    /// Wakes those who wait for a place.
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -38,21 +42,96 @@ struct State {
     memory: Option<Arc<ResultMemory>>,
     /// Whether a thread allocates `memory`, or has done so.
     is_coming: bool,
-    /// Bytes of the values that have arrived, and of their bodies.
-    arrived: [usize; 2],
+    /// Whether `memory` has no room for what comes next, or a place stays empty: nobody is given another.
+    is_full: bool,
     /// The first chunk that has no place yet.
     next: usize,
-    /// What has not been moved, by the number of the first chunk.
-    waiting: BTreeMap<usize, Vec<Chunk>>,
-    /// What has been moved, by the number of the first chunk.
-    moved: BTreeMap<usize, (Vec<Chunk>, Arc<WrittenPiece>)>,
+    /// Chunks that somebody works on: their number, by that of the first.
+    at_work: BTreeMap<usize, usize>,
+    /// Planned chunks without a place: their number and the length of their bodies.
+    planned: BTreeMap<usize, (usize, usize)>,
+    /// The places of planned chunks, for those who wait for them.
+    places: BTreeMap<usize, Piece>,
+    /// Places that are being written.
+    promised: BTreeSet<usize>,
+    /// Whether work has failed that had been given a place.
+    has_gap: bool,
+    /// Chunks that lie elsewhere, without a place.
+    elsewhere: BTreeMap<usize, Vec<Chunk>>,
+    /// The same with a place.
+    moves: Vec<(usize, Move)>,
+    /// Chunks in their place.
+    in_place: BTreeMap<usize, (Vec<Chunk>, Arc<WrittenPiece>)>,
 }
 
-/// Chunks that have a place.
+impl State {
+    /// Gives places to all chunks that can have one.
+    fn advance(&mut self) {
+        let Some(memory) = self.memory.clone() else { return };
+        while !self.is_full {
+            let first = self.next;
+            if let Some((count, len)) = self.planned.get(&first).copied() {
+                let Some(piece) = memory.cut(len) else { return self.is_full = true };
+                self.planned.remove(&first);
+                self.places.insert(first, piece);
+                self.next += count;
+            } else if let Some(chunks) = self.elsewhere.get(&first) {
+                let len = chunks.iter().map(|chunk| chunk.body().len()).sum();
+                let Some(to) = memory.cut(len) else { return self.is_full = true };
+                self.next += chunks.len();
+                let chunks = self.elsewhere.remove(&first).unwrap_or_default();
+                self.moves.push((first, Move { chunks, to }));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Whether the chunk that holds up all others will be planned without those who wait.
+    fn is_worked_on(&self) -> bool {
+        let before = self.at_work.range(..=self.next).next_back();
+        before.is_some_and(|(first, count)| self.next < first + count)
+    }
+}
+
+/// Chunks that lie elsewhere and have a place.
 struct Move {
-    first: usize,
     chunks: Vec<Chunk>,
     to: Piece,
+}
+
+impl Move {
+    /// Copies the bodies; the chunks with these.
+    fn write(self) -> Result<(Vec<Chunk>, Arc<WrittenPiece>)> {
+        let bodies = bodies_of(&self.chunks);
+        let written = self.to.write(|target| {
+            copy_joined(&bodies, target);
+            Ok(())
+        })?;
+        // The memory that they came in is free for others.
+        drop(bodies);
+        Ok((moved(self.chunks, &WrittenPiece::to_buffer(&written)), written))
+    }
+}
+
+/// Chunks that a thread works on, until this is dropped.
+pub(super) struct AtWork<'b> {
+    bodies: &'b Bodies<'b>,
+    first: usize,
+    count: usize,
+    /// Bytes of their values.
+    values: usize,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.bodies.state);
+        state.at_work.remove(&self.first);
+        let has_failed = state.promised.remove(&self.first);
+        state.has_gap |= has_failed;
+        state.is_full |= has_failed;
+        self.bodies.changed.notify_all();
+    }
 }
 
 impl<'a> Bodies<'a> {
@@ -62,87 +141,125 @@ impl<'a> Bodies<'a> {
         values: usize,
         most: usize,
     ) -> Self {
-        Self { field, pool, values, most, state: Mutex::default() }
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Self { field, pool, values, most, state, changed }
     }
 
-    /// Takes chunks from number `first` on, of so many bytes of values; moves all that have a place now.
-    pub fn arrived(&self, first: usize, values: usize, chunks: Vec<Chunk>) -> Result<()> {
-        let room = {
-            let mut state = lock(&self.state);
-            let bodies: usize = chunks.iter().map(|chunk| chunk.body().len()).sum();
-            state.arrived = [state.arrived[0] + values, state.arrived[1] + bodies];
-            state.waiting.insert(first, chunks);
-            self.room(&mut state)
-        };
-        if let Some((pool, room)) = room {
-            let memory = ResultMemory::new(pool, room);
-            lock(&self.state).memory = Some(memory);
-        }
-        let moves: Vec<Move> = {
-            let mut state = lock(&self.state);
-            std::iter::from_fn(|| Self::next(&mut state)).collect()
-        };
-        for Move { first, chunks, to } in moves {
-            let bodies: Vec<Buffer> = chunks.iter().map(|chunk| chunk.body().clone()).collect();
-            let written = to.write(|target| {
-                copy_joined(&bodies, target);
-                Ok(())
-            })?;
-            drop(bodies);
-            // The memory that they came in is free for others.
-            let chunks = moved(chunks, &WrittenPiece::to_buffer(&written));
-            lock(&self.state).moved.insert(first, (chunks, written));
-        }
-        Ok(())
+    /// Begins work on some chunks, of so many bytes of values.
+    pub fn begin(&self, first: usize, count: usize, values: usize) -> AtWork<'_> {
+        lock(&self.state).at_work.insert(first, count);
+        AtWork { bodies: self, first, count, values }
     }
 
-    /// Bytes that the calling thread is to allocate, and of which pool; none for all threads but one. They
-    /// are extrapolated from the bodies that have arrived, with a sixteenth more.
-    fn room(&self, state: &mut State) -> Option<(&'a Arc<Pool>, usize)> {
-        let [values, bodies] = state.arrived;
-        if state.is_coming || bodies == 0 {
-            return None;
+    /// The place of bodies that have been planned and have so many bytes. Waits for those that are being
+    /// planned and come before. None if there is no room, or if chunks before them have been given back.
+    pub fn place(&self, of: &AtWork<'_>, len: usize) -> Option<Piece> {
+        self.pool?;
+        let mut state = lock(&self.state);
+        state.planned.insert(of.first, (of.count, len));
+        state = self.make_room(state, of.values, len);
+        loop {
+            let before = state.next;
+            state.advance();
+            if state.next != before {
+                self.changed.notify_all();
+            }
+            if let Some(piece) = state.places.remove(&of.first) {
+                state.promised.insert(of.first);
+                return Some(piece);
+            }
+            let waits = match state.memory {
+                Some(_) => state.is_worked_on(),
+                None => state.is_coming,
+            };
+            if state.is_full || !waits {
+                state.planned.remove(&of.first);
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let pool = self.pool?;
+    }
+
+    /// Takes chunks whose bodies have been written to their place.
+    pub fn placed(
+        &self,
+        of: &AtWork<'_>,
+        chunks: Vec<Chunk>,
+        written: Arc<WrittenPiece>,
+    ) -> Result<()> {
+        let mut state = lock(&self.state);
+        state.promised.remove(&of.first);
+        state.in_place.insert(of.first, (chunks, written));
+        drop(state);
+        self.move_all()
+    }
+
+    /// Takes chunks whose bodies lie elsewhere; moves all that have a place now.
+    pub fn arrived(&self, of: &AtWork<'_>, chunks: Vec<Chunk>) -> Result<()> {
+        let mut state = lock(&self.state);
+        let len = chunks.iter().map(|chunk| chunk.body().len()).sum();
+        state.elsewhere.insert(of.first, chunks);
+        drop(self.make_room(state, of.values, len));
+        self.move_all()
+    }
+
+    /// Allocates room for all bodies if nobody has done so: what those of so many bytes of values take is
+    /// extrapolated, with an eighth more.
+    fn make_room<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        values: usize,
+        len: usize,
+    ) -> MutexGuard<'s, State> {
+        let Some(pool) = self.pool.filter(|_| !state.is_coming && len > 0) else { return state };
         state.is_coming = true;
-        let room = bodies as u128 * self.values as u128 / values.max(1) as u128;
-        let room = usize::try_from(room / 16 * 17).unwrap_or(usize::MAX);
+        drop(state);
+        let room = len as u128 * self.values as u128 / values.max(1) as u128;
+        let room = usize::try_from(room / 8 * 9).unwrap_or(usize::MAX);
         // `values` of views leaves out the strings: the estimate is bounded by the column's memory.
-        Some((pool, room.min(self.most.saturating_add(self.most / 16)).max(bodies)))
+        let room = room.min(self.most.saturating_add(self.most / 16)).max(len);
+        let memory = ResultMemory::new(pool, room);
+        let mut state = lock(&self.state);
+        state.memory = Some(memory);
+        self.changed.notify_all();
+        state
     }
 
-    /// The next chunks that have a place, if there is room.
-    fn next(state: &mut State) -> Option<Move> {
-        let (first, chunks) = state.waiting.first_key_value()?;
-        if *first != state.next {
-            return None;
+    /// Moves what lies elsewhere and has a place.
+    fn move_all(&self) -> Result<()> {
+        loop {
+            let mut state = lock(&self.state);
+            state.advance();
+            self.changed.notify_all();
+            let Some((first, next)) = state.moves.pop() else { return Ok(()) };
+            drop(state);
+            let done = next.write()?;
+            lock(&self.state).in_place.insert(first, done);
         }
-        let to = state.memory.as_ref()?.cut(chunks.iter().map(|chunk| chunk.body().len()).sum())?;
-        state.next += chunks.len();
-        let (first, chunks) = state.waiting.pop_first()?;
-        Some(Move { first, chunks, to })
     }
 
     /// The column, all of whose chunks have arrived.
     pub fn finish(self) -> Result<CompressedColumn> {
-        let state = self.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let State { memory, waiting, moved: in_place, .. } = state;
-        let rest: Vec<Chunk> = waiting.into_values().flatten().collect();
-        let rest_bodies: Vec<Buffer> = rest.iter().map(|chunk| chunk.body().clone()).collect();
-        let len: usize = rest_bodies.iter().map(Buffer::len).sum();
-        let (mut chunks, mut written) = (Vec::new(), Vec::new());
-        for (some, piece) in in_place.into_values() {
-            chunks.extend(some);
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let State { memory, elsewhere, mut in_place, moves, has_gap, .. } = state;
+        for (first, one) in moves {
+            in_place.insert(first, one.write()?);
+        }
+        let in_order: usize = in_place.values().map(|(_, written)| written.len()).sum();
+        let rest: Vec<Buffer> = elsewhere.values().flat_map(|chunks| bodies_of(chunks)).collect();
+        let len: usize = rest.iter().map(Buffer::len).sum();
+        // The result keeps all of the room as long as it lives.
+        let fits = |memory: &Arc<ResultMemory>| !has_gap && memory.room() / 2 <= in_order + len;
+        let room = memory.filter(fits).and_then(|memory| Some((memory.cut(len)?, memory)));
+        let (mut all, mut written) = (elsewhere, Vec::with_capacity(in_place.len() + 1));
+        for (first, (chunks, piece)) in in_place {
+            all.insert(first, chunks);
             written.push(piece);
         }
-        let start: usize = written.iter().map(|piece| piece.len()).sum();
-        // The result keeps all of the room as long as it lives.
-        let memory = memory.filter(|memory| memory.room() / 2 <= start + len);
-        let room = memory.and_then(|memory| Some((memory.cut(len)?, memory)));
-        chunks.extend(rest);
+        let chunks: Vec<Chunk> = all.into_values().flatten().collect();
         let Some((to, memory)) = room else { return packed(self.field, chunks, self.pool) };
         written.push(to.write(|target| {
-            copy_joined(&rest_bodies, target);
+            copy_joined(&rest, target);
             Ok(())
         })?);
         let bodies = memory.finish(written);
@@ -151,13 +268,17 @@ impl<'a> Bodies<'a> {
     }
 }
 
+fn bodies_of(chunks: &[Chunk]) -> Vec<Buffer> {
+    chunks.iter().map(|chunk| chunk.body().clone()).collect()
+}
+
 /// A column of chunks whose bodies are copied to one memory, page-locked if there is a pool.
 pub(super) fn packed(
     field: &FieldRef,
     chunks: Vec<Chunk>,
     pool: Option<&Arc<Pool>>,
 ) -> Result<CompressedColumn> {
-    let bodies: Vec<Buffer> = chunks.iter().map(|chunk| chunk.body().clone()).collect();
+    let bodies = bodies_of(&chunks);
     let bodies = match pool {
         Some(pool) => {
             let memory = ResultMemory::new(pool, bodies.iter().map(Buffer::len).sum());
@@ -183,3 +304,6 @@ fn moved(chunks: Vec<Chunk>, bodies: &Buffer) -> Vec<Chunk> {
     };
     chunks.into_iter().map(place).collect()
 }
+
+#[cfg(all(test, lanepack_simt))]
+mod tests;

@@ -1,21 +1,30 @@
 //! Compression of columns in host memory by the host and devices together.
+//!
+//! ```text
+//! lane    span of 32 MiB up --> measured, planned, written --> its place (bodies.rs) --> bodies down
+//! rayon                                                        checksums, headers   <--
+//! host    unit of 1 MiB     --> compressed                 --> moved to its place
+//! ```
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::FieldRef;
+use rayon::{Scope, ThreadPool};
 
-use super::bodies::Bodies;
-use super::{Fits, Shares, Unit, Workers, on_pool_of_hosts, share};
+use super::bodies::{AtWork, Bodies};
+use super::{Done, Fits, SHORT_SPANS, Shares, Unit, Workers, on_pool_of_hosts, share};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::device::Context;
+use crate::device::column::on_host;
+use crate::device::pinned::{ResultMemory, WrittenPiece};
 use crate::encode::{encodes_on_device, uses_device};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::transfer;
+use crate::transfer::compress_to_device;
 
 /// Compresses columns; the same bytes whoever did what.
 pub(crate) fn compress(
@@ -31,12 +40,6 @@ pub(crate) fn compress(
         .flat_map(|(column, array)| units_of(column, array, options, workers.unit_bytes()))
         .collect();
     workers.order(&mut units)?;
-    let threads = options.pool()?;
-    let rows = |chunks: &Range<usize>, len: usize| {
-        let [start, end] =
-            [chunks.start, chunks.end].map(|chunk| len.min(chunk * options.chunk_rows));
-        start..end
-    };
     let pool = workers.devices.first().map(|context| context.pool());
     let bodies: Vec<Bodies<'_>> = (fields.iter().enumerate())
         .map(|(column, field)| {
@@ -46,32 +49,119 @@ pub(crate) fn compress(
             Bodies::new(field, pool, values, most)
         })
         .collect();
-    let work = |context: Option<&Arc<Context>>, range: Range<usize>| -> Result<()> {
-        let (first, last) = (&units[range.start], &units[range.end - 1]);
-        let (field, array) = (&fields[first.column], &arrays[first.column]);
-        let numbers = first.chunks.start..last.chunks.end;
-        let rows = rows(&numbers, array.len());
-        let slice = array.slice(rows.start, rows.len());
-        let compress = || match context {
-            Some(context) => transfer::compress(context, field, &slice, options),
-            None => compress_field(field.clone(), &slice, options),
+    let (units, threads, failed) = (&units, options.pool()?, OnceLock::new());
+    let work = Compression { fields, arrays, options, units, bodies, threads, failed };
+    let (_, shares) = match &work.threads {
+        Some(threads) => threads.in_place_scope(|checks| work.share(workers, checks)),
+        None => rayon::in_place_scope(|checks| work.share(workers, checks)),
+    }?;
+    let Compression { bodies, failed, .. } = work;
+    match failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok((bodies.into_iter().map(Bodies::finish).collect::<Result<_>>()?, shares)),
+    }
+}
+
+/// A call that compresses columns.
+struct Compression<'a> {
+    fields: &'a [FieldRef],
+    arrays: &'a [ArrayRef],
+    options: &'a Options,
+    units: &'a [Unit],
+    /// Of each column.
+    bodies: Vec<Bodies<'a>>,
+    /// Those that were asked for: all that the host computes is on these.
+    threads: Option<ThreadPool>,
+    /// What is wrong with chunks that have come down, found when their lane has gone on.
+    failed: OnceLock<Error>,
+}
+
+/// Consecutive chunks of a column, and that somebody works on them.
+struct Span<'b> {
+    field: &'b FieldRef,
+    array: ArrayRef,
+    /// The number of the first chunk.
+    first: usize,
+    bodies: &'b Bodies<'b>,
+    at_work: AtWork<'b>,
+}
+
+impl Span<'_> {
+    /// An error about these chunks as one about the column's.
+    fn place(&self, error: Error) -> Error {
+        error.after_chunks(self.first).in_column(self.field.name())
+    }
+}
+
+impl Compression<'_> {
+    fn share<'s>(&'s self, workers: &Workers, checks: &Scope<'s>) -> Result<(Done<()>, Shares)> {
+        let on_device = |context: &Arc<Context>, units| self.on_device(context, units, checks);
+        share(workers, &SHORT_SPANS, self.units, &|unit| self.on_host(unit), &on_device)
+    }
+
+    fn begin(&self, range: Range<usize>) -> Span<'_> {
+        let (first, last) = (&self.units[range.start], &self.units[range.end - 1]);
+        let chunks = first.chunks.start..last.chunks.end;
+        let (column, array) = (first.column, &self.arrays[first.column]);
+        let [start, end] = [chunks.start, chunks.end]
+            .map(|chunk| array.len().min(chunk * self.options.chunk_rows));
+        let values = self.units[range].iter().map(|unit| unit.bytes).sum();
+        let bodies = &self.bodies[column];
+        Span {
+            field: &self.fields[column],
+            array: array.slice(start, end - start),
+            first: chunks.start,
+            bodies,
+            at_work: bodies.begin(chunks.start, chunks.len(), values),
+        }
+    }
+
+    fn on_host(&self, unit: usize) -> Result<()> {
+        let span = self.begin(unit..unit + 1);
+        let compress = || compress_field(span.field.clone(), &span.array, self.options);
+        let column = match &self.threads {
+            Some(threads) => threads.install(compress),
+            None => on_pool_of_hosts(compress),
         };
-        // With a number of threads that was asked for all that the host computes is on these.
-        let column = match (&threads, context) {
-            (Some(threads), _) => threads.install(compress),
-            (None, None) => on_pool_of_hosts(compress),
-            (None, Some(_)) => compress(),
+        let column = column.map_err(|error| span.place(error))?;
+        span.bodies.arrived(&span.at_work, column.into_chunks())
+    }
+
+    fn on_device<'s>(
+        &'s self,
+        context: &Arc<Context>,
+        units: Range<usize>,
+        checks: &Scope<'s>,
+    ) -> Result<()> {
+        let span = self.begin(units);
+        let compress = || compress_to_device(context, span.field, &span.array, self.options);
+        let column = match &self.threads {
+            Some(threads) => threads.install(compress),
+            None => compress(),
         };
-        let place = |error: Error| error.after_chunks(first.chunks.start).in_column(field.name());
-        let chunks = column.map_err(place)?.into_chunks();
-        let values = units[range].iter().map(|unit| unit.bytes).sum();
-        bodies[first.column].arrived(numbers.start, values, chunks)
-    };
-    let (_, shares) =
-        share(workers, &units, &|unit| work(None, unit..unit + 1), &|context, units| {
-            work(Some(context), units)
-        })?;
-    Ok((bodies.into_iter().map(Bodies::finish).collect::<Result<_>>()?, shares))
+        let column = column.map_err(|error| span.place(error))?;
+        // Not on one of rayon's threads, for whom those may wait that it waits for.
+        let len = column.placed().len();
+        let piece = span.bodies.place(&span.at_work, len);
+        let is_in_place = piece.is_some();
+        let piece = piece.unwrap_or_else(|| ResultMemory::new(context.pool(), len).all());
+        let written = column.placed().download_to(context, piece);
+        let written = written.map_err(|error| span.place(error))?;
+        // The device's memory is free for others.
+        let chunks = column.into_chunks();
+        checks.spawn(move |_| {
+            let buffer = WrittenPiece::to_buffer(&written);
+            let chunks = on_host(&chunks, &buffer, |_| span.field);
+            let done = chunks.and_then(|chunks| match is_in_place {
+                true => span.bodies.placed(&span.at_work, chunks, written),
+                false => span.bodies.arrived(&span.at_work, chunks),
+            });
+            if let Err(error) = done {
+                let _ = self.failed.set(span.place(error));
+            }
+        });
+        Ok(())
+    }
 }
 
 /// What an array is cut into: chunks of at least so many bytes; of strings those that share a symbol

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
-use super::{Fits, Shares, Unit, Workers, lock, share};
+use super::{Fits, LONG_SPANS, Shares, Unit, Workers, lock, share};
 use crate::chunk::Chunk;
 use crate::column::{CompressedColumn, decode_to};
 use crate::decode::{self, decodes_on_device, strings};
@@ -39,10 +39,13 @@ pub(crate) fn decompress(
         let part = array.part(context, first.chunks.start..last.chunks.end);
         part.map_err(|error| explained(array.column, error.in_column(array.column.field().name())))
     };
-    let (done, shares) =
-        share(workers, &units, &|unit| work(None, unit..unit + 1), &|context, units| {
-            work(Some(context), units)
-        })?;
+    let (done, shares) = share(
+        workers,
+        &LONG_SPANS,
+        &units,
+        &|unit| work(None, unit..unit + 1),
+        &|context, units| work(Some(context), units),
+    )?;
     let mut parts: Vec<Vec<Part>> = columns.iter().map(|_| Vec::new()).collect();
     for (range, part) in done {
         parts[units[range.start].column].push(part);

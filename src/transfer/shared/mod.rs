@@ -42,14 +42,22 @@ use super::{part_bytes, start};
 use crate::device::Context;
 use crate::error::{Error, Result};
 
-/// Threads of a device that take spans.
-const LANES: usize = 4;
+/// How many lanes a device has, and how many parts ([`part_bytes`]) a span has at most.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lanes {
+    pub count: usize,
+    pub parts: usize,
+}
+
+/// Spans whose parts overlap within a lane.
+pub(crate) const LONG_SPANS: Lanes = Lanes { count: 4, parts: 8 };
+
+/// Spans of one part, which wait for those before them to have a place ([`bodies::Bodies`]): the bus is
+/// busy as long as one lane copies while the others plan.
+const SHORT_SPANS: Lanes = Lanes { count: 4, parts: 1 };
 
 /// Units of a part ([`part_bytes`]): chunks that are shorter than one go together.
 const UNITS: usize = 32;
-
-/// A span has at most so many times the bytes of a part ([`part_bytes`]).
-const LONGEST: usize = 8;
 
 /// Device memory that work on a span takes, as a multiple of its bytes: values, bodies, and what
 /// kernels keep in between.
@@ -156,6 +164,8 @@ impl Shares {
 /// A device while work is shared.
 struct DeviceState<'a> {
     context: &'a Arc<Context>,
+    /// A span has one of so many of what is left.
+    share: usize,
     /// Most bytes of a span.
     longest: AtomicUsize,
     /// Lanes that take work.
@@ -171,14 +181,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> DeviceState<'a> {
-    fn new(context: &'a Arc<Context>, room: usize, units: &[Unit]) -> Self {
+    fn new(context: &'a Arc<Context>, lanes: &Lanes, room: usize, units: &[Unit]) -> Self {
         let on_device = units.iter().filter(|unit| unit.fits != Fits::Host);
         let unit = on_device.map(|unit| unit.bytes).max().unwrap_or(0);
-        let lanes = LANES.min(room / unit.max(1)).max(1);
+        let count = lanes.count.min(room / unit.max(1)).max(1);
         Self {
             context,
-            longest: (part_bytes(context) * LONGEST).min(room / lanes).into(),
-            lanes: lanes.into(),
+            share: 2 * lanes.count,
+            longest: (part_bytes(context) * lanes.parts).min(room / count).into(),
+            lanes: count.into(),
             done: AtomicUsize::new(0),
             failure: OnceLock::new(),
         }
@@ -190,7 +201,7 @@ impl<'a> DeviceState<'a> {
 
     /// Bytes of the next span, if so many are left for `devices` devices: the last ones are short.
     fn span(&self, left: usize, devices: usize) -> usize {
-        let share = left / (2 * LANES * devices);
+        let share = left / (self.share * devices);
         share.max(part_bytes(self.context)).min(self.longest.load(Ordering::Relaxed))
     }
 
@@ -379,11 +390,12 @@ pub(crate) fn is_of_device(error: &Error) -> bool {
 /// An error is that of the first unit of those that were being done when one failed.
 pub(crate) fn share<T: Send>(
     workers: &Workers,
+    lanes: &Lanes,
     units: &[Unit],
     on_host: &(impl Fn(usize) -> Result<T> + Sync),
     on_device: &(impl Fn(&Arc<Context>, Range<usize>) -> Result<T> + Sync),
 ) -> Result<(Done<T>, Shares)> {
-    let state = |context| DeviceState::new(context, workers.room(), units);
+    let state = |context| DeviceState::new(context, lanes, workers.room(), units);
     let call = Call {
         workers,
         units,

@@ -1,33 +1,39 @@
 //! Measures the rates that predictions are made of: [`Engine::calibrate`].
 //!
-//! Samples of a chunk, one for each kind of values, are compressed and decompressed by one thread of
-//! the CPU. The device does so with that chunk alone and with many copies of it, which lie in its
-//! memory: the difference is its rate, without what a call takes. Copies have rates of their own.
+//! Samples of a chunk, one for each kind of values, are compressed, decompressed and scanned by one
+//! thread of the CPU. The device does so with that chunk alone and with many copies of it, which lie in
+//! its memory: the difference is its rate, without what a call takes. Copies have rates of their own.
 
-use std::sync::{Arc, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array,
+    Array, ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int64Array, Scalar,
     StringArray, UInt8Array, UInt16Array, UInt32Array,
 };
-use arrow_schema::{Field, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
-use super::Engine;
+use crate::batch::compressed_batch;
 use crate::cache;
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::{CompressedColumn, compress_field, physical_of};
 use crate::decode::decodes_on_device;
-use crate::device::{Context, DeviceArray, DeviceColumn, PinnedBuffer};
+use crate::device::{Context, DeviceArray, PinnedBuffer};
 use crate::encode::{encode_array, encodes_on_device};
+use crate::engine::{Engine, machine};
 use crate::error::Result;
-use crate::model::{Kind, Model, Rate, Rates};
+use crate::model::{Kind, Rate, Rates, RatesByKind};
 use crate::options::Options;
+use crate::scan::{Expr, Scan, col};
 use crate::transfer;
 
 /// Copies of a sample that a device works on.
 const COPIES: usize = 24;
+
+/// The name of the samples' column.
+const NAME: &str = "value";
 
 /// Bytes whose copies are timed.
 const COPIED: usize = 32 << 20;
@@ -40,7 +46,7 @@ impl Engine {
     /// The rates are kept in the cache folder (`LANEPACK_CACHE_DIR`) for this device, driver, number of
     /// threads and release of lanepack; engines that are made later read them, this one and its clones
     /// use them at once. Without a file, or with one that is damaged, predictions begin with rates of
-    /// an NVIDIA H100 with 16 cores. In both cases they are corrected by what calls take.
+    /// an NVIDIA H200 with 16 cores. In both cases they are corrected by what calls take.
     ///
     /// ```no_run
     /// # use lanepack::Engine;
@@ -57,21 +63,14 @@ impl Engine {
     /// written is none.
     pub fn calibrate(&self) -> Result<()> {
         let context = self.context()?;
-        let rates = measure(context, machine(context))?;
+        let rates = measure(self, context, machine(context))?;
         // Those of emulations are of no use to others.
         if let Some(folder) = cache::folder().filter(|_| !context.device().is_host()) {
             let _ = rates.write(&folder);
         }
-        *self.model.lock().unwrap_or_else(PoisonError::into_inner) = Model::new(rates);
+        self.set_rates(rates);
         Ok(())
     }
-}
-
-/// What rates are kept for.
-pub(super) fn machine(context: &Context) -> String {
-    let (info, threads) = (context.device().info(), rayon::current_num_threads());
-    let version = env!("CARGO_PKG_VERSION");
-    format!("{}, driver {}, {threads} threads, lanepack {version}", info.name, info.driver)
 }
 
 /// Values of every kind, a chunk of each.
@@ -132,15 +131,21 @@ fn rate(bytes: usize, time: Duration) -> f64 {
 /// Kinds and their rates, one for each sample.
 type Measured = Vec<(Kind, Rate)>;
 
-fn measure(context: &Arc<Context>, machine: String) -> Result<Rates> {
+fn measure(engine: &Engine, context: &Arc<Context>, machine: String) -> Result<Rates> {
     let is_slow = context.device().is_host();
     let (rows, copies) = if is_slow { (2048, 2) } else { (MAX_CHUNK_ROWS, COPIES) };
-    let (mut compress, mut decompress) = (Measured::new(), Measured::new());
+    let mut measured: [Measured; 3] = Default::default();
     let mut call = Duration::MAX;
-    for array in samples(rows) {
-        let sample = Sample::of(array)?;
-        let [one, many] = [1, copies].map(|count| sample.on_device(context, count));
-        let ([pack_one, unpack_one], [pack_many, unpack_many]) = (one?, many?);
+    let engine_of_cpu = Engine::cpu();
+    // On one of rayon's threads: none waits until another wakes.
+    let samples = rayon::scope(|_| {
+        let samples = samples(rows).into_iter().map(|array| Sample::of(array, &engine_of_cpu));
+        samples.collect::<Result<Vec<_>>>()
+    })?;
+    // Kernels of scans are compiled side by side.
+    samples.par_iter().try_for_each(|one| one.on_device(engine, context, 1).map(|_| ()))?;
+    for sample in samples {
+        let [one, many] = [1, copies].map(|count| sample.on_device(engine, context, count));
         let bytes = sample.bytes * (copies - 1);
         // Where the copies took no longer than the one, by all of them.
         let of_device = |one: Duration, many: Duration| match many.checked_sub(one) {
@@ -149,12 +154,15 @@ fn measure(context: &Arc<Context>, machine: String) -> Result<Rates> {
         };
         let encoding = Some(sample.column.chunks()[0].root().encoding());
         let physical = physical_of(sample.array.data_type());
-        let (cpu, device) = (rate(sample.bytes, sample.compress), of_device(pack_one, pack_many));
-        compress.push((Kind { encoding: None, physical }, Rate { cpu, device }));
-        let (cpu, device) =
-            (rate(sample.bytes, sample.decompress), of_device(unpack_one, unpack_many));
-        decompress.push((Kind { encoding, physical }, Rate { cpu, device }));
-        decompress.push((Kind { encoding: None, physical }, Rate { cpu, device }));
+        let times = sample.times.iter().zip(one?).zip(many?);
+        for (number, ((cpu, one), many)) in times.enumerate() {
+            let rate = Rate { cpu: rate(sample.bytes, *cpu), device: of_device(one, many) };
+            // What is compressed has no encoding yet.
+            if number > 0 {
+                measured[number].push((Kind { encoding, physical }, rate));
+            }
+            measured[number].push((Kind { encoding: None, physical }, rate));
+        }
         let (field, options) = (&sample.field, Options::default());
         call = call.min(shortest(2, || {
             transfer::compress(context, field, &sample.array, &options).map(|_| ())
@@ -163,39 +171,43 @@ fn measure(context: &Arc<Context>, machine: String) -> Result<Rates> {
     }
     let copied = if is_slow { 1 << 20 } else { COPIED };
     let [up, down] = buses(context, copied)?;
-    let memory = memory(copied)?;
+    let memory = memory(4 * copied)?;
     let call = call.as_secs_f64();
-    let (compress, decompress) = (joined(compress), joined(decompress));
-    Ok(Rates { machine, up, down, memory, call, compress, decompress })
+    let [compress, decompress, scan] = measured.map(joined);
+    Ok(Rates { machine, up, down, memory, call, compress, decompress, scan })
 }
 
 /// One rate for each kind: the geometric mean of its samples'.
-fn joined(measured: Measured) -> std::collections::BTreeMap<String, Rate> {
-    let mut logs = std::collections::BTreeMap::<String, (f64, f64, f64)>::new();
+fn joined(measured: Measured) -> RatesByKind {
+    let mut logs = HashMap::<Kind, (f64, f64, f64)>::new();
     for (kind, rate) in measured {
-        let (count, cpu, device) = logs.entry(kind.name()).or_default();
+        let (count, cpu, device) = logs.entry(kind.signed()).or_default();
         (*count, *cpu, *device) = (*count + 1.0, *cpu + rate.cpu.ln(), *device + rate.device.ln());
     }
     let mean = |(count, cpu, device): (f64, f64, f64)| Rate {
         cpu: (cpu / count).exp(),
         device: (device / count).exp(),
     };
-    logs.into_iter().map(|(name, sums)| (name, mean(sums))).collect()
+    let mut rates = RatesByKind::default();
+    logs.into_iter().for_each(|(kind, sums)| rates.insert(kind, mean(sums)));
+    rates
 }
 
-/// A chunk of values, and the times of a thread of the CPU.
+/// A chunk of values.
 struct Sample {
     field: FieldRef,
     array: ArrayRef,
     bytes: usize,
     column: CompressedColumn,
-    compress: Duration,
-    decompress: Duration,
+    /// Keeps about half of the values, or those that are equal to one.
+    filter: Expr,
+    /// What a thread of the CPU takes to compress, decompress and scan it.
+    times: [Duration; 3],
 }
 
 impl Sample {
-    fn of(array: ArrayRef) -> Result<Self> {
-        let field: FieldRef = Arc::new(Field::new("", array.data_type().clone(), true));
+    fn of(array: ArrayRef, cpu: &Engine) -> Result<Self> {
+        let field: FieldRef = Arc::new(Field::new(NAME, array.data_type().clone(), true));
         let options = Options::default();
         let mut column = compress_field(field.clone(), &array, &options)?;
         let compress = shortest(2, || {
@@ -203,12 +215,25 @@ impl Sample {
             Ok(())
         })?;
         let decompress = shortest(3, || column.decode().map(|_| ()))?;
+        let middle = Scalar::new(array.slice(array.len() / 2, 1));
+        let filter = match array.data_type() {
+            DataType::Boolean => col(NAME).eq(middle),
+            _ => col(NAME).gt(middle),
+        };
+        let columns = std::slice::from_ref(&column);
+        let scan = Scan::of(columns).filter(filter.clone());
+        let scan = shortest(3, || scan.count(cpu).map(|_| ()))?;
         let bytes = array.to_data().get_slice_memory_size().unwrap_or(0);
-        Ok(Self { field, array, bytes, column, compress, decompress })
+        Ok(Self { field, array, bytes, column, filter, times: [compress, decompress, scan] })
     }
 
-    /// What compression and decompression of so many copies take that lie on a device.
-    fn on_device(&self, context: &Arc<Context>, copies: usize) -> Result<[Duration; 2]> {
+    /// What compression, decompression and scans of so many copies take that lie on a device.
+    fn on_device(
+        &self,
+        engine: &Engine,
+        context: &Arc<Context>,
+        copies: usize,
+    ) -> Result<[Duration; 3]> {
         debug_assert!(encodes_on_device(self.array.data_type()) && decodes_on_device(&self.column));
         let arrays: Vec<&dyn Array> = (0..copies).map(|_| self.array.as_ref()).collect();
         let all = DeviceArray::upload(context, &arrow_select::concat::concat(&arrays)?)?;
@@ -218,8 +243,12 @@ impl Sample {
         })?;
         let chunks = vec![self.column.chunks()[0].clone(); copies];
         let column = CompressedColumn::new(self.field.clone(), chunks, Vec::new());
-        let column = DeviceColumn::upload(context, &column)?;
-        Ok([compress, shortest(3, || column.decompress().map(|_| ()))?])
+        let schema = Arc::new(Schema::new(vec![self.field.clone()]));
+        let batch = engine.upload(&compressed_batch(&schema, column.len(), &[column])?)?;
+        let decompress = shortest(3, || batch.columns()[0].decompress().map(|_| ()))?;
+        let scan = Scan::on_device(&batch).filter(self.filter.clone());
+        let scan = shortest(3, || scan.count(engine).map(|_| ()))?;
+        Ok([compress, decompress, scan])
     }
 }
 
@@ -242,7 +271,7 @@ fn buses(context: &Arc<Context>, bytes: usize) -> Result<[[f64; 2]; 2]> {
     })
 }
 
-/// Bytes a second that all threads read and write when they copy.
+/// Bytes a second that all threads read and write when they copy more than caches hold.
 fn memory(bytes: usize) -> Result<f64> {
     let (from, mut to) = (vec![1_u8; bytes], vec![0_u8; bytes]);
     let share = bytes.div_ceil(rayon::current_num_threads());
