@@ -30,7 +30,8 @@ pub struct What {
     /// Which GPUs.
     #[arg(long, value_delimiter = ',', default_values_t = [0])]
     devices: Vec<usize>,
-    /// Timed runs, after two for warming up; of `Engine::auto` after twelve, as it tries each side.
+    /// Timed runs, after three for warming up; of `Engine::auto` after twelve, as it tries each side.
+    /// Three times as many up to 16 MiB.
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// What every call took, on standard error.
@@ -91,7 +92,54 @@ enum Outcome {
     Count(usize),
 }
 
-type Work<'a> = &'a dyn Fn() -> Result<Outcome, Error>;
+type Work<'a> = &'a dyn Fn(&Engine) -> Result<Outcome, Error>;
+
+/// Calls on so many bytes are disturbed most: they are measured more often.
+const SHORT: usize = 16 << 20;
+
+/// An engine with its name, what its calls took, and whether their results were right.
+type Measured<'a> = (&'static str, &'a Engine, Runs, bool);
+
+/// Measures calls of some engines in turns, so that what disturbs the machine disturbs all of them.
+fn in_turns<'a>(
+    what: &What,
+    bytes: usize,
+    engines: &'a [(&'static str, Engine)],
+    work: Work<'_>,
+    expected: &Outcome,
+) -> Result<Vec<Measured<'a>>, Failure> {
+    let mut same = vec![true; engines.len()];
+    for (same, (name, engine)) in same.iter_mut().zip(engines) {
+        for _ in 0..if *name == "auto" { 12 } else { 3 } {
+            *same &= work(engine)? == *expected;
+            if let Some(choice) = engine.last_choice().filter(|_| what.verbose) {
+                eprintln!("{choice} {:?}", choice.took);
+            }
+        }
+    }
+    let runs = if bytes <= SHORT { 3 * what.runs } else { what.runs };
+    let mut times = vec![Vec::with_capacity(runs); engines.len()];
+    for _ in 0..runs {
+        for ((times, same), (name, engine)) in times.iter_mut().zip(&mut same).zip(engines) {
+            // Caches are those of this engine, as if it had worked alone.
+            if bytes <= SHORT {
+                *same &= work(engine)? == *expected;
+            }
+            let start = Instant::now();
+            let result = work(engine)?;
+            times.push(start.elapsed());
+            *same &= bytes > SHORT || result == *expected;
+            if what.verbose {
+                let choice = engine.last_choice().map(|choice| choice.to_string());
+                eprintln!("{name} {:?} {choice:?}", times.last());
+            }
+        }
+    }
+    let measured = engines.iter().zip(times).zip(same);
+    Ok(measured
+        .map(|(((name, engine), times), same)| (*name, engine, times.into_iter().collect(), same))
+        .collect())
+}
 
 /// Measures all cells; whether all results were right.
 pub fn run(what: &What) -> Result<bool, Failure> {
@@ -132,46 +180,25 @@ pub fn run(what: &What) -> Result<bool, Failure> {
                 let filter = col("value").gt(middle);
                 let scan = Scan::of(&columns).filter(filter);
                 let kept = scan.count(&Engine::cpu())?;
-                for (engine_name, engine) in &engines {
-                    if *engine_name == "cpu" && size > what.cpu_most {
-                        continue;
-                    }
-                    let compress =
-                        || engine.compress(&batch, &Options::default()).map(Outcome::Batch);
-                    let decompress = || engine.decompress(&packed).map(Outcome::Batch);
-                    let count = || scan.count(engine).map(Outcome::Count);
-                    for (operation, work, expected) in [
-                        ("compress", &compress as Work<'_>, &Outcome::Batch(packed.clone())),
-                        ("decompress", &decompress, &Outcome::Batch(batch.clone())),
-                        ("scan", &count, &Outcome::Count(kept)),
-                    ] {
-                        let mut same = work()? == *expected;
-                        for _ in 0..if *engine_name == "auto" { 10 } else { 0 } {
-                            work()?;
-                            if let Some(choice) = engine.last_choice().filter(|_| what.verbose) {
-                                eprintln!("{operation} {:?} {choice}", choice.took);
-                            }
-                        }
-                        let mut last = None;
-                        let times = Runs::measure(what.runs, || {
-                            // Its memory is there for the next one.
-                            drop(last.take());
-                            let start = Instant::now();
-                            last = Some(work()?);
-                            let time = start.elapsed();
-                            if what.verbose {
-                                let choice = engine.last_choice().map(|choice| choice.to_string());
-                                eprintln!("{operation} {engine_name} {time:?} {choice:?}");
-                            }
-                            Ok(time)
-                        })?;
-                        same &= last.as_ref() == Some(expected);
+                engines.retain(|(name, _)| *name != "cpu" || size <= what.cpu_most);
+                let compress = |engine: &Engine| {
+                    engine.compress(&batch, &Options::default()).map(Outcome::Batch)
+                };
+                let decompress = |engine: &Engine| engine.decompress(&packed).map(Outcome::Batch);
+                let count = |engine: &Engine| scan.count(engine).map(Outcome::Count);
+                let stored: usize = columns.iter().map(|column| column.compressed_bytes()).sum();
+                for (operation, work, expected) in [
+                    ("compress", &compress as Work<'_>, Outcome::Batch(packed.clone())),
+                    ("decompress", &decompress, Outcome::Batch(batch.clone())),
+                    ("scan", &count, Outcome::Count(kept)),
+                ] {
+                    for (engine_name, engine, times, same) in
+                        in_turns(what, size, &engines, work, &expected)?
+                    {
                         all_same &= same;
                         let seconds = times.median().as_secs_f64();
                         let memory = if is_pinned { "page-locked" } else { "ordinary" };
                         let choice = engine.last_choice().map(|choice| choice.to_string());
-                        let stored: usize =
-                            columns.iter().map(|column| column.compressed_bytes()).sum();
                         println!(
                             "{}",
                             json!({
