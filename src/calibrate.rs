@@ -63,7 +63,9 @@ impl Engine {
     /// written is none.
     pub fn calibrate(&self) -> Result<()> {
         let context = self.context()?;
-        let rates = measure(self, context, machine(context))?;
+        // What is measured is no user's.
+        let unlimited = self.clone().with_memory_limit(u64::MAX);
+        let rates = measure(&unlimited, context, machine(context))?;
         // Those of emulations are of no use to others.
         if let Some(folder) = cache::folder().filter(|_| !context.device().is_host()) {
             let _ = rates.write(&folder);

@@ -103,6 +103,7 @@ type Measured<'a> = (&'static str, &'a Engine, Runs, bool);
 /// Measures calls of some engines in turns, so that what disturbs the machine disturbs all of them.
 fn in_turns<'a>(
     what: &What,
+    operation: &str,
     bytes: usize,
     engines: &'a [(&'static str, Engine)],
     work: Work<'_>,
@@ -113,7 +114,7 @@ fn in_turns<'a>(
         for _ in 0..if *name == "auto" { 12 } else { 3 } {
             *same &= work(engine)? == *expected;
             if let Some(choice) = engine.last_choice().filter(|_| what.verbose) {
-                eprintln!("{choice} {:?}", choice.took);
+                eprintln!("{operation} {name} {:?} {choice}", choice.took);
             }
         }
     }
@@ -131,7 +132,7 @@ fn in_turns<'a>(
             *same &= bytes > SHORT || result == *expected;
             if what.verbose {
                 let choice = engine.last_choice().map(|choice| choice.to_string());
-                eprintln!("{name} {:?} {choice:?}", times.last());
+                eprintln!("{operation} {name} {:?} {choice:?}", times.last());
             }
         }
     }
@@ -193,7 +194,7 @@ pub fn run(what: &What) -> Result<bool, Failure> {
                     ("scan", &count, Outcome::Count(kept)),
                 ] {
                     for (engine_name, engine, times, same) in
-                        in_turns(what, size, &engines, work, &expected)?
+                        in_turns(what, operation, size, &engines, work, &expected)?
                     {
                         all_same &= same;
                         let seconds = times.median().as_secs_f64();

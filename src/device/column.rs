@@ -267,7 +267,11 @@ impl PlacedChunks<'_> {
     }
 
     /// Copies the bodies to a piece of as many bytes.
+    ///
+    /// # Panics
+    /// If it has another length.
     pub fn download_to(&self, context: &Context, mut piece: Piece) -> Result<Arc<WrittenPiece>> {
+        assert_eq!(piece.len(), self.len(), "a piece for all bodies");
         context.with_stream(|stream| {
             stream.wait(self.ready)?;
             let mut at = 0;

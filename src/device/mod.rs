@@ -42,9 +42,6 @@ pub(crate) struct Context {
     pool: Arc<Pool>,
 }
 
-/// Bytes of device memory that are allocated without a look at what is free.
-const LITTLE: usize = 256 << 20;
-
 impl Context {
     pub(crate) fn new(device: Arc<dyn Device>) -> Arc<Self> {
         let pool = Pool::new(&device);
@@ -57,12 +54,8 @@ impl Context {
         })
     }
 
-    /// An error if the device has less memory free than work is going to need. Of little memory the
-    /// allocation itself says so: to ask the driver takes as long as to compress it.
+    /// An error if the device has less memory free than work is going to need.
     pub(crate) fn require(&self, needed: usize) -> Result<()> {
-        if needed <= LITTLE && !self.device.is_host() {
-            return Ok(());
-        }
         let (info, free) = (self.device.info(), self.device.free_memory()?);
         if needed as u64 <= free {
             return Ok(());

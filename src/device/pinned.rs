@@ -357,6 +357,11 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.part.range.len()
+    }
+
     /// Lets `write` write every byte, which it has done if it does not fail.
     pub fn write(
         mut self,

@@ -455,11 +455,15 @@ impl<'a> Encoder<'a> {
     }
 
     /// An error if there is not enough memory for parts of so many rows; strings see to it when
-    /// more is known of them.
+    /// more is known of them. Of little memory the allocation itself says so: to ask the driver takes as
+    /// long as to compress it.
     pub fn require(&self, rows: Range<usize>, options: &Options) -> Result<()> {
         let Source::Words(column) = &self.column else { return Ok(()) };
         let part = column.slice(rows.start, rows.len());
-        self.context.require(PartEncoder::scratch_bytes(&part, options))
+        match PartEncoder::scratch_bytes(&part, options) {
+            0..=LITTLE if !self.context.device().is_host() => Ok(()),
+            bytes => self.context.require(bytes),
+        }
     }
 
     /// Starts compressing `rows`, which have arrived, and have so many bytes of values: their bodies
@@ -492,6 +496,9 @@ impl<'a> Encoder<'a> {
         Ok(with_chunks(written, start))
     }
 }
+
+/// Bytes of device memory that an [`Encoder`] allocates without a look at what is free.
+const LITTLE: usize = 256 << 20;
 
 /// A launcher of work that needs no more than one stream.
 fn launcher<'a>(

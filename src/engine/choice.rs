@@ -58,7 +58,8 @@ pub enum Reason {
     Predicted,
 }
 
-/// What a call was predicted to take: [`Choice::predicted`].
+/// What a call was predicted to take: [`Choice::predicted`]. Of a call that the CPU is predicted to end
+/// before a GPU has begun, GPUs are predicted as if its memory were page-locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Predicted {

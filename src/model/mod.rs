@@ -249,6 +249,16 @@ impl Alike {
     }
 }
 
+impl Alike {
+    /// The key of a side: the CPU does not care where memory is page-locked.
+    fn on(self, side: Side) -> Self {
+        match side {
+            Side::Cpu => Self { page_locked: [false; 2], ..self },
+            Side::Devices | Side::Both => self,
+        }
+    }
+}
+
 /// Rates, and what calls have taken.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
@@ -301,11 +311,19 @@ impl Model {
         Self { rates, taken: HashMap::new() }
     }
 
-    /// Whether the CPU is done before a device has begun, whatever is asked of the device.
+    /// Whether the CPU is done before a device has begun, in whatever memory the data lie.
     pub fn is_small(&self, work: &Work) -> bool {
-        let taken = self.taken.get(&Alike::of(work));
-        let factor = taken.map_or(1.0, |taken| taken[Side::Cpu as usize].factor());
+        let factor = self.taken(Alike::of(work))[Side::Cpu as usize].factor();
         self.rates.seconds(work, Side::Cpu) * factor <= self.rates.call
+    }
+
+    /// What calls have taken on each side.
+    fn taken(&self, alike: Alike) -> BySide {
+        let of = |key: &Alike| self.taken.get(key).copied().unwrap_or_default();
+        let mut taken = of(&alike);
+        let cpu = Side::Cpu as usize;
+        taken[cpu] = of(&alike.on(Side::Cpu))[cpu];
+        taken
     }
 
     /// What work will take on each side.
@@ -318,7 +336,7 @@ impl Model {
 
     /// The side of some that takes least, and the times of all three.
     pub fn choose(&self, work: &Work, sides: &[Side]) -> (Side, [Duration; 3]) {
-        let taken = self.taken.get(&Alike::of(work)).copied().unwrap_or_default();
+        let taken = self.taken(Alike::of(work));
         let times = self.predict(work, &taken);
         let time = |side: &Side| times[*side as usize];
         let best = sides.iter().copied().min_by_key(time).unwrap_or(Side::Cpu);
@@ -339,7 +357,7 @@ impl Model {
 
     /// Remembers what work has taken.
     pub fn learn(&mut self, work: &Work, side: Side, taken: Duration) {
-        let (key, predicted) = (Alike::of(work), self.rates.seconds(work, side));
+        let (key, predicted) = (Alike::of(work).on(side), self.rates.seconds(work, side));
         let is_full = self.taken.len() >= MOST_ALIKE && !self.taken.contains_key(&key);
         if predicted <= 0.0 || is_full {
             return;
@@ -485,6 +503,10 @@ mod tests {
         let predicted = Duration::from_secs_f64(rates().seconds(&small, Side::Cpu));
         (0..3).for_each(|_| model.learn(&small, Side::Cpu, predicted / 2));
         assert!(model.is_small(&small), "as calls have shown");
+        let ordinary = Work { page_locked: [false; 2], ..small.clone() };
+        assert!(model.is_small(&ordinary), "in other memory");
+        (0..2).for_each(|_| model.learn(&ordinary, Side::Cpu, predicted));
+        assert!(!model.is_small(&small), "as later calls have shown");
     }
 
     #[test]

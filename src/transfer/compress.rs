@@ -62,14 +62,18 @@ pub(super) fn compress_to_device(
     if comes_apart(field.data_type()) {
         return compress_nested(context, field, array, options);
     }
-    let host = HostParts::of(array)?;
-    let rows = 0..array.len();
-    let is_long = host.is_strings() && host.has_long_chunk(&rows, options.chunk_rows);
-    if array.is_empty() || is_long || options.verify {
+    let as_a_whole = || {
         let on_device = DeviceArray::upload(context, array)?;
         let column = encode_array(field, &on_device, options, &mut ())?;
         verify(&column, || Ok(array.clone()), options)?;
-        return Ok(column);
+        Ok(column)
+    };
+    if array.is_empty() || options.verify {
+        return as_a_whole();
+    }
+    let (host, rows) = (HostParts::of(array)?, 0..array.len());
+    if host.is_strings() && host.has_long_chunk(&rows, options.chunk_rows) {
+        return as_a_whole();
     }
     // On two streams: work of many threads has few of its own, and a device has few queues.
     context.with_stream(|stream| {

@@ -87,7 +87,7 @@ impl State {
         }
     }
 
-    /// Whether the chunk that holds up all others will be planned without those who wait.
+    /// Whether somebody works on the first chunk that has no place.
     fn is_worked_on(&self) -> bool {
         let before = self.at_work.range(..=self.next).next_back();
         before.is_some_and(|(first, count)| self.next < first + count)
@@ -108,7 +108,6 @@ impl Move {
             copy_joined(&bodies, target);
             Ok(())
         })?;
-        // The memory that they came in is free for others.
         drop(bodies);
         Ok((moved(self.chunks, &WrittenPiece::to_buffer(&written)), written))
     }
@@ -152,7 +151,8 @@ impl<'a> Bodies<'a> {
     }
 
     /// The place of bodies that have been planned and have so many bytes. Waits for those that are being
-    /// planned and come before. None if there is no room, or if chunks before them have been given back.
+    /// planned and come before. None if there is no room, if nobody has begun work on chunks before them,
+    /// or on one of rayon's threads, which may be the one that somebody else waits for.
     pub fn place(&self, of: &AtWork<'_>, len: usize) -> Option<Piece> {
         self.pool?;
         let mut state = lock(&self.state);
@@ -172,7 +172,7 @@ impl<'a> Bodies<'a> {
                 Some(_) => state.is_worked_on(),
                 None => state.is_coming,
             };
-            if state.is_full || !waits {
+            if state.is_full || !waits || rayon::current_thread_index().is_some() {
                 state.planned.remove(&of.first);
                 return None;
             }

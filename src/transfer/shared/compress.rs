@@ -140,7 +140,6 @@ impl Compression<'_> {
             None => compress(),
         };
         let column = column.map_err(|error| span.place(error))?;
-        // Not on one of rayon's threads, for whom those may wait that it waits for.
         let len = column.placed().len();
         let piece = span.bodies.place(&span.at_work, len);
         let is_in_place = piece.is_some();

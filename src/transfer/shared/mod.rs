@@ -11,7 +11,8 @@
 //! done takes more, and both ends meet. A device has a few *lanes*, each a thread that takes a span,
 //! copies it up, works on it and copies the results down, so that copies in both directions and
 //! kernels of different spans overlap, and device memory holds a few spans whatever a column has.
-//! Spans get shorter towards the end, so that the last one does not keep the others waiting.
+//! Those of several parts get shorter towards the end, so that the last one does not keep the others
+//! waiting.
 //!
 //! Results are those of the units, whoever did them: chunks do not depend on each other. A device
 //! without enough memory gives its span back and goes on with fewer lanes, then with shorter spans.
@@ -164,8 +165,8 @@ impl Shares {
 /// A device while work is shared.
 struct DeviceState<'a> {
     context: &'a Arc<Context>,
-    /// A span has one of so many of what is left.
-    share: usize,
+    /// What is left has so many spans.
+    divisor: usize,
     /// Most bytes of a span.
     longest: AtomicUsize,
     /// Lanes that take work.
@@ -187,7 +188,7 @@ impl<'a> DeviceState<'a> {
         let count = lanes.count.min(room / unit.max(1)).max(1);
         Self {
             context,
-            share: 2 * lanes.count,
+            divisor: 2 * lanes.count,
             longest: (part_bytes(context) * lanes.parts).min(room / count).into(),
             lanes: count.into(),
             done: AtomicUsize::new(0),
@@ -201,7 +202,7 @@ impl<'a> DeviceState<'a> {
 
     /// Bytes of the next span, if so many are left for `devices` devices: the last ones are short.
     fn span(&self, left: usize, devices: usize) -> usize {
-        let share = left / (self.share * devices);
+        let share = left / (self.divisor * devices);
         share.max(part_bytes(self.context)).min(self.longest.load(Ordering::Relaxed))
     }
 

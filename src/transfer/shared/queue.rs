@@ -61,7 +61,9 @@ impl<'a> Queue<'a> {
     pub fn first(&self, span: impl FnOnce(usize) -> usize) -> Option<Range<usize>> {
         let mut state = self.state();
         let on_device = |unit: &usize| self.units[*unit].fits != Fits::Host;
-        if let Some(place) = state.returned.iter().position(on_device) {
+        // Those behind it may wait for the first.
+        let returned = state.returned.iter().enumerate().filter(|(_, unit)| on_device(unit));
+        if let Some((place, _)) = returned.min_by_key(|(_, unit)| **unit) {
             let unit = state.returned.swap_remove(place);
             state.bytes -= self.units[unit].bytes;
             return Some(unit..unit + 1);
@@ -196,9 +198,11 @@ mod tests {
         let units = units();
         let queue = Queue::new(&units);
         assert_eq!(queue.first(|_| 1000), Some(0..4));
-        queue.give_back(1..3);
-        assert_eq!(queue.last(false, |_, _| true), Some(2));
-        assert_eq!(queue.first(|_| 1000), Some(1..2));
+        queue.give_back(0..4);
+        assert_eq!(queue.last(false, |_, _| true), Some(3));
+        for unit in 0..3 {
+            assert_eq!(queue.first(|_| 1000), Some(unit..unit + 1), "in order");
+        }
         while queue.last(false, |_, _| true).is_some() {}
         queue.give_back(6..7);
         assert_eq!(queue.first(|_| 1000), None);
