@@ -63,7 +63,7 @@ impl Engine {
     /// written is none.
     pub fn calibrate(&self) -> Result<()> {
         let context = self.context()?;
-        // What is measured is no user's.
+        // The limit is for what users decompress.
         let unlimited = self.clone().with_memory_limit(u64::MAX);
         let rates = measure(&unlimited, context, machine(context))?;
         // Those of emulations are of no use to others.
@@ -139,7 +139,7 @@ fn measure(engine: &Engine, context: &Arc<Context>, machine: String) -> Result<R
     let mut measured: [Measured; 3] = Default::default();
     let mut call = Duration::MAX;
     let engine_of_cpu = Engine::cpu();
-    // On one of rayon's threads: none waits until another wakes.
+    // On one of rayon's threads, so that no call waits until another thread wakes.
     let samples = rayon::scope(|_| {
         let samples = samples(rows).into_iter().map(|array| Sample::of(array, &engine_of_cpu));
         samples.collect::<Result<Vec<_>>>()

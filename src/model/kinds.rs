@@ -17,7 +17,7 @@ pub(crate) struct Kind {
 
 impl Kind {
     /// Integers with a sign and without take as long: those with one.
-    pub(crate) fn signed(self) -> Self {
+    pub fn signed(self) -> Self {
         let physical = match self.physical {
             Physical::U8 => Physical::I8,
             Physical::U16 => Physical::I16,

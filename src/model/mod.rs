@@ -82,8 +82,7 @@ impl Work {
     /// and where memory is not page-locked copy to what is.
     pub fn threads_beside_devices(&self) -> usize {
         let others = match (self.operation, self.page_locked) {
-            // With 14 threads beside an NVIDIA H200 both compress Float64 at 30 GB/s, with 4 at 33 to 38:
-            // each thread brings less than the device loses of the memory's bandwidth.
+            // With 14 threads beside an NVIDIA H200 both compress Float64 at 30 GB/s, with 4 at 33 to 38.
             (Operation::Compress, _) => self.threads - self.threads / 4,
             (_, [true, true]) => 2 * self.devices,
             _ => self.threads / 2,

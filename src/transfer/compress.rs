@@ -25,6 +25,7 @@ use crate::device::{Context, DeviceArray, DeviceColumn};
 use crate::encode::{
     Encoder, compress_nested, encode_array, encodes_on_device, uses_device, verify,
 };
+use crate::encoding::Physical;
 use crate::encoding::nested::comes_apart;
 use crate::error::{Error, Result};
 use crate::gpu::{Event, Stream};
@@ -62,20 +63,15 @@ pub(super) fn compress_to_device(
     if comes_apart(field.data_type()) {
         return compress_nested(context, field, array, options);
     }
-    let as_a_whole = || {
+    let has_symbols = physical_of(array.data_type()) == Physical::Bytes;
+    if array.is_empty() || options.verify || has_symbols {
         let on_device = DeviceArray::upload(context, array)?;
         let column = encode_array(field, &on_device, options, &mut ())?;
         verify(&column, || Ok(array.clone()), options)?;
-        Ok(column)
-    };
-    if array.is_empty() || options.verify {
-        return as_a_whole();
+        return Ok(column);
     }
     let (host, rows) = (HostParts::of(array)?, 0..array.len());
-    if host.is_strings() && host.has_long_chunk(&rows, options.chunk_rows) {
-        return as_a_whole();
-    }
-    // On two streams: work of many threads has few of its own, and a device has few queues.
+    // On two streams: several threads compress at a time, and a device has few queues.
     context.with_stream(|stream| {
         context.with_stream(|reader| {
             let on_device = host.host.upload(context, stream, array.data_type(), array.len())?;
