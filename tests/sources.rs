@@ -41,7 +41,8 @@ fn few_files_name_an_encoding() {
     for encoding in ["gcd", "rle", "delta", "limbs"] {
         let names = |path: &&PathBuf| {
             let text = String::from_utf8_lossy(&fs::read(path).unwrap()).to_lowercase();
-            text.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == encoding)
+            let code = text.split("\nmod tests {").next().unwrap_or_default();
+            code.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == encoding)
         };
         let naming: Vec<&PathBuf> = sources.iter().filter(names).collect();
         assert!(naming.len() <= MOST, "{} files name {encoding}: {naming:#?}", naming.len());
