@@ -164,8 +164,11 @@ pub(super) fn width_between<F: AlpFloat>(least: F, greatest: F) -> usize {
 /// Halves the accumulators, because a chain of sixteen costs more than measuring
 /// a sample.
 #[inline(always)]
-pub(super) fn bounds<F: AlpFloat>(mut least: [F; STEP], mut greatest: [F; STEP]) -> Option<(F, F)> {
-    let mut half = STEP / 2;
+pub(super) fn bounds<F: AlpFloat, const N: usize>(
+    mut least: [F; N],
+    mut greatest: [F; N],
+) -> Option<(F, F)> {
+    let mut half = N / 2;
     while half > 0 {
         for i in 0..half {
             let (low, high) = (least[i + half], greatest[i + half]);
@@ -180,31 +183,34 @@ pub(super) fn bounds<F: AlpFloat>(mut least: [F; STEP], mut greatest: [F; STEP])
 multiversion! {
     /// Width and number of encodable values.
     fn measure_rows<F: AlpFloat>(values: &[F; VECTOR], exponents: Exponents) -> (usize, usize) {
-        measure(values, exponents)
+        measure::<F, STEP>(values, exponents)
     }
 }
 
-/// Width and number of encodable values of a multiple of `STEP` values.
+/// Width and number of encodable values of a multiple of `N` values, which is a power of two.
 #[inline(always)]
-pub(super) fn measure<F: AlpFloat>(values: &[F], exponents: Exponents) -> (usize, usize) {
+pub(super) fn measure<F: AlpFloat, const N: usize>(
+    values: &[F],
+    exponents: Exponents,
+) -> (usize, usize) {
     if exponents.divides::<F>() {
-        measure_with::<F, true>(values, exponents)
+        measure_with::<F, N, true>(values, exponents)
     } else {
-        measure_with::<F, false>(values, exponents)
+        measure_with::<F, N, false>(values, exponents)
     }
 }
 
 #[inline(always)]
-fn measure_with<F: AlpFloat, const DIVIDE: bool>(
+fn measure_with<F: AlpFloat, const N: usize, const DIVIDE: bool>(
     values: &[F],
     exponents: Exponents,
 ) -> (usize, usize) {
     let scale = Scale::new(exponents);
-    let mut least = [F::INFINITY; STEP];
-    let mut greatest = [F::ZERO; STEP];
-    let mut count = [F::Bits::ZERO; STEP];
-    for chunk in values.as_chunks::<STEP>().0 {
-        for i in 0..STEP {
+    let mut least = [F::INFINITY; N];
+    let mut greatest = [F::ZERO; N];
+    let mut count = [F::Bits::ZERO; N];
+    for chunk in values.as_chunks::<N>().0 {
+        for i in 0..N {
             let (sum, ok) = scale.encode::<DIVIDE>(chunk[i]);
             let low = if ok { sum } else { F::INFINITY };
             let high = if ok { sum } else { F::ZERO };

@@ -1,7 +1,8 @@
 //! Search for exponents, in two levels as in the paper (section 3.2).
 //!
 //! ```text
-//! chunk   level one: 8 vectors x 32 values x all pairs -> at most 5 candidates
+//! chunk   level one: 8 vectors x  8 values x all pairs -> the least that each may take
+//!                    8 vectors x 32 values x those that may be best -> at most 5 candidates
 //! vector  level two: 32 values x candidates            -> those nearly best
 //!                    1,024 values x those nearly best  -> the pair
 //! ```
@@ -10,7 +11,8 @@
 //! lowers the summed size most, until none does, and level two measures whole
 //! vectors where the sample can't tell: 0.7 % smaller where two pairs compete
 //! (shapesall), nothing spent elsewhere. The paper's early exit lost with
-//! at most five candidates of 30 ns each.
+//! at most five candidates of 30 ns each. Eight values of a sample say what a pair takes at
+//! least, so that most pairs are not measured on all 32; the candidates are the same.
 
 use super::encode::{STEP, measure};
 use super::{AlpFloat, Exponents, estimate};
@@ -23,6 +25,8 @@ pub const MAX_CANDIDATES: usize = 5;
 pub const SAMPLED_VECTORS: usize = 8;
 /// Values of a vector in a sample.
 const SAMPLE: usize = 32;
+/// Values of a sample that are measured with all pairs.
+const FIRST: usize = 8;
 /// Most values of a vector in a sample of few vectors.
 const MAX_SAMPLE: usize = SAMPLE * SAMPLED_VECTORS;
 /// Pairs of `f64`, the most that a type has.
@@ -65,7 +69,10 @@ fn hopeless<F: AlpFloat>() -> Exponents {
 /// valid slots. A lone vector gets the pair that is best for it. Values that
 /// aren't decimal get, as the last pair, one that encodes none of them.
 pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -> Vec<Exponents> {
-    let length = MAX_SAMPLE / vectors.len().max(1);
+    if vectors.is_empty() {
+        return Vec::new();
+    }
+    let length = MAX_SAMPLE / vectors.len();
     let length = length.next_multiple_of(STEP).max(SAMPLE);
     let mut samples = vec![F::NAN; length * vectors.len()];
     let counts: Vec<usize> = vectors
@@ -73,11 +80,10 @@ pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -
         .zip(samples.chunks_exact_mut(length))
         .map(|((values, valid), sample)| draw(values, valid, sample))
         .collect();
-    let mut costs = vec![[0; MAX_PAIRS]; vectors.len()];
-    cost_all_pairs(&samples, &counts, &mut costs);
-
     let pairs: Vec<Exponents> = pairs::<F>().collect();
     if let [(values, valid)] = vectors {
+        let mut costs = [[0; MAX_PAIRS]];
+        cost_all_pairs(&samples, &counts, &counts, &mut costs);
         let mut order: Vec<usize> = (0..pairs.len()).collect();
         order.sort_by_key(|&pair| costs[0][pair]);
         let finalists = order.iter().take(FINALISTS).map(|&pair| pairs[pair]);
@@ -90,18 +96,31 @@ pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -
         return chosen;
     }
 
+    // By vector and pair: at first the least that it may be.
+    let mut costs = vec![[0; MAX_PAIRS]; vectors.len()];
+    least_of_all_pairs(&samples, &counts, &mut costs);
+    let mut is_least = vec![true; pairs.len()];
     // What each vector costs with the best of the chosen pairs.
     let mut paid = vec![usize::MAX / SAMPLED_VECTORS.max(vectors.len()); vectors.len()];
     let mut chosen = Vec::with_capacity(MAX_CANDIDATES);
     while chosen.len() < MAX_CANDIDATES {
-        let total = |pair: usize| -> usize {
+        let total = |costs: &[[usize; MAX_PAIRS]], pair: usize| -> usize {
             let costs = costs.iter().map(|cost| cost[pair]);
             paid.iter().zip(costs).map(|(&paid, cost)| cost.min(paid)).sum()
         };
-        let best = (0..pairs.len()).map(|pair| (total(pair), pair)).min();
-        let Some((_, pair)) = best.filter(|&(total, _)| total < paid.iter().sum()) else {
-            break;
+        let mut totals: Vec<usize> = (0..pairs.len()).map(|pair| total(&costs, pair)).collect();
+        let best = loop {
+            let best = totals.iter().enumerate().min_by_key(|&(_, total)| total);
+            let Some((pair, _)) = best.filter(|&(_, total)| *total < paid.iter().sum()) else {
+                break None;
+            };
+            if !std::mem::take(&mut is_least[pair]) {
+                break Some(pair);
+            }
+            cost_pair(&samples, &counts, pairs[pair], pair, &mut costs);
+            totals[pair] = total(&costs, pair);
         };
+        let Some(pair) = best else { break };
         for (paid, cost) in paid.iter_mut().zip(&costs) {
             *paid = cost[pair].min(*paid);
         }
@@ -149,7 +168,7 @@ pub fn choose<F: AlpFloat>(
         if !candidates.contains(&hopeless::<F>()) {
             // The chunk changed where level one didn't look: anything goes.
             let mut costs = [[0; MAX_PAIRS]];
-            cost_all_pairs(&sample, &[count], &mut costs);
+            cost_all_pairs(&sample, &[count], &[count], &mut costs);
             let other = pairs::<F>().zip(costs[0]).min_by_key(|&(_, cost)| cost);
             take(other.map_or_else(Exponents::default, |(pair, _)| pair));
         }
@@ -188,26 +207,64 @@ fn draw<F: AlpFloat>(values: &[F; VECTOR], valid: &[u64; VECTOR / 64], sample: &
     taken
 }
 
-/// Estimated bits of `count` valid values with `pair`; the rest is NaN.
+/// The least of all pairs for each of the samples, by a few of its values: width and exceptions only
+/// grow with more of them.
+fn least_of_all_pairs<F: AlpFloat>(
+    samples: &[F],
+    counts: &[usize],
+    costs: &mut [[usize; MAX_PAIRS]],
+) {
+    let length = samples.len() / counts.len().max(1);
+    let places = || (0..FIRST).map(|index| index * length / FIRST);
+    let first: Vec<F> = (samples.chunks_exact(length))
+        .flat_map(|sample| places().map(|place| sample[place]))
+        .collect();
+    let measured: Vec<usize> =
+        counts.iter().map(|count| places().filter(|place| place < count).count()).collect();
+    cost_all_pairs(&first, &measured, counts, costs);
+}
+
+/// Estimated bits of `count` valid values with `pair`, by `measured` of them; the rest of the sample
+/// is NaN.
 #[inline(always)]
-fn cost<F: AlpFloat>(sample: &[F], count: usize, pair: Exponents) -> usize {
-    let (width, encodable) = measure(sample, pair);
-    width * count + (count - encodable) * F::EXCEPTION_BITS
+fn cost<F: AlpFloat>(sample: &[F], measured: usize, count: usize, pair: Exponents) -> usize {
+    let (width, encodable) = match sample.len() {
+        FIRST => measure::<F, FIRST>(sample, pair),
+        _ => measure::<F, STEP>(sample, pair),
+    };
+    width * count + (measured - encodable) * F::EXCEPTION_BITS
 }
 
 multiversion! {
     /// Costs of all pairs for each of the samples, which are concatenated.
     fn cost_all_pairs<F: AlpFloat>(
         samples: &[F],
+        measured: &[usize],
         counts: &[usize],
         costs: &mut [[usize; MAX_PAIRS]],
     ) {
         let length = samples.len() / counts.len().max(1);
-        for (v, &count) in counts.iter().enumerate() {
+        for (v, (&measured, &count)) in measured.iter().zip(counts).enumerate() {
             let sample = &samples[v * length..][..length];
             for (cell, pair) in costs[v].iter_mut().zip(pairs::<F>()) {
-                *cell = cost(sample, count, pair);
+                *cell = cost(sample, measured, count, pair);
             }
+        }
+    }
+}
+
+multiversion! {
+    /// Costs of one pair, that of this number, for each of the samples, which are concatenated.
+    fn cost_pair<F: AlpFloat>(
+        samples: &[F],
+        counts: &[usize],
+        pair: Exponents,
+        number: usize,
+        costs: &mut [[usize; MAX_PAIRS]],
+    ) {
+        let length = samples.len() / counts.len().max(1);
+        for ((sample, &count), costs) in samples.chunks_exact(length).zip(counts).zip(costs) {
+            costs[number] = cost(sample, count, count, pair);
         }
     }
 }
@@ -221,7 +278,82 @@ multiversion! {
         costs: &mut [usize; MAX_CANDIDATES],
     ) {
         for (cell, &pair) in costs.iter_mut().zip(pairs) {
-            *cell = cost(sample, count, pair);
+            *cell = cost(sample, count, count, pair);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pairs of level one by the costs of all pairs.
+    fn candidates_of_all<F: AlpFloat>(
+        vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])],
+    ) -> Vec<Exponents> {
+        let length = (MAX_SAMPLE / vectors.len()).next_multiple_of(STEP).max(SAMPLE);
+        let mut samples = vec![F::NAN; length * vectors.len()];
+        let sample = samples.chunks_exact_mut(length);
+        let counts: Vec<usize> = (vectors.iter().zip(sample))
+            .map(|((values, valid), sample)| draw(values, valid, sample))
+            .collect();
+        let mut costs = vec![[0; MAX_PAIRS]; vectors.len()];
+        cost_all_pairs(&samples, &counts, &counts, &mut costs);
+        let pairs: Vec<Exponents> = pairs::<F>().collect();
+        let mut paid = vec![usize::MAX / vectors.len().max(SAMPLED_VECTORS); vectors.len()];
+        let mut chosen = Vec::new();
+        while chosen.len() < MAX_CANDIDATES {
+            let cost = |pair: usize| -> usize {
+                paid.iter().zip(&costs).map(|(paid, costs)| costs[pair].min(*paid)).sum()
+            };
+            let best = (0..pairs.len()).min_by_key(|pair| cost(*pair)).unwrap();
+            if cost(best) >= paid.iter().sum() {
+                break;
+            }
+            paid.iter_mut().zip(&costs).for_each(|(paid, costs)| *paid = costs[best].min(*paid));
+            chosen.push(pairs[best]);
+        }
+        let raw = counts.iter().sum::<usize>() * F::Bits::BITS;
+        if raw > 0 && paid.iter().sum::<usize>() >= raw {
+            chosen.truncate(MAX_CANDIDATES - 1);
+            chosen.push(hopeless::<F>());
+        }
+        chosen
+    }
+
+    /// Random vectors, of which each has its own number of digits, noise and nulls.
+    fn check<F: AlpFloat>(number: impl Fn(u64, u64) -> F) {
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for case in 0..200 {
+            let count = 2 + random(SAMPLED_VECTORS as u64 - 1) as usize;
+            let vectors: Vec<([F; VECTOR], [u64; VECTOR / 64])> = (0..count)
+                .map(|_| {
+                    let (digits, noise, range) = (random(8), random(5), 1 << random(30));
+                    let value = |_| match random(10) < noise {
+                        true => number(random(u64::from(u32::MAX)), 17),
+                        false => number(random(range), digits),
+                    };
+                    let values: Vec<F> = (0..VECTOR).map(value).collect();
+                    let valid = match random(4) {
+                        0 => [0, 1, u64::MAX][random(3) as usize],
+                        1 => random(u64::MAX),
+                        _ => u64::MAX,
+                    };
+                    (values.try_into().unwrap(), [valid; VECTOR / 64])
+                })
+                .collect();
+            let vectors: Vec<_> = vectors.iter().map(|(values, valid)| (values, *valid)).collect();
+            assert_eq!(candidates(&vectors), candidates_of_all(&vectors), "case {case}");
+        }
+    }
+
+    #[test]
+    fn pairs_that_cannot_be_best_are_not_missed() {
+        check(|number, digits| number as f64 / 10_f64.powi(digits as i32));
+        check(|number, digits| number as f32 / 10_f32.powi(digits as i32));
     }
 }
