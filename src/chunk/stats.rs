@@ -19,6 +19,8 @@ use arrow_schema::DataType;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::lanes::simd::multiversion;
+
 /// Longest bound of a byte string, in bytes.
 const MAX_BOUND: usize = 64;
 
@@ -168,9 +170,7 @@ fn bounds_of_words<T: ArrowPrimitiveType>(
     let least = |a: T::Native, b: T::Native| if b.is_lt(a) { b } else { a };
     let greatest = |a: T::Native, b: T::Native| if b.is_gt(a) { b } else { a };
     let (min, max) = if array.null_count() == 0 {
-        let first = *array.values().first()?;
-        let fold = |(min, max), value: &T::Native| (least(min, *value), greatest(max, *value));
-        array.values().iter().fold((first, first), fold)
+        bounds_of_all::<T>(array.values())?
     } else {
         let mut valid = array.iter().flatten();
         let first = valid.next()?;
@@ -182,6 +182,19 @@ fn bounds_of_words<T: ArrowPrimitiveType>(
         Arc::new(array.with_data_type(data_type.clone())) as ArrayRef
     };
     Some((bound(min), bound(max)))
+}
+
+multiversion! {
+    /// Least and greatest, in the order of comparisons of Arrow.
+    fn bounds_of_all<T: ArrowPrimitiveType>(values: &[T::Native]) -> Option<(T::Native, T::Native)> {
+        let first = *values.first()?;
+        let (mut least, mut greatest) = (first, first);
+        for value in values {
+            least = if value.is_lt(least) { *value } else { least };
+            greatest = if value.is_gt(greatest) { *value } else { greatest };
+        }
+        Some((least, greatest))
+    }
 }
 
 fn bounds_of_booleans(array: &BooleanArray) -> Option<(ArrayRef, ArrayRef)> {

@@ -22,6 +22,7 @@ use crate::encoding::plan::{Context, Plan};
 use crate::encoding::statistics::{Answer, Statistics};
 use crate::encoding::tree::EncodingParameters;
 use crate::error::{Result, ensure};
+use crate::lanes::simd::multiversion;
 use crate::lanes::{self, Lane, Mask, VECTOR};
 
 /// Unit of packed offsets: one bit of 1,024 values.
@@ -213,20 +214,13 @@ fn bounds<T: Words>(values: &[T], valid: Option<&[u64]>, signed: bool) -> Option
     // With its sign bit flipped a signed number compares like an unsigned one;
     // adding the bit flips it.
     let flip = T::truncate(if signed { 1 << (T::BITS - 1) } else { 0 });
-    let ordered = |value: &T| value.wrapping_add(flip);
     let (least, greatest) = match valid {
-        None => {
-            let first = ordered(values.first()?);
-            values
-                .iter()
-                .map(ordered)
-                .fold((first, first), |(low, high), value| (low.min(value), high.max(value)))
-        }
+        None => bounds_of_all(values, flip)?,
         Some(words) => {
             let mut found: Option<(T, T)> = None;
             for (values, mut word) in values.chunks(64).zip(words.iter().copied()) {
                 while word != 0 {
-                    let value = ordered(&values[word.trailing_zeros() as usize]);
+                    let value = values[word.trailing_zeros() as usize].wrapping_add(flip);
                     word &= word - 1;
                     let (low, high) = found.unwrap_or((value, value));
                     found = Some((low.min(value), high.max(value)));
@@ -236,6 +230,15 @@ fn bounds<T: Words>(values: &[T], valid: Option<&[u64]>, signed: bool) -> Option
         }
     };
     Some((least.wrapping_add(flip), greatest.wrapping_add(flip)))
+}
+
+multiversion! {
+    /// Least and greatest of values that `flip` is added to.
+    fn bounds_of_all<T: Words>(values: &[T], flip: T) -> Option<(T, T)> {
+        let first = values.first()?.wrapping_add(flip);
+        let values = values.iter().map(|value| value.wrapping_add(flip));
+        Some(values.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
+    }
 }
 
 /// Bits that the values of a vector need above their base.
