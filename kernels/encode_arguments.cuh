@@ -192,6 +192,8 @@ struct StringsView {
 
 // Samples are made of pieces of values: so many bytes each, from the value's begin on.
 constexpr u32 SAMPLE_PIECE = 128;
+// Of so many bytes one is picked, between `least` and `most` of an FsstSampling.
+constexpr u32 SAMPLE_SHARE = 16;
 
 LANEPACK_DEVICE u32 pieces_of(u32 length) { return length / SAMPLE_PIECE + (length % SAMPLE_PIECE != 0); }
 
@@ -224,12 +226,12 @@ struct FsstSampling {
     FsstTrained* trained;
     // fsst_estimate: one for each range.
     FsstSample* samples;
-    // Bytes to pick of a range; 0 for as many pieces as there may be.
-    u32 budget;
+    // Fewest and most bytes to pick of a range; 0 for as many pieces as there may be.
+    u32 least;
+    u32 most;
     // Most pieces of a range.
     u32 capacity;
     u32 blocks_per_range;
-    u32 zero;
 };
 
 // Training of a table for each range of an FsstSampling, on its pieces.

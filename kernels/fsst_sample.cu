@@ -97,8 +97,9 @@ struct Picks {
         // As `pays`, and `picks`, of the host say.
         u64 picks = 0;
         if (bytes > range.rows + u64{range.rows} / 2) {
-            picks = bytes <= args.budget ? pieces : max(pieces * args.budget / bytes, u64{1});
-            if (args.budget == 0) picks = pieces;
+            const u64 budget = min(max(bytes / SAMPLE_SHARE, u64{args.least}), u64{args.most});
+            picks = bytes <= budget ? pieces : max(pieces * budget / bytes, u64{1});
+            if (args.most == 0) picks = pieces;
         }
         count = static_cast<u32>(min(picks, u64{args.capacity}));
     }

@@ -36,6 +36,7 @@ const _: () = {
     assert!(constant(ENCODE, "MEASURE_SAMPLED") == MEASURE_SAMPLED as u64);
     assert!(constant(ENCODE, "MEASURE_REST") == MEASURE_REST as u64);
     assert!(constant(STRINGS, "SAMPLE_PIECE") == fsst::PIECE as u64);
+    assert!(constant(STRINGS, "SAMPLE_SHARE") == fsst::SAMPLE_SHARE as u64);
     assert!(fsst::VACANT == u64::from_ne_bytes([constant(TRAIN, "VACANT_BYTE") as u8; 8]));
     assert!(constant(TRAIN, "WHOLE_SHARE") == fsst::WHOLE as u64);
     assert!(constant(TRAIN, "MOST_SWAPS") == fsst::SWAPS as u64);

@@ -18,8 +18,6 @@ use lanepack::internals::fsst::{Decoder, Encoder, SymbolTable, sample};
 
 use crate::{Pair, Size, TIMED_BYTES, Visitor, data};
 
-/// Bytes that lanepack trains a table on.
-const SAMPLE_BYTES: usize = 64 << 10;
 /// Values of a vector.
 const VECTOR: usize = 1024;
 
@@ -55,7 +53,7 @@ impl Column {
 }
 
 fn train(values: &[&[u8]]) -> (SymbolTable, Encoder) {
-    let sample = sample(values.len(), |index| values[index], SAMPLE_BYTES);
+    let sample = sample(values.len(), |index| values[index]);
     let table = SymbolTable::train(&sample);
     let encoder = Encoder::new(&table).expect("a table that was trained");
     (table, encoder)

@@ -34,7 +34,7 @@ const ESTIMATE_BLOCKS: usize = 4;
 pub(super) fn scratch_bytes(tables: usize) -> usize {
     let piece = size_of::<abi::FsstPiece>();
     tables * size_of::<abi::FsstTrained>()
-        + tables.min(TRAINERS) * (TRAINER_BYTES + fsst::SAMPLE_BYTES * piece)
+        + tables.min(TRAINERS) * (TRAINER_BYTES + fsst::MOST_SAMPLE * piece)
 }
 
 /// Memory for the training of tables, so many at a time, ready for the first ones.
@@ -49,7 +49,7 @@ impl Trainers {
         let count = tables.min(TRAINERS);
         let mut arrays = Arrays::default();
         arrays.add(count * TRAINER_BYTES);
-        let pieces = arrays.add(count * fsst::SAMPLE_BYTES * size_of::<abi::FsstPiece>());
+        let pieces = arrays.add(count * fsst::MOST_SAMPLE * size_of::<abi::FsstPiece>());
         let scratch =
             launcher.in_scope(Scope::Training, |launcher| launcher.allocate(arrays.len))?;
         let trainers = Self { scratch, count, pieces };
@@ -133,7 +133,7 @@ impl Tables {
         trainers: &Trainers,
         trained: DevicePtr<abi::FsstTrained>,
     ) -> Result<()> {
-        let capacity = fsst::SAMPLE_BYTES;
+        let capacity = fsst::MOST_SAMPLE;
         let all = launcher.upload(ranges)?;
         let pick = column.by_width(kernels::FSST_PICK);
         let most = column.rows + column.value_bytes / fsst::PIECE;
@@ -149,7 +149,8 @@ impl Tables {
                 ranges: all.add(first),
                 pieces: trainers.scratch.pointer_at(trainers.pieces),
                 trained,
-                budget: fsst::SAMPLE_BYTES as u32,
+                least: fsst::LEAST_SAMPLE as u32,
+                most: fsst::MOST_SAMPLE as u32,
                 capacity: capacity as u32,
                 blocks_per_range: pick_blocks as u32,
                 ..Default::default()

@@ -26,11 +26,10 @@ mod train;
 pub use decode::Decoder;
 pub use encode::Encoder;
 pub(crate) use node::{
-    ESTIMATE_PIECES, Fsst, SAMPLE_BYTES, SampledCodes, Symbols, Trained, coded, coded_by_own, pays,
-    tiles_len,
+    ESTIMATE_PIECES, Fsst, SampledCodes, Symbols, Trained, coded, coded_by_own, pays, tiles_len,
 };
-pub(crate) use sample::PIECE;
 pub use sample::sample;
+pub(crate) use sample::{LEAST_SAMPLE, MOST_SAMPLE, PIECE, SAMPLE_SHARE};
 pub use symbols::SymbolTable;
 pub(crate) use symbols::{ESCAPE, SEGMENT};
 pub(crate) use tiles::{GROUP, OFFSET_BITS, TILES_PER_GROUP};

@@ -35,8 +35,6 @@ use crate::lanes::VECTOR;
 
 pub(crate) struct Fsst;
 
-/// Bytes of the sample that a table is trained on.
-pub(crate) const SAMPLE_BYTES: usize = 64 << 10;
 /// Pieces of a chunk that are encoded to estimate its codes.
 pub(crate) const ESTIMATE_PIECES: u64 = 512;
 /// A chunk trains a table of its own where the shared one needs this many percent more
@@ -80,7 +78,7 @@ impl fmt::Debug for Symbols {
 impl Symbols {
     /// Trains on a sample of `count` values; none if they are all empty.
     pub fn train<'a>(count: usize, value: impl Fn(usize) -> &'a [u8]) -> Option<Self> {
-        Self::of_sample(&sample(count, value, SAMPLE_BYTES))
+        Self::of_sample(&sample(count, value))
     }
 
     /// Trains on these pieces; none if they are all empty.

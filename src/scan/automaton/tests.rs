@@ -265,7 +265,7 @@ fn lines(count: usize) -> Vec<String> {
 fn trained_codes_of_short_and_long_values_decide_as_bytes_do() {
     let lines = lines(3_000);
     let values: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
-    let symbols = SymbolTable::train(&sample(values.len(), |at| values[at], 64 << 10));
+    let symbols = SymbolTable::train(&sample(values.len(), |at| values[at]));
     let encoder = Encoder::new(&symbols).unwrap();
     let encode = |value: &[u8]| {
         let (mut codes, mut lens) = (Vec::new(), Vec::new());
@@ -409,7 +409,7 @@ fn literals_of_ten_thousand_bytes_are_looked_for() {
     behind.push(b'x');
     let before: Vec<u8> = literal[..9_999].to_vec();
     let inside = [b"abc", &behind[..]].concat();
-    let symbols = SymbolTable::train(&sample(1, |_| &literal[..], 4 << 10));
+    let symbols = SymbolTable::train(&sample(1, |_| &literal[..]));
     let values = [&literal[..], &behind, &before, &inside, b""];
     let equal = Automaton::one_of([&literal[..]]).unwrap();
     let contains = Automaton::contains(&literal).unwrap();
