@@ -133,6 +133,20 @@ impl Drop for AtWork<'_> {
     }
 }
 
+/// Others wait for room until this is dropped: in vain if there is none then, as a thread that
+/// allocates it may panic.
+struct WaitForRoom<'b> {
+    bodies: &'b Bodies<'b>,
+}
+
+impl Drop for WaitForRoom<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.bodies.state);
+        state.is_full |= state.memory.is_none();
+        self.bodies.changed.notify_all();
+    }
+}
+
 impl<'a> Bodies<'a> {
     pub fn new(
         field: &'a FieldRef,
@@ -214,15 +228,15 @@ impl<'a> Bodies<'a> {
         let Some(pool) = self.pool.filter(|_| !state.is_coming && len > 0) else { return state };
         state.is_coming = true;
         drop(state);
+        let waiting = WaitForRoom { bodies: self };
         let room = len as u128 * self.values as u128 / values.max(1) as u128;
         let room = usize::try_from(room / 8 * 9).unwrap_or(usize::MAX);
         // `values` of views leaves out the strings: the estimate is bounded by the column's memory.
         let room = room.min(self.most.saturating_add(self.most / 16)).max(len);
         let memory = ResultMemory::new(pool, room);
-        let mut state = lock(&self.state);
-        state.memory = Some(memory);
-        self.changed.notify_all();
-        state
+        lock(&self.state).memory = Some(memory);
+        drop(waiting);
+        lock(&self.state)
     }
 
     /// Moves what lies elsewhere and has a place.

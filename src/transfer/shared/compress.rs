@@ -7,14 +7,14 @@
 //! ```
 
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::FieldRef;
 use rayon::{Scope, ThreadPool};
 
 use super::bodies::{AtWork, Bodies};
-use super::{Done, Fits, SHORT_SPANS, Shares, Unit, Workers, on_pool_of_hosts, share};
+use super::{Done, FirstError, Fits, SHORT_SPANS, Shares, Unit, Workers, on_pool_of_hosts, share};
 use crate::arrow_type;
 use crate::column::{CompressedColumn, array_bytes, compress_field, physical_of};
 use crate::device::Context;
@@ -49,17 +49,15 @@ pub(crate) fn compress(
             Bodies::new(field, pool, values, most)
         })
         .collect();
-    let (units, threads, failed) = (&units, options.pool()?, OnceLock::new());
+    let (units, threads, failed) = (&units, options.pool()?, FirstError::default());
     let work = Compression { fields, arrays, options, units, bodies, threads, failed };
     let (_, shares) = match &work.threads {
         Some(threads) => threads.in_place_scope(|checks| work.share(workers, checks)),
         None => rayon::in_place_scope(|checks| work.share(workers, checks)),
     }?;
     let Compression { bodies, failed, .. } = work;
-    match failed.into_inner() {
-        Some(error) => Err(error),
-        None => Ok((bodies.into_iter().map(Bodies::finish).collect::<Result<_>>()?, shares)),
-    }
+    failed.into_result()?;
+    Ok((bodies.into_iter().map(Bodies::finish).collect::<Result<_>>()?, shares))
 }
 
 /// A call that compresses columns.
@@ -73,7 +71,7 @@ struct Compression<'a> {
     /// Those that were asked for: all that the host computes is on these.
     threads: Option<ThreadPool>,
     /// What is wrong with chunks that have come down, found when their lane has gone on.
-    failed: OnceLock<Error>,
+    failed: FirstError,
 }
 
 /// Consecutive chunks of a column, and that somebody works on them.
@@ -133,6 +131,7 @@ impl Compression<'_> {
         units: Range<usize>,
         checks: &Scope<'s>,
     ) -> Result<()> {
+        let first = units.start;
         let span = self.begin(units);
         let compress = || compress_to_device(context, span.field, &span.array, self.options);
         let column = match &self.threads {
@@ -156,7 +155,7 @@ impl Compression<'_> {
                 false => span.bodies.arrived(&span.at_work, chunks),
             });
             if let Err(error) = done {
-                let _ = self.failed.set(span.place(error));
+                self.failed.set(first, span.place(error));
             }
         });
         Ok(())

@@ -226,22 +226,33 @@ struct Call<'a, T> {
     devices: Vec<DeviceState<'a>>,
     host: AtomicUsize,
     done: Mutex<Done<T>>,
-    /// An error that ends the call, of the first unit that has one.
-    error: Mutex<Option<(usize, Error)>>,
+    /// What ends the call.
+    error: FirstError,
 }
 
-impl<T: Send> Call<'_, T> {
-    fn fail(&self, unit: usize, error: Error) {
-        let mut first = lock(&self.error);
+/// The error of the first unit that has one.
+#[derive(Debug, Default)]
+struct FirstError(Mutex<Option<(usize, Error)>>);
+
+impl FirstError {
+    fn set(&self, unit: usize, error: Error) {
+        let mut first = lock(&self.0);
         if first.as_ref().is_none_or(|(before, _)| unit < *before) {
             *first = Some((unit, error));
         }
     }
 
-    fn is_over(&self) -> bool {
-        lock(&self.error).is_some()
+    fn is_set(&self) -> bool {
+        lock(&self.0).is_some()
     }
 
+    fn into_result(self) -> Result<()> {
+        let first = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        first.map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+impl<T: Send> Call<'_, T> {
     fn bytes(&self, units: &Range<usize>) -> usize {
         self.units[units.clone()].iter().map(|unit| unit.bytes).sum()
     }
@@ -253,7 +264,7 @@ impl<T: Send> Call<'_, T> {
         pays: impl Fn(&Unit, usize) -> bool,
         work: &impl Fn(usize) -> Result<T>,
     ) {
-        while !self.is_over()
+        while !self.error.is_set()
             && let Some(unit) = self.queue.last(is_helper, &pays)
         {
             match work(unit) {
@@ -261,7 +272,7 @@ impl<T: Send> Call<'_, T> {
                     self.host.fetch_add(self.units[unit].bytes, Ordering::Relaxed);
                     lock(&self.done).push((unit..unit + 1, result));
                 }
-                Err(error) => self.fail(unit, error),
+                Err(error) => self.error.set(unit, error),
             }
         }
     }
@@ -272,7 +283,7 @@ impl<T: Send> Call<'_, T> {
         device: &DeviceState<'_>,
         work: &impl Fn(&Arc<Context>, Range<usize>) -> Result<T>,
     ) {
-        while !self.is_over()
+        while !self.error.is_set()
             && !device.is_out()
             && let Some(units) = self.queue.first(|left| device.span(left, self.devices.len()))
         {
@@ -293,7 +304,7 @@ impl<T: Send> Call<'_, T> {
                     let _ = device.failure.set(error);
                     self.queue.give_back(units);
                 }
-                Err(error) => self.fail(units.start, error),
+                Err(error) => self.error.set(units.start, error),
             }
         }
     }
@@ -404,23 +415,20 @@ pub(crate) fn share<T: Send>(
         devices: workers.devices.iter().map(state).collect(),
         host: AtomicUsize::new(0),
         done: Mutex::default(),
-        error: Mutex::default(),
+        error: FirstError::default(),
     };
     let mut threads = match workers.devices.is_empty() {
         true => workers.threads.max(1),
         false => workers.threads,
     };
     // Once more where something was given back when others had stopped taking.
-    while !call.is_over() && !call.queue.is_empty() {
+    while !call.error.is_set() && !call.queue.is_empty() {
         call.round(threads, on_host, on_device);
         if call.devices.iter().all(DeviceState::is_out) {
             threads = rayon::current_num_threads();
         }
     }
-    let error = call.error.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, error)) = error {
-        return Err(error);
-    }
+    call.error.into_result()?;
     let of_device = |device: DeviceState<'_>| {
         let failure = device.failure.into_inner().map(|error| error.to_string());
         (device.done.load(Ordering::Relaxed), failure)
@@ -431,3 +439,6 @@ pub(crate) fn share<T: Send>(
     done.sort_by_key(|(range, _)| (units[range.start].column, units[range.start].chunks.start));
     Ok((done, Shares { host: call.host.load(Ordering::Relaxed), devices }))
 }
+
+#[cfg(all(test, lanepack_simt))]
+mod tests;
