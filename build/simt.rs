@@ -32,6 +32,8 @@ pub fn build() {
 
     let mut kernels = compiler();
     kernels.opt_level(1).flags(["-x", "c++", "-fno-exceptions"]);
+    // Often wrong about what a loop sets in its first step, and about code that sanitizers have grown.
+    kernels.flag("-Wno-maybe-uninitialized");
     kernels.link_lib_modifier("+whole-archive");
 
     let sanitizers: &[&str] = if sanitize { &[SANITIZERS] } else { &[] };
@@ -52,9 +54,7 @@ pub fn build() {
     emulation.opt_level(2).flag("-pthread").files(sources("kernels/simt", "cpp"));
 
     if sanitize {
-        // GCC's warning is often wrong about code that sanitizers have grown.
         kernels.flags([SANITIZERS, "-fno-sanitize-recover=all"]);
-        kernels.flag("-Wno-maybe-uninitialized");
         emulation.define("LANEPACK_SIMT_ASAN", None);
         // Before every other library: their calls of malloc must find AddressSanitizer's.
         // Not as the linker's `-fsanitize`, which rustc's `-nodefaultlibs` makes void.

@@ -89,7 +89,7 @@ void Block::clear_stack(u32 thread) {
     char* bottom = stacks_ + thread * STRIDE + PAGE;
     // Frames of functions that never returned are still marked.
     allow(bottom, STACK);
-    lanes_[thread].fiber.prepare(bottom, thread, enter, &lanes_[thread]);
+    lanes_[thread].fiber.prepare(bottom, thread, {stacks_, MAX_THREADS * STRIDE}, enter, &lanes_[thread]);
 }
 
 void Block::clear_shared() {

@@ -22,9 +22,8 @@ void Fiber::start(unsigned high, unsigned low) {
     fiber->entry_(fiber->argument_);
 }
 
-void Fiber::prepare(char* bottom, unsigned colour, void (*entry)(void*), void* argument) {
-    bottom_ = bottom;
-    size_ = STACK;
+void Fiber::prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(void*), void* argument) {
+    stacks_ = all;
     entry_ = entry;
     argument_ = argument;
     getcontext(&context_);
@@ -75,9 +74,8 @@ lanepack_simt_start:
     .size lanepack_simt_start, .-lanepack_simt_start
 )");
 
-void Fiber::prepare(char* bottom, unsigned colour, void (*entry)(void*), void* argument) {
-    bottom_ = bottom;
-    size_ = STACK;
+void Fiber::prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(void*), void* argument) {
+    stacks_ = all;
     // r15, r14, r13, r12, rbx, rbp, where to go on; above it a multiple of 16.
     auto** top = reinterpret_cast<void**>(bottom + STACK - 64 - colour * COLOUR_STEP % COLOURS);
     *--top = reinterpret_cast<void*>(lanepack_simt_start);
@@ -95,22 +93,24 @@ void Fiber::prepare(char* bottom, unsigned colour, void (*entry)(void*), void* a
 void Fiber::switch_from(Fiber& from) {
     previous_ = &from;
 #if defined(LANEPACK_SIMT_ASAN)
-    void* fake_stack = nullptr;
-    __sanitizer_start_switch_fiber(&fake_stack, bottom_, size_);
+    if (stacks_.bottom != from.stacks_.bottom) {
+        __sanitizer_start_switch_fiber(nullptr, stacks_.bottom, stacks_.size);
+    }
 #endif
 #if defined(LANEPACK_SIMT_UCONTEXT_FIBERS)
     swapcontext(&from.context_, &context_);
 #else
     lanepack_simt_switch(&from.top_, top_);
 #endif
-#if defined(LANEPACK_SIMT_ASAN)
-    __sanitizer_finish_switch_fiber(fake_stack, &from.previous_->bottom_, &from.previous_->size_);
-#endif
+    arrived(from);
 }
 
 void Fiber::arrived([[maybe_unused]] Fiber& self) {
 #if defined(LANEPACK_SIMT_ASAN)
-    __sanitizer_finish_switch_fiber(nullptr, &self.previous_->bottom_, &self.previous_->size_);
+    Stacks& left = self.previous_->stacks_;
+    if (left.bottom != self.stacks_.bottom) {
+        __sanitizer_finish_switch_fiber(nullptr, &left.bottom, &left.size);
+    }
 #endif
 }
 

@@ -2,7 +2,9 @@
 //
 // x86-64 switches with a dozen instructions; elsewhere ucontext does, whose system
 // calls make a rendezvous cost 270 ns per lane instead of 17. Either way
-// AddressSanitizer is told which stack it stands on.
+// AddressSanitizer is told when a thread leaves its own stack for those of a block,
+// and when it comes back. From one stack of a block to the next it is told nothing:
+// that took as long as everything else of a switch.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +19,19 @@ namespace lanepack::simt {
 // The inside of a kernel's thread has this much stack, less a few KB.
 constexpr size_t STACK = 64 << 10;
 
+// Memory that holds stacks.
+struct Stacks {
+    const void* bottom = nullptr;
+    size_t size = 0;
+};
+
 class Fiber {
    public:
     // A fiber that runs `entry(argument)`, which never returns, once switched to.
-    // `bottom` is the low end of its stack of STACK bytes; `colour` moves the top,
-    // so that the stacks of a warp do not all fall into the same cache sets.
-    void prepare(char* bottom, unsigned colour, void (*entry)(void*), void* argument);
+    // `bottom` is the low end of its stack of STACK bytes, which lies in `all`, with the
+    // stacks of the other fibers that it switches to; `colour` moves the top, so that the
+    // stacks of a warp do not all fall into the same cache sets.
+    void prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(void*), void* argument);
 
     // Leaves `from`, which is the fiber that runs, and goes on with this one.
     void switch_from(Fiber& from);
@@ -31,9 +40,8 @@ class Fiber {
     static void arrived(Fiber& self);
 
    private:
-    // For AddressSanitizer. The host's own stack has a size only once left.
-    const void* bottom_ = nullptr;
-    size_t size_ = 0;
+    // For AddressSanitizer. The host's own stack is known only once left.
+    Stacks stacks_;
     // Who switched here last.
     Fiber* previous_ = nullptr;
 #if defined(LANEPACK_SIMT_UCONTEXT_FIBERS)
