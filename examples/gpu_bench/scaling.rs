@@ -4,7 +4,8 @@
 //! Work from host memory to host memory is that of one engine of all GPUs, which share a queue, and is
 //! limited by their buses: `bus up` and `bus down` copy page-locked memory to and from all of them at a
 //! time. *Strong* has the same data for any number of GPUs, *weak* as much for each. Work in device
-//! memory is that of an engine for each GPU, each in a thread of its own.
+//! memory is that of an engine for each GPU, each in a thread of its own. *Copy* copies a compressed
+//! batch from the memory of the first GPU to that of another.
 
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -97,6 +98,9 @@ pub fn run(what: &What) -> Result<bool, Failure> {
         }
     }
     let all = data(what.rows)?;
+    for device in &what.devices[1..] {
+        all_same &= copy(what.devices[0], *device, &all[0], what.runs)?;
+    }
     for count in &counts {
         for data in &all {
             in_device_memory(&what.devices[..*count], data, what.runs)?;
@@ -196,6 +200,25 @@ fn host_to_host(
     let found = scan.aggregate(&aggregates, engine)?;
     let time = timed(&|| scan.aggregate(&aggregates, engine).map(|_| ()))?;
     Ok(print("query", &time, found == scan.aggregate(&aggregates, &Engine::cpu())?))
+}
+
+/// Copies of a compressed batch from one GPU to another.
+fn copy(from: usize, to: usize, data: &Data, runs: usize) -> Result<bool, Failure> {
+    let [source, target] = [Engine::cuda(from)?, Engine::cuda(to)?];
+    let batch = source.compress_to_device(&data.values, &Options::default())?;
+    let bytes: usize = batch.columns().iter().map(|column| column.device_bytes()).sum();
+    let time = Runs::measure(runs, || {
+        let start = Instant::now();
+        target.copy_from_device(&batch)?;
+        Ok(start.elapsed())
+    })?;
+    let same = target.copy_from_device(&batch)?.download()? == batch.download()?;
+    let rate = bytes as f64 / time.median().as_secs_f64() / 1e9;
+    println!(
+        "{}",
+        json!({"what": "copy", "from": from, "to": to, "bytes": bytes, "gb_per_s": rate, "same": same})
+    );
+    Ok(same)
 }
 
 /// The same of data in device memory: each GPU has its own.

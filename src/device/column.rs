@@ -92,6 +92,16 @@ impl CompressedDeviceBatch {
         batch::compressed_batch(&self.schema, self.rows, &columns)
     }
 
+    /// Copies the batch to another device.
+    pub(crate) fn copy_to(&self, context: &Arc<Context>, limit: MemoryLimit) -> Result<Self> {
+        let copy = |column: &DeviceColumn| {
+            let copied = column.copy_to(context).map(|copied| DeviceColumn { limit, ..copied });
+            copied.map_err(|error| error.in_column(column.field.name()))
+        };
+        let columns = self.columns.iter().map(copy).collect::<Result<_>>()?;
+        Ok(Self { context: context.clone(), schema: self.schema.clone(), columns, rows: self.rows })
+    }
+
     /// The schema of the values.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -431,6 +441,31 @@ impl DeviceColumn {
             let placed = placed(some, bodies.pointer());
             let (field, bodies) = (column.field().clone(), vec![Arc::new(bodies)]);
             Ok(Self::new(context.clone(), field, placed, bodies, stream.record()?))
+        })
+    }
+
+    /// Copies the column to another device.
+    fn copy_to(&self, context: &Arc<Context>) -> Result<Self> {
+        self.ready.synchronize()?;
+        context.with_stream(|stream| {
+            let copied = |bodies: &Arc<DeviceBuffer>| {
+                let target = stream.allocate(bodies.len())?;
+                stream.copy_from_peer(bodies, &target)?;
+                Ok(Arc::new(target))
+            };
+            let bodies = self.bodies.iter().map(copied).collect::<Result<Vec<_>>>()?;
+            let chunk = |chunk: &DeviceChunk| {
+                let mut places = self.bodies.iter().zip(&bodies);
+                let place = places.find(|(old, _)| old.contains(chunk.body));
+                // Empty bodies need not be in any.
+                let body = place.map_or(DevicePtr::NULL, |(old, new)| {
+                    new.pointer_at(chunk.body.bytes_from(old.pointer()))
+                });
+                DeviceChunk { body, ..chunk.clone() }
+            };
+            let chunks = self.chunks.iter().map(chunk).collect();
+            let (field, ready) = (self.field.clone(), stream.record()?);
+            Ok(Self::new(context.clone(), field, chunks, bodies, ready))
         })
     }
 

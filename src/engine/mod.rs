@@ -384,6 +384,27 @@ impl Engine {
             self.memory,
         )
     }
+
+    /// Copies a batch that another GPU holds to this engine's, compressed as it is: directly where one
+    /// GPU reaches the other's memory, by NVLink or PCIe, and through the host where not. Waits for the
+    /// copy. What is decompressed of it later keeps to this engine's [`Engine::with_memory_limit`].
+    ///
+    /// ```no_run
+    /// use arrow_array::record_batch;
+    /// use lanepack::{Engine, Options};
+    ///
+    /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+    /// let on_first = Engine::cuda(0)?.compress_to_device(&batch, &Options::default())?;
+    /// let on_second = Engine::cuda(1)?.copy_from_device(&on_first)?;
+    /// assert_eq!(lanepack::decompress(&on_second.download()?)?, batch);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] for an engine without a GPU; [`Error::DeviceMemory`], [`Error::Device`].
+    pub fn copy_from_device(&self, batch: &CompressedDeviceBatch) -> Result<CompressedDeviceBatch> {
+        batch.copy_to(self.context()?, self.memory)
+    }
 }
 
 /// What rates of a machine are kept for.

@@ -225,6 +225,11 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
         len: usize,
     ) -> Result<()>;
 
+    /// Copies all of a buffer of another device of this kind, which has been written, to one of this
+    /// device that is as long; waits for the copy. It goes directly from device to device where these
+    /// reach each other's memory.
+    fn copy_from_peer(&self, source: &DeviceBuffer, target: &DeviceBuffer) -> Result<()>;
+
     /// Starts a kernel.
     fn launch(&self, launch: &Launch<'_>) -> Result<()>;
 

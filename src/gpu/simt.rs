@@ -395,6 +395,24 @@ impl Stream for SimtStream {
         Ok(())
     }
 
+    fn copy_from_peer(&self, source: &DeviceBuffer, target: &DeviceBuffer) -> Result<()> {
+        let of_peer = source.allocation().as_any().downcast_ref::<SimtMemory>();
+        let of_peer = of_peer.ok_or_else(|| Error::device("a buffer of another kind of device"))?;
+        let len = source.len();
+        let from = of_peer.shared.part(source, 0, len, "copy from a peer")?;
+        self.shared.copied(len);
+        let state = self.shared.lock();
+        self.shared.check(&state)?;
+        let to = self.shared.part(target, 0, len, "copy from a peer")?;
+        if from.addr().abs_diff(to.addr()) < len {
+            return Err(Error::device(format!("copy: {len} bytes onto themselves")));
+        }
+        // SAFETY: `part` has checked both ranges, which do not overlap; nobody writes to the source,
+        // and the lock of the target's device is held.
+        unsafe { ptr::copy_nonoverlapping(from, to, len) };
+        Ok(())
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let failed = |what: String| Error::device(format!("kernel {}: {what}", launch.kernel));
         let object = launch.module.map(|module| self.shared.object(module)).transpose()?;

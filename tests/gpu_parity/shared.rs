@@ -202,12 +202,33 @@ fn all_gpus_share() {
         return; // Other tests use the first.
     }
     let last = Engine::cuda(count - 1).unwrap();
+    check_copies(&Engine::cuda(0).unwrap(), &last, &batch, &Options::default());
     let most = last.free_memory().unwrap() - (256 << 20);
     let taken = DeviceMemory::<u8>::zeros(&last, most as usize).unwrap();
     let engine = all().with_cpu();
     check(&engine, &batch, &Options::default(), "little memory");
     check_scans(&engine, &packed, true, "little memory");
     drop(taken);
+}
+
+/// Copies a batch from the memory of one device to that of another, and compares what is there.
+fn check_copies(from: &Engine, to: &Engine, batch: &RecordBatch, options: &Options) {
+    let expected = compress(batch, options).unwrap();
+    let original = from.compress_to_device(batch, options).unwrap();
+    let copy = to.copy_from_device(&original).unwrap();
+    assert_eq!(Some(copy.device()), to.device(), "where it is");
+    drop(original);
+    assert_same_bytes(&copy.download().unwrap(), &expected, || "a copy".to_owned());
+    // What came from the host.
+    let uploaded = from.upload(&expected).unwrap();
+    let copy = to.copy_from_device(&uploaded).unwrap();
+    for (column, array) in copy.columns().iter().zip(batch.columns()) {
+        match column.decompress() {
+            Ok(values) => assert_eq!(&values.to_host().unwrap(), array, "{}", column.field()),
+            Err(Error::Unsupported { .. }) => {}
+            Err(error) => panic!("{}: {error}", column.field()),
+        }
+    }
 }
 
 #[cfg(lanepack_simt)]
@@ -247,6 +268,41 @@ mod emulated {
             assert_eq!(shares.devices.len(), choice.devices.len(), "{choice}");
             assert!(shares.failures.is_empty() && shares.devices.iter().sum::<usize>() > 0);
         }
+    }
+
+    #[test]
+    fn batches_are_copied_from_device_to_device() {
+        let batch = every_type(3000);
+        let one = |seed| Engine::simt(seed, 1 << 26);
+        let (from, to) = (one(1), one(2));
+        check_copies(&from, &to, &batch, &options());
+        check_copies(&from, &from, &batch, &options());
+        check_copies(&from, &to, &every_type(0), &options());
+        for engine in [&from, &to] {
+            assert_eq!(engine.free_memory().unwrap(), 1 << 26, "all is freed");
+        }
+        let original = from.compress_to_device(&batch, &options()).unwrap();
+        let full = Engine::simt(3, 4096).copy_from_device(&original).unwrap_err();
+        assert!(matches!(full, Error::DeviceMemory { .. }), "{full}");
+        let none = Engine::cpu().copy_from_device(&original).unwrap_err();
+        assert!(matches!(none, Error::NoDevice { .. }), "{none}");
+        to.fail_allocations(5..6);
+        let failed = to.copy_from_device(&original).unwrap_err();
+        assert!(failed.to_string().contains("column"), "{failed}");
+        to.fail_allocations(0..0);
+        assert_eq!(to.free_memory().unwrap(), 1 << 26, "all is freed");
+        // The copy stays when the original and its engine are gone.
+        let copy = to.copy_from_device(&original).unwrap();
+        drop((original, from));
+        let packed = copy.download().unwrap();
+        assert_same_bytes(&packed, &compress(&batch, &options()).unwrap(), || "a copy".to_owned());
+        // Scans use it as any other, on its device.
+        let packed = packed_for_scans(5000);
+        let copy = to.copy_from_device(&one(4).upload(&packed).unwrap()).unwrap();
+        let few = || col("small").lt(100_u8).and(col("text").starts_with("1"));
+        let found = Scan::on_device(&copy).filter(few()).rows(&to).unwrap();
+        let expected = Scan::new(&packed).filter(few()).rows(&Engine::cpu()).unwrap();
+        assert!(found == expected && !found.is_empty());
     }
 
     /// Threads of a pool that all wait for calls, which need the pool themselves.

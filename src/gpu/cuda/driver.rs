@@ -20,6 +20,7 @@ mod module;
 pub(super) use self::host::{PageLocked, Slot};
 pub(super) use self::module::{Function, Module};
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
@@ -44,11 +45,12 @@ const CAPABILITY_NEEDED: (u32, u32) = (8, 0);
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Everything called below. cudarc panics where one is missing, so look first.
-const FUNCTIONS: [&str; 45] = [
+const FUNCTIONS: [&str; 48] = [
     "cuCtxGetCurrent",
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
     "cuCtxSynchronize",
+    "cuDeviceCanAccessPeer",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
@@ -76,11 +78,13 @@ const FUNCTIONS: [&str; 45] = [
     "cuMemPoolCreate",
     "cuMemPoolDestroy",
     "cuMemPoolGetAttribute",
+    "cuMemPoolSetAccess",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",
+    "cuMemcpyPeerAsync",
     "cuMemsetD8Async",
     "cuModuleGetFunction",
     "cuModuleLoadData",
@@ -157,6 +161,8 @@ pub(super) struct Context {
     deferred: Mutex<Option<Error>>,
     /// Where our own page-locked memory lies.
     page_locked: Mutex<Vec<Range<usize>>>,
+    /// Numbers of the devices that have asked to read our pool.
+    readers: Mutex<BTreeSet<usize>>,
 }
 
 // SAFETY: a pool handle may be used by any thread; the driver locks what it must.
@@ -235,8 +241,9 @@ impl Context {
         // SAFETY: the properties are complete, with zeros where they are reserved.
         let pool =
             unsafe { result::mem_pool::create(&raw const properties) }.during("cuMemPoolCreate")?;
-        let (deferred, page_locked) = (Mutex::default(), Mutex::default());
-        let context = Self { inner, pool, info, driver, deferred, page_locked };
+        let (deferred, page_locked, readers) =
+            (Mutex::default(), Mutex::default(), Mutex::default());
+        let context = Self { inner, pool, info, driver, deferred, page_locked, readers };
         let mut threshold = context.info.memory / 2;
         // Else a stream may wait for another that has freed memory, unasked.
         let mut reuses_by_waiting = 0i32;
@@ -279,6 +286,31 @@ impl Context {
         unsafe { result::mem_pool::get_attribute(self.pool, attribute, (&raw mut bytes).cast()) }
             .during("cuMemPoolGetAttribute")?;
         Ok(bytes)
+    }
+
+    /// Lets another device read our pool, if it can: copies to it go through the host otherwise.
+    fn admit(&self, reader: &Self) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !readers.insert(reader.info.ordinal) {
+            return;
+        }
+        let device = reader.inner.cu_device();
+        let mut can = 0;
+        // SAFETY: both devices come from cuDeviceGet.
+        let asked =
+            unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, device, self.inner.cu_device()) };
+        if asked.result().is_err() || can == 0 {
+            return;
+        }
+        let access = sys::CUmemAccessDesc {
+            location: sys::CUmemLocation {
+                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: device,
+            },
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the pool is ours, and there is one description. Without access the copy is slower.
+        let _ = unsafe { sys::cuMemPoolSetAccess(self.pool, &raw const access, 1) };
     }
 
     /// Bytes that can be allocated: what the device has, and what our pool keeps unused.
@@ -431,6 +463,30 @@ impl Queue {
         // SAFETY: `use_of` has checked both ranges, and keeps the memory until this
         // is done; they do not overlap.
         unsafe { result::memcpy_dtod_async(to, from, len, self.raw) }.during("cuMemcpyDtoDAsync")
+    }
+
+    /// Copies memory of another device; waits, so that this need not wait for us when it is freed.
+    pub fn copy_from_peer(
+        self: &Arc<Self>,
+        source: &Memory,
+        target: &Memory,
+        len: usize,
+    ) -> Result<()> {
+        let peer = &source.home.context;
+        source.home.check(source, 0..len, "copy from a peer")?;
+        let to = self.use_of(target, 0..len, "copy from a peer")?;
+        if len == 0 {
+            return Ok(());
+        }
+        peer.admit(&self.context);
+        self.context.bind()?;
+        let (from, contexts) = (source.start.address(), [&self.context, peer]);
+        let [own, of_peer] = contexts.map(|context| context.inner.cu_ctx());
+        // SAFETY: both ranges have been checked, in the contexts of their devices; the source is
+        // borrowed until the copy is done.
+        let started = unsafe { result::memcpy_peer_async(own, to, of_peer, from, len, self.raw) };
+        started.during("cuMemcpyPeerAsync")?;
+        self.synchronize()
     }
 
     /// Starts a kernel with one plain struct as its argument.

@@ -107,6 +107,10 @@ impl Stream for CudaStream {
         self.queue.copy((memory(source)?, from), (memory(target)?, to), len)
     }
 
+    fn copy_from_peer(&self, source: &DeviceBuffer, target: &DeviceBuffer) -> Result<()> {
+        self.queue.copy_from_peer(memory(source)?, memory(target)?, source.len())
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<()> {
         let name = launch.kernel;
         if launch.blocks == 0 {
