@@ -192,7 +192,7 @@ struct StringsView {
 
 // Samples are made of pieces of values: so many bytes each, from the value's begin on.
 constexpr u32 SAMPLE_PIECE = 128;
-// Of so many bytes one is picked, between `least` and `most` of an FsstSampling.
+// A sample has one in so many bytes, but at least `least` and at most `most` of an FsstSampling.
 constexpr u32 SAMPLE_SHARE = 16;
 
 LANEPACK_DEVICE u32 pieces_of(u32 length) { return length / SAMPLE_PIECE + (length % SAMPLE_PIECE != 0); }

@@ -89,7 +89,7 @@ void Block::clear_stack(u32 thread) {
     char* bottom = stacks_ + thread * STRIDE + PAGE;
     // Frames of functions that never returned are still marked.
     allow(bottom, STACK);
-    lanes_[thread].fiber.prepare(bottom, thread, {stacks_, MAX_THREADS * STRIDE}, enter, &lanes_[thread]);
+    lanes_[thread].fiber.prepare(bottom, thread, used_, enter, &lanes_[thread]);
 }
 
 void Block::clear_shared() {
@@ -116,6 +116,7 @@ bool Block::run(const Grid& grid, u32 index) {
     state_ = (grid.seed + 1) * 0x9e3779b97f4a7c15ull ^ (index + 1ull) * 0xd1342543de82ef95ull;
     threads_ = grid.kernel->threads;
     grow(threads_);
+    used_ = {stacks_, threads_ * STRIDE};
     live_ = threads_;
     at_barrier_ = 0;
     holding_ = 0;

@@ -124,6 +124,8 @@ class Block {
     // The stacks, each with a page below that nothing can touch.
     char* stacks_ = nullptr;
     u32 stacks_made_ = 0;
+    // Those of the threads that run now.
+    Stacks used_;
     Fiber host_;
 
     u32 threads_ = 0;

@@ -22,8 +22,8 @@ void Fiber::start(unsigned high, unsigned low) {
     fiber->entry_(fiber->argument_);
 }
 
-void Fiber::prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(void*), void* argument) {
-    stacks_ = all;
+void Fiber::prepare(char* bottom, unsigned colour, Stacks& all, void (*entry)(void*), void* argument) {
+    stacks_ = &all;
     entry_ = entry;
     argument_ = argument;
     getcontext(&context_);
@@ -74,8 +74,8 @@ lanepack_simt_start:
     .size lanepack_simt_start, .-lanepack_simt_start
 )");
 
-void Fiber::prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(void*), void* argument) {
-    stacks_ = all;
+void Fiber::prepare(char* bottom, unsigned colour, Stacks& all, void (*entry)(void*), void* argument) {
+    stacks_ = &all;
     // r15, r14, r13, r12, rbx, rbp, where to go on; above it a multiple of 16.
     auto** top = reinterpret_cast<void**>(bottom + STACK - 64 - colour * COLOUR_STEP % COLOURS);
     *--top = reinterpret_cast<void*>(lanepack_simt_start);
@@ -93,9 +93,7 @@ void Fiber::prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(voi
 void Fiber::switch_from(Fiber& from) {
     previous_ = &from;
 #if defined(LANEPACK_SIMT_ASAN)
-    if (stacks_.bottom != from.stacks_.bottom) {
-        __sanitizer_start_switch_fiber(nullptr, stacks_.bottom, stacks_.size);
-    }
+    if (stacks_ != from.stacks_) __sanitizer_start_switch_fiber(nullptr, stacks_->bottom, stacks_->size);
 #endif
 #if defined(LANEPACK_SIMT_UCONTEXT_FIBERS)
     swapcontext(&from.context_, &context_);
@@ -107,10 +105,8 @@ void Fiber::switch_from(Fiber& from) {
 
 void Fiber::arrived([[maybe_unused]] Fiber& self) {
 #if defined(LANEPACK_SIMT_ASAN)
-    Stacks& left = self.previous_->stacks_;
-    if (left.bottom != self.stacks_.bottom) {
-        __sanitizer_finish_switch_fiber(nullptr, &left.bottom, &left.size);
-    }
+    Stacks* left = self.previous_->stacks_;
+    if (left != self.stacks_) __sanitizer_finish_switch_fiber(nullptr, &left->bottom, &left->size);
 #endif
 }
 

@@ -19,7 +19,7 @@ namespace lanepack::simt {
 // The inside of a kernel's thread has this much stack, less a few KB.
 constexpr size_t STACK = 64 << 10;
 
-// Memory that holds stacks.
+// Memory that holds the stacks of fibers that switch to each other.
 struct Stacks {
     const void* bottom = nullptr;
     size_t size = 0;
@@ -27,11 +27,13 @@ struct Stacks {
 
 class Fiber {
    public:
+    Fiber() = default;
+    Fiber(const Fiber&) = delete;
+
     // A fiber that runs `entry(argument)`, which never returns, once switched to.
-    // `bottom` is the low end of its stack of STACK bytes, which lies in `all`, with the
-    // stacks of the other fibers that it switches to; `colour` moves the top, so that the
-    // stacks of a warp do not all fall into the same cache sets.
-    void prepare(char* bottom, unsigned colour, Stacks all, void (*entry)(void*), void* argument);
+    // `bottom` is the low end of its stack of STACK bytes, which lies in `all`; `colour`
+    // moves the top, so that the stacks of a warp do not all fall into the same cache sets.
+    void prepare(char* bottom, unsigned colour, Stacks& all, void (*entry)(void*), void* argument);
 
     // Leaves `from`, which is the fiber that runs, and goes on with this one.
     void switch_from(Fiber& from);
@@ -41,7 +43,8 @@ class Fiber {
 
    private:
     // For AddressSanitizer. The host's own stack is known only once left.
-    Stacks stacks_;
+    Stacks own_;
+    Stacks* stacks_ = &own_;
     // Who switched here last.
     Fiber* previous_ = nullptr;
 #if defined(LANEPACK_SIMT_UCONTEXT_FIBERS)

@@ -327,7 +327,9 @@ pub(crate) fn on_host<'f>(
         chunk_of(chunk, sum, body.clone(), field)
             .map_err(|error| error.in_chunk(index).in_column(field.name()))
     };
-    placed.par_iter().enumerate().map(chunk).collect()
+    // The error of the first chunk that has one: `collect` of a parallel iterator gives any.
+    let chunks: Vec<Result<Chunk>> = placed.par_iter().enumerate().map(chunk).collect();
+    chunks.into_iter().collect()
 }
 
 /// A chunk whose body has come to the host; `sum` is its checksum if the header lacks it.
@@ -455,13 +457,14 @@ impl DeviceColumn {
             };
             let bodies = self.bodies.iter().map(copied).collect::<Result<Vec<_>>>()?;
             let chunk = |chunk: &DeviceChunk| {
+                // An empty body may stand behind the last byte.
+                let at = |bodies: &DeviceBuffer| {
+                    let at = chunk.body.address().checked_sub(bodies.pointer::<u8>().address())?;
+                    usize::try_from(at).ok().filter(|at| *at <= bodies.len())
+                };
                 let mut places = self.bodies.iter().zip(&bodies);
-                let place = places.find(|(old, _)| old.contains(chunk.body));
-                // Empty bodies need not be in any.
-                let body = place.map_or(DevicePtr::NULL, |(old, new)| {
-                    new.pointer_at(chunk.body.bytes_from(old.pointer()))
-                });
-                DeviceChunk { body, ..chunk.clone() }
+                let body = places.find_map(|(old, new)| Some(new.pointer_at(at(old)?)));
+                DeviceChunk { body: body.unwrap_or(DevicePtr::NULL), ..chunk.clone() }
             };
             let chunks = self.chunks.iter().map(chunk).collect();
             let (field, ready) = (self.field.clone(), stream.record()?);

@@ -385,9 +385,13 @@ impl Engine {
         )
     }
 
-    /// Copies a batch that another GPU holds to this engine's, compressed as it is: directly where one
-    /// GPU reaches the other's memory, by NVLink or PCIe, and through the host where not. Waits for the
-    /// copy. What is decompressed of it later keeps to this engine's [`Engine::with_memory_limit`].
+    /// Copies a compressed batch from the memory of its GPU to that of the first GPU of this engine, which
+    /// may be the same: directly where one GPU reaches the other's memory, by NVLink or PCIe, and through
+    /// the host where not. Waits for the copy. What is decompressed of it later keeps to this engine's
+    /// [`Engine::with_memory_limit`].
+    ///
+    /// From the first direct copy on, what lanepack allocates on the GPU of the batch is mapped for the
+    /// other one as well.
     ///
     /// ```no_run
     /// use arrow_array::record_batch;

@@ -14,8 +14,8 @@
 //! `abi.rs` in which device addresses are [`DevicePtr`]s.
 //!
 //! Work on a stream runs in the order it was given; nothing here waits for it but
-//! [`Stream::download`], [`Stream::synchronize`], [`Event::elapsed`], and
-//! [`Stream::upload`] from page-locked memory of more than 64 KiB. A buffer
+//! [`Stream::download`], [`Stream::copy_from_peer`], [`Stream::synchronize`], [`Event::elapsed`],
+//! and [`Stream::upload`] from page-locked memory of more than 64 KiB. A buffer
 //! is freed in the order of the stream that allocated it, after what any other
 //! stream does with it: launches and copies say which buffers they use.
 
@@ -225,8 +225,8 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
         len: usize,
     ) -> Result<()>;
 
-    /// Copies all of a buffer of another device of this kind, which has been written, to one of this
-    /// device that is as long; waits for the copy. It goes directly from device to device where these
+    /// Copies all of a buffer of another device of this kind, which has been written, to the begin of one
+    /// of this device that is at least as long; waits for the copy. It goes directly from device to device where these
     /// reach each other's memory.
     fn copy_from_peer(&self, source: &DeviceBuffer, target: &DeviceBuffer) -> Result<()>;
 

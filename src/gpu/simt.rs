@@ -398,18 +398,25 @@ impl Stream for SimtStream {
     fn copy_from_peer(&self, source: &DeviceBuffer, target: &DeviceBuffer) -> Result<()> {
         let of_peer = source.allocation().as_any().downcast_ref::<SimtMemory>();
         let of_peer = of_peer.ok_or_else(|| Error::device("a buffer of another kind of device"))?;
-        let len = source.len();
-        let from = of_peer.shared.part(source, 0, len, "copy from a peer")?;
+        let (len, what) = (source.len(), "copy from a peer");
+        // One lock at a time.
+        let mut bytes = Vec::<u8>::with_capacity(len);
+        {
+            let state = of_peer.shared.lock();
+            of_peer.shared.check(&state)?;
+            let from = of_peer.shared.part(source, 0, len, what)?;
+            // SAFETY: `part` has checked the range; the lock is held, and the vector has room.
+            unsafe {
+                ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+                bytes.set_len(len);
+            }
+        }
         self.shared.copied(len);
         let state = self.shared.lock();
         self.shared.check(&state)?;
-        let to = self.shared.part(target, 0, len, "copy from a peer")?;
-        if from.addr().abs_diff(to.addr()) < len {
-            return Err(Error::device(format!("copy: {len} bytes onto themselves")));
-        }
-        // SAFETY: `part` has checked both ranges, which do not overlap; nobody writes to the source,
-        // and the lock of the target's device is held.
-        unsafe { ptr::copy_nonoverlapping(from, to, len) };
+        let to = self.shared.part(target, 0, len, what)?;
+        // SAFETY: `part` has checked the range; the lock is held.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, len) };
         Ok(())
     }
 

@@ -310,3 +310,23 @@ fn many_tables_and_odd_symbols() {
         check(&engine, &one, &Options::default());
     }
 }
+
+/// Strings of about so many bytes as bound the samples that symbol tables are trained on.
+#[test]
+fn symbol_tables_of_columns_of_any_size() {
+    for bytes in [(16 << 10) + 1, (256 << 10) - 1, (256 << 10) + 16, (1 << 20) - 1, (1 << 20) + 16]
+    {
+        let mut left = bytes;
+        let value = |row: usize| {
+            let mut text = format!("item {} of {}, in {}", row * 7919 % 997, row / 64, row % 13);
+            text.truncate(left);
+            left -= text.len();
+            text
+        };
+        let values = (0..).map(value).take_while(|text| !text.is_empty());
+        let array: ArrayRef = Arc::new(StringArray::from_iter_values(values));
+        for engine in engines() {
+            check(&engine, &array, &Options::default());
+        }
+    }
+}

@@ -192,6 +192,8 @@ fn all_gpus_share() {
     }
     let all = || Engine::all_devices().unwrap();
     let batch = every_type(2_000_000);
+    let first = || Engine::cuda(0).unwrap();
+    check_copies(&first(), &first(), &batch, &Options::default());
     let packed = compress(&for_scans(4_000_000), &Options::default()).unwrap();
     for engine in [all(), all().with_cpu(), all().with_device_memory_limit(1 << 30)] {
         check(&engine, &batch, &Options::default(), "all GPUs");
@@ -202,7 +204,10 @@ fn all_gpus_share() {
         return; // Other tests use the first.
     }
     let last = Engine::cuda(count - 1).unwrap();
-    check_copies(&Engine::cuda(0).unwrap(), &last, &batch, &Options::default());
+    check_copies(&first(), &last, &batch, &Options::default());
+    // Devices that have gone and come again.
+    check_copies(&Engine::cuda(count - 1).unwrap(), &first(), &batch, &Options::default());
+    check_copies(&first(), &Engine::cuda(count - 1).unwrap(), &batch, &Options::default());
     let most = last.free_memory().unwrap() - (256 << 20);
     let taken = DeviceMemory::<u8>::zeros(&last, most as usize).unwrap();
     let engine = all().with_cpu();
@@ -278,6 +283,14 @@ mod emulated {
         check_copies(&from, &to, &batch, &options());
         check_copies(&from, &from, &batch, &options());
         check_copies(&from, &to, &every_type(0), &options());
+        let short: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from_iter_values((0..1500).map(|_| ""))),
+            Arc::new(Int64Array::new_null(1500)),
+            Arc::new(StringArray::new_null(1500)),
+            Arc::new(BooleanArray::from(vec![true; 1500])),
+            Arc::new(Int32Array::from_iter_values((0..1500).map(|row| (row < 1024) as i32 * row))),
+        ];
+        check_copies(&from, &to, &batch_of(&short), &options());
         for engine in [&from, &to] {
             assert_eq!(engine.free_memory().unwrap(), 1 << 26, "all is freed");
         }
@@ -286,6 +299,10 @@ mod emulated {
         assert!(matches!(full, Error::DeviceMemory { .. }), "{full}");
         let none = Engine::cpu().copy_from_device(&original).unwrap_err();
         assert!(matches!(none, Error::NoDevice { .. }), "{none}");
+        let lost = |after| Emulation { lost_after: Some(after), ..Emulation::default() };
+        let lost = Engine::simt_devices([lost(0)]);
+        let error = lost.copy_from_device(&original).unwrap_err();
+        assert!(matches!(error, Error::Device { .. }), "{error}");
         to.fail_allocations(5..6);
         let failed = to.copy_from_device(&original).unwrap_err();
         assert!(failed.to_string().contains("column"), "{failed}");

@@ -96,10 +96,10 @@ pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -
         return chosen;
     }
 
-    // By vector and pair: at first the least that it may be.
+    // By vector and pair; of pairs whose `is_bound` is set, a lower bound.
     let mut costs = vec![[0; MAX_PAIRS]; vectors.len()];
     least_of_all_pairs(&samples, &counts, &mut costs);
-    let mut is_least = vec![true; pairs.len()];
+    let mut is_bound = vec![true; pairs.len()];
     // What each vector costs with the best of the chosen pairs.
     let mut paid = vec![usize::MAX / SAMPLED_VECTORS.max(vectors.len()); vectors.len()];
     let mut chosen = Vec::with_capacity(MAX_CANDIDATES);
@@ -114,7 +114,7 @@ pub fn candidates<F: AlpFloat>(vectors: &[(&[F; VECTOR], [u64; VECTOR / 64])]) -
             let Some((pair, _)) = best.filter(|&(_, total)| *total < paid.iter().sum()) else {
                 break None;
             };
-            if !std::mem::take(&mut is_least[pair]) {
+            if !std::mem::take(&mut is_bound[pair]) {
                 break Some(pair);
             }
             cost_pair(&samples, &counts, pairs[pair], pair, &mut costs);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     /// Random vectors, of which each has its own number of digits, noise and nulls.
-    fn check<F: AlpFloat>(number: impl Fn(u64, u64) -> F) {
+    fn check<F: AlpFloat>(number: impl Fn(u64, u64) -> F, odd: [F; 6]) {
         let mut state = 1_u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -333,8 +333,15 @@ mod tests {
             let vectors: Vec<([F; VECTOR], [u64; VECTOR / 64])> = (0..count)
                 .map(|_| {
                     let (digits, noise, range) = (random(8), random(5), 1 << random(30));
+                    // Of some vectors all values are odd, or bits at random.
+                    let kind = random(8);
                     let value = |_| match random(10) < noise {
+                        _ if kind == 0 => odd[random(6) as usize],
+                        _ if kind == 1 => {
+                            F::from_bits(F::Bits::truncate(random(1 << 31) << 33 | random(1 << 31)))
+                        }
                         true => number(random(u64::from(u32::MAX)), 17),
+                        false if noise == 4 && random(9) == 0 => odd[random(6) as usize],
                         false => number(random(range), digits),
                     };
                     let values: Vec<F> = (0..VECTOR).map(value).collect();
@@ -353,7 +360,13 @@ mod tests {
 
     #[test]
     fn pairs_that_cannot_be_best_are_not_missed() {
-        check(|number, digits| number as f64 / 10_f64.powi(digits as i32));
-        check(|number, digits| number as f32 / 10_f32.powi(digits as i32));
+        check(
+            |number, digits| number as f64 / 10_f64.powi(digits as i32),
+            [f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 5e-324, 1e300],
+        );
+        check(
+            |number, digits| number as f32 / 10_f32.powi(digits as i32),
+            [f32::NAN, f32::INFINITY, -f32::INFINITY, -0.0, 1e-45, 1e30],
+        );
     }
 }

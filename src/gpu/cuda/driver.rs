@@ -20,7 +20,7 @@ mod module;
 pub(super) use self::host::{PageLocked, Slot};
 pub(super) use self::module::{Function, Module};
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
@@ -161,8 +161,9 @@ pub(super) struct Context {
     deferred: Mutex<Option<Error>>,
     /// Where our own page-locked memory lies.
     page_locked: Mutex<Vec<Range<usize>>>,
-    /// Numbers of the devices that have asked to read our pool.
-    readers: Mutex<BTreeSet<usize>>,
+    /// Devices that have asked for access to our pool, by number, with their primary contexts: these
+    /// stay as long as the pool does.
+    peers: Mutex<BTreeMap<usize, Arc<CudaContext>>>,
 }
 
 // SAFETY: a pool handle may be used by any thread; the driver locks what it must.
@@ -241,9 +242,8 @@ impl Context {
         // SAFETY: the properties are complete, with zeros where they are reserved.
         let pool =
             unsafe { result::mem_pool::create(&raw const properties) }.during("cuMemPoolCreate")?;
-        let (deferred, page_locked, readers) =
-            (Mutex::default(), Mutex::default(), Mutex::default());
-        let context = Self { inner, pool, info, driver, deferred, page_locked, readers };
+        let (deferred, page_locked, peers) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let context = Self { inner, pool, info, driver, deferred, page_locked, peers };
         let mut threshold = context.info.memory / 2;
         // Else a stream may wait for another that has freed memory, unasked.
         let mut reuses_by_waiting = 0i32;
@@ -288,13 +288,14 @@ impl Context {
         Ok(bytes)
     }
 
-    /// Lets another device read our pool, if it can: copies to it go through the host otherwise.
-    fn admit(&self, reader: &Self) {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        if !readers.insert(reader.info.ordinal) {
+    /// Gives another device access to all of our pool from now on, once, if it can have it: copies to
+    /// it go through the host otherwise.
+    fn admit(&self, peer: &Self) {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.insert(peer.info.ordinal, peer.inner.clone()).is_some() {
             return;
         }
-        let device = reader.inner.cu_device();
+        let device = peer.inner.cu_device();
         let mut can = 0;
         // SAFETY: both devices come from cuDeviceGet.
         let asked =
@@ -307,6 +308,7 @@ impl Context {
                 type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
                 id: device,
             },
+            // Pools have no access for reading alone.
             flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
         // SAFETY: the pool is ours, and there is one description. Without access the copy is slower.

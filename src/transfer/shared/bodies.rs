@@ -133,8 +133,8 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// Others wait for room until this is dropped: in vain if there is none then, as a thread that
-/// allocates it may panic.
+/// Dropped when room has been allocated, or when the thread that allocates it panics. There is no room
+/// then, and those who wait for it give up.
 struct WaitForRoom<'b> {
     bodies: &'b Bodies<'b>,
 }

@@ -115,6 +115,9 @@ impl Compression<'_> {
     }
 
     fn on_host(&self, unit: usize) -> Result<()> {
+        if self.failed.is_set() {
+            return Ok(()); // Nothing is made of it.
+        }
         let span = self.begin(unit..unit + 1);
         let compress = || compress_field(span.field.clone(), &span.array, self.options);
         let column = match &self.threads {
@@ -131,6 +134,9 @@ impl Compression<'_> {
         units: Range<usize>,
         checks: &Scope<'s>,
     ) -> Result<()> {
+        if self.failed.is_set() {
+            return Ok(());
+        }
         let first = units.start;
         let span = self.begin(units);
         let compress = || compress_to_device(context, span.field, &span.array, self.options);

@@ -26,7 +26,7 @@ mod decompress;
 mod queue;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -228,6 +228,19 @@ struct Call<'a, T> {
     done: Mutex<Done<T>>,
     /// What ends the call.
     error: FirstError,
+    /// Whether a thread of the call has panicked, which ends it, too.
+    has_panicked: AtomicBool,
+}
+
+/// Ends a call when it is dropped by a panic.
+struct EndOnPanic<'c>(&'c AtomicBool);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 /// The error of the first unit that has one.
@@ -253,6 +266,10 @@ impl FirstError {
 }
 
 impl<T: Send> Call<'_, T> {
+    fn is_over(&self) -> bool {
+        self.error.is_set() || self.has_panicked.load(Ordering::Relaxed)
+    }
+
     fn bytes(&self, units: &Range<usize>) -> usize {
         self.units[units.clone()].iter().map(|unit| unit.bytes).sum()
     }
@@ -264,7 +281,8 @@ impl<T: Send> Call<'_, T> {
         pays: impl Fn(&Unit, usize) -> bool,
         work: &impl Fn(usize) -> Result<T>,
     ) {
-        while !self.error.is_set()
+        let _end = EndOnPanic(&self.has_panicked);
+        while !self.is_over()
             && let Some(unit) = self.queue.last(is_helper, &pays)
         {
             match work(unit) {
@@ -283,7 +301,8 @@ impl<T: Send> Call<'_, T> {
         device: &DeviceState<'_>,
         work: &impl Fn(&Arc<Context>, Range<usize>) -> Result<T>,
     ) {
-        while !self.error.is_set()
+        let _end = EndOnPanic(&self.has_panicked);
+        while !self.is_over()
             && !device.is_out()
             && let Some(units) = self.queue.first(|left| device.span(left, self.devices.len()))
         {
@@ -416,13 +435,14 @@ pub(crate) fn share<T: Send>(
         host: AtomicUsize::new(0),
         done: Mutex::default(),
         error: FirstError::default(),
+        has_panicked: AtomicBool::new(false),
     };
     let mut threads = match workers.devices.is_empty() {
         true => workers.threads.max(1),
         false => workers.threads,
     };
     // Once more where something was given back when others had stopped taking.
-    while !call.error.is_set() && !call.queue.is_empty() {
+    while !call.is_over() && !call.queue.is_empty() {
         call.round(threads, on_host, on_device);
         if call.devices.iter().all(DeviceState::is_out) {
             threads = rayon::current_num_threads();

@@ -18,8 +18,10 @@ fn workers(devices: u64, threads: usize) -> Workers {
     Workers { threads, devices: (0..devices).map(context).collect(), ..Workers::default() }
 }
 
+/// Units, of which the host does the last one.
 fn units(count: usize) -> Vec<Unit> {
-    let unit = |chunk| Unit { column: 0, chunks: chunk..chunk + 1, bytes: 1, fits: Fits::Alone };
+    let fits = |chunk| if chunk + 1 == count { Fits::Host } else { Fits::Alone };
+    let unit = |chunk| Unit { column: 0, chunks: chunk..chunk + 1, bytes: 1, fits: fits(chunk) };
     (0..count).map(unit).collect()
 }
 
@@ -49,7 +51,7 @@ fn is_free(workers: &Workers) -> bool {
 
 #[test]
 fn a_panic_of_a_worker_ends_the_call_and_nothing_else() {
-    let workers = workers(2, 2);
+    let workers = workers(2, 0);
     let no_panic = |_| Ok(());
     let panics_at = |place: usize| {
         move |unit| match unit == place {
@@ -63,12 +65,27 @@ fn a_panic_of_a_worker_ends_the_call_and_nothing_else() {
         assert_eq!(panic.downcast_ref::<String>().unwrap(), &format!("unit {place}"));
         assert!(is_free(&workers), "unit {place}");
     }
+    // The last unit is the host's.
     let call_with_host = || call(&workers, 20, panics_at(19), no_panic);
     let panic = catch_unwind(AssertUnwindSafe(call_with_host)).unwrap_err();
     assert_eq!(panic.downcast_ref::<String>().unwrap(), "unit 19");
     assert!(is_free(&workers));
     let done = call(&workers, 20, no_panic, no_panic).unwrap();
     assert_eq!(done, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_begun_after_a_panic() {
+    let workers = workers(1, 0);
+    let done = AtomicUsize::new(0);
+    let panics = |unit| {
+        assert_ne!(unit, 0, "the first unit");
+        thread::sleep(Duration::from_millis(20));
+        done.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    };
+    assert!(catch_unwind(AssertUnwindSafe(|| call(&workers, 500, |_| Ok(()), panics))).is_err());
+    assert!(done.into_inner() < 400);
 }
 
 #[test]

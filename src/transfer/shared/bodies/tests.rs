@@ -147,6 +147,22 @@ fn a_place_that_stays_empty_is_no_gap_in_the_result() {
 }
 
 #[test]
+fn nobody_waits_for_room_that_a_panic_has_prevented() {
+    put_together(VALUES, false, |bodies, column| {
+        lock(&bodies.state).is_coming = true;
+        let allocating = WaitForRoom { bodies };
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| on_device(bodies, column, 0..3));
+            thread::sleep(Duration::from_millis(5));
+            assert!(!waiting.is_finished(), "room is coming");
+            drop(allocating);
+            assert!(!waiting.join().unwrap(), "there is none");
+        });
+        (3..CHUNKS).for_each(|index| on_host(bodies, column, index));
+    });
+}
+
+#[test]
 fn bodies_without_room_are_put_together_at_the_end() {
     // Later chunks are longer than the first.
     put_together(VALUES, true, |bodies, column| {
