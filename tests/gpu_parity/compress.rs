@@ -323,7 +323,7 @@ fn symbol_tables_of_columns_of_any_size() {
             left -= text.len();
             text
         };
-        let values = (0..).map(value).take_while(|text| !text.is_empty());
+        let values: Vec<String> = (0..).map(value).take_while(|text| !text.is_empty()).collect();
         let array: ArrayRef = Arc::new(StringArray::from_iter_values(values));
         for engine in engines() {
             check(&engine, &array, &Options::default());
