@@ -225,9 +225,9 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
         len: usize,
     ) -> Result<()>;
 
-    /// Copies all of a buffer of another device of this kind, which has been written, to the begin of one
-    /// of this device that is at least as long; waits for the copy. It goes directly from device to device where these
-    /// reach each other's memory.
+    /// Copies all of a buffer of another device of the same kind to the start of one of this device,
+    /// which is at least as long; waits for the copy. The source has been written before. Bytes go
+    /// directly from device to device where these reach each other's memory.
     fn copy_from_peer(&self, source: &DeviceBuffer, target: &DeviceBuffer) -> Result<()>;
 
     /// Starts a kernel.

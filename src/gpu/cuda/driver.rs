@@ -467,7 +467,8 @@ impl Queue {
         unsafe { result::memcpy_dtod_async(to, from, len, self.raw) }.during("cuMemcpyDtoDAsync")
     }
 
-    /// Copies memory of another device; waits, so that this need not wait for us when it is freed.
+    /// Copies memory of another device and waits for the copy: the source does not count this stream
+    /// among those that use it, as events of one device cannot be recorded on streams of another.
     pub fn copy_from_peer(
         self: &Arc<Self>,
         source: &Memory,

@@ -133,8 +133,8 @@ impl Drop for AtWork<'_> {
     }
 }
 
-/// Dropped when room has been allocated, or when the thread that allocates it panics. There is no room
-/// then, and those who wait for it give up.
+/// Dropped when room has been allocated, or when the thread that allocates it panics. In that case there
+/// is no room, and threads that wait for it give up.
 struct WaitForRoom<'b> {
     bodies: &'b Bodies<'b>,
 }
