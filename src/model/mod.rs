@@ -269,32 +269,44 @@ pub(crate) struct Model {
 /// What calls have taken on each side, in the order of [`Side::ALL`].
 type BySide = [Taken; 3];
 
-/// How often a side has done work of a kind, and the last two times but the first one: that allocates
+/// How often a side has done work of a kind, and the last times but the first one: that allocates
 /// memory, page-locked memory above all, and loads kernels, which those after it find.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     calls: u32,
-    last: [f64; 2],
+    last: [f64; REMEMBERED],
 }
 
 impl Default for Taken {
     fn default() -> Self {
-        Self { calls: 0, last: [f64::INFINITY; 2] }
+        Self { calls: 0, last: [f64::INFINITY; REMEMBERED] }
     }
 }
 
 impl Taken {
-    /// The faster of the last two; 1 if there are not so many.
+    /// The least of the last times, as calls are disturbed more often than they are faster; 1 if there
+    /// are too few.
     fn factor(self) -> f64 {
-        if self.calls < KNOWN { 1.0 } else { self.last[0].min(self.last[1]) }
+        let least = self.last.into_iter().fold(f64::INFINITY, f64::min);
+        if self.calls < KNOWN { 1.0 } else { least }
     }
 }
+
+/// Times of a side that are remembered.
+const REMEMBERED: usize = 4;
 
 /// Calls after which a side is known.
 const KNOWN: u32 = 3;
 
 /// Calls after which another side is tried again: machines change, and calls are disturbed.
 const AGAIN: u32 = 64;
+
+/// At first every second call may try a side, later one of so many: a side that has turned out to be as
+/// good as the best, because that became slower, is not worth several slow calls one after the other.
+const TRIES: [u32; 2] = [2, 8];
+
+/// Calls after which tries are rare.
+const FIRST: u32 = 24;
 
 /// Seconds that are predicted at most.
 const LONGEST: f64 = 1e6;
@@ -338,18 +350,25 @@ impl Model {
         let taken = self.taken(Alike::of(work));
         let times = self.predict(work, &taken);
         let time = |side: &Side| times[*side as usize];
-        let best = sides.iter().copied().min_by_key(time).unwrap_or(Side::Cpu);
         let calls = |side: Side| taken[side as usize].calls;
-        // By what is known of it, or else, once in a while, by the rates alone.
         let all = taken.iter().fold(0_u32, |all, taken| all.wrapping_add(taken.calls));
+        // After the first calls a side that is not known is only tried.
+        let is_first = all < FIRST || sides.iter().all(|side| calls(*side) < KNOWN);
+        let known = sides.iter().copied().filter(|side| is_first || calls(*side) >= KNOWN);
+        let best = known.min_by_key(time).unwrap_or(Side::Cpu);
+        // By what is known of it, or else, once in a while, by the rates alone.
         let is_again = all % AGAIN == AGAIN - 1;
         let most = time(&best).as_secs_f64() * WORTH_A_TRY;
         let is_worth_it = |side: &&Side| match is_again {
             true => **side != best && self.rates.seconds(work, **side) <= most,
-            false => calls(**side) < KNOWN && time(side).as_secs_f64() <= most,
+            false => {
+                **side != best && calls(**side) < KNOWN && time(side).as_secs_f64() <= most
+            }
         };
+        let each = TRIES[usize::from(!is_first)];
+        let is_time = calls(best) >= KNOWN && all % each == each - 1;
         match sides.iter().filter(is_worth_it).min_by_key(|side| time(side)) {
-            Some(side) if calls(best) >= KNOWN => (*side, times),
+            Some(side) if is_time => (*side, times),
             _ => (best, times),
         }
     }
@@ -364,7 +383,8 @@ impl Model {
         let ratio = taken.as_secs_f64() / predicted;
         let taken = &mut self.taken.entry(key).or_default()[side as usize];
         if taken.calls > 0 {
-            taken.last = [ratio, taken.last[0]];
+            taken.last.rotate_right(1);
+            taken.last[0] = ratio;
         }
         taken.calls = taken.calls.saturating_add(1);
     }
@@ -504,7 +524,7 @@ mod tests {
         assert!(model.is_small(&small), "as calls have shown");
         let ordinary = Work { page_locked: [false; 2], ..small.clone() };
         assert!(model.is_small(&ordinary), "in other memory");
-        (0..2).for_each(|_| model.learn(&ordinary, Side::Cpu, predicted));
+        (0..REMEMBERED).for_each(|_| model.learn(&ordinary, Side::Cpu, predicted));
         assert!(!model.is_small(&small), "as later calls have shown");
     }
 
@@ -518,9 +538,29 @@ mod tests {
             model.learn(&work, side, predicted);
             tried.push(side);
         }
-        assert_eq!(tried[..3], [Side::Both; 3]);
-        assert_eq!(tried[3..6], [Side::Devices; 3], "little slower");
-        assert_eq!(tried[6..], [Side::Both; 3], "the CPU is much slower");
+        let (both, devices) = (Side::Both, Side::Devices);
+        assert_eq!(tried[..3], [both; 3]);
+        // Little slower: every second call until it is known. The CPU is much slower.
+        assert_eq!(tried[3..], [devices, both, devices, both, devices, both]);
+    }
+
+    #[test]
+    fn later_a_side_that_is_not_known_is_tried_now_and_then() {
+        let (mut model, work) = (Model::new(rates()), work(1 << 30));
+        let predicted = Duration::from_secs_f64(rates().seconds(&work, Side::Devices));
+        // So far twice as fast as devices are predicted to be: they are not tried.
+        (0..2 * FIRST).for_each(|_| model.learn(&work, Side::Both, predicted / 2));
+        assert_eq!(model.choose(&work, &Side::ALL).0, Side::Both);
+        let mut tried = Vec::new();
+        for _ in 0..4 * TRIES[1] {
+            let side = model.choose(&work, &Side::ALL).0;
+            tried.push(side == Side::Devices);
+            // Those that are known have become slower, devices even more than predicted.
+            model.learn(&work, side, predicted * if side == Side::Devices { 3 } else { 2 });
+        }
+        assert_eq!(tried.iter().filter(|tried| **tried).count(), KNOWN as usize, "{tried:?}");
+        let in_a_row = tried.windows(2).any(|pair| pair == [true; 2]);
+        assert!(!in_a_row, "{tried:?}");
     }
 
     #[test]
