@@ -328,6 +328,14 @@ impl Engine {
             Kind::Auto(Ok(contexts)) => {
                 let asked = asked();
                 let is_for_devices = asked.work.columns.iter().any(|column| column.on_device);
+                let tiny = match self.sides.contains(&Side::Cpu) {
+                    true => self.model().tiny(&asked.work),
+                    false => None,
+                };
+                if let Some(times) = tiny {
+                    let choice = choice(true, &[], Some(times.into()), Reason::Predicted);
+                    return (Plan::Cpu, choice, None);
+                }
                 let is_the_cpus = !is_for_devices
                     || (self.sides.contains(&Side::Cpu) && self.model().is_small(&asked.work));
                 let (work, sides) = match is_the_cpus {

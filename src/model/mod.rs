@@ -285,10 +285,15 @@ impl Default for Taken {
 
 impl Taken {
     /// The least of the last times, as calls are disturbed more often than they are faster; 1 if there
-    /// are too few.
-    fn factor(self) -> f64 {
+    /// are none.
+    fn seen(self) -> f64 {
         let least = self.last.into_iter().fold(f64::INFINITY, f64::min);
-        if self.calls < KNOWN { 1.0 } else { least }
+        if least.is_finite() { least } else { 1.0 }
+    }
+
+    /// The same if there are enough.
+    fn factor(self) -> f64 {
+        if self.calls < KNOWN { 1.0 } else { self.seen() }
     }
 }
 
@@ -314,6 +319,14 @@ const LONGEST: f64 = 1e6;
 /// A side that is slower than the best by less than this is tried.
 const WORTH_A_TRY: f64 = 1.6;
 
+/// The same of compression by a side that is predicted by rates alone: before values are compressed
+/// their encoding is not known, and rates differ by more than with it.
+const WORTH_A_TRY_UNSEEN: f64 = 4.0;
+
+/// Work that the CPU is predicted to do in this share of the time that a call on a device takes is not
+/// looked up: that would take as long.
+const TINY: f64 = 0.25;
+
 /// Kinds of work that are remembered.
 const MOST_ALIKE: usize = 2048;
 
@@ -326,6 +339,12 @@ impl Model {
     pub fn is_small(&self, work: &Work) -> bool {
         let factor = self.taken(Alike::of(work))[Side::Cpu as usize].factor();
         self.rates.seconds(work, Side::Cpu) * factor <= self.rates.call
+    }
+
+    /// What work takes on each side by the rates alone, if it is the CPU's and tiny.
+    pub fn tiny(&self, work: &Work) -> Option<[Duration; 3]> {
+        let is_tiny = self.rates.seconds(work, Side::Cpu) <= self.rates.call * TINY;
+        is_tiny.then(|| self.predict(work, &BySide::default()))
     }
 
     /// What calls have taken on each side.
@@ -358,11 +377,17 @@ impl Model {
         let best = known.min_by_key(time).unwrap_or(Side::Cpu);
         // By what is known of it, or else, once in a while, by the rates alone.
         let is_again = all % AGAIN == AGAIN - 1;
-        let most = time(&best).as_secs_f64() * WORTH_A_TRY;
+        let most = |side: Side| {
+            let is_unseen = work.operation == Operation::Compress && calls(side) == 0;
+            let factor = if is_unseen { WORTH_A_TRY_UNSEEN } else { WORTH_A_TRY };
+            time(&best).as_secs_f64() * factor
+        };
         let is_worth_it = |side: &&Side| match is_again {
-            true => **side != best && self.rates.seconds(work, **side) <= most,
+            true => **side != best && self.rates.seconds(work, **side) <= most(**side),
             false => {
-                **side != best && calls(**side) < KNOWN && time(side).as_secs_f64() <= most
+                let seen = taken[**side as usize].seen();
+                let is_unknown = **side != best && calls(**side) < KNOWN;
+                is_unknown && self.rates.seconds(work, **side) * seen <= most(**side)
             }
         };
         let each = TRIES[usize::from(!is_first)];
@@ -522,6 +547,7 @@ mod tests {
         let predicted = Duration::from_secs_f64(rates().seconds(&small, Side::Cpu));
         (0..3).for_each(|_| model.learn(&small, Side::Cpu, predicted / 2));
         assert!(model.is_small(&small), "as calls have shown");
+        assert!(model.tiny(&small).is_none() && model.tiny(&work(200_000)).is_some());
         let ordinary = Work { page_locked: [false; 2], ..small.clone() };
         assert!(model.is_small(&ordinary), "in other memory");
         (0..REMEMBERED).for_each(|_| model.learn(&ordinary, Side::Cpu, predicted));
@@ -556,7 +582,7 @@ mod tests {
             let side = model.choose(&work, &Side::ALL).0;
             tried.push(side == Side::Devices);
             // Those that are known have become slower, devices even more than predicted.
-            model.learn(&work, side, predicted * if side == Side::Devices { 3 } else { 2 });
+            model.learn(&work, side, predicted * if side == Side::Devices { 5 } else { 4 } / 2);
         }
         assert_eq!(tried.iter().filter(|tried| **tried).count(), KNOWN as usize, "{tried:?}");
         let in_a_row = tried.windows(2).any(|pair| pair == [true; 2]);

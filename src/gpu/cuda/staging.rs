@@ -37,6 +37,12 @@ const SMALL_SLOTS: usize = 32;
 const LARGE: usize = 2 << 20;
 const LARGE_SLOTS: usize = 32;
 
+/// Copies of page-locked memory that wait for their turn, and how many are on their way at a time in a
+/// direction. The bus serves all that are there by turns, so that each of four takes four times as long,
+/// and what needs its bytes begins late. With two the next one is in its stream when one ends.
+const LONG: usize = 1 << 20;
+const AT_A_TIME: usize = 2;
+
 /// Threads of a copy. Twelve gain nothing over eight where pages are not new.
 const THREADS: usize = 12;
 
@@ -46,6 +52,8 @@ pub(super) struct Staging {
     context: Arc<Context>,
     small: Slots,
     large: Slots,
+    up: Turns,
+    down: Turns,
 }
 
 impl Staging {
@@ -58,7 +66,8 @@ impl Staging {
             returned: Condvar::new(),
         };
         let (small, large) = (slots(SMALL, SMALL_SLOTS), slots(LARGE, LARGE_SLOTS));
-        Self { context: context.clone(), small, large }
+        let [up, down] = [(); 2].map(|()| Turns::new(AT_A_TIME));
+        Self { context: context.clone(), small, large, up, down }
     }
 
     fn slots(&self, len: usize) -> &Slots {
@@ -75,6 +84,7 @@ impl Staging {
     ) -> Result<()> {
         // Short copies do not wait for what is before them in the stream.
         if source.len() > SMALL && self.context.is_page_locked(source.as_ptr(), source.len()) {
+            let _turn = (source.len() >= LONG).then(|| self.up.take());
             return queue.upload(source, memory, at);
         }
         let slots = self.slots(source.len());
@@ -95,6 +105,7 @@ impl Staging {
     ) -> Result<()> {
         let start = target.as_ptr().cast();
         if target.len() > SMALL && self.context.is_page_locked(start, target.len()) {
+            let _turn = (target.len() >= LONG).then(|| self.down.take());
             return queue.download(memory, at, target);
         }
         let slots = self.slots(target.len());
@@ -147,6 +158,36 @@ fn each_piece<T: Send>(
         }
     });
     failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// A number of threads at a time.
+#[derive(Debug)]
+struct Turns {
+    free: Mutex<usize>,
+    returned: Condvar,
+}
+
+impl Turns {
+    fn new(free: usize) -> Self {
+        Self { free: Mutex::new(free), returned: Condvar::new() }
+    }
+
+    /// Waits until it is the thread's turn, which lasts until what is returned is dropped.
+    fn take(&self) -> Turn<'_> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self.returned.wait_while(free, |free| *free == 0);
+        *wait.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Turn(self)
+    }
+}
+
+struct Turn<'a>(&'a Turns);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.returned.notify_one();
+    }
 }
 
 /// Page-locked buffers of one size.
