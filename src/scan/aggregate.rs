@@ -24,8 +24,9 @@ use arrow_buffer::{Buffer, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
 
-use super::bind::Binder;
+use super::bind::{Binder, Named};
 use super::expr::Expr;
+use super::join::JoinedColumn;
 use super::number::{Form, Kind, Number, Width};
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
@@ -126,8 +127,8 @@ pub(super) struct Plan {
 pub(super) enum Input {
     /// The rows themselves.
     Rows,
-    /// Whether all of these columns are valid.
-    Valid(Vec<usize>),
+    /// Whether all of these columns, and of these columns of lookups, are valid.
+    Valid(Vec<usize>, Vec<JoinedColumn>),
     /// The sum of numbers, and how many there are.
     Sum(Number, Width),
     /// The least and the greatest number.
@@ -142,9 +143,20 @@ impl Input {
         let mut columns = Vec::new();
         match self {
             Self::Rows => {}
-            Self::Valid(of) => columns.clone_from(of),
+            Self::Valid(of, _) => columns.clone_from(of),
             Self::Sum(number, _) | Self::Bounds(number, _) => number.columns(&mut columns),
             Self::ColumnBounds(column, _) => columns.push(*column),
+        }
+        columns
+    }
+
+    /// The columns of lookups that have to be valid.
+    pub fn joined_columns(&self) -> Vec<&JoinedColumn> {
+        let mut columns = Vec::new();
+        match self {
+            Self::Rows | Self::ColumnBounds(..) => {}
+            Self::Valid(_, joined) => columns.extend(joined),
+            Self::Sum(number, _) | Self::Bounds(number, _) => number.joined_columns(&mut columns),
         }
         columns
     }
@@ -152,7 +164,9 @@ impl Input {
     /// The columns whose values are read.
     pub fn columns_read(&self) -> Vec<usize> {
         match self {
-            Self::Rows | Self::Valid(_) => Vec::new(),
+            Self::Rows => Vec::new(),
+            // Keys are.
+            Self::Valid(_, joined) => joined.iter().map(|column| column.join.column).collect(),
             Self::Sum(..) | Self::Bounds(..) | Self::ColumnBounds(..) => self.columns(),
         }
     }
@@ -238,15 +252,22 @@ impl Plan {
         let Some(expr) = &aggregate.expr else { return Ok(plan(Input::Rows, DataType::Int64)) };
         match function {
             Function::Count => {
-                let columns = match expr {
-                    Expr::Column(name) => vec![binder.column(name)?.0],
+                let input = match expr {
+                    Expr::Column(name) => match binder.named(name)? {
+                        Named::Column(column, _) => Input::Valid(vec![column], Vec::new()),
+                        Named::Joined(column) => {
+                            Input::Valid(vec![column.join.column], vec![column])
+                        }
+                    },
                     _ => {
-                        let mut columns = Vec::new();
-                        Self::number(aggregate, binder, expr)?.columns(&mut columns);
-                        columns
+                        let number = Self::number(aggregate, binder, expr)?;
+                        let (mut columns, mut joined) = (Vec::new(), Vec::new());
+                        number.columns(&mut columns);
+                        number.joined_columns(&mut joined);
+                        Input::Valid(columns, joined.into_iter().cloned().collect())
                     }
                 };
-                Ok(plan(Input::Valid(columns), DataType::Int64))
+                Ok(plan(input, DataType::Int64))
             }
             Function::Sum | Function::Average => {
                 let number = Self::number(aggregate, binder, expr)?;
@@ -257,8 +278,9 @@ impl Plan {
                 Ok(plan(Input::Sum(number, Width::Bits64), data_type))
             }
             Function::Min | Function::Max => {
-                if let Expr::Column(name) = expr {
-                    let (column, data_type) = binder.column(name)?;
+                if let Expr::Column(name) = expr
+                    && let Named::Column(column, data_type) = binder.named(name)?
+                {
                     let comparable = match (Key::of(data_type), physical_of(data_type)) {
                         (Some(key), _) => Comparable::Words(key),
                         (_, Physical::I128 | Physical::I256) => Comparable::Wide,
@@ -314,7 +336,7 @@ impl Plan {
     /// What is known before the first row.
     pub fn start(&self) -> State {
         match &self.input {
-            Input::Rows | Input::Valid(_) => State::Count(0),
+            Input::Rows | Input::Valid(..) => State::Count(0),
             Input::Sum(number, _) => match number.kind {
                 Kind::Exact { .. } => State::Integers { sum: i256::ZERO, count: 0 },
                 _ => State::Floats { sum: 0.0, count: 0 },

@@ -7,6 +7,7 @@ use arrow_schema::{DataType, Schema};
 
 use super::automaton::Automaton;
 use super::expr::{Comparison, Expr, Operator, TextForm};
+use super::join::{BoundJoin, Join, JoinedColumn, check_key};
 use super::literal::{Literal, Value};
 use super::number::{Number, Width};
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
@@ -21,11 +22,70 @@ pub(super) struct Binder<'a> {
     schema: &'a Schema,
     /// Indices in the schema of the columns used so far.
     columns: Vec<usize>,
+    joins: Vec<Arc<BoundJoin>>,
+}
+
+/// What a name stands for.
+pub(super) enum Named<'a> {
+    /// A column of the scan, by its number, and its type.
+    Column(usize, &'a DataType),
+    Joined(JoinedColumn),
 }
 
 impl<'a> Binder<'a> {
     pub fn new(schema: &'a Schema) -> Self {
-        Self { schema, columns: Vec::new() }
+        Self { schema, columns: Vec::new(), joins: Vec::new() }
+    }
+
+    /// Joins the rows with a lookup, whose columns have names in expressions from then on; the rows
+    /// that it keeps.
+    pub fn join(&mut self, join: &Join) -> Result<Predicate> {
+        let Expr::Column(name) = &join.key else {
+            let what = format!("{}: only columns are keys of joins", join.key);
+            return Err(Error::expression(what));
+        };
+        let (column, data_type) = self.column(name)?;
+        check_key(name, data_type, &join.lookup)?;
+        let table = join.lookup.table().clone();
+        let bound = Arc::new(BoundJoin { kind: join.kind, column, table });
+        if bound.has_columns() {
+            for field in join.lookup.columns() {
+                let of_others = self.joins.iter().flat_map(|join| join.table.columns.iter());
+                let mut known = of_others.map(|column| &column.field).chain(self.schema.fields());
+                if known.any(|known| known.name() == field.name()) {
+                    let name = field.name();
+                    let what =
+                        format!("column {name:?} of a lookup has the name of another column");
+                    return Err(Error::expression(what));
+                }
+            }
+            self.joins.push(bound.clone());
+        }
+        Ok(bound.predicate())
+    }
+
+    /// What a name stands for.
+    pub fn named(&mut self, name: &str) -> Result<Named<'a>> {
+        for join in &self.joins {
+            let of = join.table.columns.iter().position(|column| column.field.name() == name);
+            if let Some(column) = of {
+                return Ok(Named::Joined(JoinedColumn { join: join.clone(), column }));
+            }
+        }
+        self.column(name).map(|(column, data_type)| Named::Column(column, data_type))
+    }
+
+    /// The column of a lookup that is the only one in an expression, if it is one.
+    fn only_joined(&mut self, expr: &Expr) -> Result<Option<JoinedColumn>> {
+        let mut names = Vec::new();
+        expr.names(&mut names);
+        match names.as_slice() {
+            [name] => Ok(match self.named(name)? {
+                Named::Joined(column) => Some(column),
+                Named::Column(..) => None,
+            }),
+            _ => Ok(None),
+        }
     }
 
     /// Indices in the schema of the columns used, by their numbers.
@@ -39,7 +99,9 @@ impl<'a> Binder<'a> {
         let mut found = (0..fields.len()).filter(|index| fields[*index].name() == name);
         let (index, more) = (found.next(), found.next());
         let index = index.ok_or_else(|| {
-            let names: Vec<_> = fields.iter().map(|field| format!("{:?}", field.name())).collect();
+            let of_joins = self.joins.iter().flat_map(|join| join.table.columns.iter());
+            let names = fields.iter().chain(of_joins.map(|column| &column.field));
+            let names: Vec<_> = names.map(|field| format!("{:?}", field.name())).collect();
             Error::expression(format!("no column {name:?} among {}", names.join(", ")))
         })?;
         if more.is_some() {
@@ -60,6 +122,11 @@ impl<'a> Binder<'a> {
 
     /// The rows in which an expression is `wanted`, and not null.
     fn rows(&mut self, expr: &Expr, wanted: bool) -> Result<Predicate> {
+        let is_test =
+            matches!(expr, Expr::Compare(..) | Expr::In(..) | Expr::Text(..) | Expr::Column(_));
+        if is_test && let Some(column) = self.only_joined(expr)? {
+            return column.rows(expr, wanted);
+        }
         match expr {
             Expr::And(left, right) | Expr::Or(left, right) => {
                 let parts = [self.rows(left, wanted)?, self.rows(right, wanted)?];
@@ -100,7 +167,10 @@ impl<'a> Binder<'a> {
     /// The rows in which an expression is not null.
     fn known(&mut self, expr: &Expr) -> Result<Predicate> {
         match expr {
-            Expr::Column(name) => Ok(Predicate::IsValid(self.column(name)?.0)),
+            Expr::Column(name) => Ok(match self.named(name)? {
+                Named::Column(column, _) => Predicate::IsValid(column),
+                Named::Joined(column) => column.valid(),
+            }),
             Expr::Literal(literal) => Ok(Predicate::Constant(!literal.is_null())),
             Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) => {
                 let number = self.number(expr)?;
@@ -108,6 +178,7 @@ impl<'a> Binder<'a> {
                 number.columns(&mut columns);
                 let null = number.is_null();
                 let valid = columns.into_iter().map(Predicate::IsValid);
+                let valid = valid.chain(joined_valid(&number));
                 Ok(if null { Predicate::Constant(false) } else { Predicate::all(valid) })
             }
             _ => Ok(Predicate::any([self.rows(expr, true)?, self.rows(expr, false)?])),
@@ -143,15 +214,21 @@ impl<'a> Binder<'a> {
                     return Ok(Predicate::Constant(false));
                 }
                 let (left, right) = Number::aligned(left, right)?;
-                Ok(Predicate::Compare(comparison, Box::new([left, right]), Width::Bits64))
+                let valid: Vec<_> = joined_valid(&left).chain(joined_valid(&right)).collect();
+                let pair = Box::new([left, right]);
+                let compare = Predicate::Compare(comparison, pair, Width::Bits64);
+                Ok(Predicate::all(valid.into_iter().chain([compare])))
             }
         }
     }
 
     /// The type of a column.
-    fn type_of(&mut self, expr: &Expr) -> Result<Option<&'a DataType>> {
+    fn type_of(&mut self, expr: &Expr) -> Result<Option<DataType>> {
         match expr {
-            Expr::Column(name) => Ok(Some(self.column(name)?.1)),
+            Expr::Column(name) => Ok(Some(match self.named(name)? {
+                Named::Column(_, data_type) => data_type.clone(),
+                Named::Joined(column) => column.column().field.data_type().clone(),
+            })),
             _ => Ok(None),
         }
     }
@@ -159,8 +236,15 @@ impl<'a> Binder<'a> {
     /// A column as the integers that stand for its values.
     fn word(&mut self, expr: &Expr) -> Result<Number> {
         let Expr::Column(name) = expr else { return self.number(expr) };
-        let (column, data_type) = self.column(name)?;
-        Number::column(column, data_type).ok_or_else(|| unordered(name, data_type))
+        match self.named(name)? {
+            Named::Column(column, data_type) => {
+                Number::column(column, data_type).ok_or_else(|| unordered(name, data_type))
+            }
+            Named::Joined(column) => {
+                let data_type = column.column().field.data_type().clone();
+                Number::joined(column).ok_or_else(|| unordered(name, &data_type))
+            }
+        }
     }
 
     fn one_of(&mut self, value: &Expr, list: &[Expr], wanted: bool) -> Result<Predicate> {
@@ -244,10 +328,17 @@ impl<'a> Binder<'a> {
     pub fn number(&mut self, expr: &Expr) -> Result<Number> {
         let number = match expr {
             Expr::Column(name) => {
-                let (column, data_type) = self.column(name)?;
+                let (number, data_type) = match self.named(name)? {
+                    Named::Column(column, data_type) => {
+                        (Number::column(column, data_type), data_type.clone())
+                    }
+                    Named::Joined(column) => {
+                        let data_type = column.column().field.data_type().clone();
+                        (Number::joined(column), data_type)
+                    }
+                };
                 let is_number = data_type.is_numeric() && !data_type.is_temporal();
-                let number = Number::column(column, data_type).filter(|_| is_number);
-                return number.ok_or_else(|| {
+                return number.filter(|_| is_number).ok_or_else(|| {
                     Error::expression(format!(
                         "column {name:?} is {data_type}, which cannot be computed with"
                     ))
@@ -271,6 +362,13 @@ impl<'a> Binder<'a> {
         };
         number.map_err(|error| within(error, expr))
     }
+}
+
+/// Tests that the columns of lookups that a number is computed from are not null.
+fn joined_valid(number: &Number) -> impl Iterator<Item = Predicate> + use<> {
+    let mut columns = Vec::new();
+    number.joined_columns(&mut columns);
+    columns.into_iter().map(JoinedColumn::valid).collect::<Vec<_>>().into_iter()
 }
 
 /// The error, with the expression that it is about.

@@ -344,6 +344,34 @@ impl fmt::Display for Expr {
 }
 
 impl Expr {
+    /// Adds the names of its columns, each once.
+    pub(super) fn names<'e>(&'e self, names: &mut Vec<&'e str>) {
+        match self {
+            Self::Column(name) => {
+                if !names.contains(&name.as_str()) {
+                    names.push(name);
+                }
+            }
+            Self::Literal(_) => {}
+            Self::Compare(_, left, right)
+            | Self::And(left, right)
+            | Self::Or(left, right)
+            | Self::Arithmetic(_, left, right) => {
+                left.names(names);
+                right.names(names);
+            }
+            Self::In(value, list) => {
+                value.names(names);
+                list.iter().for_each(|item| item.names(names));
+            }
+            Self::Text(value, ..)
+            | Self::Not(value)
+            | Self::IsNull(value)
+            | Self::Negative(value)
+            | Self::Float64(value) => value.names(names),
+        }
+    }
+
     /// How closely the parts of an expression hold together when it is written.
     fn binding(&self) -> u8 {
         match self {

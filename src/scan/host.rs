@@ -15,6 +15,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
@@ -23,6 +24,7 @@ use rayon::prelude::*;
 use super::aggregate::{self, Plan, State};
 use super::cpu::{self, Filter};
 use super::device::{self, DeviceScan, Selection};
+use super::group::{GroupKey, GroupTable, Numbering};
 use super::predicate::Predicate;
 use super::{bounds_of, gathered};
 use crate::column::{self, CompressedColumn};
@@ -40,6 +42,8 @@ pub(super) struct HostScan<'a> {
     pub columns: Vec<Cow<'a, CompressedColumn>>,
     pub predicate: Predicate,
     pub chunk_rows: Vec<usize>,
+    /// Whether there are lookups, which devices do not read.
+    pub is_for_cpu: bool,
 }
 
 /// What has come of chunks on the CPU, one by one, or of all of a span on a device.
@@ -103,9 +107,47 @@ impl HostScan<'_> {
         }))
     }
 
+    /// The groups of the kept rows, by the CPU.
+    pub fn groups(
+        &self,
+        keys: &mut [GroupKey],
+        plans: &mut [Plan],
+        most: usize,
+        _: &Engine,
+    ) -> Result<GroupTable> {
+        let columns = self.columns();
+        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
+        let column = |of: usize| (bounds_of(columns[of]), columns[of].null_count() > 0);
+        keys.iter_mut().for_each(|key| key.fit(&column));
+        let (keys, plans) = (&*keys, plans.iter().collect::<Vec<&Plan>>());
+        let numbering = Numbering::new(keys)?;
+        let (next, chunks) = (AtomicUsize::new(0), self.chunk_rows.len());
+        // A table for each thread, which takes chunk after chunk.
+        let of_thread = |_: usize| {
+            let mut table = GroupTable::new(&plans, &numbering, most);
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= chunks {
+                    return Ok(table);
+                }
+                let filter = Filter::new(&self.predicate, &columns, index, self.chunk_rows[index])?;
+                cpu::group::chunk(keys, &plans, &numbering, &filter, &columns, index, &mut table)
+                    .map_err(|error| error.in_chunk(index))?;
+            }
+        };
+        let threads = rayon::current_num_threads().min(chunks).max(1);
+        let tables = (0..threads).into_par_iter().map(of_thread);
+        tables
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .try_fold(GroupTable::new(&plans, &numbering, most), GroupTable::merge)
+    }
+
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
         let limit = engine.memory_limit();
+        let cpu = Engine::cpu();
+        let engine = if self.is_for_cpu { &cpu } else { engine };
         engine.run(
             || self.work(engine, wanted, wanted.len()),
             || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
@@ -155,6 +197,8 @@ impl HostScan<'_> {
     ) -> Result<Parts<C, D>> {
         let needed = self.needed(reads);
         let all = 0..self.chunk_rows.len();
+        let cpu = Engine::cpu();
+        let engine = if self.is_for_cpu { &cpu } else { engine };
         engine.run(
             || self.work(engine, reads, effort),
             || Ok(vec![(all.clone(), Part::Chunks(self.each_chunk(on_cpu)?))]),

@@ -53,8 +53,11 @@ mod bind;
 mod cpu;
 mod device;
 mod expr;
+mod group;
 mod host;
+pub(crate) mod join;
 mod literal;
+mod lookup;
 mod number;
 pub(crate) mod predicate;
 
@@ -63,12 +66,14 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow_buffer::i256;
-use arrow_schema::{DataType, FieldRef, Schema};
+use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
 pub use aggregate::{Aggregate, avg, count, count_rows, max, min, sum};
 pub use expr::{Comparison, Expr, Operator, TextForm, col, lit};
+pub use group::GroupBy;
 pub use literal::Literal;
+pub use lookup::Lookup;
 
 use crate::batch;
 use crate::chunk::Statistics;
@@ -81,9 +86,10 @@ use crate::error::{Error, Place, Result};
 use crate::memory::MemoryLimit;
 use crate::ranges::Key;
 use aggregate::{Plan, State};
-use bind::Binder;
+use bind::{Binder, Named};
 use device::{DeviceScan, Selection};
 use host::HostScan;
+use join::{Join, JoinedColumn};
 use literal::Value;
 use predicate::Predicate;
 
@@ -104,6 +110,7 @@ use predicate::Predicate;
 pub struct Scan<'a> {
     source: Source<'a>,
     filter: Option<Expr>,
+    joins: Vec<Join>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -117,18 +124,18 @@ impl<'a> Scan<'a> {
     /// A scan of all rows of a batch that [`compress`](crate::compress) made, or of a slice
     /// or concatenation of such.
     pub fn new(compressed: &'a RecordBatch) -> Self {
-        Self { source: Source::Batch(compressed), filter: None }
+        Self { source: Source::Batch(compressed), filter: None, joins: Vec::new() }
     }
 
     /// A scan of columns, which have been validated already: what
     /// [`columns`](crate::columns) gives, and the better choice for many scans of one batch.
     pub fn of(columns: &'a [CompressedColumn]) -> Self {
-        Self { source: Source::Columns(columns), filter: None }
+        Self { source: Source::Columns(columns), filter: None, joins: Vec::new() }
     }
 
     /// A scan of a batch in GPU memory, by the engine that it belongs to.
     pub fn on_device(batch: &'a CompressedDeviceBatch) -> Self {
-        Self { source: Source::Device(batch), filter: None }
+        Self { source: Source::Device(batch), filter: None, joins: Vec::new() }
     }
 
     /// Keeps the rows for which `expr` is true, and that earlier filters keep.
@@ -186,8 +193,8 @@ impl<'a> Scan<'a> {
         if let Some(context) = self.resident(engine)? {
             return self.gather_on(context, names, self.memory_limit(engine), &mut ());
         }
-        let (scan, wanted) = self.bind(|binder| numbers_of(names, binder))?;
-        scan.gather(&wanted, engine)
+        let (scan, wanted) = self.bind(|binder| Gathered::of(names, binder))?;
+        wanted.with_joined(scan.gather(&wanted.columns, engine)?)
     }
 
     /// Aggregates of the rows that are kept: a batch of one row, with a column for each.
@@ -269,6 +276,21 @@ impl<'a> Scan<'a> {
         })
     }
 
+    /// Rows, kept or not.
+    fn source_rows(&self) -> usize {
+        let rows = |field: &Field, storage: &ArrayRef| {
+            CompressedColumn::try_from_arrow(field, storage).map_or(0, |column| column.len())
+        };
+        match self.source {
+            Source::Device(batch) => batch.num_rows(),
+            Source::Columns(columns) => columns.first().map_or(0, CompressedColumn::len),
+            Source::Batch(batch) => match batch.columns().first() {
+                Some(storage) => rows(batch.schema().field(0), storage),
+                None => batch.num_rows(),
+            },
+        }
+    }
+
     /// What gathered values may take: of a batch in GPU memory what it was uploaded with.
     fn memory_limit(&self, engine: &Engine) -> MemoryLimit {
         match self.source {
@@ -284,6 +306,10 @@ impl<'a> Scan<'a> {
             let device = batch.device();
             let what = format!("a batch on {} {} for another engine", device.name, device.ordinal);
             return Err(Error::Mismatch { place: Place::default(), what });
+        }
+        if !self.joins.is_empty() {
+            let what = "joins of a batch in GPU memory: download it, and scan it by the CPU";
+            return Err(Error::unsupported(what));
         }
         Ok(Some(batch.context()))
     }
@@ -330,6 +356,9 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
+        if !self.joins.is_empty() {
+            return Err(Error::unsupported("joins by a GPU: scan by the CPU"));
+        }
         let Source::Device(batch) = self.source else {
             let (scan, more) = self.bind(more)?;
             let needed = device::needed(&scan.predicate, &reads(&more), scan.columns.len());
@@ -368,10 +397,13 @@ impl<'a> Scan<'a> {
             Source::Device(batch) => batch.schema().as_ref().clone(),
         };
         let mut binder = Binder::new(&schema);
-        let predicate = match &self.filter {
+        let joins: Vec<Predicate> =
+            self.joins.iter().map(|join| binder.join(join)).collect::<Result<_>>()?;
+        let filter = match &self.filter {
             None => Predicate::Constant(true),
             Some(filter) => binder.filter(filter)?,
         };
+        let predicate = Predicate::all(joins.into_iter().chain([filter]));
         let more = more(&mut binder)?;
         let mut used = binder.into_columns();
         if used.is_empty() && !schema.fields().is_empty() {
@@ -408,13 +440,61 @@ impl<'a> Scan<'a> {
             (None, Source::Device(_)) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        Ok((HostScan { columns, predicate, chunk_rows }, more))
+        let is_for_cpu = !self.joins.is_empty();
+        Ok((HostScan { columns, predicate, chunk_rows, is_for_cpu }, more))
     }
 }
 
 /// The numbers of columns by their names.
 fn numbers_of<S: AsRef<str>>(names: &[S], binder: &mut Binder<'_>) -> Result<Vec<usize>> {
     names.iter().map(|name| Ok(binder.column(name.as_ref())?.0)).collect()
+}
+
+/// What a call gathers: columns of the scan, and columns of lookups that are looked up afterwards.
+struct Gathered {
+    /// Those that are read, the keys of lookups among them.
+    columns: Vec<usize>,
+    /// For each name where it is in `columns`, and of which column of a lookup that is the key.
+    names: Vec<(usize, Option<JoinedColumn>)>,
+}
+
+impl Gathered {
+    fn of<S: AsRef<str>>(names: &[S], binder: &mut Binder<'_>) -> Result<Self> {
+        let mut gathered = Self { columns: Vec::new(), names: Vec::new() };
+        for name in names {
+            let (column, joined) = match binder.named(name.as_ref())? {
+                Named::Column(column, _) => (column, None),
+                Named::Joined(joined) => (joined.join.column, Some(joined)),
+            };
+            let known = gathered.columns.iter().position(|known| *known == column);
+            let at = known.unwrap_or_else(|| {
+                gathered.columns.push(column);
+                gathered.columns.len() - 1
+            });
+            gathered.names.push((at, joined));
+        }
+        Ok(gathered)
+    }
+
+    /// The columns by their names, of a batch of those that were read.
+    fn with_joined(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let (schema, rows) = (batch.schema(), batch.num_rows());
+        let mut fields = Vec::with_capacity(self.names.len());
+        let mut arrays = Vec::with_capacity(self.names.len());
+        for (at, joined) in &self.names {
+            match joined {
+                None => {
+                    fields.push(schema.fields()[*at].clone());
+                    arrays.push(batch.column(*at).clone());
+                }
+                Some(joined) => {
+                    fields.push(joined.field());
+                    arrays.push(joined.values_of(batch.column(*at))?);
+                }
+            }
+        }
+        batch::batch_of(Arc::new(Schema::new(fields)), arrays, rows)
+    }
 }
 
 /// What [`Scan::gather`] gives.

@@ -14,6 +14,7 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::expr::Operator;
+use super::join::JoinedColumn;
 use super::literal::{Literal, power_of_ten};
 use crate::error::{Error, Result};
 use crate::ranges::{Key, Order};
@@ -44,6 +45,8 @@ pub(crate) enum Form {
     Words(usize, Key),
     /// A column of 128 bits a value.
     Wide(usize),
+    /// A column of a lookup.
+    Joined(JoinedColumn),
     Null,
     Integer(i128),
     Float(f64),
@@ -81,6 +84,12 @@ impl Number {
         Some(Self { form, kind })
     }
 
+    /// The values of a lookup's column.
+    pub fn joined(column: JoinedColumn) -> Option<Self> {
+        let kind = Self::column(0, column.column().field.data_type())?.kind;
+        Some(Self { form: Form::Joined(column), kind })
+    }
+
     pub fn literal(literal: &Literal) -> Result<Self> {
         let (form, kind) = match literal.operand() {
             Some(Literal::Null) => (Form::Null, Kind::Exact { scale: 0 }),
@@ -114,12 +123,18 @@ impl Number {
         )
     }
 
-    /// Adds the columns that it is computed from; it is null where one of them is.
+    /// Adds the columns that it is computed from; it is null where one of them is. Of lookups the
+    /// columns of keys.
     pub fn columns(&self, columns: &mut Vec<usize>) {
         match &self.form {
             Form::Words(column, _) | Form::Wide(column) => {
                 if !columns.contains(column) {
                     columns.push(*column);
+                }
+            }
+            Form::Joined(joined) => {
+                if !columns.contains(&joined.join.column) {
+                    columns.push(joined.join.column);
                 }
             }
             Form::Null | Form::Integer(_) | Form::Float(_) => {}
@@ -130,6 +145,22 @@ impl Number {
             Form::Negative(inner) | Form::Scaled(inner, _) | Form::Float64(inner) => {
                 inner.columns(columns);
             }
+        }
+    }
+
+    /// Adds the columns of lookups that it is computed from; it is null where one of them is.
+    pub fn joined_columns<'n>(&'n self, columns: &mut Vec<&'n JoinedColumn>) {
+        match &self.form {
+            Form::Joined(joined) => columns.push(joined),
+            Form::Operation(_, left, right) => {
+                left.joined_columns(columns);
+                right.joined_columns(columns);
+            }
+            Form::Negative(inner) | Form::Scaled(inner, _) | Form::Float64(inner) => {
+                inner.joined_columns(columns);
+            }
+            Form::Words(..) | Form::Wide(_) => {}
+            Form::Null | Form::Integer(_) | Form::Float(_) => {}
         }
     }
 
@@ -262,6 +293,7 @@ impl Number {
         match &self.form {
             Form::Wide(_) => true,
             Form::Words(..) => self.kind != Kind::Exact { scale: 0 },
+            Form::Joined(joined) => joined.column().field.data_type().is_decimal(),
             Form::Operation(_, left, right) => left.has_decimals() || right.has_decimals(),
             Form::Negative(inner) | Form::Scaled(inner, _) => inner.has_decimals(),
             Form::Null | Form::Integer(_) | Form::Float(_) | Form::Float64(_) => false,
@@ -293,6 +325,7 @@ impl Number {
             Form::Words(column, key) if key.order != Order::Float => Some(bounds(*column)),
             Form::Wide(column) => Some(bounds(*column)),
             Form::Integer(value) => Some((i256::from_i128(*value), i256::from_i128(*value))),
+            Form::Joined(joined) => joined.column().bounds(),
             Form::Words(..) | Form::Null | Form::Float(_) => None,
             Form::Float64(inner) => {
                 inner.reach(bounds, width)?;

@@ -20,6 +20,7 @@ use arrow_buffer::i256;
 
 use super::automaton::{Automaton, CodeAutomaton};
 use super::expr::Comparison;
+use super::join::Probe;
 use super::number::{Number, Width};
 use crate::encoding::fsst::{Encoder, SymbolTable};
 use crate::error::{Error, Result};
@@ -36,6 +37,8 @@ pub(crate) enum Predicate {
     IsValid(usize),
     /// Two numbers, both valid, compared, with integers that are wide enough.
     Compare(Comparison, Box<[Number; 2]>, Width),
+    /// Valid keys that a lookup has.
+    Probe(Probe),
     /// Rows that all of these keep.
     All(Vec<Predicate>),
     /// Rows that one of these keeps.
@@ -253,7 +256,7 @@ impl Predicate {
                 parts.iter_mut().try_for_each(|part| part.fit(bounds))
             }
             Self::Not(inner) => inner.fit(bounds),
-            Self::Constant(_) | Self::Test(..) | Self::IsValid(_) => Ok(()),
+            Self::Constant(_) | Self::Test(..) | Self::IsValid(_) | Self::Probe(_) => Ok(()),
         }
     }
 

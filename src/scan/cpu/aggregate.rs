@@ -1,17 +1,22 @@
 //! Aggregates of a chunk.
 
+use std::rc::Rc;
+
 use arrow_buffer::i256;
 
+use super::join::{ChunkJoin, ChunkJoins, Keys};
 use super::source::Source;
 use super::{Filter, NONE, Validity, compute::Scalar, count, rows, select};
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical};
 use crate::error::{Error, Result};
-use crate::lanes::{Mask, VECTOR};
+use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
 use crate::scan::aggregate::{Comparable, Input, Plan, State, wider};
 use crate::scan::cpu::Numbers;
+use crate::scan::group::States;
+use crate::scan::join::JoinedColumn;
 use crate::scan::number::{Kind, Number, Width};
 
 /// The lanes of a vector's sum of floats.
@@ -29,10 +34,10 @@ pub(in crate::scan) fn chunk(
     if filter.constant() == Some(false) {
         return Ok(states);
     }
-    let sources = Source::of_all(columns, index);
+    let (sources, joins) = (Source::of_all(columns, index), ChunkJoins::new(columns, index));
     let inputs: Vec<ChunkInput<'_>> = plans
         .iter()
-        .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index))
+        .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index, &joins))
         .collect::<Result<_>>()?;
     for vector in 0..rows.div_ceil(VECTOR) {
         let mask = filter.select(vector)?;
@@ -49,20 +54,23 @@ pub(in crate::scan) fn chunk(
 }
 
 /// The input of an aggregate in one chunk.
-struct ChunkInput<'a> {
-    input: &'a Input,
+pub(super) struct ChunkInput<'a> {
+    pub input: &'a Input,
     /// Of the columns that have to be valid.
     validity: Vec<Validity<'a>>,
+    /// Columns of lookups that have to be valid.
+    joined: Vec<(Rc<ChunkJoin<'a>>, &'a JoinedColumn)>,
     numbers: Numbers<'a>,
     source: Option<Source<'a>>,
 }
 
 impl<'a> ChunkInput<'a> {
-    fn new(
+    pub fn new(
         input: &'a Input,
         columns: &[&'a CompressedColumn],
         sources: &[Source<'a>],
         index: usize,
+        joins: &Rc<ChunkJoins<'a>>,
     ) -> Result<Self> {
         let used = input.columns();
         let width = match input {
@@ -79,13 +87,155 @@ impl<'a> ChunkInput<'a> {
                 .map_err(|error| error.in_chunk(index).in_column(column.field().name()))
         };
         let validity = used.iter().map(validity).collect::<Result<_>>()?;
-        Ok(Self { input, validity, numbers: Numbers::of(sources.to_vec(), width), source })
+        let of_join = |column: &'a JoinedColumn| Ok((joins.of(&column.join)?, column));
+        let joined = input.joined_columns().into_iter().map(of_join).collect::<Result<_>>()?;
+        let numbers = Numbers::new(sources.to_vec(), joins, width);
+        Ok(Self { input, validity, joined, numbers, source })
+    }
+
+    /// Leaves the rows that have a value.
+    pub fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        self.validity.iter().for_each(|validity| validity.retain(vector, mask));
+        for (join, joined) in &self.joined {
+            join.retain(vector, mask)?;
+            if let Some(null) = joined.column().null() {
+                let mut entries = [0; VECTOR];
+                join.entries(vector, mask, &mut entries)?;
+                let before = *mask;
+                for row in rows(&before) {
+                    if joined.column().code(entries[row]) == null {
+                        mask::set(mask, row, false);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the kept rows of a vector to the states of their groups.
+    pub fn add_to_groups(
+        &self,
+        vector: usize,
+        mask: &Mask,
+        kept: &[u16],
+        groups: &[u32],
+        states: &mut States,
+    ) -> Result<()> {
+        let mut valid = *mask;
+        self.retain(vector, &mut valid)?;
+        let rows = kept.iter().map(|row| usize::from(*row)).zip(groups.iter().copied());
+        let valid = |row: &(usize, u32)| valid[row.0 / 64] >> (row.0 % 64) & 1 == 1;
+        let rows = rows.filter(valid).map(|(row, group)| (row, group as usize));
+        /// Adds the values of rows to sums.
+        macro_rules! add {
+            ($number:expr, $scalar:ty, $sums:expr, $counts:expr, $into:expr) => {{
+                let mut values = [<$scalar>::default(); VECTOR];
+                self.numbers.compute($number, vector, &mut values)?;
+                for (row, group) in rows {
+                    $sums[group].add($into(values[row]));
+                    $counts[group] += 1;
+                }
+            }};
+        }
+        match (self.input, states) {
+            (Input::Rows | Input::Valid(..), States::Counts(counts)) => {
+                rows.for_each(|(_, group)| counts[group] += 1);
+            }
+            (Input::Sum(number, _), States::Integers { sums, counts }) => {
+                match self.numbers.width() {
+                    Width::Bits64 => add!(number, i64, sums, counts, i128::from),
+                    Width::Bits128 => add!(number, i128, sums, counts, i128::from),
+                }
+            }
+            (Input::Sum(number, _), States::Floats { sums, counts }) => match number.kind {
+                Kind::Float32 => add!(number, f32, sums, counts, f64::from),
+                _ => add!(number, f64, sums, counts, f64::from),
+            },
+            (Input::Bounds(..) | Input::ColumnBounds(..), States::Bounds { states, .. }) => {
+                self.each_bound(vector, rows, |group, of_row| {
+                    let before = std::mem::replace(&mut states[group], State::Count(0));
+                    states[group] = before.then(of_row);
+                })?;
+            }
+            _ => return Err(Error::corrupt("states of another aggregate")),
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the group of each row, and the bounds of its value.
+    fn each_bound(
+        &self,
+        vector: usize,
+        rows: impl Iterator<Item = (usize, usize)>,
+        mut each: impl FnMut(usize, State),
+    ) -> Result<()> {
+        let wide = |value: i256| State::Wide(Some((value, value)));
+        match self.input {
+            Input::Bounds(number, _) => match number.kind {
+                Kind::Exact { .. } => {
+                    let values = self.numbers.integers(number, vector)?;
+                    rows.for_each(|(row, group)| each(group, wide(i256::from_i128(values[row]))));
+                }
+                Kind::Float32 => {
+                    let mut values = [0_f32; VECTOR];
+                    self.numbers.compute(number, vector, &mut values)?;
+                    let state = |value: f64| State::FloatBounds(Some((value, value)));
+                    rows.for_each(|(row, group)| each(group, state(values[row].into())));
+                }
+                Kind::Float64 => {
+                    let mut values = [0_f64; VECTOR];
+                    self.numbers.compute(number, vector, &mut values)?;
+                    let state = |value: f64| State::FloatBounds(Some((value, value)));
+                    rows.for_each(|(row, group)| each(group, state(values[row])));
+                }
+            },
+            Input::ColumnBounds(_, comparable) => {
+                let source = self.source.as_ref().ok_or_else(|| Error::corrupt("no column"))?;
+                let node = source.node();
+                match comparable {
+                    Comparable::Words(key) => {
+                        let words = match node.physical() {
+                            Physical::Bool => bits(node, vector),
+                            _ => words(source, vector),
+                        };
+                        let words = words.map_err(|error| source.place(error))?;
+                        for (row, group) in rows {
+                            let word = key.of_bits(words[row]);
+                            each(group, State::Words(Some((word, word))));
+                        }
+                    }
+                    Comparable::Wide => {
+                        let mut values = [i256::ZERO; VECTOR];
+                        select::wide_values(node, vector, &mut values)
+                            .map_err(|error| source.place(error))?;
+                        rows.for_each(|(row, group)| each(group, wide(values[row])));
+                    }
+                    Comparable::Bytes => {
+                        let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+                        let mut lengths = vec![0; range.len()];
+                        let bytes = encoding::decode_strings(node, range, &mut lengths)
+                            .map_err(|error| source.place(error))?;
+                        let end = |end: &mut usize, length: &u32| {
+                            *end += *length as usize;
+                            Some(*end)
+                        };
+                        let ends: Vec<usize> = lengths.iter().scan(0, end).collect();
+                        for (row, group) in rows {
+                            let value = &bytes[ends[row] - lengths[row] as usize..ends[row]];
+                            each(group, State::Bytes(Some((value.to_vec(), value.to_vec()))));
+                        }
+                    }
+                }
+            }
+            Input::Rows | Input::Valid(..) | Input::Sum(..) => {}
+        }
+        Ok(())
     }
 
     fn state(&self, vector: usize, mut mask: Mask) -> Result<State> {
-        self.validity.iter().for_each(|validity| validity.retain(vector, &mut mask));
+        self.retain(vector, &mut mask)?;
         match self.input {
-            Input::Rows | Input::Valid(_) => Ok(State::Count(count(&mask) as u64)),
+            Input::Rows | Input::Valid(..) => Ok(State::Count(count(&mask) as u64)),
             Input::Sum(number, _) => self.sum(number, vector, &mask),
             Input::Bounds(number, _) => self.bounds(number, vector, &mask),
             Input::ColumnBounds(_, comparable) => {
@@ -187,7 +337,7 @@ fn sum_of_floats(values: &[f64; VECTOR], mask: &Mask) -> f64 {
 }
 
 /// Words of a vector, zero-extended.
-fn words(source: &Source<'_>, vector: usize) -> Result<[u64; VECTOR]> {
+pub(super) fn words(source: &Source<'_>, vector: usize) -> Result<[u64; VECTOR]> {
     let mut out = [0; VECTOR];
     macro_rules! decode {
         ($word:ty) => {{
@@ -209,13 +359,20 @@ fn words(source: &Source<'_>, vector: usize) -> Result<[u64; VECTOR]> {
     Ok(out)
 }
 
+/// Booleans of a vector, as words.
+pub(super) fn bits(node: NodeView<'_>, vector: usize) -> Result<[u64; VECTOR]> {
+    let mut bits = arrow_buffer::BooleanBufferBuilder::new(VECTOR);
+    let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+    let len = range.len();
+    encoding::decode(node, range, Output::Bits(&mut bits))?;
+    Ok(std::array::from_fn(|row| u64::from(row < len && bits.get_bit(row))))
+}
+
 fn word_bounds(source: &Source<'_>, key: Key, vector: usize, mask: &Mask) -> Result<State> {
     let node = source.node();
     if node.physical() == Physical::Bool {
-        let mut bits = arrow_buffer::BooleanBufferBuilder::new(VECTOR);
-        let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
-        encoding::decode(node, range, Output::Bits(&mut bits))?;
-        let kept = rows(mask).map(|row| u64::from(bits.get_bit(row)));
+        let bits = bits(node, vector)?;
+        let kept = rows(mask).map(|row| bits[row]);
         let bounds = kept.fold(None, |bounds, bit| wider(bounds, Some((bit, bit)), u64::cmp));
         return Ok(State::Words(bounds));
     }

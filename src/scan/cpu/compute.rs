@@ -4,15 +4,18 @@
 //! hold every step, else in 128; see `number.rs`. A column is decoded once for each
 //! place where it stands.
 
+use std::rc::Rc;
+
 use arrow_buffer::i256;
 
+use super::join::{ChunkJoins, Keys};
 use super::source::Source;
-use super::{NONE, Selector, select};
-use crate::column::CompressedColumn;
+use super::{ALL, NONE, Selector, select};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 use crate::ranges::{Key, Order};
 use crate::scan::expr::{Comparison, Operator};
+use crate::scan::lookup;
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 
 /// What computes numbers of one chunk.
@@ -20,17 +23,13 @@ use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 pub(in crate::scan) struct Numbers<'a> {
     sources: Vec<Source<'a>>,
     width: Width,
+    joins: Rc<ChunkJoins<'a>>,
 }
 
 impl<'a> Numbers<'a> {
-    /// Of chunk `index` of the columns, with integers of this width.
-    pub fn new(columns: &[&'a CompressedColumn], index: usize, width: Width) -> Self {
-        Self::of(Source::of_all(columns, index), width)
-    }
-
-    /// Of a chunk of each column.
-    pub(super) fn of(sources: Vec<Source<'a>>, width: Width) -> Self {
-        Self { sources, width }
+    /// Of a chunk of each column, with integers of this width.
+    pub(super) fn new(sources: Vec<Source<'a>>, joins: &Rc<ChunkJoins<'a>>, width: Width) -> Self {
+        Self { sources, width, joins: joins.clone() }
     }
 
     /// How wide its integers are.
@@ -97,6 +96,22 @@ impl<'a> Numbers<'a> {
                     *out = S::of_integer(value.as_i128());
                 }
             }
+            Form::Joined(joined) => {
+                let mut entries = [0; VECTOR];
+                self.joins.of(&joined.join)?.entries(vector, &ALL, &mut entries)?;
+                let column = joined.column();
+                let code = |entry: u64| column.code(entry);
+                match column.numbers() {
+                    lookup::Numbers::Integers(values) => {
+                        let value = |entry| values.get(code(entry)).copied().unwrap_or(0);
+                        fill(out, entries.map(|entry| S::of_integer(value(entry))));
+                    }
+                    lookup::Numbers::Floats(values) => {
+                        let value = |entry| values.get(code(entry)).copied().unwrap_or(0.0);
+                        fill(out, entries.map(|entry| S::of_float(value(entry))));
+                    }
+                }
+            }
             Form::Negative(inner) => {
                 self.steps(inner, vector, out)?;
                 out.iter_mut().for_each(|value| *value = value.negative());
@@ -144,7 +159,7 @@ impl<'a> Numbers<'a> {
 }
 
 /// Words of a vector as scalars; those of rows without a value are anything.
-fn words<S: Scalar>(
+pub(super) fn words<S: Scalar>(
     source: &Source<'_>,
     key: Key,
     vector: usize,

@@ -15,16 +15,22 @@ pub(in crate::scan) mod aggregate;
 mod bytes;
 mod compute;
 pub(in crate::scan) mod gather;
+pub(in crate::scan) mod group;
+mod join;
 mod source;
 
 use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow_array::Array;
 use arrow_buffer::{BooleanBuffer, i256};
 
 pub(super) use compute::Numbers;
+use join::{ChunkJoins, Keys};
+use source::Source;
 
+use super::join::Probe;
 use super::literal::{self, Value};
 use super::predicate::{BytesTest, Predicate, Test};
 use crate::chunk::{Chunk, Statistics};
@@ -51,6 +57,11 @@ enum Step<'a> {
         cost: usize,
         /// Of the column that is tested, if it is one.
         name: Option<&'a str>,
+    },
+    Probe {
+        keys: Rc<dyn Keys + 'a>,
+        probe: &'a Probe,
+        cost: usize,
     },
     All(Vec<Step<'a>>),
     Any(Vec<Step<'a>>),
@@ -110,7 +121,8 @@ impl<'a> Filter<'a> {
         index: usize,
         rows: usize,
     ) -> Result<Self> {
-        let maker = Maker { columns, index };
+        let joins = ChunkJoins::new(columns, index);
+        let maker = Maker { columns, index, joins };
         Ok(Self { step: maker.step(predicate)?, rows })
     }
 
@@ -119,6 +131,11 @@ impl<'a> Filter<'a> {
         let bits = bits.slice(start, rows).sliced();
         let bits = Validity::Bits(Cow::Owned(bits.as_slice().to_vec()));
         Filter { step: Step::Valid(bits), rows }
+    }
+
+    /// The rows of the chunk.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// What is known without looking: none or all of the chunk's rows.
@@ -156,6 +173,21 @@ impl Step<'_> {
                     None => error,
                 })?;
                 validity.retain(vector, mask);
+            }
+            Self::Probe { keys, probe, .. } => {
+                *mask = *within;
+                keys.retain(vector, mask)?;
+                if let Some(codes) = &probe.codes {
+                    let mut entries = [0; VECTOR];
+                    keys.entries(vector, mask, &mut entries)?;
+                    let column = &probe.join.table.columns[codes.column];
+                    let before = *mask;
+                    for row in rows(&before) {
+                        let code = column.code(entries[row]);
+                        let is_in = code < codes.set.len() && codes.set.value(code);
+                        mask::set(mask, row, is_in);
+                    }
+                }
             }
             Self::All(parts) => {
                 *mask = *within;
@@ -198,7 +230,7 @@ impl Step<'_> {
         match self {
             Self::Constant(_) => 0,
             Self::Valid(_) => 1,
-            Self::Select { cost, .. } => *cost,
+            Self::Select { cost, .. } | Self::Probe { cost, .. } => *cost,
             Self::All(parts) | Self::Any(parts) => parts.iter().map(Self::cost).sum(),
             Self::Not(inner) => inner.cost(),
         }
@@ -212,7 +244,11 @@ const CODE_COST: usize = 8;
 struct Maker<'c, 'a> {
     columns: &'c [&'a CompressedColumn],
     index: usize,
+    joins: Rc<ChunkJoins<'a>>,
 }
+
+/// A look at a table of keys takes about as long as so many bytes of packed values.
+const PROBE_COST: usize = 4 * VECTOR;
 
 impl<'a> Maker<'_, 'a> {
     fn chunk(&self, column: usize) -> &'a Chunk {
@@ -230,7 +266,8 @@ impl<'a> Maker<'_, 'a> {
             Predicate::Compare(comparison, pair, width) => {
                 let mut used = Vec::new();
                 pair.iter().for_each(|number| number.columns(&mut used));
-                let numbers = Numbers::new(self.columns, self.index, *width);
+                let sources = Source::of_all(self.columns, self.index);
+                let numbers = Numbers::new(sources, &self.joins, *width);
                 let selector = Box::new(numbers.compare(*comparison, pair));
                 let cost = used.iter().map(|column| 2 * self.bytes(*column)).sum();
                 let mut parts = used
@@ -240,6 +277,7 @@ impl<'a> Maker<'_, 'a> {
                 parts.push(Step::Select { selector, validity: Validity::All, cost, name: None });
                 Ok(all(parts))
             }
+            Predicate::Probe(probe) => self.probe(probe),
             Predicate::All(parts) => {
                 Ok(all(parts.iter().map(|part| self.step(part)).collect::<Result<_>>()?))
             }
@@ -251,6 +289,28 @@ impl<'a> Maker<'_, 'a> {
                 other => Step::Not(other.into()),
             }),
         }
+    }
+
+    fn probe(&self, probe: &'a Probe) -> Result<Step<'a>> {
+        let column = probe.join.column;
+        let keys = &probe.join.table.keys;
+        let bounds = match bounds(self.chunk(column).statistics()) {
+            Some((Value::Word(least), Value::Word(greatest))) => Some((least, greatest)),
+            _ => None,
+        };
+        let key = Key::of(self.columns[column].data_type());
+        if let (Some((least, greatest)), Some(key)) = (bounds, key) {
+            let [low, high] = [least, greatest]
+                .map(|word| key.integer(word).clamp(i64::MIN.into(), i64::MAX.into()) as i64);
+            if !keys.may_have(low, high) {
+                return Ok(Step::Constant(false));
+            }
+        }
+        let of_join = self.joins.of(&probe.join)?;
+        // What excludes most rows for its cost comes first.
+        let excluded = (1.0 - probe.share()).max(0.05);
+        let cost = (self.bytes(column) + PROBE_COST) as f64 / excluded;
+        Ok(Step::Probe { keys: of_join, probe, cost: cost as usize })
     }
 
     /// The rows with valid values.

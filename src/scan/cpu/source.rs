@@ -20,13 +20,15 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// That of chunk `index` of a column.
+    pub fn new(column: &'a CompressedColumn, index: usize) -> Self {
+        let (node, name) = (column.chunks()[index].root(), column.field().name());
+        Self { node, name, cursor: Rc::default() }
+    }
+
     /// Those of chunk `index` of columns.
     pub fn of_all(columns: &[&'a CompressedColumn], index: usize) -> Vec<Self> {
-        let source = |column: &&'a CompressedColumn| {
-            let (node, name) = (column.chunks()[index].root(), column.field().name());
-            Self { node, name, cursor: Rc::default() }
-        };
-        columns.iter().map(source).collect()
+        columns.iter().map(|column| Self::new(column, index)).collect()
     }
 
     /// A node of the column that has its values as other words.

@@ -136,7 +136,7 @@ fn of_chunk(plan: &Plan, words: usize, count: u64, word: &impl Fn(usize) -> u64)
     let has = count > 0;
     let wide = || i128::from(word(0)) | i128::from((word(1) ^ 1 << 63) as i64) << 64;
     match &plan.input {
-        Input::Rows | Input::Valid(_) => State::Count(count),
+        Input::Rows | Input::Valid(..) => State::Count(count),
         Input::Sum(Number { kind: Kind::Exact { .. }, .. }, _) => {
             let sum = match words {
                 1 => i256::from_i128((word(0) as i64).into()),

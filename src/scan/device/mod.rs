@@ -395,7 +395,9 @@ impl<'a> DeviceScan<'a> {
                 self.join(predicate, Combine::Set, &other)?;
                 select::join(self.stream, &other, false, how, bitmap, self.rows, self.marks)
             }
-            Predicate::Compare(..) => unreachable!("what has arithmetic is fused"),
+            Predicate::Compare(..) | Predicate::Probe(_) => {
+                unreachable!("what needs a kernel of its own is fused")
+            }
         }
     }
 
@@ -408,7 +410,7 @@ impl<'a> DeviceScan<'a> {
             }
             Predicate::Constant(_) => true,
             Predicate::IsValid(column) => self.columns[*column].reads().has_validity_kernels,
-            Predicate::Compare(..) => false,
+            Predicate::Compare(..) | Predicate::Probe(_) => false,
             Predicate::All(parts) | Predicate::Any(parts) => {
                 parts.iter().all(|part| self.has_kernels(part))
             }
@@ -476,7 +478,7 @@ fn cost(predicate: &Predicate) -> usize {
             BytesForm::OneOf(_) => 8,
             BytesForm::Automaton(_) => 64,
         },
-        Predicate::Compare(..) => 16,
+        Predicate::Compare(..) | Predicate::Probe(_) => 16,
         Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(cost).sum(),
         Predicate::Not(inner) => cost(inner),
     }
@@ -539,6 +541,7 @@ pub(super) fn columns_used(predicate: &Predicate) -> usize {
             pair.iter().for_each(|number| number.columns(&mut columns));
             columns.into_iter().max().map_or(0, |column| column + 1)
         }
+        Predicate::Probe(probe) => probe.join.column + 1,
         Predicate::All(parts) | Predicate::Any(parts) => {
             parts.iter().map(columns_used).max().unwrap_or(0)
         }
@@ -556,6 +559,7 @@ fn values_of(predicate: &Predicate, used: &mut [bool]) {
             pair.iter().for_each(|number| number.columns(&mut columns));
             columns.into_iter().for_each(|column| used[column] = true);
         }
+        Predicate::Probe(probe) => used[probe.join.column] = true,
         Predicate::All(parts) | Predicate::Any(parts) => {
             parts.iter().for_each(|part| values_of(part, used));
         }
@@ -567,16 +571,19 @@ fn values_of(predicate: &Predicate, used: &mut [bool]) {
 pub(super) fn launches(predicate: &Predicate) -> usize {
     match predicate {
         Predicate::Constant(_) => 0,
-        Predicate::Test(..) | Predicate::IsValid(_) | Predicate::Compare(..) => 1,
+        Predicate::Test(..)
+        | Predicate::IsValid(_)
+        | Predicate::Compare(..)
+        | Predicate::Probe(_) => 1,
         Predicate::All(parts) | Predicate::Any(parts) => parts.iter().map(launches).sum(),
         Predicate::Not(inner) => launches(inner),
     }
 }
 
-/// Whether numbers are compared that no test of one column is.
+/// Whether numbers are compared that no test of one column is, or looked up.
 fn has_arithmetic(predicate: &Predicate) -> bool {
     match predicate {
-        Predicate::Compare(..) => true,
+        Predicate::Compare(..) | Predicate::Probe(_) => true,
         Predicate::All(parts) | Predicate::Any(parts) => parts.iter().any(has_arithmetic),
         Predicate::Not(inner) => has_arithmetic(inner),
         Predicate::Constant(_) | Predicate::Test(..) | Predicate::IsValid(_) => false,
@@ -587,7 +594,7 @@ fn has_arithmetic(predicate: &Predicate) -> bool {
 fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
     match predicate {
         Predicate::Constant(_) | Predicate::IsValid(_) | Predicate::Compare(..) => true,
-        Predicate::Test(_, Test::Words(..)) => true,
+        Predicate::Test(_, Test::Words(..)) | Predicate::Probe(_) => true,
         // Of more words than two there is no arithmetic; ranges are literals of two words.
         Predicate::Test(column, Test::Wide(ranges)) => {
             nodes[*column].lists.len() <= 2 && ranges.as_slice().len() <= 16

@@ -490,6 +490,7 @@ impl<'a> Writer<'a> {
                 let test = format!("return order_key({left}) {operator} order_key({right});");
                 self.select_each(&used, &readers, &test, live, &kept, code);
             }
+            Predicate::Probe(_) => unreachable!("lookups are the CPU's"),
             Predicate::All(parts) => {
                 let _ = writeln!(code, "u32 {kept} = {live};");
                 for part in self.by_cost(parts) {
@@ -573,6 +574,7 @@ impl<'a> Writer<'a> {
                 // Value by value is slower than in packed words.
                 used.into_iter().map(|column| 2 * bits(column)).sum()
             }
+            Predicate::Probe(probe) => 4 * bits(probe.join.column),
             Predicate::All(parts) | Predicate::Any(parts) => {
                 parts.iter().map(|part| self.cost(part)).sum()
             }
@@ -656,6 +658,7 @@ impl<'a> Writer<'a> {
                 format!("static_cast<i64>({value}(at))")
             }
             Form::Wide(column) => format!("{}(at)", self.wide_reader(*column, readers)),
+            Form::Joined(_) => unreachable!("lookups are the CPU's"),
             Form::Operation(operator, left, right) => {
                 let function = match operator {
                     Operator::Add => "plus",

@@ -190,7 +190,7 @@ impl Writer<'_> {
             (kind, words, format!("Bound<{words}, {is_min}>"))
         };
         let (kind, words, class, value) = match &plan.input {
-            Input::Rows | Input::Valid(_) => return None,
+            Input::Rows | Input::Valid(..) => return None,
             Input::Sum(number, width) => {
                 let value = self.number(number, *width, readers);
                 let (kind, words, class, value) = match (Scalar::of(number, *width), reach) {

@@ -1,0 +1,97 @@
+//! Keys of a chunk, looked up a vector at a time.
+
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::Validity;
+use super::compute::words;
+use super::source::Source;
+use crate::column::CompressedColumn;
+use crate::error::{Error, Result};
+use crate::lanes::{Mask, VECTOR};
+use crate::ranges::Key;
+use crate::scan::join::BoundJoin;
+
+/// The joins of a chunk of some columns; each is made when it is first asked for.
+pub(in crate::scan) struct ChunkJoins<'a> {
+    columns: Vec<&'a CompressedColumn>,
+    index: usize,
+    joins: RefCell<Vec<Rc<ChunkJoin<'a>>>>,
+}
+
+/// A join, in a chunk.
+pub(in crate::scan) struct ChunkJoin<'a> {
+    join: Arc<BoundJoin>,
+    source: Source<'a>,
+    key: Key,
+    validity: Validity<'a>,
+    /// The keys of the vector that was asked for last.
+    last: RefCell<Option<(usize, Box<[i64; VECTOR]>)>>,
+}
+
+impl<'a> ChunkJoins<'a> {
+    /// Of chunk `index` of the columns.
+    pub fn new(columns: &[&'a CompressedColumn], index: usize) -> Rc<Self> {
+        Rc::new(Self { columns: columns.to_vec(), index, joins: RefCell::default() })
+    }
+
+    /// That of a join.
+    pub fn of(&self, join: &Arc<BoundJoin>) -> Result<Rc<ChunkJoin<'a>>> {
+        if let Some(known) = self.joins.borrow().iter().find(|of| Arc::ptr_eq(&of.join, join)) {
+            return Ok(known.clone());
+        }
+        let column = self.columns[join.column];
+        let name = column.field().name();
+        let validity = Validity::of(&column.chunks()[self.index], column)
+            .map_err(|error| error.in_chunk(self.index).in_column(name))?;
+        let key = Key::of(column.data_type())
+            .ok_or_else(|| Error::corrupt("keys without an order").in_column(name))?;
+        let new = Rc::new(ChunkJoin {
+            join: join.clone(),
+            source: Source::new(column, self.index),
+            key,
+            validity,
+            last: RefCell::default(),
+        });
+        self.joins.borrow_mut().push(new.clone());
+        Ok(new)
+    }
+}
+
+/// Keys that are looked up.
+pub(super) trait Keys {
+    /// Leaves the rows that the lookup has keys of.
+    fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()>;
+
+    /// The entries of the rows of a mask whose keys the lookup has; others stay.
+    fn entries(&self, vector: usize, mask: &Mask, out: &mut [u64; VECTOR]) -> Result<()>;
+}
+
+impl ChunkJoin<'_> {
+    /// The keys of a vector; those of rows without a value are anything.
+    fn keys(&self, vector: usize) -> Result<Ref<'_, [i64; VECTOR]>> {
+        let is_last = self.last.borrow().as_ref().is_some_and(|(last, _)| *last == vector);
+        if !is_last {
+            let mut last = self.last.borrow_mut();
+            let (of, keys) = last.get_or_insert_with(|| (vector, Box::new([0; VECTOR])));
+            *of = usize::MAX;
+            words(&self.source, self.key, vector, keys)?;
+            *of = vector;
+        }
+        Ok(Ref::map(self.last.borrow(), |last| last.as_ref().expect("just decoded").1.as_ref()))
+    }
+}
+
+impl Keys for ChunkJoin<'_> {
+    fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        self.validity.retain(vector, mask);
+        self.join.table.keys.retain(&*self.keys(vector)?, mask);
+        Ok(())
+    }
+
+    fn entries(&self, vector: usize, mask: &Mask, out: &mut [u64; VECTOR]) -> Result<()> {
+        self.join.table.keys.entries(&*self.keys(vector)?, mask, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! What rows are grouped by: each key of a row is a code, and all of them one number.
+//!
+//! ```text
+//! column of a lookup    the code in its dictionary
+//! numbers, times        the value, less the least one of the column
+//! strings               the number in a dictionary of all chunks, which grows as they are read
+//! null                  0, where there may be some; all others are one more
+//!
+//! group   code of key 0 + codes(key 0) * (code of key 1 + codes(key 1) * (code of key 2 ..
+//! ```
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ahash::RandomState;
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, make_array, new_null_array};
+use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer, i256};
+use arrow_data::ArrayData;
+use arrow_schema::{DataType, Field};
+use hashbrown::HashTable;
+
+use crate::column::{is_text, physical_of};
+use crate::encoding::Physical;
+use crate::error::{Error, Result};
+use crate::ranges::Key;
+use crate::scan::bind::{Binder, Named};
+use crate::scan::expr::Expr;
+use crate::scan::join::{JoinKind, JoinedColumn};
+
+/// A key, checked against a schema.
+pub(in crate::scan) struct GroupKey {
+    pub source: KeySource,
+    name: String,
+    data_type: DataType,
+    /// Whether code 0 is null.
+    pub has_nulls: bool,
+    /// Codes of values, without null.
+    pub values: u128,
+}
+
+/// Where the codes of a key come from.
+pub(in crate::scan) enum KeySource {
+    Joined(JoinedColumn),
+    /// The values of a column, as keys (`ranges.rs`) above the least one.
+    Words {
+        column: usize,
+        key: Key,
+        least: u64,
+    },
+    Strings {
+        column: usize,
+        strings: Mutex<Interner>,
+    },
+}
+
+/// Codes of strings: there may be one for each row of the largest column.
+const STRING_CODES: u128 = 1 << 32;
+
+impl GroupKey {
+    pub fn new(expr: &Expr, binder: &mut Binder<'_>) -> Result<Self> {
+        let Expr::Column(name) = expr else {
+            return Err(Error::expression(format!("{expr}: rows are grouped by columns")));
+        };
+        let (source, data_type) = match binder.named(name)? {
+            Named::Joined(column) => {
+                let data_type = column.column().field.data_type().clone();
+                (KeySource::Joined(column), data_type)
+            }
+            Named::Column(column, data_type) => {
+                let source = match (Key::of(data_type), physical_of(data_type)) {
+                    (Some(key), _) => KeySource::Words { column, key, least: 0 },
+                    (None, Physical::Bytes) => {
+                        KeySource::Strings { column, strings: Mutex::default() }
+                    }
+                    _ => {
+                        let what = format!("column {name:?} is {data_type}, which has no groups");
+                        return Err(Error::expression(what));
+                    }
+                };
+                (source, data_type.clone())
+            }
+        };
+        Ok(Self { source, name: name.clone(), data_type, has_nulls: true, values: 0 })
+    }
+
+    /// Finds out how many codes there are, given the least and the greatest integer of each column and
+    /// whether it has nulls.
+    pub fn fit(&mut self, column: &impl Fn(usize) -> ((i256, i256), bool)) {
+        match &mut self.source {
+            KeySource::Joined(joined) => {
+                // Other joins keep no row without a key.
+                let is_left = joined.join.kind == JoinKind::Left;
+                self.has_nulls = joined.column().null().is_some() || is_left;
+                self.values = joined.column().values.len() as u128;
+            }
+            KeySource::Words { column: number, key, least } => {
+                let ((low, high), has_nulls) = column(*number);
+                let end = |end: i256| end.to_i128().and_then(|end| key.of_integer(end));
+                let (from, to) = match (end(low), end(high)) {
+                    (Some(from), Some(to)) if from <= to && !key.is_float() => (from, to),
+                    _ => (0, key.max()),
+                };
+                *least = from;
+                self.has_nulls = has_nulls;
+                self.values = u128::from(to - from) + 1;
+            }
+            KeySource::Strings { column: number, .. } => {
+                self.has_nulls = column(*number).1;
+                self.values = STRING_CODES;
+            }
+        }
+    }
+
+    /// All codes, of null as well.
+    pub fn codes(&self) -> u128 {
+        self.values + u128::from(self.has_nulls)
+    }
+
+    /// The column whose values are read.
+    pub fn column(&self) -> usize {
+        match &self.source {
+            KeySource::Joined(joined) => joined.join.column,
+            KeySource::Words { column, .. } | KeySource::Strings { column, .. } => *column,
+        }
+    }
+
+    pub fn field(&self) -> Field {
+        Field::new(&self.name, self.data_type.clone(), self.has_nulls)
+    }
+
+    /// The values of codes.
+    pub fn array(&self, codes: &[u64]) -> Result<ArrayRef> {
+        let offset = u64::from(self.has_nulls);
+        let value = |code: &u64| code.checked_sub(offset);
+        match &self.source {
+            KeySource::Joined(joined) => {
+                let codes = codes.iter().map(|code| value(code).map(|code| code as u32));
+                let codes = UInt32Array::from_iter(codes);
+                Ok(arrow_select::take::take(&joined.column().values, &codes, None)?)
+            }
+            KeySource::Strings { strings, .. } => {
+                lock(strings).array(codes.iter().map(value), &self.data_type)
+            }
+            KeySource::Words { key, least, .. } => {
+                let words = codes.iter().map(|code| key.to_bits(value(code).unwrap_or(0) + least));
+                let nulls =
+                    codes.iter().map(|code| value(code).is_some()).collect::<BooleanBuffer>();
+                let nulls = NullBuffer::new(nulls);
+                if key.bits == 1 {
+                    let bits = words.map(|word| word == 1).collect::<BooleanBuffer>();
+                    return Ok(Arc::new(BooleanArray::new(bits, Some(nulls))));
+                }
+                let width = (key.bits / 8) as usize;
+                let mut bytes = MutableBuffer::with_capacity(codes.len() * width);
+                words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()[..width]));
+                let data = ArrayData::builder(self.data_type.clone())
+                    .len(codes.len())
+                    .add_buffer(bytes.into())
+                    .nulls(Some(nulls).filter(|nulls| nulls.null_count() > 0));
+                Ok(make_array(data.build()?))
+            }
+        }
+    }
+}
+
+pub(in crate::scan) fn lock(strings: &Mutex<Interner>) -> MutexGuard<'_, Interner> {
+    strings.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Distinct strings, numbered.
+#[derive(Default)]
+pub(in crate::scan) struct Interner {
+    hasher: RandomState,
+    table: HashTable<u32>,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Interner {
+    fn get(&self, code: u32) -> &[u8] {
+        let start = (code as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[code as usize]]
+    }
+
+    /// The number of a string.
+    pub fn code(&mut self, value: &[u8]) -> Result<u32> {
+        let hash = self.hasher.hash_one(value);
+        if let Some(code) = self.table.find(hash, |code| self.get(*code) == value) {
+            return Ok(*code);
+        }
+        let code = u32::try_from(self.ends.len())
+            .map_err(|_| Error::unsupported("groups of 2^32 or more strings"))?;
+        self.bytes.extend_from_slice(value);
+        self.ends.push(self.bytes.len());
+        let mut table = std::mem::take(&mut self.table);
+        table.insert_unique(hash, code, |code| self.hasher.hash_one(self.get(*code)));
+        self.table = table;
+        Ok(code)
+    }
+
+    fn array(
+        &self,
+        codes: impl Iterator<Item = Option<u64>>,
+        data_type: &DataType,
+    ) -> Result<ArrayRef> {
+        let one = |code: Option<u64>| match code {
+            None => Ok(new_null_array(data_type, 1)),
+            Some(code) => {
+                let value = self.get(code as u32);
+                if is_text(data_type) {
+                    std::str::from_utf8(value).map_err(|error| {
+                        Error::corrupt(format!("text that is not UTF-8: {error}"))
+                    })?;
+                }
+                crate::column::one_string(value.to_vec(), data_type)
+            }
+        };
+        let arrays = codes.map(one).collect::<Result<Vec<_>>>()?;
+        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        match arrays.is_empty() {
+            true => Ok(arrow_array::new_empty_array(data_type)),
+            false => Ok(arrow_select::concat::concat(&arrays)?),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Groups of the rows that a scan keeps, and aggregates of each.
+//!
+//! ```text
+//! vector   rows --codes of keys--> numbers (key.rs) --table--> groups, in the order they come first
+//!                                                              | values of each aggregate
+//! thread   a table and states of its own (states.rs)  <--------+
+//! call     tables of all threads, merged; keys and states as arrays, in the order asked for
+//! ```
+//!
+//! Sums of integers are exact whatever the order, sums of floats too (exact.rs), so results do not
+//! depend on threads, chunks or engines.
+
+mod exact;
+mod key;
+mod states;
+
+use std::fmt;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
+use arrow_schema::{FieldRef, Schema};
+use hashbrown::HashTable;
+
+pub(super) use key::{GroupKey, KeySource, lock};
+pub(super) use states::States;
+
+use super::aggregate::{Aggregate, Plan};
+use super::bind::Binder;
+use super::expr::Expr;
+use super::{Scan, plans};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// The rows of a scan by groups: [`Scan::group_by`].
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use lanepack::scan::{Scan, col, sum};
+/// use lanepack::{Engine, Options, compress};
+///
+/// let sales = record_batch!(
+///     ("shop", Utf8, ["a", "b", "a", "c"]),
+///     ("price", Int64, [5, 7, 1, 2])
+/// )?;
+/// let sales = compress(&sales, &Options::default())?;
+/// let most = Scan::new(&sales)
+///     .group_by([col("shop")])
+///     .order_by([("sum(price)", true)])
+///     .limit(2)
+///     .aggregate(&[sum(col("price"))], &Engine::cpu())?;
+/// assert_eq!(most, record_batch!(("shop", Utf8, ["b", "a"]), ("sum(price)", Int64, [7, 6]))?);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct GroupBy<'a> {
+    scan: Scan<'a>,
+    keys: Vec<Expr>,
+    /// Columns of the result, and whether they descend.
+    order: Vec<(String, bool)>,
+    limit: Option<usize>,
+    most: usize,
+}
+
+/// Groups that a call may make unless it is told another limit.
+const MOST_GROUPS: usize = 1 << 26;
+
+impl<'a> Scan<'a> {
+    /// The rows that are kept, in groups that have the same values of some columns, columns of lookups
+    /// among them. Nulls are a group of their own; floats are the same if their bits are.
+    #[must_use]
+    pub fn group_by(self, keys: impl IntoIterator<Item = Expr>) -> GroupBy<'a> {
+        let keys = keys.into_iter().collect();
+        GroupBy { scan: self, keys, order: Vec::new(), limit: None, most: MOST_GROUPS }
+    }
+}
+
+impl GroupBy<'_> {
+    /// Orders the groups by columns of the result (keys and aggregates by their names), each with
+    /// whether it descends; nulls come first, groups that are equal there in the order of their keys.
+    /// Without this, groups come in the ascending order of their keys.
+    #[must_use]
+    pub fn order_by<S: Into<String>>(
+        mut self,
+        columns: impl IntoIterator<Item = (S, bool)>,
+    ) -> Self {
+        self.order = columns.into_iter().map(|(name, descends)| (name.into(), descends)).collect();
+        self
+    }
+
+    /// Gives only the first groups.
+    #[must_use]
+    pub fn limit(mut self, groups: usize) -> Self {
+        self.limit = Some(groups);
+        self
+    }
+
+    /// Groups that a call may make before it is an error; 67,108,864 unless this is called.
+    #[must_use]
+    pub fn with_group_limit(mut self, groups: usize) -> Self {
+        self.most = groups;
+        self
+    }
+
+    /// The groups: a batch with a row for each, the keys and then the aggregates.
+    ///
+    /// Sums of floats are what adding all values exactly and rounding once gives.
+    ///
+    /// # Errors
+    /// As [`Scan::aggregate`]; [`Error::Expression`] for keys that are no columns with an order, and
+    /// columns of the order that the result does not have; [`Error::Unsupported`] for keys whose values
+    /// take more than 128 bits together; [`Error::TooLarge`] for more groups than the limit.
+    pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
+        if self.scan.resident(engine)?.is_some() {
+            let what = "groups of a batch in GPU memory: download it, and scan it by the CPU";
+            return Err(Error::unsupported(what));
+        }
+        let bind = |binder: &mut Binder<'_>| {
+            let keys = self.keys.iter().map(|key| GroupKey::new(key, binder));
+            Ok((keys.collect::<Result<Vec<_>>>()?, plans(aggregates, binder)?))
+        };
+        let (scan, (mut keys, mut plans)) = self.scan.bind(bind)?;
+        let table = scan.groups(&mut keys, &mut plans, self.most, engine)?;
+        self.result(table.finish(&keys, &plans)?, keys.len())
+    }
+
+    /// The rows in their order, of a batch whose first columns are `keys`.
+    fn result(&self, groups: RecordBatch, keys: usize) -> Result<RecordBatch> {
+        let schema = groups.schema();
+        let by = |column: &ArrayRef, descending: bool| SortColumn {
+            values: column.clone(),
+            options: Some(SortOptions { descending, nulls_first: true }),
+        };
+        let mut order = Vec::with_capacity(self.order.len() + keys);
+        for (name, descends) in &self.order {
+            let index = schema.index_of(name).map_err(|_| {
+                let names: Vec<_> =
+                    schema.fields().iter().map(|field| format!("{:?}", field.name())).collect();
+                Error::expression(format!("no column {name:?} among {}", names.join(", ")))
+            })?;
+            order.push(by(groups.column(index), *descends));
+        }
+        order.extend(groups.columns()[..keys].iter().map(|column| by(column, false)));
+        if order.is_empty() {
+            let rows = self.limit.map_or(groups.num_rows(), |limit| limit.min(groups.num_rows()));
+            return Ok(groups.slice(0, rows));
+        }
+        let indices = lexsort_to_indices(&order, self.limit)?;
+        Ok(arrow_select::take::take_record_batch(&groups, &indices)?)
+    }
+}
+
+/// Strides of keys, so that their codes make one number.
+#[derive(Debug, Clone)]
+pub(super) struct Numbering {
+    pub strides: Vec<u128>,
+    /// All numbers.
+    pub all: u128,
+}
+
+impl Numbering {
+    pub fn new(keys: &[GroupKey]) -> Result<Self> {
+        let (mut strides, mut all) = (Vec::with_capacity(keys.len()), 1_u128);
+        for key in keys {
+            strides.push(all);
+            all = all.checked_mul(key.codes().max(1)).ok_or_else(|| {
+                Error::unsupported("keys of groups take more than 128 bits: group by fewer columns")
+            })?;
+        }
+        Ok(Self { strides, all })
+    }
+}
+
+/// Groups by their numbers, in the order in which they came.
+pub(super) struct GroupTable {
+    index: Index,
+    numbers: Vec<u128>,
+    pub states: Vec<States>,
+    most: usize,
+}
+
+enum Index {
+    /// For each number one more than its group, 0 if there is none.
+    Dense(Vec<u32>),
+    Hashed(HashTable<u32>, RandomState),
+}
+
+/// Numbers that have a dense index: a quarter of a megabyte for each thread.
+const DENSE: u128 = 1 << 16;
+
+impl GroupTable {
+    pub fn new(plans: &[&Plan], numbering: &Numbering, most: usize) -> Self {
+        let index = match numbering.all <= DENSE {
+            true => Index::Dense(vec![0; numbering.all as usize]),
+            false => Index::Hashed(HashTable::new(), RandomState::new()),
+        };
+        let states = plans.iter().map(|plan| States::new(plan)).collect();
+        Self { index, numbers: Vec::new(), states, most }
+    }
+
+    /// The group of a number, which is less than all of them; a new one if there is none.
+    fn group(&mut self, number: u128) -> Result<u32> {
+        let new = self.numbers.len();
+        let group = match &mut self.index {
+            Index::Dense(groups) => {
+                let group = &mut groups[number as usize];
+                if *group == 0 {
+                    *group = new as u32 + 1;
+                }
+                *group - 1
+            }
+            Index::Hashed(table, hasher) => {
+                let numbers = &self.numbers;
+                let hash = hasher.hash_one(number);
+                match table.find(hash, |group| numbers[*group as usize] == number) {
+                    Some(group) => *group,
+                    None => {
+                        let again = |group: &u32| hasher.hash_one(numbers[*group as usize]);
+                        table.insert_unique(hash, new as u32, again);
+                        new as u32
+                    }
+                }
+            }
+        };
+        if group as usize == new {
+            if new >= self.most.min(u32::MAX as usize) {
+                let what = format!(
+                    "more than {new} groups: `GroupBy::with_group_limit` sets another limit"
+                );
+                return Err(Error::too_large(what));
+            }
+            self.numbers.push(number);
+        }
+        Ok(group)
+    }
+
+    /// The groups of some numbers, with room for their states.
+    pub fn groups(&mut self, numbers: &[u128], groups: &mut Vec<u32>) -> Result<()> {
+        groups.clear();
+        for number in numbers {
+            groups.push(self.group(*number)?);
+        }
+        self.grow();
+        Ok(())
+    }
+
+    fn grow(&mut self) {
+        let count = self.numbers.len();
+        self.states.iter_mut().for_each(|states| states.grow(count));
+    }
+
+    /// Adds the groups of another table.
+    pub fn merge(mut self, other: Self) -> Result<Self> {
+        let mut groups = Vec::with_capacity(other.numbers.len());
+        self.groups(&other.numbers, &mut groups)?;
+        for (own, other) in self.states.iter_mut().zip(other.states) {
+            own.merge(other, &groups);
+        }
+        Ok(self)
+    }
+
+    /// A row for each group: its keys and its aggregates. Without keys there is one group.
+    fn finish(mut self, keys: &[GroupKey], plans: &[Plan]) -> Result<RecordBatch> {
+        if keys.is_empty() && self.numbers.is_empty() {
+            self.groups(&[0], &mut Vec::new())?;
+        }
+        let (mut fields, mut arrays) = (Vec::<FieldRef>::new(), Vec::<ArrayRef>::new());
+        let mut stride = 1_u128;
+        for key in keys {
+            let codes = key.codes().max(1);
+            let of_key: Vec<u64> =
+                self.numbers.iter().map(|number| (number / stride % codes) as u64).collect();
+            arrays.push(key.array(&of_key)?);
+            fields.push(Arc::new(key.field()));
+            stride = stride.saturating_mul(codes);
+        }
+        let rows = self.numbers.len();
+        for (plan, states) in plans.iter().zip(self.states) {
+            let finished = states.into_states().into_iter().map(|state| plan.finish(state));
+            let finished = finished.collect::<Result<Vec<_>>>()?;
+            let finished: Vec<&dyn Array> = finished.iter().map(AsRef::as_ref).collect();
+            arrays.push(match finished.is_empty() {
+                true => arrow_array::new_empty_array(plan.field().data_type()),
+                false => arrow_select::concat::concat(&finished)?,
+            });
+            fields.push(Arc::new(plan.field()));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
+    }
+}
+
+impl fmt::Debug for GroupTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupTable").field("groups", &self.numbers.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! Joins of a scan with lookups: each row of the scan has at most one row of a lookup.
+//!
+//! A join is a test of a row's key, with other tests in one predicate, and gives the columns of its
+//! lookup names in expressions. Tests of such a column are made once for each of its distinct values;
+//! what is left is a set of codes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_buffer::BooleanBuffer;
+use arrow_schema::{DataType, FieldRef, Schema};
+
+use super::expr::Expr;
+use super::lookup::{self, Lookup, LookupColumn, Table, is_key_type};
+use super::{Scan, predicate::Predicate};
+use crate::batch;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::options::Options;
+
+/// Which rows a join keeps, and whether columns of its lookup may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JoinKind {
+    Inner,
+    Left,
+    Semi,
+    Anti,
+}
+
+/// A join that was asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Join {
+    pub kind: JoinKind,
+    pub key: Expr,
+    pub lookup: Lookup,
+}
+
+/// A join whose key is a column of the scan.
+pub(crate) struct BoundJoin {
+    pub kind: JoinKind,
+    /// The number of the column.
+    pub column: usize,
+    pub table: Arc<Table>,
+}
+
+impl fmt::Debug for BoundJoin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (f.debug_struct("BoundJoin").field("kind", &self.kind).field("column", &self.column))
+            .field("keys", &self.table.keys.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A column of a lookup that a scan is joined with.
+#[derive(Debug, Clone)]
+pub(crate) struct JoinedColumn {
+    pub join: Arc<BoundJoin>,
+    /// Its number in the lookup.
+    pub column: usize,
+}
+
+impl JoinedColumn {
+    pub fn column(&self) -> &LookupColumn {
+        &self.join.table.columns[self.column]
+    }
+
+    /// The column in a result: nullable where rows may have no row of the lookup.
+    pub fn field(&self) -> FieldRef {
+        let field = self.column().field.as_ref();
+        let is_nullable = field.is_nullable() || self.join.kind == JoinKind::Left;
+        Arc::new(field.clone().with_nullable(is_nullable))
+    }
+
+    /// Its values, given an array of keys.
+    pub fn values_of(&self, keys: &ArrayRef) -> Result<ArrayRef> {
+        let table = &self.join.table;
+        let code = |key: Option<i64>| {
+            let slot = table.keys.find(key?)?;
+            Some(self.column().code(table.keys.entry(slot)) as u32)
+        };
+        let codes = UInt32Array::from_iter(lookup::keys_of(keys).into_iter().map(code));
+        Ok(arrow_select::take::take(&self.column().values, &codes, None)?)
+    }
+
+    /// The rows in which it is not null.
+    pub fn valid(&self) -> Predicate {
+        let codes = self.column().null().map(|null| {
+            let count = self.column().values.len();
+            Codes {
+                column: self.column,
+                set: BooleanBuffer::collect_bool(count, |code| code != null),
+            }
+        });
+        Predicate::Probe(Probe { join: self.join.clone(), codes })
+    }
+
+    /// The rows in which an expression of this column alone is true, or else false.
+    pub fn rows(&self, expr: &Expr, wanted: bool) -> Result<Predicate> {
+        let column = self.column();
+        let schema = Arc::new(Schema::new(vec![column.field.clone()]));
+        let values = RecordBatch::try_new(schema, vec![column.values.clone()])?;
+        let values = batch::compress_here(&values, &Options::default())?;
+        let expr = if wanted { expr.clone() } else { !expr.clone() };
+        let set: BooleanArray = Scan::new(&values).filter(expr).mask(&Engine::cpu())?;
+        Ok(match set.true_count() {
+            0 => Predicate::Constant(false),
+            _ => {
+                let codes = Some(Codes { column: self.column, set: set.values().clone() });
+                Predicate::Probe(Probe { join: self.join.clone(), codes })
+            }
+        })
+    }
+}
+
+/// Rows whose key a lookup has.
+#[derive(Debug, Clone)]
+pub(crate) struct Probe {
+    pub join: Arc<BoundJoin>,
+    /// What a column of the lookup has in them; anything if there is none.
+    pub codes: Option<Codes>,
+}
+
+/// Codes of a lookup's column.
+#[derive(Debug, Clone)]
+pub(crate) struct Codes {
+    pub column: usize,
+    /// A bit for each code.
+    pub set: BooleanBuffer,
+}
+
+impl Probe {
+    /// The share of rows that it keeps, as far as is known.
+    pub fn share(&self) -> f64 {
+        let codes = self
+            .codes
+            .as_ref()
+            .map_or(1.0, |codes| codes.set.count_set_bits() as f64 / codes.set.len().max(1) as f64);
+        self.join.table.share * codes
+    }
+}
+
+impl BoundJoin {
+    /// What the join keeps, whatever else is asked.
+    pub fn predicate(self: &Arc<Self>) -> Predicate {
+        let probe = Predicate::Probe(Probe { join: self.clone(), codes: None });
+        match self.kind {
+            JoinKind::Inner | JoinKind::Semi => probe,
+            JoinKind::Anti => probe.not(),
+            JoinKind::Left => Predicate::Constant(true),
+        }
+    }
+
+    /// Whether columns of the lookup have names in expressions.
+    pub fn has_columns(&self) -> bool {
+        matches!(self.kind, JoinKind::Inner | JoinKind::Left)
+    }
+}
+
+/// Checks that values of a column may be looked up.
+pub(super) fn check_key(name: &str, data_type: &DataType, lookup: &Lookup) -> Result<()> {
+    let of_lookup = lookup.key();
+    let are_alike = match data_type.is_temporal() || of_lookup.data_type().is_temporal() {
+        true => data_type == of_lookup.data_type(),
+        false => is_key_type(data_type),
+    };
+    if !are_alike {
+        return Err(Error::expression(format!(
+            "column {name:?} is {data_type}, keys {:?} of the lookup are {}",
+            of_lookup.name(),
+            of_lookup.data_type()
+        )));
+    }
+    let least = lookup.table().keys.bounds().map_or(0, |(least, _)| least);
+    if *data_type == DataType::UInt64 && least < 0 {
+        let what = format!("column {name:?} is UInt64, a key of the lookup is {least}");
+        return Err(Error::expression(what));
+    }
+    Ok(())
+}
+
+impl Scan<'_> {
+    /// Keeps the rows whose `key`, a column, is a key of a lookup. Expressions may then use columns
+    /// of the lookup by their names, which must be others than those of the scan.
+    ///
+    /// Null is no key. A join takes part in the filter: those that keep few rows and read little
+    /// are evaluated first, in whatever order they were asked for.
+    #[must_use]
+    pub fn join(self, key: impl Into<Expr>, lookup: &Lookup) -> Self {
+        self.joined(JoinKind::Inner, key.into(), lookup)
+    }
+
+    /// As [`Scan::join`], but keeps all rows: columns of the lookup are null in those whose key it
+    /// does not have.
+    #[must_use]
+    pub fn left_join(self, key: impl Into<Expr>, lookup: &Lookup) -> Self {
+        self.joined(JoinKind::Left, key.into(), lookup)
+    }
+
+    /// As [`Scan::join`], for rows alone: columns of the lookup have no names in expressions.
+    #[must_use]
+    pub fn semi_join(self, key: impl Into<Expr>, lookup: &Lookup) -> Self {
+        self.joined(JoinKind::Semi, key.into(), lookup)
+    }
+
+    /// Keeps the rows whose key is null or no key of a lookup.
+    #[must_use]
+    pub fn anti_join(self, key: impl Into<Expr>, lookup: &Lookup) -> Self {
+        self.joined(JoinKind::Anti, key.into(), lookup)
+    }
+
+    fn joined(mut self, kind: JoinKind, key: Expr, lookup: &Lookup) -> Self {
+        self.joins.push(Join { kind, key, lookup: lookup.clone() });
+        self
+    }
+}

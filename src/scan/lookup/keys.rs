@@ -1,0 +1,336 @@
+//! The key table of a lookup: from a key to the entry of its row.
+//!
+//! ```text
+//! dense    keys that are close together: bit k - least is set for each key k, entry k - least is its own
+//! hashed   other keys: open addressing with linear probing, at most half of the slots in use
+//! ```
+//!
+//! A bit for each key makes the test for existence cheap: 1 million keys take 125 kB, which stays in
+//! a cache. Entries are read only for rows that pass all tests.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::lanes::mask::rows;
+use crate::lanes::{Mask, VECTOR};
+
+/// Keys without duplicates, and an entry for each.
+#[derive(Debug)]
+pub(crate) struct KeyTable {
+    form: Form,
+    entries: Entries,
+    len: usize,
+    bounds: Option<(i64, i64)>,
+}
+
+#[derive(Debug)]
+enum Form {
+    Dense { least: i64, span: u64, bits: Vec<u64> },
+    Hashed { slots: Vec<i64>, empty: i64, shift: u32, seed: u64 },
+}
+
+/// Entries by slot, of as few bytes as hold them.
+#[derive(Debug)]
+enum Entries {
+    None,
+    U8(Vec<u8>),
+    U16(Vec<u16>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+}
+
+impl Entries {
+    fn new(slots: usize, bits: u32) -> Self {
+        match bits {
+            0 => Self::None,
+            1..=8 => Self::U8(vec![0; slots]),
+            9..=16 => Self::U16(vec![0; slots]),
+            17..=32 => Self::U32(vec![0; slots]),
+            _ => Self::U64(vec![0; slots]),
+        }
+    }
+
+    fn set(&mut self, slot: usize, entry: u64) {
+        match self {
+            Self::None => {}
+            Self::U8(entries) => entries[slot] = entry as u8,
+            Self::U16(entries) => entries[slot] = entry as u16,
+            Self::U32(entries) => entries[slot] = entry as u32,
+            Self::U64(entries) => entries[slot] = entry,
+        }
+    }
+}
+
+/// A key that several rows have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct DuplicateKey(pub i64);
+
+/// Keys whose span is at most so many times their number have a dense table: a hashed one takes
+/// two slots of a key and an entry for each.
+const DENSE_SPAN: u64 = 16;
+
+/// Spans that always have a dense table.
+const SMALL_SPAN: u64 = 1 << 16;
+
+impl KeyTable {
+    /// A table of keys and their entries, which have at most `entry_bits` bits.
+    pub fn new(keys: &[i64], entries: &[u64], entry_bits: u32) -> Result<Self, DuplicateKey> {
+        let bounds = keys.iter().min().copied().zip(keys.iter().max().copied());
+        let (least, greatest) = bounds.unwrap_or((0, -1));
+        // 2^64 keys wrap to a span of 0, for which a dense table has no room.
+        let span = (greatest.wrapping_sub(least) as u64).wrapping_add(1);
+        let most = (keys.len() as u64).saturating_mul(DENSE_SPAN).max(SMALL_SPAN);
+        let mut table = if bounds.is_none() || (span != 0 && span <= most) {
+            // At least one word: rows outside are looked up in the first.
+            let bits = vec![0_u64; span.div_ceil(64).max(1) as usize];
+            let entries = Entries::new(span as usize, entry_bits);
+            Self { form: Form::Dense { least, span, bits }, entries, len: keys.len(), bounds }
+        } else {
+            let count = (keys.len() * 2).next_power_of_two().max(2);
+            // One of so many numbers is no key.
+            let known: std::collections::HashSet<&i64> = keys.iter().collect();
+            let empty = (i64::MIN..).find(|number| !known.contains(number)).unwrap_or(i64::MIN);
+            let seed = RandomState::new().build_hasher().finish();
+            let shift = 64 - count.trailing_zeros();
+            let form = Form::Hashed { slots: vec![empty; count], empty, shift, seed };
+            Self { form, entries: Entries::new(count, entry_bits), len: keys.len(), bounds }
+        };
+        for (key, entry) in keys.iter().zip(entries) {
+            let slot = table.insert(*key).ok_or(DuplicateKey(*key))?;
+            table.entries.set(slot, *entry);
+        }
+        Ok(table)
+    }
+
+    /// The new slot of a key; none if it has one.
+    fn insert(&mut self, key: i64) -> Option<usize> {
+        match &mut self.form {
+            Form::Dense { least, bits, .. } => {
+                let at = key.wrapping_sub(*least) as usize;
+                let (word, bit) = (&mut bits[at / 64], 1 << (at % 64));
+                let is_new = *word & bit == 0;
+                *word |= bit;
+                is_new.then_some(at)
+            }
+            Form::Hashed { slots, empty, shift, seed } => {
+                let mut slot = slot_of(key, *seed, *shift);
+                while slots[slot] != *empty {
+                    if slots[slot] == key {
+                        return None;
+                    }
+                    slot = (slot + 1) % slots.len();
+                }
+                slots[slot] = key;
+                Some(slot)
+            }
+        }
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The least and the greatest key.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        self.bounds
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        let form = match &self.form {
+            Form::Dense { bits, .. } => size_of_val(bits.as_slice()),
+            Form::Hashed { slots, .. } => size_of_val(slots.as_slice()),
+        };
+        form + match &self.entries {
+            Entries::None => 0,
+            Entries::U8(entries) => entries.len(),
+            Entries::U16(entries) => size_of_val(entries.as_slice()),
+            Entries::U32(entries) => size_of_val(entries.as_slice()),
+            Entries::U64(entries) => size_of_val(entries.as_slice()),
+        }
+    }
+
+    /// Whether a key may lie between two numbers, both included.
+    pub fn may_have(&self, low: i64, high: i64) -> bool {
+        let Some((least, greatest)) = self.bounds else { return false };
+        let (low, high) = (low.max(least), high.min(greatest));
+        if low > high {
+            return false;
+        }
+        let Form::Dense { bits, .. } = &self.form else { return true };
+        let [first, last] = [low, high].map(|key| key.wrapping_sub(least) as usize);
+        let within = |word: usize| {
+            let mut bits = bits[word];
+            if word == first / 64 {
+                bits &= u64::MAX << (first % 64);
+            }
+            if word == last / 64 {
+                bits &= u64::MAX >> (63 - last % 64);
+            }
+            bits
+        };
+        (first / 64..=last / 64).any(|word| within(word) != 0)
+    }
+
+    /// The slot of a key.
+    pub fn find(&self, key: i64) -> Option<usize> {
+        match &self.form {
+            Form::Dense { least, span, bits } => {
+                let at = key.wrapping_sub(*least) as u64;
+                (at < *span && bits[(at / 64) as usize] >> (at % 64) & 1 == 1)
+                    .then_some(at as usize)
+            }
+            Form::Hashed { slots, empty, shift, seed } => {
+                let mut slot = slot_of(key, *seed, *shift);
+                loop {
+                    match slots[slot] {
+                        found if found == *empty => return None,
+                        found if found == key => return Some(slot),
+                        _ => slot = (slot + 1) % slots.len(),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The entry of a slot.
+    pub fn entry(&self, slot: usize) -> u64 {
+        match &self.entries {
+            Entries::None => 0,
+            Entries::U8(entries) => entries[slot].into(),
+            Entries::U16(entries) => entries[slot].into(),
+            Entries::U32(entries) => entries[slot].into(),
+            Entries::U64(entries) => entries[slot],
+        }
+    }
+
+    /// Leaves the rows whose keys are in the table.
+    pub fn retain(&self, keys: &[i64; VECTOR], mask: &mut Mask) {
+        let Form::Dense { least, span, bits } = &self.form else {
+            return self.retain_each(keys, mask);
+        };
+        for (word, keys) in mask.iter_mut().zip(keys.chunks_exact(64)) {
+            if *word == 0 {
+                continue;
+            }
+            // Few rows are tested one by one, many without a branch for each.
+            if word.count_ones() < 16 {
+                let mut left = *word;
+                while left != 0 {
+                    let row = left.trailing_zeros();
+                    left &= left - 1;
+                    if self.find(keys[row as usize]).is_none() {
+                        *word &= !(1 << row);
+                    }
+                }
+                continue;
+            }
+            let mut found = 0;
+            for (row, key) in keys.iter().enumerate() {
+                let at = key.wrapping_sub(*least) as u64;
+                let inside = at < *span;
+                let at = if inside { at } else { 0 };
+                let bit = bits[(at / 64) as usize] >> (at % 64) & u64::from(inside);
+                found |= bit << row;
+            }
+            *word &= found;
+        }
+    }
+
+    fn retain_each(&self, keys: &[i64; VECTOR], mask: &mut Mask) {
+        let before = *mask;
+        for row in rows(&before) {
+            if self.find(keys[row]).is_none() {
+                mask[row / 64] &= !(1 << (row % 64));
+            }
+        }
+    }
+
+    /// The entries of the rows of a mask whose keys are in the table; those of others stay.
+    pub fn entries(&self, keys: &[i64; VECTOR], mask: &Mask, out: &mut [u64; VECTOR]) {
+        let mut each = |entry: &dyn Fn(usize) -> u64| {
+            for row in rows(mask) {
+                if let Some(slot) = self.find(keys[row]) {
+                    out[row] = entry(slot);
+                }
+            }
+        };
+        match &self.entries {
+            Entries::None => {}
+            Entries::U8(entries) => each(&|slot| entries[slot].into()),
+            Entries::U16(entries) => each(&|slot| entries[slot].into()),
+            Entries::U32(entries) => each(&|slot| entries[slot].into()),
+            Entries::U64(entries) => each(&|slot| entries[slot]),
+        }
+    }
+}
+
+/// The first slot to look at, of 2^(64 - shift).
+fn slot_of(key: i64, seed: u64, shift: u32) -> usize {
+    // The finalizer of MurmurHash3, with a seed, so that nobody can choose keys that collide.
+    let mut hash = key as u64 ^ seed;
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (hash >> shift) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::mask::{ALL, NONE};
+
+    fn check(keys: &[i64], is_dense: bool) {
+        let entries: Vec<u64> = (0..keys.len() as u64).map(|entry| entry * 3).collect();
+        let table = KeyTable::new(keys, &entries, 20).expect("no duplicates");
+        assert_eq!(matches!(table.form, Form::Dense { .. }), is_dense);
+        assert_eq!(table.len(), keys.len());
+        let near = keys.iter().flat_map(|key| [key.wrapping_sub(1), *key, key.wrapping_add(1)]);
+        let mut asked: Vec<i64> = near.chain([0, i64::MIN, i64::MAX]).collect();
+        asked.resize(asked.len().next_multiple_of(VECTOR), 7);
+        for asked in asked.chunks_exact(VECTOR) {
+            let asked: &[i64; VECTOR] = asked.try_into().expect("a vector");
+            for within in [ALL, [0x8421; 16], NONE] {
+                let mut mask = within;
+                table.retain(asked, &mut mask);
+                let mut found = [u64::MAX; VECTOR];
+                table.entries(asked, &within, &mut found);
+                for row in 0..VECTOR {
+                    let is_within = within[row / 64] >> (row % 64) & 1 == 1;
+                    let at = keys.iter().position(|key| *key == asked[row]);
+                    let at = at.filter(|_| is_within);
+                    assert_eq!(mask[row / 64] >> (row % 64) & 1 == 1, at.is_some());
+                    assert_eq!(found[row], at.map_or(u64::MAX, |at| at as u64 * 3));
+                }
+            }
+        }
+        for low in asked.iter().take(200) {
+            for high in asked.iter().take(200).filter(|high| *high >= low) {
+                let has = keys.iter().any(|key| key >= low && key <= high);
+                assert!(table.may_have(*low, *high) >= has, "{low} to {high}");
+                if is_dense {
+                    assert_eq!(table.may_have(*low, *high), has, "{low} to {high}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_found_and_others_are_not() {
+        check(&[], true);
+        check(&[5], true);
+        check(&[i64::MIN], true);
+        check(&[i64::MAX, i64::MAX - 1], true);
+        check(&[i64::MIN, i64::MAX], false);
+        check(&[i64::MIN, i64::MIN + 1, 0, i64::MAX], false);
+        check(&(0..500).map(|key| key * 7 - 90).collect::<Vec<i64>>(), true);
+        check(&(0..500).map(|key| key * 0x1234_5678_9abc - 90).collect::<Vec<i64>>(), false);
+    }
+
+    #[test]
+    fn a_key_that_comes_twice_is_named() {
+        for far in [9, 1 << 40] {
+            let found = KeyTable::new(&[3, far, 4, far], &[0; 4], 1);
+            assert_eq!(found.err(), Some(DuplicateKey(far)));
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Lookups: tables of keys that scans are joined with.
+//!
+//! ```text
+//! dimension        key  name    year            lookup
+//!                  17   ASIA    1993            keys      17 -> entry 0b0_01, 19 -> entry 0b1_00, ..
+//!                  19   EUROPE  1992            columns   year  values 1992 1993    bits 0
+//!                  ..                                     name  values ASIA EUROPE  bit  2
+//! ```
+//!
+//! Each column besides the key has a dictionary; an entry is made of the codes of a row, so that a row
+//! of the scan finds all that it needs in one access, of as few bytes as hold the codes. Groups are
+//! numbered by codes, tests of a column become sets of codes, and values are looked up for results
+//! only.
+
+mod keys;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use ahash::RandomState;
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_buffer::i256;
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{DataType, FieldRef};
+use hashbrown::HashTable;
+
+pub(crate) use keys::KeyTable;
+
+use super::Scan;
+use super::literal::{self, Value};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::ranges::{Key, Order};
+
+/// Unique keys of a dimension and values of its other columns, which scans are joined with:
+/// [`Scan::join`] and its like.
+///
+/// Cheap to clone; clones share the table.
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use lanepack::scan::{Lookup, Scan, col, count_rows};
+/// use lanepack::{Engine, Options, compress};
+///
+/// let engine = Engine::cpu();
+/// let customers = record_batch!(
+///     ("customer", Int64, [10, 11, 12]),
+///     ("city", Utf8, ["Oslo", "Rome", "Oslo"])
+/// )?;
+/// let orders = record_batch!(("buyer", Int64, [12, 10, 11, 10, 99]))?;
+/// let (customers, orders) =
+///     (compress(&customers, &Options::default())?, compress(&orders, &Options::default())?);
+///
+/// let customers = Scan::new(&customers).lookup("customer", &["city"], &engine)?;
+/// let joined = Scan::new(&orders).join(col("buyer"), &customers);
+/// assert_eq!(joined.clone().filter(col("city").eq("Oslo")).count(&engine)?, 3);
+/// let by_city = joined.group_by([col("city")]).aggregate(&[count_rows()], &engine)?;
+/// assert_eq!(by_city, record_batch!(("city", Utf8, ["Oslo", "Rome"]), ("count(*)", Int64, [3, 1]))?);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Lookup(Arc<Table>);
+
+/// What clones of a lookup share.
+pub(crate) struct Table {
+    /// The column of the keys.
+    pub key: FieldRef,
+    pub keys: KeyTable,
+    pub columns: Vec<LookupColumn>,
+    /// The share of the rows of its source that it has.
+    pub share: f64,
+}
+
+/// A column besides the key, whose codes are a field of entries.
+pub(crate) struct LookupColumn {
+    pub field: FieldRef,
+    /// The distinct values by code, a null among them if the column has some.
+    pub values: ArrayRef,
+    /// The first bit of the field, and its bits.
+    shift: u32,
+    bits: u32,
+    numbers: OnceLock<Numbers>,
+}
+
+/// Numbers by code; 0 for null.
+pub(crate) enum Numbers {
+    /// Integers, or the digits of decimals.
+    Integers(Vec<i128>),
+    Floats(Vec<f64>),
+}
+
+impl LookupColumn {
+    /// The code of a row, given its entry.
+    pub fn code(&self, entry: u64) -> usize {
+        (entry >> self.shift & bits_below(self.bits)) as usize
+    }
+
+    /// The values as numbers; 0 of other types.
+    pub fn numbers(&self) -> &Numbers {
+        self.numbers.get_or_init(|| {
+            let key = Key::of(self.field.data_type());
+            let values = (0..self.values.len()).map(|code| literal::value_of(&self.values, code));
+            match key.filter(|key| key.is_float()) {
+                Some(key) => Numbers::Floats(
+                    (values.map(|value| match value {
+                        Some(Value::Word(word)) => key.float(word),
+                        _ => 0.0,
+                    }))
+                    .collect(),
+                ),
+                None => Numbers::Integers(
+                    (values.map(|value| match (value, key) {
+                        (Some(Value::Word(word)), Some(key)) => key.integer(word),
+                        (Some(Value::Wide(value)), _) => value.as_i128(),
+                        _ => 0,
+                    }))
+                    .collect(),
+                ),
+            }
+        })
+    }
+
+    /// The least and the greatest of integers.
+    pub fn bounds(&self) -> Option<(i256, i256)> {
+        let Numbers::Integers(values) = self.numbers() else { return None };
+        let [least, greatest] = [values.iter().min(), values.iter().max()]
+            .map(|end| i256::from_i128(end.copied().unwrap_or(0)));
+        Some((least, greatest))
+    }
+
+    /// The code of null.
+    pub fn null(&self) -> Option<usize> {
+        let nulls = self.values.logical_nulls()?;
+        (0..nulls.len()).find(|code| nulls.is_null(*code))
+    }
+}
+
+fn bits_below(bits: u32) -> u64 {
+    u64::MAX.checked_shr(64 - bits).unwrap_or(0)
+}
+
+impl Lookup {
+    /// A lookup of the rows of a batch by one of its columns: integers, dates, times, timestamps or
+    /// durations. Rows without a key are left out.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] if there is no such column, or a key comes twice; [`Error::Unsupported`]
+    /// for keys of other types, and columns whose distinct values take more than 64 bits together.
+    pub fn try_new(batch: &RecordBatch, key: &str) -> Result<Self> {
+        let schema = batch.schema();
+        let at = schema.index_of(key).map_err(|_| {
+            let names: Vec<_> =
+                schema.fields().iter().map(|field| format!("{:?}", field.name())).collect();
+            Error::expression(format!("no column {key:?} among {}", names.join(", ")))
+        })?;
+        let columns: Vec<usize> = (0..batch.num_columns()).filter(|index| *index != at).collect();
+        Self::of(batch, at, &columns, batch.num_rows())
+    }
+
+    /// A lookup by column `key`, with some others, of some of `all` rows.
+    fn of(batch: &RecordBatch, key: usize, others: &[usize], all: usize) -> Result<Self> {
+        let (schema, array) = (batch.schema(), batch.column(key));
+        let field = schema.fields()[key].clone();
+        let name = field.name();
+        if !is_key_type(field.data_type()) {
+            let what = format!(
+                "keys of type {}: integers, dates, times, timestamps and durations can be looked up",
+                field.data_type()
+            );
+            return Err(Error::unsupported(what).in_column(name));
+        }
+        let keys = keys_of(array);
+        if keys.iter().filter(|key| key.is_none()).count() > array.logical_null_count() {
+            let what = "keys above 2^63 - 1, which are not looked up";
+            return Err(Error::unsupported(what).in_column(name));
+        }
+        let mut entries = vec![0_u64; keys.len()];
+        let (mut columns, mut shift) = (Vec::with_capacity(others.len()), 0);
+        for other in others {
+            let field = schema.fields()[*other].clone();
+            let (codes, values) =
+                distinct(batch.column(*other)).map_err(|error| error.in_column(field.name()))?;
+            let bits = values.len().saturating_sub(1).checked_ilog2().map_or(0, |bits| bits + 1);
+            if shift + bits > 64 {
+                let what =
+                    "columns whose codes take more than 64 bits together: look up fewer columns";
+                return Err(Error::unsupported(what).in_column(field.name()));
+            }
+            for (entry, code) in entries.iter_mut().zip(codes) {
+                // A field of no bits is nowhere.
+                *entry |= u64::from(code).checked_shl(shift).unwrap_or(0);
+            }
+            columns.push(LookupColumn { field, values, shift, bits, numbers: OnceLock::new() });
+            shift += bits;
+        }
+        let rows = keys.into_iter().zip(entries);
+        let (keys, entries): (Vec<i64>, Vec<u64>) =
+            rows.filter_map(|(key, entry)| Some((key?, entry))).unzip();
+        let keys = KeyTable::new(&keys, &entries, shift).map_err(|keys::DuplicateKey(key)| {
+            let what = format!(
+                "key {key} of column {name:?} comes twice: rows of a lookup need unique keys"
+            );
+            Error::expression(what)
+        })?;
+        let share = keys.len() as f64 / all.max(1) as f64;
+        Ok(Self(Arc::new(Table { key: field, keys, columns, share })))
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.0.keys.len()
+    }
+
+    /// Whether there are no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The column of the keys.
+    pub fn key(&self) -> &FieldRef {
+        &self.0.key
+    }
+
+    /// The other columns, whose names scans that are joined with this may use.
+    pub fn columns(&self) -> impl Iterator<Item = &FieldRef> {
+        self.0.columns.iter().map(|column| &column.field)
+    }
+
+    /// Bytes of host memory that the keys and the codes take.
+    pub fn table_bytes(&self) -> usize {
+        self.0.keys.bytes()
+    }
+
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<_> = self.columns().map(|field| field.name()).collect();
+        (f.debug_struct("Lookup").field("key", self.key().name()))
+            .field("keys", &self.len())
+            .field("columns", &columns)
+            .finish()
+    }
+}
+
+impl Scan<'_> {
+    /// A lookup of the rows that are kept, by column `key`, with some other columns.
+    ///
+    /// # Errors
+    /// As [`Scan::gather`] and [`Lookup::try_new`].
+    pub fn lookup<S: AsRef<str>>(
+        &self,
+        key: &str,
+        columns: &[S],
+        engine: &Engine,
+    ) -> Result<Lookup> {
+        let names: Vec<&str> =
+            std::iter::once(key).chain(columns.iter().map(AsRef::as_ref)).collect();
+        let batch = self.gather(&names, engine)?;
+        Lookup::of(&batch, 0, &(1..names.len()).collect::<Vec<_>>(), self.source_rows())
+    }
+}
+
+/// Whether values of a type may be keys.
+pub(super) fn is_key_type(data_type: &DataType) -> bool {
+    use DataType as T;
+    let is_decimal = matches!(data_type, T::Decimal32(..) | T::Decimal64(..));
+    let key = Key::of(data_type).filter(|_| !is_decimal);
+    key.is_some_and(|key| key.bits >= 8 && key.order != Order::Float)
+}
+
+/// The keys of an array of such a type; none of nulls, and of numbers above 2^63 - 1, which no lookup
+/// has.
+pub(super) fn keys_of(array: &ArrayRef) -> Vec<Option<i64>> {
+    let (data, rows) = (array.to_data(), array.len());
+    let nulls = array.logical_nulls();
+    let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+    macro_rules! read {
+        ($type:ty) => {{
+            let values = data.buffer::<$type>(0)[..rows].iter().enumerate();
+            let key = |(row, value): (usize, &$type)| {
+                i64::try_from(*value).ok().filter(|_| is_valid(row))
+            };
+            values.map(key).collect()
+        }};
+    }
+    match Key::of(array.data_type()).map(|key| (key.bits, key.order)) {
+        Some((8, Order::Unsigned)) => read!(u8),
+        Some((16, Order::Unsigned)) => read!(u16),
+        Some((32, Order::Unsigned)) => read!(u32),
+        Some((64, Order::Unsigned)) => read!(u64),
+        Some((8, _)) => read!(i8),
+        Some((16, _)) => read!(i16),
+        Some((32, _)) => read!(i32),
+        Some((64, _)) => read!(i64),
+        _ => vec![None; rows],
+    }
+}
+
+/// The distinct values of an array in the order in which they come first, and the code of each row.
+fn distinct(array: &ArrayRef) -> Result<(Vec<u32>, ArrayRef)> {
+    let converter = RowConverter::new(vec![SortField::new(array.data_type().clone())])?;
+    let rows = converter.convert_columns(std::slice::from_ref(array))?;
+    let (hasher, mut table) = (RandomState::new(), HashTable::<u32>::new());
+    let (mut firsts, mut codes) = (Vec::<u32>::new(), Vec::with_capacity(array.len()));
+    let too_many = |_| Error::unsupported("a lookup of 2^32 rows or more");
+    for row in 0..array.len() {
+        let bytes = rows.row(row);
+        let hash = |code: &u32, firsts: &[u32]| {
+            hasher.hash_one(rows.row(firsts[*code as usize] as usize).as_ref())
+        };
+        let is_it = |code: &u32| rows.row(firsts[*code as usize] as usize) == bytes;
+        let of_row = hasher.hash_one(bytes.as_ref());
+        let code = match table.find(of_row, is_it) {
+            Some(code) => *code,
+            None => {
+                let code = u32::try_from(firsts.len()).map_err(too_many)?;
+                firsts.push(u32::try_from(row).map_err(too_many)?);
+                table.insert_unique(of_row, code, |code| hash(code, &firsts));
+                code
+            }
+        };
+        codes.push(code);
+    }
+    let values = arrow_select::take::take(array, &UInt32Array::from(firsts), None)?;
+    Ok((codes, values))
+}
