@@ -21,6 +21,7 @@ pub mod alp;
 pub(crate) mod alp_rd;
 pub(crate) mod bits;
 pub(crate) mod constant;
+mod cursor;
 pub(crate) mod delta;
 pub(crate) mod dict;
 mod exceptions;
@@ -48,6 +49,7 @@ pub(crate) mod windows;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+pub(crate) use cursor::Cursor;
 pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, decode_u32, valid_words};
 pub(crate) use plain::carried_array;
 pub(crate) use starts::Starts;

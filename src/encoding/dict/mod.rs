@@ -131,6 +131,67 @@ fn decode_words<T: Words>(node: NodeView<'_>, rows: Range<usize>, out: &mut [T])
     })
 }
 
+/// Words of a node that is read a vector at a time, whose dictionary is decoded once.
+pub(crate) struct Cursor<'a> {
+    node: NodeView<'a>,
+    /// The words of the dictionary, as they are in memory.
+    values: Vec<u64>,
+}
+
+impl<'a> Cursor<'a> {
+    /// Decodes the dictionary of a node of words.
+    pub fn new(node: NodeView<'a>) -> Result<Self> {
+        let dictionary = node.child(1);
+        let bytes = node.physical().bits().unwrap_or(64) / 8;
+        let mut values = vec![0_u64; (dictionary.len() * bytes).div_ceil(8)];
+        let rows = 0..dictionary.len();
+        match bytes {
+            1 => {
+                super::decode(dictionary, rows, words_of(&mut values, dictionary.len(), Output::W8))
+            }
+            2 => super::decode(
+                dictionary,
+                rows,
+                words_of(&mut values, dictionary.len(), Output::W16),
+            ),
+            4 => super::decode(
+                dictionary,
+                rows,
+                words_of(&mut values, dictionary.len(), Output::W32),
+            ),
+            _ => super::decode(
+                dictionary,
+                rows,
+                words_of(&mut values, dictionary.len(), Output::W64),
+            ),
+        }?;
+        Ok(Self { node, values })
+    }
+
+    /// The words of some rows, which have the node's type.
+    pub fn words<T: Words>(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
+        if self.node.physical().bits() != Some(T::BITS) {
+            return Err(mismatch(self.node));
+        }
+        let values = &bytemuck::cast_slice::<u64, T>(&self.values)[..self.node.child(1).len()];
+        for_codes(self.node.child(0), rows, values.len(), |codes, at| {
+            for (value, code) in out[at].iter_mut().zip(codes) {
+                *value = values[*code as usize];
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The first words of a type in memory.
+fn words_of<'o, T: Words>(
+    memory: &'o mut [u64],
+    count: usize,
+    output: fn(&'o mut [T]) -> Output<'o>,
+) -> Output<'o> {
+    output(&mut bytemuck::cast_slice_mut(memory)[..count])
+}
+
 /// The byte strings of a dictionary: where each begins, and the end.
 fn strings_of(dictionary: NodeView<'_>) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
     let mut lengths = vec![0; dictionary.len()];

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use arrow_buffer::i256;
 
-use super::join::{ChunkJoin, ChunkJoins, Keys};
+use super::join::{ChunkJoins, Keys};
 use super::source::Source;
 use super::{Filter, NONE, Validity, compute::Scalar, count, rows, select};
 use crate::chunk::NodeView;
@@ -34,7 +34,8 @@ pub(in crate::scan) fn chunk(
     if filter.constant() == Some(false) {
         return Ok(states);
     }
-    let (sources, joins) = (Source::of_all(columns, index), ChunkJoins::new(columns, index));
+    let sources = Source::of_all(columns, index);
+    let joins = ChunkJoins::new(columns, index, filter.joins());
     let inputs: Vec<ChunkInput<'_>> = plans
         .iter()
         .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index, &joins))
@@ -59,7 +60,7 @@ pub(super) struct ChunkInput<'a> {
     /// Of the columns that have to be valid.
     validity: Vec<Validity<'a>>,
     /// Columns of lookups that have to be valid.
-    joined: Vec<(Rc<ChunkJoin<'a>>, &'a JoinedColumn)>,
+    joined: Vec<(Rc<dyn Keys + 'a>, &'a JoinedColumn)>,
     numbers: Numbers<'a>,
     source: Option<Source<'a>>,
 }

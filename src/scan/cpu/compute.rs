@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use arrow_buffer::i256;
 
-use super::join::{ChunkJoins, Keys};
+use super::join::ChunkJoins;
 use super::source::Source;
 use super::{ALL, NONE, Selector, select};
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::aggregate::{ChunkInput, bits, words};
-use super::join::{ChunkJoin, ChunkJoins, Keys};
+use super::join::{ChunkJoins, Keys};
 use super::source::Source;
 use super::{Filter, NONE, Validity, rows};
 use crate::chunk::{NodeView, StringForm};
@@ -27,7 +27,8 @@ pub(in crate::scan) fn chunk(
     if filter.constant() == Some(false) {
         return Ok(());
     }
-    let (sources, joins) = (Source::of_all(columns, index), ChunkJoins::new(columns, index));
+    let sources = Source::of_all(columns, index);
+    let joins = ChunkJoins::new(columns, index, filter.joins());
     let inputs: Vec<ChunkInput<'_>> = plans
         .iter()
         .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index, &joins))
@@ -68,7 +69,7 @@ struct ChunkKey<'a> {
     key: &'a GroupKey,
     validity: Validity<'a>,
     source: Source<'a>,
-    join: Option<Rc<ChunkJoin<'a>>>,
+    join: Option<Rc<dyn Keys + 'a>>,
     /// The code of each value of a dictionary of strings, and the codes of rows there.
     dictionary: Option<(Vec<u32>, NodeView<'a>)>,
 }

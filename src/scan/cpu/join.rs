@@ -17,11 +17,14 @@ use crate::scan::join::BoundJoin;
 pub(in crate::scan) struct ChunkJoins<'a> {
     columns: Vec<&'a CompressedColumn>,
     index: usize,
-    joins: RefCell<Vec<Rc<ChunkJoin<'a>>>>,
+    joins: RefCell<Made<'a>>,
 }
 
+/// Joins that have been made.
+pub(super) type Made<'a> = Vec<(Arc<BoundJoin>, Rc<dyn Keys + 'a>)>;
+
 /// A join, in a chunk.
-pub(in crate::scan) struct ChunkJoin<'a> {
+struct ChunkJoin<'a> {
     join: Arc<BoundJoin>,
     source: Source<'a>,
     key: Key,
@@ -31,36 +34,43 @@ pub(in crate::scan) struct ChunkJoin<'a> {
 }
 
 impl<'a> ChunkJoins<'a> {
-    /// Of chunk `index` of the columns.
-    pub fn new(columns: &[&'a CompressedColumn], index: usize) -> Rc<Self> {
-        Rc::new(Self { columns: columns.to_vec(), index, joins: RefCell::default() })
+    /// Of chunk `index` of the columns, of which some have been made.
+    pub fn new(columns: &[&'a CompressedColumn], index: usize, made: Made<'a>) -> Rc<Self> {
+        Rc::new(Self { columns: columns.to_vec(), index, joins: made.into() })
+    }
+
+    /// What has been made so far.
+    pub fn made(&self) -> Made<'a> {
+        self.joins.borrow().clone()
     }
 
     /// That of a join.
-    pub fn of(&self, join: &Arc<BoundJoin>) -> Result<Rc<ChunkJoin<'a>>> {
-        if let Some(known) = self.joins.borrow().iter().find(|of| Arc::ptr_eq(&of.join, join)) {
-            return Ok(known.clone());
+    pub fn of(&self, join: &Arc<BoundJoin>) -> Result<Rc<dyn Keys + 'a>> {
+        let made = self.joins.borrow();
+        if let Some((_, keys)) = made.iter().find(|(of, _)| Arc::ptr_eq(of, join)) {
+            return Ok(keys.clone());
         }
+        drop(made);
         let column = self.columns[join.column];
         let name = column.field().name();
         let validity = Validity::of(&column.chunks()[self.index], column)
             .map_err(|error| error.in_chunk(self.index).in_column(name))?;
         let key = Key::of(column.data_type())
             .ok_or_else(|| Error::corrupt("keys without an order").in_column(name))?;
-        let new = Rc::new(ChunkJoin {
+        let new: Rc<dyn Keys + 'a> = Rc::new(ChunkJoin {
             join: join.clone(),
             source: Source::new(column, self.index),
             key,
             validity,
             last: RefCell::default(),
         });
-        self.joins.borrow_mut().push(new.clone());
+        self.joins.borrow_mut().push((join.clone(), new.clone()));
         Ok(new)
     }
 }
 
 /// Keys that are looked up.
-pub(super) trait Keys {
+pub(in crate::scan) trait Keys {
     /// Leaves the rows that the lookup has keys of.
     fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()>;
 

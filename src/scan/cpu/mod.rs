@@ -27,7 +27,7 @@ use arrow_array::Array;
 use arrow_buffer::{BooleanBuffer, i256};
 
 pub(super) use compute::Numbers;
-use join::{ChunkJoins, Keys};
+use join::{ChunkJoins, Keys, Made};
 use source::Source;
 
 use super::join::Probe;
@@ -46,6 +46,8 @@ use crate::ranges::{Key, Ranges, Share};
 pub(super) struct Filter<'a> {
     step: Step<'a>,
     rows: usize,
+    /// Keys that it looks up.
+    joins: Made<'a>,
 }
 
 enum Step<'a> {
@@ -121,16 +123,22 @@ impl<'a> Filter<'a> {
         index: usize,
         rows: usize,
     ) -> Result<Self> {
-        let joins = ChunkJoins::new(columns, index);
+        let joins = ChunkJoins::new(columns, index, Made::new());
         let maker = Maker { columns, index, joins };
-        Ok(Self { step: maker.step(predicate)?, rows })
+        let step = maker.step(predicate)?;
+        Ok(Self { step, rows, joins: maker.joins.made() })
     }
 
     /// The rows of a bitmap that has `rows` bits of the chunk from `start` on.
     pub fn of_bits(bits: &BooleanBuffer, start: usize, rows: usize) -> Filter<'static> {
         let bits = bits.slice(start, rows).sliced();
         let bits = Validity::Bits(Cow::Owned(bits.as_slice().to_vec()));
-        Filter { step: Step::Valid(bits), rows }
+        Filter { step: Step::Valid(bits), rows, joins: Made::new() }
+    }
+
+    /// The keys that it looks up, which it keeps of a vector for others to look up as well.
+    pub fn joins(&self) -> Made<'a> {
+        self.joins.clone()
     }
 
     /// The rows of the chunk.

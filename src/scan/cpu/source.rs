@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
-use crate::encoding::{self, Encoding, Words, lz};
+use crate::encoding::{Cursor, Words};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
 
@@ -15,8 +15,8 @@ pub(super) struct Source<'a> {
     node: NodeView<'a>,
     /// Of the column.
     name: &'a str,
-    /// Of an lz node, once words are read: segments that several vectors need.
-    cursor: Rc<OnceCell<lz::Cursor<'a>>>,
+    /// Once words are read: what several vectors need.
+    cursor: Rc<OnceCell<Cursor<'a>>>,
 }
 
 impl<'a> Source<'a> {
@@ -53,13 +53,10 @@ impl<'a> Source<'a> {
     fn read_words<T: Words>(&self, vector: usize, out: &mut [T; VECTOR]) -> Result<()> {
         let rows = vector * VECTOR..self.node.len().min((vector + 1) * VECTOR);
         let out = &mut out[..rows.len()];
-        if self.node.encoding() != Encoding::Lz {
-            return encoding::decode(self.node, rows, T::output(out));
-        }
         let cursor = match self.cursor.get() {
             Some(cursor) => cursor,
             None => {
-                let cursor = lz::Cursor::new(self.node)?;
+                let cursor = Cursor::new(self.node)?;
                 self.cursor.get_or_init(|| cursor)
             }
         };

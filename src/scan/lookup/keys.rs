@@ -173,13 +173,10 @@ impl KeyTable {
     }
 
     /// The slot of a key.
+    #[inline]
     pub fn find(&self, key: i64) -> Option<usize> {
         match &self.form {
-            Form::Dense { least, span, bits } => {
-                let at = key.wrapping_sub(*least) as u64;
-                (at < *span && bits[(at / 64) as usize] >> (at % 64) & 1 == 1)
-                    .then_some(at as usize)
-            }
+            Form::Dense { least, span, bits } => dense_slot(*least, *span, bits, key),
             Form::Hashed { slots, empty, shift, seed } => {
                 let mut slot = slot_of(key, *seed, *shift);
                 loop {
@@ -219,7 +216,7 @@ impl KeyTable {
                 while left != 0 {
                     let row = left.trailing_zeros();
                     left &= left - 1;
-                    if self.find(keys[row as usize]).is_none() {
+                    if dense_slot(*least, *span, bits, keys[row as usize]).is_none() {
                         *word &= !(1 << row);
                     }
                 }
@@ -248,21 +245,42 @@ impl KeyTable {
 
     /// The entries of the rows of a mask whose keys are in the table; those of others stay.
     pub fn entries(&self, keys: &[i64; VECTOR], mask: &Mask, out: &mut [u64; VECTOR]) {
-        let mut each = |entry: &dyn Fn(usize) -> u64| {
-            for row in rows(mask) {
-                if let Some(slot) = self.find(keys[row]) {
-                    out[row] = entry(slot);
-                }
-            }
-        };
         match &self.entries {
             Entries::None => {}
-            Entries::U8(entries) => each(&|slot| entries[slot].into()),
-            Entries::U16(entries) => each(&|slot| entries[slot].into()),
-            Entries::U32(entries) => each(&|slot| entries[slot].into()),
-            Entries::U64(entries) => each(&|slot| entries[slot]),
+            Entries::U8(entries) => self.each_entry(entries, keys, mask, out),
+            Entries::U16(entries) => self.each_entry(entries, keys, mask, out),
+            Entries::U32(entries) => self.each_entry(entries, keys, mask, out),
+            Entries::U64(entries) => self.each_entry(entries, keys, mask, out),
         }
     }
+
+    fn each_entry<T: Copy + Into<u64>>(
+        &self,
+        entries: &[T],
+        keys: &[i64; VECTOR],
+        mask: &Mask,
+        out: &mut [u64; VECTOR],
+    ) {
+        // A loop for each form, so that the form is not asked for in each row.
+        let mut put = |row: usize, slot: Option<usize>| {
+            if let Some(slot) = slot {
+                out[row] = entries[slot].into();
+            }
+        };
+        match &self.form {
+            Form::Dense { least, span, bits } => {
+                rows(mask).for_each(|row| put(row, dense_slot(*least, *span, bits, keys[row])));
+            }
+            Form::Hashed { .. } => rows(mask).for_each(|row| put(row, self.find(keys[row]))),
+        }
+    }
+}
+
+/// The slot of a key of a dense table.
+#[inline(always)]
+fn dense_slot(least: i64, span: u64, bits: &[u64], key: i64) -> Option<usize> {
+    let at = key.wrapping_sub(least) as u64;
+    (at < span && bits[(at / 64) as usize] >> (at % 64) & 1 == 1).then_some(at as usize)
 }
 
 /// The first slot to look at, of 2^(64 - shift).
