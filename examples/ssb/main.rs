@@ -35,6 +35,9 @@ struct Args {
     /// Timed runs of each query, of which the fastest counts.
     #[arg(long, default_value_t = 3)]
     runs: usize,
+    /// Only queries whose name has this in it.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Writes the tables and the results of the queries there.
     #[arg(long)]
     write: Option<PathBuf>,
@@ -55,7 +58,8 @@ fn main() -> Result<(), Failure> {
     let engine = Engine::cpu();
     let mut logarithms = 0.0;
     println!("{:<6} {:>10} {:>14} {:>8}", "query", "ms", "million rows/s", "groups");
-    for (name, query) in QUERIES {
+    let chosen = QUERIES.iter().filter(|(name, _)| name.contains(&args.only));
+    for (name, query) in chosen.clone() {
         let mut best = Duration::MAX;
         let mut result = query(&star, &engine)?;
         for _ in 0..args.runs {
@@ -76,7 +80,7 @@ fn main() -> Result<(), Failure> {
             write(&folder.join(format!("{name}.arrow")), &[result])?;
         }
     }
-    let mean = (logarithms / QUERIES.len() as f64).exp();
+    let mean = (logarithms / chosen.count().max(1) as f64).exp();
     println!("geometric mean {:.2} ms, lookups included", mean * 1e3);
     Ok(())
 }

@@ -68,8 +68,9 @@ pub(crate) struct DuplicateKey(pub i64);
 /// two slots of a key and an entry for each.
 const DENSE_SPAN: u64 = 16;
 
-/// Spans that always have a dense table.
-const SMALL_SPAN: u64 = 1 << 16;
+/// Bits of a dense table that is small whatever the number of keys: few of many keys of a dimension
+/// pass a filter, and a hash takes ten times as long as a bit that is in a cache.
+const SMALL_BITS: u64 = 8 * (16 << 20);
 
 impl KeyTable {
     /// A table of keys and their entries, which have at most `entry_bits` bits.
@@ -78,10 +79,11 @@ impl KeyTable {
         let (least, greatest) = bounds.unwrap_or((0, -1));
         // 2^64 keys wrap to a span of 0, for which a dense table has no room.
         let span = (greatest.wrapping_sub(least) as u64).wrapping_add(1);
-        let most = (keys.len() as u64).saturating_mul(DENSE_SPAN).max(SMALL_SPAN);
+        let most = (keys.len() as u64).saturating_mul(DENSE_SPAN);
+        let most = most.max(SMALL_BITS / (1 + u64::from(entry_bits).next_multiple_of(8)));
         let mut table = if bounds.is_none() || (span != 0 && span <= most) {
-            // At least one word: rows outside are looked up in the first.
-            let bits = vec![0_u64; span.div_ceil(64).max(1) as usize];
+            // One bit more, for what is outside.
+            let bits = vec![0_u64; (span + 1).div_ceil(64) as usize];
             let entries = Entries::new(span as usize, entry_bits);
             Self { form: Form::Dense { least, span, bits }, entries, len: keys.len(), bounds }
         } else {
@@ -222,15 +224,23 @@ impl KeyTable {
                 }
                 continue;
             }
-            let mut found = 0;
-            for (row, key) in keys.iter().enumerate() {
-                let at = key.wrapping_sub(*least) as u64;
-                let inside = at < *span;
-                let at = if inside { at } else { 0 };
-                let bit = bits[(at / 64) as usize] >> (at % 64) & u64::from(inside);
-                found |= bit << row;
+            // Places first, then bits, then one word of them: loops without dependences. The bit
+            // behind the last one is never set.
+            let mut places = [0_u64; 64];
+            for (place, key) in places.iter_mut().zip(keys) {
+                *place = (key.wrapping_sub(*least) as u64).min(*span);
             }
-            *word &= found;
+            let mut found = [0_u8; 64];
+            for (found, place) in found.iter_mut().zip(places) {
+                *found = (bits[(place / 64) as usize] >> (place % 64)) as u8 & 1;
+            }
+            let mut all = 0;
+            for (byte, found) in found.chunks_exact(8).enumerate() {
+                // A bit of each byte, side by side in the highest byte of the product.
+                let ones = u64::from_le_bytes(found.try_into().expect("eight bytes"));
+                all |= (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * byte);
+            }
+            *word &= all;
         }
     }
 
@@ -341,6 +351,7 @@ mod tests {
         check(&[i64::MIN, i64::MAX], false);
         check(&[i64::MIN, i64::MIN + 1, 0, i64::MAX], false);
         check(&(0..500).map(|key| key * 7 - 90).collect::<Vec<i64>>(), true);
+        check(&(0..500).map(|key| key * key * 77 - 90).collect::<Vec<i64>>(), true);
         check(&(0..500).map(|key| key * 0x1234_5678_9abc - 90).collect::<Vec<i64>>(), false);
     }
 
