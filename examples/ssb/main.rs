@@ -54,6 +54,9 @@ pub struct Star {
 
 fn main() -> Result<(), Failure> {
     let args = Args::parse();
+    if let Some(folder) = &args.write {
+        std::fs::create_dir_all(folder)?;
+    }
     let star = load(&args)?;
     let engine = Engine::cpu();
     let mut logarithms = 0.0;

@@ -354,7 +354,7 @@ impl Tables {
             let key = ((order >> 3) << 5 | order & 7) as i32 + 1;
             // A third of all customers orders nothing.
             let customer = 1 + random.below(self.customers());
-            let customer = if customer % 3 == 0 { customer - 1 } else { customer };
+            let customer = customer - usize::from(customer.is_multiple_of(3));
             let day = random.below(ORDER_DAYS);
             let priority = random.of(&PRIORITIES);
             let first = columns[0].len();
