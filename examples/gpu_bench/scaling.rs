@@ -41,6 +41,9 @@ pub struct What {
 /// Bytes that a bus copies at a time.
 const COPIED: usize = 256 << 20;
 
+/// Calls on data in device memory that are timed together.
+const REPEATED: usize = 8;
+
 /// Data in page-locked memory, and its compressed form.
 struct Data {
     name: &'static str,
@@ -230,7 +233,7 @@ fn in_device_memory(devices: &[usize], data: &Data, runs: usize) -> Result<(), F
     let batches = engines.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     let mut items: Vec<_> = engines.iter().zip(&batches).collect();
     let print = |what: &str, runs: &Runs| {
-        let seconds = runs.median().as_secs_f64();
+        let seconds = runs.median().as_secs_f64() / REPEATED as f64;
         let rows = data.values.num_rows() * devices.len();
         println!(
             "{}",
@@ -248,14 +251,14 @@ fn in_device_memory(devices: &[usize], data: &Data, runs: usize) -> Result<(), F
                 "query",
                 &together(&mut items, runs, |(engine, batch)| {
                     let scan = Scan::on_device(batch).filter(query.filter.clone());
-                    (0..8).try_for_each(|_| scan.aggregate(&aggregates, engine).map(|_| ()))
+                    (0..REPEATED).try_for_each(|_| scan.aggregate(&aggregates, engine).map(|_| ()))
                 })?,
             );
         }
         None => print(
             "decompress",
             &together(&mut items, runs, |(_, batch)| {
-                (0..8).try_for_each(|_| {
+                (0..REPEATED).try_for_each(|_| {
                     batch.columns().iter().try_for_each(|one| one.decompress().map(|_| ()))
                 })
             })?,
