@@ -132,6 +132,11 @@ pub(crate) trait Codec: Sync {
         Err(io::mismatch(node))
     }
 
+    /// What vectors of a node of words share when they are read one by one.
+    fn cursor<'a>(&self, node: NodeView<'a>) -> Result<Cursor<'a>> {
+        Ok(Cursor::None(node))
+    }
+
     /// Which values of up to 64 bits are in ranges, tested on what is stored. Encodings that keep
     /// no order are decoded vector by vector.
     fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {

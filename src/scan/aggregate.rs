@@ -17,8 +17,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Decimal128Array, Float32Array, Float64Array, Int64Array, UInt64Array, make_array,
-    new_null_array,
+    Array, ArrayRef, Decimal128Array, Float32Array, Float64Array, Int64Array, UInt64Array,
+    make_array, new_empty_array, new_null_array,
 };
 use arrow_buffer::{Buffer, i256};
 use arrow_data::ArrayData;
@@ -421,6 +421,36 @@ impl Plan {
         }
     }
 
+    /// The results of groups, a row for each.
+    pub fn finish_all(&self, states: Vec<State>) -> Result<ArrayRef> {
+        if self.function == Function::Count {
+            let count = |state: &State| match state {
+                State::Count(count) => *count as i64,
+                _ => 0,
+            };
+            return Ok(Arc::new(Int64Array::from_iter_values(states.iter().map(count))));
+        }
+        let is_integer = matches!(states.first(), Some(State::Integers { .. }));
+        if is_integer && self.data_type == DataType::Int64 {
+            let sum = |state: State| match state {
+                State::Integers { sum, count } if count > 0 => {
+                    let value = sum.to_i128().and_then(|sum| i64::try_from(sum).ok());
+                    value.map(Some).ok_or_else(|| self.too_large(sum))
+                }
+                _ => Ok(None),
+            };
+            let sums = states.into_iter().map(sum).collect::<Result<Int64Array>>()?;
+            return Ok(Arc::new(sums));
+        }
+        let finished: Vec<ArrayRef> =
+            states.into_iter().map(|state| self.finish(state)).collect::<Result<_>>()?;
+        let finished: Vec<&dyn Array> = finished.iter().map(AsRef::as_ref).collect();
+        match finished.is_empty() {
+            true => Ok(new_empty_array(&self.data_type)),
+            false => Ok(arrow_select::concat::concat(&finished)?),
+        }
+    }
+
     fn null(&self) -> Result<ArrayRef> {
         Ok(new_null_array(&self.data_type, 1))
     }
@@ -466,8 +496,11 @@ impl Plan {
 
 /// The type of the sum of numbers.
 fn sum_type(number: &Number) -> Result<DataType> {
-    let unsigned =
-        |number: &Number| matches!(number.form, Form::Words(_, Key { order: Order::Unsigned, .. }));
+    let unsigned = |number: &Number| match &number.form {
+        Form::Words(_, key) => key.order == Order::Unsigned,
+        Form::Joined(joined) => joined.column().field.data_type().is_unsigned_integer(),
+        _ => false,
+    };
     match number.kind {
         Kind::Exact { scale: 0 } if unsigned(number) => Ok(DataType::UInt64),
         Kind::Exact { scale: 0 } if !number.has_decimals() => Ok(DataType::Int64),

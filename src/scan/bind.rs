@@ -44,6 +44,11 @@ impl<'a> Binder<'a> {
             let what = format!("{}: only columns are keys of joins", join.key);
             return Err(Error::expression(what));
         };
+        if let Ok(Named::Joined(_)) = self.named(name) {
+            let what =
+                format!("column {name:?} is one of a lookup: keys of joins are the scan's own");
+            return Err(Error::expression(what));
+        }
         let (column, data_type) = self.column(name)?;
         check_key(name, data_type, &join.lookup)?;
         let table = join.lookup.table().clone();
@@ -73,6 +78,14 @@ impl<'a> Binder<'a> {
             }
         }
         self.column(name).map(|(column, data_type)| Named::Column(column, data_type))
+    }
+
+    /// Whether what a name stands for may be null.
+    pub fn is_nullable(&mut self, name: &str) -> Result<bool> {
+        Ok(match self.named(name)? {
+            Named::Joined(column) => column.field().is_nullable(),
+            Named::Column(number, _) => self.schema.field(self.columns[number]).is_nullable(),
+        })
     }
 
     /// The column of a lookup that is the only one in an expression, if it is one.
@@ -122,8 +135,14 @@ impl<'a> Binder<'a> {
 
     /// The rows in which an expression is `wanted`, and not null.
     fn rows(&mut self, expr: &Expr, wanted: bool) -> Result<Predicate> {
-        let is_test =
-            matches!(expr, Expr::Compare(..) | Expr::In(..) | Expr::Text(..) | Expr::Column(_));
+        // Those that are null where the column is.
+        let is_test = match expr {
+            Expr::Compare(..) | Expr::Text(..) | Expr::Column(_) => true,
+            Expr::In(_, list) => {
+                !list.is_empty() && list.iter().all(|item| matches!(item, Expr::Literal(_)))
+            }
+            _ => false,
+        };
         if is_test && let Some(column) = self.only_joined(expr)? {
             return column.rows(expr, wanted);
         }

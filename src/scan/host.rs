@@ -113,12 +113,12 @@ impl HostScan<'_> {
         keys: &mut [GroupKey],
         plans: &mut [Plan],
         most: usize,
-        _: &Engine,
     ) -> Result<GroupTable> {
         let columns = self.columns();
         plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
         let column = |of: usize| (bounds_of(columns[of]), columns[of].null_count() > 0);
-        keys.iter_mut().for_each(|key| key.fit(&column));
+        let rows = self.rows();
+        keys.iter_mut().for_each(|key| key.fit(&column, rows));
         let (keys, plans) = (&*keys, plans.iter().collect::<Vec<&Plan>>());
         let numbering = Numbering::new(keys)?;
         let (next, chunks) = (AtomicUsize::new(0), self.chunk_rows.len());
@@ -146,8 +146,10 @@ impl HostScan<'_> {
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
         let limit = engine.memory_limit();
-        let cpu = Engine::cpu();
-        let engine = if self.is_for_cpu { &cpu } else { engine };
+        if self.is_for_cpu {
+            let masks = || self.each_chunk(Self::chunk_masks);
+            return engine.by_cpu(|| self.gathered(masks()?, wanted, limit));
+        }
         engine.run(
             || self.work(engine, wanted, wanted.len()),
             || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
@@ -197,8 +199,10 @@ impl HostScan<'_> {
     ) -> Result<Parts<C, D>> {
         let needed = self.needed(reads);
         let all = 0..self.chunk_rows.len();
-        let cpu = Engine::cpu();
-        let engine = if self.is_for_cpu { &cpu } else { engine };
+        if self.is_for_cpu {
+            let chunks = || self.each_chunk(on_cpu);
+            return engine.by_cpu(|| Ok(vec![(all.clone(), Part::Chunks(chunks()?))]));
+        }
         engine.run(
             || self.work(engine, reads, effort),
             || Ok(vec![(all.clone(), Part::Chunks(self.each_chunk(on_cpu)?))]),

@@ -7,17 +7,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, FieldRef, Schema};
+use arrow_schema::{DataType, FieldRef};
 
 use super::expr::Expr;
 use super::lookup::{self, Lookup, LookupColumn, Table, is_key_type};
 use super::{Scan, predicate::Predicate};
-use crate::batch;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::memory::MemoryLimit;
 
 /// Which rows a join keeps, and whether columns of its lookup may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,19 +72,43 @@ impl JoinedColumn {
     }
 
     /// Its values, given an array of keys.
-    pub fn values_of(&self, keys: &ArrayRef) -> Result<ArrayRef> {
-        let table = &self.join.table;
+    ///
+    /// # Errors
+    /// [`Error::MemoryLimit`] if they take more than is allowed, [`Error::TooLarge`] if strings pass
+    /// 2 GiB.
+    pub fn values_of(&self, keys: &ArrayRef, limit: MemoryLimit) -> Result<ArrayRef> {
+        let (table, column) = (&self.join.table, self.column());
         let code = |key: Option<i64>| {
             let slot = table.keys.find(key?)?;
-            Some(self.column().code(table.keys.entry(slot)) as u32)
+            Some(column.code(table.keys.entry(slot)) as u32)
         };
         let codes = UInt32Array::from_iter(lookup::keys_of(keys).into_iter().map(code));
-        Ok(arrow_select::take::take(&self.column().values, &codes, None)?)
+        let name = column.field.name().as_str();
+        let all = column.values.get_buffer_memory_size();
+        let stored = all + keys.get_buffer_memory_size();
+        // No value takes more than all of them.
+        let most = (all as u64).saturating_mul(codes.len() as u64);
+        if most > SURELY_SMALL {
+            let of_code = |code: usize| column.values.slice(code, 1).to_data();
+            let sizes = (0..column.values.len())
+                .map(|code| of_code(code).get_slice_memory_size().map_or(0, |bytes| bytes as u64));
+            let sizes: Vec<u64> = sizes.collect();
+            let size = |code: Option<u32>| code.map_or(0, |code| sizes[code as usize]);
+            let needed = codes.iter().map(size).fold(0_u64, u64::saturating_add);
+            limit.check(stored, std::iter::once((name, needed)))?;
+            let has_short_offsets =
+                matches!(column.field.data_type(), DataType::Utf8 | DataType::Binary);
+            if has_short_offsets && needed > i32::MAX as u64 {
+                let what = format!("strings of {needed} bytes, a column of its type has 2 GiB");
+                return Err(Error::too_large(what).in_column(name));
+            }
+        }
+        Ok(arrow_select::take::take(&column.values, &codes, None)?)
     }
 
     /// The rows in which it is not null.
     pub fn valid(&self) -> Predicate {
-        let codes = self.column().null().map(|null| {
+        let codes = self.column().null.map(|null| {
             let count = self.column().values.len();
             Codes {
                 column: self.column,
@@ -97,12 +120,9 @@ impl JoinedColumn {
 
     /// The rows in which an expression of this column alone is true, or else false.
     pub fn rows(&self, expr: &Expr, wanted: bool) -> Result<Predicate> {
-        let column = self.column();
-        let schema = Arc::new(Schema::new(vec![column.field.clone()]));
-        let values = RecordBatch::try_new(schema, vec![column.values.clone()])?;
-        let values = batch::compress_here(&values, &Options::default())?;
         let expr = if wanted { expr.clone() } else { !expr.clone() };
-        let set: BooleanArray = Scan::new(&values).filter(expr).mask(&Engine::cpu())?;
+        let values = self.column().compressed()?;
+        let set: BooleanArray = Scan::new(values).filter(expr).mask(&Engine::cpu())?;
         Ok(match set.true_count() {
             0 => Predicate::Constant(false),
             _ => {
@@ -112,6 +132,9 @@ impl JoinedColumn {
         })
     }
 }
+
+/// Bytes of values that are not worth a look.
+const SURELY_SMALL: u64 = 16 << 20;
 
 /// Rows whose key a lookup has.
 #[derive(Debug, Clone)]

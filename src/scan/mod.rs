@@ -40,7 +40,8 @@
 //!
 //! # Who scans
 //! Batches in GPU memory are scanned there. What lies in host memory is scanned by the engine's CPU, GPU
-//! or all of them together, in spans of chunks; results do not depend on who did what.
+//! or all of them together, in spans of chunks; results do not depend on who did what. Joins and groups
+//! are the CPU's, whatever the engine; of a batch in GPU memory they are an [`Error::Unsupported`].
 //!
 //! # What is not looked at
 //! Chunks whose minimum and maximum decide a test are not read; vectors whose base and
@@ -194,7 +195,7 @@ impl<'a> Scan<'a> {
             return self.gather_on(context, names, self.memory_limit(engine), &mut ());
         }
         let (scan, wanted) = self.bind(|binder| Gathered::of(names, binder))?;
-        wanted.with_joined(scan.gather(&wanted.columns, engine)?)
+        wanted.with_joined(scan.gather(&wanted.columns, engine)?, engine.memory_limit())
     }
 
     /// Aggregates of the rows that are kept: a batch of one row, with a column for each.
@@ -477,7 +478,7 @@ impl Gathered {
     }
 
     /// The columns by their names, of a batch of those that were read.
-    fn with_joined(&self, batch: RecordBatch) -> Result<RecordBatch> {
+    fn with_joined(&self, batch: RecordBatch, limit: MemoryLimit) -> Result<RecordBatch> {
         let (schema, rows) = (batch.schema(), batch.num_rows());
         let mut fields = Vec::with_capacity(self.names.len());
         let mut arrays = Vec::with_capacity(self.names.len());
@@ -489,7 +490,7 @@ impl Gathered {
                 }
                 Some(joined) => {
                     fields.push(joined.field());
-                    arrays.push(joined.values_of(batch.column(*at))?);
+                    arrays.push(joined.values_of(batch.column(*at), limit)?);
                 }
             }
         }

@@ -541,3 +541,120 @@ fn groups_come_in_the_order_that_was_asked_for() {
     let error = message(by_shop().order_by([("sum", true)]).aggregate(&total, &engine));
     assert!(error.contains("no column \"sum\" among \"shop\", \"total\""), "{error}");
 }
+
+#[test]
+fn groups_of_every_type_of_key_have_its_ends_and_null() {
+    use arrow_array::*;
+    use std::sync::Arc;
+    let engine = Engine::cpu();
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(BooleanArray::from(vec![None, Some(false), Some(true)])),
+        Arc::new(Int8Array::from(vec![None, Some(i8::MIN), Some(0), Some(i8::MAX)])),
+        Arc::new(UInt16Array::from(vec![None, Some(0), Some(u16::MAX)])),
+        Arc::new(Int64Array::from(vec![None, Some(i64::MIN), Some(-1), Some(i64::MAX)])),
+        Arc::new(UInt64Array::from(vec![None, Some(0), Some(u64::MAX)])),
+        Arc::new(Float64Array::from(vec![
+            None,
+            Some(f64::NEG_INFINITY),
+            Some(-0.0),
+            Some(0.0),
+            Some(f64::NAN),
+        ])),
+        Arc::new(Date32Array::from(vec![None, Some(i32::MIN), Some(i32::MAX)])),
+        Arc::new(TimestampSecondArray::from(vec![None, Some(i64::MIN), Some(i64::MAX)])),
+        Arc::new(Decimal32Array::from(vec![None, Some(-999_999_999), Some(999_999_999)])),
+        Arc::new(Decimal64Array::from(vec![None, Some(-5), Some(5)])),
+        Arc::new(StringArray::from(vec![None, Some(""), Some("a"), Some("b")])),
+        Arc::new(StringViewArray::from(vec![None, Some(""), Some("longer than an inline view")])),
+        Arc::new(BinaryArray::from(vec![None, Some(&b""[..]), Some(&b"\xff\xfe"[..])])),
+    ];
+    for array in arrays {
+        // Each value in several rows, in another order.
+        let rows: Vec<u32> =
+            (0..3).flat_map(|_| (0..array.len() as u32).rev()).chain([0]).collect();
+        let values = arrow_select::take::take(&array, &UInt32Array::from(rows), None).unwrap();
+        let batch = RecordBatch::try_from_iter_with_nullable([("key", values, true)]).unwrap();
+        let packed = compress(&batch, &Options::default()).unwrap();
+        let groups = Scan::new(&packed).group_by([col("key")]);
+        let groups = groups.aggregate(&[count_rows()], &engine).unwrap();
+        assert_eq!(groups.column(0), &array, "{}", array.data_type());
+        let counts = groups.column(1).as_primitive::<Int64Type>().values().to_vec();
+        let expected: Vec<i64> = (0..array.len()).map(|row| 3 + i64::from(row == 0)).collect();
+        assert_eq!(counts, expected, "{}", array.data_type());
+    }
+}
+
+#[test]
+fn tests_that_are_true_for_null_keep_rows_without_a_row_of_the_lookup() {
+    let engine = Engine::cpu();
+    let facts = facts();
+    let ranks = record_batch!(("id", Int64, [1, 2]), ("rank", Int64, [Some(5), None])).unwrap();
+    let ranks = Lookup::try_new(&ranks, "id").unwrap();
+    let count = |filter: Expr| {
+        Scan::new(&facts).left_join(col("key"), &ranks).filter(filter).count(&engine).unwrap()
+    };
+    let nothing = || col("rank").in_list(Vec::<i64>::new());
+    assert_eq!(count(nothing()), 0);
+    assert_eq!(count(!nothing()), 5);
+    assert_eq!(count(nothing().is_null()), 0);
+    // One is equal whatever the other is.
+    assert_eq!(count(lit(7).in_list([col("rank"), lit(7)])), 5);
+    assert_eq!(count(lit(5).in_list([col("rank"), lit(7)])), 1);
+    assert_eq!(count(col("rank").is_null()), 4);
+    assert_eq!(count(col("rank").not_eq(4)), 1);
+}
+
+#[test]
+fn numbers_of_lookups_are_bounded_by_their_valid_values() {
+    let engine = Engine::cpu();
+    let facts = facts();
+    let units = record_batch!(("id", Int64, [1, 2]), ("units", Int64, [Some(2), None])).unwrap();
+    let units = Lookup::try_new(&units, "id").unwrap();
+    let joined = Scan::new(&facts).join(col("key"), &units);
+    let total = joined.aggregate(&[sum(col("value") / col("units"))], &engine).unwrap();
+    assert_eq!(text(total.column(0), 0).as_deref(), Some("5"));
+    let none = Scan::new(&facts).join(col("key"), &units).filter(col("units").is_null());
+    let total = none.aggregate(&[sum(col("value") / col("units"))], &engine).unwrap();
+    assert_eq!(text(total.column(0), 0), None);
+}
+
+#[test]
+fn entries_of_64_bits_have_all_columns() {
+    let rows = 1 << 16;
+    let of = |column: i64| {
+        std::sync::Arc::new(arrow_array::Int64Array::from_iter_values(
+            (0..rows).map(move |row| row * 7 + column),
+        )) as arrow_array::ArrayRef
+    };
+    let constant = std::sync::Arc::new(arrow_array::Int64Array::from(vec![9; rows as usize]));
+    let mut columns: Vec<(String, arrow_array::ArrayRef)> =
+        (0..5).map(|column| (format!("c{column}"), of(column))).collect();
+    columns.push(("last".to_owned(), constant));
+    let batch = RecordBatch::try_from_iter(columns.clone()).unwrap();
+    let lookup = Lookup::try_new(&batch, "c0").unwrap();
+    let engine = Engine::cpu();
+    let facts = record_batch!(("key", Int64, [7 * 65_535, 7, 3])).unwrap();
+    let facts = compress(&facts, &Options::default()).unwrap();
+    let scan = Scan::new(&facts).join(col("key"), &lookup);
+    let found = scan.gather(&["c1", "c2", "c3", "c4", "last"], &engine).unwrap();
+    let first: Vec<_> = found.columns().iter().map(|array| text(array, 0).unwrap()).collect();
+    assert_eq!(first, ["458746", "458747", "458748", "458749", "9"]);
+    columns.push(("c5".to_owned(), of(5)));
+    let error = Lookup::try_new(&RecordBatch::try_from_iter(columns).unwrap(), "c0").unwrap_err();
+    assert!(error.to_string().contains("more than 64 bits"), "{error}");
+}
+
+#[test]
+fn gathered_columns_of_lookups_count_for_the_memory_limit() {
+    let engine = Engine::cpu().with_memory_limit(1 << 20);
+    let long = "x".repeat(1 << 16);
+    let texts = record_batch!(("id", Int64, [1, 2]), ("text", Utf8, [long.as_str(), ""])).unwrap();
+    let texts = Lookup::try_new(&texts, "id").unwrap();
+    let keys = std::sync::Arc::new(arrow_array::Int64Array::from(vec![1; 1000]));
+    let facts = RecordBatch::try_from_iter([("key", keys as arrow_array::ArrayRef)]).unwrap();
+    let facts = compress(&facts, &Options::default()).unwrap();
+    let scan = Scan::new(&facts).join(col("key"), &texts);
+    let error = scan.gather(&["text"], &engine).unwrap_err();
+    assert!(matches!(error, Error::MemoryLimit { .. }), "{error}");
+    assert_eq!(scan.count(&engine).unwrap(), 1000);
+}

@@ -273,6 +273,13 @@ impl Codec for Dict {
         Encoding::Dict
     }
 
+    fn cursor<'a>(&self, node: NodeView<'a>) -> Result<super::Cursor<'a>> {
+        match node.physical().bits() {
+            Some(8 | 16 | 32 | 64) => Cursor::new(node).map(super::Cursor::Dictionary),
+            _ => Ok(super::Cursor::None(node)),
+        }
+    }
+
     fn takes(&self, physical: Physical) -> bool {
         physical == Physical::Bytes || matches!(physical.bits(), Some(8..=64))
     }

@@ -243,6 +243,10 @@ impl Codec for Lz {
         Encoding::Lz
     }
 
+    fn cursor<'a>(&self, node: NodeView<'a>) -> Result<super::Cursor<'a>> {
+        Cursor::new(node).map(super::Cursor::Segments)
+    }
+
     fn takes(&self, physical: Physical) -> bool {
         !matches!(physical, Physical::Bool | Physical::I128 | Physical::I256)
     }

@@ -99,7 +99,7 @@ impl<'a> ChunkInput<'a> {
         self.validity.iter().for_each(|validity| validity.retain(vector, mask));
         for (join, joined) in &self.joined {
             join.retain(vector, mask)?;
-            if let Some(null) = joined.column().null() {
+            if let Some(null) = joined.column().null {
                 let mut entries = [0; VECTOR];
                 join.entries(vector, mask, &mut entries)?;
                 let before = *mask;

@@ -10,9 +10,9 @@ use crate::chunk::{NodeView, StringForm};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical};
 use crate::error::{Error, Result, ensure};
-use crate::lanes::{Mask, VECTOR};
+use crate::lanes::{Mask, VECTOR, mask};
 use crate::scan::aggregate::Plan;
-use crate::scan::group::{GroupKey, GroupTable, KeySource, Numbering, lock};
+use crate::scan::group::{GroupKey, GroupTable, Interner, KeySource, Numbering, lock};
 
 /// Adds the kept rows of chunk `index` to a table of groups.
 pub(in crate::scan) fn chunk(
@@ -51,9 +51,14 @@ pub(in crate::scan) fn chunk(
         numbers.clear();
         numbers.resize(kept.len(), 0);
         for (key, stride) in keys.iter_mut().zip(&numbering.strides) {
-            key.codes(vector, &mask, &kept, &mut codes)?;
+            let valid = key.codes(vector, &mask, &mut codes)?;
+            let offset = u128::from(key.key.has_nulls);
             for (number, row) in numbers.iter_mut().zip(&kept) {
-                *number += u128::from(codes[usize::from(*row)]) * stride;
+                let row = usize::from(*row);
+                // Code 0 is null.
+                if valid[row / 64] >> (row % 64) & 1 == 1 {
+                    *number += (u128::from(codes[row]) + offset) * stride;
+                }
             }
         }
         table.groups(&numbers, &mut groups)?;
@@ -70,8 +75,17 @@ struct ChunkKey<'a> {
     validity: Validity<'a>,
     source: Source<'a>,
     join: Option<Rc<dyn Keys + 'a>>,
-    /// The code of each value of a dictionary of strings, and the codes of rows there.
-    dictionary: Option<(Vec<u32>, NodeView<'a>)>,
+    dictionary: Option<ChunkDictionary<'a>>,
+}
+
+/// The distinct strings of a chunk that is stored by them.
+struct ChunkDictionary<'a> {
+    /// Of each string the code, once a row with it is kept.
+    codes: Vec<Option<u32>>,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// Which string each row has.
+    of_rows: NodeView<'a>,
 }
 
 impl<'a> ChunkKey<'a> {
@@ -91,124 +105,134 @@ impl<'a> ChunkKey<'a> {
             KeySource::Words { .. } | KeySource::Strings { .. } => None,
         };
         let dictionary = match &key.source {
-            KeySource::Strings { strings, .. } => {
-                dictionary(source.node(), |value| lock(strings).code(value)).map_err(place)?
-            }
+            KeySource::Strings { .. } => ChunkDictionary::new(source.node()).map_err(place)?,
             _ => None,
         };
         Ok(Self { key, validity, source, join, dictionary })
     }
 
-    /// The codes of the kept rows of a vector.
-    fn codes(
-        &mut self,
-        vector: usize,
-        mask: &Mask,
-        kept: &[u16],
-        codes: &mut [u64; VECTOR],
-    ) -> Result<()> {
-        let offset = u64::from(self.key.has_nulls);
+    /// The codes of the kept rows of a vector that have values, and which rows these are.
+    fn codes(&mut self, vector: usize, mask: &Mask, codes: &mut [u64; VECTOR]) -> Result<Mask> {
         let mut valid = *mask;
-        match (&self.key.source, &self.join) {
-            (KeySource::Joined(joined), Some(join)) => {
-                let column = joined.column();
+        match &self.key.source {
+            KeySource::Joined(joined) => {
+                let (column, join) = (joined.column(), self.join.as_ref());
+                let join = join.ok_or_else(|| Error::corrupt("a join that was not made"))?;
                 join.retain(vector, &mut valid)?;
                 join.entries(vector, &valid, codes)?;
-                let null = column.null().map(|null| null as u64);
-                for row in kept.iter().map(|row| usize::from(*row)) {
-                    let code = column.code(codes[row]) as u64;
-                    let is_valid = valid[row / 64] >> (row % 64) & 1 == 1 && Some(code) != null;
-                    codes[row] = if is_valid { code + offset } else { 0 };
+                let found = valid;
+                for row in rows(&found) {
+                    let code = column.code(codes[row]);
+                    codes[row] = code as u64;
+                    if Some(code) == column.null {
+                        mask::set(&mut valid, row, false);
+                    }
                 }
-                return Ok(());
             }
-            (KeySource::Words { key, least, .. }, _) => {
+            KeySource::Words { key, least, .. } => {
                 self.validity.retain(vector, &mut valid);
-                let words = match self.source.node().physical() {
-                    Physical::Bool => bits(self.source.node(), vector)?,
-                    _ => words(&self.source, vector)?,
+                let node = self.source.node();
+                let words = match node.physical() {
+                    Physical::Bool => bits(node, vector),
+                    _ => words(&self.source, vector),
                 };
-                let values = u64::try_from(self.key.values - 1).unwrap_or(u64::MAX);
+                let words = words.map_err(|error| self.source.place(error))?;
+                let greatest = u64::try_from(self.key.values - 1).unwrap_or(u64::MAX);
                 for row in rows(&valid) {
                     let code = key.of_bits(words[row]).wrapping_sub(*least);
-                    ensure!(code <= values, "a value outside the bounds of its column");
+                    ensure!(code <= greatest, "a value outside the bounds of its column");
                     codes[row] = code;
                 }
             }
-            (KeySource::Strings { strings, .. }, _) => {
+            KeySource::Strings { strings, .. } => {
                 self.validity.retain(vector, &mut valid);
-                self.strings(vector, &valid, codes, |value| lock(strings).code(value))?;
+                let mut strings = lock(strings);
+                let found = strings_of(
+                    &self.source,
+                    &mut self.dictionary,
+                    vector,
+                    &valid,
+                    codes,
+                    &mut strings,
+                );
+                found.map_err(|error| self.source.place(error))?;
             }
-            (KeySource::Joined(_), None) => return Err(Error::corrupt("a join that was not made")),
         }
-        if offset == 1 {
-            for row in kept.iter().map(|row| usize::from(*row)) {
-                let is_valid = valid[row / 64] >> (row % 64) & 1 == 1;
-                codes[row] = if is_valid { codes[row] + 1 } else { 0 };
-            }
-        }
-        Ok(())
-    }
-
-    fn strings(
-        &self,
-        vector: usize,
-        valid: &Mask,
-        codes: &mut [u64; VECTOR],
-        code: impl Fn(&[u8]) -> Result<u32>,
-    ) -> Result<()> {
-        let node = self.source.node();
-        let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
-        if let Some((of_values, of_rows)) = &self.dictionary {
-            let mut found = [0_u32; VECTOR];
-            encoding::decode(*of_rows, range.clone(), Output::W32(&mut found[..range.len()]))
-                .map_err(|error| self.source.place(error))?;
-            for row in rows(valid) {
-                let value = of_values.get(found[row] as usize);
-                codes[row] =
-                    u64::from(*value.ok_or_else(|| Error::corrupt("a code without a value"))?);
-            }
-            return Ok(());
-        }
-        let mut lengths = vec![0; range.len()];
-        let bytes = encoding::decode_strings(node, range, &mut lengths)
-            .map_err(|error| self.source.place(error))?;
-        let mut start = 0;
-        // Neighbours are often the same.
-        let mut last: Option<(&[u8], u32)> = None;
-        for (row, length) in lengths.iter().enumerate() {
-            let value = &bytes[start..start + *length as usize];
-            start += value.len();
-            if valid[row / 64] >> (row % 64) & 1 == 0 {
-                continue;
-            }
-            let found = match last {
-                Some((known, found)) if known == value => found,
-                _ => code(value)?,
-            };
-            last = Some((value, found));
-            codes[row] = found.into();
-        }
-        Ok(())
+        Ok(valid)
     }
 }
 
-/// The codes of a chunk's distinct strings, and the node that says which one each row has, if the chunk
-/// is stored so.
-fn dictionary<'a>(
-    node: NodeView<'a>,
-    code: impl Fn(&[u8]) -> Result<u32>,
-) -> Result<Option<(Vec<u32>, NodeView<'a>)>> {
-    if node.string_form()? != StringForm::Lookup {
-        return Ok(None);
+/// The codes of the strings of a vector's valid rows.
+fn strings_of(
+    source: &Source<'_>,
+    dictionary: &mut Option<ChunkDictionary<'_>>,
+    vector: usize,
+    valid: &Mask,
+    codes: &mut [u64; VECTOR],
+    strings: &mut Interner,
+) -> Result<()> {
+    let node = source.node();
+    let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
+    if let Some(dictionary) = dictionary {
+        let mut found = [0_u32; VECTOR];
+        encoding::decode(
+            dictionary.of_rows,
+            range.clone(),
+            Output::W32(&mut found[..range.len()]),
+        )?;
+        for row in rows(valid) {
+            codes[row] = dictionary.code(found[row] as usize, strings)?.into();
+        }
+        return Ok(());
     }
-    let (of_rows, values) = (node.child(0), node.child(1));
-    let mut lengths = vec![0; values.len()];
-    let bytes = encoding::decode_strings(values, 0..values.len(), &mut lengths)?;
+    let mut lengths = vec![0; range.len()];
+    let bytes = encoding::decode_strings(node, range, &mut lengths)?;
     let mut start = 0;
-    let of_value = |length: &u32| {
-        start += *length as usize;
-        code(&bytes[start - *length as usize..start])
-    };
-    Ok(Some((lengths.iter().map(of_value).collect::<Result<_>>()?, of_rows)))
+    // Neighbours are often the same.
+    let mut last: Option<(&[u8], u32)> = None;
+    for (row, length) in lengths.iter().enumerate() {
+        let value = &bytes[start..start + *length as usize];
+        start += value.len();
+        if valid[row / 64] >> (row % 64) & 1 == 0 {
+            continue;
+        }
+        let found = match last {
+            Some((known, found)) if known == value => found,
+            _ => strings.code(value)?,
+        };
+        last = Some((value, found));
+        codes[row] = found.into();
+    }
+    Ok(())
+}
+
+impl<'a> ChunkDictionary<'a> {
+    /// That of a node of strings, if it has one.
+    fn new(node: NodeView<'a>) -> Result<Option<Self>> {
+        if node.string_form()? != StringForm::Lookup {
+            return Ok(None);
+        }
+        let (of_rows, values) = (node.child(0), node.child(1));
+        let mut lengths = vec![0; values.len()];
+        let bytes = encoding::decode_strings(values, 0..values.len(), &mut lengths)?;
+        let end = |end: &mut usize, length: &u32| {
+            *end += *length as usize;
+            Some(*end)
+        };
+        let ends = lengths.iter().scan(0, end).collect();
+        Ok(Some(Self { codes: vec![None; values.len()], bytes, ends, of_rows }))
+    }
+
+    /// The code of a string.
+    fn code(&mut self, number: usize, strings: &mut Interner) -> Result<u32> {
+        match self.codes.get(number) {
+            Some(Some(code)) => return Ok(*code),
+            Some(None) => {}
+            None => return Err(Error::corrupt("a code without a value")),
+        }
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let code = strings.code(&self.bytes[start..self.ends[number]])?;
+        self.codes[number] = Some(code);
+        Ok(code)
+    }
 }

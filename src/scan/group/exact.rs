@@ -3,29 +3,29 @@
 //!
 //! ```text
 //! a value       53 bits from bit p of a fixed-point number on, bit 0 is worth 2^-1074
-//! limbs         of 32 bits each, in words of 64: the upper half takes what is carried
+//! digits         of 32 bits each, in words of 64: the upper half takes what is carried
 //!
-//!   limb   | p / 32 + 2 | p / 32 + 1 | p / 32 |
+//!   digit   | p / 32 + 2 | p / 32 + 1 | p / 32 |
 //!   value       ######################
 //! ```
 //!
-//! The range of Float64 takes 66 limbs (the accumulator of U. Kulisch); a sum keeps those that its
+//! The range of Float64 takes 66 digits (the accumulator of U. Kulisch); a sum keeps those that its
 //! values have reached.
 
-/// Bits of a limb.
+/// Bits of a digit.
 const BITS: u32 = 32;
 const MASK: u64 = (1 << BITS) - 1;
 
-/// Values that may be added before limbs are carried: each adds less than 2^32 to one.
+/// Values that may be added before digits are carried: each adds less than 2^32 to one.
 const UNTIL_CARRIED: u32 = 1 << 30;
 
 /// A sum of values.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::scan) struct ExactSum {
-    /// The number of the first limb that is kept, and the limbs.
+    /// The number of the first digit that is kept, and the digits.
     first: usize,
-    limbs: Vec<i64>,
-    /// Values since limbs were carried.
+    digits: Vec<i64>,
+    /// Values since digits were carried.
     added: u32,
     has_nan: bool,
     /// Whether there were infinities, negative and positive.
@@ -53,10 +53,10 @@ impl ExactSum {
         }
         let at = (place / BITS) as usize;
         let shifted = u128::from(mantissa) << (place % BITS);
-        let limbs = self.reach(at, 3);
-        for (index, limb) in limbs.iter_mut().enumerate() {
+        let digits = self.reach(at, 3);
+        for (index, digit) in digits.iter_mut().enumerate() {
             let part = (shifted >> (BITS * index as u32)) as u64 & MASK;
-            *limb += if value < 0.0 { -(part as i64) } else { part as i64 };
+            *digit += if value < 0.0 { -(part as i64) } else { part as i64 };
         }
         self.added += 1;
         if self.added == UNTIL_CARRIED {
@@ -70,43 +70,43 @@ impl ExactSum {
         for (own, other) in self.infinite.iter_mut().zip(other.infinite) {
             *own |= other;
         }
-        if other.limbs.is_empty() {
+        if other.digits.is_empty() {
             return;
         }
         self.carry();
         let mut other = other.clone();
         other.carry();
-        let limbs = self.reach(other.first, other.limbs.len());
-        limbs.iter_mut().zip(&other.limbs).for_each(|(limb, other)| *limb += other);
+        let digits = self.reach(other.first, other.digits.len());
+        digits.iter_mut().zip(&other.digits).for_each(|(digit, other)| *digit += other);
         self.added += 2;
     }
 
-    /// `count` limbs from number `at` on.
+    /// `count` digits from number `at` on.
     fn reach(&mut self, at: usize, count: usize) -> &mut [i64] {
-        if self.limbs.is_empty() {
+        if self.digits.is_empty() {
             self.first = at;
         }
         if at < self.first {
-            self.limbs.splice(0..0, std::iter::repeat_n(0, self.first - at));
+            self.digits.splice(0..0, std::iter::repeat_n(0, self.first - at));
             self.first = at;
         }
         let end = at - self.first + count;
-        if self.limbs.len() < end {
-            self.limbs.resize(end, 0);
+        if self.digits.len() < end {
+            self.digits.resize(end, 0);
         }
-        &mut self.limbs[at - self.first..end]
+        &mut self.digits[at - self.first..end]
     }
 
-    /// Leaves 32 bits in each limb but the last, which has the sign.
+    /// Leaves 32 bits in each digit but the last, which has the sign.
     fn carry(&mut self) {
         let mut carried = 0;
-        for limb in &mut self.limbs {
-            let sum = *limb + carried;
+        for digit in &mut self.digits {
+            let sum = *digit + carried;
             carried = sum >> BITS;
-            *limb = sum & MASK as i64;
+            *digit = sum & MASK as i64;
         }
         if carried != 0 {
-            self.limbs.push(carried);
+            self.digits.push(carried);
         }
         self.added = 0;
     }
@@ -121,18 +121,18 @@ impl ExactSum {
         }
         let mut sum = self.clone();
         sum.carry();
-        let is_negative = sum.limbs.last().is_some_and(|limb| *limb < 0);
+        let is_negative = sum.digits.last().is_some_and(|digit| *digit < 0);
         if is_negative {
-            sum.limbs.iter_mut().for_each(|limb| *limb = -*limb);
+            sum.digits.iter_mut().for_each(|digit| *digit = -*digit);
             sum.carry();
         }
         // The highest bit, and a word of 64 bits from there down.
-        let Some(last) = sum.limbs.iter().rposition(|limb| *limb != 0) else { return 0.0 };
-        let limb = |index: usize| sum.limbs.get(index).map_or(0, |limb| *limb as u128);
-        let below = |index: usize, by: usize| index.checked_sub(by).map_or(0, limb);
-        let top = limb(last) << 64 | below(last, 1) << 32 | below(last, 2);
+        let Some(last) = sum.digits.iter().rposition(|digit| *digit != 0) else { return 0.0 };
+        let digit = |index: usize| sum.digits.get(index).map_or(0, |digit| *digit as u128);
+        let below = |index: usize, by: usize| index.checked_sub(by).map_or(0, digit);
+        let top = digit(last) << 64 | below(last, 1) << 32 | below(last, 2);
         let highest = 127 - top.leading_zeros();
-        // Bit 64 of `top` is bit 0 of limb `last`.
+        // Bit 64 of `top` is bit 0 of digit `last`.
         let place = (sum.first + last) as i64 * i64::from(BITS) + i64::from(highest) - 64;
         // Of subnormal numbers fewer bits.
         let kept = 53.min(place + 1) as u32;
@@ -140,7 +140,7 @@ impl ExactSum {
         let mut mantissa = (top >> drop) as u64;
         let half = 1_u128 << (drop - 1);
         let rest = top & ((1_u128 << drop) - 1);
-        let has_more = last >= 3 && sum.limbs[..last - 2].iter().any(|limb| *limb != 0);
+        let has_more = last >= 3 && sum.digits[..last - 2].iter().any(|digit| *digit != 0);
         let is_above = rest > half || (rest == half && (has_more || mantissa & 1 == 1));
         mantissa += u64::from(is_above);
         // A carry into the bit above adds one to the exponent.

@@ -12,7 +12,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::RandomState;
-use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, make_array, new_null_array};
+use arrow_array::{
+    ArrayRef, BooleanArray, LargeBinaryArray, LargeStringArray, UInt32Array, make_array,
+};
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
@@ -31,6 +33,8 @@ pub(in crate::scan) struct GroupKey {
     pub source: KeySource,
     name: String,
     data_type: DataType,
+    /// Whether the column of the result may have nulls, whatever this one has.
+    is_nullable: bool,
     /// Whether code 0 is null.
     pub has_nulls: bool,
     /// Codes of values, without null.
@@ -52,7 +56,7 @@ pub(in crate::scan) enum KeySource {
     },
 }
 
-/// Codes of strings: there may be one for each row of the largest column.
+/// Codes of strings: no more than there are rows.
 const STRING_CODES: u128 = 1 << 32;
 
 impl GroupKey {
@@ -60,6 +64,7 @@ impl GroupKey {
         let Expr::Column(name) = expr else {
             return Err(Error::expression(format!("{expr}: rows are grouped by columns")));
         };
+        let is_nullable = binder.is_nullable(name)?;
         let (source, data_type) = match binder.named(name)? {
             Named::Joined(column) => {
                 let data_type = column.column().field.data_type().clone();
@@ -79,17 +84,18 @@ impl GroupKey {
                 (source, data_type.clone())
             }
         };
-        Ok(Self { source, name: name.clone(), data_type, has_nulls: true, values: 0 })
+        let name = name.clone();
+        Ok(Self { source, name, data_type, is_nullable, has_nulls: true, values: 0 })
     }
 
     /// Finds out how many codes there are, given the least and the greatest integer of each column and
-    /// whether it has nulls.
-    pub fn fit(&mut self, column: &impl Fn(usize) -> ((i256, i256), bool)) {
+    /// whether it has nulls, and the number of rows.
+    pub fn fit(&mut self, column: &impl Fn(usize) -> ((i256, i256), bool), rows: usize) {
         match &mut self.source {
             KeySource::Joined(joined) => {
                 // Other joins keep no row without a key.
                 let is_left = joined.join.kind == JoinKind::Left;
-                self.has_nulls = joined.column().null().is_some() || is_left;
+                self.has_nulls = joined.column().null.is_some() || is_left;
                 self.values = joined.column().values.len() as u128;
             }
             KeySource::Words { column: number, key, least } => {
@@ -105,7 +111,7 @@ impl GroupKey {
             }
             KeySource::Strings { column: number, .. } => {
                 self.has_nulls = column(*number).1;
-                self.values = STRING_CODES;
+                self.values = STRING_CODES.min(rows as u128);
             }
         }
     }
@@ -124,26 +130,21 @@ impl GroupKey {
     }
 
     pub fn field(&self) -> Field {
-        Field::new(&self.name, self.data_type.clone(), self.has_nulls)
+        Field::new(&self.name, self.data_type.clone(), self.is_nullable)
     }
 
-    /// The values of codes.
-    pub fn array(&self, codes: &[u64]) -> Result<ArrayRef> {
-        let offset = u64::from(self.has_nulls);
-        let value = |code: &u64| code.checked_sub(offset);
+    /// The values of codes, none of null.
+    pub fn array(&self, codes: &[Option<u64>]) -> Result<ArrayRef> {
         match &self.source {
             KeySource::Joined(joined) => {
-                let codes = codes.iter().map(|code| value(code).map(|code| code as u32));
+                let codes = codes.iter().map(|code| code.map(|code| code as u32));
                 let codes = UInt32Array::from_iter(codes);
                 Ok(arrow_select::take::take(&joined.column().values, &codes, None)?)
             }
-            KeySource::Strings { strings, .. } => {
-                lock(strings).array(codes.iter().map(value), &self.data_type)
-            }
+            KeySource::Strings { strings, .. } => lock(strings).array(codes, &self.data_type),
             KeySource::Words { key, least, .. } => {
-                let words = codes.iter().map(|code| key.to_bits(value(code).unwrap_or(0) + least));
-                let nulls =
-                    codes.iter().map(|code| value(code).is_some()).collect::<BooleanBuffer>();
+                let words = codes.iter().map(|code| key.to_bits(code.unwrap_or(0) + least));
+                let nulls = codes.iter().map(Option::is_some).collect::<BooleanBuffer>();
                 let nulls = NullBuffer::new(nulls);
                 if key.bits == 1 {
                     let bits = words.map(|word| word == 1).collect::<BooleanBuffer>();
@@ -197,28 +198,21 @@ impl Interner {
         Ok(code)
     }
 
-    fn array(
-        &self,
-        codes: impl Iterator<Item = Option<u64>>,
-        data_type: &DataType,
-    ) -> Result<ArrayRef> {
-        let one = |code: Option<u64>| match code {
-            None => Ok(new_null_array(data_type, 1)),
-            Some(code) => {
-                let value = self.get(code as u32);
-                if is_text(data_type) {
-                    std::str::from_utf8(value).map_err(|error| {
+    fn array(&self, codes: &[Option<u64>], data_type: &DataType) -> Result<ArrayRef> {
+        let values = codes.iter().map(|code| code.map(|code| self.get(code as u32)));
+        let values: ArrayRef =
+            match is_text(data_type) {
+                true => {
+                    fn text(value: Option<&[u8]>) -> Result<Option<&str>, std::str::Utf8Error> {
+                        value.map(std::str::from_utf8).transpose()
+                    }
+                    let texts = values.map(text).collect::<Result<LargeStringArray, _>>();
+                    Arc::new(texts.map_err(|error| {
                         Error::corrupt(format!("text that is not UTF-8: {error}"))
-                    })?;
+                    })?)
                 }
-                crate::column::one_string(value.to_vec(), data_type)
-            }
-        };
-        let arrays = codes.map(one).collect::<Result<Vec<_>>>()?;
-        let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-        match arrays.is_empty() {
-            true => Ok(arrow_array::new_empty_array(data_type)),
-            false => Ok(arrow_select::concat::concat(&arrays)?),
-        }
+                false => Arc::new(values.collect::<LargeBinaryArray>()),
+            };
+        Ok(arrow_cast::cast(&values, data_type)?)
     }
 }

@@ -18,12 +18,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_schema::{FieldRef, Schema};
 use hashbrown::HashTable;
 
-pub(super) use key::{GroupKey, KeySource, lock};
+pub(super) use key::{GroupKey, Interner, KeySource, lock};
 pub(super) use states::States;
 
 use super::aggregate::{Aggregate, Plan};
@@ -121,8 +121,10 @@ impl GroupBy<'_> {
             Ok((keys.collect::<Result<Vec<_>>>()?, plans(aggregates, binder)?))
         };
         let (scan, (mut keys, mut plans)) = self.scan.bind(bind)?;
-        let table = scan.groups(&mut keys, &mut plans, self.most, engine)?;
-        self.result(table.finish(&keys, &plans)?, keys.len())
+        engine.by_cpu(|| {
+            let table = scan.groups(&mut keys, &mut plans, self.most)?;
+            self.result(table.finish(&keys, &plans)?, keys.len())
+        })
     }
 
     /// The rows in their order, of a batch whose first columns are `keys`.
@@ -165,7 +167,7 @@ impl Numbering {
         for key in keys {
             strides.push(all);
             all = all.checked_mul(key.codes().max(1)).ok_or_else(|| {
-                Error::unsupported("keys of groups take more than 128 bits: group by fewer columns")
+                Error::unsupported("values of the keys of groups take more than 128 bits together (floats all of theirs): group by fewer columns")
             })?;
         }
         Ok(Self { strides, all })
@@ -269,21 +271,19 @@ impl GroupTable {
         let mut stride = 1_u128;
         for key in keys {
             let codes = key.codes().max(1);
-            let of_key: Vec<u64> =
-                self.numbers.iter().map(|number| (number / stride % codes) as u64).collect();
+            let code = |number: &u128| {
+                let code = number / stride % codes;
+                let value = if key.has_nulls { code.checked_sub(1) } else { Some(code) };
+                value.map(|value| value as u64)
+            };
+            let of_key: Vec<Option<u64>> = self.numbers.iter().map(code).collect();
             arrays.push(key.array(&of_key)?);
             fields.push(Arc::new(key.field()));
             stride = stride.saturating_mul(codes);
         }
         let rows = self.numbers.len();
         for (plan, states) in plans.iter().zip(self.states) {
-            let finished = states.into_states().into_iter().map(|state| plan.finish(state));
-            let finished = finished.collect::<Result<Vec<_>>>()?;
-            let finished: Vec<&dyn Array> = finished.iter().map(AsRef::as_ref).collect();
-            arrays.push(match finished.is_empty() {
-                true => arrow_array::new_empty_array(plan.field().data_type()),
-                false => arrow_select::concat::concat(&finished)?,
-            });
+            arrays.push(plan.finish_all(states.into_states())?);
             fields.push(Arc::new(plan.field()));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

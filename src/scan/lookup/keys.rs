@@ -64,13 +64,9 @@ impl Entries {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateKey(pub i64);
 
-/// Keys whose span is at most so many times their number have a dense table: a hashed one takes
-/// two slots of a key and an entry for each.
-const DENSE_SPAN: u64 = 16;
-
-/// Bits of a dense table that is small whatever the number of keys: few of many keys of a dimension
+/// Bytes of a dense table that is small whatever the number of keys: few of many keys of a dimension
 /// pass a filter, and a hash takes ten times as long as a bit that is in a cache.
-const SMALL_BITS: u64 = 8 * (16 << 20);
+const SMALL: u64 = 16 << 20;
 
 impl KeyTable {
     /// A table of keys and their entries, which have at most `entry_bits` bits.
@@ -79,22 +75,25 @@ impl KeyTable {
         let (least, greatest) = bounds.unwrap_or((0, -1));
         // 2^64 keys wrap to a span of 0, for which a dense table has no room.
         let span = (greatest.wrapping_sub(least) as u64).wrapping_add(1);
-        let most = (keys.len() as u64).saturating_mul(DENSE_SPAN);
-        let most = most.max(SMALL_BITS / (1 + u64::from(entry_bits).next_multiple_of(8)));
-        let mut table = if bounds.is_none() || (span != 0 && span <= most) {
+        let entry_bytes = match entry_bits {
+            0 => 0,
+            bits => u64::from(bits.div_ceil(8).next_power_of_two()),
+        };
+        let dense_bytes = (span / 8).saturating_add(span.saturating_mul(entry_bytes));
+        let slots = (keys.len() * 2).next_power_of_two().max(2);
+        let hashed_bytes = slots as u64 * (8 + entry_bytes);
+        let is_dense = span != 0 && dense_bytes <= hashed_bytes.max(SMALL);
+        let mut table = if bounds.is_none() || is_dense {
             // One bit more, for what is outside.
             let bits = vec![0_u64; (span + 1).div_ceil(64) as usize];
             let entries = Entries::new(span as usize, entry_bits);
             Self { form: Form::Dense { least, span, bits }, entries, len: keys.len(), bounds }
         } else {
-            let count = (keys.len() * 2).next_power_of_two().max(2);
-            // One of so many numbers is no key.
-            let known: std::collections::HashSet<&i64> = keys.iter().collect();
-            let empty = (i64::MIN..).find(|number| !known.contains(number)).unwrap_or(i64::MIN);
+            let empty = unused(keys, least, greatest);
             let seed = RandomState::new().build_hasher().finish();
-            let shift = 64 - count.trailing_zeros();
-            let form = Form::Hashed { slots: vec![empty; count], empty, shift, seed };
-            Self { form, entries: Entries::new(count, entry_bits), len: keys.len(), bounds }
+            let shift = 64 - slots.trailing_zeros();
+            let form = Form::Hashed { slots: vec![empty; slots], empty, shift, seed };
+            Self { form, entries: Entries::new(slots, entry_bits), len: keys.len(), bounds }
         };
         for (key, entry) in keys.iter().zip(entries) {
             let slot = table.insert(*key).ok_or(DuplicateKey(*key))?;
@@ -286,6 +285,18 @@ impl KeyTable {
     }
 }
 
+/// A number that is no key.
+fn unused(keys: &[i64], least: i64, greatest: i64) -> i64 {
+    if least > i64::MIN {
+        return i64::MIN;
+    }
+    if greatest < i64::MAX {
+        return i64::MAX;
+    }
+    let known: std::collections::HashSet<&i64> = keys.iter().collect();
+    (i64::MIN..).find(|number| !known.contains(number)).unwrap_or(i64::MIN)
+}
+
 /// The slot of a key of a dense table.
 #[inline(always)]
 fn dense_slot(least: i64, span: u64, bits: &[u64], key: i64) -> Option<usize> {
@@ -351,7 +362,7 @@ mod tests {
         check(&[i64::MIN, i64::MAX], false);
         check(&[i64::MIN, i64::MIN + 1, 0, i64::MAX], false);
         check(&(0..500).map(|key| key * 7 - 90).collect::<Vec<i64>>(), true);
-        check(&(0..500).map(|key| key * key * 77 - 90).collect::<Vec<i64>>(), true);
+        check(&(0..500).map(|key| key * key * 7 - 90).collect::<Vec<i64>>(), true);
         check(&(0..500).map(|key| key * 0x1234_5678_9abc - 90).collect::<Vec<i64>>(), false);
     }
 
