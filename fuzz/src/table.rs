@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
+use arrow_array::types::{Int64Type, UInt32Type};
 use arrow_array::*;
 use arrow_ord::cmp;
 use arrow_schema::Schema;
-use lanepack::scan::{Expr, Literal, Scan, col, count, max, min, sum};
+use lanepack::scan::{Expr, Literal, Lookup, Scan, col, count, count_rows, max, min, sum};
 use lanepack::{Engine, Error, Options, columns, compress, decompress};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -167,7 +167,23 @@ impl Table {
                 kept.column(0).to_data().validate_full().expect("a valid array");
             }
             for aggregate in [count(col(name)), min(col(name)), max(col(name)), sum(col(name))] {
-                let _ = scan.aggregate(&[aggregate], &engine);
+                let _ = scan.aggregate(&[aggregate.clone()], &engine);
+                let groups = scan.clone().group_by([col(name)]);
+                if let Ok(groups) = groups.aggregate(&[aggregate], &engine) {
+                    let arrays = groups.columns().iter();
+                    arrays
+                        .for_each(|array| array.to_data().validate_full().expect("a valid array"));
+                }
+            }
+            let ids = Int64Array::from_iter_values(0..100);
+            let labels = Int64Array::from_iter_values((0..100).map(|id| id % 7));
+            let ids = [("id", Arc::new(ids) as ArrayRef), ("label", Arc::new(labels))];
+            let ids = RecordBatch::try_from_iter(ids).expect("equal lengths");
+            let lookup = Lookup::try_new(&ids, "id").expect("unique keys");
+            let joined = scan.left_join(col(name), &lookup).group_by([col("label")]);
+            if let (Ok(mask), Ok(groups)) = (&mask, joined.aggregate(&[count_rows()], &engine)) {
+                let counts = groups.column(1).as_primitive::<Int64Type>().values();
+                assert_eq!(counts.iter().sum::<i64>(), mask.true_count() as i64);
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Reading of damaged columns ([`Image`]), with an eye on allocations.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::*;
-use lanepack::scan::{Literal, Scan, col, min as min_of, sum};
+use lanepack::scan::{Literal, Lookup, Scan, col, count_rows, min as min_of, sum};
 use lanepack::{CompressedColumn, Engine, Error};
 
 pub use super::common::image::{Image, Node, Tree};
@@ -74,8 +76,35 @@ fn read(column: &CompressedColumn) -> Result<ArrayRef, Error> {
     values.map(|()| all)
 }
 
+/// Groups of a column, and a join of it with a lookup. Damage is found, or decides wrongly which
+/// groups there are.
+fn join_and_group(column: &CompressedColumn) {
+    static LOOKUP: LazyLock<Lookup> = LazyLock::new(|| {
+        let ids = Int64Array::from_iter_values(0..100);
+        let labels = StringArray::from_iter_values((0..100).map(|id| format!("label {}", id % 7)));
+        let batch = RecordBatch::try_from_iter([
+            ("id", Arc::new(ids) as ArrayRef),
+            ("label", Arc::new(labels)),
+        ]);
+        Lookup::try_new(&batch.unwrap(), "id").unwrap()
+    });
+    let engine = Engine::cpu();
+    let scan = Scan::of(std::slice::from_ref(column));
+    let x = || col(column.field().name());
+    let groups = scan.clone().group_by([x()]);
+    if let Ok(groups) = groups.aggregate(&[count_rows(), min_of(x())], &engine) {
+        groups.columns().iter().for_each(|array| array.to_data().validate_full().unwrap());
+    }
+    let joined = scan.left_join(x(), &LOOKUP).group_by([col("label")]);
+    if let Ok(groups) = joined.aggregate(&[count_rows()], &engine) {
+        let counts = groups.column(1).as_primitive::<Int64Type>();
+        assert_eq!(counts.values().iter().sum::<i64>(), column.len() as i64);
+    }
+}
+
 /// Scans in all ways. Damage is found, or decides wrongly which rows there are.
 fn scan(column: &CompressedColumn) {
+    join_and_group(column);
     let columns = std::slice::from_ref(column);
     let engine = Engine::cpu();
     let name = column.field().name();

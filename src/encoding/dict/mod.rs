@@ -96,7 +96,8 @@ fn for_codes(
     Ok(())
 }
 
-fn check_code(code: u32, count: usize) -> Result<()> {
+/// An error if a code has no value.
+pub(crate) fn check_code(code: u32, count: usize) -> Result<()> {
     ensure!((code as usize) < count, "code {code} of a dictionary of {count} values");
     Ok(())
 }

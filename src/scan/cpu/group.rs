@@ -8,7 +8,7 @@ use super::source::Source;
 use super::{Filter, NONE, Validity, rows};
 use crate::chunk::{NodeView, StringForm};
 use crate::column::CompressedColumn;
-use crate::encoding::{self, Output, Physical};
+use crate::encoding::{self, Output, Physical, dict};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::scan::aggregate::Plan;
@@ -181,6 +181,7 @@ fn strings_of(
             Output::W32(&mut found[..range.len()]),
         )?;
         for row in rows(valid) {
+            dict::check_code(found[row], dictionary.codes.len())?;
             codes[row] = dictionary.code(found[row] as usize, strings)?.into();
         }
         return Ok(());
@@ -223,12 +224,10 @@ impl<'a> ChunkDictionary<'a> {
         Ok(Some(Self { codes: vec![None; values.len()], bytes, ends, of_rows }))
     }
 
-    /// The code of a string.
+    /// The code of a string that there is.
     fn code(&mut self, number: usize, strings: &mut Interner) -> Result<u32> {
-        match self.codes.get(number) {
-            Some(Some(code)) => return Ok(*code),
-            Some(None) => {}
-            None => return Err(Error::corrupt("a code without a value")),
+        if let Some(code) = self.codes[number] {
+            return Ok(code);
         }
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         let code = strings.code(&self.bytes[start..self.ends[number]])?;
