@@ -50,6 +50,11 @@ pub(crate) fn invert(mask: &mut Mask) {
     mask.iter_mut().for_each(|word| *word = !*word);
 }
 
+/// Whether a row is there.
+pub(crate) fn has(mask: &Mask, row: usize) -> bool {
+    mask[row / 64] >> (row % 64) & 1 == 1
+}
+
 /// Sets or clears the bit of a row.
 pub(crate) fn set(mask: &mut Mask, row: usize, is_set: bool) {
     let (word, bit) = (&mut mask[row / 64], 1 << (row % 64));

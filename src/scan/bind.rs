@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_buffer::i256;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::{DataType, FieldRef, Schema};
 
 use super::automaton::Automaton;
 use super::expr::{Comparison, Expr, Operator, TextForm};
@@ -113,9 +113,7 @@ impl<'a> Binder<'a> {
         let (index, more) = (found.next(), found.next());
         let index = index.ok_or_else(|| {
             let of_joins = self.joins.iter().flat_map(|join| join.table.columns.iter());
-            let names = fields.iter().chain(of_joins.map(|column| &column.field));
-            let names: Vec<_> = names.map(|field| format!("{:?}", field.name())).collect();
-            Error::expression(format!("no column {name:?} among {}", names.join(", ")))
+            no_column(name, fields.iter().chain(of_joins.map(|column| &column.field)))
         })?;
         if more.is_some() {
             return Err(Error::expression(format!("more than one column is called {name:?}")));
@@ -381,6 +379,12 @@ impl<'a> Binder<'a> {
         };
         number.map_err(|error| within(error, expr))
     }
+}
+
+/// The error of a name that no field has.
+pub(super) fn no_column<'f>(name: &str, fields: impl Iterator<Item = &'f FieldRef>) -> Error {
+    let names: Vec<_> = fields.map(|field| format!("{:?}", field.name())).collect();
+    Error::expression(format!("no column {name:?} among {}", names.join(", ")))
 }
 
 /// Tests that the columns of lookups that a number is computed from are not null.

@@ -425,6 +425,8 @@ fn a_key_that_comes_twice_is_an_error_that_names_it() {
         error.to_string(),
         "key 7 of column \"id\" comes twice: rows of a lookup need unique keys"
     );
+    // A slice has its own rows.
+    assert_eq!(Lookup::try_new(&batch.slice(1, 2), "id").unwrap().len(), 2);
     // Nulls are no keys, so there may be several.
     let batch = record_batch!(("id", Int64, [Some(7), None, None])).unwrap();
     assert_eq!(Lookup::try_new(&batch, "id").unwrap().len(), 1);
@@ -567,6 +569,15 @@ fn groups_of_every_type_of_key_have_its_ends_and_null() {
         Arc::new(StringArray::from(vec![None, Some(""), Some("a"), Some("b")])),
         Arc::new(StringViewArray::from(vec![None, Some(""), Some("longer than an inline view")])),
         Arc::new(BinaryArray::from(vec![None, Some(&b""[..]), Some(&b"\xff\xfe"[..])])),
+        Arc::new(LargeStringArray::from(vec![None, Some(""), Some("a")])),
+        Arc::new(BinaryViewArray::from(vec![None, Some(&b""[..]), Some(&[7; 40][..])])),
+        Arc::new(
+            FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+                [None, Some([0_u8; 3]), Some([255; 3])].into_iter(),
+                3,
+            )
+            .unwrap(),
+        ),
     ];
     for array in arrays {
         // Each value in several rows, in another order.

@@ -30,7 +30,7 @@ pub(crate) use distinct::{
 
 use super::constant::MAX_VALUE_BYTES;
 use super::io::{OwnedValues, mismatch, with_words};
-use super::select::{RangeTest, Verdict};
+use super::select::{RangeTest, Verdict, by_word};
 use super::starts::Starts;
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
@@ -142,30 +142,7 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Decodes the dictionary of a node of words.
     pub fn new(node: NodeView<'a>) -> Result<Self> {
-        let dictionary = node.child(1);
-        let bytes = node.physical().bits().unwrap_or(64) / 8;
-        let mut values = vec![0_u64; (dictionary.len() * bytes).div_ceil(8)];
-        let rows = 0..dictionary.len();
-        match bytes {
-            1 => {
-                super::decode(dictionary, rows, words_of(&mut values, dictionary.len(), Output::W8))
-            }
-            2 => super::decode(
-                dictionary,
-                rows,
-                words_of(&mut values, dictionary.len(), Output::W16),
-            ),
-            4 => super::decode(
-                dictionary,
-                rows,
-                words_of(&mut values, dictionary.len(), Output::W32),
-            ),
-            _ => super::decode(
-                dictionary,
-                rows,
-                words_of(&mut values, dictionary.len(), Output::W64),
-            ),
-        }?;
+        let values = by_word!(node, decoded_words(node.child(1)))?;
         Ok(Self { node, values })
     }
 
@@ -184,17 +161,17 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The first words of a type in memory.
-fn words_of<'o, T: Words>(
-    memory: &'o mut [u64],
-    count: usize,
-    output: fn(&'o mut [T]) -> Output<'o>,
-) -> Output<'o> {
-    output(&mut bytemuck::cast_slice_mut(memory)[..count])
+/// All words of a node, as they are in memory.
+fn decoded_words<T: Words>(node: NodeView<'_>) -> Result<Vec<u64>> {
+    let mut memory = vec![0_u64; (node.len() * size_of::<T>()).div_ceil(size_of::<u64>())];
+    let words = &mut bytemuck::cast_slice_mut(&mut memory)[..node.len()];
+    super::decode(node, 0..node.len(), T::output(words))?;
+    Ok(memory)
 }
 
-/// The byte strings of a dictionary: where each begins, and the end.
-fn strings_of(dictionary: NodeView<'_>) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
+/// The byte strings of a dictionary: their lengths, where each begins and the last one ends, and their
+/// bytes.
+pub(crate) fn strings_of(dictionary: NodeView<'_>) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
     let mut lengths = vec![0; dictionary.len()];
     let bytes = super::decode_strings(dictionary, 0..dictionary.len(), &mut lengths)?;
     let mut offsets = Vec::with_capacity(lengths.len() + 1);

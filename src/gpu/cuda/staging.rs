@@ -37,10 +37,12 @@ const SMALL_SLOTS: usize = 32;
 const LARGE: usize = 2 << 20;
 const LARGE_SLOTS: usize = 32;
 
-/// Copies of page-locked memory that wait for their turn, and how many are on their way at a time in a
-/// direction. The bus serves all that are there by turns, so that each of four takes four times as long,
-/// and what needs its bytes begins late. With two the next one is in its stream when one ends.
+/// Copies of page-locked memory from this length on wait for their turn.
 const LONG: usize = 1 << 20;
+
+/// Long copies that run at a time in a direction. Copies share the bandwidth of the bus: each of four
+/// takes four times as long, so that kernels wait for all four. With two, the second copy is in its
+/// stream when the first one ends.
 const AT_A_TIME: usize = 2;
 
 /// Threads of a copy. Twelve gain nothing over eight where pages are not new.

@@ -36,10 +36,7 @@ pub(in crate::scan) fn chunk(
     }
     let sources = Source::of_all(columns, index);
     let joins = ChunkJoins::new(columns, index, filter.joins());
-    let inputs: Vec<ChunkInput<'_>> = plans
-        .iter()
-        .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index, &joins))
-        .collect::<Result<_>>()?;
+    let inputs = ChunkInput::of_plans(plans, columns, &sources, index, &joins)?;
     for vector in 0..rows.div_ceil(VECTOR) {
         let mask = filter.select(vector)?;
         if mask == NONE {
@@ -66,7 +63,19 @@ pub(super) struct ChunkInput<'a> {
 }
 
 impl<'a> ChunkInput<'a> {
-    pub fn new(
+    /// That of each plan.
+    pub fn of_plans(
+        plans: &[&'a Plan],
+        columns: &[&'a CompressedColumn],
+        sources: &[Source<'a>],
+        index: usize,
+        joins: &Rc<ChunkJoins<'a>>,
+    ) -> Result<Vec<Self>> {
+        let input = |plan: &&'a Plan| Self::new(&plan.input, columns, sources, index, joins);
+        plans.iter().map(input).collect()
+    }
+
+    fn new(
         input: &'a Input,
         columns: &[&'a CompressedColumn],
         sources: &[Source<'a>],
@@ -125,7 +134,7 @@ impl<'a> ChunkInput<'a> {
         let mut valid = *mask;
         self.retain(vector, &mut valid)?;
         let rows = kept.iter().map(|row| usize::from(*row)).zip(groups.iter().copied());
-        let valid = |row: &(usize, u32)| valid[row.0 / 64] >> (row.0 % 64) & 1 == 1;
+        let valid = |row: &(usize, u32)| mask::has(&valid, row.0);
         let rows = rows.filter(valid).map(|(row, group)| (row, group as usize));
         /// Adds the values of rows to sums.
         macro_rules! add {
@@ -399,7 +408,7 @@ fn byte_bounds(node: NodeView<'_>, vector: usize, mask: &Mask) -> Result<State> 
     for (row, length) in lengths.iter().enumerate() {
         let value = &bytes[start..start + *length as usize];
         start += value.len();
-        if mask[row / 64] >> (row % 64) & 1 == 1 {
+        if mask::has(mask, row) {
             bounds = wider(bounds, Some((value, value)), |one, other| one.cmp(other));
         }
     }

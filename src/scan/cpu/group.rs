@@ -1,6 +1,7 @@
 //! Groups of a chunk's kept rows.
 
 use std::rc::Rc;
+use std::sync::Mutex;
 
 use super::aggregate::{ChunkInput, bits, words};
 use super::join::{ChunkJoins, Keys};
@@ -11,8 +12,10 @@ use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical, dict};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::{Mask, VECTOR, mask};
+use crate::ranges::Key;
 use crate::scan::aggregate::Plan;
 use crate::scan::group::{GroupKey, GroupTable, Interner, KeySource, Numbering, lock};
+use crate::scan::lookup::LookupColumn;
 
 /// Adds the kept rows of chunk `index` to a table of groups.
 pub(in crate::scan) fn chunk(
@@ -29,10 +32,7 @@ pub(in crate::scan) fn chunk(
     }
     let sources = Source::of_all(columns, index);
     let joins = ChunkJoins::new(columns, index, filter.joins());
-    let inputs: Vec<ChunkInput<'_>> = plans
-        .iter()
-        .map(|plan| ChunkInput::new(&plan.input, columns, &sources, index, &joins))
-        .collect::<Result<_>>()?;
+    let inputs = ChunkInput::of_plans(plans, columns, &sources, index, &joins)?;
     let mut keys: Vec<ChunkKey<'_>> = keys
         .iter()
         .map(|key| ChunkKey::new(key, columns, &sources, index, &joins))
@@ -56,7 +56,7 @@ pub(in crate::scan) fn chunk(
             for (number, row) in numbers.iter_mut().zip(&kept) {
                 let row = usize::from(*row);
                 // Code 0 is null.
-                if valid[row / 64] >> (row % 64) & 1 == 1 {
+                if mask::has(&valid, row) {
                     *number += (u128::from(codes[row]) + offset) * stride;
                 }
             }
@@ -72,20 +72,27 @@ pub(in crate::scan) fn chunk(
 /// A key in one chunk.
 struct ChunkKey<'a> {
     key: &'a GroupKey,
-    validity: Validity<'a>,
-    source: Source<'a>,
-    join: Option<Rc<dyn Keys + 'a>>,
-    dictionary: Option<ChunkDictionary<'a>>,
+    codes: Codes<'a>,
 }
 
-/// The distinct strings of a chunk that is stored by them.
-struct ChunkDictionary<'a> {
-    /// Of each string the code, once a row with it is kept.
-    codes: Vec<Option<u32>>,
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    /// Which string each row has.
-    of_rows: NodeView<'a>,
+/// Where the codes of rows come from.
+enum Codes<'a> {
+    Joined {
+        column: &'a LookupColumn,
+        keys: Rc<dyn Keys + 'a>,
+    },
+    Words {
+        key: Key,
+        least: u64,
+        source: Source<'a>,
+        validity: Validity<'a>,
+    },
+    Strings {
+        strings: &'a Mutex<Interner>,
+        source: Source<'a>,
+        validity: Validity<'a>,
+        dictionary: Option<ChunkDictionary<'a>>,
+    },
 }
 
 impl<'a> ChunkKey<'a> {
@@ -99,27 +106,29 @@ impl<'a> ChunkKey<'a> {
         let column = columns[key.column()];
         let source = sources[key.column()].clone();
         let place = |error: Error| error.in_chunk(index).in_column(column.field().name());
-        let validity = Validity::of(&column.chunks()[index], column).map_err(place)?;
-        let join = match &key.source {
-            KeySource::Joined(joined) => Some(joins.of(&joined.join)?),
-            KeySource::Words { .. } | KeySource::Strings { .. } => None,
+        let validity = || Validity::of(&column.chunks()[index], column).map_err(place);
+        let codes = match &key.source {
+            KeySource::Joined(joined) => {
+                Codes::Joined { column: joined.column(), keys: joins.of(&joined.join)? }
+            }
+            KeySource::Words { key, least, .. } => {
+                Codes::Words { key: *key, least: *least, source, validity: validity()? }
+            }
+            KeySource::Strings { strings, .. } => {
+                let dictionary = ChunkDictionary::new(source.node()).map_err(place)?;
+                Codes::Strings { strings, source, validity: validity()?, dictionary }
+            }
         };
-        let dictionary = match &key.source {
-            KeySource::Strings { .. } => ChunkDictionary::new(source.node()).map_err(place)?,
-            _ => None,
-        };
-        Ok(Self { key, validity, source, join, dictionary })
+        Ok(Self { key, codes })
     }
 
     /// The codes of the kept rows of a vector that have values, and which rows these are.
     fn codes(&mut self, vector: usize, mask: &Mask, codes: &mut [u64; VECTOR]) -> Result<Mask> {
         let mut valid = *mask;
-        match &self.key.source {
-            KeySource::Joined(joined) => {
-                let (column, join) = (joined.column(), self.join.as_ref());
-                let join = join.ok_or_else(|| Error::corrupt("a join that was not made"))?;
-                join.retain(vector, &mut valid)?;
-                join.entries(vector, &valid, codes)?;
+        match &mut self.codes {
+            Codes::Joined { column, keys } => {
+                keys.retain(vector, &mut valid)?;
+                keys.entries(vector, &valid, codes)?;
                 let found = valid;
                 for row in rows(&found) {
                     let code = column.code(codes[row]);
@@ -129,14 +138,13 @@ impl<'a> ChunkKey<'a> {
                     }
                 }
             }
-            KeySource::Words { key, least, .. } => {
-                self.validity.retain(vector, &mut valid);
-                let node = self.source.node();
-                let words = match node.physical() {
-                    Physical::Bool => bits(node, vector),
-                    _ => words(&self.source, vector),
+            Codes::Words { key, least, source, validity } => {
+                validity.retain(vector, &mut valid);
+                let words = match source.node().physical() {
+                    Physical::Bool => bits(source.node(), vector),
+                    _ => words(source, vector),
                 };
-                let words = words.map_err(|error| self.source.place(error))?;
+                let words = words.map_err(|error| source.place(error))?;
                 let greatest = u64::try_from(self.key.values - 1).unwrap_or(u64::MAX);
                 for row in rows(&valid) {
                     let code = key.of_bits(words[row]).wrapping_sub(*least);
@@ -144,18 +152,14 @@ impl<'a> ChunkKey<'a> {
                     codes[row] = code;
                 }
             }
-            KeySource::Strings { strings, .. } => {
-                self.validity.retain(vector, &mut valid);
-                let mut strings = lock(strings);
-                let found = strings_of(
-                    &self.source,
-                    &mut self.dictionary,
-                    vector,
-                    &valid,
-                    codes,
-                    &mut strings,
-                );
-                found.map_err(|error| self.source.place(error))?;
+            Codes::Strings { strings, source, validity, dictionary } => {
+                validity.retain(vector, &mut valid);
+                let strings = &mut lock(strings);
+                let found = match dictionary {
+                    Some(dictionary) => dictionary.codes(vector, &valid, codes, strings),
+                    None => codes_of_strings(source.node(), vector, &valid, codes, strings),
+                };
+                found.map_err(|error| source.place(error))?;
             }
         }
         Ok(valid)
@@ -163,29 +167,14 @@ impl<'a> ChunkKey<'a> {
 }
 
 /// The codes of the strings of a vector's valid rows.
-fn strings_of(
-    source: &Source<'_>,
-    dictionary: &mut Option<ChunkDictionary<'_>>,
+fn codes_of_strings(
+    node: NodeView<'_>,
     vector: usize,
     valid: &Mask,
     codes: &mut [u64; VECTOR],
     strings: &mut Interner,
 ) -> Result<()> {
-    let node = source.node();
     let range = vector * VECTOR..node.len().min((vector + 1) * VECTOR);
-    if let Some(dictionary) = dictionary {
-        let mut found = [0_u32; VECTOR];
-        encoding::decode(
-            dictionary.of_rows,
-            range.clone(),
-            Output::W32(&mut found[..range.len()]),
-        )?;
-        for row in rows(valid) {
-            dict::check_code(found[row], dictionary.codes.len())?;
-            codes[row] = dictionary.code(found[row] as usize, strings)?.into();
-        }
-        return Ok(());
-    }
     let mut lengths = vec![0; range.len()];
     let bytes = encoding::decode_strings(node, range, &mut lengths)?;
     let mut start = 0;
@@ -194,7 +183,7 @@ fn strings_of(
     for (row, length) in lengths.iter().enumerate() {
         let value = &bytes[start..start + *length as usize];
         start += value.len();
-        if valid[row / 64] >> (row % 64) & 1 == 0 {
+        if !mask::has(valid, row) {
             continue;
         }
         let found = match last {
@@ -207,31 +196,52 @@ fn strings_of(
     Ok(())
 }
 
+/// The distinct strings of a chunk that is stored by them.
+struct ChunkDictionary<'a> {
+    /// Of each string the code, once a row with it is kept.
+    known: Vec<Option<u32>>,
+    bytes: Vec<u8>,
+    /// Where each string begins, and the end of the last.
+    offsets: Vec<usize>,
+    /// Which string each row has.
+    of_rows: NodeView<'a>,
+}
+
 impl<'a> ChunkDictionary<'a> {
     /// That of a node of strings, if it has one.
     fn new(node: NodeView<'a>) -> Result<Option<Self>> {
         if node.string_form()? != StringForm::Lookup {
             return Ok(None);
         }
-        let (of_rows, values) = (node.child(0), node.child(1));
-        let mut lengths = vec![0; values.len()];
-        let bytes = encoding::decode_strings(values, 0..values.len(), &mut lengths)?;
-        let end = |end: &mut usize, length: &u32| {
-            *end += *length as usize;
-            Some(*end)
-        };
-        let ends = lengths.iter().scan(0, end).collect();
-        Ok(Some(Self { codes: vec![None; values.len()], bytes, ends, of_rows }))
+        let (lengths, offsets, bytes) = dict::strings_of(node.child(1))?;
+        let known = vec![None; lengths.len()];
+        Ok(Some(Self { known, bytes, offsets, of_rows: node.child(0) }))
     }
 
-    /// The code of a string that there is.
-    fn code(&mut self, number: usize, strings: &mut Interner) -> Result<u32> {
-        if let Some(code) = self.codes[number] {
-            return Ok(code);
+    /// The codes of the strings of a vector's valid rows.
+    fn codes(
+        &mut self,
+        vector: usize,
+        valid: &Mask,
+        codes: &mut [u64; VECTOR],
+        strings: &mut Interner,
+    ) -> Result<()> {
+        let range = vector * VECTOR..self.of_rows.len().min((vector + 1) * VECTOR);
+        let mut found = [0_u32; VECTOR];
+        let len = range.len();
+        encoding::decode(self.of_rows, range, Output::W32(&mut found[..len]))?;
+        for row in rows(valid) {
+            dict::check_code(found[row], self.known.len())?;
+            let number = found[row] as usize;
+            let code = match self.known[number] {
+                Some(code) => code,
+                None => {
+                    strings.code(&self.bytes[self.offsets[number]..self.offsets[number + 1]])?
+                }
+            };
+            self.known[number] = Some(code);
+            codes[row] = code.into();
         }
-        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
-        let code = strings.code(&self.bytes[start..self.ends[number]])?;
-        self.codes[number] = Some(code);
-        Ok(code)
+        Ok(())
     }
 }

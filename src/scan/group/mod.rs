@@ -27,7 +27,7 @@ pub(super) use key::{GroupKey, Interner, KeySource, lock};
 pub(super) use states::States;
 
 use super::aggregate::{Aggregate, Plan};
-use super::bind::Binder;
+use super::bind::{Binder, no_column};
 use super::expr::Expr;
 use super::{Scan, plans};
 use crate::engine::Engine;
@@ -136,11 +136,8 @@ impl GroupBy<'_> {
         };
         let mut order = Vec::with_capacity(self.order.len() + keys);
         for (name, descends) in &self.order {
-            let index = schema.index_of(name).map_err(|_| {
-                let names: Vec<_> =
-                    schema.fields().iter().map(|field| format!("{:?}", field.name())).collect();
-                Error::expression(format!("no column {name:?} among {}", names.join(", ")))
-            })?;
+            let index =
+                schema.index_of(name).map_err(|_| no_column(name, schema.fields().iter()))?;
             order.push(by(groups.column(index), *descends));
         }
         order.extend(groups.columns()[..keys].iter().map(|column| by(column, false)));

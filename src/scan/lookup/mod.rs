@@ -27,6 +27,7 @@ use hashbrown::HashTable;
 pub(crate) use keys::KeyTable;
 
 use super::Scan;
+use super::bind::no_column;
 use super::literal::{self, Value};
 use crate::batch;
 use crate::engine::Engine;
@@ -169,11 +170,7 @@ impl Lookup {
     /// for keys of other types, and columns whose distinct values take more than 64 bits together.
     pub fn try_new(batch: &RecordBatch, key: &str) -> Result<Self> {
         let schema = batch.schema();
-        let at = schema.index_of(key).map_err(|_| {
-            let names: Vec<_> =
-                schema.fields().iter().map(|field| format!("{:?}", field.name())).collect();
-            Error::expression(format!("no column {key:?} among {}", names.join(", ")))
-        })?;
+        let at = schema.index_of(key).map_err(|_| no_column(key, schema.fields().iter()))?;
         let columns: Vec<usize> = (0..batch.num_columns()).filter(|index| *index != at).collect();
         Self::of(batch, at, &columns, batch.num_rows())
     }
