@@ -15,6 +15,8 @@ mod oracle;
 mod queries;
 #[path = "scan/random.rs"]
 mod random;
+#[path = "scan/star.rs"]
+mod star;
 #[path = "scan/stored.rs"]
 mod stored;
 

@@ -77,6 +77,8 @@ enum Fault : u32 {
     FAULT_PREFIX = 10,
     // Literals and matches that do not make the symbols of a segment.
     FAULT_SEGMENT = 11,
+    // A value outside the bounds that the statistics of its column state.
+    FAULT_BOUNDS = 12,
 };
 
 // Reports a fault of node `node`. The status word begins as all ones and keeps

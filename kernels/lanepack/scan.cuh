@@ -86,6 +86,16 @@ struct ScanArguments : ScanHead {
     LANEPACK_DEVICE const StringsTest* tests(u32 at) const {
         return reinterpret_cast<const StringsTest*>(literals[at]);
     }
+    // Words that a struct of these was made of.
+    template <class T>
+    LANEPACK_DEVICE const T& words(u32 at) const {
+        return *reinterpret_cast<const T*>(literals + at);
+    }
+    // What lies in memory, by its address.
+    template <class T>
+    LANEPACK_DEVICE const T* pointer(u32 at) const {
+        return reinterpret_cast<const T*>(literals[at]);
+    }
     LANEPACK_DEVICE i64 integer(u32 at) const { return static_cast<i64>(literals[at]); }
     LANEPACK_DEVICE i128 wide_integer(u32 at) const {
         return static_cast<i128>(static_cast<u128>(literals[at + 1]) << 64 | literals[at]);

@@ -56,8 +56,6 @@ pub enum Reason {
     NoDevice(String),
     /// It was predicted to take least: [`Choice::predicted`].
     Predicted,
-    /// GPUs do not do such work: joins and groups.
-    OnlyCpu,
 }
 
 /// What a call was predicted to take: [`Choice::predicted`]. Of a call that the CPU is predicted to end
@@ -120,7 +118,6 @@ impl fmt::Display for Choice {
         }
         match (&self.reason, self.predicted) {
             (Reason::AskedFor, _) => f.write_str(": asked for")?,
-            (Reason::OnlyCpu, _) => f.write_str(": GPUs do not do such work")?,
             (Reason::NoDevice(what), _) => {
                 write!(f, ": {}", Error::NoDevice { what: what.clone() })?;
             }
@@ -363,21 +360,6 @@ impl Engine {
                 (plan, choice, Some(work))
             }
         }
-    }
-
-    /// Has the CPU do work that no GPU does; remembers that.
-    pub(crate) fn by_cpu<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let start = Instant::now();
-        let result = work();
-        let reason = match self.kind {
-            Kind::Cpu => Reason::AskedFor,
-            Kind::Devices(_) | Kind::Auto(_) => Reason::OnlyCpu,
-        };
-        let took = result.is_ok().then(|| start.elapsed());
-        let choice =
-            Choice { cpu: true, devices: Vec::new(), reason, predicted: None, took, shares: None };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
-        result
     }
 
     /// Has those do some work for whom it pays; remembers who did, and what it took.

@@ -17,6 +17,7 @@ impl Fault {
     const RUNS: u32 = 9;
     const PREFIX: u32 = 10;
     const SEGMENT: u32 = 11;
+    const BOUNDS: u32 = 12;
 
     /// The rule that is broken.
     pub fn message(fault: u32) -> String {
@@ -31,6 +32,7 @@ impl Fault {
             Self::RUNS => "runs of a vector that do not add up to its values",
             Self::PREFIX => "a row that begins with more bytes than the one before has",
             Self::SEGMENT => "literals and matches that do not make the symbols of a segment",
+            Self::BOUNDS => "a value outside the bounds of its column",
             Self::VALUE => "a code of a dictionary that stands for no value",
             _ => return format!("fault {fault} of a kernel"),
         };
@@ -56,4 +58,5 @@ const _: () = {
     assert!(fault("RUNS") == Fault::RUNS);
     assert!(fault("PREFIX") == Fault::PREFIX);
     assert!(fault("SEGMENT") == Fault::SEGMENT);
+    assert!(fault("BOUNDS") == Fault::BOUNDS);
 };

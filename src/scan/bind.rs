@@ -52,7 +52,8 @@ impl<'a> Binder<'a> {
         let (column, data_type) = self.column(name)?;
         check_key(name, data_type, &join.lookup)?;
         let table = join.lookup.table().clone();
-        let bound = Arc::new(BoundJoin { kind: join.kind, column, table });
+        let key = Key::of(data_type).expect("keys have an order");
+        let bound = Arc::new(BoundJoin { kind: join.kind, column, key, table });
         if bound.has_columns() {
             for field in join.lookup.columns() {
                 let of_others = self.joins.iter().flat_map(|join| join.table.columns.iter());

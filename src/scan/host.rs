@@ -15,7 +15,6 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
@@ -24,7 +23,7 @@ use rayon::prelude::*;
 use super::aggregate::{self, Plan, State};
 use super::cpu::{self, Filter};
 use super::device::{self, DeviceScan, Selection};
-use super::group::{GroupKey, GroupTable, Numbering};
+use super::group::{Asked as AskedGroups, GroupTable, Grouping};
 use super::predicate::Predicate;
 use super::{bounds_of, gathered};
 use crate::column::{self, CompressedColumn};
@@ -42,8 +41,6 @@ pub(super) struct HostScan<'a> {
     pub columns: Vec<Cow<'a, CompressedColumn>>,
     pub predicate: Predicate,
     pub chunk_rows: Vec<usize>,
-    /// Whether there are lookups, which devices do not read.
-    pub is_for_cpu: bool,
 }
 
 /// What has come of chunks on the CPU, one by one, or of all of a span on a device.
@@ -107,49 +104,50 @@ impl HostScan<'_> {
         }))
     }
 
-    /// The groups of the kept rows, by the CPU.
+    /// The groups of the kept rows.
     pub fn groups(
         &self,
-        keys: &mut [GroupKey],
-        plans: &mut [Plan],
+        asked: &mut AskedGroups,
         most: usize,
+        engine: &Engine,
     ) -> Result<GroupTable> {
         let columns = self.columns();
-        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
         let column = |of: usize| (bounds_of(columns[of]), columns[of].null_count() > 0);
-        let rows = self.rows();
-        keys.iter_mut().for_each(|key| key.fit(&column, rows));
-        let (keys, plans) = (&*keys, plans.iter().collect::<Vec<&Plan>>());
-        let numbering = Numbering::new(keys)?;
-        let (next, chunks) = (AtomicUsize::new(0), self.chunk_rows.len());
-        // A table for each thread, which takes chunk after chunk.
-        let of_thread = |_: usize| {
-            let mut table = GroupTable::new(&plans, &numbering, most);
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                if index >= chunks {
-                    return Ok(table);
-                }
-                let filter = Filter::new(&self.predicate, &columns, index, self.chunk_rows[index])?;
-                cpu::group::chunk(keys, &plans, &numbering, &filter, &columns, index, &mut table)
-                    .map_err(|error| error.in_chunk(index))?;
-            }
-        };
-        let threads = rayon::current_num_threads().min(chunks).max(1);
-        let tables = (0..threads).into_par_iter().map(of_thread);
-        tables
-            .collect::<Result<Vec<_>>>()?
-            .into_iter()
-            .try_fold(GroupTable::new(&plans, &numbering, most), GroupTable::merge)
+        let numbering = asked.fit(&column, self.rows())?;
+        let (reads, plans) = (asked.reads(), asked.plans.iter().collect::<Vec<&Plan>>());
+        let grouping = Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
+        let on_device = |scan: &mut DeviceScan<'_>| scan.groups(&self.predicate, grouping);
+        engine.run(
+            || self.work(engine, &reads, plans.len() + asked.keys.len()),
+            || {
+                cpu::group::tables(self.chunk_rows.len(), grouping, |index, table| {
+                    let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
+                        cpu::group::chunk(grouping, filter, &columns, index, table)
+                    };
+                    self.chunk(&columns, index, of_chunk)
+                })
+            },
+            |context| self.on(context, &self.needed(&reads), &mut (), on_device),
+            |workers| {
+                let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
+                    let mut table = grouping.table();
+                    cpu::group::chunk(grouping, filter, &columns, index, &mut table)?;
+                    Ok(table)
+                };
+                let used = self.columns.len();
+                let (parts, shares) = self.shared(workers, &reads, used, &of_chunk, &on_device)?;
+                let tables = parts.into_iter().flat_map(|(_, part)| match part {
+                    Part::Chunks(tables) => tables,
+                    Part::Span(table) => vec![table],
+                });
+                Ok((tables.into_iter().try_fold(grouping.table(), GroupTable::merge)?, shares))
+            },
+        )
     }
 
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
         let limit = engine.memory_limit();
-        if self.is_for_cpu {
-            let masks = || self.each_chunk(Self::chunk_masks);
-            return engine.by_cpu(|| self.gathered(masks()?, wanted, limit));
-        }
         engine.run(
             || self.work(engine, wanted, wanted.len()),
             || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
@@ -199,10 +197,6 @@ impl HostScan<'_> {
     ) -> Result<Parts<C, D>> {
         let needed = self.needed(reads);
         let all = 0..self.chunk_rows.len();
-        if self.is_for_cpu {
-            let chunks = || self.each_chunk(on_cpu);
-            return engine.by_cpu(|| Ok(vec![(all.clone(), Part::Chunks(chunks()?))]));
-        }
         engine.run(
             || self.work(engine, reads, effort),
             || Ok(vec![(all.clone(), Part::Chunks(self.each_chunk(on_cpu)?))]),
@@ -239,7 +233,7 @@ impl HostScan<'_> {
         &self,
         columns: &[&CompressedColumn],
         index: usize,
-        work: &impl Fn(&Self, usize, &Filter<'_>, usize) -> Result<C>,
+        work: impl FnOnce(&Self, usize, &Filter<'_>, usize) -> Result<C>,
     ) -> Result<C> {
         let rows = self.chunk_rows[index];
         let filter = Filter::new(&self.predicate, columns, index, rows)?;

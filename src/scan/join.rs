@@ -17,6 +17,7 @@ use super::{Scan, predicate::Predicate};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::memory::MemoryLimit;
+use crate::ranges::Key;
 
 /// Which rows a join keeps, and whether columns of its lookup may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +39,9 @@ pub(super) struct Join {
 /// A join whose key is a column of the scan.
 pub(crate) struct BoundJoin {
     pub kind: JoinKind,
-    /// The number of the column.
+    /// The number of the column, and how its values are ordered.
     pub column: usize,
+    pub key: Key,
     pub table: Arc<Table>,
 }
 
@@ -69,6 +71,16 @@ impl JoinedColumn {
         let field = self.column().field.as_ref();
         let is_nullable = field.is_nullable() || self.join.kind == JoinKind::Left;
         Arc::new(field.clone().with_nullable(is_nullable))
+    }
+
+    /// Whether both are the same column of the same join.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.join, &other.join) && self.column == other.column
+    }
+
+    /// Whether it may be null in rows that the join keeps.
+    pub fn may_be_null(&self) -> bool {
+        self.column().null.is_some() || self.join.kind == JoinKind::Left
     }
 
     /// Its values, given an array of keys.

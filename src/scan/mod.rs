@@ -271,9 +271,11 @@ impl<'a> Scan<'a> {
         limit: MemoryLimit,
         marks: &mut dyn Marks,
     ) -> Result<RecordBatch> {
-        let numbers = |binder: &mut Binder<'_>| numbers_of(names, binder);
-        self.on(context, numbers, Vec::clone, marks, |scan, predicate, wanted| {
-            host::gather_on_device(scan, predicate, &wanted, limit)
+        let wanted = |binder: &mut Binder<'_>| Gathered::of(names, binder);
+        let reads = |wanted: &Gathered| wanted.columns.clone();
+        self.on(context, wanted, reads, marks, |scan, predicate, wanted| {
+            let batch = host::gather_on_device(scan, predicate, &wanted.columns, limit)?;
+            wanted.with_joined(batch, limit)
         })
     }
 
@@ -307,10 +309,6 @@ impl<'a> Scan<'a> {
             let device = batch.device();
             let what = format!("a batch on {} {} for another engine", device.name, device.ordinal);
             return Err(Error::Mismatch { place: Place::default(), what });
-        }
-        if !self.joins.is_empty() {
-            let what = "joins of a batch in GPU memory: download it, and scan it by the CPU";
-            return Err(Error::unsupported(what));
         }
         Ok(Some(batch.context()))
     }
@@ -357,9 +355,6 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
-        if !self.joins.is_empty() {
-            return Err(Error::unsupported("joins by a GPU: scan by the CPU"));
-        }
         let Source::Device(batch) = self.source else {
             let (scan, more) = self.bind(more)?;
             let needed = device::needed(&scan.predicate, &reads(&more), scan.columns.len());
@@ -441,14 +436,8 @@ impl<'a> Scan<'a> {
             (None, Source::Device(_)) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        let is_for_cpu = !self.joins.is_empty();
-        Ok((HostScan { columns, predicate, chunk_rows, is_for_cpu }, more))
+        Ok((HostScan { columns, predicate, chunk_rows }, more))
     }
-}
-
-/// The numbers of columns by their names.
-fn numbers_of<S: AsRef<str>>(names: &[S], binder: &mut Binder<'_>) -> Result<Vec<usize>> {
-    names.iter().map(|name| Ok(binder.column(name.as_ref())?.0)).collect()
 }
 
 /// What a call gathers: columns of the scan, and columns of lookups that are looked up afterwards.

@@ -10,6 +10,7 @@
 //! | `derived`, `distinct_strings`, `cascades`, `trees` | dictionaries and runs; encodings of children; nested trees |
 //! | `compress`, `decode`, `damage` | compression and decompression alone; corrupt chunks |
 //! | `scan`, `staged`, `gather`, `fused` | filters, columns that scans decode first, values of kept rows, one kernel for a query |
+//! | `joins` | joins with lookups, groups |
 //! | `columns`, `kernels` | kernels of users |
 //! | `devices`, `host`, `memory` | threads, errors and export; host memory; device memory |
 //! | `small` | a little of everything, for compute-sanitizer |
@@ -24,6 +25,8 @@ mod common;
 mod oracle;
 #[path = "../scan/random.rs"]
 mod random;
+#[path = "../scan/star.rs"]
+mod star;
 
 mod arrays;
 mod batches;
@@ -42,6 +45,7 @@ mod fused;
 mod gather;
 mod host;
 mod integers;
+mod joins;
 mod kernels;
 mod lz;
 #[cfg(lanepack_simt)]

@@ -2,6 +2,9 @@
 
 use std::rc::Rc;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
 
 use super::aggregate::{ChunkInput, bits, words};
 use super::join::{ChunkJoins, Keys};
@@ -13,20 +16,41 @@ use crate::encoding::{self, Output, Physical, dict};
 use crate::error::{Error, Result, ensure};
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
-use crate::scan::aggregate::Plan;
-use crate::scan::group::{GroupKey, GroupTable, Interner, KeySource, Numbering, lock};
+use crate::scan::group::{GroupKey, GroupTable, Grouping, Interner, KeySource, lock};
 use crate::scan::lookup::LookupColumn;
+
+/// The groups of all chunks, each of which `add` adds to a table: threads have one each, and take chunk
+/// after chunk.
+pub(in crate::scan) fn tables(
+    chunks: usize,
+    grouping: Grouping<'_>,
+    add: impl Fn(usize, &mut GroupTable) -> Result<()> + Sync,
+) -> Result<GroupTable> {
+    let next = AtomicUsize::new(0);
+    let of_thread = |_: usize| {
+        let mut table = grouping.table();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= chunks {
+                return Ok(table);
+            }
+            add(index, &mut table)?;
+        }
+    };
+    let threads = rayon::current_num_threads().min(chunks).max(1);
+    let tables = (0..threads).into_par_iter().map(of_thread).collect::<Result<Vec<_>>>()?;
+    tables.into_iter().try_fold(grouping.table(), GroupTable::merge)
+}
 
 /// Adds the kept rows of chunk `index` to a table of groups.
 pub(in crate::scan) fn chunk(
-    keys: &[GroupKey],
-    plans: &[&Plan],
-    numbering: &Numbering,
+    grouping: Grouping<'_>,
     filter: &Filter<'_>,
     columns: &[&CompressedColumn],
     index: usize,
     table: &mut GroupTable,
 ) -> Result<()> {
+    let Grouping { keys, plans, numbering, .. } = grouping;
     if filter.constant() == Some(false) {
         return Ok(());
     }

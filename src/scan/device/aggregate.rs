@@ -99,11 +99,16 @@ pub(super) fn on_host(
 
 /// How far the sum of a chunk goes, given the bounds of its columns.
 pub(super) fn reach(plan: &Plan, columns: &[&DeviceColumn]) -> Result<Reach> {
+    reach_of(plan, columns, MAX_CHUNK_ROWS)
+}
+
+/// The same of so many rows.
+pub(super) fn reach_of(plan: &Plan, columns: &[&DeviceColumn], rows: usize) -> Result<Reach> {
     match &plan.input {
         Input::Sum(number, width @ Width::Bits64) => {
             let reached =
                 number.reach(&|column| bounds_on_device(columns[column]), &mut { *width })?;
-            let most = i256::from_i128(i128::from(i64::MAX) / MAX_CHUNK_ROWS as i128);
+            let most = i256::from_i128(i128::from(i64::MAX) / rows.max(1) as i128);
             Ok(match reached {
                 Some((low, high)) if low >= most.wrapping_neg() && high <= most => Reach::Narrow,
                 _ => Reach::Wide,
@@ -132,7 +137,12 @@ fn states(
 }
 
 /// The state of an aggregate after `count` rows of a chunk.
-fn of_chunk(plan: &Plan, words: usize, count: u64, word: &impl Fn(usize) -> u64) -> State {
+pub(super) fn of_chunk(
+    plan: &Plan,
+    words: usize,
+    count: u64,
+    word: &impl Fn(usize) -> u64,
+) -> State {
     let has = count > 0;
     let wide = || i128::from(word(0)) | i128::from((word(1) ^ 1 << 63) as i64) << 64;
     match &plan.input {

@@ -8,6 +8,7 @@
 //!     all(f, any(g, w))     f --set--> bitmap     g --set--> other, w --or--> other
 //!                           bitmap <--and-- other
 //! aggregates             a kernel made for the query, over the filter itself or its bitmap
+//! groups                 the same, into a table of groups (groups.rs)
 //! ```
 //!
 //! What is joined with a bitmap by AND does not look at vectors that have no row left
@@ -20,6 +21,7 @@
 
 mod aggregate;
 mod gather;
+mod groups;
 mod query;
 mod select;
 mod source;
@@ -32,6 +34,8 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
 use super::aggregate::Plan;
+use super::join::JoinedColumn;
+use super::lookup::Table;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::decode::nodes::ColumnNodes;
 use crate::device::{Context, DeviceColumn, Marks};
@@ -49,10 +53,10 @@ use source::{Output, Source, TestsOf, source};
 
 /// A scan that has been checked, of columns with the numbers of its predicates.
 pub(super) struct DeviceScan<'a> {
-    device: &'a dyn Device,
+    context: &'a Arc<Context>,
     stream: &'a Arc<dyn Stream>,
     pub columns: &'a [&'a DeviceColumn],
-    rows: usize,
+    pub rows: usize,
     pub marks: &'a mut dyn Marks,
     /// What tests found wrong, and with which column.
     reports: Vec<NamedReport>,
@@ -125,13 +129,17 @@ impl Selection {
 
 impl<'a> DeviceScan<'a> {
     pub fn new(
-        device: &'a dyn Device,
+        context: &'a Arc<Context>,
         stream: &'a Arc<dyn Stream>,
         columns: &'a [&'a DeviceColumn],
         rows: usize,
         marks: &'a mut dyn Marks,
     ) -> Self {
-        Self { device, stream, columns, rows, marks, reports: Vec::new() }
+        Self { context, stream, columns, rows, marks, reports: Vec::new() }
+    }
+
+    fn device(&self) -> &dyn Device {
+        self.context.device()
     }
 
     /// Starts to find the rows that a predicate keeps.
@@ -192,7 +200,8 @@ impl<'a> DeviceScan<'a> {
         plans: &[&Plan],
         selection: Option<Selection>,
     ) -> Result<Piece> {
-        let nodes = self.nodes(std::slice::from_ref(predicate), plans)?;
+        let of_plans = plans.iter().flat_map(|plan| plan.input.columns_read());
+        let nodes = self.nodes(std::slice::from_ref(predicate), of_plans)?;
         let selection = match selection {
             None if !is_fusable(predicate, &nodes) => Some(self.select_at_once(predicate)?),
             selection => selection,
@@ -226,7 +235,7 @@ impl<'a> DeviceScan<'a> {
             let selection = self.select_at_once(predicate)?;
             return self.computed(nodes, &all, Some(&selection), plans);
         }
-        let module = self.device.compile(&source.text)?;
+        let module = self.device().compile(&source.text)?;
         let query = query(self.columns, nodes, module.as_ref(), &source);
         let (partials, reports) =
             query.partials(self.stream, within, source.partials, &source.reductions, self.marks)?;
@@ -241,13 +250,16 @@ impl<'a> DeviceScan<'a> {
     }
 
     /// The nodes of the columns, which have the same chunks; of columns whose values neither
-    /// predicates nor aggregates read those of the validity.
-    fn nodes(&self, predicates: &[Predicate], plans: &[&Plan]) -> Result<Vec<Arc<ColumnNodes>>> {
+    /// predicates read nor `reads` has those of the validity.
+    fn nodes(
+        &self,
+        predicates: &[Predicate],
+        reads: impl IntoIterator<Item = usize>,
+    ) -> Result<Vec<Arc<ColumnNodes>>> {
         self.check_chunks()?;
         let mut used = vec![false; self.columns.len()];
         predicates.iter().for_each(|predicate| values_of(predicate, &mut used));
-        let of_plans = plans.iter().flat_map(|plan| plan.input.columns_read());
-        of_plans.for_each(|column| used[column] = true);
+        reads.into_iter().for_each(|column| used[column] = true);
         let nodes = |(column, used): (&&DeviceColumn, bool)| {
             let in_column = |error: Error| error.in_column(column.field().name());
             column.scan_nodes(self.stream, used).map_err(in_column)
@@ -288,7 +300,13 @@ impl<'a> DeviceScan<'a> {
             let tests = tests.and_then(|chunks| StringTests::of(&chunks, Report::default()));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
-        let tests_of = TestsOf { strings: &strings, words: &words };
+        let tables = |table: &Table| table.on_device(self.context, self.stream);
+        let numbers = |joined: &JoinedColumn| {
+            let table = tables(&joined.join.table)?;
+            table.numbers(joined.column, joined.column().numbers(), self.stream)
+        };
+        let tests_of =
+            TestsOf { strings: &strings, words: &words, tables: &tables, numbers: &numbers };
         source(&columns, tests_of, predicate, output)
     }
 
@@ -306,7 +324,7 @@ impl<'a> DeviceScan<'a> {
             let has_parts = launches(predicate) > 1;
             return if has_parts { Ok(false) } else { Err(Error::expression(what)) };
         }
-        let module = match self.device.compile(&source.text) {
+        let module = match self.device().compile(&source.text) {
             // Test by test.
             Err(Error::NoDevice { .. }) if !has_arithmetic(predicate) => return Ok(false),
             compiled => compiled?,
@@ -339,7 +357,7 @@ impl<'a> DeviceScan<'a> {
             return Ok(());
         }
         if launches(predicate) > 1 || has_arithmetic(predicate) || !self.has_kernels(predicate) {
-            let nodes = self.nodes(std::slice::from_ref(predicate), &[])?;
+            let nodes = self.nodes(std::slice::from_ref(predicate), [])?;
             if is_fusable(predicate, &nodes) && self.fused(&nodes, predicate, how, bitmap)? {
                 return Ok(());
             }
@@ -424,7 +442,7 @@ impl<'a> DeviceScan<'a> {
         parts: &[Predicate],
         join: impl Fn(Vec<Predicate>) -> Predicate,
     ) -> Result<Vec<Predicate>> {
-        let nodes = self.nodes(parts, &[])?;
+        let nodes = self.nodes(parts, [])?;
         let (fused, others): (Vec<_>, Vec<_>) =
             parts.iter().cloned().partition(|part| is_fusable(part, &nodes));
         // All of them: there is nothing to compile with.
@@ -490,7 +508,7 @@ fn query<'a>(
     module: &'a dyn Module,
     source: &'a Source,
 ) -> Query<'a> {
-    let Source { nodes: lists, literals, ranges, strings, warps, each, .. } = source;
+    let Source { nodes: lists, literals, ranges, strings, sets, buffers, warps, each, .. } = source;
     Query {
         module,
         columns,
@@ -499,6 +517,8 @@ fn query<'a>(
         literals,
         ranges,
         strings,
+        sets,
+        buffers,
         statuses: source.reporting.len(),
         warps: *warps,
         each: *each,
@@ -514,9 +534,9 @@ pub(super) fn on_columns<T>(
     marks: &mut dyn Marks,
     work: impl FnOnce(&mut DeviceScan<'_>) -> Result<T>,
 ) -> Result<T> {
-    let device = context.device();
-    let on_stream =
-        |stream: &Arc<dyn Stream>| work(&mut DeviceScan::new(device, stream, columns, rows, marks));
+    let on_stream = |stream: &Arc<dyn Stream>| {
+        work(&mut DeviceScan::new(context, stream, columns, rows, marks))
+    };
     let explained =
         |error| columns.iter().fold(error, |error, column: &&DeviceColumn| column.explained(error));
     context.with_stream(on_stream).map_err(explained)

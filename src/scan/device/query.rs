@@ -26,6 +26,10 @@ pub(crate) struct Query<'a> {
     pub ranges: &'a [(usize, Vec<Range>)],
     /// Tests of strings and dictionaries, at which literal their address belongs, and the column.
     pub strings: &'a [(usize, StringTests, usize)],
+    /// Sets of codes, and at which literal their address belongs.
+    pub sets: &'a [(usize, Vec<u64>)],
+    /// What other literals point to.
+    pub buffers: &'a [Arc<DeviceBuffer>],
     /// Status words, to which the kernel reports what is damaged.
     pub statuses: usize,
     /// Warps of a block.
@@ -112,6 +116,25 @@ impl Query<'_> {
         Ok((words.chunks(chunks).map(<[u64]>::to_vec).collect(), reports))
     }
 
+    /// Adds the rows of `within`, or all, to a table of groups. A report for each status word.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
+    pub fn groups(
+        &self,
+        stream: &Arc<dyn Stream>,
+        within: Option<&Arc<DeviceBuffer>>,
+        table: &Arc<DeviceBuffer>,
+        marks: &mut dyn Marks,
+    ) -> Result<Vec<Report>> {
+        let head = abi::ScanHead {
+            within: within.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
+            ..abi::ScanHead::default()
+        };
+        let buffers: Vec<_> = std::iter::once(table).chain(within).collect();
+        self.launch(stream, head, &buffers, marks)
+    }
+
     fn launch(
         &self,
         stream: &Arc<dyn Stream>,
@@ -136,6 +159,8 @@ impl Query<'_> {
             self.ranges.iter().map(|(_, ranges)| parameters.push(ranges)).collect();
         let tests: Vec<TestPlaces> =
             self.strings.iter().map(|(_, tests, _)| tests.reserve(&mut parameters)).collect();
+        let sets: Vec<Offset<u64>> =
+            self.sets.iter().map(|(_, set)| parameters.push(set)).collect();
         let mut literals = self.literals.to_vec();
         let mut in_memory = None;
         if !parameters.is_empty() {
@@ -146,6 +171,9 @@ impl Query<'_> {
             for ((at, strings, _), places) in self.strings.iter().zip(&tests) {
                 strings.fill(&mut parameters, places, &buffer);
                 literals[*at] = places.tests.within(&buffer).address();
+            }
+            for ((at, _), place) in self.sets.iter().zip(sets) {
+                literals[*at] = place.within(&buffer).address();
             }
             parameters.copy_to(stream, &buffer)?;
             in_memory = Some(buffer);
@@ -161,7 +189,7 @@ impl Query<'_> {
         arguments.extend_from_slice(bytemuck::cast_slice(&literals));
 
         let mut named: Vec<&DeviceBuffer> = in_memory.iter().chain(&status).collect();
-        named.extend(buffers.iter().map(|buffer| buffer.as_ref()));
+        named.extend(buffers.iter().copied().chain(self.buffers).map(AsRef::as_ref));
         named.extend(self.column_nodes.iter().flat_map(|nodes| nodes.buffers()));
         named.extend(self.strings.iter().flat_map(|(_, tests, _)| tests.buffers()));
         let bodies = self.columns.iter().flat_map(|column| column.bodies());

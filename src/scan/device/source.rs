@@ -21,21 +21,29 @@
 
 mod aggregates;
 mod filters;
+mod groups;
+mod joins;
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use arrow_buffer::i256;
 
 use crate::decode::nodes::ColumnNodes;
 use crate::decode::trees::TreeList;
 use crate::error::Result;
-use crate::gpu::DevicePtr;
 use crate::gpu::abi::{Node, Range, Reduction};
 use crate::gpu::kernels;
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::ranges::{Order, Ranges};
 use crate::scan::aggregate::Plan;
+pub(super) use groups::{GroupLayout, GroupWords};
+
 use crate::scan::device::select::{StringTests, WordType};
 use crate::scan::expr::{Comparison, Operator};
+use crate::scan::group::Grouping;
+use crate::scan::join::JoinedColumn;
+use crate::scan::lookup::{DeviceTable, NumbersByCode, Table};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
 
@@ -63,6 +71,10 @@ pub(super) struct Source {
     /// Tests of strings and dictionaries: at which word of the literals their address is missing,
     /// and of which column they are.
     pub strings: Vec<(usize, StringTests, usize)>,
+    /// Sets of codes, a bit for each: at which word of the literals their address is missing.
+    pub sets: Vec<(usize, Vec<u64>)>,
+    /// What the literals point to.
+    pub buffers: Vec<Arc<DeviceBuffer>>,
     /// Of which column each status word is.
     pub reporting: Vec<usize>,
     /// Shared memory of a warp, at most.
@@ -91,6 +103,12 @@ pub(super) enum Output<'a> {
     /// A bitmap.
     Mask,
     Aggregates(&'a [&'a Plan], &'a [Reach]),
+    /// Groups, in a table.
+    Groups {
+        grouping: Grouping<'a>,
+        layout: &'a GroupLayout,
+        table: &'a Arc<DeviceBuffer>,
+    },
 }
 
 /// How far integers of an aggregate go: whether 64 bits hold the sum of a chunk.
@@ -132,13 +150,17 @@ impl Scalar {
 /// The tests of a column's words in ranges.
 type WordTests<'a> = dyn Fn(usize, WordType, &[Range]) -> Result<StringTests> + 'a;
 
-/// What kernels are to know of tests of a column.
+/// What kernels are to know of tests of a column, and of lookups.
 #[derive(Clone, Copy)]
 pub(super) struct TestsOf<'a> {
     /// Of strings.
     pub strings: &'a dyn Fn(usize, &BytesTest) -> Result<StringTests>,
     /// Of words in ranges where chunks have dictionaries.
     pub words: &'a WordTests<'a>,
+    /// The table of a lookup.
+    pub tables: &'a dyn Fn(&Table) -> Result<Arc<DeviceTable>>,
+    /// The numbers of a column of a lookup.
+    pub numbers: &'a dyn Fn(&JoinedColumn) -> Result<NumbersByCode>,
 }
 
 /// Writes the source for columns that have the numbers of predicates and aggregates.
@@ -183,7 +205,13 @@ struct Writer<'a> {
     literals: Vec<u64>,
     ranges: Vec<(usize, Vec<Range>)>,
     strings: Vec<(usize, StringTests, usize)>,
+    sets: Vec<(usize, Vec<u64>)>,
+    buffers: Vec<Arc<DeviceBuffer>>,
+    /// Tables of lookups, and the type that looks up keys in them.
+    lookups: Vec<(Arc<DeviceTable>, &'static str)>,
     reporting: Vec<usize>,
+    /// Columns whose values are looked at for whether they are outside of their bounds.
+    bounded: Vec<usize>,
     /// Readers of lists of trees, by the lists' numbers.
     readers: Vec<(usize, String)>,
     /// What a warp has in shared memory: type, name, and bytes at most.
@@ -192,6 +220,10 @@ struct Writer<'a> {
     tests: usize,
     /// Structs of values that are added up.
     types: String,
+    /// What all warps of a block do first and last, and shared memory that they have together.
+    begun: String,
+    ended: String,
+    block_bytes: usize,
     /// What is done before a warp's vectors: tests are prepared, sums begin.
     prepared: String,
     /// What is done with the rows that were listed.
@@ -236,11 +268,18 @@ impl<'a> Writer<'a> {
             literals: Vec::new(),
             ranges: Vec::new(),
             strings: Vec::new(),
+            sets: Vec::new(),
+            buffers: Vec::new(),
+            lookups: Vec::new(),
             reporting: Vec::new(),
+            bounded: Vec::new(),
             readers: Vec::new(),
             scratch: Vec::new(),
             tests: 0,
             types: String::new(),
+            begun: String::new(),
+            ended: String::new(),
+            block_bytes: 0,
             prepared: String::new(),
             listed: String::new(),
             finished: String::new(),
@@ -339,7 +378,12 @@ impl<'a> Writer<'a> {
             Output::Aggregates(plans, reaches) => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
                 let kept = self.select(predicate, "rows", &mut code)?;
-                self.aggregates(plans, reaches, &kept, &mut code);
+                self.aggregates(plans, reaches, &kept, &mut code)?;
+            }
+            Output::Groups { grouping, layout, table } => {
+                code += "const u32 rows = rows_within(args, place, i);\n";
+                let kept = self.select(predicate, "rows", &mut code)?;
+                self.groups(*grouping, layout, table, &kept, &mut code)?;
             }
         }
         Ok(code)
@@ -347,6 +391,12 @@ impl<'a> Writer<'a> {
 
     fn finish(self, body: &str) -> Source {
         let mut text = String::from("#include \"lanepack/scan.cuh\"\n");
+        if !self.lookups.is_empty() {
+            text += "#include \"lanepack/lookup.cuh\"\n";
+        }
+        if !self.begun.is_empty() {
+            text += "#include \"lanepack/groups.cuh\"\n";
+        }
         if self.walks_strings {
             text += "#include \"lanepack/select_strings.cuh\"\n";
         }
@@ -368,7 +418,8 @@ impl<'a> Writer<'a> {
             // Places of 16 bytes, which some types ask for.
             bytes += its.next_multiple_of(16);
         }
-        let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= SHARED).unwrap_or(1);
+        let room = SHARED - self.block_bytes;
+        let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= room).unwrap_or(1);
         text += "    Patches patches;\n};\n";
         let _ =
             writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
@@ -392,7 +443,14 @@ impl<'a> Writer<'a> {
             None => "args.each".to_owned(),
         };
         let _ = writeln!(text, "    const ScanPlace place(args, {each_of_chunk});");
-        text += "    if (place.count == 0) return;\n";
+        text += &self.begun;
+        // All warps take part in what a block does at its end.
+        let is_early = self.ended.is_empty();
+        text += if is_early {
+            "    if (place.count == 0) return;\n"
+        } else {
+            "    if (place.count > 0) {\n"
+        };
         text += "    [[maybe_unused]] u32 none = 0;\n";
         for status in 0..self.reporting.len() {
             let _ = writeln!(text, "    u32 fault{status} = 0;");
@@ -408,12 +466,16 @@ impl<'a> Writer<'a> {
         for status in 0..self.reporting.len() {
             let _ = writeln!(text, "    report_fault(args, {status}, chunk, fault{status});");
         }
+        text += if is_early { "" } else { "    }\n" };
+        text += &self.ended;
         text += "}\n\n}  // namespace lanepack\n";
         let Self {
             nodes,
             mut literals,
             ranges,
             strings,
+            sets,
+            buffers,
             reporting,
             partials,
             reductions,
@@ -429,8 +491,10 @@ impl<'a> Writer<'a> {
             literals,
             ranges,
             strings,
+            sets,
+            buffers,
             reporting,
-            shared: bytes,
+            shared: bytes + self.block_bytes,
             warps,
             each,
             partials,
@@ -477,8 +541,8 @@ impl<'a> Writer<'a> {
                 let mut used = Vec::new();
                 pair.iter().for_each(|number| number.columns(&mut used));
                 let mut readers = Readers::default();
-                let [left, right] =
-                    [0, 1].map(|side| self.number(&pair[side], *width, &mut readers));
+                let left = self.number(&pair[0], *width, &mut readers)?;
+                let right = self.number(&pair[1], *width, &mut readers)?;
                 let operator = match comparison {
                     Comparison::Equal => "==",
                     Comparison::NotEqual => "!=",
@@ -490,7 +554,7 @@ impl<'a> Writer<'a> {
                 let test = format!("return order_key({left}) {operator} order_key({right});");
                 self.select_each(&used, &readers, &test, live, &kept, code);
             }
-            Predicate::Probe(_) => unreachable!("lookups are the CPU's"),
+            Predicate::Probe(probe) => self.probe(probe, live, &kept, code)?,
             Predicate::All(parts) => {
                 let _ = writeln!(code, "u32 {kept} = {live};");
                 for part in self.by_cost(parts) {
@@ -574,7 +638,12 @@ impl<'a> Writer<'a> {
                 // Value by value is slower than in packed words.
                 used.into_iter().map(|column| 2 * bits(column)).sum()
             }
-            Predicate::Probe(probe) => 4 * bits(probe.join.column),
+            // A row that is tested costs about as much as one that is read, whatever its bits; tests
+            // that keep few rows come first.
+            Predicate::Probe(probe) => {
+                let kept = probe.share().clamp(0.0, 0.99);
+                (f64::from(64 + 2 * bits(probe.join.column)) / (1.0 - kept)) as u32
+            }
             Predicate::All(parts) | Predicate::Any(parts) => {
                 parts.iter().map(|part| self.cost(part)).sum()
             }
@@ -620,19 +689,19 @@ impl<'a> Writer<'a> {
     }
 
     /// What computes a number of a row, with integers of this width.
-    fn number(&mut self, number: &Number, width: Width, readers: &mut Readers) -> String {
-        let steps = self.steps(number, width, readers);
-        match number.is_computed() && !matches!(number.kind, Kind::Exact { .. }) {
+    fn number(&mut self, number: &Number, width: Width, readers: &mut Readers) -> Result<String> {
+        let steps = self.steps(number, width, readers)?;
+        Ok(match number.is_computed() && !matches!(number.kind, Kind::Exact { .. }) {
             true => format!("with_one_nan({steps})"),
             false => steps,
-        }
+        })
     }
 
     /// The same with NaN as the processor makes it.
-    fn steps(&mut self, number: &Number, width: Width, readers: &mut Readers) -> String {
+    fn steps(&mut self, number: &Number, width: Width, readers: &mut Readers) -> Result<String> {
         let scalar = Scalar::of(number, width);
         let name = scalar.name();
-        match &number.form {
+        Ok(match &number.form {
             Form::Null => format!("{name}{{0}}"),
             Form::Integer(value) => self.integer(*value, scalar),
             Form::Float(value) => {
@@ -658,7 +727,7 @@ impl<'a> Writer<'a> {
                 format!("static_cast<i64>({value}(at))")
             }
             Form::Wide(column) => format!("{}(at)", self.wide_reader(*column, readers)),
-            Form::Joined(_) => unreachable!("lookups are the CPU's"),
+            Form::Joined(joined) => self.joined_number(joined, name, readers)?,
             Form::Operation(operator, left, right) => {
                 let function = match operator {
                     Operator::Add => "plus",
@@ -667,25 +736,27 @@ impl<'a> Writer<'a> {
                     Operator::Divide => "quotient",
                     Operator::Remainder => "remainder",
                 };
-                let left = self.steps(left, width, readers);
-                let right = self.steps(right, width, readers);
+                let left = self.steps(left, width, readers)?;
+                let right = self.steps(right, width, readers)?;
                 format!("{function}({left}, {right})")
             }
-            Form::Negative(inner) => format!("negative({})", self.steps(inner, width, readers)),
+            Form::Negative(inner) => {
+                format!("negative({})", self.steps(inner, width, readers)?)
+            }
             Form::Scaled(inner, factor) => {
-                let inner = self.steps(inner, width, readers);
+                let inner = self.steps(inner, width, readers)?;
                 format!("times({inner}, {})", self.integer(*factor, scalar))
             }
             Form::Float64(inner) => {
-                let value = self.steps(inner, width, readers);
+                let value = self.steps(inner, width, readers)?;
                 let Kind::Exact { scale } = inner.kind else {
-                    return format!("static_cast<double>({value})");
+                    return Ok(format!("static_cast<double>({value})"));
                 };
                 let power = self.literal(&[power_as_float(scale).to_bits()]);
                 let function = if scale >= 0 { "quotient" } else { "times" };
                 format!("{function}(to_double({value}), args.number({power}))")
             }
-        }
+        })
     }
 
     fn integer(&mut self, value: i128, scalar: Scalar) -> String {
@@ -699,10 +770,15 @@ impl<'a> Writer<'a> {
     /// The name of what reads the words of a column, of wide ones the lowest.
     fn reader(&mut self, column: usize, readers: &mut Readers) -> String {
         let list = self.columns[column].lists[0].clone();
-        let number = self.trees(&list);
-        let state = self.state(number, &list);
+        self.reader_of(column, &list, readers)
+    }
+
+    /// The same of a list of trees of a column.
+    fn reader_of(&mut self, column: usize, list: &TreeList, readers: &mut Readers) -> String {
+        let number = self.trees(list);
+        let state = self.state(number, list);
         let fault = self.fault(column);
-        let (name, tree) = (format!("v{number}"), tree(number, &list));
+        let (name, tree) = (format!("v{number}"), tree(number, list));
         match list.is_random() {
             true => {
                 readers.declare_by_row(format!("const RowValues<Reader{number}> {name}{{{tree}}};"))

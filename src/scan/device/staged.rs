@@ -59,11 +59,11 @@ impl DeviceScan<'_> {
             return Ok(None);
         }
         self.check_chunks()?;
-        Ok(stages(self.device, self.columns))
+        Ok(stages(self.device(), self.columns))
     }
 
     /// Scans one stage.
-    fn stage<T>(
+    pub(super) fn stage<T>(
         &mut self,
         stage: &Range<usize>,
         work: impl FnOnce(&mut DeviceScan<'_>) -> Result<T>,
@@ -72,7 +72,7 @@ impl DeviceScan<'_> {
             self.columns.iter().map(|column| column.of_chunks(stage.clone())).collect();
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
         let rows = columns[0].len();
-        work(&mut DeviceScan::new(self.device, self.stream, &columns, rows, self.marks))
+        work(&mut DeviceScan::new(self.context, self.stream, &columns, rows, self.marks))
             .map_err(|error| error.after_chunks(stage.start))
     }
 

@@ -64,6 +64,21 @@ impl ExactSum {
         }
     }
 
+    /// The sum of what a device has added: digits, and how many values were NaN, negative and positive
+    /// infinity.
+    pub fn from_words(words: &[u64]) -> Self {
+        let [ref digits @ .., nan, negative, positive] = *words else { return Self::default() };
+        let mut sum = Self {
+            first: 0,
+            digits: digits.iter().map(|digit| *digit as i64).collect(),
+            added: 0,
+            has_nan: nan > 0,
+            infinite: [negative > 0, positive > 0],
+        };
+        sum.carry();
+        sum
+    }
+
     /// Adds what another sum has added.
     pub fn merge(&mut self, other: &Self) {
         self.has_nan |= other.has_nan;

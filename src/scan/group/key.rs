@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::ranges::Key;
 use crate::scan::bind::{Binder, Named};
 use crate::scan::expr::Expr;
-use crate::scan::join::{JoinKind, JoinedColumn};
+use crate::scan::join::JoinedColumn;
 
 /// A key, checked against a schema.
 pub(in crate::scan) struct GroupKey {
@@ -93,9 +93,7 @@ impl GroupKey {
     pub fn fit(&mut self, column: &impl Fn(usize) -> ((i256, i256), bool), rows: usize) {
         match &mut self.source {
             KeySource::Joined(joined) => {
-                // Other joins keep no row without a key.
-                let is_left = joined.join.kind == JoinKind::Left;
-                self.has_nulls = joined.column().null.is_some() || is_left;
+                self.has_nulls = joined.may_be_null();
                 self.values = joined.column().values.len() as u128;
             }
             KeySource::Words { column: number, key, least } => {

@@ -19,17 +19,19 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::i256;
 use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_schema::{FieldRef, Schema};
 use hashbrown::HashTable;
 
 pub(super) use key::{GroupKey, Interner, KeySource, lock};
-pub(super) use states::States;
+pub(super) use states::{Found, States};
 
 use super::aggregate::{Aggregate, Plan};
 use super::bind::{Binder, no_column};
 use super::expr::Expr;
-use super::{Scan, plans};
+use super::{Scan, bounds_on_device, plans};
+use crate::device::{Context, Marks};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -112,18 +114,36 @@ impl GroupBy<'_> {
     /// columns of the order that the result does not have; [`Error::Unsupported`] for keys whose values
     /// take more than 128 bits together; [`Error::TooLarge`] for more groups than the limit.
     pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
-        if self.scan.resident(engine)?.is_some() {
-            let what = "groups of a batch in GPU memory: download it, and scan it by the CPU";
-            return Err(Error::unsupported(what));
-        }
         let bind = |binder: &mut Binder<'_>| {
             let keys = self.keys.iter().map(|key| GroupKey::new(key, binder));
-            Ok((keys.collect::<Result<Vec<_>>>()?, plans(aggregates, binder)?))
+            Ok(Asked { keys: keys.collect::<Result<Vec<_>>>()?, plans: plans(aggregates, binder)? })
         };
-        let (scan, (mut keys, mut plans)) = self.scan.bind(bind)?;
-        engine.by_cpu(|| {
-            let table = scan.groups(&mut keys, &mut plans, self.most)?;
-            self.result(table.finish(&keys, &plans)?, keys.len())
+        let (table, asked) = match self.scan.resident(engine)? {
+            Some(context) => self.on_device(bind, context, &mut ())?,
+            None => {
+                let (scan, mut asked) = self.scan.bind(bind)?;
+                (scan.groups(&mut asked, self.most, engine)?, asked)
+            }
+        };
+        self.result(table.finish(&asked.keys, &asked.plans)?, asked.keys.len())
+    }
+
+    /// The groups of a batch in the memory of a GPU.
+    fn on_device(
+        &self,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<Asked>,
+        context: &Arc<Context>,
+        marks: &mut dyn Marks,
+    ) -> Result<(GroupTable, Asked)> {
+        self.scan.on(context, bind, Asked::reads, marks, |scan, predicate, mut asked| {
+            let columns = scan.columns;
+            let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
+            let numbering = asked.fit(&column, scan.rows)?;
+            let plans: Vec<&Plan> = asked.plans.iter().collect();
+            let (keys, most) = (&asked.keys, self.most);
+            let grouping = Grouping { keys, plans: &plans, numbering: &numbering, most };
+            let table = scan.groups(predicate, grouping)?;
+            Ok((table, asked))
         })
     }
 
@@ -147,6 +167,48 @@ impl GroupBy<'_> {
         }
         let indices = lexsort_to_indices(&order, self.limit)?;
         Ok(arrow_select::take::take_record_batch(&groups, &indices)?)
+    }
+}
+
+/// What rows are grouped by, and what is wanted of groups.
+#[derive(Clone, Copy)]
+pub(super) struct Grouping<'a> {
+    pub keys: &'a [GroupKey],
+    pub plans: &'a [&'a Plan],
+    pub numbering: &'a Numbering,
+    /// Groups at most.
+    pub most: usize,
+}
+
+impl Grouping<'_> {
+    pub fn table(&self) -> GroupTable {
+        GroupTable::new(self.plans, self.numbering, self.most)
+    }
+}
+
+/// Keys and aggregates that are checked against a schema.
+pub(super) struct Asked {
+    pub keys: Vec<GroupKey>,
+    pub plans: Vec<Plan>,
+}
+
+impl Asked {
+    /// The columns whose values are read.
+    pub fn reads(&self) -> Vec<usize> {
+        let of_plans = self.plans.iter().flat_map(|plan| plan.input.columns_read());
+        self.keys.iter().map(GroupKey::column).chain(of_plans).collect()
+    }
+
+    /// Finds out how wide numbers are, given the least and the greatest integer of each column and
+    /// whether it has nulls, and the number of rows.
+    pub fn fit(
+        &mut self,
+        column: &impl Fn(usize) -> ((i256, i256), bool),
+        rows: usize,
+    ) -> Result<Numbering> {
+        self.plans.iter_mut().try_for_each(|plan| plan.fit(&|of| column(of).0))?;
+        self.keys.iter_mut().for_each(|key| key.fit(column, rows));
+        Numbering::new(&self.keys)
     }
 }
 

@@ -25,6 +25,16 @@ pub(in crate::scan) enum States {
     },
 }
 
+/// What a device has found of an aggregate of a group: sums with the number of their rows.
+#[derive(Debug)]
+pub(in crate::scan) enum Found {
+    Count(u64),
+    Integer(i256, u64),
+    /// Words as `kernels/lanepack/groups.cuh` has them.
+    Floats(Vec<u64>, u64),
+    State(State),
+}
+
 /// An integer of 192 bits: no sum of 2^64 values of 128 bits passes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::scan) struct WideSum {
@@ -33,6 +43,12 @@ pub(in crate::scan) struct WideSum {
 }
 
 impl WideSum {
+    /// A sum that 192 bits hold.
+    fn of(sum: i256) -> Self {
+        let (low, high) = sum.to_parts();
+        Self { low, high: high as i64 }
+    }
+
     pub fn add(&mut self, value: i128) {
         let (low, has_carry) = self.low.overflowing_add(value as u128);
         self.low = low;
@@ -80,6 +96,26 @@ impl States {
                 counts.resize(groups, 0);
             }
             Self::Bounds { start, states } => states.resize(groups, start.clone()),
+        }
+    }
+
+    /// Adds what a device has found of a group.
+    pub fn put(&mut self, group: usize, found: Found) {
+        match (self, found) {
+            (Self::Counts(counts), Found::Count(count)) => counts[group] += count,
+            (Self::Integers { sums, counts }, Found::Integer(sum, count)) => {
+                sums[group].merge(WideSum::of(sum));
+                counts[group] += count;
+            }
+            (Self::Floats { sums, counts }, Found::Floats(words, count)) => {
+                sums[group].merge(&ExactSum::from_words(&words));
+                counts[group] += count;
+            }
+            (Self::Bounds { states, .. }, Found::State(found)) => {
+                let before = std::mem::replace(&mut states[group], State::Count(0));
+                states[group] = before.then(found);
+            }
+            _ => unreachable!("states of one aggregate"),
         }
     }
 

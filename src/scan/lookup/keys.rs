@@ -60,6 +60,19 @@ impl Entries {
     }
 }
 
+/// What a table is stored as, for devices.
+pub(crate) struct Parts<'a> {
+    pub form: PartsForm<'a>,
+    pub entries: &'a [u8],
+    /// Bytes of an entry; 0 if there are none.
+    pub entry_bytes: usize,
+}
+
+pub(crate) enum PartsForm<'a> {
+    Dense { least: i64, span: u64, bits: &'a [u64] },
+    Hashed { slots: &'a [i64], empty: i64, shift: u32, seed: u64 },
+}
+
 /// A key that several rows have.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateKey(pub i64);
@@ -126,6 +139,26 @@ impl KeyTable {
         }
     }
 
+    /// What it is stored as.
+    pub fn parts(&self) -> Parts<'_> {
+        let form = match &self.form {
+            Form::Dense { least, span, bits } => {
+                PartsForm::Dense { least: *least, span: *span, bits }
+            }
+            Form::Hashed { slots, empty, shift, seed } => {
+                PartsForm::Hashed { slots, empty: *empty, shift: *shift, seed: *seed }
+            }
+        };
+        let (entries, entry_bytes): (&[u8], usize) = match &self.entries {
+            Entries::None => (&[], 0),
+            Entries::U8(entries) => (entries, 1),
+            Entries::U16(entries) => (bytemuck::cast_slice(entries), 2),
+            Entries::U32(entries) => (bytemuck::cast_slice(entries), 4),
+            Entries::U64(entries) => (bytemuck::cast_slice(entries), 8),
+        };
+        Parts { form, entries, entry_bytes }
+    }
+
     /// Number of keys.
     pub fn len(&self) -> usize {
         self.len
@@ -138,17 +171,12 @@ impl KeyTable {
 
     /// Bytes of memory.
     pub fn bytes(&self) -> usize {
-        let form = match &self.form {
-            Form::Dense { bits, .. } => size_of_val(bits.as_slice()),
-            Form::Hashed { slots, .. } => size_of_val(slots.as_slice()),
+        let Parts { form, entries, .. } = self.parts();
+        let form = match form {
+            PartsForm::Dense { bits, .. } => size_of_val(bits),
+            PartsForm::Hashed { slots, .. } => size_of_val(slots),
         };
-        form + match &self.entries {
-            Entries::None => 0,
-            Entries::U8(entries) => entries.len(),
-            Entries::U16(entries) => size_of_val(entries.as_slice()),
-            Entries::U32(entries) => size_of_val(entries.as_slice()),
-            Entries::U64(entries) => size_of_val(entries.as_slice()),
-        }
+        form + entries.len()
     }
 
     /// Whether a key may lie between two numbers, both included.

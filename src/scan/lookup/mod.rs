@@ -12,6 +12,7 @@
 //! numbered by codes, tests of a column become sets of codes, and values are looked up for results
 //! only.
 
+mod device;
 mod keys;
 
 use std::fmt;
@@ -24,6 +25,8 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, FieldRef, Schema};
 use hashbrown::HashTable;
 
+use device::DeviceTables;
+pub(crate) use device::{DeviceTable, NumbersByCode};
 pub(crate) use keys::KeyTable;
 
 use super::Scan;
@@ -73,6 +76,7 @@ pub(crate) struct Table {
     pub columns: Vec<LookupColumn>,
     /// The share of the rows of its source that it has.
     pub share: f64,
+    on_devices: DeviceTables,
 }
 
 /// A column besides the key, whose codes are a field of entries.
@@ -81,7 +85,7 @@ pub(crate) struct LookupColumn {
     /// The distinct values by code, a null among them if the column has some.
     pub values: ArrayRef,
     /// The first bit of the field, and its bits.
-    shift: u32,
+    pub shift: u32,
     bits: u32,
     /// The code of null, if there is one.
     pub null: Option<usize>,
@@ -101,7 +105,12 @@ impl LookupColumn {
     /// The code of a row, given its entry.
     pub fn code(&self, entry: u64) -> usize {
         // A field of no bits may begin behind the last one.
-        (entry.checked_shr(self.shift).unwrap_or(0) & bits_below(self.bits)) as usize
+        (entry.checked_shr(self.shift).unwrap_or(0) & self.mask()) as usize
+    }
+
+    /// The bits of the field, at the place of bit 0.
+    pub fn mask(&self) -> u64 {
+        bits_below(self.bits)
     }
 
     /// The values as numbers; 0 of other types.
@@ -231,7 +240,13 @@ impl Lookup {
             Error::expression(what)
         })?;
         let share = keys.len() as f64 / all.max(1) as f64;
-        Ok(Self(Arc::new(Table { key: field, keys, columns, share })))
+        Ok(Self(Arc::new(Table {
+            key: field,
+            keys,
+            columns,
+            share,
+            on_devices: DeviceTables::default(),
+        })))
     }
 
     /// Number of keys.

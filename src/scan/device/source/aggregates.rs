@@ -10,8 +10,11 @@
 use std::fmt::Write;
 
 use super::{PATCHES, Place, Reach, Readers, SHARED, Scalar, Writer, order_name};
+use crate::error::Result;
 use crate::gpu::abi::{self, Reduction};
 use crate::scan::aggregate::{Comparable, Input, Plan};
+use crate::scan::join::JoinedColumn;
+use crate::scan::number::{Kind, Number};
 
 /// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`).
 const ROW_LIST: usize = 1024;
@@ -30,6 +33,55 @@ struct Sum {
     value: String,
 }
 
+/// What has to be valid in the rows of an aggregate: columns, and columns of lookups, that may have
+/// nulls.
+#[derive(Debug, Default)]
+pub(super) struct Valid {
+    columns: Vec<usize>,
+    joined: Vec<JoinedColumn>,
+}
+
+impl Valid {
+    pub fn of(plan: &Plan, has_nulls: impl Fn(usize) -> bool) -> Self {
+        let mut columns = plan.input.columns();
+        columns.retain(|column| has_nulls(*column));
+        columns.sort_unstable();
+        let joined = plan.input.joined_columns().into_iter();
+        let joined = joined.filter(|column| column.may_be_null()).cloned().collect();
+        Self { columns, joined }
+    }
+
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.columns == other.columns
+            && self.joined.len() == other.joined.len()
+            && self.joined.iter().zip(&other.joined).all(|(one, other)| one.is_same(other))
+    }
+}
+
+/// What is added up of the rows of a vector.
+pub(super) struct Added {
+    /// The type of each value, its name, and the value of a row.
+    pub values: Vec<(&'static str, String, String)>,
+    /// What adds `values` of a row to what has no order.
+    pub free: String,
+    /// The numbers of sums of floats, which have one.
+    ordered: Vec<usize>,
+}
+
+impl Added {
+    pub fn new(values: Vec<(&'static str, String, String)>) -> Self {
+        Self { values, free: String::new(), ordered: Vec::new() }
+    }
+}
+
+/// What numbers of up to 64 bits are compared by.
+pub(super) fn bound_key(number: &Number, value: String) -> String {
+    match number.kind {
+        Kind::Exact { .. } => format!("ordered(static_cast<u64>({value}), SIGNED)"),
+        _ => format!("static_cast<u64>(order_key({value}))"),
+    }
+}
+
 impl Writer<'_> {
     /// Writes what makes the partials of a vector from its kept rows.
     pub(super) fn aggregates(
@@ -38,36 +90,27 @@ impl Writer<'_> {
         reaches: &[Reach],
         kept: &str,
         code: &mut String,
-    ) {
+    ) -> Result<()> {
         // Aggregates by the columns that have to be valid: (columns, aggregates).
-        let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(Valid, Vec<usize>)> = Vec::new();
         for (index, plan) in plans.iter().enumerate() {
-            let mut columns = plan.input.columns();
-            columns.retain(|column| self.columns[*column].validity.is_some());
-            columns.sort_unstable();
-            match groups.iter_mut().find(|(of, _)| *of == columns) {
+            let valid = Valid::of(plan, |column| self.columns[column].validity.is_some());
+            match groups.iter_mut().find(|(of, _)| of.is_same(&valid)) {
                 Some((_, aggregates)) => aggregates.push(index),
-                None => groups.push((columns, vec![index])),
+                None => groups.push((valid, vec![index])),
             }
         }
         let mut places = vec![Place { count: 0, first: 0, words: 1 }; plans.len()];
         let _ = writeln!(code, "const bool has_rows = any({kept});");
-        for (columns, aggregates) in groups {
-            let valid: String = columns.iter().map(|column| self.valid(*column)).collect();
-            let mut rows = kept.to_owned();
-            let mut has_rows = "has_rows".to_owned();
-            if !valid.is_empty() {
-                rows = self.variable();
-                let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{valid} : 0;");
-                has_rows = format!("any({rows})");
-            }
+        for (valid, aggregates) in groups {
+            let (rows, has_rows) = self.valid_rows(&valid, kept, code)?;
             let count = self.partial(abi::REDUCE_SUM, 1);
             let _ = writeln!(code, "a{count}.add({rows});");
             self.of_warp("CountRows", count);
             let mut readers = Readers::default();
             let mut sums: Vec<Sum> = Vec::new();
             for index in aggregates {
-                let own = self.aggregate(plans[index], reaches[index], &mut readers);
+                let own = self.aggregate(plans[index], reaches[index], &mut readers)?;
                 let Some(mut sum) = own else {
                     places[index] = Place { count, first: count, words: 1 };
                     continue;
@@ -77,37 +120,79 @@ impl Writer<'_> {
                 sums.push(sum);
             }
             if !sums.is_empty() {
-                self.add_up(count, (&rows, &has_rows), &readers, &sums, code);
+                self.add_sums(count, (&rows, &has_rows), &readers, &sums, code);
             }
         }
         self.places = places;
+        Ok(())
     }
 
-    /// Writes what adds the values of a vector's rows to sums of one group; `has_rows` is the
-    /// condition that there are any.
-    fn add_up(
+    /// Writes what leaves the kept rows in which columns are valid: the variable that has them, and the
+    /// condition that there are any. `has_rows` says whether any are kept.
+    pub(super) fn valid_rows(
+        &mut self,
+        valid: &Valid,
+        kept: &str,
+        code: &mut String,
+    ) -> Result<(String, String)> {
+        let (mut rows, mut has_rows) = (kept.to_owned(), "has_rows".to_owned());
+        let of_columns: String = valid.columns.iter().map(|column| self.valid(*column)).collect();
+        if !of_columns.is_empty() {
+            rows = self.variable();
+            let _ = writeln!(code, "const u32 {rows} = has_rows ? {kept}{of_columns} : 0;");
+            has_rows = format!("any({rows})");
+        }
+        for joined in &valid.joined {
+            rows = self.select(&joined.valid(), &rows, code)?;
+            has_rows = format!("any({rows})");
+        }
+        Ok((rows, has_rows))
+    }
+
+    /// Writes what adds the values of a vector's rows to sums, and their partials.
+    fn add_sums(
         &mut self,
         group: usize,
-        (rows, has_rows): (&str, &str),
+        rows: (&str, &str),
         readers: &Readers,
         sums: &[Sum],
         code: &mut String,
     ) {
+        let value = |sum: &Sum| (sum.of, format!("v{}", sum.first), sum.value.clone());
+        let mut added = Added::new(sums.iter().map(value).collect());
+        for sum in sums {
+            let first = sum.first;
+            if sum.class == "SumFloats" {
+                added.ordered.push(first);
+                let _ = writeln!(code, "SumFloats a{first};");
+            } else {
+                self.of_warp(&sum.class, first);
+                let _ = writeln!(added.free, "a{first}.add(values.v{first});");
+            }
+        }
+        self.add_up(group, rows, readers, &added, code);
+        for first in added.ordered {
+            let _ = writeln!(code, "put_partials(args, {first}, chunk, vector, a{first});");
+        }
+    }
+
+    /// Writes what adds the values of a vector's rows to sums of one group of columns; `has_rows` is the
+    /// condition that there are any.
+    pub(super) fn add_up(
+        &mut self,
+        group: usize,
+        (rows, has_rows): (&str, &str),
+        readers: &Readers,
+        added: &Added,
+        code: &mut String,
+    ) {
+        let Added { values, free: add_free, ordered } = added;
         let name = format!("Values{group}");
         let fields: String =
-            sums.iter().map(|sum| format!("    {} v{};\n", sum.of, sum.first)).collect();
+            values.iter().map(|(of, field, _)| format!("    {of} {field};\n")).collect();
         let _ = writeln!(self.types, "struct {name} {{\n{fields}}};");
-        let expressions: Vec<&str> = sums.iter().map(|sum| sum.value.as_str()).collect();
+        let expressions: Vec<&str> = values.iter().map(|(.., value)| value.as_str()).collect();
         let values = format!("{name}{{{}}}", expressions.join(", "));
-        let adding = |sum: &Sum| format!("a{0}.add(values.v{0});\n", sum.first);
-        let (ordered, free): (Vec<&Sum>, Vec<&Sum>) =
-            sums.iter().partition(|sum| sum.class == "SumFloats");
-        let add_free: String = free.iter().copied().map(adding).collect();
-
-        free.iter().for_each(|sum| self.of_warp(&sum.class, sum.first));
-        for sum in &ordered {
-            let _ = writeln!(code, "SumFloats a{};", sum.first);
-        }
         let _ = writeln!(code, "if ({has_rows}) {{");
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
         let bytes = if ordered.is_empty() { ROW_LIST } else { ORDERED_ROWS };
@@ -127,7 +212,7 @@ impl Writer<'_> {
         } else if is_listed {
             let list = self.scratch("OrderedRows".to_owned(), "ordered", bytes);
             let add_ordered: String = (ordered.iter())
-                .map(|sum| format!("{list}.add(own, from, values.v{0}, a{0});\n", sum.first))
+                .map(|first| format!("{list}.add(own, from, values.v{first}, a{first});\n"))
                 .collect();
             let _ = write!(
                 code,
@@ -142,22 +227,20 @@ impl Writer<'_> {
             );
         }
         readers.write(code);
-        let add_all: String = sums.iter().map(adding).collect();
+        let add_ordered: String =
+            ordered.iter().map(|first| format!("a{first}.add(values.v{first});\n")).collect();
         let _ = writeln!(
             code,
             "add_each_step({rows}, [&](u32 at) {{ return {values}; }},\n\
-             [&](const {name}& values) {{\n{add_all}}});"
+             [&](const {name}& values) {{\n{add_free}{add_ordered}}});"
         );
         if is_listed {
             *code += "}\n";
         }
-        for sum in &ordered {
-            let _ = writeln!(code, "a{}.gather();", sum.first);
+        for first in ordered {
+            let _ = writeln!(code, "a{first}.gather();");
         }
         *code += "}\n";
-        for sum in &ordered {
-            let _ = writeln!(code, "put_partials(args, {0}, chunk, vector, a{0});", sum.first);
-        }
     }
 
     /// An aggregate of all vectors of a warp.
@@ -178,7 +261,12 @@ impl Writer<'_> {
     }
 
     /// What an aggregate becomes; nothing for one that is a number of rows.
-    fn aggregate(&mut self, plan: &Plan, reach: Reach, readers: &mut Readers) -> Option<Sum> {
+    fn aggregate(
+        &mut self,
+        plan: &Plan,
+        reach: Reach,
+        readers: &mut Readers,
+    ) -> Result<Option<Sum>> {
         let is_min = plan.is_min();
         let bound = |words: usize| {
             let kind = match (words, is_min) {
@@ -190,9 +278,9 @@ impl Writer<'_> {
             (kind, words, format!("Bound<{words}, {is_min}>"))
         };
         let (kind, words, class, value) = match &plan.input {
-            Input::Rows | Input::Valid(..) => return None,
+            Input::Rows | Input::Valid(..) => return Ok(None),
             Input::Sum(number, width) => {
-                let value = self.number(number, *width, readers);
+                let value = self.number(number, *width, readers)?;
                 let (kind, words, class, value) = match (Scalar::of(number, *width), reach) {
                     (Scalar::F32 | Scalar::F64, _) => {
                         let value = format!("static_cast<double>({value})");
@@ -207,13 +295,12 @@ impl Writer<'_> {
                 (kind, words, class.to_owned(), value)
             }
             Input::Bounds(number, width) => {
-                let value = self.number(number, *width, readers);
+                let value = self.number(number, *width, readers)?;
                 let scalar = Scalar::of(number, *width);
                 let (kind, words, class) = bound(if scalar == Scalar::I128 { 2 } else { 1 });
                 let value = match scalar {
                     Scalar::I128 => value,
-                    Scalar::I64 => format!("ordered(static_cast<u64>({value}), SIGNED)"),
-                    _ => format!("static_cast<u64>(order_key({value}))"),
+                    _ => bound_key(number, value),
                 };
                 (kind, words, class, value)
             }
@@ -234,6 +321,6 @@ impl Writer<'_> {
             _ if words == 1 => "u64",
             _ => "i128",
         };
-        Some(Sum { first: 0, kind, words, class, of, value })
+        Ok(Some(Sum { first: 0, kind, words, class, of, value }))
     }
 }

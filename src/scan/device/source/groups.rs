@@ -1,0 +1,282 @@
+//! Groups of kernels for queries: what becomes of the rows that a vector keeps
+//! (`kernels/lanepack/groups.cuh`).
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::aggregates::{Added, Valid, bound_key};
+use super::{Reach, Readers, Scalar, Writer, order_name};
+use crate::device::DeviceColumn;
+use crate::error::Result;
+use crate::gpu::DeviceBuffer;
+use crate::gpu::abi::{Header, constant};
+use crate::scan::aggregate::{Comparable, Input, Plan};
+use crate::scan::device::aggregate::reach_of;
+use crate::scan::group::{GroupKey, Grouping, KeySource};
+use crate::scan::number::{Kind, Width};
+
+const HEADER: &Header = &Header::read(include_str!("../../../../kernels/lanepack/groups.cuh"));
+
+/// Words of a table in the shared memory of a block: as many as there are, of these sizes.
+const IN_SHARED: [usize; 2] = [256, 1024];
+
+/// What words of a group have of an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::scan::device) enum GroupWords {
+    /// Nothing but the number of rows.
+    None,
+    /// A sum that 64 bits hold.
+    Narrow,
+    /// A sum in digits of 32 bits.
+    Wide,
+    /// An exact sum of floats.
+    Floats,
+    Least,
+    Greatest,
+}
+
+impl GroupWords {
+    pub fn words(self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Narrow | Self::Least | Self::Greatest => 1,
+            Self::Wide => constant(HEADER, "INTEGER_DIGITS") as usize,
+            Self::Floats => constant(HEADER, "FLOAT_DIGITS") as usize + 3,
+        }
+    }
+
+    /// Those of an aggregate of so many rows; none if kernels do not compute it.
+    fn of(plan: &Plan, columns: &[&DeviceColumn], rows: usize) -> Option<Self> {
+        let bound = if plan.is_min() { Self::Least } else { Self::Greatest };
+        match &plan.input {
+            Input::Rows | Input::Valid(..) => Some(Self::None),
+            Input::Sum(number, _) => Some(match number.kind {
+                Kind::Float32 | Kind::Float64 => Self::Floats,
+                Kind::Exact { .. } => match reach_of(plan, columns, rows).ok()? {
+                    Reach::Narrow => Self::Narrow,
+                    Reach::Wide => Self::Wide,
+                },
+            }),
+            Input::Bounds(number, width) => {
+                (Scalar::of(number, *width) != Scalar::I128).then_some(bound)
+            }
+            Input::ColumnBounds(_, Comparable::Words(_)) => Some(bound),
+            Input::ColumnBounds(..) => None,
+        }
+    }
+}
+
+/// Where the words of an aggregate are in a table.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::scan::device) struct GroupPlace {
+    /// The word that has the number of its rows.
+    pub count: usize,
+    pub first: usize,
+    pub kind: GroupWords,
+}
+
+/// The words of a table of groups. Word 0 is the number of rows.
+#[derive(Debug)]
+pub(in crate::scan::device) struct GroupLayout {
+    pub places: Vec<GroupPlace>,
+    /// Where sums end, and least keys.
+    pub sums: usize,
+    pub least: usize,
+    pub words: usize,
+    /// Aggregates by the word that has the number of their rows.
+    sets: Vec<Set>,
+}
+
+/// Aggregates whose rows are those in which the same columns are valid.
+#[derive(Debug)]
+struct Set {
+    valid: Valid,
+    plans: Vec<usize>,
+    count: usize,
+}
+
+impl GroupLayout {
+    /// None if kernels do not compute one of the aggregates.
+    pub fn new(plans: &[&Plan], columns: &[&DeviceColumn], rows: usize) -> Option<Self> {
+        let mut sets = vec![Set { valid: Valid::default(), plans: Vec::new(), count: 0 }];
+        let (mut kinds, mut counts) = (Vec::new(), Vec::new());
+        for (index, plan) in plans.iter().enumerate() {
+            kinds.push(GroupWords::of(plan, columns, rows)?);
+            let valid = Valid::of(plan, |column| columns[column].null_count() > 0);
+            let known = sets.iter().position(|set| set.valid.is_same(&valid));
+            let at = known.unwrap_or_else(|| {
+                let count = sets.len();
+                sets.push(Set { valid, plans: Vec::new(), count });
+                count
+            });
+            sets[at].plans.push(index);
+            counts.push(at);
+        }
+        let place = |count| GroupPlace { count, first: 0, kind: GroupWords::None };
+        let mut places: Vec<GroupPlace> = counts.into_iter().map(place).collect();
+        let mut end = sets.len();
+        let mut put = |wanted: fn(GroupWords) -> bool| {
+            for (place, kind) in places.iter_mut().zip(&kinds).filter(|(_, kind)| wanted(**kind)) {
+                (place.first, place.kind) = (end, *kind);
+                end += kind.words();
+            }
+            end
+        };
+        let sums =
+            put(|kind| matches!(kind, GroupWords::Narrow | GroupWords::Wide | GroupWords::Floats));
+        let least = put(|kind| kind == GroupWords::Least);
+        let words = put(|kind| kind == GroupWords::Greatest);
+        Some(Self { places, sums, least, words, sets })
+    }
+}
+
+impl Writer<'_> {
+    /// Writes what adds the kept rows of a vector to a table of groups.
+    pub(super) fn groups(
+        &mut self,
+        grouping: Grouping<'_>,
+        layout: &GroupLayout,
+        table: &Arc<DeviceBuffer>,
+        kept: &str,
+        code: &mut String,
+    ) -> Result<()> {
+        // Numbers of groups are few.
+        let groups = grouping.numbering.all as usize;
+        let [sums, least, words] =
+            [layout.sums, layout.least, layout.words].map(|word| word as u64);
+        let address = table.pointer::<u8>().address();
+        let literal = self.literal(&[address, groups as u64, sums, least, words]);
+        let _ = writeln!(
+            self.begun,
+            "    const GroupTable table{{{{reinterpret_cast<u64*>(args.literals[{0}]), static_cast<u32>(args.literals[{1}])}},\n\
+             static_cast<u32>(args.literals[{2}]), static_cast<u32>(args.literals[{3}]), static_cast<u32>(args.literals[{4}])}};",
+            literal,
+            literal + 1,
+            literal + 2,
+            literal + 3,
+            literal + 4
+        );
+        match IN_SHARED.into_iter().find(|size| groups * layout.words <= *size) {
+            Some(size) => {
+                self.block_bytes = size * 8;
+                let _ = writeln!(self.begun, "    LANEPACK_SHARED(u64[{size}], own);");
+                let _ = writeln!(self.begun, "    const Groups groups = table.begin(own);");
+                let _ = writeln!(self.ended, "    table.end(own);");
+            }
+            None => {
+                let _ = writeln!(self.begun, "    const Groups& groups = table.groups;");
+            }
+        }
+        let _ = writeln!(code, "const bool has_rows = any({kept});");
+        for set in &layout.sets {
+            let (rows, has_rows) = self.valid_rows(&set.valid, kept, code)?;
+            let mut readers = Readers::default();
+            let number = self.group_number(grouping, &mut readers)?;
+            let mut added = Added::new(vec![("u32", "group".to_owned(), number)]);
+            let _ = writeln!(added.free, "groups.add({}, values.group, u64{{1}});", set.count);
+            for index in &set.plans {
+                let (plan, place) = (grouping.plans[*index], layout.places[*index]);
+                let Some((of, value)) = self.grouped_value(plan, place.kind, &mut readers)? else {
+                    continue;
+                };
+                let function = match place.kind {
+                    GroupWords::Least => "least",
+                    GroupWords::Greatest => "greatest",
+                    _ => "add",
+                };
+                let name = format!("v{}", place.first);
+                let _ = writeln!(
+                    added.free,
+                    "groups.{function}({}, values.group, values.{name});",
+                    place.first
+                );
+                added.values.push((of, name, value));
+            }
+            self.add_up(set.count, (&rows, &has_rows), &readers, &added, code);
+        }
+        Ok(())
+    }
+
+    /// What is added of a row, and its type; nothing of aggregates that count.
+    fn grouped_value(
+        &mut self,
+        plan: &Plan,
+        kind: GroupWords,
+        readers: &mut Readers,
+    ) -> Result<Option<(&'static str, String)>> {
+        if kind == GroupWords::None {
+            return Ok(None);
+        }
+        Ok(Some(match &plan.input {
+            Input::Sum(number, width) => {
+                let value = self.number(number, *width, readers)?;
+                match kind {
+                    GroupWords::Floats => ("double", format!("static_cast<double>({value})")),
+                    GroupWords::Narrow => ("i64", format!("static_cast<i64>({value})")),
+                    _ => ("i128", format!("static_cast<i128>({value})")),
+                }
+            }
+            Input::Bounds(number, _) => {
+                let value = self.number(number, Width::Bits64, readers)?;
+                ("u64", bound_key(number, value))
+            }
+            Input::ColumnBounds(column, Comparable::Words(key)) => {
+                let value = self.reader(*column, readers);
+                ("u64", format!("u64{{ordered({value}(at), {})}}", order_name(key.order)))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The number of a row's group.
+    fn group_number(&mut self, grouping: Grouping<'_>, readers: &mut Readers) -> Result<String> {
+        let mut terms = Vec::new();
+        for (key, stride) in grouping.keys.iter().zip(&grouping.numbering.strides) {
+            let code = self.group_code(key, readers)?;
+            terms.push(match stride {
+                1 => code,
+                stride => {
+                    let literal = self.literal(&[*stride as u64]);
+                    format!("static_cast<u32>(args.literals[{literal}]) * {code}")
+                }
+            });
+        }
+        Ok(if terms.is_empty() { "0u".to_owned() } else { terms.join(" + ") })
+    }
+
+    /// The code of a key of a row.
+    fn group_code(&mut self, key: &GroupKey, readers: &mut Readers) -> Result<String> {
+        let (column, order, least) = match &key.source {
+            KeySource::Joined(joined) => return self.joined_group(joined, readers),
+            KeySource::Words { column, key, least } => (*column, key.order, *least),
+            KeySource::Strings { .. } => unreachable!("groups by strings are the CPU's"),
+        };
+        let value = self.reader(column, readers);
+        let literal = self.literal(&[least, key.values as u64]);
+        let status = self.status(column);
+        if !self.bounded.contains(&status) {
+            self.bounded.push(status);
+            let _ = writeln!(self.prepared, "    bool outside{status} = false;");
+            let _ = writeln!(
+                self.finished,
+                "    if (__any_sync(FULL, outside{status})) fault{status} = FAULT_BOUNDS;"
+            );
+        }
+        let code = format!(
+            "code_of(u64{{ordered({value}(at), {})}}, args.literals[{literal}], args.literals[{}], \
+             outside{status})",
+            order_name(order),
+            literal + 1
+        );
+        if !key.has_nulls {
+            return Ok(code);
+        }
+        Ok(match self.columns[column].validity.clone() {
+            Some(list) => {
+                let valid = self.reader_of(column, &list, readers);
+                format!("({valid}(at) != 0 ? {code} + 1 : 0)")
+            }
+            None => format!("({code} + 1)"),
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! Lookups in the memory of a device, for kernels of queries (`kernels/lanepack/lookup.cuh`).
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::keys::{Parts, PartsForm};
+use super::{Numbers, Table};
+use crate::device::Context;
+use crate::error::Result;
+use crate::gpu::abi::{DenseKeys, HashedKeys};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event, Stream};
+use crate::ranges::Key;
+
+/// The tables of a lookup in the memory of devices, each made when it is first asked for.
+#[derive(Default)]
+pub(crate) struct DeviceTables(Mutex<Vec<(Weak<Context>, Arc<DeviceTable>)>>);
+
+/// The table of a lookup in the memory of a device.
+pub(crate) struct DeviceTable {
+    keys: Keys,
+    /// Bytes of an entry; 0 if there are none.
+    pub entry_bytes: usize,
+    pub buffers: Vec<Arc<DeviceBuffer>>,
+    ready: Arc<dyn Event>,
+    /// Of columns that are computed with their numbers by code.
+    numbers: Mutex<Vec<(usize, NumbersByCode)>>,
+}
+
+enum Keys {
+    Dense(DenseKeys),
+    Hashed(HashedKeys),
+}
+
+/// The numbers of a column of a lookup by code.
+#[derive(Clone)]
+pub(crate) struct NumbersByCode {
+    pub buffer: Arc<DeviceBuffer>,
+    /// Their type in a kernel's source.
+    pub of: &'static str,
+}
+
+impl fmt::Debug for DeviceTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceTables").finish_non_exhaustive()
+    }
+}
+
+impl DeviceTables {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Weak<Context>, Arc<DeviceTable>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The table in the memory of a device, where it is copied to when it is first asked for; work given
+    /// to the stream from now on may use it.
+    ///
+    /// # Errors
+    /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
+    pub fn on_device(
+        &self,
+        context: &Arc<Context>,
+        stream: &Arc<dyn Stream>,
+    ) -> Result<Arc<DeviceTable>> {
+        let mut tables = self.on_devices.lock();
+        tables.retain(|(of, _)| of.strong_count() > 0);
+        let known = tables.iter().find(|(of, _)| of.as_ptr() == Arc::as_ptr(context));
+        if let Some((_, table)) = known {
+            stream.wait(table.ready.as_ref())?;
+            return Ok(table.clone());
+        }
+        let table = Arc::new(DeviceTable::new(&self.keys.parts(), stream)?);
+        tables.push((Arc::downgrade(context), table.clone()));
+        Ok(table)
+    }
+}
+
+impl DeviceTable {
+    fn new(parts: &Parts<'_>, stream: &Arc<dyn Stream>) -> Result<Self> {
+        let mut buffers = Vec::new();
+        let mut upload = |bytes: &[u8]| -> Result<DevicePtr<u8>> {
+            let buffer = Arc::new(stream.allocate(bytes.len())?);
+            stream.upload(bytes, &buffer, 0)?;
+            buffers.push(buffer);
+            Ok(buffers[buffers.len() - 1].pointer())
+        };
+        let entries = upload(parts.entries)?;
+        let keys = match parts.form {
+            PartsForm::Dense { least, span, bits } => Keys::Dense(DenseKeys {
+                bits: upload(bytemuck::cast_slice(bits))?.cast(),
+                entries,
+                least: least as u64,
+                span,
+            }),
+            PartsForm::Hashed { slots, empty, shift, seed } => Keys::Hashed(HashedKeys {
+                slots: upload(bytemuck::cast_slice(slots))?.cast(),
+                entries,
+                empty: empty as u64,
+                seed,
+                mask: slots.len() as u64 - 1,
+                shift: shift.into(),
+            }),
+        };
+        let (ready, numbers) = (stream.record()?, Mutex::default());
+        Ok(Self { keys, entry_bytes: parts.entry_bytes, buffers, ready, numbers })
+    }
+
+    /// What a kernel needs to know of the keys, as words.
+    pub fn words(&self) -> &[u64] {
+        match &self.keys {
+            Keys::Dense(keys) => bytemuck::cast_slice(std::slice::from_ref(keys)),
+            Keys::Hashed(keys) => bytemuck::cast_slice(std::slice::from_ref(keys)),
+        }
+    }
+
+    /// The type in a kernel's source that looks up keys of a type, given the least and the greatest of
+    /// the table.
+    pub fn class(&self, key: Key, bounds: Option<(i64, i64)>) -> &'static str {
+        let fits = |end: i64| key.of_integer(end.into()).is_some();
+        match &self.keys {
+            Keys::Hashed(_) => "HashedLookup",
+            Keys::Dense(keys)
+                if key.bits <= 32
+                    && keys.span <= u32::MAX.into()
+                    && bounds.is_none_or(|(least, greatest)| fits(least) && fits(greatest)) =>
+            {
+                "DenseLookup<u32>"
+            }
+            Keys::Dense(_) => "DenseLookup<u64>",
+        }
+    }
+
+    /// The numbers of column `column` of its lookup, copied when they are first asked for.
+    pub fn numbers(
+        &self,
+        column: usize,
+        numbers: &Numbers,
+        stream: &Arc<dyn Stream>,
+    ) -> Result<NumbersByCode> {
+        let mut all = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = all.iter().find(|(of, _)| *of == column) {
+            return Ok(known.clone());
+        }
+        let (of, bytes): (_, Vec<u8>) = match numbers {
+            Numbers::Floats(values) => ("double", bytemuck::cast_slice(values).to_vec()),
+            Numbers::Integers(values) => {
+                let narrow: Option<Vec<i64>> =
+                    values.iter().map(|value| i64::try_from(*value).ok()).collect();
+                match narrow {
+                    Some(values) => ("i64", bytemuck::cast_slice(&values).to_vec()),
+                    None => ("i128", values.iter().flat_map(|value| value.to_le_bytes()).collect()),
+                }
+            }
+        };
+        let buffer = Arc::new(stream.allocate(bytes.len())?);
+        stream.upload(&bytes, &buffer, 0)?;
+        // Other streams may use them from now on.
+        stream.synchronize()?;
+        let numbers = NumbersByCode { buffer, of };
+        all.push((column, numbers.clone()));
+        Ok(numbers)
+    }
+}

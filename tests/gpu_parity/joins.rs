@@ -1,0 +1,104 @@
+//! Joins with lookups and groups: what a GPU gives is what a loop over rows does.
+
+use arrow_array::{RecordBatch, record_batch};
+use lanepack::scan::{Lookup, Scan, avg, col, count_rows, max, min, sum};
+use lanepack::{Engine, Options, compress};
+use proptest::prelude::any;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::star::{asked, check, star};
+use super::{cuda, engines, simt};
+
+#[test]
+fn stars_give_what_a_loop_over_rows_does() {
+    // Each has kernels of its own, which take a second of the emulation's compiler.
+    for (engine, cases) in [(simt(), 10), (cuda(), 48)] {
+        let Some(engine) = engine else { continue };
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let run = |(star, asked, is_resident)| check(&star, &asked, &engine, is_resident);
+        TestRunner::new(config).run(&(star(), asked(), any::<bool>()), run).unwrap();
+    }
+}
+
+/// Facts of many rows, whose keys are random, and a dimension with every second key.
+fn many(rows: i64) -> (RecordBatch, Lookup) {
+    let mix = |row: i64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64) >> 33) & 0x7fff_ffff;
+    let batch = record_batch!(
+        ("key", Int32, (0..rows).map(|row| (mix(row) % 3000) as i32).collect::<Vec<_>>()),
+        ("value", Int64, (0..rows).map(|row| mix(row + 7) - (1 << 30)).collect::<Vec<_>>()),
+        ("weight", Float64, (0..rows).map(|row| mix(row) as f64 * 1e-3).collect::<Vec<_>>()),
+        ("wide", Int64, (0..rows).map(|row| mix(row) << 32).collect::<Vec<_>>())
+    );
+    let dimension = record_batch!(
+        ("id", Int32, (0..1500).map(|row| row * 2).collect::<Vec<i32>>()),
+        ("class", Utf8, (0..1500).map(|row| format!("class {}", row % 40)).collect::<Vec<_>>()),
+        ("city", Int32, (0..1500).map(|row| row % 700).collect::<Vec<i32>>())
+    );
+    let options = Options::default().with_chunk_rows(8192);
+    (
+        compress(&batch.unwrap(), &options).unwrap(),
+        Lookup::try_new(&dimension.unwrap(), "id").unwrap(),
+    )
+}
+
+#[test]
+fn groups_of_many_rows_are_those_of_the_cpu() {
+    let (facts, lookup) = many(70_000);
+    let aggregates = [
+        count_rows(),
+        sum(col("value")),
+        sum(col("weight")),
+        // Its sums pass 64 bits before they come to less.
+        sum(col("wide").to_float64() * 0.5),
+        min(col("value")),
+        max(col("weight")),
+        avg(col("value") * 3),
+    ];
+    // In shared memory, in global memory, by the CPU.
+    for keys in [vec![], vec!["class"], vec!["city"], vec!["class", "city"], vec!["value"]] {
+        let groups = |scan: Scan<'_>, engine: &Engine| {
+            scan.join(col("key"), &lookup)
+                .filter(col("value").gt(0).or(col("city").lt(300)))
+                .group_by(keys.iter().map(|key| col(*key)))
+                .aggregate(&aggregates, engine)
+                .unwrap()
+        };
+        let expected = groups(Scan::new(&facts), &Engine::cpu());
+        for engine in engines() {
+            let resident = engine.upload(&facts).unwrap();
+            assert_eq!(groups(Scan::on_device(&resident), &engine), expected, "{keys:?}");
+            assert_eq!(groups(Scan::new(&facts), &engine), expected, "{keys:?}");
+        }
+    }
+}
+
+#[test]
+fn sums_of_floats_do_not_depend_on_engines() {
+    let values = [1e300, 1.0, -1e300, f64::MIN_POSITIVE, 5e-324, -5e-324, 0.1, -0.0, 3e-310];
+    let batch = record_batch!(
+        ("key", Int64, (0..2000).map(|row| row % 3).collect::<Vec<i64>>()),
+        ("value", Float64, (0..2000).map(|row| values[row * row % 9]).collect::<Vec<f64>>()),
+        (
+            "odd",
+            Float64,
+            (0..2000)
+                .map(|row| match row % 7 {
+                    0 if row % 3 == 0 => f64::INFINITY,
+                    1 if row % 3 == 1 => f64::NAN,
+                    _ => 0.5,
+                })
+                .collect::<Vec<f64>>()
+        )
+    );
+    let packed = compress(&batch.unwrap(), &Options::default()).unwrap();
+    let groups = |scan: Scan<'_>, engine: &Engine| {
+        let groups = scan.group_by([col("key")]);
+        let all = groups.aggregate(&[sum(col("value")), sum(col("odd"))], engine).unwrap();
+        format!("{all:?}")
+    };
+    let expected = groups(Scan::new(&packed), &Engine::cpu());
+    for engine in engines() {
+        let resident = engine.upload(&packed).unwrap();
+        assert_eq!(groups(Scan::on_device(&resident), &engine), expected);
+    }
+}
