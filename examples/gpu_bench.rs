@@ -9,6 +9,7 @@
 //! cargo run --release --features cuda,_internals --example gpu_bench -- queries
 //! cargo run --release --features cuda,_internals --example gpu_bench -- hybrid
 //! cargo run --release --features cuda,_internals --example gpu_bench -- scaling --devices 0,1
+//! cargo run --release --features cuda,_internals --example gpu_bench -- ssb --scale-factor 20
 //! cargo run --release --features cuda,_internals --example gpu_bench -- record --out FILE --commit HASH
 //! ```
 //!
@@ -44,7 +45,8 @@
 //! `queries`: filters and aggregates of several columns; see `gpu_bench/queries.rs`.
 //!
 //! `hybrid`: the CPU, a GPU and both from host memory to host memory, by size; see
-//! `gpu_bench/hybrid.rs`. `scaling`: several GPUs; see `gpu_bench/scaling.rs`.
+//! `gpu_bench/hybrid.rs`. `scaling`: several GPUs; see `gpu_bench/scaling.rs`. `ssb`: the Star Schema
+//! Benchmark; see `gpu_bench/ssb.rs`.
 //!
 //! `record`: a fixed list of cases of all of these as one JSON document; see
 //! `gpu_bench/record.rs` and `scripts/record`, which calls it.
@@ -81,6 +83,8 @@ mod scaling;
 mod scan;
 #[path = "gpu_bench/scan_strings.rs"]
 mod scan_strings;
+#[path = "gpu_bench/ssb.rs"]
+mod ssb;
 #[path = "support/queries.rs"]
 mod tables;
 
@@ -124,6 +128,8 @@ enum Command {
     Hybrid(hybrid::What),
     /// One, two, four, eight GPUs.
     Scaling(scaling::What),
+    /// The Star Schema Benchmark.
+    Ssb(ssb::What),
     /// Measures the rates of the machine and prints the file that they are kept in.
     Calibrate,
     /// A fixed list of cases with default options first, as a JSON document.
@@ -188,6 +194,7 @@ fn main() -> ExitCode {
         Command::Queries(what) => run_queries(&what),
         Command::Hybrid(what) => hybrid::run(&what),
         Command::Scaling(what) => scaling::run(&what),
+        Command::Ssb(what) => ssb::run(&what),
         Command::Calibrate => hybrid::calibrate(),
         Command::Record(what) => record::run(&what),
     };

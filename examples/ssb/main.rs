@@ -3,7 +3,10 @@
 //!
 //! ```sh
 //! cargo run --release --example ssb -- --scale-factor 1
+//! cargo run --release --features cuda --example ssb -- --engine cuda --scale-factor 20
 //! ```
+//!
+//! With a GPU the tables lie in its memory, with `--host` in host memory.
 //!
 //! P. O'Neil, B. O'Neil, X. Chen: Star Schema Benchmark (revision 3, 2009). The tables have its columns,
 //! sizes and distributions; values are drawn by a generator of this example, not by `dbgen`.
@@ -11,18 +14,17 @@
 //! these with DuckDB's).
 
 mod queries;
+mod star;
 mod tables;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
-use lanepack::arrow::arrow_array::RecordBatch;
-use lanepack::{CompressedColumn, Engine, Options, columns};
+use clap::{Parser, ValueEnum};
+use lanepack::{Engine, Options};
 
 use queries::QUERIES;
-use tables::Tables;
+use star::{Star, write};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -32,6 +34,12 @@ struct Args {
     /// Size of the tables: 1 is 6 million rows of lineorder.
     #[arg(long, default_value_t = 0.1)]
     scale_factor: f64,
+    /// Who runs the queries.
+    #[arg(long, value_enum, default_value_t = By::Cpu)]
+    engine: By,
+    /// Leaves the tables in host memory.
+    #[arg(long)]
+    host: bool,
     /// Timed runs of each query, of which the fastest counts.
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -43,13 +51,14 @@ struct Args {
     write: Option<PathBuf>,
 }
 
-/// The compressed columns of all tables.
-pub struct Star {
-    date: Vec<CompressedColumn>,
-    customer: Vec<CompressedColumn>,
-    supplier: Vec<CompressedColumn>,
-    part: Vec<CompressedColumn>,
-    lineorder: Vec<CompressedColumn>,
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// The CPU.
+    Cpu,
+    /// The first GPU.
+    Cuda,
+    /// Both, as is predicted to take least.
+    Auto,
 }
 
 fn main() -> Result<(), Failure> {
@@ -57,80 +66,55 @@ fn main() -> Result<(), Failure> {
     if let Some(folder) = &args.write {
         std::fs::create_dir_all(folder)?;
     }
-    let star = load(&args)?;
-    let engine = Engine::cpu();
+    let engine = match args.engine {
+        By::Cpu => Engine::cpu(),
+        By::Cuda => Engine::cuda(0)?,
+        By::Auto => Engine::auto(),
+    };
+    let mut star =
+        Star::generate(args.scale_factor, None, &Options::default(), args.write.as_deref())?;
+    println!(
+        "scale factor {}: {} rows of lineorder; {:.1} MB, compressed {:.1} MB",
+        star.scale_factor,
+        star.lineorder.rows(),
+        star.bytes as f64 / 1e6,
+        star.compressed_bytes as f64 / 1e6
+    );
+    if args.engine == By::Cuda && !args.host {
+        star.upload(&engine)?;
+    }
     let mut logarithms = 0.0;
-    println!("{:<6} {:>10} {:>14} {:>8}", "query", "ms", "million rows/s", "groups");
-    let chosen = QUERIES.iter().filter(|(name, _)| name.contains(&args.only));
-    for (name, query) in chosen.clone() {
-        let mut best = Duration::MAX;
-        let mut result = query(&star, &engine)?;
+    println!(
+        "{:<6} {:>10} {:>10} {:>14} {:>8}",
+        "query", "ms", "lookups", "million rows/s", "groups"
+    );
+    let chosen = QUERIES.iter().filter(|query| query.name.contains(&args.only));
+    for query in chosen.clone() {
+        let mut best = [Duration::MAX; 2];
+        let mut result = query.run(&star, &engine)?;
         for _ in 0..args.runs {
             let start = Instant::now();
-            result = query(&star, &engine)?;
-            best = best.min(start.elapsed());
+            let lookups = (query.lookups)(&star, &engine)?;
+            let of_lookups = start.elapsed();
+            result = (query.facts)(&star, &engine, &lookups)?;
+            best = best.min([start.elapsed(), of_lookups]);
         }
-        let rows = star.lineorder[0].len() as f64;
-        let seconds = best.as_secs_f64();
+        let rows = star.lineorder.rows() as f64;
+        let [seconds, of_lookups] = best.map(|time| time.as_secs_f64());
         logarithms += seconds.ln();
         println!(
-            "{name:<6} {:>10.2} {:>14.0} {:>8}",
+            "{:<6} {:>10.2} {:>10.2} {:>14.0} {:>8}",
+            query.name,
             seconds * 1e3,
+            of_lookups * 1e3,
             rows / seconds / 1e6,
             result.num_rows()
         );
         if let Some(folder) = &args.write {
-            write(&folder.join(format!("{name}.arrow")), &[result])?;
+            write(&folder.join(format!("{}.arrow", query.name)), &[result])?;
         }
     }
     let mean = (logarithms / chosen.count().max(1) as f64).exp();
     println!("geometric mean {:.2} ms, lookups included", mean * 1e3);
     Ok(())
-}
-
-/// Generates and compresses the tables.
-fn load(args: &Args) -> Result<Star, Failure> {
-    let tables = Tables::new(args.scale_factor);
-    let progress = ProgressBar::new(tables.orders() as u64);
-    progress.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} orders, {eta} left")?);
-    let (mut bytes, mut compressed_bytes) = (0, 0);
-    let mut compressed = |name: &str, batches: Vec<RecordBatch>| -> Result<_, Failure> {
-        let mut packed = Vec::with_capacity(batches.len());
-        for batch in &batches {
-            bytes +=
-                batch.columns().iter().map(|column| column.get_array_memory_size()).sum::<usize>();
-            packed.push(lanepack::compress(batch, &Options::default())?);
-        }
-        if let Some(folder) = &args.write {
-            write(&folder.join(format!("{name}.arrow")), &batches)?;
-        }
-        let schema = packed[0].schema();
-        let all = arrow_select::concat::concat_batches(&schema, &packed)?;
-        let columns = columns(&all)?;
-        compressed_bytes += columns.iter().map(CompressedColumn::compressed_bytes).sum::<usize>();
-        Ok(columns)
-    };
-    let star = Star {
-        date: compressed("date", vec![tables.date()?])?,
-        customer: compressed("customer", vec![tables.customer()?])?,
-        supplier: compressed("supplier", vec![tables.supplier()?])?,
-        part: compressed("part", vec![tables.part()?])?,
-        lineorder: compressed("lineorder", tables.lineorder(&progress)?)?,
-    };
-    progress.finish_and_clear();
-    println!(
-        "scale factor {}: {} rows of lineorder; {:.1} MB, compressed {:.1} MB",
-        args.scale_factor,
-        star.lineorder[0].len(),
-        bytes as f64 / 1e6,
-        compressed_bytes as f64 / 1e6
-    );
-    Ok(star)
-}
-
-fn write(path: &Path, batches: &[RecordBatch]) -> Result<(), Failure> {
-    let file = std::fs::File::create(path)?;
-    let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &batches[0].schema())?;
-    batches.iter().try_for_each(|batch| writer.write(batch))?;
-    Ok(writer.finish()?)
 }

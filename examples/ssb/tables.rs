@@ -333,19 +333,23 @@ impl Tables {
     }
 
     /// The table of facts, some orders at a time.
-    pub fn lineorder(&self, progress: &ProgressBar) -> Result<Vec<RecordBatch>, Failure> {
+    pub fn lineorder(
+        &self,
+        columns: Option<&[&str]>,
+        progress: &ProgressBar,
+    ) -> Result<Vec<RecordBatch>, Failure> {
         let all = self.orders();
         let starts: Vec<usize> = (0..all).step_by(ORDERS_AT_A_TIME).collect();
         let lines = |start: &usize| {
             let end = all.min(start + ORDERS_AT_A_TIME);
-            let lines = self.lines(*start..end).map_err(|error| error.to_string());
+            let lines = self.lines(*start..end, columns).map_err(|error| error.to_string());
             progress.inc((end - start) as u64);
             lines
         };
         Ok(starts.par_iter().map(lines).collect::<Result<_, String>>()?)
     }
 
-    fn lines(&self, orders: Range<usize>) -> Result<RecordBatch, Failure> {
+    fn lines(&self, orders: Range<usize>, wanted: Option<&[&str]>) -> Result<RecordBatch, Failure> {
         let mut columns: [Vec<i32>; 15] = Default::default();
         let (mut priorities, mut modes) = (Vec::new(), Vec::new());
         for order in orders {
@@ -410,6 +414,8 @@ impl Tables {
         let of_numbers = NAMES.into_iter().zip(columns.map(|column| numbers(column.into_iter())));
         let of_texts =
             [("lo_orderpriority", texts(priorities.iter())), ("lo_shipmode", texts(modes.iter()))];
-        batch(of_numbers.chain(of_texts).collect())
+        let all = of_numbers.chain(of_texts);
+        let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(&name));
+        batch(all.filter(|(name, _)| is_wanted(name)).collect())
     }
 }

@@ -1,5 +1,6 @@
 //! Times of launches and copies on a device, for benches.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +48,36 @@ impl Recorder {
         let (first, last) = (&marks[0].1, &marks[marks.len() - 1].1);
         Ok(Times { all: last.elapsed(first.as_ref())?, kernels })
     }
+}
+
+thread_local! {
+    /// Of calls that [`recorded`] measures on this thread.
+    static RECORDED: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+}
+
+/// A mark of a call that is not measured by itself.
+pub(crate) fn mark(stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()> {
+    RECORDED.with_borrow_mut(|recorder| match recorder {
+        Some(recorder) => recorder.mark(stream, kernel),
+        None => Ok(()),
+    })
+}
+
+/// Does some work and measures the kernels that scans start on this thread, by name. What is between
+/// launches is left out.
+///
+/// # Errors
+/// [`Error::Device`](crate::Error).
+pub fn recorded<T>(work: impl FnOnce() -> T) -> Result<(T, Vec<(&'static str, Duration)>)> {
+    RECORDED.set(Some(Recorder::default()));
+    let result = work();
+    let recorder = RECORDED.take().unwrap_or_default();
+    let marks = recorder.0;
+    let between = |pair: &[(&'static str, Arc<dyn Event>)]| {
+        Ok((pair[1].0, pair[1].1.elapsed(pair[0].1.as_ref())?))
+    };
+    let kernels = marks.windows(2).filter(|pair| !pair[1].0.is_empty()).map(between);
+    Ok((result, kernels.collect::<Result<_>>()?))
 }
 
 /// Decompresses a column and measures its kernels.
