@@ -2,6 +2,7 @@
 // source. The host's structs are generated from these (build/arguments.rs).
 #pragma once
 
+#include "lanepack/lookup.cuh"
 #include "lanepack/node.cuh"
 
 namespace lanepack {
@@ -155,6 +156,27 @@ struct CodeRangesArguments {
     const u32* bitmap;
     CodeRange* ranges;
     u32 count;
+    u32 zero;
+};
+
+// Keys that a lookup has, of plain values: probe_keys.
+struct ProbeArguments {
+    // Plain; `at` counts bits, and is a multiple of 32.
+    const Node* nodes;
+    u32* out;
+    // One of both.
+    DenseKeys dense;
+    HashedKeys hashed;
+    // A bit for each code of a column of the lookup that passes, or null; and where the code is.
+    const u32* set;
+    u64 shift;
+    u64 mask;
+    u32 is_hashed;
+    // Bytes of an entry, and of a value.
+    u32 entry_bytes;
+    u32 value_bytes;
+    u32 is_signed;
+    u32 blocks_per_node;
     u32 zero;
 };
 

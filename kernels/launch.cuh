@@ -108,6 +108,9 @@ constexpr u32 SELECT_THREADS = 256;
 constexpr u32 SELECT_EACH = 4;
 // code_ranges: a warp takes a dictionary.
 constexpr u32 CODE_RANGES_THREADS = 128;
+// probe_keys: values of a block.
+constexpr u32 PROBE_THREADS = 256;
+constexpr u32 PROBE_ROWS = 2048;
 // keep_*: a warp takes up to so many vectors; keep_places: one block.
 constexpr u32 KEEP_THREADS = 256;
 constexpr u32 KEEP_EACH = 4;

@@ -95,27 +95,4 @@ struct CodeField {
 // Whether a code is in a set, a bit for each.
 LANEPACK_DEVICE bool has_code(const u32* set, u32 code) { return (__ldg(set + code / 32) >> (code % 32) & 1) != 0; }
 
-// The rows of a selection whose keys pass: `test(key(step))`. Where most are asked for, all are: keys of
-// several steps are on their way at a time then. All threads of a warp.
-constexpr u32 MANY_KEYS = 12;
-
-template <class Test>
-LANEPACK_DEVICE u32 select_keys(u32 selection, const Test& test) {
-    u32 kept = 0;
-    if (__any_sync(FULL, __popc(selection) > MANY_KEYS)) {
-#pragma unroll 4
-        for (u32 step = 0; step < WARP; step++) {
-            if (test(step)) kept |= 1u << step;
-        }
-        return kept & selection;
-    }
-#pragma unroll 1
-    while (selection != 0) {
-        const u32 bit = selection & (u32{0} - selection);
-        if (test(static_cast<u32>(__ffs(static_cast<int>(selection))) - 1)) kept |= bit;
-        selection ^= bit;
-    }
-    return kept;
-}
-
 }  // namespace lanepack

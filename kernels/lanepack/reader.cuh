@@ -24,6 +24,8 @@
 //                 selection (steps.cuh), or if IS_BY_STEP what `by_step` makes of one; `question` is
 //                 the same as before
 //
+//                 `Words` and runs of these also take a `KeyQuestion` (select_keys.cuh)
+//
 //   State         shared memory of a warp for the values of a vector
 //   Values(tree, vector, state, patches, fault)           the values of a vector
 //     operator()(step)   this thread's value of a step
@@ -85,7 +87,8 @@ struct OneOf {
             typename Others::template Test<EACH> others;
         };
 
-        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 count, const Question& question) {
+        template <class Asked>
+        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 count, const Asked& question) {
             if (is_first(tree)) {
                 first.prepare(tree, from, count, question);
             } else {
@@ -93,7 +96,8 @@ struct OneOf {
             }
         }
 
-        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Question& question, Patches& patches,
+        template <class Asked>
+        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32 i, const Asked& question, Patches& patches,
                                    u32& fault) {
             return is_first(tree) ? in_own_form<First>(first.select(tree, vector, i, question, patches, fault))
                                   : in_own_form<Others>(others.select(tree, vector, i, question, patches, fault));
@@ -154,8 +158,8 @@ template <class Reader>
 constexpr u32 LEAF_ENCODINGS = 0;
 
 // The answer to a question of one row, of readers that are random; each thread by itself.
-template <class Reader>
-LANEPACK_DEVICE bool holds_row(const Node* tree, u32 row, const Question& question) {
+template <class Reader, class Asked>
+LANEPACK_DEVICE bool holds_row(const Node* tree, u32 row, const Asked& question) {
     if constexpr (ASKS_CODES<Reader>) {
         return Reader::holds(tree, row, question);
     } else {

@@ -288,7 +288,8 @@ struct RunVerdicts {
     LANEPACK_DEVICE bool has(u32 vector) const { return vectors[vector % 2] == vector; }
 
     // Asks the values for the verdicts on one of their vectors, if they are not there.
-    LANEPACK_DEVICE void ask(const Node* values, u32 vector, const Question& question, Patches& patches, u32& fault) {
+    template <class Asked>
+    LANEPACK_DEVICE void ask(const Node* values, u32 vector, const Asked& question, Patches& patches, u32& fault) {
         if (has(vector)) return;
         const u32 thread = threadIdx.x % WARP;
         u32 number = vector - prepared;
@@ -340,7 +341,8 @@ struct RunMarks<void> {
         u32 rows;
         const u32* begins;
 
-        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 count, const Question&) {
+        template <class Asked>
+        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 count, const Asked&) {
             const u32 thread = threadIdx.x % WARP;
             __syncwarp();
             verdicts.reset();
@@ -356,7 +358,8 @@ struct RunMarks<void> {
             __syncwarp();
         }
 
-        LANEPACK_DEVICE u32 select(const Node* tree, u32, u32 i, const Question& question, Patches& patches,
+        template <class Asked>
+        LANEPACK_DEVICE u32 select(const Node* tree, u32, u32 i, const Asked& question, Patches& patches,
                                    u32& fault) {
             const u32 thread = threadIdx.x % WARP;
             const u32 first = firsts[i];
@@ -414,7 +417,8 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
         u32 count;
         bool is_filled;
 
-        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 vectors, const Question&) {
+        template <class Asked>
+        LANEPACK_DEVICE void prepare(const Node* tree, u32 from, u32 vectors, const Asked&) {
             const u32 thread = threadIdx.x % WARP;
             __syncwarp();
             verdicts.reset();
@@ -429,7 +433,8 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
 
         // Finds the changes of all vectors: 64 runs at a time, from a multiple of 64 on, neighbours in a
         // thread. Runs of other warps, before and behind, count as of no length.
-        LANEPACK_DEVICE void fill(const Node* tree, const Question& question, Patches& patches, u32& fault) {
+        template <class Asked>
+        LANEPACK_DEVICE void fill(const Node* tree, const Asked& question, Patches& patches, u32& fault) {
             const u32 thread = threadIdx.x % WARP;
             const Node* values = tree + 1;
             const RunSpan last(*tree, first + count - 1, values->rows);
@@ -522,7 +527,8 @@ struct RunMarks<Words<u16, ENCODINGS, WIDTHS>> {
             atomicXor(&changes[slot / 32 % (EACH * WARP)], 1u << slot % 32);
         }
 
-        LANEPACK_DEVICE u32 select(const Node* tree, u32, u32 i, const Question& question, Patches& patches,
+        template <class Asked>
+        LANEPACK_DEVICE u32 select(const Node* tree, u32, u32 i, const Asked& question, Patches& patches,
                                    u32& fault) {
             const u32 thread = threadIdx.x % WARP;
             if (!is_filled) fill(tree, question, patches, fault);

@@ -98,9 +98,12 @@ struct Dict {
             if (is_first_thread()) {
                 kind = question.codes->kind;
                 range = has_range ? *reinterpret_cast<const CodeRange*>(question.codes->bytes) : CodeRange{1, 0, 0, 0};
+                if (has_range && range.is_range != 0 && range.low == 0 && range.high + 1 == question.codes->count) {
+                    kind = STRINGS_ALL;
+                }
             }
             __syncwarp();
-            if (range.is_range != 0 && range.low <= range.high) {
+            if (kind > STRINGS_ALL && range.is_range != 0 && range.low <= range.high) {
                 codes.prepare(tree + 1, first, count, of_codes(range));
             }
         }

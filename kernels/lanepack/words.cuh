@@ -29,6 +29,37 @@ LANEPACK_DEVICE T word_at(const Node& node, u32 row) {
     return values.at(position);
 }
 
+// The selection of the values that `holds(word)` is true for: packed ones in their order, which is
+// faster than by their positions. Of rows past the end anything.
+template <class T, u32 ENCODINGS, class Holds>
+LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, const Holds& holds, Patches& patches) {
+    constexpr u32 PACKED = 1u << FFOR | 1u << PFOR;
+    if constexpr ((ENCODINGS & PACKED) != 0) {
+        if (is_one_of<ENCODINGS & PACKED>(node) || (ENCODINGS & ~PACKED) == 0) {
+            const FforVector<T> parameters(node, vector);
+            u32 selection = 0;
+            if (parameters.packed.width == 0) {
+                selection = holds(parameters.base) ? FULL : 0;
+            } else {
+                StepPacked<T> steps(parameters.packed);
+#pragma unroll 4
+                for (u32 step = 0; step < WARP; step++) {
+                    if (holds(static_cast<T>(parameters.base + steps.next()))) selection |= 1u << step;
+                }
+            }
+            if constexpr (has_encoding(ENCODINGS, PFOR)) {
+                if (is_encoding<ENCODINGS, PFOR>(node)) {
+                    const Exceptions<T> exceptions(node.buffer[2], pfor_locator<T>(node, vector));
+                    return patch_selection(selection, exceptions, UNSIGNED, holds, patches);
+                }
+            }
+            return selection;
+        }
+    }
+    if constexpr ((ENCODINGS & ~PACKED) != 0) return select_by_value<T, ENCODINGS & ~PACKED>(node, vector, holds, patches);
+    return 0;
+}
+
 template <class T, u32 ENCODINGS, u64 WIDTHS>
 struct Words {
     using Word = T;
@@ -50,6 +81,14 @@ struct Words {
                                    u32&) {
             return RangeTest<T, ENCODINGS, WIDTHS>::select(*tree, vector, question.range, question.order, vectors[i],
                                                            patches);
+        }
+
+        template <class Asked>
+        LANEPACK_DEVICE void prepare(const Node*, u32, u32, const Asked&) {}
+
+        template <class Asked>
+        LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Asked& question, Patches& patches, u32&) {
+            return select_in_order<T, ENCODINGS>(*tree, vector, [&](T word) { return holds_word(word, question); }, patches);
         }
     };
 

@@ -444,12 +444,16 @@ pub(crate) struct Reads {
     pub has_kernels: bool,
     /// Whether they read the validity.
     pub has_validity_kernels: bool,
-    /// Of each chunk the bytes of values that no kernel reads, dictionaries not counted; empty if
-    /// there are none.
+    /// Of each chunk the bytes of values that no kernel reads, dictionaries not counted, which are decoded
+    /// for each scan; empty if there are none, or few, which stay with the column.
     pub decoded: Vec<usize>,
     /// Whether values of strings are made without anything decoded.
     pub has_values: bool,
 }
+
+/// Decoded values are few if the column takes so many times their bytes: a last chunk of few rows, for
+/// which other chunks need not be scanned in stages.
+const FEW_DECODED: usize = 8;
 
 impl Reads {
     pub(super) fn of(column: &DeviceColumn) -> Self {
@@ -457,7 +461,8 @@ impl Reads {
         let of_chunk =
             |root: NodeView<'_>| decoded_bytes(root) + root.validity().map_or(0, decoded_bytes);
         let mut decoded: Vec<usize> = roots().map(of_chunk).collect();
-        if decoded.iter().all(|bytes| *bytes == 0) {
+        let all: usize = decoded.iter().sum();
+        if all.saturating_mul(FEW_DECODED) <= column.device_bytes() {
             decoded.clear();
         }
         let is_bits = |view: NodeView<'_>| view.encoding() == Encoding::Bits;
@@ -468,7 +473,7 @@ impl Reads {
         Self {
             has_kernels: roots().all(has_kernel),
             has_validity_kernels: !roots().any(|root| root.validity().is_some_and(is_bits)),
-            has_values: decoded.is_empty() && roots().all(has_values),
+            has_values: all == 0 && roots().all(has_values),
             decoded,
         }
     }

@@ -171,6 +171,17 @@ impl Reader {
         }
     }
 
+    /// Whether tests take a question about keys.
+    fn tests_keys(&self) -> bool {
+        match self {
+            Self::Words { bits, .. } => *bits > 1,
+            Self::Parent { keeps: Keeps::Runs, children, .. } => {
+                matches!(children[0], Self::Words { .. })
+            }
+            Self::Parent { .. } => false,
+        }
+    }
+
     /// Whether data may turn out to be damaged when they are read.
     fn can_fail(&self) -> bool {
         matches!(self, Self::Parent { keeps: Keeps::Runs, .. })
@@ -291,6 +302,11 @@ impl TreeList {
     /// Whether range tests ask for codes in some chunks.
     pub fn asks_codes(&self) -> bool {
         self.readers.iter().any(Reader::tests_codes)
+    }
+
+    /// Whether tests of keys are answered in all chunks.
+    pub fn tests_keys(&self) -> bool {
+        self.readers.iter().all(Reader::tests_keys)
     }
 
     /// Whether data may turn out to be damaged when they are read.

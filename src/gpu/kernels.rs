@@ -483,6 +483,10 @@ pub(crate) const JOIN_SELECTED: Kernel<abi::JoinArguments> =
 pub(crate) const COUNT_SELECTED: Kernel<abi::CountArguments> =
     Kernel::new("count_selected", "COUNT_THREADS", "COUNT_WORDS");
 
+/// Blocks count values of a node.
+pub(crate) const PROBE_KEYS: Kernel<abi::ProbeArguments> =
+    Kernel::new("probe_keys", "PROBE_THREADS", "PROBE_ROWS");
+
 /// A block of so many warps takes vectors of a chunk, as those of `SELECT`, a warp `each` of them at
 /// most; its kernel is made for a query, and takes lists behind the head.
 pub(crate) fn scan(warps: usize, each: usize) -> Kernel<abi::ScanHead> {

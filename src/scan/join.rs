@@ -164,6 +164,19 @@ pub(crate) struct Codes {
     pub set: BooleanBuffer,
 }
 
+impl Codes {
+    /// The set as words.
+    pub fn words(&self) -> Vec<u64> {
+        let words = self.set.len().div_ceil(64);
+        let bytes = self.set.sliced();
+        let word = |at: usize| {
+            let bytes = bytes[8 * at..].iter().take(8);
+            bytes.enumerate().fold(0, |word, (at, byte)| word | u64::from(*byte) << (8 * at))
+        };
+        (0..words).map(word).collect()
+    }
+}
+
 impl Probe {
     /// The share of rows that it keeps, as far as is known.
     pub fn share(&self) -> f64 {

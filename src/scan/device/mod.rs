@@ -34,7 +34,7 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
 
 use super::aggregate::Plan;
-use super::join::JoinedColumn;
+use super::join::{JoinedColumn, Probe};
 use super::lookup::Table;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::decode::nodes::ColumnNodes;
@@ -305,8 +305,21 @@ impl<'a> DeviceScan<'a> {
             let table = tables(&joined.join.table)?;
             table.numbers(joined.column, joined.column().numbers(), self.stream)
         };
-        let tests_of =
-            TestsOf { strings: &strings, words: &words, tables: &tables, numbers: &numbers };
+        let keys = |column: usize, probe: &Probe| {
+            let dictionaries = Dictionaries::of_trees(&nodes[column]);
+            let column = self.columns[column];
+            let table = tables(&probe.join.table)?;
+            let tests = select::look_up_keys(self.stream, column, &dictionaries, probe, &table);
+            let tests = tests.and_then(|chunks| StringTests::of(&chunks, Report::default()));
+            tests.map_err(|error| error.in_column(column.field().name()))
+        };
+        let tests_of = TestsOf {
+            strings: &strings,
+            words: &words,
+            keys: &keys,
+            tables: &tables,
+            numbers: &numbers,
+        };
         source(&columns, tests_of, predicate, output)
     }
 

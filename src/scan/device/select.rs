@@ -28,6 +28,9 @@ use crate::device::status::{check_status, status_words};
 use crate::error::Result;
 use crate::gpu::abi::{self, Node, Range};
 use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream, kernels};
+use crate::ranges::Order;
+use crate::scan::join::Probe;
+use crate::scan::lookup::DeviceTable;
 use crate::scan::predicate::CodesTest;
 
 /// A question about the rows of one column. Null rows pass none but [`Self::Null`].
@@ -304,9 +307,73 @@ pub(crate) fn look_up_words(
     let values = dictionaries.nodes.iter().map(|dictionary| dictionary.values).collect();
     let parts = parts::words(of, values, ranges, false);
     let (found, _) = ask_dictionaries(stream, column, dictionaries, &parts)?;
+    Ok(of_chunks(column, found))
+}
+
+/// What has been found of the dictionaries of chunks; of others that nothing passes.
+fn of_chunks(column: &DeviceColumn, found: Vec<(usize, ChunkTest)>) -> Vec<ChunkTest> {
     let mut tests = vec![ChunkTest::Decided(false); column.chunks().len()];
     found.into_iter().for_each(|(chunk, found)| tests[chunk] = found);
-    Ok(tests)
+    tests
+}
+
+/// The tests for the codes of keys that a lookup has: of chunks that are no dictionaries they say that
+/// nothing passes.
+///
+/// # Errors
+/// [`Error::DeviceMemory`], [`Error::Device`].
+pub(crate) fn look_up_keys(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    dictionaries: &Dictionaries<'_>,
+    probe: &Probe,
+    table: &DeviceTable,
+) -> Result<Vec<ChunkTest>> {
+    let Some((found, ranges_at)) = verdicts_on_values(stream, dictionaries.nodes)? else {
+        return Ok(of_chunks(column, Vec::new()));
+    };
+    let nodes: Vec<Node> = dictionaries.nodes.iter().map(|of| of.values.node).collect();
+    let mut buffers = dictionaries.buffers.clone();
+    buffers.extend(column.bodies().iter().map(AsRef::as_ref));
+    probe_keys(stream, &nodes, &buffers, probe, table, &found)?;
+    Ok(of_chunks(column, tests_of_codes(stream, dictionaries.nodes, &found, ranges_at)?))
+}
+
+/// Starts to look up the keys of plain nodes: a bit for each.
+fn probe_keys(
+    stream: &Arc<dyn Stream>,
+    nodes: &[Node],
+    buffers: &[&DeviceBuffer],
+    probe: &Probe,
+    table: &DeviceTable,
+    out: &Arc<DeviceBuffer>,
+) -> Result<()> {
+    let key = probe.join.key;
+    let mut parameters = Parameters::default();
+    let at = parameters.push(nodes);
+    let set = probe.codes.as_ref().map(|codes| parameters.push(&codes.words()));
+    let parameters = parameters.upload(stream)?;
+    let field = probe.codes.as_ref().map(|codes| &probe.join.table.columns[codes.column]);
+    let kernel = kernels::PROBE_KEYS;
+    let longest = nodes.iter().map(|node| node.rows).max().unwrap_or(0);
+    let blocks_per_node = kernel.blocks_per_node(nodes.len(), longest as usize);
+    let arguments = abi::ProbeArguments {
+        nodes: at.within(&parameters),
+        out: out.pointer(),
+        set: set.map_or(DevicePtr::NULL, |set| set.within(&parameters).cast()),
+        shift: field.map_or(0, |field| field.shift.min(63).into()),
+        mask: field.map_or(0, |field| field.mask()),
+        entry_bytes: table.entry_bytes as u32,
+        value_bytes: key.bits / 8,
+        is_signed: u32::from(key.order == Order::Signed),
+        blocks_per_node,
+        ..table.probe_arguments()
+    };
+    let mut named = vec![&parameters, out.as_ref()];
+    named.extend(buffers);
+    named.extend(table.buffers.iter().map(AsRef::as_ref));
+    let blocks = nodes.len() * blocks_per_node as usize;
+    stream.launch(&Launch::new(kernel, blocks, &arguments, &named))
 }
 
 /// Starts tests of the values of dictionaries, and what makes tests of codes of them: one for
@@ -318,33 +385,60 @@ fn ask_dictionaries(
     parts: &[parts::Part],
 ) -> Result<(Vec<(usize, ChunkTest)>, Report)> {
     let Dictionaries { nodes: dictionaries, buffers } = dictionaries;
-    let Some(last) = dictionaries.last().filter(|_| !parts.is_empty()) else {
-        return Ok((Vec::new(), Report::default()));
+    let found = match parts.is_empty() {
+        true => None,
+        false => verdicts_on_values(stream, dictionaries)?,
     };
-    let bits = last.values.node.at as usize + last.values.node.rows as usize;
-    let ranges_at = bitmap_len(bits).next_multiple_of(64);
-    let size = ranges_at + dictionaries.len() * size_of::<abi::CodeRange>();
-    let found = Arc::new(stream.allocate(size)?);
-    // Last words of dictionaries are changed in part.
-    stream.fill(&found, 0, ranges_at, 0)?;
+    let Some((found, ranges_at)) = found else { return Ok((Vec::new(), Report::default())) };
     let bitmap = Verdicts {
         stream,
         column,
         buffers: buffers.clone(),
-        rows: bits,
+        rows: ranges_at.bits,
         combine: Combine::Set,
         out: &found,
     };
     let report = bitmap.start(parts, &[], &mut ())?;
+    Ok((tests_of_codes(stream, dictionaries, &found, ranges_at)?, report))
+}
 
+/// The bits of the values of dictionaries, and where the ranges of codes are behind them.
+#[derive(Clone, Copy)]
+struct ValueBits {
+    bits: usize,
+    ranges: usize,
+}
+
+/// Room for verdicts on the values of dictionaries, zeros for now; none if there are no dictionaries.
+fn verdicts_on_values(
+    stream: &Arc<dyn Stream>,
+    dictionaries: &[ChunkDictionary],
+) -> Result<Option<(Arc<DeviceBuffer>, ValueBits)>> {
+    let Some(last) = dictionaries.last() else { return Ok(None) };
+    let bits = last.values.node.at as usize + last.values.node.rows as usize;
+    let ranges = bitmap_len(bits).next_multiple_of(64);
+    let size = ranges + dictionaries.len() * size_of::<abi::CodeRange>();
+    let found = Arc::new(stream.allocate(size)?);
+    // Last words of dictionaries are changed in part.
+    stream.fill(&found, 0, ranges, 0)?;
+    Ok(Some((found, ValueBits { bits, ranges })))
+}
+
+/// Starts what makes tests of codes of verdicts on values.
+fn tests_of_codes(
+    stream: &Arc<dyn Stream>,
+    dictionaries: &[ChunkDictionary],
+    found: &Arc<DeviceBuffer>,
+    at: ValueBits,
+) -> Result<Vec<(usize, ChunkTest)>> {
     let kernel = kernels::CODE_RANGES;
     let values: Vec<Node> = dictionaries.iter().map(|of| of.values.node).collect();
     let mut parameters = Parameters::default();
-    let at = parameters.push(&values);
+    let nodes = parameters.push(&values);
     let parameters = parameters.upload(stream)?;
-    let ranges: DevicePtr<abi::CodeRange> = found.pointer_at(ranges_at);
+    let ranges: DevicePtr<abi::CodeRange> = found.pointer_at(at.ranges);
     let arguments = abi::CodeRangesArguments {
-        nodes: at.within(&parameters),
+        nodes: nodes.within(&parameters),
         bitmap: found.pointer(),
         ranges,
         count: values.len() as u32,
@@ -354,7 +448,7 @@ fn ask_dictionaries(
         kernel,
         values.len().div_ceil(kernel.block),
         &arguments,
-        &[&parameters, &found],
+        &[&parameters, found],
     ))?;
     let test = |(index, ChunkDictionary { values, .. }): (usize, &ChunkDictionary)| {
         let looked_up = LookedUp {
@@ -365,7 +459,7 @@ fn ask_dictionaries(
         };
         (values.chunk, ChunkTest::LookedUp(looked_up))
     };
-    Ok((dictionaries.iter().enumerate().map(test).collect(), report))
+    Ok(dictionaries.iter().enumerate().map(test).collect())
 }
 
 /// Starts to join the first `bits` bits of a bitmap, or if `negate` those that it has not,

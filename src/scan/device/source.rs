@@ -42,7 +42,7 @@ pub(super) use groups::{GroupLayout, GroupWords};
 use crate::scan::device::select::{StringTests, WordType};
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::group::Grouping;
-use crate::scan::join::JoinedColumn;
+use crate::scan::join::{JoinedColumn, Probe};
 use crate::scan::lookup::{DeviceTable, NumbersByCode, Table};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
@@ -157,6 +157,8 @@ pub(super) struct TestsOf<'a> {
     pub strings: &'a dyn Fn(usize, &BytesTest) -> Result<StringTests>,
     /// Of words in ranges where chunks have dictionaries.
     pub words: &'a WordTests<'a>,
+    /// Of keys, of codes where chunks have dictionaries.
+    pub keys: &'a dyn Fn(usize, &Probe) -> Result<StringTests>,
     /// The table of a lookup.
     pub tables: &'a dyn Fn(&Table) -> Result<Arc<DeviceTable>>,
     /// The numbers of a column of a lookup.
@@ -392,7 +394,7 @@ impl<'a> Writer<'a> {
     fn finish(self, body: &str) -> Source {
         let mut text = String::from("#include \"lanepack/scan.cuh\"\n");
         if !self.lookups.is_empty() {
-            text += "#include \"lanepack/lookup.cuh\"\n";
+            text += "#include \"lanepack/select_keys.cuh\"\n";
         }
         if !self.begun.is_empty() {
             text += "#include \"lanepack/groups.cuh\"\n";

@@ -7,7 +7,7 @@ use super::keys::{Parts, PartsForm};
 use super::{Numbers, Table};
 use crate::device::Context;
 use crate::error::Result;
-use crate::gpu::abi::{DenseKeys, HashedKeys};
+use crate::gpu::abi::{DenseKeys, HashedKeys, ProbeArguments};
 use crate::gpu::{DeviceBuffer, DevicePtr, Event, Stream};
 use crate::ranges::Key;
 
@@ -110,6 +110,14 @@ impl DeviceTable {
         match &self.keys {
             Keys::Dense(keys) => bytemuck::cast_slice(std::slice::from_ref(keys)),
             Keys::Hashed(keys) => bytemuck::cast_slice(std::slice::from_ref(keys)),
+        }
+    }
+
+    /// Arguments of `probe_keys` that have the keys alone.
+    pub fn probe_arguments(&self) -> ProbeArguments {
+        match self.keys {
+            Keys::Dense(dense) => ProbeArguments { dense, ..Default::default() },
+            Keys::Hashed(hashed) => ProbeArguments { hashed, is_hashed: 1, ..Default::default() },
         }
     }
 

@@ -86,19 +86,7 @@ impl Writer<'_> {
             let literal = self.literal(&[range.low, range.high]);
             let codes = codes.unwrap_or_else(|| "nullptr".to_owned());
             let question = format!("Question{{args.range({literal}), {order}, {codes}}}");
-            let name = format!("test{}", self.tests);
-            self.tests += 1;
-            let of = format!("Reader{number}::Test<SCAN_EACH>");
-            let test = self.scratch(of, &name, list.test_bytes());
-            let _ = writeln!(
-                self.prepared,
-                "    {test}.prepare({tree}, place.first, place.count, {question});"
-            );
-            let form = self.form();
-            return format!(
-                "{form}<Reader{number}>({test}.select({tree}, vector, i, {question}, \
-                 scratch.patches, {fault}))"
-            );
+            return self.test_of(column, list, &question);
         }
         let literal = self.literal(&[0, ranges.len() as u64]);
         self.ranges.push((literal, ranges.to_vec()));
@@ -116,6 +104,25 @@ impl Writer<'_> {
             )
         };
         if self.is_by_step { format!("by_step({selection})") } else { selection }
+    }
+
+    /// The rows of a vector that pass a question to the readers of a list of trees.
+    pub(super) fn test_of(&mut self, column: usize, list: &TreeList, question: &str) -> String {
+        let number = self.trees(list);
+        let (tree, fault) = (super::tree(number, list), self.fault(column));
+        let name = format!("test{}", self.tests);
+        self.tests += 1;
+        let of = format!("Reader{number}::Test<SCAN_EACH>");
+        let test = self.scratch(of, &name, list.test_bytes());
+        let _ = writeln!(
+            self.prepared,
+            "    {test}.prepare({tree}, place.first, place.count, {question});"
+        );
+        let form = self.form();
+        format!(
+            "{form}<Reader{number}>({test}.select({tree}, vector, i, {question}, scratch.patches, \
+             {fault}))"
+        )
     }
 
     /// The rows that pass a test of strings, of those of variable `live`; it says anything of

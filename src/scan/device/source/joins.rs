@@ -4,18 +4,93 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{Readers, Writer};
+use super::{MOST_TESTS, Readers, Writer};
+use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::ranges::Order;
 use crate::scan::join::{BoundJoin, JoinedColumn, Probe};
 use crate::scan::lookup::LookupColumn;
 
 impl Writer<'_> {
-    /// Writes what leaves the rows of `live` whose key a lookup has.
+    /// Writes what leaves the rows of `live` whose key a lookup has:
+    ///
+    /// ```text
+    /// dictionaries   their values are looked up before; rows by codes
+    /// packed, runs   the reader's test, as long as many rows are left
+    /// others         row by row
+    /// ```
     pub(super) fn probe(
         &mut self,
         probe: &Probe,
         live: &str,
+        kept: &str,
+        code: &mut String,
+    ) -> Result<()> {
+        let join = &probe.join;
+        let list = self.columns[join.column].lists[0].clone();
+        let valid = self.valid(join.column);
+        let rows = self.variable();
+        let _ = writeln!(code, "const u32 {rows} = {live}{valid};\nu32 {kept} = 0;");
+        let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
+        let fits = used + list.test_bytes() <= MOST_TESTS;
+        if list.asks_codes() && fits {
+            let (test, codes) = self.test_of_codes(probe, &list)?;
+            let _ = writeln!(code, "if (any({rows})) {{\n{kept} = {rows} & {test};");
+            if !list.tests_codes() {
+                // This chunk has no dictionary.
+                let _ = writeln!(code, "if ({codes}->kind == STRINGS_NONE) {{");
+                self.probe_rows(probe, &rows, kept, code)?;
+                *code += "}\n";
+            }
+            *code += "}\n";
+        } else if probe.codes.is_none() && list.tests_keys() && fits {
+            let test = self.test_of_keys(join, &list)?;
+            match list.is_random() {
+                true => {
+                    let _ = writeln!(code, "if (are_many({rows})) {{");
+                    let _ =
+                        writeln!(code, "{kept} = {rows} & {test};\n}} else if (any({rows})) {{");
+                    self.probe_rows(probe, &rows, kept, code)?;
+                    *code += "}\n";
+                }
+                false => {
+                    let _ = writeln!(code, "if (any({rows})) {kept} = {rows} & {test};");
+                }
+            }
+        } else {
+            let _ = writeln!(code, "if (any({rows})) {{");
+            self.probe_rows(probe, &rows, kept, code)?;
+            *code += "}\n";
+        }
+        Ok(())
+    }
+
+    /// The rows whose codes pass, of chunks with dictionaries; and what has the chunk's test of these.
+    fn test_of_codes(&mut self, probe: &Probe, list: &TreeList) -> Result<(String, String)> {
+        let column = probe.join.column;
+        let tests = (self.tests_of.keys)(column, probe)?;
+        let literal = self.literal(&[0, 0, u64::MAX]);
+        self.strings.push((literal, tests, column));
+        let codes = format!("(args.tests({literal}) + chunk)");
+        // Of chunks without a dictionary all pass.
+        let question = format!("Question{{args.range({}), UNSIGNED, {codes}}}", literal + 1);
+        Ok((self.test_of(column, list, &question), codes))
+    }
+
+    /// The rows whose keys a lookup has, by tests of their reader.
+    fn test_of_keys(&mut self, join: &BoundJoin, list: &TreeList) -> Result<String> {
+        let lookup = self.lookup(join)?;
+        let class = self.class(join)?;
+        let is_signed = join.key.order == Order::Signed;
+        let question = format!("KeyQuestion<{class}, {is_signed}>{{{lookup}}}");
+        Ok(self.test_of(join.column, list, &question))
+    }
+
+    /// Writes what looks up the keys of rows, one by one.
+    fn probe_rows(
+        &mut self,
+        probe: &Probe,
+        rows: &str,
         kept: &str,
         code: &mut String,
     ) -> Result<()> {
@@ -28,20 +103,13 @@ impl Writer<'_> {
             Some(codes) => {
                 let column = &join.table.columns[codes.column];
                 let set = self.literal(&[0]);
-                let bits = (codes.set.iter().collect::<Vec<_>>().chunks(64))
-                    .map(|bits| bits.iter().rev().fold(0, |word, bit| word << 1 | u64::from(*bit)))
-                    .collect();
-                self.sets.push((set, bits));
+                self.sets.push((set, codes.words()));
                 let (find, code) = (self.find(join, &lookup, &key)?, self.code(column));
                 format!("u64 entry; return {find} && has_code(args.pointer<u32>({set}), {code});")
             }
         };
-        let valid = self.valid(join.column);
-        let rows = self.variable();
-        let _ = writeln!(code, "const u32 {rows} = {live}{valid};\nu32 {kept} = 0;");
-        let _ = writeln!(code, "if (any({rows})) {{");
         readers.write(code);
-        let _ = writeln!(code, "{kept} = select_keys({rows}, [&](u32 at) {{ {test} }});\n}}");
+        let _ = writeln!(code, "{kept} = select_keys({rows}, [&](u32 at) {{ {test} }});");
         Ok(())
     }
 
@@ -56,10 +124,15 @@ impl Writer<'_> {
         }
     }
 
+    /// The type that looks up keys of a join.
+    fn class(&self, join: &BoundJoin) -> Result<&'static str> {
+        let table = (self.tests_of.tables)(&join.table)?;
+        Ok(table.class(join.key, join.table.keys.bounds()))
+    }
+
     /// The name of what looks up keys of a join.
     fn lookup(&mut self, join: &BoundJoin) -> Result<String> {
-        let table = (self.tests_of.tables)(&join.table)?;
-        let class = table.class(join.key, join.table.keys.bounds());
+        let (table, class) = ((self.tests_of.tables)(&join.table)?, self.class(join)?);
         let known = |(of, with): &(_, _)| Arc::ptr_eq(of, &table) && *with == class;
         let number = match self.lookups.iter().position(known) {
             Some(number) => number,

@@ -1,0 +1,51 @@
+// Selections by lookups: rows of a vector whose keys are in a table (lookup.cuh), by the tests of readers
+// or row by row.
+#pragma once
+
+#include "lookup.cuh"
+#include "reader.cuh"
+
+namespace lanepack {
+
+// What tests of readers (reader.cuh) take in place of a `Question`: whether keys are there.
+template <class Keys, bool IS_SIGNED>
+struct KeyQuestion {
+    const Keys& keys;
+};
+
+template <class T, class Keys, bool IS_SIGNED>
+LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED>& question) {
+    // Shifted up and down again: with the sign.
+    constexpr u32 ABOVE = 64 - ROWS<T>;
+    const u64 bits = static_cast<u64>(word) << ABOVE;
+    return has_key(question.keys, IS_SIGNED ? static_cast<i64>(bits) >> ABOVE : static_cast<i64>(bits >> ABOVE));
+}
+
+// Rows of a thread of which it is faster to look up the keys of all rows, in their order.
+constexpr u32 MANY_KEYS = 12;
+
+// Whether a thread of the warp has so many. All threads of a warp.
+LANEPACK_DEVICE bool are_many(u32 selection) { return __any_sync(FULL, static_cast<u32>(__popc(selection)) > MANY_KEYS); }
+
+// The rows of a selection whose keys pass: `test(step)`. Where many are asked for, all are: keys of
+// several steps are on their way at a time then. All threads of a warp.
+template <class Test>
+LANEPACK_DEVICE u32 select_keys(u32 selection, const Test& test) {
+    u32 kept = 0;
+    if (are_many(selection)) {
+#pragma unroll 4
+        for (u32 step = 0; step < WARP; step++) {
+            if (test(step)) kept |= 1u << step;
+        }
+        return kept & selection;
+    }
+#pragma unroll 1
+    while (selection != 0) {
+        const u32 bit = selection & (u32{0} - selection);
+        if (test(static_cast<u32>(__ffs(static_cast<int>(selection))) - 1)) kept |= bit;
+        selection ^= bit;
+    }
+    return kept;
+}
+
+}  // namespace lanepack
