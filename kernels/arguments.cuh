@@ -180,6 +180,28 @@ struct ProbeArguments {
     u32 zero;
 };
 
+// Where the codes of a column are in entries, and which codes they become.
+struct RemappedField {
+    const u32* codes;
+    u64 from_shift;
+    u64 mask;
+    u64 to_shift;
+};
+
+// Entries of a lookup with other codes: remap_entries.
+struct RemapArguments {
+    const u8* from;
+    u8* to;
+    const RemappedField* fields;
+    // Entries.
+    u64 count;
+    u32 field_count;
+    // Bytes of an entry.
+    u32 from_bytes;
+    u32 to_bytes;
+    u32 zero;
+};
+
 struct WideRange;
 
 // Verdicts on values of 128 and 256 bits: select_wide.

@@ -111,6 +111,8 @@ constexpr u32 CODE_RANGES_THREADS = 128;
 // probe_keys: values of a block.
 constexpr u32 PROBE_THREADS = 256;
 constexpr u32 PROBE_ROWS = 2048;
+// remap_entries: an entry a thread.
+constexpr u32 REMAP_THREADS = 256;
 // keep_*: a warp takes up to so many vectors; keep_places: one block.
 constexpr u32 KEEP_THREADS = 256;
 constexpr u32 KEEP_EACH = 4;

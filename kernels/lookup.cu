@@ -1,7 +1,8 @@
 // Keys of plain values, looked up (lanepack/lookup.cuh): of dictionaries, whose values are asked before
 // their codes are, and of columns where no kernel is compiled for a query.
 //
-//   probe_keys    a bit for each value, whether a lookup has it and its code passes
+//   probe_keys      a bit for each value, whether a lookup has it and its code passes
+//   remap_entries   entries with codes that are left of a lookup's columns, without gaps
 #include "arguments.cuh"
 #include "launch.cuh"
 
@@ -24,9 +25,9 @@ LANEPACK_DEVICE i64 key_at(const ProbeArguments& args, const Node& node, u32 row
     }
 }
 
-LANEPACK_DEVICE u64 entry_at(const ProbeArguments& args, u64 slot) {
-    const u8* entries = args.is_hashed != 0 ? args.hashed.entries : args.dense.entries;
-    switch (args.entry_bytes) {
+// Entry `slot` of entries of some bytes.
+LANEPACK_DEVICE u64 entry_at(const u8* entries, u32 bytes, u64 slot) {
+    switch (bytes) {
         case 0: return 0;
         case 1: return __ldg(entries + slot);
         case 2: return __ldg(reinterpret_cast<const u16*>(entries) + slot);
@@ -40,7 +41,8 @@ LANEPACK_DEVICE bool passes(const ProbeArguments& args, i64 key) {
     const bool has = args.is_hashed != 0 ? HashedLookup{args.hashed}.find(key, slot)
                                          : DenseLookup<u64>{args.dense}.find(key, slot);
     if (!has || args.set == nullptr) return has;
-    return has_code(args.set, CodeField{args.shift, args.mask}.of(entry_at(args, slot)));
+    const u8* entries = args.is_hashed != 0 ? args.hashed.entries : args.dense.entries;
+    return has_code(args.set, CodeField{args.shift, args.mask}.of(entry_at(entries, args.entry_bytes, slot)));
 }
 
 LANEPACK_KERNEL(probe_keys, PROBE_THREADS, 1, ProbeArguments) {
@@ -51,6 +53,23 @@ LANEPACK_KERNEL(probe_keys, PROBE_THREADS, 1, ProbeArguments) {
         const bool found = row < node.rows && passes(args, key_at(args, node, row));
         const u32 word = __ballot_sync(FULL, found);
         if (row % WARP == 0 && row < node.rows) args.out[(node.at + row) / 32] = word;
+    }
+}
+
+LANEPACK_KERNEL(remap_entries, REMAP_THREADS, 1, RemapArguments) {
+    const u64 slot = static_cast<u64>(blockIdx.x) * REMAP_THREADS + threadIdx.x;
+    if (slot >= args.count) return;
+    const u64 from = entry_at(args.from, args.from_bytes, slot);
+    u64 to = 0;
+    for (u32 i = 0; i < args.field_count; i++) {
+        const RemappedField field = args.fields[i];
+        to |= static_cast<u64>(__ldg(field.codes + (from >> field.from_shift & field.mask))) << field.to_shift;
+    }
+    switch (args.to_bytes) {
+        case 1: args.to[slot] = static_cast<u8>(to); break;
+        case 2: reinterpret_cast<u16*>(args.to)[slot] = static_cast<u16>(to); break;
+        case 4: reinterpret_cast<u32*>(args.to)[slot] = static_cast<u32>(to); break;
+        default: reinterpret_cast<u64*>(args.to)[slot] = to;
     }
 }
 

@@ -73,6 +73,7 @@ mod error;
 mod extension;
 mod fence;
 mod gpu;
+mod interner;
 pub mod ipc;
 mod lanes;
 mod memory;

@@ -109,6 +109,15 @@ LANEPACK_DEVICE u32 code_of(u64 key, u64 least, u64 codes, bool& outside) {
     return 0;
 }
 
+// The code of a string of chunk `chunk`, given that in the chunk's dictionary: `codes` has where each
+// chunk's begin, one number more than there are chunks, and these (src/decode/codes.rs).
+LANEPACK_DEVICE u32 dictionary_code(const u32* codes, u32 chunk, u32 code, bool& outside) {
+    const u32 first = __ldg(codes + chunk);
+    if (code < __ldg(codes + chunk + 1) - first) return __ldg(codes + first + code);
+    outside = true;
+    return 0;
+}
+
 // Codes of keys that may be null, which is code 0.
 LANEPACK_DEVICE u32 or_null(bool is_valid, u32 code) { return is_valid ? code + 1 : 0; }
 

@@ -37,10 +37,13 @@ struct HashedKeys {
 // of the lookup are among these, and there are fewer than 2^32 bits.
 template <class Place>
 struct DenseLookup : DenseKeys {
+    // Places outside become that of the bit behind the last one, which is never set: no branch.
     LANEPACK_DEVICE bool find(i64 key, u64& slot) const {
-        const Place place = static_cast<Place>(key) - static_cast<Place>(least);
+        const Place own = static_cast<Place>(key) - static_cast<Place>(least);
+        const Place end = static_cast<Place>(span);
+        const Place place = own < end ? own : end;
         slot = place;
-        return place < static_cast<Place>(span) && (__ldg(bits + place / 32) >> (place % 32) & 1) != 0;
+        return (__ldg(bits + place / 32) >> (place % 32) & 1) != 0;
     }
 };
 
@@ -94,5 +97,51 @@ struct CodeField {
 
 // Whether a code is in a set, a bit for each.
 LANEPACK_DEVICE bool has_code(const u32* set, u32 code) { return (__ldg(set + code / 32) >> (code % 32) & 1) != 0; }
+
+// The memory of a dense table that is being made.
+// Shared with the host.
+struct LookupMemory {
+    u32* bits;
+    u8* entries;
+    u64 least;
+    u64 span;
+    // The number of rows, and the least place of a key that comes twice.
+    u64* status;
+    // For each code of each column whether a row has it.
+    u8* used;
+};
+
+// Adds rows to a table, in any order.
+struct LookupBuilder : LookupMemory {
+    // Adds the key of a row; `outside` is set if it is not among those that the table has room for.
+    LANEPACK_DEVICE bool add(i64 key, bool& outside) const {
+        const u64 place = static_cast<u64>(key) - least;
+        if (place >= span) {
+            outside = true;
+            return false;
+        }
+        const u32 bit = 1u << place % 32;
+        if ((atomicOr(bits + place / 32, bit) & bit) != 0) atomicMin(status + 1, place);
+        return true;
+    }
+    // The same with its entry.
+    template <class Entry>
+    LANEPACK_DEVICE void add(i64 key, u64 entry, bool& outside) const {
+        if (!add(key, outside)) return;
+        reinterpret_cast<Entry*>(entries)[static_cast<u64>(key) - least] = static_cast<Entry>(entry);
+    }
+
+    // Notes a code of the column whose codes begin with number `first`.
+    LANEPACK_DEVICE void mark(u64 first, u32 code) const {
+        // Others store the same.
+        if (used[first + code] == 0) used[first + code] = 1;
+    }
+
+    // Counts the rows of a warp, whose threads have `own` each. All threads of a warp.
+    LANEPACK_DEVICE void count(u32 own) const {
+        const u32 all = __reduce_add_sync(FULL, own);
+        if (threadIdx.x % WARP == 0 && all != 0) atomicAdd(status, static_cast<u64>(all));
+    }
+};
 
 }  // namespace lanepack

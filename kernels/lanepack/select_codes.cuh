@@ -137,4 +137,24 @@ struct Dict {
 template <class T, class Codes>
 constexpr bool ASKS_CODES<Dict<T, Codes>> = true;
 
+// The codes themselves, of dictionaries of strings: tests as of `Dict`.
+template <class Codes>
+struct DictCodes : Dict<u32, Codes> {
+    LANEPACK_DEVICE static u32 at(const Node* tree, u32 row) { return Codes::at(tree + 1, row); }
+
+    struct Values {
+        typename Codes::Values codes;
+
+        Values() = default;
+        LANEPACK_DEVICE Values(const Node* tree, u32 vector, typename Codes::State& state, Patches& patches, u32& fault)
+            : codes(tree + 1, vector, state, patches, fault) {}
+
+        LANEPACK_DEVICE u32 operator()(u32 step) const { return codes(step); }
+        LANEPACK_DEVICE u32 at(u32 position) const { return codes.at(position); }
+    };
+};
+
+template <class Codes>
+constexpr bool ASKS_CODES<DictCodes<Codes>> = true;
+
 }  // namespace lanepack

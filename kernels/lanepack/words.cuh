@@ -44,7 +44,7 @@ LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, const Holds& h
                 StepPacked<T> steps(parameters.packed);
 #pragma unroll 4
                 for (u32 step = 0; step < WARP; step++) {
-                    if (holds(static_cast<T>(parameters.base + steps.next()))) selection |= 1u << step;
+                    selection |= static_cast<u32>(holds(static_cast<T>(parameters.base + steps.next()))) << step;
                 }
             }
             if constexpr (has_encoding(ENCODINGS, PFOR)) {

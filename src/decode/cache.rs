@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::check_decodable;
+use super::codes::StringCodes;
 use super::nodes::{
     ColumnNodes, KernelNodes, Reads, StringDictionaries, ValidityNodes, ValueNodes,
 };
@@ -23,6 +24,7 @@ struct NodeCache {
     validity: Cached<ValidityNodes>,
     dictionaries: Cached<StringDictionaries>,
     value_nodes: Cached<ValueNodes>,
+    codes: Cached<Option<Arc<StringCodes>>>,
     strings: OnceLock<StoredStrings>,
     reads: OnceLock<Reads>,
     validity_column: OnceLock<DeviceColumn>,
@@ -108,6 +110,19 @@ impl DeviceColumn {
     /// What kernels read of the column as it is stored.
     pub(crate) fn reads(&self) -> &Reads {
         self.node_cache().reads.get_or_init(|| Reads::of(self))
+    }
+
+    /// Codes of the column's strings, usable on a stream; none if chunks lack dictionaries, or these have
+    /// many values. Copies the column to the host the first time.
+    pub(crate) fn string_codes(
+        &self,
+        stream: &Arc<dyn Stream>,
+    ) -> Result<Option<Arc<StringCodes>>> {
+        let make = || Ok(StringCodes::of(stream, self)?.map(Arc::new));
+        let codes = self.node_cache().codes.get_or_make(make)?;
+        let Some(codes) = codes.as_ref() else { return Ok(None) };
+        stream.wait(codes.ready.as_ref())?;
+        Ok(Some(codes.clone()))
     }
 
     /// The nodes of the column's validity, usable on a stream.

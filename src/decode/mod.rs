@@ -10,6 +10,7 @@
 
 mod cache;
 mod cascade;
+pub(crate) mod codes;
 mod decoders;
 pub(crate) mod nodes;
 pub(crate) mod program;

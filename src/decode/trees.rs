@@ -12,7 +12,7 @@
 //! and the validity of a column have trees like other columns, of values of one bit. Which
 //! reader an encoding has is said by [`Encoding::device_reader`]; nothing here names an encoding
 //! but dictionaries, whose values are decoded (they are looked up in any order). Encodings
-//! without a reader (`lz`) are decoded as well.
+//! without a reader (`lz`) are decoded as well, and chunks with trees of a form that few rows have.
 
 use std::fmt::Write;
 
@@ -29,6 +29,9 @@ use crate::lanes::VECTOR;
 
 /// Trees of different form that a kernel is compiled for: chunks with further ones are decoded.
 const MOST_SHAPES: usize = 8;
+
+/// Trees whose form one row in so many has, or fewer, are decoded, and their values kept.
+const FEW_ROWS: usize = 32;
 
 /// The type that reads a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -370,22 +373,71 @@ impl<'a> Trees<'a> {
     /// The trees of some nodes of words; adds the steps that decode what has no reader.
     pub fn new(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Self> {
         let mut trees = Self::default();
-        targets.iter().for_each(|target| trees.push_target(target));
+        let rare = trees.rare(targets);
+        for (target, is_rare) in targets.iter().zip(rare) {
+            match is_rare {
+                true => trees.push_decoded(target),
+                false => trees.push_target(target),
+            }
+        }
         trees.decode(program)?;
         Ok(trees)
+    }
+
+    /// For each chunk whether its tree has a form that few rows have: last chunks of batches often have
+    /// others, for all of which each kernel would have code, and shared memory for the largest.
+    fn rare(&mut self, targets: &[Target<'a>]) -> Vec<bool> {
+        let mut forms: Vec<(Reader, usize)> = Vec::new();
+        let mut form_of = Vec::with_capacity(targets.len());
+        for target in targets {
+            let reader = self.tree(target, true, &mut Vec::new());
+            let rows = target.view.len();
+            let known = forms.iter().position(|(known, _)| known.is_like(&reader));
+            let form = known.unwrap_or_else(|| {
+                forms.push((reader, 0));
+                forms.len() - 1
+            });
+            forms[form].1 += rows;
+            form_of.push(form);
+        }
+        // Only their forms were asked for.
+        (self.missing, self.coded) = (Vec::new(), Vec::new());
+        let mut left = forms.iter().map(|(_, rows)| rows).sum::<usize>() / FEW_ROWS;
+        let mut are_rare = vec![false; forms.len()];
+        let mut by_rows: Vec<usize> = (0..forms.len()).collect();
+        by_rows.sort_by_key(|form| forms[*form].1);
+        for form in by_rows {
+            let (reader, rows) = &forms[form];
+            // Leaves are read by the code that reads decoded values.
+            if matches!(reader, Reader::Words { .. }) {
+                continue;
+            }
+            if *rows > left {
+                break;
+            }
+            left -= rows;
+            are_rare[form] = true;
+        }
+        form_of.into_iter().map(|form| are_rare[form]).collect()
+    }
+
+    /// Adds the tree of the next chunk, as values that are decoded.
+    fn push_decoded(&mut self, target: &Target<'a>) {
+        let mut nodes = Vec::new();
+        let reader = self.decoded(target, &mut nodes);
+        self.push(reader, nodes);
     }
 
     /// Adds the tree of the next chunk.
     pub fn push_target(&mut self, target: &Target<'a>) {
         let mut nodes = Vec::new();
         let (missing, coded) = (self.missing.len(), self.coded.len());
-        let mut reader = self.tree(target, true, &mut nodes);
+        let reader = self.tree(target, true, &mut nodes);
         let is_known = self.readers.iter().any(|known| known.is_like(&reader));
         if !is_known && self.readers.len() >= MOST_SHAPES {
             self.missing.truncate(missing);
             self.coded.truncate(coded);
-            nodes.clear();
-            reader = self.decoded(target, &mut nodes);
+            return self.push_decoded(target);
         }
         self.push(reader, nodes);
     }
@@ -398,7 +450,7 @@ impl<'a> Trees<'a> {
         let mut nodes = vec![Node { buffer: [DevicePtr::NULL; 4], size, ..target.own_node() }];
         self.coded.push(Coded { target: *target, tree, node, is_tested });
         let codes = vec![self.tree(&target.child(0), false, &mut nodes)];
-        let (head, keeps) = ("Dict<u32, ".to_owned(), Keeps::AsChild);
+        let (head, keeps) = ("DictCodes<".to_owned(), Keeps::AsChild);
         let reader = Reader::Parent { head, keeps, is_lookup: true, bits: 32, children: codes };
         self.push(reader, nodes);
     }

@@ -487,6 +487,10 @@ pub(crate) const COUNT_SELECTED: Kernel<abi::CountArguments> =
 pub(crate) const PROBE_KEYS: Kernel<abi::ProbeArguments> =
     Kernel::new("probe_keys", "PROBE_THREADS", "PROBE_ROWS");
 
+/// Blocks count entries.
+pub(crate) const REMAP_ENTRIES: Kernel<abi::RemapArguments> =
+    Kernel::new("remap_entries", "REMAP_THREADS", "REMAP_THREADS");
+
 /// A block of so many warps takes vectors of a chunk, as those of `SELECT`, a warp `each` of them at
 /// most; its kernel is made for a query, and takes lists behind the head.
 pub(crate) fn scan(warps: usize, each: usize) -> Kernel<abi::ScanHead> {

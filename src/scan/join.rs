@@ -90,10 +90,8 @@ impl JoinedColumn {
     /// 2 GiB.
     pub fn values_of(&self, keys: &ArrayRef, limit: MemoryLimit) -> Result<ArrayRef> {
         let (table, column) = (&self.join.table, self.column());
-        let code = |key: Option<i64>| {
-            let slot = table.keys.find(key?)?;
-            Some(column.code(table.keys.entry(slot)) as u32)
-        };
+        let known = table.keys.table()?;
+        let code = |key: Option<i64>| Some(column.code(known.entry(known.find(key?)?)) as u32);
         let codes = UInt32Array::from_iter(lookup::keys_of(keys).into_iter().map(code));
         let name = column.field.name().as_str();
         let all = column.values.get_buffer_memory_size();

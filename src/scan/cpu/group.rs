@@ -14,9 +14,10 @@ use crate::chunk::{NodeView, StringForm};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical, dict};
 use crate::error::{Error, Result, ensure};
+use crate::interner::Interner;
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
-use crate::scan::group::{GroupKey, GroupTable, Grouping, Interner, KeySource, lock};
+use crate::scan::group::{GroupKey, GroupTable, Grouping, KeySource, lock};
 use crate::scan::lookup::LookupColumn;
 
 /// The groups of all chunks, each of which `add` adds to a table: threads have one each, and take chunk
@@ -138,6 +139,7 @@ impl<'a> ChunkKey<'a> {
             KeySource::Words { key, least, .. } => {
                 Codes::Words { key: *key, least: *least, source, validity: validity()? }
             }
+            KeySource::Coded { .. } => unreachable!("devices know these codes"),
             KeySource::Strings { strings, .. } => {
                 let dictionary = ChunkDictionary::new(source.node()).map_err(place)?;
                 Codes::Strings { strings, source, validity: validity()?, dictionary }

@@ -96,12 +96,12 @@ impl ChunkJoin<'_> {
 impl Keys for ChunkJoin<'_> {
     fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
         self.validity.retain(vector, mask);
-        self.join.table.keys.retain(&*self.keys(vector)?, mask);
+        self.join.table.keys.table()?.retain(&*self.keys(vector)?, mask);
         Ok(())
     }
 
     fn entries(&self, vector: usize, mask: &Mask, out: &mut [u64; VECTOR]) -> Result<()> {
-        self.join.table.keys.entries(&*self.keys(vector)?, mask, out);
+        self.join.table.keys.table()?.entries(&*self.keys(vector)?, mask, out);
         Ok(())
     }
 }

@@ -301,7 +301,7 @@ impl<'a> Maker<'_, 'a> {
 
     fn probe(&self, probe: &'a Probe) -> Result<Step<'a>> {
         let column = probe.join.column;
-        let keys = &probe.join.table.keys;
+        let keys = probe.join.table.keys.table()?;
         let bounds = match bounds(self.chunk(column).statistics()) {
             Some((Value::Word(least), Value::Word(greatest))) => Some((least, greatest)),
             _ => None,

@@ -39,7 +39,7 @@ impl DeviceScan<'_> {
             return Ok(grouping.table());
         }
         self.check_chunks()?;
-        if self.columns.is_empty() || !self.are_computed(grouping) {
+        if self.columns.is_empty() || !self.computes_groups(grouping) {
             let mask = self.select(predicate)?.mask()?;
             return self.groups_on_host(mask.values(), grouping);
         }
@@ -52,7 +52,7 @@ impl DeviceScan<'_> {
     }
 
     /// Whether kernels find groups: numbers that a table is indexed by, and aggregates of words.
-    fn are_computed(&self, grouping: Grouping<'_>) -> bool {
+    pub fn computes_groups(&self, grouping: Grouping<'_>) -> bool {
         let has_strings =
             grouping.keys.iter().any(|key| matches!(key.source, KeySource::Strings { .. }));
         let words =
@@ -113,14 +113,15 @@ impl DeviceScan<'_> {
         let module = self.device().compile(&source.text)?;
         let query = query(self.columns, nodes, module.as_ref(), &source);
         self.fill(&table, groups, &layout)?;
-        let reports = query.groups(self.stream, within, &table, self.marks)?;
+        let reports = query.rows(self.stream, within, &[&table], self.marks)?;
         let mut words = vec![0_u64; groups * layout.words];
         self.stream.download(&table, 0, bytemuck::cast_slice_mut(&mut words))?;
         self.check_reports(&source, reports, selection)?;
         found(&words, groups, &layout, grouping)
     }
 
-    fn check_reports(
+    /// Waits for what a query says of its columns.
+    pub(super) fn check_reports(
         &self,
         source: &Source,
         reports: Vec<Report>,

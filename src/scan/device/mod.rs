@@ -22,6 +22,7 @@
 mod aggregate;
 mod gather;
 mod groups;
+mod lookup;
 mod query;
 mod select;
 mod source;

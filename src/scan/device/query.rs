@@ -116,22 +116,23 @@ impl Query<'_> {
         Ok((words.chunks(chunks).map(<[u64]>::to_vec).collect(), reports))
     }
 
-    /// Adds the rows of `within`, or all, to a table of groups. A report for each status word.
+    /// Has a query work on the rows of `within`, or all, that adds them to something in `buffers`. A report
+    /// for each status word.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
-    pub fn groups(
+    pub fn rows(
         &self,
         stream: &Arc<dyn Stream>,
         within: Option<&Arc<DeviceBuffer>>,
-        table: &Arc<DeviceBuffer>,
+        buffers: &[&Arc<DeviceBuffer>],
         marks: &mut dyn Marks,
     ) -> Result<Vec<Report>> {
         let head = abi::ScanHead {
             within: within.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
             ..abi::ScanHead::default()
         };
-        let buffers: Vec<_> = std::iter::once(table).chain(within).collect();
+        let buffers: Vec<_> = buffers.iter().copied().chain(within).collect();
         self.launch(stream, head, &buffers, marks)
     }
 

@@ -23,6 +23,7 @@ mod aggregates;
 mod filters;
 mod groups;
 mod joins;
+mod lookup;
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::ranges::{Order, Ranges};
 use crate::scan::aggregate::Plan;
 pub(super) use groups::{GroupLayout, GroupWords};
+pub(super) use lookup::LookupTarget;
 
 use crate::scan::device::select::{StringTests, WordType};
 use crate::scan::expr::{Comparison, Operator};
@@ -109,6 +111,8 @@ pub(super) enum Output<'a> {
         layout: &'a GroupLayout,
         table: &'a Arc<DeviceBuffer>,
     },
+    /// A lookup.
+    Lookup(&'a LookupTarget<'a>),
 }
 
 /// How far integers of an aggregate go: whether 64 bits hold the sum of a chunk.
@@ -211,6 +215,8 @@ struct Writer<'a> {
     buffers: Vec<Arc<DeviceBuffer>>,
     /// Tables of lookups, and the type that looks up keys in them.
     lookups: Vec<(Arc<DeviceTable>, &'static str)>,
+    /// Whether keys are looked up, or a lookup is made.
+    looks_up: bool,
     reporting: Vec<usize>,
     /// Columns whose values are looked at for whether they are outside of their bounds.
     bounded: Vec<usize>,
@@ -273,6 +279,7 @@ impl<'a> Writer<'a> {
             sets: Vec::new(),
             buffers: Vec::new(),
             lookups: Vec::new(),
+            looks_up: false,
             reporting: Vec::new(),
             bounded: Vec::new(),
             readers: Vec::new(),
@@ -387,16 +394,21 @@ impl<'a> Writer<'a> {
                 let kept = self.select(predicate, "rows", &mut code)?;
                 self.groups(*grouping, layout, table, &kept, &mut code)?;
             }
+            Output::Lookup(target) => {
+                code += "const u32 rows = rows_within(args, place, i);\n";
+                let kept = self.select(predicate, "rows", &mut code)?;
+                self.lookup_rows(target, &kept, &mut code)?;
+            }
         }
         Ok(code)
     }
 
     fn finish(self, body: &str) -> Source {
         let mut text = String::from("#include \"lanepack/scan.cuh\"\n");
-        if !self.lookups.is_empty() {
+        if self.looks_up {
             text += "#include \"lanepack/select_keys.cuh\"\n";
         }
-        if !self.begun.is_empty() {
+        if !self.begun.is_empty() || !self.bounded.is_empty() {
             text += "#include \"lanepack/groups.cuh\"\n";
         }
         if self.walks_strings {

@@ -11,18 +11,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ahash::RandomState;
+use crate::decode::codes::StringCodes;
 use arrow_array::{
     ArrayRef, BooleanArray, LargeBinaryArray, LargeStringArray, UInt32Array, make_array,
 };
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer, i256};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field};
-use hashbrown::HashTable;
 
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
+use crate::interner::Interner;
 use crate::ranges::Key;
 use crate::scan::bind::{Binder, Named};
 use crate::scan::expr::Expr;
@@ -53,6 +53,11 @@ pub(in crate::scan) enum KeySource {
     Strings {
         column: usize,
         strings: Mutex<Interner>,
+    },
+    /// Strings whose codes a device knows.
+    Coded {
+        column: usize,
+        codes: Arc<StringCodes>,
     },
 }
 
@@ -111,6 +116,10 @@ impl GroupKey {
                 self.has_nulls = column(*number).1;
                 self.values = STRING_CODES.min(rows as u128);
             }
+            KeySource::Coded { column: number, codes } => {
+                self.has_nulls = column(*number).1;
+                self.values = codes.strings.len() as u128;
+            }
         }
     }
 
@@ -123,7 +132,23 @@ impl GroupKey {
     pub fn column(&self) -> usize {
         match &self.source {
             KeySource::Joined(joined) => joined.join.column,
-            KeySource::Words { column, .. } | KeySource::Strings { column, .. } => *column,
+            KeySource::Words { column, .. }
+            | KeySource::Strings { column, .. }
+            | KeySource::Coded { column, .. } => *column,
+        }
+    }
+
+    /// The key with other codes of its strings: those that a device knows, or none.
+    pub fn with_codes(&mut self, known: Option<Arc<StringCodes>>) {
+        let column = self.column();
+        match (&self.source, known) {
+            (KeySource::Strings { .. }, Some(codes)) => {
+                self.source = KeySource::Coded { column, codes };
+            }
+            (KeySource::Coded { .. }, None) => {
+                self.source = KeySource::Strings { column, strings: Mutex::default() };
+            }
+            _ => {}
         }
     }
 
@@ -139,7 +164,12 @@ impl GroupKey {
                 let codes = UInt32Array::from_iter(codes);
                 Ok(arrow_select::take::take(&joined.column().values, &codes, None)?)
             }
-            KeySource::Strings { strings, .. } => lock(strings).array(codes, &self.data_type),
+            KeySource::Strings { strings, .. } => {
+                strings_of(&lock(strings), codes, &self.data_type)
+            }
+            KeySource::Coded { codes: known, .. } => {
+                strings_of(&known.strings, codes, &self.data_type)
+            }
             KeySource::Words { key, least, .. } => {
                 let words = codes.iter().map(|code| key.to_bits(code.unwrap_or(0) + least));
                 let nulls = codes.iter().map(Option::is_some).collect::<BooleanBuffer>();
@@ -165,52 +195,21 @@ pub(in crate::scan) fn lock(strings: &Mutex<Interner>) -> MutexGuard<'_, Interne
     strings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Distinct strings, numbered.
-#[derive(Default)]
-pub(in crate::scan) struct Interner {
-    hasher: RandomState,
-    table: HashTable<u32>,
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Interner {
-    fn get(&self, code: u32) -> &[u8] {
-        let start = (code as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.bytes[start..self.ends[code as usize]]
-    }
-
-    /// The number of a string.
-    pub fn code(&mut self, value: &[u8]) -> Result<u32> {
-        let hash = self.hasher.hash_one(value);
-        if let Some(code) = self.table.find(hash, |code| self.get(*code) == value) {
-            return Ok(*code);
+/// Strings as an array of a type.
+fn strings_of(strings: &Interner, codes: &[Option<u64>], data_type: &DataType) -> Result<ArrayRef> {
+    let values = codes.iter().map(|code| code.map(|code| strings.get(code as u32)));
+    let values: ArrayRef = match is_text(data_type) {
+        true => {
+            fn text(value: Option<&[u8]>) -> Result<Option<&str>, std::str::Utf8Error> {
+                value.map(std::str::from_utf8).transpose()
+            }
+            let texts = values.map(text).collect::<Result<LargeStringArray, _>>();
+            Arc::new(
+                texts
+                    .map_err(|error| Error::corrupt(format!("text that is not UTF-8: {error}")))?,
+            )
         }
-        let code = u32::try_from(self.ends.len())
-            .map_err(|_| Error::unsupported("groups of 2^32 or more strings"))?;
-        self.bytes.extend_from_slice(value);
-        self.ends.push(self.bytes.len());
-        let mut table = std::mem::take(&mut self.table);
-        table.insert_unique(hash, code, |code| self.hasher.hash_one(self.get(*code)));
-        self.table = table;
-        Ok(code)
-    }
-
-    fn array(&self, codes: &[Option<u64>], data_type: &DataType) -> Result<ArrayRef> {
-        let values = codes.iter().map(|code| code.map(|code| self.get(code as u32)));
-        let values: ArrayRef =
-            match is_text(data_type) {
-                true => {
-                    fn text(value: Option<&[u8]>) -> Result<Option<&str>, std::str::Utf8Error> {
-                        value.map(std::str::from_utf8).transpose()
-                    }
-                    let texts = values.map(text).collect::<Result<LargeStringArray, _>>();
-                    Arc::new(texts.map_err(|error| {
-                        Error::corrupt(format!("text that is not UTF-8: {error}"))
-                    })?)
-                }
-                false => Arc::new(values.collect::<LargeBinaryArray>()),
-            };
-        Ok(arrow_cast::cast(&values, data_type)?)
-    }
+        false => Arc::new(values.collect::<LargeBinaryArray>()),
+    };
+    Ok(arrow_cast::cast(&values, data_type)?)
 }

@@ -24,7 +24,7 @@ use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use arrow_schema::{FieldRef, Schema};
 use hashbrown::HashTable;
 
-pub(super) use key::{GroupKey, Interner, KeySource, lock};
+pub(super) use key::{GroupKey, KeySource, lock};
 pub(super) use states::{Found, States};
 
 use super::aggregate::{Aggregate, Plan};
@@ -138,7 +138,16 @@ impl GroupBy<'_> {
         self.scan.on(context, bind, Asked::reads, marks, |scan, predicate, mut asked| {
             let columns = scan.columns;
             let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
-            let numbering = asked.fit(&column, scan.rows)?;
+            scan.code_strings(&mut asked.keys)?;
+            let mut numbering = asked.fit(&column, scan.rows)?;
+            let plans: Vec<&Plan> = asked.plans.iter().collect();
+            let (keys, most) = (&asked.keys, self.most);
+            let grouping = Grouping { keys, plans: &plans, numbering: &numbering, most };
+            if !scan.computes_groups(grouping) {
+                // The CPU does, with codes of its own.
+                asked.keys.iter_mut().for_each(|key| key.with_codes(None));
+                numbering = asked.fit(&column, scan.rows)?;
+            }
             let plans: Vec<&Plan> = asked.plans.iter().collect();
             let (keys, most) = (&asked.keys, self.most);
             let grouping = Grouping { keys, plans: &plans, numbering: &numbering, most };

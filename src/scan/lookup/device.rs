@@ -46,6 +46,11 @@ impl fmt::Debug for DeviceTables {
 }
 
 impl DeviceTables {
+    /// One that a device has made.
+    pub fn with(context: &Arc<Context>, table: DeviceTable) -> Self {
+        Self(Mutex::new(vec![(Arc::downgrade(context), Arc::new(table))]))
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Weak<Context>, Arc<DeviceTable>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,7 +74,7 @@ impl Table {
             stream.wait(table.ready.as_ref())?;
             return Ok(table.clone());
         }
-        let table = Arc::new(DeviceTable::new(&self.keys.parts(), stream)?);
+        let table = Arc::new(DeviceTable::new(&self.keys.table()?.parts(), stream)?);
         tables.push((Arc::downgrade(context), table.clone()));
         Ok(table)
     }
@@ -103,6 +108,16 @@ impl DeviceTable {
         };
         let (ready, numbers) = (stream.record()?, Mutex::default());
         Ok(Self { keys, entry_bytes: parts.entry_bytes, buffers, ready, numbers })
+    }
+
+    /// A table of keys that are close together.
+    pub fn of_dense(
+        keys: DenseKeys,
+        entry_bytes: usize,
+        buffers: Vec<Arc<DeviceBuffer>>,
+        ready: Arc<dyn Event>,
+    ) -> Self {
+        Self { keys: Keys::Dense(keys), entry_bytes, buffers, ready, numbers: Mutex::default() }
     }
 
     /// What a kernel needs to know of the keys, as words.

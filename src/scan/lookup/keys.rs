@@ -77,6 +77,23 @@ pub(crate) enum PartsForm<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DuplicateKey(pub i64);
 
+/// Bytes of an entry of so many bits.
+pub(crate) fn entry_bytes(bits: u32) -> usize {
+    if bits == 0 { 0 } else { bits.div_ceil(8).next_power_of_two() as usize }
+}
+
+/// Whether a table with a bit for each of `span` keys is small, or smaller than one of so many slots.
+pub(crate) fn is_dense(span: u64, slots: usize, entry_bytes: usize) -> bool {
+    let entry_bytes = entry_bytes as u64;
+    let dense_bytes = (span / 8).saturating_add(span.saturating_mul(entry_bytes));
+    span != 0 && dense_bytes <= (slots as u64 * (8 + entry_bytes)).max(SMALL)
+}
+
+/// Slots of a hashed table of so many keys.
+pub(crate) fn hashed_slots(keys: usize) -> usize {
+    (keys * 2).next_power_of_two().max(2)
+}
+
 /// Bytes of a dense table that is small whatever the number of keys: few of many keys of a dimension
 /// pass a filter, and a hash takes ten times as long as a bit that is in a cache.
 const SMALL: u64 = 16 << 20;
@@ -88,14 +105,8 @@ impl KeyTable {
         let (least, greatest) = bounds.unwrap_or((0, -1));
         // 2^64 keys wrap to a span of 0, for which a dense table has no room.
         let span = (greatest.wrapping_sub(least) as u64).wrapping_add(1);
-        let entry_bytes = match entry_bits {
-            0 => 0,
-            bits => u64::from(bits.div_ceil(8).next_power_of_two()),
-        };
-        let dense_bytes = (span / 8).saturating_add(span.saturating_mul(entry_bytes));
-        let slots = (keys.len() * 2).next_power_of_two().max(2);
-        let hashed_bytes = slots as u64 * (8 + entry_bytes);
-        let is_dense = span != 0 && dense_bytes <= hashed_bytes.max(SMALL);
+        let slots = hashed_slots(keys.len());
+        let is_dense = is_dense(span, slots, entry_bytes(entry_bits));
         let mut table = if bounds.is_none() || is_dense {
             // One bit more, for what is outside.
             let bits = vec![0_u64; (span + 1).div_ceil(64) as usize];
@@ -113,6 +124,26 @@ impl KeyTable {
             table.entries.set(slot, *entry);
         }
         Ok(table)
+    }
+
+    /// A dense table from its parts: bits, one more than `span`, and entries of so many bytes.
+    pub fn from_dense(
+        bounds: (i64, i64),
+        len: usize,
+        bits: Vec<u64>,
+        entries: &[u8],
+        entry_bytes: usize,
+    ) -> Self {
+        let span = (bounds.1.wrapping_sub(bounds.0) as u64).wrapping_add(1);
+        let entries = match entry_bytes {
+            0 => Entries::None,
+            1 => Entries::U8(entries.to_vec()),
+            2 => Entries::U16(words(entries, u16::from_le_bytes)),
+            4 => Entries::U32(words(entries, u32::from_le_bytes)),
+            _ => Entries::U64(words(entries, u64::from_le_bytes)),
+        };
+        let form = Form::Dense { least: bounds.0, span, bits };
+        Self { form, entries, len, bounds: Some(bounds) }
     }
 
     /// The new slot of a key; none if it has one.
@@ -311,6 +342,12 @@ impl KeyTable {
             Form::Hashed { .. } => rows(mask).for_each(|row| put(row, self.find(keys[row]))),
         }
     }
+}
+
+/// Words of some bytes.
+fn words<T, const BYTES: usize>(bytes: &[u8], word: impl Fn([u8; BYTES]) -> T) -> Vec<T> {
+    let whole = |bytes: &[u8]| bytes.try_into().expect("as many bytes as a word has");
+    bytes.chunks_exact(BYTES).map(|bytes| word(whole(bytes))).collect()
 }
 
 /// A number that is no key.

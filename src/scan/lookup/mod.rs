@@ -12,6 +12,7 @@
 //! numbered by codes, tests of a column become sets of codes, and values are looked up for results
 //! only.
 
+mod build;
 mod device;
 mod keys;
 
@@ -25,9 +26,12 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, FieldRef, Schema};
 use hashbrown::HashTable;
 
+pub(crate) use build::Built;
+use build::BuiltTable;
 use device::DeviceTables;
 pub(crate) use device::{DeviceTable, NumbersByCode};
-pub(crate) use keys::KeyTable;
+use keys::KeyTable;
+pub(crate) use keys::{entry_bytes, hashed_slots, is_dense};
 
 use super::Scan;
 use super::bind::no_column;
@@ -72,11 +76,61 @@ pub struct Lookup(Arc<Table>);
 pub(crate) struct Table {
     /// The column of the keys.
     pub key: FieldRef,
-    pub keys: KeyTable,
+    pub keys: Keys,
     pub columns: Vec<LookupColumn>,
     /// The share of the rows of its source that it has.
     pub share: f64,
     on_devices: DeviceTables,
+}
+
+/// The keys of a lookup, with their entries: in host memory, or in that of the device that has found them,
+/// from which they are copied if the host asks for them.
+pub(crate) struct Keys {
+    len: usize,
+    /// Between what all keys are.
+    bounds: Option<(i64, i64)>,
+    bytes: usize,
+    host: OnceLock<KeyTable>,
+    device: Option<BuiltTable>,
+}
+
+impl Keys {
+    fn on_host(table: KeyTable) -> Self {
+        let (len, bounds, bytes) = (table.len(), table.bounds(), table.bytes());
+        Self { len, bounds, bytes, host: table.into(), device: None }
+    }
+
+    fn on_device(table: BuiltTable) -> Self {
+        let (len, bounds, bytes) = (table.len, Some(table.bounds), table.bytes());
+        Self { len, bounds, bytes, host: OnceLock::new(), device: Some(table) }
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Between what all keys are; none if there are no keys.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        self.bounds
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The table in host memory.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if it cannot be copied.
+    pub fn table(&self) -> Result<&KeyTable> {
+        if let Some(table) = self.host.get() {
+            return Ok(table);
+        }
+        let device = self.device.as_ref().expect("on the host or on a device");
+        let table = device.download()?;
+        Ok(self.host.get_or_init(|| table))
+    }
 }
 
 /// A column besides the key, whose codes are a field of entries.
@@ -101,7 +155,21 @@ pub(crate) enum Numbers {
     Floats(Vec<f64>),
 }
 
+/// Bits of the codes of so many values.
+pub(crate) fn code_bits(values: usize) -> u32 {
+    values.saturating_sub(1).checked_ilog2().map_or(0, |bits| bits + 1)
+}
+
 impl LookupColumn {
+    /// A column of some values, whose codes begin at bit `shift`.
+    fn new(field: FieldRef, values: ArrayRef, shift: u32) -> Self {
+        let nulls = values.logical_nulls();
+        let null = nulls.and_then(|nulls| (0..nulls.len()).find(|code| nulls.is_null(*code)));
+        let (bits, numbers, compressed) =
+            (code_bits(values.len()), OnceLock::new(), OnceLock::new());
+        Self { field, values, shift, bits, null, numbers, compressed }
+    }
+
     /// The code of a row, given its entry.
     pub fn code(&self, entry: u64) -> usize {
         // A field of no bits may begin behind the last one.
@@ -201,20 +269,14 @@ impl Lookup {
             let what = "keys above 2^63 - 1, which are not looked up";
             return Err(Error::unsupported(what).in_column(name));
         }
-        for (at, other) in others.iter().enumerate() {
-            let name = schema.field(*other).name();
-            if others[..at].iter().any(|before| schema.field(*before).name() == name) {
-                let what = format!("more than one column is called {name:?}");
-                return Err(Error::expression(what));
-            }
-        }
+        check_names(others.iter().map(|other| schema.field(*other).name().as_str()))?;
         let mut entries = vec![0_u64; keys.len()];
         let (mut columns, mut shift) = (Vec::with_capacity(others.len()), 0);
         for other in others {
             let field = schema.fields()[*other].clone();
             let (codes, values) =
                 distinct(batch.column(*other)).map_err(|error| error.in_column(field.name()))?;
-            let bits = values.len().saturating_sub(1).checked_ilog2().map_or(0, |bits| bits + 1);
+            let bits = code_bits(values.len());
             if shift + bits > 64 {
                 let what =
                     "columns whose codes take more than 64 bits together: look up fewer columns";
@@ -224,21 +286,15 @@ impl Lookup {
                 // A field of no bits is nowhere.
                 *entry |= u64::from(code).checked_shl(shift).unwrap_or(0);
             }
-            let nulls = values.logical_nulls();
-            let null = nulls.and_then(|nulls| (0..nulls.len()).find(|code| nulls.is_null(*code)));
-            let (numbers, compressed) = (OnceLock::new(), OnceLock::new());
-            columns.push(LookupColumn { field, values, shift, bits, null, numbers, compressed });
+            columns.push(LookupColumn::new(field, values, shift));
             shift += bits;
         }
         let rows = keys.into_iter().zip(entries);
         let (keys, entries): (Vec<i64>, Vec<u64>) =
             rows.filter_map(|(key, entry)| Some((key?, entry))).unzip();
-        let keys = KeyTable::new(&keys, &entries, shift).map_err(|keys::DuplicateKey(key)| {
-            let what = format!(
-                "key {key} of column {name:?} comes twice: rows of a lookup need unique keys"
-            );
-            Error::expression(what)
-        })?;
+        let keys = KeyTable::new(&keys, &entries, shift)
+            .map_err(|keys::DuplicateKey(key)| comes_twice(key, name))?;
+        let keys = Keys::on_host(keys);
         let share = keys.len() as f64 / all.max(1) as f64;
         Ok(Self(Arc::new(Table {
             key: field,
@@ -269,7 +325,7 @@ impl Lookup {
         self.0.columns.iter().map(|column| &column.field)
     }
 
-    /// Bytes of host memory that the keys and the codes take.
+    /// Bytes of memory that the keys and the codes take, where the lookup was made.
     pub fn table_bytes(&self) -> usize {
         self.0.keys.bytes()
     }
@@ -294,6 +350,9 @@ impl Scan<'_> {
     ///
     /// # Errors
     /// As [`Scan::gather`] and [`Lookup::try_new`].
+    ///
+    /// A batch in GPU memory becomes a lookup there, without the host, if its keys are close together
+    /// and other columns are numbers of a small range or strings that are stored by dictionaries.
     pub fn lookup<S: AsRef<str>>(
         &self,
         key: &str,
@@ -302,9 +361,31 @@ impl Scan<'_> {
     ) -> Result<Lookup> {
         let names: Vec<&str> =
             std::iter::once(key).chain(columns.iter().map(AsRef::as_ref)).collect();
+        if let Some(context) = self.resident(engine)?
+            && let Some(lookup) = self.lookup_on_device(context, &names)?
+        {
+            return Ok(lookup);
+        }
         let batch = self.gather(&names, engine)?;
         Lookup::of(&batch, 0, &(1..names.len()).collect::<Vec<_>>(), self.source_rows())
     }
+}
+
+/// The error of a key that two rows have.
+fn comes_twice(key: i64, name: &str) -> Error {
+    let what =
+        format!("key {key} of column {name:?} comes twice: rows of a lookup need unique keys");
+    Error::expression(what)
+}
+
+/// Checks that columns have names of their own.
+fn check_names<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Result<()> {
+    for (at, name) in names.clone().enumerate() {
+        if names.clone().take(at).any(|before| before == name) {
+            return Err(Error::expression(format!("more than one column is called {name:?}")));
+        }
+    }
+    Ok(())
 }
 
 /// Whether values of a type may be keys.

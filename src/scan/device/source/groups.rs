@@ -245,29 +245,33 @@ impl Writer<'_> {
     }
 
     /// The code of a key of a row.
-    fn group_code(&mut self, key: &GroupKey, readers: &mut Readers) -> Result<String> {
-        let (column, order, least) = match &key.source {
+    pub(super) fn group_code(&mut self, key: &GroupKey, readers: &mut Readers) -> Result<String> {
+        let column = key.column();
+        let code = match &key.source {
             KeySource::Joined(joined) => return self.joined_group(joined, readers),
-            KeySource::Words { column, key, least } => (*column, key.order, *least),
+            KeySource::Words { key: of, least, .. } => {
+                let value = self.reader(column, readers);
+                let literal = self.literal(&[*least, key.values as u64]);
+                format!(
+                    "code_of(u64{{ordered({value}(at), {})}}, args.literals[{literal}], \
+                     args.literals[{}], {})",
+                    order_name(of.order),
+                    literal + 1,
+                    self.outside(column)
+                )
+            }
+            KeySource::Coded { codes, .. } => {
+                let list = self.columns[column].lists[2].clone();
+                let value = self.reader_of(column, &list, readers);
+                let literal = self.literal(&[codes.table.pointer::<u8>().address()]);
+                self.buffers.push(codes.table.clone());
+                format!(
+                    "dictionary_code(args.pointer<u32>({literal}), chunk, {value}(at), {})",
+                    self.outside(column)
+                )
+            }
             KeySource::Strings { .. } => unreachable!("groups by strings are the CPU's"),
         };
-        let value = self.reader(column, readers);
-        let literal = self.literal(&[least, key.values as u64]);
-        let status = self.status(column);
-        if !self.bounded.contains(&status) {
-            self.bounded.push(status);
-            let _ = writeln!(self.prepared, "    bool outside{status} = false;");
-            let _ = writeln!(
-                self.finished,
-                "    if (__any_sync(FULL, outside{status})) fault{status} = FAULT_BOUNDS;"
-            );
-        }
-        let code = format!(
-            "code_of(u64{{ordered({value}(at), {})}}, args.literals[{literal}], args.literals[{}], \
-             outside{status})",
-            order_name(order),
-            literal + 1
-        );
         if !key.has_nulls {
             return Ok(code);
         }
@@ -278,5 +282,19 @@ impl Writer<'_> {
             }
             None => format!("({code} + 1)"),
         })
+    }
+
+    /// The name of what is set if a value of a column is outside of its bounds.
+    pub(super) fn outside(&mut self, column: usize) -> String {
+        let status = self.status(column);
+        if !self.bounded.contains(&status) {
+            self.bounded.push(status);
+            let _ = writeln!(self.prepared, "    bool outside{status} = false;");
+            let _ = writeln!(
+                self.finished,
+                "    if (__any_sync(FULL, outside{status})) fault{status} = FAULT_BOUNDS;"
+            );
+        }
+        format!("outside{status}")
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{MOST_TESTS, Readers, Writer};
 use crate::decode::trees::TreeList;
 use crate::error::Result;
-use crate::ranges::Order;
+use crate::ranges::{Key, Order};
 use crate::scan::join::{BoundJoin, JoinedColumn, Probe};
 use crate::scan::lookup::LookupColumn;
 
@@ -114,11 +114,16 @@ impl Writer<'_> {
     }
 
     /// The key of a row.
-    pub(super) fn key(&mut self, join: &BoundJoin, readers: &mut Readers) -> String {
-        let value = self.reader(join.column, readers);
-        match join.key.order {
+    fn key(&mut self, join: &BoundJoin, readers: &mut Readers) -> String {
+        self.key_of(join.column, join.key, readers)
+    }
+
+    /// The key of a row in a column.
+    pub(super) fn key_of(&mut self, column: usize, key: Key, readers: &mut Readers) -> String {
+        let value = self.reader(column, readers);
+        match key.order {
             Order::Signed => {
-                format!("static_cast<i64>(static_cast<i{}>({value}(at)))", join.key.bits)
+                format!("static_cast<i64>(static_cast<i{}>({value}(at)))", key.bits)
             }
             _ => format!("static_cast<i64>({value}(at))"),
         }
@@ -134,6 +139,7 @@ impl Writer<'_> {
     fn lookup(&mut self, join: &BoundJoin) -> Result<String> {
         let (table, class) = ((self.tests_of.tables)(&join.table)?, self.class(join)?);
         let known = |(of, with): &(_, _)| Arc::ptr_eq(of, &table) && *with == class;
+        self.looks_up = true;
         let number = match self.lookups.iter().position(known) {
             Some(number) => number,
             None => {
