@@ -3,10 +3,11 @@
 // listed one behind the other, and each thread evaluates one of 32:
 //
 //   RowList      rows of all vectors of a warp in any order, evaluated after the last vector
+//   VectorRows   rows of one vector in any order
 //   OrderedRows  rows of one vector by thread and step, for sums of floats: values go to shared
 //                memory, from which each thread adds those of its own rows
 //
-// For values whose readers reach single rows (IS_RANDOM in reader.cuh).
+// RowList and OrderedRows are for values whose readers reach single rows (IS_RANDOM in reader.cuh).
 #pragma once
 
 #include "reader.cuh"
@@ -118,6 +119,37 @@ struct OrderedRows {
 #pragma unroll 1
         for (u32 at = max(place.first, from); at < end; at++) sum.add(values[at - from]);
     }
+};
+
+// Rows of one vector, whose values go to places that have no order.
+struct VectorRows {
+    u16 entries[FEW_ROWS];
+
+    // Calls `add(value(row))` for each row of a selection that has few: a thread takes one of 32. All
+    // threads of a warp.
+    template <class Value, class Add>
+    LANEPACK_DEVICE void add_each(u32 selection, u32 vector, const Value& value, const Add& add) {
+        const u32 own = static_cast<u32>(__popc(selection));
+        const u32 end = sum_upto(own);
+        const u32 count = __shfl_sync(FULL, end, WARP - 1);
+        // Other threads may still read the entries of the vector before.
+        __syncwarp();
+#pragma unroll 1
+        for (u32 at = end - own; at < end; at++) {
+            entries[at] = static_cast<u16>(next_step(selection) * WARP + threadIdx.x % WARP);
+        }
+        __syncwarp();
+#pragma unroll 1
+        for (u32 at = threadIdx.x % WARP; at < count; at += WARP) add(value(row_of_entry(vector, entries[at])));
+    }
+};
+
+// Values of a vector by row of the chunk, of readers that do not reach single rows.
+template <class Values>
+struct RowsOfVector {
+    Values values;
+
+    LANEPACK_DEVICE auto operator()(u32 row) const { return values.at(row % VECTOR); }
 };
 
 // Values of a chunk by row; called as `Values` of a reader, which take steps of a vector.

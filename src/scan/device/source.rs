@@ -264,6 +264,8 @@ struct Readers {
     by_row: Vec<String>,
     /// Whether some only read vectors.
     are_of_vectors: bool,
+    /// Whether some only read them step by step.
+    have_steps_alone: bool,
 }
 
 impl<'a> Writer<'a> {
@@ -797,7 +799,13 @@ impl<'a> Writer<'a> {
             true => {
                 readers.declare_by_row(format!("const RowValues<Reader{number}> {name}{{{tree}}};"))
             }
-            false => readers.are_of_vectors = true,
+            false => {
+                readers.are_of_vectors = true;
+                readers.declare_by_row(format!(
+                    "const RowsOfVector<Reader{number}::Values> {name}{{Reader{number}::Values({tree}, \
+                     vector, {state}, scratch.patches, {fault})}};"
+                ));
+            }
         }
         readers.declare(
             name,
@@ -833,7 +841,10 @@ impl<'a> Writer<'a> {
             true => readers.declare_by_row(format!(
                 "const WideRowValues<Reader{low}, {high_reader}> {name}{{{low_tree}, {high_tree}}};"
             )),
-            false => readers.are_of_vectors = true,
+            false => {
+                readers.are_of_vectors = true;
+                readers.have_steps_alone = true;
+            }
         }
         readers.declare(
             name,

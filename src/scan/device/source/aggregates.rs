@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! many rows   a loop over each thread's rows
-//! few         `kernels/lanepack/scan_rows.cuh`, if values can be read row by row:
-//!   any order   collected from all vectors of a warp, evaluated behind the last one
-//!   floats      vector by vector, added in the order of rows of each thread
+//! few         `kernels/lanepack/scan_rows.cuh`:
+//!   any order   collected from all vectors of a warp, evaluated behind the last one; vector by vector
+//!               if values cannot be read row by row
+//!   floats      vector by vector, added in the order of rows of each thread, if values can
 //! ```
 
 use std::fmt::Write;
@@ -16,9 +17,10 @@ use crate::scan::aggregate::{Comparable, Input, Plan};
 use crate::scan::join::JoinedColumn;
 use crate::scan::number::{Kind, Number};
 
-/// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`).
+/// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`, `VectorRows`).
 const ROW_LIST: usize = 1024;
 const ORDERED_ROWS: usize = 384;
+const VECTOR_ROWS: usize = 128;
 
 /// What a kernel adds up, of sums and bounds alike.
 struct Sum {
@@ -195,10 +197,27 @@ impl Writer<'_> {
         let values = format!("{name}{{{}}}", expressions.join(", "));
         let _ = writeln!(code, "if ({has_rows}) {{");
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
-        let bytes = if ordered.is_empty() { ROW_LIST } else { ORDERED_ROWS };
-        let is_listed = !readers.are_of_vectors && PATCHES + used + bytes <= SHARED / 8;
+        let bytes = match (readers.are_of_vectors, ordered.is_empty()) {
+            (true, _) => VECTOR_ROWS,
+            (false, true) => ROW_LIST,
+            (false, false) => ORDERED_ROWS,
+        };
+        // Ordered sums of such values are added step by step.
+        let can_list = match readers.are_of_vectors {
+            true => !readers.have_steps_alone && ordered.is_empty(),
+            false => true,
+        };
+        let is_listed = can_list && PATCHES + used + bytes <= SHARED / 8;
         let by_row: String = readers.by_row.iter().map(|line| format!("{line}\n")).collect();
-        if is_listed && ordered.is_empty() {
+        if is_listed && readers.are_of_vectors {
+            let list = self.scratch("VectorRows".to_owned(), "rows_of_vector", bytes);
+            let _ = write!(
+                code,
+                "if (are_few({rows})) {{\n{by_row}{list}.add_each({rows}, vector,\n\
+                 [&](u32 at) {{ return {values}; }},\n\
+                 [&](const {name}& values) {{\n{add_free}}});\n}} else {{\n"
+            );
+        } else if is_listed && ordered.is_empty() {
             let list =
                 self.scratch("RowList<SCAN_EACH>".to_owned(), &format!("rows{group}"), bytes);
             let _ = writeln!(code, "if (!{list}.append({rows}, i, listed{group})) {{");
