@@ -3,7 +3,7 @@
 // listed one behind the other, and each thread evaluates one of 32:
 //
 //   RowList      rows of all vectors of a warp in any order, evaluated after the last vector
-//   VectorRows   rows of one vector in any order
+//   ListedRows   rows of one vector in any order
 //   OrderedRows  rows of one vector by thread and step, for sums of floats: values go to shared
 //                memory, from which each thread adds those of its own rows
 //
@@ -122,7 +122,7 @@ struct OrderedRows {
 };
 
 // Rows of one vector, whose values go to places that have no order.
-struct VectorRows {
+struct ListedRows {
     u16 entries[FEW_ROWS];
 
     // Calls `add(value(row))` for each row of a selection that has few: a thread takes one of 32. All

@@ -2,7 +2,7 @@
 
 use lanepack::{Engine, Options};
 
-use super::engines;
+use super::{engines, without_compiler};
 use queries::QUERIES;
 use star::Star;
 
@@ -18,13 +18,19 @@ type Failure = Box<dyn std::error::Error>;
 
 #[test]
 fn queries_of_a_star_give_what_they_give_on_the_cpu() {
-    let mut star = Star::generate(0.01, None, &Options::default(), None).unwrap();
+    let star = Star::generate(0.01, None, &Options::default(), None).unwrap();
     let expected: Vec<_> =
         QUERIES.iter().map(|query| query.run(&star, &Engine::cpu()).unwrap()).collect();
     assert!(expected.iter().any(|groups| groups.num_rows() > 50), "groups at this size");
-    for engine in engines() {
+    // Without a compiler there are no aggregates, which flight 1 has, but groups.
+    let without_compiler = without_compiler().map(|engine| (engine, "Q1"));
+    for (engine, but) in
+        engines().into_iter().map(|engine| (engine, "none")).chain(without_compiler)
+    {
+        let mut star = Star::generate(0.01, None, &Options::default(), None).unwrap();
         star.upload(&engine).unwrap();
-        for (query, expected) in QUERIES.iter().zip(&expected) {
+        let queries = QUERIES.iter().zip(&expected);
+        for (query, expected) in queries.filter(|(query, _)| !query.name.starts_with(but)) {
             assert_eq!(query.run(&star, &engine).unwrap(), *expected, "{}", query.name);
         }
     }

@@ -34,15 +34,32 @@ const MOST_ROWS: usize = 1 << 31;
 
 impl DeviceScan<'_> {
     /// The groups of the rows that a predicate keeps; waits for them.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] if kernels would compute them by codes of strings, and nothing can compile
+    /// these.
     pub fn groups(&mut self, predicate: &Predicate, grouping: Grouping<'_>) -> Result<GroupTable> {
         if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
             return Ok(grouping.table());
         }
         self.check_chunks()?;
-        if self.columns.is_empty() || !self.computes_groups(grouping) {
-            let mask = self.select(predicate)?.mask()?;
-            return self.groups_on_host(mask.values(), grouping);
+        if !self.columns.is_empty() && self.computes_groups(grouping) {
+            let found = self.groups_of_stages(predicate, grouping);
+            let is_coded = |key: &GroupKey| matches!(key.source, KeySource::Coded { .. });
+            match found {
+                Err(Error::NoDevice { .. }) if !grouping.keys.iter().any(is_coded) => {}
+                found => return found,
+            }
         }
+        let mask = self.select(predicate)?.mask()?;
+        self.groups_on_host(mask.values(), grouping)
+    }
+
+    fn groups_of_stages(
+        &mut self,
+        predicate: &Predicate,
+        grouping: Grouping<'_>,
+    ) -> Result<GroupTable> {
         match self.stages()? {
             None => self.groups_at_once(predicate, grouping),
             Some(stages) => (stages.iter())

@@ -17,7 +17,8 @@
 //! column (`decode/nodes.rs`, `decode/stored.rs`); what tests have found damaged is an error
 //! then. Columns that kernels do not read as they are stored are scanned in stages, which wait for
 //! each other (staged.rs).
-//! Without NVRTC a filter that needs no kernel of its own is joined test by test.
+//! Without NVRTC a filter that needs no kernel of its own is joined test by test; keys of joins are
+//! decoded then, and looked up by a kernel that is there, groups are the CPU's.
 
 mod aggregate;
 mod gather;
@@ -39,9 +40,11 @@ use super::join::{JoinedColumn, Probe};
 use super::lookup::Table;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::decode::nodes::ColumnNodes;
+use crate::decode::{self, Pending};
 use crate::device::{Context, DeviceColumn, Marks};
+use crate::encoding::Encoding;
 use crate::error::{Error, Result};
-use crate::gpu::abi::Range;
+use crate::gpu::abi::{Node, Range};
 use crate::gpu::{Device, DeviceBuffer, Module, Stream};
 use crate::memory::MemoryLimit;
 use crate::ranges::{Key, Ranges};
@@ -370,7 +373,7 @@ impl<'a> DeviceScan<'a> {
         if self.rows == 0 {
             return Ok(());
         }
-        if launches(predicate) > 1 || has_arithmetic(predicate) || !self.has_kernels(predicate) {
+        if launches(predicate) > 1 || !self.has_kernels(predicate) {
             let nodes = self.nodes(std::slice::from_ref(predicate), [])?;
             if is_fusable(predicate, &nodes) && self.fused(&nodes, predicate, how, bitmap)? {
                 return Ok(());
@@ -427,9 +430,8 @@ impl<'a> DeviceScan<'a> {
                 self.join(predicate, Combine::Set, &other)?;
                 select::join(self.stream, &other, false, how, bitmap, self.rows, self.marks)
             }
-            Predicate::Compare(..) | Predicate::Probe(_) => {
-                unreachable!("what needs a kernel of its own is fused")
-            }
+            Predicate::Probe(probe) => self.probe(probe, how, bitmap),
+            Predicate::Compare(..) => unreachable!("what needs a kernel of its own is fused"),
         }
     }
 
@@ -480,6 +482,30 @@ impl<'a> DeviceScan<'a> {
             self.join(part, if index == 0 { first } else { others }, bitmap)?;
         }
         Ok(())
+    }
+
+    /// Joins the rows whose keys a lookup has with a bitmap: the keys are decoded for it.
+    fn probe(&mut self, probe: &Probe, how: Combine, bitmap: &Arc<DeviceBuffer>) -> Result<()> {
+        let column = self.columns[probe.join.column];
+        let in_column = |error: Error| error.in_column(column.field().name());
+        let keys = decode::start(self.stream, column, self.marks).and_then(Pending::finish);
+        let keys = keys.map_err(in_column)?;
+        let (_, values) = keys.slices();
+        let node = Node {
+            buffer: Node::only(values[0].pointer()),
+            rows: u32::try_from(self.rows)
+                .map_err(|_| Error::unsupported("keys of 2^32 rows without NVRTC"))?,
+            encoding: Encoding::Plain as u16,
+            ..Node::default()
+        };
+        let table = probe.join.table.on_device(self.context, self.stream)?;
+        let found = self.bitmap()?;
+        let buffers = [values[0].buffer().as_ref()];
+        select::probe_keys(self.stream, &[node], &buffers, probe, &table, &found)?;
+        if column.null_count() > 0 {
+            self.test(probe.join.column, &ColumnTest::Valid, Combine::And, &found)?;
+        }
+        select::join(self.stream, &found, false, how, bitmap, self.rows, self.marks)
     }
 
     /// Joins the rows that pass a test of one column with a bitmap.
@@ -614,10 +640,11 @@ pub(super) fn launches(predicate: &Predicate) -> usize {
     }
 }
 
-/// Whether numbers are compared that no test of one column is, or looked up.
+/// Whether numbers are compared that no test of one column is.
 fn has_arithmetic(predicate: &Predicate) -> bool {
     match predicate {
-        Predicate::Compare(..) | Predicate::Probe(_) => true,
+        Predicate::Compare(..) => true,
+        Predicate::Probe(_) => false,
         Predicate::All(parts) | Predicate::Any(parts) => parts.iter().any(has_arithmetic),
         Predicate::Not(inner) => has_arithmetic(inner),
         Predicate::Constant(_) | Predicate::Test(..) | Predicate::IsValid(_) => false,

@@ -340,7 +340,7 @@ pub(crate) fn look_up_keys(
 }
 
 /// Starts to look up the keys of plain nodes: a bit for each.
-fn probe_keys(
+pub(crate) fn probe_keys(
     stream: &Arc<dyn Stream>,
     nodes: &[Node],
     buffers: &[&DeviceBuffer],

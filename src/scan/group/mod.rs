@@ -31,7 +31,7 @@ use super::aggregate::{Aggregate, Plan};
 use super::bind::{Binder, no_column};
 use super::expr::Expr;
 use super::{Scan, bounds_on_device, plans};
-use crate::device::{Context, Marks};
+use crate::device::Context;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -119,7 +119,7 @@ impl GroupBy<'_> {
             Ok(Asked { keys: keys.collect::<Result<Vec<_>>>()?, plans: plans(aggregates, binder)? })
         };
         let (table, asked) = match self.scan.resident(engine)? {
-            Some(context) => self.on_device(bind, context, &mut ())?,
+            Some(context) => self.on_device(bind, context)?,
             None => {
                 let (scan, mut asked) = self.scan.bind(bind)?;
                 (scan.groups(&mut asked, self.most, engine)?, asked)
@@ -133,24 +133,28 @@ impl GroupBy<'_> {
         &self,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<Asked>,
         context: &Arc<Context>,
-        marks: &mut dyn Marks,
     ) -> Result<(GroupTable, Asked)> {
-        self.scan.on(context, bind, Asked::reads, marks, |scan, predicate, mut asked| {
+        self.scan.on(context, bind, Asked::reads, &mut (), |scan, predicate, mut asked| {
             let columns = scan.columns;
             let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
             scan.code_strings(&mut asked.keys)?;
-            let mut numbering = asked.fit(&column, scan.rows)?;
+            let most = self.most;
+            let numbering = asked.fit(&column, scan.rows)?;
             let plans: Vec<&Plan> = asked.plans.iter().collect();
-            let (keys, most) = (&asked.keys, self.most);
-            let grouping = Grouping { keys, plans: &plans, numbering: &numbering, most };
-            if !scan.computes_groups(grouping) {
-                // The CPU does, with codes of its own.
-                asked.keys.iter_mut().for_each(|key| key.with_codes(None));
-                numbering = asked.fit(&column, scan.rows)?;
+            let grouping =
+                Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
+            if scan.computes_groups(grouping) {
+                match scan.groups(predicate, grouping) {
+                    Err(Error::NoDevice { .. }) => {}
+                    found => return found.map(|table| (table, asked)),
+                }
             }
+            // The CPU does, with codes of its own.
+            asked.keys.iter_mut().for_each(|key| key.with_codes(None));
+            let numbering = asked.fit(&column, scan.rows)?;
             let plans: Vec<&Plan> = asked.plans.iter().collect();
-            let (keys, most) = (&asked.keys, self.most);
-            let grouping = Grouping { keys, plans: &plans, numbering: &numbering, most };
+            let grouping =
+                Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
             let table = scan.groups(predicate, grouping)?;
             Ok((table, asked))
         })

@@ -17,8 +17,8 @@ use super::{
     DeviceTable, DeviceTables, Keys, Lookup, LookupColumn, Table, check_names, code_bits,
     comes_twice, entry_bytes, is_key_type,
 };
-use crate::device::{Context, Marks};
-use crate::error::Result;
+use crate::device::Context;
+use crate::error::{Error, Result};
 use crate::gpu::abi::DenseKeys;
 use crate::gpu::{DeviceBuffer, Stream};
 use crate::ranges::Key;
@@ -123,18 +123,9 @@ impl Scan<'_> {
         context: &Arc<Context>,
         names: &[&str],
     ) -> Result<Option<Lookup>> {
-        self.lookup_measured(context, names, &mut ())
-    }
-
-    fn lookup_measured(
-        &self,
-        context: &Arc<Context>,
-        names: &[&str],
-        marks: &mut dyn Marks,
-    ) -> Result<Option<Lookup>> {
         check_names(names[1..].iter().copied())?;
         let asked = |binder: &mut Binder<'_>| Asked::of(names, binder);
-        self.on(context, asked, Asked::reads, marks, |scan, predicate, asked| {
+        self.on(context, asked, Asked::reads, &mut (), |scan, predicate, asked| {
             let Some(Asked { column, key, mut columns }) = asked else { return Ok(None) };
             let of = scan.columns;
             let bounds =
@@ -143,9 +134,12 @@ impl Scan<'_> {
                 return Ok(None);
             }
             columns.iter_mut().for_each(|column| column.fit(&bounds, scan.rows));
-            let Some(built) = scan.build_lookup(predicate, (column, key), &columns)? else {
-                return Ok(None);
+            let built = match scan.build_lookup(predicate, (column, key), &columns) {
+                // Nothing can compile its kernel.
+                Err(Error::NoDevice { .. }) => None,
+                built => built?,
             };
+            let Some(built) = built else { return Ok(None) };
             let field = of[column].field().clone();
             if let Some(twice) = built.twice {
                 return Err(comes_twice(twice, field.name()));

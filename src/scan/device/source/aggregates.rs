@@ -17,7 +17,7 @@ use crate::scan::aggregate::{Comparable, Input, Plan};
 use crate::scan::join::JoinedColumn;
 use crate::scan::number::{Kind, Number};
 
-/// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`, `VectorRows`).
+/// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`, `ListedRows`).
 const ROW_LIST: usize = 1024;
 const ORDERED_ROWS: usize = 384;
 const VECTOR_ROWS: usize = 128;
@@ -210,7 +210,7 @@ impl Writer<'_> {
         let is_listed = can_list && PATCHES + used + bytes <= SHARED / 8;
         let by_row: String = readers.by_row.iter().map(|line| format!("{line}\n")).collect();
         if is_listed && readers.are_of_vectors {
-            let list = self.scratch("VectorRows".to_owned(), "rows_of_vector", bytes);
+            let list = self.scratch("ListedRows".to_owned(), "rows_of_vector", bytes);
             let _ = write!(
                 code,
                 "if (are_few({rows})) {{\n{by_row}{list}.add_each({rows}, vector,\n\
