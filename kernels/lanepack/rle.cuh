@@ -297,7 +297,7 @@ struct RunVerdicts {
             child.prepare(values, vector, min(PREPARED, vectors_of(*values) - vector), question);
             number = 0;
         }
-        const u32 word = by_step_of<Child>(child.select(values, vector, number, question, patches, fault));
+        const u32 word = by_step_of<Child>(child.select(values, vector, number, of_all(question), patches, fault));
         // All threads have read `vectors` and `prepared`, which change now.
         __syncwarp();
         words[vector % 2 * WARP + step_word(thread)] = word;

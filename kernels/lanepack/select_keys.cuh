@@ -7,11 +7,23 @@
 
 namespace lanepack {
 
-// What tests of readers (reader.cuh) take in place of a `Question`: whether keys are there.
+// What tests of readers (reader.cuh) take in place of a `Question`: whether keys are there, of the rows
+// of a selection; of others they say anything.
 template <class Keys, bool IS_SIGNED>
 struct KeyQuestion {
     const Keys& keys;
+    u32 live;
 };
+
+// The question to values that are not those of rows.
+template <class Keys, bool IS_SIGNED>
+LANEPACK_DEVICE KeyQuestion<Keys, IS_SIGNED> of_all(const KeyQuestion<Keys, IS_SIGNED>& question) {
+    return {question.keys, FULL};
+}
+template <class Keys, bool IS_SIGNED>
+LANEPACK_DEVICE u32 live_rows(const KeyQuestion<Keys, IS_SIGNED>& question) {
+    return question.live;
+}
 
 template <class T, class Keys, bool IS_SIGNED>
 LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED>& question) {
@@ -21,8 +33,9 @@ LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED>& ques
     return has_key(question.keys, IS_SIGNED ? static_cast<i64>(bits) >> ABOVE : static_cast<i64>(bits >> ABOVE));
 }
 
-// Rows of a thread of which it is faster to look up the keys of all rows, in their order.
-constexpr u32 MANY_KEYS = 12;
+// Rows of a thread of which it is faster to unpack all keys in their order, and look up those of the rows:
+// words are loaded once then, by all threads side by side.
+constexpr u32 MANY_KEYS = 4;
 
 // Whether a thread of the warp has so many. All threads of a warp.
 LANEPACK_DEVICE bool are_many(u32 selection) { return __any_sync(FULL, static_cast<u32>(__popc(selection)) > MANY_KEYS); }

@@ -29,10 +29,54 @@ LANEPACK_DEVICE T word_at(const Node& node, u32 row) {
     return values.at(position);
 }
 
+// The values of a thread in a vector, of `W` bits, that `holds(packed)` is true for, of those in `live`.
+template <u32 W, class T, class Holds>
+LANEPACK_DEVICE u32 select_unpacked(const ThreadWords<T>& from, u32 live, const Holds& holds) {
+    u32 words[W];
+    u32 selection = 0;
+#pragma unroll
+    for (u32 r = 0; r < WARP; r++) {
+        // The words that value r ends in, and the one before did not.
+#pragma unroll
+        for (u32 k = (r * W + 31) / 32; k < ((r + 1) * W + 31) / 32; k++) words[k] = from.load(k);
+        const T packed = static_cast<T>(at_top<W>(words, r) >> (32 - W));
+        if ((live >> r & 1) != 0) selection |= static_cast<u32>(holds(packed)) << r;
+    }
+    return selection;
+}
+
+// The same of packed values of any width but 0: with code for each of `WIDTHS` up to 32, or any
+// slowly.
+template <u64 WIDTHS, class T, class Holds>
+LANEPACK_DEVICE u32 select_packed_by(Packed<T> packed, u32 live, const Holds& holds) {
+    if constexpr (sizeof(T) >= 4) {
+        const ThreadWords<T> words(packed);
+        switch (packed.width) {
+#define LANEPACK_WIDTH(w) \
+    case w:               \
+        if constexpr (has_width(WIDTHS, w)) return select_unpacked<w>(words, live, holds); else break;
+#define LANEPACK_WIDTHS(w) LANEPACK_WIDTH(w) LANEPACK_WIDTH(w + 1) LANEPACK_WIDTH(w + 2) LANEPACK_WIDTH(w + 3)
+            LANEPACK_WIDTHS(1) LANEPACK_WIDTHS(5) LANEPACK_WIDTHS(9) LANEPACK_WIDTHS(13)
+            LANEPACK_WIDTHS(17) LANEPACK_WIDTHS(21) LANEPACK_WIDTHS(25) LANEPACK_WIDTHS(29)
+#undef LANEPACK_WIDTHS
+#undef LANEPACK_WIDTH
+            default: break;
+        }
+    }
+    StepPacked<T> steps(packed);
+    u32 selection = 0;
+#pragma unroll 4
+    for (u32 step = 0; step < WARP; step++) {
+        const T packed_value = steps.next();
+        if ((live >> step & 1) != 0) selection |= static_cast<u32>(holds(packed_value)) << step;
+    }
+    return selection;
+}
+
 // The selection of the values that `holds(word)` is true for: packed ones in their order, which is
-// faster than by their positions. Of rows past the end anything.
-template <class T, u32 ENCODINGS, class Holds>
-LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, const Holds& holds, Patches& patches) {
+// faster than by their positions. Of rows past the end, and of others than those in `live`, anything.
+template <class T, u32 ENCODINGS, u64 WIDTHS, class Holds>
+LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, u32 live, const Holds& holds, Patches& patches) {
     constexpr u32 PACKED = 1u << FFOR | 1u << PFOR;
     if constexpr ((ENCODINGS & PACKED) != 0) {
         if (is_one_of<ENCODINGS & PACKED>(node) || (ENCODINGS & ~PACKED) == 0) {
@@ -41,11 +85,8 @@ LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, const Holds& h
             if (parameters.packed.width == 0) {
                 selection = holds(parameters.base) ? FULL : 0;
             } else {
-                StepPacked<T> steps(parameters.packed);
-#pragma unroll 4
-                for (u32 step = 0; step < WARP; step++) {
-                    selection |= static_cast<u32>(holds(static_cast<T>(parameters.base + steps.next()))) << step;
-                }
+                selection = select_packed_by<WIDTHS>(
+                    parameters.packed, live, [&](T packed) { return holds(static_cast<T>(parameters.base + packed)); });
             }
             if constexpr (has_encoding(ENCODINGS, PFOR)) {
                 if (is_encoding<ENCODINGS, PFOR>(node)) {
@@ -88,7 +129,8 @@ struct Words {
 
         template <class Asked>
         LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Asked& question, Patches& patches, u32&) {
-            return select_in_order<T, ENCODINGS>(*tree, vector, [&](T word) { return holds_word(word, question); }, patches);
+            const auto holds = [&](T word) { return holds_word(word, question); };
+            return select_in_order<T, ENCODINGS, WIDTHS>(*tree, vector, live_rows(question), holds, patches);
         }
     };
 

@@ -36,7 +36,7 @@ use crate::error::Result;
 use crate::gpu::abi::{Node, Range, Reduction};
 use crate::gpu::kernels;
 use crate::gpu::{DeviceBuffer, DevicePtr};
-use crate::ranges::{Order, Ranges};
+use crate::ranges::{Key, Order, Ranges};
 use crate::scan::aggregate::Plan;
 pub(super) use groups::{GroupLayout, GroupWords};
 pub(super) use lookup::LookupTarget;
@@ -214,7 +214,7 @@ struct Writer<'a> {
     sets: Vec<(usize, Vec<u64>)>,
     buffers: Vec<Arc<DeviceBuffer>>,
     /// Tables of lookups, and the type that looks up keys in them.
-    lookups: Vec<(Arc<DeviceTable>, &'static str)>,
+    lookups: Vec<(Arc<DeviceTable>, &'static str, Key)>,
     /// Whether keys are looked up, or a lookup is made.
     looks_up: bool,
     reporting: Vec<usize>,
@@ -445,7 +445,11 @@ impl<'a> Writer<'a> {
             (false, true) => kernels::SCAN_EACH_PLAIN,
             (false, false) => kernels::SCAN_EACH,
         };
-        let blocks = if self.walks_strings { "SCAN_BLOCKS_STRINGS" } else { "SCAN_BLOCKS" };
+        let blocks = match (self.walks_strings, self.looks_up || !self.begun.is_empty()) {
+            (true, _) => "SCAN_BLOCKS_STRINGS",
+            (false, true) => "SCAN_BLOCKS_KEYS",
+            (false, false) => "SCAN_BLOCKS",
+        };
         let _ = writeln!(text, "LANEPACK_KERNEL(scan, {}, {blocks}, Arguments) {{", 32 * warps);
         let _ = writeln!(text, "    LANEPACK_SHARED(Scratch[{warps}], all);");
         text += "    Scratch& scratch = all[warp_in_block()];\n";

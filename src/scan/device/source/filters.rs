@@ -86,7 +86,7 @@ impl Writer<'_> {
             let literal = self.literal(&[range.low, range.high]);
             let codes = codes.unwrap_or_else(|| "nullptr".to_owned());
             let question = format!("Question{{args.range({literal}), {order}, {codes}}}");
-            return self.test_of(column, list, &question);
+            return self.test_of(column, list, &question, &question);
         }
         let literal = self.literal(&[0, ranges.len() as u64]);
         self.ranges.push((literal, ranges.to_vec()));
@@ -106,8 +106,15 @@ impl Writer<'_> {
         if self.is_by_step { format!("by_step({selection})") } else { selection }
     }
 
-    /// The rows of a vector that pass a question to the readers of a list of trees.
-    pub(super) fn test_of(&mut self, column: usize, list: &TreeList, question: &str) -> String {
+    /// The rows of a vector that pass a question to the readers of a list of trees, which are prepared with
+    /// the same one.
+    pub(super) fn test_of(
+        &mut self,
+        column: usize,
+        list: &TreeList,
+        prepared: &str,
+        question: &str,
+    ) -> String {
         let number = self.trees(list);
         let (tree, fault) = (super::tree(number, list), self.fault(column));
         let name = format!("test{}", self.tests);
@@ -116,7 +123,7 @@ impl Writer<'_> {
         let test = self.scratch(of, &name, list.test_bytes());
         let _ = writeln!(
             self.prepared,
-            "    {test}.prepare({tree}, place.first, place.count, {question});"
+            "    {test}.prepare({tree}, place.first, place.count, {prepared});"
         );
         let form = self.form();
         format!(

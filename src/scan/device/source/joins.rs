@@ -44,7 +44,7 @@ impl Writer<'_> {
             }
             *code += "}\n";
         } else if probe.codes.is_none() && list.tests_keys() && fits {
-            let test = self.test_of_keys(join, &list)?;
+            let test = self.test_of_keys(join, &list, &rows)?;
             match list.is_random() {
                 true => {
                     let _ = writeln!(code, "if (are_many({rows})) {{");
@@ -74,16 +74,17 @@ impl Writer<'_> {
         let codes = format!("(args.tests({literal}) + chunk)");
         // Of chunks without a dictionary all pass.
         let question = format!("Question{{args.range({}), UNSIGNED, {codes}}}", literal + 1);
-        Ok((self.test_of(column, list, &question), codes))
+        Ok((self.test_of(column, list, &question, &question), codes))
     }
 
-    /// The rows whose keys a lookup has, by tests of their reader.
-    fn test_of_keys(&mut self, join: &BoundJoin, list: &TreeList) -> Result<String> {
+    /// The rows whose keys a lookup has, of those of a variable, by tests of their reader.
+    fn test_of_keys(&mut self, join: &BoundJoin, list: &TreeList, rows: &str) -> Result<String> {
         let lookup = self.lookup(join)?;
         let class = self.class(join)?;
         let is_signed = join.key.order == Order::Signed;
-        let question = format!("KeyQuestion<{class}, {is_signed}>{{{lookup}}}");
-        Ok(self.test_of(join.column, list, &question))
+        let question =
+            |live: &str| format!("KeyQuestion<{class}, {is_signed}>{{{lookup}, {live}}}");
+        Ok(self.test_of(join.column, list, &question("FULL"), &question(rows)))
     }
 
     /// Writes what looks up the keys of rows, one by one.
@@ -129,31 +130,34 @@ impl Writer<'_> {
         }
     }
 
-    /// The type that looks up keys of a join.
-    fn class(&self, join: &BoundJoin) -> Result<&'static str> {
-        let table = (self.tests_of.tables)(&join.table)?;
-        Ok(table.class(join.key, join.table.keys.bounds()))
-    }
-
     /// The name of what looks up keys of a join.
     fn lookup(&mut self, join: &BoundJoin) -> Result<String> {
-        let (table, class) = ((self.tests_of.tables)(&join.table)?, self.class(join)?);
-        let known = |(of, with): &(_, _)| Arc::ptr_eq(of, &table) && *with == class;
+        Ok(format!("lookup{}", self.lookup_number(join)?))
+    }
+
+    /// The type of that.
+    fn class(&mut self, join: &BoundJoin) -> Result<&'static str> {
+        let number = self.lookup_number(join)?;
+        Ok(self.lookups[number].1)
+    }
+
+    fn lookup_number(&mut self, join: &BoundJoin) -> Result<usize> {
+        let table = (self.tests_of.tables)(&join.table)?;
+        // Of columns of different types the same table may have lookups of different ones.
+        let known = |(of, _, key): &(_, _, Key)| Arc::ptr_eq(of, &table) && *key == join.key;
+        if let Some(number) = self.lookups.iter().position(known) {
+            return Ok(number);
+        }
+        let class = table.class(join.key, join.table.keys.bounds());
+        let (number, literal) = (self.lookups.len(), self.literal(table.words()));
+        let _ = writeln!(
+            self.prepared,
+            "    [[maybe_unused]] const auto& lookup{number} = args.words<{class}>({literal});"
+        );
         self.looks_up = true;
-        let number = match self.lookups.iter().position(known) {
-            Some(number) => number,
-            None => {
-                let (number, literal) = (self.lookups.len(), self.literal(table.words()));
-                let _ = writeln!(
-                    self.prepared,
-                    "    [[maybe_unused]] const auto& lookup{number} = args.words<{class}>({literal});"
-                );
-                self.buffers.extend(table.buffers.iter().cloned());
-                self.lookups.push((table, class));
-                number
-            }
-        };
-        Ok(format!("lookup{number}"))
+        self.buffers.extend(table.buffers.iter().cloned());
+        self.lookups.push((table, class, join.key));
+        Ok(number)
     }
 
     /// What puts the entry of a row into `entry`, and says whether there is one.
