@@ -56,8 +56,8 @@ impl Table {
 }
 
 impl Star {
-    /// Generates and compresses the tables, of lineorder some columns or all; writes them to a folder
-    /// as Arrow files if one is given.
+    /// Generates and compresses the tables, of lineorder some columns or all, by options; writes them to a
+    /// folder as Arrow files if one is given.
     pub fn generate(
         scale_factor: f64,
         lineorder: Option<&[&str]>,
@@ -70,6 +70,8 @@ impl Star {
             .set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} orders, {eta} left")?);
         let (mut bytes, mut of_compressed) = (0, 0);
         let mut compressed = |name: &str, batches: Vec<RecordBatch>| -> Result<_, Failure> {
+            let default = Options::default();
+            let options = if name == "lineorder" { options } else { &default };
             let mut packed = Vec::with_capacity(batches.len());
             for batch in &batches {
                 let columns = batch.columns().iter();

@@ -8,25 +8,26 @@
 namespace lanepack {
 
 // What tests of readers (reader.cuh) take in place of a `Question`: whether keys are there, of the rows
-// of a selection; of others they say anything.
-template <class Keys, bool IS_SIGNED>
+// of a selection, or of all if `OF_ALL`; of others they say anything.
+template <class Keys, bool IS_SIGNED, bool OF_ALL>
 struct KeyQuestion {
     const Keys& keys;
     u32 live;
 };
 
 // The question to values that are not those of rows.
-template <class Keys, bool IS_SIGNED>
-LANEPACK_DEVICE KeyQuestion<Keys, IS_SIGNED> of_all(const KeyQuestion<Keys, IS_SIGNED>& question) {
+template <class Keys, bool IS_SIGNED, bool OF_ALL>
+LANEPACK_DEVICE KeyQuestion<Keys, IS_SIGNED, true> of_all(const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
     return {question.keys, FULL};
 }
-template <class Keys, bool IS_SIGNED>
-LANEPACK_DEVICE u32 live_rows(const KeyQuestion<Keys, IS_SIGNED>& question) {
-    return question.live;
+template <class Keys, bool IS_SIGNED, bool OF_ALL>
+LANEPACK_DEVICE u32 live_rows(const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
+    // Known to the compiler: the rest needs no predicates.
+    return OF_ALL ? FULL : question.live;
 }
 
-template <class T, class Keys, bool IS_SIGNED>
-LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED>& question) {
+template <class T, class Keys, bool IS_SIGNED, bool OF_ALL>
+LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
     // Shifted up and down again: with the sign.
     constexpr u32 ABOVE = 64 - ROWS<T>;
     const u64 bits = static_cast<u64>(word) << ABOVE;
@@ -35,23 +36,16 @@ LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED>& ques
 
 // Rows of a thread of which it is faster to unpack all keys in their order, and look up those of the rows:
 // words are loaded once then, by all threads side by side.
-constexpr u32 MANY_KEYS = 4;
+constexpr u32 MANY_KEYS = 8;
 
 // Whether a thread of the warp has so many. All threads of a warp.
 LANEPACK_DEVICE bool are_many(u32 selection) { return __any_sync(FULL, static_cast<u32>(__popc(selection)) > MANY_KEYS); }
 
-// The rows of a selection whose keys pass: `test(step)`. Where many are asked for, all are: keys of
-// several steps are on their way at a time then. All threads of a warp.
+// The rows of a selection whose keys pass: `test(step)`. All threads of a warp.
 template <class Test>
 LANEPACK_DEVICE u32 select_keys(u32 selection, const Test& test) {
+    if (are_many(selection)) return select_many_steps(selection, test);
     u32 kept = 0;
-    if (are_many(selection)) {
-#pragma unroll 4
-        for (u32 step = 0; step < WARP; step++) {
-            if (test(step)) kept |= 1u << step;
-        }
-        return kept & selection;
-    }
 #pragma unroll 1
     while (selection != 0) {
         const u32 bit = selection & (u32{0} - selection);

@@ -92,6 +92,20 @@ LANEPACK_DEVICE u32 by_step(u32 selection) {
     return selection;
 }
 
+// The steps of a selection that `test(step)` holds for, of which there are many: without a branch for each,
+// so that values of several are on their way at a time. Steps that are left out become one that is not.
+template <class Test>
+LANEPACK_DEVICE u32 select_many_steps(u32 selection, const Test& test) {
+    if (selection == 0) return 0;
+    const u32 first = static_cast<u32>(__ffs(static_cast<int>(selection))) - 1;
+    u32 kept = 0;
+#pragma unroll 4
+    for (u32 step = 0; step < 32; step++) {
+        kept |= static_cast<u32>(test((selection >> step & 1) != 0 ? step : first)) << step;
+    }
+    return kept & selection;
+}
+
 // What comes before the 32 rows of a thread (positions step_position(thread) to + 31) in
 // the order of rows, given what each thread has; and the whole. All threads of a warp.
 template <class T>

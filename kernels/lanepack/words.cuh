@@ -97,7 +97,11 @@ LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, u32 live, cons
             return selection;
         }
     }
-    if constexpr ((ENCODINGS & ~PACKED) != 0) return select_by_value<T, ENCODINGS & ~PACKED>(node, vector, holds, patches);
+    if constexpr ((ENCODINGS & ~PACKED) != 0) {
+        const StepValues<T, ENCODINGS & ~PACKED> values(node, vector, patches);
+        const u32 within = live & steps_within(node.rows - vector * VECTOR);
+        return select_many_steps(within, [&](u32 step) { return holds(values(step)); });
+    }
     return 0;
 }
 

@@ -49,6 +49,9 @@ use crate::scan::lookup::{DeviceTable, NumbersByCode, Table};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 use crate::scan::predicate::{BytesForm, BytesTest, Predicate, Test};
 
+/// The variable that has the rows of a vector before any test.
+const ROWS: &str = "rows";
+
 /// Shared memory of a block, and what of it a warp takes beside tests and values: for patches and
 /// for lengths of strings.
 const SHARED: usize = 48 << 10;
@@ -388,17 +391,17 @@ impl<'a> Writer<'a> {
             }
             Output::Aggregates(plans, reaches) => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
-                let kept = self.select(predicate, "rows", &mut code)?;
+                let kept = self.select(predicate, ROWS, &mut code)?;
                 self.aggregates(plans, reaches, &kept, &mut code)?;
             }
             Output::Groups { grouping, layout, table } => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
-                let kept = self.select(predicate, "rows", &mut code)?;
+                let kept = self.select(predicate, ROWS, &mut code)?;
                 self.groups(*grouping, layout, table, &kept, &mut code)?;
             }
             Output::Lookup(target) => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
-                let kept = self.select(predicate, "rows", &mut code)?;
+                let kept = self.select(predicate, ROWS, &mut code)?;
                 self.lookup_rows(target, &kept, &mut code)?;
             }
         }
@@ -576,8 +579,13 @@ impl<'a> Writer<'a> {
             }
             Predicate::Probe(probe) => self.probe(probe, live, &kept, code)?,
             Predicate::All(parts) => {
-                let _ = writeln!(code, "u32 {kept} = {live};");
-                for part in self.by_cost(parts) {
+                let parts = self.by_cost(parts);
+                let Some((first, others)) = parts.split_first() else {
+                    unreachable!("of two parts")
+                };
+                let found = self.select(first, live, code)?;
+                let _ = writeln!(code, "u32 {kept} = {found};");
+                for part in others {
                     let _ = writeln!(code, "if (any({kept})) {{");
                     let found = self.select(part, &kept, code)?;
                     let _ = writeln!(code, "{kept} = {found};\n}}");

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::{MOST_TESTS, Readers, Writer};
+use super::{MOST_TESTS, ROWS, Readers, Writer};
 use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::ranges::{Key, Order};
@@ -44,7 +44,7 @@ impl Writer<'_> {
             }
             *code += "}\n";
         } else if probe.codes.is_none() && list.tests_keys() && fits {
-            let test = self.test_of_keys(join, &list, &rows)?;
+            let test = self.test_of_keys(join, &list, &rows, live == ROWS)?;
             match list.is_random() {
                 true => {
                     let _ = writeln!(code, "if (are_many({rows})) {{");
@@ -77,14 +77,22 @@ impl Writer<'_> {
         Ok((self.test_of(column, list, &question, &question), codes))
     }
 
-    /// The rows whose keys a lookup has, of those of a variable, by tests of their reader.
-    fn test_of_keys(&mut self, join: &BoundJoin, list: &TreeList, rows: &str) -> Result<String> {
+    /// The rows whose keys a lookup has, of those of a variable, by tests of their reader. `is_first`:
+    /// whether no other test has left rows out.
+    fn test_of_keys(
+        &mut self,
+        join: &BoundJoin,
+        list: &TreeList,
+        rows: &str,
+        is_first: bool,
+    ) -> Result<String> {
         let lookup = self.lookup(join)?;
         let class = self.class(join)?;
         let is_signed = join.key.order == Order::Signed;
-        let question =
-            |live: &str| format!("KeyQuestion<{class}, {is_signed}>{{{lookup}, {live}}}");
-        Ok(self.test_of(join.column, list, &question("FULL"), &question(rows)))
+        let question = |of_all: bool, live: &str| {
+            format!("KeyQuestion<{class}, {is_signed}, {of_all}>{{{lookup}, {live}}}")
+        };
+        Ok(self.test_of(join.column, list, &question(true, "FULL"), &question(is_first, rows)))
     }
 
     /// Writes what looks up the keys of rows, one by one.
