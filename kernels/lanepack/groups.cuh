@@ -59,8 +59,8 @@ struct Groups {
     LANEPACK_DEVICE void greatest(u32 word, u32 group, u64 key) const { atomicMax(at(word, group), key); }
 };
 
-// A table whose words are sums up to number `sums`, then least keys up to number `bounds`, then
-// greatest ones, of `words` in all.
+// A table whose words are sums up to number `sums`, then least keys up to number `least`, then greatest
+// ones, of `words` in all.
 struct GroupTable {
     Groups groups;
     u32 sums;

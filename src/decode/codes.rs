@@ -42,9 +42,10 @@ impl StringCodes {
         let (mut strings, mut codes) = (Interner::default(), Vec::new());
         let mut starts = Vec::with_capacity(on_host.chunks().len() + 1);
         let first = on_host.chunks().len() + 1;
-        for chunk in on_host.chunks() {
+        for (index, chunk) in on_host.chunks().iter().enumerate() {
             starts.push((first + codes.len()) as u32);
-            let (_, offsets, bytes) = dict::strings_of(chunk.root().child(1))?;
+            let (_, offsets, bytes) =
+                dict::strings_of(chunk.root().child(1)).map_err(|error| error.in_chunk(index))?;
             for ends in offsets.windows(2) {
                 codes.push(strings.code(&bytes[ends[0]..ends[1]])?);
             }

@@ -165,13 +165,7 @@ pub(crate) struct Codes {
 impl Codes {
     /// The set as words.
     pub fn words(&self) -> Vec<u64> {
-        let words = self.set.len().div_ceil(64);
-        let bytes = self.set.sliced();
-        let word = |at: usize| {
-            let bytes = bytes[8 * at..].iter().take(8);
-            bytes.enumerate().fold(0, |word, (at, byte)| word | u64::from(*byte) << (8 * at))
-        };
-        (0..words).map(word).collect()
+        self.set.bit_chunks().iter_padded().collect()
     }
 }
 
@@ -217,9 +211,8 @@ pub(super) fn check_key(name: &str, data_type: &DataType, lookup: &Lookup) -> Re
             of_lookup.data_type()
         )));
     }
-    let least = lookup.table().keys.bounds().map_or(0, |(least, _)| least);
-    if *data_type == DataType::UInt64 && least < 0 {
-        let what = format!("column {name:?} is UInt64, a key of the lookup is {least}");
+    if *data_type == DataType::UInt64 && lookup.table().keys.has_negative()? {
+        let what = format!("column {name:?} is UInt64, a key of the lookup is negative");
         return Err(Error::expression(what));
     }
     Ok(())

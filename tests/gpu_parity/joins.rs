@@ -102,3 +102,145 @@ fn sums_of_floats_do_not_depend_on_engines() {
         assert_eq!(groups(Scan::on_device(&resident), &engine), expected);
     }
 }
+
+#[test]
+fn lookups_of_batches_in_gpu_memory_are_those_of_the_host() {
+    let dimension = record_batch!(
+        (
+            "id",
+            Int16,
+            (-300..900).map(|row| (row % 7 != 0).then_some(row as i16)).collect::<Vec<_>>()
+        ),
+        (
+            "name",
+            Utf8,
+            (0..1200)
+                .map(|row| (row % 5 != 0).then(|| format!("name {}", row % 70)))
+                .collect::<Vec<_>>()
+        ),
+        (
+            "size",
+            Int32,
+            (0..1200).map(|row| (row % 3 != 0).then_some(row % 90)).collect::<Vec<_>>()
+        ),
+        (
+            "is_open",
+            Boolean,
+            (0..1200).map(|row| (row % 4 != 0).then_some(row % 8 > 3)).collect::<Vec<_>>()
+        )
+    )
+    .unwrap();
+    let facts = record_batch!(
+        (
+            "near",
+            Int32,
+            (0..5000)
+                .map(|row| (row % 11 != 0).then_some(row * 7 % 1400 - 400))
+                .collect::<Vec<_>>()
+        ),
+        (
+            "positive",
+            UInt64,
+            (0..5000_u64)
+                .map(|row| if row % 9 == 0 { u64::MAX - row } else { row % 1000 })
+                .collect::<Vec<_>>()
+        ),
+        ("amount", Int64, (0..5000).collect::<Vec<i64>>())
+    )
+    .unwrap();
+    let options = Options::default().with_chunk_rows(1024);
+    let [dimension, facts] = [dimension, facts].map(|batch| compress(&batch, &options).unwrap());
+    let columns = ["name", "size", "is_open"];
+    let filters = [
+        None,
+        Some(col("id").gt_eq(0)),
+        Some(col("size").gt(1000)),
+        Some(col("name").eq("name 3")),
+    ];
+    for engine in engines() {
+        let (resident, facts_there) =
+            (engine.upload(&dimension).unwrap(), engine.upload(&facts).unwrap());
+        for (at, filter) in filters.iter().enumerate() {
+            let of = |scan: Scan<'_>, engine: &Engine| {
+                let scan = filter.iter().fold(scan, |scan, filter| scan.filter(filter.clone()));
+                scan.lookup("id", &columns, engine).unwrap()
+            };
+            let expected = of(Scan::new(&dimension), &Engine::cpu());
+            let found = of(Scan::on_device(&resident), &engine);
+            assert_eq!(found.len(), expected.len());
+            let results = |lookup: &Lookup, scan: Scan<'_>, engine: &Engine, key: &str| {
+                let joined = scan.left_join(col(key), lookup);
+                let groups = joined.clone().group_by(columns.map(col));
+                let sums = [sum(col("amount") * col("size")), count_rows()];
+                let gathered = joined.filter(col("size").gt(20)).gather(&columns, engine);
+                let groups = groups.aggregate(&sums, engine);
+                format!(
+                    "{:?} {:?}",
+                    gathered.map_err(|error| error.to_string()),
+                    groups.map_err(|error| error.to_string())
+                )
+            };
+            let cpu = Engine::cpu();
+            for key in ["near", "positive"] {
+                let on_host = results(&expected, Scan::new(&facts), &cpu, key);
+                let message = format!("filter {at}, {key}");
+                assert_eq!(
+                    results(&found, Scan::on_device(&facts_there), &engine, key),
+                    on_host,
+                    "{message}"
+                );
+                // By another engine than the one that has made it.
+                assert_eq!(results(&found, Scan::new(&facts), &cpu, key), on_host, "{message}");
+                assert_eq!(
+                    results(&expected, Scan::on_device(&facts_there), &engine, key),
+                    on_host,
+                    "{message}"
+                );
+            }
+        }
+        let twice = record_batch!(("id", Int32, [4, 9, 4]), ("n", Int32, [1, 2, 3])).unwrap();
+        let twice = engine.upload(&compress(&twice, &options).unwrap()).unwrap();
+        let error = Scan::on_device(&twice).lookup("id", &["n"], &engine).unwrap_err();
+        assert!(error.to_string().contains("key 4 of column \"id\" comes twice"), "{error}");
+    }
+}
+
+#[test]
+fn bounds_of_groups_are_as_wide_as_their_numbers() {
+    let batch = record_batch!(
+        ("key", Int64, [0, 0, 1, i64::MAX, i64::MIN]),
+        ("wide", UInt64, [1, (1 << 63) + 2, 3, u64::MAX, 0]),
+        ("ends", Int64, [i64::MIN, i64::MAX, 0, 5, -5])
+    );
+    let packed = compress(&batch.unwrap(), &Options::default()).unwrap();
+    let wanted =
+        [max(col("wide").to_float64()), min(col("ends")), max(col("ends")), sum(col("ends"))];
+    for keys in [vec![], vec!["wide"], vec!["key"]] {
+        let groups = |scan: Scan<'_>, engine: &Engine| {
+            let scan = scan.filter(col("key").between(0, 1));
+            let groups = scan.group_by(keys.iter().map(|key| col(*key)));
+            groups.aggregate(&wanted, engine).unwrap()
+        };
+        let expected = groups(Scan::new(&packed), &Engine::cpu());
+        for engine in engines() {
+            let resident = engine.upload(&packed).unwrap();
+            assert_eq!(groups(Scan::on_device(&resident), &engine), expected, "{keys:?}");
+        }
+    }
+    let small = record_batch!(("key", Int64, [0, 0, 1]), ("wide", UInt64, [1, (1 << 63) + 2, 3]));
+    let packed = compress(&small.unwrap(), &Options::default()).unwrap();
+    let groups = |scan: Scan<'_>, engine: &Engine| {
+        scan.group_by([col("key")]).aggregate(&wanted[..1], engine).unwrap()
+    };
+    for engine in engines() {
+        let resident = engine.upload(&packed).unwrap();
+        let expected = groups(Scan::new(&packed), &Engine::cpu());
+        assert_eq!(groups(Scan::on_device(&resident), &engine), expected);
+        let error = Scan::on_device(&resident)
+            .group_by([col("key")])
+            .with_group_limit(1)
+            .aggregate(&[count_rows()], &engine)
+            .unwrap_err();
+        assert!(error.to_string().contains("more than 1 groups"), "{error}");
+    }
+}

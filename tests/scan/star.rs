@@ -12,7 +12,7 @@ use arrow_array::{Array, RecordBatch};
 use lanepack::scan::{
     Aggregate, Expr, Lookup, Scan, avg, col, count, count_rows, lit, max, min, sum,
 };
-use lanepack::{Engine, Options, compress};
+use lanepack::{CompressedDeviceBatch, Engine, Options, compress};
 use proptest::prelude::*;
 
 /// A row of the table that is scanned.
@@ -341,9 +341,16 @@ pub fn check(
     let options = Options::default().with_chunk_rows(1024);
     let [facts, near, far] = [star.fact_batch(), star.near_batch(), star.far_batch()]
         .map(|batch| compress(&batch, &options).unwrap());
-    let near = Scan::new(&near).lookup("near_key", &["name", "rank"], &cpu).unwrap();
-    let far = Scan::new(&far).lookup("far_key", &["day", "size"], &cpu).unwrap();
-    let resident = is_resident.then(|| engine.upload(&facts).unwrap());
+    let upload = |batch: &RecordBatch| is_resident.then(|| engine.upload(batch).unwrap());
+    let [resident, near_resident, far_resident] = [&facts, &near, &far].map(upload);
+    // Of batches in the memory of a GPU it makes lookups as well.
+    let lookup =
+        |on_host, resident: &Option<CompressedDeviceBatch>, key: &str, columns| match resident {
+            Some(batch) => Scan::on_device(batch).lookup(key, columns, engine).unwrap(),
+            None => Scan::new(on_host).lookup(key, columns, &cpu).unwrap(),
+        };
+    let near = lookup(&near, &near_resident, "near_key", &["name", "rank"]);
+    let far = lookup(&far, &far_resident, "far_key", &["day", "size"]);
     let scan = resident.as_ref().map_or(Scan::new(&facts), Scan::on_device);
     let scan = kinds.0.join(scan, "near", &near);
     let mut scan = kinds.1.join(scan, "far", &far);

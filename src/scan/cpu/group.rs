@@ -13,7 +13,7 @@ use super::{Filter, NONE, Validity, rows};
 use crate::chunk::{NodeView, StringForm};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical, dict};
-use crate::error::{Error, Result, ensure};
+use crate::error::{Error, Result};
 use crate::interner::Interner;
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
@@ -174,7 +174,10 @@ impl<'a> ChunkKey<'a> {
                 let greatest = u64::try_from(self.key.values - 1).unwrap_or(u64::MAX);
                 for row in rows(&valid) {
                     let code = key.of_bits(words[row]).wrapping_sub(*least);
-                    ensure!(code <= greatest, "a value outside the bounds of its column");
+                    if code > greatest {
+                        let error = Error::corrupt("a value outside the bounds of its column");
+                        return Err(source.place(error));
+                    }
                     codes[row] = code;
                 }
             }

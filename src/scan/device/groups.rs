@@ -3,9 +3,9 @@
 //! ```text
 //! few numbers of groups   one kernel for filter, keys and aggregates, into a table indexed by the
 //! (`DENSE_BYTES`)         numbers (kernels/lanepack/groups.cuh); the table comes to the host
-//! others, strings as      rows by the GPU, groups by the CPU, for which the columns are copied as
-//! keys, bounds of more    they are
-//! than 64 bits
+//! others, strings of      rows by the GPU, groups by the CPU, for which the columns are copied as
+//! their own, bounds of    they are
+//! more than 64 bits
 //! ```
 
 use std::sync::Arc;
@@ -33,43 +33,49 @@ fn dense_bytes(is_host: bool) -> u128 {
 const MOST_ROWS: usize = 1 << 31;
 
 impl DeviceScan<'_> {
-    /// The groups of the rows that a predicate keeps; waits for them.
-    ///
-    /// # Errors
-    /// [`Error::NoDevice`] if kernels would compute them by codes of strings, and nothing can compile
-    /// these.
+    /// The groups of the rows that a predicate keeps; waits for them. Keys have no codes of strings.
     pub fn groups(&mut self, predicate: &Predicate, grouping: Grouping<'_>) -> Result<GroupTable> {
-        if self.rows == 0 || matches!(predicate, Predicate::Constant(false)) {
-            return Ok(grouping.table());
-        }
-        self.check_chunks()?;
-        if !self.columns.is_empty() && self.computes_groups(grouping) {
-            let found = self.groups_of_stages(predicate, grouping);
-            let is_coded = |key: &GroupKey| matches!(key.source, KeySource::Coded { .. });
-            match found {
-                Err(Error::NoDevice { .. }) if !grouping.keys.iter().any(is_coded) => {}
-                found => return found,
+        match self.groups_by_kernels(predicate, grouping)? {
+            Some(table) => Ok(table),
+            None => {
+                let mask = self.select(predicate)?.mask()?;
+                self.groups_on_host(mask.values(), grouping)
             }
         }
-        let mask = self.select(predicate)?.mask()?;
-        self.groups_on_host(mask.values(), grouping)
     }
 
-    fn groups_of_stages(
+    /// The same; none if no kernel finds them: there are too many, or they take too much of its memory,
+    /// or nothing compiles one.
+    pub fn groups_by_kernels(
         &mut self,
         predicate: &Predicate,
         grouping: Grouping<'_>,
-    ) -> Result<GroupTable> {
-        match self.stages()? {
-            None => self.groups_at_once(predicate, grouping),
-            Some(stages) => (stages.iter())
-                .map(|stage| self.stage(stage, |scan| scan.groups_at_once(predicate, grouping)))
-                .try_fold(grouping.table(), |table, stage| table.merge(stage?)),
+    ) -> Result<Option<GroupTable>> {
+        if self.keeps_nothing(predicate) {
+            return Ok(Some(grouping.table()));
         }
+        self.check_chunks()?;
+        if self.columns.is_empty() || !self.computes_groups(grouping) {
+            return Ok(None);
+        }
+        let Some(stages) = self.stages()? else { return self.groups_at_once(predicate, grouping) };
+        let mut table = grouping.table();
+        for stage in &stages {
+            match self.stage(stage, |scan| scan.groups_at_once(predicate, grouping))? {
+                Some(found) => table = table.merge(found)?,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(table))
+    }
+
+    /// Whether it is known without a look that no row is kept.
+    pub fn keeps_nothing(&self, predicate: &Predicate) -> bool {
+        self.rows == 0 || matches!(predicate, Predicate::Constant(false))
     }
 
     /// Whether kernels find groups: numbers that a table is indexed by, and aggregates of words.
-    pub fn computes_groups(&self, grouping: Grouping<'_>) -> bool {
+    fn computes_groups(&self, grouping: Grouping<'_>) -> bool {
         let has_strings =
             grouping.keys.iter().any(|key| matches!(key.source, KeySource::Strings { .. }));
         let words =
@@ -83,7 +89,7 @@ impl DeviceScan<'_> {
         &mut self,
         predicate: &Predicate,
         grouping: Grouping<'_>,
-    ) -> Result<GroupTable> {
+    ) -> Result<Option<GroupTable>> {
         let nodes = self.nodes_for(predicate, grouping)?;
         let selection = match is_fusable(predicate, &nodes) {
             true => None,
@@ -109,7 +115,7 @@ impl DeviceScan<'_> {
         predicate: &Predicate,
         selection: Option<&Selection>,
         grouping: Grouping<'_>,
-    ) -> Result<GroupTable> {
+    ) -> Result<Option<GroupTable>> {
         let within = selection.map(|selection| &selection.bitmap);
         let all = Predicate::Constant(true);
         let predicate = if within.is_some() { &all } else { predicate };
@@ -120,21 +126,24 @@ impl DeviceScan<'_> {
         let table = Arc::new(self.stream.allocate(groups * layout.words * 8)?);
         let output = Output::Groups { grouping, layout: &layout, table: &table };
         let source = self.source(nodes, predicate, &output)?;
-        if let Some(what) = source.too_large() {
+        if source.too_large().is_some() {
             if selection.is_some() {
-                return Err(Error::expression(what));
+                return Ok(None);
             }
             let selection = self.select_at_once(predicate)?;
             return self.groups_by_kernel(nodes, &all, Some(&selection), grouping);
         }
-        let module = self.device().compile(&source.text)?;
+        let module = match self.device().compile(&source.text) {
+            Err(Error::NoDevice { .. }) => return Ok(None),
+            compiled => compiled?,
+        };
         let query = query(self.columns, nodes, module.as_ref(), &source);
         self.fill(&table, groups, &layout)?;
         let reports = query.rows(self.stream, within, &[&table], self.marks)?;
         let mut words = vec![0_u64; groups * layout.words];
         self.stream.download(&table, 0, bytemuck::cast_slice_mut(&mut words))?;
         self.check_reports(&source, reports, selection)?;
-        found(&words, groups, &layout, grouping)
+        found(&words, groups, &layout, grouping).map(Some)
     }
 
     /// Waits for what a query says of its columns.
@@ -180,6 +189,7 @@ impl DeviceScan<'_> {
         cpu::group::tables(starts.len(), grouping, |index, table| {
             let filter = Filter::of_bits(kept, starts[index], rows_of(index));
             cpu::group::chunk(grouping, &filter, &columns, index, table)
+                .map_err(|error| error.in_chunk(index))
         })
     }
 }

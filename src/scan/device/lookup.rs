@@ -98,7 +98,9 @@ impl DeviceScan<'_> {
             entry_bytes: from_bytes,
             buffers: [&bits, &entries, &status],
         };
-        self.build(predicate, &target)?;
+        if !self.build(predicate, &target)? {
+            return Ok(None);
+        }
         let mut found = vec![0; 16 + all_codes];
         self.stream.download(&status, 0, &mut found)?;
         let word =
@@ -126,8 +128,9 @@ impl DeviceScan<'_> {
         Ok(Arc::new(buffer))
     }
 
-    /// Adds the kept rows to a table.
-    fn build(&mut self, predicate: &Predicate, target: &LookupTarget<'_>) -> Result<()> {
+    /// Adds the kept rows to a table; false if no kernel does, as it would take too much memory, or nothing
+    /// compiles one.
+    fn build(&mut self, predicate: &Predicate, target: &LookupTarget<'_>) -> Result<bool> {
         let reads = std::iter::once(target.column);
         let reads = reads.chain(target.columns.iter().map(GroupKey::column));
         let nodes = self.nodes(std::slice::from_ref(predicate), reads)?;
@@ -145,22 +148,26 @@ impl DeviceScan<'_> {
         predicate: &Predicate,
         selection: Option<&Selection>,
         target: &LookupTarget<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let within = selection.map(|selection| &selection.bitmap);
         let all = Predicate::Constant(true);
         let predicate = if within.is_some() { &all } else { predicate };
         let source = self.source(nodes, predicate, &Output::Lookup(target))?;
-        if let Some(what) = source.too_large() {
+        if source.too_large().is_some() {
             if selection.is_some() {
-                return Err(Error::expression(what));
+                return Ok(false);
             }
             let selection = self.select_at_once(predicate)?;
             return self.build_by_kernel(nodes, &all, Some(&selection), target);
         }
-        let module = self.device().compile(&source.text)?;
+        let module = match self.device().compile(&source.text) {
+            Err(Error::NoDevice { .. }) => return Ok(false),
+            compiled => compiled?,
+        };
         let query = query(self.columns, nodes, module.as_ref(), &source);
         let reports = query.rows(self.stream, within, &target.buffers, self.marks)?;
-        self.check_reports(&source, reports, selection)
+        self.check_reports(&source, reports, selection)?;
+        Ok(true)
     }
 
     /// Entries of the codes alone that rows have.

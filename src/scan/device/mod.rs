@@ -34,6 +34,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, Buffer};
+use arrow_schema::DataType;
 
 use super::aggregate::Plan;
 use super::join::{JoinedColumn, Probe};
@@ -307,7 +308,9 @@ impl<'a> DeviceScan<'a> {
         let tables = |table: &Table| table.on_device(self.context, self.stream);
         let numbers = |joined: &JoinedColumn| {
             let table = tables(&joined.join.table)?;
-            table.numbers(joined.column, joined.column().numbers(), self.stream)
+            let column = joined.column();
+            let is_float = *column.field.data_type() == DataType::Float32;
+            table.numbers(joined.column, (column.numbers(), is_float), self.stream)
         };
         let keys = |column: usize, probe: &Probe| {
             let dictionaries = Dictionaries::of_trees(&nodes[column]);

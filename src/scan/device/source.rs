@@ -663,8 +663,11 @@ impl<'a> Writer<'a> {
             Predicate::Compare(_, pair, _) => {
                 let mut used = Vec::new();
                 pair.iter().for_each(|number| number.columns(&mut used));
-                // Value by value is slower than in packed words.
-                used.into_iter().map(|column| 2 * bits(column)).sum()
+                let mut joined = Vec::new();
+                pair.iter().for_each(|number| number.joined_columns(&mut joined));
+                // Value by value is slower than in packed words, and entries are slower than bits.
+                let of_columns: u32 = used.into_iter().map(|column| 2 * bits(column)).sum();
+                of_columns + 256 * joined.len() as u32
             }
             // A row that is tested costs about as much as one that is read, whatever its bits; tests
             // that keep few rows come first.

@@ -137,19 +137,18 @@ impl GroupBy<'_> {
         self.scan.on(context, bind, Asked::reads, &mut (), |scan, predicate, mut asked| {
             let columns = scan.columns;
             let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
-            scan.code_strings(&mut asked.keys)?;
+            if !scan.keeps_nothing(predicate) {
+                scan.code_strings(&mut asked.keys)?;
+            }
             let most = self.most;
             let numbering = asked.fit(&column, scan.rows)?;
             let plans: Vec<&Plan> = asked.plans.iter().collect();
             let grouping =
                 Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
-            if scan.computes_groups(grouping) {
-                match scan.groups(predicate, grouping) {
-                    Err(Error::NoDevice { .. }) => {}
-                    found => return found.map(|table| (table, asked)),
-                }
+            if let Some(table) = scan.groups_by_kernels(predicate, grouping)? {
+                return Ok((table, asked));
             }
-            // The CPU does, with codes of its own.
+            // The CPU finds them, with codes of its own.
             asked.keys.iter_mut().for_each(|key| key.with_codes(None));
             let numbering = asked.fit(&column, scan.rows)?;
             let plans: Vec<&Plan> = asked.plans.iter().collect();

@@ -18,13 +18,13 @@ use super::{
     comes_twice, entry_bytes, is_key_type,
 };
 use crate::device::Context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::abi::DenseKeys;
-use crate::gpu::{DeviceBuffer, Stream};
+use crate::gpu::{DeviceBuffer, Event};
 use crate::ranges::Key;
 use crate::scan::bind::{Binder, Named};
 use crate::scan::expr::Expr;
-use crate::scan::group::GroupKey;
+use crate::scan::group::{GroupKey, KeySource};
 use crate::scan::{Scan, bounds_on_device};
 
 /// What a device has made of the rows of a scan.
@@ -51,6 +51,7 @@ pub(super) struct BuiltTable {
     entry_bytes: usize,
     pub bounds: (i64, i64),
     pub len: usize,
+    ready: Arc<dyn Event>,
 }
 
 impl BuiltTable {
@@ -59,7 +60,7 @@ impl BuiltTable {
     }
 
     /// The same as kernels have it.
-    fn on_device(&self, stream: &Arc<dyn Stream>) -> Result<DeviceTable> {
+    fn on_device(&self) -> DeviceTable {
         let (least, greatest) = self.bounds;
         let keys = DenseKeys {
             bits: self.bits.pointer(),
@@ -68,12 +69,13 @@ impl BuiltTable {
             span: (greatest.wrapping_sub(least) as u64).wrapping_add(1),
         };
         let buffers = vec![self.bits.clone(), self.entries.clone()];
-        Ok(DeviceTable::of_dense(keys, self.entry_bytes, buffers, stream.record()?))
+        DeviceTable::of_dense(keys, self.entry_bytes, buffers, self.ready.clone())
     }
 
     /// The same in host memory.
     pub fn download(&self) -> Result<KeyTable> {
         self.context.with_stream(|stream| {
+            stream.wait(self.ready.as_ref())?;
             let mut bits = vec![0_u64; self.bits.len() / 8];
             stream.download(&self.bits, 0, bytemuck::cast_slice_mut(&mut bits))?;
             let mut entries = vec![0; self.entries.len()];
@@ -134,12 +136,9 @@ impl Scan<'_> {
                 return Ok(None);
             }
             columns.iter_mut().for_each(|column| column.fit(&bounds, scan.rows));
-            let built = match scan.build_lookup(predicate, (column, key), &columns) {
-                // Nothing can compile its kernel.
-                Err(Error::NoDevice { .. }) => None,
-                built => built?,
+            let Some(built) = scan.build_lookup(predicate, (column, key), &columns)? else {
+                return Ok(None);
             };
-            let Some(built) = built else { return Ok(None) };
             let field = of[column].field().clone();
             if let Some(twice) = built.twice {
                 return Err(comes_twice(twice, field.name()));
@@ -149,8 +148,11 @@ impl Scan<'_> {
                 let offset = u64::from(column.has_nulls);
                 let codes: Vec<Option<u64>> =
                     codes.iter().map(|code| u64::from(*code).checked_sub(offset)).collect();
-                let made =
-                    LookupColumn::new(Arc::new(column.field()), column.array(&codes)?, shift);
+                let field = match &column.source {
+                    KeySource::Joined(joined) => joined.field(),
+                    _ => of[column.column()].field().clone(),
+                };
+                let made = LookupColumn::new(field, column.array(&codes)?, shift);
                 shift += code_bits(codes.len());
                 all.push(made);
             }
@@ -163,8 +165,9 @@ impl Scan<'_> {
                 entry_bytes: built.entry_bytes,
                 bounds: built.bounds,
                 len: built.len,
+                ready: scan.stream().record()?,
             };
-            let on_devices = DeviceTables::with(context, table.on_device(scan.stream())?);
+            let on_devices = DeviceTables::with(context, table.on_device());
             let keys = Keys::on_device(table);
             Ok(Some(Lookup(Arc::new(Table { key: field, keys, columns: all, share, on_devices }))))
         })

@@ -153,11 +153,11 @@ impl DeviceTable {
         }
     }
 
-    /// The numbers of column `column` of its lookup, copied when they are first asked for.
+    /// The numbers of column `column` of its lookup, which may be a Float32, copied when they are first asked for.
     pub fn numbers(
         &self,
         column: usize,
-        numbers: &Numbers,
+        (numbers, is_float): (&Numbers, bool),
         stream: &Arc<dyn Stream>,
     ) -> Result<NumbersByCode> {
         let mut all = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,6 +165,11 @@ impl DeviceTable {
             return Ok(known.clone());
         }
         let (of, bytes): (_, Vec<u8>) = match numbers {
+            // Devices change NaN where they convert it.
+            Numbers::Floats(values) if is_float => {
+                let floats: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+                ("float", bytemuck::cast_slice(&floats).to_vec())
+            }
             Numbers::Floats(values) => ("double", bytemuck::cast_slice(values).to_vec()),
             Numbers::Integers(values) => {
                 let narrow: Option<Vec<i64>> =

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use ahash::RandomState;
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_buffer::i256;
 use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, FieldRef, Schema};
@@ -117,6 +117,18 @@ impl Keys {
 
     fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether there are keys below 0.
+    ///
+    /// # Errors
+    /// As [`Keys::table`].
+    pub fn has_negative(&self) -> Result<bool> {
+        match self.bounds {
+            // Bounds of a device's table are those of all rows of its source.
+            Some((least, _)) if least < 0 => Ok(self.table()?.may_have(i64::MIN, -1)),
+            _ => Ok(false),
+        }
     }
 
     /// The table in host memory.
@@ -254,7 +266,16 @@ impl Lookup {
 
     /// A lookup by column `key`, with some others, of some of `all` rows.
     fn of(batch: &RecordBatch, key: usize, others: &[usize], all: usize) -> Result<Self> {
-        let (schema, array) = (batch.schema(), batch.column(key));
+        // Rows without a key are nowhere, nor are their values.
+        let (keyed, schema) = (batch.column(key).logical_nulls(), batch.schema());
+        let batch = match keyed.filter(|nulls| nulls.null_count() > 0) {
+            Some(nulls) => {
+                let keyed = BooleanArray::new(nulls.inner().clone(), None);
+                &arrow_select::filter::filter_record_batch(batch, &keyed)?
+            }
+            None => batch,
+        };
+        let array = batch.column(key);
         let field = schema.fields()[key].clone();
         let name = field.name();
         if !is_key_type(field.data_type()) {

@@ -13,7 +13,7 @@ use crate::gpu::abi::{Header, constant};
 use crate::scan::aggregate::{Comparable, Input, Plan};
 use crate::scan::device::aggregate::reach_of;
 use crate::scan::group::{GroupKey, Grouping, KeySource};
-use crate::scan::number::{Kind, Width};
+use crate::scan::number::Kind;
 
 const HEADER: &Header = &Header::read(include_str!("../../../../kernels/lanepack/groups.cuh"));
 
@@ -52,9 +52,10 @@ impl GroupWords {
             Input::Rows | Input::Valid(..) => Some(Self::None),
             Input::Sum(number, _) => Some(match number.kind {
                 Kind::Float32 | Kind::Float64 => Self::Floats,
-                Kind::Exact { .. } => match reach_of(plan, columns, rows).ok()? {
-                    Reach::Narrow => Self::Narrow,
-                    Reach::Wide => Self::Wide,
+                // In doubt the wide one, which is right of all sums.
+                Kind::Exact { .. } => match reach_of(plan, columns, rows) {
+                    Ok(Reach::Narrow) => Self::Narrow,
+                    _ => Self::Wide,
                 },
             }),
             Input::Bounds(number, width) => {
@@ -216,8 +217,8 @@ impl Writer<'_> {
                     _ => ("i128", format!("static_cast<i128>({value})")),
                 }
             }
-            Input::Bounds(number, _) => {
-                let value = self.number(number, Width::Bits64, readers)?;
+            Input::Bounds(number, width) => {
+                let value = self.number(number, *width, readers)?;
                 ("u64", bound_key(number, value))
             }
             Input::ColumnBounds(column, Comparable::Words(key)) => {

@@ -113,7 +113,7 @@ impl Writer<'_> {
                 let column = &join.table.columns[codes.column];
                 let set = self.literal(&[0]);
                 self.sets.push((set, codes.words()));
-                let (find, code) = (self.find(join, &lookup, &key)?, self.code(column));
+                let (find, code) = (self.find(join, &lookup, &key)?, self.code(column, "entry"));
                 format!("u64 entry; return {find} && has_code(args.pointer<u32>({set}), {code});")
             }
         };
@@ -168,34 +168,37 @@ impl Writer<'_> {
         Ok(number)
     }
 
+    /// Bytes of an entry of a join's lookup.
+    fn entry_bytes(&mut self, join: &BoundJoin) -> Result<usize> {
+        let number = self.lookup_number(join)?;
+        Ok(self.lookups[number].0.entry_bytes)
+    }
+
     /// What puts the entry of a row into `entry`, and says whether there is one.
     fn find(&mut self, join: &BoundJoin, lookup: &str, key: &str) -> Result<String> {
-        Ok(match (self.tests_of.tables)(&join.table)?.entry_bytes {
+        Ok(match self.entry_bytes(join)? {
             0 => format!("((entry = 0), has_key({lookup}, {key}))"),
             bytes => format!("find_entry<u{}>({lookup}, {key}, entry)", 8 * bytes),
         })
     }
 
-    /// The code of a column of a lookup in `entry`.
-    fn code(&mut self, column: &LookupColumn) -> String {
+    /// The code of a column of a lookup in an entry.
+    fn code(&mut self, column: &LookupColumn, entry: &str) -> String {
         // A field of no bits may begin behind the last one.
         let literal = self.literal(&[u64::from(column.shift.min(63)), column.mask()]);
-        format!("args.words<CodeField>({literal}).of(entry)")
+        format!("args.words<CodeField>({literal}).of({entry})")
     }
 
     /// The code of a row in a column of a lookup; 0 of rows without one.
     fn joined_code(&mut self, joined: &JoinedColumn, readers: &mut Readers) -> Result<String> {
-        let (join, column) = (&joined.join, joined.column());
+        let join = &joined.join;
         let key = self.key(join, readers);
         let lookup = self.lookup(join)?;
-        Ok(match (self.tests_of.tables)(&join.table)?.entry_bytes {
+        Ok(match self.entry_bytes(join)? {
             0 => "0u".to_owned(),
             bytes => {
-                let literal = self.literal(&[u64::from(column.shift.min(63)), column.mask()]);
-                format!(
-                    "args.words<CodeField>({literal}).of(entry_of<u{}>({lookup}, {key}))",
-                    8 * bytes
-                )
+                let entry = format!("entry_of<u{}>({lookup}, {key})", 8 * bytes);
+                self.code(joined.column(), &entry)
             }
         })
     }
@@ -224,17 +227,17 @@ impl Writer<'_> {
             return self.joined_code(joined, readers);
         }
         let (join, column) = (&joined.join, joined.column());
-        let mut key = self.key(join, readers);
+        let key = self.key(join, readers);
         let lookup = self.lookup(join)?;
         let find = self.find(join, &lookup, &key)?;
-        let code = self.code(column);
+        let code = self.code(column, "entry");
         let null = self.literal(&[column.null.map_or(u64::MAX, |null| null as u64)]);
-        key = match self.columns[join.column].validity.clone() {
+        let is_valid = match self.columns[join.column].validity.clone() {
             Some(list) => format!("{}(at) != 0", self.reader_of(join.column, &list, readers)),
             None => "true".to_owned(),
         };
         Ok(format!(
-            "[&] {{ u64 entry; const bool has = ({key}) && {find}; const u32 code = has ? {code} : 0; \
+            "[&] {{ u64 entry; const bool has = ({is_valid}) && {find}; const u32 code = has ? {code} : 0; \
              return or_null(has && code != args.literals[{null}], code); }}()"
         ))
     }
