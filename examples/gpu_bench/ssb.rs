@@ -122,9 +122,9 @@ fn measured(query: &Query, star: &Star, engine: &Engine, runs: usize) -> Result<
     let mut of_kernels = [Vec::new(), Vec::new()];
     let mut calls = [Vec::new(), Vec::new()];
     for run in 0..runs + 2 {
-        let (lookups, of_lookups) = measure::recorded(|| (query.lookups)(star, engine))?;
+        let (lookups, of_lookups) = measure::kernels_of(|| (query.lookups)(star, engine))?;
         let lookups = lookups?;
-        let (result, of_facts) = measure::recorded(|| (query.facts)(star, engine, &lookups))?;
+        let (result, of_facts) = measure::kernels_of(|| (query.facts)(star, engine, &lookups))?;
         result?;
         let us = |kernels: &[(&'static str, std::time::Duration)]| -> f64 {
             kernels.iter().map(|(_, time)| time.as_secs_f64() * 1e6).sum()

@@ -1,6 +1,5 @@
 //! Times of launches and copies on a device, for benches.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use arrow_schema::FieldRef;
 
 use super::Engine;
 use crate::decode;
+use crate::device::marks::recorded;
 use crate::device::{Context, DeviceArray, DeviceColumn, Marks, PinnedBuffer};
 use crate::encode;
 use crate::error::Result;
@@ -50,29 +50,13 @@ impl Recorder {
     }
 }
 
-thread_local! {
-    /// Of calls that [`recorded`] measures on this thread.
-    static RECORDED: RefCell<Option<Recorder>> = const { RefCell::new(None) };
-}
-
-/// A mark of a call that is not measured by itself.
-pub(crate) fn mark(stream: &Arc<dyn Stream>, kernel: &'static str) -> Result<()> {
-    RECORDED.with_borrow_mut(|recorder| match recorder {
-        Some(recorder) => recorder.mark(stream, kernel),
-        None => Ok(()),
-    })
-}
-
 /// Does some work and measures the kernels that scans start on this thread, by name. What is between
 /// launches is left out.
 ///
 /// # Errors
 /// [`Error::Device`](crate::Error).
-pub fn recorded<T>(work: impl FnOnce() -> T) -> Result<(T, Vec<(&'static str, Duration)>)> {
-    RECORDED.set(Some(Recorder::default()));
-    let result = work();
-    let recorder = RECORDED.take().unwrap_or_default();
-    let marks = recorder.0;
+pub fn kernels_of<T>(work: impl FnOnce() -> T) -> Result<(T, Vec<(&'static str, Duration)>)> {
+    let (result, marks) = recorded::of(work);
     let between = |pair: &[(&'static str, Arc<dyn Event>)]| {
         Ok((pair[1].0, pair[1].1.elapsed(pair[0].1.as_ref())?))
     };
