@@ -75,7 +75,7 @@ fn main() -> Result<(), Failure> {
         Star::generate(args.scale_factor, None, &Options::default(), args.write.as_deref())?;
     println!(
         "scale factor {}: {} rows of lineorder; {:.1} MB, compressed {:.1} MB",
-        star.scale_factor,
+        args.scale_factor,
         star.lineorder.rows(),
         star.bytes as f64 / 1e6,
         star.compressed_bytes as f64 / 1e6

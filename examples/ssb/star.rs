@@ -25,7 +25,6 @@ pub struct Star {
     pub supplier: Table,
     pub part: Table,
     pub lineorder: Table,
-    pub scale_factor: f64,
     /// Bytes of all values, and compressed.
     pub bytes: usize,
     pub compressed_bytes: usize,
@@ -93,16 +92,7 @@ impl Star {
         let lineorder = compressed("lineorder", tables.lineorder(lineorder, &progress)?)?;
         progress.finish_and_clear();
         let (bytes, compressed_bytes) = (bytes, of_compressed);
-        Ok(Self {
-            date,
-            customer,
-            supplier,
-            part,
-            lineorder,
-            scale_factor,
-            bytes,
-            compressed_bytes,
-        })
+        Ok(Self { date, customer, supplier, part, lineorder, bytes, compressed_bytes })
     }
 
     /// Uploads the tables to the memory of an engine's GPU.
