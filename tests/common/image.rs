@@ -20,6 +20,16 @@ pub const FIXED: usize = 48;
 /// Where the checksum of the bounds stands.
 pub const BOUNDS: Range<usize> = 40..48;
 
+/// The checksum of some bounds of Int64, as docs/FORMAT.md describes it.
+#[allow(dead_code, reason = "not all tests forge bounds")]
+pub fn checksum_of_bounds(bounds: [Option<i64>; 2]) -> u64 {
+    let bytes = bounds.iter().flat_map(|bound| match bound {
+        None => vec![0],
+        Some(value) => [&[1], value.to_le_bytes().as_slice()].concat(),
+    });
+    xxh3_64(&bytes.collect::<Vec<u8>>())
+}
+
 /// A column of which one chunk is laid open.
 #[derive(Clone)]
 pub struct Image {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use arrow_array::*;
 use lanepack::scan::{Scan, col};
 use lanepack::{Encoding, Engine, Error, Options};
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::common::image::{BOUNDS, FIXED};
+use super::common::image::{BOUNDS, FIXED, checksum_of_bounds};
 use super::common::{Nulls, Shape, array_of};
 use super::damage::{Image, Node, Read};
 
@@ -82,15 +81,6 @@ fn rejects_a_wrong_checksum_of_the_header() {
     image.rejects("column \"price\", chunk 0: checksum of the header");
 }
 
-/// The checksum of some bounds of Int64, as docs/FORMAT.md describes it.
-fn checksum_of(bounds: [Option<i64>; 2]) -> u64 {
-    let bytes = bounds.iter().flat_map(|bound| match bound {
-        None => vec![0],
-        Some(value) => [&[1], value.to_le_bytes().as_slice()].concat(),
-    });
-    xxh3_64(&bytes.collect::<Vec<u8>>())
-}
-
 #[test]
 fn bounds_other_than_those_that_were_written_are_not_used() {
     let intact = integers();
@@ -98,7 +88,7 @@ fn bounds_other_than_those_that_were_written_are_not_used() {
     let expected = (0..1500_i64).filter(|i| i * i % 1000 >= 500).count();
     let [min, max] = [Some(0), Some(greatest)];
     let stated = u64::from_le_bytes(intact.header[BOUNDS].try_into().unwrap());
-    assert_eq!(stated, checksum_of([min, max]));
+    assert_eq!(stated, checksum_of_bounds([min, max]));
     let one = |bound: Option<i64>| Arc::new(Int64Array::from(vec![bound])) as ArrayRef;
     for bounds in [[min, Some(greatest - 1)], [Some(1), max], [min, None], [None, max], [max, min]]
     {
@@ -111,7 +101,7 @@ fn bounds_other_than_those_that_were_written_are_not_used() {
         assert!(matches!(error, Error::Checksum { part: "bounds", .. }), "{error}");
         let text = "column \"price\", chunk 0: checksum of the bounds: expected 0x";
         assert!(error.to_string().starts_with(text), "{error}");
-        image.set_bounds(one(bounds[0]), one(bounds[1]), checksum_of(bounds));
+        image.set_bounds(one(bounds[0]), one(bounds[1]), checksum_of_bounds(bounds));
         image.open().unwrap().verify_checksums().unwrap();
     }
     // Every bit, so that no scan counts by a bound that was damaged.

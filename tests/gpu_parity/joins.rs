@@ -1,13 +1,16 @@
 //! Joins with lookups and groups: what a GPU gives is what a loop over rows does.
 
-use arrow_array::{RecordBatch, record_batch};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, record_batch};
 use lanepack::scan::{Lookup, Scan, avg, col, count_rows, max, min, sum};
 use lanepack::{Engine, Options, compress};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
 
+use super::common::image::{Image, checksum_of_bounds};
 use super::star::{asked, check, star};
-use super::{cuda, engines, simt};
+use super::{batch_of, cuda, engines, simt};
 
 #[test]
 fn stars_give_what_a_loop_over_rows_does() {
@@ -242,5 +245,33 @@ fn bounds_of_groups_are_as_wide_as_their_numbers() {
             .aggregate(&[count_rows()], &engine)
             .unwrap_err();
         assert!(error.to_string().contains("more than 1 groups"), "{error}");
+    }
+}
+
+#[test]
+fn values_outside_the_bounds_of_their_column_are_damage() {
+    let values: ArrayRef =
+        Arc::new(Int64Array::from_iter_values((0..3000).map(|row| row * 7 % 501)));
+    let options = Options::default();
+    let sound = Image::of(&values, &options);
+    let one = |bound: i64| Arc::new(Int64Array::from(vec![bound])) as ArrayRef;
+    for bounds in [[0, 499], [1, 500], [200, 300]] {
+        let mut image = sound.clone();
+        image.set_bounds(one(bounds[0]), one(bounds[1]), checksum_of_bounds(bounds.map(Some)));
+        let packed = batch_of(image.field.clone(), image.storage());
+        let groups = |scan: Scan<'_>, engine: &Engine| {
+            let groups = scan.group_by([col("price")]).aggregate(&[count_rows()], engine);
+            groups.unwrap_err().to_string()
+        };
+        let expected = groups(Scan::new(&packed), &Engine::cpu());
+        assert!(expected.contains("a value outside the bounds of its column"), "{expected}");
+        for engine in engines() {
+            let resident = engine.upload(&packed).unwrap();
+            assert_eq!(groups(Scan::on_device(&resident), &engine), expected);
+            // As a key, and as another column.
+            let lookup = Scan::on_device(&resident).lookup("price", &["price"], &engine);
+            let error = lookup.unwrap_err().to_string();
+            assert!(error.contains("a value outside the bounds of its column"), "{error}");
+        }
     }
 }

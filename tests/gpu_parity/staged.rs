@@ -128,6 +128,15 @@ fn stages_give_what_the_cpu_gives() {
                 let expected = cpu.aggregate(&aggregates, &Engine::cpu()).unwrap();
                 let found = scan.aggregate(&aggregates, &engine).unwrap();
                 assert_eq!(found, expected, "{filter}");
+                // By kernels, stage by stage, and by the CPU.
+                for key in ["small", "name"] {
+                    let groups = |scan: &Scan<'_>, engine: &Engine| {
+                        let groups = scan.clone().group_by([col(key)]);
+                        groups.aggregate(&aggregates[..6], engine).unwrap()
+                    };
+                    let expected = groups(&cpu, &Engine::cpu());
+                    assert_eq!(groups(&scan, &engine), expected, "{filter} by {key}");
+                }
             }
         }
     }
