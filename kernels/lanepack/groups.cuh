@@ -1,11 +1,11 @@
-// States of groups: for each a word or several for each aggregate, in a table that is indexed by the
-// groups' numbers. Blocks add to a table of their own in shared memory, where it fits, and add that to
-// the one in global memory at their end.
+// States of groups: a table with one or several words for each group and aggregate, indexed by the
+// numbers of groups. Where the table fits into shared memory, each block has one of its own, which it
+// adds to the table in global memory at its end.
 //
 //   table    | sums: word 0 of all groups | word 1 | .. | least | .. | greatest | .. |
 //
-// All is done with integers, so that the order does not matter. Sums that 64 bits may not hold are
-// added in digits of 32 bits, of which each word holds the sum; the host carries.
+// All operations are on integers, so their order does not matter. Sums that may pass 64 bits are added
+// in digits of 32 bits: a word is the sum of one digit, and the host carries.
 #pragma once
 
 #include "base.cuh"
@@ -14,10 +14,10 @@ namespace lanepack {
 
 // Digits of an integer of 128 bits, of which the last has its sign.
 constexpr u32 INTEGER_DIGITS = 5;
-// Digits of an exact sum of floats, bit 0 of the first of which is worth 2^-1074; behind them the number
-// of NaN, of negative and of positive infinities. `FLOAT_DIGITS` and the like in src/scan/group/exact.rs.
+// Digits of an exact sum of floats (src/scan/group/exact.rs), bit 0 of the first of which is worth
+// 2^-1074. Behind them are the numbers of NaN, of negative and of positive infinities.
 constexpr u32 FLOAT_DIGITS = 66;
-constexpr u32 FLOAT_WORDS = FLOAT_DIGITS + 3;
+constexpr u32 FLOAT_COUNTS = 3;
 
 struct Groups {
     u64* words;

@@ -7,8 +7,8 @@
 
 namespace lanepack {
 
-// What tests of readers (reader.cuh) take in place of a `Question`: whether keys are there, of the rows
-// of a selection, or of all if `OF_ALL`; of others they say anything.
+// Tests of readers (reader.cuh) take it in place of a `Question`: whether a lookup has the keys of the rows
+// in `live`, or of all rows if `OF_ALL`. Verdicts on other rows are arbitrary.
 template <class Keys, bool IS_SIGNED, bool OF_ALL>
 struct KeyQuestion {
     const Keys& keys;

@@ -74,7 +74,8 @@ LANEPACK_DEVICE u32 select_packed_by(Packed<T> packed, u32 live, const Holds& ho
 }
 
 // The selection of the values that `holds(word)` is true for: packed ones in their order, which is
-// faster than by their positions. Of rows past the end, and of others than those in `live`, anything.
+// faster than by their positions. Bits of rows past the end, and of rows that are not in `live`, are
+// arbitrary.
 template <class T, u32 ENCODINGS, u64 WIDTHS, class Holds>
 LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, u32 live, const Holds& holds, Patches& patches) {
     constexpr u32 PACKED = 1u << FFOR | 1u << PFOR;

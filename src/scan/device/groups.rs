@@ -13,11 +13,10 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, i256};
 use rayon::prelude::*;
 
-use super::source::{GroupLayout, GroupWords, Output, Source};
-use super::{DeviceScan, Report, Selection, aggregate, is_fusable, query};
+use super::source::{GroupLayout, GroupWords, Output};
+use super::{DeviceScan, aggregate};
 use crate::column::CompressedColumn;
-use crate::decode::nodes::ColumnNodes;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::DeviceBuffer;
 use crate::scan::cpu::{self, Filter};
 use crate::scan::group::{Found, GroupKey, GroupTable, Grouping, KeySource};
@@ -90,75 +89,25 @@ impl DeviceScan<'_> {
         predicate: &Predicate,
         grouping: Grouping<'_>,
     ) -> Result<Option<GroupTable>> {
-        let nodes = self.nodes_for(predicate, grouping)?;
-        let selection = match is_fusable(predicate, &nodes) {
-            true => None,
-            false => Some(self.select_at_once(predicate)?),
-        };
-        self.groups_by_kernel(&nodes, predicate, selection.as_ref(), grouping)
-    }
-
-    fn nodes_for(
-        &self,
-        predicate: &Predicate,
-        grouping: Grouping<'_>,
-    ) -> Result<Vec<Arc<ColumnNodes>>> {
-        let keys = grouping.keys.iter().map(GroupKey::column);
-        let of_plans = grouping.plans.iter().flat_map(|plan| plan.input.columns_read());
-        self.nodes(std::slice::from_ref(predicate), keys.chain(of_plans))
-    }
-
-    /// Groups by a kernel, of the rows of a selection or else of those that a predicate keeps.
-    fn groups_by_kernel(
-        &mut self,
-        nodes: &[Arc<ColumnNodes>],
-        predicate: &Predicate,
-        selection: Option<&Selection>,
-        grouping: Grouping<'_>,
-    ) -> Result<Option<GroupTable>> {
-        let within = selection.map(|selection| &selection.bitmap);
-        let all = Predicate::Constant(true);
-        let predicate = if within.is_some() { &all } else { predicate };
         let layout = GroupLayout::new(grouping.plans, self.columns, self.rows)
             .expect("kernels compute the aggregates");
         // Numbers of groups are few.
         let groups = grouping.numbering.all as usize;
         let table = Arc::new(self.stream.allocate(groups * layout.words * 8)?);
+        let keys = grouping.keys.iter().map(GroupKey::column);
+        let reads = keys.chain(grouping.plans.iter().flat_map(|plan| plan.input.columns_read()));
         let output = Output::Groups { grouping, layout: &layout, table: &table };
-        let source = self.source(nodes, predicate, &output)?;
-        if source.too_large().is_some() {
-            if selection.is_some() {
-                return Ok(None);
-            }
-            let selection = self.select_at_once(predicate)?;
-            return self.groups_by_kernel(nodes, &all, Some(&selection), grouping);
-        }
-        let module = match self.device().compile(&source.text) {
-            Err(Error::NoDevice { .. }) => return Ok(None),
-            compiled => compiled?,
-        };
-        let query = query(self.columns, nodes, module.as_ref(), &source);
+        let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(None) };
         self.fill(&table, groups, &layout)?;
-        let reports = query.rows(self.stream, within, &[&table], self.marks)?;
+        let query = made.query(self.columns);
+        let reports = query.rows(self.stream, made.within(), &[&table], self.marks)?;
         let mut words = vec![0_u64; groups * layout.words];
         self.stream.download(&table, 0, bytemuck::cast_slice_mut(&mut words))?;
-        self.check_reports(&source, reports, selection)?;
+        self.check_reports(&made, reports)?;
         found(&words, groups, &layout, grouping).map(Some)
     }
 
-    /// Waits for what a query says of its columns.
-    pub(super) fn check_reports(
-        &self,
-        source: &Source,
-        reports: Vec<Report>,
-        selection: Option<&Selection>,
-    ) -> Result<()> {
-        let reports = self.named(source, reports);
-        reports.iter().try_for_each(|report| report.check(self.stream))?;
-        selection.map_or(Ok(()), Selection::check)
-    }
-
-    /// Fills a table with what groups without rows have.
+    /// Fills a table with the states of groups without rows.
     fn fill(&self, table: &DeviceBuffer, groups: usize, layout: &GroupLayout) -> Result<()> {
         let bytes = |words: usize| words * groups * 8;
         let parts = [

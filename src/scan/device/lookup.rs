@@ -1,12 +1,11 @@
-//! Lookups of the rows that a scan keeps, made on a GPU: see `scan/lookup/build.rs`.
+//! Builds the key table of a lookup on a GPU, of the rows that a scan keeps: see `scan/lookup/build.rs`.
 
 use std::sync::Arc;
 
+use super::DeviceScan;
 use super::source::{LookupTarget, Output};
-use super::{DeviceScan, Selection, is_fusable, query};
-use crate::decode::nodes::ColumnNodes;
 use crate::device::parameters::Parameters;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gpu::abi::{LookupMemory, RemapArguments, RemappedField};
 use crate::gpu::{DeviceBuffer, Launch, Stream, kernels};
 use crate::ranges::Key;
@@ -15,9 +14,9 @@ use crate::scan::group::{GroupKey, KeySource};
 use crate::scan::lookup::{Built, code_bits, entry_bytes, hashed_slots, is_dense};
 use crate::scan::predicate::Predicate;
 
-/// Codes of a column, of which the host looks at all.
+/// Codes that a column of strings may have: the host looks at each.
 const MOST_CODES: u128 = 1 << 20;
-/// The same of numbers, whose values are made of all codes that rows have.
+/// The same of a column of numbers.
 const MOST_NUMBERS: u128 = 1 << 16;
 
 impl DeviceScan<'_> {
@@ -128,45 +127,15 @@ impl DeviceScan<'_> {
         Ok(Arc::new(buffer))
     }
 
-    /// Adds the kept rows to a table; false if no kernel does, as it would take too much memory, or nothing
-    /// compiles one.
+    /// Adds the kept rows to a table; false if no kernel does.
     fn build(&mut self, predicate: &Predicate, target: &LookupTarget<'_>) -> Result<bool> {
-        let reads = std::iter::once(target.column);
-        let reads = reads.chain(target.columns.iter().map(GroupKey::column));
-        let nodes = self.nodes(std::slice::from_ref(predicate), reads)?;
-        let selection = match is_fusable(predicate, &nodes) {
-            true => None,
-            false => Some(self.select_at_once(predicate)?),
-        };
-        self.build_by_kernel(&nodes, predicate, selection.as_ref(), target)
-    }
-
-    /// The same of the rows of a selection, or else of those that a predicate keeps.
-    fn build_by_kernel(
-        &mut self,
-        nodes: &[Arc<ColumnNodes>],
-        predicate: &Predicate,
-        selection: Option<&Selection>,
-        target: &LookupTarget<'_>,
-    ) -> Result<bool> {
-        let within = selection.map(|selection| &selection.bitmap);
-        let all = Predicate::Constant(true);
-        let predicate = if within.is_some() { &all } else { predicate };
-        let source = self.source(nodes, predicate, &Output::Lookup(target))?;
-        if source.too_large().is_some() {
-            if selection.is_some() {
-                return Ok(false);
-            }
-            let selection = self.select_at_once(predicate)?;
-            return self.build_by_kernel(nodes, &all, Some(&selection), target);
-        }
-        let module = match self.device().compile(&source.text) {
-            Err(Error::NoDevice { .. }) => return Ok(false),
-            compiled => compiled?,
-        };
-        let query = query(self.columns, nodes, module.as_ref(), &source);
-        let reports = query.rows(self.stream, within, &target.buffers, self.marks)?;
-        self.check_reports(&source, reports, selection)?;
+        let columns = target.columns.iter().map(GroupKey::column);
+        let reads = std::iter::once(target.column).chain(columns);
+        let output = Output::Lookup(target);
+        let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(false) };
+        let query = made.query(self.columns);
+        let reports = query.rows(self.stream, made.within(), &target.buffers, self.marks)?;
+        self.check_reports(&made, reports)?;
         Ok(true)
     }
 

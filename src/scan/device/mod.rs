@@ -75,6 +75,25 @@ pub(super) struct Selection {
     reports: Vec<NamedReport>,
 }
 
+/// A kernel that was made for a query.
+struct MadeKernel {
+    nodes: Vec<Arc<ColumnNodes>>,
+    source: Source,
+    module: Arc<dyn Module>,
+    /// The rows that it works on, if they were found before.
+    selection: Option<Selection>,
+}
+
+impl MadeKernel {
+    fn query<'a>(&'a self, columns: &'a [&'a DeviceColumn]) -> Query<'a> {
+        query(columns, &self.nodes, self.module.as_ref(), &self.source)
+    }
+
+    fn within(&self) -> Option<&Arc<DeviceBuffer>> {
+        self.selection.as_ref().map(|selection| &selection.bitmap)
+    }
+}
+
 /// What a test finds wrong with a column.
 struct NamedReport {
     report: Report,
@@ -205,49 +224,58 @@ impl<'a> DeviceScan<'a> {
         plans: &[&Plan],
         selection: Option<Selection>,
     ) -> Result<Piece> {
-        let of_plans = plans.iter().flat_map(|plan| plan.input.columns_read());
-        let nodes = self.nodes(std::slice::from_ref(predicate), of_plans)?;
-        let selection = match selection {
-            None if !is_fusable(predicate, &nodes) => Some(self.select_at_once(predicate)?),
-            selection => selection,
-        };
-        self.computed(&nodes, predicate, selection.as_ref(), plans)
-    }
-
-    /// Aggregates by a kernel, of the rows of a selection or else of those that a predicate
-    /// keeps.
-    fn computed(
-        &mut self,
-        nodes: &[Arc<ColumnNodes>],
-        predicate: &Predicate,
-        selection: Option<&Selection>,
-        plans: &[&Plan],
-    ) -> Result<Piece> {
         if self.columns.is_empty() {
             let states = plans.iter().map(|plan| plan.of_rows(self.rows));
             return Ok(Piece::States(states.collect::<Result<_>>()?));
         }
-        let within = selection.map(|selection| &selection.bitmap);
-        let all = Predicate::Constant(true);
-        let predicate = if within.is_some() { &all } else { predicate };
         let reaches: Vec<_> =
             plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
-        let source = self.source(nodes, predicate, &Output::Aggregates(plans, &reaches))?;
-        if let Some(what) = source.too_large() {
-            if selection.is_some() {
-                return Err(Error::expression(what));
-            }
-            let selection = self.select_at_once(predicate)?;
-            return self.computed(nodes, &all, Some(&selection), plans);
+        let reads = plans.iter().flat_map(|plan| plan.input.columns_read());
+        let output = Output::Aggregates(plans, &reaches);
+        let made = self.made(predicate, reads, selection, &output)??;
+        let (count, reductions) = (made.source.partials, &made.source.reductions);
+        let query = made.query(self.columns);
+        let (words, reports) =
+            query.partials(self.stream, made.within(), count, reductions, self.marks)?;
+        self.check_reports(&made, reports)?;
+        Ok(Piece::Partials { places: made.source.places, words })
+    }
+
+    /// Makes a kernel that works on the rows that a predicate keeps, and reads the values of columns
+    /// `reads`; `selection` has the rows, if they have been found. The inner error says why there is no
+    /// kernel: it would take too much memory, or nothing compiles it.
+    fn made(
+        &mut self,
+        predicate: &Predicate,
+        reads: impl IntoIterator<Item = usize>,
+        mut selection: Option<Selection>,
+        output: &Output<'_>,
+    ) -> Result<Result<MadeKernel>> {
+        let nodes = self.nodes(std::slice::from_ref(predicate), reads)?;
+        if selection.is_none() && !is_fusable(predicate, &nodes) {
+            selection = Some(self.select_at_once(predicate)?);
         }
-        let module = self.device().compile(&source.text)?;
-        let query = query(self.columns, nodes, module.as_ref(), &source);
-        let (partials, reports) =
-            query.partials(self.stream, within, source.partials, &source.reductions, self.marks)?;
-        let reports = self.named(&source, reports);
+        let all = Predicate::Constant(true);
+        let source = loop {
+            let left = if selection.is_some() { &all } else { predicate };
+            let source = self.source(&nodes, left, output)?;
+            match (source.too_large(), &selection) {
+                (None, _) => break source,
+                (Some(what), Some(_)) => return Ok(Err(Error::expression(what))),
+                (Some(_), None) => selection = Some(self.select_at_once(predicate)?),
+            }
+        };
+        match self.device().compile(&source.text) {
+            Err(error @ Error::NoDevice { .. }) => Ok(Err(error)),
+            compiled => Ok(Ok(MadeKernel { nodes, source, module: compiled?, selection })),
+        }
+    }
+
+    /// Waits for a kernel; an error if it, or the filter before it, has found a column damaged.
+    fn check_reports(&self, made: &MadeKernel, reports: Vec<Report>) -> Result<()> {
+        let reports = self.named(&made.source, reports);
         reports.iter().try_for_each(|report| report.check(self.stream))?;
-        selection.map_or(Ok(()), Selection::check)?;
-        Ok(Piece::Partials { places: source.places, words: partials })
+        made.selection.as_ref().map_or(Ok(()), Selection::check)
     }
 
     fn bitmap(&self) -> Result<Arc<DeviceBuffer>> {

@@ -1,4 +1,4 @@
-//! Lookups of batches in GPU memory, made there.
+//! Lookups of batches in GPU memory, built on the GPU.
 //!
 //! ```text
 //! kernel     filter; of each kept row the bit of its key, and an entry of the codes of its columns
@@ -6,9 +6,9 @@
 //! kernel     entries with these codes alone, without gaps
 //! ```
 //!
-//! Codes are those of groups: values above the least one, numbers in the dictionary of all chunks. So
-//! columns without them (floats, numbers of a wide range, strings of their own), and keys that are far
-//! from each other, are left to the host.
+//! Columns have the codes that they have as keys of groups (`scan/group/key.rs`): the difference from the
+//! least value, or the number in a dictionary of all chunks. The host builds lookups of other columns
+//! (floats, numbers of a wide range, strings without dictionaries) and of keys that are far apart.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::scan::expr::Expr;
 use crate::scan::group::{GroupKey, KeySource};
 use crate::scan::{Scan, bounds_on_device};
 
-/// What a device has made of the rows of a scan.
+/// The key table that a device has built of the rows of a scan.
 pub(crate) struct Built {
     /// A bit for each key from the least one on, and one more.
     pub bits: Arc<DeviceBuffer>,
@@ -43,7 +43,7 @@ pub(crate) struct Built {
     pub codes: Vec<Vec<u32>>,
 }
 
-/// A table in the memory of the device that has made it.
+/// A key table in the memory of the device that has built it.
 pub(super) struct BuiltTable {
     context: Arc<Context>,
     bits: Arc<DeviceBuffer>,
@@ -86,7 +86,7 @@ impl BuiltTable {
     }
 }
 
-/// What a lookup is made of: its key and its columns, and the number of the key's column.
+/// The key and the other columns of a lookup, with the number of the key's column.
 struct Asked {
     column: usize,
     key: Key,
@@ -102,7 +102,7 @@ impl Asked {
         };
         let mut columns = Vec::with_capacity(names.len() - 1);
         for name in &names[1..] {
-            // What has no groups is left to the host.
+            // The host builds lookups of columns that rows are not grouped by.
             let Ok(column) = GroupKey::new(&Expr::Column((*name).into()), binder) else {
                 return Ok(None);
             };

@@ -120,7 +120,7 @@ impl DeviceTable {
         Self { keys: Keys::Dense(keys), entry_bytes, buffers, ready, numbers: Mutex::default() }
     }
 
-    /// What a kernel needs to know of the keys, as words.
+    /// The keys as words of a kernel's literals.
     pub fn words(&self) -> &[u64] {
         match &self.keys {
             Keys::Dense(keys) => bytemuck::cast_slice(std::slice::from_ref(keys)),
@@ -153,7 +153,8 @@ impl DeviceTable {
         }
     }
 
-    /// The numbers of column `column` of its lookup, which may be a Float32, copied when they are first asked for.
+    /// The numbers of column `column` of its lookup, which are Float32 if `is_float`; copied when they are
+    /// first asked for.
     pub fn numbers(
         &self,
         column: usize,

@@ -60,7 +60,7 @@ impl Entries {
     }
 }
 
-/// What a table is stored as, for devices.
+/// The memory of a table, for devices.
 pub(crate) struct Parts<'a> {
     pub form: PartsForm<'a>,
     pub entries: &'a [u8],
@@ -170,7 +170,7 @@ impl KeyTable {
         }
     }
 
-    /// What it is stored as.
+    /// The memory of the table.
     pub fn parts(&self) -> Parts<'_> {
         let form = match &self.form {
             Form::Dense { least, span, bits } => {

@@ -87,7 +87,7 @@ pub(crate) struct Table {
 /// from which they are copied if the host asks for them.
 pub(crate) struct Keys {
     len: usize,
-    /// Between what all keys are.
+    /// Bounds of all keys; of tables that a device has built those of the key column of all rows.
     bounds: Option<(i64, i64)>,
     bytes: usize,
     host: OnceLock<KeyTable>,
@@ -110,7 +110,7 @@ impl Keys {
         self.len
     }
 
-    /// Between what all keys are; none if there are no keys.
+    /// Bounds of all keys; none if there are no keys.
     pub fn bounds(&self) -> Option<(i64, i64)> {
         self.bounds
     }
@@ -125,7 +125,6 @@ impl Keys {
     /// As [`Keys::table`].
     pub fn has_negative(&self) -> Result<bool> {
         match self.bounds {
-            // Bounds of a device's table are those of all rows of its source.
             Some((least, _)) if least < 0 => Ok(self.table()?.may_have(i64::MIN, -1)),
             _ => Ok(false),
         }
@@ -369,11 +368,11 @@ impl fmt::Debug for Lookup {
 impl Scan<'_> {
     /// A lookup of the rows that are kept, by column `key`, with some other columns.
     ///
+    /// Of a batch in GPU memory the GPU builds the lookup if the keys are close together, and the other
+    /// columns are numbers of a small range or strings that are stored by dictionaries.
+    ///
     /// # Errors
     /// As [`Scan::gather`] and [`Lookup::try_new`].
-    ///
-    /// A batch in GPU memory becomes a lookup there, without the host, if its keys are close together
-    /// and other columns are numbers of a small range or strings that are stored by dictionaries.
     pub fn lookup<S: AsRef<str>>(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Groups of kernels for queries: what becomes of the rows that a vector keeps
+//! Groups in the source of a kernel: kept rows of a vector are added to a table of groups
 //! (`kernels/lanepack/groups.cuh`).
 
 use std::fmt::Write;
@@ -20,7 +20,7 @@ const HEADER: &Header = &Header::read(include_str!("../../../../kernels/lanepack
 /// Words of a table in the shared memory of a block: as many as there are, of these sizes.
 const IN_SHARED: [usize; 2] = [256, 1024];
 
-/// What words of a group have of an aggregate.
+/// The words that an aggregate has in each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::scan::device) enum GroupWords {
     /// Nothing but the number of rows.
@@ -41,7 +41,9 @@ impl GroupWords {
             Self::None => 0,
             Self::Narrow | Self::Least | Self::Greatest => 1,
             Self::Wide => constant(HEADER, "INTEGER_DIGITS") as usize,
-            Self::Floats => constant(HEADER, "FLOAT_DIGITS") as usize + 3,
+            Self::Floats => {
+                (constant(HEADER, "FLOAT_DIGITS") + constant(HEADER, "FLOAT_COUNTS")) as usize
+            }
         }
     }
 
@@ -132,7 +134,7 @@ impl GroupLayout {
 }
 
 impl Writer<'_> {
-    /// Writes what adds the kept rows of a vector to a table of groups.
+    /// Writes the code that adds the kept rows of a vector to a table of groups.
     pub(super) fn groups(
         &mut self,
         grouping: Grouping<'_>,
@@ -198,7 +200,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What is added of a row, and its type; nothing of aggregates that count.
+    /// The value of a row that is added, and its type; none for aggregates that only count.
     fn grouped_value(
         &mut self,
         plan: &Plan,
@@ -285,7 +287,7 @@ impl Writer<'_> {
         })
     }
 
-    /// The name of what is set if a value of a column is outside of its bounds.
+    /// The name of the flag that a value of a column is outside of the column's bounds.
     pub(super) fn outside(&mut self, column: usize) -> String {
         let status = self.status(column);
         if !self.bounded.contains(&status) {

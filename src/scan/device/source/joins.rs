@@ -1,4 +1,4 @@
-//! Lookups in the source of a kernel: tests of keys, numbers and codes of rows
+//! Joins in the source of a kernel: tests of keys, and numbers and codes of joined rows
 //! (`kernels/lanepack/lookup.cuh`).
 
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::scan::join::{BoundJoin, JoinedColumn, Probe};
 use crate::scan::lookup::LookupColumn;
 
 impl Writer<'_> {
-    /// Writes what leaves the rows of `live` whose key a lookup has:
+    /// Writes the test of the keys of rows `live`, which keeps those that a lookup has:
     ///
     /// ```text
     /// dictionaries   their values are looked up before; rows by codes
@@ -65,7 +65,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The rows whose codes pass, of chunks with dictionaries; and what has the chunk's test of these.
+    /// The rows whose codes pass, of chunks with dictionaries, and the chunk's test of codes.
     fn test_of_codes(&mut self, probe: &Probe, list: &TreeList) -> Result<(String, String)> {
         let column = probe.join.column;
         let tests = (self.tests_of.keys)(column, probe)?;
@@ -95,7 +95,7 @@ impl Writer<'_> {
         Ok(self.test_of(join.column, list, &question(true, "FULL"), &question(is_first, rows)))
     }
 
-    /// Writes what looks up the keys of rows, one by one.
+    /// Writes the lookup of keys row by row.
     fn probe_rows(
         &mut self,
         probe: &Probe,
@@ -138,12 +138,12 @@ impl Writer<'_> {
         }
     }
 
-    /// The name of what looks up keys of a join.
+    /// The variable by which the keys of a join are looked up.
     fn lookup(&mut self, join: &BoundJoin) -> Result<String> {
         Ok(format!("lookup{}", self.lookup_number(join)?))
     }
 
-    /// The type of that.
+    /// The type of that variable.
     fn class(&mut self, join: &BoundJoin) -> Result<&'static str> {
         let number = self.lookup_number(join)?;
         Ok(self.lookups[number].1)
@@ -174,7 +174,7 @@ impl Writer<'_> {
         Ok(self.lookups[number].0.entry_bytes)
     }
 
-    /// What puts the entry of a row into `entry`, and says whether there is one.
+    /// The expression that sets `entry` to the entry of a row; true if the lookup has the row's key.
     fn find(&mut self, join: &BoundJoin, lookup: &str, key: &str) -> Result<String> {
         Ok(match self.entry_bytes(join)? {
             0 => format!("((entry = 0), has_key({lookup}, {key}))"),
@@ -217,7 +217,8 @@ impl Writer<'_> {
         Ok(format!("static_cast<{name}>(args.pointer<{}>({literal})[{code}])", numbers.of))
     }
 
-    /// The code of a row as a key of groups: null is 0 if there may be some, and others one more then.
+    /// The code of a row as a key of groups. If there may be nulls, null is code 0 and other codes are one
+    /// more.
     pub(super) fn joined_group(
         &mut self,
         joined: &JoinedColumn,

@@ -1,4 +1,4 @@
-//! Lookups in the source of a kernel that makes one: what becomes of the rows that a vector keeps
+//! The source of a kernel that builds a lookup: kept rows of a vector are added to its table
 //! (`LookupBuilder` of `kernels/lanepack/lookup.cuh`).
 
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub(in crate::scan::device) struct LookupTarget<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes what adds the kept rows of a vector to a table.
+    /// Writes the code that adds the kept rows of a vector to a table.
     pub(super) fn lookup_rows(
         &mut self,
         target: &LookupTarget<'_>,
