@@ -18,6 +18,7 @@
 // aggregates have none: a warp aggregates its vectors, and the first one has the partial.
 #pragma once
 
+#include "calendar.cuh"
 #include "numbers.cuh"
 #include "readers.cuh"
 #include "scan_rows.cuh"

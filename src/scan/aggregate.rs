@@ -28,6 +28,7 @@ use super::bind::{Binder, Named};
 use super::expr::Expr;
 use super::join::JoinedColumn;
 use super::number::{Form, Kind, Number, Width};
+use super::predicate::Predicate;
 use crate::column::{is_text, physical_of};
 use crate::encoding::Physical;
 use crate::error::{Error, Result};
@@ -38,6 +39,8 @@ use crate::ranges::{Key, Order};
 pub struct Aggregate {
     function: Function,
     expr: Option<Expr>,
+    is_distinct: bool,
+    filter: Option<Expr>,
     name: Option<String>,
 }
 
@@ -52,12 +55,21 @@ enum Function {
 
 /// The number of rows: `count(*)`, an Int64.
 pub fn count_rows() -> Aggregate {
-    Aggregate { function: Function::Count, expr: None, name: None }
+    Aggregate::new(Function::Count, None)
 }
 
 /// The number of rows in which a column or number is not null, an Int64.
 pub fn count(expr: Expr) -> Aggregate {
     Aggregate::of(Function::Count, expr)
+}
+
+/// The number of distinct values of a column or a computed integer that are not null, an Int64: exact.
+/// Floats are the same if their bits are.
+///
+/// Values are found as groups are ([`Scan::group_by`](super::Scan::group_by)), and count as such for
+/// [`GroupBy::with_group_limit`](super::GroupBy::with_group_limit).
+pub fn count_distinct(expr: Expr) -> Aggregate {
+    Aggregate { is_distinct: true, ..Aggregate::of(Function::Count, expr) }
 }
 
 /// The sum, null if there is nothing to add: of integers an Int64 (of a column of unsigned
@@ -84,8 +96,39 @@ pub fn avg(expr: Expr) -> Aggregate {
 }
 
 impl Aggregate {
+    fn new(function: Function, expr: Option<Expr>) -> Self {
+        Self { function, expr, is_distinct: false, filter: None, name: None }
+    }
+
     fn of(function: Function, expr: Expr) -> Self {
-        Self { function, expr: Some(expr), name: None }
+        Self::new(function, Some(expr))
+    }
+
+    /// Of those rows alone for which `expr` is true, and earlier filters of it are: SQL's
+    /// `FILTER (WHERE ...)`.
+    ///
+    /// ```
+    /// use lanepack::scan::{col, sum};
+    /// let cheap = sum(col("price")).filter(col("price").lt(5));
+    /// assert_eq!(cheap.to_string(), "sum(price) FILTER (WHERE price < 5)");
+    /// ```
+    #[must_use]
+    pub fn filter(mut self, expr: Expr) -> Self {
+        self.filter = Some(match self.filter {
+            None => expr,
+            Some(before) => before.and(expr),
+        });
+        self
+    }
+
+    /// Whether distinct values are counted, and of what.
+    pub(super) fn distinct(&self) -> Option<(&Expr, Option<&Expr>)> {
+        self.expr.as_ref().filter(|_| self.is_distinct).map(|expr| (expr, self.filter.as_ref()))
+    }
+
+    /// The name of its column in the result.
+    pub(super) fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.to_string())
     }
 
     /// With a name for its column in the result; else it is what the aggregate is written as.
@@ -106,8 +149,13 @@ impl fmt::Display for Aggregate {
             Function::Average => "avg",
         };
         match &self.expr {
-            None => write!(f, "{function}(*)"),
-            Some(expr) => write!(f, "{function}({expr})"),
+            None => write!(f, "{function}(*)")?,
+            Some(expr) if self.is_distinct => write!(f, "{function}(DISTINCT {expr})")?,
+            Some(expr) => write!(f, "{function}({expr})")?,
+        }
+        match &self.filter {
+            None => Ok(()),
+            Some(filter) => write!(f, " FILTER (WHERE {filter})"),
         }
     }
 }
@@ -116,10 +164,34 @@ impl fmt::Display for Aggregate {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub input: Input,
+    pub filter: Option<RowFilter>,
     function: Function,
     /// The type of the result.
     data_type: DataType,
     name: String,
+}
+
+/// Rows that an aggregate is of.
+#[derive(Debug, Clone)]
+pub(super) struct RowFilter {
+    expr: Expr,
+    pub predicate: Predicate,
+}
+
+impl RowFilter {
+    /// None if it keeps all rows.
+    pub fn new(expr: Option<&Expr>, binder: &mut Binder<'_>) -> Result<Option<Self>> {
+        let Some(expr) = expr else { return Ok(None) };
+        Ok(match binder.filter(expr)? {
+            Predicate::Constant(true) => None,
+            predicate => Some(Self { expr: expr.clone(), predicate }),
+        })
+    }
+
+    /// Whether both keep the same rows.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.expr == other.expr
+    }
 }
 
 /// What an aggregate looks at in every row that is kept.
@@ -246,9 +318,10 @@ pub(super) fn wider<T>(
 
 impl Plan {
     pub fn new(aggregate: &Aggregate, binder: &mut Binder<'_>) -> Result<Self> {
-        let name = aggregate.name.clone().unwrap_or_else(|| aggregate.to_string());
+        let name = aggregate.name();
         let function = aggregate.function;
-        let plan = |input, data_type| Self { input, function, data_type, name };
+        let filter = RowFilter::new(aggregate.filter.as_ref(), binder)?;
+        let plan = |input, data_type| Self { input, filter, function, data_type, name };
         let Some(expr) = &aggregate.expr else { return Ok(plan(Input::Rows, DataType::Int64)) };
         match function {
             Function::Count => {
@@ -322,13 +395,26 @@ impl Plan {
         if let Input::Sum(number, width) | Input::Bounds(number, width) = &mut self.input {
             *width = number.width(bounds)?;
         }
-        Ok(())
+        self.filter.as_mut().map_or(Ok(()), |filter| filter.predicate.fit(bounds))
+    }
+
+    /// The columns whose values are read.
+    pub fn columns_read(&self) -> Vec<usize> {
+        let mut columns = self.input.columns_read();
+        if let Some(filter) = &self.filter {
+            filter.predicate.values_read(&mut |column| columns.push(column));
+        }
+        columns
     }
 
     /// What is known after `rows` rows of a batch without columns.
     pub fn of_rows(&self, rows: usize) -> Result<State> {
         match self.start() {
-            State::Count(_) => Ok(State::Count(rows as u64)),
+            State::Count(_) => match self.filter {
+                // Without columns a filter is false, or there is none.
+                Some(_) => Ok(State::Count(0)),
+                None => Ok(State::Count(rows as u64)),
+            },
             _ => Err(Error::expression(format!("{}: a batch without columns", self.name))),
         }
     }
@@ -495,7 +581,7 @@ impl Plan {
 }
 
 /// The type of the sum of numbers.
-fn sum_type(number: &Number) -> Result<DataType> {
+pub(super) fn sum_type(number: &Number) -> Result<DataType> {
     let unsigned = |number: &Number| match &number.form {
         Form::Words(_, key) => key.order == Order::Unsigned,
         Form::Joined(joined) => joined.column().field.data_type().is_unsigned_integer(),

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_buffer::i256;
-use arrow_schema::{DataType, FieldRef, Schema};
+use arrow_schema::{DataType, FieldRef, Schema, TimeUnit};
 
 use super::automaton::Automaton;
-use super::expr::{Comparison, Expr, Operator, TextForm};
+use super::calendar;
+use super::expr::{Comparison, DatePart, Expr, Operator, TextForm};
 use super::join::{BoundJoin, Join, JoinedColumn, check_key};
 use super::literal::{Literal, Value};
 use super::number::{Number, Width};
@@ -178,7 +179,9 @@ impl<'a> Binder<'a> {
                 }
                 _ => Err(not_boolean(expr)),
             },
-            Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) => Err(not_boolean(expr)),
+            Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) | Expr::Part(..) => {
+                Err(not_boolean(expr))
+            }
         }
     }
 
@@ -190,7 +193,7 @@ impl<'a> Binder<'a> {
                 Named::Joined(column) => column.valid(),
             }),
             Expr::Literal(literal) => Ok(Predicate::Constant(!literal.is_null())),
-            Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) => {
+            Expr::Arithmetic(..) | Expr::Negative(_) | Expr::Float64(_) | Expr::Part(..) => {
                 let number = self.number(expr)?;
                 let mut columns = Vec::new();
                 number.columns(&mut columns);
@@ -216,8 +219,15 @@ impl<'a> Binder<'a> {
                     .map(|test| Predicate::all([Predicate::Test(column, test)]))
                     .ok_or_else(|| unordered(name, data_type))
             }
-            (Expr::Literal(_), Expr::Column(_)) => self.compare(comparison.swapped(), right, left),
+            (Expr::Literal(_), Expr::Column(_) | Expr::Part(..)) => {
+                self.compare(comparison.swapped(), right, left)
+            }
             _ => {
+                if let (Expr::Part(DatePart::Year, value), Expr::Literal(year)) = (left, right)
+                    && let Some(predicate) = self.compare_year(comparison, value, year)?
+                {
+                    return Ok(predicate);
+                }
                 let (left_type, right_type) = (self.type_of(left)?, self.type_of(right)?);
                 let same_times = match (left_type, right_type) {
                     (Some(left), Some(right)) => left == right && left.is_temporal(),
@@ -238,6 +248,42 @@ impl<'a> Binder<'a> {
                 Ok(Predicate::all(valid.into_iter().chain([compare])))
             }
         }
+    }
+
+    /// The rows in which the year of a column compares so with a literal, as a test of the column; none if
+    /// it is no test of one.
+    fn compare_year(
+        &mut self,
+        comparison: Comparison,
+        value: &Expr,
+        year: &Literal,
+    ) -> Result<Option<Predicate>> {
+        let (Expr::Column(name), Some(Literal::Integer(year))) = (value, year.operand()) else {
+            return Ok(None);
+        };
+        let Named::Column(column, data_type) = self.named(name)? else { return Ok(None) };
+        let per_day = units_per_day(name, data_type)?;
+        let key = Key::of(data_type).expect("dates have an order");
+        let start = |year: i128| {
+            let days = i64::try_from(year).ok().filter(|year| year.abs() < YEARS);
+            let days = days.map(calendar::days_to)?;
+            key.of_integer(i128::from(days) * i128::from(per_day))
+        };
+        let (Some(start), Some(end)) = (start(year), start(year.saturating_add(1))) else {
+            return Ok(None);
+        };
+        let before = |end: u64| ranges(Comparison::Less, end, 0, key.max());
+        let from = |start: u64| ranges(Comparison::GreaterOrEqual, start, 0, key.max());
+        let ranges = match comparison {
+            Comparison::Equal => from(start).intersection(&before(end)),
+            Comparison::NotEqual => before(start).union(&from(end)),
+            Comparison::Less => before(start),
+            Comparison::LessOrEqual => before(end),
+            Comparison::Greater => from(end),
+            Comparison::GreaterOrEqual => from(start),
+        };
+        let test = Predicate::Test(column, Test::Words(key, ranges));
+        Ok(Some(Predicate::all([test])))
     }
 
     /// The type of a column.
@@ -376,10 +422,48 @@ impl<'a> Binder<'a> {
             }
             Expr::Negative(value) => Ok(self.number(value)?.negative()),
             Expr::Float64(value) => Ok(self.number(value)?.into_float64()),
+            Expr::Part(part, value) => {
+                let Expr::Column(name) = value.as_ref() else {
+                    let what = format!("only columns have a {part}");
+                    return Err(within(Error::expression(what), expr));
+                };
+                let data_type = self.type_of(value)?.expect("it is a column");
+                let per_day = units_per_day(name, &data_type)?;
+                Ok(self.word(value)?.part(*part, per_day))
+            }
             _ => Err(Error::expression("it is true or false, where a number is needed")),
         };
         number.map_err(|error| within(error, expr))
     }
+}
+
+/// Years that are compared as days.
+const YEARS: i64 = 1 << 40;
+
+/// Units of a day, of a column of dates or timestamps.
+fn units_per_day(name: &str, data_type: &DataType) -> Result<i64> {
+    let of_second = match data_type {
+        DataType::Date32 => return Ok(1),
+        DataType::Date64 => 1000,
+        DataType::Timestamp(_, Some(zone))
+            if !["UTC", "Etc/UTC", "GMT", "Z", "+00:00"].contains(&zone.as_ref()) =>
+        {
+            return Err(Error::expression(format!(
+                "column {name:?} has the time zone {zone:?}: only dates of UTC have parts"
+            )));
+        }
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => 1,
+            TimeUnit::Millisecond => 1000,
+            TimeUnit::Microsecond => 1_000_000,
+            TimeUnit::Nanosecond => 1_000_000_000,
+        },
+        _ => {
+            let what = format!("column {name:?} is {data_type}: dates and timestamps have parts");
+            return Err(Error::expression(what));
+        }
+    };
+    Ok(86_400 * of_second)
 }
 
 /// The error of a name that no field has.

@@ -42,6 +42,20 @@ pub enum Expr {
     Negative(Box<Expr>),
     /// A number as Float64, rounded to the nearest.
     Float64(Box<Expr>),
+    /// A part of a date or timestamp, as an integer.
+    Part(DatePart, Box<Expr>),
+}
+
+/// A part of a date in the proleptic Gregorian calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DatePart {
+    /// The year; 0 is the one before year 1.
+    Year,
+    /// The month, 1 to 12.
+    Month,
+    /// The day of the month, 1 to 31.
+    Day,
 }
 
 /// How two values are compared.
@@ -238,6 +252,32 @@ impl Expr {
     }
 }
 
+macro_rules! parts {
+    ($($(#[$doc:meta])* $name:ident $part:ident;)*) => {
+        impl Expr {$(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(self) -> Expr {
+                Expr::Part(DatePart::$part, self.into())
+            }
+        )*}
+    };
+}
+
+parts! {
+    /// The year of a date or timestamp (of one in a time zone, of UTC), an integer.
+    ///
+    /// ```
+    /// use lanepack::scan::col;
+    /// assert_eq!(col("day").year().eq(1994).to_string(), "year(day) = 1994");
+    /// ```
+    year Year;
+    /// The month of a date or timestamp, 1 to 12.
+    month Month;
+    /// The day of the month of a date or timestamp, 1 to 31.
+    day Day;
+}
+
 macro_rules! operators {
     ($($trait:ident $method:ident $operator:ident;)*) => {$(
         impl<T: Into<Expr>> $trait<T> for Expr {
@@ -299,6 +339,16 @@ impl fmt::Display for Operator {
     }
 }
 
+impl fmt::Display for DatePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Year => "year",
+            Self::Month => "month",
+            Self::Day => "day",
+        })
+    }
+}
+
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         /// An operand, in brackets if it binds no closer than what it is part of.
@@ -339,6 +389,7 @@ impl fmt::Display for Expr {
             }
             Self::Negative(value) => write!(f, "-{}", part(value)),
             Self::Float64(value) => write!(f, "CAST({value} AS DOUBLE)"),
+            Self::Part(part, value) => write!(f, "{part}({value})"),
         }
     }
 }
@@ -368,7 +419,8 @@ impl Expr {
             | Self::Not(value)
             | Self::IsNull(value)
             | Self::Negative(value)
-            | Self::Float64(value) => value.names(names),
+            | Self::Float64(value)
+            | Self::Part(_, value) => value.names(names),
         }
     }
 
@@ -382,7 +434,7 @@ impl Expr {
             Self::Arithmetic(Operator::Add | Operator::Subtract, ..) => 5,
             Self::Arithmetic(..) => 6,
             Self::Negative(_) => 7,
-            Self::Column(_) | Self::Literal(_) | Self::Float64(_) => 8,
+            Self::Column(_) | Self::Literal(_) | Self::Float64(_) | Self::Part(..) => 8,
         }
     }
 }

@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use super::aggregate::{self, Plan, State};
 use super::cpu::{self, Filter};
 use super::device::{self, DeviceScan, Selection};
-use super::group::{Asked as AskedGroups, GroupTable, Grouping};
+use super::group::{GroupTable, Grouping};
 use super::predicate::Predicate;
 use super::{bounds_of, gathered};
 use crate::column::{self, CompressedColumn};
@@ -91,7 +91,7 @@ impl HostScan<'_> {
         let columns = self.columns();
         plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
         let plans: Vec<&Plan> = plans.iter().collect();
-        let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.input.columns_read()).collect();
+        let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.columns_read()).collect();
         let of_chunk = |_: &Self, index, filter: &Filter<'_>, rows| {
             cpu::aggregate::chunk(&plans, filter, &columns, index, rows)
         };
@@ -104,21 +104,24 @@ impl HostScan<'_> {
         }))
     }
 
-    /// The groups of the kept rows.
+    /// The groups of the kept rows, or of those that a filter keeps as well.
     pub fn groups(
         &self,
-        asked: &mut AskedGroups,
-        most: usize,
+        filter: Option<&Predicate>,
+        grouping: Grouping<'_>,
         engine: &Engine,
     ) -> Result<GroupTable> {
-        let columns = self.columns();
-        let column = |of: usize| (bounds_of(columns[of]), columns[of].null_count() > 0);
-        let numbering = asked.fit(&column, self.rows())?;
-        let (reads, plans) = (asked.reads(), asked.plans.iter().collect::<Vec<&Plan>>());
-        let grouping = Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
+        if filter.is_some() {
+            let columns = self.columns.iter().map(|column| Cow::Borrowed(column.as_ref()));
+            let predicate = self.predicate.clone().and(filter);
+            let chunk_rows = self.chunk_rows.clone();
+            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows };
+            return scan.groups(None, grouping, engine);
+        }
+        let (columns, reads) = (self.columns(), grouping.reads());
         let on_device = |scan: &mut DeviceScan<'_>| scan.groups(&self.predicate, grouping);
         engine.run(
-            || self.work(engine, &reads, plans.len() + asked.keys.len()),
+            || self.work(engine, &reads, grouping.plans.len() + grouping.keys.len()),
             || {
                 cpu::group::tables(self.chunk_rows.len(), grouping, |index, table| {
                     let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
@@ -174,6 +177,21 @@ impl HostScan<'_> {
         )
     }
 
+    /// The values of some columns in rows that have been found, by the CPU.
+    pub fn gather_rows(
+        &self,
+        rows: &BooleanBuffer,
+        wanted: &[usize],
+        limit: MemoryLimit,
+    ) -> Result<RecordBatch> {
+        let mut start = 0;
+        let masks = self.chunk_rows.iter().map(|of_chunk| {
+            start += of_chunk;
+            masks_of_bits(&rows.slice(start - of_chunk, *of_chunk))
+        });
+        self.gathered(masks.collect(), wanted, limit)
+    }
+
     /// As [`HostScan::parts_of`] of rows that are kept.
     fn parts<C: Send, D: Send>(
         &self,
@@ -224,7 +242,8 @@ impl HostScan<'_> {
         self.columns.iter().map(AsRef::as_ref).collect()
     }
 
-    fn rows(&self) -> usize {
+    /// Number of rows, kept or not.
+    pub fn rows(&self) -> usize {
         self.chunk_rows.iter().sum()
     }
 
@@ -489,6 +508,16 @@ pub(super) fn gather_on_device(
     limit: MemoryLimit,
 ) -> Result<RecordBatch> {
     let kept = scan.select(predicate)?;
+    gather_selection(scan, &kept, wanted, limit)
+}
+
+/// The same of rows that have been found.
+pub(super) fn gather_selection(
+    scan: &mut DeviceScan<'_>,
+    kept: &Selection,
+    wanted: &[usize],
+    limit: MemoryLimit,
+) -> Result<RecordBatch> {
     let columns: Vec<&DeviceColumn> = wanted.iter().map(|of| scan.columns[*of]).collect();
     let (rows, arrays) = kept.values(&columns, limit, scan.marks)?;
     gathered(columns.iter().map(|column| column.field()), arrays, rows)

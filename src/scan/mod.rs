@@ -51,6 +51,7 @@
 mod aggregate;
 pub(crate) mod automaton;
 mod bind;
+mod calendar;
 mod cpu;
 mod device;
 mod expr;
@@ -60,6 +61,7 @@ pub(crate) mod join;
 mod literal;
 mod lookup;
 mod number;
+mod order;
 pub(crate) mod predicate;
 
 use std::borrow::Cow;
@@ -70,11 +72,12 @@ use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
-pub use aggregate::{Aggregate, avg, count, count_rows, max, min, sum};
-pub use expr::{Comparison, Expr, Operator, TextForm, col, lit};
+pub use aggregate::{Aggregate, avg, count, count_distinct, count_rows, max, min, sum};
+pub use expr::{Comparison, DatePart, Expr, Operator, TextForm, col, lit};
 pub use group::GroupBy;
 pub use literal::Literal;
 pub use lookup::Lookup;
+pub use order::Ordered;
 
 use crate::batch;
 use crate::chunk::Statistics;
@@ -203,6 +206,9 @@ impl<'a> Scan<'a> {
     /// # Errors
     /// As [`Scan::mask`]; [`Error::TooLarge`] for a sum that does not fit its type.
     pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
+        if aggregates.iter().any(|aggregate| aggregate.distinct().is_some()) {
+            return self.aggregate_distinct(aggregates, engine);
+        }
         let (plans, states) = match self.resident(engine)? {
             Some(context) => self.states(aggregates, context, &mut ())?,
             None => {
@@ -216,6 +222,29 @@ impl<'a> Scan<'a> {
         let fields: Vec<_> = plans.iter().map(Plan::field).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(1));
         Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
+    }
+
+    /// Aggregates of which some count distinct values, which are found as groups are.
+    fn aggregate_distinct(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
+        let (distinct, others): (Vec<_>, Vec<_>) =
+            aggregates.iter().cloned().partition(|aggregate| aggregate.distinct().is_some());
+        let others = match others.is_empty() {
+            true => None,
+            false => Some(self.aggregate(&others, engine)?),
+        };
+        let distinct = self.clone().group_by([]).aggregate(&distinct, engine)?;
+        let (mut at_distinct, mut at_others) = (0..distinct.num_columns(), 0..);
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for aggregate in aggregates {
+            let (batch, at) = match (aggregate.distinct(), &others) {
+                (None, Some(others)) => (others, at_others.next()),
+                _ => (&distinct, at_distinct.next()),
+            };
+            let at = at.expect("a column for each");
+            fields.push(batch.schema().fields()[at].clone());
+            arrays.push(batch.column(at).clone());
+        }
+        batch::batch_of(Arc::new(Schema::new(fields)), arrays, 1)
     }
 
     /// What the kernels of [`Scan::count`], or of some aggregates, take on a GPU, by events on
@@ -332,8 +361,7 @@ impl<'a> Scan<'a> {
         marks: &mut dyn Marks,
     ) -> Result<(Vec<Plan>, Vec<State>)> {
         let plans = |binder: &mut Binder<'_>| plans(aggregates, binder);
-        let reads =
-            |plans: &Vec<Plan>| plans.iter().flat_map(|plan| plan.input.columns_read()).collect();
+        let reads = |plans: &Vec<Plan>| plans.iter().flat_map(|plan| plan.columns_read()).collect();
         self.on(context, plans, reads, marks, |scan, predicate, mut plans| {
             let bounds = |of: usize| bounds_on_device(scan.columns[of]);
             plans.iter_mut().try_for_each(|plan| plan.fit(&bounds))?;

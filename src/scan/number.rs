@@ -13,7 +13,8 @@
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 
-use super::expr::Operator;
+use super::calendar;
+use super::expr::{DatePart, Operator};
 use super::join::JoinedColumn;
 use super::literal::{Literal, power_of_ten};
 use crate::error::{Error, Result};
@@ -55,6 +56,8 @@ pub(crate) enum Form {
     /// Times 10^k.
     Scaled(Box<Number>, i128),
     Float64(Box<Number>),
+    /// A part of a date or timestamp, of which a day has so many units.
+    Part(DatePart, Box<Number>, i64),
 }
 
 /// Integers that are wide enough for every step of a number.
@@ -108,9 +111,10 @@ impl Number {
         match &self.form {
             Form::Null => true,
             Form::Operation(_, left, right) => left.is_null() || right.is_null(),
-            Form::Negative(inner) | Form::Scaled(inner, _) | Form::Float64(inner) => {
-                inner.is_null()
-            }
+            Form::Negative(inner)
+            | Form::Scaled(inner, _)
+            | Form::Float64(inner)
+            | Form::Part(_, inner, _) => inner.is_null(),
             _ => false,
         }
     }
@@ -119,7 +123,11 @@ impl Number {
     pub fn is_computed(&self) -> bool {
         matches!(
             self.form,
-            Form::Operation(..) | Form::Negative(_) | Form::Scaled(..) | Form::Float64(_)
+            Form::Operation(..)
+                | Form::Negative(_)
+                | Form::Scaled(..)
+                | Form::Float64(_)
+                | Form::Part(..)
         )
     }
 
@@ -142,9 +150,10 @@ impl Number {
                 left.columns(columns);
                 right.columns(columns);
             }
-            Form::Negative(inner) | Form::Scaled(inner, _) | Form::Float64(inner) => {
-                inner.columns(columns);
-            }
+            Form::Negative(inner)
+            | Form::Scaled(inner, _)
+            | Form::Float64(inner)
+            | Form::Part(_, inner, _) => inner.columns(columns),
         }
     }
 
@@ -156,9 +165,10 @@ impl Number {
                 left.joined_columns(columns);
                 right.joined_columns(columns);
             }
-            Form::Negative(inner) | Form::Scaled(inner, _) | Form::Float64(inner) => {
-                inner.joined_columns(columns);
-            }
+            Form::Negative(inner)
+            | Form::Scaled(inner, _)
+            | Form::Float64(inner)
+            | Form::Part(_, inner, _) => inner.joined_columns(columns),
             Form::Words(..) | Form::Wide(_) => {}
             Form::Null | Form::Integer(_) | Form::Float(_) => {}
         }
@@ -203,6 +213,11 @@ impl Number {
 
     pub fn negative(self) -> Self {
         Self { kind: self.kind, form: Form::Negative(self.into()) }
+    }
+
+    /// A part of the date of integers that are dates or timestamps, of which a day has so many units.
+    pub fn part(self, part: DatePart, per_day: i64) -> Self {
+        Self { form: Form::Part(part, self.into(), per_day), kind: Kind::Exact { scale: 0 } }
     }
 
     pub fn into_float64(self) -> Self {
@@ -296,7 +311,9 @@ impl Number {
             Form::Joined(joined) => joined.column().field.data_type().is_decimal(),
             Form::Operation(_, left, right) => left.has_decimals() || right.has_decimals(),
             Form::Negative(inner) | Form::Scaled(inner, _) => inner.has_decimals(),
-            Form::Null | Form::Integer(_) | Form::Float(_) | Form::Float64(_) => false,
+            Form::Null | Form::Integer(_) | Form::Float(_) | Form::Float64(_) | Form::Part(..) => {
+                false
+            }
         }
     }
 
@@ -330,6 +347,22 @@ impl Number {
             Form::Float64(inner) => {
                 inner.reach(bounds, width)?;
                 None
+            }
+            Form::Part(part, inner, per_day) => {
+                let years = (inner.reach(bounds, width)?).map(|(low, high)| {
+                    let year = |end: i256| {
+                        let end = end.to_i128().and_then(|end| i64::try_from(end).ok());
+                        calendar::part_of(DatePart::Year, end.unwrap_or(0), *per_day)
+                    };
+                    (year(low), year(high))
+                });
+                years
+                    .map(|years| match part {
+                        DatePart::Year => years,
+                        DatePart::Month => (1, 12),
+                        DatePart::Day => (1, 31),
+                    })
+                    .map(|(low, high)| (i256::from_i128(low.into()), i256::from_i128(high.into())))
             }
             Form::Negative(inner) => (inner.reach(bounds, width)?)
                 .map(|(low, high)| (high.wrapping_neg(), low.wrapping_neg())),

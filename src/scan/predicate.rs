@@ -242,6 +242,14 @@ impl Predicate {
         }
     }
 
+    /// Rows that another one keeps as well, if there is another.
+    pub fn and(self, other: Option<&Self>) -> Self {
+        match other {
+            None => self,
+            Some(other) => Self::all([self, other.clone()]),
+        }
+    }
+
     /// Finds out how wide integers have to be, given the least and the greatest value of
     /// each column.
     pub fn fit(&mut self, bounds: &impl Fn(usize) -> (i256, i256)) -> Result<()> {
@@ -257,6 +265,24 @@ impl Predicate {
             }
             Self::Not(inner) => inner.fit(bounds),
             Self::Constant(_) | Self::Test(..) | Self::IsValid(_) | Self::Probe(_) => Ok(()),
+        }
+    }
+
+    /// Calls `each` with the columns whose values it reads; a column may come more than once.
+    pub fn values_read(&self, each: &mut impl FnMut(usize)) {
+        match self {
+            Self::Constant(_) | Self::IsValid(_) => {}
+            Self::Test(column, _) => each(*column),
+            Self::Compare(_, pair, _) => {
+                let mut columns = Vec::new();
+                pair.iter().for_each(|number| number.columns(&mut columns));
+                columns.into_iter().for_each(each);
+            }
+            Self::Probe(probe) => each(probe.join.column),
+            Self::All(parts) | Self::Any(parts) => {
+                parts.iter().for_each(|part| part.values_read(each));
+            }
+            Self::Not(inner) => inner.values_read(each),
         }
     }
 

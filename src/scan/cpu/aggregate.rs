@@ -13,7 +13,7 @@ use crate::encoding::{self, Output, Physical};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
-use crate::scan::aggregate::{Comparable, Input, Plan, State, wider};
+use crate::scan::aggregate::{Comparable, Input, Plan, RowFilter, State, wider};
 use crate::scan::cpu::Numbers;
 use crate::scan::group::States;
 use crate::scan::join::JoinedColumn;
@@ -36,7 +36,7 @@ pub(in crate::scan) fn chunk(
     }
     let sources = Source::of_all(columns, index);
     let joins = ChunkJoins::new(columns, index, filter.joins());
-    let inputs = ChunkInput::of_plans(plans, columns, &sources, index, &joins)?;
+    let inputs = ChunkInput::of_plans(plans, columns, &sources, (index, rows), &joins)?;
     for vector in 0..rows.div_ceil(VECTOR) {
         let mask = filter.select(vector)?;
         if mask == NONE {
@@ -51,59 +51,32 @@ pub(in crate::scan) fn chunk(
     Ok(states)
 }
 
-/// The input of an aggregate in one chunk.
-pub(super) struct ChunkInput<'a> {
-    pub input: &'a Input,
-    /// Of the columns that have to be valid.
+/// The rows of a chunk in which some columns, and columns of lookups, are valid.
+pub(super) struct ValidRows<'a> {
     validity: Vec<Validity<'a>>,
-    /// Columns of lookups that have to be valid.
     joined: Vec<(Rc<dyn Keys + 'a>, &'a JoinedColumn)>,
-    numbers: Numbers<'a>,
-    source: Option<Source<'a>>,
 }
 
-impl<'a> ChunkInput<'a> {
-    /// That of each plan.
-    pub fn of_plans(
-        plans: &[&'a Plan],
+impl<'a> ValidRows<'a> {
+    pub fn new(
+        of: &[usize],
+        joined: Vec<&'a JoinedColumn>,
         columns: &[&'a CompressedColumn],
-        sources: &[Source<'a>],
-        index: usize,
-        joins: &Rc<ChunkJoins<'a>>,
-    ) -> Result<Vec<Self>> {
-        let input = |plan: &&'a Plan| Self::new(&plan.input, columns, sources, index, joins);
-        plans.iter().map(input).collect()
-    }
-
-    fn new(
-        input: &'a Input,
-        columns: &[&'a CompressedColumn],
-        sources: &[Source<'a>],
         index: usize,
         joins: &Rc<ChunkJoins<'a>>,
     ) -> Result<Self> {
-        let used = input.columns();
-        let width = match input {
-            Input::Sum(_, width) | Input::Bounds(_, width) => *width,
-            _ => Width::Bits64,
-        };
-        let source = match input {
-            Input::ColumnBounds(column, _) => Some(sources[*column].clone()),
-            _ => None,
-        };
         let validity = |column: &usize| {
             let column = columns[*column];
             Validity::of(&column.chunks()[index], column)
                 .map_err(|error| error.in_chunk(index).in_column(column.field().name()))
         };
-        let validity = used.iter().map(validity).collect::<Result<_>>()?;
+        let validity = of.iter().map(validity).collect::<Result<_>>()?;
         let of_join = |column: &'a JoinedColumn| Ok((joins.of(&column.join)?, column));
-        let joined = input.joined_columns().into_iter().map(of_join).collect::<Result<_>>()?;
-        let numbers = Numbers::new(sources.to_vec(), joins, width);
-        Ok(Self { input, validity, joined, numbers, source })
+        let joined = joined.into_iter().map(of_join).collect::<Result<_>>()?;
+        Ok(Self { validity, joined })
     }
 
-    /// Leaves the rows that have a value.
+    /// Leaves these rows in a mask.
     pub fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
         self.validity.iter().for_each(|validity| validity.retain(vector, mask));
         for (join, joined) in &self.joined {
@@ -120,6 +93,61 @@ impl<'a> ChunkInput<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// The input of an aggregate in one chunk.
+pub(super) struct ChunkInput<'a> {
+    pub input: &'a Input,
+    valid: ValidRows<'a>,
+    filter: Option<Filter<'a>>,
+    numbers: Numbers<'a>,
+    source: Option<Source<'a>>,
+}
+
+impl<'a> ChunkInput<'a> {
+    /// That of each plan.
+    pub fn of_plans(
+        plans: &[&'a Plan],
+        columns: &[&'a CompressedColumn],
+        sources: &[Source<'a>],
+        (index, rows): (usize, usize),
+        joins: &Rc<ChunkJoins<'a>>,
+    ) -> Result<Vec<Self>> {
+        let input = |plan: &&'a Plan| Self::new(plan, columns, sources, (index, rows), joins);
+        plans.iter().map(input).collect()
+    }
+
+    fn new(
+        plan: &'a Plan,
+        columns: &[&'a CompressedColumn],
+        sources: &[Source<'a>],
+        (index, rows): (usize, usize),
+        joins: &Rc<ChunkJoins<'a>>,
+    ) -> Result<Self> {
+        let input = &plan.input;
+        let width = match input {
+            Input::Sum(_, width) | Input::Bounds(_, width) => *width,
+            _ => Width::Bits64,
+        };
+        let source = match input {
+            Input::ColumnBounds(column, _) => Some(sources[*column].clone()),
+            _ => None,
+        };
+        let valid =
+            ValidRows::new(&input.columns(), input.joined_columns(), columns, index, joins)?;
+        let filter = |filter: &'a RowFilter| {
+            Filter::with_joins(&filter.predicate, columns, index, rows, joins)
+        };
+        let filter = plan.filter.as_ref().map(filter).transpose()?;
+        let numbers = Numbers::new(sources.to_vec(), joins, width);
+        Ok(Self { input, valid, filter, numbers, source })
+    }
+
+    /// Leaves the rows that it is of.
+    fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        self.valid.retain(vector, mask)?;
+        self.filter.as_ref().map_or(Ok(()), |filter| filter.retain(vector, mask))
     }
 
     /// Adds the kept rows of a vector to the states of their groups.

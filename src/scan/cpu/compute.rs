@@ -14,6 +14,7 @@ use super::{ALL, NONE, Selector, select};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 use crate::ranges::{Key, Order};
+use crate::scan::calendar;
 use crate::scan::expr::{Comparison, Operator};
 use crate::scan::lookup;
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
@@ -115,6 +116,12 @@ impl<'a> Numbers<'a> {
             Form::Negative(inner) => {
                 self.steps(inner, vector, out)?;
                 out.iter_mut().for_each(|value| *value = value.negative());
+            }
+            Form::Part(part, inner, per_day) => {
+                let mut values = [0_i64; VECTOR];
+                self.steps(inner, vector, &mut values)?;
+                let part = |value| calendar::part_of(*part, value, *per_day);
+                fill(out, values.map(|value| S::of_word(part(value))));
             }
             Form::Scaled(inner, factor) => {
                 self.steps(inner, vector, out)?;

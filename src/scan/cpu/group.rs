@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::aggregate::{ChunkInput, bits, words};
+use super::aggregate::{ChunkInput, ValidRows, bits, words};
 use super::join::{ChunkJoins, Keys};
 use super::source::Source;
-use super::{Filter, NONE, Validity, rows};
+use super::{Filter, NONE, Numbers, Validity, rows};
 use crate::chunk::{NodeView, StringForm};
 use crate::column::CompressedColumn;
 use crate::encoding::{self, Output, Physical, dict};
@@ -19,6 +19,7 @@ use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
 use crate::scan::group::{GroupKey, GroupTable, Grouping, KeySource, lock};
 use crate::scan::lookup::LookupColumn;
+use crate::scan::number::Number;
 
 /// The groups of all chunks, each of which `add` adds to a table: threads have one each, and take chunk
 /// after chunk.
@@ -57,7 +58,8 @@ pub(in crate::scan) fn chunk(
     }
     let sources = Source::of_all(columns, index);
     let joins = ChunkJoins::new(columns, index, filter.joins());
-    let inputs = ChunkInput::of_plans(plans, columns, &sources, index, &joins)?;
+    let of_chunk = (index, filter.rows());
+    let inputs = ChunkInput::of_plans(plans, columns, &sources, of_chunk, &joins)?;
     let mut keys: Vec<ChunkKey<'_>> = keys
         .iter()
         .map(|key| ChunkKey::new(key, columns, &sources, index, &joins))
@@ -94,6 +96,8 @@ pub(in crate::scan) fn chunk(
     Ok(())
 }
 
+const OUTSIDE: &str = "a value outside the bounds of its column";
+
 /// A key in one chunk.
 struct ChunkKey<'a> {
     key: &'a GroupKey,
@@ -112,6 +116,12 @@ enum Codes<'a> {
         source: Source<'a>,
         validity: Validity<'a>,
     },
+    Number {
+        number: &'a Number,
+        least: i128,
+        numbers: Numbers<'a>,
+        valid: ValidRows<'a>,
+    },
     Strings {
         strings: &'a Mutex<Interner>,
         source: Source<'a>,
@@ -128,21 +138,35 @@ impl<'a> ChunkKey<'a> {
         index: usize,
         joins: &Rc<ChunkJoins<'a>>,
     ) -> Result<Self> {
-        let column = columns[key.column()];
-        let source = sources[key.column()].clone();
-        let place = |error: Error| error.in_chunk(index).in_column(column.field().name());
-        let validity = || Validity::of(&column.chunks()[index], column).map_err(place);
+        let place = |error: Error, column: &CompressedColumn| {
+            error.in_chunk(index).in_column(column.field().name())
+        };
+        let validity = |column: usize| {
+            let column = columns[column];
+            Validity::of(&column.chunks()[index], column).map_err(|error| place(error, column))
+        };
         let codes = match &key.source {
             KeySource::Joined(joined) => {
                 Codes::Joined { column: joined.column(), keys: joins.of(&joined.join)? }
             }
-            KeySource::Words { key, least, .. } => {
-                Codes::Words { key: *key, least: *least, source, validity: validity()? }
+            KeySource::Words { column, key, least } => {
+                let (source, validity) = (sources[*column].clone(), validity(*column)?);
+                Codes::Words { key: *key, least: *least, source, validity }
+            }
+            KeySource::Number { number, width, least } => {
+                let (mut of, mut joined) = (Vec::new(), Vec::new());
+                number.columns(&mut of);
+                number.joined_columns(&mut joined);
+                let valid = ValidRows::new(&of, joined, columns, index, joins)?;
+                let numbers = Numbers::new(sources.to_vec(), joins, *width);
+                Codes::Number { number, least: *least, numbers, valid }
             }
             KeySource::Coded { .. } => unreachable!("devices know these codes"),
-            KeySource::Strings { strings, .. } => {
-                let dictionary = ChunkDictionary::new(source.node()).map_err(place)?;
-                Codes::Strings { strings, source, validity: validity()?, dictionary }
+            KeySource::Strings { column, strings } => {
+                let (source, validity) = (sources[*column].clone(), validity(*column)?);
+                let dictionary = ChunkDictionary::new(source.node());
+                let dictionary = dictionary.map_err(|error| place(error, columns[*column]))?;
+                Codes::Strings { strings, source, validity, dictionary }
             }
         };
         Ok(Self { key, codes })
@@ -175,10 +199,20 @@ impl<'a> ChunkKey<'a> {
                 for row in rows(&valid) {
                     let code = key.of_bits(words[row]).wrapping_sub(*least);
                     if code > greatest {
-                        let error = Error::corrupt("a value outside the bounds of its column");
-                        return Err(source.place(error));
+                        return Err(source.place(Error::corrupt(OUTSIDE)));
                     }
                     codes[row] = code;
+                }
+            }
+            Codes::Number { number, least, numbers, valid: of } => {
+                of.retain(vector, &mut valid)?;
+                let values = numbers.integers(number, vector)?;
+                for row in rows(&valid) {
+                    let code = values[row].wrapping_sub(*least) as u128;
+                    if code >= self.key.values {
+                        return Err(Error::corrupt(OUTSIDE));
+                    }
+                    codes[row] = code as u64;
                 }
             }
             Codes::Strings { strings, source, validity, dictionary } => {

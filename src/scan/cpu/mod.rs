@@ -124,9 +124,20 @@ impl<'a> Filter<'a> {
         rows: usize,
     ) -> Result<Self> {
         let joins = ChunkJoins::new(columns, index, Made::new());
-        let maker = Maker { columns, index, joins };
+        Self::with_joins(predicate, columns, index, rows, &joins)
+    }
+
+    /// The same with joins that others have as well.
+    fn with_joins(
+        predicate: &'a Predicate,
+        columns: &[&'a CompressedColumn],
+        index: usize,
+        rows: usize,
+        joins: &Rc<ChunkJoins<'a>>,
+    ) -> Result<Self> {
+        let maker = Maker { columns, index, joins: joins.clone() };
         let step = maker.step(predicate)?;
-        Ok(Self { step, rows, joins: maker.joins.made() })
+        Ok(Self { step, rows, joins: joins.made() })
     }
 
     /// The rows of a bitmap that has `rows` bits of the chunk from `start` on.
@@ -152,6 +163,17 @@ impl<'a> Filter<'a> {
             Step::Constant(value) => Some(value),
             _ => None,
         }
+    }
+
+    /// Leaves the rows of a vector in a mask that are kept.
+    pub fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
+        if *mask == NONE {
+            return Ok(());
+        }
+        let mut kept = NONE;
+        self.step.select(vector, mask, &mut kept)?;
+        mask.iter_mut().zip(kept).for_each(|(word, kept)| *word &= kept);
+        Ok(())
     }
 
     /// The rows of a vector that are kept.

@@ -3,6 +3,7 @@
 use arrow_buffer::{BooleanBuffer, i256};
 use rayon::prelude::*;
 
+use super::MOST_RANGES;
 use super::source::{Place, Reach};
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::column::CompressedColumn;
@@ -13,14 +14,35 @@ use crate::scan::aggregate::{Comparable, Input, Plan, State, joined};
 use crate::scan::bounds_on_device;
 use crate::scan::cpu::{self, Filter};
 use crate::scan::number::{Kind, Number, Width};
+use crate::scan::predicate::{Predicate, Test};
 
-/// Whether kernels compute an aggregate: all but bounds of strings and of 256 bits.
+/// Whether kernels compute an aggregate: all but bounds of strings and of 256 bits, and filters that
+/// kernels for queries do not evaluate.
 pub(super) fn is_computed(plan: &Plan, columns: &[&DeviceColumn]) -> bool {
+    let filter = plan.filter.as_ref();
+    if filter.is_some_and(|filter| !is_evaluated(&filter.predicate, columns)) {
+        return false;
+    }
     match &plan.input {
         Input::ColumnBounds(_, Comparable::Bytes) => false,
         Input::ColumnBounds(column, Comparable::Wide) => {
             columns[*column].field().data_type().primitive_width() == Some(16)
         }
+        _ => true,
+    }
+}
+
+/// Whether kernels for queries evaluate a predicate, whatever the encodings of its columns.
+fn is_evaluated(predicate: &Predicate, columns: &[&DeviceColumn]) -> bool {
+    match predicate {
+        Predicate::Test(column, Test::Wide(ranges)) => {
+            let width = columns[*column].field().data_type().primitive_width();
+            width == Some(16) && ranges.as_slice().len() <= MOST_RANGES
+        }
+        Predicate::All(parts) | Predicate::Any(parts) => {
+            parts.iter().all(|part| is_evaluated(part, columns))
+        }
+        Predicate::Not(inner) => is_evaluated(inner, columns),
         _ => true,
     }
 }

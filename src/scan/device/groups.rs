@@ -19,7 +19,8 @@ use crate::column::CompressedColumn;
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
 use crate::scan::cpu::{self, Filter};
-use crate::scan::group::{Found, GroupKey, GroupTable, Grouping, KeySource};
+use crate::scan::group::{Found, GroupTable, Grouping, KeySource};
+use crate::scan::join::JoinedColumn;
 use crate::scan::predicate::Predicate;
 
 /// Bytes of a table that is indexed by the numbers of groups. On the emulation few, so that tests see
@@ -75,13 +76,21 @@ impl DeviceScan<'_> {
 
     /// Whether kernels find groups: numbers that a table is indexed by, and aggregates of words.
     fn computes_groups(&self, grouping: Grouping<'_>) -> bool {
-        let has_strings =
-            grouping.keys.iter().any(|key| matches!(key.source, KeySource::Strings { .. }));
+        let has_others = grouping.keys.iter().any(|key| match &key.source {
+            KeySource::Strings { .. } => true,
+            // Kernels know null columns, not null numbers.
+            KeySource::Number { number, .. } => {
+                let mut joined = Vec::new();
+                number.joined_columns(&mut joined);
+                joined.into_iter().any(JoinedColumn::may_be_null)
+            }
+            _ => false,
+        });
         let words =
             GroupLayout::new(grouping.plans, self.columns, self.rows).map(|layout| layout.words);
         let Some(words) = words else { return false };
         let bytes = grouping.numbering.all.saturating_mul(8 * words as u128);
-        !has_strings && bytes <= dense_bytes(self.device().is_host()) && self.rows < MOST_ROWS
+        !has_others && bytes <= dense_bytes(self.device().is_host()) && self.rows < MOST_ROWS
     }
 
     fn groups_at_once(
@@ -94,10 +103,10 @@ impl DeviceScan<'_> {
         // Numbers of groups are few.
         let groups = grouping.numbering.all as usize;
         let table = Arc::new(self.stream.allocate(groups * layout.words * 8)?);
-        let keys = grouping.keys.iter().map(GroupKey::column);
-        let reads = keys.chain(grouping.plans.iter().flat_map(|plan| plan.input.columns_read()));
         let output = Output::Groups { grouping, layout: &layout, table: &table };
-        let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(None) };
+        let Ok(made) = self.made(predicate, grouping.reads(), None, &output)? else {
+            return Ok(None);
+        };
         self.fill(&table, groups, &layout)?;
         let query = made.query(self.columns);
         let reports = query.rows(self.stream, made.within(), &[&table], self.marks)?;

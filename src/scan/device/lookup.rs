@@ -25,16 +25,17 @@ impl DeviceScan<'_> {
     }
 
     /// Gives strings among keys the codes that the columns' dictionaries have; false if some have none.
-    pub fn code_strings(&self, keys: &mut [GroupKey]) -> Result<bool> {
+    pub fn code_strings<'k>(
+        &self,
+        mut keys: impl Iterator<Item = &'k mut GroupKey>,
+    ) -> Result<bool> {
         if self.stages()?.is_some() {
-            return Ok(keys.iter().all(|key| !matches!(key.source, KeySource::Strings { .. })));
+            return Ok(keys.all(|key| !matches!(key.source, KeySource::Strings { .. })));
         }
         let mut have_codes = true;
         for key in keys {
-            if !matches!(key.source, KeySource::Strings { .. }) {
-                continue;
-            }
-            let column = self.columns[key.column()];
+            let KeySource::Strings { column, .. } = key.source else { continue };
+            let column = self.columns[column];
             let codes = column.string_codes(self.stream);
             let codes = codes.map_err(|error| error.in_column(column.field().name()))?;
             have_codes &= codes.is_some();
@@ -55,7 +56,7 @@ impl DeviceScan<'_> {
             return Ok(None);
         }
         let most = |column: &GroupKey| match column.source {
-            KeySource::Words { .. } => MOST_NUMBERS,
+            KeySource::Words { .. } | KeySource::Number { .. } => MOST_NUMBERS,
             _ => MOST_CODES,
         };
         if columns.iter().any(|column| column.codes() > most(column)) {
@@ -129,7 +130,7 @@ impl DeviceScan<'_> {
 
     /// Adds the kept rows to a table; false if no kernel does.
     fn build(&mut self, predicate: &Predicate, target: &LookupTarget<'_>) -> Result<bool> {
-        let columns = target.columns.iter().map(GroupKey::column);
+        let columns = target.columns.iter().flat_map(GroupKey::columns);
         let reads = std::iter::once(target.column).chain(columns);
         let output = Output::Lookup(target);
         let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(false) };

@@ -230,7 +230,7 @@ impl<'a> DeviceScan<'a> {
         }
         let reaches: Vec<_> =
             plans.iter().map(|plan| aggregate::reach(plan, self.columns)).collect::<Result<_>>()?;
-        let reads = plans.iter().flat_map(|plan| plan.input.columns_read());
+        let reads = plans.iter().flat_map(|plan| plan.columns_read());
         let output = Output::Aggregates(plans, &reaches);
         let made = self.made(predicate, reads, selection, &output)??;
         let (count, reductions) = (made.source.partials, &made.source.reductions);
@@ -291,7 +291,9 @@ impl<'a> DeviceScan<'a> {
     ) -> Result<Vec<Arc<ColumnNodes>>> {
         self.check_chunks()?;
         let mut used = vec![false; self.columns.len()];
-        predicates.iter().for_each(|predicate| values_of(predicate, &mut used));
+        predicates
+            .iter()
+            .for_each(|predicate| predicate.values_read(&mut |column| used[column] = true));
         reads.into_iter().for_each(|column| used[column] = true);
         let nodes = |(column, used): (&&DeviceColumn, bool)| {
             let in_column = |error: Error| error.in_column(column.field().name());
@@ -617,7 +619,7 @@ pub(super) fn on_columns<T>(
 /// read.
 pub(super) fn needed(predicate: &Predicate, reads: &[usize], count: usize) -> Vec<bool> {
     let mut needed = vec![false; count];
-    values_of(predicate, &mut needed);
+    predicate.values_read(&mut |column| needed[column] = true);
     reads.iter().for_each(|column| needed[*column] = true);
     needed
 }
@@ -637,24 +639,6 @@ pub(super) fn columns_used(predicate: &Predicate) -> usize {
             parts.iter().map(columns_used).max().unwrap_or(0)
         }
         Predicate::Not(inner) => columns_used(inner),
-    }
-}
-
-/// Marks the columns whose values a predicate reads.
-fn values_of(predicate: &Predicate, used: &mut [bool]) {
-    match predicate {
-        Predicate::Constant(_) | Predicate::IsValid(_) => {}
-        Predicate::Test(column, _) => used[*column] = true,
-        Predicate::Compare(_, pair, _) => {
-            let mut columns = Vec::new();
-            pair.iter().for_each(|number| number.columns(&mut columns));
-            columns.into_iter().for_each(|column| used[column] = true);
-        }
-        Predicate::Probe(probe) => used[probe.join.column] = true,
-        Predicate::All(parts) | Predicate::Any(parts) => {
-            parts.iter().for_each(|part| values_of(part, used));
-        }
-        Predicate::Not(inner) => values_of(inner, used),
     }
 }
 
@@ -682,6 +666,9 @@ fn has_arithmetic(predicate: &Predicate) -> bool {
     }
 }
 
+/// Ranges of wide values that a kernel for a query has literals for.
+const MOST_RANGES: usize = 16;
+
 /// Whether one kernel serves all of a predicate.
 fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
     match predicate {
@@ -689,7 +676,7 @@ fn is_fusable(predicate: &Predicate, nodes: &[Arc<ColumnNodes>]) -> bool {
         Predicate::Test(_, Test::Words(..)) | Predicate::Probe(_) => true,
         // Of more words than two there is no arithmetic; ranges are literals of two words.
         Predicate::Test(column, Test::Wide(ranges)) => {
-            nodes[*column].lists.len() <= 2 && ranges.as_slice().len() <= 16
+            nodes[*column].lists.len() <= 2 && ranges.as_slice().len() <= MOST_RANGES
         }
         Predicate::Test(_, Test::Bytes(_)) => true,
         Predicate::All(parts) | Predicate::Any(parts) => {

@@ -3,6 +3,7 @@
 //! ```text
 //! column of a lookup    the code in its dictionary
 //! numbers, times        the value, less the least one of the column
+//! computed integers     the value, less the least one that bounds of their columns allow
 //! strings               the number in a dictionary of all chunks, which grows as they are read
 //! null                  0, where there may be some; all others are one more
 //!
@@ -13,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::decode::codes::StringCodes;
 use arrow_array::{
-    ArrayRef, BooleanArray, LargeBinaryArray, LargeStringArray, UInt32Array, make_array,
+    ArrayRef, BooleanArray, Decimal128Array, Int64Array, LargeBinaryArray, LargeStringArray,
+    UInt32Array, UInt64Array, make_array,
 };
 use arrow_buffer::{BooleanBuffer, MutableBuffer, NullBuffer, i256};
 use arrow_data::ArrayData;
@@ -24,9 +26,11 @@ use crate::encoding::Physical;
 use crate::error::{Error, Result};
 use crate::interner::Interner;
 use crate::ranges::Key;
+use crate::scan::aggregate::sum_type;
 use crate::scan::bind::{Binder, Named};
 use crate::scan::expr::Expr;
 use crate::scan::join::JoinedColumn;
+use crate::scan::number::{Kind, Number, Width};
 
 /// A key, checked against a schema.
 pub(in crate::scan) struct GroupKey {
@@ -50,6 +54,12 @@ pub(in crate::scan) enum KeySource {
         key: Key,
         least: u64,
     },
+    /// Computed integers, and decimals of 128 bits, above the least one.
+    Number {
+        number: Number,
+        width: Width,
+        least: i128,
+    },
     Strings {
         column: usize,
         strings: Mutex<Interner>,
@@ -66,9 +76,7 @@ const STRING_CODES: u128 = 1 << 32;
 
 impl GroupKey {
     pub fn new(expr: &Expr, binder: &mut Binder<'_>) -> Result<Self> {
-        let Expr::Column(name) = expr else {
-            return Err(Error::expression(format!("{expr}: rows are grouped by columns")));
-        };
+        let Expr::Column(name) = expr else { return Self::computed(expr, binder) };
         let is_nullable = binder.is_nullable(name)?;
         let (source, data_type) = match binder.named(name)? {
             Named::Joined(column) => {
@@ -80,6 +88,11 @@ impl GroupKey {
                     (Some(key), _) => KeySource::Words { column, key, least: 0 },
                     (None, Physical::Bytes) => {
                         KeySource::Strings { column, strings: Mutex::default() }
+                    }
+                    (None, Physical::I128) => {
+                        let number = Number::column(column, data_type);
+                        let number = number.expect("decimals are numbers");
+                        KeySource::Number { number, width: Width::Bits64, least: 0 }
                     }
                     _ => {
                         let what = format!("column {name:?} is {data_type}, which has no groups");
@@ -93,9 +106,42 @@ impl GroupKey {
         Ok(Self { source, name, data_type, is_nullable, has_nulls: true, values: 0 })
     }
 
+    /// A key that is computed.
+    fn computed(expr: &Expr, binder: &mut Binder<'_>) -> Result<Self> {
+        let number = binder.number(expr)?;
+        let mut columns = Vec::new();
+        number.columns(&mut columns);
+        let what = match number.kind {
+            Kind::Exact { .. } if columns.is_empty() => "it is the same in all rows",
+            Kind::Exact { .. } => {
+                let (name, data_type) = (expr.to_string(), sum_type(&number)?);
+                let source = KeySource::Number { number, width: Width::Bits64, least: 0 };
+                let has_nulls = true;
+                return Ok(Self {
+                    source,
+                    name,
+                    data_type,
+                    is_nullable: true,
+                    has_nulls,
+                    values: 0,
+                });
+            }
+            _ => "computed floats have no groups",
+        };
+        Err(Error::expression(format!("{expr}: {what}")))
+    }
+
     /// Finds out how many codes there are, given the least and the greatest integer of each column and
     /// whether it has nulls, and the number of rows.
-    pub fn fit(&mut self, column: &impl Fn(usize) -> ((i256, i256), bool), rows: usize) {
+    ///
+    /// # Errors
+    /// [`Error::Expression`] for integers that may pass 128 bits, [`Error::Unsupported`] for a range of
+    /// more than 64.
+    pub fn fit(
+        &mut self,
+        column: &impl Fn(usize) -> ((i256, i256), bool),
+        rows: usize,
+    ) -> Result<()> {
         match &mut self.source {
             KeySource::Joined(joined) => {
                 self.has_nulls = joined.may_be_null();
@@ -112,6 +158,26 @@ impl GroupKey {
                 self.has_nulls = has_nulls;
                 self.values = u128::from(to - from) + 1;
             }
+            KeySource::Number { number, width, least } => {
+                *width = Width::Bits64;
+                let reached = number.reach(&|of| column(of).0, width)?;
+                let ends = reached.and_then(|(low, high)| Some((low.to_i128()?, high.to_i128()?)));
+                // Without values nothing is computed.
+                let (low, high) = ends.unwrap_or((0, 0));
+                let span = high.wrapping_sub(low) as u128;
+                if high < low || span > u64::MAX.into() {
+                    let what =
+                        format!("groups of {}, whose values may span more than 64 bits", self.name);
+                    return Err(Error::unsupported(what));
+                }
+                let (mut columns, mut joined) = (Vec::new(), Vec::new());
+                number.columns(&mut columns);
+                number.joined_columns(&mut joined);
+                self.has_nulls = columns.into_iter().any(|of| column(of).1)
+                    || joined.into_iter().any(JoinedColumn::may_be_null);
+                *least = low;
+                self.values = span + 1;
+            }
             KeySource::Strings { column: number, .. } => {
                 self.has_nulls = column(*number).1;
                 self.values = STRING_CODES.min(rows as u128);
@@ -121,6 +187,7 @@ impl GroupKey {
                 self.values = codes.strings.len() as u128;
             }
         }
+        Ok(())
     }
 
     /// All codes, of null as well.
@@ -128,24 +195,30 @@ impl GroupKey {
         self.values + u128::from(self.has_nulls)
     }
 
-    /// The column whose values are read.
-    pub fn column(&self) -> usize {
+    /// The columns whose values are read.
+    pub fn columns(&self) -> Vec<usize> {
         match &self.source {
-            KeySource::Joined(joined) => joined.join.column,
+            KeySource::Joined(joined) => vec![joined.join.column],
+            KeySource::Number { number, .. } => {
+                let mut columns = Vec::new();
+                number.columns(&mut columns);
+                columns
+            }
             KeySource::Words { column, .. }
             | KeySource::Strings { column, .. }
-            | KeySource::Coded { column, .. } => *column,
+            | KeySource::Coded { column, .. } => vec![*column],
         }
     }
 
     /// The key with other codes of its strings: those that a device knows, or none.
     pub fn with_codes(&mut self, known: Option<Arc<StringCodes>>) {
-        let column = self.column();
         match (&self.source, known) {
-            (KeySource::Strings { .. }, Some(codes)) => {
+            (KeySource::Strings { column, .. }, Some(codes)) => {
+                let column = *column;
                 self.source = KeySource::Coded { column, codes };
             }
-            (KeySource::Coded { .. }, None) => {
+            (KeySource::Coded { column, .. }, None) => {
+                let column = *column;
                 self.source = KeySource::Strings { column, strings: Mutex::default() };
             }
             _ => {}
@@ -170,6 +243,7 @@ impl GroupKey {
             KeySource::Coded { codes: known, .. } => {
                 strings_of(&known.strings, codes, &self.data_type)
             }
+            KeySource::Number { least, .. } => self.integers(codes, *least),
             KeySource::Words { key, least, .. } => {
                 let words = codes.iter().map(|code| key.to_bits(code.unwrap_or(0) + least));
                 let nulls = codes.iter().map(Option::is_some).collect::<BooleanBuffer>();
@@ -188,6 +262,39 @@ impl GroupKey {
                 Ok(make_array(data.build()?))
             }
         }
+    }
+}
+
+impl GroupKey {
+    /// Integers above the least one.
+    fn integers(&self, codes: &[Option<u64>], least: i128) -> Result<ArrayRef> {
+        let value = |code: &Option<u64>| code.map(|code| least.wrapping_add(code.into()));
+        let values = codes.iter().map(value);
+        let too_large = |value: i128| {
+            Error::too_large(format!(
+                "{} is {value}, which {} does not hold",
+                self.name, self.data_type
+            ))
+        };
+        Ok(match self.data_type {
+            DataType::Int64 => {
+                let value = |value: i128| i64::try_from(value).map_err(|_| too_large(value));
+                let values = values.map(|of| of.map(value).transpose());
+                Arc::new(values.collect::<Result<Int64Array>>()?)
+            }
+            DataType::UInt64 => {
+                let value = |value: i128| u64::try_from(value).map_err(|_| too_large(value));
+                let values = values.map(|of| of.map(value).transpose());
+                Arc::new(values.collect::<Result<UInt64Array>>()?)
+            }
+            DataType::Decimal128(digits, scale) => {
+                let values = Decimal128Array::from_iter(values);
+                let values = values.with_precision_and_scale(digits, scale)?;
+                values.validate_decimal_precision(digits)?;
+                Arc::new(values)
+            }
+            _ => unreachable!("integers and decimals are computed"),
+        })
     }
 }
 

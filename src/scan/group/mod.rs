@@ -7,9 +7,13 @@
 //! call     tables of all threads, merged; keys and states as arrays, in the order asked for
 //! ```
 //!
+//! Distinct values are counted as groups: a second pass over the rows has the key whose values are counted
+//! behind the others, and its groups are counted by those of the first (asked.rs).
+//!
 //! Sums of integers are exact whatever the order, sums of floats too (exact.rs), so results do not
 //! depend on threads, chunks or engines.
 
+mod asked;
 mod exact;
 mod key;
 mod states;
@@ -18,19 +22,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow_buffer::i256;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
-use arrow_schema::{FieldRef, Schema};
 use hashbrown::HashTable;
 
+pub(super) use asked::Asked;
 pub(super) use key::{GroupKey, KeySource, lock};
 pub(super) use states::{Found, States};
 
 use super::aggregate::{Aggregate, Plan};
 use super::bind::{Binder, no_column};
 use super::expr::Expr;
-use super::{Scan, bounds_on_device, plans};
+use super::predicate::Predicate;
+use super::{Scan, bounds_of, bounds_on_device};
 use crate::device::Context;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -114,18 +118,23 @@ impl GroupBy<'_> {
     /// columns of the order that the result does not have; [`Error::Unsupported`] for keys whose values
     /// take more than 128 bits together; [`Error::TooLarge`] for more groups than the limit.
     pub fn aggregate(&self, aggregates: &[Aggregate], engine: &Engine) -> Result<RecordBatch> {
-        let bind = |binder: &mut Binder<'_>| {
-            let keys = self.keys.iter().map(|key| GroupKey::new(key, binder));
-            Ok(Asked { keys: keys.collect::<Result<Vec<_>>>()?, plans: plans(aggregates, binder)? })
-        };
-        let (table, asked) = match self.scan.resident(engine)? {
+        let bind = |binder: &mut Binder<'_>| Asked::new(&self.keys, aggregates, binder);
+        let (tables, asked) = match self.scan.resident(engine)? {
             Some(context) => self.on_device(bind, context)?,
             None => {
                 let (scan, mut asked) = self.scan.bind(bind)?;
-                (scan.groups(&mut asked, self.most, engine)?, asked)
+                let column = |of: usize| {
+                    let column = &scan.columns[of];
+                    (bounds_of(column), column.null_count() > 0)
+                };
+                asked.fit(&column, scan.rows())?;
+                let tables = asked.tables(self.most, |filter, grouping| {
+                    scan.groups(filter, grouping, engine).map(Some)
+                });
+                (tables?.expect("the CPU finds all groups"), asked)
             }
         };
-        self.result(table.finish(&asked.keys, &asked.plans)?, asked.keys.len())
+        self.result(asked.result(tables)?, asked.keys.len())
     }
 
     /// The groups of a batch in the memory of a GPU.
@@ -133,29 +142,28 @@ impl GroupBy<'_> {
         &self,
         bind: impl FnOnce(&mut Binder<'_>) -> Result<Asked>,
         context: &Arc<Context>,
-    ) -> Result<(GroupTable, Asked)> {
+    ) -> Result<(Vec<GroupTable>, Asked)> {
         self.scan.on(context, bind, Asked::reads, &mut (), |scan, predicate, mut asked| {
             let columns = scan.columns;
             let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
+            let within = |filter: Option<&Predicate>| predicate.clone().and(filter);
             if !scan.keeps_nothing(predicate) {
-                scan.code_strings(&mut asked.keys)?;
+                scan.code_strings(asked.all_keys())?;
             }
-            let most = self.most;
-            let numbering = asked.fit(&column, scan.rows)?;
-            let plans: Vec<&Plan> = asked.plans.iter().collect();
-            let grouping =
-                Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
-            if let Some(table) = scan.groups_by_kernels(predicate, grouping)? {
-                return Ok((table, asked));
+            asked.fit(&column, scan.rows)?;
+            let tables = asked.tables(self.most, |filter, grouping| {
+                scan.groups_by_kernels(&within(filter), grouping)
+            });
+            if let Some(tables) = tables? {
+                return Ok((tables, asked));
             }
-            // The CPU finds them, with codes of its own.
-            asked.keys.iter_mut().for_each(|key| key.with_codes(None));
-            let numbering = asked.fit(&column, scan.rows)?;
-            let plans: Vec<&Plan> = asked.plans.iter().collect();
-            let grouping =
-                Grouping { keys: &asked.keys, plans: &plans, numbering: &numbering, most };
-            let table = scan.groups(predicate, grouping)?;
-            Ok((table, asked))
+            // The CPU finds some of them, with codes of its own.
+            asked.all_keys().for_each(|key| key.with_codes(None));
+            asked.fit(&column, scan.rows)?;
+            let tables = asked.tables(self.most, |filter, grouping| {
+                scan.groups(&within(filter), grouping).map(Some)
+            });
+            Ok((tables?.expect("the CPU finds all groups"), asked))
         })
     }
 
@@ -185,7 +193,7 @@ impl GroupBy<'_> {
 /// What rows are grouped by, and what is wanted of groups.
 #[derive(Clone, Copy)]
 pub(super) struct Grouping<'a> {
-    pub keys: &'a [GroupKey],
+    pub keys: &'a [&'a GroupKey],
     pub plans: &'a [&'a Plan],
     pub numbering: &'a Numbering,
     /// Groups at most.
@@ -196,31 +204,11 @@ impl Grouping<'_> {
     pub fn table(&self) -> GroupTable {
         GroupTable::new(self.plans, self.numbering, self.most)
     }
-}
 
-/// Keys and aggregates that are checked against a schema.
-pub(super) struct Asked {
-    pub keys: Vec<GroupKey>,
-    pub plans: Vec<Plan>,
-}
-
-impl Asked {
     /// The columns whose values are read.
     pub fn reads(&self) -> Vec<usize> {
-        let of_plans = self.plans.iter().flat_map(|plan| plan.input.columns_read());
-        self.keys.iter().map(GroupKey::column).chain(of_plans).collect()
-    }
-
-    /// Finds out how wide numbers are, given the least and the greatest integer of each column and
-    /// whether it has nulls, and the number of rows.
-    pub fn fit(
-        &mut self,
-        column: &impl Fn(usize) -> ((i256, i256), bool),
-        rows: usize,
-    ) -> Result<Numbering> {
-        self.plans.iter_mut().try_for_each(|plan| plan.fit(&|of| column(of).0))?;
-        self.keys.iter_mut().for_each(|key| key.fit(column, rows));
-        Numbering::new(&self.keys)
+        let of_plans = self.plans.iter().flat_map(|plan| plan.columns_read());
+        self.keys.iter().flat_map(|key| key.columns()).chain(of_plans).collect()
     }
 }
 
@@ -233,7 +221,7 @@ pub(super) struct Numbering {
 }
 
 impl Numbering {
-    pub fn new(keys: &[GroupKey]) -> Result<Self> {
+    pub fn new(keys: &[&GroupKey]) -> Result<Self> {
         let (mut strides, mut all) = (Vec::with_capacity(keys.len()), 1_u128);
         for key in keys {
             strides.push(all);
@@ -333,13 +321,14 @@ impl GroupTable {
         Ok(self)
     }
 
-    /// A row for each group: its keys and its aggregates. Without keys there is one group.
-    fn finish(mut self, keys: &[GroupKey], plans: &[Plan]) -> Result<RecordBatch> {
-        if keys.is_empty() && self.numbers.is_empty() {
-            self.groups(&[0], &mut Vec::new())?;
-        }
-        let (mut fields, mut arrays) = (Vec::<FieldRef>::new(), Vec::<ArrayRef>::new());
-        let mut stride = 1_u128;
+    /// Number of groups.
+    fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// The keys of the groups.
+    fn keys(&self, keys: &[GroupKey]) -> Result<Vec<ArrayRef>> {
+        let (mut arrays, mut stride) = (Vec::with_capacity(keys.len()), 1_u128);
         for key in keys {
             let codes = key.codes().max(1);
             let code = |number: &u128| {
@@ -349,16 +338,22 @@ impl GroupTable {
             };
             let of_key: Vec<Option<u64>> = self.numbers.iter().map(code).collect();
             arrays.push(key.array(&of_key)?);
-            fields.push(Arc::new(key.field()));
             stride = stride.saturating_mul(codes);
         }
-        let rows = self.numbers.len();
-        for (plan, states) in plans.iter().zip(self.states) {
-            arrays.push(plan.finish_all(states.into_states())?);
-            fields.push(Arc::new(plan.field()));
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
+        Ok(arrays)
+    }
+
+    /// For each group how many groups `others` has that are parts of it, and in which the key that it has
+    /// more, `key`, is not null. Numbers of groups are less than `all`.
+    fn parts_in(&mut self, others: &Self, key: &GroupKey, all: u128) -> Result<Vec<i64>> {
+        let mut numbers = Vec::with_capacity(others.numbers.len());
+        let is_null = |number: &u128| key.has_nulls && number / all == 0;
+        numbers.extend(others.numbers.iter().filter(|number| !is_null(number)).map(|of| of % all));
+        let mut groups = Vec::with_capacity(numbers.len());
+        self.groups(&numbers, &mut groups)?;
+        let mut counts = vec![0; self.len()];
+        groups.into_iter().for_each(|group| counts[group as usize] += 1);
+        Ok(counts)
     }
 }
 

@@ -113,7 +113,8 @@ impl Asked {
 
     fn reads(asked: &Option<Self>) -> Vec<usize> {
         let Some(asked) = asked else { return Vec::new() };
-        std::iter::once(asked.column).chain(asked.columns.iter().map(GroupKey::column)).collect()
+        let columns = asked.columns.iter().flat_map(GroupKey::columns);
+        std::iter::once(asked.column).chain(columns).collect()
     }
 }
 
@@ -132,10 +133,10 @@ impl Scan<'_> {
             let of = scan.columns;
             let bounds =
                 |column: usize| (bounds_on_device(of[column]), of[column].null_count() > 0);
-            if !scan.code_strings(&mut columns)? {
+            if !scan.code_strings(columns.iter_mut())? {
                 return Ok(None);
             }
-            columns.iter_mut().for_each(|column| column.fit(&bounds, scan.rows));
+            columns.iter_mut().try_for_each(|column| column.fit(&bounds, scan.rows))?;
             let Some(built) = scan.build_lookup(predicate, (column, key), &columns)? else {
                 return Ok(None);
             };
@@ -150,7 +151,7 @@ impl Scan<'_> {
                     codes.iter().map(|code| u64::from(*code).checked_sub(offset)).collect();
                 let field = match &column.source {
                     KeySource::Joined(joined) => joined.field(),
-                    _ => of[column.column()].field().clone(),
+                    _ => of[column.columns()[0]].field().clone(),
                 };
                 let made = LookupColumn::new(field, column.array(&codes)?, shift);
                 shift += code_bits(codes.len());

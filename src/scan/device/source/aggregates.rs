@@ -13,7 +13,7 @@ use std::fmt::Write;
 use super::{PATCHES, Place, Reach, Readers, SHARED, Scalar, Writer, order_name};
 use crate::error::Result;
 use crate::gpu::abi::{self, Reduction};
-use crate::scan::aggregate::{Comparable, Input, Plan};
+use crate::scan::aggregate::{Comparable, Input, Plan, RowFilter};
 use crate::scan::join::JoinedColumn;
 use crate::scan::number::{Kind, Number};
 
@@ -35,12 +35,13 @@ struct Sum {
     value: String,
 }
 
-/// What has to be valid in the rows of an aggregate: columns, and columns of lookups, that may have
-/// nulls.
+/// The rows of an aggregate: columns, and columns of lookups, that may have nulls and must be valid there,
+/// and its filter.
 #[derive(Debug, Default)]
 pub(super) struct Valid {
     columns: Vec<usize>,
     joined: Vec<JoinedColumn>,
+    filter: Option<RowFilter>,
 }
 
 impl Valid {
@@ -50,13 +51,17 @@ impl Valid {
         columns.sort_unstable();
         let joined = plan.input.joined_columns().into_iter();
         let joined = joined.filter(|column| column.may_be_null()).cloned().collect();
-        Self { columns, joined }
+        Self { columns, joined, filter: plan.filter.clone() }
     }
 
     pub fn is_same(&self, other: &Self) -> bool {
         self.columns == other.columns
             && self.joined.len() == other.joined.len()
             && self.joined.iter().zip(&other.joined).all(|(one, other)| one.is_same(other))
+            && match (&self.filter, &other.filter) {
+                (Some(one), Some(other)) => one.is_same(other),
+                (one, other) => one.is_none() && other.is_none(),
+            }
     }
 }
 
@@ -129,7 +134,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what leaves the kept rows in which columns are valid: the variable that has them, and the
+    /// Writes what leaves the kept rows that an aggregate is of: the variable that has them, and the
     /// condition that there are any. `has_rows` says whether any are kept.
     pub(super) fn valid_rows(
         &mut self,
@@ -147,6 +152,13 @@ impl Writer<'_> {
         for joined in &valid.joined {
             rows = self.select(&joined.valid(), &rows, code)?;
             has_rows = format!("any({rows})");
+        }
+        if let Some(filter) = &valid.filter {
+            let of_filter = self.variable();
+            let _ = writeln!(code, "u32 {of_filter} = 0;\nif ({has_rows}) {{");
+            let kept = self.select(&filter.predicate, &rows, code)?;
+            let _ = writeln!(code, "{of_filter} = {kept};\n}}");
+            (rows, has_rows) = (of_filter.clone(), format!("any({of_filter})"));
         }
         Ok((rows, has_rows))
     }

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::{Header, constant};
 use crate::scan::aggregate::{Comparable, Input, Plan};
-use crate::scan::device::aggregate::reach_of;
+use crate::scan::device::aggregate::{is_computed, reach_of};
 use crate::scan::group::{GroupKey, Grouping, KeySource};
 use crate::scan::number::Kind;
 
@@ -49,6 +49,9 @@ impl GroupWords {
 
     /// Those of an aggregate of so many rows; none if kernels do not compute it.
     fn of(plan: &Plan, columns: &[&DeviceColumn], rows: usize) -> Option<Self> {
+        if !is_computed(plan, columns) {
+            return None;
+        }
         let bound = if plan.is_min() { Self::Least } else { Self::Greatest };
         match &plan.input {
             Input::Rows | Input::Valid(..) => Some(Self::None),
@@ -249,28 +252,35 @@ impl Writer<'_> {
 
     /// The code of a key of a row.
     pub(super) fn group_code(&mut self, key: &GroupKey, readers: &mut Readers) -> Result<String> {
-        let column = key.column();
         let code = match &key.source {
             KeySource::Joined(joined) => return self.joined_group(joined, readers),
-            KeySource::Words { key: of, least, .. } => {
-                let value = self.reader(column, readers);
-                let literal = self.literal(&[*least, key.values as u64]);
-                format!(
-                    "code_of(u64{{ordered({value}(at), {})}}, args.literals[{literal}], \
-                     args.literals[{}], {})",
-                    order_name(of.order),
-                    literal + 1,
-                    self.outside(column)
-                )
+            KeySource::Words { column, key: of, least } => {
+                let value = self.reader(*column, readers);
+                let value = format!("u64{{ordered({value}(at), {})}}", order_name(of.order));
+                self.code_above(&value, *least, key, *column)
             }
-            KeySource::Coded { codes, .. } => {
-                let list = self.columns[column].lists[2].clone();
-                let value = self.reader_of(column, &list, readers);
+            KeySource::Number { number, width, least } => {
+                let value = self.number(number, *width, readers)?;
+                let column = key.columns()[0];
+                match Scalar::of(number, *width) {
+                    Scalar::I128 => {
+                        let least = self.integer(*least, Scalar::I128);
+                        self.code_above(&format!("minus({value}, {least})"), 0, key, column)
+                    }
+                    _ => {
+                        let value = format!("static_cast<u64>({value})");
+                        self.code_above(&value, *least as u64, key, column)
+                    }
+                }
+            }
+            KeySource::Coded { column, codes } => {
+                let list = self.columns[*column].lists[2].clone();
+                let value = self.reader_of(*column, &list, readers);
                 let literal = self.literal(&[codes.table.pointer::<u8>().address()]);
                 self.buffers.push(codes.table.clone());
                 format!(
                     "dictionary_code(args.pointer<u32>({literal}), chunk, {value}(at), {})",
-                    self.outside(column)
+                    self.outside(*column)
                 )
             }
             KeySource::Strings { .. } => unreachable!("groups by strings are the CPU's"),
@@ -278,13 +288,26 @@ impl Writer<'_> {
         if !key.has_nulls {
             return Ok(code);
         }
-        Ok(match self.columns[column].validity.clone() {
-            Some(list) => {
-                let valid = self.reader_of(column, &list, readers);
-                format!("({valid}(at) != 0 ? {code} + 1 : 0)")
+        let mut valid = Vec::new();
+        for column in key.columns() {
+            if let Some(list) = self.columns[column].validity.clone() {
+                valid.push(format!("{}(at) != 0", self.reader_of(column, &list, readers)));
             }
-            None => format!("({code} + 1)"),
+        }
+        Ok(match valid.is_empty() {
+            true => format!("({code} + 1)"),
+            false => format!("({} ? {code} + 1 : 0)", valid.join(" && ")),
         })
+    }
+
+    /// The code of a value above the least one of a key, whose damage `column` is blamed for.
+    fn code_above(&mut self, value: &str, least: u64, key: &GroupKey, column: usize) -> String {
+        let literal = self.literal(&[least, key.values as u64]);
+        let outside = self.outside(column);
+        format!(
+            "code_of({value}, args.literals[{literal}], args.literals[{}], {outside})",
+            literal + 1
+        )
     }
 
     /// The name of the flag that a value of a column is outside of the column's bounds.

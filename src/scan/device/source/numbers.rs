@@ -4,7 +4,7 @@ use super::{Readers, Scalar, Writer, tree};
 use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::ranges::Order;
-use crate::scan::expr::Operator;
+use crate::scan::expr::{DatePart, Operator};
 use crate::scan::number::{Form, Kind, Number, Width, power_as_float};
 
 impl Writer<'_> {
@@ -72,6 +72,16 @@ impl Writer<'_> {
             }
             Form::Negative(inner) => {
                 format!("negative({})", self.steps(inner, width, readers)?)
+            }
+            Form::Part(part, inner, per_day) => {
+                let function = match part {
+                    DatePart::Year => "year_of",
+                    DatePart::Month => "month_of",
+                    DatePart::Day => "day_of",
+                };
+                let value = self.steps(inner, Width::Bits64, readers)?;
+                let per_day = self.integer((*per_day).into(), Scalar::I64);
+                format!("static_cast<{name}>({function}({value}, {per_day}))")
             }
             Form::Scaled(inner, factor) => {
                 let inner = self.steps(inner, width, readers)?;
