@@ -202,6 +202,27 @@ struct RemapArguments {
     u32 zero;
 };
 
+// Slots of a hash table of groups: list_groups.
+struct ListGroupsArguments {
+    const u64* numbers;
+    u32* slots;
+    u32* count;
+    u32 slot_count;
+    u32 zero;
+};
+
+// Groups in some slots of a hash table, `words` words each beside their numbers: gather_groups.
+struct GatherGroupsArguments {
+    const u64* numbers;
+    const u64* table;
+    const u32* slots;
+    u64* out;
+    u32 slot_count;
+    u32 count;
+    u32 words;
+    u32 zero;
+};
+
 struct WideRange;
 
 // Verdicts on values of 128 and 256 bits: select_wide.

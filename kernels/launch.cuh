@@ -113,6 +113,9 @@ constexpr u32 PROBE_THREADS = 256;
 constexpr u32 PROBE_ROWS = 2048;
 // remap_entries: an entry a thread.
 constexpr u32 REMAP_THREADS = 256;
+// list_groups: a slot a thread; gather_groups: a group a thread.
+constexpr u32 LIST_GROUPS_THREADS = 256;
+constexpr u32 GATHER_GROUPS_THREADS = 256;
 // keep_*: a warp takes up to so many vectors; keep_places: one block.
 constexpr u32 KEEP_THREADS = 256;
 constexpr u32 KEEP_EACH = 4;

@@ -4,6 +4,9 @@
 //
 //   table    | sums: word 0 of all groups | word 1 | .. | least | .. | greatest | .. |
 //
+// Numbers of groups that are too many for a table are hashed: open addressing with triangular probing over
+// slots, of which each has the number of a group, and the index of the slot is that of the table.
+//
 // All operations are on integers, so their order does not matter. Sums that may pass 64 bits are added
 // in digits of 32 bits: a word is the sum of one digit, and the host carries.
 #pragma once
@@ -100,11 +103,42 @@ struct GroupTable {
     }
 };
 
+// Slots of a hash table that are looked at for one number. Of a table that is half full a million numbers
+// take 25 at most.
+constexpr u32 GROUP_PROBES = 96;
+// The number of an empty slot; numbers of groups are less.
+constexpr u64 NO_GROUP = ~u64{0};
+
+// The slots of groups, as many as a power of two.
+struct GroupSlots {
+    u64* numbers;
+    u32 mask;
+    // Set if a number found no slot: what the table has is no result then.
+    u32* is_full;
+
+    LANEPACK_DEVICE u32 of(u64 number) const {
+        // The finalizer of MurmurHash3.
+        u64 hash = (number ^ number >> 33) * 0xff51afd7ed558ccd;
+        hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+        u32 slot = static_cast<u32>(hash >> 32) & mask;
+#pragma unroll 1
+        for (u32 step = 1; step <= GROUP_PROBES; step++) {
+            u64 known = __ldcg(numbers + slot);
+            if (known == NO_GROUP) known = atomicCAS(numbers + slot, NO_GROUP, number);
+            if (known == NO_GROUP || known == number) return slot;
+            slot = (slot + step) & mask;
+        }
+        *is_full = 1;
+        return 0;
+    }
+};
+
 // The code of a value above the least one of its column, below `codes`, as statistics say; `outside` is set
 // if it is not.
-LANEPACK_DEVICE u32 code_of(u64 key, u64 least, u64 codes, bool& outside) {
+template <class Code>
+LANEPACK_DEVICE Code code_of(u64 key, u64 least, u64 codes, bool& outside) {
     const u64 code = key - least;
-    if (code < codes) return static_cast<u32>(code);
+    if (code < codes) return static_cast<Code>(code);
     outside = true;
     return 0;
 }

@@ -491,6 +491,13 @@ pub(crate) const PROBE_KEYS: Kernel<abi::ProbeArguments> =
 pub(crate) const REMAP_ENTRIES: Kernel<abi::RemapArguments> =
     Kernel::new("remap_entries", "REMAP_THREADS", "REMAP_THREADS");
 
+/// Blocks count slots.
+pub(crate) const LIST_GROUPS: Kernel<abi::ListGroupsArguments> =
+    Kernel::new("list_groups", "LIST_GROUPS_THREADS", "LIST_GROUPS_THREADS");
+/// Blocks count groups.
+pub(crate) const GATHER_GROUPS: Kernel<abi::GatherGroupsArguments> =
+    Kernel::new("gather_groups", "GATHER_GROUPS_THREADS", "GATHER_GROUPS_THREADS");
+
 /// A block of so many warps takes vectors of a chunk, as those of `SELECT`, a warp `each` of them at
 /// most; its kernel is made for a query, and takes lists behind the head.
 pub(crate) fn scan(warps: usize, each: usize) -> Kernel<abi::ScanHead> {

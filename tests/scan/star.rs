@@ -1,16 +1,17 @@
 //! Star schemas: facts and two dimensions, joins of them, filters and groups, and a loop over rows that
 //! says what these come to. Shared by tests of the CPU and of GPUs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow_array::builder::{
-    Date32Builder, Float64Builder, Int32Builder, Int64Builder, StringBuilder,
+    Date32Builder, Decimal128Builder, Float64Builder, Int32Builder, Int64Builder, StringBuilder,
 };
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::temporal_conversions::date32_to_datetime;
+use arrow_array::types::{Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch};
 use lanepack::scan::{
-    Aggregate, Expr, Lookup, Scan, avg, col, count, count_rows, lit, max, min, sum,
+    Aggregate, Expr, Lookup, Scan, avg, col, count, count_distinct, count_rows, lit, max, min, sum,
 };
 use lanepack::{CompressedDeviceBatch, Engine, Options, compress};
 use proptest::prelude::*;
@@ -23,6 +24,9 @@ struct Fact {
     amount: Option<i64>,
     weight: Option<f64>,
     shop: Option<&'static str>,
+    /// A date in days, and a decimal of three digits, of which one is behind the point.
+    sold: Option<i32>,
+    price: Option<i128>,
 }
 
 /// Rows of two dimensions: keys that are close together, and others.
@@ -60,14 +64,17 @@ pub fn star() -> impl Strategy<Value = Star> {
         (optional(0.9, 60), optional(0.9, 40)),
         (prop::option::weighted(0.9, -1000..1000_i64), prop::option::weighted(0.8, -80..80_i32)),
         optional(0.9, SHOPS.len() as i64),
+        (prop::option::weighted(0.9, -900..900_i32), prop::option::weighted(0.9, -40..40_i128)),
     );
-    let fact = fact.prop_map(|((near, far), (amount, weight), shop)| Fact {
+    let fact = fact.prop_map(|((near, far), (amount, weight), shop, (sold, price))| Fact {
         near: near.map(|near| near as i32 - 5),
         far: far.map(far_key),
         amount,
         // Sums of quarters are exact.
         weight: weight.map(|weight| f64::from(weight) / 4.0),
         shop: shop.map(|shop| SHOPS[shop as usize]),
+        sold,
+        price,
     });
     let near = (optional(0.8, NAMES.len() as i64), optional(0.8, 7));
     let near = near.prop_map(|(name, rank)| Near {
@@ -89,19 +96,25 @@ impl Star {
         let (mut near, mut far) = (Int32Builder::new(), Int64Builder::new());
         let (mut amount, mut weight) = (Int64Builder::new(), Float64Builder::new());
         let mut shop = StringBuilder::new();
+        let (mut sold, mut price) = (Date32Builder::new(), Decimal128Builder::new());
         for fact in &self.facts {
             near.append_option(fact.near);
             far.append_option(fact.far);
             amount.append_option(fact.amount);
             weight.append_option(fact.weight);
             shop.append_option(fact.shop);
+            sold.append_option(fact.sold);
+            price.append_option(fact.price);
         }
+        let price = price.finish().with_precision_and_scale(3, 1).unwrap();
         RecordBatch::try_from_iter_with_nullable([
             ("near", std::sync::Arc::new(near.finish()) as _, true),
             ("far", std::sync::Arc::new(far.finish()) as _, true),
             ("amount", std::sync::Arc::new(amount.finish()) as _, true),
             ("weight", std::sync::Arc::new(weight.finish()) as _, true),
             ("shop", std::sync::Arc::new(shop.finish()) as _, true),
+            ("sold", std::sync::Arc::new(sold.finish()) as _, true),
+            ("price", std::sync::Arc::new(price) as _, true),
         ])
         .unwrap()
     }
@@ -164,6 +177,16 @@ impl Joined<'_> {
     fn size(&self) -> Option<i64> {
         self.far.map(|far| far.size)
     }
+
+    fn day(&self) -> Option<i32> {
+        self.far?.day
+    }
+}
+
+/// A part of a date as Arrow writes it, from a character to another.
+fn part(day: Option<i32>, part: std::ops::Range<usize>) -> Option<i64> {
+    let date = date32_to_datetime(day?)?.date().to_string();
+    date[part].parse().ok()
 }
 
 /// A join with a dimension.
@@ -235,20 +258,44 @@ fn filters() -> Vec<(Expr, [bool; 2], Test)> {
 
 type Value = fn(&Joined<'_>) -> Option<String>;
 
-/// Keys of groups, which joins they need, and their values.
-fn keys() -> Vec<(&'static str, [bool; 2], Value)> {
+/// Columns, which joins they need, and their values.
+fn columns() -> Vec<(&'static str, [bool; 2], Value)> {
     fn text<T: ToString>(value: Option<T>) -> Option<String> {
         value.map(|value| value.to_string())
     }
     vec![
         ("name", [true, false], |row| text(row.name())),
         ("rank", [true, false], |row| text(row.rank())),
-        ("day", [false, true], |row| text(row.far.and_then(|far| far.day))),
+        ("day", [false, true], |row| text(row.day())),
         ("size", [false, true], |row| text(row.size())),
         ("shop", [false, false], |row| text(row.fact.shop)),
         ("near", [false, false], |row| text(row.fact.near)),
         ("weight", [false, false], |row| text(row.fact.weight)),
+        ("sold", [false, false], |row| text(row.fact.sold)),
+        ("price", [false, false], |row| text(row.fact.price)),
     ]
+}
+
+/// Keys of groups, which joins they need, and their values.
+fn keys() -> Vec<(Expr, [bool; 2], Value)> {
+    let of_columns = columns().into_iter().map(|(name, needs, value)| (col(name), needs, value));
+    let mut all: Vec<(Expr, [bool; 2], Value)> = of_columns.collect();
+    all.push((col("sold").year(), [false, false], |row| {
+        part(row.fact.sold, 0..4).map(|year| year.to_string())
+    }));
+    all.push((col("day").month(), [false, true], |row| {
+        part(row.day(), 5..7).map(|month| month.to_string())
+    }));
+    all.push((col("amount") % 7 + col("near"), [false, false], |row| {
+        Some((row.fact.amount? % 7 + i64::from(row.fact.near?)).to_string())
+    }));
+    all.push((col("amount") - col("size"), [false, true], |row| {
+        Some((row.fact.amount? - row.size()?).to_string())
+    }));
+    all.push((col("price") * 2, [false, false], |row| {
+        row.fact.price.map(|price| (price * 2).to_string())
+    }));
+    all
 }
 
 /// The text of a value in a result.
@@ -263,6 +310,7 @@ pub fn text(array: &dyn Array, row: usize) -> Option<String> {
         T::Date32 => array.as_primitive::<Date32Type>().value(row).to_string(),
         T::Float64 => array.as_primitive::<Float64Type>().value(row).to_string(),
         T::Utf8 => array.as_string::<i32>().value(row).to_owned(),
+        T::Decimal128(..) => array.as_primitive::<Decimal128Type>().value(row).to_string(),
         other => panic!("{other}"),
     })
 }
@@ -277,11 +325,29 @@ fn aggregates(has_rank: bool) -> Vec<Aggregate> {
         max(col("weight")),
         avg(col("amount")),
         min(col("shop")),
+        count_rows().filter(col("shop").eq("south")),
+        sum(col("amount")).filter(col("sold").year().eq(1970).and(col("price").gt(0))),
+        max(col("amount")).filter(col("near").is_null().or(col("weight").lt(0.0))),
+        count_distinct(col("shop")),
+        count_distinct(col("near")).filter(col("amount").gt(0)),
+        count_distinct(col("sold").year()),
+        sum(col("price")),
     ];
     if has_rank {
-        all.extend([sum(col("amount") * col("rank")), count(col("rank")), max(col("rank"))]);
+        all.extend([
+            sum(col("amount") * col("rank")),
+            count(col("rank")),
+            max(col("rank")),
+            avg(col("amount")).filter(col("name").starts_with("ASIA")),
+            count_distinct(col("name")),
+        ]);
     }
     all
+}
+
+/// The number of distinct values.
+fn distinct<T: Eq + std::hash::Hash>(values: impl Iterator<Item = Option<T>>) -> Option<String> {
+    Some(values.flatten().collect::<HashSet<T>>().len().to_string())
 }
 
 /// What aggregates of some rows are.
@@ -300,6 +366,26 @@ fn expected(rows: &[Joined<'_>], has_rank: bool) -> Vec<Option<String>> {
         weights.iter().copied().reduce(f64::max).map(|weight| weight.to_string()),
         some(has, (total as f64 / amounts.len() as f64).to_string()),
         rows.iter().filter_map(|row| row.fact.shop).min().map(str::to_owned),
+        Some(rows.iter().filter(|row| row.fact.shop == Some("south")).count().to_string()),
+        rows.iter()
+            .filter(|row| part(row.fact.sold, 0..4) == Some(1970) && row.fact.price > Some(0))
+            .filter_map(|row| row.fact.amount)
+            .reduce(|one, other| one + other)
+            .map(|total| total.to_string()),
+        rows.iter()
+            .filter(|row| {
+                row.fact.near.is_none() || row.fact.weight.is_some_and(|weight| weight < 0.0)
+            })
+            .filter_map(|row| row.fact.amount)
+            .max()
+            .map(|most| most.to_string()),
+        distinct(rows.iter().map(|row| row.fact.shop)),
+        distinct(rows.iter().filter(|row| row.fact.amount > Some(0)).map(|row| row.fact.near)),
+        distinct(rows.iter().map(|row| part(row.fact.sold, 0..4))),
+        rows.iter()
+            .filter_map(|row| row.fact.price)
+            .reduce(|one, other| one + other)
+            .map(|total| total.to_string()),
     ];
     if has_rank {
         let products: Vec<i64> =
@@ -308,6 +394,12 @@ fn expected(rows: &[Joined<'_>], has_rank: bool) -> Vec<Option<String>> {
         all.push(some(!products.is_empty(), products.iter().sum::<i64>().to_string()));
         all.push(Some(ranks.len().to_string()));
         all.push(ranks.iter().max().map(ToString::to_string));
+        let of_asia =
+            rows.iter().filter(|row| row.name().is_some_and(|name| name.starts_with("ASIA")));
+        let of_asia: Vec<i64> = of_asia.filter_map(|row| row.fact.amount).collect();
+        let mean = of_asia.iter().sum::<i64>() as f64 / of_asia.len() as f64;
+        all.push(some(!of_asia.is_empty(), mean.to_string()));
+        all.push(distinct(rows.iter().map(Joined::name)));
     }
     all
 }
@@ -377,22 +469,43 @@ pub fn check(
     prop_assert_eq!(scan.rows(engine).unwrap().values().to_vec(), rows);
 
     // Values of columns of lookups as well.
-    let all = keys();
-    let possible: Vec<_> = all.iter().filter(|key| may(key.1)).collect();
+    let all = columns();
+    let possible: Vec<_> = all.iter().filter(|column| may(column.1)).collect();
     let names: Vec<&str> = possible.iter().map(|key| key.0).collect();
+    let values_of = |batch: &RecordBatch, column: usize| -> Vec<_> {
+        (0..batch.num_rows()).map(|row| text(batch.column(column), row)).collect()
+    };
     let gathered = scan.gather(&names, engine).unwrap();
     for (column, (name, _, value)) in possible.iter().enumerate() {
-        let found: Vec<_> =
-            (0..gathered.num_rows()).map(|row| text(gathered.column(column), row)).collect();
         let expected: Vec<_> = kept.iter().map(|(_, row)| value(row)).collect();
-        prop_assert_eq!(found, expected, "{}", name);
+        prop_assert_eq!(values_of(&gathered, column), expected, "{}", name);
     }
 
-    let mut by: Vec<(&'static str, Value)> = Vec::new();
+    // The first ones in an order, in which many are equal.
+    let order = [("price", true), ("near", false)];
+    let mut ordered: Vec<&Joined<'_>> = kept.iter().map(|(_, row)| row).collect();
+    ordered.sort_by_key(|row| {
+        let price = row.fact.price;
+        (price.is_some(), std::cmp::Reverse(price), row.fact.near)
+    });
+    for limit in [None, Some(0), Some(17), Some(5000)] {
+        let all = scan.clone().order_by(order);
+        let first = limit.into_iter().fold(all, |all, limit| all.limit(limit));
+        let first = first.gather(&names, engine).unwrap();
+        let count = limit.unwrap_or(usize::MAX).min(ordered.len());
+        for (column, (name, _, value)) in possible.iter().enumerate() {
+            let expected: Vec<_> = ordered[..count].iter().map(|row| value(row)).collect();
+            prop_assert_eq!(values_of(&first, column), expected, "{}", name);
+        }
+    }
+
+    let all = keys();
+    let possible: Vec<_> = all.iter().filter(|key| may(key.1)).collect();
+    let mut by: Vec<(Expr, Value)> = Vec::new();
     for index in &asked.keys {
-        let (name, _, value) = index.get(&possible);
-        if !by.iter().any(|(known, _)| known == name) {
-            by.push((*name, *value));
+        let (key, _, value) = index.get(&possible);
+        if !by.iter().any(|(known, _)| known == key) {
+            by.push((key.clone(), *value));
         }
     }
     let mut groups: HashMap<Vec<Option<String>>, Vec<Joined<'_>>> = HashMap::new();
@@ -406,7 +519,7 @@ pub fn check(
     let aggregates = aggregates(has[0]);
     let found = scan
         .clone()
-        .group_by(by.iter().map(|(name, _)| col(*name)))
+        .group_by(by.iter().map(|(key, _)| key.clone()))
         .aggregate(&aggregates, engine)
         .unwrap();
     prop_assert_eq!(found.num_rows(), groups.len());

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! few numbers of groups   one kernel for filter, keys and aggregates, into a table indexed by the
-//! (`DENSE_BYTES`)         numbers (kernels/lanepack/groups.cuh); the table comes to the host
+//! (`dense_bytes`)         numbers (kernels/lanepack/groups.cuh); the table is copied to the host
+//! others of 64 bits       the same, into a hash table; it begins small, and grows by running the kernel
+//!                         again (`hashed_bytes`)
 //! others, strings of      rows by the GPU, groups by the CPU, for which the columns are copied as
 //! their own, bounds of    they are
 //! more than 64 bits
@@ -13,21 +15,33 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, i256};
 use rayon::prelude::*;
 
-use super::source::{GroupLayout, GroupWords, Output};
+use super::source::{GroupLayout, GroupMemory, GroupWords, Output, SlotMemory};
 use super::{DeviceScan, aggregate};
 use crate::column::CompressedColumn;
-use crate::error::Result;
-use crate::gpu::DeviceBuffer;
+use crate::error::{Error, Result};
+use crate::gpu::abi::{GatherGroupsArguments, ListGroupsArguments};
+use crate::gpu::{DeviceBuffer, Launch, kernels};
 use crate::scan::cpu::{self, Filter};
 use crate::scan::group::{Found, GroupTable, Grouping, KeySource};
 use crate::scan::join::JoinedColumn;
 use crate::scan::predicate::Predicate;
 
 /// Bytes of a table that is indexed by the numbers of groups. On the emulation few, so that tests see
-/// both ways.
+/// all ways.
 fn dense_bytes(is_host: bool) -> u128 {
     if is_host { 256 << 10 } else { 64 << 20 }
 }
+
+/// Bytes of a hash table at first, and at most.
+fn hashed_bytes(is_host: bool) -> [usize; 2] {
+    if is_host { [16 << 10, 1 << 20] } else { [64 << 20, 1 << 30] }
+}
+
+/// Slots of a hash table at first: more are filled in vain where there are few groups.
+const FIRST_SLOTS: usize = 1 << 20;
+
+/// How many times as many slots a table has when there were too few.
+const GROWTH: usize = 8;
 
 /// Rows whose values may be added up in digits of 32 bits.
 const MOST_ROWS: usize = 1 << 31;
@@ -86,11 +100,9 @@ impl DeviceScan<'_> {
             }
             _ => false,
         });
-        let words =
-            GroupLayout::new(grouping.plans, self.columns, self.rows).map(|layout| layout.words);
-        let Some(words) = words else { return false };
-        let bytes = grouping.numbering.all.saturating_mul(8 * words as u128);
-        !has_others && bytes <= dense_bytes(self.device().is_host()) && self.rows < MOST_ROWS
+        let is_computed =
+            GroupLayout::new(grouping.plans, self.columns, self.rows).is_some() && !has_others;
+        is_computed && grouping.numbering.all < u64::MAX.into() && self.rows < MOST_ROWS
     }
 
     fn groups_at_once(
@@ -100,20 +112,130 @@ impl DeviceScan<'_> {
     ) -> Result<Option<GroupTable>> {
         let layout = GroupLayout::new(grouping.plans, self.columns, self.rows)
             .expect("kernels compute the aggregates");
-        // Numbers of groups are few.
-        let groups = grouping.numbering.all as usize;
-        let table = Arc::new(self.stream.allocate(groups * layout.words * 8)?);
-        let output = Output::Groups { grouping, layout: &layout, table: &table };
+        let is_host = self.device().is_host();
+        let all = grouping.numbering.all;
+        if all.saturating_mul(8 * layout.words as u128) <= dense_bytes(is_host) {
+            let memory = self.group_memory(&layout, all as usize, false)?;
+            let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
+                return Ok(None);
+            };
+            let mut words = vec![0_u64; memory.groups * layout.words];
+            self.stream.download(&memory.words, 0, bytemuck::cast_slice_mut(&mut words))?;
+            let own = |group: usize| group as u128;
+            return found((memory.groups, own), &words, &layout, grouping).map(Some);
+        }
+        let [first, most] = hashed_bytes(is_host)
+            .map(|bytes| 1 << (bytes / (8 * (1 + layout.words))).max(1).ilog2());
+        // Rows have no more groups than there are.
+        let enough = (2 * self.rows).next_power_of_two();
+        let mut slots: usize = first.min(FIRST_SLOTS).min(enough);
+        loop {
+            let memory = match self.group_memory(&layout, slots, true) {
+                // The CPU's memory may do.
+                Err(Error::DeviceMemory { .. }) => return Ok(None),
+                memory => memory?,
+            };
+            let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
+                return Ok(None);
+            };
+            if let Some(table) = self.hashed_groups(&memory, &layout, grouping)? {
+                return Ok(Some(table));
+            }
+            if slots == most {
+                return Ok(None);
+            }
+            slots = (slots * GROWTH).min(most);
+        }
+    }
+
+    /// A table without groups.
+    fn group_memory(
+        &self,
+        layout: &GroupLayout,
+        groups: usize,
+        is_hashed: bool,
+    ) -> Result<GroupMemory> {
+        let words = self.stream.allocate(groups * layout.words * 8)?;
+        self.fill(&words, groups, layout)?;
+        let slots = match is_hashed {
+            false => None,
+            true => {
+                let numbers = self.stream.allocate(groups * 8)?;
+                self.stream.fill(&numbers, 0, groups * 8, 0xff)?;
+                Some(SlotMemory { numbers: Arc::new(numbers), status: self.zeros(8)? })
+            }
+        };
+        Ok(GroupMemory { words: Arc::new(words), groups, slots })
+    }
+
+    /// Adds the kept rows to a table; none if no kernel does.
+    fn add_groups(
+        &mut self,
+        predicate: &Predicate,
+        grouping: Grouping<'_>,
+        layout: &GroupLayout,
+        memory: &GroupMemory,
+    ) -> Result<Option<()>> {
+        let output = Output::Groups { grouping, layout, memory };
         let Ok(made) = self.made(predicate, grouping.reads(), None, &output)? else {
             return Ok(None);
         };
-        self.fill(&table, groups, &layout)?;
         let query = made.query(self.columns);
-        let reports = query.rows(self.stream, made.within(), &[&table], self.marks)?;
-        let mut words = vec![0_u64; groups * layout.words];
-        self.stream.download(&table, 0, bytemuck::cast_slice_mut(&mut words))?;
-        self.check_reports(&made, reports)?;
-        found(&words, groups, &layout, grouping).map(Some)
+        let reports = query.rows(self.stream, made.within(), &memory.buffers(), self.marks)?;
+        self.check_reports(&made, reports).map(Some)
+    }
+
+    /// The groups of a hash table; none if it was full.
+    fn hashed_groups(
+        &mut self,
+        memory: &GroupMemory,
+        layout: &GroupLayout,
+        grouping: Grouping<'_>,
+    ) -> Result<Option<GroupTable>> {
+        let SlotMemory { numbers, status } = memory.slots.as_ref().expect("a hash table");
+        let listed = self.stream.allocate(memory.groups * 4)?;
+        let list = kernels::LIST_GROUPS;
+        let arguments = ListGroupsArguments {
+            numbers: numbers.pointer(),
+            slots: listed.pointer(),
+            count: status.pointer_at(4),
+            slot_count: memory.groups as u32,
+            zero: 0,
+        };
+        let buffers = [numbers.as_ref(), &listed, status];
+        let blocks = memory.groups.div_ceil(list.block);
+        self.marks.mark(self.stream, "")?;
+        self.stream.launch(&Launch::new(list, blocks, &arguments, &buffers))?;
+        self.marks.mark(self.stream, list.name)?;
+        let mut found_words = [0_u32; 2];
+        self.stream.download(status, 0, bytemuck::cast_slice_mut(&mut found_words))?;
+        let [is_full, count] = found_words.map(|word| word as usize);
+        if is_full != 0 {
+            return Ok(None);
+        }
+        if count == 0 {
+            return Ok(Some(grouping.table()));
+        }
+        let gathered = self.stream.allocate(count * (1 + layout.words) * 8)?;
+        let gather = kernels::GATHER_GROUPS;
+        let arguments = GatherGroupsArguments {
+            numbers: numbers.pointer(),
+            table: memory.words.pointer(),
+            slots: listed.pointer(),
+            out: gathered.pointer(),
+            slot_count: memory.groups as u32,
+            count: count as u32,
+            words: layout.words as u32,
+            zero: 0,
+        };
+        let buffers = [numbers.as_ref(), memory.words.as_ref(), &listed, &gathered];
+        let blocks = count.div_ceil(gather.block);
+        self.stream.launch(&Launch::new(gather, blocks, &arguments, &buffers))?;
+        self.marks.mark(self.stream, gather.name)?;
+        let mut words = vec![0_u64; count * (1 + layout.words)];
+        self.stream.download(&gathered, 0, bytemuck::cast_slice_mut(&mut words))?;
+        let (numbers, words) = words.split_at(count);
+        found((count, |group: usize| numbers[group].into()), words, layout, grouping).map(Some)
     }
 
     /// Fills a table with the states of groups without rows.
@@ -152,17 +274,17 @@ impl DeviceScan<'_> {
     }
 }
 
-/// The groups that a table has.
+/// The groups that a table has, of how many it has words, and the number of each.
 fn found(
+    (groups, number): (usize, impl Fn(usize) -> u128),
     words: &[u64],
-    groups: usize,
     layout: &GroupLayout,
     grouping: Grouping<'_>,
 ) -> Result<GroupTable> {
     let word = |at: usize, group: usize| words[at * groups + group];
     let kept: Vec<usize> = (0..groups).filter(|group| word(0, *group) > 0).collect();
     let mut table = grouping.table();
-    let numbers: Vec<u128> = kept.iter().map(|group| *group as u128).collect();
+    let numbers: Vec<u128> = kept.iter().map(|group| number(*group)).collect();
     table.groups(&numbers, &mut Vec::new())?;
     for ((plan, place), states) in grouping.plans.iter().zip(&layout.places).zip(&mut table.states)
     {

@@ -122,7 +122,7 @@ impl DeviceScan<'_> {
         Ok(Some(Built { bits, entries, entry_bytes, bounds, len, twice, codes }))
     }
 
-    fn zeros(&self, bytes: usize) -> Result<Arc<DeviceBuffer>> {
+    pub(super) fn zeros(&self, bytes: usize) -> Result<Arc<DeviceBuffer>> {
         let buffer = self.stream.allocate(bytes)?;
         self.stream.fill(&buffer, 0, bytes, 0)?;
         Ok(Arc::new(buffer))

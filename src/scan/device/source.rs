@@ -39,7 +39,7 @@ use crate::gpu::kernels;
 use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::ranges::{Key, Order, Ranges};
 use crate::scan::aggregate::Plan;
-pub(super) use groups::{GroupLayout, GroupWords};
+pub(super) use groups::{GroupLayout, GroupMemory, GroupWords, SlotMemory};
 pub(super) use lookup::LookupTarget;
 
 use crate::scan::device::select::{StringTests, WordType};
@@ -113,7 +113,7 @@ pub(super) enum Output<'a> {
     Groups {
         grouping: Grouping<'a>,
         layout: &'a GroupLayout,
-        table: &'a Arc<DeviceBuffer>,
+        memory: &'a GroupMemory,
     },
     /// A lookup.
     Lookup(&'a LookupTarget<'a>),
@@ -395,10 +395,10 @@ impl<'a> Writer<'a> {
                 let kept = self.select(predicate, ROWS, &mut code)?;
                 self.aggregates(plans, reaches, &kept, &mut code)?;
             }
-            Output::Groups { grouping, layout, table } => {
+            Output::Groups { grouping, layout, memory } => {
                 code += "const u32 rows = rows_within(args, place, i);\n";
                 let kept = self.select(predicate, ROWS, &mut code)?;
-                self.groups(*grouping, layout, table, &kept, &mut code)?;
+                self.groups(*grouping, layout, memory, &kept, &mut code)?;
             }
             Output::Lookup(target) => {
                 code += "const u32 rows = rows_within(args, place, i);\n";

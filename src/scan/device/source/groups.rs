@@ -20,6 +20,10 @@ const HEADER: &Header = &Header::read(include_str!("../../../../kernels/lanepack
 /// Words of a table in the shared memory of a block: as many as there are, of these sizes.
 const IN_SHARED: [usize; 2] = [256, 1024];
 
+/// The types of codes and numbers of groups.
+pub(super) const U32: &str = "u32";
+const U64: &str = "u64";
+
 /// The words that an aggregate has in each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::scan::device) enum GroupWords {
@@ -136,21 +140,42 @@ impl GroupLayout {
     }
 }
 
+/// The memory of a table of groups.
+pub(in crate::scan::device) struct GroupMemory {
+    pub words: Arc<DeviceBuffer>,
+    /// Groups that there is room for: all numbers, or the slots of a hash table.
+    pub groups: usize,
+    pub slots: Option<SlotMemory>,
+}
+
+/// The memory of the slots of a hash table.
+pub(in crate::scan::device) struct SlotMemory {
+    pub numbers: Arc<DeviceBuffer>,
+    /// A word that says whether the table is full, and one for the number of groups.
+    pub status: Arc<DeviceBuffer>,
+}
+
+impl GroupMemory {
+    pub fn buffers(&self) -> Vec<&Arc<DeviceBuffer>> {
+        let of_slots = self.slots.iter().flat_map(|slots| [&slots.numbers, &slots.status]);
+        std::iter::once(&self.words).chain(of_slots).collect()
+    }
+}
+
 impl Writer<'_> {
     /// Writes the code that adds the kept rows of a vector to a table of groups.
     pub(super) fn groups(
         &mut self,
         grouping: Grouping<'_>,
         layout: &GroupLayout,
-        table: &Arc<DeviceBuffer>,
+        memory: &GroupMemory,
         kept: &str,
         code: &mut String,
     ) -> Result<()> {
-        // Numbers of groups are few.
-        let groups = grouping.numbering.all as usize;
+        let groups = memory.groups;
         let [sums, least, words] =
             [layout.sums, layout.least, layout.words].map(|word| word as u64);
-        let address = table.pointer::<u8>().address();
+        let address = memory.words.pointer::<u8>().address();
         let literal = self.literal(&[address, groups as u64, sums, least, words]);
         let _ = writeln!(
             self.begun,
@@ -162,7 +187,21 @@ impl Writer<'_> {
             literal + 3,
             literal + 4
         );
-        match IN_SHARED.into_iter().find(|size| groups * layout.words <= *size) {
+        if let Some(slots) = &memory.slots {
+            let [numbers, status] =
+                [&slots.numbers, &slots.status].map(|buffer| buffer.pointer::<u8>().address());
+            let literal = self.literal(&[numbers, groups as u64 - 1, status]);
+            let _ = writeln!(
+                self.begun,
+                "    const GroupSlots slots{{reinterpret_cast<u64*>(args.literals[{literal}]), \
+                 static_cast<u32>(args.literals[{}]),\n\
+                 reinterpret_cast<u32*>(args.literals[{}])}};",
+                literal + 1,
+                literal + 2
+            );
+        }
+        let is_shared = |size: &usize| groups * layout.words <= *size;
+        match IN_SHARED.into_iter().find(is_shared).filter(|_| memory.slots.is_none()) {
             Some(size) => {
                 self.block_bytes = size * 8;
                 let _ = writeln!(self.begun, "    LANEPACK_SHARED(u64[{size}], own);");
@@ -177,7 +216,10 @@ impl Writer<'_> {
         for set in &layout.sets {
             let (rows, has_rows) = self.valid_rows(&set.valid, kept, code)?;
             let mut readers = Readers::default();
-            let number = self.group_number(grouping, &mut readers)?;
+            let number = match memory.slots {
+                Some(_) => format!("slots.of({})", self.group_number(grouping, U64, &mut readers)?),
+                None => self.group_number(grouping, U32, &mut readers)?,
+            };
             let mut added = Added::new(vec![("u32", "group".to_owned(), number)]);
             let _ = writeln!(added.free, "groups.add({}, values.group, u64{{1}});", set.count);
             for index in &set.plans {
@@ -234,30 +276,40 @@ impl Writer<'_> {
         }))
     }
 
-    /// The number of a row's group.
-    fn group_number(&mut self, grouping: Grouping<'_>, readers: &mut Readers) -> Result<String> {
+    /// The number of a row's group, of type `of`.
+    fn group_number(
+        &mut self,
+        grouping: Grouping<'_>,
+        of: &'static str,
+        readers: &mut Readers,
+    ) -> Result<String> {
         let mut terms = Vec::new();
         for (key, stride) in grouping.keys.iter().zip(&grouping.numbering.strides) {
-            let code = self.group_code(key, readers)?;
+            let code = self.group_code(key, of, readers)?;
             terms.push(match stride {
                 1 => code,
                 stride => {
                     let literal = self.literal(&[*stride as u64]);
-                    format!("static_cast<u32>(args.literals[{literal}]) * {code}")
+                    format!("static_cast<{of}>(args.literals[{literal}]) * {code}")
                 }
             });
         }
-        Ok(if terms.is_empty() { "0u".to_owned() } else { terms.join(" + ") })
+        Ok(if terms.is_empty() { format!("{of}{{0}}") } else { terms.join(" + ") })
     }
 
-    /// The code of a key of a row.
-    pub(super) fn group_code(&mut self, key: &GroupKey, readers: &mut Readers) -> Result<String> {
+    /// The code of a key of a row, of values of type `of`.
+    pub(super) fn group_code(
+        &mut self,
+        key: &GroupKey,
+        of: &'static str,
+        readers: &mut Readers,
+    ) -> Result<String> {
         let code = match &key.source {
             KeySource::Joined(joined) => return self.joined_group(joined, readers),
-            KeySource::Words { column, key: of, least } => {
+            KeySource::Words { column, key: words, least } => {
                 let value = self.reader(*column, readers);
-                let value = format!("u64{{ordered({value}(at), {})}}", order_name(of.order));
-                self.code_above(&value, *least, key, *column)
+                let value = format!("u64{{ordered({value}(at), {})}}", order_name(words.order));
+                self.code_above(&value, *least, key, (*column, of))
             }
             KeySource::Number { number, width, least } => {
                 let value = self.number(number, *width, readers)?;
@@ -265,11 +317,12 @@ impl Writer<'_> {
                 match Scalar::of(number, *width) {
                     Scalar::I128 => {
                         let least = self.integer(*least, Scalar::I128);
-                        self.code_above(&format!("minus({value}, {least})"), 0, key, column)
+                        let value = format!("static_cast<u64>(minus({value}, {least}))");
+                        self.code_above(&value, 0, key, (column, of))
                     }
                     _ => {
                         let value = format!("static_cast<u64>({value})");
-                        self.code_above(&value, *least as u64, key, column)
+                        self.code_above(&value, *least as u64, key, (column, of))
                     }
                 }
             }
@@ -300,12 +353,19 @@ impl Writer<'_> {
         })
     }
 
-    /// The code of a value above the least one of a key, whose damage `column` is blamed for.
-    fn code_above(&mut self, value: &str, least: u64, key: &GroupKey, column: usize) -> String {
+    /// The code, of a type, of a value above the least one of a key; if it is outside of the bounds,
+    /// `column` is damaged.
+    fn code_above(
+        &mut self,
+        value: &str,
+        least: u64,
+        key: &GroupKey,
+        (column, of): (usize, &'static str),
+    ) -> String {
         let literal = self.literal(&[least, key.values as u64]);
         let outside = self.outside(column);
         format!(
-            "code_of({value}, args.literals[{literal}], args.literals[{}], {outside})",
+            "code_of<{of}>({value}, args.literals[{literal}], args.literals[{}], {outside})",
             literal + 1
         )
     }

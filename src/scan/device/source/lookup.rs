@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use super::aggregates::Added;
+use super::groups::U32;
 use super::{Readers, Writer};
 use crate::error::Result;
 use crate::gpu::DeviceBuffer;
@@ -52,7 +53,7 @@ impl Writer<'_> {
         let outside = self.outside(target.column);
         let (mut entry, mut first) = ("u64{0}".to_owned(), 0_u64);
         for (number, (column, shift)) in target.columns.iter().zip(target.shifts).enumerate() {
-            let code = self.group_code(column, &mut readers)?;
+            let code = self.group_code(column, U32, &mut readers)?;
             let name = format!("c{number}");
             let literal = self.literal(&[u64::from((*shift).min(63)), first]);
             let _ = write!(entry, " | u64{{values.{name}}} << args.literals[{literal}]");
