@@ -1,4 +1,4 @@
-// Values of runs to memory: rle.
+// Values of runs to memory: rle_*; which run each row belongs to: index_runs.
 //
 //   buffer 0   the number of the first run of each vector
 //   buffer 1   bits where runs begin, if there are no lengths
@@ -38,6 +38,13 @@ struct RleStage {
     RunMarks<AnyLengths>::Runs runs;
     T values[STAGED_RUNS];
 };
+
+// Finds where the runs of a vector begin; whether what is stored is sound. All threads of a warp.
+LANEPACK_DEVICE bool find_runs(const Node& node, const Node& lengths, u32 vector, const RunSpan& span,
+                               RunMarks<AnyLengths>::Runs& runs) {
+    return lengths.rows == 0 ? runs.bits.from_bits(node, vector, span)
+                             : RunMarks<AnyLengths>::find(&node, &lengths, vector, span, runs);
+}
 
 // Brings the values of the runs of a vector to `to`; they are there after `copies_done` and a
 // barrier. All threads of a warp.
@@ -117,10 +124,7 @@ LANEPACK_DEVICE void rle(const DictArguments& args) {
     const RunSpan span(node, vector, values.rows);
     const bool is_staged = span.count() <= STAGED_RUNS;
     if (is_staged) stage_values<T>(values, span, stage.values);
-    const bool is_sound = lengths.rows == 0
-                              ? stage.runs.bits.from_bits(node, vector, span)
-                              : RunMarks<AnyLengths>::find(&node, &lengths, vector, span, stage.runs);
-    if (!is_sound && thread == 0) report(args.status, part.node, FAULT_RUNS);
+    if (!find_runs(node, lengths, vector, span, stage.runs) && thread == 0) report(args.status, part.node, FAULT_RUNS);
     const StoreWords<T> store(args.out, node);
     if (is_staged) {
         copies_done();
@@ -131,6 +135,26 @@ LANEPACK_DEVICE void rle(const DictArguments& args) {
         const auto value_of = [&](u32 run) { return word_at<T, RUN_ENCODINGS>(values, span.first + run); };
         write_slots<T>(stage.runs.bits, value_of, store, vector * VECTOR);
     }
+}
+
+// `out` gets a `RunIndex` for each 32 rows, those of a node from number `at` on. Values of runs are nodes
+// that only say how many there are.
+LANEPACK_KERNEL(index_runs, RLE_THREADS, 8, DictArguments) {
+    LANEPACK_SHARED(RunMarks<AnyLengths>::Runs[RLE_THREADS / WARP], all);
+    const u32 warp = warp_in_block();
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node& node = args.nodes[part.node];
+    const u32 nodes = gridDim.x / args.blocks_per_node;
+    const Node& lengths = args.nodes[nodes + part.node];
+    const Node& values = args.nodes[nodes * 2 + part.node];
+    const u32 thread = threadIdx.x % WARP;
+    const u32 vector = part.part * (RLE_THREADS / WARP) + warp;
+    if (vector >= vectors_of(node)) return;
+    const RunSpan span(node, vector, values.rows);
+    if (!find_runs(node, lengths, vector, span, all[warp]) && thread == 0) report(args.status, part.node, FAULT_RUNS);
+    const RunBits::Word word = all[warp].bits.words[thread];
+    RunIndex* out = reinterpret_cast<RunIndex*>(args.out) + node.at;
+    out[vector * WARP + thread] = {word.bits, span.first + word.before};
 }
 
 LANEPACK_KERNEL(rle_8, RLE_THREADS, 6, DictArguments) { rle<u8>(args); }

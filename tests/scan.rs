@@ -5,6 +5,8 @@ mod aggregates;
 mod common;
 #[path = "scan/errors.rs"]
 mod errors;
+#[path = "scan/groups.rs"]
+mod groups;
 #[path = "scan/joins.rs"]
 mod joins;
 #[path = "scan/lz.rs"]

@@ -1,7 +1,8 @@
 // Runs on the device: which run each slot of a vector belongs to.
 //
 //   tree[0]   buffer 0: the number of the first run of each vector; buffer 1: bits where runs
-//             begin, if there are no lengths
+//             begin, if there are no lengths; buffer 2: which run each row belongs to, if rows are
+//             reached one by one (`IndexedRle`)
 //   tree[1]   the values of the runs, and behind their tree that of the lengths
 //
 //   bits      1 0 0 0 1 0 1 0 0 ...    a bit for each slot where a run begins, the first always
@@ -632,6 +633,46 @@ struct Rle {
                 __syncwarp();
             }
         }
+    };
+};
+
+// For 32 rows of a node where runs begin, and the runs before them, less one: 2 bits a row, made by
+// index_runs (kernels/rle.cu). There is one for each 32 rows of all vectors, the last one included.
+struct alignas(8) RunIndex {
+    u32 bits;
+    u32 before;
+};
+
+// Runs whose rows are reached one by one: `Child`, which is random, at the run of a row. Tests are those of
+// runs.
+template <class Child, class Lengths = void>
+struct IndexedRle {
+    using Word = typename Child::Word;
+    static constexpr u32 NODES = Rle<Child, Lengths>::NODES;
+    static constexpr bool IS_RANDOM = true;
+    static constexpr bool IS_BY_STEP = true;
+
+    template <u32 EACH>
+    using Test = typename Rle<Child, Lengths>::template Test<EACH>;
+
+    LANEPACK_DEVICE static Word at(const Node* tree, u32 row) {
+        static_assert(Child::IS_RANDOM, "values of runs are read one by one");
+        const u64 index = __ldg(reinterpret_cast<const u64*>(tree->buffer[2]) + row / 32);
+        const u32 bits = static_cast<u32>(index);
+        return Child::at(tree + 1, static_cast<u32>(index >> 32) + static_cast<u32>(__popc(bits << (31 - row % 32))));
+    }
+
+    struct State {};
+
+    struct Values {
+        const Node* tree;
+        u32 first;
+
+        Values() = default;
+        LANEPACK_DEVICE Values(const Node* of, u32 vector, State&, Patches&, u32&) : tree(of), first(vector * VECTOR) {}
+
+        LANEPACK_DEVICE Word at(u32 position) const { return IndexedRle::at(tree, first + position); }
+        LANEPACK_DEVICE Word operator()(u32 step) const { return at(step_position(step) + threadIdx.x % WARP); }
     };
 };
 

@@ -303,6 +303,8 @@ pub(crate) enum Keeps {
     /// Where runs begin, and their values if the child does not give them one by one. Lengths and
     /// bits of runs may turn out to be damaged.
     Runs,
+    /// Nothing: an index says which run each row belongs to. Tests are those of `Runs`.
+    IndexedRuns,
     /// Bytes, each of them eight values: a vector of them for tests.
     Bytes,
 }

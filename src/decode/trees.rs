@@ -12,14 +12,15 @@
 //! and the validity of a column have trees like other columns, of values of one bit. Which
 //! reader an encoding has is said by [`Encoding::device_reader`]; nothing here names an encoding
 //! but dictionaries, whose values are decoded (they are looked up in any order). Encodings
-//! without a reader (`lz`) are decoded as well, and chunks with trees of a form that few rows have.
+//! without a reader (`lz`) are decoded as well, and chunks with trees of a form that few rows have. Short
+//! runs get an index, by which their rows are reached one by one.
 
 use std::fmt::Write;
 
 use super::cascade;
 use super::decoders::{check_codes, with_dictionary};
 use super::program::{Job, Program, Target};
-use crate::chunk::{DeviceReader, Keeps};
+use crate::chunk::{DeviceReader, Keeps, NodeView};
 use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::DevicePtr;
@@ -32,6 +33,10 @@ const MOST_SHAPES: usize = 8;
 
 /// Trees whose form one row in so many has, or fewer, are decoded, and their values kept.
 const FEW_ROWS: usize = 32;
+
+/// Rows of a run of a column, in the mean, of which runs have no index: with fewer it takes no more memory
+/// than the runs do, roughly, and finding the runs of a vector takes as long as reading many of its rows.
+const LONG_RUNS: usize = 32;
 
 /// The type that reads a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,6 +167,7 @@ impl Reader {
             Self::Parent { keeps: Keeps::AsChild | Keeps::Bytes, children, .. } => {
                 children.iter().all(Self::is_random)
             }
+            Self::Parent { keeps: Keeps::IndexedRuns, .. } => true,
             Self::Parent { keeps: Keeps::Vector | Keeps::Runs, .. } => false,
         }
     }
@@ -178,7 +184,7 @@ impl Reader {
     fn tests_keys(&self) -> bool {
         match self {
             Self::Words { bits, .. } => *bits > 1,
-            Self::Parent { keeps: Keeps::Runs, children, .. } => {
+            Self::Parent { keeps: Keeps::Runs | Keeps::IndexedRuns, children, .. } => {
                 matches!(children[0], Self::Words { .. })
             }
             Self::Parent { .. } => false,
@@ -187,7 +193,7 @@ impl Reader {
 
     /// Whether data may turn out to be damaged when they are read.
     fn can_fail(&self) -> bool {
-        matches!(self, Self::Parent { keeps: Keeps::Runs, .. })
+        matches!(self, Self::Parent { keeps: Keeps::Runs | Keeps::IndexedRuns, .. })
             || self.children().iter().any(Self::can_fail)
     }
 
@@ -195,7 +201,7 @@ impl Reader {
     fn state_bytes(&self) -> usize {
         let below: usize = self.children().iter().map(Self::state_bytes).sum();
         match self {
-            Self::Words { .. } => 8,
+            Self::Words { .. } | Self::Parent { keeps: Keeps::IndexedRuns, .. } => 8,
             Self::Parent { keeps: Keeps::AsChild, .. } => below,
             Self::Parent { keeps: Keeps::Vector, bits, .. } => VECTOR * bits / 8 + PADDING,
             Self::Parent { keeps: Keeps::Runs, bits, children, .. } => {
@@ -217,7 +223,7 @@ impl Reader {
             Self::Parent { keeps: Keeps::Vector, .. } => 8,
             // Verdicts on runs of two vectors of values, and numbers of runs; with lengths (a child)
             // which of them are exceptions, and changes of each vector.
-            Self::Parent { keeps: Keeps::Runs, children, .. } => {
+            Self::Parent { keeps: Keeps::Runs | Keeps::IndexedRuns, children, .. } => {
                 let verdicts = 2 * VECTOR / 8 + 64 + 8 * kernels::SCAN_EACH;
                 let changes = VECTOR / 8 * (1 + kernels::SCAN_EACH);
                 below + verdicts + if children.len() > 1 { changes } else { 0 }
@@ -351,6 +357,13 @@ struct Missing<'a> {
     buffer: usize,
 }
 
+/// A node of a tree that is runs with an index.
+struct Indexed<'a> {
+    target: Target<'a>,
+    tree: usize,
+    node: usize,
+}
+
 /// A node of a tree that has codes, whose values are decoded.
 struct Coded<'a> {
     target: Target<'a>,
@@ -367,12 +380,21 @@ pub(super) struct Trees<'a> {
     pub nodes: Vec<Vec<Node>>,
     missing: Vec<Missing<'a>>,
     coded: Vec<Coded<'a>>,
+    indexed: Vec<Indexed<'a>>,
+    /// Whether runs get an index.
+    has_indexes: bool,
 }
 
 impl<'a> Trees<'a> {
     /// The trees of some nodes of words; adds the steps that decode what has no reader.
     pub fn new(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Self> {
-        let mut trees = Self::default();
+        let [rows, runs] = targets
+            .iter()
+            .map(|target| rows_and_runs(target.view))
+            .fold([0, 0], |[rows, runs], [more_rows, more_runs]| {
+                [rows + more_rows, runs + more_runs]
+            });
+        let mut trees = Self { has_indexes: rows < runs * LONG_RUNS, ..Self::default() };
         let rare = trees.rare(targets);
         for (target, is_rare) in targets.iter().zip(rare) {
             match is_rare {
@@ -401,7 +423,7 @@ impl<'a> Trees<'a> {
             form_of.push(form);
         }
         // Only their forms were asked for.
-        (self.missing, self.coded) = (Vec::new(), Vec::new());
+        (self.missing, self.coded, self.indexed) = (Vec::new(), Vec::new(), Vec::new());
         let mut left = forms.iter().map(|(_, rows)| rows).sum::<usize>() / FEW_ROWS;
         let mut are_rare = vec![false; forms.len()];
         let mut by_rows: Vec<usize> = (0..forms.len()).collect();
@@ -431,12 +453,13 @@ impl<'a> Trees<'a> {
     /// Adds the tree of the next chunk.
     pub fn push_target(&mut self, target: &Target<'a>) {
         let mut nodes = Vec::new();
-        let (missing, coded) = (self.missing.len(), self.coded.len());
+        let (missing, coded, indexed) = (self.missing.len(), self.coded.len(), self.indexed.len());
         let reader = self.tree(target, true, &mut nodes);
         let is_known = self.readers.iter().any(|known| known.is_like(&reader));
         if !is_known && self.readers.len() >= MOST_SHAPES {
             self.missing.truncate(missing);
             self.coded.truncate(coded);
+            self.indexed.truncate(indexed);
             return self.push_decoded(target);
         }
         self.push(reader, nodes);
@@ -480,8 +503,16 @@ impl<'a> Trees<'a> {
             Some(DeviceReader::Parent { name, keeps }) => {
                 nodes.push(target.own_node());
                 let child = |index| self.tree(&target.child(index), is_tested && index == 0, nodes);
-                let children = (0..view.child_count()).map(child).collect();
-                let head = format!("{name}<");
+                let children: Vec<Reader> = (0..view.child_count()).map(child).collect();
+                let is_indexed =
+                    keeps == Keeps::Runs && self.has_indexes && children[0].is_random();
+                if is_indexed {
+                    self.indexed.push(Indexed { target: *target, tree, node });
+                }
+                let (head, keeps) = match is_indexed {
+                    true => (format!("Indexed{name}<"), Keeps::IndexedRuns),
+                    false => (format!("{name}<"), keeps),
+                };
                 Reader::Parent { head, keeps, is_lookup: false, bits, children }
             }
             Some(DeviceReader::Lookup { name }) => {
@@ -518,6 +549,10 @@ impl<'a> Trees<'a> {
             for (missing, job) in missing.iter().zip(jobs) {
                 self.nodes[missing.tree][missing.node].buffer[missing.buffer] = job.node.buffer[0];
             }
+        }
+        let runs: Vec<Target<'_>> = self.indexed.iter().map(|indexed| indexed.target).collect();
+        for (indexed, index) in self.indexed.iter().zip(program.index_runs(&runs)?) {
+            self.nodes[indexed.tree][indexed.node].buffer[2] = index;
         }
         let codes: Vec<Target<'_>> = self.coded.iter().map(|coded| coded.target.child(0)).collect();
         let codes = program.readable(&codes, &cascade::CODES)?;
@@ -561,4 +596,15 @@ impl<'a> Trees<'a> {
         };
         self.nodes.iter().flat_map(padded).collect()
     }
+}
+
+/// Rows of the nodes of runs of a tree, and their runs.
+fn rows_and_runs(view: NodeView<'_>) -> [usize; 2] {
+    let own = match view.encoding().is_runs() {
+        true => [view.len(), view.child(0).len()],
+        false => [0, 0],
+    };
+    (0..view.child_count())
+        .map(|child| rows_and_runs(view.child(child)))
+        .fold(own, |[rows, runs], [more_rows, more_runs]| [rows + more_rows, runs + more_runs])
 }

@@ -35,13 +35,14 @@
 //!   before anything is computed.
 //! - Text and binary are compared byte by byte.
 //! - Dates, times, timestamps and durations are compared with integers in their unit, with
-//!   Arrow scalars, or with columns of the same type; they are not computed with.
+//!   Arrow scalars, or with columns of the same type; they are not computed with, but have parts that
+//!   are integers ([`Expr::year`]).
 //! - Literals take the type of the column that they meet, see [`Literal`].
 //!
 //! # Who scans
 //! Batches in GPU memory are scanned there. What lies in host memory is scanned by the engine's CPU, GPU
-//! or all of them together, in spans of chunks; results do not depend on who did what. Joins and groups
-//! are the CPU's, whatever the engine; of a batch in GPU memory they are an [`Error::Unsupported`].
+//! or all of them together, in spans of chunks; results do not depend on who did what. Values of the first
+//! rows of an order ([`Scan::order_by`], [`Scan::limit`]) are read by the CPU there.
 //!
 //! # What is not looked at
 //! Chunks whose minimum and maximum decide a test are not read; vectors whose base and

@@ -7,9 +7,9 @@ use super::{Decoder, by_width, no_values};
 use crate::decode::program::{Job, Program, Target, checked_to, most_rows};
 use crate::encoding::Encoding;
 use crate::error::Result;
-use crate::gpu::DeviceBuffer;
 use crate::gpu::abi::{Arguments, DictArguments, Header, Node, constant};
 use crate::gpu::kernels::{ByWidth, Kernel, rows};
+use crate::gpu::{DeviceBuffer, DevicePtr};
 use crate::lanes::VECTOR;
 
 const SOURCE: &Header = &Header::read(include_str!("../../../kernels/rle.cu"));
@@ -22,6 +22,14 @@ const fn rle<A: Arguments>(name: &'static str) -> Kernel<A> {
     rows(name, threads, threads as usize / 32 * VECTOR)
 }
 const RLE: ByWidth<DictArguments> = [rle("rle_8"), rle("rle_16"), rle("rle_32"), rle("rle_64")];
+
+/// Which run each row belongs to.
+const INDEX_RUNS: Kernel<DictArguments> = rle("index_runs");
+
+/// Rows, and bytes, of a word of that (`RunIndex` in `kernels/lanepack/rle.cuh`); there is one for each 32
+/// rows of whole vectors.
+const INDEXED_ROWS: usize = 32;
+const INDEX_BYTES: usize = 8;
 
 /// The encodings of values and lengths of runs that kernels know.
 const RUNS: [Encoding; 4] = [Encoding::Plain, Encoding::Constant, Encoding::Ffor, Encoding::Pfor];
@@ -57,15 +65,44 @@ impl Program<'_> {
     ) -> Result<()> {
         let job = |target: &Target<'_>| Job { chunk: target.chunk, node: target.own_node() };
         let jobs: Vec<Job> = runs.iter().map(job).collect();
-        // Lengths are read as they are stored; runs that are marked by bits have none.
-        let lengths = runs.iter().map(|target| match target.view.child_count() {
-            1 => Job { chunk: target.chunk, node: Node::default() },
-            _ => Job::from(&target.child(1)),
-        });
-        let more: Vec<Job> = lengths.chain(values.iter().copied()).collect();
+        let more: Vec<Job> = runs.iter().map(lengths_of).chain(values.iter().copied()).collect();
         let kernel = by_width(&RLE, bits).ok_or_else(|| no_values(Encoding::Rle, bits))?;
         let arguments = checked_to(out.pointer());
         self.step(kernel, &jobs, &more, most_rows(&jobs), arguments, &[out]);
         Ok(())
+    }
+
+    /// Which run each row of some nodes of runs belongs to, in scratch; where that of each node begins.
+    pub(in crate::decode) fn index_runs(
+        &mut self,
+        runs: &[Target<'_>],
+    ) -> Result<Vec<DevicePtr<u8>>> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut words = 0;
+        let mut jobs = Vec::with_capacity(runs.len());
+        for target in runs {
+            let node = Node { at: words as u64, ..target.own_node() };
+            jobs.push(Job { chunk: target.chunk, node });
+            words += target.view.len().div_ceil(VECTOR) * (VECTOR / INDEXED_ROWS);
+        }
+        let out = self.scratch(words * INDEX_BYTES)?;
+        let values = runs.iter().map(|target| {
+            let rows = target.view.child(0).len() as u32;
+            Job { chunk: target.chunk, node: Node { rows, ..Node::default() } }
+        });
+        let more: Vec<Job> = runs.iter().map(lengths_of).chain(values).collect();
+        let arguments = checked_to(out.pointer());
+        self.step(INDEX_RUNS, &jobs, &more, most_rows(&jobs), arguments, &[&out]);
+        Ok(jobs.iter().map(|job| out.pointer_at(job.node.at as usize * INDEX_BYTES)).collect())
+    }
+}
+
+/// The lengths of runs, which are read as they are stored; runs that are marked by bits have none.
+fn lengths_of(target: &Target<'_>) -> Job {
+    match target.view.child_count() {
+        1 => Job { chunk: target.chunk, node: Node::default() },
+        _ => Job::from(&target.child(1)),
     }
 }
