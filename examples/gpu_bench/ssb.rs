@@ -10,14 +10,15 @@ use lanepack::internals::measure;
 use lanepack::{Encoding, Engine, Options};
 use serde_json::json;
 
-use super::cases::Failure;
-use queries::{QUERIES, Query};
-use star::Star;
+use compressed::{Database, Failure, Query};
+use queries::QUERIES;
 
+#[path = "../support/compressed.rs"]
+mod compressed;
+#[path = "../support/generator.rs"]
+mod generator;
 #[path = "../ssb/queries.rs"]
 mod queries;
-#[path = "../ssb/star.rs"]
-mod star;
 #[path = "../ssb/tables.rs"]
 mod tables;
 
@@ -72,8 +73,8 @@ pub fn run(what: &What) -> Result<bool, Failure> {
         false => Options::default(),
     };
     let start = Instant::now();
-    let mut star = Star::generate(what.scale_factor, Some(&COLUMNS), &options, None)?;
-    let rows = star.lineorder.rows() as f64;
+    let mut star = tables::generate(what.scale_factor, Some(&COLUMNS), &options, None)?;
+    let rows = star.rows("lineorder") as f64;
     println!(
         "{}",
         json!({
@@ -117,7 +118,12 @@ pub fn run(what: &What) -> Result<bool, Failure> {
     Ok(are_right)
 }
 
-fn measured(query: &Query, star: &Star, engine: &Engine, runs: usize) -> Result<Taken, Failure> {
+fn measured(
+    query: &Query,
+    star: &Database,
+    engine: &Engine,
+    runs: usize,
+) -> Result<Taken, Failure> {
     let mut kernels: Vec<Vec<(&'static str, f64)>> = Vec::new();
     let mut of_kernels = [Vec::new(), Vec::new()];
     let mut calls = [Vec::new(), Vec::new()];

@@ -4,21 +4,7 @@ use lanepack::arrow::arrow_array::RecordBatch;
 use lanepack::scan::{Expr, Lookup, col, sum};
 use lanepack::{Engine, Result};
 
-use super::star::Star;
-
-/// A query: its lookups of dimensions, and what is asked of the facts that are joined with them.
-pub struct Query {
-    pub name: &'static str,
-    pub lookups: fn(&Star, &Engine) -> Result<Vec<Lookup>>,
-    pub facts: fn(&Star, &Engine, &[Lookup]) -> Result<RecordBatch>,
-}
-
-impl Query {
-    /// The result, lookups included.
-    pub fn run(&self, star: &Star, engine: &Engine) -> Result<RecordBatch> {
-        (self.facts)(star, engine, &(self.lookups)(star, engine)?)
-    }
-}
+use super::compressed::{Database, Query};
 
 /// All queries.
 pub const QUERIES: [Query; 13] = [
@@ -152,8 +138,8 @@ fn two_makers() -> Expr {
     col("p_mfgr").in_list(["MFGR#1", "MFGR#2"])
 }
 
-fn dates(star: &Star, engine: &Engine, filter: Option<Expr>) -> Result<Lookup> {
-    let scan = star.date.scan();
+fn dates(star: &Database, engine: &Engine, filter: Option<Expr>) -> Result<Lookup> {
+    let scan = star.scan("date");
     let scan = match filter {
         Some(filter) => scan.filter(filter),
         None => scan,
@@ -161,34 +147,38 @@ fn dates(star: &Star, engine: &Engine, filter: Option<Expr>) -> Result<Lookup> {
     scan.lookup("d_datekey", &["d_year"], engine)
 }
 
-fn customers(star: &Star, engine: &Engine, filter: Expr, columns: &[&str]) -> Result<Lookup> {
-    star.customer.scan().filter(filter).lookup("c_custkey", columns, engine)
+fn customers(star: &Database, engine: &Engine, filter: Expr, columns: &[&str]) -> Result<Lookup> {
+    star.scan("customer").filter(filter).lookup("c_custkey", columns, engine)
 }
 
-fn suppliers(star: &Star, engine: &Engine, filter: Expr, columns: &[&str]) -> Result<Lookup> {
-    star.supplier.scan().filter(filter).lookup("s_suppkey", columns, engine)
+fn suppliers(star: &Database, engine: &Engine, filter: Expr, columns: &[&str]) -> Result<Lookup> {
+    star.scan("supplier").filter(filter).lookup("s_suppkey", columns, engine)
 }
 
-fn parts(star: &Star, engine: &Engine, filter: Expr, columns: &[&str]) -> Result<Lookup> {
-    star.part.scan().filter(filter).lookup("p_partkey", columns, engine)
+fn parts(star: &Database, engine: &Engine, filter: Expr, columns: &[&str]) -> Result<Lookup> {
+    star.scan("part").filter(filter).lookup("p_partkey", columns, engine)
 }
 
 /// The revenue of discounts.
 fn flight_1(
-    star: &Star,
+    star: &Database,
     engine: &Engine,
     lookups: &[Lookup],
     discounts: (i32, i32),
     quantity: Expr,
 ) -> Result<RecordBatch> {
-    star.lineorder
-        .scan()
+    star.scan("lineorder")
         .semi_join(col("lo_orderdate"), &lookups[0])
         .filter(col("lo_discount").between(discounts.0, discounts.1).and(quantity))
         .aggregate(&[sum(col("lo_extendedprice") * col("lo_discount")).named("revenue")], engine)
 }
 
-fn lookups_2(star: &Star, engine: &Engine, of_parts: Expr, region: &str) -> Result<Vec<Lookup>> {
+fn lookups_2(
+    star: &Database,
+    engine: &Engine,
+    of_parts: Expr,
+    region: &str,
+) -> Result<Vec<Lookup>> {
     Ok(vec![
         dates(star, engine, None)?,
         parts(star, engine, of_parts, &["p_brand1"])?,
@@ -197,9 +187,8 @@ fn lookups_2(star: &Star, engine: &Engine, of_parts: Expr, region: &str) -> Resu
 }
 
 /// Revenue by year and brand.
-fn flight_2(star: &Star, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
-    star.lineorder
-        .scan()
+fn flight_2(star: &Database, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
+    star.scan("lineorder")
         .join(col("lo_orderdate"), &lookups[0])
         .join(col("lo_partkey"), &lookups[1])
         .semi_join(col("lo_suppkey"), &lookups[2])
@@ -208,7 +197,7 @@ fn flight_2(star: &Star, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBa
 }
 
 fn lookups_3(
-    star: &Star,
+    star: &Database,
     engine: &Engine,
     [of_customers, of_suppliers]: [Expr; 2],
     of_dates: Expr,
@@ -222,9 +211,13 @@ fn lookups_3(
 }
 
 /// Revenue between places, by year.
-fn flight_3(star: &Star, engine: &Engine, lookups: &[Lookup], place: &str) -> Result<RecordBatch> {
-    star.lineorder
-        .scan()
+fn flight_3(
+    star: &Database,
+    engine: &Engine,
+    lookups: &[Lookup],
+    place: &str,
+) -> Result<RecordBatch> {
+    star.scan("lineorder")
         .join(col("lo_orderdate"), &lookups[0])
         .join(col("lo_custkey"), &lookups[1])
         .join(col("lo_suppkey"), &lookups[2])
@@ -234,9 +227,13 @@ fn flight_3(star: &Star, engine: &Engine, lookups: &[Lookup], place: &str) -> Re
 }
 
 /// Profit by some columns of lookups of dates, customers, suppliers and parts.
-fn flight_4(star: &Star, engine: &Engine, lookups: &[Lookup], by: &[&str]) -> Result<RecordBatch> {
-    star.lineorder
-        .scan()
+fn flight_4(
+    star: &Database,
+    engine: &Engine,
+    lookups: &[Lookup],
+    by: &[&str],
+) -> Result<RecordBatch> {
+    star.scan("lineorder")
         .join(col("lo_orderdate"), &lookups[0])
         .join(col("lo_custkey"), &lookups[1])
         .join(col("lo_suppkey"), &lookups[2])

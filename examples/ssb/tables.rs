@@ -1,67 +1,18 @@
 //! The tables: columns and distributions of the specification.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::Path;
 
-use indicatif::ProgressBar;
-use lanepack::arrow::arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
-use rayon::prelude::*;
+use lanepack::Options;
+use lanepack::arrow::arrow_array::{ArrayRef, RecordBatch};
+use lanepack::arrow::arrow_schema::ArrowError;
 
-use super::Failure;
+use super::compressed::{Database, Failure, Generation};
+use super::generator::{
+    COLORS, CONTAINERS, MODES, NATIONS, ORDER_DAYS, PRIORITIES, REGIONS, Random, SEGMENTS, TYPES,
+    numbers, order_key, retail_price, texts,
+};
 
-const REGIONS: [&str; 5] = ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"];
-/// Nations, and the numbers of their regions.
-const NATIONS: [(&str, usize); 25] = [
-    ("ALGERIA", 0),
-    ("ARGENTINA", 1),
-    ("BRAZIL", 1),
-    ("CANADA", 1),
-    ("EGYPT", 4),
-    ("ETHIOPIA", 0),
-    ("FRANCE", 3),
-    ("GERMANY", 3),
-    ("INDIA", 2),
-    ("INDONESIA", 2),
-    ("IRAN", 4),
-    ("IRAQ", 4),
-    ("JAPAN", 2),
-    ("JORDAN", 4),
-    ("KENYA", 0),
-    ("MOROCCO", 0),
-    ("MOZAMBIQUE", 0),
-    ("PERU", 1),
-    ("CHINA", 2),
-    ("ROMANIA", 3),
-    ("SAUDI ARABIA", 4),
-    ("VIETNAM", 2),
-    ("RUSSIA", 3),
-    ("UNITED KINGDOM", 3),
-    ("UNITED STATES", 1),
-];
-const SEGMENTS: [&str; 5] = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
-const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
-const MODES: [&str; 7] = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
-const COLORS: [&str; 12] = [
-    "almond",
-    "azure",
-    "blush",
-    "coral",
-    "firebrick",
-    "ivory",
-    "khaki",
-    "linen",
-    "navy",
-    "olive",
-    "peru",
-    "tan",
-];
-const TYPES: [[&str; 6]; 3] = [
-    ["STANDARD", "SMALL", "MEDIUM", "LARGE", "ECONOMY", "PROMO"],
-    ["ANODIZED", "BURNISHED", "PLATED", "POLISHED", "BRUSHED", "GALVANIZED"],
-    ["TIN", "NICKEL", "BRASS", "STEEL", "COPPER", "ZINC"],
-];
-const CONTAINERS: [[&str; 5]; 2] =
-    [["SM", "LG", "MED", "JUMBO", "WRAP"], ["CASE", "BOX", "BAG", "JAR", "PKG"]];
 const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -81,39 +32,6 @@ const DAYS: [&str; 7] =
 
 /// Days of the table of dates, from 1992-01-01 on, a Wednesday.
 const ALL_DAYS: usize = 2557;
-/// Days on which there are orders.
-const ORDER_DAYS: usize = 2406;
-/// Orders that are generated together.
-const ORDERS_AT_A_TIME: usize = 1 << 18;
-
-/// Numbers that follow from a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn new(table: u64, row: usize) -> Self {
-        Self((table << 56) ^ (row as u64).wrapping_mul(0xd134_2543_de82_ef95))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ bits >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn within(&mut self, range: Range<i32>) -> i32 {
-        range.start + self.below((range.end - range.start) as usize) as i32
-    }
-
-    fn of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(values.len())]
-    }
-}
 
 /// A day as year, month and day, both from 1 on, and its number in the year from 1 on.
 #[derive(Clone, Copy)]
@@ -149,49 +67,43 @@ impl Day {
     }
 }
 
-/// The price of a part in cents.
-fn price(part: usize) -> i32 {
-    (90_000 + (part / 10) % 20_001 + 100 * (part % 1000)) as i32
-}
-
-fn numbers(values: impl Iterator<Item = i32>) -> ArrayRef {
-    Arc::new(Int32Array::from_iter_values(values))
-}
-
-fn texts<T: AsRef<str>>(values: impl Iterator<Item = T>) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(values))
-}
-
-fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, Failure> {
-    Ok(RecordBatch::try_from_iter(columns)?)
-}
-
 fn city(nation: &str, random: &mut Random) -> String {
     format!("{:<9.9}{}", nation, random.below(10))
 }
 
-fn address(random: &mut Random) -> String {
-    (0..10 + random.below(16)).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
+/// Generates and compresses the tables, of lineorder some columns or all, by options; writes them to a
+/// folder as Arrow files if one is given.
+pub fn generate(
+    scale_factor: f64,
+    lineorder: Option<&[&str]>,
+    options: &Options,
+    folder: Option<&Path>,
+) -> Result<Database, Failure> {
+    let tables = Tables { scale_factor, days: days() };
+    let default = Options::default();
+    let mut generation = Generation::new(folder)?;
+    generation.add("date", 1, &default, |_| tables.date())?;
+    generation.add("customer", 1, &default, |_| tables.customer())?;
+    generation.add("supplier", 1, &default, |_| tables.supplier())?;
+    generation.add("part", 1, &default, |_| tables.part())?;
+    generation
+        .add("lineorder", tables.orders(), options, |orders| tables.lines(orders, lineorder))?;
+    Ok(generation.finish())
 }
 
 /// The tables of a scale factor.
-pub struct Tables {
+struct Tables {
     scale_factor: f64,
     days: Vec<Day>,
 }
 
 impl Tables {
-    /// Those of a scale factor, of which 1 has 6 million rows of lineorder.
-    pub fn new(scale_factor: f64) -> Self {
-        Self { scale_factor, days: days() }
-    }
-
     fn rows(&self, of_one: f64) -> usize {
         (of_one * self.scale_factor).ceil().max(1.0) as usize
     }
 
     /// Orders, of one to seven lines each.
-    pub fn orders(&self) -> usize {
+    fn orders(&self) -> usize {
         self.rows(1_500_000.0)
     }
 
@@ -211,7 +123,7 @@ impl Tables {
     }
 
     /// The table of dates.
-    pub fn date(&self) -> Result<RecordBatch, Failure> {
+    fn date(&self) -> Result<RecordBatch, ArrowError> {
         let days = &self.days;
         let each = |of: &dyn Fn(usize, Day) -> i32| {
             numbers(days.iter().enumerate().map(|(index, day)| of(index, *day)))
@@ -230,7 +142,7 @@ impl Tables {
             5..=8 => "Summer",
             _ => "Fall",
         };
-        batch(vec![
+        RecordBatch::try_from_iter(vec![
             ("d_datekey", each(&|_, day| day.key())),
             ("d_date", text(&|_, day| format!("{} {}, {}", month(day), day.day, day.year))),
             ("d_dayofweek", text(&|index, _| DAYS[in_week(index)].to_owned())),
@@ -252,16 +164,16 @@ impl Tables {
     }
 
     /// The table of customers.
-    pub fn customer(&self) -> Result<RecordBatch, Failure> {
-        let mut columns = self.people(1, self.customers(), "Customer", "c_")?;
+    fn customer(&self) -> Result<RecordBatch, ArrowError> {
+        let mut columns = self.people(1, self.customers(), "Customer", "c_");
         let segments = (1..=self.customers()).map(|row| Random::new(2, row).of(&SEGMENTS));
         columns.push(("c_mktsegment".to_owned(), texts(segments)));
-        Ok(RecordBatch::try_from_iter(columns)?)
+        RecordBatch::try_from_iter(columns)
     }
 
     /// The table of suppliers.
-    pub fn supplier(&self) -> Result<RecordBatch, Failure> {
-        Ok(RecordBatch::try_from_iter(self.people(3, self.suppliers(), "Supplier", "s_")?)?)
+    fn supplier(&self) -> Result<RecordBatch, ArrowError> {
+        RecordBatch::try_from_iter(self.people(3, self.suppliers(), "Supplier", "s_"))
     }
 
     /// Customers or suppliers.
@@ -271,7 +183,7 @@ impl Tables {
         rows: usize,
         title: &str,
         prefix: &str,
-    ) -> Result<Vec<(String, ArrayRef)>, Failure> {
+    ) -> Vec<(String, ArrayRef)> {
         let key = if prefix == "c_" { "custkey" } else { "suppkey" };
         let (mut addresses, mut cities) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
         let (mut nations, mut regions) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
@@ -280,15 +192,14 @@ impl Tables {
             let mut random = Random::new(table, row);
             let nation = random.below(NATIONS.len());
             let (name, region) = NATIONS[nation];
-            addresses.push(address(&mut random));
+            addresses.push(random.address(10..26));
             cities.push(city(name, &mut random));
             nations.push(name);
             regions.push(REGIONS[region]);
-            let mut part = |most: i32| random.within(most / 10..most);
-            phones.push(format!("{}-{}-{}-{}", nation + 10, part(1000), part(1000), part(10_000)));
+            phones.push(random.phone(nation));
         }
         let name = |row: usize| format!("{title}#{row:09}");
-        Ok(vec![
+        vec![
             (format!("{prefix}{key}"), numbers((1..=rows).map(|row| row as i32))),
             (format!("{prefix}name"), texts((1..=rows).map(name))),
             (format!("{prefix}address"), texts(addresses.iter())),
@@ -296,11 +207,11 @@ impl Tables {
             (format!("{prefix}nation"), texts(nations.iter())),
             (format!("{prefix}region"), texts(regions.iter())),
             (format!("{prefix}phone"), texts(phones.iter())),
-        ])
+        ]
     }
 
     /// The table of parts.
-    pub fn part(&self) -> Result<RecordBatch, Failure> {
+    fn part(&self) -> Result<RecordBatch, ArrowError> {
         let rows = self.parts();
         let mut columns: [Vec<String>; 7] = Default::default();
         let mut sizes = Vec::with_capacity(rows);
@@ -311,15 +222,15 @@ impl Tables {
             let brand = format!("{category}{}", 1 + random.below(40));
             let color = random.of(&COLORS);
             let name = format!("{color} {}", random.of(&COLORS));
-            let kind = TYPES.map(|words| random.of(&words)).join(" ");
-            let container = CONTAINERS.map(|words| random.of(&words)).join(" ");
+            let kind = random.words(&TYPES);
+            let container = random.words(&CONTAINERS);
             sizes.push(random.within(1..51));
             let values = [name, maker, category, brand, color.to_owned(), kind, container];
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         }
         let [name, maker, category, brand, color, kind, container] =
             columns.map(|column| texts(column.iter()));
-        batch(vec![
+        RecordBatch::try_from_iter(vec![
             ("p_partkey", numbers((1..=rows).map(|row| row as i32))),
             ("p_name", name),
             ("p_mfgr", maker),
@@ -332,30 +243,17 @@ impl Tables {
         ])
     }
 
-    /// The table of facts, some orders at a time.
-    pub fn lineorder(
+    /// Lines of some orders, of which some columns are wanted or all.
+    fn lines(
         &self,
-        columns: Option<&[&str]>,
-        progress: &ProgressBar,
-    ) -> Result<Vec<RecordBatch>, Failure> {
-        let all = self.orders();
-        let starts: Vec<usize> = (0..all).step_by(ORDERS_AT_A_TIME).collect();
-        let lines = |start: &usize| {
-            let end = all.min(start + ORDERS_AT_A_TIME);
-            let lines = self.lines(*start..end, columns).map_err(|error| error.to_string());
-            progress.inc((end - start) as u64);
-            lines
-        };
-        Ok(starts.par_iter().map(lines).collect::<Result<_, String>>()?)
-    }
-
-    fn lines(&self, orders: Range<usize>, wanted: Option<&[&str]>) -> Result<RecordBatch, Failure> {
+        orders: Range<usize>,
+        wanted: Option<&[&str]>,
+    ) -> Result<RecordBatch, ArrowError> {
         let mut columns: [Vec<i32>; 15] = Default::default();
         let (mut priorities, mut modes) = (Vec::new(), Vec::new());
         for order in orders {
             let mut random = Random::new(5, order);
-            // Keys are eight of every 32 numbers.
-            let key = ((order >> 3) << 5 | order & 7) as i32 + 1;
+            let key = order_key(order) as i32;
             // A third of all customers orders nothing.
             let customer = 1 + random.below(self.customers());
             let customer = customer - usize::from(customer.is_multiple_of(3));
@@ -367,7 +265,7 @@ impl Tables {
                 let part = 1 + random.below(self.parts());
                 let (quantity, discount) = (random.within(1..51), random.within(0..11));
                 let tax = random.within(0..9);
-                let extended = quantity * price(part);
+                let extended = quantity * retail_price(part);
                 let revenue = (i64::from(extended) * i64::from(100 - discount) / 100) as i32;
                 total += i64::from(revenue) * i64::from(100 + tax) / 100;
                 let committed = self.days[day + 30 + random.below(61)].key();
@@ -384,7 +282,7 @@ impl Tables {
                     0,
                     discount,
                     revenue,
-                    price(part) / 10 * 6,
+                    retail_price(part) / 10 * 6,
                     tax,
                     committed,
                 ];
@@ -416,6 +314,6 @@ impl Tables {
             [("lo_orderpriority", texts(priorities.iter())), ("lo_shipmode", texts(modes.iter()))];
         let all = of_numbers.chain(of_texts);
         let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(&name));
-        batch(all.filter(|(name, _)| is_wanted(name)).collect())
+        RecordBatch::try_from_iter(all.filter(|(name, _)| is_wanted(name)))
     }
 }

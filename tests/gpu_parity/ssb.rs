@@ -4,21 +4,20 @@ use lanepack::{Engine, Options};
 
 use super::{engines, without_compiler};
 use queries::QUERIES;
-use star::Star;
 
+#[path = "../../examples/support/compressed.rs"]
+#[allow(dead_code, reason = "the example uses more of it")]
+mod compressed;
+#[path = "../../examples/support/generator.rs"]
+mod generator;
 #[path = "../../examples/ssb/queries.rs"]
 mod queries;
-#[path = "../../examples/ssb/star.rs"]
-#[allow(dead_code, reason = "the example uses more of it")]
-mod star;
 #[path = "../../examples/ssb/tables.rs"]
 mod tables;
 
-type Failure = Box<dyn std::error::Error>;
-
 #[test]
 fn queries_of_a_star_give_what_they_give_on_the_cpu() {
-    let star = Star::generate(0.01, None, &Options::default(), None).unwrap();
+    let star = tables::generate(0.01, None, &Options::default(), None).unwrap();
     let expected: Vec<_> =
         QUERIES.iter().map(|query| query.run(&star, &Engine::cpu()).unwrap()).collect();
     assert!(expected.iter().any(|groups| groups.num_rows() > 50), "groups at this size");
@@ -27,7 +26,7 @@ fn queries_of_a_star_give_what_they_give_on_the_cpu() {
     for (engine, but) in
         engines().into_iter().map(|engine| (engine, "none")).chain(without_compiler)
     {
-        let mut star = Star::generate(0.01, None, &Options::default(), None).unwrap();
+        let mut star = tables::generate(0.01, None, &Options::default(), None).unwrap();
         star.upload(&engine).unwrap();
         let queries = QUERIES.iter().zip(&expected);
         for (query, expected) in queries.filter(|(query, _)| !query.name.starts_with(but)) {
