@@ -150,25 +150,21 @@ fn priorities(tables: &Database, engine: &Engine) -> Result<Vec<Lookup>> {
 
 fn shipping_modes(tables: &Database, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
     let is_high = col("o_orderpriority").in_list(["1-URGENT", "2-HIGH"]);
-    let count = |of: Expr, name: &str| {
-        tables
-            .scan("lineitem")
-            .join(col("l_orderkey"), &lookups[0])
-            .filter(col("l_shipmode").in_list(["MAIL", "SHIP"]))
-            .filter(col("l_commitdate").lt(col("l_receiptdate")))
-            .filter(col("l_shipdate").lt(col("l_commitdate")))
-            .filter(within("l_receiptdate", "1994-01-01", "1995-01-01"))
-            .filter(of)
-            .group_by([col("l_shipmode")])
-            .aggregate(&[count_rows().named(name)], engine)
-    };
-    let high = count(is_high.clone(), "high_line_count")?;
-    let low = count(!is_high, "low_line_count")?;
-    Ok(RecordBatch::try_from_iter([
-        ("l_shipmode", high.column(0).clone()),
-        ("high_line_count", high.column(1).clone()),
-        ("low_line_count", low.column(1).clone()),
-    ])?)
+    tables
+        .scan("lineitem")
+        .join(col("l_orderkey"), &lookups[0])
+        .filter(col("l_shipmode").in_list(["MAIL", "SHIP"]))
+        .filter(col("l_commitdate").lt(col("l_receiptdate")))
+        .filter(col("l_shipdate").lt(col("l_commitdate")))
+        .filter(within("l_receiptdate", "1994-01-01", "1995-01-01"))
+        .group_by([col("l_shipmode")])
+        .aggregate(
+            &[
+                count_rows().filter(is_high.clone()).named("high_line_count"),
+                count_rows().filter(!is_high).named("low_line_count"),
+            ],
+            engine,
+        )
 }
 
 /// Q14: the types of all parts.
@@ -177,20 +173,20 @@ fn types_of_parts(tables: &Database, engine: &Engine) -> Result<Vec<Lookup>> {
 }
 
 fn promotion_effect(tables: &Database, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
-    let scan = tables.scan("lineitem").join(col("l_partkey"), &lookups[0]).filter(within(
-        "l_shipdate",
-        "1995-09-01",
-        "1995-10-01",
-    ));
-    let promoted = scan.clone().filter(col("p_type").starts_with("PROMO"));
-    percentage(promoted.aggregate(&[revenue()], engine)?, scan.aggregate(&[revenue()], engine)?)
+    let promoted = col("p_type").starts_with("PROMO");
+    let sums = tables
+        .scan("lineitem")
+        .join(col("l_partkey"), &lookups[0])
+        .filter(within("l_shipdate", "1995-09-01", "1995-10-01"))
+        .aggregate(&[revenue().filter(promoted).named("promoted"), revenue()], engine)?;
+    percentage(&sums)
 }
 
-/// What one sum is of another, in percent.
-fn percentage(part: RecordBatch, all: RecordBatch) -> Result<RecordBatch> {
+/// What the first sum is of the second, in percent.
+fn percentage(sums: &RecordBatch) -> Result<RecordBatch> {
     // Both have the same number of digits behind the point.
-    let [part, all] = [part, all].map(|sum| {
-        let sum = sum.column(0).as_primitive::<Decimal128Type>();
+    let [part, all] = [0, 1].map(|index| {
+        let sum = sums.column(index).as_primitive::<Decimal128Type>();
         sum.is_valid(0).then(|| sum.value(0) as f64)
     });
     // No sum of no rows is 0 in `CASE WHEN ... ELSE 0`.
