@@ -91,6 +91,7 @@ pub fn run(what: &What) -> Result<bool, Failure> {
         false => chosen.iter().map(|query| query.run(&star, &cpu)).collect::<Result<_, _>>()?,
     };
     star.upload(&engine)?;
+    measure::peak_device_memory(&engine)?;
     let (mut are_right, mut logarithms) = (true, 0.0);
     for (index, query) in chosen.iter().enumerate() {
         let found = query.run(&star, &engine)?;
@@ -108,6 +109,7 @@ pub fn run(what: &What) -> Result<bool, Failure> {
                 "grows_per_s_with_lookups": grows(of_lookups + of_facts),
                 "kernels_us": of_facts, "lookups_us": of_lookups,
                 "call_us": taken.calls[1], "lookup_calls_us": taken.calls[0],
+                "peak_device_bytes": measure::peak_device_memory(&engine)?,
                 "by_kernel_us": taken.kernels.iter()
                     .map(|(name, us)| json!([name, us])).collect::<Vec<_>>(),
             })

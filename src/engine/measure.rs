@@ -64,6 +64,15 @@ pub fn kernels_of<T>(work: impl FnOnce() -> T) -> Result<(T, Vec<(&'static str, 
     Ok((result, kernels.collect::<Result<_>>()?))
 }
 
+/// Bytes of an engine's GPU that were allocated at most since this was asked the last time; none if the
+/// device does not count them.
+///
+/// # Errors
+/// [`Error::Device`](crate::Error).
+pub fn peak_device_memory(engine: &Engine) -> Result<Option<u64>> {
+    engine.named_device().map_or(Ok(None), |context| context.device().peak_memory())
+}
+
 /// Decompresses a column and measures its kernels.
 pub fn decompress(column: &DeviceColumn) -> Result<(DeviceArray, Times)> {
     column.context().with_stream(|stream| {

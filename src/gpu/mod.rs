@@ -103,6 +103,13 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// Bytes of memory that are free now.
     fn free_memory(&self) -> Result<u64>;
 
+    /// Bytes of memory that were allocated at most since this was asked the last time; none if the device
+    /// does not count them.
+    #[cfg(feature = "_internals")]
+    fn peak_memory(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// A new stream.
     fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>>;
 

@@ -288,6 +288,19 @@ impl Context {
         Ok(bytes)
     }
 
+    /// Bytes of our pool that were in use at most since this was asked the last time.
+    #[cfg(feature = "_internals")]
+    pub fn peak_memory(&self) -> Result<u64> {
+        self.bind()?;
+        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+        let peak = self.pool_bytes(attribute)?;
+        let mut zero = 0_u64;
+        // SAFETY: the attribute is an unsigned integer of 64 bits, which may only be set to 0.
+        unsafe { result::mem_pool::set_attribute(self.pool, attribute, (&raw mut zero).cast()) }
+            .during("cuMemPoolSetAttribute")?;
+        Ok(peak)
+    }
+
     /// Gives another device access to all of our pool from now on, once, if it can have it: copies to
     /// it go through the host otherwise.
     fn admit(&self, peer: &Self) {

@@ -148,6 +148,11 @@ impl Device for CudaDevice {
         self.shared.context.free_memory()
     }
 
+    #[cfg(feature = "_internals")]
+    fn peak_memory(&self) -> Result<Option<u64>> {
+        self.shared.context.peak_memory().map(Some)
+    }
+
     fn stream(&self, priority: Priority) -> Result<Arc<dyn Stream>> {
         Ok(Arc::new(CudaStream::new(&self.shared, priority)?))
     }
