@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, record_batch};
-use lanepack::scan::{Lookup, Scan, avg, col, count_rows, max, min, sum};
+use lanepack::internals::measure;
+use lanepack::scan::{Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum};
 use lanepack::{Engine, Options, compress};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
@@ -71,6 +72,38 @@ fn groups_of_many_rows_are_those_of_the_cpu() {
             let resident = engine.upload(&facts).unwrap();
             assert_eq!(groups(Scan::on_device(&resident), &engine), expected, "{keys:?}");
             assert_eq!(groups(Scan::new(&facts), &engine), expected, "{keys:?}");
+        }
+    }
+}
+
+#[test]
+fn groups_that_are_too_many_for_a_table_of_all_numbers_are_hashed() {
+    let (facts, _) = many(70_000);
+    // Some 1,000, 35,000 and 70,000 groups: a table grows once and twice, the last ones are too many for
+    // that of the emulation.
+    let cases = [(Some(1000_i64 << 20), true), (Some(0), true), (None, false)];
+    for engine in engines() {
+        let resident = engine.upload(&facts).unwrap();
+        for (at, (least, fits_emulation)) in cases.into_iter().enumerate() {
+            let groups = |scan: Scan<'_>, engine: &Engine| {
+                let scan = match least {
+                    Some(least) => scan.filter(col("value").gt(least)),
+                    None => scan,
+                };
+                let groups = scan.group_by([col("value")]);
+                groups.aggregate(&[count_rows(), count_distinct(col("key"))], engine).unwrap()
+            };
+            let expected = groups(Scan::new(&facts), &Engine::cpu());
+            let (found, kernels) =
+                measure::kernels_of(|| groups(Scan::on_device(&resident), &engine)).unwrap();
+            assert_eq!(found, expected, "case {at}");
+            let gathered = kernels.iter().filter(|(name, _)| *name == "gather_groups").count();
+            let is_emulated = engine.device().unwrap().name.contains("emulat");
+            if fits_emulation || !is_emulated {
+                assert!(gathered > 0, "case {at}: {kernels:?}");
+            } else {
+                assert_eq!(gathered, 0, "case {at}: {kernels:?}");
+            }
         }
     }
 }

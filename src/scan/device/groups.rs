@@ -51,11 +51,18 @@ impl DeviceScan<'_> {
     pub fn groups(&mut self, predicate: &Predicate, grouping: Grouping<'_>) -> Result<GroupTable> {
         match self.groups_by_kernels(predicate, grouping)? {
             Some(table) => Ok(table),
-            None => {
-                let mask = self.select(predicate)?.mask()?;
-                self.groups_on_host(mask.values(), grouping)
-            }
+            None => self.groups_by_host(predicate, grouping),
         }
+    }
+
+    /// The same: kernels find the rows, the CPU their groups.
+    pub fn groups_by_host(
+        &mut self,
+        predicate: &Predicate,
+        grouping: Grouping<'_>,
+    ) -> Result<GroupTable> {
+        let mask = self.select(predicate)?.mask()?;
+        self.groups_on_host(mask.values(), grouping)
     }
 
     /// The same; none if no kernel finds them: there are too many, or they take too much of its memory,

@@ -157,11 +157,11 @@ impl GroupBy<'_> {
             if let Some(tables) = tables? {
                 return Ok((tables, asked));
             }
-            // The CPU finds some of them, with codes of its own.
+            // The CPU finds them, with codes of its own.
             asked.all_keys().for_each(|key| key.with_codes(None));
             asked.fit(&column, scan.rows)?;
             let tables = asked.tables(self.most, |filter, grouping| {
-                scan.groups(&within(filter), grouping).map(Some)
+                scan.groups_by_host(&within(filter), grouping).map(Some)
             });
             Ok((tables?.expect("the CPU finds all groups"), asked))
         })
