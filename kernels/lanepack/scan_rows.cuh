@@ -2,7 +2,8 @@
 // that of the thread with most of them, and other threads wait. Here the rows of all threads are
 // listed one behind the other, and each thread evaluates one of 32:
 //
-//   RowList      rows of all vectors of a warp in any order, evaluated after the last vector
+//   RowList      rows of some vectors of a warp in any order, evaluated when there are enough, and
+//                after the last vector
 //   ListedRows   rows of one vector in any order
 //   OrderedRows  rows of one vector by thread and step, for sums of floats: values go to shared
 //                memory, from which each thread adds those of its own rows
@@ -36,15 +37,18 @@ LANEPACK_DEVICE u32 next_step(u32& selection) {
     return step;
 }
 
-// Few rows of each of up to EACH vectors, vector by vector: those of one lie near each other in
-// memory. Listed thread by thread, rows of all vectors by turns, SSB Q1.1 and TPC-H Q6 on decimals
-// are 7 % slower on an NVIDIA H200. Shared memory of a warp.
-template <u32 EACH>
-struct RowList {
-    u16 entries[EACH * FEW_ROWS];
+// Rows of a list beside which there is no room for those of another vector.
+constexpr u32 LISTED_ROWS = 2 * FEW_ROWS;
 
-    // Appends the rows of vector number `i` of the warp to `count` others, unless they are many;
-    // whether it does. All threads of a warp.
+// Few rows of each of some vectors, vector by vector: those of one are near each other in memory. Listed
+// thread by thread, rows of all vectors by turns, SSB Q1.1 and TPC-H Q6 on decimals are 7 % slower on an
+// NVIDIA H200. Shared memory of a warp, of which there is little: the first-level cache has the rest, and
+// in it the bits of lookups.
+struct RowList {
+    u16 entries[LISTED_ROWS + FEW_ROWS];
+
+    // Appends the rows of vector number `i` of the warp to `count` others, LISTED_ROWS at most, unless they
+    // are many; whether it does. All threads of a warp.
     LANEPACK_DEVICE bool append(u32 selection, u32 i, u32& count) {
         const u32 own = static_cast<u32>(__popc(selection));
         const u32 upto = sum_upto(own);

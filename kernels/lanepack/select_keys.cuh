@@ -4,6 +4,7 @@
 
 #include "lookup.cuh"
 #include "reader.cuh"
+#include "scan_rows.cuh"
 
 namespace lanepack {
 
@@ -41,18 +42,64 @@ constexpr u32 MANY_KEYS = 8;
 // Whether a thread of the warp has so many. All threads of a warp.
 LANEPACK_DEVICE bool are_many(u32 selection) { return __any_sync(FULL, static_cast<u32>(__popc(selection)) > MANY_KEYS); }
 
-// The rows of a selection whose keys pass: `test(step)`. All threads of a warp.
+// The rows of a selection whose keys pass: `test(step)`. Two rows of a thread are on their way at a time. All
+// threads of a warp.
 template <class Test>
 LANEPACK_DEVICE u32 select_keys(u32 selection, const Test& test) {
     if (are_many(selection)) return select_many_steps(selection, test);
     u32 kept = 0;
 #pragma unroll 1
     while (selection != 0) {
-        const u32 bit = selection & (u32{0} - selection);
-        if (test(static_cast<u32>(__ffs(static_cast<int>(selection))) - 1)) kept |= bit;
-        selection ^= bit;
+        const u32 first = selection & (u32{0} - selection);
+        selection ^= first;
+        const u32 second = selection & (u32{0} - selection);
+        selection ^= second;
+        const u32 step = static_cast<u32>(__ffs(static_cast<int>(first))) - 1;
+        const u32 other = second != 0 ? static_cast<u32>(__ffs(static_cast<int>(second))) - 1 : step;
+        const bool holds = test(step);
+        const bool other_holds = test(other);
+        if (holds) kept |= first;
+        if (other_holds) kept |= second;
     }
     return kept;
 }
+
+// Few rows of a vector whose keys are looked up: a thread takes one of 32, whichever thread has them. Shared
+// memory of a warp.
+struct ListedKeys {
+    u16 entries[FEW_ROWS];
+    u32 kept[WARP];
+
+    // The rows of a selection that has few whose keys pass: `test(row)`. All threads of a warp.
+    template <class Test>
+    LANEPACK_DEVICE u32 select(u32 selection, u32 vector, const Test& test) {
+        const u32 thread = threadIdx.x % WARP;
+        const u32 own = static_cast<u32>(__popc(selection));
+        const u32 end = sum_upto(own);
+        const u32 count = __shfl_sync(FULL, end, WARP - 1);
+        // Other threads may still read what was here.
+        __syncwarp();
+        kept[thread] = 0;
+#pragma unroll 1
+        for (u32 at = end - own; at < end; at++) entries[at] = static_cast<u16>(next_step(selection) * WARP + thread);
+        __syncwarp();
+        if (count == 0) return 0;
+        const u32 first = entries[min(thread, count - 1)];
+        if (count <= WARP) {
+            if (test(row_of_entry(vector, first)) && thread < count) keep(first);
+        } else {
+            const u32 second = entries[min(thread + WARP, count - 1)];
+            const bool holds = test(row_of_entry(vector, first));
+            const bool other_holds = test(row_of_entry(vector, second));
+            if (holds) keep(first);
+            if (other_holds && thread + WARP < count) keep(second);
+        }
+        __syncwarp();
+        return kept[thread];
+    }
+
+private:
+    LANEPACK_DEVICE void keep(u32 entry) { atomicOr(kept + entry % WARP, 1u << entry / WARP); }
+};
 
 }  // namespace lanepack

@@ -221,6 +221,8 @@ struct Writer<'a> {
     lookups: Vec<(Arc<DeviceTable>, &'static str, Key)>,
     /// Whether keys are looked up, or a lookup is made.
     looks_up: bool,
+    /// Whether keys of few rows are listed.
+    lists_keys: bool,
     reporting: Vec<usize>,
     /// Columns whose values are looked at for whether they are outside of their bounds.
     bounded: Vec<usize>,
@@ -238,7 +240,7 @@ struct Writer<'a> {
     block_bytes: usize,
     /// What is done before a warp's vectors: tests are prepared, sums begin.
     prepared: String,
-    /// What is done with the rows that were listed.
+    /// What is done before each vector, and behind the last, with rows that were listed.
     listed: String,
     /// What is done after them.
     finished: String,
@@ -286,6 +288,7 @@ impl<'a> Writer<'a> {
             buffers: Vec::new(),
             lookups: Vec::new(),
             looks_up: false,
+            lists_keys: false,
             reporting: Vec::new(),
             bounded: Vec::new(),
             readers: Vec::new(),
@@ -440,7 +443,11 @@ impl<'a> Writer<'a> {
         }
         let room = SHARED - self.block_bytes;
         let warps = [8, 4, 2].into_iter().find(|warps| warps * bytes <= room).unwrap_or(1);
-        text += "    Patches patches;\n};\n";
+        // No reader uses patches while keys are listed.
+        text += match self.lists_keys {
+            true => "    union {\n        Patches patches;\n        ListedKeys keys;\n    };\n};\n",
+            false => "    Patches patches;\n};\n",
+        };
         let _ =
             writeln!(text, "static_assert(sizeof(Scratch) <= {bytes}, \"as the host has it\");\n");
         let is_plain = self.columns.iter().flat_map(|nodes| &nodes.lists).all(TreeList::is_plain);
@@ -481,11 +488,18 @@ impl<'a> Writer<'a> {
         }
         text += &self.prepared;
         text += "#pragma unroll 1\n";
-        text += "    for (u32 i = 0; i < place.count; i++) {\n";
+        if self.listed.is_empty() {
+            text += "    for (u32 i = 0; i < place.count; i++) {\n";
+        } else {
+            // Lists are emptied in one place, behind the last vector as well.
+            text += "    for (u32 i = 0;; i++) {\n";
+            text += "        const bool is_last = i == place.count;\n";
+            text += &self.listed;
+            text += "        if (is_last) break;\n";
+        }
         text += "        const u32 vector = place.first + i;\n";
         text += body;
         text += "    }\n";
-        text += &self.listed;
         text += &self.finished;
         for status in 0..self.reporting.len() {
             let _ = writeln!(text, "    report_fault(args, {status}, chunk, fault{status});");

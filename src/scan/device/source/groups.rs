@@ -17,8 +17,10 @@ use crate::scan::number::Kind;
 
 const HEADER: &Header = &Header::read(include_str!("../../../../kernels/lanepack/groups.cuh"));
 
-/// Words of a table in the shared memory of a block: as many as there are, of these sizes.
-const IN_SHARED: [usize; 2] = [256, 1024];
+/// Words of a table in the shared memory of a block: at most so many, and a multiple of this. What it does
+/// not take the first-level cache has.
+const MOST_IN_SHARED: usize = 1024;
+const SHARED_UNIT: usize = 128;
 
 /// The types of codes and numbers of groups.
 pub(super) const U32: &str = "u32";
@@ -200,15 +202,15 @@ impl Writer<'_> {
                 literal + 2
             );
         }
-        let is_shared = |size: &usize| groups * layout.words <= *size;
-        match IN_SHARED.into_iter().find(is_shared).filter(|_| memory.slots.is_none()) {
-            Some(size) => {
+        let size = (groups * layout.words).next_multiple_of(SHARED_UNIT);
+        match size <= MOST_IN_SHARED && memory.slots.is_none() {
+            true => {
                 self.block_bytes = size * 8;
                 let _ = writeln!(self.begun, "    LANEPACK_SHARED(u64[{size}], own);");
                 let _ = writeln!(self.begun, "    const Groups groups = table.begin(own);");
                 let _ = writeln!(self.ended, "    table.end(own);");
             }
-            None => {
+            false => {
                 let _ = writeln!(self.begun, "    const Groups& groups = table.groups;");
             }
         }

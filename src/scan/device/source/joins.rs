@@ -117,8 +117,20 @@ impl Writer<'_> {
                 format!("u64 entry; return {find} && has_code(args.pointer<u32>({set}), {code});")
             }
         };
+        let test = format!("[&](u32 at) {{ {test} }}");
+        let is_random = !readers.are_of_vectors;
+        if is_random {
+            self.lists_keys = true;
+            let by_row: String = readers.by_row.iter().map(|line| format!("{line}\n")).collect();
+            let _ = write!(
+                code,
+                "if (are_few({rows})) {{\n{by_row}{kept} = scratch.keys.select({rows}, vector, {test});\n\
+                 }} else {{\n"
+            );
+        }
         readers.write(code);
-        let _ = writeln!(code, "{kept} = select_keys({rows}, [&](u32 at) {{ {test} }});");
+        let _ = writeln!(code, "{kept} = select_keys({rows}, {test});");
+        *code += if is_random { "}\n" } else { "" };
         Ok(())
     }
 
