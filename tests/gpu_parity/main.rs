@@ -10,7 +10,7 @@
 //! | `derived`, `distinct_strings`, `cascades`, `trees` | dictionaries and runs; encodings of children; nested trees |
 //! | `compress`, `decode`, `damage` | compression and decompression alone; corrupt chunks |
 //! | `scan`, `staged`, `gather`, `fused` | filters, columns that scans decode first, values of kept rows, one kernel for a query |
-//! | `joins`, `ssb` | joins with lookups, groups; the Star Schema Benchmark |
+//! | `joins`, `ssb`, `tpch` | joins with lookups, groups; the Star Schema Benchmark, TPC-H |
 //! | `columns`, `kernels` | kernels of users |
 //! | `devices`, `host`, `memory` | threads, errors and export; host memory; device memory |
 //! | `small` | a little of everything, for compute-sanitizer |
@@ -59,6 +59,7 @@ mod small;
 mod ssb;
 mod staged;
 mod strings;
+mod tpch;
 mod trees;
 
 use std::sync::Arc;
