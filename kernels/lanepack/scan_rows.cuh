@@ -37,7 +37,7 @@ LANEPACK_DEVICE u32 next_step(u32& selection) {
     return step;
 }
 
-// Rows of a list beside which there is no room for those of another vector.
+// Rows of a list that are evaluated when there are more: a multiple of 64.
 constexpr u32 LISTED_ROWS = 2 * FEW_ROWS;
 
 // Few rows of each of some vectors, vector by vector: those of one are near each other in memory. Listed
@@ -62,14 +62,16 @@ struct RowList {
         return true;
     }
 
-    // Calls `add(value(row))` for each of `count` rows, 32 at a time in the threads of the warp:
-    // values of two rows of a thread are on their way at a time. All threads of a warp.
+    // Calls `add(value(row))` for each of `count` rows, or if they are not the last ones for LISTED_ROWS of
+    // them, which leaves no thread without a row: 32 at a time in the threads of the warp, values of two rows
+    // of a thread are on their way at a time. Gives how many rows are left. All threads of a warp.
     template <class Value, class Add>
-    LANEPACK_DEVICE void add_each(u32 count, u32 first_vector, const Value& value, const Add& add) const {
+    LANEPACK_DEVICE u32 add_each(u32 count, bool are_last, u32 first_vector, const Value& value, const Add& add) {
         __syncwarp();
+        const u32 end = are_last ? count : LISTED_ROWS;
 #pragma unroll 1
-        for (u32 at = threadIdx.x % WARP; at < count; at += 2 * WARP) {
-            const bool has_second = at + WARP < count;
+        for (u32 at = threadIdx.x % WARP; at < end; at += 2 * WARP) {
+            const bool has_second = at + WARP < end;
             const u32 row = row_of_entry(first_vector, entries[at]);
             const u32 second = has_second ? row_of_entry(first_vector, entries[at + WARP]) : row;
             const auto one = value(row);
@@ -77,6 +79,10 @@ struct RowList {
             add(one);
             if (has_second) add(other);
         }
+        // Other threads may still read the entries that are replaced.
+        __syncwarp();
+        for (u32 at = threadIdx.x % WARP; at < count - end; at += WARP) entries[at] = entries[end + at];
+        return count - end;
     }
 };
 

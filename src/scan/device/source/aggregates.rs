@@ -236,9 +236,9 @@ impl Writer<'_> {
             let _ = write!(
                 self.listed,
                 "if (listed{group} > LISTED_ROWS || (is_last && listed{group} != 0)) {{\n\
-                 {by_row}{list}.add_each(listed{group}, place.first,\n\
+                 {by_row}listed{group} = {list}.add_each(listed{group}, is_last, place.first,\n\
                  [&](u32 at) {{ return {values}; }},\n\
-                 [&](const {name}& values) {{\n{add_free}}});\nlisted{group} = 0;\n}}\n"
+                 [&](const {name}& values) {{\n{add_free}}});\n}}\n"
             );
         } else if is_listed {
             let list = self.scratch("OrderedRows".to_owned(), "ordered", bytes);
