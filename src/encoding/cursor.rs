@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{NodeView, Words, codec, dict, lz};
+use super::{NodeView, Words, codec, dict, lz, rle};
 use crate::error::Result;
 
 /// What vectors of a node share ([`Codec::cursor`](super::Codec::cursor)).
@@ -11,6 +11,8 @@ pub(crate) enum Cursor<'a> {
     Segments(lz::Cursor<'a>),
     /// The values of a dictionary.
     Dictionary(dict::Cursor<'a>),
+    /// The values and lengths of runs.
+    Runs(rle::Cursor<'a>),
     /// Nothing.
     None(NodeView<'a>),
 }
@@ -25,6 +27,7 @@ impl<'a> Cursor<'a> {
         match self {
             Self::Segments(cursor) => cursor.words(rows, out),
             Self::Dictionary(cursor) => cursor.words(rows, out),
+            Self::Runs(cursor) => cursor.words(rows, out),
             Self::None(node) => super::decode(*node, rows, T::output(out)),
         }
     }

@@ -314,6 +314,14 @@ pub(crate) fn decode_some<T: Words>(
     Ok(words)
 }
 
+/// All words of a node, as they are in memory.
+pub(crate) fn decoded_words<T: Words>(node: super::NodeView<'_>) -> Result<Vec<u64>> {
+    let mut memory = vec![0_u64; (node.len() * size_of::<T>()).div_ceil(size_of::<u64>())];
+    let words = &mut bytemuck::cast_slice_mut(&mut memory)[..node.len()];
+    super::decode(node, 0..node.len(), T::output(words))?;
+    Ok(memory)
+}
+
 /// Decodes `rows` vector by vector: `decode` fills a whole vector, of which a short last one
 /// takes what it has.
 pub(crate) fn each_vector<T: Copy + Default>(

@@ -33,8 +33,8 @@
 
 use std::ops::Range;
 
-use super::io::{self, OwnedValues, decode_some, mismatch, with_words};
-use super::select::{RangeTest, Verdict};
+use super::io::{self, OwnedValues, decode_some, decoded_words, mismatch, with_words};
+use super::select::{RangeTest, Verdict, by_word};
 use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::dict::saves;
@@ -111,7 +111,7 @@ impl<T: Words> Runs<T> {
             let values = filled(input, words, vector, least);
             let borders = borders(&values);
             runs.extend(mask::rows(&borders).map(|slot| values[slot]));
-            lengths.extend(lengths_of(&borders, (input.len() - vector * VECTOR).min(VECTOR)));
+            push_lengths(&borders, (input.len() - vector * VECTOR).min(VECTOR), &mut lengths);
             begins.push(borders);
         }
         Self { values: runs, lengths, first, begins }
@@ -126,10 +126,19 @@ impl<T: Words> Runs<T> {
     }
 }
 
-/// The lengths of runs that begin at these of `rows` slots.
-fn lengths_of(begins: &Mask, rows: usize) -> impl Iterator<Item = u16> + '_ {
-    let ends = mask::rows(begins).skip(1).chain([rows]);
-    mask::rows(begins).zip(ends).map(|(start, end)| (end - start) as u16)
+/// Appends the lengths of runs that begin at these of `rows` slots, the first among them.
+fn push_lengths(begins: &Mask, rows: usize, lengths: &mut Vec<u16>) {
+    let mut last = 0;
+    for (index, begins) in begins.iter().enumerate() {
+        let mut left = if index == 0 { begins & !1 } else { *begins };
+        while left != 0 {
+            let slot = 64 * index + left.trailing_zeros() as usize;
+            left &= left - 1;
+            lengths.push((slot - last) as u16);
+            last = slot;
+        }
+    }
+    lengths.push((rows - last) as u16);
 }
 
 /// Runs in some vectors, and the rows of these.
@@ -245,7 +254,7 @@ impl<'a> Vectors<'a> {
         let mut lengths = Vec::with_capacity(all.len());
         for vector in vectors {
             if let Some(begins) = self.begins(vector)? {
-                lengths.extend(lengths_of(&begins, self.rows(vector)));
+                push_lengths(&begins, self.rows(vector), &mut lengths);
             }
         }
         Ok(lengths)
@@ -326,6 +335,44 @@ impl<'a> Vectors<'a> {
         });
         let before = ends.take_while(|end| *end <= row % VECTOR).count();
         super::value(self.values(), self.first(vector) + before)
+    }
+}
+
+/// The runs of a node that is read a vector at a time: decoded once, as those of a vector are a part of
+/// what is packed together.
+pub(crate) struct Cursor<'a> {
+    vectors: Vectors<'a>,
+    lengths: Vec<u16>,
+    /// The values of the runs, as words of so many bits are in memory.
+    values: Vec<u64>,
+    bits: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The runs of a node.
+    pub fn new(node: NodeView<'a>) -> Result<Self> {
+        let values = by_word!(node, decoded_words(node.child(0)))?;
+        Self::with_values(node, values, node.physical().bits().unwrap_or(0))
+    }
+
+    /// The same with other values of the runs, words of so many bits as they are in memory.
+    pub fn with_values(node: NodeView<'a>, values: Vec<u64>, bits: usize) -> Result<Self> {
+        let vectors = Vectors::of(node)?;
+        let lengths = vectors.lengths(0..node.len().div_ceil(VECTOR))?;
+        Ok(Self { vectors, lengths, values, bits })
+    }
+
+    /// The words of some rows, which begin with a vector.
+    pub fn words<T: Words>(&self, rows: Range<usize>, out: &mut [T]) -> Result<()> {
+        if self.bits != T::BITS {
+            return Err(mismatch(self.vectors.node));
+        }
+        let values = &bytemuck::cast_slice::<u64, T>(&self.values)[..self.lengths.len()];
+        for (vector, out) in (rows.start / VECTOR..).zip(out.chunks_mut(VECTOR)) {
+            let runs = self.vectors.runs(vector..vector + 1);
+            fill(&self.lengths[runs.clone()], &values[runs], out);
+        }
+        Ok(())
     }
 }
 
@@ -449,6 +496,10 @@ impl Codec for Rle {
         with_words!(Output, output, words => {
             Vectors::of(node)?.decode(rows, words)
         }, Err(mismatch(node)))
+    }
+
+    fn cursor<'a>(&self, node: NodeView<'a>) -> Result<super::Cursor<'a>> {
+        Cursor::new(node).map(super::Cursor::Runs)
     }
 
     fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {

@@ -29,10 +29,10 @@ pub(crate) use distinct::{
 };
 
 use super::constant::MAX_VALUE_BYTES;
-use super::io::{OwnedValues, mismatch, with_words};
+use super::io::{OwnedValues, decoded_words, mismatch, with_words};
 use super::select::{RangeTest, Verdict, by_word};
 use super::starts::Starts;
-use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words, rle};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
@@ -81,7 +81,7 @@ fn for_codes(
     count: usize,
     mut each: impl FnMut(&[u32], Range<usize>) -> Result<()>,
 ) -> Result<()> {
-    let mut block = [0; BLOCK];
+    let mut block = vec![0; BLOCK.min(rows.len())];
     let mut done = 0;
     while done < rows.len() {
         let len = BLOCK.min(rows.len() - done);
@@ -161,11 +161,18 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// All words of a node, as they are in memory.
-fn decoded_words<T: Words>(node: NodeView<'_>) -> Result<Vec<u64>> {
-    let mut memory = vec![0_u64; (node.len() * size_of::<T>()).div_ceil(size_of::<u64>())];
-    let words = &mut bytemuck::cast_slice_mut(&mut memory)[..node.len()];
-    super::decode(node, 0..node.len(), T::output(words))?;
+/// The words of codes, as they are in memory.
+fn looked_up<T: Words>(dictionary: NodeView<'_>, codes: NodeView<'_>) -> Result<Vec<u64>> {
+    let values = decoded_words::<T>(dictionary)?;
+    let values = &bytemuck::cast_slice::<u64, T>(&values)[..dictionary.len()];
+    let mut memory = vec![0_u64; (codes.len() * size_of::<T>()).div_ceil(size_of::<u64>())];
+    let words: &mut [T] = &mut bytemuck::cast_slice_mut(&mut memory)[..codes.len()];
+    for_codes(codes, 0..codes.len(), values.len(), |codes, at| {
+        for (word, code) in words[at].iter_mut().zip(codes) {
+            *word = values[*code as usize];
+        }
+        Ok(())
+    })?;
     Ok(memory)
 }
 
@@ -252,7 +259,13 @@ impl Codec for Dict {
     }
 
     fn cursor<'a>(&self, node: NodeView<'a>) -> Result<super::Cursor<'a>> {
+        let codes = node.child(0);
         match node.physical().bits() {
+            // Codes in runs are looked up once for each run.
+            Some(bits @ (8 | 16 | 32 | 64)) if codes.encoding() == Encoding::Rle => {
+                let values = by_word!(node, looked_up(node.child(1), codes.child(0)))?;
+                rle::Cursor::with_values(codes, values, bits).map(super::Cursor::Runs)
+            }
             Some(8 | 16 | 32 | 64) => Cursor::new(node).map(super::Cursor::Dictionary),
             _ => Ok(super::Cursor::None(node)),
         }
