@@ -18,6 +18,7 @@ use crate::interner::Interner;
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::ranges::Key;
 use crate::scan::group::{GroupKey, GroupTable, Grouping, KeySource, lock};
+use crate::scan::join::JoinKind;
 use crate::scan::lookup::LookupColumn;
 use crate::scan::number::Number;
 
@@ -109,6 +110,8 @@ enum Codes<'a> {
     Joined {
         column: &'a LookupColumn,
         keys: Rc<dyn Keys + 'a>,
+        /// Whether rows are kept that the lookup has no key of.
+        may_lack: bool,
     },
     Words {
         key: Key,
@@ -147,7 +150,8 @@ impl<'a> ChunkKey<'a> {
         };
         let codes = match &key.source {
             KeySource::Joined(joined) => {
-                Codes::Joined { column: joined.column(), keys: joins.of(&joined.join)? }
+                let may_lack = joined.join.kind != JoinKind::Inner;
+                Codes::Joined { column: joined.column(), keys: joins.of(&joined.join)?, may_lack }
             }
             KeySource::Words { column, key, least } => {
                 let (source, validity) = (sources[*column].clone(), validity(*column)?);
@@ -176,8 +180,10 @@ impl<'a> ChunkKey<'a> {
     fn codes(&mut self, vector: usize, mask: &Mask, codes: &mut [u64; VECTOR]) -> Result<Mask> {
         let mut valid = *mask;
         match &mut self.codes {
-            Codes::Joined { column, keys } => {
-                keys.retain(vector, &mut valid)?;
+            Codes::Joined { column, keys, may_lack } => {
+                if *may_lack {
+                    keys.retain(vector, &mut valid)?;
+                }
                 keys.entries(vector, &valid, codes)?;
                 let found = valid;
                 for row in rows(&found) {

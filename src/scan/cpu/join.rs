@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR};
 use crate::ranges::Key;
 use crate::scan::join::BoundJoin;
+use crate::scan::lookup::NarrowKeys;
 
 /// The joins of a chunk of some columns; each is made when it is first asked for.
 pub(in crate::scan) struct ChunkJoins<'a> {
@@ -30,7 +31,14 @@ struct ChunkJoin<'a> {
     key: Key,
     validity: Validity<'a>,
     /// The keys of the vector that was asked for last.
-    last: RefCell<Option<(usize, Box<[i64; VECTOR]>)>>,
+    last: RefCell<Option<(usize, VectorKeys)>>,
+}
+
+/// The keys of a vector; those of rows without a value are anything.
+enum VectorKeys {
+    Keys(Box<[i64; VECTOR]>),
+    /// Keys of 32 bits, as places of a dense table.
+    Places(NarrowKeys, Box<[u32; VECTOR]>),
 }
 
 impl<'a> ChunkJoins<'a> {
@@ -79,29 +87,58 @@ pub(in crate::scan) trait Keys {
 }
 
 impl ChunkJoin<'_> {
-    /// The keys of a vector; those of rows without a value are anything.
-    fn keys(&self, vector: usize) -> Result<Ref<'_, [i64; VECTOR]>> {
+    /// The keys of a vector.
+    fn keys(&self, vector: usize) -> Result<Ref<'_, VectorKeys>> {
         let is_last = self.last.borrow().as_ref().is_some_and(|(last, _)| *last == vector);
         if !is_last {
             let mut last = self.last.borrow_mut();
-            let (of, keys) = last.get_or_insert_with(|| (vector, Box::new([0; VECTOR])));
+            let (of, keys) = match last.as_mut() {
+                Some(last) => last,
+                None => last.insert((vector, self.room()?)),
+            };
             *of = usize::MAX;
-            words(&self.source, self.key, vector, keys)?;
+            match keys {
+                VectorKeys::Keys(keys) => words(&self.source, self.key, vector, keys)?,
+                VectorKeys::Places(narrow, places) => {
+                    self.source.read(vector, places)?;
+                    narrow.places(places);
+                }
+            }
             *of = vector;
         }
-        Ok(Ref::map(self.last.borrow(), |last| last.as_ref().expect("just decoded").1.as_ref()))
+        Ok(Ref::map(self.last.borrow(), |last| &last.as_ref().expect("just decoded").1))
+    }
+
+    /// Room for the keys of a vector.
+    fn room(&self) -> Result<VectorKeys> {
+        let narrow = match self.key.bits {
+            32 => self.join.table.keys.table()?.narrow(self.key.order),
+            _ => None,
+        };
+        Ok(match narrow {
+            Some(narrow) => VectorKeys::Places(narrow, Box::new([0; VECTOR])),
+            None => VectorKeys::Keys(Box::new([0; VECTOR])),
+        })
     }
 }
 
 impl Keys for ChunkJoin<'_> {
     fn retain(&self, vector: usize, mask: &mut Mask) -> Result<()> {
         self.validity.retain(vector, mask);
-        self.join.table.keys.table()?.retain(&*self.keys(vector)?, mask);
+        let table = self.join.table.keys.table()?;
+        match &*self.keys(vector)? {
+            VectorKeys::Keys(keys) => table.retain(keys, mask),
+            VectorKeys::Places(_, places) => table.retain_places(places, mask),
+        }
         Ok(())
     }
 
     fn entries(&self, vector: usize, mask: &Mask, out: &mut [u64; VECTOR]) -> Result<()> {
-        self.join.table.keys.table()?.entries(&*self.keys(vector)?, mask, out);
+        let table = self.join.table.keys.table()?;
+        match &*self.keys(vector)? {
+            VectorKeys::Keys(keys) => table.entries(keys, mask, out),
+            VectorKeys::Places(_, places) => table.entries_of_places(places, mask, out),
+        }
         Ok(())
     }
 }

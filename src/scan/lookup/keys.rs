@@ -12,6 +12,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::lanes::mask::rows;
 use crate::lanes::{Mask, VECTOR};
+use crate::ranges::Order;
 
 /// Keys without duplicates, and an entry for each.
 #[derive(Debug)]
@@ -261,44 +262,36 @@ impl KeyTable {
         }
     }
 
+    /// How keys of 32 bits, ordered as `order` says, become places of a dense table of such keys; none of
+    /// other tables.
+    pub fn narrow(&self, order: Order) -> Option<NarrowKeys> {
+        let Form::Dense { least, span, .. } = &self.form else { return None };
+        let (least, greatest) = (*least, self.bounds.map_or(*least, |(_, greatest)| greatest));
+        let are_narrow = match order {
+            Order::Signed => i32::try_from(least).is_ok() && i32::try_from(greatest).is_ok(),
+            Order::Unsigned => u32::try_from(least).is_ok() && u32::try_from(greatest).is_ok(),
+            Order::Float => false,
+        };
+        let span = u32::try_from(*span).ok().filter(|_| are_narrow)?;
+        Some(NarrowKeys { least: least as u32, span })
+    }
+
     /// Leaves the rows whose keys are in the table.
     pub fn retain(&self, keys: &[i64; VECTOR], mask: &mut Mask) {
-        let Form::Dense { least, span, bits } = &self.form else {
-            return self.retain_each(keys, mask);
-        };
-        for (word, keys) in mask.iter_mut().zip(keys.chunks_exact(64)) {
-            if *word == 0 {
-                continue;
+        match &self.form {
+            Form::Dense { least, span, bits } => {
+                // The bit behind the last one is never set.
+                let place = |key: i64| (key.wrapping_sub(*least) as u64).min(*span);
+                retain_dense(bits, keys, place, mask);
             }
-            // Few rows are tested one by one, many without a branch for each.
-            if word.count_ones() < 16 {
-                let mut left = *word;
-                while left != 0 {
-                    let row = left.trailing_zeros();
-                    left &= left - 1;
-                    if dense_slot(*least, *span, bits, keys[row as usize]).is_none() {
-                        *word &= !(1 << row);
-                    }
-                }
-                continue;
-            }
-            // Places first, then bits, then one word of them: loops without dependences. The bit
-            // behind the last one is never set.
-            let mut places = [0_u64; 64];
-            for (place, key) in places.iter_mut().zip(keys) {
-                *place = (key.wrapping_sub(*least) as u64).min(*span);
-            }
-            let mut found = [0_u8; 64];
-            for (found, place) in found.iter_mut().zip(places) {
-                *found = (bits[(place / 64) as usize] >> (place % 64)) as u8 & 1;
-            }
-            let mut all = 0;
-            for (byte, found) in found.chunks_exact(8).enumerate() {
-                // A bit of each byte, side by side in the highest byte of the product.
-                let ones = u64::from_le_bytes(found.try_into().expect("eight bytes"));
-                all |= (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * byte);
-            }
-            *word &= all;
+            Form::Hashed { .. } => self.retain_each(keys, mask),
+        }
+    }
+
+    /// The same of keys that are places of a dense table.
+    pub fn retain_places(&self, places: &[u32; VECTOR], mask: &mut Mask) {
+        if let Form::Dense { bits, .. } = &self.form {
+            retain_dense(bits, places, u64::from, mask);
         }
     }
 
@@ -322,6 +315,32 @@ impl KeyTable {
         }
     }
 
+    /// The same of keys that are places of a dense table.
+    pub fn entries_of_places(&self, places: &[u32; VECTOR], mask: &Mask, out: &mut [u64; VECTOR]) {
+        let Form::Dense { bits, .. } = &self.form else { return };
+        /// Puts the entries of rows that have one.
+        fn put<T: Copy + Into<u64>>(
+            (bits, entries): (&[u64], &[T]),
+            places: &[u32; VECTOR],
+            mask: &Mask,
+            out: &mut [u64; VECTOR],
+        ) {
+            for row in rows(mask) {
+                let place = places[row];
+                if bits[(place / 64) as usize] >> (place % 64) & 1 == 1 {
+                    out[row] = entries[place as usize].into();
+                }
+            }
+        }
+        match &self.entries {
+            Entries::None => {}
+            Entries::U8(entries) => put((bits, entries), places, mask, out),
+            Entries::U16(entries) => put((bits, entries), places, mask, out),
+            Entries::U32(entries) => put((bits, entries), places, mask, out),
+            Entries::U64(entries) => put((bits, entries), places, mask, out),
+        }
+    }
+
     fn each_entry<T: Copy + Into<u64>>(
         &self,
         entries: &[T],
@@ -341,6 +360,59 @@ impl KeyTable {
             }
             Form::Hashed { .. } => rows(mask).for_each(|row| put(row, self.find(keys[row]))),
         }
+    }
+}
+
+/// Keys of 32 bits as places of a dense table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NarrowKeys {
+    least: u32,
+    span: u32,
+}
+
+impl NarrowKeys {
+    /// The places of keys; that behind the last one of keys that are not among those of the table.
+    pub fn places(self, keys: &mut [u32; VECTOR]) {
+        for key in keys {
+            *key = key.wrapping_sub(self.least).min(self.span);
+        }
+    }
+}
+
+/// Leaves the rows whose bit is set, at the place of their key.
+#[inline(always)]
+fn retain_dense<K: Copy>(
+    bits: &[u64],
+    keys: &[K; VECTOR],
+    place: impl Fn(K) -> u64,
+    mask: &mut Mask,
+) {
+    let is_set = |place: u64| bits[(place / 64) as usize] >> (place % 64) & 1 == 1;
+    for (word, keys) in mask.iter_mut().zip(keys.as_chunks::<64>().0) {
+        if *word == 0 {
+            continue;
+        }
+        // Few rows are tested one by one, many without a branch for each.
+        if word.count_ones() < 16 {
+            let mut left = *word;
+            while left != 0 {
+                let row = left.trailing_zeros();
+                left &= left - 1;
+                if !is_set(place(keys[row as usize])) {
+                    *word &= !(1 << row);
+                }
+            }
+            continue;
+        }
+        // Bits first, then one word of them: loops without dependences.
+        let found = keys.map(|key| u8::from(is_set(place(key))));
+        let mut all = 0;
+        for (byte, found) in found.as_chunks::<8>().0.iter().enumerate() {
+            // A bit of each byte, side by side in the highest byte of the product.
+            let ones = u64::from_le_bytes(*found);
+            all |= (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * byte);
+        }
+        *word &= all;
     }
 }
 
@@ -398,6 +470,7 @@ mod tests {
                 table.retain(asked, &mut mask);
                 let mut found = [u64::MAX; VECTOR];
                 table.entries(asked, &within, &mut found);
+                check_narrow(&table, asked, &within, (&mask, &found));
                 for row in 0..VECTOR {
                     let is_within = within[row / 64] >> (row % 64) & 1 == 1;
                     let at = keys.iter().position(|key| *key == asked[row]);
@@ -418,12 +491,47 @@ mod tests {
         }
     }
 
+    /// Compares the same keys as words of 32 bits, as far as they are some.
+    fn check_narrow(
+        table: &KeyTable,
+        asked: &[i64; VECTOR],
+        within: &Mask,
+        (mask, found): (&Mask, &[u64; VECTOR]),
+    ) {
+        let orders: [(Order, fn(i64) -> bool); 2] = [
+            (Order::Signed, |key| i32::try_from(key).is_ok()),
+            (Order::Unsigned, |key| u32::try_from(key).is_ok()),
+        ];
+        for (order, is_one) in orders {
+            let Some(narrow) = table.narrow(order) else { continue };
+            let mut own = *within;
+            for row in 0..VECTOR {
+                if !is_one(asked[row]) {
+                    own[row / 64] &= !(1 << (row % 64));
+                }
+            }
+            let mut places = asked.map(|key| key as u32);
+            narrow.places(&mut places);
+            let mut kept = own;
+            table.retain_places(&places, &mut kept);
+            let mut entries = [u64::MAX; VECTOR];
+            table.entries_of_places(&places, &own, &mut entries);
+            for row in rows(&own) {
+                let bit = |mask: &Mask| mask[row / 64] >> (row % 64) & 1;
+                assert_eq!(bit(&kept), bit(mask));
+                assert_eq!(entries[row], found[row]);
+            }
+        }
+    }
+
     #[test]
     fn keys_are_found_and_others_are_not() {
         check(&[], true);
         check(&[5], true);
         check(&[i64::MIN], true);
         check(&[i64::MAX, i64::MAX - 1], true);
+        check(&[i32::MIN.into(), i32::MIN as i64 + 90], true);
+        check(&[u32::MAX.into(), u32::MAX as i64 - 90], true);
         check(&[i64::MIN, i64::MAX], false);
         check(&[i64::MIN, i64::MIN + 1, 0, i64::MAX], false);
         check(&(0..500).map(|key| key * 7 - 90).collect::<Vec<i64>>(), true);

@@ -31,7 +31,7 @@ use build::BuiltTable;
 use device::DeviceTables;
 pub(crate) use device::{DeviceTable, NumbersByCode};
 use keys::KeyTable;
-pub(crate) use keys::{entry_bytes, hashed_slots, is_dense};
+pub(crate) use keys::{NarrowKeys, entry_bytes, hashed_slots, is_dense};
 
 use super::Scan;
 use super::bind::no_column;
