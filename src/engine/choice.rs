@@ -362,6 +362,15 @@ impl Engine {
         }
     }
 
+    /// What some work would run on, and why; the device, if one alone would do all of it.
+    pub(crate) fn planned(&self, asked: impl FnOnce() -> Asked) -> (Choice, Option<Arc<Context>>) {
+        let (plan, choice, _) = self.pick(asked);
+        match plan {
+            Plan::Device(context, _) => (choice, Some(context)),
+            Plan::Cpu | Plan::Shared(_) => (choice, None),
+        }
+    }
+
     /// Has those do some work for whom it pays; remembers who did, and what it took.
     pub(crate) fn run<T>(
         &self,

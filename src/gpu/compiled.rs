@@ -37,6 +37,11 @@ impl<T> Compiled<T> {
         Ok(compiled)
     }
 
+    /// Whether a source has been compiled, or is being.
+    pub fn has(&self, source: &str) -> bool {
+        self.by_source.lock().unwrap_or_else(PoisonError::into_inner).contains_key(source)
+    }
+
     /// How many sources have been compiled, or are being.
     pub fn len(&self) -> usize {
         self.by_source.lock().unwrap_or_else(PoisonError::into_inner).len()

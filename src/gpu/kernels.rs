@@ -78,6 +78,11 @@ impl<A: Arguments> Kernel<A> {
         Division { node_shift: blocks.ilog2(), each }
     }
 
+    /// Its name and what a block of it takes.
+    pub fn shape(self) -> KernelShape {
+        KernelShape { name: self.name, threads: self.threads, shared: self.shared }
+    }
+
     /// The kernel with its argument.
     pub fn bind(self, argument: &A) -> BoundKernel {
         BoundKernel {
@@ -88,6 +93,16 @@ impl<A: Arguments> Kernel<A> {
             argument_type: A::NAME,
         }
     }
+}
+
+/// A kernel, whatever its argument.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KernelShape {
+    pub name: &'static str,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of shared memory that a block asks for beside what the kernel declares.
+    pub shared: u32,
 }
 
 /// How nodes are divided among the blocks and warps of a launch.

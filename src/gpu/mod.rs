@@ -125,6 +125,14 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
     /// How many sources have been given to [`Device::compile`].
     fn compiled(&self) -> usize;
 
+    /// Whether a source has been given to [`Device::compile`].
+    fn has_compiled(&self, source: &str) -> bool;
+
+    /// Lanepack's own kernels; none if the device does not tell about them.
+    fn kernels(&self) -> Option<&dyn Module> {
+        None
+    }
+
     /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
 
@@ -149,8 +157,39 @@ pub(crate) trait Module: fmt::Debug + Send + Sync {
     /// [`Error::Device`](crate::Error) if there is no kernel of this name.
     fn shape(&self, kernel: &str) -> Result<Shape>;
 
+    /// What a kernel takes of a multiprocessor.
+    ///
+    /// # Errors
+    /// As [`Module::shape`].
+    fn resources(&self, kernel: &str) -> Result<Resources>;
+
+    /// Where its code comes from.
+    fn origin(&self) -> Origin;
+
     /// For implementations.
     fn as_any(&self) -> &dyn Any;
+}
+
+/// What a kernel takes of a multiprocessor, as far as the device tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Resources {
+    /// Registers of a thread.
+    pub registers: Option<u32>,
+    /// Bytes of shared memory of a block that the kernel declares.
+    pub shared: Option<u32>,
+    /// Bytes of local memory of a thread: spilled registers, arrays that are indexed.
+    pub local: Option<u32>,
+}
+
+/// Where the code of a module comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It was made before the device was opened: lanepack's own kernels.
+    BuiltIn,
+    /// It was kept in a folder.
+    Cache,
+    /// It was compiled, which has taken so long.
+    Compiled(Duration),
 }
 
 /// What launches of a kernel have to fit.

@@ -23,9 +23,11 @@ use std::env;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
+use super::Origin;
 use super::cuda::Version;
 use super::nvrtc::{Input, Nvrtc, Source, Target};
 use crate::error::{Error, Result};
@@ -53,7 +55,8 @@ pub(crate) fn image(capability: (u32, u32), driver: Version) -> Result<Cow<'stat
         }
         ("" | "nvrtc", _) => {
             let nvrtc = Nvrtc::load(Some(driver)).map_err(or_nvcc)?;
-            compile(&nvrtc, capability, &Input::kernels(SOURCES)).map(Cow::Owned)
+            let (code, _) = compile(&nvrtc, capability, &Input::kernels(SOURCES))?;
+            Ok(Cow::Owned(code))
         }
         ("fatbin", None) => Err(Error::NoDevice {
             what: "LANEPACK_KERNELS=fatbin, but lanepack was built without nvcc".to_owned(),
@@ -77,7 +80,11 @@ fn or_nvcc(error: Error) -> Error {
 }
 
 /// The machine code of a source, for a device of this compute capability; made now or earlier.
-pub(crate) fn compile(nvrtc: &Nvrtc, capability: (u32, u32), input: &Input<'_>) -> Result<Vec<u8>> {
+pub(crate) fn compile(
+    nvrtc: &Nvrtc,
+    capability: (u32, u32),
+    input: &Input<'_>,
+) -> Result<(Vec<u8>, Origin)> {
     compiled(nvrtc, input, nvrtc.target(capability)?, crate::cache::folder().as_deref())
 }
 
@@ -102,10 +109,22 @@ fn compiled(
     input: &Input<'_>,
     target: Target,
     folder: Option<&Path>,
-) -> Result<Vec<u8>> {
-    let Some(folder) = folder else { return nvrtc.compile(input, target) };
-    let name = cache_name(input, target, nvrtc.version()?);
-    cached(&folder.join(name), || nvrtc.compile(input, target))
+) -> Result<(Vec<u8>, Origin)> {
+    let mut origin = Origin::Cache;
+    let mut make = || {
+        let start = Instant::now();
+        let code = nvrtc.compile(input, target)?;
+        origin = Origin::Compiled(start.elapsed());
+        Ok(code)
+    };
+    let code = match folder {
+        Some(folder) => {
+            let name = cache_name(input, target, nvrtc.version()?);
+            cached(&folder.join(name), make)?
+        }
+        None => make()?,
+    };
+    Ok((code, origin))
 }
 
 fn cache_name(input: &Input<'_>, target: Target, nvrtc: Version) -> String {
@@ -264,7 +283,10 @@ mod tests {
         let source =
             "#include \"lanepack/base.cuh\"\nstruct A {};\nLANEPACK_KERNEL(none, 32, 1, A) {}\n";
         let input = Input::module(source, SOURCES);
-        let code = compiled(&nvrtc, &input, Machine(90), Some(&folder.0)).unwrap();
+        let made = || compiled(&nvrtc, &input, Machine(90), Some(&folder.0)).unwrap();
+        let (code, origin) = made();
+        assert!(matches!(origin, Origin::Compiled(_)), "{origin:?}");
+        assert_eq!(made(), (code.clone(), Origin::Cache));
         let path = folder.0.join(cache_name(&input, Machine(90), nvrtc.version().unwrap()));
         assert!(cached(&path, || panic!("compiled again")).unwrap() == code);
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "and nothing else");

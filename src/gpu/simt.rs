@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use super::compiled::Compiled;
 use super::{
     Allocation, Device, DeviceBuffer, DeviceInfo, DevicePtr, Event, HostMemory, Launch, Module,
-    Owner, PADDING, Priority, Shape, Stream,
+    Origin, Owner, PADDING, Priority, Resources, Shape, Stream,
 };
 use crate::error::{Error, Place, Result};
 
@@ -185,12 +185,19 @@ impl Device for SimtDevice {
             return Err(Error::NoDevice { what: "an emulation without a compiler".to_owned() });
         }
         let device = Arc::downgrade(&self.shared);
-        let compile = || Ok(SimtModule { device, object: object::load(source)? });
+        let compile = || {
+            let (object, origin) = object::load(source)?;
+            Ok(SimtModule { device, object, origin })
+        };
         Ok(self.shared.compiled.get(source, compile)?)
     }
 
     fn compiled(&self) -> usize {
         self.shared.compiled.len()
+    }
+
+    fn has_compiled(&self, source: &str) -> bool {
+        self.shared.compiled.has(source)
     }
 
     fn fail_allocations(&self, numbers: Range<u64>) -> bool {
@@ -211,12 +218,22 @@ struct SimtModule {
     /// Weak: the device holds what it has compiled.
     device: Weak<Shared>,
     object: ffi::Object,
+    origin: Origin,
 }
 
 impl Module for SimtModule {
     fn shape(&self, kernel: &str) -> Result<Shape> {
         let shape = ffi::shape(self.object, kernel);
         shape.ok_or_else(|| Error::device(format!("kernel {kernel}: there is no such kernel")))
+    }
+
+    /// A host has no registers of threads.
+    fn resources(&self, kernel: &str) -> Result<Resources> {
+        self.shape(kernel).map(|_| Resources::default())
+    }
+
+    fn origin(&self) -> Origin {
+        self.origin
     }
 
     fn as_any(&self) -> &dyn Any {

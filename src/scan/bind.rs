@@ -383,8 +383,9 @@ impl<'a> Binder<'a> {
                 (Automaton::like(pattern)?, like_span(pattern))
             }
         };
+        let said = form.said(text);
         let form = BytesForm::Automaton(automaton);
-        let test = BytesTest::new(form, span, !wanted);
+        let test = BytesTest::new(form, span, !wanted).saying(said);
         Ok(Predicate::Test(column, Test::Bytes(Arc::new(test))))
     }
 

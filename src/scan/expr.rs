@@ -131,6 +131,18 @@ pub enum TextForm {
     Like,
 }
 
+impl TextForm {
+    /// How it is written behind what has the form.
+    pub(super) fn said(self, text: &Literal) -> String {
+        match self {
+            Self::Prefix => format!("LIKE {text} || '%'"),
+            Self::Suffix => format!("LIKE '%' || {text}"),
+            Self::Contains => format!("LIKE '%' || {text} || '%'"),
+            Self::Like => format!("LIKE {text}"),
+        }
+    }
+}
+
 /// A column of the batch, by name.
 pub fn col(name: impl Into<String>) -> Expr {
     Expr::Column(name.into())
@@ -373,12 +385,7 @@ impl fmt::Display for Expr {
                 }
                 f.write_str(")")
             }
-            Self::Text(value, form, text) => match form {
-                TextForm::Prefix => write!(f, "{} LIKE {text} || '%'", part(value)),
-                TextForm::Suffix => write!(f, "{} LIKE '%' || {text}", part(value)),
-                TextForm::Contains => write!(f, "{} LIKE '%' || {text} || '%'", part(value)),
-                TextForm::Like => write!(f, "{} LIKE {text}", part(value)),
-            },
+            Self::Text(value, form, text) => write!(f, "{} {}", part(value), form.said(text)),
             // As many as there are stand in a row without brackets.
             Self::And(left, right) => write!(f, "{} AND {}", Part(left, 1), part(right)),
             Self::Or(left, right) => write!(f, "{} OR {}", Part(left, 0), part(right)),

@@ -227,7 +227,7 @@ impl HostScan<'_> {
     }
 
     /// A scan as work that is predicted.
-    fn work(&self, engine: &Engine, reads: &[usize], effort: usize) -> Asked {
+    pub fn work(&self, engine: &Engine, reads: &[usize], effort: usize) -> Asked {
         let needed = self.needed(reads);
         let tests = device::launches(&self.predicate);
         engine.scanning(&self.columns(), &needed, tests + effort)

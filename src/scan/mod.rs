@@ -52,9 +52,11 @@
 mod aggregate;
 pub(crate) mod automaton;
 mod bind;
+mod bounds;
 mod calendar;
 mod cpu;
 mod device;
+mod explain;
 mod expr;
 mod group;
 mod host;
@@ -74,6 +76,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
 pub use aggregate::{Aggregate, avg, count, count_distinct, count_rows, max, min, sum};
+pub use explain::{FilterStep, GroupPlan, GroupTableKind, KernelOrigin, KernelPlan, QueryPlan};
 pub use expr::{Comparison, DatePart, Expr, Operator, TextForm, col, lit};
 pub use group::GroupBy;
 pub use literal::Literal;

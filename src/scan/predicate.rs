@@ -65,6 +65,8 @@ pub(crate) struct BytesTest {
     pub span: (Option<Vec<u8>>, Option<Vec<u8>>),
     /// Whether those pass that do not have the form.
     pub negated: bool,
+    /// How forms that the span does not tell are written behind a column's name; all of them hold.
+    said: Vec<String>,
     /// The test for the codes of each symbol table met so far; for bytes under no bytes.
     tables: Mutex<HashMap<Box<[u8]>, Arc<CodesTest>>>,
 }
@@ -101,7 +103,22 @@ pub(crate) enum BytesForm {
 
 impl BytesTest {
     pub fn new(form: BytesForm, span: (Option<Vec<u8>>, Option<Vec<u8>>), negated: bool) -> Self {
-        Self { form, span, negated, tables: Mutex::default() }
+        Self { form, span, negated, said: Vec::new(), tables: Mutex::default() }
+    }
+
+    /// The test with how it is written behind a column's name.
+    pub fn saying(self, text: impl Into<String>) -> Self {
+        Self { said: vec![text.into()], ..self }
+    }
+
+    /// What is written behind a column's name if it is not negated, each to be true; values of a list
+    /// have no such text.
+    pub fn said(&self) -> Vec<String> {
+        match &self.form {
+            BytesForm::OneOf(_) => Vec::new(),
+            BytesForm::Automaton(_) if self.said.is_empty() => said_of_span(&self.span),
+            BytesForm::Automaton(_) => self.said.clone(),
+        }
     }
 
     /// The test for the codes of a symbol table, or without one for the bytes themselves; made
@@ -159,7 +176,8 @@ impl BytesTest {
             (Some(one), Some(other)) => Some(one.min(other).clone()),
             (one, other) => one.clone().or(other.clone()),
         };
-        Some(Self::new(form, (from, end), false))
+        let said = [self.said(), other.said()].concat();
+        Some(Self { said, ..Self::new(form, (from, end), false) })
     }
 
     /// Whether bounds say that no value has the form; there need not be an upper one, and
@@ -179,6 +197,25 @@ impl BytesTest {
             BytesForm::Automaton(automaton) => automaton.matches(value),
         };
         has != self.negated
+    }
+}
+
+/// How values between two bounds are written; a bound that ends in a zero byte is behind the value
+/// before it.
+fn said_of_span((from, end): &(Option<Vec<u8>>, Option<Vec<u8>>)) -> Vec<String> {
+    let said = |bound: &Vec<u8>, [at, behind]: [&str; 2]| match bound.split_last() {
+        Some((0, value)) => format!("{behind} {}", quoted(value)),
+        _ => format!("{at} {}", quoted(bound)),
+    };
+    let from = from.as_ref().map(|from| said(from, [">=", ">"]));
+    from.into_iter().chain(end.as_ref().map(|end| said(end, ["<", "<="]))).collect()
+}
+
+/// Text, or bytes that are none, as literals are written.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => format!("{text:?}"),
+        Err(_) => format!("b\"{}\"", bytes.escape_ascii()),
     }
 }
 

@@ -49,6 +49,10 @@ impl Device for Counting {
         self.inner.compile(source)
     }
 
+    fn has_compiled(&self, source: &str) -> bool {
+        self.inner.has_compiled(source)
+    }
+
     fn compiled(&self) -> usize {
         self.inner.compiled()
     }

@@ -24,7 +24,9 @@ use self::staging::Staging;
 use self::stream::CudaStream;
 use super::compiled::Compiled;
 use super::nvrtc::{Input, Nvrtc};
-use super::{Device, DeviceInfo, HostMemory, Module, Priority, Shape, Stream, module};
+use super::{
+    Device, DeviceInfo, HostMemory, Module, Origin, Priority, Resources, Shape, Stream, module,
+};
 use crate::error::Result;
 
 pub(crate) use self::failure::Version;
@@ -74,7 +76,7 @@ struct Shared {
 
 impl Shared {
     fn new(context: Arc<Context>, image: &[u8]) -> Result<Self> {
-        let kernels = Kernels::new(&context, image)?;
+        let kernels = Kernels::new(&context, image, Origin::BuiltIn)?;
         let staging = Staging::new(&context);
         let (compiled, nvrtc) = (Compiled::default(), Mutex::default());
         Ok(Self { kernels, compiled, nvrtc, staging, context })
@@ -85,7 +87,8 @@ impl Shared {
         self.compiled.get(source, || {
             let (nvrtc, capability) = (self.nvrtc()?, self.context.info.compute_capability);
             let input = Input::module(source, module::SOURCES);
-            Kernels::new(&self.context, &module::compile(&nvrtc, capability, &input)?)
+            let (image, origin) = module::compile(&nvrtc, capability, &input)?;
+            Kernels::new(&self.context, &image, origin)
         })
     }
 
@@ -103,12 +106,13 @@ impl Shared {
 struct Kernels {
     functions: RwLock<HashMap<String, Function>>,
     module: Arc<driver::Module>,
+    origin: Origin,
 }
 
 impl Kernels {
-    fn new(context: &Arc<Context>, image: &[u8]) -> Result<Self> {
+    fn new(context: &Arc<Context>, image: &[u8], origin: Origin) -> Result<Self> {
         let module = driver::Module::new(context, image)?;
-        Ok(Self { functions: RwLock::default(), module })
+        Ok(Self { functions: RwLock::default(), module, origin })
     }
 
     fn function(&self, name: &str) -> Result<Function> {
@@ -126,6 +130,14 @@ impl Kernels {
 impl Module for Kernels {
     fn shape(&self, kernel: &str) -> Result<Shape> {
         self.function(kernel)?.shape()
+    }
+
+    fn resources(&self, kernel: &str) -> Result<Resources> {
+        self.function(kernel)?.resources()
+    }
+
+    fn origin(&self) -> Origin {
+        self.origin
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -163,6 +175,14 @@ impl Device for CudaDevice {
 
     fn compiled(&self) -> usize {
         self.shared.compiled.len()
+    }
+
+    fn has_compiled(&self, source: &str) -> bool {
+        self.shared.compiled.has(source)
+    }
+
+    fn kernels(&self) -> Option<&dyn Module> {
+        Some(&self.shared.kernels)
     }
 
     fn is_page_locked(&self, bytes: &[u8]) -> bool {

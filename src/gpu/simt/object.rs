@@ -17,12 +17,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::ffi::Object;
 use crate::error::{Error, Result};
+use crate::gpu::Origin;
 
 /// The compiler and its arguments.
 const COMPILER: (&str, &[&str]) = include!(concat!(env!("OUT_DIR"), "/simt_compiler.rs"));
@@ -36,10 +38,13 @@ const FOLDER: &str = concat!(env!("OUT_DIR"), "/simt-objects");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Compiles a source unless that has been done, and loads what it has become.
-pub(super) fn load(source: &str) -> Result<Object> {
+pub(super) fn load(source: &str) -> Result<(Object, Origin)> {
     let path = path(source)?;
+    let mut origin = Origin::Cache;
     if !path.exists() {
+        let start = Instant::now();
         compile(source, &path)?;
+        origin = Origin::Compiled(start.elapsed());
     }
     let failed = |error: libloading::Error| {
         Error::device(format!(
@@ -58,7 +63,7 @@ pub(super) fn load(source: &str) -> Result<Object> {
     };
     std::mem::forget(library);
     // SAFETY: the table of an object that is never unloaded, since its handle is not dropped.
-    Ok(unsafe { Object::new(table) })
+    Ok((unsafe { Object::new(table) }, origin))
 }
 
 /// Where the object of a source is, or is to be.

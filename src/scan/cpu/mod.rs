@@ -21,18 +21,19 @@ mod source;
 
 use std::borrow::Cow;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use arrow_array::Array;
-use arrow_buffer::{BooleanBuffer, i256};
+use arrow_buffer::BooleanBuffer;
 
 pub(super) use compute::Numbers;
 use join::{ChunkJoins, Keys, Made};
 use source::Source;
 
+use super::bounds;
+use super::explain::{Part, StepOrder};
 use super::join::Probe;
 use super::literal::{self, Value};
-use super::predicate::{BytesTest, Predicate, Test};
+use super::predicate::{Predicate, Test};
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{self, CompressedColumn};
 use crate::encoding::select::{self, RangeTest, Selector, Verdict};
@@ -40,7 +41,7 @@ use crate::encoding::{self, Encoding, Physical};
 use crate::error::{Error, Result};
 pub(super) use crate::lanes::mask::{ALL, NONE, count, first, rows};
 use crate::lanes::{Mask, VECTOR, mask};
-use crate::ranges::{Key, Ranges, Share};
+use crate::ranges::{Key, Share};
 
 /// The rows of a chunk that a predicate keeps.
 pub(super) struct Filter<'a> {
@@ -52,13 +53,15 @@ pub(super) struct Filter<'a> {
 
 enum Step<'a> {
     Constant(bool),
-    Valid(Validity<'a>),
+    /// Of a column, if the rows were not found before.
+    Valid(Validity<'a>, Option<usize>),
     Select {
         selector: Box<dyn Selector + 'a>,
         validity: Validity<'a>,
         cost: usize,
         /// Of the column that is tested, if it is one.
         name: Option<&'a str>,
+        of: &'a Predicate,
     },
     Probe {
         keys: Rc<dyn Keys + 'a>,
@@ -144,7 +147,7 @@ impl<'a> Filter<'a> {
     pub fn of_bits(bits: &BooleanBuffer, start: usize, rows: usize) -> Filter<'static> {
         let bits = bits.slice(start, rows).sliced();
         let bits = Validity::Bits(Cow::Owned(bits.as_slice().to_vec()));
-        Filter { step: Step::Valid(bits), rows, joins: Made::new() }
+        Filter { step: Step::Valid(bits, None), rows, joins: Made::new() }
     }
 
     /// The keys that it looks up, which it keeps of a vector for others to look up as well.
@@ -176,6 +179,13 @@ impl<'a> Filter<'a> {
         Ok(())
     }
 
+    /// The parts that are evaluated, in their order.
+    pub fn order(&self) -> StepOrder {
+        let mut order = StepOrder::default();
+        self.step.tell(&mut order);
+        order
+    }
+
     /// The rows of a vector that are kept.
     pub fn select(&self, vector: usize) -> Result<Mask> {
         let mut mask = NONE;
@@ -193,7 +203,7 @@ impl Step<'_> {
     fn select(&self, vector: usize, within: &Mask, mask: &mut Mask) -> Result<()> {
         match self {
             Self::Constant(value) => *mask = if *value { ALL } else { NONE },
-            Self::Valid(validity) => {
+            Self::Valid(validity, _) => {
                 *mask = ALL;
                 validity.retain(vector, mask);
             }
@@ -255,11 +265,32 @@ impl Step<'_> {
         Ok(())
     }
 
+    /// Adds what is evaluated to an order.
+    fn tell(&self, order: &mut StepOrder) {
+        match self {
+            Self::Constant(_) | Self::Valid(_, None) => {}
+            Self::Valid(_, Some(column)) => {
+                order.push(Part::Leaf(Predicate::IsValid(*column)));
+            }
+            Self::Select { of, .. } => order.push(Part::Leaf((*of).clone())),
+            Self::Probe { probe, .. } => {
+                order.push(Part::Leaf(Predicate::Probe((*probe).clone())));
+            }
+            Self::All(parts) => {
+                order.within(Part::All, |order| parts.iter().for_each(|part| part.tell(order)));
+            }
+            Self::Any(parts) => {
+                order.within(Part::Any, |order| parts.iter().for_each(|part| part.tell(order)));
+            }
+            Self::Not(inner) => order.within(Part::Not, |order| inner.tell(order)),
+        }
+    }
+
     /// What a vector costs, roughly, in bytes read.
     fn cost(&self) -> usize {
         match self {
             Self::Constant(_) => 0,
-            Self::Valid(_) => 1,
+            Self::Valid(..) => 1,
             Self::Select { cost, .. } | Self::Probe { cost, .. } => *cost,
             Self::All(parts) | Self::Any(parts) => parts.iter().map(Self::cost).sum(),
             Self::Not(inner) => inner.cost(),
@@ -290,7 +321,7 @@ impl<'a> Maker<'_, 'a> {
             Predicate::Constant(value) => Ok(Step::Constant(*value)),
             Predicate::IsValid(column) => self.valid(*column),
             Predicate::Test(column, test) => {
-                let step = self.test(*column, test);
+                let step = self.test(predicate, *column, test);
                 step.map_err(|error| self.place(error, *column))
             }
             Predicate::Compare(comparison, pair, width) => {
@@ -304,7 +335,8 @@ impl<'a> Maker<'_, 'a> {
                     .iter()
                     .map(|column| self.valid(*column))
                     .collect::<Result<Vec<Step<'a>>>>()?;
-                parts.push(Step::Select { selector, validity: Validity::All, cost, name: None });
+                let (validity, name, of) = (Validity::All, None, predicate);
+                parts.push(Step::Select { selector, validity, cost, name, of });
                 Ok(all(parts))
             }
             Predicate::Probe(probe) => self.probe(probe),
@@ -323,18 +355,11 @@ impl<'a> Maker<'_, 'a> {
 
     fn probe(&self, probe: &'a Probe) -> Result<Step<'a>> {
         let column = probe.join.column;
-        let keys = probe.join.table.keys.table()?;
-        let bounds = match bounds(self.chunk(column).statistics()) {
-            Some((Value::Word(least), Value::Word(greatest))) => Some((least, greatest)),
-            _ => None,
-        };
+        // On the host from here on, where rows are looked up.
+        probe.join.table.keys.table()?;
         let key = Key::of(self.columns[column].data_type());
-        if let (Some((least, greatest)), Some(key)) = (bounds, key) {
-            let [low, high] = [least, greatest]
-                .map(|word| key.integer(word).clamp(i64::MIN.into(), i64::MAX.into()) as i64);
-            if !keys.may_have(low, high) {
-                return Ok(Step::Constant(false));
-            }
+        if !bounds::may_have_keys(probe, key, self.chunk(column).statistics()) {
+            return Ok(Step::Constant(false));
         }
         let of_join = self.joins.of(&probe.join)?;
         // What excludes most rows for its cost comes first.
@@ -349,11 +374,11 @@ impl<'a> Maker<'_, 'a> {
         Ok(match validity.map_err(|error| self.place(error, column))? {
             Validity::All => Step::Constant(true),
             Validity::None => Step::Constant(false),
-            bits => Step::Valid(bits),
+            bits => Step::Valid(bits, Some(column)),
         })
     }
 
-    fn test(&self, column: usize, test: &'a Test) -> Result<Step<'a>> {
+    fn test(&self, of: &'a Predicate, column: usize, test: &'a Test) -> Result<Step<'a>> {
         let chunk = self.chunk(column);
         let root = chunk.root();
         let name = Some(self.columns[column].field().name().as_str());
@@ -363,12 +388,12 @@ impl<'a> Maker<'_, 'a> {
             };
             let selector = Box::new(bytes::carried(chunk, self.columns[column], test)?);
             let cost = self.bytes(column);
-            return Ok(Step::Select { selector, validity: Validity::All, cost, name });
+            return Ok(Step::Select { selector, validity: Validity::All, cost, name, of });
         }
-        let (found, cost) = match test {
-            Test::Words(key, ranges) => (self.words(column, *key, ranges)?, self.bytes(column)),
-            Test::Wide(ranges) => (self.wide(column, ranges)?, self.bytes(column)),
-            Test::Bytes(test) => (self.byte_strings(column, test)?, CODE_COST * self.bytes(column)),
+        let found = self.found(chunk, test)?;
+        let cost = match test {
+            Test::Words(..) | Test::Wide(_) => self.bytes(column),
+            Test::Bytes(_) => CODE_COST * self.bytes(column),
         };
         // Nulls that are stored as bytes take time to read.
         if matches!(found, Verdict::None) {
@@ -378,52 +403,27 @@ impl<'a> Maker<'_, 'a> {
         Ok(match (found, validity) {
             (Verdict::None, _) | (_, Validity::None) => Step::Constant(false),
             (Verdict::All, Validity::All) => Step::Constant(true),
-            (Verdict::All, validity) => Step::Valid(validity),
-            (Verdict::Some(selector), validity) => Step::Select { selector, validity, cost, name },
+            (Verdict::All, validity) => Step::Valid(validity, Some(column)),
+            (Verdict::Some(selector), validity) => {
+                Step::Select { selector, validity, cost, name, of }
+            }
         })
     }
 
-    fn words(&self, column: usize, key: Key, ranges: &'a Ranges<u64>) -> Result<Verdict<'a>> {
-        let chunk = self.chunk(column);
-        let share = match bounds(chunk.statistics()) {
-            Some((Value::Word(least), Value::Word(greatest))) => ranges.share(least, greatest),
-            _ => Share::Some,
-        };
-        match share {
-            Share::None => Ok(Verdict::None),
-            Share::All => Ok(Verdict::All),
-            Share::Some => {
-                chunk.check_once(select::check)?;
-                select::words(chunk.root(), &RangeTest::new(key, ranges.clone()))
+    /// The rows whose values pass a test.
+    fn found(&self, chunk: &'a Chunk, test: &'a Test) -> Result<Verdict<'a>> {
+        match bounds::of_test(test, chunk.statistics()) {
+            Share::None => return Ok(Verdict::None),
+            Share::All => return Ok(Verdict::All),
+            Share::Some => chunk.check_once(select::check)?,
+        }
+        match test {
+            Test::Words(key, ranges) => {
+                select::words(chunk.root(), &RangeTest::new(*key, ranges.clone()))
             }
+            Test::Wide(ranges) => select::wide(chunk.root(), ranges),
+            Test::Bytes(test) => bytes::found(chunk.root(), test),
         }
-    }
-
-    fn wide(&self, column: usize, ranges: &'a Ranges<i256>) -> Result<Verdict<'a>> {
-        let chunk = self.chunk(column);
-        let share = match bounds(chunk.statistics()) {
-            Some((Value::Wide(least), Value::Wide(greatest))) => ranges.share(least, greatest),
-            _ => Share::Some,
-        };
-        match share {
-            Share::None => Ok(Verdict::None),
-            Share::All => Ok(Verdict::All),
-            Share::Some => {
-                chunk.check_once(select::check)?;
-                select::wide(chunk.root(), ranges)
-            }
-        }
-    }
-
-    fn byte_strings(&self, column: usize, test: &'a Arc<BytesTest>) -> Result<Verdict<'a>> {
-        let chunk = self.chunk(column);
-        let outside = literal::string_bounds(chunk.statistics())
-            .is_some_and(|(least, greatest)| test.is_outside(&least, greatest.as_deref()));
-        if outside {
-            return Ok(if test.negated { Verdict::All } else { Verdict::None });
-        }
-        chunk.check_once(select::check)?;
-        bytes::found(chunk.root(), test)
     }
 
     /// Bytes that the values of a vector take, roughly.

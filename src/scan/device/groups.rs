@@ -16,12 +16,13 @@ use arrow_buffer::{BooleanBuffer, i256};
 use rayon::prelude::*;
 
 use super::source::{GroupLayout, GroupMemory, GroupWords, Output, SlotMemory};
-use super::{DeviceScan, aggregate};
+use super::{DeviceScan, Planned, aggregate};
 use crate::column::CompressedColumn;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{GatherGroupsArguments, ListGroupsArguments};
 use crate::gpu::{DeviceBuffer, Launch, kernels};
 use crate::scan::cpu::{self, Filter};
+use crate::scan::explain::GroupTableKind;
 use crate::scan::group::{Found, GroupTable, Grouping, KeySource};
 use crate::scan::join::JoinedColumn;
 use crate::scan::predicate::Predicate;
@@ -51,7 +52,10 @@ impl DeviceScan<'_> {
     pub fn groups(&mut self, predicate: &Predicate, grouping: Grouping<'_>) -> Result<GroupTable> {
         match self.groups_by_kernels(predicate, grouping)? {
             Some(table) => Ok(table),
-            None => self.groups_by_host(predicate, grouping),
+            None => {
+                self.planned(Planned::retry);
+                self.groups_by_host(predicate, grouping)
+            }
         }
     }
 
@@ -61,7 +65,12 @@ impl DeviceScan<'_> {
         predicate: &Predicate,
         grouping: Grouping<'_>,
     ) -> Result<GroupTable> {
-        let mask = self.select(predicate)?.mask()?;
+        self.planned(Planned::begin_pass);
+        let kept = self.select(predicate)?;
+        if self.is_planned() {
+            return Ok(grouping.table());
+        }
+        let mask = kept.mask()?;
         self.groups_on_host(mask.values(), grouping)
     }
 
@@ -72,6 +81,7 @@ impl DeviceScan<'_> {
         predicate: &Predicate,
         grouping: Grouping<'_>,
     ) -> Result<Option<GroupTable>> {
+        self.planned(Planned::begin_pass);
         if self.keeps_nothing(predicate) {
             return Ok(Some(grouping.table()));
         }
@@ -126,6 +136,9 @@ impl DeviceScan<'_> {
             let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
                 return Ok(None);
             };
+            if self.is_planned() {
+                return Ok(Some(grouping.table()));
+            }
             let mut words = vec![0_u64; memory.groups * layout.words];
             self.stream.download(&memory.words, 0, bytemuck::cast_slice_mut(&mut words))?;
             let own = |group: usize| group as u128;
@@ -145,6 +158,11 @@ impl DeviceScan<'_> {
             let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
                 return Ok(None);
             };
+            if self.is_planned() {
+                let kernels = [kernels::LIST_GROUPS.shape(), kernels::GATHER_GROUPS.shape()];
+                self.plan_kernels(&kernels)?;
+                return Ok(Some(grouping.table()));
+            }
             if let Some(table) = self.hashed_groups(&memory, &layout, grouping)? {
                 return Ok(Some(table));
             }
@@ -187,6 +205,15 @@ impl DeviceScan<'_> {
         let Ok(made) = self.made(predicate, grouping.reads(), None, &output)? else {
             return Ok(None);
         };
+        if self.is_planned() {
+            let kind = match (made.source.has_shared_groups, &memory.slots) {
+                (true, _) => GroupTableKind::SharedMemory,
+                (false, None) => GroupTableKind::DeviceMemory,
+                (false, Some(_)) => GroupTableKind::DeviceHashed,
+            };
+            self.planned(|planned| planned.keep_table(kind));
+            return Ok(Some(()));
+        }
         let query = made.query(self.columns);
         let reports = query.rows(self.stream, made.within(), &memory.buffers(), self.marks)?;
         self.check_reports(&made, reports).map(Some)

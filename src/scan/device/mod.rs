@@ -24,6 +24,7 @@ mod aggregate;
 mod gather;
 mod groups;
 mod lookup;
+mod plan;
 mod query;
 mod select;
 mod source;
@@ -46,12 +47,14 @@ use crate::device::{Context, DeviceColumn, Marks};
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{Node, Range};
-use crate::gpu::{Device, DeviceBuffer, Module, Stream};
+use crate::gpu::{Device, DeviceBuffer, Module, Stream, kernels};
 use crate::memory::MemoryLimit;
 use crate::ranges::{Key, Ranges};
 pub(super) use aggregate::Found;
 use aggregate::Piece;
 use gather::KeptRows;
+use plan::Plan as Planning;
+pub(super) use plan::Planned;
 use query::Query;
 use select::{ColumnTest, Combine, Dictionaries, Report, StringTests, WordType};
 use source::{Output, Source, TestsOf, source};
@@ -65,6 +68,8 @@ pub(super) struct DeviceScan<'a> {
     pub marks: &'a mut dyn Marks,
     /// What tests found wrong, and with which column.
     reports: Vec<NamedReport>,
+    /// Whether, and where, it keeps what would be done in place of doing it.
+    plan: Planning,
 }
 
 /// The rows that a predicate keeps, as a bitmap on the device.
@@ -159,7 +164,7 @@ impl<'a> DeviceScan<'a> {
         rows: usize,
         marks: &'a mut dyn Marks,
     ) -> Self {
-        Self { context, stream, columns, rows, marks, reports: Vec::new() }
+        Self { context, stream, columns, rows, marks, reports: Vec::new(), plan: None }
     }
 
     fn device(&self) -> &dyn Device {
@@ -203,10 +208,10 @@ impl<'a> DeviceScan<'a> {
         // The rows are found once, on the way unless the CPU needs them too.
         let selection = (!there.is_empty()).then(|| self.select(predicate)).transpose()?;
         let others = match &selection {
-            Some(selection) => {
+            Some(selection) if !self.is_planned() => {
                 aggregate::on_host(&there, self.columns, selection.mask()?.values())?
             }
-            None => Vec::new(),
+            _ => Vec::new(),
         };
         let pieces = match (here.is_empty(), self.stages()?) {
             (true, _) => Vec::new(),
@@ -233,6 +238,10 @@ impl<'a> DeviceScan<'a> {
         let reads = plans.iter().flat_map(|plan| plan.columns_read());
         let output = Output::Aggregates(plans, &reaches);
         let made = self.made(predicate, reads, selection, &output)??;
+        if self.is_planned() {
+            self.plan_kernels(&[kernels::REDUCE_PARTIALS.shape()])?;
+            return Ok(Piece::States(Vec::new()));
+        }
         let (count, reductions) = (made.source.partials, &made.source.reductions);
         let query = made.query(self.columns);
         let (words, reports) =
@@ -265,7 +274,7 @@ impl<'a> DeviceScan<'a> {
                 (Some(_), None) => selection = Some(self.select_at_once(predicate)?),
             }
         };
-        match self.device().compile(&source.text) {
+        match self.compile(&source) {
             Err(error @ Error::NoDevice { .. }) => Ok(Err(error)),
             compiled => Ok(Ok(MadeKernel { nodes, source, module: compiled?, selection })),
         }
@@ -374,11 +383,14 @@ impl<'a> DeviceScan<'a> {
             let has_parts = launches(predicate) > 1;
             return if has_parts { Ok(false) } else { Err(Error::expression(what)) };
         }
-        let module = match self.device().compile(&source.text) {
+        let module = match self.compile(&source) {
             // Test by test.
             Err(Error::NoDevice { .. }) if !has_arithmetic(predicate) => return Ok(false),
             compiled => compiled?,
         };
+        if self.is_planned() {
+            return Ok(true);
+        }
         let query = query(self.columns, nodes, module.as_ref(), &source);
         let reports = query.mask(self.stream, how, bitmap, self.marks)?;
         self.reports.extend(self.named(&source, reports));
@@ -412,6 +424,16 @@ impl<'a> DeviceScan<'a> {
                 return Ok(());
             }
         }
+        self.within(predicate, |scan| scan.join_parts(predicate, how, bitmap))
+    }
+
+    /// The same by more kernels than one, or one that is there.
+    fn join_parts(
+        &mut self,
+        predicate: &Predicate,
+        how: Combine,
+        bitmap: &Arc<DeviceBuffer>,
+    ) -> Result<()> {
         match predicate {
             Predicate::Constant(value) => {
                 let decides = match how {
@@ -456,12 +478,12 @@ impl<'a> DeviceScan<'a> {
                 }
                 let other = self.bitmap()?;
                 self.join(inner, Combine::Set, &other)?;
-                select::join(self.stream, &other, true, how, bitmap, self.rows, self.marks)
+                self.join_bitmaps(&other, true, how, bitmap)
             }
             Predicate::All(_) | Predicate::Any(_) => {
                 let other = self.bitmap()?;
-                self.join(predicate, Combine::Set, &other)?;
-                select::join(self.stream, &other, false, how, bitmap, self.rows, self.marks)
+                self.join_parts(predicate, Combine::Set, &other)?;
+                self.join_bitmaps(&other, false, how, bitmap)
             }
             Predicate::Probe(probe) => self.probe(probe, how, bitmap),
             Predicate::Compare(..) => unreachable!("what needs a kernel of its own is fused"),
@@ -519,6 +541,10 @@ impl<'a> DeviceScan<'a> {
 
     /// Joins the rows whose keys a lookup has with a bitmap: the keys are decoded for it.
     fn probe(&mut self, probe: &Probe, how: Combine, bitmap: &Arc<DeviceBuffer>) -> Result<()> {
+        if self.is_planned() {
+            let kernels = [kernels::PROBE_KEYS.shape(), kernels::JOIN_SELECTED.shape()];
+            return self.plan_kernels(&kernels);
+        }
         let column = self.columns[probe.join.column];
         let in_column = |error: Error| error.in_column(column.field().name());
         let keys = decode::start(self.stream, column, self.marks).and_then(Pending::finish);
@@ -538,7 +564,7 @@ impl<'a> DeviceScan<'a> {
         if column.null_count() > 0 {
             self.test(probe.join.column, &ColumnTest::Valid, Combine::And, &found)?;
         }
-        select::join(self.stream, &found, false, how, bitmap, self.rows, self.marks)
+        self.join_bitmaps(&found, false, how, bitmap)
     }
 
     /// Joins the rows that pass a test of one column with a bitmap.
@@ -551,6 +577,10 @@ impl<'a> DeviceScan<'a> {
     ) -> Result<()> {
         let column = self.columns[column];
         let name = column.field().name();
+        if self.is_planned() {
+            let kernels = select::kernels_of(self.stream, column, test);
+            return self.plan_kernels(&kernels.map_err(|error| error.in_column(name))?);
+        }
         let report = select::select(self.stream, column, test, how, bitmap, self.marks)
             .map_err(|error| error.in_column(name))?;
         self.reports.push(NamedReport { report, column: name.clone(), first_chunk: 0 });

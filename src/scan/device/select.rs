@@ -20,13 +20,16 @@ pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
 use crate::decode::check_decodable;
-use crate::decode::nodes::{ChunkDictionary, ColumnNodes, KernelNodes, StringDictionaries};
+use crate::decode::nodes::{
+    ChunkDictionary, ColumnNodes, KernelNodes, StringDictionaries, ValidityNodes,
+};
 use crate::device::Marks;
 use crate::device::column::DeviceColumn;
 use crate::device::parameters::Parameters;
 use crate::device::status::{check_status, status_words};
 use crate::error::Result;
 use crate::gpu::abi::{self, Node, Range};
+use crate::gpu::kernels::KernelShape;
 use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream, kernels};
 use crate::ranges::Order;
 use crate::scan::join::Probe;
@@ -149,17 +152,7 @@ pub(crate) fn select(
         return Ok(Report::default());
     }
     let of_validity = column.scan_validity(stream)?;
-    let (nodes, parts) = match test {
-        // What else a column has is of no concern.
-        ColumnTest::Valid | ColumnTest::Null => {
-            (None, vec![parts::of_validity(&of_validity, matches!(test, ColumnTest::Null))])
-        }
-        _ => {
-            let nodes = column.kernel_nodes(stream)?;
-            let parts = parts::of(stream, column, &nodes, test)?;
-            (Some(nodes), parts)
-        }
-    };
+    let (nodes, parts) = parts_of(stream, column, test, &of_validity)?;
     let rows = column.len();
     assert!(out.len() >= bitmap_len(rows), "a bit for each row");
     let validity: Vec<Node> = match column.null_count() {
@@ -173,6 +166,40 @@ pub(crate) fn select(
     let of_nodes = nodes.iter().flat_map(|nodes| nodes.buffers());
     let buffers = of_validity.buffers().iter().chain(of_nodes).map(AsRef::as_ref).collect();
     Verdicts { stream, column, buffers, rows, combine, out }.start(&parts, &validity, marks)
+}
+
+/// The launches of a test, and the nodes that they read beside those of the validity.
+fn parts_of(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    test: &ColumnTest,
+    of_validity: &ValidityNodes,
+) -> Result<(Option<Arc<KernelNodes>>, Vec<parts::Part>)> {
+    Ok(match test {
+        // What else a column has is of no concern.
+        ColumnTest::Valid | ColumnTest::Null => {
+            (None, vec![parts::of_validity(of_validity, matches!(test, ColumnTest::Null))])
+        }
+        _ => {
+            let nodes = column.kernel_nodes(stream)?;
+            let parts = parts::of(stream, column, &nodes, test)?;
+            (Some(nodes), parts)
+        }
+    })
+}
+
+/// The kernels that [`select`] starts.
+///
+/// # Errors
+/// As [`select`].
+pub(crate) fn kernels_of(
+    stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
+    test: &ColumnTest,
+) -> Result<Vec<KernelShape>> {
+    check_decodable(column)?;
+    let (_, parts) = parts_of(stream, column, test, column.scan_validity(stream)?.as_ref())?;
+    Ok(parts.iter().map(parts::Part::shape).collect())
 }
 
 /// Whether words of a bitmap belong to two chunks.

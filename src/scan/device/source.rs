@@ -43,6 +43,7 @@ pub(super) use groups::{GroupLayout, GroupMemory, GroupWords, SlotMemory};
 pub(super) use lookup::LookupTarget;
 
 use crate::scan::device::select::{StringTests, WordType};
+use crate::scan::explain::StepOrder;
 use crate::scan::expr::Comparison;
 use crate::scan::group::Grouping;
 use crate::scan::join::{JoinedColumn, Probe};
@@ -69,6 +70,10 @@ const MOST_WORDS: usize = 480;
 /// A kernel for a query, and what it is started with.
 pub(super) struct Source {
     pub text: String,
+    /// The order in which it tests rows.
+    pub order: StepOrder,
+    /// Whether blocks have a table of groups in their shared memory.
+    pub has_shared_groups: bool,
     /// The lists of nodes, the first of which has all rows.
     pub nodes: Vec<DevicePtr<Node>>,
     pub literals: Vec<u64>,
@@ -211,6 +216,7 @@ impl Source {
 struct Writer<'a> {
     columns: &'a [&'a ColumnNodes],
     tests_of: TestsOf<'a>,
+    order: StepOrder,
     nodes: Vec<DevicePtr<Node>>,
     literals: Vec<u64>,
     ranges: Vec<(usize, Vec<Range>)>,
@@ -279,6 +285,7 @@ impl<'a> Writer<'a> {
         Self {
             columns,
             tests_of,
+            order: StepOrder::default(),
             // A node for each chunk, with its rows.
             nodes: vec![columns[0].rows],
             literals: Vec::new(),
@@ -508,6 +515,7 @@ impl<'a> Writer<'a> {
         text += &self.ended;
         text += "}\n\n}  // namespace lanepack\n";
         let Self {
+            order,
             nodes,
             mut literals,
             ranges,
@@ -525,6 +533,8 @@ impl<'a> Writer<'a> {
         }
         Source {
             text,
+            order,
+            has_shared_groups: self.block_bytes > 0,
             nodes,
             literals,
             ranges,
@@ -545,6 +555,7 @@ impl<'a> Writer<'a> {
     /// name of the variable that has them.
     fn select(&mut self, predicate: &Predicate, live: &str, code: &mut String) -> Result<String> {
         let kept = self.variable();
+        self.order.enter(predicate);
         match predicate {
             Predicate::Constant(value) => {
                 let of = if *value { live } else { "0" };
@@ -620,6 +631,7 @@ impl<'a> Writer<'a> {
                 let _ = writeln!(code, "const u32 {kept} = {live} & ~{found};");
             }
         }
+        self.order.leave();
         Ok(kept)
     }
 

@@ -59,7 +59,13 @@ impl DeviceScan<'_> {
             return Ok(None);
         }
         self.check_chunks()?;
-        Ok(stages(self.device(), self.columns))
+        let mut stages = stages(self.device(), self.columns);
+        if let (true, Some(stages)) = (self.is_planned(), &mut stages) {
+            // What is done for one is done for the others.
+            self.planned(|planned| planned.stages = stages.len());
+            stages.truncate(1);
+        }
+        Ok(stages)
     }
 
     /// Scans one stage.
@@ -71,9 +77,9 @@ impl DeviceScan<'_> {
         let columns: Vec<DeviceColumn> =
             self.columns.iter().map(|column| column.of_chunks(stage.clone())).collect();
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
-        let rows = columns[0].len();
-        work(&mut DeviceScan::new(self.context, self.stream, &columns, rows, self.marks))
-            .map_err(|error| error.after_chunks(stage.start))
+        let (rows, plan) = (columns[0].len(), self.plan.clone());
+        let scan = DeviceScan::new(self.context, self.stream, &columns, rows, self.marks);
+        work(&mut DeviceScan { plan, ..scan }).map_err(|error| error.after_chunks(stage.start))
     }
 
     /// Finds the rows that a predicate keeps, stage by stage.

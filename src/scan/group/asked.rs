@@ -15,6 +15,7 @@ use super::{GroupKey, GroupTable, Grouping, Numbering};
 use crate::error::Result;
 use crate::scan::aggregate::{Aggregate, Plan, RowFilter};
 use crate::scan::bind::Binder;
+use crate::scan::explain;
 use crate::scan::expr::Expr;
 use crate::scan::predicate::Predicate;
 
@@ -72,6 +73,15 @@ impl Asked {
                 filter.predicate.values_read(&mut |column| columns.push(column));
             }
         }
+        columns
+    }
+
+    /// The columns whose values are read, or of which it is asked whether they are null.
+    pub fn columns(&self) -> Vec<usize> {
+        let filters = self.distinct.iter().filter_map(|distinct| distinct.filter.as_ref());
+        let mut columns = explain::columns_of_plans(&self.plans);
+        filters.for_each(|filter| explain::columns_of(&filter.predicate, &mut columns));
+        columns.extend(self.reads());
         columns
     }
 

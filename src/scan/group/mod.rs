@@ -15,6 +15,7 @@
 
 mod asked;
 mod exact;
+mod explain;
 mod key;
 mod states;
 
@@ -32,6 +33,7 @@ pub(super) use states::{Found, States};
 
 use super::aggregate::{Aggregate, Plan};
 use super::bind::{Binder, no_column};
+use super::device::DeviceScan;
 use super::expr::Expr;
 use super::predicate::Predicate;
 use super::{Scan, bounds_of, bounds_on_device};
@@ -143,28 +145,39 @@ impl GroupBy<'_> {
         bind: impl FnOnce(&mut Binder<'_>) -> Result<Asked>,
         context: &Arc<Context>,
     ) -> Result<(Vec<GroupTable>, Asked)> {
-        self.scan.on(context, bind, Asked::reads, &mut (), |scan, predicate, mut asked| {
-            let columns = scan.columns;
-            let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
-            let within = |filter: Option<&Predicate>| predicate.clone().and(filter);
-            if !scan.keeps_nothing(predicate) {
-                scan.code_strings(asked.all_keys())?;
-            }
-            asked.fit(&column, scan.rows)?;
-            let tables = asked.tables(self.most, |filter, grouping| {
-                scan.groups_by_kernels(&within(filter), grouping)
-            });
-            if let Some(tables) = tables? {
-                return Ok((tables, asked));
-            }
-            // The CPU finds them, with codes of its own.
-            asked.all_keys().for_each(|key| key.with_codes(None));
-            asked.fit(&column, scan.rows)?;
-            let tables = asked.tables(self.most, |filter, grouping| {
-                scan.groups_by_host(&within(filter), grouping).map(Some)
-            });
-            Ok((tables?.expect("the CPU finds all groups"), asked))
+        self.scan.on(context, bind, Asked::reads, &mut (), |scan, predicate, asked| {
+            self.found(scan, predicate, asked)
         })
+    }
+
+    /// The groups that a GPU finds in columns in its memory, or the CPU of the rows that it has found.
+    fn found(
+        &self,
+        scan: &mut DeviceScan<'_>,
+        predicate: &Predicate,
+        mut asked: Asked,
+    ) -> Result<(Vec<GroupTable>, Asked)> {
+        let columns = scan.columns;
+        let column = |of: usize| (bounds_on_device(columns[of]), columns[of].null_count() > 0);
+        let within = |filter: Option<&Predicate>| predicate.clone().and(filter);
+        if !scan.keeps_nothing(predicate) {
+            scan.code_strings(asked.all_keys())?;
+        }
+        asked.fit(&column, scan.rows)?;
+        let tables = asked.tables(self.most, |filter, grouping| {
+            scan.groups_by_kernels(&within(filter), grouping)
+        });
+        if let Some(tables) = tables? {
+            return Ok((tables, asked));
+        }
+        // The CPU finds them, with codes of its own.
+        scan.plan_anew();
+        asked.all_keys().for_each(|key| key.with_codes(None));
+        asked.fit(&column, scan.rows)?;
+        let tables = asked.tables(self.most, |filter, grouping| {
+            scan.groups_by_host(&within(filter), grouping).map(Some)
+        });
+        Ok((tables?.expect("the CPU finds all groups"), asked))
     }
 
     /// The rows in their order, of a batch whose first columns are `keys`.
@@ -258,6 +271,11 @@ impl GroupTable {
         };
         let states = plans.iter().map(|plan| States::new(plan)).collect();
         Self { index, numbers: Vec::new(), states, most }
+    }
+
+    /// Whether it has a place for each number.
+    fn is_indexed(&self) -> bool {
+        matches!(self.index, Index::Dense(_))
     }
 
     /// The group of a number, which is less than all of them; a new one if there is none.

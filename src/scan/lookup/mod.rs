@@ -130,6 +130,15 @@ impl Keys {
         }
     }
 
+    /// Whether a key may lie between two numbers, both included. By the table, if it is in host memory.
+    pub fn may_have(&self, low: i64, high: i64) -> bool {
+        match (self.host.get(), self.bounds) {
+            (Some(table), _) => table.may_have(low, high),
+            (None, Some((least, greatest))) => low <= greatest && least <= high,
+            (None, None) => false,
+        }
+    }
+
     /// The table in host memory.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use cudarc::driver::{result, sys};
 use super::super::failure::{During, no_device, reason};
 use super::Context;
 use crate::error::{Error, Result};
-use crate::gpu::{DeviceInfo, Shape};
+use crate::gpu::{DeviceInfo, Resources, Shape};
 
 /// Kernels loaded on a device.
 pub(in crate::gpu::cuda) struct Module {
@@ -85,12 +85,28 @@ unsafe impl Sync for Function {}
 impl Function {
     /// What launches of it have to fit.
     pub fn shape(&self) -> Result<Shape> {
+        let threads =
+            self.attribute(sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+        Ok(Shape { threads, arguments: self.argument_bytes() })
+    }
+
+    /// What it takes of a multiprocessor.
+    pub fn resources(&self) -> Result<Resources> {
+        use sys::CUfunction_attribute as Attribute;
+        let told = |attribute| self.attribute(attribute).map(Some);
+        Ok(Resources {
+            registers: told(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+            shared: told(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+            local: told(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        })
+    }
+
+    fn attribute(&self, attribute: sys::CUfunction_attribute) -> Result<u32> {
         self.module.context.bind()?;
-        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
         // SAFETY: the function is of a loaded module.
-        let threads = unsafe { result::function::get_function_attribute(self.raw, attribute) }
+        let value = unsafe { result::function::get_function_attribute(self.raw, attribute) }
             .during(&format!("kernel {}", self.name))?;
-        Ok(Shape { threads: threads.unsigned_abs(), arguments: self.argument_bytes() })
+        Ok(value.unsigned_abs())
     }
 
     /// Bytes of its first argument, which drivers tell since CUDA 12.4.

@@ -29,7 +29,7 @@ use crate::error::{Error, Place, Result};
 use crate::gpu::abi::{
     self, Node, Range, SelectArguments, SelectStringsArguments, SelectWideArguments, WideRange,
 };
-use crate::gpu::kernels::{self, BoundKernel, Division, Kernel};
+use crate::gpu::kernels::{self, BoundKernel, Division, Kernel, KernelShape};
 use crate::gpu::{DeviceBuffer, DevicePtr, Stream};
 use crate::lanes::VECTOR;
 use crate::scan::predicate::CodesTest;
@@ -161,6 +161,15 @@ impl Part {
             PartKernel::Words(kernel) => kernel.division(nodes, vectors),
             PartKernel::Wide { kernel, .. } => kernel.division(nodes, vectors),
             PartKernel::Strings { kernel, .. } => kernel.division(nodes, vectors),
+        }
+    }
+
+    /// The kernel.
+    pub fn shape(&self) -> KernelShape {
+        match &self.kernel {
+            PartKernel::Words(kernel) => kernel.shape(),
+            PartKernel::Wide { kernel, .. } => kernel.shape(),
+            PartKernel::Strings { kernel, .. } => kernel.shape(),
         }
     }
 
