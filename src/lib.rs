@@ -33,6 +33,7 @@
 //! | one array without a batch | [`compress_array`], [`CompressedColumn::decompress`] |
 //! | write and read files and streams | [`ipc::Writer`], [`ipc::Reader`] |
 //! | filter, aggregate, gather what is compressed | [`scan::col`], [`scan::Scan::new`], [`filter`](scan::Scan::filter) |
+//! | see what a scan would read, and in which order | [`Scan::explain`](scan::Scan::explain) |
 //! | make it smaller, or faster to write | [`Options::with_effort`] with an [`Effort`] |
 //! | let a GPU do it where that pays | [`Engine::auto`], [`Engine::compress`], [`Engine::decompress`] |
 //! | keep columns compressed in GPU memory | [`Engine::cuda`], [`Engine::upload`], [`scan::Scan::on_device`] |

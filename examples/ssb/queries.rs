@@ -167,10 +167,15 @@ fn flight_1(
     discounts: (i32, i32),
     quantity: Expr,
 ) -> Result<RecordBatch> {
-    star.scan("lineorder")
+    let scan = star
+        .scan("lineorder")
         .semi_join(col("lo_orderdate"), &lookups[0])
-        .filter(col("lo_discount").between(discounts.0, discounts.1).and(quantity))
-        .aggregate(&[sum(col("lo_extendedprice") * col("lo_discount")).named("revenue")], engine)
+        .filter(col("lo_discount").between(discounts.0, discounts.1).and(quantity));
+    star.aggregate(
+        &scan,
+        &[sum(col("lo_extendedprice") * col("lo_discount")).named("revenue")],
+        engine,
+    )
 }
 
 fn lookups_2(
@@ -188,12 +193,13 @@ fn lookups_2(
 
 /// Revenue by year and brand.
 fn flight_2(star: &Database, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
-    star.scan("lineorder")
+    let groups = star
+        .scan("lineorder")
         .join(col("lo_orderdate"), &lookups[0])
         .join(col("lo_partkey"), &lookups[1])
         .semi_join(col("lo_suppkey"), &lookups[2])
-        .group_by([col("d_year"), col("p_brand1")])
-        .aggregate(&[sum(col("lo_revenue")).named("revenue")], engine)
+        .group_by([col("d_year"), col("p_brand1")]);
+    star.aggregate_groups(&groups, &[sum(col("lo_revenue")).named("revenue")], engine)
 }
 
 fn lookups_3(
@@ -217,13 +223,14 @@ fn flight_3(
     lookups: &[Lookup],
     place: &str,
 ) -> Result<RecordBatch> {
-    star.scan("lineorder")
+    let groups = star
+        .scan("lineorder")
         .join(col("lo_orderdate"), &lookups[0])
         .join(col("lo_custkey"), &lookups[1])
         .join(col("lo_suppkey"), &lookups[2])
         .group_by([col(format!("c_{place}")), col(format!("s_{place}")), col("d_year")])
-        .order_by([("d_year", false), ("revenue", true)])
-        .aggregate(&[sum(col("lo_revenue")).named("revenue")], engine)
+        .order_by([("d_year", false), ("revenue", true)]);
+    star.aggregate_groups(&groups, &[sum(col("lo_revenue")).named("revenue")], engine)
 }
 
 /// Profit by some columns of lookups of dates, customers, suppliers and parts.
@@ -233,11 +240,16 @@ fn flight_4(
     lookups: &[Lookup],
     by: &[&str],
 ) -> Result<RecordBatch> {
-    star.scan("lineorder")
+    let groups = star
+        .scan("lineorder")
         .join(col("lo_orderdate"), &lookups[0])
         .join(col("lo_custkey"), &lookups[1])
         .join(col("lo_suppkey"), &lookups[2])
         .join(col("lo_partkey"), &lookups[3])
-        .group_by(by.iter().map(|name| col(*name)))
-        .aggregate(&[sum(col("lo_revenue") - col("lo_supplycost")).named("profit")], engine)
+        .group_by(by.iter().map(|name| col(*name)));
+    star.aggregate_groups(
+        &groups,
+        &[sum(col("lo_revenue") - col("lo_supplycost")).named("profit")],
+        engine,
+    )
 }

@@ -26,6 +26,9 @@ pub struct What {
     /// Only queries whose name has this in it.
     #[arg(long, default_value = "")]
     only: String,
+    /// Prints the plan of each query before it runs.
+    #[arg(long)]
+    explain: bool,
     /// Writes the tables and the results of the queries there.
     #[arg(long)]
     write: Option<PathBuf>,
@@ -78,7 +81,9 @@ pub fn run(
     let (mut logarithms, mut count) = (0.0, 0);
     for query in queries.iter().filter(|query| query.name.contains(&what.only)) {
         let mut best = [Duration::MAX; 2];
+        database.explains = what.explain;
         let mut result = query.run(&database, &engine)?;
+        database.explains = false;
         for _ in 0..what.runs {
             let start = Instant::now();
             let lookups = (query.lookups)(&database, &engine)?;

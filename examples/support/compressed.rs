@@ -9,7 +9,7 @@ use arrow_ipc::writer::FileWriter;
 use indicatif::{ProgressBar, ProgressStyle};
 use lanepack::arrow::arrow_array::RecordBatch;
 use lanepack::arrow::arrow_schema::ArrowError;
-use lanepack::scan::{Lookup, Scan};
+use lanepack::scan::{Aggregate, GroupBy, Lookup, Scan};
 use lanepack::{CompressedColumn, CompressedDeviceBatch, Engine, Options, Result, columns};
 use rayon::prelude::*;
 
@@ -33,6 +33,8 @@ pub struct Database {
     /// Bytes of all values, and compressed.
     pub bytes: usize,
     pub compressed_bytes: usize,
+    /// Whether queries print their plans before they run.
+    pub explains: bool,
 }
 
 impl Database {
@@ -54,6 +56,32 @@ impl Database {
             Table::Host(_, columns) => columns[0].len(),
             Table::Device(batch) => batch.num_rows(),
         }
+    }
+
+    /// Aggregates of a scan.
+    pub fn aggregate(
+        &self,
+        scan: &Scan<'_>,
+        aggregates: &[Aggregate],
+        engine: &Engine,
+    ) -> Result<RecordBatch> {
+        if self.explains {
+            println!("{}", scan.explain(aggregates, engine)?);
+        }
+        scan.aggregate(aggregates, engine)
+    }
+
+    /// Aggregates of groups.
+    pub fn aggregate_groups(
+        &self,
+        groups: &GroupBy<'_>,
+        aggregates: &[Aggregate],
+        engine: &Engine,
+    ) -> Result<RecordBatch> {
+        if self.explains {
+            println!("{}", groups.explain(aggregates, engine)?);
+        }
+        groups.aggregate(aggregates, engine)
     }
 
     /// Uploads the tables to the memory of an engine's GPU.

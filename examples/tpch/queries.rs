@@ -38,24 +38,25 @@ fn within(date: &str, first: &str, end: &str) -> Expr {
 
 /// Q1.
 fn pricing_summary(tables: &Database, engine: &Engine, _: &[Lookup]) -> Result<RecordBatch> {
-    tables
+    let groups = tables
         .scan("lineitem")
         // 90 days before 1998-12-01.
         .filter(col("l_shipdate").lt_eq("1998-09-02"))
-        .group_by([col("l_returnflag"), col("l_linestatus")])
-        .aggregate(
-            &[
-                sum(col("l_quantity")).named("sum_qty"),
-                sum(col("l_extendedprice")).named("sum_base_price"),
-                sum(discounted()).named("sum_disc_price"),
-                sum(discounted() * (lit(1) + col("l_tax"))).named("sum_charge"),
-                avg(col("l_quantity")).named("avg_qty"),
-                avg(col("l_extendedprice")).named("avg_price"),
-                avg(col("l_discount")).named("avg_disc"),
-                count_rows().named("count_order"),
-            ],
-            engine,
-        )
+        .group_by([col("l_returnflag"), col("l_linestatus")]);
+    tables.aggregate_groups(
+        &groups,
+        &[
+            sum(col("l_quantity")).named("sum_qty"),
+            sum(col("l_extendedprice")).named("sum_base_price"),
+            sum(discounted()).named("sum_disc_price"),
+            sum(discounted() * (lit(1) + col("l_tax"))).named("sum_charge"),
+            avg(col("l_quantity")).named("avg_qty"),
+            avg(col("l_extendedprice")).named("avg_price"),
+            avg(col("l_discount")).named("avg_disc"),
+            count_rows().named("count_order"),
+        ],
+        engine,
+    )
 }
 
 /// Q3: orders of customers in a segment.
@@ -78,14 +79,14 @@ fn shipping_priority(
     engine: &Engine,
     lookups: &[Lookup],
 ) -> Result<RecordBatch> {
-    tables
+    let groups = tables
         .scan("lineitem")
         .join(col("l_orderkey"), &lookups[0])
         .filter(col("l_shipdate").gt("1995-03-15"))
         .group_by([col("l_orderkey"), col("o_orderdate"), col("o_shippriority")])
         .order_by([("revenue", true), ("o_orderdate", false)])
-        .limit(10)
-        .aggregate(&[revenue()], engine)
+        .limit(10);
+    tables.aggregate_groups(&groups, &[revenue()], engine)
 }
 
 /// Q5: orders with the nations of their customers, suppliers with theirs, of a region.
@@ -123,24 +124,28 @@ fn local_supplier_volume(
     engine: &Engine,
     lookups: &[Lookup],
 ) -> Result<RecordBatch> {
-    tables
+    let groups = tables
         .scan("lineitem")
         .join(col("l_orderkey"), &lookups[0])
         .join(col("l_suppkey"), &lookups[1])
         .filter(col("c_nationkey").eq(col("s_nationkey")))
         .group_by([col("n_name")])
-        .order_by([("revenue", true)])
-        .aggregate(&[revenue()], engine)
+        .order_by([("revenue", true)]);
+    tables.aggregate_groups(&groups, &[revenue()], engine)
 }
 
 /// Q6.
 fn forecast_of_revenue(tables: &Database, engine: &Engine, _: &[Lookup]) -> Result<RecordBatch> {
-    tables
+    let scan = tables
         .scan("lineitem")
         .filter(within("l_shipdate", "1994-01-01", "1995-01-01"))
         .filter(col("l_discount").between(Literal::decimal(5, 2), Literal::decimal(7, 2)))
-        .filter(col("l_quantity").lt(24))
-        .aggregate(&[sum(col("l_extendedprice") * col("l_discount")).named("revenue")], engine)
+        .filter(col("l_quantity").lt(24));
+    tables.aggregate(
+        &scan,
+        &[sum(col("l_extendedprice") * col("l_discount")).named("revenue")],
+        engine,
+    )
 }
 
 /// Q12: the priorities of all orders.
@@ -150,21 +155,22 @@ fn priorities(tables: &Database, engine: &Engine) -> Result<Vec<Lookup>> {
 
 fn shipping_modes(tables: &Database, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
     let is_high = col("o_orderpriority").in_list(["1-URGENT", "2-HIGH"]);
-    tables
+    let groups = tables
         .scan("lineitem")
         .join(col("l_orderkey"), &lookups[0])
         .filter(col("l_shipmode").in_list(["MAIL", "SHIP"]))
         .filter(col("l_commitdate").lt(col("l_receiptdate")))
         .filter(col("l_shipdate").lt(col("l_commitdate")))
         .filter(within("l_receiptdate", "1994-01-01", "1995-01-01"))
-        .group_by([col("l_shipmode")])
-        .aggregate(
-            &[
-                count_rows().filter(is_high.clone()).named("high_line_count"),
-                count_rows().filter(!is_high).named("low_line_count"),
-            ],
-            engine,
-        )
+        .group_by([col("l_shipmode")]);
+    tables.aggregate_groups(
+        &groups,
+        &[
+            count_rows().filter(is_high.clone()).named("high_line_count"),
+            count_rows().filter(!is_high).named("low_line_count"),
+        ],
+        engine,
+    )
 }
 
 /// Q14: the types of all parts.
@@ -174,11 +180,16 @@ fn types_of_parts(tables: &Database, engine: &Engine) -> Result<Vec<Lookup>> {
 
 fn promotion_effect(tables: &Database, engine: &Engine, lookups: &[Lookup]) -> Result<RecordBatch> {
     let promoted = col("p_type").starts_with("PROMO");
-    let sums = tables
-        .scan("lineitem")
-        .join(col("l_partkey"), &lookups[0])
-        .filter(within("l_shipdate", "1995-09-01", "1995-10-01"))
-        .aggregate(&[revenue().filter(promoted).named("promoted"), revenue()], engine)?;
+    let scan = tables.scan("lineitem").join(col("l_partkey"), &lookups[0]).filter(within(
+        "l_shipdate",
+        "1995-09-01",
+        "1995-10-01",
+    ));
+    let sums = tables.aggregate(
+        &scan,
+        &[revenue().filter(promoted).named("promoted"), revenue()],
+        engine,
+    )?;
     percentage(&sums)
 }
 
@@ -225,12 +236,12 @@ fn discounted_revenue(
     let cases = CASES.map(|(brand, _, _, quantity)| {
         col("p_brand").eq(brand).and(col("l_quantity").between(quantity, quantity + 10))
     });
-    tables
+    let scan = tables
         .scan("lineitem")
         .join(col("l_partkey"), &lookups[0])
         // The query has AIR REG, which no line has: the list of modes has REG AIR.
         .filter(col("l_shipmode").in_list(["AIR", "AIR REG"]))
         .filter(col("l_shipinstruct").eq("DELIVER IN PERSON"))
-        .filter(any(cases))
-        .aggregate(&[revenue()], engine)
+        .filter(any(cases));
+    tables.aggregate(&scan, &[revenue()], engine)
 }

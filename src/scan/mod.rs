@@ -47,7 +47,7 @@
 //! # What is not looked at
 //! Chunks whose minimum and maximum decide a test are not read; vectors whose base and
 //! width decide it are not unpacked; strings are compared in their codes; where one part
-//! of an AND keeps no row of a vector, the others are not evaluated.
+//! of an AND keeps no row of a vector, the others are not evaluated. [`Scan::explain`] says it of a scan.
 
 mod aggregate;
 pub(crate) mod automaton;

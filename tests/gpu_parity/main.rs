@@ -11,6 +11,7 @@
 //! | `compress`, `decode`, `damage` | compression and decompression alone; corrupt chunks |
 //! | `scan`, `staged`, `gather`, `fused` | filters, columns that scans decode first, values of kept rows, one kernel for a query |
 //! | `joins`, `ssb`, `tpch` | joins with lookups, groups; the Star Schema Benchmark, TPC-H |
+//! | `explain` | plans of scans |
 //! | `columns`, `kernels` | kernels of users |
 //! | `devices`, `host`, `memory` | threads, errors and export; host memory; device memory |
 //! | `small` | a little of everything, for compute-sanitizer |
@@ -39,6 +40,7 @@ mod decode;
 mod derived;
 mod devices;
 mod distinct_strings;
+mod explain;
 mod files;
 mod front;
 mod fused;

@@ -69,7 +69,7 @@ impl Planned {
 }
 
 /// Shared with the parts of a scan, such as its stages; none of scans that are not planned.
-pub(super) type Plan = Option<Rc<RefCell<Planned>>>;
+pub(super) type Planning = Option<Rc<RefCell<Planned>>>;
 
 impl DeviceScan<'_> {
     /// From now on keeps what would be done.

@@ -62,9 +62,10 @@ impl QueryPlan {
     /// The steps of the filter.
     fn filter(&self) -> Vec<String> {
         if self.steps.is_empty() {
-            let text = match self.chunks_skipped == self.chunks && self.rows > 0 {
-                true => "no row",
-                false => "all rows",
+            let text = match self.chunks_skipped {
+                0 => "all rows",
+                skipped if skipped == self.chunks => "no row",
+                _ => "all rows of other chunks",
             };
             return vec![labelled("filter", text)];
         }
@@ -72,7 +73,7 @@ impl QueryPlan {
             Some(chunk) => format!("filter of chunk {chunk}"),
             None => "filter".to_owned(),
         };
-        let mut rows = vec![[&head, "kept", "columns", "stored B"].map(str::to_owned).to_vec()];
+        let mut rows = vec![[&head, "expected", "columns", "stored B"].map(str::to_owned).to_vec()];
         rows.extend(self.steps.iter().map(|step| {
             let share =
                 step.share.map_or("-".to_owned(), |share| format!("{:.1} %", 100.0 * share));

@@ -81,7 +81,8 @@ pub struct FilterStep {
     pub columns: Vec<String>,
     /// Compressed bytes of these columns in all chunks.
     pub bytes: usize,
-    /// The share of rows that is expected to pass; known of lookups.
+    /// The share of rows that is expected to pass, which the order of steps depends on. Known of lookups:
+    /// the share of the rows of its source that a lookup has, times that of its column's values that pass.
     pub share: Option<f64>,
 }
 
@@ -214,8 +215,8 @@ impl QueryPlan {
         self.stages
     }
 
-    /// Passes over the rows: one more for each count of distinct values. Steps are those of the first,
-    /// and [`QueryPlan::bytes_read`] counts what they read once.
+    /// Passes over the rows: one more for each count of distinct values. Steps are those of the first.
+    /// [`QueryPlan::bytes_read`] counts once what passes of groups read.
     pub fn passes(&self) -> usize {
         self.passes
     }
