@@ -5,13 +5,10 @@ mod aggregates;
 mod common;
 #[path = "scan/errors.rs"]
 mod errors;
-<<<<<<< HEAD
-#[path = "scan/groups.rs"]
-mod groups;
-=======
 #[path = "scan/explain.rs"]
 mod explain;
->>>>>>> 9a65141 (scan: tests and guide of plans; ssb prints plans)
+#[path = "scan/groups.rs"]
+mod groups;
 #[path = "scan/joins.rs"]
 mod joins;
 #[path = "scan/lz.rs"]

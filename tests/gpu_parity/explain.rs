@@ -2,7 +2,8 @@
 
 use arrow_array::{RecordBatch, record_batch};
 use lanepack::scan::{
-    GroupTableKind, KernelOrigin, Lookup, QueryPlan, Scan, col, count_rows, max, min, sum,
+    GroupTableKind, KernelOrigin, Lookup, QueryPlan, Scan, col, count_distinct, count_rows, max,
+    min, sum,
 };
 use lanepack::{Engine, Options, compress};
 
@@ -163,10 +164,24 @@ fn groups_are_in_shared_memory_in_gpu_memory_or_the_cpus() {
         assert_eq!((groups.numbers, groups.table), (7500, GroupTableKind::DeviceMemory));
 
         let found = plan(&["price", "day", "city"]);
-        let groups = found.groups().unwrap();
-        assert_eq!(groups.table, GroupTableKind::HostHashed);
-        // The rows are found on the GPU.
+        assert_eq!(found.groups().unwrap().table, GroupTableKind::DeviceHashed);
+        assert_eq!(kernels(&found), ["scan", "list_groups", "gather_groups"]);
+
+        // Least strings are the CPU's: the GPU finds the rows.
+        let groups = Scan::on_device(&resident).join(col("key"), &lookup).group_by([col("class")]);
+        let found = groups.explain(&[min(col("name"))], &engine).unwrap();
+        assert_eq!(found.groups().unwrap().table, GroupTableKind::HostIndexed);
         assert_eq!((texts(&found).len(), kernels(&found)), (1, vec!["scan"]));
+
+        // Distinct values are those of more groups.
+        let aggregates = [count_rows(), count_distinct(col("day"))];
+        let found = groups.explain(&aggregates, &engine).unwrap();
+        assert_eq!((found.passes(), kernels(&found)), (2, vec!["scan", "scan"]));
+        assert_eq!((texts(&found).len(), found.groups().unwrap().numbers), (1, 5));
+        let scan = Scan::on_device(&resident).filter(col("price").lt(1000));
+        let found = scan.explain(&aggregates, &engine).unwrap();
+        assert_eq!((found.passes(), texts(&found)), (2, vec!["price <= 999"]));
+        assert_eq!(kernels(&found), ["scan", "reduce_partials", "scan"]);
     }
 }
 

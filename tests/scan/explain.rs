@@ -2,7 +2,8 @@
 
 use arrow_array::{RecordBatch, record_batch};
 use lanepack::scan::{
-    Expr, GroupTableKind, Lookup, QueryPlan, Scan, avg, col, count_rows, lit, max, sum,
+    Expr, GroupTableKind, Lookup, QueryPlan, Scan, avg, col, count_distinct, count_rows, lit, max,
+    sum,
 };
 use lanepack::{Engine, Options, compress};
 
@@ -175,6 +176,23 @@ fn groups_say_where_they_are_looked_up() {
     assert_eq!(found.keys[1..], [("price".to_owned(), 5000), ("name".to_owned(), 8192)]);
     assert_eq!((found.numbers, found.table), (100 * 5000 * 8192, GroupTableKind::HostHashed));
     assert_eq!(groups(&[]).numbers, 1);
+    let aggregates = [count_distinct(col("name")), sum(col("price")).filter(col("weight").gt(2.0))];
+    let by_shop = Scan::new(&facts).group_by([col("shop")]);
+    let plan = by_shop.explain(&aggregates, &Engine::cpu()).unwrap();
+    assert_eq!((plan.passes(), plan.groups().unwrap().numbers), (2, 100));
+    assert_eq!(
+        plan.aggregates(),
+        ["count(DISTINCT name)", "sum(price) FILTER (WHERE weight > 2.0)"]
+    );
+    // All but days.
+    let stored: usize = lanepack::columns(&facts).unwrap()[1..]
+        .iter()
+        .flat_map(|column| column.chunks())
+        .map(|chunk| chunk.body().len())
+        .sum();
+    assert_eq!((plan.bytes_read(), plan.bytes_stored()), (stored, stored));
+    let plan = Scan::new(&facts).explain(&aggregates, &Engine::cpu()).unwrap();
+    assert_eq!((plan.passes(), plan.groups().is_none()), (2, true));
 }
 
 #[test]
