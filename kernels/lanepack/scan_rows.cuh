@@ -2,8 +2,7 @@
 // that of the thread with most of them, and other threads wait. Here the rows of all threads are
 // listed one behind the other, and each thread evaluates one of 32:
 //
-//   RowList      rows of some vectors of a warp in any order, evaluated when there are enough, and
-//                after the last vector
+//   RowList      rows of all vectors of a warp in any order, evaluated after the last vector
 //   ListedRows   rows of one vector in any order
 //   OrderedRows  rows of one vector by thread and step, for sums of floats: values go to shared
 //                memory, from which each thread adds those of its own rows
@@ -37,18 +36,15 @@ LANEPACK_DEVICE u32 next_step(u32& selection) {
     return step;
 }
 
-// Rows of a list that are evaluated when there are more: a multiple of 64.
-constexpr u32 LISTED_ROWS = 2 * FEW_ROWS;
-
-// Few rows of each of some vectors, vector by vector: those of one are near each other in memory. Listed
-// thread by thread, rows of all vectors by turns, SSB Q1.1 and TPC-H Q6 on decimals are 7 % slower on an
-// NVIDIA H200. Shared memory of a warp, of which there is little: the first-level cache has the rest, and
-// in it the bits of lookups.
+// Few rows of each of up to EACH vectors, vector by vector: those of one lie near each other in
+// memory. Listed thread by thread, rows of all vectors by turns, SSB Q1.1 and TPC-H Q6 on decimals
+// are 7 % slower on an NVIDIA H200. Shared memory of a warp.
+template <u32 EACH>
 struct RowList {
-    u16 entries[LISTED_ROWS + FEW_ROWS];
+    u16 entries[EACH * FEW_ROWS];
 
-    // Appends the rows of vector number `i` of the warp to `count` others, LISTED_ROWS at most, unless they
-    // are many; whether it does. All threads of a warp.
+    // Appends the rows of vector number `i` of the warp to `count` others, unless they are many;
+    // whether it does. All threads of a warp.
     LANEPACK_DEVICE bool append(u32 selection, u32 i, u32& count) {
         const u32 own = static_cast<u32>(__popc(selection));
         const u32 upto = sum_upto(own);
@@ -62,16 +58,14 @@ struct RowList {
         return true;
     }
 
-    // Calls `add(value(row))` for each of `count` rows, or if they are not the last ones for LISTED_ROWS of
-    // them, which leaves no thread without a row: 32 at a time in the threads of the warp, values of two rows
-    // of a thread are on their way at a time. Gives how many rows are left. All threads of a warp.
+    // Calls `add(value(row))` for each of `count` rows, 32 at a time in the threads of the warp:
+    // values of two rows of a thread are on their way at a time. All threads of a warp.
     template <class Value, class Add>
-    LANEPACK_DEVICE u32 add_each(u32 count, bool are_last, u32 first_vector, const Value& value, const Add& add) {
+    LANEPACK_DEVICE void add_each(u32 count, u32 first_vector, const Value& value, const Add& add) const {
         __syncwarp();
-        const u32 end = are_last ? count : LISTED_ROWS;
 #pragma unroll 1
-        for (u32 at = threadIdx.x % WARP; at < end; at += 2 * WARP) {
-            const bool has_second = at + WARP < end;
+        for (u32 at = threadIdx.x % WARP; at < count; at += 2 * WARP) {
+            const bool has_second = at + WARP < count;
             const u32 row = row_of_entry(first_vector, entries[at]);
             const u32 second = has_second ? row_of_entry(first_vector, entries[at + WARP]) : row;
             const auto one = value(row);
@@ -79,10 +73,6 @@ struct RowList {
             add(one);
             if (has_second) add(other);
         }
-        // Other threads may still read the entries that are replaced.
-        __syncwarp();
-        for (u32 at = threadIdx.x % WARP; at < count - end; at += WARP) entries[at] = entries[end + at];
-        return count - end;
     }
 };
 

@@ -246,7 +246,7 @@ struct Writer<'a> {
     block_bytes: usize,
     /// What is done before a warp's vectors: tests are prepared, sums begin.
     prepared: String,
-    /// What is done before each vector, and behind the last, with rows that were listed.
+    /// What is done with the rows that were listed.
     listed: String,
     /// What is done after them.
     finished: String,
@@ -495,18 +495,11 @@ impl<'a> Writer<'a> {
         }
         text += &self.prepared;
         text += "#pragma unroll 1\n";
-        if self.listed.is_empty() {
-            text += "    for (u32 i = 0; i < place.count; i++) {\n";
-        } else {
-            // Lists are emptied in one place, behind the last vector as well.
-            text += "    for (u32 i = 0;; i++) {\n";
-            text += "        const bool is_last = i == place.count;\n";
-            text += &self.listed;
-            text += "        if (is_last) break;\n";
-        }
+        text += "    for (u32 i = 0; i < place.count; i++) {\n";
         text += "        const u32 vector = place.first + i;\n";
         text += body;
         text += "    }\n";
+        text += &self.listed;
         text += &self.finished;
         for status in 0..self.reporting.len() {
             let _ = writeln!(text, "    report_fault(args, {status}, chunk, fault{status});");

@@ -18,7 +18,7 @@ use crate::scan::join::JoinedColumn;
 use crate::scan::number::{Kind, Number};
 
 /// Shared memory of a warp for lists of rows (`RowList`, `OrderedRows`, `ListedRows`).
-const ROW_LIST: usize = 384;
+const ROW_LIST: usize = 1024;
 const ORDERED_ROWS: usize = 384;
 const VECTOR_ROWS: usize = 128;
 
@@ -230,13 +230,13 @@ impl Writer<'_> {
                  [&](const {name}& values) {{\n{add_free}}});\n}} else {{\n"
             );
         } else if is_listed && ordered.is_empty() {
-            let list = self.scratch("RowList".to_owned(), &format!("rows{group}"), bytes);
+            let list =
+                self.scratch("RowList<SCAN_EACH>".to_owned(), &format!("rows{group}"), bytes);
             let _ = writeln!(code, "if (!{list}.append({rows}, i, listed{group})) {{");
             let _ = writeln!(self.prepared, "    u32 listed{group} = 0;");
             let _ = write!(
                 self.listed,
-                "if (listed{group} > LISTED_ROWS || (is_last && listed{group} != 0)) {{\n\
-                 {by_row}listed{group} = {list}.add_each(listed{group}, is_last, place.first,\n\
+                "if (listed{group} != 0) {{\n{by_row}{list}.add_each(listed{group}, place.first,\n\
                  [&](u32 at) {{ return {values}; }},\n\
                  [&](const {name}& values) {{\n{add_free}}});\n}}\n"
             );
