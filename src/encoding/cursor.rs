@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{NodeView, Words, codec, dict, lz, rle};
+use super::{NodeView, RunCursor, Words, codec, dict, lz};
 use crate::error::Result;
 
 /// What vectors of a node share ([`Codec::cursor`](super::Codec::cursor)).
@@ -12,7 +12,7 @@ pub(crate) enum Cursor<'a> {
     /// The values of a dictionary.
     Dictionary(dict::Cursor<'a>),
     /// The values and lengths of runs.
-    Runs(rle::Cursor<'a>),
+    Runs(RunCursor<'a>),
     /// Nothing.
     None(NodeView<'a>),
 }

@@ -52,6 +52,7 @@ use std::sync::LazyLock;
 pub(crate) use cursor::Cursor;
 pub(crate) use io::{BytesValues, Input, Output, Value, Values, Words, decode_u32, valid_words};
 pub(crate) use plain::carried_array;
+pub(crate) use rle::RunCursor;
 pub(crate) use starts::Starts;
 
 use crate::chunk::{EncodedNode, NodeView, node_bytes};

@@ -340,7 +340,7 @@ impl<'a> Vectors<'a> {
 
 /// The runs of a node that is read a vector at a time: decoded once, as those of a vector are a part of
 /// what is packed together.
-pub(crate) struct Cursor<'a> {
+pub(crate) struct RunCursor<'a> {
     vectors: Vectors<'a>,
     lengths: Vec<u16>,
     /// The values of the runs, as words of so many bits are in memory.
@@ -348,7 +348,7 @@ pub(crate) struct Cursor<'a> {
     bits: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> RunCursor<'a> {
     /// The runs of a node.
     pub fn new(node: NodeView<'a>) -> Result<Self> {
         let values = by_word!(node, decoded_words(node.child(0)))?;
@@ -499,7 +499,7 @@ impl Codec for Rle {
     }
 
     fn cursor<'a>(&self, node: NodeView<'a>) -> Result<super::Cursor<'a>> {
-        Cursor::new(node).map(super::Cursor::Runs)
+        RunCursor::new(node).map(super::Cursor::Runs)
     }
 
     fn select<'a>(&self, node: NodeView<'a>, test: &RangeTest) -> Result<Verdict<'a>> {

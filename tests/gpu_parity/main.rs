@@ -21,6 +21,12 @@
 mod any_type;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../../examples/support/compressed.rs"]
+#[allow(dead_code, reason = "the examples use more of it")]
+mod compressed;
+#[path = "../../examples/support/generator.rs"]
+#[allow(dead_code, reason = "the examples use more of it")]
+mod generator;
 #[path = "../scan/oracle.rs"]
 #[allow(dead_code, reason = "the CPU is compared with it elsewhere")]
 mod oracle;

@@ -2,14 +2,9 @@
 
 use lanepack::{Engine, Options};
 
-use super::{engines, without_compiler};
+use super::{compressed, engines, generator, without_compiler};
 use queries::QUERIES;
 
-#[path = "../../examples/support/compressed.rs"]
-#[allow(dead_code, reason = "the example uses more of it")]
-mod compressed;
-#[path = "../../examples/support/generator.rs"]
-mod generator;
 #[path = "../../examples/ssb/queries.rs"]
 mod queries;
 #[path = "../../examples/ssb/tables.rs"]

@@ -2,14 +2,9 @@
 
 use lanepack::Engine;
 
-use super::engines;
+use super::{compressed, engines, generator};
 use queries::QUERIES;
 
-#[path = "../../examples/support/compressed.rs"]
-#[allow(dead_code, reason = "the example uses more of it")]
-mod compressed;
-#[path = "../../examples/support/generator.rs"]
-mod generator;
 #[path = "../../examples/tpch/queries.rs"]
 mod queries;
 #[path = "../../examples/tpch/tables.rs"]

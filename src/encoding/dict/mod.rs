@@ -32,7 +32,7 @@ use super::constant::MAX_VALUE_BYTES;
 use super::io::{OwnedValues, decoded_words, mismatch, with_words};
 use super::select::{RangeTest, Verdict, by_word};
 use super::starts::Starts;
-use super::{Codec, Encoding, Estimate, Input, Output, Physical, Value, Values, Words, rle};
+use super::{Codec, Encoding, Estimate, Input, Output, Physical, RunCursor, Value, Values, Words};
 use crate::chunk::{EncodedNode, NodeView};
 use crate::encoding::host::{Derivative, Derived};
 use crate::encoding::plan::{self, Context, Parameters, Plan};
@@ -264,7 +264,7 @@ impl Codec for Dict {
             // Codes in runs are looked up once for each run.
             Some(bits @ (8 | 16 | 32 | 64)) if codes.encoding() == Encoding::Rle => {
                 let values = by_word!(node, looked_up(node.child(1), codes.child(0)))?;
-                rle::Cursor::with_values(codes, values, bits).map(super::Cursor::Runs)
+                RunCursor::with_values(codes, values, bits).map(super::Cursor::Runs)
             }
             Some(8 | 16 | 32 | 64) => Cursor::new(node).map(super::Cursor::Dictionary),
             _ => Ok(super::Cursor::None(node)),
