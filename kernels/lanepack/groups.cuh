@@ -123,6 +123,8 @@ struct GroupSlots {
         u32 slot = static_cast<u32>(hash >> 32) & mask;
 #pragma unroll 1
         for (u32 step = 1; step <= GROUP_PROBES; step++) {
+            // Groups of a full table are found in vain.
+            if (step == 16 && __ldcg(is_full) != 0) return 0;
             u64 known = __ldcg(numbers + slot);
             if (known == NO_GROUP) known = atomicCAS(numbers + slot, NO_GROUP, number);
             if (known == NO_GROUP || known == number) return slot;
@@ -139,6 +141,14 @@ template <class Code>
 LANEPACK_DEVICE Code code_of(u64 key, u64 least, u64 codes, bool& outside) {
     const u64 code = key - least;
     if (code < codes) return static_cast<Code>(code);
+    outside = true;
+    return 0;
+}
+
+// The same of values of 128 bits, of which the least one has been taken away.
+template <class Code>
+LANEPACK_DEVICE Code code_of(i128 code, u64 codes, bool& outside) {
+    if (static_cast<u128>(code) < codes) return static_cast<Code>(code);
     outside = true;
     return 0;
 }

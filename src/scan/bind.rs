@@ -265,7 +265,7 @@ impl<'a> Binder<'a> {
         let per_day = units_per_day(name, data_type)?;
         let key = Key::of(data_type).expect("dates have an order");
         let start = |year: i128| {
-            let days = i64::try_from(year).ok().filter(|year| year.abs() < YEARS);
+            let days = i64::try_from(year).ok().filter(|year| (-YEARS..YEARS).contains(year));
             let days = days.map(calendar::days_to)?;
             key.of_integer(i128::from(days) * i128::from(per_day))
         };

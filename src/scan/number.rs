@@ -349,20 +349,19 @@ impl Number {
                 None
             }
             Form::Part(part, inner, per_day) => {
-                let years = (inner.reach(bounds, width)?).map(|(low, high)| {
-                    let year = |end: i256| {
-                        let end = end.to_i128().and_then(|end| i64::try_from(end).ok());
-                        calendar::part_of(DatePart::Year, end.unwrap_or(0), *per_day)
-                    };
-                    (year(low), year(high))
-                });
-                years
-                    .map(|years| match part {
-                        DatePart::Year => years,
-                        DatePart::Month => (1, 12),
-                        DatePart::Day => (1, 31),
-                    })
-                    .map(|(low, high)| (i256::from_i128(low.into()), i256::from_i128(high.into())))
+                // Dates are read as integers of 64 bits, however wide the part's number is.
+                let days = inner.reach(bounds, &mut { Width::Bits64 })?;
+                let year = |end: i256| {
+                    let end = end.to_i128().and_then(|end| i64::try_from(end).ok());
+                    let end = end.expect("dates have 64 bits");
+                    calendar::part_of(DatePart::Year, end, *per_day)
+                };
+                let ends = match part {
+                    DatePart::Year => days.map(|(low, high)| (year(low), year(high))),
+                    DatePart::Month => Some((1, 12)),
+                    DatePart::Day => Some((1, 31)),
+                };
+                ends.map(|(low, high)| (i256::from_i128(low.into()), i256::from_i128(high.into())))
             }
             Form::Negative(inner) => (inner.reach(bounds, width)?)
                 .map(|(low, high)| (high.wrapping_neg(), low.wrapping_neg())),

@@ -16,6 +16,7 @@ use arrow_ord::sort::{SortColumn, SortOptions, lexsort_to_indices};
 use super::bind::Binder;
 use super::host::gather_selection;
 use super::{Gathered, Scan};
+use crate::batch::batch_of;
 use crate::engine::Engine;
 use crate::error::Result;
 
@@ -106,7 +107,7 @@ impl Ordered<'_> {
         let values = self.scan.gather_rows(&rows, &names, engine)?;
         let mut places = vec![0; chosen.len()];
         chosen.iter().zip(0..).for_each(|((_, at), from)| places[*at as usize] = from);
-        Ok(arrow_select::take::take_record_batch(&values, &UInt32Array::from(places))?)
+        taken(&values, &UInt32Array::from(places))
     }
 
     /// Some names, and behind them those of the order.
@@ -122,7 +123,7 @@ impl Ordered<'_> {
             true => Ok(values),
             false => {
                 let order = self.first(&all.columns()[wanted..], None)?;
-                Ok(arrow_select::take::take_record_batch(&values, &order)?)
+                taken(&values, &order)
             }
         }
     }
@@ -140,6 +141,13 @@ impl Ordered<'_> {
         order.push(SortColumn { values: numbers, options: None });
         Ok(lexsort_to_indices(&order, limit)?)
     }
+}
+
+/// Rows of a batch, which may have no columns.
+fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
+    let take = |column: &ArrayRef| Ok(arrow_select::take::take(column, rows, None)?);
+    let arrays = batch.columns().iter().map(take).collect::<Result<_>>()?;
+    batch_of(batch.schema(), arrays, rows.len())
 }
 
 /// A bit for each of `len` rows, set for some.

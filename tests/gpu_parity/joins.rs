@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, record_batch};
 use lanepack::internals::measure;
-use lanepack::scan::{Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum};
+use lanepack::scan::{Expr, Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum};
 use lanepack::{Engine, Options, compress};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
@@ -104,6 +104,26 @@ fn groups_that_are_too_many_for_a_table_of_all_numbers_are_hashed() {
             } else {
                 assert_eq!(gathered, 0, "case {at}: {kernels:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn rows_in_an_order_are_those_of_the_cpu() {
+    let (facts, lookup) = many(5000);
+    for engine in engines() {
+        let resident = engine.upload(&facts).unwrap();
+        for limit in [None, Some(0), Some(100), Some(9000)] {
+            let rows = |scan: Scan<'_>, engine: &Engine| {
+                let scan = scan.left_join(col("key"), &lookup).filter(col("value").gt(0));
+                // Many rows are equal, keys that the lookup does not have null.
+                let order = scan.order_by([("class", true), ("city", false)]);
+                let first = limit.into_iter().fold(order, |order, limit| order.limit(limit));
+                first.gather(&["value", "city", "weight"], engine).unwrap()
+            };
+            let expected = rows(Scan::new(&facts), &Engine::cpu());
+            assert_eq!(rows(Scan::on_device(&resident), &engine), expected, "{limit:?}");
+            assert_eq!(rows(Scan::new(&facts), &engine), expected, "{limit:?}");
         }
     }
 }
@@ -292,15 +312,21 @@ fn values_outside_the_bounds_of_their_column_are_damage() {
         let mut image = sound.clone();
         image.set_bounds(one(bounds[0]), one(bounds[1]), checksum_of_bounds(bounds.map(Some)));
         let packed = batch_of(image.field.clone(), image.storage());
-        let groups = |scan: Scan<'_>, engine: &Engine| {
-            let groups = scan.group_by([col("price")]).aggregate(&[count_rows()], engine);
+        let groups = |scan: Scan<'_>, key: Expr, engine: &Engine| {
+            let groups = scan.group_by([key]).aggregate(&[count_rows()], engine);
             groups.unwrap_err().to_string()
         };
-        let expected = groups(Scan::new(&packed), &Engine::cpu());
-        assert!(expected.contains("a value outside the bounds of its column"), "{expected}");
+        let keys = [col("price"), col("price") * 3 + 1];
+        let expected = keys.clone().map(|key| groups(Scan::new(&packed), key, &Engine::cpu()));
+        for expected in &expected {
+            assert!(expected.contains("a value outside the bounds of its column"), "{expected}");
+        }
         for engine in engines() {
             let resident = engine.upload(&packed).unwrap();
-            assert_eq!(groups(Scan::on_device(&resident), &engine), expected);
+            for (key, expected) in keys.iter().zip(&expected) {
+                let found = groups(Scan::on_device(&resident), key.clone(), &engine);
+                assert_eq!(found, *expected, "{key}");
+            }
             // As a key, and as another column.
             let lookup = Scan::on_device(&resident).lookup("price", &["price"], &engine);
             let error = lookup.unwrap_err().to_string();

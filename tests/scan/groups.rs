@@ -10,7 +10,7 @@ use arrow_array::{
     TimestampNanosecondArray, TimestampSecondArray, record_batch,
 };
 use lanepack::scan::{
-    Aggregate, Expr, Scan, avg, col, count, count_distinct, count_rows, lit, max, min, sum,
+    Aggregate, Expr, Literal, Scan, avg, col, count, count_distinct, count_rows, lit, max, min, sum,
 };
 use lanepack::{Engine, Error, Options, compress};
 
@@ -150,7 +150,9 @@ fn years_of_all_types_are_compared_and_grouped() {
         assert_eq!(rows(!col("day").year().between(1970, 2000)), [0, 5], "{what}");
         // Years that no column of the type has.
         assert_eq!(rows(col("day").year().lt(1_000_000_000)), [0, 1, 2, 3, 4, 5], "{what}");
-        assert_eq!(rows(col("day").year().eq(i64::MAX)), Vec::<u64>::new(), "{what}");
+        for year in [i64::MIN, i64::MAX] {
+            assert_eq!(rows(col("day").year().eq(year)), Vec::<u64>::new(), "{what}");
+        }
         assert_eq!(rows(col("day").month().eq(12).and(col("day").day().eq(31))), [0, 2], "{what}");
         assert_eq!(rows((col("day").year() * 100 + col("day").month()).eq(200_002)), [4], "{what}");
         let years = Scan::new(&packed).group_by([col("day").year()]);
@@ -201,6 +203,8 @@ fn keys_of_groups_may_be_computed_if_they_are_exact() {
     assert!(wrong.contains("weight * 2.0: computed floats have no groups"), "{wrong}");
     let wrong = error(lit(3));
     assert!(wrong.contains("the same in all rows"), "{wrong}");
+    let wrong = error(col("price") + Literal::Null);
+    assert!(wrong.contains("null in every row"), "{wrong}");
     let wide = one_column("wide", Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX])));
     let wrong =
         message(Scan::new(&wide).group_by([col("wide") * 3]).aggregate(&[count_rows()], &engine));
@@ -232,6 +236,9 @@ fn rows_come_in_the_order_that_was_asked_for() {
     assert_eq!(prices(first), [Some(7)]);
     // Rows without columns have a number.
     assert_eq!(scan().limit(2).gather::<&str>(&[], &engine).unwrap().num_rows(), 2);
+    let order = scan().order_by([("price", false)]);
+    assert_eq!(order.gather::<&str>(&[], &engine).unwrap().num_rows(), 6);
+    assert_eq!(order.limit(4).gather::<&str>(&[], &engine).unwrap().num_rows(), 4);
     let unknown = scan().order_by([("size", true)]).limit(1).gather(&["price"], &engine);
     assert!(message(unknown).contains("no column \"size\""));
 }

@@ -87,8 +87,8 @@ impl<'a> Numbers<'a> {
             Form::Words(column, key) => words(&self.sources[*column], *key, vector, out)?,
             Form::Wide(column) => {
                 let source = &self.sources[*column];
-                if let Some(node) = select::as_words(source.node()) {
-                    return words(&source.with(node), Key::HIGHEST_WORD, vector, out);
+                if let Some(narrow) = source.narrow() {
+                    return words(narrow, Key::HIGHEST_WORD, vector, out);
                 }
                 let mut values = [i256::ZERO; VECTOR];
                 select::wide_values(source.node(), vector, &mut values)

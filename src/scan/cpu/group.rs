@@ -42,7 +42,9 @@ pub(in crate::scan) fn tables(
     };
     let threads = rayon::current_num_threads().min(chunks).max(1);
     let tables = (0..threads).into_par_iter().map(of_thread).collect::<Result<Vec<_>>>()?;
-    tables.into_iter().try_fold(grouping.table(), GroupTable::merge)
+    let mut tables = tables.into_iter();
+    let first = tables.next().unwrap_or_else(|| grouping.table());
+    tables.try_fold(first, GroupTable::merge)
 }
 
 /// Adds the kept rows of chunk `index` to a table of groups.
@@ -120,6 +122,8 @@ enum Codes<'a> {
         validity: Validity<'a>,
     },
     Number {
+        /// Of the first column that it is computed from.
+        name: &'a str,
         number: &'a Number,
         least: i128,
         numbers: Numbers<'a>,
@@ -163,7 +167,8 @@ impl<'a> ChunkKey<'a> {
                 number.joined_columns(&mut joined);
                 let valid = ValidRows::new(&of, joined, columns, index, joins)?;
                 let numbers = Numbers::new(sources.to_vec(), joins, *width);
-                Codes::Number { number, least: *least, numbers, valid }
+                let name = columns[of[0]].field().name();
+                Codes::Number { name, number, least: *least, numbers, valid }
             }
             KeySource::Coded { .. } => unreachable!("devices know these codes"),
             KeySource::Strings { column, strings } => {
@@ -210,13 +215,13 @@ impl<'a> ChunkKey<'a> {
                     codes[row] = code;
                 }
             }
-            Codes::Number { number, least, numbers, valid: of } => {
+            Codes::Number { name, number, least, numbers, valid: of } => {
                 of.retain(vector, &mut valid)?;
                 let values = numbers.integers(number, vector)?;
                 for row in rows(&valid) {
                     let code = values[row].wrapping_sub(*least) as u128;
                     if code >= self.key.values {
-                        return Err(Error::corrupt(OUTSIDE));
+                        return Err(Error::corrupt(OUTSIDE).in_column(name));
                     }
                     codes[row] = code as u64;
                 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::chunk::NodeView;
 use crate::column::CompressedColumn;
-use crate::encoding::{Cursor, Words};
+use crate::encoding::{Cursor, Words, select};
 use crate::error::{Error, Result};
 use crate::lanes::VECTOR;
 
@@ -17,13 +17,15 @@ pub(super) struct Source<'a> {
     name: &'a str,
     /// Once words are read: what several vectors need.
     cursor: Rc<OnceCell<Cursor<'a>>>,
+    /// Once it is asked for: the words that hold wide values, if they do.
+    narrow: Rc<OnceCell<Option<Self>>>,
 }
 
 impl<'a> Source<'a> {
     /// That of chunk `index` of a column.
     pub fn new(column: &'a CompressedColumn, index: usize) -> Self {
         let (node, name) = (column.chunks()[index].root(), column.field().name());
-        Self { node, name, cursor: Rc::default() }
+        Self::with(node, name)
     }
 
     /// Those of chunk `index` of columns.
@@ -31,9 +33,14 @@ impl<'a> Source<'a> {
         columns.iter().map(|column| Self::new(column, index)).collect()
     }
 
-    /// A node of the column that has its values as other words.
-    pub fn with(&self, node: NodeView<'a>) -> Self {
-        Self { node, name: self.name, cursor: Rc::default() }
+    fn with(node: NodeView<'a>, name: &'a str) -> Self {
+        Self { node, name, cursor: Rc::default(), narrow: Rc::default() }
+    }
+
+    /// The words of 64 bits that hold wide values, if they do.
+    pub fn narrow(&self) -> Option<&Self> {
+        let narrow = || select::as_words(self.node).map(|node| Self::with(node, self.name));
+        self.narrow.get_or_init(narrow).as_ref()
     }
 
     pub fn node(&self) -> NodeView<'a> {

@@ -132,7 +132,11 @@ impl DeviceScan<'_> {
         let is_host = self.device().is_host();
         let all = grouping.numbering.all;
         if all.saturating_mul(8 * layout.words as u128) <= dense_bytes(is_host) {
-            let memory = self.group_memory(&layout, all as usize, false)?;
+            let memory = match self.group_memory(&layout, all as usize, false) {
+                // The CPU's memory may do.
+                Err(Error::DeviceMemory { .. }) => return Ok(None),
+                memory => memory?,
+            };
             let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
                 return Ok(None);
             };
@@ -151,7 +155,6 @@ impl DeviceScan<'_> {
         let mut slots: usize = first.min(FIRST_SLOTS).min(enough);
         loop {
             let memory = match self.group_memory(&layout, slots, true) {
-                // The CPU's memory may do.
                 Err(Error::DeviceMemory { .. }) => return Ok(None),
                 memory => memory?,
             };
@@ -163,8 +166,10 @@ impl DeviceScan<'_> {
                 self.plan_kernels(&kernels)?;
                 return Ok(Some(grouping.table()));
             }
-            if let Some(table) = self.hashed_groups(&memory, &layout, grouping)? {
-                return Ok(Some(table));
+            match self.hashed_groups(&memory, &layout, grouping) {
+                Err(Error::DeviceMemory { .. }) => return Ok(None),
+                Ok(None) => {}
+                found => return found,
             }
             if slots == most {
                 return Ok(None);

@@ -66,8 +66,8 @@ impl StepOrder {
         Self { parts: self.parts[..end].to_vec(), depth: 0 }
     }
 
-    /// The parts, without constants, which nothing evaluates. That all rows of a list are kept is what a list says, so an `All` at the top has no
-    /// part of its own.
+    /// The parts, without constants, which nothing evaluates. Rows have to pass all parts of a list, so an
+    /// `All` at the top has no part of its own.
     pub fn parts(&self) -> Vec<(usize, &Part)> {
         let mut found = Vec::with_capacity(self.parts.len());
         let mut is_within = false;

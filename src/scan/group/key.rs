@@ -112,6 +112,7 @@ impl GroupKey {
         let mut columns = Vec::new();
         number.columns(&mut columns);
         let what = match number.kind {
+            _ if number.is_null() => "it is null in every row",
             Kind::Exact { .. } if columns.is_empty() => "it is the same in all rows",
             Kind::Exact { .. } => {
                 let (name, data_type) = (expr.to_string(), sum_type(&number)?);
@@ -135,8 +136,7 @@ impl GroupKey {
     /// whether it has nulls, and the number of rows.
     ///
     /// # Errors
-    /// [`Error::Expression`] for integers that may pass 128 bits, [`Error::Unsupported`] for a range of
-    /// more than 64.
+    /// [`Error::Unsupported`] for computed integers that may pass 128 bits, or span more than 64.
     pub fn fit(
         &mut self,
         column: &impl Fn(usize) -> ((i256, i256), bool),
@@ -160,7 +160,10 @@ impl GroupKey {
             }
             KeySource::Number { number, width, least } => {
                 *width = Width::Bits64;
-                let reached = number.reach(&|of| column(of).0, width)?;
+                let reached = number.reach(&|of| column(of).0, width).map_err(|_| {
+                    let what = format!("groups of {}, whose values may pass 128 bits", self.name);
+                    Error::unsupported(what)
+                })?;
                 let ends = reached.and_then(|(low, high)| Some((low.to_i128()?, high.to_i128()?)));
                 // Without values nothing is computed.
                 let (low, high) = ends.unwrap_or((0, 0));

@@ -319,8 +319,11 @@ impl Writer<'_> {
                 match Scalar::of(number, *width) {
                     Scalar::I128 => {
                         let least = self.integer(*least, Scalar::I128);
-                        let value = format!("static_cast<u64>(minus({value}, {least}))");
-                        self.code_above(&value, 0, key, (column, of))
+                        let codes = self.literal(&[key.values as u64]);
+                        let outside = self.outside(column);
+                        format!(
+                            "code_of<{of}>(minus({value}, {least}), args.literals[{codes}], {outside})"
+                        )
                     }
                     _ => {
                         let value = format!("static_cast<u64>({value})");
