@@ -498,11 +498,11 @@ mod tests {
         within: &Mask,
         (mask, found): (&Mask, &[u64; VECTOR]),
     ) {
-        let orders: [(Order, fn(i64) -> bool); 2] = [
-            (Order::Signed, |key| i32::try_from(key).is_ok()),
-            (Order::Unsigned, |key| u32::try_from(key).is_ok()),
-        ];
-        for (order, is_one) in orders {
+        for order in [Order::Signed, Order::Unsigned] {
+            let is_one = |key: i64| match order {
+                Order::Signed => i32::try_from(key).is_ok(),
+                _ => u32::try_from(key).is_ok(),
+            };
             let Some(narrow) = table.narrow(order) else { continue };
             let mut own = *within;
             for row in 0..VECTOR {
