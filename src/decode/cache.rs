@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::check_decodable;
 use super::codes::StringCodes;
 use super::nodes::{
-    ColumnNodes, KernelNodes, Reads, StringDictionaries, ValidityNodes, ValueNodes,
+    ColumnNodes, KernelNodes, ReadBy, Reads, StringDictionaries, ValidityNodes, ValueNodes,
 };
 use super::stored::StoredStrings;
 use crate::column::validity_of;
@@ -18,6 +18,8 @@ use crate::gpu::Stream;
 #[derive(Debug, Default)]
 struct NodeCache {
     nodes: Cached<ColumnNodes>,
+    /// The same with an index of short runs, if there are some.
+    nodes_by_row: Cached<ColumnNodes>,
     /// The same of the validity alone.
     nodes_of_validity: Cached<ColumnNodes>,
     kernel_nodes: Cached<KernelNodes>,
@@ -41,6 +43,10 @@ impl<T> Default for Cached<T> {
 }
 
 impl<T> Cached<T> {
+    fn is_made(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// The value, which is made now if there is none.
     fn get_or_make(&self, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,17 +62,21 @@ impl DeviceColumn {
         self.cached()
     }
 
-    /// The trees of the column for kernels that are compiled for them, usable on a stream; if
-    /// `has_values` is false those of the validity alone.
+    /// The trees of the column for kernels that are compiled for them, usable on a stream.
     pub(crate) fn scan_nodes(
         &self,
         stream: &Arc<dyn Stream>,
-        has_values: bool,
+        read: ReadBy,
     ) -> Result<Arc<ColumnNodes>> {
-        let make = || ColumnNodes::new(stream, self, 0..self.chunks().len(), has_values);
-        let cached = match has_values {
-            true => &self.node_cache().nodes,
-            false => &self.node_cache().nodes_of_validity,
+        let make = || ColumnNodes::new(stream, self, 0..self.chunks().len(), read);
+        let cached = match read {
+            ReadBy::Validity => &self.node_cache().nodes_of_validity,
+            ReadBy::Row if self.reads().has_index => &self.node_cache().nodes_by_row,
+            // They are there, and have all that the others have.
+            ReadBy::Vector if self.node_cache().nodes_by_row.is_made() => {
+                &self.node_cache().nodes_by_row
+            }
+            ReadBy::Vector | ReadBy::Row => &self.node_cache().nodes,
         };
         let nodes = cached.get_or_make(make)?;
         stream.wait(nodes.ready.as_ref())?;

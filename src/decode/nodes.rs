@@ -29,7 +29,7 @@ use super::cascade;
 use super::decoders::{self, WideWord, check_codes};
 use super::program::{Job, Program, Target};
 use super::strings::LENGTHS;
-use super::trees::{Reader, TreeList, Trees};
+use super::trees::{self, Reader, TreeList, Trees};
 use crate::chunk::{DeviceReader, NodeView, StringForm};
 use crate::column::physical_of;
 use crate::decode::{all_valid, check_decodable, roots, validity};
@@ -50,6 +50,17 @@ const SCANNED: [Encoding; 7] = [
     Encoding::AlpRd,
     Encoding::Dict,
 ];
+
+/// What kernels that are compiled for a column read of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ReadBy {
+    /// Which rows are valid.
+    Validity,
+    /// Values, vector by vector.
+    Vector,
+    /// The same, and rows one by one: short runs have an index for it.
+    Row,
+}
 
 /// The trees of a column, for kernels that are compiled for them: as they are stored.
 #[derive(Debug)]
@@ -188,13 +199,12 @@ impl ColumnNodes {
         self.lists.iter().chain(&self.validity).any(TreeList::can_fail)
     }
 
-    /// Uploads the nodes of some chunks of a column, or if `has_values` is false those of the validity
-    /// alone; waits for the device.
+    /// Uploads the nodes of some chunks of a column, for kernels that read it so; waits for the device.
     pub fn new(
         stream: &Arc<dyn Stream>,
         column: &DeviceColumn,
         chunks: Range<usize>,
-        has_values: bool,
+        read: ReadBy,
     ) -> Result<Self> {
         check_decodable(column)?;
         stream.wait(column.ready())?;
@@ -205,10 +215,10 @@ impl ColumnNodes {
         let mut program = Program::new(stream);
         let mut dictionaries: Vec<ChunkDictionary> = Vec::new();
         let trees = match physical {
-            _ if !has_values => Vec::new(),
+            _ if read == ReadBy::Validity => Vec::new(),
             Physical::Bytes => strings::trees(&mut program, &targets)?,
             Physical::I128 | Physical::I256 => wide_trees(&mut program, &targets)?,
-            _ => vec![Trees::new(&mut program, &targets)?],
+            _ => vec![Trees::new(&mut program, &targets, read == ReadBy::Row)?],
         };
         // Of wide values of one word, which are tested as words, those of the word.
         for Job { chunk, node } in trees.first().into_iter().flat_map(Trees::dictionaries) {
@@ -449,6 +459,8 @@ pub(crate) struct Reads {
     pub decoded: Vec<usize>,
     /// Whether values of strings are made without anything decoded.
     pub has_values: bool,
+    /// Whether rows are read by an index, if they are read one by one.
+    pub has_index: bool,
 }
 
 /// Decoded values are few if the column takes so many times their bytes: a last chunk of few rows, for
@@ -466,6 +478,8 @@ impl Reads {
             decoded.clear();
         }
         let is_bits = |view: NodeView<'_>| view.encoding() == Encoding::Bits;
+        let physical = physical_of(column.field().data_type());
+        let has_words = physical.bits().is_some_and(|bits| (8..=64).contains(&bits));
         let has_values = |view: NodeView<'_>| {
             view.encoding() != Encoding::Dict
                 && view.children().all(|lengths| LENGTHS.contains(&lengths.encoding()))
@@ -474,6 +488,7 @@ impl Reads {
             has_kernels: roots().all(has_kernel),
             has_validity_kernels: !roots().any(|root| root.validity().is_some_and(is_bits)),
             has_values: all == 0 && roots().all(has_values),
+            has_index: has_words && trees::has_short_runs(roots()),
             decoded,
         }
     }

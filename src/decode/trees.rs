@@ -386,15 +386,11 @@ pub(super) struct Trees<'a> {
 }
 
 impl<'a> Trees<'a> {
-    /// The trees of some nodes of words; adds the steps that decode what has no reader.
-    pub fn new(program: &mut Program<'_>, targets: &[Target<'a>]) -> Result<Self> {
-        let [rows, runs] = targets
-            .iter()
-            .map(|target| rows_and_runs(target.view))
-            .fold([0, 0], |[rows, runs], [more_rows, more_runs]| {
-                [rows + more_rows, runs + more_runs]
-            });
-        let mut trees = Self { has_indexes: rows < runs * LONG_RUNS, ..Self::default() };
+    /// The trees of some nodes of words; adds the steps that decode what has no reader. `is_by_row`:
+    /// whether rows are read one by one.
+    pub fn new(program: &mut Program<'_>, targets: &[Target<'a>], is_by_row: bool) -> Result<Self> {
+        let has_indexes = is_by_row && has_short_runs(targets.iter().map(|target| target.view));
+        let mut trees = Self { has_indexes, ..Self::default() };
         let rare = trees.rare(targets);
         for (target, is_rare) in targets.iter().zip(rare) {
             match is_rare {
@@ -596,6 +592,14 @@ impl<'a> Trees<'a> {
         };
         self.nodes.iter().flat_map(padded).collect()
     }
+}
+
+/// Whether runs among nodes of words are so short that they get an index.
+pub(super) fn has_short_runs<'v>(roots: impl Iterator<Item = NodeView<'v>>) -> bool {
+    let [rows, runs] = roots
+        .map(rows_and_runs)
+        .fold([0, 0], |[rows, runs], [more_rows, more_runs]| [rows + more_rows, runs + more_runs]);
+    rows < runs * LONG_RUNS
 }
 
 /// Rows of the nodes of runs of a tree, and their runs.

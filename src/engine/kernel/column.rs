@@ -17,7 +17,7 @@ use bytemuck::{Pod, Zeroable};
 use super::{OnDevice, Parts};
 use crate::column::physical_of;
 use crate::decode::check_decodable;
-use crate::decode::nodes::ColumnNodes;
+use crate::decode::nodes::{ColumnNodes, ReadBy};
 use crate::decode::trees::{Reader, TreeList};
 use crate::device::DeviceColumn;
 use crate::device::column::DeviceChunk;
@@ -81,9 +81,9 @@ impl DeviceColumn {
         let stream = self.context().ordered()?;
         // What is decoded is the reader's.
         let nodes = if self.reads().decoded.is_empty() {
-            self.scan_nodes(&stream, true)?
+            self.scan_nodes(&stream, ReadBy::Row)?
         } else {
-            Arc::new(ColumnNodes::new(&stream, self, 0..self.chunks().len(), true)?)
+            Arc::new(ColumnNodes::new(&stream, self, 0..self.chunks().len(), ReadBy::Row)?)
         };
         Ok(ColumnReader {
             column: self,

@@ -41,7 +41,7 @@ use super::aggregate::Plan;
 use super::join::{JoinedColumn, Probe};
 use super::lookup::Table;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
-use crate::decode::nodes::ColumnNodes;
+use crate::decode::nodes::{ColumnNodes, ReadBy};
 use crate::decode::{self, Pending};
 use crate::device::{Context, DeviceColumn, Marks};
 use crate::encoding::Encoding;
@@ -299,16 +299,18 @@ impl<'a> DeviceScan<'a> {
         reads: impl IntoIterator<Item = usize>,
     ) -> Result<Vec<Arc<ColumnNodes>>> {
         self.check_chunks()?;
-        let mut used = vec![false; self.columns.len()];
-        predicates
-            .iter()
-            .for_each(|predicate| predicate.values_read(&mut |column| used[column] = true));
-        reads.into_iter().for_each(|column| used[column] = true);
-        let nodes = |(column, used): (&&DeviceColumn, bool)| {
+        let mut read = vec![ReadBy::Validity; self.columns.len()];
+        let mut by = |column: usize, by: ReadBy| read[column] = read[column].max(by);
+        for predicate in predicates {
+            predicate.values_read(&mut |column| by(column, ReadBy::Vector));
+            probed(predicate, &mut |column| by(column, ReadBy::Row));
+        }
+        reads.into_iter().for_each(|column| by(column, ReadBy::Row));
+        let nodes = |(column, read): (&&DeviceColumn, ReadBy)| {
             let in_column = |error: Error| error.in_column(column.field().name());
-            column.scan_nodes(self.stream, used).map_err(in_column)
+            column.scan_nodes(self.stream, read).map_err(in_column)
         };
-        self.columns.iter().zip(used).map(nodes).collect()
+        self.columns.iter().zip(read).map(nodes).collect()
     }
 
     /// Checks that the columns have the same chunks.
@@ -669,6 +671,18 @@ pub(super) fn columns_used(predicate: &Predicate) -> usize {
             parts.iter().map(columns_used).max().unwrap_or(0)
         }
         Predicate::Not(inner) => columns_used(inner),
+    }
+}
+
+/// Calls `each` with the columns whose keys a predicate looks up: row by row, where few are left.
+fn probed(predicate: &Predicate, each: &mut impl FnMut(usize)) {
+    match predicate {
+        Predicate::Probe(probe) => each(probe.join.column),
+        Predicate::All(parts) | Predicate::Any(parts) => {
+            parts.iter().for_each(|part| probed(part, each));
+        }
+        Predicate::Not(inner) => probed(inner, each),
+        _ => {}
     }
 }
 

@@ -2,7 +2,7 @@
 //! made of `kernels/lanepack/gather.cuh`.
 
 use super::{Job, WhichBits};
-use crate::decode::nodes::ColumnNodes;
+use crate::decode::nodes::{ColumnNodes, ReadBy};
 use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::gpu::abi::{self, GatherArguments};
@@ -81,8 +81,9 @@ impl Job<'_, '_> {
             true => stages(self.column.context().device(), &[self.column]),
             false => None,
         };
+        let read = if has_values { ReadBy::Vector } else { ReadBy::Validity };
         let Some(stages) = stages else {
-            let nodes = self.column.scan_nodes(self.stream(), has_values)?;
+            let nodes = self.column.scan_nodes(self.stream(), read)?;
             gather(self, &nodes, 0)?;
             return self.check();
         };
@@ -91,7 +92,7 @@ impl Job<'_, '_> {
             if self.kept.places[first] == self.kept.places[stage.end] {
                 continue;
             }
-            let nodes = ColumnNodes::new(self.stream(), self.column, stage, has_values)?;
+            let nodes = ColumnNodes::new(self.stream(), self.column, stage, read)?;
             gather(self, &nodes, first)?;
             self.check().map_err(|error| error.after_chunks(first))?;
         }
