@@ -13,7 +13,7 @@
 //! reader an encoding has is said by [`Encoding::device_reader`]; nothing here names an encoding
 //! but dictionaries, whose values are decoded (they are looked up in any order). Encodings
 //! without a reader (`lz`) are decoded as well, and chunks with trees of a form that few rows have. Short
-//! runs get an index, by which their rows are reached one by one.
+//! runs get an index of 2 bits a row if kernels read rows one by one ([`ReadBy::Row`](super::nodes::ReadBy)).
 
 use std::fmt::Write;
 

@@ -59,9 +59,10 @@ impl DeviceColumn {
     /// ([`Kernel::for_columns`](crate::Kernel::for_columns)): of numbers, dates, times, intervals,
     /// decimals of up to 128 bits and booleans, with any encoding.
     ///
-    /// Kernels read values as they are stored. The first reader or scan of a column decodes the
-    /// values of its dictionaries to device memory, which the column keeps; of a column whose chunks
-    /// have more than eight different trees of encodings also the chunks with further trees. Chunks
+    /// Kernels read values as they are stored. What the first reader or scan makes stays with the
+    /// column in device memory: the values of its dictionaries, an index of 2 bits a row of short runs,
+    /// and of a column whose chunks have more than eight different trees of encodings the values of
+    /// chunks with further trees. Chunks
     /// encoded as `lz` are decoded for the reader, and freed with it.
     ///
     /// # Errors
