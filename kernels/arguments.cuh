@@ -151,12 +151,27 @@ struct CodeRange;
 
 // The codes that pass, of dictionaries whose values have been tested: code_ranges.
 struct CodeRangesArguments {
-    // `at` counts bits.
+    // `at` counts bits; `parameter` is the chunk's number where there are tests.
     const Node* nodes;
     const u32* bitmap;
     CodeRange* ranges;
+    // For each chunk its test of codes, or null.
+    StringsTest* tests;
     u32 count;
     u32 zero;
+};
+
+// Words in ranges, of plain values: values_in_ranges.
+struct ValuesInRangesArguments {
+    // Plain; `at` counts bits, and is a multiple of 32.
+    const Node* nodes;
+    u32* out;
+    const Range* ranges;
+    u32 range_count;
+    // UNSIGNED, SIGNED or FLOAT.
+    u32 order;
+    u32 value_bytes;
+    u32 blocks_per_node;
 };
 
 // Keys that a lookup has, of plain values: probe_keys.

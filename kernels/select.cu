@@ -103,6 +103,29 @@ LANEPACK_KERNEL(select_wide, SELECT_THREADS, 2, SelectWideArguments) {
         });
 }
 
+// Values of dictionaries in ranges, a bit for each.
+template <class T>
+LANEPACK_DEVICE void values_in_ranges(const ValuesInRangesArguments& args) {
+    const Part part = part_of_block(args.blocks_per_node);
+    const Node node = args.nodes[part.node];
+    const Ranges ranges{args.ranges, args.range_count, args.order};
+    const T* values = reinterpret_cast<const T*>(node.buffer[0]);
+    const u32 from = part.part * PROBE_ROWS;
+    for (u32 row = from + threadIdx.x; row < from + PROBE_ROWS; row += PROBE_THREADS) {
+        const u32 word = __ballot_sync(FULL, row < node.rows && ranges.hold_word(__ldg(values + row)));
+        if (row % WARP == 0 && row < node.rows) args.out[(node.at + row) / 32] = word;
+    }
+}
+
+LANEPACK_KERNEL(values_in_ranges, PROBE_THREADS, 1, ValuesInRangesArguments) {
+    switch (args.value_bytes) {
+        case 1: return values_in_ranges<u8>(args);
+        case 2: return values_in_ranges<u16>(args);
+        case 4: return values_in_ranges<u32>(args);
+        default: return values_in_ranges<u64>(args);
+    }
+}
+
 // Joins a bitmap with another; bits behind the last become zero.
 LANEPACK_KERNEL(join_selected, JOIN_THREADS, 1, JoinArguments) {
     const u64 word = static_cast<u64>(blockIdx.x) * JOIN_THREADS + threadIdx.x;

@@ -72,8 +72,8 @@ LANEPACK_KERNEL(select_codes, SELECT_THREADS, 5, SelectStringsArguments) {
     });
 }
 
-// Of each dictionary the codes that pass, of the bits from number `at` on; to `ranges`. A warp
-// takes a dictionary.
+// Of each dictionary the codes that pass, of the bits from number `at` on; to `ranges`, and the test of
+// codes of its chunk to `tests`. A warp takes a dictionary.
 LANEPACK_KERNEL(code_ranges, CODE_RANGES_THREADS, 1, CodeRangesArguments) {
     const u32 chunk = blockIdx.x * (CODE_RANGES_THREADS / WARP) + warp_in_block();
     if (chunk >= args.count) return;
@@ -92,7 +92,16 @@ LANEPACK_KERNEL(code_ranges, CODE_RANGES_THREADS, 1, CodeRangesArguments) {
     low = __reduce_min_sync(FULL, low);
     high = __reduce_max_sync(FULL, high);
     count = __reduce_add_sync(FULL, count);
-    if (threadIdx.x % WARP == 0) args.ranges[chunk] = CodeRange{low, high, count == high - low + 1, 0};
+    if (threadIdx.x % WARP != 0) return;
+    args.ranges[chunk] = CodeRange{low, high, count == high - low + 1, 0};
+    if (args.tests == nullptr) return;
+    StringsTest test{};
+    test.table = reinterpret_cast<const u8*>(words);
+    test.bytes = reinterpret_cast<const u8*>(args.ranges + chunk);
+    test.kind = STRINGS_CODES;
+    test.count = node.rows;
+    test.chunk = static_cast<u32>(node.parameter);
+    args.tests[test.chunk] = test;
 }
 
 LANEPACK_KERNEL(select_automaton, SELECT_THREADS, 4, SelectStringsArguments) { select_walked(args); }

@@ -1,17 +1,20 @@
 //! Codes of strings for all chunks of a column in device memory, whose chunks have dictionaries of their
-//! own.
+//! own; few rows may be in chunks that have none, which have a code for each row then, and chunks of one
+//! string have one (`decode/nodes/strings.rs`).
 //!
 //! ```text
-//! chunk 0   dictionary  a c d     codes 0 1 2     table   | 2 5 .. | 0 1 2 | 0 3 | .. |
+//! chunk 0   dictionary  a c d     codes 0 1 2     table   | 3 6 8 .. | 0 1 2 | 0 3 | 3 0 0 | .. |
 //! chunk 1   dictionary  a b       codes 0 3                where each chunk's begin, and these
+//! chunk 2   rows        b a a     codes 3 0 0
 //! ```
 
 use std::sync::Arc;
 
-use crate::chunk::StringForm;
+use super::nodes::rows_have_codes;
+use crate::chunk::{NodeView, StringForm};
 use crate::column::physical_of;
 use crate::device::DeviceColumn;
-use crate::encoding::{Physical, dict};
+use crate::encoding::{self, Physical, dict};
 use crate::error::Result;
 use crate::gpu::{DeviceBuffer, Event, Stream};
 use crate::interner::Interner;
@@ -29,25 +32,34 @@ pub(crate) struct StringCodes {
 const MOST_VALUES: usize = 1 << 20;
 
 impl StringCodes {
-    /// Those of a column all of whose chunks have dictionaries, of not too many values; copies the column
-    /// to the host.
+    /// Those of a column whose chunks have dictionaries, of not too many values; copies the column to the
+    /// host.
     pub(super) fn of(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Option<Self>> {
         let roots = || column.chunks().iter().map(|chunk| chunk.root());
-        let is_looked_up = physical_of(column.field().data_type()) == Physical::Bytes
-            && roots().all(|root| matches!(root.string_form(), Ok(StringForm::Lookup)));
-        if !is_looked_up || roots().map(|root| root.child(1).len()).sum::<usize>() > MOST_VALUES {
+        if physical_of(column.field().data_type()) != Physical::Bytes {
+            return Ok(None);
+        }
+        let forms = roots().map(|root| root.string_form()).collect::<Result<Vec<_>>>()?;
+        let of_dictionaries = |form| matches!(form, StringForm::Lookup | StringForm::One);
+        let have_codes = forms.contains(&StringForm::Lookup)
+            && (forms.iter().copied().all(of_dictionaries) || rows_have_codes(roots()));
+        let values = |(root, form): (NodeView<'_>, &StringForm)| match form {
+            StringForm::Lookup => root.child(1).len(),
+            StringForm::One => 1,
+            _ => root.len(),
+        };
+        if !have_codes || roots().zip(&forms).map(values).sum::<usize>() > MOST_VALUES {
             return Ok(None);
         }
         let on_host = column.download()?;
         let (mut strings, mut codes) = (Interner::default(), Vec::new());
         let mut starts = Vec::with_capacity(on_host.chunks().len() + 1);
         let first = on_host.chunks().len() + 1;
-        for (index, chunk) in on_host.chunks().iter().enumerate() {
+        for (index, (chunk, form)) in on_host.chunks().iter().zip(&forms).enumerate() {
             starts.push((first + codes.len()) as u32);
-            let (_, offsets, bytes) =
-                dict::strings_of(chunk.root().child(1)).map_err(|error| error.in_chunk(index))?;
-            for ends in offsets.windows(2) {
-                codes.push(strings.code(&bytes[ends[0]..ends[1]])?);
+            let values = strings_of(chunk.root(), *form).map_err(|error| error.in_chunk(index))?;
+            for ends in values.offsets.windows(2) {
+                codes.push(strings.code(&values.bytes[ends[0]..ends[1]])?);
             }
         }
         starts.push((first + codes.len()) as u32);
@@ -56,4 +68,29 @@ impl StringCodes {
         stream.upload(bytemuck::cast_slice(&starts), &table, 0)?;
         Ok(Some(Self { strings, table, ready: stream.record()? }))
     }
+}
+
+/// Strings one behind the other, and where each begins and the last ends.
+struct Strings {
+    bytes: Vec<u8>,
+    offsets: Vec<usize>,
+}
+
+/// The strings that a chunk has codes for: of its dictionary, its only one, or of its rows, where those of
+/// null rows may be any.
+fn strings_of(root: NodeView<'_>, form: StringForm) -> Result<Strings> {
+    if form == StringForm::Lookup {
+        let (_, offsets, bytes) = dict::strings_of(root.child(1))?;
+        return Ok(Strings { bytes, offsets });
+    }
+    let rows = if form == StringForm::One { 1 } else { root.len() };
+    let mut lengths = vec![0; rows];
+    let bytes = encoding::decode_strings(root, 0..rows, &mut lengths)?;
+    let mut end = 0;
+    let ends = lengths.iter().map(|length| {
+        end += *length as usize;
+        end
+    });
+    let offsets = std::iter::once(0).chain(ends).collect();
+    Ok(Strings { bytes: bytes.to_vec(), offsets })
 }

@@ -23,6 +23,7 @@ mod strings;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub(super) use strings::rows_have_codes;
 pub(crate) use strings::{StringDictionaries, ValueNodes};
 
 use super::cascade;
@@ -71,7 +72,7 @@ pub(crate) struct ColumnNodes {
     pub(super) ready: Arc<dyn Event>,
     pub lists: Vec<TreeList>,
     /// Dictionaries of words that tests ask first.
-    pub dictionaries: Vec<ChunkDictionary>,
+    pub dictionaries: WordDictionaries,
     /// Which rows are valid; none of a column without nulls.
     pub validity: Option<TreeList>,
     /// Nodes that say where each chunk's rows begin and how many they are.
@@ -79,6 +80,19 @@ pub(crate) struct ColumnNodes {
     /// Vectors of the longest chunk, and number of chunks.
     pub longest: usize,
     pub chunks: usize,
+}
+
+/// Dictionaries of words in device memory.
+#[derive(Debug, Default)]
+pub(crate) struct WordDictionaries {
+    /// Their values as plain nodes; each value is a bit of a bitmap at their place, `parameter` is the
+    /// number of the chunk.
+    pub values: DevicePtr<Node>,
+    pub count: usize,
+    /// Values of the longest.
+    pub longest: usize,
+    /// Bits of all values.
+    pub bits: usize,
 }
 
 /// The nodes of a column for kernels that are there, which read few trees: rows of others are
@@ -213,19 +227,23 @@ impl ColumnNodes {
         targets.drain(..chunks.start);
         let physical = physical_of(column.field().data_type());
         let mut program = Program::new(stream);
-        let mut dictionaries: Vec<ChunkDictionary> = Vec::new();
         let trees = match physical {
             _ if read == ReadBy::Validity => Vec::new(),
             Physical::Bytes => strings::trees(&mut program, &targets)?,
             Physical::I128 | Physical::I256 => wide_trees(&mut program, &targets)?,
             _ => vec![Trees::new(&mut program, &targets, read == ReadBy::Row)?],
         };
+        let mut dictionaries = WordDictionaries::default();
         // Of wide values of one word, which are tested as words, those of the word.
-        for Job { chunk, node } in trees.first().into_iter().flat_map(Trees::dictionaries) {
-            let at = dictionaries.last().map_or(0, ChunkDictionary::end) as u64;
-            let values = Job { chunk, node: Node { at, ..node } };
-            dictionaries.push(ChunkDictionary { values, ..ChunkDictionary::default() });
-        }
+        let values = trees.first().into_iter().flat_map(Trees::dictionaries).map(|job| {
+            let at = dictionaries.bits.next_multiple_of(32);
+            let rows = job.node.rows as usize;
+            dictionaries.bits = at + rows;
+            dictionaries.longest = dictionaries.longest.max(rows);
+            dictionaries.count += 1;
+            Node { at: at as u64, parameter: (job.chunk - chunks.start) as u64, ..job.node }
+        });
+        let values: Vec<Node> = values.collect();
         let lists = trees.len();
         let has_nulls = column.null_count() > 0;
         let of_validity = has_nulls.then(|| validity_trees(&mut program, &targets)).transpose()?;
@@ -242,8 +260,11 @@ impl ColumnNodes {
                 at
             })
             .collect();
+        let values_at = size_of_val(nodes.as_slice());
+        nodes.extend(values);
         let buffer = Arc::new(stream.allocate(size_of_val(nodes.as_slice()))?);
         stream.upload(bytemuck::cast_slice(&nodes), &buffer, 0)?;
+        dictionaries.values = buffer.pointer_at(values_at);
         let list = |(trees, at): (Trees<'_>, &usize)| TreeList {
             start: buffer.pointer_at(*at),
             stride: trees.stride(),

@@ -150,6 +150,8 @@ pub struct DeviceColumn {
     context: Arc<Context>,
     field: FieldRef,
     chunks: Vec<DeviceChunk>,
+    /// Where chunks end.
+    ends: Vec<usize>,
     bodies: Vec<Arc<DeviceBuffer>>,
     /// When the bodies have arrived.
     ready: Arc<dyn Event>,
@@ -362,7 +364,8 @@ impl DeviceColumn {
     ) -> Self {
         let (bounds, cache) = (OnceLock::new(), OnceLock::new());
         let limit = MemoryLimit::Unlimited;
-        Self { context, field, chunks, bodies, ready, limit, bounds, cache }
+        let ends = chunks.iter().map(|chunk| chunk.start + chunk.rows()).collect();
+        Self { context, field, chunks, ends, bodies, ready, limit, bounds, cache }
     }
 
     /// A column of some of the chunks, which shares their bodies.
@@ -565,6 +568,11 @@ impl DeviceColumn {
             (chunk.rows(), chunk.null_count(), chunk.statistics(data_type))
         };
         self.chunks.iter().map(chunk)
+    }
+
+    /// Whether the chunks of another column are as long.
+    pub(crate) fn has_chunks_of(&self, other: &Self) -> bool {
+        self.ends == other.ends
     }
 
     /// Rows of each chunk.

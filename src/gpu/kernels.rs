@@ -502,6 +502,10 @@ pub(crate) const COUNT_SELECTED: Kernel<abi::CountArguments> =
 pub(crate) const PROBE_KEYS: Kernel<abi::ProbeArguments> =
     Kernel::new("probe_keys", "PROBE_THREADS", "PROBE_ROWS");
 
+/// Blocks count values of a node.
+pub(crate) const VALUES_IN_RANGES: Kernel<abi::ValuesInRangesArguments> =
+    Kernel::new("values_in_ranges", "PROBE_THREADS", "PROBE_ROWS");
+
 /// Blocks count entries.
 pub(crate) const REMAP_ENTRIES: Kernel<abi::RemapArguments> =
     Kernel::new("remap_entries", "REMAP_THREADS", "REMAP_THREADS");

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, record_batch};
 use lanepack::internals::measure;
-use lanepack::scan::{Expr, Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum};
+use lanepack::scan::{
+    Expr, GroupTableKind, Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum,
+};
 use lanepack::{Engine, Options, compress};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
@@ -105,6 +107,53 @@ fn groups_that_are_too_many_for_a_table_of_all_numbers_are_hashed() {
                 assert_eq!(gathered, 0, "case {at}: {kernels:?}");
             }
         }
+    }
+}
+
+/// A column of strings most of whose chunks have dictionaries: others are short, have one string, nulls.
+fn mostly_dictionaries() -> RecordBatch {
+    let part = |names: Vec<Option<String>>| {
+        let keys: Vec<i32> = (0..names.len() as i32).collect();
+        let batch = record_batch!(("name", Utf8, names), ("key", Int32, keys)).unwrap();
+        compress(&batch, &Options::default().with_chunk_rows(8192)).unwrap()
+    };
+    let name = |row: usize| Some(format!("a longer name for number {}", row * 7919 % 40));
+    let parts = [
+        part((0..40_000).map(name).collect()),
+        part((0..60).map(|row| Some(format!("only here {}", row % 50))).collect()),
+        part(vec![Some("one string".to_owned()); 300]),
+        part((0..90).map(|row| name(row).filter(|_| row % 3 > 0)).collect()),
+        part(vec![None; 20]),
+        part((0..10_000).map(name).collect()),
+    ];
+    arrow_select::concat::concat_batches(&parts[0].schema(), &parts).unwrap()
+}
+
+#[test]
+fn strings_have_codes_where_few_rows_have_no_dictionary() {
+    let facts = mostly_dictionaries();
+    let aggregates = [count_rows(), sum(col("key"))];
+    for engine in engines() {
+        let resident = engine.upload(&facts).unwrap();
+        let groups = |scan: Scan<'_>, engine: &Engine| {
+            scan.group_by([col("name")]).aggregate(&aggregates, engine).unwrap()
+        };
+        let expected = groups(Scan::new(&facts), &Engine::cpu());
+        assert_eq!(expected.num_rows(), 92);
+        assert_eq!(groups(Scan::on_device(&resident), &engine), expected);
+        let plan = Scan::on_device(&resident).group_by([col("name")]);
+        let plan = plan.explain(&aggregates, &engine).unwrap();
+        assert_eq!(plan.groups().unwrap().table, GroupTableKind::SharedMemory);
+        // The same column is filtered: by its codes, and by strings.
+        let one = |name: &str| {
+            let scan = Scan::on_device(&resident).filter(col("name").eq(name));
+            scan.filter(col("key").gt_eq(0)).count(&engine).unwrap()
+        };
+        assert_eq!(one("only here 7"), 2);
+        assert_eq!(one("one string"), 300);
+        let rows = (0..40_000).chain((0..90).filter(|row| row % 3 > 0)).chain(0..10_000);
+        let rows = rows.filter(|row| row * 7919 % 40 == 11).count();
+        assert_eq!(one("a longer name for number 11"), rows);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{ChunkDictionary, HostNodes, decoded, uses};
-use crate::chunk::StringForm;
+use crate::chunk::{NodeView, StringForm};
 use crate::decode::decoders::{check_codes, with_dictionary};
 use crate::decode::program::{Job, Program, Target, of_encoding};
 use crate::decode::strings::Dictionaries;
@@ -17,13 +17,36 @@ use crate::error::Result;
 use crate::gpu::abi::Node;
 use crate::gpu::{DeviceBuffer, Stream};
 
+/// Of the rows of a column with dictionaries at most one in so many is in a chunk without one, where rows
+/// of these have codes: batches that were put together have short chunks, for which none pays.
+const CODED_ROWS: usize = 32;
+
+/// Whether rows of chunks without a dictionary have codes, which are the numbers of rows: in columns with
+/// dictionaries where they are few. Rows of a constant have code 0 in any case.
+pub(in crate::decode) fn rows_have_codes<'v>(roots: impl Iterator<Item = NodeView<'v>>) -> bool {
+    let (mut with, mut without) = (0, 0);
+    for root in roots {
+        match root.encoding() {
+            Encoding::Dict => with += root.len(),
+            Encoding::Constant => {}
+            _ => without += root.len(),
+        }
+    }
+    without > 0 && without.saturating_mul(CODED_ROWS) <= with
+}
+
 /// The lists of strings: the strings, their lengths as they are stored, and if some chunks are dict
-/// the codes of these. Chunks that have no lengths or codes have a constant there.
+/// the codes of these (`rows_have_codes`). Chunks that have no lengths or codes have a constant there.
 pub(super) fn trees<'a>(
     program: &mut Program<'_>,
     targets: &[Target<'a>],
 ) -> Result<Vec<Trees<'a>>> {
     let of_rows = HostNodes::strings_and_lengths(program, targets)?;
+    let without = targets.iter().map(|target| target.view);
+    let numbers = match rows_have_codes(without) {
+        true => Some(row_numbers(program, targets)?),
+        false => None,
+    };
     let none = |target: &Target<'_>| Node { parameter: 0, ..all_valid(target) };
     let [mut strings, mut lengths, mut codes] = [(); 3].map(|()| Trees::default());
     for (target, (root, its)) in targets.iter().zip(of_rows) {
@@ -31,15 +54,34 @@ pub(super) fn trees<'a>(
         strings.push(Reader::words(8, root.encoding), vec![root]);
         let its = if is_dict { none(target) } else { its };
         lengths.push(Reader::words(32, its.encoding), vec![its]);
-        if is_dict {
-            codes.push_codes(target);
-        } else {
-            codes.push(Reader::words(32, Encoding::Constant as u16), vec![none(target)]);
+        match (target.view.encoding(), &numbers) {
+            (Encoding::Dict, _) => codes.push_codes(target),
+            (Encoding::Constant, _) | (_, None) => {
+                codes.push(Reader::words(32, Encoding::Constant as u16), vec![none(target)]);
+            }
+            (_, Some(numbers)) => {
+                let node = Node {
+                    buffer: Node::only(numbers.pointer()),
+                    encoding: Encoding::Plain as u16,
+                    ..none(target)
+                };
+                codes.push(Reader::words(32, Encoding::Plain as u16), vec![node]);
+            }
         }
     }
     codes.decode(program)?;
     let has_codes = codes.readers.iter().any(|reader| matches!(reader, Reader::Parent { .. }));
     Ok([strings, lengths].into_iter().chain(has_codes.then_some(codes)).collect())
+}
+
+/// 0, 1, 2, .. for the rows of the longest chunk without a dictionary.
+fn row_numbers(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Arc<DeviceBuffer>> {
+    let others = targets.iter().filter(|target| target.view.encoding() != Encoding::Dict);
+    let longest = others.map(|target| target.view.len() as u32).max().unwrap_or(0);
+    let numbers: Vec<u32> = (0..longest).collect();
+    let buffer = program.scratch(size_of_val(numbers.as_slice()))?;
+    program.stream.upload(bytemuck::cast_slice(&numbers), &buffer, 0)?;
+    Ok(buffer)
 }
 
 impl HostNodes {

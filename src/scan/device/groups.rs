@@ -15,9 +15,11 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, i256};
 use rayon::prelude::*;
 
+use super::select::Report;
 use super::source::{GroupLayout, GroupMemory, GroupWords, Output, SlotMemory};
-use super::{DeviceScan, Planned, aggregate};
+use super::{DeviceScan, MadeKernel, Planned, aggregate};
 use crate::column::CompressedColumn;
+use crate::device::status::StatusWords;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{GatherGroupsArguments, ListGroupsArguments};
 use crate::gpu::{DeviceBuffer, Launch, kernels};
@@ -46,6 +48,12 @@ const GROWTH: usize = 8;
 
 /// Rows whose values may be added up in digits of 32 bits.
 const MOST_ROWS: usize = 1 << 31;
+
+/// A kernel that adds rows to a table.
+struct Added {
+    made: MadeKernel,
+    status: Arc<StatusWords>,
+}
 
 impl DeviceScan<'_> {
     /// The groups of the rows that a predicate keeps; waits for them. Keys have no codes of strings.
@@ -137,16 +145,20 @@ impl DeviceScan<'_> {
                 Err(Error::DeviceMemory { .. }) => return Ok(None),
                 memory => memory?,
             };
-            let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
+            let Some(added) = self.add_groups(predicate, grouping, &layout, &memory)? else {
                 return Ok(None);
             };
             if self.is_planned() {
                 return Ok(Some(grouping.table()));
             }
-            let mut words = vec![0_u64; memory.groups * layout.words];
+            // The status words are behind those of the table.
+            let mut words = vec![0_u64; memory.groups * layout.words + added.status.count()];
             self.stream.download(&memory.words, 0, bytemuck::cast_slice_mut(&mut words))?;
+            let (words, of_status) = words.split_at(memory.groups * layout.words);
+            added.status.set(of_status);
+            self.check_added(&added)?;
             let own = |group: usize| group as u128;
-            return found((memory.groups, own), &words, &layout, grouping).map(Some);
+            return found((memory.groups, own), words, &layout, grouping).map(Some);
         }
         let [first, most] = hashed_bytes(is_host)
             .map(|bytes| 1 << (bytes / (8 * (1 + layout.words))).max(1).ilog2());
@@ -158,7 +170,7 @@ impl DeviceScan<'_> {
                 Err(Error::DeviceMemory { .. }) => return Ok(None),
                 memory => memory?,
             };
-            let Some(()) = self.add_groups(predicate, grouping, &layout, &memory)? else {
+            let Some(added) = self.add_groups(predicate, grouping, &layout, &memory)? else {
                 return Ok(None);
             };
             if self.is_planned() {
@@ -166,6 +178,7 @@ impl DeviceScan<'_> {
                 self.plan_kernels(&kernels)?;
                 return Ok(Some(grouping.table()));
             }
+            self.check_added(&added)?;
             match self.hashed_groups(&memory, &layout, grouping) {
                 Err(Error::DeviceMemory { .. }) => return Ok(None),
                 Ok(None) => {}
@@ -185,7 +198,8 @@ impl DeviceScan<'_> {
         groups: usize,
         is_hashed: bool,
     ) -> Result<GroupMemory> {
-        let words = self.stream.allocate(groups * layout.words * 8)?;
+        let statuses = self.columns.len();
+        let words = self.stream.allocate((groups * layout.words + statuses) * 8)?;
         self.fill(&words, groups, layout)?;
         let slots = match is_hashed {
             false => None,
@@ -198,14 +212,14 @@ impl DeviceScan<'_> {
         Ok(GroupMemory { words: Arc::new(words), groups, slots })
     }
 
-    /// Adds the kept rows to a table; none if no kernel does.
+    /// Starts to add the kept rows to a table; none if no kernel does.
     fn add_groups(
         &mut self,
         predicate: &Predicate,
         grouping: Grouping<'_>,
         layout: &GroupLayout,
         memory: &GroupMemory,
-    ) -> Result<Option<()>> {
+    ) -> Result<Option<Added>> {
         let output = Output::Groups { grouping, layout, memory };
         let Ok(made) = self.made(predicate, grouping.reads(), None, &output)? else {
             return Ok(None);
@@ -217,11 +231,20 @@ impl DeviceScan<'_> {
                 (false, Some(_)) => GroupTableKind::DeviceHashed,
             };
             self.planned(|planned| planned.keep_table(kind));
-            return Ok(Some(()));
         }
-        let query = made.query(self.columns);
-        let reports = query.rows(self.stream, made.within(), &memory.buffers(), self.marks)?;
-        self.check_reports(&made, reports).map(Some)
+        let (at, count) = (8 * memory.groups * layout.words, made.source.reporting.len());
+        let status = Arc::new(StatusWords::within(self.stream, &memory.words, at, count)?);
+        if !self.is_planned() {
+            let query = made.query(self.columns);
+            query.rows(self.stream, made.within(), &memory.buffers(), &status, self.marks)?;
+        }
+        Ok(Some(Added { made, status }))
+    }
+
+    /// Waits for the kernel that adds rows, unless its status words are known; an error if it has found a
+    /// column damaged.
+    fn check_added(&self, added: &Added) -> Result<()> {
+        self.check_reports(&added.made, Report::of_each(&added.status))
     }
 
     /// The groups of a hash table; none if it was full.

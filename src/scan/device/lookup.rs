@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::DeviceScan;
+use super::select::Report;
 use super::source::{LookupTarget, Output};
+use super::{DeviceScan, MadeKernel};
 use crate::device::parameters::Parameters;
+use crate::device::status::StatusWords;
 use crate::error::Result;
 use crate::gpu::abi::{LookupMemory, RemapArguments, RemappedField};
 use crate::gpu::{DeviceBuffer, Launch, Stream, kernels};
@@ -79,7 +81,9 @@ impl DeviceScan<'_> {
         let bits = self.zeros((span as usize + 1).div_ceil(64) * 8)?;
         let entries = self.zeros(span as usize * from_bytes)?;
         let all_codes: usize = columns.iter().map(|column| column.codes() as usize).sum();
-        let status = self.zeros(16 + all_codes)?;
+        // The status words of the kernel are behind.
+        let of_status = (16 + all_codes).next_multiple_of(8);
+        let status = self.zeros(of_status + 8 * self.columns.len())?;
         self.stream.fill(&status, 8, 8, 0xff)?;
         let memory = LookupMemory {
             bits: bits.pointer(),
@@ -98,15 +102,17 @@ impl DeviceScan<'_> {
             entry_bytes: from_bytes,
             buffers: [&bits, &entries, &status],
         };
-        if !self.build(predicate, &target)? {
+        let Some((made, words)) = self.build(predicate, &target, of_status)? else {
             return Ok(None);
-        }
-        let mut found = vec![0; 16 + all_codes];
-        self.stream.download(&status, 0, &mut found)?;
-        let word =
-            |at: usize| u64::from_le_bytes(found[at..at + 8].try_into().expect("eight bytes"));
-        let twice = Some(word(8)).filter(|place| *place != u64::MAX);
-        let mut used = &found[16..];
+        };
+        let mut found = vec![0_u64; of_status / 8 + words.count()];
+        self.stream.download(&status, 0, bytemuck::cast_slice_mut(&mut found))?;
+        words.set(&found[of_status / 8..]);
+        self.check_reports(&made, Report::of_each(&words))?;
+        let [len, twice] = [found[0], found[1]];
+        let twice = Some(twice).filter(|place| *place != u64::MAX);
+        let found: &[u8] = bytemuck::cast_slice(&found);
+        let mut used = &found[16..16 + all_codes];
         let mut codes = Vec::with_capacity(columns.len());
         for column in columns {
             let (own, others) = used.split_at(column.codes() as usize);
@@ -118,7 +124,7 @@ impl DeviceScan<'_> {
             self.remapped(entries, span as usize, from_bytes, columns, &shifts, &codes)?;
         let bounds = (least, greatest);
         let twice = twice.map(|place| least.wrapping_add(place as i64));
-        let len = word(0) as usize;
+        let len = len as usize;
         Ok(Some(Built { bits, entries, entry_bytes, bounds, len, twice, codes }))
     }
 
@@ -128,16 +134,24 @@ impl DeviceScan<'_> {
         Ok(Arc::new(buffer))
     }
 
-    /// Adds the kept rows to a table; false if no kernel does.
-    fn build(&mut self, predicate: &Predicate, target: &LookupTarget<'_>) -> Result<bool> {
+    /// Starts to add the kept rows to a table, with status words in the target's from byte `at` on; none if
+    /// no kernel does.
+    fn build(
+        &mut self,
+        predicate: &Predicate,
+        target: &LookupTarget<'_>,
+        at: usize,
+    ) -> Result<Option<(MadeKernel, Arc<StatusWords>)>> {
         let columns = target.columns.iter().flat_map(GroupKey::columns);
         let reads = std::iter::once(target.column).chain(columns);
         let output = Output::Lookup(target);
-        let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(false) };
+        let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(None) };
+        let [.., status] = target.buffers;
+        let count = made.source.reporting.len();
+        let status = Arc::new(StatusWords::within(self.stream, status, at, count)?);
         let query = made.query(self.columns);
-        let reports = query.rows(self.stream, made.within(), &target.buffers, self.marks)?;
-        self.check_reports(&made, reports)?;
-        Ok(true)
+        query.rows(self.stream, made.within(), &target.buffers, &status, self.marks)?;
+        Ok(Some((made, status)))
     }
 
     /// Entries of the codes alone that rows have.

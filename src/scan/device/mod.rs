@@ -43,6 +43,7 @@ use super::lookup::Table;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
 use crate::decode::nodes::{ColumnNodes, ReadBy};
 use crate::decode::{self, Pending};
+use crate::device::parameters::Parameters;
 use crate::device::{Context, DeviceColumn, Marks};
 use crate::encoding::Encoding;
 use crate::error::{Error, Result};
@@ -56,7 +57,7 @@ use gather::KeptRows;
 pub(super) use plan::Planned;
 use plan::Planning;
 use query::Query;
-use select::{ColumnTest, Combine, Dictionaries, Report, StringTests, WordType};
+use select::{ColumnTest, Combine, Report, StringTests, WordType};
 use source::{Output, Source, TestsOf, source};
 
 /// A scan that has been checked, of columns with the numbers of its predicates.
@@ -316,7 +317,7 @@ impl<'a> DeviceScan<'a> {
     /// Checks that the columns have the same chunks.
     fn check_chunks(&self) -> Result<()> {
         let Some(first) = self.columns.first() else { return Ok(()) };
-        match self.columns.iter().find(|column| !first.chunk_rows().eq(column.chunk_rows())) {
+        match self.columns.iter().find(|column| !first.has_chunks_of(column)) {
             Some(other) => {
                 let name = first.field().name();
                 let what = format!("chunk boundaries other than those of column {name:?}");
@@ -339,12 +340,11 @@ impl<'a> DeviceScan<'a> {
             let tests = tests.and_then(|(chunks, report)| StringTests::of(&chunks, report));
             tests.map_err(|error| error.in_column(column.field().name()))
         };
+        let in_column =
+            |error: Error, column: usize| error.in_column(self.columns[column].field().name());
         let words = |column: usize, words: WordType, ranges: &[Range]| {
-            let dictionaries = Dictionaries::of_trees(&nodes[column]);
-            let column = self.columns[column];
-            let tests = select::look_up_words(self.stream, column, &dictionaries, words, ranges);
-            let tests = tests.and_then(|chunks| StringTests::of(&chunks, Report::default()));
-            tests.map_err(|error| error.in_column(column.field().name()))
+            let tests = select::codes::in_ranges(self.stream, &nodes[column], words, ranges);
+            tests.map_err(|error| in_column(error, column))
         };
         let tables = |table: &Table| table.on_device(self.context, self.stream);
         let numbers = |joined: &JoinedColumn| {
@@ -354,12 +354,9 @@ impl<'a> DeviceScan<'a> {
             table.numbers(joined.column, (column.numbers(), is_float), self.stream)
         };
         let keys = |column: usize, probe: &Probe| {
-            let dictionaries = Dictionaries::of_trees(&nodes[column]);
-            let column = self.columns[column];
             let table = tables(&probe.join.table)?;
-            let tests = select::look_up_keys(self.stream, column, &dictionaries, probe, &table);
-            let tests = tests.and_then(|chunks| StringTests::of(&chunks, Report::default()));
-            tests.map_err(|error| error.in_column(column.field().name()))
+            let tests = select::codes::in_lookup(self.stream, &nodes[column], probe, &table);
+            tests.map_err(|error| in_column(error, column))
         };
         let tests_of = TestsOf {
             strings: &strings,
@@ -561,8 +558,12 @@ impl<'a> DeviceScan<'a> {
         };
         let table = probe.join.table.on_device(self.context, self.stream)?;
         let found = self.bitmap()?;
-        let buffers = [values[0].buffer().as_ref()];
-        select::probe_keys(self.stream, &[node], &buffers, probe, &table, &found)?;
+        let mut parameters = Parameters::default();
+        let at = parameters.push(&[node]);
+        let parameters = parameters.upload(self.stream)?;
+        let buffers = [values[0].buffer().as_ref(), &parameters];
+        let plain = (at.within(&parameters), 1, self.rows);
+        select::probe_keys(self.stream, plain, &buffers, probe, &table, &found)?;
         if column.null_count() > 0 {
             self.test(probe.join.column, &ColumnTest::Valid, Combine::And, &found)?;
         }

@@ -8,7 +8,7 @@ use crate::decode::nodes::ColumnNodes;
 use crate::device::Marks;
 use crate::device::column::DeviceColumn;
 use crate::device::parameters::{Offset, Parameters};
-use crate::device::status::status_words;
+use crate::device::status::StatusWords;
 use crate::error::Result;
 use crate::gpu::abi::{self, Node, Range, Reduction};
 use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Module, Stream, kernels};
@@ -64,7 +64,12 @@ impl Query<'_> {
             combine: combine as u32,
             ..abi::ScanHead::default()
         };
-        self.launch(stream, head, &[out], marks)
+        let status = Arc::new(match self.statuses {
+            0 => StatusWords::within(stream, out, 0, 0)?,
+            count => StatusWords::new(stream, count)?,
+        });
+        self.launch(stream, head, &[out], &status, marks)?;
+        Ok(Report::of_each(&status))
     }
 
     /// What the rows of `within`, or all, come to: for each partial a word for each chunk.
@@ -83,6 +88,9 @@ impl Query<'_> {
         let nodes = &self.column_nodes[0];
         let (chunks, stride) = (nodes.chunks, nodes.longest);
         let partials = Arc::new(stream.allocate(count * chunks * stride * 8)?);
+        // Behind the status words, so that one copy has both.
+        let out = Arc::new(stream.allocate((self.statuses + count * chunks) * 8)?);
+        let status = Arc::new(StatusWords::within(stream, &out, 0, self.statuses)?);
         let head = abi::ScanHead {
             within: within.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
             partials: partials.pointer(),
@@ -90,15 +98,14 @@ impl Query<'_> {
         };
         let mut buffers = vec![&partials];
         buffers.extend(within);
-        let reports = self.launch(stream, head, &buffers, marks)?;
+        self.launch(stream, head, &buffers, &status, marks)?;
 
         let list = stream.allocate(size_of_val(reductions))?;
         stream.upload(bytemuck::cast_slice(reductions), &list, 0)?;
-        let out = stream.allocate(count * chunks * 8)?;
         let kernel = kernels::REDUCE_PARTIALS;
         let arguments = abi::ReduceArguments {
             partials: partials.pointer(),
-            out: out.pointer(),
+            out: out.pointer_at(8 * self.statuses),
             nodes: self.nodes[0],
             reductions: list.pointer(),
             count: reductions.len() as u32,
@@ -106,18 +113,20 @@ impl Query<'_> {
             stride: stride as u32,
             zero: 0,
         };
-        let mut buffers = vec![partials.as_ref(), &out, &list];
+        let mut buffers = vec![partials.as_ref(), out.as_ref(), &list];
         buffers.extend(nodes.buffers());
         let blocks = (reductions.len() * chunks).div_ceil(kernel.block);
         stream.launch(&Launch::new(kernel, blocks, &arguments, &buffers))?;
         marks.mark(stream, kernel.name)?;
-        let mut words = vec![0_u64; count * chunks];
+        let mut words = vec![0_u64; self.statuses + count * chunks];
         stream.download(&out, 0, bytemuck::cast_slice_mut(&mut words))?;
-        Ok((words.chunks(chunks).map(<[u64]>::to_vec).collect(), reports))
+        let (of_status, words) = words.split_at(self.statuses);
+        status.set(of_status);
+        let words = words.chunks(chunks).map(<[u64]>::to_vec).collect();
+        Ok((words, Report::of_each(&status)))
     }
 
-    /// Has a query work on the rows of `within`, or all, that adds them to something in `buffers`. A report
-    /// for each status word.
+    /// Has a query work on the rows of `within`, or all, that adds them to something in `buffers`.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
@@ -126,14 +135,15 @@ impl Query<'_> {
         stream: &Arc<dyn Stream>,
         within: Option<&Arc<DeviceBuffer>>,
         buffers: &[&Arc<DeviceBuffer>],
+        status: &StatusWords,
         marks: &mut dyn Marks,
-    ) -> Result<Vec<Report>> {
+    ) -> Result<()> {
         let head = abi::ScanHead {
             within: within.map_or(DevicePtr::NULL, |bitmap| bitmap.pointer()),
             ..abi::ScanHead::default()
         };
         let buffers: Vec<_> = buffers.iter().copied().chain(within).collect();
-        self.launch(stream, head, &buffers, marks)
+        self.launch(stream, head, &buffers, status, marks)
     }
 
     fn launch(
@@ -141,8 +151,9 @@ impl Query<'_> {
         stream: &Arc<dyn Stream>,
         head: abi::ScanHead,
         buffers: &[&Arc<DeviceBuffer>],
+        status: &StatusWords,
         marks: &mut dyn Marks,
-    ) -> Result<Vec<Report>> {
+    ) -> Result<()> {
         let kernel = kernels::scan(self.warps, self.each);
         let (chunks, longest) = (self.column_nodes[0].chunks, self.column_nodes[0].longest);
         let division = kernel.division(chunks, longest);
@@ -179,17 +190,12 @@ impl Query<'_> {
             parameters.copy_to(stream, &buffer)?;
             in_memory = Some(buffer);
         }
-        let count = self.statuses;
-        let status = (count > 0).then(|| status_words(stream, count)).transpose()?;
-        let head = abi::ScanHead {
-            status: status.as_ref().map_or(DevicePtr::NULL, DeviceBuffer::pointer),
-            ..head
-        };
+        let head = abi::ScanHead { status: status.pointer(), ..head };
         let mut arguments = bytemuck::bytes_of(&head).to_vec();
         arguments.extend_from_slice(bytemuck::cast_slice(self.nodes));
         arguments.extend_from_slice(bytemuck::cast_slice(&literals));
 
-        let mut named: Vec<&DeviceBuffer> = in_memory.iter().chain(&status).collect();
+        let mut named: Vec<&DeviceBuffer> = in_memory.iter().chain([status.buffer()]).collect();
         named.extend(buffers.iter().copied().chain(self.buffers).map(AsRef::as_ref));
         named.extend(self.column_nodes.iter().flat_map(|nodes| nodes.buffers()));
         named.extend(self.strings.iter().flat_map(|(_, tests, _)| tests.buffers()));
@@ -207,7 +213,6 @@ impl Query<'_> {
             arguments_type: None,
             buffers: &named,
         })?;
-        marks.mark(stream, kernel.name)?;
-        Ok(Report::of_each(status))
+        marks.mark(stream, kernel.name)
     }
 }

@@ -8,6 +8,7 @@
 //! verdicts, not where anything is read or written; those of strings may find lengths or codes
 //! that are none, and leave a [`Report`] of it.
 
+pub(crate) mod codes;
 mod parts;
 mod tables;
 
@@ -15,24 +16,23 @@ use std::sync::Arc;
 
 use arrow_buffer::i256;
 
+pub(crate) use codes::CodeTests;
 pub(crate) use parts::in_bits;
 pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
 use crate::decode::check_decodable;
-use crate::decode::nodes::{
-    ChunkDictionary, ColumnNodes, KernelNodes, StringDictionaries, ValidityNodes,
-};
+use crate::decode::nodes::{ChunkDictionary, KernelNodes, StringDictionaries, ValidityNodes};
 use crate::device::Marks;
 use crate::device::column::DeviceColumn;
 use crate::device::parameters::Parameters;
-use crate::device::status::{check_status, status_words};
+use crate::device::status::StatusWords;
 use crate::error::Result;
 use crate::gpu::abi::{self, Node, Range};
 use crate::gpu::kernels::KernelShape;
 use crate::gpu::{DeviceBuffer, DevicePtr, Launch, Stream, kernels};
 use crate::ranges::Order;
-use crate::scan::join::Probe;
+use crate::scan::join::{Codes, Probe};
 use crate::scan::lookup::DeviceTable;
 use crate::scan::predicate::CodesTest;
 
@@ -110,15 +110,13 @@ pub(crate) fn bitmap_len(rows: usize) -> usize {
 #[must_use]
 pub(crate) struct Report {
     /// Status words and which of them, of tests that may find something.
-    status: Option<(Arc<DeviceBuffer>, usize)>,
+    status: Option<(Arc<StatusWords>, usize)>,
 }
 
 impl Report {
     /// One for each of some status words.
-    pub(super) fn of_each(words: Option<DeviceBuffer>) -> Vec<Self> {
-        let Some(words) = words.map(Arc::new) else { return Vec::new() };
-        let report = |at| Self { status: Some((words.clone(), at)) };
-        (0..words.len() / 8).map(report).collect()
+    pub(super) fn of_each(words: &Arc<StatusWords>) -> Vec<Self> {
+        (0..words.count()).map(|at| Self { status: Some((words.clone(), at)) }).collect()
     }
 
     /// Waits for the kernels.
@@ -126,7 +124,7 @@ impl Report {
     /// # Errors
     /// [`Error::Corrupt`] for the first chunk that is damaged, [`Error::Device`].
     pub fn check(&self, stream: &Arc<dyn Stream>) -> Result<()> {
-        self.status.as_ref().map_or(Ok(()), |(words, at)| check_status(stream, words, *at))
+        self.status.as_ref().map_or(Ok(()), |(words, at)| words.check(stream, *at))
     }
 }
 
@@ -229,7 +227,7 @@ impl Verdicts<'_> {
     ) -> Result<Report> {
         let Self { stream, column, rows, combine, out, .. } = *self;
         let reports = parts.iter().any(parts::Part::reports);
-        let status = reports.then(|| status_words(stream, 1)).transpose()?;
+        let status = reports.then(|| StatusWords::new(stream, 1)).transpose()?;
         let select = |part: &parts::Part| {
             let division = part.division();
             abi::SelectArguments {
@@ -245,13 +243,20 @@ impl Verdicts<'_> {
             }
         };
         let launches = (parts.iter())
-            .map(|part| part.upload(stream, select(part), validity, status.as_ref()))
+            .map(|part| {
+                part.upload(
+                    stream,
+                    select(part),
+                    validity,
+                    status.as_ref().map(StatusWords::buffer),
+                )
+            })
             .collect::<Result<Vec<_>>>()?;
 
         marks.mark(stream, "")?;
         for (part, (parameters, kernel)) in parts.iter().zip(&launches) {
             let mut buffers: Vec<&DeviceBuffer> = vec![parameters, out];
-            buffers.extend(&status);
+            buffers.extend(status.as_ref().map(StatusWords::buffer));
             buffers.extend(part.buffers());
             buffers.extend(&self.buffers);
             buffers.extend(column.bodies().iter().map(AsRef::as_ref));
@@ -305,11 +310,6 @@ impl<'a> Dictionaries<'a> {
     pub fn of_strings(nodes: &'a StringDictionaries) -> Self {
         Self { nodes: &nodes.nodes, buffers: nodes.buffers().iter().map(AsRef::as_ref).collect() }
     }
-
-    /// For kernels of queries.
-    pub fn of_trees(nodes: &'a ColumnNodes) -> Self {
-        Self { nodes: &nodes.dictionaries, buffers: nodes.buffers().collect() }
-    }
 }
 
 /// What words are: their bits, and `abi::UNSIGNED`, `SIGNED` or `FLOAT`.
@@ -319,8 +319,8 @@ pub(crate) struct WordType {
     pub order: u32,
 }
 
-/// The tests for the codes of words in ranges, which are in the order domain of their type: of
-/// chunks that are no dictionaries they say that nothing passes.
+/// The tests for the codes of words in ranges, which are in the order domain of their type, for kernels that
+/// are there: of chunks that are no dictionaries they say that nothing passes.
 ///
 /// # Errors
 /// As [`select`].
@@ -334,60 +334,34 @@ pub(crate) fn look_up_words(
     let values = dictionaries.nodes.iter().map(|dictionary| dictionary.values).collect();
     let parts = parts::words(of, values, ranges, false);
     let (found, _) = ask_dictionaries(stream, column, dictionaries, &parts)?;
-    Ok(of_chunks(column, found))
-}
-
-/// What has been found of the dictionaries of chunks; of others that nothing passes.
-fn of_chunks(column: &DeviceColumn, found: Vec<(usize, ChunkTest)>) -> Vec<ChunkTest> {
     let mut tests = vec![ChunkTest::Decided(false); column.chunks().len()];
     found.into_iter().for_each(|(chunk, found)| tests[chunk] = found);
-    tests
+    Ok(tests)
 }
 
-/// The tests for the codes of keys that a lookup has: of chunks that are no dictionaries they say that
-/// nothing passes.
-///
-/// # Errors
-/// [`Error::DeviceMemory`], [`Error::Device`].
-pub(crate) fn look_up_keys(
-    stream: &Arc<dyn Stream>,
-    column: &DeviceColumn,
-    dictionaries: &Dictionaries<'_>,
-    probe: &Probe,
-    table: &DeviceTable,
-) -> Result<Vec<ChunkTest>> {
-    let Some((found, ranges_at)) = verdicts_on_values(stream, dictionaries.nodes)? else {
-        return Ok(of_chunks(column, Vec::new()));
-    };
-    let nodes: Vec<Node> = dictionaries.nodes.iter().map(|of| of.values.node).collect();
-    let mut buffers = dictionaries.buffers.clone();
-    buffers.extend(column.bodies().iter().map(AsRef::as_ref));
-    probe_keys(stream, &nodes, &buffers, probe, table, &found)?;
-    Ok(of_chunks(column, tests_of_codes(stream, dictionaries.nodes, &found, ranges_at)?))
-}
-
-/// Starts to look up the keys of plain nodes: a bit for each.
+/// Starts to look up the keys of plain nodes, so many of which the longest has so many: a bit for each.
 pub(crate) fn probe_keys(
     stream: &Arc<dyn Stream>,
-    nodes: &[Node],
+    (nodes, count, longest): (DevicePtr<Node>, usize, usize),
     buffers: &[&DeviceBuffer],
     probe: &Probe,
     table: &DeviceTable,
     out: &Arc<DeviceBuffer>,
 ) -> Result<()> {
     let key = probe.join.key;
-    let mut parameters = Parameters::default();
-    let at = parameters.push(nodes);
-    let set = probe.codes.as_ref().map(|codes| parameters.push(&codes.words()));
-    let parameters = parameters.upload(stream)?;
+    let codes = |codes: &Codes| {
+        let mut parameters = Parameters::default();
+        parameters.push(&codes.words());
+        parameters.upload(stream)
+    };
+    let set = probe.codes.as_ref().map(codes).transpose()?;
     let field = probe.codes.as_ref().map(|codes| &probe.join.table.columns[codes.column]);
     let kernel = kernels::PROBE_KEYS;
-    let longest = nodes.iter().map(|node| node.rows).max().unwrap_or(0);
-    let blocks_per_node = kernel.blocks_per_node(nodes.len(), longest as usize);
+    let blocks_per_node = kernel.blocks_per_node(count, longest);
     let arguments = abi::ProbeArguments {
-        nodes: at.within(&parameters),
+        nodes,
         out: out.pointer(),
-        set: set.map_or(DevicePtr::NULL, |set| set.within(&parameters).cast()),
+        set: set.as_ref().map_or(DevicePtr::NULL, DeviceBuffer::pointer),
         shift: field.map_or(0, |field| field.shift.min(63).into()),
         mask: field.map_or(0, |field| field.mask()),
         entry_bytes: table.entry_bytes as u32,
@@ -396,10 +370,11 @@ pub(crate) fn probe_keys(
         blocks_per_node,
         ..table.probe_arguments()
     };
-    let mut named = vec![&parameters, out.as_ref()];
+    let mut named = vec![out.as_ref()];
+    named.extend(&set);
     named.extend(buffers);
     named.extend(table.buffers.iter().map(AsRef::as_ref));
-    let blocks = nodes.len() * blocks_per_node as usize;
+    let blocks = count * blocks_per_node as usize;
     stream.launch(&Launch::new(kernel, blocks, &arguments, &named))
 }
 
@@ -468,6 +443,7 @@ fn tests_of_codes(
         nodes: nodes.within(&parameters),
         bitmap: found.pointer(),
         ranges,
+        tests: DevicePtr::NULL,
         count: values.len() as u32,
         zero: 0,
     };

@@ -42,7 +42,7 @@ use crate::scan::aggregate::Plan;
 pub(super) use groups::{GroupLayout, GroupMemory, GroupWords, SlotMemory};
 pub(super) use lookup::LookupTarget;
 
-use crate::scan::device::select::{StringTests, WordType};
+use crate::scan::device::select::{CodeTests, StringTests, WordType};
 use crate::scan::explain::StepOrder;
 use crate::scan::expr::Comparison;
 use crate::scan::group::Grouping;
@@ -161,7 +161,7 @@ impl Scalar {
 }
 
 /// The tests of a column's words in ranges.
-type WordTests<'a> = dyn Fn(usize, WordType, &[Range]) -> Result<StringTests> + 'a;
+type WordTests<'a> = dyn Fn(usize, WordType, &[Range]) -> Result<CodeTests> + 'a;
 
 /// What kernels are to know of tests of a column, and of lookups.
 #[derive(Clone, Copy)]
@@ -171,7 +171,7 @@ pub(super) struct TestsOf<'a> {
     /// Of words in ranges where chunks have dictionaries.
     pub words: &'a WordTests<'a>,
     /// Of keys, of codes where chunks have dictionaries.
-    pub keys: &'a dyn Fn(usize, &Probe) -> Result<StringTests>,
+    pub keys: &'a dyn Fn(usize, &Probe) -> Result<CodeTests>,
     /// The table of a lookup.
     pub tables: &'a dyn Fn(&Table) -> Result<Arc<DeviceTable>>,
     /// The numbers of a column of a lookup.

@@ -9,7 +9,7 @@ use crate::encoding::Encoding;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range};
 use crate::ranges::{Key, Order};
-use crate::scan::device::select::{WordType, in_bits};
+use crate::scan::device::select::{CodeTests, WordType, in_bits};
 use crate::scan::device::shortest;
 use crate::scan::predicate::{BytesForm, BytesTest, Test};
 
@@ -38,9 +38,9 @@ impl Writer<'_> {
             ranges = in_bits(&ranges);
             order = Order::Unsigned;
         }
-        let codes = match nodes.dictionaries.is_empty() {
-            true => None,
-            false => {
+        let codes = match nodes.dictionaries.count {
+            0 => None,
+            _ => {
                 let order = match order {
                     Order::Unsigned => abi::UNSIGNED,
                     Order::Signed => abi::SIGNED,
@@ -57,9 +57,9 @@ impl Writer<'_> {
 
     /// What has tests of the codes of chunks of dict, whose values have been tested.
     fn looked_up(&mut self, column: usize, of: WordType, ranges: &[Range]) -> Result<String> {
-        let tests = (self.tests_of.words)(column, of, ranges)?;
-        let literal = self.literal(&[0]);
-        self.strings.push((literal, tests, column));
+        let CodeTests { tests, buffer } = (self.tests_of.words)(column, of, ranges)?;
+        let literal = self.literal(&[tests.address()]);
+        self.buffers.push(buffer);
         Ok(format!("args.tests({literal}) + chunk"))
     }
 

@@ -8,6 +8,7 @@ use super::{MOST_TESTS, ROWS, Readers, Writer};
 use crate::decode::trees::TreeList;
 use crate::error::Result;
 use crate::ranges::{Key, Order};
+use crate::scan::device::select::CodeTests;
 use crate::scan::join::{BoundJoin, JoinedColumn, Probe};
 use crate::scan::lookup::LookupColumn;
 
@@ -68,9 +69,9 @@ impl Writer<'_> {
     /// The rows whose codes pass, of chunks with dictionaries, and the chunk's test of codes.
     fn test_of_codes(&mut self, probe: &Probe, list: &TreeList) -> Result<(String, String)> {
         let column = probe.join.column;
-        let tests = (self.tests_of.keys)(column, probe)?;
-        let literal = self.literal(&[0, 0, u64::MAX]);
-        self.strings.push((literal, tests, column));
+        let CodeTests { tests, buffer } = (self.tests_of.keys)(column, probe)?;
+        let literal = self.literal(&[tests.address(), 0, u64::MAX]);
+        self.buffers.push(buffer);
         let codes = format!("(args.tests({literal}) + chunk)");
         // Of chunks without a dictionary all pass.
         let question = format!("Question{{args.range({}), UNSIGNED, {codes}}}", literal + 1);
