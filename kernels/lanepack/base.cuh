@@ -89,6 +89,18 @@ LANEPACK_DEVICE u32 opaque_one() {
 #endif
 }
 
+// A word that is read once, of memory that kernels only read: it leaves what the first-level cache has
+// there, such as the bits of a lookup.
+LANEPACK_DEVICE u32 load_once(const u32* from) {
+#if defined(LANEPACK_SIMT)
+    return *from;
+#else
+    u32 word;
+    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(word) : "l"(from));
+    return word;
+#endif
+}
+
 // Adds `bit`, which the selection lacks, if `holds`; `one` is `opaque_one()`. One multiplication,
 // whose pipe is not that of comparisons; from C++ the compiler makes two instructions.
 LANEPACK_DEVICE void collect(bool holds, u32 bit, u32 one, u32& selection) {

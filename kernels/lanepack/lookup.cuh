@@ -45,6 +45,12 @@ struct DenseLookup : DenseKeys {
         slot = place;
         return (__ldg(bits + place / 32) >> (place % 32) & 1) != 0;
     }
+
+    // Whether no key from `low` to `high` can be there.
+    LANEPACK_DEVICE bool excludes(i64 low, i64 high) const {
+        const i64 first = static_cast<i64>(least);
+        return high < first || (low >= first && static_cast<u64>(low) - least >= span);
+    }
 };
 
 struct HashedLookup : HashedKeys {
@@ -62,6 +68,8 @@ struct HashedLookup : HashedKeys {
         }
         return found != empty;
     }
+
+    LANEPACK_DEVICE bool excludes(i64, i64) const { return false; }
 };
 
 // Whether a lookup has a key.

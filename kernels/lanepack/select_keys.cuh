@@ -27,12 +27,27 @@ LANEPACK_DEVICE u32 live_rows(const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& questi
     return OF_ALL ? FULL : question.live;
 }
 
-template <class T, class Keys, bool IS_SIGNED, bool OF_ALL>
-LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
+// The key that a word is.
+template <bool IS_SIGNED, class T>
+LANEPACK_DEVICE i64 key_of(T word) {
     // Shifted up and down again: with the sign.
     constexpr u32 ABOVE = 64 - ROWS<T>;
     const u64 bits = static_cast<u64>(word) << ABOVE;
-    return has_key(question.keys, IS_SIGNED ? static_cast<i64>(bits) >> ABOVE : static_cast<i64>(bits >> ABOVE));
+    return IS_SIGNED ? static_cast<i64>(bits) >> ABOVE : static_cast<i64>(bits >> ABOVE);
+}
+
+template <class T, class Keys, bool IS_SIGNED, bool OF_ALL>
+LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
+    return has_key(question.keys, key_of<IS_SIGNED>(word));
+}
+
+// Vectors of which the lookup's range has no key are not read.
+template <class T, class Keys, bool IS_SIGNED, bool OF_ALL>
+LANEPACK_DEVICE bool excludes_words(T least, T span, const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
+    const i64 low = key_of<IS_SIGNED>(least);
+    const i64 high = key_of<IS_SIGNED>(static_cast<T>(least + span));
+    // Words may pass the end of their type.
+    return low <= high && question.keys.excludes(low, high);
 }
 
 // Rows of a thread of which it is faster to unpack all keys in their order, and look up those of the rows:

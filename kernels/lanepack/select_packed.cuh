@@ -213,7 +213,7 @@ struct ThreadWords {
 
     LANEPACK_DEVICE u32 load(u32 k) const {
         constexpr u32 PAIR = sizeof(T) == 8 ? 32 : 64;
-        return __ldg((k % 2 == 0 ? even : odd) + k / 2 * PAIR);
+        return load_once((k % 2 == 0 ? even : odd) + k / 2 * PAIR);
     }
 };
 

@@ -73,11 +73,13 @@ LANEPACK_DEVICE u32 select_packed_by(Packed<T> packed, u32 live, const Holds& ho
     return selection;
 }
 
-// The selection of the values that `holds(word)` is true for: packed ones in their order, which is
-// faster than by their positions. Bits of rows past the end, and of rows that are not in `live`, are
-// arbitrary.
-template <class T, u32 ENCODINGS, u64 WIDTHS, class Holds>
-LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, u32 live, const Holds& holds, Patches& patches) {
+// The selection of the values that a question about keys holds for: packed ones in their order, which is
+// faster than by their positions. Bits of rows past the end, and of rows that the question is not about,
+// are arbitrary.
+template <class T, u32 ENCODINGS, u64 WIDTHS, class Asked>
+LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, const Asked& question, Patches& patches) {
+    const auto holds = [&](T word) { return holds_word(word, question); };
+    const u32 live = live_rows(question);
     constexpr u32 PACKED = 1u << FFOR | 1u << PFOR;
     if constexpr ((ENCODINGS & PACKED) != 0) {
         if (is_one_of<ENCODINGS & PACKED>(node) || (ENCODINGS & ~PACKED) == 0) {
@@ -85,7 +87,7 @@ LANEPACK_DEVICE u32 select_in_order(const Node& node, u32 vector, u32 live, cons
             u32 selection = 0;
             if (parameters.packed.width == 0) {
                 selection = holds(parameters.base) ? FULL : 0;
-            } else {
+            } else if (!excludes_words(parameters.base, low_bits<T>(parameters.packed.width), question)) {
                 selection = select_packed_by<WIDTHS>(
                     parameters.packed, live, [&](T packed) { return holds(static_cast<T>(parameters.base + packed)); });
             }
@@ -134,10 +136,15 @@ struct Words {
 
         template <class Asked>
         LANEPACK_DEVICE u32 select(const Node* tree, u32 vector, u32, const Asked& question, Patches& patches, u32&) {
-            const auto holds = [&](T word) { return holds_word(word, question); };
-            return select_in_order<T, ENCODINGS, WIDTHS>(*tree, vector, live_rows(question), holds, patches);
+            return select_asked(tree, vector, question, patches);
         }
     };
+
+    // A test of keys, which prepares nothing and needs no memory.
+    template <class Asked>
+    LANEPACK_DEVICE static u32 select_asked(const Node* tree, u32 vector, const Asked& question, Patches& patches) {
+        return select_in_order<T, ENCODINGS, WIDTHS>(*tree, vector, question, patches);
+    }
 
     struct State {};
 

@@ -318,6 +318,10 @@ pub(crate) struct Launch<'a> {
     pub threads: u32,
     /// Bytes of shared memory that a block asks for beside what the kernel declares.
     pub shared: u32,
+    /// Bytes that all blocks read again and again in any order: fewer blocks may run at a time so that the
+    /// first-level cache, which is of the same memory as shared memory, has room for them.
+    #[cfg_attr(lanepack_simt, allow(dead_code, reason = "for GPUs"))]
+    pub cached: usize,
     /// The bytes of its only argument, a plain struct.
     pub arguments: &'a [u8],
     /// The name of the struct, which the emulation compares with what the kernel takes; nothing for
@@ -342,6 +346,7 @@ impl<'a> Launch<'a> {
             blocks,
             threads: kernel.threads,
             shared: kernel.shared,
+            cached: 0,
             arguments: bytemuck::bytes_of(argument),
             arguments_type: Some(A::NAME),
             buffers,
@@ -356,6 +361,7 @@ impl<'a> Launch<'a> {
             blocks,
             threads: kernel.threads,
             shared: kernel.shared,
+            cached: 0,
             arguments: &kernel.argument,
             arguments_type: Some(kernel.argument_type),
             buffers,

@@ -137,6 +137,12 @@ fn bounds_exclude_the_chunks_that_the_cpu_skips() {
         };
         assert_eq!(scan(Scan::new(&facts), &Engine::cpu()), 5);
         assert_eq!(scan(Scan::on_device(&resident), &engine), 5);
+        // Vectors of which the lookup has no key leave no rows.
+        let rows = |scan: Scan<'_>, engine: &Engine| {
+            scan.semi_join(col("day"), &early).aggregate(&[count_rows(), sum(col("day"))], engine)
+        };
+        let expected = rows(Scan::new(&facts), &Engine::cpu()).unwrap();
+        assert_eq!(rows(Scan::on_device(&resident), &engine).unwrap(), expected);
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, record_batch};
 use lanepack::internals::measure;
 use lanepack::scan::{
     Expr, GroupTableKind, Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum,
 };
-use lanepack::{Engine, Options, compress};
+use lanepack::{Encoding, Engine, Options, compress};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -105,6 +107,41 @@ fn groups_that_are_too_many_for_a_table_of_all_numbers_are_hashed() {
                 assert!(gathered > 0, "case {at}: {kernels:?}");
             } else {
                 assert_eq!(gathered, 0, "case {at}: {kernels:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn vectors_without_keys_of_a_lookup_leave_no_rows() {
+    let rows = 0..9000_i64;
+    let middle = 1_u64 << 63;
+    let batch = record_batch!(
+        ("narrow", Int16, rows.clone().map(|row| (row - 4500) as i16).collect::<Vec<_>>()),
+        ("signed", Int32, rows.clone().map(|row| i32::MIN + row as i32).collect::<Vec<_>>()),
+        ("unsigned", UInt64, rows.map(|row| middle - 4500 + row as u64).collect::<Vec<_>>())
+    );
+    let keys = record_batch!(
+        ("narrow", Int16, (-20..1100).step_by(7).collect::<Vec<i16>>()),
+        ("signed", Int32, (0..160).map(|at| i32::MIN + 3 * at).collect::<Vec<i32>>()),
+        ("unsigned", UInt64, (0..160).map(|at| middle - 400 + 2 * at).collect::<Vec<u64>>())
+    );
+    let (batch, keys) = (batch.unwrap(), keys.unwrap());
+    for encoding in [Encoding::Ffor, Encoding::Pfor] {
+        let options = Options::default().with_encodings([encoding]).with_chunk_rows(4096);
+        let packed = compress(&batch, &options).unwrap();
+        for engine in engines() {
+            let resident = engine.upload(&packed).unwrap();
+            for name in ["narrow", "signed", "unsigned"] {
+                let only = keys.project(&[keys.schema().index_of(name).unwrap()]).unwrap();
+                let lookup = Lookup::try_new(&only, name).unwrap();
+                let count = |scan: Scan<'_>, engine: &Engine| {
+                    let scan = scan.semi_join(col(name), &lookup);
+                    scan.aggregate(&[count_rows(), sum(col("narrow"))], engine).unwrap()
+                };
+                let expected = count(Scan::new(&packed), &Engine::cpu());
+                assert_eq!(expected.column(0).as_primitive::<Int64Type>().value(0), 160, "{name}");
+                assert_eq!(count(Scan::on_device(&resident), &engine), expected, "{name}");
             }
         }
     }

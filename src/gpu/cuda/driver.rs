@@ -18,6 +18,7 @@ mod host;
 mod module;
 
 pub(super) use self::host::{PageLocked, Slot};
+use self::module::OnChipMemory;
 pub(super) use self::module::{Function, Module};
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUmemPool_attri
 use cudarc::driver::{CudaContext, sys::CUevent_flags};
 
 use super::failure::{During, Version, no_device, reason};
+use super::numa;
 use crate::error::{Error, Place, Result};
 use crate::gpu::{DeviceInfo, DevicePtr, Owner, PADDING, Priority};
 
@@ -45,7 +47,7 @@ const CAPABILITY_NEEDED: (u32, u32) = (8, 0);
 const ARGUMENT_BYTES: usize = 4096;
 
 /// Everything called below. cudarc panics where one is missing, so look first.
-const FUNCTIONS: [&str; 48] = [
+const FUNCTIONS: [&str; 49] = [
     "cuCtxGetCurrent",
     "cuCtxGetStreamPriorityRange",
     "cuCtxSetCurrent",
@@ -55,6 +57,7 @@ const FUNCTIONS: [&str; 48] = [
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
     "cuDeviceGetName",
+    "cuDeviceGetPCIBusId",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",
     "cuDeviceTotalMem_v2",
@@ -95,6 +98,16 @@ const FUNCTIONS: [&str; 48] = [
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
+
+/// The PCI address of a device, such as `0000:1B:00.0`; none if the driver does not say.
+fn pci_address(device: sys::CUdevice) -> Option<String> {
+    let mut text = [0; 32];
+    let len = text.len() as i32;
+    // SAFETY: writes so many bytes at most; the device comes from cuDeviceGet.
+    unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), len, device) }.result().ok()?;
+    let bytes = text.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8);
+    String::from_utf8(bytes.collect()).ok()
+}
 
 /// Whether there is a driver's library.
 pub(super) fn is_present() -> bool {
@@ -156,6 +169,10 @@ pub(super) struct Context {
     inner: Arc<CudaContext>,
     pool: sys::CUmemoryPool,
     pub info: DeviceInfo,
+    /// That of a multiprocessor.
+    on_chip: OnChipMemory,
+    /// The NUMA node that the device is attached to, if there are several.
+    node: Option<u32>,
     pub driver: Version,
     /// The first error of freeing something, until it is reported.
     deferred: Mutex<Option<Error>>,
@@ -209,6 +226,11 @@ impl Context {
             )?,
             driver: driver.to_string(),
         };
+        let on_chip = OnChipMemory {
+            shared: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)?,
+            reserved: attribute(Attribute::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
+            registers: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+        };
         let (major, minor) = info.compute_capability;
         if info.compute_capability < CAPABILITY_NEEDED {
             let (needed, of) = CAPABILITY_NEEDED;
@@ -243,7 +265,9 @@ impl Context {
         let pool =
             unsafe { result::mem_pool::create(&raw const properties) }.during("cuMemPoolCreate")?;
         let (deferred, page_locked, peers) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let context = Self { inner, pool, info, driver, deferred, page_locked, peers };
+        let node = pci_address(device).and_then(|pci| numa::node_of(&pci));
+        let context =
+            Self { inner, pool, info, on_chip, node, driver, deferred, page_locked, peers };
         let mut threshold = context.info.memory / 2;
         // Else a stream may wait for another that has freed memory, unasked.
         let mut reuses_by_waiting = 0i32;

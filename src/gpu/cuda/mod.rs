@@ -10,6 +10,7 @@
 
 mod driver;
 mod failure;
+mod numa;
 mod staging;
 mod stream;
 #[cfg(test)]

@@ -614,7 +614,7 @@ fn query<'a>(
     module: &'a dyn Module,
     source: &'a Source,
 ) -> Query<'a> {
-    let Source { nodes: lists, literals, ranges, strings, sets, buffers, warps, each, .. } = source;
+    let Source { nodes: lists, literals, ranges, strings, sets, buffers, .. } = source;
     Query {
         module,
         columns,
@@ -626,8 +626,9 @@ fn query<'a>(
         sets,
         buffers,
         statuses: source.reporting.len(),
-        warps: *warps,
-        each: *each,
+        cached: source.cached,
+        warps: source.warps,
+        each: source.each,
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Query<'a> {
     pub buffers: &'a [Arc<DeviceBuffer>],
     /// Status words, to which the kernel reports what is damaged.
     pub statuses: usize,
+    /// Bytes of lookups that most rows are looked up in.
+    pub cached: usize,
     /// Warps of a block.
     pub warps: usize,
     /// Vectors of a warp at most.
@@ -208,6 +210,7 @@ impl Query<'_> {
             blocks: chunks << division.node_shift,
             threads: kernel.threads,
             shared: kernel.shared,
+            cached: self.cached,
             arguments: &arguments,
             // A template, `ScanArguments`.
             arguments_type: None,

@@ -72,6 +72,8 @@ pub(super) struct Source {
     pub text: String,
     /// The order in which it tests rows.
     pub order: StepOrder,
+    /// Bytes of lookups in which all rows are looked up.
+    pub cached: usize,
     /// Whether blocks have a table of groups in their shared memory.
     pub has_shared_groups: bool,
     /// The lists of nodes, the first of which has all rows.
@@ -227,6 +229,8 @@ struct Writer<'a> {
     lookups: Vec<(Arc<DeviceTable>, &'static str, Key)>,
     /// Whether keys are looked up, or a lookup is made.
     looks_up: bool,
+    /// Bytes of lookups in which all rows are looked up.
+    cached: usize,
     /// Whether keys of few rows are listed.
     lists_keys: bool,
     reporting: Vec<usize>,
@@ -295,6 +299,7 @@ impl<'a> Writer<'a> {
             buffers: Vec::new(),
             lookups: Vec::new(),
             looks_up: false,
+            cached: 0,
             lists_keys: false,
             reporting: Vec::new(),
             bounded: Vec::new(),
@@ -527,6 +532,7 @@ impl<'a> Writer<'a> {
         Source {
             text,
             order,
+            cached: self.cached,
             has_shared_groups: self.block_bytes > 0,
             nodes,
             literals,

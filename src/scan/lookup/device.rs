@@ -128,6 +128,14 @@ impl DeviceTable {
         }
     }
 
+    /// Bytes that are read to know which keys there are.
+    pub fn key_bytes(&self) -> usize {
+        match &self.keys {
+            Keys::Dense(keys) => usize::try_from(keys.span / 8).unwrap_or(usize::MAX),
+            Keys::Hashed(keys) => usize::try_from(8 * (keys.mask + 1)).unwrap_or(usize::MAX),
+        }
+    }
+
     /// Arguments of `probe_keys` that have the keys alone.
     pub fn probe_arguments(&self) -> ProbeArguments {
         match self.keys {

@@ -23,6 +23,7 @@ use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUpointer_attribute as Attribute};
 
 use super::super::failure::During;
+use super::super::numa;
 use super::{Context, Mark, Memory, Queue};
 use crate::error::{Error, Result};
 use crate::gpu::HostMemory;
@@ -50,7 +51,8 @@ impl PageLocked {
         context.bind()?;
         let failed = || format!("cuMemHostAlloc of {len} bytes");
         // SAFETY: no flags; the memory is freed by `drop`.
-        let pointer = unsafe { result::malloc_host(len.max(1), 0) }.during(&failed())?;
+        let allocate = || unsafe { result::malloc_host(len.max(1), 0) };
+        let pointer = numa::on_node(context.node, allocate).during(&failed())?;
         let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::device(failed()))?;
         let start = pointer.as_ptr() as usize;
         context.page_locked().push(start..start + len);

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::{result, sys};
 
@@ -52,7 +53,8 @@ impl Module {
         // SAFETY: the module is loaded, and stays so as long as the function.
         let raw = unsafe { result::module::get_function(self.raw, text) }
             .during(&format!("kernel {name}"))?;
-        Ok(Function { raw, name: name.into(), module: self.clone() })
+        let cached = Arc::new(AtomicUsize::new(0));
+        Ok(Function { raw, name: name.into(), module: self.clone(), cached })
     }
 }
 
@@ -75,6 +77,8 @@ pub(in crate::gpu::cuda) struct Function {
     pub(super) raw: sys::CUfunction,
     pub(super) name: Arc<str>,
     pub(super) module: Arc<Module>,
+    /// What `prefer_cache` was called with last.
+    cached: Arc<AtomicUsize>,
 }
 
 // SAFETY: a function handle may be used by any thread, as long as its module is loaded.
@@ -122,6 +126,27 @@ impl Function {
         told.filter(Result::is_ok).map(|_| size)
     }
 
+    /// Has launches of blocks of so many threads leave room for `bytes` in the first-level cache, if that is
+    /// possible with two blocks on a multiprocessor; 0 leaves it to the driver.
+    pub fn prefer_cache(&self, threads: u32, bytes: usize) -> Result<()> {
+        use sys::CUfunction_attribute as Attribute;
+        if self.cached.swap(bytes, Ordering::Relaxed) == bytes {
+            return Ok(());
+        }
+        let [registers, shared] =
+            [Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES]
+                .map(|attribute| self.attribute(attribute));
+        let memory = &self.module.context.on_chip;
+        let percent = match bytes {
+            0 => -1,
+            _ => memory.carveout(threads, registers?, shared?, bytes),
+        };
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        // SAFETY: the function is of a loaded module; the driver locks what it must.
+        unsafe { result::function::set_function_attribute(self.raw, attribute, percent) }
+            .during(&format!("kernel {}: room in the cache", self.name))
+    }
+
     /// Makes sure that a launch may ask for so many bytes of shared memory, beside what the
     /// kernel itself declares.
     pub(super) fn allow_shared(&self, bytes: u32) -> Result<()> {
@@ -148,5 +173,70 @@ impl Function {
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Function({})", self.name)
+    }
+}
+
+/// The memory of a multiprocessor that is shared memory or first-level cache, and its registers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OnChipMemory {
+    /// Bytes of shared memory at most.
+    pub shared: u32,
+    /// Bytes of these that the driver takes for each block.
+    pub reserved: u32,
+    pub registers: u32,
+}
+
+impl OnChipMemory {
+    /// Bytes that are cache in any case: 256 KiB in all where 228 may be shared (compute capability 9.0),
+    /// 192 where 164 may be (8.0).
+    const CACHE: u32 = 28 << 10;
+    /// Bytes of the cache for what kernels read beside: columns, entries.
+    const OTHERS: usize = 16 << 10;
+    /// What may be shared memory, in KiB (CUDA C++ Programming Guide, "Compute Capability 9.0"); smaller
+    /// multiprocessors have the first of these.
+    const SIZES: [u32; 10] = [0, 8, 16, 32, 64, 100, 132, 164, 196, 228];
+
+    /// How much is to be shared memory, in percent of the most: what as many blocks take as leave `cached`
+    /// bytes of cache, two at least. If two take more, -1: the driver chooses.
+    fn carveout(&self, threads: u32, registers: u32, shared: u32, cached: usize) -> i32 {
+        let of_warps = registers.next_multiple_of(8) * threads.next_multiple_of(32);
+        let most = self.registers / of_warps.max(1);
+        let of_block = shared + self.reserved;
+        let size_of = |blocks: u32| {
+            let fits = |size: &u32| blocks * of_block <= size << 10 && size << 10 <= self.shared;
+            Self::SIZES.into_iter().find(fits).map(|size| size << 10)
+        };
+        let leaves_enough = |size: &u32| {
+            (self.shared + Self::CACHE - size) as usize >= cached.saturating_add(Self::OTHERS)
+        };
+        let sizes = (2..=most).rev().filter_map(size_of);
+        match sizes.into_iter().find(leaves_enough) {
+            // Rounded down: the driver takes the next size from there on.
+            Some(size) => (size * 100 / self.shared) as i32,
+            None => -1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_blocks_leave_room_in_the_cache() {
+        let h100 = OnChipMemory { shared: 228 << 10, reserved: 1024, registers: 65_536 };
+        let percent = |shared, cached| h100.carveout(256, 48, shared, cached);
+        // Five blocks, which registers allow, take 97 KiB: 156 are left with 100, which is 43.9 %.
+        assert_eq!(percent(18_304, 100 << 10), 43);
+        // Three blocks take 58, so that 192 are left.
+        assert_eq!(percent(18_304, 150 << 10), 28);
+        // Two blocks of these take too much.
+        assert_eq!(percent(60 << 10, 150 << 10), -1);
+        assert_eq!(percent(18_304, 240 << 10), -1);
+        assert_eq!(percent(18_304, usize::MAX), -1);
+        // Without shared memory nearly all of it is cache.
+        assert_eq!(percent(0, 100 << 10), 3);
+        let a100 = OnChipMemory { shared: 164 << 10, ..h100 };
+        assert_eq!(a100.carveout(256, 48, 10_000, 100 << 10), 39);
     }
 }

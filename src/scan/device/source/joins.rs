@@ -33,7 +33,11 @@ impl Writer<'_> {
         let rows = self.variable();
         let _ = writeln!(code, "const u32 {rows} = {live}{valid};\nu32 {kept} = 0;");
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
-        let fits = used + list.test_bytes() <= MOST_TESTS;
+        let own = if list.asks_keys_at_once() { 0 } else { list.test_bytes() };
+        let fits = used + own <= MOST_TESTS;
+        if live == ROWS && !list.asks_codes() {
+            self.cached += (self.tests_of.tables)(&join.table)?.key_bytes();
+        }
         if list.asks_codes() && fits {
             let (test, codes) = self.test_of_codes(probe, &list)?;
             let _ = writeln!(code, "if (any({rows})) {{\n{kept} = {rows} & {test};");
@@ -93,6 +97,14 @@ impl Writer<'_> {
         let question = |of_all: bool, live: &str| {
             format!("KeyQuestion<{class}, {is_signed}, {of_all}>{{{lookup}, {live}}}")
         };
+        if list.asks_keys_at_once() {
+            let number = self.trees(list);
+            let (form, tree) = (self.form(), super::tree(number, list));
+            return Ok(format!(
+                "{form}<Reader{number}>(Reader{number}::select_asked({tree}, vector, {}, scratch.patches))",
+                question(is_first, rows)
+            ));
+        }
         Ok(self.test_of(join.column, list, &question(true, "FULL"), &question(is_first, rows)))
     }
 
