@@ -5,6 +5,7 @@
 //   remap_entries   entries with codes that are left of a lookup's columns, without gaps
 #include "arguments.cuh"
 #include "launch.cuh"
+#include "value_bits.cuh"
 
 namespace lanepack {
 
@@ -46,14 +47,7 @@ LANEPACK_DEVICE bool passes(const ProbeArguments& args, i64 key) {
 }
 
 LANEPACK_KERNEL(probe_keys, PROBE_THREADS, 1, ProbeArguments) {
-    const Part part = part_of_block(args.blocks_per_node);
-    const Node node = args.nodes[part.node];
-    const u32 from = part.part * PROBE_ROWS;
-    for (u32 row = from + threadIdx.x; row < from + PROBE_ROWS; row += PROBE_THREADS) {
-        const bool found = row < node.rows && passes(args, key_at(args, node, row));
-        const u32 word = __ballot_sync(FULL, found);
-        if (row % WARP == 0 && row < node.rows) args.out[(node.at + row) / 32] = word;
-    }
+    put_value_bits(args, [&](const Node& node, u32 row) { return passes(args, key_at(args, node, row)); });
 }
 
 LANEPACK_KERNEL(remap_entries, REMAP_THREADS, 1, RemapArguments) {

@@ -17,6 +17,7 @@
 #include "lanepack/select.cuh"
 #include "lanepack/select_wide.cuh"
 #include "select_rows.cuh"
+#include "value_bits.cuh"
 
 namespace lanepack {
 
@@ -106,15 +107,10 @@ LANEPACK_KERNEL(select_wide, SELECT_THREADS, 2, SelectWideArguments) {
 // Values of dictionaries in ranges, a bit for each.
 template <class T>
 LANEPACK_DEVICE void values_in_ranges(const ValuesInRangesArguments& args) {
-    const Part part = part_of_block(args.blocks_per_node);
-    const Node node = args.nodes[part.node];
     const Ranges ranges{args.ranges, args.range_count, args.order};
-    const T* values = reinterpret_cast<const T*>(node.buffer[0]);
-    const u32 from = part.part * PROBE_ROWS;
-    for (u32 row = from + threadIdx.x; row < from + PROBE_ROWS; row += PROBE_THREADS) {
-        const u32 word = __ballot_sync(FULL, row < node.rows && ranges.hold_word(__ldg(values + row)));
-        if (row % WARP == 0 && row < node.rows) args.out[(node.at + row) / 32] = word;
-    }
+    put_value_bits(args, [&](const Node& node, u32 row) {
+        return ranges.hold_word(__ldg(reinterpret_cast<const T*>(node.buffer[0]) + row));
+    });
 }
 
 LANEPACK_KERNEL(values_in_ranges, PROBE_THREADS, 1, ValuesInRangesArguments) {

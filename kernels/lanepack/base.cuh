@@ -89,8 +89,8 @@ LANEPACK_DEVICE u32 opaque_one() {
 #endif
 }
 
-// A word that is read once, of memory that kernels only read: it leaves what the first-level cache has
-// there, such as the bits of a lookup.
+// A word that is seldom read again, of memory that kernels only read: it leaves what the first-level cache
+// has there, such as the bits of a lookup.
 LANEPACK_DEVICE u32 load_once(const u32* from) {
 #if defined(LANEPACK_SIMT)
     return *from;

@@ -108,12 +108,6 @@ struct OneOf {
         }
     };
 
-    template <class Asked>
-    LANEPACK_DEVICE static u32 select_asked(const Node* tree, u32 vector, const Asked& question, Patches& patches) {
-        return is_first(tree) ? in_own_form<First>(First::select_asked(tree, vector, question, patches))
-                              : in_own_form<Others>(Others::select_asked(tree, vector, question, patches));
-    }
-
     template <class Reader>
     LANEPACK_DEVICE static u32 in_own_form(u32 verdicts) {
         return IS_BY_STEP ? verdicts : selection_of<Reader>(verdicts);

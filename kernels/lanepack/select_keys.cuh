@@ -41,12 +41,13 @@ LANEPACK_DEVICE bool holds_word(T word, const KeyQuestion<Keys, IS_SIGNED, OF_AL
     return has_key(question.keys, key_of<IS_SIGNED>(word));
 }
 
-// Vectors of which the lookup's range has no key are not read.
+// Whether none of the words from `least` to `least` + `span` can be a key of the lookup: a vector of these is
+// not read.
 template <class T, class Keys, bool IS_SIGNED, bool OF_ALL>
 LANEPACK_DEVICE bool excludes_words(T least, T span, const KeyQuestion<Keys, IS_SIGNED, OF_ALL>& question) {
     const i64 low = key_of<IS_SIGNED>(least);
     const i64 high = key_of<IS_SIGNED>(static_cast<T>(least + span));
-    // Words may pass the end of their type.
+    // Where the sum passes the end of the type, nothing is known.
     return low <= high && question.keys.excludes(low, high);
 }
 

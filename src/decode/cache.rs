@@ -122,8 +122,8 @@ impl DeviceColumn {
         self.node_cache().reads.get_or_init(|| Reads::of(self))
     }
 
-    /// Codes of the column's strings, usable on a stream; none if chunks lack dictionaries, or these have
-    /// many values. Copies the column to the host the first time.
+    /// Codes of the column's strings, usable on a stream; none if many rows are in chunks without
+    /// dictionaries, or these have many values. Copies the column to the host the first time.
     pub(crate) fn string_codes(
         &self,
         stream: &Arc<dyn Stream>,

@@ -14,7 +14,7 @@ use super::nodes::rows_have_codes;
 use crate::chunk::{NodeView, StringForm};
 use crate::column::physical_of;
 use crate::device::DeviceColumn;
-use crate::encoding::{self, Physical, dict};
+use crate::encoding::{Physical, dict};
 use crate::error::Result;
 use crate::gpu::{DeviceBuffer, Event, Stream};
 use crate::interner::Interner;
@@ -32,11 +32,11 @@ pub(crate) struct StringCodes {
 const MOST_VALUES: usize = 1 << 20;
 
 impl StringCodes {
-    /// Those of a column whose chunks have dictionaries, of not too many values; copies the column to the
-    /// host.
+    /// Those of a column where nearly all rows are in chunks with dictionaries, of not too many values;
+    /// copies the column to the host.
     pub(super) fn of(stream: &Arc<dyn Stream>, column: &DeviceColumn) -> Result<Option<Self>> {
         let roots = || column.chunks().iter().map(|chunk| chunk.root());
-        if physical_of(column.field().data_type()) != Physical::Bytes {
+        if physical_of(column.field().data_type()) != Physical::Bytes || column.is_carried() {
             return Ok(None);
         }
         let forms = roots().map(|root| root.string_form()).collect::<Result<Vec<_>>>()?;
@@ -57,9 +57,15 @@ impl StringCodes {
         let first = on_host.chunks().len() + 1;
         for (index, (chunk, form)) in on_host.chunks().iter().zip(&forms).enumerate() {
             starts.push((first + codes.len()) as u32);
-            let values = strings_of(chunk.root(), *form).map_err(|error| error.in_chunk(index))?;
-            for ends in values.offsets.windows(2) {
-                codes.push(strings.code(&values.bytes[ends[0]..ends[1]])?);
+            // Those of null rows may be any.
+            let found = match form {
+                StringForm::Lookup => dict::strings_of(chunk.root().child(1)),
+                StringForm::One => dict::strings_of_rows(chunk.root(), 0..1),
+                _ => dict::strings_of(chunk.root()),
+            };
+            let (_, offsets, bytes) = found.map_err(|error| error.in_chunk(index))?;
+            for ends in offsets.windows(2) {
+                codes.push(strings.code(&bytes[ends[0]..ends[1]])?);
             }
         }
         starts.push((first + codes.len()) as u32);
@@ -68,29 +74,4 @@ impl StringCodes {
         stream.upload(bytemuck::cast_slice(&starts), &table, 0)?;
         Ok(Some(Self { strings, table, ready: stream.record()? }))
     }
-}
-
-/// Strings one behind the other, and where each begins and the last ends.
-struct Strings {
-    bytes: Vec<u8>,
-    offsets: Vec<usize>,
-}
-
-/// The strings that a chunk has codes for: of its dictionary, its only one, or of its rows, where those of
-/// null rows may be any.
-fn strings_of(root: NodeView<'_>, form: StringForm) -> Result<Strings> {
-    if form == StringForm::Lookup {
-        let (_, offsets, bytes) = dict::strings_of(root.child(1))?;
-        return Ok(Strings { bytes, offsets });
-    }
-    let rows = if form == StringForm::One { 1 } else { root.len() };
-    let mut lengths = vec![0; rows];
-    let bytes = encoding::decode_strings(root, 0..rows, &mut lengths)?;
-    let mut end = 0;
-    let ends = lengths.iter().map(|length| {
-        end += *length as usize;
-        end
-    });
-    let offsets = std::iter::once(0).chain(ends).collect();
-    Ok(Strings { bytes: bytes.to_vec(), offsets })
 }

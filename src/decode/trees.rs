@@ -318,11 +318,6 @@ impl TreeList {
         self.readers.iter().all(Reader::tests_keys)
     }
 
-    /// Whether these tests prepare nothing.
-    pub fn asks_keys_at_once(&self) -> bool {
-        self.readers.iter().all(|reader| matches!(reader, Reader::Words { .. }))
-    }
-
     /// Whether data may turn out to be damaged when they are read.
     pub fn can_fail(&self) -> bool {
         self.readers.iter().any(Reader::can_fail)

@@ -217,7 +217,7 @@ impl Kernel {
             blocks,
             threads,
             shared: self.shared,
-            cached: 0,
+            cache_bytes: 0,
             arguments: bytes,
             arguments_type: None,
             buffers: &buffers,

@@ -56,7 +56,7 @@ fn check_lanes(array: &ArrayRef, encoding: Encoding, kernel: &'static str) {
             blocks: nodes.len(),
             threads: 32,
             shared: 0,
-            cached: 0,
+            cache_bytes: 0,
             arguments: bytemuck::bytes_of(&[nodes_buffer.pointer::<u8>(), out.pointer()]),
             arguments_type: None,
             buffers: &[&nodes_buffer, &out, &batch.columns()[0].bodies()[0]],
@@ -158,7 +158,7 @@ fn strings_decode_value_by_value() {
             blocks: 1,
             threads: 64,
             shared: 0,
-            cached: 0,
+            cache_bytes: 0,
             arguments: bytemuck::bytes_of(&arguments),
             arguments_type: None,
             buffers: &[

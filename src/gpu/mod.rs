@@ -321,7 +321,7 @@ pub(crate) struct Launch<'a> {
     /// Bytes that all blocks read again and again in any order: fewer blocks may run at a time so that the
     /// first-level cache, which is of the same memory as shared memory, has room for them.
     #[cfg_attr(lanepack_simt, allow(dead_code, reason = "for GPUs"))]
-    pub cached: usize,
+    pub cache_bytes: usize,
     /// The bytes of its only argument, a plain struct.
     pub arguments: &'a [u8],
     /// The name of the struct, which the emulation compares with what the kernel takes; nothing for
@@ -346,7 +346,7 @@ impl<'a> Launch<'a> {
             blocks,
             threads: kernel.threads,
             shared: kernel.shared,
-            cached: 0,
+            cache_bytes: 0,
             arguments: bytemuck::bytes_of(argument),
             arguments_type: Some(A::NAME),
             buffers,
@@ -361,7 +361,7 @@ impl<'a> Launch<'a> {
             blocks,
             threads: kernel.threads,
             shared: kernel.shared,
-            cached: 0,
+            cache_bytes: 0,
             arguments: &kernel.argument,
             arguments_type: Some(kernel.argument_type),
             buffers,

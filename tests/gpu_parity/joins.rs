@@ -5,11 +5,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, record_batch};
+use arrow_schema::{Field, Schema};
 use lanepack::internals::measure;
 use lanepack::scan::{
     Expr, GroupTableKind, Lookup, Scan, avg, col, count_distinct, count_rows, max, min, sum,
 };
-use lanepack::{Encoding, Engine, Options, compress};
+use lanepack::{Encoding, Engine, Options, compress, decompress};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -117,12 +118,12 @@ fn vectors_without_keys_of_a_lookup_leave_no_rows() {
     let rows = 0..9000_i64;
     let middle = 1_u64 << 63;
     let batch = record_batch!(
-        ("narrow", Int16, rows.clone().map(|row| (row - 4500) as i16).collect::<Vec<_>>()),
+        ("narrow", Int16, rows.clone().map(|row| i16::MAX - row as i16).collect::<Vec<_>>()),
         ("signed", Int32, rows.clone().map(|row| i32::MIN + row as i32).collect::<Vec<_>>()),
         ("unsigned", UInt64, rows.map(|row| middle - 4500 + row as u64).collect::<Vec<_>>())
     );
     let keys = record_batch!(
-        ("narrow", Int16, (-20..1100).step_by(7).collect::<Vec<i16>>()),
+        ("narrow", Int16, (0..160).map(|at| i16::MAX - 7 * at).collect::<Vec<i16>>()),
         ("signed", Int32, (0..160).map(|at| i32::MIN + 3 * at).collect::<Vec<i32>>()),
         ("unsigned", UInt64, (0..160).map(|at| middle - 400 + 2 * at).collect::<Vec<u64>>())
     );
@@ -149,8 +150,10 @@ fn vectors_without_keys_of_a_lookup_leave_no_rows() {
 
 /// A column of strings most of whose chunks have dictionaries: others are short, have one string, nulls.
 fn mostly_dictionaries() -> RecordBatch {
-    let part = |names: Vec<Option<String>>| {
-        let keys: Vec<i32> = (0..names.len() as i32).collect();
+    let mut next = 0;
+    let mut part = |names: Vec<Option<String>>| {
+        let keys: Vec<i32> = (next..).take(names.len()).collect();
+        next += names.len() as i32;
         let batch = record_batch!(("name", Utf8, names), ("key", Int32, keys)).unwrap();
         compress(&batch, &Options::default().with_chunk_rows(8192)).unwrap()
     };
@@ -191,6 +194,25 @@ fn strings_have_codes_where_few_rows_have_no_dictionary() {
         let rows = (0..40_000).chain((0..90).filter(|row| row % 3 > 0)).chain(0..10_000);
         let rows = rows.filter(|row| row * 7919 % 40 == 11).count();
         assert_eq!(one("a longer name for number 11"), rows);
+        // The codes are those of a lookup's column too.
+        let looked_up = |lookup: Lookup| {
+            let keys = Scan::on_device(&resident).join(col("key"), &lookup);
+            let filtered = keys.filter(col("looked up").not_eq("one string"));
+            filtered.group_by([col("looked up")]).aggregate(&aggregates, &engine).unwrap()
+        };
+        let fields = facts.schema_ref().fields().iter().map(|field| match field.name().as_str() {
+            "name" => field.as_ref().clone().with_name("looked up"),
+            _ => field.as_ref().clone(),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+        let dimension = RecordBatch::try_new(schema, facts.columns().to_vec()).unwrap();
+        let by_host = Lookup::try_new(&decompress(&dimension).unwrap(), "key").unwrap();
+        let dimension = engine.upload(&dimension).unwrap();
+        let by_device = Scan::on_device(&dimension).lookup("key", &["looked up"], &engine).unwrap();
+        let expected = looked_up(by_host);
+        // Nulls are no other string.
+        assert_eq!(expected.num_rows(), 90);
+        assert_eq!(looked_up(by_device), expected);
     }
 }
 

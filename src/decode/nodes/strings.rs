@@ -22,7 +22,8 @@ use crate::gpu::{DeviceBuffer, Stream};
 const CODED_ROWS: usize = 32;
 
 /// Whether rows of chunks without a dictionary have codes, which are the numbers of rows: in columns with
-/// dictionaries where they are few. Rows of a constant have code 0 in any case.
+/// dictionaries where they are few. Rows of a constant have code 0 in any case. Nodes of all chunks of a
+/// column are made where codes are read (`StringCodes`), so that both decide alike.
 pub(in crate::decode) fn rows_have_codes<'v>(roots: impl Iterator<Item = NodeView<'v>>) -> bool {
     let (mut with, mut without) = (0, 0);
     for root in roots {
@@ -42,8 +43,7 @@ pub(super) fn trees<'a>(
     targets: &[Target<'a>],
 ) -> Result<Vec<Trees<'a>>> {
     let of_rows = HostNodes::strings_and_lengths(program, targets)?;
-    let without = targets.iter().map(|target| target.view);
-    let numbers = match rows_have_codes(without) {
+    let numbers = match rows_have_codes(targets.iter().map(|target| target.view)) {
         true => Some(row_numbers(program, targets)?),
         false => None,
     };
@@ -74,9 +74,12 @@ pub(super) fn trees<'a>(
     Ok([strings, lengths].into_iter().chain(has_codes.then_some(codes)).collect())
 }
 
-/// 0, 1, 2, .. for the rows of the longest chunk without a dictionary.
+/// 0, 1, 2, .. for the rows of the longest chunk that has neither a dictionary nor one string.
 fn row_numbers(program: &mut Program<'_>, targets: &[Target<'_>]) -> Result<Arc<DeviceBuffer>> {
-    let others = targets.iter().filter(|target| target.view.encoding() != Encoding::Dict);
+    let has_codes = |target: &&Target<'_>| {
+        matches!(target.view.encoding(), Encoding::Dict | Encoding::Constant)
+    };
+    let others = targets.iter().filter(|target| !has_codes(target));
     let longest = others.map(|target| target.view.len() as u32).max().unwrap_or(0);
     let numbers: Vec<u32> = (0..longest).collect();
     let buffer = program.scratch(size_of_val(numbers.as_slice()))?;

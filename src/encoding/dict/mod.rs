@@ -176,11 +176,19 @@ fn looked_up<T: Words>(dictionary: NodeView<'_>, codes: NodeView<'_>) -> Result<
     Ok(memory)
 }
 
-/// The byte strings of a dictionary: their lengths, where each begins and the last one ends, and their
-/// bytes.
-pub(crate) fn strings_of(dictionary: NodeView<'_>) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
-    let mut lengths = vec![0; dictionary.len()];
-    let bytes = super::decode_strings(dictionary, 0..dictionary.len(), &mut lengths)?;
+/// The byte strings of a dictionary, or of any node of strings: their lengths, where each begins and the last
+/// one ends, and their bytes.
+pub(crate) fn strings_of(node: NodeView<'_>) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
+    strings_of_rows(node, 0..node.len())
+}
+
+/// The same of some rows.
+pub(crate) fn strings_of_rows(
+    node: NodeView<'_>,
+    rows: Range<usize>,
+) -> Result<(Vec<u32>, Vec<usize>, Vec<u8>)> {
+    let mut lengths = vec![0; rows.len()];
+    let bytes = super::decode_strings(node, rows, &mut lengths)?;
     let mut offsets = Vec::with_capacity(lengths.len() + 1);
     offsets.push(0);
     offsets.extend(lengths.iter().scan(0, |end, length| {

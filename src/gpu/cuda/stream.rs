@@ -128,7 +128,7 @@ impl Stream for CudaStream {
         let memories = launch.buffers.iter().map(|buffer| memory(buffer));
         let memories = memories.collect::<Result<Vec<_>>>()?;
         let shape = (blocks, launch.threads, launch.shared);
-        function.prefer_cache(launch.threads, launch.cached)?;
+        function.prefer_cache(launch.threads, launch.shared, launch.cache_bytes);
         self.queue.launch(&function, shape, launch.arguments, &memories)
     }
 

@@ -198,6 +198,7 @@ impl DeviceScan<'_> {
         groups: usize,
         is_hashed: bool,
     ) -> Result<GroupMemory> {
+        // Behind them a status word for each column, at most.
         let statuses = self.columns.len();
         let words = self.stream.allocate((groups * layout.words + statuses) * 8)?;
         self.fill(&words, groups, layout)?;

@@ -146,7 +146,7 @@ impl DeviceScan<'_> {
         let reads = std::iter::once(target.column).chain(columns);
         let output = Output::Lookup(target);
         let Ok(made) = self.made(predicate, reads, None, &output)? else { return Ok(None) };
-        let [.., status] = target.buffers;
+        let [_, _, status] = target.buffers;
         let count = made.source.reporting.len();
         let status = Arc::new(StatusWords::within(self.stream, status, at, count)?);
         let query = made.query(self.columns);

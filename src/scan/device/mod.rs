@@ -41,7 +41,7 @@ use super::aggregate::Plan;
 use super::join::{JoinedColumn, Probe};
 use super::lookup::Table;
 use super::predicate::{BytesForm, BytesTest, Predicate, Test};
-use crate::decode::nodes::{ColumnNodes, ReadBy};
+use crate::decode::nodes::{ColumnNodes, ReadBy, WordDictionaries};
 use crate::decode::{self, Pending};
 use crate::device::parameters::Parameters;
 use crate::device::{Context, DeviceColumn, Marks};
@@ -343,7 +343,8 @@ impl<'a> DeviceScan<'a> {
         let in_column =
             |error: Error, column: usize| error.in_column(self.columns[column].field().name());
         let words = |column: usize, words: WordType, ranges: &[Range]| {
-            let tests = select::codes::in_ranges(self.stream, &nodes[column], words, ranges);
+            let of = self.columns[column];
+            let tests = select::codes::in_ranges(self.stream, of, &nodes[column], words, ranges);
             tests.map_err(|error| in_column(error, column))
         };
         let tables = |table: &Table| table.on_device(self.context, self.stream);
@@ -355,7 +356,8 @@ impl<'a> DeviceScan<'a> {
         };
         let keys = |column: usize, probe: &Probe| {
             let table = tables(&probe.join.table)?;
-            let tests = select::codes::in_lookup(self.stream, &nodes[column], probe, &table);
+            let of = self.columns[column];
+            let tests = select::codes::in_lookup(self.stream, of, &nodes[column], probe, &table);
             tests.map_err(|error| in_column(error, column))
         };
         let tests_of = TestsOf {
@@ -562,8 +564,13 @@ impl<'a> DeviceScan<'a> {
         let at = parameters.push(&[node]);
         let parameters = parameters.upload(self.stream)?;
         let buffers = [values[0].buffer().as_ref(), &parameters];
-        let plain = (at.within(&parameters), 1, self.rows);
-        select::probe_keys(self.stream, plain, &buffers, probe, &table, &found)?;
+        let keys = WordDictionaries {
+            values: at.within(&parameters),
+            count: 1,
+            longest: self.rows,
+            bits: self.rows,
+        };
+        select::probe_keys(self.stream, &keys, &buffers, probe, &table, &found)?;
         if column.null_count() > 0 {
             self.test(probe.join.column, &ColumnTest::Valid, Combine::And, &found)?;
         }
@@ -626,7 +633,7 @@ fn query<'a>(
         sets,
         buffers,
         statuses: source.reporting.len(),
-        cached: source.cached,
+        cache_bytes: source.cache_bytes,
         warps: source.warps,
         each: source.each,
     }

@@ -32,8 +32,8 @@ pub(crate) struct Query<'a> {
     pub buffers: &'a [Arc<DeviceBuffer>],
     /// Status words, to which the kernel reports what is damaged.
     pub statuses: usize,
-    /// Bytes of lookups that most rows are looked up in.
-    pub cached: usize,
+    /// Bytes of lookups in which all rows are looked up: `Launch::cache_bytes`.
+    pub cache_bytes: usize,
     /// Warps of a block.
     pub warps: usize,
     /// Vectors of a warp at most.
@@ -210,7 +210,7 @@ impl Query<'_> {
             blocks: chunks << division.node_shift,
             threads: kernel.threads,
             shared: kernel.shared,
-            cached: self.cached,
+            cache_bytes: self.cache_bytes,
             arguments: &arguments,
             // A template, `ScanArguments`.
             arguments_type: None,

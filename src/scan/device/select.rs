@@ -22,7 +22,9 @@ pub(crate) use tables::StringTests;
 pub(super) use tables::TestPlaces;
 
 use crate::decode::check_decodable;
-use crate::decode::nodes::{ChunkDictionary, KernelNodes, StringDictionaries, ValidityNodes};
+use crate::decode::nodes::{
+    ChunkDictionary, KernelNodes, StringDictionaries, ValidityNodes, WordDictionaries,
+};
 use crate::device::Marks;
 use crate::device::column::DeviceColumn;
 use crate::device::parameters::Parameters;
@@ -339,10 +341,11 @@ pub(crate) fn look_up_words(
     Ok(tests)
 }
 
-/// Starts to look up the keys of plain nodes, so many of which the longest has so many: a bit for each.
+/// Starts to look up the keys of plain nodes, whose values are in `buffers`: sets a bit for each key that is
+/// there.
 pub(crate) fn probe_keys(
     stream: &Arc<dyn Stream>,
-    (nodes, count, longest): (DevicePtr<Node>, usize, usize),
+    keys: &WordDictionaries,
     buffers: &[&DeviceBuffer],
     probe: &Probe,
     table: &DeviceTable,
@@ -357,9 +360,9 @@ pub(crate) fn probe_keys(
     let set = probe.codes.as_ref().map(codes).transpose()?;
     let field = probe.codes.as_ref().map(|codes| &probe.join.table.columns[codes.column]);
     let kernel = kernels::PROBE_KEYS;
-    let blocks_per_node = kernel.blocks_per_node(count, longest);
+    let blocks_per_node = kernel.blocks_per_node(keys.count, keys.longest);
     let arguments = abi::ProbeArguments {
-        nodes,
+        nodes: keys.values,
         out: out.pointer(),
         set: set.as_ref().map_or(DevicePtr::NULL, DeviceBuffer::pointer),
         shift: field.map_or(0, |field| field.shift.min(63).into()),
@@ -374,7 +377,7 @@ pub(crate) fn probe_keys(
     named.extend(&set);
     named.extend(buffers);
     named.extend(table.buffers.iter().map(AsRef::as_ref));
-    let blocks = count * blocks_per_node as usize;
+    let blocks = keys.count * blocks_per_node as usize;
     stream.launch(&Launch::new(kernel, blocks, &arguments, &named))
 }
 

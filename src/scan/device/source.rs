@@ -73,7 +73,7 @@ pub(super) struct Source {
     /// The order in which it tests rows.
     pub order: StepOrder,
     /// Bytes of lookups in which all rows are looked up.
-    pub cached: usize,
+    pub cache_bytes: usize,
     /// Whether blocks have a table of groups in their shared memory.
     pub has_shared_groups: bool,
     /// The lists of nodes, the first of which has all rows.
@@ -230,7 +230,7 @@ struct Writer<'a> {
     /// Whether keys are looked up, or a lookup is made.
     looks_up: bool,
     /// Bytes of lookups in which all rows are looked up.
-    cached: usize,
+    cache_bytes: usize,
     /// Whether keys of few rows are listed.
     lists_keys: bool,
     reporting: Vec<usize>,
@@ -299,7 +299,7 @@ impl<'a> Writer<'a> {
             buffers: Vec::new(),
             lookups: Vec::new(),
             looks_up: false,
-            cached: 0,
+            cache_bytes: 0,
             lists_keys: false,
             reporting: Vec::new(),
             bounded: Vec::new(),
@@ -532,7 +532,7 @@ impl<'a> Writer<'a> {
         Source {
             text,
             order,
-            cached: self.cached,
+            cache_bytes: self.cache_bytes,
             has_shared_groups: self.block_bytes > 0,
             nodes,
             literals,

@@ -2,8 +2,7 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{result, sys};
 
@@ -53,8 +52,9 @@ impl Module {
         // SAFETY: the module is loaded, and stays so as long as the function.
         let raw = unsafe { result::module::get_function(self.raw, text) }
             .during(&format!("kernel {name}"))?;
-        let cached = Arc::new(AtomicUsize::new(0));
-        Ok(Function { raw, name: name.into(), module: self.clone(), cached })
+        // -1 unless something else was asked for.
+        let carveout = Arc::new(Mutex::new(-1));
+        Ok(Function { raw, name: name.into(), module: self.clone(), carveout })
     }
 }
 
@@ -77,8 +77,8 @@ pub(in crate::gpu::cuda) struct Function {
     pub(super) raw: sys::CUfunction,
     pub(super) name: Arc<str>,
     pub(super) module: Arc<Module>,
-    /// What `prefer_cache` was called with last.
-    cached: Arc<AtomicUsize>,
+    /// The share of shared memory that the driver was asked for, in percent.
+    carveout: Arc<Mutex<i32>>,
 }
 
 // SAFETY: a function handle may be used by any thread, as long as its module is loaded.
@@ -126,25 +126,32 @@ impl Function {
         told.filter(Result::is_ok).map(|_| size)
     }
 
-    /// Has launches of blocks of so many threads leave room for `bytes` in the first-level cache, if that is
-    /// possible with two blocks on a multiprocessor; 0 leaves it to the driver.
-    pub fn prefer_cache(&self, threads: u32, bytes: usize) -> Result<()> {
+    /// Asks the driver to leave room for `bytes` in the first-level cache where blocks of so many threads run,
+    /// each with `shared` bytes that it asks for, if that is possible with two blocks on a multiprocessor; 0
+    /// leaves it to the driver. It is a hint: what the driver says of it changes nothing.
+    pub fn prefer_cache(&self, threads: u32, shared: u32, bytes: usize) {
         use sys::CUfunction_attribute as Attribute;
-        if self.cached.swap(bytes, Ordering::Relaxed) == bytes {
-            return Ok(());
-        }
-        let [registers, shared] =
-            [Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS, Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES]
-                .map(|attribute| self.attribute(attribute));
-        let memory = &self.module.context.on_chip;
         let percent = match bytes {
             0 => -1,
-            _ => memory.carveout(threads, registers?, shared?, bytes),
+            _ => {
+                let registers = self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
+                let declared = self.attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+                let (Ok(registers), Ok(declared)) = (registers, declared) else { return };
+                let memory = &self.module.context.on_chip;
+                memory.carveout(threads, registers, declared.saturating_add(shared), bytes)
+            }
         };
+        // Held until the driver knows it, so that both agree.
+        let mut known = self.carveout.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known == percent {
+            return;
+        }
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
         // SAFETY: the function is of a loaded module; the driver locks what it must.
-        unsafe { result::function::set_function_attribute(self.raw, attribute, percent) }
-            .during(&format!("kernel {}: room in the cache", self.name))
+        if unsafe { result::function::set_function_attribute(self.raw, attribute, percent) }.is_ok()
+        {
+            *known = percent;
+        }
     }
 
     /// Makes sure that a launch may ask for so many bytes of shared memory, beside what the

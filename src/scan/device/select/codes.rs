@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::{WordType, bitmap_len, probe_keys};
 use crate::decode::nodes::ColumnNodes;
+use crate::device::DeviceColumn;
 use crate::device::parameters::Parameters;
 use crate::error::Result;
 use crate::gpu::abi::{self, Range, StringsTest};
@@ -25,19 +26,21 @@ pub(crate) struct CodeTests {
     pub buffer: Arc<DeviceBuffer>,
 }
 
-/// Starts to test whether words lie in ranges, which are in the order domain of their type.
+/// Starts to test whether the words of a column, which has these nodes, lie in ranges, which are in the order
+/// domain of their type.
 ///
 /// # Errors
 /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
 pub(crate) fn in_ranges(
     stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
     nodes: &ColumnNodes,
     of: WordType,
     ranges: &[Range],
 ) -> Result<CodeTests> {
     let kernel = kernels::VALUES_IN_RANGES;
     let dictionaries = &nodes.dictionaries;
-    tests(stream, nodes, |found| {
+    tests(stream, column, nodes, |found, values| {
         let mut parameters = Parameters::default();
         let at = parameters.push(ranges);
         let parameters = parameters.upload(stream)?;
@@ -51,36 +54,36 @@ pub(crate) fn in_ranges(
             value_bytes: (of.bits / 8) as u32,
             blocks_per_node,
         };
-        let buffers: Vec<&DeviceBuffer> =
-            [&parameters, found.as_ref()].into_iter().chain(nodes.buffers()).collect();
+        let mut buffers = vec![&parameters, found.as_ref()];
+        buffers.extend(values);
         let blocks = dictionaries.count * blocks_per_node as usize;
         stream.launch(&Launch::new(kernel, blocks, &arguments, &buffers))
     })
 }
 
-/// Starts to test whether a lookup has keys.
+/// Starts to test whether a lookup has the keys of a column, which has these nodes.
 ///
 /// # Errors
 /// [`Error::DeviceMemory`](crate::Error), [`Error::Device`](crate::Error).
 pub(crate) fn in_lookup(
     stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
     nodes: &ColumnNodes,
     probe: &Probe,
     table: &DeviceTable,
 ) -> Result<CodeTests> {
-    let dictionaries = &nodes.dictionaries;
-    tests(stream, nodes, |found| {
-        let plain = (dictionaries.values, dictionaries.count, dictionaries.longest);
-        let buffers: Vec<&DeviceBuffer> = nodes.buffers().collect();
-        probe_keys(stream, plain, &buffers, probe, table, found)
+    tests(stream, column, nodes, |found, values| {
+        probe_keys(stream, &nodes.dictionaries, values, probe, table, found)
     })
 }
 
-/// Starts what makes tests of the verdicts that `ask` starts to find, a bit for each value.
+/// Starts kernels that make a test for each chunk; `ask` starts those that set a bit for each value that
+/// passes, given the buffers that have the values.
 fn tests(
     stream: &Arc<dyn Stream>,
+    column: &DeviceColumn,
     nodes: &ColumnNodes,
-    ask: impl FnOnce(&Arc<DeviceBuffer>) -> Result<()>,
+    ask: impl FnOnce(&Arc<DeviceBuffer>, &[&DeviceBuffer]) -> Result<()>,
 ) -> Result<CodeTests> {
     let dictionaries = &nodes.dictionaries;
     let ranges = bitmap_len(dictionaries.bits).next_multiple_of(64);
@@ -91,7 +94,10 @@ fn tests(
     stream.fill(&buffer, 0, size, 0)?;
     let tests = buffer.pointer_at(tests);
     if dictionaries.count > 0 {
-        ask(&buffer)?;
+        // Values that were not decoded lie in the column's bodies.
+        let bodies = column.bodies().iter().map(AsRef::as_ref);
+        let values: Vec<&DeviceBuffer> = nodes.buffers().chain(bodies).collect();
+        ask(&buffer, &values)?;
         let kernel = kernels::CODE_RANGES;
         let arguments = abi::CodeRangesArguments {
             nodes: dictionaries.values,

@@ -33,10 +33,12 @@ impl Writer<'_> {
         let rows = self.variable();
         let _ = writeln!(code, "const u32 {rows} = {live}{valid};\nu32 {kept} = 0;");
         let used: usize = self.scratch.iter().map(|(_, _, bytes)| bytes).sum();
-        let own = if list.asks_keys_at_once() { 0 } else { list.test_bytes() };
-        let fits = used + own <= MOST_TESTS;
+        // Tests of keys of leaves need no memory.
+        let test_bytes = if list.leaves().is_some() { 0 } else { list.test_bytes() };
+        let fits = used + test_bytes <= MOST_TESTS;
         if live == ROWS && !list.asks_codes() {
-            self.cached += (self.tests_of.tables)(&join.table)?.key_bytes();
+            let bytes = (self.tests_of.tables)(&join.table)?.key_bytes();
+            self.cache_bytes = self.cache_bytes.saturating_add(bytes);
         }
         if list.asks_codes() && fits {
             let (test, codes) = self.test_of_codes(probe, &list)?;
@@ -97,7 +99,7 @@ impl Writer<'_> {
         let question = |of_all: bool, live: &str| {
             format!("KeyQuestion<{class}, {is_signed}, {of_all}>{{{lookup}, {live}}}")
         };
-        if list.asks_keys_at_once() {
+        if list.leaves().is_some() {
             let number = self.trees(list);
             let (form, tree) = (self.form(), super::tree(number, list));
             return Ok(format!(

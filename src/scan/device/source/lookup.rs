@@ -23,6 +23,7 @@ pub(in crate::scan::device) struct LookupTarget<'a> {
     pub columns: &'a [GroupKey],
     pub shifts: &'a [u32],
     pub entry_bytes: usize,
+    /// Of bits, entries, and what is found beside.
     pub buffers: [&'a Arc<DeviceBuffer>; 3],
 }
 
