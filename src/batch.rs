@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use crate::column::{CompressedColumn, check_memory, compress_field};
 use crate::error::{Error, Result, ensure};
-use crate::extension::{is_compressed, storage_field, value_field};
+use crate::extension::{ROWS_KEY, is_compressed, storage_field, value_field};
 use crate::memory::MemoryLimit;
 use crate::options::Options;
 
@@ -107,7 +107,9 @@ pub fn decompressed_schema(schema: &Schema) -> Result<Schema> {
     let fields: Vec<_> = (schema.fields().iter())
         .map(|field| value_field(field).map_err(|error| error.in_column(field.name())))
         .collect::<Result<_>>()?;
-    Ok(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    let mut metadata = schema.metadata().clone();
+    metadata.remove(ROWS_KEY);
+    Ok(Schema::new_with_metadata(fields, metadata))
 }
 
 /// The columns of a compressed batch, validated.

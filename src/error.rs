@@ -266,6 +266,14 @@ impl Error {
         self
     }
 
+    /// The error, whose chunk has another number.
+    pub(crate) fn with_chunks(mut self, number: impl FnOnce(usize) -> usize) -> Self {
+        if let Some(chunk) = self.place_mut().and_then(|place| place.chunk.as_mut()) {
+            *chunk = number(*chunk);
+        }
+        self
+    }
+
     /// The error, found in the column `name`.
     pub(crate) fn in_column(mut self, name: &str) -> Self {
         if let Some(place) = self.place_mut() {

@@ -1,9 +1,11 @@
 //! A compressed column as an Arrow extension array.
 //!
-//! One row of the storage is one chunk (docs/FORMAT.md, section "Storage"):
+//! One row of the storage is one chunk (docs/FORMAT.md, section "Storage"). There are two storages:
 //!
 //! ```text
-//! Struct<rows: UInt32, null_count: UInt32, min: T, max: T, header: Binary, body: LargeBinary>
+//! in memory, streams, Parquet   Struct<rows: UInt32, null_count: UInt32, min: T, max: T,
+//!                                      header: Binary, body: LargeBinary>
+//! packed, in files              LargeBinary: header, zeros up to a multiple of 64, body
 //! ```
 //!
 //! The extension name is `lanepack.column`; the metadata is a JSON object with
@@ -29,13 +31,17 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::arrow_type;
-use crate::chunk::{Chunk, FORMAT_VERSION, Statistics, joined, realigned};
+use crate::chunk::{Chunk, FORMAT_VERSION, Header, Statistics, aligned, joined, realigned};
 use crate::column::CompressedColumn;
 use crate::encoding;
 use crate::error::{Error, Place, Result, ensure};
 
 /// Name of the extension type.
 pub const EXTENSION_NAME: &str = "lanepack.column";
+
+/// Metadata of the schema of a file with an index: the number of rows of the columns before compression, for
+/// other tools.
+pub(crate) const ROWS_KEY: &str = "lanepack.rows";
 
 /// Where a field says what extension type it has.
 const INNER_KEYS: [&str; 2] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];
@@ -216,10 +222,13 @@ impl ExtensionType for ColumnType {
 }
 
 impl ColumnType {
-    /// Checks names and types of the storage's fields. Other writers may have
+    /// Checks that the storage is packed, or names and types of its fields. Other writers may have
     /// changed their nullability or metadata, the types of the bounds (Parquet has no times in
     /// seconds, say), and which type of binary headers and bodies have.
     fn check_storage(&self, data_type: &DataType) -> Result<()> {
+        if is_binary(data_type) {
+            return Ok(());
+        }
         let expected = self.storage_fields();
         let same = match data_type {
             DataType::Struct(fields) => {
@@ -254,11 +263,20 @@ pub fn is_compressed(field: &Field) -> bool {
 
 /// The extension field of a field whose values are compressed.
 pub(crate) fn storage_field(field: &Field) -> Field {
+    let storage = DataType::Struct(ColumnType::of(field).storage_fields());
+    extension_field(field, storage)
+}
+
+/// The same with the packed storage.
+pub(crate) fn packed_field(field: &Field) -> Field {
+    extension_field(field, DataType::LargeBinary)
+}
+
+fn extension_field(field: &Field, storage: DataType) -> Field {
     let column_type = ColumnType::of(field);
     let mut metadata = field.metadata().clone();
     metadata.insert(EXTENSION_TYPE_NAME_KEY.to_owned(), EXTENSION_NAME.to_owned());
     metadata.insert(EXTENSION_TYPE_METADATA_KEY.to_owned(), column_type.to_json());
-    let storage = DataType::Struct(column_type.storage_fields());
     Field::new(field.name(), storage, field.is_nullable()).with_metadata(metadata)
 }
 
@@ -349,8 +367,11 @@ impl CompressedColumn {
             let (expected, found) = (field.data_type(), storage.data_type());
             return Err(Error::not_lanepack(expected.to_string(), found.to_string()));
         }
-        let storage = storage.as_struct();
         ensure!(storage.null_count() == 0, "{} chunks are null", storage.null_count());
+        if is_binary(storage.data_type()) {
+            return Self::read_packed(values, storage);
+        }
+        let storage = storage.as_struct();
         let columns: [&ArrayRef; 6] =
             storage.columns().iter().collect::<Vec<_>>().try_into().map_err(|_| {
                 Error::not_lanepack("a storage array of 6 fields", "another number")
@@ -401,6 +422,48 @@ impl CompressedColumn {
             None => column,
         })
     }
+}
+
+impl CompressedColumn {
+    /// Reads a column from its packed storage, which has no bounds.
+    fn read_packed(values: Field, storage: &dyn Array) -> Result<Self> {
+        let packed = binaries(&arrow_array::make_array(storage.to_data()))?;
+        let chunks = (packed.into_par_iter().enumerate())
+            .map(|(index, packed)| {
+                let chunk = chunk_of_packed(packed, None, values.data_type());
+                chunk.map_err(|error| error.in_chunk(index))
+            })
+            .collect::<Result<_>>()?;
+        Ok(Self::new(Arc::new(values), chunks, Vec::new()))
+    }
+}
+
+/// Reads a chunk that is packed: validated, with its bounds, if they are known.
+///
+/// # Errors
+/// As [`CompressedColumn::try_from_arrow`].
+pub(crate) fn chunk_of_packed(
+    packed: Buffer,
+    statistics: Option<Statistics>,
+    data_type: &DataType,
+) -> Result<Chunk> {
+    let header_len = Header::stated_len(&packed)?;
+    let body_at = aligned(header_len);
+    ensure!(
+        packed.len() >= body_at,
+        "a packed chunk of {} bytes, whose header and gap take {body_at}",
+        packed.len()
+    );
+    let header = packed.slice_with_length(0, header_len);
+    let chunk = Chunk::parse(
+        header,
+        packed.slice(body_at),
+        statistics,
+        data_type,
+        encoding::validate_tree,
+    )?;
+    crate::column::check_type(&chunk, data_type)?;
+    Ok(chunk)
 }
 
 /// The values of an array of any type of binary, without copies of those longer than a view.

@@ -31,7 +31,8 @@
 //! | compress a batch and get it back | [`compress`], [`decompress`] |
 //! | see what was chosen, read single values | [`columns`], then [`CompressedColumn::explain`], [`encoding`](CompressedColumn::encoding), [`value`](CompressedColumn::value) |
 //! | one array without a batch | [`compress_array`], [`CompressedColumn::decompress`] |
-//! | write and read files and streams | [`ipc::Writer`], [`ipc::Reader`] |
+//! | write files, and read them in part | [`file::Writer`], [`file::File`] |
+//! | write and read files and streams batch by batch | [`ipc::Writer`], [`ipc::Reader`] |
 //! | filter, aggregate, gather what is compressed | [`scan::col`], [`scan::Scan::new`], [`filter`](scan::Scan::filter) |
 //! | see what a scan would read, and in which order | [`Scan::explain`](scan::Scan::explain) |
 //! | make it smaller, or faster to write | [`Options::with_effort`] with an [`Effort`] |
@@ -73,6 +74,7 @@ mod engine;
 mod error;
 mod extension;
 mod fence;
+pub mod file;
 mod gpu;
 mod interner;
 pub mod ipc;

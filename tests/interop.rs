@@ -16,7 +16,7 @@ use arrow_array::*;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
 use common::*;
-use lanepack::{Options, compressed_schema, decompress, ipc};
+use lanepack::{Options, compressed_schema, decompress, file, ipc};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 /// A Python that can import pyarrow.
@@ -83,8 +83,24 @@ fn write(path: &Path, batch: &RecordBatch) {
     writer.finish().unwrap();
 }
 
+/// The same with an index, and packed columns.
+fn write_with_index(path: &Path, batch: &RecordBatch) {
+    let file = File::create(path).unwrap();
+    let mut writer = file::Writer::try_new(file, &batch.schema(), options()).unwrap();
+    writer.write(batch).unwrap();
+    writer.finish().unwrap();
+}
+
+/// Writes files.
+type Write = fn(&Path, &RecordBatch);
+
 /// Runs tests/interop/rewrite.py on a file of `batch`; what it prints.
-fn rewrite(python: &Path, folder: &Folder, format: &str, batch: &RecordBatch) -> serde_json::Value {
+fn rewrite(
+    python: &Path,
+    folder: &Folder,
+    (format, write): (&str, Write),
+    batch: &RecordBatch,
+) -> serde_json::Value {
     let input = folder.0.join("input.arrow");
     write(&input, batch);
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop/rewrite.py");
@@ -166,9 +182,14 @@ fn rewritten(batch: &RecordBatch, format: &str) -> Vec<(String, RecordBatch)> {
 
 #[track_caller]
 fn check(format: &str, batch: &RecordBatch) {
+    check_written(format, write, batch);
+}
+
+#[track_caller]
+fn check_written(format: &str, write: Write, batch: &RecordBatch) {
     let Some(python) = python() else { return };
-    let folder = Folder::new(format);
-    let seen = rewrite(&python, &folder, format, batch);
+    let folder = Folder::new(&format!("{format}-{}", write as usize));
+    let seen = rewrite(&python, &folder, (format, write), batch);
     let packed = compressed_schema(&batch.schema());
     let expected: Vec<serde_json::Value> = (packed.fields().iter())
         .map(|field| {
@@ -184,6 +205,11 @@ fn check(format: &str, batch: &RecordBatch) {
         let path = folder.0.join(name);
         assert_same(&path, &read(&path), &expected);
     }
+}
+
+#[test]
+fn pyarrow_rewrites_files_with_an_index_without_loss() {
+    check_written("arrow", write_with_index, &every_type());
 }
 
 #[test]

@@ -86,6 +86,17 @@ pub(crate) fn aligned(len: usize) -> usize {
 }
 
 impl Header {
+    /// How many bytes the header has that these begin with, which may be more than there are.
+    pub(crate) fn stated_len(bytes: &[u8]) -> Result<usize> {
+        ensure!(
+            bytes.len() >= FIXED,
+            "a header of {} bytes, at least {FIXED} are needed",
+            bytes.len()
+        );
+        let count = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        Ok(FIXED + NODE * count(2) + size_of::<u64>() * count(12))
+    }
+
     /// How many bytes the header has.
     pub(crate) fn byte_len(&self) -> usize {
         FIXED + NODE * self.nodes.len() + size_of::<u64>() * self.buffers.len()

@@ -37,6 +37,16 @@ impl Engine {
     /// As [`compress`](crate::compress); on a GPU also [`Error::DeviceMemory`] and
     /// [`Error::Device`].
     pub fn compress(&self, values: &RecordBatch, options: &Options) -> Result<RecordBatch> {
+        let columns = self.compress_columns(values, options)?;
+        batch::compressed_batch(&values.schema(), values.num_rows(), &columns)
+    }
+
+    /// The same, without making Arrow arrays of the columns.
+    pub(crate) fn compress_columns(
+        &self,
+        values: &RecordBatch,
+        options: &Options,
+    ) -> Result<Vec<CompressedColumn>> {
         options.validate()?;
         batch::check_uncompressed(&values.schema())?;
         let schema = values.schema();
@@ -48,13 +58,12 @@ impl Engine {
             let columns = schema.fields().iter().zip(values.columns()).collect();
             options.install(|| encode::side_by_side(columns, compress))?
         };
-        let columns = self.run(
+        self.run(
             || self.compression(values.columns(), options),
             || options.install(|| batch::compress_columns(values, options))?,
             compress,
             |workers| shared::compress(workers, schema.fields(), values.columns(), options),
-        )?;
-        batch::compressed_batch(&schema, values.num_rows(), &columns)
+        )
     }
 
     /// Compresses one array, as a nullable field without a name; see

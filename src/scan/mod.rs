@@ -71,7 +71,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow_buffer::i256;
+use arrow_buffer::{BooleanBuffer, i256};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
@@ -82,6 +82,7 @@ pub use group::GroupBy;
 pub use literal::Literal;
 pub use lookup::Lookup;
 pub use order::Ordered;
+pub(crate) use order::taken;
 
 use crate::batch;
 use crate::chunk::Statistics;
@@ -125,7 +126,21 @@ pub struct Scan<'a> {
 enum Source<'a> {
     Batch(&'a RecordBatch),
     Columns(&'a [CompressedColumn]),
+    Stored(&'a dyn Stored),
     Device(&'a CompressedDeviceBatch),
+}
+
+/// Columns that lie elsewhere, in a file for example: a scan reads those that it uses, and of them the chunks
+/// that their bounds do not exclude.
+pub(crate) trait Stored: std::fmt::Debug + Sync {
+    /// The fields of the values.
+    fn schema(&self) -> &Schema;
+    /// Rows of each chunk.
+    fn chunk_rows(&self) -> &[usize];
+    /// The nulls and the bounds of a chunk of a column, as far as they are known without reading it.
+    fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics);
+    /// Reads some chunks of some columns, which are validated.
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
 }
 
 impl<'a> Scan<'a> {
@@ -139,6 +154,11 @@ impl<'a> Scan<'a> {
     /// [`columns`](crate::columns) gives, and the better choice for many scans of one batch.
     pub fn of(columns: &'a [CompressedColumn]) -> Self {
         Self { source: Source::Columns(columns), filter: None, joins: Vec::new() }
+    }
+
+    /// A scan of columns that are read when it asks for them.
+    pub(crate) fn stored(columns: &'a dyn Stored) -> Self {
+        Self { source: Source::Stored(columns), filter: None, joins: Vec::new() }
     }
 
     /// A scan of a batch in GPU memory, by the engine that it belongs to.
@@ -320,6 +340,7 @@ impl<'a> Scan<'a> {
         match self.source {
             Source::Device(batch) => batch.num_rows(),
             Source::Columns(columns) => columns.first().map_or(0, CompressedColumn::len),
+            Source::Stored(columns) => columns.chunk_rows().iter().sum(),
             Source::Batch(batch) => match batch.columns().first() {
                 Some(storage) => rows(batch.schema().field(0), storage),
                 None => batch.num_rows(),
@@ -331,7 +352,7 @@ impl<'a> Scan<'a> {
     fn memory_limit(&self, engine: &Engine) -> MemoryLimit {
         match self.source {
             Source::Device(batch) => batch.memory_limit(),
-            Source::Batch(_) | Source::Columns(_) => engine.memory_limit(),
+            Source::Batch(_) | Source::Columns(_) | Source::Stored(_) => engine.memory_limit(),
         }
     }
 
@@ -422,6 +443,7 @@ impl<'a> Scan<'a> {
                 let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
                 Schema::new(fields)
             }
+            Source::Stored(columns) => columns.schema().clone(),
             Source::Device(batch) => batch.schema().as_ref().clone(),
         };
         let mut binder = Binder::new(&schema);
@@ -434,7 +456,8 @@ impl<'a> Scan<'a> {
         let predicate = Predicate::all(joins.into_iter().chain([filter]));
         let more = more(&mut binder)?;
         let mut used = binder.into_columns();
-        if used.is_empty() && !schema.fields().is_empty() {
+        let knows_rows = matches!(self.source, Source::Stored(_));
+        if used.is_empty() && !schema.fields().is_empty() && !knows_rows {
             // Of some column, to know how many rows there are: one that any engine reads.
             let is_flat = |field: &FieldRef| physical_of(field.data_type()) != Physical::Arrow;
             used.push(schema.fields().iter().position(is_flat).unwrap_or(0));
@@ -448,14 +471,26 @@ impl<'a> Scan<'a> {
         &self,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
     ) -> Result<(HostScan<'a>, T)> {
+        self.bind_within(None, more)
+    }
+
+    /// The same for a call that looks at some rows alone, if these are given.
+    fn bind_within<T>(
+        &self,
+        rows: Option<&BooleanBuffer>,
+        more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+    ) -> Result<(HostScan<'a>, T)> {
         let (mut predicate, used, more) = self.read(more)?;
+        if let Source::Stored(stored) = self.source {
+            return Ok((HostScan::of_stored(stored, predicate, &used, rows)?, more));
+        }
         let column = |index: &usize| match self.source {
             Source::Batch(packed) => {
                 let (schema, storage) = (packed.schema(), packed.column(*index));
                 CompressedColumn::try_from_arrow(schema.field(*index), storage).map(Cow::Owned)
             }
             Source::Columns(columns) => Ok(Cow::Borrowed(&columns[*index])),
-            Source::Device(_) => unreachable!("scanned where it lies"),
+            Source::Stored(_) | Source::Device(_) => unreachable!("bound otherwise"),
         };
         let columns: Vec<Cow<'a, CompressedColumn>> =
             used.par_iter().map(column).collect::<Result<_>>()?;
@@ -464,11 +499,10 @@ impl<'a> Scan<'a> {
         let chunk_rows: Vec<usize> = match (columns.first(), self.source) {
             (Some(first), _) => first.chunk_rows().map(|rows| rows.len()).collect(),
             (None, Source::Batch(packed)) => vec![packed.num_rows()],
-            (None, Source::Columns(_)) => Vec::new(),
-            (None, Source::Device(_)) => Vec::new(),
+            (None, _) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        Ok((HostScan { columns, predicate, chunk_rows }, more))
+        Ok((HostScan { columns, predicate, chunk_rows, left_out: None }, more))
     }
 }
 

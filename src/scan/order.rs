@@ -144,7 +144,7 @@ impl Ordered<'_> {
 }
 
 /// Rows of a batch, which may have no columns.
-fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
+pub(crate) fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     let take = |column: &ArrayRef| Ok(arrow_select::take::take(column, rows, None)?);
     let arrays = batch.columns().iter().map(take).collect::<Result<_>>()?;
     batch_of(batch.schema(), arrays, rows.len())
@@ -161,7 +161,7 @@ fn rows_of(chosen: impl Iterator<Item = usize>, len: usize) -> BooleanBuffer {
 impl Scan<'_> {
     /// The values of some columns in rows that have been found. Of a batch in host memory the CPU reads
     /// them.
-    fn gather_rows(
+    pub(crate) fn gather_rows(
         &self,
         rows: &BooleanBuffer,
         names: &[&str],
@@ -171,7 +171,7 @@ impl Scan<'_> {
         let bind = |binder: &mut Binder<'_>| Gathered::of(names, binder);
         match self.resident(engine)? {
             None => {
-                let (scan, wanted) = self.bind(bind)?;
+                let (scan, wanted) = self.bind_within(Some(rows), bind)?;
                 wanted.with_joined(scan.gather_rows(rows, &wanted.columns, limit)?, limit)
             }
             Some(context) => {

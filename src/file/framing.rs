@@ -1,0 +1,191 @@
+//! Messages and footer of the IPC file format, written without a copy of the chunks.
+//!
+//! arrow-ipc's writer takes arrays, whose bytes would have to be put together first, and ends a file by
+//! itself, which leaves no place for the index.
+
+use std::io::Write;
+
+use arrow_ipc::convert::{IpcSchemaEncoder, metadata_to_fb};
+use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
+use arrow_ipc::{
+    Block, Buffer as BufferPlace, FieldNode, FooterBuilder, Message, MessageArgs, MessageHeader,
+    MetadataVersion, RecordBatch, RecordBatchArgs,
+};
+use arrow_schema::Schema;
+use flatbuffers::FlatBufferBuilder;
+
+use super::index::Entry;
+use crate::chunk::{ALIGNMENT, Chunk, aligned};
+use crate::error::{Error, Result};
+
+/// What files begin and end with.
+pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
+/// What messages begin with, and the length of their metadata.
+const PREFIX: usize = 8;
+/// Bytes of a message and its parts begin at a multiple of this.
+const UNIT: usize = 8;
+
+/// A sink of messages.
+pub(super) struct Framing<W> {
+    pub sink: W,
+    /// Bytes written.
+    pub at: u64,
+    blocks: Vec<Block>,
+}
+
+impl<W: Write> Framing<W> {
+    /// Begins a file of batches of this schema.
+    pub fn new(sink: W, schema: &Schema) -> Result<Self> {
+        let mut framing = Self { sink, at: 0, blocks: Vec::new() };
+        framing.put(MAGIC)?;
+        framing.put(&[0; 2])?;
+        let mut tracker = DictionaryTracker::new(false);
+        let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
+            schema,
+            &mut tracker,
+            &IpcWriteOptions::default(),
+        );
+        framing.metadata(&encoded.ipc_message, UNIT)?;
+        Ok(framing)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sink.write_all(bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn zeros(&mut self, count: usize) -> Result<()> {
+        self.put(&[0; ALIGNMENT][..count])
+    }
+
+    /// Zeros up to a multiple of `unit`.
+    fn pad(&mut self, unit: usize) -> Result<()> {
+        let rest = (self.at % unit as u64) as usize;
+        if rest == 0 { Ok(()) } else { self.zeros(unit - rest) }
+    }
+
+    /// Writes the metadata of a message, padded so that its body begins at a multiple of `unit`; the bytes
+    /// of all that.
+    fn metadata(&mut self, metadata: &[u8], unit: usize) -> Result<usize> {
+        let end = self.at as usize % unit + PREFIX + metadata.len();
+        let len = metadata.len() + end.next_multiple_of(unit) - end;
+        self.put(&[0xff; 4])?;
+        self.put(&(len as u32).to_le_bytes())?;
+        self.put(metadata)?;
+        self.zeros(len - metadata.len())?;
+        Ok(PREFIX + len)
+    }
+
+    /// Writes a batch: for each column its chunks, of which all columns have as many. Where each chunk is,
+    /// column by column.
+    pub fn batch(&mut self, columns: &[&[Chunk]]) -> Result<Vec<Vec<Entry>>> {
+        let chunks = columns.first().map_or(0, |column| column.len());
+        // Offsets of all columns come first, so that chunks need no gaps of their own.
+        let offset_bytes = (chunks + 1) * size_of::<i64>();
+        let data_at = aligned(columns.len() * offset_bytes);
+        let (mut nodes, mut buffers) = (Vec::new(), Vec::new());
+        let mut end = data_at;
+        for (number, column) in columns.iter().enumerate() {
+            let len: usize = column.iter().map(packed_len).sum();
+            nodes.push(FieldNode::new(chunks as i64, 0));
+            buffers.push(BufferPlace::new(0, 0));
+            buffers.push(BufferPlace::new((number * offset_bytes) as i64, offset_bytes as i64));
+            buffers.push(BufferPlace::new(end as i64, len as i64));
+            end += len;
+        }
+        let block_at = self.at;
+        let metadata = batch_message(chunks, &nodes, &buffers, end);
+        let metadata_len = self.metadata(&metadata, ALIGNMENT)?;
+        let body_at = self.at;
+        for column in columns {
+            let mut offset = 0_i64;
+            self.put(&offset.to_le_bytes())?;
+            for chunk in *column {
+                offset += packed_len(chunk) as i64;
+                self.put(&offset.to_le_bytes())?;
+            }
+        }
+        self.zeros(data_at - columns.len() * offset_bytes)?;
+        let mut entries = Vec::with_capacity(columns.len());
+        for column in columns {
+            let mut of_column = Vec::with_capacity(chunks);
+            for chunk in *column {
+                of_column.push(Entry { at: self.at, len: packed_len(chunk) as u64 });
+                self.put(chunk.header())?;
+                self.zeros(aligned(chunk.header().len()) - chunk.header().len())?;
+                self.put(chunk.body())?;
+            }
+            entries.push(of_column);
+        }
+        debug_assert_eq!(self.at - body_at, end as u64);
+        let metadata_len = i32::try_from(metadata_len)
+            .map_err(|_| Error::too_large("metadata of 2 GiB of an IPC message"))?;
+        self.blocks.push(Block::new(block_at as i64, metadata_len, end as i64));
+        Ok(entries)
+    }
+
+    /// Ends the file: the end of the messages, the index, the footer with this schema.
+    pub fn finish(&mut self, schema: &Schema, index: &[u8]) -> Result<()> {
+        self.put(&[0xff; 4])?;
+        self.put(&[0; 4])?;
+        self.pad(UNIT)?;
+        let index_at = self.at;
+        self.put(index)?;
+        let place = format!("{index_at},{}", index.len());
+        let mut builder = FlatBufferBuilder::new();
+        let dictionaries = builder.create_vector::<Block>(&[]);
+        let blocks = builder.create_vector(&self.blocks);
+        let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, schema);
+        let metadata = [(super::index::KEY.to_owned(), place)].into();
+        let metadata = metadata_to_fb(&mut builder, &metadata);
+        let mut footer = FooterBuilder::new(&mut builder);
+        footer.add_version(MetadataVersion::V5);
+        footer.add_schema(schema);
+        footer.add_dictionaries(dictionaries);
+        footer.add_recordBatches(blocks);
+        footer.add_custom_metadata(metadata);
+        let root = footer.finish();
+        builder.finish(root, None);
+        let footer = builder.finished_data();
+        self.put(footer)?;
+        let len =
+            i32::try_from(footer.len()).map_err(|_| Error::too_large("an IPC footer of 2 GiB"))?;
+        self.put(&len.to_le_bytes())?;
+        self.put(MAGIC)?;
+        Ok(self.sink.flush()?)
+    }
+}
+
+/// Bytes of a chunk as it is packed.
+pub(super) fn packed_len(chunk: &Chunk) -> usize {
+    aligned(chunk.header().len()) + chunk.body().len()
+}
+
+/// The metadata of a batch of so many chunks.
+fn batch_message(
+    chunks: usize,
+    nodes: &[FieldNode],
+    buffers: &[BufferPlace],
+    body: usize,
+) -> Vec<u8> {
+    let mut builder = FlatBufferBuilder::new();
+    let (nodes, buffers) = (builder.create_vector(nodes), builder.create_vector(buffers));
+    let args = RecordBatchArgs {
+        length: chunks as i64,
+        nodes: Some(nodes),
+        buffers: Some(buffers),
+        ..RecordBatchArgs::default()
+    };
+    let batch = RecordBatch::create(&mut builder, &args);
+    let args = MessageArgs {
+        version: MetadataVersion::V5,
+        header_type: MessageHeader::RecordBatch,
+        header: Some(batch.as_union_value()),
+        bodyLength: body as i64,
+        custom_metadata: None,
+    };
+    let root = Message::create(&mut builder, &args);
+    builder.finish(root, None);
+    builder.finished_data().to_vec()
+}

@@ -1,0 +1,31 @@
+//! Files of compressed columns that are read in part: an Arrow IPC file with an index.
+//!
+//! ```text
+//! ARROW1 | schema | batch | batch | .. | end | index | footer | length, ARROW1
+//!                    |                            |        |
+//!                    |                            |        '- where the index is; blocks of batches
+//!                    |                            '- of each chunk of each column: where it is, nulls, bounds
+//!                    '- packed storage: for each column its chunks, header and body, one behind the other
+//! ```
+//!
+//! [`Writer`] takes ordinary batches and writes packed chunks as it goes; the index stays in memory until the
+//! end. [`File`] reads the footer and the index, then what is asked for: a [`Scan`](crate::scan::Scan) of a
+//! file reads the columns that it uses, and of these the chunks that their bounds do not exclude. Any Arrow
+//! implementation opens such a file and shows its chunks; [`ipc::Reader`](crate::ipc::Reader) reads it batch
+//! by batch.
+//!
+//! ```text
+//! framing.rs   IPC messages and footer     index.rs    the index, as bytes and as arrays
+//! write.rs     Writer                      read.rs     File: columns, rows, scans
+//! source.rs    where bytes come from
+//! ```
+
+mod framing;
+mod index;
+mod read;
+mod source;
+mod write;
+
+pub use read::{ColumnStatistics, File};
+pub use source::ReadAt;
+pub use write::Writer;

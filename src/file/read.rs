@@ -1,0 +1,406 @@
+//! Reading: the footer and the index, then the chunks that are asked for.
+
+use std::io::{Read, Seek};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
+use arrow_buffer::{BooleanBufferBuilder, Buffer};
+use arrow_ipc::reader::read_footer_length;
+use arrow_ipc::root_as_footer;
+use arrow_schema::{Schema, SchemaRef};
+use rayon::prelude::*;
+
+use super::framing::MAGIC;
+use super::index::{self, Entry, Index};
+use super::source::{ReadAt, Seeking, read_exact};
+use crate::batch::{self, decompressed_schema};
+use crate::chunk::{Chunk, Statistics};
+use crate::column::{CompressedColumn, check_memory};
+use crate::engine::Engine;
+use crate::error::{Error, Result, ensure};
+use crate::extension::chunk_of_packed;
+use crate::fence::{fenced, schema_of};
+use crate::scan::{Scan, Stored, taken};
+
+/// The end of a file: length of the footer, and the magic bytes.
+const TRAILER: u64 = 10;
+/// Bytes that are read at first, from the end: footer and index of most files.
+const FIRST_READ: u64 = 64 << 10;
+/// Chunks with less than this between them are read in one piece.
+const GAP: u64 = 64 << 10;
+/// Bytes that are read in one piece at most, if a chunk has no more.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
+/// read, the rest is not.
+///
+/// [`File::scan`] gives a scan, which reads the columns that it uses, and of these the chunks that their
+/// bounds do not exclude. Checksums of what is read are compared, unless [`File::with_checksums`] says
+/// otherwise.
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use arrow_buffer::Buffer;
+/// use lanepack::scan::col;
+/// use lanepack::{Engine, Options, file};
+///
+/// let batch = record_batch!(
+///     ("id", Int64, (0..5000_i64).collect::<Vec<_>>()),
+///     ("name", Utf8, (0..5000).map(|id| format!("name {id}")).collect::<Vec<_>>())
+/// )?;
+/// let options = Options::default().with_chunk_rows(1024);
+/// let mut writer = file::Writer::try_new(Vec::new(), &batch.schema(), options)?;
+/// writer.write(&batch)?;
+/// let file = file::File::from_bytes(Buffer::from_vec(writer.into_inner()?))?;
+///
+/// assert_eq!((file.num_rows(), file.num_chunks()), (5000, 5));
+/// let scan = file.scan().filter(col("id").between(2000, 2001));
+/// let found = scan.gather(&["name"], &Engine::cpu())?;
+/// assert_eq!(found, record_batch!(("name", Utf8, ["name 2000", "name 2001"]))?);
+/// assert_eq!(file.take(&[4999, 0], &Engine::cpu())?.num_rows(), 2);
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct File {
+    source: Arc<dyn ReadAt>,
+    schema: SchemaRef,
+    index: Arc<Index>,
+    rows: usize,
+    checksums: bool,
+}
+
+/// What the index of a file says of a column, a value for each chunk.
+#[derive(Debug, Clone)]
+pub struct ColumnStatistics {
+    /// Rows of each chunk.
+    pub rows: UInt32Array,
+    /// Nulls among them.
+    pub null_counts: UInt32Array,
+    /// Lower bounds of the valid values; null where there is none. Types and orders are those of
+    /// [`Chunk::min`].
+    pub min: ArrayRef,
+    /// Upper bounds.
+    pub max: ArrayRef,
+    /// Bytes of each chunk in the file.
+    pub bytes: UInt64Array,
+}
+
+impl File {
+    /// Opens a file of the system.
+    ///
+    /// # Errors
+    /// As [`File::from_reader`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let file = std::fs::File::open(path)?;
+        #[cfg(unix)]
+        return Self::from_source(Arc::new(super::source::SystemFile::new(file)?));
+        #[cfg(not(unix))]
+        Self::from_reader(file)
+    }
+
+    /// Opens a file that anything reads and seeks, by one thread at a time.
+    ///
+    /// # Errors
+    /// [`Error::NotLanepack`] if it is no IPC file, has no index, or its columns are not compressed;
+    /// [`Error::Version`]; [`Error::Corrupt`] or [`Error::Checksum`] for a file that was cut or damaged; what
+    /// the reader reports.
+    pub fn from_reader<R>(reader: R) -> Result<Self>
+    where
+        R: Read + Seek + Send + std::fmt::Debug + 'static,
+    {
+        Self::from_source(Arc::new(Seeking::new(reader)?))
+    }
+
+    /// Opens a file in memory, whose chunks are used where they lie if it begins at a multiple of 64 bytes.
+    ///
+    /// # Errors
+    /// As [`File::from_reader`].
+    pub fn from_bytes(bytes: Buffer) -> Result<Self> {
+        Self::from_source(Arc::new(bytes))
+    }
+
+    /// Opens a file that is read by ranges.
+    ///
+    /// # Errors
+    /// As [`File::from_reader`].
+    pub fn from_source(source: Arc<dyn ReadAt>) -> Result<Self> {
+        let len = source.len();
+        let not_ipc = |found: String| Error::not_lanepack("an Arrow IPC file", found);
+        if len < TRAILER + 2 * MAGIC.len() as u64 {
+            return Err(not_ipc(format!("a file of {len} bytes")));
+        }
+        let tail_at = len.saturating_sub(FIRST_READ);
+        let tail = read_exact(source.as_ref(), tail_at..len)?;
+        // Of bytes that may lie before those that have been read.
+        let read = |range: Range<u64>| match range.start.checked_sub(tail_at) {
+            Some(at) => Ok(tail.slice_with_length(at as usize, (range.end - range.start) as usize)),
+            None => read_exact(source.as_ref(), range),
+        };
+        let trailer = read(len - TRAILER..len)?;
+        ensure!(
+            trailer.ends_with(MAGIC),
+            "a file of {len} bytes without the end of an IPC file: it was cut, its writer did not finish, or it \
+             is of another format"
+        );
+        let trailer: [u8; TRAILER as usize] =
+            trailer.as_slice().try_into().map_err(|_| Error::corrupt("a short read"))?;
+        let footer_len = fenced(|| read_footer_length(trailer))? as u64;
+        ensure!(footer_len + TRAILER <= len, "a footer of {footer_len} bytes in a file of {len}");
+        let footer_at = len - TRAILER - footer_len;
+        let footer = read(footer_at..footer_at + footer_len)?;
+        let footer = root_as_footer(&footer)
+            .map_err(|error| Error::corrupt(format!("footer of the IPC file: {error}")))?;
+        let schema = footer.schema().ok_or_else(|| Error::corrupt("an IPC file without schema"))?;
+        let schema = decompressed_schema(&schema_of(schema)?)?;
+        let pairs = footer.custom_metadata();
+        let place = pairs.into_iter().flatten().find(|pair| pair.key() == Some(index::KEY));
+        let place = place.and_then(|pair| index::place_of(pair.value()?));
+        // A tool that copies the key to another file does not put the index there.
+        let place = place.filter(|place| place.end == footer_at && place.start < place.end);
+        let Some(place) = place else {
+            return Err(Error::not_lanepack(
+                "an IPC file with an index, as `file::Writer` writes",
+                "none; `ipc::Reader::file` reads it batch by batch",
+            ));
+        };
+        let end = place.start;
+        let index = Index::parse(read(place)?, &schema, end)?;
+        let rows = index.rows.iter().sum();
+        let (schema, index) = (Arc::new(schema), Arc::new(index));
+        Ok(Self { source, schema, index, rows, checksums: true })
+    }
+
+    /// Whether to compare the checksums of chunks that are read (the default).
+    #[must_use]
+    pub fn with_checksums(mut self, checksums: bool) -> Self {
+        self.checksums = checksums;
+        self
+    }
+
+    /// The schema of the values.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows of all chunks.
+    pub fn num_rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Chunks of each column.
+    pub fn num_chunks(&self) -> usize {
+        self.index.rows.len()
+    }
+
+    /// What is known of a column without reading it.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if there is no column of this name.
+    pub fn statistics(&self, name: &str) -> Result<ColumnStatistics> {
+        let column = self.column(name)?;
+        let chunks = 0..self.num_chunks();
+        let count = |counts: Vec<usize>| {
+            UInt32Array::from_iter_values(counts.iter().map(|count| *count as u32))
+        };
+        let [min, max] = self.index.bounds(column).clone();
+        Ok(ColumnStatistics {
+            rows: count(self.index.rows.clone()),
+            null_counts: count(
+                chunks.clone().map(|chunk| self.index.nulls(column, chunk)).collect(),
+            ),
+            min,
+            max,
+            bytes: chunks
+                .map(|chunk| self.index.entry(column, chunk).len)
+                .collect::<Vec<_>>()
+                .into(),
+        })
+    }
+
+    fn column(&self, name: &str) -> Result<usize> {
+        let found = self.schema.fields().iter().position(|field| field.name() == name);
+        found.ok_or_else(|| {
+            let place = crate::error::Place::default();
+            Error::Mismatch { place, what: format!("no column {name:?} in the file") }
+        })
+    }
+
+    /// A scan of the file, which reads what it needs when it is asked for a result.
+    pub fn scan(&self) -> Scan<'_> {
+        Scan::stored(self)
+    }
+
+    /// Some columns, compressed as they are stored.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if there is no column of a name; [`Error::Corrupt`] or [`Error::Checksum`] for
+    /// damaged chunks, with column and chunk; what the source reports.
+    pub fn columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<CompressedColumn>> {
+        let columns =
+            names.iter().map(|name| self.column(name.as_ref())).collect::<Result<Vec<_>>>()?;
+        self.read(&columns, &(0..self.num_chunks()).collect::<Vec<_>>())
+    }
+
+    /// The values of all columns in one chunk.
+    ///
+    /// # Errors
+    /// As [`File::columns`]; [`Error::Mismatch`] if there is no chunk of this number; [`Error::MemoryLimit`].
+    pub fn chunk(&self, number: usize, engine: &Engine) -> Result<RecordBatch> {
+        if number >= self.num_chunks() {
+            let place = crate::error::Place::default();
+            let what = format!("chunk {number} of a file of {}", self.num_chunks());
+            return Err(Error::Mismatch { place, what });
+        }
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let columns = self.read(&all, &[number])?;
+        check_memory(engine.memory_limit(), &columns)?;
+        let arrays: Result<_> =
+            columns.iter().map(|column| engine.decompress_column(column)).collect();
+        let arrays = arrays.map_err(|error: Error| error.after_chunks(number))?;
+        batch::batch_of(self.schema.clone(), arrays, self.index.rows[number])
+    }
+
+    /// The values of all columns in some rows, in the order that they are asked for; of chunks without such
+    /// rows nothing is read.
+    ///
+    /// # Errors
+    /// As [`File::columns`]; [`Error::Mismatch`] if there is no such row; [`Error::MemoryLimit`].
+    pub fn take(&self, rows: &[u64], engine: &Engine) -> Result<RecordBatch> {
+        let names: Vec<&str> =
+            self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        self.take_columns(rows, &names, engine)
+    }
+
+    /// The same of some columns.
+    ///
+    /// # Errors
+    /// As [`File::take`].
+    pub fn take_columns<S: AsRef<str>>(
+        &self,
+        rows: &[u64],
+        names: &[S],
+        engine: &Engine,
+    ) -> Result<RecordBatch> {
+        let mut bits = BooleanBufferBuilder::new(self.rows);
+        bits.append_n(self.rows, false);
+        for row in rows {
+            let at = usize::try_from(*row).ok().filter(|at| *at < self.rows);
+            let Some(at) = at else {
+                let place = crate::error::Place::default();
+                let what = format!("row {row} of a file of {}", self.rows);
+                return Err(Error::Mismatch { place, what });
+            };
+            bits.set_bit(at, true);
+        }
+        let bits = bits.finish();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let columns = names.iter().map(|name| self.column(name)).collect::<Result<Vec<_>>>()?;
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let found = self.scan().gather_rows(&bits, &names, engine)?;
+        let mut sorted: Vec<u64> = rows.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let found = match sorted == rows {
+            true => found,
+            false => {
+                let place = |row| u32::try_from(sorted.binary_search(row).expect("one of them"));
+                let places = rows.iter().map(place).collect::<Result<Vec<u32>, _>>();
+                let places = places.map_err(|_| Error::too_large("2^32 rows at a time"))?;
+                taken(&found, &UInt32Array::from(places))?
+            }
+        };
+        batch::batch_of(schema, found.columns().to_vec(), rows.len())
+    }
+}
+
+impl Stored for File {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn chunk_rows(&self) -> &[usize] {
+        &self.index.rows
+    }
+
+    fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics) {
+        (self.index.nulls(column, chunk), self.index.statistics(column, chunk))
+    }
+
+    /// Reads neighbouring chunks in one piece, columns side by side.
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
+        let read = |column: &usize| {
+            let field = self.schema.fields()[*column].clone();
+            let in_column = |error: Error| error.in_column(field.name());
+            let pieces =
+                pieces(chunks.iter().map(|chunk| (*chunk, self.index.entry(*column, *chunk))));
+            let of_pieces: Vec<Vec<Chunk>> = (pieces.into_par_iter())
+                .map(|piece| self.read_piece(*column, &piece))
+                .collect::<Result<_>>()
+                .map_err(in_column)?;
+            Ok(CompressedColumn::new(
+                field.clone(),
+                of_pieces.into_iter().flatten().collect(),
+                Vec::new(),
+            ))
+        };
+        columns.par_iter().map(read).collect()
+    }
+}
+
+/// Chunks that are read together.
+struct Piece {
+    range: Range<u64>,
+    chunks: Vec<(usize, Entry)>,
+}
+
+/// Puts chunks together that lie one behind the other, with small gaps.
+fn pieces(chunks: impl Iterator<Item = (usize, Entry)>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (chunk, entry) in chunks {
+        let end = entry.at + entry.len;
+        match pieces.last_mut() {
+            Some(last)
+                if last.range.end <= entry.at
+                    && entry.at - last.range.end <= GAP
+                    && end - last.range.start <= MOST_BYTES =>
+            {
+                last.range.end = end;
+                last.chunks.push((chunk, entry));
+            }
+            _ => pieces.push(Piece { range: entry.at..end, chunks: vec![(chunk, entry)] }),
+        }
+    }
+    pieces
+}
+
+impl File {
+    fn read_piece(&self, column: usize, piece: &Piece) -> Result<Vec<Chunk>> {
+        let first = piece.chunks.first().map_or(0, |(chunk, _)| *chunk);
+        let bytes = read_exact(self.source.as_ref(), piece.range.clone())
+            .map_err(|error| error.in_chunk(first))?;
+        let data_type = self.schema.fields()[column].data_type();
+        let chunk = |(number, entry): &(usize, Entry)| {
+            let at = (entry.at - piece.range.start) as usize;
+            let packed = bytes.slice_with_length(at, entry.len as usize);
+            let statistics = self.index.statistics(column, *number);
+            let chunk = chunk_of_packed(packed, Some(statistics), data_type)?;
+            for (what, stated, found) in [
+                ("rows", self.index.rows[*number], chunk.rows()),
+                ("nulls", self.index.nulls(column, *number), chunk.null_count()),
+            ] {
+                ensure!(stated == found, "{stated} {what} in the index, {found} in the header");
+            }
+            if self.checksums {
+                chunk.verify_checksum()?;
+            }
+            Ok(chunk)
+        };
+        piece
+            .chunks
+            .par_iter()
+            .map(|entry| chunk(entry).map_err(|error: Error| error.in_chunk(entry.0)))
+            .collect()
+    }
+}

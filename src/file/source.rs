@@ -1,0 +1,118 @@
+//! Where the bytes of a file come from.
+
+use std::fmt::Debug;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_buffer::{Buffer, MutableBuffer};
+
+use crate::error::{Error, Result, ensure};
+
+/// Bytes that are read at any place, by any thread.
+pub trait ReadAt: Debug + Send + Sync {
+    /// Bytes in all.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads all bytes of a range, which lies inside. Memory that begins at a multiple of 64 bytes, if the
+    /// range does, saves copies.
+    ///
+    /// # Errors
+    /// What the source reports, and an error if there are fewer bytes than it said.
+    fn read_at(&self, range: Range<u64>) -> Result<Buffer>;
+}
+
+/// Reads a range, and checks that all of it has come.
+pub(super) fn read_exact(source: &dyn ReadAt, range: Range<u64>) -> Result<Buffer> {
+    let len = len_of(&range)?;
+    let bytes = source.read_at(range.clone())?;
+    ensure!(bytes.len() == len, "{} bytes came of bytes {range:?}", bytes.len());
+    Ok(bytes)
+}
+
+/// The length of a range, as one of memory.
+fn len_of(range: &Range<u64>) -> Result<usize> {
+    let len = range.end.saturating_sub(range.start);
+    usize::try_from(len).map_err(|_| Error::too_large(format!("{len} bytes at a time")))
+}
+
+/// Files of the system, read without a cursor.
+#[cfg(unix)]
+#[derive(Debug)]
+pub(super) struct SystemFile {
+    file: std::fs::File,
+    len: u64,
+}
+
+#[cfg(unix)]
+impl SystemFile {
+    pub fn new(file: std::fs::File) -> Result<Self> {
+        let len = file.metadata()?.len();
+        Ok(Self { file, len })
+    }
+}
+
+#[cfg(unix)]
+impl ReadAt for SystemFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, range: Range<u64>) -> Result<Buffer> {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = MutableBuffer::from_len_zeroed(len_of(&range)?);
+        self.file.read_exact_at(&mut bytes, range.start)?;
+        Ok(bytes.into())
+    }
+}
+
+/// A file in memory.
+impl ReadAt for Buffer {
+    fn len(&self) -> u64 {
+        Buffer::len(self) as u64
+    }
+
+    fn read_at(&self, range: Range<u64>) -> Result<Buffer> {
+        let len = len_of(&range)?;
+        let inside = usize::try_from(range.start)
+            .ok()
+            .filter(|at| at.checked_add(len).is_some_and(|end| end <= Buffer::len(self)));
+        let at = inside.ok_or_else(|| {
+            Error::corrupt(format!("bytes {range:?} of a file of {}", self.len()))
+        })?;
+        Ok(self.slice_with_length(at, len))
+    }
+}
+
+/// Anything that reads and seeks, by one thread at a time.
+#[derive(Debug)]
+pub(super) struct Seeking<R> {
+    reader: Mutex<R>,
+    len: u64,
+}
+
+impl<R: Read + Seek> Seeking<R> {
+    pub fn new(mut reader: R) -> Result<Self> {
+        let len = reader.seek(SeekFrom::End(0))?;
+        Ok(Self { reader: Mutex::new(reader), len })
+    }
+}
+
+impl<R: Read + Seek + Send + Debug> ReadAt for Seeking<R> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, range: Range<u64>) -> Result<Buffer> {
+        let mut bytes = MutableBuffer::from_len_zeroed(len_of(&range)?);
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.seek(SeekFrom::Start(range.start))?;
+        reader.read_exact(&mut bytes)?;
+        Ok(bytes.into())
+    }
+}
