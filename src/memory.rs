@@ -4,6 +4,8 @@
 
 use std::sync::OnceLock;
 
+use arrow_array::RecordBatch;
+
 use crate::error::{Error, Place, Result};
 
 /// Bytes that any input may become.
@@ -32,6 +34,16 @@ impl MemoryLimit {
                 .min(machine_memory().unwrap_or(u64::MAX)),
             Self::Bytes(bytes) => bytes,
             Self::Unlimited => u64::MAX,
+        }
+    }
+
+    /// What is left of a limit in bytes once a batch has been made.
+    pub fn after(self, batch: &RecordBatch) -> Self {
+        match self {
+            Self::Bytes(bytes) => {
+                Self::Bytes(bytes.saturating_sub(batch.get_array_memory_size() as u64))
+            }
+            Self::OfInput | Self::Unlimited => self,
         }
     }
 

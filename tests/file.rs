@@ -98,7 +98,9 @@ fn every_type_comes_back() {
 fn scans_of_files_are_those_of_batches() {
     let batch = facts();
     let bytes = file_of(&[batch.slice(0, 100), batch.slice(100, 8900)], &options());
-    let file = open(&bytes).unwrap();
+    let whole = open(&bytes).unwrap();
+    // All chunks that are read at a time, some, one.
+    let files = [u64::MAX, 20_000, 1].map(|bytes| whole.clone().with_window_bytes(bytes));
     let packed = compress(&batch, &options()).unwrap();
     let dimension = record_batch!(
         ("id", Int64, (0..20).collect::<Vec<i64>>()),
@@ -114,8 +116,10 @@ fn scans_of_files_are_those_of_batches() {
         Some(!col("day").lt(600)),
     ];
     let engine = Engine::cpu();
-    for filter in filters {
-        let scans = [Scan::new(&packed), file.scan()].map(|scan| match &filter {
+    for (filter, file) in
+        filters.iter().flat_map(|filter| files.iter().map(move |file| (filter, file)))
+    {
+        let scans = [Scan::new(&packed), file.scan()].map(|scan| match filter {
             None => scan,
             Some(filter) => scan.filter(filter.clone()),
         });
@@ -130,6 +134,7 @@ fn scans_of_files_are_those_of_batches() {
         let aggregates = [
             count_rows(),
             sum(col("shop")),
+            sum(col("price")),
             max(col("price")),
             min(col("day")),
             count_distinct(col("name")),

@@ -32,6 +32,8 @@ const FIRST_READ: u64 = 64 << 10;
 const GAP: u64 = 64 << 10;
 /// Bytes that are read in one piece at most, if a chunk has no more.
 const MOST_BYTES: u64 = 8 << 20;
+/// Bytes of chunks that a scan reads at a time by default.
+const WINDOW_BYTES: u64 = 64 << 20;
 
 /// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
 /// read, the rest is not.
@@ -69,6 +71,7 @@ pub struct File {
     index: Arc<Index>,
     rows: usize,
     checksums: bool,
+    window_bytes: u64,
 }
 
 /// What the index of a file says of a column, a value for each chunk.
@@ -169,13 +172,21 @@ impl File {
         let index = Index::parse(read(place)?, &schema, end)?;
         let rows = index.rows.iter().sum();
         let (schema, index) = (Arc::new(schema), Arc::new(index));
-        Ok(Self { source, schema, index, rows, checksums: true })
+        Ok(Self { source, schema, index, rows, checksums: true, window_bytes: WINDOW_BYTES })
     }
 
     /// Whether to compare the checksums of chunks that are read (the default).
     #[must_use]
     pub fn with_checksums(mut self, checksums: bool) -> Self {
         self.checksums = checksums;
+        self
+    }
+
+    /// How many bytes of chunks a scan reads at a time (64 MiB by default), and a chunk of all columns that it
+    /// uses if that has more. It holds twice as many, and reads some while it looks at others.
+    #[must_use]
+    pub fn with_window_bytes(mut self, bytes: u64) -> Self {
+        self.window_bytes = bytes;
         self
     }
 
@@ -326,6 +337,14 @@ impl Stored for File {
 
     fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics) {
         (self.index.nulls(column, chunk), self.index.statistics(column, chunk))
+    }
+
+    fn bytes(&self, column: usize, chunk: usize) -> u64 {
+        self.index.entry(column, chunk).len
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.window_bytes
     }
 
     /// Reads neighbouring chunks in one piece, columns side by side.

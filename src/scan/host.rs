@@ -21,21 +21,18 @@ use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use rayon::prelude::*;
 
 use super::aggregate::{self, Plan, State};
-use super::bounds::{self, ChunkFacts};
 use super::cpu::{self, Filter};
 use super::device::{self, DeviceScan, Selection};
+use super::gathered;
 use super::group::{GroupTable, Grouping};
 use super::predicate::Predicate;
-use super::{Stored, bounds_of, gathered};
-use crate::column::{self, CompressedColumn, physical_of};
+use crate::column::{self, CompressedColumn};
 use crate::decode::decodes_on_device;
 use crate::device::{Context, DeviceColumn, Marks};
-use crate::encoding::Physical;
 use crate::engine::{Asked, Engine};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR, mask};
 use crate::memory::MemoryLimit;
-use crate::ranges::{Key, Share};
 use crate::transfer::shared::{Fits, LONG_SPANS, Shares, Unit, Workers, share};
 
 /// A scan whose columns and filter are known.
@@ -44,92 +41,6 @@ pub(super) struct HostScan<'a> {
     pub columns: Vec<Cow<'a, CompressedColumn>>,
     pub predicate: Predicate,
     pub chunk_rows: Vec<usize>,
-    /// Chunks of which no row is kept, and which were not read.
-    pub left_out: Option<LeftOut>,
-}
-
-/// Rows of all chunks, of those that were left out and the others.
-pub(super) struct LeftOut {
-    chunks: Vec<(usize, bool)>,
-}
-
-impl LeftOut {
-    /// The bits of all rows, given those of the chunks that were not left out.
-    fn all_bits(&self, bits: &BooleanBuffer) -> BooleanBuffer {
-        let mut all = BooleanBufferBuilder::new(self.chunks.iter().map(|(rows, _)| rows).sum());
-        let mut at = 0;
-        for (rows, is_left_out) in &self.chunks {
-            if *is_left_out {
-                all.append_n(*rows, false);
-            } else {
-                all.append_buffer(&bits.slice(at, *rows));
-                at += rows;
-            }
-        }
-        all.finish()
-    }
-
-    /// The number of the chunk that was read as number `read`.
-    fn number(&self, read: usize) -> usize {
-        let mut were_read = (0..self.chunks.len()).filter(|chunk| !self.chunks[*chunk].1);
-        were_read.nth(read).unwrap_or(read)
-    }
-
-    /// The bits of the chunks that were not left out, given those of all rows.
-    fn read_bits(&self, all: &BooleanBuffer) -> BooleanBuffer {
-        let mut bits = BooleanBufferBuilder::new(0);
-        let mut at = 0;
-        for (rows, is_left_out) in &self.chunks {
-            if !is_left_out {
-                bits.append_buffer(&all.slice(at, *rows));
-            }
-            at += rows;
-        }
-        bits.finish()
-    }
-}
-
-impl HostScan<'_> {
-    /// Reads what a filter and `used` columns take of columns that are stored elsewhere; if rows are given,
-    /// of chunks that have some of these.
-    pub fn of_stored(
-        stored: &dyn Stored,
-        mut predicate: Predicate,
-        used: &[usize],
-        rows: Option<&BooleanBuffer>,
-    ) -> Result<Self> {
-        let schema = stored.schema();
-        let facts = |chunk: usize| {
-            move |number: usize| {
-                let field = schema.field(used[number]);
-                let (nulls, statistics) = stored.facts(used[number], chunk);
-                ChunkFacts {
-                    rows: stored.chunk_rows()[chunk],
-                    nulls,
-                    statistics,
-                    key: Key::of(field.data_type()),
-                    is_carried: physical_of(field.data_type()) == Physical::Arrow,
-                }
-            }
-        };
-        let mut at = 0;
-        let mut is_left_out = |chunk: usize, count: usize| {
-            at += count;
-            let has_rows =
-                rows.is_none_or(|rows| rows.slice(at - count, count).count_set_bits() > 0);
-            !has_rows || bounds::of_predicate(&predicate, &facts(chunk)) == Share::None
-        };
-        let chunks: Vec<(usize, bool)> = (stored.chunk_rows().iter().enumerate())
-            .map(|(chunk, rows)| (*rows, is_left_out(chunk, *rows)))
-            .collect();
-        let read: Vec<usize> = (0..chunks.len()).filter(|chunk| !chunks[*chunk].1).collect();
-        let columns = stored.read(used, &read)?;
-        predicate.fit(&|column| bounds_of(&columns[column]))?;
-        let chunk_rows = read.iter().map(|chunk| chunks[*chunk].0).collect();
-        let left_out = (read.len() < chunks.len()).then_some(LeftOut { chunks });
-        let columns = columns.into_iter().map(Cow::Owned).collect();
-        Ok(Self { columns, predicate, chunk_rows, left_out })
-    }
 }
 
 /// What has come of chunks on the CPU, one by one, or of all of a span on a device.
@@ -155,9 +66,7 @@ impl HostScan<'_> {
                 Part::Chunks(masks) => append(&mut bits, &masks, &self.chunk_rows[chunks]),
             }
         }
-        let bits = bits.finish();
-        let bits = self.left_out.as_ref().map_or(bits.clone(), |left_out| left_out.all_bits(&bits));
-        Ok(BooleanArray::new(bits, None))
+        Ok(BooleanArray::new(bits.finish(), None))
     }
 
     /// See [`Scan::count`](super::Scan::count).
@@ -177,20 +86,22 @@ impl HostScan<'_> {
         Ok(parts.into_iter().map(count).sum())
     }
 
-    /// What the kept rows come to.
-    pub fn aggregate(&self, plans: &mut [Plan], engine: &Engine) -> Result<Vec<State>> {
+    /// What the kept rows come to, after rows that came to `before`.
+    pub fn aggregate(
+        &self,
+        plans: &[&Plan],
+        before: Vec<State>,
+        engine: &Engine,
+    ) -> Result<Vec<State>> {
         let columns = self.columns();
-        plans.iter_mut().try_for_each(|plan| plan.fit(&|of| bounds_of(columns[of])))?;
-        let plans: Vec<&Plan> = plans.iter().collect();
         let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.columns_read()).collect();
         let of_chunk = |_: &Self, index, filter: &Filter<'_>, rows| {
-            cpu::aggregate::chunk(&plans, filter, &columns, index, rows)
+            cpu::aggregate::chunk(plans, filter, &columns, index, rows)
         };
-        let on_device = |scan: &mut DeviceScan<'_>| scan.aggregate(&self.predicate, &plans);
+        let on_device = |scan: &mut DeviceScan<'_>| scan.aggregate(&self.predicate, plans);
         let parts = self.parts_of(engine, &reads, plans.len(), &of_chunk, &on_device)?;
-        let start: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
-        Ok(parts.into_iter().fold(start, |states, (_, part)| match part {
-            Part::Span(found) => found.after(&plans, states),
+        Ok(parts.into_iter().fold(before, |states, (_, part)| match part {
+            Part::Span(found) => found.after(plans, states),
             Part::Chunks(chunks) => aggregate::joined(chunks, states),
         }))
     }
@@ -206,74 +117,70 @@ impl HostScan<'_> {
             let columns = self.columns.iter().map(|column| Cow::Borrowed(column.as_ref()));
             let predicate = self.predicate.clone().and(filter);
             let chunk_rows = self.chunk_rows.clone();
-            let left_out = None;
-            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows, left_out };
-            return scan.groups(None, grouping, engine).map_err(|error| self.numbered(error));
+            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows };
+            return scan.groups(None, grouping, engine);
         }
         let (columns, reads) = (self.columns(), grouping.reads());
         let on_device = |scan: &mut DeviceScan<'_>| scan.groups(&self.predicate, grouping);
-        engine
-            .run(
-                || self.work(engine, &reads, grouping.plans.len() + grouping.keys.len()),
-                || {
-                    cpu::group::tables(self.chunk_rows.len(), grouping, |index, table| {
-                        let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
-                            cpu::group::chunk(grouping, filter, &columns, index, table)
-                        };
-                        self.chunk(&columns, index, of_chunk)
-                    })
-                },
-                |context| self.on(context, &self.needed(&reads), &mut (), on_device),
-                |workers| {
+        engine.run(
+            || self.work(engine, &reads, grouping.plans.len() + grouping.keys.len()),
+            || {
+                cpu::group::tables(self.chunk_rows.len(), grouping, |index, table| {
                     let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
-                        let mut table = grouping.table();
-                        cpu::group::chunk(grouping, filter, &columns, index, &mut table)?;
-                        Ok(table)
+                        cpu::group::chunk(grouping, filter, &columns, index, table)
                     };
-                    let used = self.columns.len();
-                    let (parts, shares) =
-                        self.shared(workers, &reads, used, &of_chunk, &on_device)?;
-                    let tables = parts.into_iter().flat_map(|(_, part)| match part {
-                        Part::Chunks(tables) => tables,
-                        Part::Span(table) => vec![table],
-                    });
-                    Ok((tables.into_iter().try_fold(grouping.table(), GroupTable::merge)?, shares))
-                },
-            )
-            .map_err(|error| self.numbered(error))
+                    self.chunk(&columns, index, of_chunk)
+                })
+            },
+            |context| self.on(context, &self.needed(&reads), &mut (), on_device),
+            |workers| {
+                let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
+                    let mut table = grouping.table();
+                    cpu::group::chunk(grouping, filter, &columns, index, &mut table)?;
+                    Ok(table)
+                };
+                let used = self.columns.len();
+                let (parts, shares) = self.shared(workers, &reads, used, &of_chunk, &on_device)?;
+                let tables = parts.into_iter().flat_map(|(_, part)| match part {
+                    Part::Chunks(tables) => tables,
+                    Part::Span(table) => vec![table],
+                });
+                Ok((tables.into_iter().try_fold(grouping.table(), GroupTable::merge)?, shares))
+            },
+        )
     }
 
     /// See [`Scan::gather`](super::Scan::gather).
-    pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
-        let limit = engine.memory_limit();
-        engine
-            .run(
-                || self.work(engine, wanted, wanted.len()),
-                || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
-                |context| {
-                    self.on(context, &self.needed(wanted), &mut (), |scan| {
-                        gather_on_device(scan, &self.predicate, wanted, limit)
-                    })
-                },
-                |workers| {
-                    let on_device =
-                        |scan: &mut DeviceScan<'_>| scan.select(&self.predicate)?.mask();
-                    // Columns of the filter come before those that are only gathered.
-                    let used = device::columns_used(&self.predicate);
-                    let (masks, found) = match used {
-                        0 => (self.each_chunk(Self::chunk_masks)?, Shares::of_host(workers)),
-                        _ => {
-                            let parts =
-                                self.shared(workers, &[], used, &Self::chunk_masks, &on_device);
-                            let (parts, shares) = parts?;
-                            (self.masks_of(parts), shares)
-                        }
-                    };
-                    let (batch, gathered) = self.gather_shared(workers, masks, wanted, limit)?;
-                    Ok((batch, found.and(gathered)))
-                },
-            )
-            .map_err(|error| self.numbered(error))
+    pub fn gather(
+        &self,
+        wanted: &[usize],
+        limit: MemoryLimit,
+        engine: &Engine,
+    ) -> Result<RecordBatch> {
+        engine.run(
+            || self.work(engine, wanted, wanted.len()),
+            || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
+            |context| {
+                self.on(context, &self.needed(wanted), &mut (), |scan| {
+                    gather_on_device(scan, &self.predicate, wanted, limit)
+                })
+            },
+            |workers| {
+                let on_device = |scan: &mut DeviceScan<'_>| scan.select(&self.predicate)?.mask();
+                // Columns of the filter come before those that are only gathered.
+                let used = device::columns_used(&self.predicate);
+                let (masks, found) = match used {
+                    0 => (self.each_chunk(Self::chunk_masks)?, Shares::of_host(workers)),
+                    _ => {
+                        let parts = self.shared(workers, &[], used, &Self::chunk_masks, &on_device);
+                        let (parts, shares) = parts?;
+                        (self.masks_of(parts), shares)
+                    }
+                };
+                let (batch, gathered) = self.gather_shared(workers, masks, wanted, limit)?;
+                Ok((batch, found.and(gathered)))
+            },
+        )
     }
 
     /// The values of some columns in rows that have been found, by the CPU.
@@ -283,22 +190,12 @@ impl HostScan<'_> {
         wanted: &[usize],
         limit: MemoryLimit,
     ) -> Result<RecordBatch> {
-        let of_read = self.left_out.as_ref().map(|left_out| left_out.read_bits(rows));
-        let rows = of_read.as_ref().unwrap_or(rows);
         let mut start = 0;
         let masks = self.chunk_rows.iter().map(|of_chunk| {
             start += of_chunk;
             masks_of_bits(&rows.slice(start - of_chunk, *of_chunk))
         });
-        self.gathered(masks.collect(), wanted, limit).map_err(|error| self.numbered(error))
-    }
-
-    /// An error whose chunk has its number among all, where it counts those that were read.
-    fn numbered(&self, error: Error) -> Error {
-        match &self.left_out {
-            None => error,
-            Some(left_out) => error.with_chunks(|chunk| left_out.number(chunk)),
-        }
+        self.gathered(masks.collect(), wanted, limit)
     }
 
     /// As [`HostScan::parts_of`] of rows that are kept.
@@ -324,17 +221,15 @@ impl HostScan<'_> {
     ) -> Result<Parts<C, D>> {
         let needed = self.needed(reads);
         let all = 0..self.chunk_rows.len();
-        engine
-            .run(
-                || self.work(engine, reads, effort),
-                || Ok(vec![(all.clone(), Part::Chunks(self.each_chunk(on_cpu)?))]),
-                |context| {
-                    let span = self.on(context, &needed, &mut (), on_device)?;
-                    Ok(vec![(all.clone(), Part::Span(span))])
-                },
-                |workers| self.shared(workers, reads, self.columns.len(), on_cpu, on_device),
-            )
-            .map_err(|error| self.numbered(error))
+        engine.run(
+            || self.work(engine, reads, effort),
+            || Ok(vec![(all.clone(), Part::Chunks(self.each_chunk(on_cpu)?))]),
+            |context| {
+                let span = self.on(context, &needed, &mut (), on_device)?;
+                Ok(vec![(all.clone(), Part::Span(span))])
+            },
+            |workers| self.shared(workers, reads, self.columns.len(), on_cpu, on_device),
+        )
     }
 
     /// A scan as work that is predicted.

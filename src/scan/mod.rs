@@ -66,6 +66,7 @@ mod lookup;
 mod number;
 mod order;
 pub(crate) mod predicate;
+mod stored;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -101,6 +102,8 @@ use host::HostScan;
 use join::{Join, JoinedColumn};
 use literal::Value;
 use predicate::Predicate;
+pub(crate) use stored::Stored;
+use stored::{HostSource, StoredScan};
 
 /// A scan of a compressed batch: filters, then aggregates or the rows that are kept.
 ///
@@ -128,19 +131,6 @@ enum Source<'a> {
     Columns(&'a [CompressedColumn]),
     Stored(&'a dyn Stored),
     Device(&'a CompressedDeviceBatch),
-}
-
-/// Columns that lie elsewhere, in a file for example: a scan reads those that it uses, and of them the chunks
-/// that their bounds do not exclude.
-pub(crate) trait Stored: std::fmt::Debug + Sync {
-    /// The fields of the values.
-    fn schema(&self) -> &Schema;
-    /// Rows of each chunk.
-    fn chunk_rows(&self) -> &[usize];
-    /// The nulls and the bounds of a chunk of a column, as far as they are known without reading it.
-    fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics);
-    /// Reads some chunks of some columns, which are validated.
-    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
 }
 
 impl<'a> Scan<'a> {
@@ -409,7 +399,8 @@ impl<'a> Scan<'a> {
         work: impl FnOnce(&mut DeviceScan<'_>, &Predicate, M) -> Result<T>,
     ) -> Result<T> {
         let Source::Device(batch) = self.source else {
-            let (scan, more) = self.bind(more)?;
+            let (source, more) = self.bind(more)?;
+            let scan = source.whole()?;
             let needed = device::needed(&scan.predicate, &reads(&more), scan.columns.len());
             return scan.on(context, &needed, marks, |on| work(on, &scan.predicate, more));
         };
@@ -470,7 +461,7 @@ impl<'a> Scan<'a> {
     fn bind<T>(
         &self,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-    ) -> Result<(HostScan<'a>, T)> {
+    ) -> Result<(HostSource<'a>, T)> {
         self.bind_within(None, more)
     }
 
@@ -479,10 +470,11 @@ impl<'a> Scan<'a> {
         &self,
         rows: Option<&BooleanBuffer>,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-    ) -> Result<(HostScan<'a>, T)> {
+    ) -> Result<(HostSource<'a>, T)> {
         let (mut predicate, used, more) = self.read(more)?;
         if let Source::Stored(stored) = self.source {
-            return Ok((HostScan::of_stored(stored, predicate, &used, rows)?, more));
+            let scan = StoredScan::new(stored, predicate, used, rows)?;
+            return Ok((HostSource::Stored(scan), more));
         }
         let column = |index: &usize| match self.source {
             Source::Batch(packed) => {
@@ -502,7 +494,7 @@ impl<'a> Scan<'a> {
             (None, _) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        Ok((HostScan { columns, predicate, chunk_rows, left_out: None }, more))
+        Ok((HostSource::Memory(HostScan { columns, predicate, chunk_rows }), more))
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `compress`, `decode`, `damage` | compression and decompression alone; corrupt chunks |
 //! | `scan`, `staged`, `gather`, `fused` | filters, columns that scans decode first, values of kept rows, one kernel for a query |
 //! | `joins`, `ssb`, `tpch` | joins with lookups, groups; the Star Schema Benchmark, TPC-H |
-//! | `explain` | plans of scans |
+//! | `explain`, `stored` | plans of scans; scans of files |
 //! | `columns`, `kernels` | kernels of users |
 //! | `devices`, `host`, `memory` | threads, errors and export; host memory; device memory |
 //! | `small` | a little of everything, for compute-sanitizer |
@@ -66,6 +66,7 @@ mod shared;
 mod small;
 mod ssb;
 mod staged;
+mod stored;
 mod strings;
 mod tpch;
 mod trees;

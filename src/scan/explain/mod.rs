@@ -259,7 +259,8 @@ impl Scan<'_> {
         let plan = match self.resident(engine)? {
             Some(context) => self.explain_on(context, aggregates)?,
             None => {
-                let (scan, mut plans) = self.bind(|binder| plans(aggregates, binder))?;
+                let (source, mut plans) = self.bind(|binder| plans(aggregates, binder))?;
+                let scan = source.whole()?;
                 let reads = columns_of_plans(&plans);
                 let (choice, context) =
                     engine.planned(|| scan.work(engine, &values_of(&plans), plans.len()));

@@ -38,7 +38,8 @@ impl GroupBy<'_> {
         let plan = match self.scan.resident(engine)? {
             Some(context) => self.explain_on(bind, context, true)?,
             None => {
-                let (scan, mut asked) = self.scan.bind(bind)?;
+                let (source, mut asked) = self.scan.bind(bind)?;
+                let scan = source.whole()?;
                 let effort = aggregates.len() + asked.keys.len();
                 let (choice, context) =
                     engine.planned(|| scan.work(engine, &asked.reads(), effort));

@@ -36,7 +36,7 @@ use super::bind::{Binder, no_column};
 use super::device::DeviceScan;
 use super::expr::Expr;
 use super::predicate::Predicate;
-use super::{Scan, bounds_of, bounds_on_device};
+use super::{Scan, bounds_on_device};
 use crate::device::Context;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -125,10 +125,7 @@ impl GroupBy<'_> {
             Some(context) => self.on_device(bind, context)?,
             None => {
                 let (scan, mut asked) = self.scan.bind(bind)?;
-                let column = |of: usize| {
-                    let column = &scan.columns[of];
-                    (bounds_of(column), column.null_count() > 0)
-                };
+                let column = |of: usize| (scan.bounds(of), scan.has_nulls(of));
                 asked.fit(&column, scan.rows())?;
                 let tables = asked.tables(self.most, |filter, grouping| {
                     scan.groups(filter, grouping, engine).map(Some)

@@ -1,0 +1,335 @@
+//! Scans of columns that lie in host memory, or elsewhere, in a file for example.
+//!
+//! ```text
+//! chunks that bounds do not exclude     [0 2 3]   [5 6 9]   [10 11]
+//! read, by threads of the pool          ####----- ####----- ####
+//! scanned, by the engine                     #######   #######   ####
+//! ```
+//!
+//! What lies elsewhere is read a window at a time: chunks, one behind the other, that have so many bytes in
+//! the columns that are used ([`Stored::window_bytes`]). While a window is scanned, as columns in host
+//! memory are ([`HostScan`]), the next one is read: two are in memory. What comes of windows is put together
+//! in the order of chunks, so results are those of columns that were in memory all the time.
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, i256};
+use arrow_schema::Schema;
+
+use super::aggregate::{Plan, State};
+use super::bounds::{self, ChunkFacts};
+use super::group::{GroupTable, Grouping};
+use super::host::HostScan;
+use super::predicate::Predicate;
+use super::{bounds_of, gathered, integer_bounds};
+use crate::chunk::Statistics;
+use crate::column::{self, CompressedColumn, physical_of};
+use crate::encoding::Physical;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::memory::MemoryLimit;
+use crate::ranges::{Key, Share};
+
+/// Columns that lie elsewhere: a scan reads those that it uses, and of them the chunks that their bounds do
+/// not exclude.
+pub(crate) trait Stored: std::fmt::Debug + Sync {
+    /// The fields of the values.
+    fn schema(&self) -> &Schema;
+    /// Rows of each chunk.
+    fn chunk_rows(&self) -> &[usize];
+    /// The nulls and the bounds of a chunk of a column, as far as they are known without reading it.
+    fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics);
+    /// Bytes of a chunk of a column, as it is stored.
+    fn bytes(&self, column: usize, chunk: usize) -> u64;
+    /// Bytes of chunks that are read at a time, if a chunk of all columns has no more.
+    fn window_bytes(&self) -> u64;
+    /// Reads some chunks of some columns, which are validated; errors have the numbers of chunks.
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
+}
+
+/// A scan whose columns and filter are known.
+pub(super) enum HostSource<'a> {
+    Memory(HostScan<'a>),
+    Stored(StoredScan<'a>),
+}
+
+/// A scan of columns that are read.
+pub(super) struct StoredScan<'a> {
+    stored: &'a dyn Stored,
+    predicate: Predicate,
+    /// The columns that it uses, by their numbers in predicates.
+    used: Vec<usize>,
+    /// Chunks that may have rows which are kept, and the first row of each.
+    chunks: Vec<(usize, usize)>,
+}
+
+impl<'a> StoredScan<'a> {
+    /// A scan of `used` columns; if rows are given, of chunks that have some of these.
+    pub fn new(
+        stored: &'a dyn Stored,
+        mut predicate: Predicate,
+        used: Vec<usize>,
+        rows: Option<&BooleanBuffer>,
+    ) -> Result<Self> {
+        let mut chunks = Vec::new();
+        let mut at = 0;
+        for (chunk, count) in stored.chunk_rows().iter().enumerate() {
+            let has_rows = rows.is_none_or(|rows| rows.slice(at, *count).count_set_bits() > 0);
+            let facts = |number: usize| facts_of(stored, used[number], chunk);
+            if has_rows && bounds::of_predicate(&predicate, &facts) != Share::None {
+                chunks.push((chunk, at));
+            }
+            at += count;
+        }
+        let mut scan = Self { stored, predicate: Predicate::Constant(true), used, chunks };
+        predicate.fit(&|column| scan.bounds(column))?;
+        scan.predicate = predicate;
+        Ok(scan)
+    }
+
+    fn rows_of(&self, chunk: usize) -> usize {
+        self.stored.chunk_rows()[chunk]
+    }
+
+    /// As [`bounds_of`], of the chunks that are read.
+    fn bounds(&self, column: usize) -> (i256, i256) {
+        let facts = self.chunks.iter().map(|(chunk, _)| {
+            let (nulls, statistics) = self.stored.facts(self.used[column], *chunk);
+            (self.rows_of(*chunk), nulls, statistics)
+        });
+        integer_bounds(self.stored.schema().field(self.used[column]).data_type(), facts)
+    }
+
+    fn has_nulls(&self, column: usize) -> bool {
+        let nulls = |(chunk, _): &(usize, usize)| self.stored.facts(self.used[column], *chunk).0;
+        self.chunks.iter().any(|chunk| nulls(chunk) > 0)
+    }
+
+    /// The chunks of each window, one window at least.
+    fn windows(&self) -> Vec<&[(usize, usize)]> {
+        let bytes_of = |chunk: usize| -> u64 {
+            self.used.iter().map(|column| self.stored.bytes(*column, chunk)).sum()
+        };
+        let (mut windows, mut first, mut bytes) = (Vec::new(), 0, 0);
+        for (at, (chunk, _)) in self.chunks.iter().enumerate() {
+            let own = bytes_of(*chunk);
+            if at > first && bytes + own > self.stored.window_bytes() {
+                windows.push(&self.chunks[first..at]);
+                (first, bytes) = (at, 0);
+            }
+            bytes += own;
+        }
+        windows.push(&self.chunks[first..]);
+        windows
+    }
+
+    /// Reads a window.
+    fn read(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
+        let chunks: Vec<usize> = window.iter().map(|(chunk, _)| *chunk).collect();
+        let columns = self.stored.read(&self.used, &chunks)?;
+        Ok(HostScan {
+            columns: columns.into_iter().map(std::borrow::Cow::Owned).collect(),
+            predicate: self.predicate.clone(),
+            chunk_rows: chunks.iter().map(|chunk| self.rows_of(*chunk)).collect(),
+        })
+    }
+
+    /// Does `work` with each window, in order, while the next one is read.
+    fn each<T>(
+        &self,
+        mut work: impl FnMut(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let windows = self.windows();
+        let mut results = Vec::with_capacity(windows.len());
+        let mut read = self.read(windows[0])?;
+        for (number, window) in windows.iter().enumerate() {
+            let mut next = None;
+            let result = rayon::in_place_scope(|scope| {
+                if let Some(following) = windows.get(number + 1) {
+                    scope.spawn(|_| next = Some(self.read(following)));
+                }
+                work(&read, window)
+            });
+            results
+                .push(result.map_err(|error| error.with_chunks(|chunk| number_of(window, chunk)))?);
+            match next {
+                Some(next) => read = next?,
+                None => break,
+            }
+        }
+        Ok(results)
+    }
+
+    /// The bits of all rows, given those of windows.
+    fn all_bits(&self, masks: &[BooleanArray]) -> BooleanBuffer {
+        let all_rows = self.stored.chunk_rows().iter().sum();
+        let mut bits = BooleanBufferBuilder::new(all_rows);
+        for (mask, window) in masks.iter().zip(self.windows()) {
+            let mut at = 0;
+            for (chunk, first) in window {
+                bits.append_n(first - bits.len(), false);
+                bits.append_buffer(&mask.values().slice(at, self.rows_of(*chunk)));
+                at += self.rows_of(*chunk);
+            }
+        }
+        bits.append_n(all_rows - bits.len(), false);
+        bits.finish()
+    }
+
+    /// The bits of the rows of a window, given those of all rows.
+    fn bits_of(&self, window: &[(usize, usize)], all: &BooleanBuffer) -> BooleanBuffer {
+        let mut bits = BooleanBufferBuilder::new(0);
+        for (chunk, first) in window {
+            bits.append_buffer(&all.slice(*first, self.rows_of(*chunk)));
+        }
+        bits.finish()
+    }
+}
+
+/// The number of the chunk that is number `within` of a window.
+fn number_of(window: &[(usize, usize)], within: usize) -> usize {
+    window.get(within).map_or(within, |(chunk, _)| *chunk)
+}
+
+fn facts_of(stored: &dyn Stored, column: usize, chunk: usize) -> ChunkFacts {
+    let data_type = stored.schema().field(column).data_type();
+    let (nulls, statistics) = stored.facts(column, chunk);
+    ChunkFacts {
+        rows: stored.chunk_rows()[chunk],
+        nulls,
+        statistics,
+        key: Key::of(data_type),
+        is_carried: physical_of(data_type) == Physical::Arrow,
+    }
+}
+
+impl<'a> HostSource<'a> {
+    /// The scan with all its chunks in memory.
+    pub fn whole(self) -> Result<HostScan<'a>> {
+        match self {
+            Self::Memory(scan) => Ok(scan),
+            Self::Stored(scan) => scan.read(&scan.chunks),
+        }
+    }
+
+    /// Does `work` with each part that is in memory, in order.
+    fn each<T>(&self, mut work: impl FnMut(&HostScan<'_>) -> Result<T>) -> Result<Vec<T>> {
+        match self {
+            Self::Memory(scan) => Ok(vec![work(scan)?]),
+            Self::Stored(scan) => scan.each(|window, _| work(window)),
+        }
+    }
+
+    /// The least and the greatest value of a column of integers, as [`bounds_of`] gives them.
+    pub fn bounds(&self, column: usize) -> (i256, i256) {
+        match self {
+            Self::Memory(scan) => bounds_of(&scan.columns[column]),
+            Self::Stored(scan) => scan.bounds(column),
+        }
+    }
+
+    pub fn has_nulls(&self, column: usize) -> bool {
+        match self {
+            Self::Memory(scan) => scan.columns[column].null_count() > 0,
+            Self::Stored(scan) => scan.has_nulls(column),
+        }
+    }
+
+    /// Rows of the chunks that are looked at.
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::Memory(scan) => scan.rows(),
+            Self::Stored(scan) => scan.chunks.iter().map(|(chunk, _)| scan.rows_of(*chunk)).sum(),
+        }
+    }
+
+    /// See [`Scan::mask`](super::Scan::mask).
+    pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
+        let mut masks = self.each(|scan| scan.mask(engine))?;
+        Ok(match self {
+            Self::Memory(_) => masks.remove(0),
+            Self::Stored(scan) => BooleanArray::new(scan.all_bits(&masks), None),
+        })
+    }
+
+    /// See [`Scan::count`](super::Scan::count).
+    pub fn count(&self, engine: &Engine) -> Result<usize> {
+        Ok(self.each(|scan| scan.count(engine))?.into_iter().sum())
+    }
+
+    /// What the kept rows come to.
+    pub fn aggregate(&self, plans: &mut [Plan], engine: &Engine) -> Result<Vec<State>> {
+        plans.iter_mut().try_for_each(|plan| plan.fit(&|column| self.bounds(column)))?;
+        let plans: Vec<&Plan> = plans.iter().collect();
+        let mut states: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
+        self.each(|scan| {
+            states = scan.aggregate(&plans, std::mem::take(&mut states), engine)?;
+            Ok(())
+        })?;
+        Ok(states)
+    }
+
+    /// The groups of the kept rows, or of those that a filter keeps as well.
+    pub fn groups(
+        &self,
+        filter: Option<&Predicate>,
+        grouping: Grouping<'_>,
+        engine: &Engine,
+    ) -> Result<GroupTable> {
+        let mut found: Option<GroupTable> = None;
+        self.each(|scan| {
+            let table = scan.groups(filter, grouping, engine)?;
+            found = Some(match found.take() {
+                None => table,
+                Some(before) => before.merge(table)?,
+            });
+            Ok(())
+        })?;
+        Ok(found.expect("there is a window"))
+    }
+
+    /// See [`Scan::gather`](super::Scan::gather).
+    pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
+        let mut limit = engine.memory_limit();
+        let batches = self.each(|scan| {
+            let batch = scan.gather(wanted, limit, engine)?;
+            limit = limit.after(&batch);
+            Ok(batch)
+        })?;
+        together(batches)
+    }
+
+    /// The values of some columns in rows that have been found, by the CPU.
+    pub fn gather_rows(
+        &self,
+        rows: &BooleanBuffer,
+        wanted: &[usize],
+        mut limit: MemoryLimit,
+    ) -> Result<RecordBatch> {
+        let batches = match self {
+            Self::Memory(scan) => vec![scan.gather_rows(rows, wanted, limit)?],
+            Self::Stored(stored) => stored.each(|scan, window| {
+                let batch = scan.gather_rows(&stored.bits_of(window, rows), wanted, limit)?;
+                limit = limit.after(&batch);
+                Ok(batch)
+            })?,
+        };
+        together(batches)
+    }
+}
+
+/// Gathered rows, one batch behind the other.
+fn together(mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
+    if batches.len() == 1 {
+        return Ok(batches.remove(0));
+    }
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let schema = batches[0].schema();
+    let fields = schema.fields();
+    let column = |number: usize| -> Result<ArrayRef> {
+        let pieces: Vec<ArrayRef> =
+            batches.iter().map(|batch| batch.column(number).clone()).collect();
+        column::concat(&pieces).map_err(|error: Error| error.in_column(fields[number].name()))
+    };
+    let arrays = (0..fields.len()).map(column).collect::<Result<_>>()?;
+    gathered(fields.iter(), arrays, rows)
+}
