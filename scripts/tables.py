@@ -11,7 +11,9 @@ import re
 DEVICES = {"gpu": "NVIDIA H200", "cpu": None}
 
 # Files with markers.
-DOCUMENTS = ["README.md", "docs/benchmarks/GPU.md", "docs/benchmarks/CPU.md"]
+DOCUMENTS = [
+    "README.md", "docs/benchmarks/GPU.md", "docs/benchmarks/CPU.md", "docs/guide/files.md",
+]
 
 # Cases.
 
@@ -63,6 +65,11 @@ LZ = ["l_comment S2 C2048 L3", "l_comment S1 C4096 L4", "l_comment S1 C65536 L5"
 
 # Cases whose geometric means are figures.
 SETS = {"strings": STRINGS}
+
+
+def files(what, metric):
+    """A row of figures of files."""
+    return [what, *(f"{{files: lineitem, {cores}: {metric}}}" for cores in ["all cores", "one core"])]
 
 
 def label(case):
@@ -212,6 +219,23 @@ TABLES = {
         ["Parquet zstd(3)", *(
             f"{{folder size (peer: Parquet zstd(3)): {folder}: peer_bytes / 1000000}}"
             for folder in FOLDERS)],
+    ]),
+    # Of docs/guide/files.md.
+    "files": (["lineitem, scale factor 1", "all cores", "one core"], [
+        files("write, s", "writing"),
+        files("write Parquet, zstd(3), s", "writing Parquet"),
+        files("generate the rows only, s", "generating"),
+        files("memory of the writer, MB", "memory of the writer"),
+        files("memory of Parquet's writer, MB", "memory of Parquet's writer"),
+        files("file, MB", "file"),
+        files("Parquet file, MB", "Parquet file"),
+        files("open, ms", "opening"),
+        files("open and query 6, ms", "Q6"),
+        files("query 6 of the Parquet file by DuckDB, ms", "Q6 of Parquet"),
+        files("open and query 6, file not in memory, ms", "Q6, cold"),
+        files("query 6 by DuckDB, file not in memory, ms", "Q6 of Parquet, cold"),
+        files("read by query 6, MB", "read by Q6"),
+        files("memory of the process, MB", "memory of Q6"),
     ]),
     # Of docs/benchmarks/CPU.md.
     "cpu-codecs": (["codec", "peer", "encode", "decode", "size"], [

@@ -10,10 +10,12 @@ use arrow_schema::ArrowError;
 /// Result with lanepack's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Where in a batch something was found. Either part may be unknown.
+/// Where in a file or batch something was found. Any part may be unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
+    /// Name of the file.
+    pub file: Option<String>,
     /// Name of the column.
     pub column: Option<String>,
     /// Index of the chunk in the column, from 0.
@@ -22,6 +24,9 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "file {file:?}: ")?;
+        }
         match (&self.column, self.chunk) {
             (Some(column), Some(chunk)) => write!(f, "column {column:?}, chunk {chunk}: "),
             (Some(column), None) => write!(f, "column {column:?}: "),
@@ -214,8 +219,14 @@ pub enum Error {
         source: ArrowError,
     },
     /// An error of a reader or writer.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
+    #[error("{place}{source}")]
+    #[non_exhaustive]
+    Io {
+        /// What was read or written.
+        place: Place,
+        /// The error.
+        source: std::io::Error,
+    },
 }
 
 impl Error {
@@ -282,6 +293,14 @@ impl Error {
         self
     }
 
+    /// The error, found in the file `name`.
+    pub(crate) fn in_file(mut self, name: &str) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.file.get_or_insert_with(|| name.to_owned());
+        }
+        self
+    }
+
     /// Where the error was found; none for errors that have no place.
     pub fn place(&self) -> Option<&Place> {
         match self {
@@ -297,11 +316,9 @@ impl Error {
             | Self::Verify { place }
             | Self::DeviceMemory { place, .. }
             | Self::Device { place, .. }
-            | Self::Arrow { place, .. } => Some(place),
-            Self::Options { .. }
-            | Self::Expression { .. }
-            | Self::NoDevice { .. }
-            | Self::Io(_) => None,
+            | Self::Arrow { place, .. }
+            | Self::Io { place, .. } => Some(place),
+            Self::Options { .. } | Self::Expression { .. } | Self::NoDevice { .. } => None,
         }
     }
 
@@ -319,11 +336,9 @@ impl Error {
             | Self::Verify { place }
             | Self::DeviceMemory { place, .. }
             | Self::Device { place, .. }
-            | Self::Arrow { place, .. } => Some(place),
-            Self::Options { .. }
-            | Self::Expression { .. }
-            | Self::NoDevice { .. }
-            | Self::Io(_) => None,
+            | Self::Arrow { place, .. }
+            | Self::Io { place, .. } => Some(place),
+            Self::Options { .. } | Self::Expression { .. } | Self::NoDevice { .. } => None,
         }
     }
 }
@@ -339,6 +354,12 @@ impl From<ArrowError> for Error {
             },
             source => arrow(source),
         }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(source: std::io::Error) -> Self {
+        Self::Io { place: Place::default(), source }
     }
 }
 

@@ -66,8 +66,8 @@ impl MemoryLimit {
             return Ok(());
         }
         let (name, needed) = largest;
-        let place =
-            Place { column: Some(name.to_owned()).filter(|name| !name.is_empty()), chunk: None };
+        let column = Some(name.to_owned()).filter(|name| !name.is_empty());
+        let place = Place { column, ..Place::default() };
         Err(Error::MemoryLimit { place, needed, total, limit })
     }
 }

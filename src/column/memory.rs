@@ -166,6 +166,14 @@ pub(crate) fn array_bytes(array: &dyn Array) -> usize {
             array.as_struct().columns().iter().map(|child| array_bytes(child)).sum()
         }
         DataType::FixedSizeList(..) => array_bytes(array.as_fixed_size_list().values()),
+        DataType::Utf8View => {
+            let views = array.as_string_view();
+            size_of_val(&views.views()[..]) + views.total_buffer_bytes_used()
+        }
+        DataType::BinaryView => {
+            let views = array.as_binary_view();
+            size_of_val(&views.views()[..]) + views.total_buffer_bytes_used()
+        }
         _ => return array.to_data().get_slice_memory_size().unwrap_or(0),
     };
     children.saturating_add(array.nulls().map_or(0, |nulls| nulls.len().div_ceil(8)))

@@ -10,22 +10,29 @@
 //!
 //! [`Writer`] takes ordinary batches and writes packed chunks as it goes; the index stays in memory until the
 //! end. [`File`] reads the footer and the index, then what is asked for: a [`Scan`](crate::scan::Scan) of a
-//! file reads the columns that it uses, and of these the chunks that their bounds do not exclude. Any Arrow
+//! file reads the columns that it uses, and of these the chunks that their bounds do not exclude. [`Dataset`] does
+//! so with many files. Any Arrow
 //! implementation opens such a file and shows its chunks; [`ipc::Reader`](crate::ipc::Reader) reads it batch
 //! by batch.
 //!
 //! ```text
 //! framing.rs   IPC messages and footer     index.rs    the index, as bytes and as arrays
-//! write.rs     Writer                      read.rs     File: columns, rows, scans
-//! source.rs    where bytes come from
+//! write.rs     Writer                      local.rs    files that take their name once they are complete
+//! read.rs      File                        dataset.rs  Dataset: many files as one
+//! source.rs    where bytes come from       access.rs   what the two have in common: columns, chunks, rows
 //! ```
 
+mod access;
+mod dataset;
 mod framing;
 mod index;
+mod local;
 mod read;
 mod source;
 mod write;
 
+pub use dataset::Dataset;
+pub use local::LocalFile;
 pub use read::{ColumnStatistics, File};
 pub use source::ReadAt;
 pub use write::Writer;

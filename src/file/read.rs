@@ -6,23 +6,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
-use arrow_buffer::{BooleanBufferBuilder, Buffer};
+use arrow_buffer::Buffer;
 use arrow_ipc::reader::read_footer_length;
 use arrow_ipc::root_as_footer;
 use arrow_schema::{Schema, SchemaRef};
 use rayon::prelude::*;
 
+use super::access;
 use super::framing::MAGIC;
 use super::index::{self, Entry, Index};
 use super::source::{ReadAt, Seeking, read_exact};
-use crate::batch::{self, decompressed_schema};
+use crate::batch::decompressed_schema;
 use crate::chunk::{Chunk, Statistics};
-use crate::column::{CompressedColumn, check_memory};
+use crate::column::CompressedColumn;
 use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
 use crate::extension::chunk_of_packed;
 use crate::fence::{fenced, schema_of};
-use crate::scan::{Scan, Stored, taken};
+use crate::scan::{Scan, Stored, windows};
 
 /// The end of a file: length of the footer, and the magic bytes.
 const TRAILER: u64 = 10;
@@ -33,7 +34,7 @@ const GAP: u64 = 64 << 10;
 /// Bytes that are read in one piece at most, if a chunk has no more.
 const MOST_BYTES: u64 = 8 << 20;
 /// Bytes of chunks that a scan reads at a time by default.
-const WINDOW_BYTES: u64 = 64 << 20;
+pub(super) const WINDOW_BYTES: u64 = 64 << 20;
 
 /// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
 /// read, the rest is not.
@@ -72,6 +73,8 @@ pub struct File {
     rows: usize,
     checksums: bool,
     window_bytes: u64,
+    /// What it is called in errors.
+    name: Option<Arc<str>>,
 }
 
 /// What the index of a file says of a column, a value for each chunk.
@@ -96,11 +99,15 @@ impl File {
     /// # Errors
     /// As [`File::from_reader`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let file = std::fs::File::open(path)?;
-        #[cfg(unix)]
-        return Self::from_source(Arc::new(super::source::SystemFile::new(file)?));
-        #[cfg(not(unix))]
-        Self::from_reader(file)
+        let name = path.as_ref().display().to_string();
+        let open = || {
+            let file = std::fs::File::open(path)?;
+            #[cfg(unix)]
+            return Self::from_source(Arc::new(super::source::SystemFile::new(file)?));
+            #[cfg(not(unix))]
+            Self::from_reader(file)
+        };
+        open().map(|file| file.with_name(&name)).map_err(|error| error.in_file(&name))
     }
 
     /// Opens a file that anything reads and seeks, by one thread at a time.
@@ -172,7 +179,27 @@ impl File {
         let index = Index::parse(read(place)?, &schema, end)?;
         let rows = index.rows.iter().sum();
         let (schema, index) = (Arc::new(schema), Arc::new(index));
-        Ok(Self { source, schema, index, rows, checksums: true, window_bytes: WINDOW_BYTES })
+        Ok(Self {
+            source,
+            schema,
+            index,
+            rows,
+            checksums: true,
+            window_bytes: WINDOW_BYTES,
+            name: None,
+        })
+    }
+
+    /// Calls the file so in errors; a file of the system is called by its path.
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// What the file is called in errors.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Whether to compare the checksums of chunks that are read (the default).
@@ -210,32 +237,7 @@ impl File {
     /// # Errors
     /// [`Error::Mismatch`] if there is no column of this name.
     pub fn statistics(&self, name: &str) -> Result<ColumnStatistics> {
-        let column = self.column(name)?;
-        let chunks = 0..self.num_chunks();
-        let count = |counts: Vec<usize>| {
-            UInt32Array::from_iter_values(counts.iter().map(|count| *count as u32))
-        };
-        let [min, max] = self.index.bounds(column).clone();
-        Ok(ColumnStatistics {
-            rows: count(self.index.rows.clone()),
-            null_counts: count(
-                chunks.clone().map(|chunk| self.index.nulls(column, chunk)).collect(),
-            ),
-            min,
-            max,
-            bytes: chunks
-                .map(|chunk| self.index.entry(column, chunk).len)
-                .collect::<Vec<_>>()
-                .into(),
-        })
-    }
-
-    fn column(&self, name: &str) -> Result<usize> {
-        let found = self.schema.fields().iter().position(|field| field.name() == name);
-        found.ok_or_else(|| {
-            let place = crate::error::Place::default();
-            Error::Mismatch { place, what: format!("no column {name:?} in the file") }
-        })
+        access::statistics(self, name)
     }
 
     /// A scan of the file, which reads what it needs when it is asked for a result.
@@ -249,9 +251,7 @@ impl File {
     /// [`Error::Mismatch`] if there is no column of a name; [`Error::Corrupt`] or [`Error::Checksum`] for
     /// damaged chunks, with column and chunk; what the source reports.
     pub fn columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<CompressedColumn>> {
-        let columns =
-            names.iter().map(|name| self.column(name.as_ref())).collect::<Result<Vec<_>>>()?;
-        self.read(&columns, &(0..self.num_chunks()).collect::<Vec<_>>())
+        access::columns(self, names)
     }
 
     /// The values of all columns in one chunk.
@@ -259,18 +259,7 @@ impl File {
     /// # Errors
     /// As [`File::columns`]; [`Error::Mismatch`] if there is no chunk of this number; [`Error::MemoryLimit`].
     pub fn chunk(&self, number: usize, engine: &Engine) -> Result<RecordBatch> {
-        if number >= self.num_chunks() {
-            let place = crate::error::Place::default();
-            let what = format!("chunk {number} of a file of {}", self.num_chunks());
-            return Err(Error::Mismatch { place, what });
-        }
-        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let columns = self.read(&all, &[number])?;
-        check_memory(engine.memory_limit(), &columns)?;
-        let arrays: Result<_> =
-            columns.iter().map(|column| engine.decompress_column(column)).collect();
-        let arrays = arrays.map_err(|error: Error| error.after_chunks(number))?;
-        batch::batch_of(self.schema.clone(), arrays, self.index.rows[number])
+        access::chunk(self, number, engine)
     }
 
     /// The values of all columns in some rows, in the order that they are asked for; of chunks without such
@@ -279,9 +268,7 @@ impl File {
     /// # Errors
     /// As [`File::columns`]; [`Error::Mismatch`] if there is no such row; [`Error::MemoryLimit`].
     pub fn take(&self, rows: &[u64], engine: &Engine) -> Result<RecordBatch> {
-        let names: Vec<&str> =
-            self.schema.fields().iter().map(|field| field.name().as_str()).collect();
-        self.take_columns(rows, &names, engine)
+        access::take(self, rows, &access::names(self), engine)
     }
 
     /// The same of some columns.
@@ -294,35 +281,28 @@ impl File {
         names: &[S],
         engine: &Engine,
     ) -> Result<RecordBatch> {
-        let mut bits = BooleanBufferBuilder::new(self.rows);
-        bits.append_n(self.rows, false);
-        for row in rows {
-            let at = usize::try_from(*row).ok().filter(|at| *at < self.rows);
-            let Some(at) = at else {
-                let place = crate::error::Place::default();
-                let what = format!("row {row} of a file of {}", self.rows);
-                return Err(Error::Mismatch { place, what });
-            };
-            bits.set_bit(at, true);
+        access::take(self, rows, &names.iter().map(AsRef::as_ref).collect::<Vec<_>>(), engine)
+    }
+
+    /// An error with the name of the file.
+    fn named(&self, error: Error) -> Error {
+        match self.name() {
+            Some(name) => error.in_file(name),
+            None => error,
         }
-        let bits = bits.finish();
-        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        let columns = names.iter().map(|name| self.column(name)).collect::<Result<Vec<_>>>()?;
-        let schema = Arc::new(self.schema.project(&columns)?);
-        let found = self.scan().gather_rows(&bits, &names, engine)?;
-        let mut sorted: Vec<u64> = rows.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let found = match sorted == rows {
-            true => found,
-            false => {
-                let place = |row| u32::try_from(sorted.binary_search(row).expect("one of them"));
-                let places = rows.iter().map(place).collect::<Result<Vec<u32>, _>>();
-                let places = places.map_err(|_| Error::too_large("2^32 rows at a time"))?;
-                taken(&found, &UInt32Array::from(places))?
-            }
-        };
-        batch::batch_of(schema, found.columns().to_vec(), rows.len())
+    }
+
+    /// All columns as they are stored, so many bytes at a time, and a chunk at least.
+    pub(super) fn portions(
+        &self,
+        bytes: u64,
+    ) -> impl Iterator<Item = Result<Vec<CompressedColumn>>> + '_ {
+        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let of_chunks = (0..self.num_chunks())
+            .map(|chunk| all.iter().map(|column| self.bytes(*column, chunk)).sum());
+        let portions = windows(of_chunks, bytes);
+        let portions = portions.into_iter().filter(|chunks| chunks.start < chunks.end);
+        portions.map(move |chunks| self.read(&all, &chunks.collect::<Vec<_>>()))
     }
 }
 
@@ -347,6 +327,10 @@ impl Stored for File {
         self.window_bytes
     }
 
+    fn place(&self, chunk: usize, error: Error) -> Error {
+        self.named(error.with_chunks(|_| chunk))
+    }
+
     /// Reads neighbouring chunks in one piece, columns side by side.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
         let read = |column: &usize| {
@@ -364,7 +348,8 @@ impl Stored for File {
                 Vec::new(),
             ))
         };
-        columns.par_iter().map(read).collect()
+        let read: Result<_> = columns.par_iter().map(read).collect();
+        read.map_err(|error| self.named(error))
     }
 }
 

@@ -1,33 +1,45 @@
 //! Writing: rows wait until there are enough for a message, are compressed and written; the index grows.
+//!
+//! ```text
+//! the caller      gathers rows 2      writes 1   gathers rows 3      writes 2
+//! a thread        compresses rows 1  |          compresses rows 2   |
+//! ```
+//!
+//! A portion of rows is compressed by a thread of its own (and those of the pool, or a GPU) while the caller
+//! gathers the next one, or by the caller if it is a thread of a pool, which must not wait for others.
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use super::framing::Framing;
 use super::index::{self, ColumnParts};
-use crate::batch::check_uncompressed;
+use super::local::LocalFile;
+use super::read::File;
+use crate::batch::{Portion, Waiting, check_uncompressed};
 use crate::chunk::Chunk;
 use crate::column::CompressedColumn;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::extension::{ROWS_KEY, packed_field};
-use crate::fence::fenced;
 use crate::options::Options;
 
-/// Chunks of a column that are compressed and written together by default.
-const CHUNKS: usize = 2;
-/// Bytes of values that are compressed together at most, if a chunk has no more.
-const MOST_BYTES: usize = 64 << 20;
+/// Chunks of a column that are compressed and written together at most by default.
+const CHUNKS: usize = 8;
+/// Bytes of values that are compressed together at most by default.
+const PORTION_BYTES: usize = 32 << 20;
 
-/// Writes batches, compressed, to a file with an index, which [`File`](super::File) reads in part.
+/// Writes batches, compressed, to a file with an index, which [`File`] reads in part.
 ///
 /// Rows that wait for more are lost unless [`Writer::finish`], [`Writer::into_inner`] or `close` is called;
-/// a file without its end does not open. Memory holds the rows that wait (two full chunks, 262,144 rows with
-/// default options), what they are compressed to, and the index: some 40 bytes for each chunk of a column.
+/// a file without its end does not open. Memory holds two portions of rows ([`Writer::with_batch_bytes`]),
+/// one that waits and one that is compressed, what that needs, and the index: some 40 bytes for each chunk
+/// of a column.
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -46,15 +58,13 @@ const MOST_BYTES: usize = 64 << 20;
 /// ```
 pub struct Writer<W: Write> {
     framing: Framing<W>,
-    schema: SchemaRef,
+    /// What is done with a sink whose bytes are complete.
+    complete: fn(&mut W) -> Result<()>,
     engine: Engine,
     options: Options,
-    /// Rows that are compressed together.
-    batch_rows: usize,
-    /// Rows that are not written yet.
-    pending: Vec<RecordBatch>,
-    pending_rows: usize,
-    pending_bytes: usize,
+    portion: Portion,
+    waiting: Waiting,
+    compressing: Option<Compressing>,
     /// What has been written: rows of each chunk, and the parts of each column's index.
     chunk_rows: Vec<u32>,
     columns: Vec<ColumnParts>,
@@ -62,17 +72,71 @@ pub struct Writer<W: Write> {
     state: State,
 }
 
+/// The columns of batches that are compressed.
+type Compressed = Vec<Vec<CompressedColumn>>;
+
+enum Compressing {
+    Done(Result<Compressed>),
+    ByThread(JoinHandle<Result<Compressed>>),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// A message may be in the sink in part.
+    /// Rows are missing, or a message may be in the sink in part.
     Failed,
     Finished,
 }
 
+impl Writer<LocalFile> {
+    /// A writer of a file of the system. Until it has finished, its bytes are in a file of another name in the
+    /// same folder, which goes if the writer is dropped before; then they are flushed to the disk, and the
+    /// file takes its name and the place of an older one.
+    ///
+    /// ```
+    /// use arrow_array::record_batch;
+    /// use lanepack::{Engine, Options, file};
+    ///
+    /// let path = std::env::temp_dir().join(format!("lanepack-writer-{}.arrow", std::process::id()));
+    /// let batch = record_batch!(("id", Int64, [1, 2, 3]))?;
+    /// let mut writer = file::Writer::create(&path, &batch.schema(), Options::default())?;
+    /// writer.write(&batch)?;
+    /// assert!(!path.exists());
+    /// writer.finish()?;
+    ///
+    /// // Again with more rows.
+    /// let mut writer = file::Writer::append(&path, Options::default())?;
+    /// writer.write(&batch)?;
+    /// writer.finish()?;
+    /// assert_eq!(file::File::open(&path)?.num_rows(), 6);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Writer::try_new`], or what the system reports.
+    pub fn create(path: impl AsRef<Path>, schema: &Schema, options: Options) -> Result<Self> {
+        let mut writer = Self::try_new(LocalFile::create(path.as_ref())?, schema, options)?;
+        writer.complete = LocalFile::complete;
+        Ok(writer)
+    }
+
+    /// A writer of more rows for a file. Its chunks are copied as they are; as with [`Writer::create`] the file
+    /// stays as it was until the writer has finished.
+    ///
+    /// # Errors
+    /// As [`File::open`], [`Writer::create`] and [`Writer::write_file`].
+    pub fn append(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        let file = File::open(path.as_ref())?;
+        let mut writer = Self::create(path, file.schema(), options)?;
+        writer.write_file(&file)?;
+        Ok(writer)
+    }
+}
+
 impl<W: Write> Writer<W> {
     /// A writer of batches of this schema. The sink is written to in small pieces: give it a `BufWriter` of
-    /// a `std::fs::File`.
+    /// a `std::fs::File`, or take [`Writer::create`].
     ///
     /// # Errors
     /// [`Error::Options`], [`Error::Unsupported`] for a schema without columns or of compressed ones, or
@@ -83,15 +147,15 @@ impl<W: Write> Writer<W> {
         if schema.fields().is_empty() {
             return Err(Error::unsupported("a file without columns"));
         }
+        let chunk = options.chunk_rows();
         Ok(Self {
             framing: Framing::new(sink, &packed_schema(schema))?,
-            schema: SchemaRef::new(schema.clone()),
+            complete: |_| Ok(()),
             engine: Engine::cpu(),
-            batch_rows: CHUNKS * options.chunk_rows(),
+            portion: Portion { rows: CHUNKS * chunk, bytes: PORTION_BYTES, chunk },
             options,
-            pending: Vec::new(),
-            pending_rows: 0,
-            pending_bytes: 0,
+            waiting: Waiting::new(SchemaRef::new(schema.clone())),
+            compressing: None,
             chunk_rows: Vec::new(),
             columns: schema.fields().iter().map(|_| ColumnParts::default()).collect(),
             rows: 0,
@@ -106,17 +170,25 @@ impl<W: Write> Writer<W> {
         self
     }
 
-    /// Compresses so many rows at a time (by default those of two full chunks), which are in memory until
-    /// then. More chunks share symbol tables of strings, and keep more threads busy.
+    /// Compresses at most so many rows at a time; by default those of eight full chunks. More chunks share
+    /// symbol tables of strings, and keep more threads busy.
     #[must_use]
     pub fn with_batch_rows(mut self, rows: usize) -> Self {
-        self.batch_rows = rows.max(1);
+        self.portion.rows = rows.max(1);
+        self
+    }
+
+    /// Compresses at most so many bytes of values at a time; by default 32 MiB. If a chunk has more, chunks
+    /// have fewer rows.
+    #[must_use]
+    pub fn with_batch_bytes(mut self, bytes: usize) -> Self {
+        self.portion.bytes = bytes;
         self
     }
 
     /// The schema of the batches that it takes.
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.waiting.schema()
     }
 
     /// Bytes that have been written.
@@ -129,89 +201,100 @@ impl<W: Write> Writer<W> {
         &self.framing.sink
     }
 
-    /// Takes a batch; writes once enough rows have come.
+    /// Takes a batch; compresses and writes rows once enough have come.
     ///
     /// # Errors
     /// [`Error::Mismatch`] if the batch has another schema, or the writer has finished; it has not been taken
-    /// then. What compressing reports: the rows have been taken, and the next call tries again. What the sink
-    /// reports: a part of a message may be in it, so nothing more is written.
+    /// then. What compressing rows, which may have come earlier, and the sink report: the file lacks these
+    /// rows, so nothing more is written.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check_open()?;
-        if batch.schema().fields() != self.schema.fields() {
-            let found = batch.schema();
-            return Err(mismatch(format!("a batch of the schema {}, found {found}", self.schema)));
-        }
-        if batch.num_rows() > 0 {
-            self.pending.push(batch.clone());
-            self.pending_rows += batch.num_rows();
-            self.pending_bytes += (batch.columns().iter())
-                .map(|array| array.to_data().get_slice_memory_size().unwrap_or_default())
-                .sum::<usize>();
-        }
-        while self.pending_rows >= self.rows_at_once() {
-            self.write_rows(self.rows_at_once())?;
+        self.waiting.push(batch)?;
+        while let Some(rows) = self.waiting.portion(&self.portion) {
+            self.compress(rows)?;
         }
         Ok(())
     }
 
-    /// Rows that are compressed together: fewer where they are long, whole chunks if possible.
-    fn rows_at_once(&self) -> usize {
-        let each = (self.pending_bytes / self.pending_rows.max(1)).max(1);
-        let rows = self.batch_rows.min((MOST_BYTES / each).max(1));
-        match rows / self.options.chunk_rows() {
-            0 => rows,
-            chunks => chunks * self.options.chunk_rows(),
+    /// Writes all rows of another file behind those that have come, without decompressing them: its chunks
+    /// are copied. Checksums of what is copied are compared, if the file does that.
+    ///
+    /// # Errors
+    /// As [`Writer::write`], and as [`File::columns`].
+    pub fn write_file(&mut self, file: &File) -> Result<()> {
+        self.check_open()?;
+        if file.schema().fields() != self.schema().fields() {
+            let what = format!("a file of the schema {}, found {}", self.schema(), file.schema());
+            return Err(mismatch(what));
         }
-        .min(self.batch_rows)
+        self.write_rest()?;
+        for columns in file.portions(self.portion.bytes as u64) {
+            let columns = self.or_fail(columns)?;
+            self.write_columns(&columns)?;
+        }
+        Ok(())
     }
 
     fn check_open(&self) -> Result<()> {
         match self.state {
             State::Open => Ok(()),
             State::Failed => {
-                Err(mismatch("the sink failed earlier: the file cannot be continued".to_owned()))
+                Err(mismatch("an earlier call failed: the file cannot be continued".to_owned()))
             }
             State::Finished => Err(mismatch("a batch behind the end of the file".to_owned())),
         }
     }
 
-    /// Compresses the first `rows` that wait, and writes them as one message.
-    fn write_rows(&mut self, rows: usize) -> Result<()> {
-        let (mut first, mut rest, mut left) = (Vec::new(), Vec::new(), rows);
-        for batch in &self.pending {
-            let own = left.min(batch.num_rows());
-            if own > 0 {
-                first.push(batch.slice(0, own));
-            }
-            if own < batch.num_rows() {
-                rest.push(batch.slice(own, batch.num_rows() - own));
-            }
-            left -= own;
+    /// A result of work without which the file cannot be continued.
+    fn or_fail<T>(&mut self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.state = State::Failed;
         }
-        let together = match first.as_slice() {
-            [] => return Ok(()),
-            [_] => first,
-            batches => match fenced(|| arrow_select::concat::concat_batches(&self.schema, batches))
-            {
-                Ok(all) => vec![all],
-                // Dictionaries of more values together than keys, say: chunks of their own.
-                Err(_) => first,
+        result
+    }
+
+    /// Has the first rows that wait compressed, and writes those that were compressed before. These are done
+    /// before others are put together: so two portions are in memory, not three.
+    fn compress(&mut self, rows: usize) -> Result<()> {
+        let before = self.compressed()?;
+        let batches = self.waiting.take(rows);
+        let (engine, options) = (self.engine.clone(), self.options.clone());
+        let work = move || -> Result<Compressed> {
+            batches.iter().map(|batch| engine.compress_columns(batch, &options)).collect()
+        };
+        self.compressing = Some(match rayon::current_thread_index() {
+            Some(_) => Compressing::Done(work()),
+            None => {
+                let thread = std::thread::Builder::new().name("lanepack writer".to_owned());
+                Compressing::ByThread(self.or_fail(thread.spawn(work).map_err(Error::from))?)
+            }
+        });
+        before.iter().try_for_each(|columns| self.write_columns(columns))
+    }
+
+    /// Waits for rows that are being compressed.
+    fn compressed(&mut self) -> Result<Compressed> {
+        let result = match self.compressing.take() {
+            None => Ok(Vec::new()),
+            Some(Compressing::Done(result)) => result,
+            Some(Compressing::ByThread(thread)) => match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
             },
         };
-        let compress = |batch: &RecordBatch| self.engine.compress_columns(batch, &self.options);
-        let compressed = together.iter().map(compress).collect::<Result<Vec<_>>>()?;
-        let each = self.pending_bytes / self.pending_rows.max(1);
-        self.pending = rest;
-        self.pending_rows -= rows;
-        self.pending_bytes = each * self.pending_rows;
-        compressed.iter().try_for_each(|columns| self.write_columns(columns))
+        self.or_fail(result)
+    }
+
+    /// Compresses and writes all rows that wait.
+    fn write_rest(&mut self) -> Result<()> {
+        self.compress(self.waiting.rows())?;
+        self.compressed()?.iter().try_for_each(|columns| self.write_columns(columns))
     }
 
     fn write_columns(&mut self, columns: &[CompressedColumn]) -> Result<()> {
         let chunks: Vec<&[Chunk]> = columns.iter().map(CompressedColumn::chunks).collect();
-        self.state = State::Failed;
-        let entries = self.framing.batch(&chunks)?;
-        self.state = State::Open;
+        let entries = self.framing.batch(&chunks);
+        let entries = self.or_fail(entries)?;
         for ((parts, chunks), entries) in self.columns.iter_mut().zip(&chunks).zip(entries) {
             parts.entries.extend(entries);
             parts.nulls.extend(chunks.iter().map(|chunk| chunk.null_count() as u32));
@@ -230,8 +313,9 @@ impl<W: Write> Writer<W> {
     /// As [`Writer::write`].
     pub fn flush(&mut self) -> Result<()> {
         self.check_open()?;
-        self.write_rows(self.pending_rows)?;
-        Ok(self.framing.sink.flush()?)
+        self.write_rest()?;
+        let flushed = self.framing.sink.flush();
+        self.or_fail(flushed.map_err(Error::from))
     }
 
     /// Writes the rows that wait, the index and the end of the file, once.
@@ -243,13 +327,14 @@ impl<W: Write> Writer<W> {
             return Ok(());
         }
         self.check_open()?;
-        self.write_rows(self.pending_rows)?;
-        let index = index::to_bytes(&self.schema, &self.chunk_rows, &self.columns);
-        let packed = packed_schema(&self.schema);
+        self.write_rest()?;
+        let index = index::to_bytes(self.schema(), &self.chunk_rows, &self.columns);
+        let packed = packed_schema(self.schema());
         let mut metadata: HashMap<String, String> = packed.metadata().clone();
         metadata.insert(ROWS_KEY.to_owned(), self.rows.to_string());
         self.state = State::Failed;
         self.framing.finish(&packed.with_metadata(metadata), &index)?;
+        (self.complete)(&mut self.framing.sink)?;
         self.state = State::Finished;
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Writing: gather, compress, write.
 //!
 //! Rows wait until there are enough for [`GATHERED_CHUNKS`] full chunks or
-//! [`GATHERED_BYTES`]: so chunks are full however small the incoming batches
-//! are, several chunks are compressed at once, and a symbol table is trained
+//! [`GATHERED_BYTES`] (see [`Waiting`]): so several chunks are compressed at once, and a symbol table is trained
 //! for all of them rather than for each.
 
 use std::io::Write;
@@ -12,10 +11,9 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use super::counts::{Counted, Counts};
-use crate::batch::{check_uncompressed, compressed_schema};
+use crate::batch::{Portion, Waiting, check_uncompressed, compressed_schema};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
-use crate::fence::fenced;
 use crate::options::Options;
 
 /// Chunks that are compressed at once, if so many rows arrive.
@@ -46,13 +44,9 @@ const GATHERED_BYTES: usize = 256 << 20;
 /// ```
 pub struct Writer<W: Write> {
     sink: Sink<W>,
-    schema: SchemaRef,
     engine: Engine,
     options: Options,
-    /// Rows that are not written yet.
-    pending: Vec<RecordBatch>,
-    rows: usize,
-    bytes: usize,
+    waiting: Waiting,
     /// What has been written.
     counts: Counts,
     finished: bool,
@@ -95,12 +89,9 @@ impl<W: Write> Writer<W> {
         check_uncompressed(schema)?;
         Ok(Self {
             sink: sink(&compressed_schema(schema))?,
-            schema: SchemaRef::new(schema.clone()),
             engine: Engine::cpu(),
             options,
-            pending: Vec::new(),
-            rows: 0,
-            bytes: 0,
+            waiting: Waiting::new(SchemaRef::new(schema.clone())),
             counts: Counts::default(),
             finished: false,
             has_counts: false,
@@ -116,7 +107,7 @@ impl<W: Write> Writer<W> {
 
     /// The schema of the batches that it takes.
     pub fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.waiting.schema()
     }
 
     /// The sink.
@@ -145,60 +136,27 @@ impl<W: Write> Writer<W> {
         if self.finished {
             return Err(mismatch("a batch behind the end that `finish` has written".to_owned()));
         }
-        if batch.schema().fields() != self.schema.fields() {
-            let found = batch.schema();
-            return Err(mismatch(format!("a batch of the schema {}, found {found}", self.schema)));
-        }
+        self.waiting.check(batch)?;
         if batch.num_columns() == 0 {
             return self.send(batch);
         }
-        self.rows += batch.num_rows();
-        self.bytes += (batch.columns().iter())
-            .map(|array| array.to_data().get_slice_memory_size().unwrap_or_default())
-            .sum::<usize>();
-        if batch.num_rows() > 0 {
-            self.pending.push(batch.clone());
-        }
-        let chunk = self.options.chunk_rows;
-        let full = self.rows / chunk * chunk;
-        if self.rows >= GATHERED_CHUNKS * chunk || self.bytes >= GATHERED_BYTES {
-            self.flush_rows(if full > 0 { full } else { self.rows })?;
+        self.waiting.push(batch)?;
+        let chunk = self.options.chunk_rows();
+        let portion = Portion { rows: GATHERED_CHUNKS * chunk, bytes: GATHERED_BYTES, chunk };
+        while let Some(rows) = self.waiting.portion(&portion) {
+            self.send_rows(rows)?;
         }
         Ok(())
     }
 
-    /// Writes the first `rows` pending rows.
-    fn flush_rows(&mut self, rows: usize) -> Result<()> {
-        let all = match self.pending.as_slice() {
-            [] => return Ok(()),
-            [batch] => batch.clone(),
-            batches => match fenced(|| arrow_select::concat::concat_batches(&self.schema, batches))
-            {
-                Ok(all) => all,
-                // Some batches have no common array: dictionaries of more values
-                // together than keys, runs that end past their type. They keep
-                // chunks of their own.
-                Err(_) => return self.send_apart(),
-            },
-        };
-        self.send(&all.slice(0, rows))?;
-        let rest = all.slice(rows, all.num_rows() - rows);
-        self.rows = rest.num_rows();
-        self.bytes = 0;
-        self.pending = if self.rows > 0 { vec![rest] } else { Vec::new() };
-        Ok(())
-    }
-
-    /// Writes the pending batches one by one.
-    fn send_apart(&mut self) -> Result<()> {
-        self.bytes = 0;
-        let mut batches = std::mem::take(&mut self.pending).into_iter();
+    /// Writes the first `rows` that wait.
+    fn send_rows(&mut self, rows: usize) -> Result<()> {
+        let mut batches = self.waiting.take(rows).into_iter();
         while let Some(batch) = batches.next() {
             if let Err(error) = self.send(&batch) {
-                self.pending = std::iter::once(batch).chain(batches).collect();
+                self.waiting.put_back(std::iter::once(batch).chain(batches));
                 return Err(error);
             }
-            self.rows -= batch.num_rows();
         }
         Ok(())
     }
@@ -218,7 +176,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What compressing and the sink report.
     pub fn flush(&mut self) -> Result<()> {
-        self.flush_rows(self.rows)?;
+        self.send_rows(self.waiting.rows())?;
         Ok(self.get_mut().flush()?)
     }
 
@@ -231,7 +189,7 @@ impl<W: Write> Writer<W> {
         if self.finished {
             return Ok(());
         }
-        self.flush_rows(self.rows)?;
+        self.send_rows(self.waiting.rows())?;
         match &mut self.sink {
             Sink::File(writer) => {
                 for (key, value) in self.counts.for_file(writer.get_ref().bytes) {
@@ -240,7 +198,7 @@ impl<W: Write> Writer<W> {
                 writer.finish()?;
             }
             Sink::Stream(writer) => {
-                let schema = SchemaRef::new(compressed_schema(&self.schema));
+                let schema = SchemaRef::new(compressed_schema(self.waiting.schema()));
                 // Once, also if the sink fails behind them and this is called again.
                 if !std::mem::replace(&mut self.has_counts, true) {
                     self.counts.write(writer.get_mut(), &schema)?;

@@ -102,8 +102,8 @@ use host::HostScan;
 use join::{Join, JoinedColumn};
 use literal::Value;
 use predicate::Predicate;
-pub(crate) use stored::Stored;
 use stored::{HostSource, StoredScan};
+pub(crate) use stored::{Stored, windows};
 
 /// A scan of a compressed batch: filters, then aggregates or the rows that are kept.
 ///

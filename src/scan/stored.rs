@@ -11,6 +11,8 @@
 //! memory are ([`HostScan`]), the next one is read: two are in memory. What comes of windows is put together
 //! in the order of chunks, so results are those of columns that were in memory all the time.
 
+use std::ops::Range;
+
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, i256};
 use arrow_schema::Schema;
@@ -42,7 +44,9 @@ pub(crate) trait Stored: std::fmt::Debug + Sync {
     fn bytes(&self, column: usize, chunk: usize) -> u64;
     /// Bytes of chunks that are read at a time, if a chunk of all columns has no more.
     fn window_bytes(&self) -> u64;
-    /// Reads some chunks of some columns, which are validated; errors have the numbers of chunks.
+    /// An error of a chunk, with the names that this and what it lies in have.
+    fn place(&self, chunk: usize, error: Error) -> Error;
+    /// Reads some chunks of some columns, which are validated; errors have their place.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
 }
 
@@ -106,20 +110,11 @@ impl<'a> StoredScan<'a> {
 
     /// The chunks of each window, one window at least.
     fn windows(&self) -> Vec<&[(usize, usize)]> {
-        let bytes_of = |chunk: usize| -> u64 {
-            self.used.iter().map(|column| self.stored.bytes(*column, chunk)).sum()
+        let bytes_of = |(chunk, _): &(usize, usize)| {
+            self.used.iter().map(|column| self.stored.bytes(*column, *chunk)).sum()
         };
-        let (mut windows, mut first, mut bytes) = (Vec::new(), 0, 0);
-        for (at, (chunk, _)) in self.chunks.iter().enumerate() {
-            let own = bytes_of(*chunk);
-            if at > first && bytes + own > self.stored.window_bytes() {
-                windows.push(&self.chunks[first..at]);
-                (first, bytes) = (at, 0);
-            }
-            bytes += own;
-        }
-        windows.push(&self.chunks[first..]);
-        windows
+        let ranges = windows(self.chunks.iter().map(bytes_of), self.stored.window_bytes());
+        ranges.into_iter().map(|range| &self.chunks[range]).collect()
     }
 
     /// Reads a window.
@@ -149,14 +144,22 @@ impl<'a> StoredScan<'a> {
                 }
                 work(&read, window)
             });
-            results
-                .push(result.map_err(|error| error.with_chunks(|chunk| number_of(window, chunk)))?);
+            results.push(result.map_err(|error| self.placed(window, error))?);
             match next {
                 Some(next) => read = next?,
                 None => break,
             }
         }
         Ok(results)
+    }
+
+    /// An error whose chunk is one of a window.
+    fn placed(&self, window: &[(usize, usize)], error: Error) -> Error {
+        let chunk = error.place().and_then(|place| window.get(place.chunk?));
+        match chunk {
+            Some((chunk, _)) => self.stored.place(*chunk, error),
+            None => error,
+        }
     }
 
     /// The bits of all rows, given those of windows.
@@ -185,9 +188,22 @@ impl<'a> StoredScan<'a> {
     }
 }
 
-/// The number of the chunk that is number `within` of a window.
-fn number_of(window: &[(usize, usize)], within: usize) -> usize {
-    window.get(within).map_or(within, |(chunk, _)| *chunk)
+/// Ranges of chunks, given the bytes of each: neighbours that have at most so many together, or one that has
+/// more. There is one range at least, which may be empty.
+pub(crate) fn windows(bytes: impl Iterator<Item = u64>, most: u64) -> Vec<Range<usize>> {
+    let mut windows = vec![Range::default()];
+    let mut in_last = 0_u64;
+    for (at, own) in bytes.enumerate() {
+        in_last = in_last.saturating_add(own);
+        match windows.last_mut() {
+            Some(last) if last.start == last.end || in_last <= most => last.end = at + 1,
+            _ => {
+                windows.push(at..at + 1);
+                in_last = own;
+            }
+        }
+    }
+    windows
 }
 
 fn facts_of(stored: &dyn Stored, column: usize, chunk: usize) -> ChunkFacts {
@@ -332,4 +348,20 @@ fn together(mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
     };
     let arrays = (0..fields.len()).map(column).collect::<Result<_>>()?;
     gathered(fields.iter(), arrays, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::windows;
+
+    #[test]
+    fn windows_have_what_fits() {
+        let of = |bytes: &[u64], most| windows(bytes.iter().copied(), most);
+        assert_eq!(of(&[], 10), [0..0]);
+        assert_eq!(of(&[3, 3, 4, 1], 10), [0..3, 3..4]);
+        assert_eq!(of(&[11, 1, 20, 9, 1], 10), [0..1, 1..2, 2..3, 3..5]);
+        assert_eq!(of(&[0, 0, 5], 0), [0..2, 2..3]);
+        assert_eq!(of(&[u64::MAX, 2, 1], u64::MAX - 1), [0..1, 1..3]);
+        assert_eq!(of(&[1, 1, 1], 0), [0..1, 1..2, 2..3]);
+    }
 }

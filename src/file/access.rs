@@ -1,0 +1,114 @@
+//! What files and datasets have in common: columns by name, single chunks, single rows.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
+use arrow_buffer::BooleanBufferBuilder;
+
+use super::read::ColumnStatistics;
+use crate::batch;
+use crate::chunk::Statistics;
+use crate::column::{CompressedColumn, check_memory};
+use crate::engine::Engine;
+use crate::error::{Error, Place, Result};
+use crate::scan::{Scan, Stored, taken};
+
+fn mismatch(what: String) -> Error {
+    Error::Mismatch { place: Place::default(), what }
+}
+
+/// The names of all columns.
+pub(super) fn names(stored: &dyn Stored) -> Vec<&str> {
+    stored.schema().fields().iter().map(|field| field.name().as_str()).collect()
+}
+
+/// The number of a column.
+fn number_of(stored: &dyn Stored, name: &str) -> Result<usize> {
+    let found = stored.schema().fields().iter().position(|field| field.name() == name);
+    found.ok_or_else(|| mismatch(format!("no column {name:?} in the file")))
+}
+
+/// See [`File::statistics`](super::File::statistics).
+pub(super) fn statistics(stored: &dyn Stored, name: &str) -> Result<ColumnStatistics> {
+    let column = number_of(stored, name)?;
+    let chunks = 0..stored.chunk_rows().len();
+    let (mut nulls, mut min, mut max) = (Vec::new(), Vec::new(), Vec::new());
+    for chunk in chunks.clone() {
+        let (count, bounds) = stored.facts(column, chunk);
+        nulls.push(count as u32);
+        min.push(bounds.min);
+        max.push(bounds.max);
+    }
+    let data_type = Statistics::data_type(stored.schema().field(column).data_type());
+    let together = |bounds: Vec<ArrayRef>| -> Result<ArrayRef> {
+        if bounds.is_empty() {
+            return Ok(new_empty_array(&data_type));
+        }
+        let bounds: Vec<&dyn Array> = bounds.iter().map(AsRef::as_ref).collect();
+        Ok(arrow_select::concat::concat(&bounds)?)
+    };
+    Ok(ColumnStatistics {
+        rows: stored.chunk_rows().iter().map(|rows| *rows as u32).collect::<Vec<_>>().into(),
+        null_counts: nulls.into(),
+        min: together(min)?,
+        max: together(max)?,
+        bytes: chunks.map(|chunk| stored.bytes(column, chunk)).collect::<Vec<_>>().into(),
+    })
+}
+
+/// See [`File::columns`](super::File::columns).
+pub(super) fn columns<S: AsRef<str>>(
+    stored: &dyn Stored,
+    names: &[S],
+) -> Result<Vec<CompressedColumn>> {
+    let columns = names.iter().map(|name| number_of(stored, name.as_ref()));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    stored.read(&columns, &(0..stored.chunk_rows().len()).collect::<Vec<_>>())
+}
+
+/// See [`File::chunk`](super::File::chunk).
+pub(super) fn chunk(stored: &dyn Stored, number: usize, engine: &Engine) -> Result<RecordBatch> {
+    let chunks = stored.chunk_rows().len();
+    if number >= chunks {
+        return Err(mismatch(format!("chunk {number} of a file of {chunks}")));
+    }
+    let schema = Arc::new(stored.schema().clone());
+    let columns = stored.read(&(0..schema.fields().len()).collect::<Vec<_>>(), &[number])?;
+    check_memory(engine.memory_limit(), &columns)?;
+    let arrays: Result<_> = columns.iter().map(|column| engine.decompress_column(column)).collect();
+    let arrays = arrays.map_err(|error: Error| stored.place(number, error))?;
+    batch::batch_of(schema, arrays, stored.chunk_rows()[number])
+}
+
+/// See [`File::take_columns`](super::File::take_columns).
+pub(super) fn take(
+    stored: &dyn Stored,
+    rows: &[u64],
+    names: &[&str],
+    engine: &Engine,
+) -> Result<RecordBatch> {
+    let all_rows = stored.chunk_rows().iter().sum();
+    let mut bits = BooleanBufferBuilder::new(all_rows);
+    bits.append_n(all_rows, false);
+    for row in rows {
+        let at = usize::try_from(*row).ok().filter(|at| *at < all_rows);
+        let at = at.ok_or_else(|| mismatch(format!("row {row} of a file of {all_rows}")))?;
+        bits.set_bit(at, true);
+    }
+    let columns = names.iter().map(|name| number_of(stored, name)).collect::<Result<Vec<_>>>()?;
+    let schema = Arc::new(stored.schema().project(&columns)?);
+    let found = Scan::stored(stored).gather_rows(&bits.finish(), names, engine)?;
+    let mut sorted: Vec<u64> = rows.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let found = match sorted == rows {
+        true => found,
+        false => {
+            let place = |row| u32::try_from(sorted.binary_search(row).expect("one of them"));
+            let places = rows.iter().map(place).collect::<Result<Vec<u32>, _>>();
+            let places = places.map_err(|_| Error::too_large("2^32 rows at a time"))?;
+            taken(&found, &UInt32Array::from(places))?
+        }
+    };
+    batch::batch_of(schema, found.columns().to_vec(), rows.len())
+}

@@ -1,0 +1,340 @@
+//! Many files as one: their chunks, one file behind the other.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, new_null_array};
+use arrow_schema::{Field, Schema, SchemaRef};
+use rayon::prelude::*;
+
+use super::access;
+use super::read::{ColumnStatistics, File, WINDOW_BYTES};
+use crate::chunk::{Chunk, Statistics};
+use crate::column::{CompressedColumn, compress_field};
+use crate::engine::Engine;
+use crate::error::{Error, Place, Result};
+use crate::options::Options;
+use crate::scan::{Scan, Stored};
+
+/// Several files whose rows are one table, in the order of the files.
+///
+/// What [`File`] does of one file a dataset does of all: its scans read the chunks that bounds do not exclude,
+/// of all files in parallel, and its aggregates and groups are those of all rows.
+///
+/// ```
+/// use arrow_array::record_batch;
+/// use arrow_buffer::Buffer;
+/// use lanepack::scan::{col, sum};
+/// use lanepack::{Engine, Options, file};
+///
+/// let file = |ids: [i64; 3]| {
+///     let batch = record_batch!(("id", Int64, ids))?;
+///     let mut writer = file::Writer::try_new(Vec::new(), &batch.schema(), Options::default())?;
+///     writer.write(&batch)?;
+///     file::File::from_bytes(Buffer::from_vec(writer.into_inner()?))
+/// };
+/// let dataset = file::Dataset::of(vec![file([1, 2, 3])?, file([4, 5, 6])?])?;
+/// assert_eq!(dataset.num_rows(), 6);
+/// let scan = dataset.scan().filter(col("id").gt_eq(3));
+/// let total = scan.aggregate(&[sum(col("id"))], &Engine::cpu())?;
+/// assert_eq!(total.columns(), record_batch!(("sum(id)", Int64, [18]))?.columns());
+/// # Ok::<(), lanepack::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    parts: Arc<[Part]>,
+    schema: SchemaRef,
+    /// Rows of all chunks.
+    chunk_rows: Arc<[usize]>,
+    /// For each chunk its file, and its number there.
+    chunks: Arc<[(usize, usize)]>,
+    window_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    file: File,
+    /// Where the columns of the dataset are in the file; a column that is not there is null.
+    columns: Vec<Option<usize>>,
+}
+
+impl Dataset {
+    /// Opens files of the system.
+    ///
+    /// # Errors
+    /// As [`File::open`] and [`Dataset::of`].
+    pub fn open<P: AsRef<Path> + Sync>(paths: &[P]) -> Result<Self> {
+        Self::of(paths.par_iter().map(File::open).collect::<Result<_>>()?)
+    }
+
+    /// Opens the files of the system whose paths match a pattern, in the order of their paths: `*` stands for
+    /// any part of a name, `**` for any folders, `?` for a character, `[ab]` for one of these.
+    ///
+    /// # Errors
+    /// As [`Dataset::open`]; [`Error::Io`] for a pattern that is none, [`Error::Mismatch`] if no file matches.
+    pub fn glob(pattern: &str) -> Result<Self> {
+        let invalid = |error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error);
+        let paths =
+            glob::glob(pattern).map_err(|error| Error::from(invalid(error)).in_file(pattern))?;
+        let paths: Vec<_> = paths
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::from(std::io::Error::from(error)))?;
+        if paths.is_empty() {
+            return Err(mismatch(format!("no file matches {pattern}")));
+        }
+        Self::open(&paths)
+    }
+
+    /// Files with the same columns, in any order: names, types and whether there may be nulls. The columns
+    /// have the order of the first file.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`], which says what differs in which file, or that there is no file.
+    pub fn of(files: Vec<File>) -> Result<Self> {
+        let Some(first) = files.first() else {
+            return Err(mismatch("a dataset of no files".to_owned()));
+        };
+        let schema = first.schema().clone();
+        let mut differences = Vec::new();
+        for file in &files {
+            differences.extend(differences_of(file, &schema, false));
+            for field in file.schema().fields() {
+                if schema.field_with_name(field.name()).is_err() {
+                    differences.push(format!(
+                        "{} has a column {:?} more",
+                        name_of(file),
+                        field.name()
+                    ));
+                }
+            }
+        }
+        Self::checked(files, schema, differences)
+    }
+
+    /// Files of which the columns of a schema are read: those that a file does not have are null there,
+    /// others that it has are left out.
+    ///
+    /// # Errors
+    /// As [`Dataset::of`]; also for a column without nulls that a file does not have.
+    pub fn with_schema(files: Vec<File>, schema: &Schema) -> Result<Self> {
+        let differences =
+            files.iter().flat_map(|file| differences_of(file, schema, true)).collect();
+        Self::checked(files, Arc::new(schema.clone()), differences)
+    }
+
+    fn checked(files: Vec<File>, schema: SchemaRef, differences: Vec<String>) -> Result<Self> {
+        if !differences.is_empty() {
+            return Err(mismatch(differences.join("; ")));
+        }
+        for fields in files.iter().map(|file| file.schema().fields()).chain([schema.fields()]) {
+            let mut names = HashSet::new();
+            if let Some(twice) = fields.iter().find(|field| !names.insert(field.name())) {
+                let what = format!(
+                    "two columns {:?} in a dataset, whose columns go by name",
+                    twice.name()
+                );
+                return Err(mismatch(what));
+            }
+        }
+        let part = |file: File| {
+            let column = |field: &Arc<Field>| file.schema().index_of(field.name()).ok();
+            let columns = schema.fields().iter().map(column).collect();
+            Part { file, columns }
+        };
+        let parts: Arc<[Part]> = files.into_iter().map(part).collect();
+        let chunks = parts.iter().enumerate();
+        let chunks: Arc<[(usize, usize)]> = chunks
+            .flat_map(|(number, part)| {
+                (0..part.file.num_chunks()).map(move |chunk| (number, chunk))
+            })
+            .collect();
+        let rows = |(part, chunk): &(usize, usize)| parts[*part].file.chunk_rows()[*chunk];
+        let chunk_rows = chunks.iter().map(rows).collect();
+        Ok(Self { parts, schema, chunk_rows, chunks, window_bytes: WINDOW_BYTES })
+    }
+
+    /// As [`File::with_window_bytes`].
+    #[must_use]
+    pub fn with_window_bytes(mut self, bytes: u64) -> Self {
+        self.window_bytes = bytes;
+        self
+    }
+
+    /// The files.
+    pub fn files(&self) -> impl ExactSizeIterator<Item = &File> {
+        self.parts.iter().map(|part| &part.file)
+    }
+
+    /// The schema of the values.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows of all files.
+    pub fn num_rows(&self) -> usize {
+        self.chunk_rows.iter().sum()
+    }
+
+    /// Chunks of each column, of all files.
+    pub fn num_chunks(&self) -> usize {
+        self.chunk_rows.len()
+    }
+
+    /// As [`File::statistics`].
+    ///
+    /// # Errors
+    /// As [`File::statistics`].
+    pub fn statistics(&self, name: &str) -> Result<ColumnStatistics> {
+        access::statistics(self, name)
+    }
+
+    /// A scan of all files, which reads what it needs when it is asked for a result.
+    pub fn scan(&self) -> Scan<'_> {
+        Scan::stored(self)
+    }
+
+    /// As [`File::columns`].
+    ///
+    /// # Errors
+    /// As [`File::columns`].
+    pub fn columns<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<CompressedColumn>> {
+        access::columns(self, names)
+    }
+
+    /// As [`File::chunk`]; chunks are numbered file by file.
+    ///
+    /// # Errors
+    /// As [`File::chunk`].
+    pub fn chunk(&self, number: usize, engine: &Engine) -> Result<RecordBatch> {
+        access::chunk(self, number, engine)
+    }
+
+    /// As [`File::take`]; rows are numbered file by file.
+    ///
+    /// # Errors
+    /// As [`File::take`].
+    pub fn take(&self, rows: &[u64], engine: &Engine) -> Result<RecordBatch> {
+        access::take(self, rows, &access::names(self), engine)
+    }
+
+    /// As [`File::take_columns`].
+    ///
+    /// # Errors
+    /// As [`File::take`].
+    pub fn take_columns<S: AsRef<str>>(
+        &self,
+        rows: &[u64],
+        names: &[S],
+        engine: &Engine,
+    ) -> Result<RecordBatch> {
+        access::take(self, rows, &names.iter().map(AsRef::as_ref).collect::<Vec<_>>(), engine)
+    }
+}
+
+/// What keeps a file from being read with a schema.
+fn differences_of(file: &File, schema: &Schema, may_be_missing: bool) -> Vec<String> {
+    let name = name_of(file);
+    let difference = |field: &Arc<Field>| match file.schema().field_with_name(field.name()) {
+        Err(_) if may_be_missing && field.is_nullable() => None,
+        Err(_) => Some(format!("{name} has no column {:?}", field.name())),
+        Ok(own) if own.data_type() != field.data_type() => Some(format!(
+            "{name} has {} in column {:?}, not {}",
+            own.data_type(),
+            field.name(),
+            field.data_type()
+        )),
+        Ok(own) if own.is_nullable() && !field.is_nullable() => {
+            Some(format!("{name} may have nulls in column {:?}", field.name()))
+        }
+        Ok(_) => None,
+    };
+    schema.fields().iter().filter_map(difference).collect()
+}
+
+/// How a file is called in messages.
+fn name_of(file: &File) -> String {
+    match file.name() {
+        Some(name) => format!("file {name:?}"),
+        None => format!("a file of {} rows", file.num_rows()),
+    }
+}
+
+fn mismatch(what: String) -> Error {
+    Error::Mismatch { place: Place::default(), what }
+}
+
+impl Stored for Dataset {
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn chunk_rows(&self) -> &[usize] {
+        &self.chunk_rows
+    }
+
+    fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics) {
+        let (part, within) = self.chunks[chunk];
+        match self.parts[part].columns[column] {
+            Some(own) => self.parts[part].file.facts(own, within),
+            None => {
+                let data_type = self.schema.field(column).data_type();
+                (self.chunk_rows[chunk], Statistics::none(data_type))
+            }
+        }
+    }
+
+    fn bytes(&self, column: usize, chunk: usize) -> u64 {
+        let (part, within) = self.chunks[chunk];
+        self.parts[part].columns[column].map_or(0, |own| self.parts[part].file.bytes(own, within))
+    }
+
+    fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    fn place(&self, chunk: usize, error: Error) -> Error {
+        match self.chunks.get(chunk) {
+            Some((part, within)) => self.parts[*part].file.place(*within, error),
+            None => error,
+        }
+    }
+
+    /// Reads the files in parallel.
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
+        let of_files: Vec<&[usize]> =
+            chunks.chunk_by(|one, next| self.chunks[*one].0 == self.chunks[*next].0).collect();
+        let read = |chunks: &&[usize]| -> Result<Vec<Vec<Chunk>>> {
+            let part = &self.parts[self.chunks[chunks[0]].0];
+            let own: Vec<usize> =
+                columns.iter().filter_map(|column| part.columns[*column]).collect();
+            let within: Vec<usize> = chunks.iter().map(|chunk| self.chunks[*chunk].1).collect();
+            let mut read = part.file.read(&own, &within)?.into_iter();
+            let column = |column: &usize| match part.columns[*column] {
+                Some(_) => Ok(read.next().map_or_else(Vec::new, CompressedColumn::into_chunks)),
+                None => self.nulls(*column, chunks),
+            };
+            columns.iter().map(column).collect()
+        };
+        let mut of_columns = vec![Vec::with_capacity(chunks.len()); columns.len()];
+        for part in of_files.par_iter().map(read).collect::<Result<Vec<_>>>()? {
+            of_columns.iter_mut().zip(part).for_each(|(all, own)| all.extend(own));
+        }
+        let column = |(column, chunks): (&usize, Vec<Chunk>)| {
+            CompressedColumn::new(self.schema.fields()[*column].clone(), chunks, Vec::new())
+        };
+        Ok(columns.iter().zip(of_columns).map(column).collect())
+    }
+}
+
+impl Dataset {
+    /// Chunks of nulls, of a column that a file does not have.
+    fn nulls(&self, column: usize, chunks: &[usize]) -> Result<Vec<Chunk>> {
+        let field = &self.schema.fields()[column];
+        let nulls = |chunk: &usize| -> Result<Vec<Chunk>> {
+            let nulls: ArrayRef = new_null_array(field.data_type(), self.chunk_rows[*chunk]);
+            Ok(compress_field(field.clone(), &nulls, &Options::default())?.into_chunks())
+        };
+        Ok(chunks.iter().map(nulls).collect::<Result<Vec<_>>>()?.concat())
+    }
+}
