@@ -9,7 +9,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 use rayon::prelude::*;
 
 use super::access;
-use super::read::{ColumnStatistics, File, WINDOW_BYTES};
+use super::read::{ColumnStatistics, File};
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{CompressedColumn, compress_field};
 use crate::engine::Engine;
@@ -49,7 +49,7 @@ pub struct Dataset {
     chunk_rows: Arc<[usize]>,
     /// For each chunk its file, and its number there.
     chunks: Arc<[(usize, usize)]>,
-    window_bytes: u64,
+    window_bytes: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -151,13 +151,13 @@ impl Dataset {
             .collect();
         let rows = |(part, chunk): &(usize, usize)| parts[*part].file.chunk_rows()[*chunk];
         let chunk_rows = chunks.iter().map(rows).collect();
-        Ok(Self { parts, schema, chunk_rows, chunks, window_bytes: WINDOW_BYTES })
+        Ok(Self { parts, schema, chunk_rows, chunks, window_bytes: None })
     }
 
     /// As [`File::with_window_bytes`].
     #[must_use]
     pub fn with_window_bytes(mut self, bytes: u64) -> Self {
-        self.window_bytes = bytes;
+        self.window_bytes = Some(bytes);
         self
     }
 
@@ -289,8 +289,14 @@ impl Stored for Dataset {
         self.parts[part].columns[column].map_or(0, |own| self.parts[part].file.bytes(own, within))
     }
 
-    fn window_bytes(&self) -> u64 {
+    fn window_bytes(&self) -> Option<u64> {
         self.window_bytes
+    }
+
+    fn will_read(&self, columns: &[usize], chunks: &[usize]) {
+        for (part, columns, chunks) in self.by_file(columns, chunks) {
+            part.file.will_read(&columns, &chunks);
+        }
     }
 
     fn place(&self, chunk: usize, error: Error) -> Error {
@@ -302,19 +308,15 @@ impl Stored for Dataset {
 
     /// Reads the files in parallel.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
-        let of_files: Vec<&[usize]> =
-            chunks.chunk_by(|one, next| self.chunks[*one].0 == self.chunks[*next].0).collect();
-        let read = |chunks: &&[usize]| -> Result<Vec<Vec<Chunk>>> {
-            let part = &self.parts[self.chunks[chunks[0]].0];
-            let own: Vec<usize> =
-                columns.iter().filter_map(|column| part.columns[*column]).collect();
-            let within: Vec<usize> = chunks.iter().map(|chunk| self.chunks[*chunk].1).collect();
-            let mut read = part.file.read(&own, &within)?.into_iter();
+        let of_files: Vec<_> = self.by_file(columns, chunks).collect();
+        let read = |(part, own, chunks): &(&Part, Vec<usize>, Vec<usize>)| {
+            let mut read = part.file.read(own, chunks)?.into_iter();
+            let rows = part.file.chunk_rows();
             let column = |column: &usize| match part.columns[*column] {
                 Some(_) => Ok(read.next().map_or_else(Vec::new, CompressedColumn::into_chunks)),
-                None => self.nulls(*column, chunks),
+                None => self.nulls(*column, chunks.iter().map(|chunk| rows[*chunk])),
             };
-            columns.iter().map(column).collect()
+            columns.iter().map(column).collect::<Result<Vec<Vec<Chunk>>>>()
         };
         let mut of_columns = vec![Vec::with_capacity(chunks.len()); columns.len()];
         for part in of_files.par_iter().map(read).collect::<Result<Vec<_>>>()? {
@@ -328,13 +330,28 @@ impl Stored for Dataset {
 }
 
 impl Dataset {
-    /// Chunks of nulls, of a column that a file does not have.
-    fn nulls(&self, column: usize, chunks: &[usize]) -> Result<Vec<Chunk>> {
+    /// For each file with some of these chunks: those of the columns that it has, and the chunks, by its own
+    /// numbers.
+    fn by_file<'a>(
+        &'a self,
+        columns: &'a [usize],
+        chunks: &'a [usize],
+    ) -> impl Iterator<Item = (&'a Part, Vec<usize>, Vec<usize>)> {
+        let of_files = chunks.chunk_by(|one, next| self.chunks[*one].0 == self.chunks[*next].0);
+        of_files.map(move |chunks| {
+            let part = &self.parts[self.chunks[chunks[0]].0];
+            let columns = columns.iter().filter_map(|column| part.columns[*column]).collect();
+            (part, columns, chunks.iter().map(|chunk| self.chunks[*chunk].1).collect())
+        })
+    }
+
+    /// Chunks of nulls of so many rows, of a column that a file does not have.
+    fn nulls(&self, column: usize, rows: impl Iterator<Item = usize>) -> Result<Vec<Chunk>> {
         let field = &self.schema.fields()[column];
-        let nulls = |chunk: &usize| -> Result<Vec<Chunk>> {
-            let nulls: ArrayRef = new_null_array(field.data_type(), self.chunk_rows[*chunk]);
+        let nulls = |rows: usize| -> Result<Vec<Chunk>> {
+            let nulls: ArrayRef = new_null_array(field.data_type(), rows);
             Ok(compress_field(field.clone(), &nulls, &Options::default())?.into_chunks())
         };
-        Ok(chunks.iter().map(nulls).collect::<Result<Vec<_>>>()?.concat())
+        Ok(rows.map(nulls).collect::<Result<Vec<_>>>()?.concat())
     }
 }

@@ -25,6 +25,11 @@ pub trait ReadAt: Debug + Send + Sync {
     /// # Errors
     /// What the source reports, and an error if there are fewer bytes than it said.
     fn read_at(&self, range: Range<u64>) -> Result<Buffer>;
+
+    /// Says that a range will be read soon. A source that can fetch it beforehand may do that.
+    fn will_read(&self, range: Range<u64>) {
+        let _ = range;
+    }
 }
 
 /// Reads a range, and checks that all of it has come.
@@ -68,6 +73,16 @@ impl ReadAt for SystemFile {
         let mut bytes = MutableBuffer::from_len_zeroed(len_of(&range)?);
         self.file.read_exact_at(&mut bytes, range.start)?;
         Ok(bytes.into())
+    }
+
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, range: Range<u64>) {
+        use rustix::fs::{Advice, fadvise};
+        let len = std::num::NonZeroU64::new(range.end.saturating_sub(range.start));
+        if len.is_some() {
+            // It is a hint, which the system may refuse.
+            let _ = fadvise(&self.file, range.start, len, Advice::WillNeed);
+        }
     }
 }
 

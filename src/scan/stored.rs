@@ -8,8 +8,9 @@
 //!
 //! What lies elsewhere is read a window at a time: chunks, one behind the other, that have so many bytes in
 //! the columns that are used ([`Stored::window_bytes`]). While a window is scanned, as columns in host
-//! memory are ([`HostScan`]), the next one is read: two are in memory. What comes of windows is put together
-//! in the order of chunks, so results are those of columns that were in memory all the time.
+//! memory are ([`HostScan`]), the next one is read: two are in memory. Those after it are announced to the
+//! source, so that a disk has something to do. What comes of windows is put together in the order of chunks,
+//! so results are those of columns that were in memory all the time.
 
 use std::ops::Range;
 
@@ -42,18 +43,39 @@ pub(crate) trait Stored: std::fmt::Debug + Sync {
     fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics);
     /// Bytes of a chunk of a column, as it is stored.
     fn bytes(&self, column: usize, chunk: usize) -> u64;
-    /// Bytes of chunks that are read at a time, if a chunk of all columns has no more.
-    fn window_bytes(&self) -> u64;
+    /// Bytes of chunks that are read at a time, if a chunk of all columns has no more; none where engines
+    /// decide.
+    fn window_bytes(&self) -> Option<u64>;
+    /// Says that chunks will be read soon.
+    fn will_read(&self, columns: &[usize], chunks: &[usize]);
     /// An error of a chunk, with the names that this and what it lies in have.
     fn place(&self, chunk: usize, error: Error) -> Error;
     /// Reads some chunks of some columns, which are validated; errors have their place.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
 }
 
+/// Bytes of a window for each thread of the CPU, and the least and the most of all together: windows are
+/// small, so that scans begin early, and have chunks for all threads.
+const THREAD_BYTES: u64 = 1 << 20;
+const LEAST_BYTES: u64 = 8 << 20;
+const MOST_BYTES: u64 = 64 << 20;
+/// Bytes of a window that devices scan, which is one copy and some launches.
+const DEVICE_BYTES: u64 = 128 << 20;
+/// Windows that are announced before they are read.
+const AHEAD: usize = 4;
+
 /// A scan whose columns and filter are known.
 pub(super) enum HostSource<'a> {
     Memory(HostScan<'a>),
     Stored(StoredScan<'a>),
+}
+
+/// Who scans windows.
+#[derive(Debug, Clone, Copy)]
+enum By {
+    Cpu,
+    /// GPUs, maybe beside the CPU.
+    Devices,
 }
 
 /// A scan of columns that are read.
@@ -109,17 +131,24 @@ impl<'a> StoredScan<'a> {
     }
 
     /// The chunks of each window, one window at least.
-    fn windows(&self) -> Vec<&[(usize, usize)]> {
+    fn windows(&self, by: By) -> Vec<&[(usize, usize)]> {
+        let most = self.stored.window_bytes().unwrap_or_else(|| match by {
+            By::Devices => DEVICE_BYTES,
+            By::Cpu => {
+                let threads = rayon::current_num_threads() as u64;
+                (threads * THREAD_BYTES).clamp(LEAST_BYTES, MOST_BYTES)
+            }
+        });
         let bytes_of = |(chunk, _): &(usize, usize)| {
             self.used.iter().map(|column| self.stored.bytes(*column, *chunk)).sum()
         };
-        let ranges = windows(self.chunks.iter().map(bytes_of), self.stored.window_bytes());
+        let ranges = windows(self.chunks.iter().map(bytes_of), most);
         ranges.into_iter().map(|range| &self.chunks[range]).collect()
     }
 
     /// Reads a window.
     fn read(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
-        let chunks: Vec<usize> = window.iter().map(|(chunk, _)| *chunk).collect();
+        let chunks = numbers(window);
         let columns = self.stored.read(&self.used, &chunks)?;
         Ok(HostScan {
             columns: columns.into_iter().map(std::borrow::Cow::Owned).collect(),
@@ -128,15 +157,23 @@ impl<'a> StoredScan<'a> {
         })
     }
 
-    /// Does `work` with each window, in order, while the next one is read.
+    /// Does `work` with each window, in order, while the next one is read, and more are announced.
     fn each<T>(
         &self,
+        by: By,
         mut work: impl FnMut(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let windows = self.windows();
+        let windows = self.windows(by);
+        let announce = |windows: &[&[(usize, usize)]]| {
+            for window in windows {
+                self.stored.will_read(&self.used, &numbers(window));
+            }
+        };
+        announce(&windows[..windows.len().min(AHEAD)]);
         let mut results = Vec::with_capacity(windows.len());
         let mut read = self.read(windows[0])?;
         for (number, window) in windows.iter().enumerate() {
+            announce(windows.get(number + AHEAD..).and_then(|rest| rest.get(..1)).unwrap_or(&[]));
             let mut next = None;
             let result = rayon::in_place_scope(|scope| {
                 if let Some(following) = windows.get(number + 1) {
@@ -162,17 +199,17 @@ impl<'a> StoredScan<'a> {
         }
     }
 
-    /// The bits of all rows, given those of windows.
+    /// The bits of all rows, given those of the chunks that were read.
     fn all_bits(&self, masks: &[BooleanArray]) -> BooleanBuffer {
+        let mut read = BooleanBufferBuilder::new(0);
+        masks.iter().for_each(|mask| read.append_buffer(mask.values()));
+        let (read, mut at) = (read.finish(), 0);
         let all_rows = self.stored.chunk_rows().iter().sum();
         let mut bits = BooleanBufferBuilder::new(all_rows);
-        for (mask, window) in masks.iter().zip(self.windows()) {
-            let mut at = 0;
-            for (chunk, first) in window {
-                bits.append_n(first - bits.len(), false);
-                bits.append_buffer(&mask.values().slice(at, self.rows_of(*chunk)));
-                at += self.rows_of(*chunk);
-            }
+        for (chunk, first) in &self.chunks {
+            bits.append_n(first - bits.len(), false);
+            bits.append_buffer(&read.slice(at, self.rows_of(*chunk)));
+            at += self.rows_of(*chunk);
         }
         bits.append_n(all_rows - bits.len(), false);
         bits.finish()
@@ -206,6 +243,11 @@ pub(crate) fn windows(bytes: impl Iterator<Item = u64>, most: u64) -> Vec<Range<
     windows
 }
 
+/// The numbers of the chunks of a window.
+fn numbers(window: &[(usize, usize)]) -> Vec<usize> {
+    window.iter().map(|(chunk, _)| *chunk).collect()
+}
+
 fn facts_of(stored: &dyn Stored, column: usize, chunk: usize) -> ChunkFacts {
     let data_type = stored.schema().field(column).data_type();
     let (nulls, statistics) = stored.facts(column, chunk);
@@ -228,10 +270,15 @@ impl<'a> HostSource<'a> {
     }
 
     /// Does `work` with each part that is in memory, in order.
-    fn each<T>(&self, mut work: impl FnMut(&HostScan<'_>) -> Result<T>) -> Result<Vec<T>> {
+    fn each<T>(
+        &self,
+        engine: &Engine,
+        mut work: impl FnMut(&HostScan<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let by = if engine.device().is_some() { By::Devices } else { By::Cpu };
         match self {
             Self::Memory(scan) => Ok(vec![work(scan)?]),
-            Self::Stored(scan) => scan.each(|window, _| work(window)),
+            Self::Stored(scan) => scan.each(by, |window, _| work(window)),
         }
     }
 
@@ -260,7 +307,7 @@ impl<'a> HostSource<'a> {
 
     /// See [`Scan::mask`](super::Scan::mask).
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
-        let mut masks = self.each(|scan| scan.mask(engine))?;
+        let mut masks = self.each(engine, |scan| scan.mask(engine))?;
         Ok(match self {
             Self::Memory(_) => masks.remove(0),
             Self::Stored(scan) => BooleanArray::new(scan.all_bits(&masks), None),
@@ -269,7 +316,7 @@ impl<'a> HostSource<'a> {
 
     /// See [`Scan::count`](super::Scan::count).
     pub fn count(&self, engine: &Engine) -> Result<usize> {
-        Ok(self.each(|scan| scan.count(engine))?.into_iter().sum())
+        Ok(self.each(engine, |scan| scan.count(engine))?.into_iter().sum())
     }
 
     /// What the kept rows come to.
@@ -277,7 +324,7 @@ impl<'a> HostSource<'a> {
         plans.iter_mut().try_for_each(|plan| plan.fit(&|column| self.bounds(column)))?;
         let plans: Vec<&Plan> = plans.iter().collect();
         let mut states: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
-        self.each(|scan| {
+        self.each(engine, |scan| {
             states = scan.aggregate(&plans, std::mem::take(&mut states), engine)?;
             Ok(())
         })?;
@@ -292,7 +339,7 @@ impl<'a> HostSource<'a> {
         engine: &Engine,
     ) -> Result<GroupTable> {
         let mut found: Option<GroupTable> = None;
-        self.each(|scan| {
+        self.each(engine, |scan| {
             let table = scan.groups(filter, grouping, engine)?;
             found = Some(match found.take() {
                 None => table,
@@ -306,7 +353,7 @@ impl<'a> HostSource<'a> {
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
         let mut limit = engine.memory_limit();
-        let batches = self.each(|scan| {
+        let batches = self.each(engine, |scan| {
             let batch = scan.gather(wanted, limit, engine)?;
             limit = limit.after(&batch);
             Ok(batch)
@@ -323,7 +370,7 @@ impl<'a> HostSource<'a> {
     ) -> Result<RecordBatch> {
         let batches = match self {
             Self::Memory(scan) => vec![scan.gather_rows(rows, wanted, limit)?],
-            Self::Stored(stored) => stored.each(|scan, window| {
+            Self::Stored(stored) => stored.each(By::Cpu, |scan, window| {
                 let batch = scan.gather_rows(&stored.bits_of(window, rows), wanted, limit)?;
                 limit = limit.after(&batch);
                 Ok(batch)
