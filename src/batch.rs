@@ -1,6 +1,6 @@
 //! RecordBatches: every column compressed, all with the same chunk boundaries.
 
-mod waiting;
+mod pending;
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{Error, Result, ensure};
 use crate::extension::{ROWS_KEY, is_compressed, storage_field, value_field};
 use crate::memory::MemoryLimit;
 use crate::options::Options;
-pub(crate) use waiting::{Portion, Waiting};
+pub(crate) use pending::{PendingRows, Portion};
 
 /// Compresses every column of a batch. The result has one row per chunk and
 /// the fields' names; it can be sliced, concatenated, written and sent like any

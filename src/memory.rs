@@ -4,8 +4,6 @@
 
 use std::sync::OnceLock;
 
-use arrow_array::RecordBatch;
-
 use crate::error::{Error, Place, Result};
 
 /// Bytes that any input may become.
@@ -21,6 +19,11 @@ pub(crate) enum MemoryLimit {
     #[default]
     OfInput,
     Bytes(u64),
+    /// Bytes of a call that has made some already.
+    Rest {
+        limit: u64,
+        made: u64,
+    },
     /// For values that lanepack has compressed itself, or checked before.
     Unlimited,
 }
@@ -32,17 +35,24 @@ impl MemoryLimit {
             Self::OfInput => BASE
                 .saturating_add(PER_STORED_BYTE.saturating_mul(stored))
                 .min(machine_memory().unwrap_or(u64::MAX)),
-            Self::Bytes(bytes) => bytes,
+            Self::Bytes(limit) | Self::Rest { limit, .. } => limit,
             Self::Unlimited => u64::MAX,
         }
     }
 
-    /// What is left of a limit in bytes once a batch has been made.
-    pub fn after(self, batch: &RecordBatch) -> Self {
+    /// The limit of a call whose whole input has so many compressed bytes.
+    pub fn of_input(self, stored: u64) -> Self {
         match self {
-            Self::Bytes(bytes) => {
-                Self::Bytes(bytes.saturating_sub(batch.get_array_memory_size() as u64))
-            }
+            Self::OfInput => Self::Bytes(self.bytes(stored)),
+            other => other,
+        }
+    }
+
+    /// The limit once a part of a call has made values of so many bytes.
+    pub fn after(self, bytes: u64) -> Self {
+        match self {
+            Self::Bytes(limit) => Self::Rest { limit, made: bytes },
+            Self::Rest { limit, made } => Self::Rest { limit, made: made.saturating_add(bytes) },
             Self::OfInput | Self::Unlimited => self,
         }
     }
@@ -54,7 +64,8 @@ impl MemoryLimit {
         stored: usize,
         columns: impl Iterator<Item = (&'a str, u64)>,
     ) -> Result<()> {
-        let (mut total, mut largest) = (0_u64, ("", 0));
+        let made = if let Self::Rest { made, .. } = self { made } else { 0 };
+        let (mut total, mut largest) = (made, ("", 0));
         for (name, needed) in columns {
             total = total.saturating_add(needed);
             if needed > largest.1 {

@@ -82,6 +82,14 @@ fn every_type_comes_back() {
             (0..file.num_chunks()).map(|chunk| file.chunk(chunk, &cpu).unwrap()).collect();
         assert_eq!(concat_batches(&batch.schema(), &chunks).unwrap(), batch);
         assert_eq!(file.scan().gather(&names, &cpu).unwrap(), batch);
+        // A chunk at a time, all rows and some of them.
+        let in_windows = file.clone().with_window_bytes(1);
+        assert_eq!(in_windows.scan().gather(&names, &cpu).unwrap(), batch);
+        let rows: Vec<u64> = [len - 1, 0, len / 2].map(|row| row as u64).into();
+        let expected = take_record_batch(&batch, &UInt64Array::from(rows.clone())).unwrap();
+        for file in [&file, &in_windows] {
+            assert_eq!(file.take(&rows, &cpu).unwrap(), expected);
+        }
         // Readers of batches read it, and any Arrow reader sees the chunks.
         let read: Vec<RecordBatch> =
             ipc::Reader::file(Cursor::new(&bytes)).unwrap().collect::<Result<_, _>>().unwrap();
@@ -169,7 +177,7 @@ fn rows_are_taken_in_the_order_that_they_are_asked_for() {
     let expected = take_record_batch(&batch.project(&[3]).unwrap(), &UInt64Array::from(vec![5000]));
     assert_eq!(file.take_columns(&[5000], &["name"], &cpu).unwrap(), expected.unwrap());
     let error = file.take(&[9000], &cpu).unwrap_err();
-    assert!(error.to_string().contains("row 9000 of a file of 9000"), "{error}");
+    assert!(error.to_string().contains("row 9000 of 9000"), "{error}");
 }
 
 /// What is read of a file.
@@ -230,7 +238,10 @@ fn what_is_not_asked_for_is_not_read() {
     assert!(reads <= messages, "{reads} reads");
     assert!(read < of("shop", 0..9) + 64 * 1024 * 5, "{read}");
     file.scan().filter(col("day").between(0, 50)).gather(&["price"], &cpu).unwrap();
-    assert_eq!(source.take(), (2, of("day", 0..1) + of("price", 0..1)));
+    let (reads, read) = source.take();
+    let wanted = of("day", 0..1) + of("price", 0..1);
+    // Two chunks, or one range with a small gap.
+    assert!(reads == 2 && read == wanted || reads == 1 && read <= wanted + 4096, "{reads} {read}");
     let none = file.scan().filter(col("day").gt(900)).aggregate(&[sum(col("shop"))], &cpu).unwrap();
     assert!(none.column(0).is_null(0));
     assert_eq!(source.take(), (0, 0));
@@ -364,6 +375,66 @@ impl ReadAt for Short {
     }
 }
 
+/// Fails from some read on.
+#[derive(Debug)]
+struct Failing {
+    bytes: Buffer,
+    reads_left: AtomicUsize,
+}
+
+impl ReadAt for Failing {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, range: Range<u64>) -> Result<Buffer, Error> {
+        let left = |left: usize| left.checked_sub(1);
+        match self.reads_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+            Ok(_) => self.bytes.read_at(range),
+            Err(_) => Err(std::io::Error::other("the disk is gone").into()),
+        }
+    }
+}
+
+#[test]
+fn a_source_that_fails_in_any_window_ends_the_call() {
+    let bytes = Buffer::from_vec(file_of(&[facts()], &options()));
+    // The first read opens the file, the others are of one chunk each.
+    for reads in 1..10 {
+        let reads_left = AtomicUsize::new(reads);
+        let source = Arc::new(Failing { bytes: bytes.clone(), reads_left });
+        let file = File::from_source(source).unwrap().with_name("facts").with_window_bytes(1);
+        let error = file.scan().aggregate(&[sum(col("shop"))], &Engine::cpu()).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        let message = error.to_string();
+        let place = format!("file \"facts\": column \"shop\", chunk {}: ", reads - 1);
+        assert!(message.starts_with(&place) && message.ends_with("the disk is gone"), "{message}");
+    }
+}
+
+#[test]
+fn the_memory_limit_is_one_of_all_windows() {
+    let batch = facts();
+    let file = open(&file_of(std::slice::from_ref(&batch), &options())).unwrap();
+    let in_windows = file.clone().with_window_bytes(1);
+    // 9,000 rows of 8 bytes, and a bit each where nulls may be.
+    let needed = 9000 * 8 + 9000 / 8 + 100;
+    for (bytes, fits) in [(needed, true), (needed / 2, false), (1000, false)] {
+        let engine = Engine::cpu().with_memory_limit(bytes);
+        for file in [&file, &in_windows] {
+            let found = file.scan().gather(&["shop"], &engine);
+            match fits {
+                true => assert_eq!(found.unwrap().column(0), batch.column(1)),
+                false => {
+                    let error = found.unwrap_err();
+                    let Error::MemoryLimit { total, limit, .. } = error else { panic!("{error}") };
+                    assert!(limit == bytes && total > limit, "{total} {limit}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn sources_that_give_too_little_are_an_error() {
     let bytes = file_of(&[facts()], &options());
@@ -391,7 +462,7 @@ fn errors_name_column_and_chunk() {
     let error = file.columns(&["none"]).unwrap_err();
     assert!(error.to_string().contains("no column \"none\""), "{error}");
     let error = file.chunk(9, &Engine::cpu()).unwrap_err();
-    assert!(error.to_string().contains("chunk 9 of a file of 9"), "{error}");
+    assert!(error.to_string().contains("chunk 9 of 9"), "{error}");
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! What files and datasets have in common: columns by name, single chunks, single rows.
+//! Calls that files and datasets share: columns by name, single chunks, single rows.
 
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
-use arrow_buffer::BooleanBufferBuilder;
 
 use super::read::ColumnStatistics;
 use crate::batch;
@@ -11,35 +10,35 @@ use crate::chunk::Statistics;
 use crate::column::{CompressedColumn, check_memory};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
-use crate::scan::{Scan, Stored, taken};
+use crate::scan::{ChunkSource, RowSet, Scan, taken};
 
 fn mismatch(what: String) -> Error {
     Error::Mismatch { place: Place::default(), what }
 }
 
 /// The names of all columns.
-pub(super) fn names(stored: &dyn Stored) -> Vec<&str> {
-    stored.schema().fields().iter().map(|field| field.name().as_str()).collect()
+pub(super) fn names(source: &dyn ChunkSource) -> Vec<&str> {
+    source.schema().fields().iter().map(|field| field.name().as_str()).collect()
 }
 
 /// The number of a column.
-fn number_of(stored: &dyn Stored, name: &str) -> Result<usize> {
-    let found = stored.schema().fields().iter().position(|field| field.name() == name);
-    found.ok_or_else(|| mismatch(format!("no column {name:?} in the file")))
+fn number_of(source: &dyn ChunkSource, name: &str) -> Result<usize> {
+    let found = source.schema().fields().iter().position(|field| field.name() == name);
+    found.ok_or_else(|| mismatch(format!("no column {name:?}")))
 }
 
 /// See [`File::statistics`](super::File::statistics).
-pub(super) fn statistics(stored: &dyn Stored, name: &str) -> Result<ColumnStatistics> {
-    let column = number_of(stored, name)?;
-    let chunks = 0..stored.chunk_rows().len();
+pub(super) fn statistics(source: &dyn ChunkSource, name: &str) -> Result<ColumnStatistics> {
+    let column = number_of(source, name)?;
+    let chunks = 0..source.chunk_rows().len();
     let (mut nulls, mut min, mut max) = (Vec::new(), Vec::new(), Vec::new());
     for chunk in chunks.clone() {
-        let (count, bounds) = stored.facts(column, chunk);
+        let (count, bounds) = source.facts(column, chunk);
         nulls.push(count as u32);
         min.push(bounds.min);
         max.push(bounds.max);
     }
-    let data_type = Statistics::data_type(stored.schema().field(column).data_type());
+    let data_type = Statistics::data_type(source.schema().field(column).data_type());
     let together = |bounds: Vec<ArrayRef>| -> Result<ArrayRef> {
         if bounds.is_empty() {
             return Ok(new_empty_array(&data_type));
@@ -48,59 +47,59 @@ pub(super) fn statistics(stored: &dyn Stored, name: &str) -> Result<ColumnStatis
         Ok(arrow_select::concat::concat(&bounds)?)
     };
     Ok(ColumnStatistics {
-        rows: stored.chunk_rows().iter().map(|rows| *rows as u32).collect::<Vec<_>>().into(),
+        rows: source.chunk_rows().iter().map(|rows| *rows as u32).collect::<Vec<_>>().into(),
         null_counts: nulls.into(),
         min: together(min)?,
         max: together(max)?,
-        bytes: chunks.map(|chunk| stored.bytes(column, chunk)).collect::<Vec<_>>().into(),
+        bytes: chunks.map(|chunk| source.bytes(column, chunk)).collect::<Vec<_>>().into(),
     })
 }
 
 /// See [`File::columns`](super::File::columns).
 pub(super) fn columns<S: AsRef<str>>(
-    stored: &dyn Stored,
+    source: &dyn ChunkSource,
     names: &[S],
 ) -> Result<Vec<CompressedColumn>> {
-    let columns = names.iter().map(|name| number_of(stored, name.as_ref()));
+    let columns = names.iter().map(|name| number_of(source, name.as_ref()));
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    stored.read(&columns, &(0..stored.chunk_rows().len()).collect::<Vec<_>>())
+    source.read(&columns, &(0..source.chunk_rows().len()).collect::<Vec<_>>())
 }
 
 /// See [`File::chunk`](super::File::chunk).
-pub(super) fn chunk(stored: &dyn Stored, number: usize, engine: &Engine) -> Result<RecordBatch> {
-    let chunks = stored.chunk_rows().len();
+pub(super) fn chunk(
+    source: &dyn ChunkSource,
+    number: usize,
+    engine: &Engine,
+) -> Result<RecordBatch> {
+    let chunks = source.chunk_rows().len();
     if number >= chunks {
-        return Err(mismatch(format!("chunk {number} of a file of {chunks}")));
+        return Err(mismatch(format!("chunk {number} of {chunks}")));
     }
-    let schema = Arc::new(stored.schema().clone());
-    let columns = stored.read(&(0..schema.fields().len()).collect::<Vec<_>>(), &[number])?;
+    let schema = Arc::new(source.schema().clone());
+    let columns = source.read(&(0..schema.fields().len()).collect::<Vec<_>>(), &[number])?;
     check_memory(engine.memory_limit(), &columns)?;
     let arrays: Result<_> = columns.iter().map(|column| engine.decompress_column(column)).collect();
-    let arrays = arrays.map_err(|error: Error| stored.place(number, error))?;
-    batch::batch_of(schema, arrays, stored.chunk_rows()[number])
+    let arrays = arrays.map_err(|error: Error| source.place(number, error))?;
+    batch::batch_of(schema, arrays, source.chunk_rows()[number])
 }
 
 /// See [`File::take_columns`](super::File::take_columns).
 pub(super) fn take(
-    stored: &dyn Stored,
+    source: &dyn ChunkSource,
     rows: &[u64],
     names: &[&str],
     engine: &Engine,
 ) -> Result<RecordBatch> {
-    let all_rows = stored.chunk_rows().iter().sum();
-    let mut bits = BooleanBufferBuilder::new(all_rows);
-    bits.append_n(all_rows, false);
-    for row in rows {
-        let at = usize::try_from(*row).ok().filter(|at| *at < all_rows);
-        let at = at.ok_or_else(|| mismatch(format!("row {row} of a file of {all_rows}")))?;
-        bits.set_bit(at, true);
+    let all_rows: usize = source.chunk_rows().iter().sum();
+    if let Some(row) = rows.iter().find(|row| **row >= all_rows as u64) {
+        return Err(mismatch(format!("row {row} of {all_rows}")));
     }
-    let columns = names.iter().map(|name| number_of(stored, name)).collect::<Result<Vec<_>>>()?;
-    let schema = Arc::new(stored.schema().project(&columns)?);
-    let found = Scan::stored(stored).gather_rows(&bits.finish(), names, engine)?;
+    let columns = names.iter().map(|name| number_of(source, name)).collect::<Result<Vec<_>>>()?;
+    let schema = Arc::new(source.schema().project(&columns)?);
     let mut sorted: Vec<u64> = rows.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
+    let found = Scan::of_chunks(source).gather_rows(RowSet::Numbers(&sorted), names, engine)?;
     let found = match sorted == rows {
         true => found,
         false => {

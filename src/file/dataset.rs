@@ -1,11 +1,11 @@
 //! Many files as one: their chunks, one file behind the other.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch, new_null_array};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Field, Fields, Schema, SchemaRef};
 use rayon::prelude::*;
 
 use super::access;
@@ -15,7 +15,7 @@ use crate::column::{CompressedColumn, compress_field};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::options::Options;
-use crate::scan::{Scan, Stored};
+use crate::scan::{ChunkSource, Scan};
 
 /// Several files whose rows are one table, in the order of the files.
 ///
@@ -34,7 +34,7 @@ use crate::scan::{Scan, Stored};
 ///     writer.write(&batch)?;
 ///     file::File::from_bytes(Buffer::from_vec(writer.into_inner()?))
 /// };
-/// let dataset = file::Dataset::of(vec![file([1, 2, 3])?, file([4, 5, 6])?])?;
+/// let dataset = file::Dataset::try_new(vec![file([1, 2, 3])?, file([4, 5, 6])?])?;
 /// assert_eq!(dataset.num_rows(), 6);
 /// let scan = dataset.scan().filter(col("id").gt_eq(3));
 /// let total = scan.aggregate(&[sum(col("id"))], &Engine::cpu())?;
@@ -50,7 +50,11 @@ pub struct Dataset {
     /// For each chunk its file, and its number there.
     chunks: Arc<[(usize, usize)]>,
     window_bytes: Option<u64>,
+    /// Chunks of nulls, by column and rows, of columns that some file lacks.
+    nulls: Arc<Mutex<NullChunks>>,
 }
+
+type NullChunks = HashMap<(usize, usize), Vec<Chunk>>;
 
 #[derive(Debug)]
 struct Part {
@@ -63,21 +67,27 @@ impl Dataset {
     /// Opens files of the system.
     ///
     /// # Errors
-    /// As [`File::open`] and [`Dataset::of`].
+    /// As [`File::open`] and [`Dataset::try_new`].
     pub fn open<P: AsRef<Path> + Sync>(paths: &[P]) -> Result<Self> {
-        Self::of(paths.par_iter().map(File::open).collect::<Result<_>>()?)
+        Self::try_new(paths.par_iter().map(File::open).collect::<Result<_>>()?)
     }
 
     /// Opens the files of the system whose paths match a pattern, in the order of their paths: `*` stands for
-    /// any part of a name, `**` for any folders, `?` for a character, `[ab]` for one of these.
+    /// any part of a name, `**` for any folders, `?` for a character, `[ab]` for one of these. Names that begin with a dot are not matched, such as those of
+    /// files that are being written.
     ///
     /// # Errors
-    /// As [`Dataset::open`]; [`Error::Io`] for a pattern that is none, [`Error::Mismatch`] if no file matches.
+    /// As [`Dataset::open`]; [`Error::Mismatch`] for a pattern that is none, and if no file matches.
     pub fn glob(pattern: &str) -> Result<Self> {
-        let invalid = |error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error);
-        let paths =
-            glob::glob(pattern).map_err(|error| Error::from(invalid(error)).in_file(pattern))?;
+        let options = glob::MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: true,
+        };
+        let paths = glob::glob_with(pattern, options)
+            .map_err(|error| mismatch(format!("a pattern of paths, found {pattern:?}: {error}")))?;
         let paths: Vec<_> = paths
+            .filter(|path| path.as_ref().map_or(true, |path| !path.is_dir()))
             .collect::<Result<_, _>>()
             .map_err(|error| Error::from(std::io::Error::from(error)))?;
         if paths.is_empty() {
@@ -86,16 +96,24 @@ impl Dataset {
         Self::open(&paths)
     }
 
-    /// Files with the same columns, in any order: names, types and whether there may be nulls. The columns
-    /// have the order of the first file.
+    /// Files whose columns have the same names and types, in any order. The columns have the order of the first
+    /// file, and may have nulls if they may in some file. Each file is open as long as the dataset is: systems
+    /// limit how many a process has.
     ///
     /// # Errors
     /// [`Error::Mismatch`], which says what differs in which file, or that there is no file.
-    pub fn of(files: Vec<File>) -> Result<Self> {
+    pub fn try_new(files: Vec<File>) -> Result<Self> {
         let Some(first) = files.first() else {
             return Err(mismatch("a dataset of no files".to_owned()));
         };
-        let schema = first.schema().clone();
+        let field = |field: &Arc<Field>| {
+            let mut of_files = files.iter().map(|file| file.schema().field_with_name(field.name()));
+            let is_nullable = of_files.any(|own| own.is_ok_and(|own| own.is_nullable()));
+            Arc::new(field.as_ref().clone().with_nullable(is_nullable))
+        };
+        let fields: Fields = first.schema().fields().iter().map(field).collect();
+        let metadata = first.schema().metadata().clone();
+        let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
         let mut differences = Vec::new();
         for file in &files {
             differences.extend(differences_of(file, &schema, false));
@@ -116,8 +134,8 @@ impl Dataset {
     /// others that it has are left out.
     ///
     /// # Errors
-    /// As [`Dataset::of`]; also for a column without nulls that a file does not have.
-    pub fn with_schema(files: Vec<File>, schema: &Schema) -> Result<Self> {
+    /// As [`Dataset::try_new`]; also for a column without nulls that a file does not have.
+    pub fn try_new_with_schema(files: Vec<File>, schema: &Schema) -> Result<Self> {
         let differences =
             files.iter().flat_map(|file| differences_of(file, schema, true)).collect();
         Self::checked(files, Arc::new(schema.clone()), differences)
@@ -151,7 +169,7 @@ impl Dataset {
             .collect();
         let rows = |(part, chunk): &(usize, usize)| parts[*part].file.chunk_rows()[*chunk];
         let chunk_rows = chunks.iter().map(rows).collect();
-        Ok(Self { parts, schema, chunk_rows, chunks, window_bytes: None })
+        Ok(Self { parts, schema, chunk_rows, chunks, window_bytes: None, nulls: Arc::default() })
     }
 
     /// As [`File::with_window_bytes`].
@@ -191,7 +209,7 @@ impl Dataset {
 
     /// A scan of all files, which reads what it needs when it is asked for a result.
     pub fn scan(&self) -> Scan<'_> {
-        Scan::stored(self)
+        Scan::of_chunks(self)
     }
 
     /// As [`File::columns`].
@@ -264,7 +282,7 @@ fn mismatch(what: String) -> Error {
     Error::Mismatch { place: Place::default(), what }
 }
 
-impl Stored for Dataset {
+impl ChunkSource for Dataset {
     fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -349,8 +367,14 @@ impl Dataset {
     fn nulls(&self, column: usize, rows: impl Iterator<Item = usize>) -> Result<Vec<Chunk>> {
         let field = &self.schema.fields()[column];
         let nulls = |rows: usize| -> Result<Vec<Chunk>> {
+            let known = || self.nulls.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(chunks) = known().get(&(column, rows)) {
+                return Ok(chunks.clone());
+            }
             let nulls: ArrayRef = new_null_array(field.data_type(), rows);
-            Ok(compress_field(field.clone(), &nulls, &Options::default())?.into_chunks())
+            let chunks = compress_field(field.clone(), &nulls, &Options::default())?.into_chunks();
+            known().insert((column, rows), chunks.clone());
+            Ok(chunks)
         };
         Ok(rows.map(nulls).collect::<Result<Vec<_>>>()?.concat())
     }

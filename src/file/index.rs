@@ -34,7 +34,24 @@ pub(super) struct Entry {
 pub(super) struct ColumnParts {
     pub entries: Vec<Entry>,
     pub nulls: Vec<u32>,
-    pub bounds: Vec<Statistics>,
+    /// Bounds of some chunks in each array.
+    bounds: Vec<Statistics>,
+}
+
+impl ColumnParts {
+    /// Adds the bounds of a chunk. Arrays of one value take hundreds of bytes each, so two of as many values
+    /// become one.
+    pub fn push_bounds(&mut self, bounds: Statistics) {
+        let mut last = bounds;
+        while let Some(before) = self.bounds.pop_if(|before| before.min.len() == last.min.len()) {
+            let together = |one: &ArrayRef, other: &ArrayRef| {
+                arrow_select::concat::concat(&[one, other]).expect("bounds are of one type")
+            };
+            let min = together(&before.min, &last.min);
+            last = Statistics { min, max: together(&before.max, &last.max) };
+        }
+        self.bounds.push(last);
+    }
 }
 
 /// The bytes of an index: rows of each chunk, and the parts of the columns of a schema.

@@ -1,5 +1,6 @@
 //! Files of the system that have their name once they are complete.
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -7,14 +8,19 @@ use tempfile::NamedTempFile;
 
 use crate::error::{Error, Result};
 
-/// A file that is written under another name in the same folder, and takes its name when it is complete.
-/// What [`Writer::create`](super::Writer::create) writes to.
+/// A file that is written under another name in the same folder, and takes its name when it is complete:
+/// the sink of [`Writer::create`](super::Writer::create).
 #[derive(Debug)]
 pub struct LocalFile {
     path: PathBuf,
     /// None once the file has its name.
     sink: Option<BufWriter<NamedTempFile>>,
+    /// Its folder, whose entry is flushed to the disk as well, where the system opens folders.
+    folder: Option<File>,
 }
+
+/// Longer names are not part of the other name, which has some characters more.
+const LONGEST_NAME: usize = 200;
 
 impl LocalFile {
     pub(super) fn create(path: &Path) -> Result<Self> {
@@ -22,20 +28,35 @@ impl LocalFile {
     }
 
     fn begin(path: &Path) -> Result<Self> {
-        let name = path.file_name().ok_or_else(|| {
-            std::io::Error::new(std::io::ErrorKind::InvalidInput, "this is not the path of a file")
-        })?;
+        // A link stays, and what it leads to is replaced.
+        let older = std::fs::canonicalize(path).ok();
+        let path = match &older {
+            Some(path) => path.clone(),
+            None => std::path::absolute(path)?,
+        };
+        let (folder, name) = match (path.parent(), path.file_name()) {
+            (Some(folder), Some(name)) if !path.is_dir() => (folder, name),
+            _ => {
+                let what = "a folder, or no path of a file";
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what).into());
+            }
+        };
+        let name = name.to_string_lossy();
+        let prefix = format!(".{}.", if name.len() > LONGEST_NAME { "lanepack" } else { &*name });
         let mut builder = tempfile::Builder::new();
-        let prefix = format!(".{}.", name.to_string_lossy());
         builder.prefix(&prefix).suffix(".part");
-        // Those of files that `std::fs::File::create` makes; the system takes away what the process may not give.
+        // As `std::fs::File::create` asks for them; the system removes those of its mask.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder_of(path))?;
-        Ok(Self { path: path.to_owned(), sink: Some(BufWriter::with_capacity(1 << 20, file)) })
+        let file = builder.tempfile_in(folder)?;
+        if let Some(older) = older {
+            file.as_file().set_permissions(std::fs::metadata(older)?.permissions())?;
+        }
+        let folder = if cfg!(unix) { File::open(folder).ok() } else { None };
+        Ok(Self { path, sink: Some(BufWriter::with_capacity(1 << 20, file)), folder })
     }
 
-    /// Where the file is, or will be.
+    /// Where the file is once it is complete.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -50,16 +71,10 @@ impl LocalFile {
         let file = sink.into_inner().map_err(|error| Error::from(error.into_error()))?;
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| Error::from(error.error))?;
-        // The name as well.
-        #[cfg(unix)]
-        std::fs::File::open(folder_of(&self.path))?.sync_all()?;
+        // Some file systems cannot flush folders, and the file is there already.
+        let _ = self.folder.take().map(|folder| folder.sync_all());
         Ok(())
     }
-}
-
-/// The folder of a file.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 impl Write for LocalFile {

@@ -23,15 +23,13 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
 use crate::extension::chunk_of_packed;
 use crate::fence::{fenced, schema_of};
-use crate::scan::{Scan, Stored, windows};
+use crate::scan::{ChunkSource, Scan, windows};
 
 /// The end of a file: length of the footer, and the magic bytes.
 const TRAILER: u64 = 10;
 /// Bytes that are read at first, from the end: footer and index of most files.
 const FIRST_READ: u64 = 64 << 10;
-/// Chunks with less than this between them are read in one piece.
-const GAP: u64 = 64 << 10;
-/// Bytes that are read in one piece at most, if a chunk has no more.
+/// Bytes that are read in one range at most, if a chunk has no more.
 const MOST_BYTES: u64 = 8 << 20;
 
 /// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
@@ -233,7 +231,7 @@ impl File {
 
     /// A scan of the file, which reads what it needs when it is asked for a result.
     pub fn scan(&self) -> Scan<'_> {
-        Scan::stored(self)
+        Scan::of_chunks(self)
     }
 
     /// Some columns, compressed as they are stored.
@@ -297,7 +295,7 @@ impl File {
     }
 }
 
-impl Stored for File {
+impl ChunkSource for File {
     fn schema(&self) -> &Schema {
         &self.schema
     }
@@ -319,9 +317,8 @@ impl Stored for File {
     }
 
     fn will_read(&self, columns: &[usize], chunks: &[usize]) {
-        for column in columns {
-            let entries = chunks.iter().map(|chunk| (*chunk, self.index.entry(*column, *chunk)));
-            pieces(entries).iter().for_each(|piece| self.source.will_read(piece.range.clone()));
+        for range in self.ranges(columns, chunks) {
+            self.source.will_read(range.bytes);
         }
     }
 
@@ -329,80 +326,138 @@ impl Stored for File {
         self.named(error.with_chunks(|_| chunk))
     }
 
-    /// Reads neighbouring chunks in one piece, columns side by side.
+    /// Reads neighbouring chunks in one range, ranges in parallel.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
-        let read = |column: &usize| {
-            let field = self.schema.fields()[*column].clone();
-            let in_column = |error: Error| error.in_column(field.name());
-            let pieces =
-                pieces(chunks.iter().map(|chunk| (*chunk, self.index.entry(*column, *chunk))));
-            let of_pieces: Vec<Vec<Chunk>> = (pieces.into_par_iter())
-                .map(|piece| self.read_piece(*column, &piece))
-                .collect::<Result<_>>()
-                .map_err(in_column)?;
-            Ok(CompressedColumn::new(
-                field.clone(),
-                of_pieces.into_iter().flatten().collect(),
-                Vec::new(),
-            ))
+        let ranges = self.ranges(columns, chunks);
+        let read: Result<Vec<_>> = ranges.par_iter().map(|range| self.read_range(range)).collect();
+        let read = read.map_err(|error| self.named(error))?;
+        let mut read: Vec<(Wanted, Chunk)> = read.into_iter().flatten().collect();
+        read.sort_unstable_by_key(|(wanted, _)| wanted.place);
+        let mut read = read.into_iter().map(|(_, chunk)| chunk);
+        let column = |column: &usize| {
+            let own = read.by_ref().take(chunks.len()).collect();
+            CompressedColumn::new(self.schema.fields()[*column].clone(), own, Vec::new())
         };
-        let read: Result<_> = columns.par_iter().map(read).collect();
-        read.map_err(|error| self.named(error))
+        Ok(columns.iter().map(column).collect())
     }
+}
+
+/// A chunk that is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// The number of its column, and that of the chunk, among those that are asked for.
+    place: (usize, usize),
+    column: usize,
+    chunk: usize,
+    entry: Entry,
 }
 
 /// Chunks that are read together.
-struct Piece {
-    range: Range<u64>,
-    chunks: Vec<(usize, Entry)>,
+#[derive(Debug)]
+struct ReadRange {
+    bytes: Range<u64>,
+    wanted: Vec<Wanted>,
 }
 
-/// Puts chunks together that lie one behind the other, with small gaps.
-fn pieces(chunks: impl Iterator<Item = (usize, Entry)>) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for (chunk, entry) in chunks {
-        let end = entry.at + entry.len;
-        match pieces.last_mut() {
-            Some(last)
-                if last.range.end <= entry.at
-                    && entry.at - last.range.end <= GAP
-                    && end - last.range.start <= MOST_BYTES =>
-            {
-                last.range.end = end;
-                last.chunks.push((chunk, entry));
-            }
-            _ => pieces.push(Piece { range: entry.at..end, chunks: vec![(chunk, entry)] }),
+/// Joins neighbouring chunks with gaps of at most `gap` bytes, which are not more than the chunks have.
+fn ranges(mut wanted: Vec<Wanted>, gap: u64) -> Vec<ReadRange> {
+    wanted.sort_by_key(|wanted| wanted.entry.at);
+    let mut ranges: Vec<ReadRange> = Vec::new();
+    let mut gaps = 0;
+    let mut used = 0;
+    for wanted in wanted {
+        let Entry { at, len } = wanted.entry;
+        let end = at + len;
+        if let Some(last) = ranges.last_mut()
+            && let Some(between) = at.checked_sub(last.bytes.end)
+            && between <= gap
+            && gaps + between <= used + len
+            && end - last.bytes.start <= MOST_BYTES
+        {
+            last.bytes.end = end;
+            last.wanted.push(wanted);
+            gaps += between;
+            used += len;
+        } else {
+            ranges.push(ReadRange { bytes: at..end, wanted: vec![wanted] });
+            (gaps, used) = (0, len);
         }
     }
-    pieces
+    ranges
 }
 
 impl File {
-    fn read_piece(&self, column: usize, piece: &Piece) -> Result<Vec<Chunk>> {
-        let first = piece.chunks.first().map_or(0, |(chunk, _)| *chunk);
-        let bytes = read_exact(self.source.as_ref(), piece.range.clone())
-            .map_err(|error| error.in_chunk(first))?;
-        let data_type = self.schema.fields()[column].data_type();
-        let chunk = |(number, entry): &(usize, Entry)| {
-            let at = (entry.at - piece.range.start) as usize;
-            let packed = bytes.slice_with_length(at, entry.len as usize);
-            let statistics = self.index.statistics(column, *number);
-            let chunk = chunk_of_packed(packed, Some(statistics), data_type)?;
-            for (what, stated, found) in [
-                ("rows", self.index.rows[*number], chunk.rows()),
-                ("nulls", self.index.nulls(column, *number), chunk.null_count()),
-            ] {
-                ensure!(stated == found, "{stated} {what} in the index, {found} in the header");
-            }
-            if self.checksums {
-                chunk.verify_checksum()?;
-            }
-            Ok(chunk)
+    fn ranges(&self, columns: &[usize], chunks: &[usize]) -> Vec<ReadRange> {
+        let wanted = columns.iter().enumerate().flat_map(|(of_column, column)| {
+            chunks.iter().enumerate().map(move |(of_chunk, chunk)| Wanted {
+                place: (of_column, of_chunk),
+                column: *column,
+                chunk: *chunk,
+                entry: self.index.entry(*column, *chunk),
+            })
+        });
+        ranges(wanted.collect(), self.source.gap())
+    }
+
+    fn read_range(&self, range: &ReadRange) -> Result<Vec<(Wanted, Chunk)>> {
+        let in_place = |wanted: &Wanted, error: Error| {
+            error.in_chunk(wanted.chunk).in_column(self.schema.field(wanted.column).name())
         };
-        piece
-            .chunks
-            .par_iter()
-            .map(|entry| chunk(entry).map_err(|error: Error| error.in_chunk(entry.0)))
-            .collect()
+        let bytes = read_exact(self.source.as_ref(), range.bytes.clone())
+            .map_err(|error| in_place(&range.wanted[0], error))?;
+        let chunk = |wanted: &Wanted| {
+            let at = (wanted.entry.at - range.bytes.start) as usize;
+            let packed = bytes.slice_with_length(at, wanted.entry.len as usize);
+            let chunk = self.chunk_of(wanted, packed);
+            Ok((*wanted, chunk.map_err(|error| in_place(wanted, error))?))
+        };
+        range.wanted.par_iter().map(chunk).collect()
+    }
+
+    /// Checks a chunk that has been read.
+    fn chunk_of(&self, wanted: &Wanted, packed: Buffer) -> Result<Chunk> {
+        let statistics = self.index.statistics(wanted.column, wanted.chunk);
+        let data_type = self.schema.field(wanted.column).data_type();
+        let chunk = chunk_of_packed(packed, Some(statistics), data_type)?;
+        for (what, stated, found) in [
+            ("rows", self.index.rows[wanted.chunk], chunk.rows()),
+            ("nulls", self.index.nulls(wanted.column, wanted.chunk), chunk.null_count()),
+        ] {
+            ensure!(stated == found, "{stated} {what} in the index, {found} in the header");
+        }
+        if self.checksums {
+            chunk.verify_checksum()?;
+        }
+        Ok(chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_together() {
+        let of = |entries: &[(u64, u64)], gap| -> Vec<Range<u64>> {
+            let wanted = |(number, (at, len)): (usize, &(u64, u64))| Wanted {
+                place: (0, number),
+                column: 0,
+                chunk: number,
+                entry: Entry { at: *at, len: *len },
+            };
+            let wanted = entries.iter().enumerate().map(wanted).collect();
+            ranges(wanted, gap).into_iter().map(|range| range.bytes).collect()
+        };
+        assert_eq!(of(&[], 100), []);
+        // In the order of places, whatever the order that they are asked for in.
+        assert_eq!(of(&[(300, 100), (100, 100), (200, 100)], 0), [100..400]);
+        assert_eq!(of(&[(100, 100), (240, 100), (441, 10)], 100), [100..340, 441..451]);
+        // Gaps are not more than what is wanted.
+        assert_eq!(of(&[(0, 10), (90, 10), (170, 10)], 100), [0..10, 90..100, 170..180]);
+        assert_eq!(of(&[(0, 100), (150, 10), (210, 10)], 100), [0..220]);
+        assert_eq!(of(&[(0, 100), (150, 10), (221, 10)], 100), [0..160, 221..231]);
+        // Overlapping ones, as of a file that lies, by themselves; long ones as well.
+        assert_eq!(of(&[(0, 100), (50, 100)], 100), [0..100, 50..150]);
+        assert_eq!(of(&[(0, MOST_BYTES), (MOST_BYTES, 1)], 0).len(), 2);
     }
 }

@@ -26,6 +26,12 @@ pub trait ReadAt: Debug + Send + Sync {
     /// What the source reports, and an error if there are fewer bytes than it said.
     fn read_at(&self, range: Range<u64>) -> Result<Buffer>;
 
+    /// Two ranges with so few bytes between them are better read as one: a page, unless the source says
+    /// otherwise. Gaps that are read with the ranges are never more than half of what is read.
+    fn gap(&self) -> u64 {
+        4096
+    }
+
     /// Says that a range will be read soon. A source that can fetch it beforehand may do that.
     fn will_read(&self, range: Range<u64>) {
         let _ = range;

@@ -1,4 +1,4 @@
-//! Writing: rows wait until there are enough for a message, are compressed and written; the index grows.
+//! Writing: rows are gathered until there are enough for a message, compressed and written; the index grows.
 //!
 //! ```text
 //! the caller      gathers rows 2      writes 1   gathers rows 3      writes 2
@@ -21,13 +21,14 @@ use super::framing::Framing;
 use super::index::{self, ColumnParts};
 use super::local::LocalFile;
 use super::read::File;
-use crate::batch::{Portion, Waiting, check_uncompressed};
+use crate::batch::{PendingRows, Portion, check_uncompressed};
 use crate::chunk::Chunk;
 use crate::column::CompressedColumn;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::extension::{ROWS_KEY, packed_field};
 use crate::options::Options;
+use crate::transfer::shared::wait_for;
 
 /// Chunks of a column that are compressed and written together at most by default.
 const CHUNKS: usize = 8;
@@ -36,10 +37,10 @@ const PORTION_BYTES: usize = 32 << 20;
 
 /// Writes batches, compressed, to a file with an index, which [`File`] reads in part.
 ///
-/// Rows that wait for more are lost unless [`Writer::finish`], [`Writer::into_inner`] or `close` is called;
-/// a file without its end does not open. Memory holds two portions of rows ([`Writer::with_batch_bytes`]),
-/// one that waits and one that is compressed, what that needs, and the index: some 40 bytes for each chunk
-/// of a column.
+/// Pending rows are lost unless [`Writer::finish`], [`Writer::into_inner`] or `close` is called; a file without
+/// its end does not open. Memory holds two portions of rows ([`Writer::with_batch_bytes`]), one that is
+/// gathered and one that is compressed, the scratch memory of that, and the index: 20 bytes and two bounds for
+/// each chunk of a column.
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -58,13 +59,13 @@ const PORTION_BYTES: usize = 32 << 20;
 /// ```
 pub struct Writer<W: Write> {
     framing: Framing<W>,
-    /// What is done with a sink whose bytes are complete.
+    /// Called after the last byte is written.
     complete: fn(&mut W) -> Result<()>,
     engine: Engine,
     options: Options,
     portion: Portion,
-    waiting: Waiting,
-    compressing: Option<Compressing>,
+    pending: PendingRows,
+    compressing: Option<Compression>,
     /// What has been written: rows of each chunk, and the parts of each column's index.
     chunk_rows: Vec<u32>,
     columns: Vec<ColumnParts>,
@@ -72,12 +73,13 @@ pub struct Writer<W: Write> {
     state: State,
 }
 
-/// The columns of batches that are compressed.
+/// The columns of compressed batches.
 type Compressed = Vec<Vec<CompressedColumn>>;
 
-enum Compressing {
+/// A compression that may still run.
+enum Compression {
     Done(Result<Compressed>),
-    ByThread(JoinHandle<Result<Compressed>>),
+    Thread(JoinHandle<Result<Compressed>>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +91,10 @@ enum State {
 }
 
 impl Writer<LocalFile> {
-    /// A writer of a file of the system. Until it has finished, its bytes are in a file of another name in the
-    /// same folder, which goes if the writer is dropped before; then they are flushed to the disk, and the
-    /// file takes its name and the place of an older one.
+    /// A writer of a file of the system. Until it finishes, the bytes are in a file of another name in the same
+    /// folder, `.NAME.xxxxxx.part`, which is removed if the writer is dropped before; a process that is killed
+    /// leaves it. [`Writer::finish`] flushes the bytes to the disk, then the file takes its name and replaces an
+    /// older one, whose permissions it keeps. If the path is a link, the file that it leads to is replaced.
     ///
     /// ```
     /// use arrow_array::record_batch;
@@ -122,7 +125,8 @@ impl Writer<LocalFile> {
     }
 
     /// A writer of more rows for a file. Its chunks are copied as they are; as with [`Writer::create`] the file
-    /// stays as it was until the writer has finished.
+    /// stays as it was until the writer finishes. Of two writers that append at a time, the last to finish
+    /// replaces what the other has written.
     ///
     /// # Errors
     /// As [`File::open`], [`Writer::create`] and [`Writer::write_file`].
@@ -154,7 +158,7 @@ impl<W: Write> Writer<W> {
             engine: Engine::cpu(),
             portion: Portion { rows: CHUNKS * chunk, bytes: PORTION_BYTES, chunk },
             options,
-            waiting: Waiting::new(SchemaRef::new(schema.clone())),
+            pending: PendingRows::new(SchemaRef::new(schema.clone())),
             compressing: None,
             chunk_rows: Vec::new(),
             columns: schema.fields().iter().map(|_| ColumnParts::default()).collect(),
@@ -188,7 +192,7 @@ impl<W: Write> Writer<W> {
 
     /// The schema of the batches that it takes.
     pub fn schema(&self) -> &SchemaRef {
-        self.waiting.schema()
+        self.pending.schema()
     }
 
     /// Bytes that have been written.
@@ -201,22 +205,22 @@ impl<W: Write> Writer<W> {
         &self.framing.sink
     }
 
-    /// Takes a batch; compresses and writes rows once enough have come.
+    /// Takes a batch; compresses and writes rows once there are enough.
     ///
     /// # Errors
     /// [`Error::Mismatch`] if the batch has another schema, or the writer has finished; it has not been taken
-    /// then. What compressing rows, which may have come earlier, and the sink report: the file lacks these
+    /// then. Errors of the sink and of compression, maybe of rows of an earlier batch: the file lacks these
     /// rows, so nothing more is written.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.check_open()?;
-        self.waiting.push(batch)?;
-        while let Some(rows) = self.waiting.portion(&self.portion) {
+        self.pending.push(batch)?;
+        while let Some(rows) = self.pending.portion(&self.portion) {
             self.compress(rows)?;
         }
         Ok(())
     }
 
-    /// Writes all rows of another file behind those that have come, without decompressing them: its chunks
+    /// Writes all rows of another file behind those of earlier calls, without decompressing them: its chunks
     /// are copied. Checksums of what is copied are compared, if the file does that.
     ///
     /// # Errors
@@ -253,41 +257,53 @@ impl<W: Write> Writer<W> {
         result
     }
 
-    /// Has the first rows that wait compressed, and writes those that were compressed before. These are done
-    /// before others are put together: so two portions are in memory, not three.
+    /// Starts the compression of the first pending rows, and writes the rows that were compressed before. The
+    /// earlier compression ends before more rows are concatenated: two portions are in memory, not three.
     fn compress(&mut self, rows: usize) -> Result<()> {
         let before = self.compressed()?;
-        let batches = self.waiting.take(rows);
+        // Until the rows are compressed, a panic would lose them.
+        self.state = State::Failed;
+        let batches = self.pending.take(rows);
         let (engine, options) = (self.engine.clone(), self.options.clone());
         let work = move || -> Result<Compressed> {
             batches.iter().map(|batch| engine.compress_columns(batch, &options)).collect()
         };
         self.compressing = Some(match rayon::current_thread_index() {
-            Some(_) => Compressing::Done(work()),
+            Some(_) => Compression::Done(work()),
             None => {
                 let thread = std::thread::Builder::new().name("lanepack writer".to_owned());
-                Compressing::ByThread(self.or_fail(thread.spawn(work).map_err(Error::from))?)
+                Compression::Thread(thread.spawn(work)?)
             }
         });
+        self.state = State::Open;
         before.iter().try_for_each(|columns| self.write_columns(columns))
     }
 
-    /// Waits for rows that are being compressed.
+    /// The result of the compression that was started, once it is there.
     fn compressed(&mut self) -> Result<Compressed> {
-        let result = match self.compressing.take() {
-            None => Ok(Vec::new()),
-            Some(Compressing::Done(result)) => result,
-            Some(Compressing::ByThread(thread)) => match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            },
+        let Some(compression) = self.compressing.take() else { return Ok(Vec::new()) };
+        self.state = State::Failed;
+        let result = match compression {
+            Compression::Done(result) => result,
+            Compression::Thread(thread) => {
+                wait_for(|| thread.is_finished());
+                match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
         };
-        self.or_fail(result)
+        if result.is_ok() {
+            self.state = State::Open;
+        }
+        result
     }
 
-    /// Compresses and writes all rows that wait.
+    /// Compresses and writes all pending rows.
     fn write_rest(&mut self) -> Result<()> {
-        self.compress(self.waiting.rows())?;
+        if self.pending.rows() > 0 {
+            self.compress(self.pending.rows())?;
+        }
         self.compressed()?.iter().try_for_each(|columns| self.write_columns(columns))
     }
 
@@ -298,7 +314,7 @@ impl<W: Write> Writer<W> {
         for ((parts, chunks), entries) in self.columns.iter_mut().zip(&chunks).zip(entries) {
             parts.entries.extend(entries);
             parts.nulls.extend(chunks.iter().map(|chunk| chunk.null_count() as u32));
-            parts.bounds.extend(chunks.iter().map(|chunk| chunk.statistics().clone()));
+            chunks.iter().for_each(|chunk| parts.push_bounds(chunk.statistics().clone()));
         }
         for chunk in chunks[0] {
             self.chunk_rows.push(chunk.rows() as u32);
@@ -307,7 +323,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Compresses and writes the rows that wait, in chunks of their own, and flushes the sink.
+    /// Compresses and writes the pending rows, in chunks of their own, and flushes the sink.
     ///
     /// # Errors
     /// As [`Writer::write`].
@@ -318,7 +334,7 @@ impl<W: Write> Writer<W> {
         self.or_fail(flushed.map_err(Error::from))
     }
 
-    /// Writes the rows that wait, the index and the end of the file, once.
+    /// Writes the pending rows, the index and the end of the file, once.
     ///
     /// # Errors
     /// As [`Writer::write`].

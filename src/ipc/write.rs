@@ -1,7 +1,7 @@
 //! Writing: gather, compress, write.
 //!
-//! Rows wait until there are enough for [`GATHERED_CHUNKS`] full chunks or
-//! [`GATHERED_BYTES`] (see [`Waiting`]): so several chunks are compressed at once, and a symbol table is trained
+//! Rows are gathered ([`PendingRows`]) until there are enough for [`GATHERED_CHUNKS`] full chunks or
+//! [`GATHERED_BYTES`]: so several chunks are compressed at once, and a symbol table is trained
 //! for all of them rather than for each.
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use super::counts::{Counted, Counts};
-use crate::batch::{Portion, Waiting, check_uncompressed, compressed_schema};
+use crate::batch::{PendingRows, Portion, check_uncompressed, compressed_schema};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::options::Options;
@@ -46,7 +46,7 @@ pub struct Writer<W: Write> {
     sink: Sink<W>,
     engine: Engine,
     options: Options,
-    waiting: Waiting,
+    pending: PendingRows,
     /// What has been written.
     counts: Counts,
     finished: bool,
@@ -91,7 +91,7 @@ impl<W: Write> Writer<W> {
             sink: sink(&compressed_schema(schema))?,
             engine: Engine::cpu(),
             options,
-            waiting: Waiting::new(SchemaRef::new(schema.clone())),
+            pending: PendingRows::new(SchemaRef::new(schema.clone())),
             counts: Counts::default(),
             finished: false,
             has_counts: false,
@@ -107,7 +107,7 @@ impl<W: Write> Writer<W> {
 
     /// The schema of the batches that it takes.
     pub fn schema(&self) -> &SchemaRef {
-        self.waiting.schema()
+        self.pending.schema()
     }
 
     /// The sink.
@@ -136,14 +136,16 @@ impl<W: Write> Writer<W> {
         if self.finished {
             return Err(mismatch("a batch behind the end that `finish` has written".to_owned()));
         }
-        self.waiting.check(batch)?;
+        self.pending.check(batch)?;
         if batch.num_columns() == 0 {
             return self.send(batch);
         }
-        self.waiting.push(batch)?;
+        self.pending.push(batch)?;
         let chunk = self.options.chunk_rows();
-        let portion = Portion { rows: GATHERED_CHUNKS * chunk, bytes: GATHERED_BYTES, chunk };
-        while let Some(rows) = self.waiting.portion(&portion) {
+        // Of a large batch all full chunks at a time.
+        let rows = (self.pending.rows() / chunk).max(GATHERED_CHUNKS) * chunk;
+        let portion = Portion { rows, bytes: GATHERED_BYTES, chunk };
+        while let Some(rows) = self.pending.portion(&portion) {
             self.send_rows(rows)?;
         }
         Ok(())
@@ -151,10 +153,10 @@ impl<W: Write> Writer<W> {
 
     /// Writes the first `rows` that wait.
     fn send_rows(&mut self, rows: usize) -> Result<()> {
-        let mut batches = self.waiting.take(rows).into_iter();
+        let mut batches = self.pending.take(rows).into_iter();
         while let Some(batch) = batches.next() {
             if let Err(error) = self.send(&batch) {
-                self.waiting.put_back(std::iter::once(batch).chain(batches));
+                self.pending.put_back(std::iter::once(batch).chain(batches));
                 return Err(error);
             }
         }
@@ -176,7 +178,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What compressing and the sink report.
     pub fn flush(&mut self) -> Result<()> {
-        self.send_rows(self.waiting.rows())?;
+        self.send_rows(self.pending.rows())?;
         Ok(self.get_mut().flush()?)
     }
 
@@ -189,7 +191,7 @@ impl<W: Write> Writer<W> {
         if self.finished {
             return Ok(());
         }
-        self.send_rows(self.waiting.rows())?;
+        self.send_rows(self.pending.rows())?;
         match &mut self.sink {
             Sink::File(writer) => {
                 for (key, value) in self.counts.for_file(writer.get_ref().bytes) {
@@ -198,7 +200,7 @@ impl<W: Write> Writer<W> {
                 writer.finish()?;
             }
             Sink::Stream(writer) => {
-                let schema = SchemaRef::new(compressed_schema(self.waiting.schema()));
+                let schema = SchemaRef::new(compressed_schema(self.pending.schema()));
                 // Once, also if the sink fails behind them and this is called again.
                 if !std::mem::replace(&mut self.has_counts, true) {
                     self.counts.write(writer.get_mut(), &schema)?;

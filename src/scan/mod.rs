@@ -54,6 +54,7 @@ pub(crate) mod automaton;
 mod bind;
 mod bounds;
 mod calendar;
+mod chunks;
 mod cpu;
 mod device;
 mod explain;
@@ -66,13 +67,12 @@ mod lookup;
 mod number;
 mod order;
 pub(crate) mod predicate;
-mod stored;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow_buffer::{BooleanBuffer, i256};
+use arrow_buffer::i256;
 use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
@@ -83,7 +83,7 @@ pub use group::GroupBy;
 pub use literal::Literal;
 pub use lookup::Lookup;
 pub use order::Ordered;
-pub(crate) use order::taken;
+pub(crate) use order::{RowSet, taken};
 
 use crate::batch;
 use crate::chunk::Statistics;
@@ -97,13 +97,13 @@ use crate::memory::MemoryLimit;
 use crate::ranges::Key;
 use aggregate::{Plan, State};
 use bind::{Binder, Named};
+use chunks::{ChunkScan, HostSource};
+pub(crate) use chunks::{ChunkSource, windows};
 use device::{DeviceScan, Selection};
 use host::HostScan;
 use join::{Join, JoinedColumn};
 use literal::Value;
 use predicate::Predicate;
-use stored::{HostSource, StoredScan};
-pub(crate) use stored::{Stored, windows};
 
 /// A scan of a compressed batch: filters, then aggregates or the rows that are kept.
 ///
@@ -129,7 +129,7 @@ pub struct Scan<'a> {
 enum Source<'a> {
     Batch(&'a RecordBatch),
     Columns(&'a [CompressedColumn]),
-    Stored(&'a dyn Stored),
+    Chunks(&'a dyn ChunkSource),
     Device(&'a CompressedDeviceBatch),
 }
 
@@ -147,8 +147,8 @@ impl<'a> Scan<'a> {
     }
 
     /// A scan of columns that are read when it asks for them.
-    pub(crate) fn stored(columns: &'a dyn Stored) -> Self {
-        Self { source: Source::Stored(columns), filter: None, joins: Vec::new() }
+    pub(crate) fn of_chunks(columns: &'a dyn ChunkSource) -> Self {
+        Self { source: Source::Chunks(columns), filter: None, joins: Vec::new() }
     }
 
     /// A scan of a batch in GPU memory, by the engine that it belongs to.
@@ -330,7 +330,7 @@ impl<'a> Scan<'a> {
         match self.source {
             Source::Device(batch) => batch.num_rows(),
             Source::Columns(columns) => columns.first().map_or(0, CompressedColumn::len),
-            Source::Stored(columns) => columns.chunk_rows().iter().sum(),
+            Source::Chunks(columns) => columns.chunk_rows().iter().sum(),
             Source::Batch(batch) => match batch.columns().first() {
                 Some(storage) => rows(batch.schema().field(0), storage),
                 None => batch.num_rows(),
@@ -342,7 +342,7 @@ impl<'a> Scan<'a> {
     fn memory_limit(&self, engine: &Engine) -> MemoryLimit {
         match self.source {
             Source::Device(batch) => batch.memory_limit(),
-            Source::Batch(_) | Source::Columns(_) | Source::Stored(_) => engine.memory_limit(),
+            Source::Batch(_) | Source::Columns(_) | Source::Chunks(_) => engine.memory_limit(),
         }
     }
 
@@ -400,7 +400,7 @@ impl<'a> Scan<'a> {
     ) -> Result<T> {
         let Source::Device(batch) = self.source else {
             let (source, more) = self.bind(more)?;
-            let scan = source.whole()?;
+            let scan = source.read_all()?;
             let needed = device::needed(&scan.predicate, &reads(&more), scan.columns.len());
             return scan.on(context, &needed, marks, |on| work(on, &scan.predicate, more));
         };
@@ -434,7 +434,7 @@ impl<'a> Scan<'a> {
                 let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
                 Schema::new(fields)
             }
-            Source::Stored(columns) => columns.schema().clone(),
+            Source::Chunks(columns) => columns.schema().clone(),
             Source::Device(batch) => batch.schema().as_ref().clone(),
         };
         let mut binder = Binder::new(&schema);
@@ -447,7 +447,7 @@ impl<'a> Scan<'a> {
         let predicate = Predicate::all(joins.into_iter().chain([filter]));
         let more = more(&mut binder)?;
         let mut used = binder.into_columns();
-        let knows_rows = matches!(self.source, Source::Stored(_));
+        let knows_rows = matches!(self.source, Source::Chunks(_));
         if used.is_empty() && !schema.fields().is_empty() && !knows_rows {
             // Of some column, to know how many rows there are: one that any engine reads.
             let is_flat = |field: &FieldRef| physical_of(field.data_type()) != Physical::Arrow;
@@ -468,13 +468,13 @@ impl<'a> Scan<'a> {
     /// The same for a call that looks at some rows alone, if these are given.
     fn bind_within<T>(
         &self,
-        rows: Option<&BooleanBuffer>,
+        rows: Option<RowSet<'_>>,
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
     ) -> Result<(HostSource<'a>, T)> {
         let (mut predicate, used, more) = self.read(more)?;
-        if let Source::Stored(stored) = self.source {
-            let scan = StoredScan::new(stored, predicate, used, rows)?;
-            return Ok((HostSource::Stored(scan), more));
+        if let Source::Chunks(stored) = self.source {
+            let scan = ChunkScan::new(stored, predicate, used, rows)?;
+            return Ok((HostSource::Chunks(scan), more));
         }
         let column = |index: &usize| match self.source {
             Source::Batch(packed) => {
@@ -482,7 +482,7 @@ impl<'a> Scan<'a> {
                 CompressedColumn::try_from_arrow(schema.field(*index), storage).map(Cow::Owned)
             }
             Source::Columns(columns) => Ok(Cow::Borrowed(&columns[*index])),
-            Source::Stored(_) | Source::Device(_) => unreachable!("bound otherwise"),
+            Source::Chunks(_) | Source::Device(_) => unreachable!("bound otherwise"),
         };
         let columns: Vec<Cow<'a, CompressedColumn>> =
             used.par_iter().map(column).collect::<Result<_>>()?;

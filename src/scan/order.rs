@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! without a limit   all values are gathered and sorted
-//! with one          filter -> bitmap -> columns of the order, sorted -> bitmap of the first rows -> values
+//! with one          filter -> bitmap -> columns of the order, sorted -> numbers of the first rows -> values
 //! ```
 //!
 //! Rows that are equal in the columns of the order come as they do in the batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
@@ -88,11 +89,10 @@ impl Ordered<'_> {
         };
         let kept = self.scan.mask(engine)?.values().clone();
         if self.order.is_empty() {
-            let first = kept.set_indices().take(limit);
-            let rows = rows_of(first, kept.len());
-            return self.scan.gather_rows(&rows, &names, engine);
+            let first: Vec<u64> = kept.set_indices().take(limit).map(|row| row as u64).collect();
+            return self.scan.gather_rows(RowSet::Numbers(&first), &names, engine);
         }
-        let order = self.scan.gather_rows(&kept, &self.with_order(&[]), engine)?;
+        let order = self.scan.gather_rows(RowSet::Bits(&kept), &self.with_order(&[]), engine)?;
         let first = self.first(order.columns(), Some(limit))?;
         // Their numbers in the batch, and where each is among them in the order.
         let numbers: Vec<usize> = kept.set_indices().collect();
@@ -103,8 +103,8 @@ impl Ordered<'_> {
             .map(|(at, kept)| (numbers[*kept as usize], at as u32))
             .collect();
         chosen.sort_unstable();
-        let rows = rows_of(chosen.iter().map(|(row, _)| *row), kept.len());
-        let values = self.scan.gather_rows(&rows, &names, engine)?;
+        let rows: Vec<u64> = chosen.iter().map(|(row, _)| *row as u64).collect();
+        let values = self.scan.gather_rows(RowSet::Numbers(&rows), &names, engine)?;
         let mut places = vec![0; chosen.len()];
         chosen.iter().zip(0..).for_each(|((_, at), from)| places[*at as usize] = from);
         taken(&values, &UInt32Array::from(places))
@@ -150,12 +150,44 @@ pub(crate) fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBat
     batch_of(batch.schema(), arrays, rows.len())
 }
 
-/// A bit for each of `len` rows, set for some.
-fn rows_of(chosen: impl Iterator<Item = usize>, len: usize) -> BooleanBuffer {
-    let mut rows = BooleanBufferBuilder::new(len);
-    rows.append_n(len, false);
-    chosen.for_each(|row| rows.set_bit(row, true));
-    rows.finish()
+/// Some rows of a scan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RowSet<'a> {
+    /// A bit for each row, set for those that are wanted.
+    Bits(&'a BooleanBuffer),
+    /// The numbers of those that are wanted, ascending, each once.
+    Numbers(&'a [u64]),
+}
+
+impl RowSet<'_> {
+    /// Those of the numbers that are in a range.
+    fn within<'n>(numbers: &'n [u64], range: &Range<usize>) -> &'n [u64] {
+        let below = |end: usize| numbers.partition_point(|row| *row < end as u64);
+        &numbers[below(range.start)..below(range.end)]
+    }
+
+    /// Whether some of them are in a range.
+    pub fn has_any(&self, range: Range<usize>) -> bool {
+        match self {
+            Self::Bits(bits) => bits.slice(range.start, range.len()).count_set_bits() > 0,
+            Self::Numbers(numbers) => !Self::within(numbers, &range).is_empty(),
+        }
+    }
+
+    /// The bits of a range.
+    pub fn bits(&self, range: Range<usize>) -> BooleanBuffer {
+        match self {
+            Self::Bits(bits) => bits.slice(range.start, range.len()),
+            Self::Numbers(numbers) => {
+                let mut bits = BooleanBufferBuilder::new(range.len());
+                bits.append_n(range.len(), false);
+                for row in Self::within(numbers, &range) {
+                    bits.set_bit(*row as usize - range.start, true);
+                }
+                bits.finish()
+            }
+        }
+    }
 }
 
 impl Scan<'_> {
@@ -163,7 +195,7 @@ impl Scan<'_> {
     /// them.
     pub(crate) fn gather_rows(
         &self,
-        rows: &BooleanBuffer,
+        rows: RowSet<'_>,
         names: &[&str],
         engine: &Engine,
     ) -> Result<RecordBatch> {
@@ -177,7 +209,7 @@ impl Scan<'_> {
             Some(context) => {
                 let reads = |wanted: &Gathered| wanted.columns.clone();
                 self.on(context, bind, reads, &mut (), |scan, _, wanted| {
-                    let kept = scan.selection_of(rows)?;
+                    let kept = scan.selection_of(&rows.bits(0..scan.rows))?;
                     let batch = gather_selection(scan, &kept, &wanted.columns, limit)?;
                     wanted.with_joined(batch, limit)
                 })

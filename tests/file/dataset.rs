@@ -6,7 +6,7 @@ use arrow_array::{Array, RecordBatch, UInt64Array, new_null_array, record_batch}
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
-use lanepack::file::{Dataset, File};
+use lanepack::file::{Dataset, File, Writer};
 use lanepack::scan::{Scan, col, count_distinct, count_rows, max, sum};
 use lanepack::{Engine, Error, compress};
 
@@ -26,7 +26,7 @@ fn parts() -> Vec<File> {
 #[test]
 fn files_are_scanned_as_one() {
     let (batch, cpu) = (facts(), Engine::cpu());
-    let dataset = Dataset::of(parts()).unwrap();
+    let dataset = Dataset::try_new(parts()).unwrap();
     assert_eq!((dataset.num_rows(), dataset.num_chunks(), dataset.files().len()), (9000, 10, 3));
     assert_eq!(dataset.schema(), &batch.schema());
     let packed = compress(&batch, &options()).unwrap();
@@ -78,7 +78,7 @@ fn what_differs_is_told_of_all_files() {
         ("town", Utf8, ["x"])
     );
     let other = open(&file_of(&[other.unwrap()], &options())).unwrap().with_name("b");
-    let error = Dataset::of(vec![same(), other]).unwrap_err();
+    let error = Dataset::try_new(vec![same(), other]).unwrap_err();
     assert!(matches!(error, Error::Mismatch { .. }));
     let message = error.to_string();
     for part in [
@@ -88,17 +88,29 @@ fn what_differs_is_told_of_all_files() {
     ] {
         assert!(message.contains(part), "{message}");
     }
-    assert!(Dataset::of(Vec::new()).is_err());
+    assert!(Dataset::try_new(Vec::new()).is_err());
     let field = |name: &str| Field::new(name, DataType::Int32, false);
     let twice = Schema::new(vec![field("x"), field("x")]);
     let numbers = || Arc::new(arrow_array::Int32Array::from(vec![1])) as arrow_array::ArrayRef;
     let twice = RecordBatch::try_new(Arc::new(twice), vec![numbers(), numbers()]).unwrap();
     let twice = open(&file_of(&[twice], &options())).unwrap();
-    let error = Dataset::of(vec![twice]).unwrap_err();
+    let error = Dataset::try_new(vec![twice]).unwrap_err();
     assert!(error.to_string().contains("two columns \"x\""), "{error}");
+    // May have nulls if it may in some file.
+    let sure = RecordBatch::try_new(
+        Arc::new(Schema::new(vec![Field::new("day", DataType::Int32, false)])),
+        vec![facts().column(0).clone()],
+    );
+    let sure = open(&file_of(&[sure.unwrap()], &options())).unwrap();
+    let unsure = open(&file_of(&[facts().project(&[0]).unwrap()], &options())).unwrap();
+    for files in [[sure.clone(), unsure.clone()], [unsure, sure]] {
+        let dataset = Dataset::try_new(files.into()).unwrap();
+        assert!(dataset.schema().field(0).is_nullable());
+        assert_eq!(dataset.take(&[9000, 3], &Engine::cpu()).unwrap().num_rows(), 2);
+    }
     // Nulls where there may be none.
     let sure = Schema::new(vec![Field::new("day", DataType::Int32, false)]);
-    let error = Dataset::with_schema(vec![same()], &sure).unwrap_err();
+    let error = Dataset::try_new_with_schema(vec![same()], &sure).unwrap_err();
     assert!(error.to_string().contains("may have nulls in column \"day\""), "{error}");
 }
 
@@ -115,9 +127,9 @@ fn columns_that_a_file_lacks_are_null_on_request() {
         Field::new("extra", struct_type.clone(), true),
     ]);
     let files = vec![first.unwrap(), second.unwrap()];
-    let error = Dataset::of(files.clone()).unwrap_err();
+    let error = Dataset::try_new(files.clone()).unwrap_err();
     assert!(error.to_string().contains("has a column \"price\" more"), "{error}");
-    let dataset = Dataset::with_schema(files, &schema).unwrap();
+    let dataset = Dataset::try_new_with_schema(files, &schema).unwrap();
     let nulls = |data_type: &DataType| new_null_array(data_type, 3000);
     let head = vec![
         nulls(&DataType::Utf8),
@@ -143,12 +155,24 @@ fn columns_that_a_file_lacks_are_null_on_request() {
     let scan = dataset.scan().filter(col("name").is_not_null());
     assert_eq!(scan.count(&cpu).unwrap(), 3000);
     assert_eq!(dataset.statistics("name").unwrap().null_counts.values()[..3], [1024, 1024, 952]);
+    // Of every type.
+    let every = crate::every_type(10);
+    let fields = every.schema().fields().clone();
+    let all: Vec<&String> = fields.iter().map(|field| field.name()).collect();
+    let files = vec![open(&file_of(&[batch.slice(0, 1500)], &options())).unwrap()];
+    let of_every_type = Dataset::try_new_with_schema(files, &every.schema()).unwrap();
+    for _ in 0..2 {
+        let nulls = of_every_type.scan().gather(&all, &cpu).unwrap();
+        for (array, field) in nulls.columns().iter().zip(&fields) {
+            assert_eq!(array.as_ref(), new_null_array(field.data_type(), 1500).as_ref());
+        }
+    }
     // A column that must not be null.
     let mut fields: Vec<Field> =
         schema.fields().iter().map(|field| field.as_ref().clone()).collect();
     fields[2] = Field::new("price", DataType::Float64, false);
     let files = dataset.files().cloned().collect();
-    let error = Dataset::with_schema(files, &Schema::new(fields)).unwrap_err();
+    let error = Dataset::try_new_with_schema(files, &Schema::new(fields)).unwrap_err();
     assert!(error.to_string().contains("has no column \"price\""), "{error}");
 }
 
@@ -168,9 +192,22 @@ fn files_are_found_by_a_pattern_and_errors_name_them() {
     let cpu = Engine::cpu();
     assert_eq!(dataset.scan().gather(&NAMES, &cpu).unwrap(), batch);
     assert!(dataset.files().next().unwrap().name().unwrap().ends_with("2025/a.lanepack"));
+    // Not files that are being written, and not folders.
+    let mut writer =
+        Writer::create(pattern("2025/c.lanepack"), &batch.schema(), options()).unwrap();
+    writer.write(&batch).unwrap();
+    std::fs::create_dir(folder.path().join("2025/d.lanepack")).unwrap();
+    for all in ["2025/*lanepack*", "2025/[a-d].lanepack", "2025/*.part*"] {
+        let found = Dataset::glob(&pattern(all));
+        assert_eq!(
+            found.map_or(0, |found| found.num_rows()),
+            if all.contains("part") { 0 } else { 3000 }
+        );
+    }
+    drop(writer);
     let error = Dataset::glob(&pattern("*.lanepack")).unwrap_err();
     assert!(error.to_string().contains("no file matches"), "{error}");
-    assert!(matches!(Dataset::glob("a***b"), Err(Error::Io { .. })));
+    assert!(matches!(Dataset::glob("a***b"), Err(Error::Mismatch { .. })));
     let error = Dataset::glob(&pattern("2025/*")).unwrap_err();
     assert!(error.to_string().contains("notes.txt"), "{error}");
     let missing = [pattern("2025/a.lanepack"), pattern("2025/missing")];

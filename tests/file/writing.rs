@@ -1,5 +1,6 @@
 //! Files that are written whole or not at all, appended to, and put together of others.
 
+use std::io::Write;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
@@ -58,7 +59,31 @@ fn files_take_their_name_once_they_are_complete() {
         std::fs::File::create(&plain).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&path), mode(&plain));
+        // Those of an older file stay, and so does a link to it.
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("facts.lanepack", &link).unwrap();
+        let mut writer = Writer::append(&link, options()).unwrap();
+        let [part] = &names(folder.path())
+            .into_iter()
+            .filter(|name| name.ends_with(".part"))
+            .collect::<Vec<_>>()[..]
+        else {
+            panic!()
+        };
+        assert_eq!(mode(&folder.path().join(part)) & 0o777, 0o600);
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(mode(&path) & 0o777, 0o600);
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(File::open(&path).unwrap().num_rows(), 18_000);
     }
+    // As long as names may be.
+    let long = folder.path().join("x".repeat(250));
+    let mut writer = create(&long);
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(values(&File::open(&long).unwrap()), batch);
 }
 
 #[test]
@@ -151,6 +176,51 @@ fn threads_of_a_pool_write_the_same_file() {
     assert_eq!(pool.install(|| write(0)), expected);
     let files: Vec<Vec<u8>> = (0..8).into_par_iter().map(write).collect();
     assert!(files.iter().all(|file| *file == expected));
+    // Begun by a thread of its own and finished by all threads of the pool.
+    let begin = |_| {
+        let mut writer = Writer::try_new(Vec::new(), &batch.schema(), options()).unwrap();
+        writer.write(&batch).unwrap();
+        writer
+    };
+    let writers: Vec<_> = (0..8).map(begin).collect();
+    let files = writers.into_par_iter().map(|writer| writer.into_inner().unwrap());
+    assert!(files.collect::<Vec<_>>().iter().all(|file| *file == expected));
+}
+
+/// Fails once it has so many bytes.
+struct Full {
+    left: usize,
+}
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_sink_that_fails_while_rows_are_compressed_ends_the_file() {
+    let batch = facts();
+    let writer = || {
+        let sink = Full { left: 10_000 };
+        let writer = Writer::try_new(sink, &batch.schema(), options()).unwrap();
+        writer.with_batch_rows(1024)
+    };
+    let mut failed = writer();
+    let error = failed.write(&batch).unwrap_err();
+    assert!(matches!(error, Error::Io { .. }), "{error}");
+    let earlier = failed.write(&batch).unwrap_err();
+    assert!(earlier.to_string().contains("cannot be continued"), "{earlier}");
+    assert!(failed.flush().is_err() && failed.finish().is_err() && failed.into_inner().is_err());
+    // Dropped while a thread compresses.
+    let mut dropped = writer();
+    dropped.write(&batch.slice(0, 2000)).unwrap();
+    drop(dropped);
 }
 
 #[test]

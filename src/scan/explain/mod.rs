@@ -260,7 +260,7 @@ impl Scan<'_> {
             Some(context) => self.explain_on(context, aggregates)?,
             None => {
                 let (source, mut plans) = self.bind(|binder| plans(aggregates, binder))?;
-                let scan = source.whole()?;
+                let scan = source.read_all()?;
                 let reads = columns_of_plans(&plans);
                 let (choice, context) =
                     engine.planned(|| scan.work(engine, &values_of(&plans), plans.len()));

@@ -39,7 +39,7 @@ impl GroupBy<'_> {
             Some(context) => self.explain_on(bind, context, true)?,
             None => {
                 let (source, mut asked) = self.scan.bind(bind)?;
-                let scan = source.whole()?;
+                let scan = source.read_all()?;
                 let effort = aggregates.len() + asked.keys.len();
                 let (choice, context) =
                     engine.planned(|| scan.work(engine, &asked.reads(), effort));

@@ -1,5 +1,5 @@
-//! Rows that wait until there are enough of them to be compressed together, so that chunks are full
-//! however small the batches are.
+//! Rows that are gathered until there are enough to compress them together, so that chunks are full however
+//! small the batches are.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use crate::error::{Error, Place, Result};
 use crate::fence::fenced;
 use crate::lanes::VECTOR;
 
-/// Batches of one schema, in the order in which they came.
-pub(crate) struct Waiting {
+/// Batches of one schema that are not compressed yet.
+pub(crate) struct PendingRows {
     schema: SchemaRef,
-    batches: VecDeque<RecordBatch>,
+    /// Each with the bytes of its values.
+    batches: VecDeque<(RecordBatch, usize)>,
     rows: usize,
-    bytes: usize,
     /// The values of the dictionaries of the last batch, by column.
     dictionaries: Vec<Option<ArrayRef>>,
 }
@@ -27,23 +27,23 @@ pub(crate) struct Waiting {
 pub(crate) struct Portion {
     /// Rows at most.
     pub rows: usize,
-    /// Bytes of their values at most.
+    /// Bytes of their values at most, unless one row has more.
     pub bytes: usize,
-    /// Rows of a full chunk: there are as many of these as fit.
+    /// Rows of a full chunk: a portion has whole chunks if one fits.
     pub chunk: usize,
 }
 
-impl Waiting {
+impl PendingRows {
     pub fn new(schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
-        Self { schema, batches: VecDeque::new(), rows: 0, bytes: 0, dictionaries }
+        Self { schema, batches: VecDeque::new(), rows: 0, dictionaries }
     }
 
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Rows that wait.
+    /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -62,8 +62,8 @@ impl Waiting {
         self.check(batch)?;
         if batch.num_rows() > 0 {
             self.rows += batch.num_rows();
-            self.bytes += self.bytes_of(batch);
-            self.batches.push_back(batch.clone());
+            let bytes = self.bytes_of(batch);
+            self.batches.push_back((batch.clone(), bytes));
         }
         Ok(())
     }
@@ -85,27 +85,41 @@ impl Waiting {
 
     /// Rows to compress next, if there are as many as a portion has.
     pub fn portion(&self, portion: &Portion) -> Option<usize> {
-        let of_row = (self.bytes / self.rows.max(1)).max(1);
-        let rows = portion.rows.min(portion.bytes / of_row).max(1);
-        // Whole chunks if there is one, else whole vectors.
-        let unit = [portion.chunk, VECTOR, 1].into_iter().find(|unit| *unit <= rows).unwrap_or(1);
-        let rows = rows / unit * unit;
-        (self.rows >= rows).then_some(rows)
+        let (mut rows, mut bytes) = (0, 0);
+        for (batch, of_batch) in &self.batches {
+            let of_row = (of_batch / batch.num_rows()).max(1);
+            let fits = portion.bytes.saturating_sub(bytes) / of_row;
+            let own = batch.num_rows().min(fits).min(portion.rows - rows);
+            rows += own;
+            bytes += own * of_row;
+            if own < batch.num_rows() || rows == portion.rows {
+                let rows = rows.max(1);
+                // Whole chunks if there is one, else whole vectors.
+                let units = [portion.chunk, VECTOR, 1].into_iter();
+                let unit = units.into_iter().find(|unit| *unit <= rows).unwrap_or(1);
+                return Some(rows / unit * unit);
+            }
+        }
+        // As many whole chunks as will fit, if further rows are like these.
+        let of_row = (bytes / rows.max(1)).max(1);
+        let chunks = portion.rows.min(portion.bytes / of_row) / portion.chunk * portion.chunk;
+        (chunks > 0 && chunks <= rows).then_some(chunks)
     }
 
-    /// Removes the first rows, and puts them together. Some batches have no common array (dictionaries of
+    /// Removes the first rows, and concatenates them. Some batches cannot be concatenated (dictionaries of
     /// more values together than keys, runs that end past their type): they stay apart.
     pub fn take(&mut self, rows: usize) -> Vec<RecordBatch> {
         let mut taken = Vec::new();
         let mut left = rows.min(self.rows);
-        self.bytes -= (self.bytes as u128 * left as u128 / self.rows.max(1) as u128) as usize;
         self.rows -= left;
         while left > 0 {
-            let Some(batch) = self.batches.pop_front() else { break };
+            let Some((batch, bytes)) = self.batches.pop_front() else { break };
             let own = left.min(batch.num_rows());
             taken.push(batch.slice(0, own));
-            if own < batch.num_rows() {
-                self.batches.push_front(batch.slice(own, batch.num_rows() - own));
+            let rest = batch.num_rows() - own;
+            if rest > 0 {
+                let bytes = bytes / batch.num_rows() * rest;
+                self.batches.push_front((batch.slice(own, rest), bytes));
             }
             left -= own;
         }
@@ -121,8 +135,8 @@ impl Waiting {
     pub fn put_back(&mut self, batches: impl DoubleEndedIterator<Item = RecordBatch>) {
         for batch in batches.rev() {
             self.rows += batch.num_rows();
-            self.bytes += batch.columns().iter().map(|array| array_bytes(array)).sum::<usize>();
-            self.batches.push_front(batch);
+            let bytes = batch.columns().iter().map(|array| array_bytes(array)).sum();
+            self.batches.push_front((batch, bytes));
         }
     }
 }
@@ -140,34 +154,38 @@ mod tests {
         RecordBatch::try_from_iter([("x", array)]).unwrap()
     }
 
+    fn bytes_of(pending: &PendingRows) -> usize {
+        pending.batches.iter().map(|(_, bytes)| bytes).sum()
+    }
+
     fn numbers(range: std::ops::Range<i64>) -> RecordBatch {
         batch(Arc::new(Int64Array::from_iter_values(range)))
     }
 
     #[test]
     fn rows_leave_in_order_and_in_whole_chunks() {
-        let mut waiting = Waiting::new(numbers(0..1).schema());
+        let mut pending = PendingRows::new(numbers(0..1).schema());
         let portion = Portion { rows: 4096, bytes: 8 * 5000, chunk: 1500 };
         for start in 0..40 {
-            assert_eq!(waiting.portion(&portion), None);
-            waiting.push(&numbers(start * 100..start * 100 + 100)).unwrap();
-            if waiting.rows() == 3000 {
+            assert_eq!(pending.portion(&portion), None);
+            pending.push(&numbers(start * 100..start * 100 + 100)).unwrap();
+            if pending.rows() == 3000 {
                 break;
             }
         }
-        assert_eq!(waiting.portion(&portion), Some(3000));
-        assert_eq!(waiting.take(2950), [numbers(0..2950)]);
-        assert_eq!((waiting.rows(), waiting.bytes), (50, 400));
-        waiting.put_back([numbers(0..10), numbers(10..20)].into_iter());
-        let all = waiting.take(1000);
+        assert_eq!(pending.portion(&portion), Some(3000));
+        assert_eq!(pending.take(2950), [numbers(0..2950)]);
+        assert_eq!((pending.rows(), bytes_of(&pending)), (50, 400));
+        pending.put_back([numbers(0..10), numbers(10..20)].into_iter());
+        let all = pending.take(1000);
         assert_eq!(all[0].num_rows(), 70);
         assert_eq!(
             all[0].slice(19, 2).column(0).as_ref(),
             &Int64Array::from(vec![19, 2950]) as &dyn Array
         );
-        assert_eq!((waiting.rows(), waiting.take(5).len()), (0, 0));
+        assert_eq!((pending.rows(), pending.take(5).len()), (0, 0));
         let other = batch(Arc::new(Int8Array::from(vec![1])));
-        assert!(matches!(waiting.push(&other), Err(Error::Mismatch { .. })));
+        assert!(matches!(pending.push(&other), Err(Error::Mismatch { .. })));
     }
 
     #[test]
@@ -175,12 +193,23 @@ mod tests {
         // 5,000 rows of 400 bytes: 2,048 have less than 1 MB, 3,072 more.
         let text = "x".repeat(384);
         let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(vec![&text; 5000]));
-        let mut waiting = Waiting::new(batch(views.clone()).schema());
-        waiting.push(&batch(views)).unwrap();
+        let mut pending = PendingRows::new(batch(views.clone()).schema());
+        pending.push(&batch(views)).unwrap();
         let portion = Portion { rows: 1 << 20, bytes: 1_000_000, chunk: 131_072 };
-        assert_eq!(waiting.portion(&portion), Some(2048));
+        assert_eq!(pending.portion(&portion), Some(2048));
         let huge = Portion { bytes: 10, ..portion };
-        assert_eq!(waiting.portion(&huge), Some(1));
+        assert_eq!(pending.portion(&huge), Some(1));
+        // Short rows in front of them do not wait for as many.
+        let short: ArrayRef = Arc::new(StringViewArray::from_iter_values(vec!["x"; 20_000]));
+        let mut pending = PendingRows::new(batch(short.clone()).schema());
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(vec![&text; 5000]));
+        pending.push(&batch(short)).unwrap();
+        assert_eq!(pending.portion(&portion), None);
+        pending.push(&batch(views)).unwrap();
+        // 320 KB of the short ones, and what fits of the others.
+        assert_eq!(pending.portion(&portion), Some(21 * 1024));
+        pending.take(21 * 1024);
+        assert_eq!(pending.portion(&portion), Some(2048));
     }
 
     #[test]
@@ -191,15 +220,15 @@ mod tests {
             let keys = Int8Array::from_iter_values(0..100);
             batch(Arc::new(DictionaryArray::<Int8Type>::new(keys, values.clone())))
         };
-        let mut waiting = Waiting::new(keyed(&values).schema());
-        waiting.push(&keyed(&values)).unwrap();
-        waiting.push(&keyed(&values)).unwrap();
-        assert_eq!(waiting.bytes, 2 * 100 + 100 * 99 + 101 * 4);
+        let mut pending = PendingRows::new(keyed(&values).schema());
+        pending.push(&keyed(&values)).unwrap();
+        pending.push(&keyed(&values)).unwrap();
+        assert_eq!(bytes_of(&pending), 2 * 100 + 100 * 99 + 101 * 4);
         // 200 values do not fit 127 keys.
         let others: ArrayRef =
             Arc::new(StringArray::from_iter_values((100..200).map(|at| at.to_string())));
-        waiting.push(&keyed(&others)).unwrap();
-        let rows: Vec<usize> = waiting.take(300).iter().map(RecordBatch::num_rows).collect();
+        pending.push(&keyed(&others)).unwrap();
+        let rows: Vec<usize> = pending.take(300).iter().map(RecordBatch::num_rows).collect();
         assert_eq!(rows, [100, 100, 100]);
     }
 }

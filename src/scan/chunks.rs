@@ -1,4 +1,4 @@
-//! Scans of columns that lie in host memory, or elsewhere, in a file for example.
+//! Scans of columns that are in host memory, or are read on demand, from a file for example.
 //!
 //! ```text
 //! chunks that bounds do not exclude     [0 2 3]   [5 6 9]   [10 11]
@@ -6,35 +6,36 @@
 //! scanned, by the engine                     #######   #######   ####
 //! ```
 //!
-//! What lies elsewhere is read a window at a time: chunks, one behind the other, that have so many bytes in
-//! the columns that are used ([`Stored::window_bytes`]). While a window is scanned, as columns in host
-//! memory are ([`HostScan`]), the next one is read: two are in memory. Those after it are announced to the
-//! source, so that a disk has something to do. What comes of windows is put together in the order of chunks,
-//! so results are those of columns that were in memory all the time.
+//! Chunks are read a window at a time: neighbours that have a limited number of bytes in the columns that are
+//! used ([`ChunkSource::window_bytes`]). While a window is scanned like columns in host memory ([`HostScan`]),
+//! the next one is read: two are in memory. The source is told of those after it, so that a disk can fetch
+//! them. Window results are combined in the order of chunks, so that they equal those of columns in memory.
 
 use std::ops::Range;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, i256};
-use arrow_schema::Schema;
+use arrow_schema::{FieldRef, Schema};
+use rayon::prelude::*;
 
 use super::aggregate::{Plan, State};
 use super::bounds::{self, ChunkFacts};
 use super::group::{GroupTable, Grouping};
 use super::host::HostScan;
+use super::order::RowSet;
 use super::predicate::Predicate;
 use super::{bounds_of, gathered, integer_bounds};
 use crate::chunk::Statistics;
-use crate::column::{self, CompressedColumn, physical_of};
+use crate::column::{self, CompressedColumn, array_bytes, physical_of};
 use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::memory::MemoryLimit;
 use crate::ranges::{Key, Share};
 
-/// Columns that lie elsewhere: a scan reads those that it uses, and of them the chunks that their bounds do
-/// not exclude.
-pub(crate) trait Stored: std::fmt::Debug + Sync {
+/// A source of compressed chunks that are read on demand: a scan reads the columns that it uses, and of them
+/// the chunks that their bounds do not exclude.
+pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     /// The fields of the values.
     fn schema(&self) -> &Schema;
     /// Rows of each chunk.
@@ -67,7 +68,7 @@ const AHEAD: usize = 4;
 /// A scan whose columns and filter are known.
 pub(super) enum HostSource<'a> {
     Memory(HostScan<'a>),
-    Stored(StoredScan<'a>),
+    Chunks(ChunkScan<'a>),
 }
 
 /// Who scans windows.
@@ -79,8 +80,8 @@ enum By {
 }
 
 /// A scan of columns that are read.
-pub(super) struct StoredScan<'a> {
-    stored: &'a dyn Stored,
+pub(super) struct ChunkScan<'a> {
+    source: &'a dyn ChunkSource,
     predicate: Predicate,
     /// The columns that it uses, by their numbers in predicates.
     used: Vec<usize>,
@@ -88,51 +89,59 @@ pub(super) struct StoredScan<'a> {
     chunks: Vec<(usize, usize)>,
 }
 
-impl<'a> StoredScan<'a> {
+impl<'a> ChunkScan<'a> {
     /// A scan of `used` columns; if rows are given, of chunks that have some of these.
     pub fn new(
-        stored: &'a dyn Stored,
+        source: &'a dyn ChunkSource,
         mut predicate: Predicate,
         used: Vec<usize>,
-        rows: Option<&BooleanBuffer>,
+        rows: Option<RowSet<'_>>,
     ) -> Result<Self> {
         let mut chunks = Vec::new();
         let mut at = 0;
-        for (chunk, count) in stored.chunk_rows().iter().enumerate() {
-            let has_rows = rows.is_none_or(|rows| rows.slice(at, *count).count_set_bits() > 0);
-            let facts = |number: usize| facts_of(stored, used[number], chunk);
+        for (chunk, count) in source.chunk_rows().iter().enumerate() {
+            let has_rows = rows.is_none_or(|rows| rows.has_any(at..at + count));
+            let facts = |number: usize| facts_of(source, used[number], chunk);
             if has_rows && bounds::of_predicate(&predicate, &facts) != Share::None {
                 chunks.push((chunk, at));
             }
             at += count;
         }
-        let mut scan = Self { stored, predicate: Predicate::Constant(true), used, chunks };
+        let mut scan = Self { source, predicate: Predicate::Constant(true), used, chunks };
         predicate.fit(&|column| scan.bounds(column))?;
         scan.predicate = predicate;
         Ok(scan)
     }
 
+    /// Bytes of all that is read.
+    fn bytes(&self) -> u64 {
+        let of_chunk = |(chunk, _): &(usize, usize)| -> u64 {
+            self.used.iter().map(|column| self.source.bytes(*column, *chunk)).sum()
+        };
+        self.chunks.iter().map(of_chunk).fold(0, u64::saturating_add)
+    }
+
     fn rows_of(&self, chunk: usize) -> usize {
-        self.stored.chunk_rows()[chunk]
+        self.source.chunk_rows()[chunk]
     }
 
     /// As [`bounds_of`], of the chunks that are read.
     fn bounds(&self, column: usize) -> (i256, i256) {
         let facts = self.chunks.iter().map(|(chunk, _)| {
-            let (nulls, statistics) = self.stored.facts(self.used[column], *chunk);
+            let (nulls, statistics) = self.source.facts(self.used[column], *chunk);
             (self.rows_of(*chunk), nulls, statistics)
         });
-        integer_bounds(self.stored.schema().field(self.used[column]).data_type(), facts)
+        integer_bounds(self.source.schema().field(self.used[column]).data_type(), facts)
     }
 
     fn has_nulls(&self, column: usize) -> bool {
-        let nulls = |(chunk, _): &(usize, usize)| self.stored.facts(self.used[column], *chunk).0;
+        let nulls = |(chunk, _): &(usize, usize)| self.source.facts(self.used[column], *chunk).0;
         self.chunks.iter().any(|chunk| nulls(chunk) > 0)
     }
 
     /// The chunks of each window, one window at least.
     fn windows(&self, by: By) -> Vec<&[(usize, usize)]> {
-        let most = self.stored.window_bytes().unwrap_or_else(|| match by {
+        let most = self.source.window_bytes().unwrap_or_else(|| match by {
             By::Devices => DEVICE_BYTES,
             By::Cpu => {
                 let threads = rayon::current_num_threads() as u64;
@@ -140,7 +149,7 @@ impl<'a> StoredScan<'a> {
             }
         });
         let bytes_of = |(chunk, _): &(usize, usize)| {
-            self.used.iter().map(|column| self.stored.bytes(*column, *chunk)).sum()
+            self.used.iter().map(|column| self.source.bytes(*column, *chunk)).sum()
         };
         let ranges = windows(self.chunks.iter().map(bytes_of), most);
         ranges.into_iter().map(|range| &self.chunks[range]).collect()
@@ -149,7 +158,7 @@ impl<'a> StoredScan<'a> {
     /// Reads a window.
     fn read(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
         let chunks = numbers(window);
-        let columns = self.stored.read(&self.used, &chunks)?;
+        let columns = self.source.read(&self.used, &chunks)?;
         Ok(HostScan {
             columns: columns.into_iter().map(std::borrow::Cow::Owned).collect(),
             predicate: self.predicate.clone(),
@@ -158,7 +167,7 @@ impl<'a> StoredScan<'a> {
     }
 
     /// Does `work` with each window, in order, while the next one is read, and more are announced.
-    fn each<T>(
+    fn for_each<T>(
         &self,
         by: By,
         mut work: impl FnMut(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
@@ -166,7 +175,7 @@ impl<'a> StoredScan<'a> {
         let windows = self.windows(by);
         let announce = |windows: &[&[(usize, usize)]]| {
             for window in windows {
-                self.stored.will_read(&self.used, &numbers(window));
+                self.source.will_read(&self.used, &numbers(window));
             }
         };
         announce(&windows[..windows.len().min(AHEAD)]);
@@ -194,7 +203,7 @@ impl<'a> StoredScan<'a> {
     fn placed(&self, window: &[(usize, usize)], error: Error) -> Error {
         let chunk = error.place().and_then(|place| window.get(place.chunk?));
         match chunk {
-            Some((chunk, _)) => self.stored.place(*chunk, error),
+            Some((chunk, _)) => self.source.place(*chunk, error),
             None => error,
         }
     }
@@ -204,7 +213,7 @@ impl<'a> StoredScan<'a> {
         let mut read = BooleanBufferBuilder::new(0);
         masks.iter().for_each(|mask| read.append_buffer(mask.values()));
         let (read, mut at) = (read.finish(), 0);
-        let all_rows = self.stored.chunk_rows().iter().sum();
+        let all_rows = self.source.chunk_rows().iter().sum();
         let mut bits = BooleanBufferBuilder::new(all_rows);
         for (chunk, first) in &self.chunks {
             bits.append_n(first - bits.len(), false);
@@ -216,10 +225,10 @@ impl<'a> StoredScan<'a> {
     }
 
     /// The bits of the rows of a window, given those of all rows.
-    fn bits_of(&self, window: &[(usize, usize)], all: &BooleanBuffer) -> BooleanBuffer {
+    fn bits_of(&self, window: &[(usize, usize)], all: RowSet<'_>) -> BooleanBuffer {
         let mut bits = BooleanBufferBuilder::new(0);
         for (chunk, first) in window {
-            bits.append_buffer(&all.slice(*first, self.rows_of(*chunk)));
+            bits.append_buffer(&all.bits(*first..first + self.rows_of(*chunk)));
         }
         bits.finish()
     }
@@ -248,11 +257,11 @@ fn numbers(window: &[(usize, usize)]) -> Vec<usize> {
     window.iter().map(|(chunk, _)| *chunk).collect()
 }
 
-fn facts_of(stored: &dyn Stored, column: usize, chunk: usize) -> ChunkFacts {
-    let data_type = stored.schema().field(column).data_type();
-    let (nulls, statistics) = stored.facts(column, chunk);
+fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) -> ChunkFacts {
+    let data_type = source.schema().field(column).data_type();
+    let (nulls, statistics) = source.facts(column, chunk);
     ChunkFacts {
-        rows: stored.chunk_rows()[chunk],
+        rows: source.chunk_rows()[chunk],
         nulls,
         statistics,
         key: Key::of(data_type),
@@ -262,15 +271,15 @@ fn facts_of(stored: &dyn Stored, column: usize, chunk: usize) -> ChunkFacts {
 
 impl<'a> HostSource<'a> {
     /// The scan with all its chunks in memory.
-    pub fn whole(self) -> Result<HostScan<'a>> {
+    pub fn read_all(self) -> Result<HostScan<'a>> {
         match self {
             Self::Memory(scan) => Ok(scan),
-            Self::Stored(scan) => scan.read(&scan.chunks),
+            Self::Chunks(scan) => scan.read(&scan.chunks),
         }
     }
 
     /// Does `work` with each part that is in memory, in order.
-    fn each<T>(
+    fn for_each_window<T>(
         &self,
         engine: &Engine,
         mut work: impl FnMut(&HostScan<'_>) -> Result<T>,
@@ -278,7 +287,7 @@ impl<'a> HostSource<'a> {
         let by = if engine.device().is_some() { By::Devices } else { By::Cpu };
         match self {
             Self::Memory(scan) => Ok(vec![work(scan)?]),
-            Self::Stored(scan) => scan.each(by, |window, _| work(window)),
+            Self::Chunks(scan) => scan.for_each(by, |window, _| work(window)),
         }
     }
 
@@ -286,14 +295,14 @@ impl<'a> HostSource<'a> {
     pub fn bounds(&self, column: usize) -> (i256, i256) {
         match self {
             Self::Memory(scan) => bounds_of(&scan.columns[column]),
-            Self::Stored(scan) => scan.bounds(column),
+            Self::Chunks(scan) => scan.bounds(column),
         }
     }
 
     pub fn has_nulls(&self, column: usize) -> bool {
         match self {
             Self::Memory(scan) => scan.columns[column].null_count() > 0,
-            Self::Stored(scan) => scan.has_nulls(column),
+            Self::Chunks(scan) => scan.has_nulls(column),
         }
     }
 
@@ -301,22 +310,22 @@ impl<'a> HostSource<'a> {
     pub fn rows(&self) -> usize {
         match self {
             Self::Memory(scan) => scan.rows(),
-            Self::Stored(scan) => scan.chunks.iter().map(|(chunk, _)| scan.rows_of(*chunk)).sum(),
+            Self::Chunks(scan) => scan.chunks.iter().map(|(chunk, _)| scan.rows_of(*chunk)).sum(),
         }
     }
 
     /// See [`Scan::mask`](super::Scan::mask).
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
-        let mut masks = self.each(engine, |scan| scan.mask(engine))?;
+        let mut masks = self.for_each_window(engine, |scan| scan.mask(engine))?;
         Ok(match self {
             Self::Memory(_) => masks.remove(0),
-            Self::Stored(scan) => BooleanArray::new(scan.all_bits(&masks), None),
+            Self::Chunks(scan) => BooleanArray::new(scan.all_bits(&masks), None),
         })
     }
 
     /// See [`Scan::count`](super::Scan::count).
     pub fn count(&self, engine: &Engine) -> Result<usize> {
-        Ok(self.each(engine, |scan| scan.count(engine))?.into_iter().sum())
+        Ok(self.for_each_window(engine, |scan| scan.count(engine))?.into_iter().sum())
     }
 
     /// What the kept rows come to.
@@ -324,7 +333,7 @@ impl<'a> HostSource<'a> {
         plans.iter_mut().try_for_each(|plan| plan.fit(&|column| self.bounds(column)))?;
         let plans: Vec<&Plan> = plans.iter().collect();
         let mut states: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
-        self.each(engine, |scan| {
+        self.for_each_window(engine, |scan| {
             states = scan.aggregate(&plans, std::mem::take(&mut states), engine)?;
             Ok(())
         })?;
@@ -339,7 +348,7 @@ impl<'a> HostSource<'a> {
         engine: &Engine,
     ) -> Result<GroupTable> {
         let mut found: Option<GroupTable> = None;
-        self.each(engine, |scan| {
+        self.for_each_window(engine, |scan| {
             let table = scan.groups(filter, grouping, engine)?;
             found = Some(match found.take() {
                 None => table,
@@ -353,48 +362,65 @@ impl<'a> HostSource<'a> {
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
         let mut limit = engine.memory_limit();
-        let batches = self.each(engine, |scan| {
+        if let Self::Chunks(chunks) = self {
+            limit = limit.of_input(chunks.bytes());
+        }
+        let batches = self.for_each_window(engine, |scan| {
             let batch = scan.gather(wanted, limit, engine)?;
-            limit = limit.after(&batch);
+            limit = limit.after(bytes_of(&batch));
             Ok(batch)
         })?;
-        together(batches)
+        concat_batches(batches)
     }
 
     /// The values of some columns in rows that have been found, by the CPU.
     pub fn gather_rows(
         &self,
-        rows: &BooleanBuffer,
+        rows: RowSet<'_>,
         wanted: &[usize],
         mut limit: MemoryLimit,
     ) -> Result<RecordBatch> {
         let batches = match self {
-            Self::Memory(scan) => vec![scan.gather_rows(rows, wanted, limit)?],
-            Self::Stored(stored) => stored.each(By::Cpu, |scan, window| {
-                let batch = scan.gather_rows(&stored.bits_of(window, rows), wanted, limit)?;
-                limit = limit.after(&batch);
-                Ok(batch)
-            })?,
+            Self::Memory(scan) => {
+                vec![scan.gather_rows(&rows.bits(0..scan.rows()), wanted, limit)?]
+            }
+            Self::Chunks(chunks) => {
+                limit = limit.of_input(chunks.bytes());
+                chunks.for_each(By::Cpu, |scan, window| {
+                    let batch = scan.gather_rows(&chunks.bits_of(window, rows), wanted, limit)?;
+                    limit = limit.after(bytes_of(&batch));
+                    Ok(batch)
+                })?
+            }
         };
-        together(batches)
+        concat_batches(batches)
     }
 }
 
-/// Gathered rows, one batch behind the other.
-fn together(mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
+/// Bytes of the values of gathered rows.
+fn bytes_of(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|array| array_bytes(array) as u64).sum()
+}
+
+/// The rows of all windows, of which there is at least one.
+fn concat_batches(mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
     if batches.len() == 1 {
         return Ok(batches.remove(0));
     }
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     let schema = batches[0].schema();
     let fields = schema.fields();
-    let column = |number: usize| -> Result<ArrayRef> {
-        let pieces: Vec<ArrayRef> =
-            batches.iter().map(|batch| batch.column(number).clone()).collect();
-        column::concat(&pieces).map_err(|error: Error| error.in_column(fields[number].name()))
+    let mut pieces: Vec<Vec<ArrayRef>> = vec![Vec::with_capacity(batches.len()); fields.len()];
+    for batch in batches {
+        let (_, arrays, _) = batch.into_parts();
+        pieces.iter_mut().zip(arrays).for_each(|(pieces, array)| pieces.push(array));
+    }
+    // The pieces of a column go as soon as it is made.
+    let column = |(pieces, field): (Vec<ArrayRef>, &FieldRef)| {
+        column::concat(&pieces).map_err(|error: Error| error.in_column(field.name()))
     };
-    let arrays = (0..fields.len()).map(column).collect::<Result<_>>()?;
-    gathered(fields.iter(), arrays, rows)
+    let arrays = pieces.into_par_iter().zip(fields.par_iter()).map(column);
+    gathered(fields.iter(), arrays.collect::<Result<_>>()?, rows)
 }
 
 #[cfg(test)]
