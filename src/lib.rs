@@ -148,6 +148,9 @@ mod guide {
     struct Kernels;
     #[doc = include_str!("../docs/guide/scans.md")]
     struct Scans;
+    #[cfg(feature = "object_store")]
+    #[doc = include_str!("../docs/guide/stores.md")]
+    struct Stores;
 }
 
 /// The codecs' inner functions, for benches: not part of the public API.

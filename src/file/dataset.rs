@@ -28,13 +28,13 @@ use crate::scan::{ChunkSource, Scan};
 /// use lanepack::scan::{col, sum};
 /// use lanepack::{Engine, Options, file};
 ///
-/// let file = |ids: [i64; 3]| {
+/// let file = |ids: Vec<i64>| {
 ///     let batch = record_batch!(("id", Int64, ids))?;
 ///     let mut writer = file::Writer::try_new(Vec::new(), &batch.schema(), Options::default())?;
 ///     writer.write(&batch)?;
 ///     file::File::from_bytes(Buffer::from_vec(writer.into_inner()?))
 /// };
-/// let dataset = file::Dataset::try_new(vec![file([1, 2, 3])?, file([4, 5, 6])?])?;
+/// let dataset = file::Dataset::try_new(vec![file(vec![1, 2, 3])?, file(vec![4, 5, 6])?])?;
 /// assert_eq!(dataset.num_rows(), 6);
 /// let scan = dataset.scan().filter(col("id").gt_eq(3));
 /// let total = scan.aggregate(&[sum(col("id"))], &Engine::cpu())?;

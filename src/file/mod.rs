@@ -10,8 +10,8 @@
 //!
 //! [`Writer`] takes ordinary batches and writes packed chunks as it goes; the index stays in memory until the
 //! end. [`File`] reads the footer and the index, then what is asked for: a [`Scan`](crate::scan::Scan) of a
-//! file reads the columns that it uses, and of these the chunks that their bounds do not exclude. [`Dataset`] does
-//! so with many files. Any Arrow
+//! file reads the columns that it uses, and of these the chunks that their bounds do not exclude. [`Dataset`]
+//! does so with many files. With the feature `object_store` files may be objects of a store. Any Arrow
 //! implementation opens such a file and shows its chunks; [`ipc::Reader`](crate::ipc::Reader) reads it batch
 //! by batch.
 //!
@@ -19,7 +19,8 @@
 //! framing.rs   IPC messages and footer     index.rs    the index, as bytes and as arrays
 //! write.rs     Writer                      local.rs    files that take their name once they are complete
 //! read.rs      File                        dataset.rs  Dataset: many files as one
-//! source.rs    where bytes come from       access.rs   what the two have in common: columns, chunks, rows
+//! source.rs    where bytes come from       access.rs   calls that the two share: columns, chunks, rows
+//! store.rs     object stores
 //! ```
 
 mod access;
@@ -29,10 +30,14 @@ mod index;
 mod local;
 mod read;
 mod source;
+#[cfg(feature = "object_store")]
+mod store;
 mod write;
 
 pub use dataset::Dataset;
 pub use local::LocalFile;
 pub use read::{ColumnStatistics, File};
 pub use source::ReadAt;
+#[cfg(feature = "object_store")]
+pub use store::{Object, ObjectWriter};
 pub use write::Writer;

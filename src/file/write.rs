@@ -2,20 +2,23 @@
 //!
 //! ```text
 //! the caller      gathers rows 2      writes 1   gathers rows 3      writes 2
-//! a thread        compresses rows 1  |          compresses rows 2   |
+//! the pool        compresses rows 1  |          compresses rows 2   |
 //! ```
 //!
-//! A portion of rows is compressed by a thread of its own (and those of the pool, or a GPU) while the caller
-//! gathers the next one, or by the caller if it is a thread of a pool, which must not wait for others.
+//! A portion of rows is compressed by threads of a pool of this module, or by a GPU, while the caller gathers the
+//! next one. These threads do nothing else. The pool of the program would not do: while one of its threads waits
+//! for a writer, it may have begun a part of this writer's work, and taken up the wait in the middle of it.
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
 use super::framing::Framing;
 use super::index::{self, ColumnParts};
@@ -28,7 +31,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::extension::{ROWS_KEY, packed_field};
 use crate::options::Options;
-use crate::transfer::shared::wait_for;
 
 /// Chunks of a column that are compressed and written together at most by default.
 const CHUNKS: usize = 8;
@@ -65,7 +67,7 @@ pub struct Writer<W: Write> {
     options: Options,
     portion: Portion,
     pending: PendingRows,
-    compressing: Option<Compression>,
+    compressing: Option<Receiver<Outcome>>,
     /// What has been written: rows of each chunk, and the parts of each column's index.
     chunk_rows: Vec<u32>,
     columns: Vec<ColumnParts>,
@@ -76,10 +78,16 @@ pub struct Writer<W: Write> {
 /// The columns of compressed batches.
 type Compressed = Vec<Vec<CompressedColumn>>;
 
-/// A compression that may still run.
-enum Compression {
-    Done(Result<Compressed>),
-    Thread(JoinHandle<Result<Compressed>>),
+/// The result of a compression, or what it has panicked with.
+type Outcome = std::thread::Result<Result<Compressed>>;
+
+/// Threads that compress for writers.
+fn pool() -> Result<&'static ThreadPool> {
+    static POOL: OnceLock<Result<ThreadPool, ThreadPoolBuildError>> = OnceLock::new();
+    let name = |number| format!("lanepack writer {number}");
+    POOL.get_or_init(|| ThreadPoolBuilder::new().thread_name(name).build())
+        .as_ref()
+        .map_err(|error| Error::from(std::io::Error::other(error.to_string())))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,6 +213,18 @@ impl<W: Write> Writer<W> {
         &self.framing.sink
     }
 
+    /// The sink. What is taken out of it has to go on to where the file is.
+    #[cfg(feature = "object_store")]
+    pub(super) fn sink_mut(&mut self) -> &mut W {
+        &mut self.framing.sink
+    }
+
+    /// Whether more batches can be written.
+    #[cfg(feature = "object_store")]
+    pub(super) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+
     /// Takes a batch; compresses and writes rows once there are enough.
     ///
     /// # Errors
@@ -268,30 +288,25 @@ impl<W: Write> Writer<W> {
         let work = move || -> Result<Compressed> {
             batches.iter().map(|batch| engine.compress_columns(batch, &options)).collect()
         };
-        self.compressing = Some(match rayon::current_thread_index() {
-            Some(_) => Compression::Done(work()),
-            None => {
-                let thread = std::thread::Builder::new().name("lanepack writer".to_owned());
-                Compression::Thread(thread.spawn(work)?)
-            }
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        pool()?.spawn(move || {
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(work));
+            // If the writer was dropped, nobody wants it.
+            let _ = sender.send(outcome);
         });
+        self.compressing = Some(receiver);
         self.state = State::Open;
         before.iter().try_for_each(|columns| self.write_columns(columns))
     }
 
     /// The result of the compression that was started, once it is there.
     fn compressed(&mut self) -> Result<Compressed> {
-        let Some(compression) = self.compressing.take() else { return Ok(Vec::new()) };
+        let Some(receiver) = self.compressing.take() else { return Ok(Vec::new()) };
         self.state = State::Failed;
-        let result = match compression {
-            Compression::Done(result) => result,
-            Compression::Thread(thread) => {
-                wait_for(|| thread.is_finished());
-                match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
+        let result = match receiver.recv() {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Error::from(std::io::Error::other("a compression gave no result"))),
         };
         if result.is_ok() {
             self.state = State::Open;

@@ -394,15 +394,12 @@ fn on_pool_of_hosts<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     }
 }
 
-/// Waits for threads.
-fn wait(threads: &[ScopedJoinHandle<'_, ()>]) {
-    wait_for(|| threads.iter().all(|thread| thread.is_finished()));
-}
-
-/// Before a thread of rayon's waits for others, it does here what its pool has to do: these threads may need
+/// Waits for threads. One of rayon's does meanwhile what its pool has to do: these threads may need
 /// the pool, of which all others may wait here as well.
-pub(crate) fn wait_for(is_finished: impl Fn() -> bool) {
-    while rayon::current_thread_index().is_some() && !is_finished() {
+fn wait(threads: &[ScopedJoinHandle<'_, ()>]) {
+    while rayon::current_thread_index().is_some()
+        && threads.iter().any(|thread| !thread.is_finished())
+    {
         if rayon::yield_now() != Some(rayon::Yield::Executed) {
             thread::sleep(IDLE);
         }
