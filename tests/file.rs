@@ -143,6 +143,15 @@ fn scans_of_files_are_those_of_batches() {
         assert_eq!(scans[1].rows(&engine).unwrap(), scans[0].rows(&engine).unwrap());
         assert_eq!(scans[1].count(&engine).unwrap(), scans[0].count(&engine).unwrap());
         both(&|scan| scan.gather(&["name", "day"], &engine).unwrap());
+        // The same in batches, with a column of a lookup.
+        both(&|scan| {
+            let scan = scan.clone().left_join(col("shop"), &towns);
+            let batches = scan.batches(&["town", "day", "name"], &engine).unwrap();
+            let schema = batches.schema();
+            let batches: Vec<RecordBatch> = batches.collect::<Result<_, _>>().unwrap();
+            assert!(batches.iter().all(|batch| (1..=131_072).contains(&batch.num_rows())));
+            concat_batches(&schema, &batches).unwrap()
+        });
         let aggregates = [
             count_rows(),
             sum(col("shop")),
@@ -410,6 +419,17 @@ fn a_source_that_fails_in_any_window_ends_the_call() {
         let place = format!("file \"facts\": column \"shop\", chunk {}: ", reads - 1);
         assert!(message.starts_with(&place) && message.ends_with("the disk is gone"), "{message}");
     }
+    // Batches before the failure come, and nothing behind it.
+    let source = Arc::new(Failing { bytes: bytes.clone(), reads_left: AtomicUsize::new(4) });
+    let file = File::from_source(source).unwrap().with_window_bytes(1);
+    let mut batches = file.scan().batches(&["shop"], &Engine::cpu()).unwrap();
+    for _ in 0..3 {
+        assert_eq!(batches.next_batch().unwrap().unwrap().num_rows(), 1024);
+    }
+    let error = batches.next_batch().unwrap_err();
+    assert_eq!(error.place().unwrap().chunk, Some(3), "{error}");
+    assert!(batches.next_batch().unwrap().is_none());
+    assert!(file.scan().batches(&["none"], &Engine::cpu()).is_err());
 }
 
 #[test]

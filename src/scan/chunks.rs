@@ -71,9 +71,18 @@ pub(super) enum HostSource<'a> {
     Chunks(ChunkScan<'a>),
 }
 
+/// Windows of a scan, of which one is read ahead.
+pub(super) struct Windows {
+    ranges: Vec<Range<usize>>,
+    /// The next one.
+    at: usize,
+    /// It, or why it could not be read.
+    read: Option<Result<HostScan<'static>>>,
+}
+
 /// Who scans windows.
 #[derive(Debug, Clone, Copy)]
-enum By {
+pub(super) enum By {
     Cpu,
     /// GPUs, maybe beside the CPU.
     Devices,
@@ -121,6 +130,11 @@ impl<'a> ChunkScan<'a> {
         self.chunks.iter().map(of_chunk).fold(0, u64::saturating_add)
     }
 
+    /// The field of a column.
+    pub fn field(&self, column: usize) -> FieldRef {
+        self.source.schema().fields()[self.used[column]].clone()
+    }
+
     fn rows_of(&self, chunk: usize) -> usize {
         self.source.chunk_rows()[chunk]
     }
@@ -140,7 +154,7 @@ impl<'a> ChunkScan<'a> {
     }
 
     /// The chunks of each window, one window at least.
-    fn windows(&self, by: By) -> Vec<&[(usize, usize)]> {
+    fn windows(&self, by: By) -> Vec<Range<usize>> {
         let most = self.source.window_bytes().unwrap_or_else(|| match by {
             By::Devices => DEVICE_BYTES,
             By::Cpu => {
@@ -151,8 +165,7 @@ impl<'a> ChunkScan<'a> {
         let bytes_of = |(chunk, _): &(usize, usize)| {
             self.used.iter().map(|column| self.source.bytes(*column, *chunk)).sum()
         };
-        let ranges = windows(self.chunks.iter().map(bytes_of), most);
-        ranges.into_iter().map(|range| &self.chunks[range]).collect()
+        windows(self.chunks.iter().map(bytes_of), most)
     }
 
     /// Reads a window.
@@ -166,35 +179,65 @@ impl<'a> ChunkScan<'a> {
         })
     }
 
-    /// Does `work` with each window, in order, while the next one is read, and more are announced.
+    /// The windows, of at most so many chunks, before the first.
+    pub fn begin(&self, by: By, most_chunks: usize) -> Windows {
+        let windows = self.windows(by).into_iter().flat_map(|range| {
+            // An empty one stays.
+            let parts = range.len().div_ceil(most_chunks).max(1);
+            (0..parts).map(move |part| {
+                let start = range.start + part * most_chunks;
+                start..range.end.min(start.saturating_add(most_chunks))
+            })
+        });
+        Windows { ranges: windows.collect(), at: 0, read: None }
+    }
+
+    /// Does `work` with the next window while the one behind it is read, and more are announced; nothing behind
+    /// the last.
+    pub fn step<T>(
+        &self,
+        windows: &mut Windows,
+        work: impl FnOnce(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let window = |at: usize| windows.ranges.get(at).map(|range| &self.chunks[range.clone()]);
+        let announce = |at: usize| {
+            if let Some(window) = window(at) {
+                self.source.will_read(&self.used, &numbers(window));
+            }
+        };
+        let Some(own) = window(windows.at) else { return Ok(None) };
+        let read = match windows.read.take() {
+            Some(read) => read?,
+            None => {
+                (0..AHEAD).for_each(|ahead| announce(windows.at + ahead));
+                self.read(own)?
+            }
+        };
+        announce(windows.at + AHEAD);
+        let following = window(windows.at + 1);
+        let mut next = None;
+        let result = rayon::in_place_scope(|scope| {
+            if let Some(following) = following {
+                scope.spawn(|_| next = Some(self.read(following)));
+            }
+            work(&read, own)
+        });
+        let result = result.map_err(|error| self.placed(own, error));
+        windows.at += 1;
+        windows.read = next;
+        result.map(Some)
+    }
+
+    /// Does `work` with each window, in order.
     fn for_each<T>(
         &self,
         by: By,
         mut work: impl FnMut(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let windows = self.windows(by);
-        let announce = |windows: &[&[(usize, usize)]]| {
-            for window in windows {
-                self.source.will_read(&self.used, &numbers(window));
-            }
-        };
-        announce(&windows[..windows.len().min(AHEAD)]);
-        let mut results = Vec::with_capacity(windows.len());
-        let mut read = self.read(windows[0])?;
-        for (number, window) in windows.iter().enumerate() {
-            announce(windows.get(number + AHEAD..).and_then(|rest| rest.get(..1)).unwrap_or(&[]));
-            let mut next = None;
-            let result = rayon::in_place_scope(|scope| {
-                if let Some(following) = windows.get(number + 1) {
-                    scope.spawn(|_| next = Some(self.read(following)));
-                }
-                work(&read, window)
-            });
-            results.push(result.map_err(|error| self.placed(window, error))?);
-            match next {
-                Some(next) => read = next?,
-                None => break,
-            }
+        let mut windows = self.begin(by, usize::MAX);
+        let mut results = Vec::with_capacity(windows.ranges.len());
+        while let Some(result) = self.step(&mut windows, &mut work)? {
+            results.push(result);
         }
         Ok(results)
     }
@@ -269,6 +312,12 @@ fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) -> ChunkFacts
     }
 }
 
+impl By {
+    pub fn of(engine: &Engine) -> Self {
+        if engine.device().is_some() { Self::Devices } else { Self::Cpu }
+    }
+}
+
 impl<'a> HostSource<'a> {
     /// The scan with all its chunks in memory.
     pub fn read_all(self) -> Result<HostScan<'a>> {
@@ -284,10 +333,9 @@ impl<'a> HostSource<'a> {
         engine: &Engine,
         mut work: impl FnMut(&HostScan<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let by = if engine.device().is_some() { By::Devices } else { By::Cpu };
         match self {
             Self::Memory(scan) => Ok(vec![work(scan)?]),
-            Self::Chunks(scan) => scan.for_each(by, |window, _| work(window)),
+            Self::Chunks(scan) => scan.for_each(By::of(engine), |window, _| work(window)),
         }
     }
 

@@ -51,6 +51,7 @@
 
 mod aggregate;
 pub(crate) mod automaton;
+mod batches;
 mod bind;
 mod bounds;
 mod calendar;
@@ -77,6 +78,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema};
 use rayon::prelude::*;
 
 pub use aggregate::{Aggregate, avg, count, count_distinct, count_rows, max, min, sum};
+pub use batches::Batches;
 pub use explain::{FilterStep, GroupPlan, GroupTableKind, KernelOrigin, KernelPlan, QueryPlan};
 pub use expr::{Comparison, DatePart, Expr, Operator, TextForm, col, lit};
 pub use group::GroupBy;

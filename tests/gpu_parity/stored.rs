@@ -1,7 +1,7 @@
 //! Scans of files: chunks that bounds exclude are not read, windows are scanned one by one, and what a GPU
 //! gives is what the CPU gives of the same columns in memory.
 
-use arrow_array::{RecordBatch, record_batch};
+use arrow_array::{RecordBatch, RecordBatchReader, record_batch};
 use arrow_buffer::Buffer;
 use lanepack::file::{File, Writer};
 use lanepack::scan::{Expr, Lookup, Scan, col, count_distinct, count_rows, max, min, sum};
@@ -67,6 +67,11 @@ fn files_are_scanned_as_columns_in_memory() {
                 assert_eq!(found.mask(&engine).unwrap(), expected.mask(&cpu).unwrap());
                 assert_eq!(found.count(&engine).unwrap(), expected.count(&cpu).unwrap());
                 assert_eq!(all(&found, &engine), all(&expected, &cpu), "{window} {filter:?}");
+                let batches = found.batches(&["name", "price", "day"], &engine).unwrap();
+                let schema = batches.schema();
+                let batches: Vec<RecordBatch> = batches.collect::<Result<_, _>>().unwrap();
+                let rows = arrow_select::concat::concat_batches(&schema, &batches).unwrap();
+                assert_eq!(rows, all(&expected, &cpu)[3]);
             }
         }
     }
