@@ -18,7 +18,7 @@ use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult,
+    PutResult, UploadPart,
 };
 
 fn facts(rows: i64) -> RecordBatch {
@@ -144,10 +144,67 @@ async fn writers_that_fail_leave_no_object() {
 enum Fault {
     /// Fails those from this one on.
     From(usize),
+    /// Fails some requests behind these, as many as that.
+    Some(usize, usize),
+    /// Fails the upload of this part.
+    Part(usize),
+    /// Fails to put the parts together.
+    Complete,
     /// Gives half of the bytes.
     Short,
     /// Takes its time, some more than others.
     Slow,
+}
+
+impl Fault {
+    /// Whether it fails the request of this number.
+    fn fails(self, number: usize) -> bool {
+        match self {
+            Self::From(first) => number >= first,
+            Self::Some(first, count) => (first..first + count).contains(&number),
+            _ => false,
+        }
+    }
+}
+
+fn gone() -> object_store::Error {
+    object_store::Error::Generic { store: "faulty", source: "the network is gone".into() }
+}
+
+/// An upload with faults.
+#[derive(Debug)]
+struct FaultyUpload {
+    inner: Box<dyn MultipartUpload>,
+    fault: Fault,
+    parts: usize,
+    aborted: Arc<AtomicUsize>,
+}
+
+#[async_trait::async_trait]
+impl MultipartUpload for FaultyUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        self.parts += 1;
+        match self.fault == Fault::Part(self.parts) {
+            true => Box::pin(async { Err(gone()) }),
+            false => self.inner.put_part(data),
+        }
+    }
+
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
+        match self.fault {
+            Fault::Complete => Err(gone()),
+            Fault::Slow => {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                self.inner.complete().await
+            }
+            _ => self.inner.complete().await,
+        }
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.aborted.fetch_add(1, Ordering::SeqCst);
+        self.inner.abort().await
+    }
 }
 
 /// A store in memory with faults.
@@ -158,6 +215,7 @@ struct Faulty {
     requests: AtomicUsize,
     in_flight: AtomicUsize,
     most_in_flight: AtomicUsize,
+    aborted: Arc<AtomicUsize>,
 }
 
 impl Faulty {
@@ -174,6 +232,7 @@ impl Faulty {
             requests: count(),
             in_flight: count(),
             most_in_flight: count(),
+            aborted: Arc::default(),
         })
     }
 }
@@ -198,11 +257,9 @@ impl ObjectStore for Faulty {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_in_flight.fetch_max(now, Ordering::SeqCst);
         match self.fault {
-            Fault::From(first) if number >= first => {
-                return Err(object_store::Error::Generic {
-                    store: "faulty",
-                    source: "the network is gone".into(),
-                });
+            Fault::From(_) | Fault::Some(..) if self.fault.fails(number) => {
+                self.in_flight.fetch_sub(1, Ordering::SeqCst);
+                return Err(gone());
             }
             Fault::Short => {
                 let half: Range<u64> = range.start..range.start + (range.end - range.start) / 2 + 1;
@@ -211,7 +268,7 @@ impl ObjectStore for Faulty {
             Fault::Slow => {
                 tokio::time::sleep(Duration::from_millis(5 + 7 * (number as u64 % 5))).await;
             }
-            Fault::From(_) => {}
+            Fault::From(_) | Fault::Some(..) | Fault::Part(_) | Fault::Complete => {}
         }
         let result = self.inner.get_opts(path, options).await;
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -238,7 +295,9 @@ impl ObjectStore for Faulty {
         path: &Path,
         options: PutMultipartOptions,
     ) -> object_store::Result<Box<dyn MultipartUpload>> {
-        self.inner.put_multipart_opts(path, options).await
+        let inner = self.inner.put_multipart_opts(path, options).await?;
+        let (fault, aborted) = (self.fault, self.aborted.clone());
+        Ok(Box::new(FaultyUpload { inner, fault, parts: 0, aborted }))
     }
 
     fn delete_stream(
@@ -286,6 +345,119 @@ async fn faults_of_a_store_are_errors_with_their_place() {
     let store = Faulty::new(Fault::Short, &path, &batch).await;
     let error = File::open_object(store, &path).unwrap_err();
     assert!(error.to_string().contains("bytes came of bytes"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_that_pass_are_forgotten() {
+    let path = Path::from("facts");
+    let batch = facts(20_000);
+    let store = Faulty::new(Fault::Some(3, 30), &path, &batch).await;
+    let file = File::open_object(store.clone(), &path).unwrap().with_window_bytes(1);
+    // Requests that failed, and those that nobody read, are made again, each once.
+    let mut tries = 0;
+    while let Err(error) = file.scan().gather(&NAMES, &Engine::cpu()) {
+        assert!(error.to_string().contains("the network is gone"), "{error}");
+        tries += 1;
+        assert!(tries < 40, "{tries}");
+    }
+    assert!(tries > 0);
+    // An iterator that is dropped leaves nothing behind either.
+    let mut batches = file.scan().batches(&["day"], &Engine::cpu()).unwrap();
+    assert!(batches.next_batch().unwrap().is_some());
+    drop(batches);
+    let before = store.requests.load(Ordering::SeqCst);
+    assert_eq!(file.scan().gather(&["day"], &Engine::cpu()).unwrap().num_rows(), 20_000);
+    let requests = store.requests.load(Ordering::SeqCst) - before;
+    assert!(requests <= file.num_chunks(), "{requests} requests of {} chunks", file.num_chunks());
+}
+
+#[tokio::test]
+async fn uploads_that_fail_leave_neither_object_nor_parts() {
+    let (path, batch) = (Path::from("other"), facts(20_000));
+    for fault in [Fault::Part(1), Fault::Part(3), Fault::Complete] {
+        let store = Faulty::new(fault, &Path::from("facts"), &batch).await;
+        let dynamic: Arc<dyn ObjectStore> = store.clone();
+        let mut writer = writer(&dynamic, &path).with_part_bytes(4096).with_batch_rows(1024);
+        let mut failed = None;
+        for start in (0..20_000).step_by(1000) {
+            if let Err(error) = writer.write(&batch.slice(start, 1000)).await {
+                failed = Some(error);
+                break;
+            }
+        }
+        let error = match failed {
+            Some(error) => error,
+            None => writer.finish().await.unwrap_err(),
+        };
+        assert!(error.to_string().contains("the network is gone"), "{fault:?}: {error}");
+        assert_eq!(error.place().unwrap().file.as_deref(), Some("other"));
+        let later = writer.write(&batch).await.unwrap_err();
+        assert!(later.to_string().contains("cannot be continued"), "{later}");
+        assert!(writer.finish().await.is_err());
+        writer.abort().await.unwrap();
+        assert!(store.head(&path).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_dropped_go_on() {
+    let (path, batch) = (Path::from("other"), facts(20_000));
+    let store = Faulty::new(Fault::Slow, &Path::from("facts"), &batch).await;
+    let dynamic: Arc<dyn ObjectStore> = store.clone();
+    for finishes in [false, true] {
+        let mut writer = writer(&dynamic, &path).with_part_bytes(4096);
+        writer.write(&batch.slice(0, 10_000)).await.unwrap();
+        // Dropped at once.
+        let rest = batch.slice(10_000, 10_000);
+        let dropped = tokio::time::timeout(Duration::ZERO, writer.write(&rest));
+        assert!(dropped.await.is_err());
+        if !finishes {
+            writer.abort().await.unwrap();
+            assert!(store.head(&path).await.is_err());
+            assert_eq!(store.aborted.load(Ordering::SeqCst), 1);
+            continue;
+        }
+        assert!(tokio::time::timeout(Duration::ZERO, writer.finish()).await.is_err());
+        writer.finish().await.unwrap();
+        let file = File::open_object_async(dynamic.clone(), &path).await.unwrap();
+        let rows = tokio::task::spawn_blocking(move || {
+            file.scan().gather(&NAMES, &Engine::cpu()).unwrap()
+        });
+        assert_eq!(rows.await.unwrap(), batch);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_objects_open_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+    let store: Arc<dyn ObjectStore> = Arc::new(local);
+    let first = Path::from("days/0");
+    write(&store, &first, &facts(10)).await;
+    let bytes = store.get(&first).await.unwrap().bytes().await.unwrap();
+    for day in 1..800 {
+        store.put(&Path::from(format!("days/{day}")), bytes.clone().into()).await.unwrap();
+    }
+    store.put(&Path::from("days/_SUCCESS"), "".into()).await.unwrap();
+    let opened = (0..800).map(|day| {
+        let store = store.clone();
+        async move { File::open_object_async(store, &Path::from(format!("days/{day}"))).await }
+    });
+    let files = futures::future::join_all(opened).await;
+    assert!(files.iter().all(|file| file.as_ref().is_ok_and(|file| file.num_rows() == 10)));
+    let days = move || Dataset::list_objects(&store, &Path::from("days")).unwrap().num_rows();
+    assert_eq!(tokio::task::spawn_blocking(days).await.unwrap(), 8000);
+}
+
+#[test]
+fn writers_and_files_may_be_shared() {
+    fn shared<T: Send + Sync>() {}
+    shared::<File>();
+    shared::<Dataset>();
+    shared::<lanepack::file::Writer<Vec<u8>>>();
+    // Uploads of the crate object_store are not shared.
+    fn sent<T: Send>() {}
+    sent::<ObjectWriter>();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -73,8 +73,8 @@ impl Dataset {
     }
 
     /// Opens the files of the system whose paths match a pattern, in the order of their paths: `*` stands for
-    /// any part of a name, `**` for any folders, `?` for a character, `[ab]` for one of these. Names that begin with a dot are not matched, such as those of
-    /// files that are being written.
+    /// any part of a name, `**` for any folders, `?` for a character, `[ab]` for one of these. Names that begin with a
+    /// dot are not matched, such as those of files that are being written.
     ///
     /// # Errors
     /// As [`Dataset::open`]; [`Error::Mismatch`] for a pattern that is none, and if no file matches.
@@ -311,9 +311,9 @@ impl ChunkSource for Dataset {
         self.window_bytes
     }
 
-    fn will_read(&self, columns: &[usize], chunks: &[usize]) {
+    fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool) {
         for (part, columns, chunks) in self.by_file(columns, chunks) {
-            part.file.will_read(&columns, &chunks);
+            part.file.announce(&columns, &chunks, will_read);
         }
     }
 

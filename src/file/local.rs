@@ -35,9 +35,12 @@ impl LocalFile {
             None => std::path::absolute(path)?,
         };
         let (folder, name) = match (path.parent(), path.file_name()) {
-            (Some(folder), Some(name)) if !path.is_dir() => (folder, name),
+            // Neither a folder nor a device, and no link that leads nowhere.
+            (Some(folder), Some(name)) if path.is_file() || path.symlink_metadata().is_err() => {
+                (folder, name)
+            }
             _ => {
-                let what = "a folder, or no path of a file";
+                let what = "this is not the path of a file";
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what).into());
             }
         };
@@ -46,11 +49,17 @@ impl LocalFile {
         let mut builder = tempfile::Builder::new();
         builder.prefix(&prefix).suffix(".part");
         // As `std::fs::File::create` asks for them; the system removes those of its mask.
+        let permissions =
+            older.map(std::fs::metadata).transpose()?.map(|older| older.permissions());
         #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        builder.permissions(
+            permissions
+                .clone()
+                .unwrap_or_else(|| std::os::unix::fs::PermissionsExt::from_mode(0o666)),
+        );
         let file = builder.tempfile_in(folder)?;
-        if let Some(older) = older {
-            file.as_file().set_permissions(std::fs::metadata(older)?.permissions())?;
+        if let Some(permissions) = permissions {
+            file.as_file().set_permissions(permissions)?;
         }
         let folder = if cfg!(unix) { File::open(folder).ok() } else { None };
         Ok(Self { path, sink: Some(BufWriter::with_capacity(1 << 20, file)), folder })

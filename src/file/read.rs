@@ -316,9 +316,12 @@ impl ChunkSource for File {
         self.window_bytes
     }
 
-    fn will_read(&self, columns: &[usize], chunks: &[usize]) {
+    fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool) {
         for range in self.ranges(columns, chunks) {
-            self.source.will_read(range.bytes);
+            match will_read {
+                true => self.source.will_read(range.bytes),
+                false => self.source.will_not_read(range.bytes),
+            }
         }
     }
 
@@ -329,8 +332,13 @@ impl ChunkSource for File {
     /// Reads neighbouring chunks in one range, ranges in parallel.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
         let ranges = self.ranges(columns, chunks);
+        // All at once, where threads wait for one each.
+        ranges.iter().for_each(|range| self.source.will_read(range.bytes.clone()));
         let read: Result<Vec<_>> = ranges.par_iter().map(|range| self.read_range(range)).collect();
-        let read = read.map_err(|error| self.named(error))?;
+        let read = read.map_err(|error| {
+            ranges.iter().for_each(|range| self.source.will_not_read(range.bytes.clone()));
+            self.named(error)
+        })?;
         let mut read: Vec<(Wanted, Chunk)> = read.into_iter().flatten().collect();
         read.sort_unstable_by_key(|(wanted, _)| wanted.place);
         let mut read = read.into_iter().map(|(_, chunk)| chunk);

@@ -36,6 +36,11 @@ pub trait ReadAt: Debug + Send + Sync {
     fn will_read(&self, range: Range<u64>) {
         let _ = range;
     }
+
+    /// Says that a range which was announced will not be read, as a call has failed or was given up.
+    fn will_not_read(&self, range: Range<u64>) {
+        let _ = range;
+    }
 }
 
 /// Reads a range, and checks that all of it has come.

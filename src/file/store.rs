@@ -6,23 +6,24 @@
 //! runtime of this module             runs the requests
 //! ```
 //!
-//! Requests run on a runtime of two threads that this module starts with the first object. So calls may wait
-//! for a store wherever they are made, within a runtime of the caller or not, and a call within an
-//! asynchronous task never keeps the requests from running that it waits for.
+//! Requests run on a runtime of two threads that this module starts with the first object, so that calls can
+//! wait for a store wherever they are made, within a runtime of the caller or not. Connections of HTTP clients
+//! belong to the runtime that opened them: a store that the only thread of another runtime has used as well
+//! may give a request a connection that this thread does not serve while it waits.
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::{Schema, SchemaRef};
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
-use rayon::prelude::*;
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -39,8 +40,16 @@ const IN_FLIGHT: usize = 16;
 /// Ranges with less than this between them are requested together: what a store sends meanwhile takes about
 /// as long as a request.
 const GAP: u64 = 512 << 10;
-/// Bytes of announced ranges that are kept until they are read.
+/// Bytes of ranges, of all objects, that are requested before they are read.
 const AHEAD_BYTES: u64 = 512 << 20;
+/// How many there are now.
+static AHEAD: AtomicU64 = AtomicU64::new(0);
+/// Files that are opened at a time by threads that wait for stores: stores may need such threads as well.
+static OPENING: Semaphore = Semaphore::const_new(64);
+/// Bytes that are given to an upload at a time.
+const PIECE_BYTES: usize = 8 << 20;
+/// Rows of a batch that are compressed before others are uploaded.
+const SLICE_ROWS: usize = 1 << 17;
 
 /// Runs requests.
 fn runtime() -> Result<&'static Runtime> {
@@ -72,11 +81,12 @@ fn in_object(error: object_store::Error, location: &Path) -> Error {
 /// An object of a store, which is read by ranges: a source of a [`File`].
 ///
 /// Chunks that a scan will read soon are requested ahead of it, 16 ranges at a time. An object that is replaced
-/// meanwhile is an error, if the store has tags of contents (`ETag`) or versions.
+/// meanwhile is an error, if the store has tags of contents (`ETag`); where it only has versions, the one that
+/// was opened is read.
 #[derive(Debug)]
 pub struct Object {
     shared: Arc<Shared>,
-    ahead: Mutex<Ahead>,
+    ahead: Mutex<Vec<Request>>,
 }
 
 #[derive(Debug)]
@@ -86,36 +96,44 @@ struct Shared {
     in_flight: Semaphore,
 }
 
-/// Ranges that were announced and have not been read.
-#[derive(Debug, Default)]
-struct Ahead {
-    requests: VecDeque<(Range<u64>, JoinHandle<object_store::Result<Bytes>>)>,
-    bytes: u64,
+/// A range that was announced and has not been read.
+#[derive(Debug)]
+struct Request {
+    range: Range<u64>,
+    task: JoinHandle<object_store::Result<Bytes>>,
 }
 
-impl Ahead {
-    fn take(&mut self, range: &Range<u64>) -> Option<JoinHandle<object_store::Result<Bytes>>> {
-        let at = self.requests.iter().position(|(own, _)| own == range)?;
-        let (range, request) = self.requests.remove(at)?;
-        self.bytes -= range.end - range.start;
-        Some(request)
+impl Request {
+    /// None if as many bytes as may be are requested already.
+    fn new(shared: &Arc<Shared>, range: Range<u64>) -> Option<Self> {
+        let runtime = runtime().ok()?;
+        let bytes = range.end.saturating_sub(range.start);
+        if AHEAD.fetch_add(bytes, Ordering::Relaxed) + bytes > AHEAD_BYTES {
+            AHEAD.fetch_sub(bytes, Ordering::Relaxed);
+            return None;
+        }
+        let task = runtime.spawn(shared.clone().get(range.clone()));
+        Some(Self { range, task })
     }
 }
 
-impl Drop for Object {
+impl Drop for Request {
     fn drop(&mut self) {
-        let ahead = self.ahead.get_mut().unwrap_or_else(PoisonError::into_inner);
-        ahead.requests.iter().for_each(|(_, request)| request.abort());
+        AHEAD.fetch_sub(self.range.end.saturating_sub(self.range.start), Ordering::Relaxed);
+        self.task.abort();
     }
 }
 
 impl Shared {
     async fn get(self: Arc<Self>, range: Range<u64>) -> object_store::Result<Bytes> {
         let _permit = self.in_flight.acquire().await.expect("it is never closed");
+        // Weak tags (`W/".."`) match nothing here.
+        let tag = self.meta.e_tag.clone().filter(|tag| !tag.starts_with("W/"));
+        let version = self.meta.version.clone().filter(|_| tag.is_none());
         let options = GetOptions {
             range: Some(GetRange::Bounded(range)),
-            if_match: self.meta.e_tag.clone(),
-            version: self.meta.version.clone(),
+            if_match: tag,
+            version,
             ..GetOptions::default()
         };
         self.store.get_opts(&self.meta.location, options).await?.bytes().await
@@ -132,8 +150,24 @@ impl Object {
         let asked = store.clone();
         let meta = wait(async move { asked.head(&path).await })?;
         let meta = meta.map_err(|error| in_object(error, location))?;
+        Ok(Self::new(store, meta))
+    }
+
+    /// An object that the store has been asked about, or has listed.
+    pub fn new(store: Arc<dyn ObjectStore>, meta: ObjectMeta) -> Self {
         let shared = Shared { store, meta, in_flight: Semaphore::new(IN_FLIGHT) };
-        Ok(Self { shared: Arc::new(shared), ahead: Mutex::default() })
+        Self { shared: Arc::new(shared), ahead: Mutex::default() }
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The request of a range that was announced.
+    fn request(&self, range: &Range<u64>) -> Option<Request> {
+        let mut ahead = self.ahead();
+        let at = ahead.iter().position(|request| request.range == *range)?;
+        Some(ahead.remove(at))
     }
 
     /// What the store says of the object.
@@ -151,16 +185,14 @@ impl ReadAt for Object {
         if range.is_empty() {
             return Ok(Buffer::from_vec(Vec::<u8>::new()));
         }
-        let announced = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take(&range);
-        let shared = self.shared.clone();
-        let bytes = match announced {
-            Some(request) => wait(async move { request.await.ok() })?,
+        let announced = match self.request(&range) {
+            Some(mut request) => wait(async move { (&mut request.task).await.ok()?.ok() })?,
             None => None,
         };
-        // Not announced, or the request did not end.
-        let bytes = match bytes {
-            Some(bytes) => bytes,
-            None => wait(shared.get(range))?,
+        // Not announced, or its request has failed, maybe a while ago.
+        let bytes = match announced {
+            Some(bytes) => Ok(bytes),
+            None => wait(self.shared.clone().get(range))?,
         };
         bytes.map(Buffer::from).map_err(|error| in_object(error, &self.shared.meta.location))
     }
@@ -170,21 +202,14 @@ impl ReadAt for Object {
     }
 
     fn will_read(&self, range: Range<u64>) {
-        let Ok(runtime) = runtime() else { return };
-        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
-        if range.is_empty() || ahead.requests.iter().any(|(own, _)| *own == range) {
-            return;
+        let mut ahead = self.ahead();
+        if !range.is_empty() && !ahead.iter().any(|request| request.range == range) {
+            ahead.extend(Request::new(&self.shared, range));
         }
-        ahead.bytes += range.end - range.start;
-        let request = runtime.spawn(self.shared.clone().get(range.clone()));
-        ahead.requests.push_back((range, request));
-        // Those of calls that have failed, say, are never read.
-        while ahead.bytes > AHEAD_BYTES && ahead.requests.len() > 1 {
-            if let Some((range, request)) = ahead.requests.pop_front() {
-                ahead.bytes -= range.end - range.start;
-                request.abort();
-            }
-        }
+    }
+
+    fn will_not_read(&self, range: Range<u64>) {
+        drop(self.request(&range));
     }
 }
 
@@ -221,9 +246,13 @@ impl File {
     /// # Errors
     /// As [`File::open`].
     pub fn open_object(store: Arc<dyn ObjectStore>, location: &Path) -> Result<Self> {
-        let file = Self::from_source(Arc::new(Object::open(store, location)?));
-        let name = location.as_ref();
-        file.map(|file| file.with_name(name)).map_err(|error| error.in_file(name))
+        Self::of_object(Object::open(store, location)?)
+    }
+
+    fn of_object(object: Object) -> Result<Self> {
+        let name = object.meta().location.to_string();
+        let file = Self::from_source(Arc::new(object));
+        file.map(|file| file.with_name(&name)).map_err(|error| error.in_file(&name))
     }
 
     /// As [`File::open_object`], without waiting.
@@ -232,6 +261,7 @@ impl File {
     /// As [`File::open`].
     pub async fn open_object_async(store: Arc<dyn ObjectStore>, location: &Path) -> Result<Self> {
         let location = location.clone();
+        let _permit = OPENING.acquire().await.expect("it is never closed");
         unblocked(move || Self::open_object(store, &location)).await?
     }
 }
@@ -242,33 +272,58 @@ impl Dataset {
     /// # Errors
     /// As [`File::open_object`] and [`Dataset::try_new`].
     pub fn open_objects(store: &Arc<dyn ObjectStore>, locations: &[Path]) -> Result<Self> {
-        let open = |location: &Path| File::open_object(store.clone(), location);
-        Self::try_new(locations.par_iter().map(open).collect::<Result<_>>()?)
+        let open = |location: &Path| {
+            let (store, location) = (store.clone(), location.clone());
+            move || File::open_object(store, &location)
+        };
+        Self::opened(locations.iter().map(open))
     }
 
-    /// Opens all objects whose names begin with a prefix of whole parts, as `sales/2026` and `sales/2026/05/a`
-    /// do with `sales`, in the order of their names.
+    /// Opens all objects below a prefix, as `sales/2026` and `sales/2026/05/a` are below `sales`, in the order of
+    /// their names. Those whose last part begins with a dot or an underscore, such as `_SUCCESS`, are left out.
     ///
     /// # Errors
     /// As [`Dataset::open_objects`]; [`Error::Mismatch`] if there is no such object.
     pub fn list_objects(store: &Arc<dyn ObjectStore>, prefix: &Path) -> Result<Self> {
-        let (listed, first) = (store.clone(), prefix.clone());
-        let locations = wait(async move {
-            let (mut locations, mut prefixes) = (Vec::new(), vec![first]);
-            while let Some(prefix) = prefixes.pop() {
-                let found = listed.list_with_delimiter(Some(&prefix)).await?;
-                locations.extend(found.objects.into_iter().map(|meta| meta.location));
-                prefixes.extend(found.common_prefixes);
-            }
-            locations.sort_unstable();
-            Ok::<_, object_store::Error>(locations)
-        })?;
-        let locations = locations.map_err(|error| in_object(error, prefix))?;
-        if locations.is_empty() {
+        let listed = store.list(Some(prefix));
+        let objects = wait(listed.try_collect::<Vec<ObjectMeta>>())?;
+        let mut objects = objects.map_err(|error| in_object(error, prefix))?;
+        let is_hidden = |meta: &ObjectMeta| {
+            meta.location.filename().is_none_or(|name| name.starts_with(['.', '_']))
+        };
+        objects.retain(|meta| !is_hidden(meta));
+        if objects.is_empty() {
             let what = format!("objects with the prefix {prefix}, found none");
             return Err(Error::Mismatch { place: Place::default(), what });
         }
-        Self::open_objects(store, &locations)
+        objects.sort_unstable_by(|one, other| one.location.cmp(&other.location));
+        let open = |meta: ObjectMeta| {
+            let object = Object::new(store.clone(), meta);
+            move || File::of_object(object)
+        };
+        Self::opened(objects.into_iter().map(open))
+    }
+
+    /// Opens files by threads that wait for stores.
+    fn opened<F: FnOnce() -> Result<File> + Send + 'static>(
+        files: impl Iterator<Item = F>,
+    ) -> Result<Self> {
+        let runtime = runtime()?;
+        let task = |open: F| {
+            runtime.spawn(async move {
+                let _permit = OPENING.acquire().await.expect("it is never closed");
+                unblocked(open).await?
+            })
+        };
+        let tasks: Vec<JoinHandle<Result<File>>> = files.map(task).collect();
+        let files = wait(async move {
+            let mut files = Vec::with_capacity(tasks.len());
+            for task in tasks {
+                files.push(joined(task.await)??);
+            }
+            Ok::<_, Error>(files)
+        })?;
+        Self::try_new(files?)
     }
 }
 
@@ -288,15 +343,27 @@ fn joined<T>(result: Result<T, JoinError>) -> Result<T> {
 /// Writes batches, compressed, to an object of a store: a [`Writer`] whose sink is an upload.
 ///
 /// The object is there once [`ObjectWriter::finish`] has returned, and not before: larger ones are uploaded in
-/// parts, which the store puts together at the end. An upload whose writer was dropped before, or that has
-/// failed, leaves parts that stores remove after a time; [`ObjectWriter::abort`] removes them.
+/// parts, which the store puts together at the end. A call that fails removes the parts. A writer that is
+/// dropped leaves them, unless [`ObjectWriter::abort`] removes them; stores keep such parts as long as their
+/// rules say, which may be for ever. A call whose future is dropped goes on; if it is `finish`, the object will
+/// be there.
 pub struct ObjectWriter {
-    /// None while a call works with it, and after one that was dropped in the middle or has failed.
-    open: Option<Upload>,
-    finished: bool,
+    store: Arc<dyn ObjectStore>,
     location: Path,
     schema: SchemaRef,
+    state: State,
 }
+
+enum State {
+    Open(Box<Upload>),
+    /// A call works with the upload, or did when its future was dropped.
+    Running(JoinHandle<Step>),
+    Failed,
+    Finished,
+}
+
+/// What a call leaves, and its result.
+type Step = (State, Result<()>);
 
 struct Upload {
     writer: Writer<Vec<u8>>,
@@ -316,32 +383,48 @@ impl ObjectWriter {
     ) -> Result<Self> {
         let writer = Writer::try_new(Vec::new(), schema, options)?;
         let schema = writer.schema().clone();
-        let parts = BufWriter::new(store, location.clone());
-        let open = Some(Upload { writer, parts });
-        Ok(Self { open, finished: false, location: location.clone(), schema })
+        let parts = BufWriter::new(store.clone(), location.clone());
+        let state = State::Open(Box::new(Upload { writer, parts }));
+        Ok(Self { store, location: location.clone(), schema, state })
     }
 
-    fn with(mut self, change: impl FnOnce(Writer<Vec<u8>>) -> Writer<Vec<u8>>) -> Self {
-        self.open = self.open.map(|open| Upload { writer: change(open.writer), ..open });
+    fn with(mut self, change: impl FnOnce(Upload) -> Upload) -> Self {
+        self.state = match self.state {
+            State::Open(upload) => State::Open(Box::new(change(*upload))),
+            other => other,
+        };
         self
+    }
+
+    fn with_writer(self, change: impl FnOnce(Writer<Vec<u8>>) -> Writer<Vec<u8>>) -> Self {
+        self.with(|upload| Upload { writer: change(upload.writer), ..upload })
     }
 
     /// Compresses with this engine, as [`Writer::with_engine`].
     #[must_use]
     pub fn with_engine(self, engine: &Engine) -> Self {
-        self.with(|writer| writer.with_engine(engine))
+        self.with_writer(|writer| writer.with_engine(engine))
     }
 
     /// As [`Writer::with_batch_rows`].
     #[must_use]
     pub fn with_batch_rows(self, rows: usize) -> Self {
-        self.with(|writer| writer.with_batch_rows(rows))
+        self.with_writer(|writer| writer.with_batch_rows(rows))
     }
 
     /// As [`Writer::with_batch_bytes`].
     #[must_use]
     pub fn with_batch_bytes(self, bytes: usize) -> Self {
-        self.with(|writer| writer.with_batch_bytes(bytes))
+        self.with_writer(|writer| writer.with_batch_bytes(bytes))
+    }
+
+    /// Uploads parts of so many bytes, by default 10 MiB. Stores limit the size of a part (S3: 5 MiB at least)
+    /// and their number (S3: 10,000). For a writer that has written nothing.
+    #[must_use]
+    pub fn with_part_bytes(self, bytes: usize) -> Self {
+        let parts =
+            BufWriter::with_capacity(self.store.clone(), self.location.clone(), bytes.max(1));
+        self.with(|upload| Upload { parts, ..upload })
     }
 
     /// The schema of the batches that it takes.
@@ -354,8 +437,15 @@ impl ObjectWriter {
     /// # Errors
     /// As [`Writer::write`], and [`Error::Io`] with what the store reports: nothing more is written then.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = batch.clone();
-        self.step(move |writer| writer.write(&batch), false).await
+        let mut start = 0;
+        loop {
+            let slice = batch.slice(start, SLICE_ROWS.min(batch.num_rows() - start));
+            start += slice.num_rows();
+            self.step(move |writer| writer.write(&slice), false).await?;
+            if start == batch.num_rows() {
+                return Ok(());
+            }
+        }
     }
 
     /// Writes the pending rows and the end of the file, and completes the upload, once.
@@ -363,21 +453,32 @@ impl ObjectWriter {
     /// # Errors
     /// As [`ObjectWriter::write`].
     pub async fn finish(&mut self) -> Result<()> {
-        if !self.finished {
-            self.step(Writer::finish, true).await?;
-            self.finished = true;
+        self.settle().await?;
+        match self.state {
+            State::Finished => Ok(()),
+            _ => self.step(Writer::finish, true).await,
         }
-        Ok(())
     }
 
-    /// Gives the upload up.
+    /// Gives the upload up, and removes its parts.
     ///
     /// # Errors
-    /// [`Error::Io`] with what the store reports.
+    /// [`Error::Io`] with what the store reports. If a call of `finish` was dropped, the object may be there.
     pub async fn abort(mut self) -> Result<()> {
-        let Some(mut open) = self.open.take().filter(|_| !self.finished) else { return Ok(()) };
-        let aborted = runtime()?.spawn(async move { open.parts.abort().await });
+        self.settle().await?;
+        let State::Open(mut upload) = self.state else { return Ok(()) };
+        let aborted = runtime()?.spawn(async move { upload.parts.abort().await });
         joined(aborted.await)?.map_err(|error| in_object(error, &self.location))
+    }
+
+    /// Waits for a call whose future was dropped.
+    async fn settle(&mut self) -> Result<()> {
+        if let State::Running(task) = &mut self.state {
+            // Its error was that of the dropped call; what it left says whether the upload goes on.
+            let (state, _) = joined(task.await)?;
+            self.state = state;
+        }
+        Ok(())
     }
 
     /// Has a thread work with the writer, uploads what it has written, and completes the upload if that was all.
@@ -386,40 +487,77 @@ impl ObjectWriter {
         work: impl FnOnce(&mut Writer<Vec<u8>>) -> Result<()> + Send + 'static,
         is_last: bool,
     ) -> Result<()> {
-        let location = self.location.clone();
-        let Some(mut open) = self.open.take() else {
-            let what = "an earlier call failed: the object cannot be continued";
-            return Err(Error::from(std::io::Error::other(what)).in_file(location.as_ref()));
+        self.settle().await?;
+        let runtime = runtime()?;
+        let upload = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Open(upload) => upload,
+            other => {
+                let what = match other {
+                    State::Finished => "a batch behind the end of the object",
+                    _ => "an earlier call failed: the object cannot be continued",
+                };
+                self.state = other;
+                return Err(
+                    Error::from(std::io::Error::other(what)).in_file(self.location.as_ref())
+                );
+            }
         };
-        let done = runtime()?.spawn(async move {
-            let (mut open, result) = unblocked(move || {
-                let result = work(&mut open.writer);
-                (open, result)
-            })
-            .await?;
-            if result.is_err() && !open.writer.is_open() {
-                return result.map(|()| None);
-            }
-            let bytes = std::mem::take(open.writer.sink_mut());
-            if !bytes.is_empty() {
-                let put = open.parts.put(bytes.into()).await;
-                put.map_err(|error| in_object(error, &location))?;
-            }
-            if is_last && result.is_ok() {
-                let completed = open.parts.shutdown().await;
-                completed.map_err(|error| Error::from(error).in_file(location.as_ref()))?;
-            }
-            Ok(Some((open, result)))
-        });
-        match joined(done.await)?? {
-            // What the writer has refused was not taken, and others may follow.
-            Some((open, result)) => {
-                self.open = Some(open);
-                result
-            }
-            None => Ok(()),
-        }
+        let location = self.location.clone();
+        self.state = State::Running(runtime.spawn(step(upload, work, is_last, location)));
+        let State::Running(task) = &mut self.state else { unreachable!("it was set") };
+        let done = joined(task.await);
+        let (state, result) = done.unwrap_or_else(|error| (State::Failed, Err(error)));
+        self.state = state;
+        result
     }
+}
+
+/// What a call does with an upload.
+async fn step(
+    upload: Box<Upload>,
+    work: impl FnOnce(&mut Writer<Vec<u8>>) -> Result<()> + Send + 'static,
+    is_last: bool,
+    location: Path,
+) -> Step {
+    let worked = unblocked(move || {
+        let mut upload = upload;
+        let result = work(&mut upload.writer);
+        (upload, result)
+    });
+    let (mut upload, result) = match worked.await {
+        Ok(worked) => worked,
+        Err(error) => return (State::Failed, Err(error)),
+    };
+    let uploaded = match result {
+        Err(error) if upload.writer.is_open() => {
+            // What the writer has refused was not taken, and others may follow.
+            return (State::Open(upload), Err(error));
+        }
+        Err(error) => Err(error),
+        Ok(()) => put(&mut upload, &location).await,
+    };
+    if let Err(error) = uploaded {
+        // Parts that cannot be removed are left.
+        let _ = upload.parts.abort().await;
+        return (State::Failed, Err(error));
+    }
+    if !is_last {
+        return (State::Open(upload), Ok(()));
+    }
+    match upload.parts.shutdown().await {
+        Ok(()) => (State::Finished, Ok(())),
+        Err(error) => (State::Failed, Err(Error::from(error).in_file(location.as_ref()))),
+    }
+}
+
+/// Uploads what a writer has written.
+async fn put(upload: &mut Upload, location: &Path) -> Result<()> {
+    let mut bytes = Bytes::from(std::mem::take(upload.writer.sink_mut()));
+    while !bytes.is_empty() {
+        let piece = bytes.split_to(PIECE_BYTES.min(bytes.len()));
+        upload.parts.put(piece).await.map_err(|error| in_object(error, location))?;
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for ObjectWriter {

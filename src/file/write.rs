@@ -14,7 +14,7 @@ use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
@@ -67,7 +67,8 @@ pub struct Writer<W: Write> {
     options: Options,
     portion: Portion,
     pending: PendingRows,
-    compressing: Option<Receiver<Outcome>>,
+    /// The compression that was started. The mutex is for writers that threads share.
+    compressing: Mutex<Option<Receiver<Outcome>>>,
     /// What has been written: rows of each chunk, and the parts of each column's index.
     chunk_rows: Vec<u32>,
     columns: Vec<ColumnParts>,
@@ -167,7 +168,7 @@ impl<W: Write> Writer<W> {
             portion: Portion { rows: CHUNKS * chunk, bytes: PORTION_BYTES, chunk },
             options,
             pending: PendingRows::new(SchemaRef::new(schema.clone())),
-            compressing: None,
+            compressing: Mutex::default(),
             chunk_rows: Vec::new(),
             columns: schema.fields().iter().map(|_| ColumnParts::default()).collect(),
             rows: 0,
@@ -289,19 +290,25 @@ impl<W: Write> Writer<W> {
             batches.iter().map(|batch| engine.compress_columns(batch, &options)).collect()
         };
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        pool()?.spawn(move || {
+        let compress = move || {
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(work));
             // If the writer was dropped, nobody wants it.
             let _ = sender.send(outcome);
-        });
-        self.compressing = Some(receiver);
+        };
+        // Work of GPUs may need the program's pool, whose threads must not wait for it here.
+        match self.engine.device().is_some() && rayon::current_thread_index().is_some() {
+            true => compress(),
+            false => pool()?.spawn(compress),
+        }
+        *self.compressing.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(receiver);
         self.state = State::Open;
         before.iter().try_for_each(|columns| self.write_columns(columns))
     }
 
     /// The result of the compression that was started, once it is there.
     fn compressed(&mut self) -> Result<Compressed> {
-        let Some(receiver) = self.compressing.take() else { return Ok(Vec::new()) };
+        let compressing = self.compressing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(receiver) = compressing.take() else { return Ok(Vec::new()) };
         self.state = State::Failed;
         let result = match receiver.recv() {
             Ok(Ok(result)) => result,
@@ -324,8 +331,10 @@ impl<W: Write> Writer<W> {
 
     fn write_columns(&mut self, columns: &[CompressedColumn]) -> Result<()> {
         let chunks: Vec<&[Chunk]> = columns.iter().map(CompressedColumn::chunks).collect();
-        let entries = self.framing.batch(&chunks);
-        let entries = self.or_fail(entries)?;
+        // Also if the sink panics.
+        self.state = State::Failed;
+        let entries = self.framing.batch(&chunks)?;
+        self.state = State::Open;
         for ((parts, chunks), entries) in self.columns.iter_mut().zip(&chunks).zip(entries) {
             parts.entries.extend(entries);
             parts.nulls.extend(chunks.iter().map(|chunk| chunk.null_count() as u32));

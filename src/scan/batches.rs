@@ -101,10 +101,24 @@ impl Batches<'_> {
             let gathered = chunks.step(&mut windows, |scan, _| {
                 let batch = scan.gather(&self.wanted.columns, limit, &self.engine)?;
                 self.wanted.with_joined(batch, limit)
-            })?;
-            let Some(batch) = gathered else { return Ok(None) };
-            self.queue = parts(&batch);
+            });
+            match gathered {
+                Ok(Some(batch)) => self.queue = parts(&batch),
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    chunks.give_up(&windows);
+                    return Err(error);
+                }
+            }
             self.chunks = Some((chunks, windows));
+        }
+    }
+}
+
+impl Drop for Batches<'_> {
+    fn drop(&mut self) {
+        if let Some((chunks, windows)) = &self.chunks {
+            chunks.give_up(windows);
         }
     }
 }

@@ -47,8 +47,8 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     /// Bytes of chunks that are read at a time, if a chunk of all columns has no more; none where engines
     /// decide.
     fn window_bytes(&self) -> Option<u64>;
-    /// Says that chunks will be read soon.
-    fn will_read(&self, columns: &[usize], chunks: &[usize]);
+    /// Says that chunks will be read soon, or, after that, that they will not.
+    fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool);
     /// An error of a chunk, with the names that this and what it lies in have.
     fn place(&self, chunk: usize, error: Error) -> Error;
     /// Reads some chunks of some columns, which are validated; errors have their place.
@@ -202,7 +202,7 @@ impl<'a> ChunkScan<'a> {
         let window = |at: usize| windows.ranges.get(at).map(|range| &self.chunks[range.clone()]);
         let announce = |at: usize| {
             if let Some(window) = window(at) {
-                self.source.will_read(&self.used, &numbers(window));
+                self.source.announce(&self.used, &numbers(window), true);
             }
         };
         let Some(own) = window(windows.at) else { return Ok(None) };
@@ -228,6 +228,13 @@ impl<'a> ChunkScan<'a> {
         result.map(Some)
     }
 
+    /// Says that the windows which were announced will not be read.
+    pub fn give_up(&self, windows: &Windows) {
+        for range in windows.ranges.iter().skip(windows.at).take(AHEAD) {
+            self.source.announce(&self.used, &numbers(&self.chunks[range.clone()]), false);
+        }
+    }
+
     /// Does `work` with each window, in order.
     fn for_each<T>(
         &self,
@@ -236,10 +243,16 @@ impl<'a> ChunkScan<'a> {
     ) -> Result<Vec<T>> {
         let mut windows = self.begin(by, usize::MAX);
         let mut results = Vec::with_capacity(windows.ranges.len());
-        while let Some(result) = self.step(&mut windows, &mut work)? {
-            results.push(result);
+        loop {
+            match self.step(&mut windows, &mut work) {
+                Ok(Some(result)) => results.push(result),
+                Ok(None) => return Ok(results),
+                Err(error) => {
+                    self.give_up(&windows);
+                    return Err(error);
+                }
+            }
         }
-        Ok(results)
     }
 
     /// An error whose chunk is one of a window.
