@@ -55,6 +55,9 @@ enum Command {
         /// Runs, of which the median counts.
         #[arg(long, default_value_t = 15)]
         runs: usize,
+        /// Who runs it.
+        #[arg(long, value_enum, default_value_t = By::Cpu)]
+        engine: By,
     },
 }
 
@@ -67,12 +70,29 @@ enum Format {
     None,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum By {
+    /// The CPU.
+    Cpu,
+    /// The first GPU (feature `cuda`).
+    Cuda,
+    /// Both, as is predicted to take least.
+    Auto,
+}
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     match Args::parse().command {
         Command::Write { path, format, scale_factor } => write(&path, format, scale_factor),
-        Command::Query { path, runs } => query(&path, runs),
+        Command::Query { path, runs, engine } => {
+            let engine = match engine {
+                By::Cpu => Engine::cpu(),
+                By::Cuda => Engine::cuda(0)?,
+                By::Auto => Engine::auto(),
+            };
+            query(&path, runs, &engine)
+        }
     }
 }
 
@@ -114,19 +134,19 @@ fn write(path: &Path, format: Format, scale_factor: f64) -> Result<(), Failure> 
     Ok(())
 }
 
-fn query(path: &Path, runs: usize) -> Result<(), Failure> {
+fn query(path: &Path, runs: usize, engine: &Engine) -> Result<(), Failure> {
     let (mut open, mut all) = (Vec::new(), Vec::new());
     let mut revenue = 0;
     for _ in 0..runs.max(1) {
         let start = Instant::now();
         let file = File::open(path)?;
         open.push(start.elapsed());
-        revenue = query_6(&file)?;
+        revenue = query_6(&file, engine)?;
         all.push(start.elapsed());
     }
     let peak = memory("VmHWM");
     let source = Arc::new(Counting { file: std::fs::File::open(path)?, read: 0.into() });
-    query_6(&File::from_source(source.clone())?)?;
+    query_6(&File::from_source(source.clone())?, engine)?;
     let read = source.read.load(Ordering::Relaxed);
     println!(
         r#"{{"revenue":"{}.{:04}","open_ms":{:.3},"ms":{:.3},"bytes_read":{read},"peak_bytes":{}}}"#,
@@ -140,14 +160,14 @@ fn query(path: &Path, runs: usize) -> Result<(), Failure> {
 }
 
 /// The revenue, in units of 0.0001.
-fn query_6(file: &File) -> Result<i128, Failure> {
+fn query_6(file: &File, engine: &Engine) -> Result<i128, Failure> {
     let rows = col("l_shipdate")
         .gt_eq("1994-01-01")
         .and(col("l_shipdate").lt("1995-01-01"))
         .and(col("l_discount").between(Literal::decimal(5, 2), Literal::decimal(7, 2)))
         .and(col("l_quantity").lt(24));
     let revenue = sum(col("l_extendedprice") * col("l_discount"));
-    let total: RecordBatch = file.scan().filter(rows).aggregate(&[revenue], &Engine::cpu())?;
+    let total: RecordBatch = file.scan().filter(rows).aggregate(&[revenue], engine)?;
     Ok(total.column(0).as_primitive::<Decimal128Type>().value(0))
 }
 

@@ -7,12 +7,14 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use arrow_array::*;
+use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use arrow_select::concat::concat_batches;
 use common::*;
@@ -267,4 +269,94 @@ fn pyarrow_reads_streams_with_counts_and_may_copy_those_of_files() {
     assert_eq!(seen["file"]["lanepack.rows"], "3000");
     let copied = folder.0.join("copied.arrow");
     assert_same(&copied, &read(&copied), &batch.slice(0, 1024));
+}
+
+/// As README.md and docs/guide/interop.md say.
+#[test]
+fn other_tools_see_a_binary_value_for_each_chunk_of_files_with_an_index() {
+    let Some(python) = python() else { return };
+    let folder = Folder::new("tools");
+    let path = folder.0.join("tools.lanepack");
+    let batch = record_batch!(
+        ("id", Int64, (0..2500).collect::<Vec<i64>>()),
+        ("name", Utf8, (0..2500).map(|row| format!("name {row}")).collect::<Vec<_>>())
+    )
+    .unwrap();
+    let options = Options::default().with_chunk_rows(1024);
+    let mut writer = file::Writer::create(&path, &batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop/tools.py");
+    let output = Command::new(python).arg(script).arg(&path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "tools.py: {said}");
+    let seen: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of_polars = |name: &str| {
+        format!(r#"Extension('lanepack.column', Binary, '{{"version":1,"type":"{name}"}}')"#)
+    };
+    let expected = serde_json::json!({
+        "values": 2500,
+        "extension": ["lanepack.column", "lanepack.column"],
+        "pyarrow": [["id", "name"], ["large_binary", "large_binary"], 3],
+        "duckdb": [["id", "name"], ["BLOB", "BLOB"], 3],
+        "polars": [["id", "name"], [of_polars("Int64"), of_polars("Utf8")], 3],
+    });
+    assert_eq!(seen, expected);
+}
+
+/// docs/FORMAT.md is enough to read files by: a reader in Python, of numpy and pyarrow, gives the values of all
+/// flat encodings of the golden files, in both storages.
+#[test]
+fn an_independent_reader_gives_the_same_values() {
+    let Some(python) = python() else { return };
+    let folder = Folder::new("reader");
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let (mut chunks, mut encodings) = (0, BTreeSet::new());
+    let mut check = |compressed: &Path, batch: &RecordBatch| {
+        let plain = folder.0.join("plain.arrow");
+        let file = File::create(&plain).unwrap();
+        let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
+        writer.write(batch).unwrap();
+        writer.finish().unwrap();
+        let script = root.join("tests/interop/reader.py");
+        let output =
+            Command::new(&python).arg(script).arg(compressed).arg(&plain).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "reader.py {}: {said}", compressed.display());
+        let seen: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        chunks += seen["chunks"].as_u64().unwrap();
+        let names = seen["encodings"].as_array().unwrap().iter();
+        encodings.extend(names.map(|name| name.as_str().unwrap().to_owned()));
+    };
+    let mut golden: Vec<PathBuf> = std::fs::read_dir(root.join("tests/golden/v1"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    golden.sort();
+    for path in golden {
+        let batches: Vec<RecordBatch> = ipc::Reader::file(File::open(&path).unwrap())
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        let batch = concat_batches(&batches[0].schema(), &batches).unwrap();
+        check(&path, &batch);
+    }
+    // Packed storage, every flat type but intervals, which pyarrow has no arrays of.
+    let all = every_type();
+    let is_flat = |at: &usize| {
+        let data_type = all.column(*at).data_type();
+        !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
+    };
+    let flat = all.project(&(0..all.num_columns()).filter(is_flat).collect::<Vec<_>>()).unwrap();
+    let path = folder.0.join("packed.lanepack");
+    let mut writer = file::Writer::create(&path, &flat.schema(), options()).unwrap();
+    writer.write(&flat).unwrap();
+    writer.finish().unwrap();
+    check(&path, &flat);
+    assert!(chunks > 200, "{chunks} chunks");
+    let every = lanepack::Encoding::ALL.iter().map(|encoding| encoding.name());
+    let nested = ["pieces", "struct", "list", "fixed_list", "keys", "run_ends"];
+    let missing: Vec<&str> =
+        every.filter(|name| !nested.contains(name) && !encodings.contains(*name)).collect();
+    assert_eq!(missing, [""; 0], "of {encodings:?}");
 }

@@ -2,15 +2,30 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_empty_array};
 
-use super::read::ColumnStatistics;
 use crate::batch;
 use crate::chunk::Statistics;
 use crate::column::{CompressedColumn, check_memory};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::scan::{ChunkSource, RowSet, Scan, taken};
+
+/// What the index of a file says of a column, a value for each chunk.
+#[derive(Debug, Clone)]
+pub struct ColumnStatistics {
+    /// Rows of each chunk.
+    pub rows: UInt32Array,
+    /// Nulls among them.
+    pub null_counts: UInt32Array,
+    /// Lower bounds of the valid values; null where there is none. Types and orders are those of
+    /// [`Chunk::min`](crate::Chunk::min).
+    pub min: ArrayRef,
+    /// Upper bounds.
+    pub max: ArrayRef,
+    /// Bytes of each chunk in the file.
+    pub bytes: UInt64Array,
+}
 
 fn mismatch(what: String) -> Error {
     Error::Mismatch { place: Place::default(), what }

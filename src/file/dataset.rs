@@ -8,8 +8,8 @@ use arrow_array::{ArrayRef, RecordBatch, new_null_array};
 use arrow_schema::{Field, Fields, Schema, SchemaRef};
 use rayon::prelude::*;
 
-use super::access;
-use super::read::{ColumnStatistics, File};
+use super::access::{self, ColumnStatistics};
+use super::read::File;
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{CompressedColumn, compress_field};
 use crate::engine::Engine;

@@ -34,9 +34,10 @@ mod source;
 mod store;
 mod write;
 
+pub use access::ColumnStatistics;
 pub use dataset::Dataset;
 pub use local::LocalFile;
-pub use read::{ColumnStatistics, File};
+pub use read::File;
 pub use source::ReadAt;
 #[cfg(feature = "object_store")]
 pub use store::{Object, ObjectWriter};

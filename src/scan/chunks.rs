@@ -490,12 +490,15 @@ mod tests {
 
     #[test]
     fn windows_have_what_fits() {
-        let of = |bytes: &[u64], most| windows(bytes.iter().copied(), most);
-        assert_eq!(of(&[], 10), [0..0]);
-        assert_eq!(of(&[3, 3, 4, 1], 10), [0..3, 3..4]);
-        assert_eq!(of(&[11, 1, 20, 9, 1], 10), [0..1, 1..2, 2..3, 3..5]);
-        assert_eq!(of(&[0, 0, 5], 0), [0..2, 2..3]);
-        assert_eq!(of(&[u64::MAX, 2, 1], u64::MAX - 1), [0..1, 1..3]);
-        assert_eq!(of(&[1, 1, 1], 0), [0..1, 1..2, 2..3]);
+        let of = |bytes: &[u64], most| -> Vec<(usize, usize)> {
+            let windows = windows(bytes.iter().copied(), most).into_iter();
+            windows.map(|window| (window.start, window.end)).collect()
+        };
+        assert_eq!(of(&[], 10), [(0, 0)]);
+        assert_eq!(of(&[3, 3, 4, 1], 10), [(0, 3), (3, 4)]);
+        assert_eq!(of(&[11, 1, 20, 9, 1], 10), [(0, 1), (1, 2), (2, 3), (3, 5)]);
+        assert_eq!(of(&[0, 0, 5], 0), [(0, 2), (2, 3)]);
+        assert_eq!(of(&[u64::MAX, 2, 1], u64::MAX - 1), [(0, 1), (1, 3)]);
+        assert_eq!(of(&[1, 1, 1], 0), [(0, 1), (1, 2), (2, 3)]);
     }
 }
