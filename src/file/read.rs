@@ -447,8 +447,8 @@ mod tests {
         assert_eq!(of(&[(100, 100), (240, 100), (441, 10)], 100), [(100, 340), (441, 451)]);
         // Gaps are not more than what is wanted.
         assert_eq!(of(&[(0, 10), (90, 10), (170, 10)], 100), [(0, 10), (90, 100), (170, 180)]);
-        assert_eq!(of(&[(0, 100), (150, 10), (210, 10)], 100), [(0, 220)]);
-        assert_eq!(of(&[(0, 100), (150, 10), (221, 10)], 100), [(0, 160), (221, 231)]);
+        assert_eq!(of(&[(0, 100), (150, 10), (230, 10)], 100), [(0, 240)]);
+        assert_eq!(of(&[(0, 100), (150, 10), (231, 10)], 100), [(0, 160), (231, 241)]);
         // Overlapping ones, as of a file that lies, by themselves; long ones as well.
         assert_eq!(of(&[(0, 100), (50, 100)], 100), [(0, 100), (50, 150)]);
         assert_eq!(of(&[(0, MOST_BYTES), (MOST_BYTES, 1)], 0).len(), 2);
