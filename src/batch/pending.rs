@@ -17,7 +17,9 @@ pub(crate) struct PendingRows {
     schema: SchemaRef,
     /// Each with the bytes of its values.
     batches: VecDeque<(RecordBatch, usize)>,
+    /// Rows and bytes of all of them.
     rows: usize,
+    bytes: usize,
     /// The values of the dictionaries of the last batch, by column.
     dictionaries: Vec<Option<ArrayRef>>,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Portion {
 impl PendingRows {
     pub fn new(schema: SchemaRef) -> Self {
         let dictionaries = vec![None; schema.fields().len()];
-        Self { schema, batches: VecDeque::new(), rows: 0, dictionaries }
+        Self { schema, batches: VecDeque::new(), rows: 0, bytes: 0, dictionaries }
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -63,6 +65,7 @@ impl PendingRows {
         if batch.num_rows() > 0 {
             self.rows += batch.num_rows();
             let bytes = self.bytes_of(batch);
+            self.bytes += bytes;
             self.batches.push_back((batch.clone(), bytes));
         }
         Ok(())
@@ -85,6 +88,15 @@ impl PendingRows {
 
     /// Rows to compress next, if there are as many as a portion has.
     pub fn portion(&self, portion: &Portion) -> Option<usize> {
+        if self.rows == 0 {
+            return None;
+        }
+        if self.rows < portion.rows && self.bytes < portion.bytes {
+            // As many whole chunks as will fit, if further rows are like these.
+            let of_row = (self.bytes / self.rows.max(1)).max(1);
+            let chunks = portion.rows.min(portion.bytes / of_row) / portion.chunk * portion.chunk;
+            return (chunks > 0 && chunks <= self.rows).then_some(chunks);
+        }
         let (mut rows, mut bytes) = (0, 0);
         for (batch, of_batch) in &self.batches {
             let of_row = (of_batch / batch.num_rows()).max(1);
@@ -92,18 +104,15 @@ impl PendingRows {
             let own = batch.num_rows().min(fits).min(portion.rows - rows);
             rows += own;
             bytes += own * of_row;
-            if own < batch.num_rows() || rows == portion.rows {
-                let rows = rows.max(1);
-                // Whole chunks if there is one, else whole vectors.
-                let units = [portion.chunk, VECTOR, 1].into_iter();
-                let unit = units.into_iter().find(|unit| *unit <= rows).unwrap_or(1);
-                return Some(rows / unit * unit);
+            if own < batch.num_rows() {
+                break;
             }
         }
-        // As many whole chunks as will fit, if further rows are like these.
-        let of_row = (bytes / rows.max(1)).max(1);
-        let chunks = portion.rows.min(portion.bytes / of_row) / portion.chunk * portion.chunk;
-        (chunks > 0 && chunks <= rows).then_some(chunks)
+        let rows = rows.max(1);
+        // Whole chunks if there is one, else whole vectors.
+        let units = [portion.chunk, VECTOR, 1].into_iter();
+        let unit = units.into_iter().find(|unit| *unit <= rows).unwrap_or(1);
+        Some(rows / unit * unit)
     }
 
     /// Removes the first rows, and concatenates them. Some batches cannot be concatenated (dictionaries of
@@ -117,8 +126,10 @@ impl PendingRows {
             let own = left.min(batch.num_rows());
             taken.push(batch.slice(0, own));
             let rest = batch.num_rows() - own;
+            self.bytes -= bytes;
             if rest > 0 {
                 let bytes = bytes / batch.num_rows() * rest;
+                self.bytes += bytes;
                 self.batches.push_front((batch.slice(own, rest), bytes));
             }
             left -= own;
@@ -136,6 +147,7 @@ impl PendingRows {
         for batch in batches.rev() {
             self.rows += batch.num_rows();
             let bytes = batch.columns().iter().map(|array| array_bytes(array)).sum();
+            self.bytes += bytes;
             self.batches.push_front((batch, bytes));
         }
     }
@@ -155,7 +167,8 @@ mod tests {
     }
 
     fn bytes_of(pending: &PendingRows) -> usize {
-        pending.batches.iter().map(|(_, bytes)| bytes).sum()
+        assert_eq!(pending.bytes, pending.batches.iter().map(|(_, bytes)| bytes).sum::<usize>());
+        pending.bytes
     }
 
     fn numbers(range: std::ops::Range<i64>) -> RecordBatch {
