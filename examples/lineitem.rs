@@ -6,6 +6,8 @@
 //! cargo run --release --example lineitem -- query /tmp/lineitem.lanepack
 //! ```
 //!
+//! With a GPU (`--engine cuda`, feature `cuda`) the query is also run with its columns in GPU memory.
+//!
 //! Each run prints a line of JSON. Rows are generated while they are written, by one thread; `--format none`
 //! generates them only. `peak_bytes` of writing is without what the generator has at the beginning. `scripts/record files` compares these figures with DuckDB's.
 
@@ -20,7 +22,7 @@ use arrow_array::types::Decimal128Type;
 use arrow_buffer::Buffer;
 use clap::{Parser, Subcommand, ValueEnum};
 use lanepack::file::{File, ReadAt, Writer};
-use lanepack::scan::{Literal, col, sum};
+use lanepack::scan::{Literal, Scan, col, sum};
 use lanepack::{Engine, Options};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
@@ -141,39 +143,61 @@ fn query(path: &Path, runs: usize, engine: &Engine) -> Result<(), Failure> {
         let start = Instant::now();
         let file = File::open(path)?;
         open.push(start.elapsed());
-        revenue = query_6(&file, engine)?;
+        revenue = query_6(&file.scan(), engine)?;
         all.push(start.elapsed());
     }
     let peak = memory("VmHWM");
     let source = Arc::new(Counting { file: std::fs::File::open(path)?, read: 0.into() });
-    query_6(&File::from_source(source.clone())?, engine)?;
+    query_6(&File::from_source(source.clone())?.scan(), engine)?;
     let read = source.read.load(Ordering::Relaxed);
-    println!(
-        r#"{{"revenue":"{}.{:04}","open_ms":{:.3},"ms":{:.3},"bytes_read":{read},"peak_bytes":{}}}"#,
+    print!(
+        r#"{{"revenue":"{}.{:04}","open_ms":{:.3},"ms":{:.3},"bytes_read":{read},"peak_bytes":{}"#,
         revenue / 10_000,
         revenue % 10_000,
-        median(open).as_secs_f64() * 1e3,
-        median(all).as_secs_f64() * 1e3,
+        milliseconds(open),
+        milliseconds(all),
         peak
     );
+    if engine.device().is_some() {
+        let file = File::open(path)?;
+        let columns = ["l_quantity", "l_extendedprice", "l_discount", "l_shipdate"];
+        let (mut copy, mut resident) = (Vec::new(), Vec::new());
+        for _ in 0..runs.max(1) {
+            let start = Instant::now();
+            let on_device = file.to_device(&columns, engine)?;
+            copy.push(start.elapsed());
+            let start = Instant::now();
+            revenue = query_6(&Scan::on_device(&on_device), engine)?;
+            resident.push(start.elapsed());
+        }
+        print!(
+            r#","resident_revenue":"{}.{:04}","to_device_ms":{:.3},"resident_ms":{:.3}"#,
+            revenue / 10_000,
+            revenue % 10_000,
+            milliseconds(copy),
+            milliseconds(resident)
+        );
+    }
+    println!("}}");
     Ok(())
 }
 
 /// The revenue, in units of 0.0001.
-fn query_6(file: &File, engine: &Engine) -> Result<i128, Failure> {
+fn query_6(scan: &Scan<'_>, engine: &Engine) -> Result<i128, Failure> {
     let rows = col("l_shipdate")
         .gt_eq("1994-01-01")
         .and(col("l_shipdate").lt("1995-01-01"))
         .and(col("l_discount").between(Literal::decimal(5, 2), Literal::decimal(7, 2)))
         .and(col("l_quantity").lt(24));
     let revenue = sum(col("l_extendedprice") * col("l_discount"));
-    let total: RecordBatch = file.scan().filter(rows).aggregate(&[revenue], engine)?;
+    let total: RecordBatch = scan.clone().filter(rows).aggregate(&[revenue], engine)?;
     Ok(total.column(0).as_primitive::<Decimal128Type>().value(0))
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+/// The median.
+fn milliseconds(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
-    times[times.len() / 2]
+    times[times.len() / 2].as_secs_f64() * 1e3
 }
 
 /// Bytes of memory of the process, by Linux's name: `VmRSS` now, `VmHWM` at most; 0 on other systems.

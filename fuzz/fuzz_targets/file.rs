@@ -71,7 +71,8 @@ fn read(file: &File) -> Result<(), Error> {
     }
     let rows = file.num_rows() as u64;
     let taken = file.take(&[rows - 1, 0], &cpu)?;
-    assert_eq!(taken.slice(1, 1), all.slice(0, 1));
+    // A gathered batch has no metadata of the schema.
+    assert_eq!(taken.slice(1, 1).columns(), all.slice(0, 1).columns());
     valid(&file.scan().filter(col(&*names[0]).is_not_null()).gather(&names, &cpu)?);
     Ok(())
 }

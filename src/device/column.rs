@@ -264,8 +264,7 @@ pub(crate) fn placed(chunks: &[Chunk], mut body: DevicePtr<u8>) -> Vec<DeviceChu
     chunks.iter().map(place).collect()
 }
 
-/// Chunks in device memory, whose bodies lie one behind the other in some buffers and are there at
-/// `ready`.
+/// Chunks in device memory, whose bodies lie in some buffers and are there at `ready`.
 pub(crate) struct PlacedChunks<'c> {
     pub chunks: &'c [DeviceChunk],
     pub bodies: &'c [Arc<DeviceBuffer>],
@@ -275,7 +274,28 @@ pub(crate) struct PlacedChunks<'c> {
 impl PlacedChunks<'_> {
     /// Bytes of all bodies.
     pub fn len(&self) -> usize {
-        self.bodies.iter().map(|bodies| bodies.len()).sum()
+        self.chunks.iter().map(DeviceChunk::body_len).sum()
+    }
+
+    /// Where the bodies lie: in which buffer, and at which bytes of it. Those that lie one behind the other
+    /// are one.
+    fn runs(&self) -> Result<Vec<(&'_ Arc<DeviceBuffer>, Range<usize>)>> {
+        let mut runs: Vec<(&Arc<DeviceBuffer>, Range<usize>)> = Vec::new();
+        for chunk in self.chunks.iter().filter(|chunk| chunk.body_len() > 0) {
+            if let Some((bodies, run)) = runs.last_mut()
+                && bodies.pointer_at::<u8>(run.end) == chunk.body
+                && run.end + chunk.body_len() <= bodies.len()
+            {
+                run.end += chunk.body_len();
+                continue;
+            }
+            let bodies = self.bodies.iter().find(|bodies| bodies.contains(chunk.body));
+            let bodies =
+                bodies.ok_or_else(|| Error::device("a body in no buffer of its column"))?;
+            let start = chunk.body.bytes_from(bodies.pointer());
+            runs.push((bodies, start..start + chunk.body_len()));
+        }
+        Ok(runs)
     }
 
     /// Copies the bodies to a piece of as many bytes.
@@ -288,9 +308,9 @@ impl PlacedChunks<'_> {
             stream.wait(self.ready)?;
             let mut at = 0;
             piece.fill_with(|target| {
-                self.bodies.iter().try_for_each(|bodies| {
-                    at += bodies.len();
-                    stream.download_to(bodies, 0, &mut target[at - bodies.len()..at])
+                self.runs()?.into_iter().try_for_each(|(bodies, run)| {
+                    at += run.len();
+                    stream.download_to(bodies, run.start, &mut target[at - run.len()..at])
                 })
             })
         })?;
@@ -354,7 +374,7 @@ pub(crate) fn chunk_of(
 }
 
 impl DeviceColumn {
-    /// A column whose bodies, one behind the other in few buffers, are there at `ready`.
+    /// A column whose bodies are in some buffers and there at `ready`.
     pub(crate) fn new(
         context: Arc<Context>,
         field: FieldRef,
@@ -447,6 +467,51 @@ impl DeviceColumn {
             let (field, bodies) = (column.field().clone(), vec![Arc::new(bodies)]);
             Ok(Self::new(context.clone(), field, placed, bodies, stream.record()?))
         })
+    }
+
+    /// The same column in memory of its own, in which the bodies lie one behind the other.
+    pub(crate) fn compacted(&self) -> Result<Self> {
+        self.context.with_stream(|stream| {
+            stream.wait(self.ready.as_ref())?;
+            let placed = self.placed();
+            let target = stream.allocate(placed.len())?;
+            let mut at = 0;
+            for (bodies, run) in placed.runs()? {
+                stream.copy(bodies, run.start, &target, at, run.len())?;
+                at += run.len();
+            }
+            let mut body = target.pointer();
+            let moved = |chunk: &DeviceChunk| {
+                let moved = DeviceChunk { body, ..chunk.clone() };
+                body = body.add(chunk.body_len());
+                moved
+            };
+            let chunks = self.chunks.iter().map(moved).collect();
+            let (context, field) = (self.context.clone(), self.field.clone());
+            Ok(Self::new(context, field, chunks, vec![Arc::new(target)], stream.record()?))
+        })
+    }
+
+    /// Columns of one field and one device as one.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn joined(parts: Vec<Self>, limit: MemoryLimit) -> Result<Self> {
+        let first = parts.first().expect("a column at least");
+        let (context, field) = (first.context.clone(), first.field.clone());
+        let (mut chunks, mut bodies, mut start) = (Vec::new(), Vec::new(), 0);
+        let ready = context.with_stream(|stream| {
+            parts.iter().try_for_each(|part| stream.wait(part.ready.as_ref()))?;
+            stream.record()
+        })?;
+        for part in parts {
+            let rows = part.len();
+            let moved = |chunk: DeviceChunk| DeviceChunk { start: start + chunk.start, ..chunk };
+            chunks.extend(part.chunks.into_iter().map(moved));
+            bodies.extend(part.bodies);
+            start += rows;
+        }
+        Ok(Self { limit, ..Self::new(context, field, chunks, bodies, ready) })
     }
 
     /// Copies the column to another device.

@@ -4,12 +4,14 @@
 //! ```text
 //! array.rs      an Arrow array               c_device.rs   the Arrow C Device data interface
 //! column.rs     compressed columns, batches  pinned.rs     page-locked host memory
+//! landing.rs    chunks of files, copied there while they are read
 //! ```
 
 pub(crate) mod array;
 pub(crate) mod c_device;
 pub(crate) mod column;
 pub(crate) mod groups;
+pub(crate) mod landing;
 pub(crate) mod marks;
 pub(crate) mod parameters;
 pub(crate) mod pinned;
@@ -20,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
 pub use column::{CompressedDeviceBatch, DeviceColumn};
+pub(crate) use landing::{Landing, Room};
 pub(crate) use marks::Marks;
 pub use pinned::PinnedBuffer;
 

@@ -397,6 +397,16 @@ impl Piece {
         self.bytes_mut()
     }
 
+    /// Its bytes, whatever they are, for somebody to overwrite; zeros in ordinary memory.
+    pub fn arbitrary(&mut self) -> &mut [u8] {
+        match self.part.memory.room {
+            // What is page-locked has been initialised (`Device::page_locked`).
+            Room::PageLocked(_) => self.is_written = true,
+            Room::Ordinary(_) => drop(self.zeroed()),
+        }
+        self.bytes_mut()
+    }
+
     /// Its bytes.
     ///
     /// # Panics
@@ -405,7 +415,7 @@ impl Piece {
         assert!(self.is_written, "a piece that has not been written");
         let bytes = std::ptr::from_mut(self.uninit()) as *mut [u8];
         // SAFETY: the same bytes, borrowed as long; `is_written`, asserted above, is set only once every
-        // byte has been written.
+        // byte has been written, or where all are initialised.
         unsafe { &mut *bytes }
     }
 

@@ -442,6 +442,14 @@ impl Engine {
         }
     }
 
+    /// The GPU that does all work, if there is one that does.
+    pub(crate) fn only_device(&self) -> Option<&Arc<Context>> {
+        match &self.kind {
+            Kind::Devices(contexts) if contexts.len() == 1 => contexts.first(),
+            _ => None,
+        }
+    }
+
     /// All GPUs.
     fn contexts(&self) -> &[Arc<Context>] {
         match &self.kind {

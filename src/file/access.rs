@@ -7,9 +7,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_em
 use crate::batch;
 use crate::chunk::Statistics;
 use crate::column::{CompressedColumn, check_memory};
+use crate::device::CompressedDeviceBatch;
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
-use crate::scan::{ChunkSource, RowSet, Scan, taken};
+use crate::scan::{ChunkSource, RowSet, Scan, copied_to_device, taken};
 
 /// What the index of a file says of a column, a value for each chunk.
 #[derive(Debug, Clone)]
@@ -77,7 +78,19 @@ pub(super) fn columns<S: AsRef<str>>(
 ) -> Result<Vec<CompressedColumn>> {
     let columns = names.iter().map(|name| number_of(source, name.as_ref()));
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    source.read(&columns, &(0..source.chunk_rows().len()).collect::<Vec<_>>())
+    source.read(&columns, &(0..source.chunk_rows().len()).collect::<Vec<_>>(), None)
+}
+
+/// See [`File::to_device`](super::File::to_device).
+pub(super) fn to_device<S: AsRef<str>>(
+    source: &dyn ChunkSource,
+    names: &[S],
+    engine: &Engine,
+) -> Result<CompressedDeviceBatch> {
+    let columns = names.iter().map(|name| number_of(source, name.as_ref()));
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let schema = Arc::new(source.schema().project(&columns)?);
+    copied_to_device(source, schema, columns, engine)
 }
 
 /// See [`File::chunk`](super::File::chunk).
@@ -91,7 +104,7 @@ pub(super) fn chunk(
         return Err(mismatch(format!("chunk {number} of {chunks}")));
     }
     let schema = Arc::new(source.schema().clone());
-    let columns = source.read(&(0..schema.fields().len()).collect::<Vec<_>>(), &[number])?;
+    let columns = source.read(&(0..schema.fields().len()).collect::<Vec<_>>(), &[number], None)?;
     check_memory(engine.memory_limit(), &columns)?;
     let arrays: Result<_> = columns.iter().map(|column| engine.decompress_column(column)).collect();
     let arrays = arrays.map_err(|error: Error| source.place(number, error))?;

@@ -12,6 +12,7 @@ use super::access::{self, ColumnStatistics};
 use super::read::File;
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{CompressedColumn, compress_field};
+use crate::device::{CompressedDeviceBatch, Landing};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::options::Options;
@@ -220,6 +221,18 @@ impl Dataset {
         access::columns(self, names)
     }
 
+    /// As [`File::to_device`].
+    ///
+    /// # Errors
+    /// As [`File::to_device`].
+    pub fn to_device<S: AsRef<str>>(
+        &self,
+        names: &[S],
+        engine: &Engine,
+    ) -> Result<CompressedDeviceBatch> {
+        access::to_device(self, names, engine)
+    }
+
     /// As [`File::chunk`]; chunks are numbered file by file.
     ///
     /// # Errors
@@ -325,10 +338,15 @@ impl ChunkSource for Dataset {
     }
 
     /// Reads the files in parallel.
-    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
+    fn read(
+        &self,
+        columns: &[usize],
+        chunks: &[usize],
+        landing: Option<&Landing>,
+    ) -> Result<Vec<CompressedColumn>> {
         let of_files: Vec<_> = self.by_file(columns, chunks).collect();
         let read = |(part, own, chunks): &(&Part, Vec<usize>, Vec<usize>)| {
-            let mut read = part.file.read(own, chunks)?.into_iter();
+            let mut read = part.file.read(own, chunks, landing)?.into_iter();
             let rows = part.file.chunk_rows();
             let column = |column: &usize| match part.columns[*column] {
                 Some(_) => Ok(read.next().map_or_else(Vec::new, CompressedColumn::into_chunks)),

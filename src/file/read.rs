@@ -17,8 +17,9 @@ use super::framing::MAGIC;
 use super::index::{self, Entry, Index};
 use super::source::{ReadAt, Seeking, read_exact};
 use crate::batch::decompressed_schema;
-use crate::chunk::{Chunk, Statistics};
+use crate::chunk::{Chunk, Statistics, aligned};
 use crate::column::CompressedColumn;
+use crate::device::{CompressedDeviceBatch, Landing, Room};
 use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
 use crate::extension::chunk_of_packed;
@@ -31,6 +32,9 @@ const TRAILER: u64 = 10;
 const FIRST_READ: u64 = 64 << 10;
 /// Bytes that are read in one range at most, if a chunk has no more.
 const MOST_BYTES: u64 = 8 << 20;
+/// Bytes that are copied to a device at a time: enough for the speed of the bus, and few enough that all
+/// threads read.
+const LANDED_BYTES: u64 = 1 << 20;
 
 /// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
 /// read, the rest is not.
@@ -227,6 +231,31 @@ impl File {
         access::columns(self, names)
     }
 
+    /// Copies some columns to the first GPU of an engine, where they stay compressed: window by window through
+    /// page-locked memory, the next one read while one is copied. Like [`Engine::upload`] of a batch.
+    ///
+    /// ```no_run
+    /// use lanepack::scan::{Scan, col};
+    /// use lanepack::{Engine, file};
+    ///
+    /// let engine = Engine::cuda(0)?;
+    /// let file = file::File::open("orders.lanepack")?;
+    /// let orders = file.to_device(&["day", "price"], &engine)?;
+    /// println!("{}", Scan::on_device(&orders).filter(col("day").lt(100)).count(&engine)?);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`File::columns`]; [`Error::NoDevice`] for an engine without a GPU; [`Error::DeviceMemory`],
+    /// [`Error::Device`].
+    pub fn to_device<S: AsRef<str>>(
+        &self,
+        names: &[S],
+        engine: &Engine,
+    ) -> Result<CompressedDeviceBatch> {
+        access::to_device(self, names, engine)
+    }
+
     /// The values of all columns in one chunk.
     ///
     /// # Errors
@@ -275,7 +304,7 @@ impl File {
             .map(|chunk| all.iter().map(|column| self.bytes(*column, chunk)).sum());
         let portions = windows(of_chunks, bytes);
         let portions = portions.into_iter().filter(|chunks| chunks.start < chunks.end);
-        portions.map(move |chunks| self.read(&all, &chunks.collect::<Vec<_>>()))
+        portions.map(move |chunks| self.read(&all, &chunks.collect::<Vec<_>>(), None))
     }
 }
 
@@ -314,11 +343,20 @@ impl ChunkSource for File {
     }
 
     /// Reads neighbouring chunks in one range, ranges in parallel.
-    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
+    fn read(
+        &self,
+        columns: &[usize],
+        chunks: &[usize],
+        landing: Option<&Landing>,
+    ) -> Result<Vec<CompressedColumn>> {
         let ranges = self.ranges(columns, chunks);
         // All at once, where threads wait for one each.
         ranges.iter().for_each(|range| self.source.will_read(range.bytes.clone()));
-        let read: Result<Vec<_>> = ranges.par_iter().map(|range| self.read_range(range)).collect();
+        let read = match landing {
+            None => ranges.par_iter().map(|range| self.read_range(range)).collect(),
+            Some(landing) => self.read_to(landing, &ranges),
+        };
+        let read: Result<Vec<_>> = read;
         let read = read.map_err(|error| {
             ranges.iter().for_each(|range| self.source.will_not_read(range.bytes.clone()));
             self.named(error)
@@ -392,18 +430,63 @@ impl File {
     }
 
     fn read_range(&self, range: &ReadRange) -> Result<Vec<(Wanted, Chunk)>> {
-        let in_place = |wanted: &Wanted, error: Error| {
-            error.in_chunk(wanted.chunk).in_column(self.schema.field(wanted.column).name())
-        };
         let bytes = read_exact(self.source.as_ref(), range.bytes.clone())
-            .map_err(|error| in_place(&range.wanted[0], error))?;
+            .map_err(|error| self.in_place(&range.wanted[0], error))?;
+        self.chunks_of(range, &bytes)
+    }
+
+    /// Reads ranges to where a device gets them.
+    fn read_to(
+        &self,
+        landing: &Landing,
+        ranges: &[ReadRange],
+    ) -> Result<Vec<Vec<(Wanted, Chunk)>>> {
+        let len = |range: &ReadRange| aligned((range.bytes.end - range.bytes.start) as usize);
+        let together = windows(ranges.iter().map(|range| len(range) as u64), LANDED_BYTES);
+        let parts: Vec<&[ReadRange]> = together
+            .into_iter()
+            .map(|part| &ranges[part])
+            .filter(|part| !part.is_empty())
+            .collect();
+        let lens: Vec<usize> = parts.iter().map(|part| part.iter().map(len).sum()).collect();
+        let rooms = landing.rooms(&lens)?;
+        let read = |(part, room): (&[ReadRange], Room<'_>)| {
+            let bytes = room.fill(|target| {
+                let mut rest = target;
+                part.iter().try_for_each(|range| {
+                    let (own, behind) = std::mem::take(&mut rest).split_at_mut(len(range));
+                    rest = behind;
+                    let own = &mut own[..(range.bytes.end - range.bytes.start) as usize];
+                    (self.source.read_into(range.bytes.clone(), own))
+                        .map_err(|error| self.in_place(&range.wanted[0], error))
+                })
+            })?;
+            let mut at = 0;
+            let chunks = |range: &ReadRange| {
+                at += len(range);
+                self.chunks_of(range, &bytes.slice_with_length(at - len(range), len(range)))
+            };
+            part.iter().map(chunks).collect::<Result<Vec<_>>>()
+        };
+        let read: Vec<Vec<_>> =
+            parts.into_par_iter().zip(rooms).map(read).collect::<Result<_>>()?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    /// The chunks of a range, given its bytes.
+    fn chunks_of(&self, range: &ReadRange, bytes: &Buffer) -> Result<Vec<(Wanted, Chunk)>> {
         let chunk = |wanted: &Wanted| {
             let at = (wanted.entry.at - range.bytes.start) as usize;
             let packed = bytes.slice_with_length(at, wanted.entry.len as usize);
             let chunk = self.chunk_of(wanted, packed);
-            Ok((*wanted, chunk.map_err(|error| in_place(wanted, error))?))
+            Ok((*wanted, chunk.map_err(|error| self.in_place(wanted, error))?))
         };
         range.wanted.par_iter().map(chunk).collect()
+    }
+
+    /// An error of a chunk that was being read.
+    fn in_place(&self, wanted: &Wanted, error: Error) -> Error {
+        error.in_chunk(wanted.chunk).in_column(self.schema.field(wanted.column).name())
     }
 
     /// Checks a chunk that has been read.

@@ -26,6 +26,22 @@ pub trait ReadAt: Debug + Send + Sync {
     /// What the source reports, and an error if there are fewer bytes than it said.
     fn read_at(&self, range: Range<u64>) -> Result<Buffer>;
 
+    /// Reads all bytes of a range into memory of as many bytes.
+    ///
+    /// # Errors
+    /// As [`ReadAt::read_at`].
+    fn read_into(&self, range: Range<u64>, target: &mut [u8]) -> Result<()> {
+        let bytes = read_exact(self, range)?;
+        ensure!(
+            bytes.len() == target.len(),
+            "{} bytes for {} of memory",
+            bytes.len(),
+            target.len()
+        );
+        target.copy_from_slice(&bytes);
+        Ok(())
+    }
+
     /// Two ranges with so few bytes between them are better read as one: a page, unless the source says
     /// otherwise. Gaps that are read with the ranges are never more than half of what is read.
     fn gap(&self) -> u64 {
@@ -44,7 +60,7 @@ pub trait ReadAt: Debug + Send + Sync {
 }
 
 /// Reads a range, and checks that all of it has come.
-pub(super) fn read_exact(source: &dyn ReadAt, range: Range<u64>) -> Result<Buffer> {
+pub(super) fn read_exact(source: &(impl ReadAt + ?Sized), range: Range<u64>) -> Result<Buffer> {
     let len = len_of(&range)?;
     let bytes = source.read_at(range.clone())?;
     ensure!(bytes.len() == len, "{} bytes came of bytes {range:?}", bytes.len());
@@ -80,10 +96,14 @@ impl ReadAt for SystemFile {
     }
 
     fn read_at(&self, range: Range<u64>) -> Result<Buffer> {
-        use std::os::unix::fs::FileExt;
         let mut bytes = MutableBuffer::from_len_zeroed(len_of(&range)?);
-        self.file.read_exact_at(&mut bytes, range.start)?;
+        self.read_into(range, &mut bytes)?;
         Ok(bytes.into())
+    }
+
+    fn read_into(&self, range: Range<u64>, target: &mut [u8]) -> Result<()> {
+        use std::os::unix::fs::FileExt;
+        Ok(self.file.read_exact_at(target, range.start)?)
     }
 
     #[cfg(target_os = "linux")]
@@ -136,9 +156,13 @@ impl<R: Read + Seek + Send + Debug> ReadAt for Seeking<R> {
 
     fn read_at(&self, range: Range<u64>) -> Result<Buffer> {
         let mut bytes = MutableBuffer::from_len_zeroed(len_of(&range)?);
+        self.read_into(range, &mut bytes)?;
+        Ok(bytes.into())
+    }
+
+    fn read_into(&self, range: Range<u64>, target: &mut [u8]) -> Result<()> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         reader.seek(SeekFrom::Start(range.start))?;
-        reader.read_exact(&mut bytes)?;
-        Ok(bytes.into())
+        Ok(reader.read_exact(target)?)
     }
 }

@@ -133,7 +133,7 @@ pub(crate) trait Device: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Uninitialised page-locked memory of the host, at a multiple of [`PADDING`].
+    /// Page-locked memory of the host, at a multiple of [`PADDING`]: initialised, with any content.
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>>;
 
     /// Whether it copies these bytes of the host by itself, as they lie in page-locked memory.

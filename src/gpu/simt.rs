@@ -208,7 +208,10 @@ impl Device for SimtDevice {
 
     fn page_locked(&self, len: usize) -> Result<Box<dyn HostMemory>> {
         let failed = || Error::device(format!("{len} bytes of host memory"));
-        Ok(Box::new(SimtHost(ffi::Memory::allocate(len.max(1), PADDING).ok_or_else(failed)?, len)))
+        let memory = ffi::Memory::allocate(len.max(1), PADDING).ok_or_else(failed)?;
+        // SAFETY: the memory has so many bytes, which are nobody else's.
+        unsafe { memory.start().write_bytes(UNWRITTEN, memory.size()) };
+        Ok(Box::new(SimtHost(memory, len)))
     }
 }
 

@@ -67,7 +67,7 @@ impl<'a> Scan<'a> {
                 let by = By::of(engine);
                 let most = match by {
                     By::Cpu => CHUNKS_OF_THREAD * rayon::current_num_threads(),
-                    By::Devices => CHUNKS_OF_DEVICE,
+                    By::Device(_) | By::Devices => CHUNKS_OF_DEVICE,
                 };
                 let schema = wanted.schema(&|column| chunks.field(column));
                 let windows = chunks.begin(by, most);
@@ -98,7 +98,8 @@ impl Batches<'_> {
             }
             let Some((chunks, mut windows)) = self.chunks.take() else { return Ok(None) };
             let limit = self.engine.memory_limit();
-            let gathered = chunks.step(&mut windows, |scan, _| {
+            let by = By::of(&self.engine);
+            let gathered = chunks.step(&mut windows, by, |scan, _| {
                 let batch = scan.gather(&self.wanted.columns, limit, &self.engine)?;
                 self.wanted.with_joined(batch, limit)
             });

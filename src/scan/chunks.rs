@@ -9,13 +9,15 @@
 //! Chunks are read a window at a time: neighbours that have a limited number of bytes in the columns that are
 //! used ([`ChunkSource::window_bytes`]). While a window is scanned like columns in host memory ([`HostScan`]),
 //! the next one is read: two are in memory. The source is told of those after it, so that a disk can fetch
-//! them. Window results are combined in the order of chunks, so that they equal those of columns in memory.
+//! them. A window that one GPU scans is copied there while it is read ([`Landing`]). Window results are combined in the order of chunks, so that they equal those of columns in memory.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, i256};
-use arrow_schema::{FieldRef, Schema};
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use rayon::prelude::*;
 
 use super::aggregate::{Plan, State};
@@ -27,6 +29,7 @@ use super::predicate::Predicate;
 use super::{bounds_of, gathered, integer_bounds};
 use crate::chunk::Statistics;
 use crate::column::{self, CompressedColumn, array_bytes, physical_of};
+use crate::device::{CompressedDeviceBatch, Context, DeviceColumn, Landing};
 use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -51,8 +54,14 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool);
     /// An error of a chunk, with the names that this and what it lies in have.
     fn place(&self, chunk: usize, error: Error) -> Error;
-    /// Reads some chunks of some columns, which are validated; errors have their place.
-    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
+    /// Reads some chunks of some columns, which are validated, to where a device gets them if there is a place;
+    /// errors have theirs.
+    fn read(
+        &self,
+        columns: &[usize],
+        chunks: &[usize],
+        landing: Option<&Landing>,
+    ) -> Result<Vec<CompressedColumn>>;
 }
 
 /// Bytes of a window for each thread of the CPU, and the least and the most of all together: windows are
@@ -82,9 +91,11 @@ pub(super) struct Windows {
 
 /// Who scans windows.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum By {
+pub(super) enum By<'e> {
     Cpu,
-    /// GPUs, maybe beside the CPU.
+    /// One GPU, to which chunks are copied while they are read.
+    Device(&'e Arc<Context>),
+    /// GPUs, maybe beside the CPU: who gets which chunks is decided once they are read.
     Devices,
 }
 
@@ -154,9 +165,9 @@ impl<'a> ChunkScan<'a> {
     }
 
     /// The chunks of each window, one window at least.
-    fn windows(&self, by: By) -> Vec<Range<usize>> {
+    fn windows(&self, by: By<'_>) -> Vec<Range<usize>> {
         let most = self.source.window_bytes().unwrap_or_else(|| match by {
-            By::Devices => DEVICE_BYTES,
+            By::Device(_) | By::Devices => DEVICE_BYTES,
             By::Cpu => {
                 let threads = rayon::current_num_threads() as u64;
                 (threads * THREAD_BYTES).clamp(LEAST_BYTES, MOST_BYTES)
@@ -168,19 +179,24 @@ impl<'a> ChunkScan<'a> {
         windows(self.chunks.iter().map(bytes_of), most)
     }
 
-    /// Reads a window.
-    fn read(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
+    /// Reads a window, to the device that scans it if there is one.
+    fn read(&self, window: &[(usize, usize)], by: By<'_>) -> Result<HostScan<'static>> {
         let chunks = numbers(window);
-        let columns = self.source.read(&self.used, &chunks)?;
+        let landing = match by {
+            By::Device(context) => Some(Arc::new(Landing::new(context))),
+            By::Cpu | By::Devices => None,
+        };
+        let columns = self.source.read(&self.used, &chunks, landing.as_deref())?;
         Ok(HostScan {
-            columns: columns.into_iter().map(std::borrow::Cow::Owned).collect(),
+            landing,
+            columns: columns.into_iter().map(Cow::Owned).collect(),
             predicate: self.predicate.clone(),
             chunk_rows: chunks.iter().map(|chunk| self.rows_of(*chunk)).collect(),
         })
     }
 
     /// The windows, of at most so many chunks, before the first.
-    pub fn begin(&self, by: By, most_chunks: usize) -> Windows {
+    pub fn begin(&self, by: By<'_>, most_chunks: usize) -> Windows {
         let windows = self.windows(by).into_iter().flat_map(|range| {
             // An empty one stays.
             let parts = range.len().div_ceil(most_chunks).max(1);
@@ -197,6 +213,7 @@ impl<'a> ChunkScan<'a> {
     pub fn step<T>(
         &self,
         windows: &mut Windows,
+        by: By<'_>,
         work: impl FnOnce(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
     ) -> Result<Option<T>> {
         let window = |at: usize| windows.ranges.get(at).map(|range| &self.chunks[range.clone()]);
@@ -210,7 +227,7 @@ impl<'a> ChunkScan<'a> {
             Some(read) => read?,
             None => {
                 (0..AHEAD).for_each(|ahead| announce(windows.at + ahead));
-                self.read(own)?
+                self.read(own, by)?
             }
         };
         announce(windows.at + AHEAD);
@@ -218,7 +235,7 @@ impl<'a> ChunkScan<'a> {
         let mut next = None;
         let result = rayon::in_place_scope(|scope| {
             if let Some(following) = following {
-                scope.spawn(|_| next = Some(self.read(following)));
+                scope.spawn(|_| next = Some(self.read(following, by)));
             }
             work(&read, own)
         });
@@ -238,13 +255,13 @@ impl<'a> ChunkScan<'a> {
     /// Does `work` with each window, in order.
     fn for_each<T>(
         &self,
-        by: By,
+        by: By<'_>,
         mut work: impl FnMut(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
     ) -> Result<Vec<T>> {
         let mut windows = self.begin(by, usize::MAX);
         let mut results = Vec::with_capacity(windows.ranges.len());
         loop {
-            match self.step(&mut windows, &mut work) {
+            match self.step(&mut windows, by, &mut work) {
                 Ok(Some(result)) => results.push(result),
                 Ok(None) => return Ok(results),
                 Err(error) => {
@@ -290,6 +307,30 @@ impl<'a> ChunkScan<'a> {
     }
 }
 
+/// All chunks of some columns, whose schema is given, in the memory of an engine's first GPU.
+pub(crate) fn copied_to_device(
+    source: &dyn ChunkSource,
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    engine: &Engine,
+) -> Result<CompressedDeviceBatch> {
+    let context = engine.context()?;
+    let mut of_columns: Vec<Vec<DeviceColumn>> = columns.iter().map(|_| Vec::new()).collect();
+    let scan = ChunkScan::new(source, Predicate::Constant(true), columns, None)?;
+    scan.for_each(By::Device(context), |window, _| {
+        for (column, parts) in window.columns.iter().zip(&mut of_columns) {
+            // The memory of a window is shared by its columns, and has gaps.
+            let part = window.to_device(column, context).and_then(|part| part.compacted());
+            parts.push(part.map_err(|error| error.in_column(column.field().name()))?);
+        }
+        Ok(())
+    })?;
+    let joined = |parts| DeviceColumn::joined(parts, engine.memory_limit());
+    let columns = of_columns.into_iter().map(joined).collect::<Result<_>>()?;
+    let rows = source.chunk_rows().iter().sum();
+    Ok(CompressedDeviceBatch::new(context.clone(), schema, columns, rows))
+}
+
 /// Ranges of chunks, given the bytes of each: neighbours that have at most so many together, or one that has
 /// more. There is one range at least, which may be empty.
 pub(crate) fn windows(bytes: impl Iterator<Item = u64>, most: u64) -> Vec<Range<usize>> {
@@ -325,9 +366,13 @@ fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) -> ChunkFacts
     }
 }
 
-impl By {
-    pub fn of(engine: &Engine) -> Self {
-        if engine.device().is_some() { Self::Devices } else { Self::Cpu }
+impl<'e> By<'e> {
+    pub fn of(engine: &'e Engine) -> Self {
+        match (engine.only_device(), engine.device()) {
+            (Some(context), _) => Self::Device(context),
+            (None, Some(_)) => Self::Devices,
+            (None, None) => Self::Cpu,
+        }
     }
 }
 
@@ -336,7 +381,7 @@ impl<'a> HostSource<'a> {
     pub fn read_all(self) -> Result<HostScan<'a>> {
         match self {
             Self::Memory(scan) => Ok(scan),
-            Self::Chunks(scan) => scan.read(&scan.chunks),
+            Self::Chunks(scan) => scan.read(&scan.chunks, By::Cpu),
         }
     }
 

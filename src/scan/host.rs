@@ -28,7 +28,7 @@ use super::group::{GroupTable, Grouping};
 use super::predicate::Predicate;
 use crate::column::{self, CompressedColumn};
 use crate::decode::decodes_on_device;
-use crate::device::{Context, DeviceColumn, Marks};
+use crate::device::{Context, DeviceColumn, Landing, Marks};
 use crate::engine::{Asked, Engine};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR, mask};
@@ -41,6 +41,8 @@ pub(super) struct HostScan<'a> {
     pub columns: Vec<Cow<'a, CompressedColumn>>,
     pub predicate: Predicate,
     pub chunk_rows: Vec<usize>,
+    /// Where chunks are on a device already, if they were read to one.
+    pub landing: Option<Arc<Landing>>,
 }
 
 /// What has come of chunks on the CPU, one by one, or of all of a span on a device.
@@ -117,7 +119,8 @@ impl HostScan<'_> {
             let columns = self.columns.iter().map(|column| Cow::Borrowed(column.as_ref()));
             let predicate = self.predicate.clone().and(filter);
             let chunk_rows = self.chunk_rows.clone();
-            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows };
+            let landing = self.landing.clone();
+            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows, landing };
             return scan.groups(None, grouping, engine);
         }
         let (columns, reads) = (self.columns(), grouping.reads());
@@ -312,12 +315,23 @@ impl HostScan<'_> {
     ) -> Result<D> {
         let columns = self.for_devices(needed)?;
         let upload = |column: &Cow<'_, CompressedColumn>| {
-            DeviceColumn::upload(context, column)
-                .map_err(|error| error.in_column(column.field().name()))
+            self.to_device(column, context).map_err(|error| error.in_column(column.field().name()))
         };
         let columns: Vec<DeviceColumn> = columns.par_iter().map(upload).collect::<Result<_>>()?;
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
         device::on_columns(context, &columns, self.rows(), marks, work)
+    }
+
+    /// A column on a device, copied unless it is there.
+    pub fn to_device(
+        &self,
+        column: &CompressedColumn,
+        context: &Arc<Context>,
+    ) -> Result<DeviceColumn> {
+        match &self.landing {
+            Some(landing) if landing.is_on(context) => landing.column(column),
+            _ => DeviceColumn::upload(context, column),
+        }
     }
 
     /// The first columns as devices get them: of those that only the CPU reads, and whose values nothing

@@ -100,7 +100,7 @@ use crate::ranges::Key;
 use aggregate::{Plan, State};
 use bind::{Binder, Named};
 use chunks::{ChunkScan, HostSource};
-pub(crate) use chunks::{ChunkSource, windows};
+pub(crate) use chunks::{ChunkSource, copied_to_device, windows};
 use device::{DeviceScan, Selection};
 use host::HostScan;
 use join::{Join, JoinedColumn};
@@ -496,7 +496,8 @@ impl<'a> Scan<'a> {
             (None, _) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        Ok((HostSource::Memory(HostScan { columns, predicate, chunk_rows }), more))
+        let scan = HostScan { columns, predicate, chunk_rows, landing: None };
+        Ok((HostSource::Memory(scan), more))
     }
 }
 

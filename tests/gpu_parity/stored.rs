@@ -3,9 +3,9 @@
 
 use arrow_array::{RecordBatch, RecordBatchReader, record_batch};
 use arrow_buffer::Buffer;
-use lanepack::file::{File, Writer};
+use lanepack::file::{Dataset, File, ReadAt, Writer};
 use lanepack::scan::{Expr, Lookup, Scan, col, count_distinct, count_rows, max, min, sum};
-use lanepack::{Engine, Options, compress};
+use lanepack::{Engine, Error, Options, columns, compress};
 
 use super::engines;
 
@@ -74,5 +74,150 @@ fn files_are_scanned_as_columns_in_memory() {
                 assert_eq!(rows, all(&expected, &cpu)[3]);
             }
         }
+    }
+}
+
+/// The bytes of a file of a batch, in chunks of 1,024 rows.
+fn written(batch: &RecordBatch) -> Vec<u8> {
+    let options = Options::default().with_chunk_rows(1024);
+    let mut writer = Writer::try_new(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(batch).unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn columns_of_files_go_to_the_device_as_they_are() {
+    let (batch, names) = (facts(), ["name", "day", "price"]);
+    let bytes = written(&batch);
+    let file = File::from_bytes(Buffer::from_vec(bytes.clone())).unwrap();
+    // Chunks that begin anywhere are copied before they are used.
+    let shifted = Shifted(Buffer::from_vec([&[0; 8][..], &bytes].concat()));
+    let shifted = File::from_source(std::sync::Arc::new(shifted)).unwrap();
+    // In the second file there is no price.
+    let days =
+        File::from_bytes(Buffer::from_vec(written(&batch.project(&[0, 3]).unwrap()))).unwrap();
+    let both = Dataset::try_new_with_schema(vec![file.clone(), days], &batch.schema()).unwrap();
+    let expected = file.columns(&names).unwrap();
+    for engine in engines().into_iter().filter(|engine| engine.device().is_some()) {
+        // Page-locked memory, and ordinary memory.
+        for limit in [1 << 30, 0] {
+            let engine = engine.clone().with_pinned_limit(limit);
+            for window in [u64::MAX, 20_000, 1] {
+                for file in [&file, &shifted] {
+                    let file = file.clone().with_window_bytes(window);
+                    let on_device = file.to_device(&names, &engine).unwrap();
+                    assert_eq!(on_device.num_rows(), batch.num_rows());
+                    for (column, expected) in on_device.columns().iter().zip(&expected) {
+                        let bodies = expected.chunks().iter().map(|chunk| chunk.body().len());
+                        assert_eq!(column.device_bytes(), bodies.sum::<usize>());
+                    }
+                    for (found, expected) in
+                        columns(&on_device.download().unwrap()).unwrap().iter().zip(&expected)
+                    {
+                        assert_eq!(found.chunks().len(), expected.chunks().len());
+                        for (found, expected) in found.chunks().iter().zip(expected.chunks()) {
+                            assert_eq!(found.header(), expected.header());
+                            assert_eq!(found.body(), expected.body());
+                        }
+                    }
+                    let scan = Scan::on_device(&on_device).filter(col("day").between(200, 450));
+                    let expected = file.scan().filter(col("day").between(200, 450));
+                    assert_eq!(
+                        scan.gather(&names, &engine).unwrap(),
+                        expected.gather(&names, &Engine::cpu()).unwrap()
+                    );
+                }
+                let both = both.clone().with_window_bytes(window);
+                let on_device = both.to_device(&names, &engine).unwrap();
+                let sums = [count_rows(), sum(col("price")), max(col("day"))];
+                assert_eq!(
+                    Scan::on_device(&on_device).aggregate(&sums, &engine).unwrap(),
+                    both.scan().aggregate(&sums, &Engine::cpu()).unwrap()
+                );
+                assert_eq!(
+                    both.scan().filter(col("day").lt(99)).gather(&names, &engine).unwrap(),
+                    both.scan().filter(col("day").lt(99)).gather(&names, &Engine::cpu()).unwrap()
+                );
+            }
+        }
+    }
+    let refused = file.to_device(&names, &Engine::cpu()).unwrap_err();
+    assert!(matches!(refused, Error::NoDevice { .. }), "{refused}");
+}
+
+/// A file that begins behind 8 other bytes.
+#[derive(Debug)]
+struct Shifted(Buffer);
+
+impl ReadAt for Shifted {
+    fn len(&self) -> u64 {
+        self.0.len() as u64 - 8
+    }
+
+    fn read_at(&self, range: std::ops::Range<u64>) -> lanepack::Result<Buffer> {
+        self.0.read_at(range.start + 8..range.end + 8)
+    }
+}
+
+#[test]
+fn damage_and_failures_are_found_on_the_way_to_the_device() {
+    let bytes = written(&facts());
+    let file = File::from_bytes(Buffer::from_vec(bytes.clone())).unwrap();
+    let at = |body: &[u8]| bytes.windows(body.len()).position(|window| window == body).unwrap();
+    let chunk = file.columns(&["price"]).unwrap()[0].chunks()[5].clone();
+    let at = at(chunk.body());
+    let mut damaged = bytes.clone();
+    damaged[at + 40] ^= 1;
+    let damaged = File::from_bytes(Buffer::from_vec(damaged)).unwrap().with_name("damaged");
+    let failing = Failing { bytes: Buffer::from_vec(bytes), at: at as u64 };
+    let failing = File::from_source(std::sync::Arc::new(failing)).unwrap().with_name("failing");
+    for engine in engines() {
+        for (file, is_expected) in [
+            (&damaged, (|error| matches!(error, Error::Checksum { .. })) as fn(&Error) -> bool),
+            (&failing, |error| matches!(error, Error::Io { .. })),
+        ] {
+            for window in [u64::MAX, 1] {
+                let file = file.clone().with_window_bytes(window);
+                let mut errors =
+                    vec![file.scan().aggregate(&[sum(col("price"))], &engine).unwrap_err()];
+                if engine.device().is_some() {
+                    errors.push(file.to_device(&["day", "price"], &engine).unwrap_err());
+                }
+                for error in errors {
+                    assert!(is_expected(&error), "{error}");
+                    let place = error.place().unwrap();
+                    assert_eq!(place.file.as_deref(), file.name());
+                    assert_eq!(place.column.as_deref(), Some("price"), "{error}");
+                    // Chunks that are read together fail together.
+                    let is_exact = window == 1 || file.name() == Some("damaged");
+                    assert!(place.chunk == Some(5) || !is_exact, "{error}");
+                }
+            }
+        }
+    }
+}
+
+/// A file of which one chunk cannot be read.
+#[derive(Debug)]
+struct Failing {
+    bytes: Buffer,
+    at: u64,
+}
+
+impl ReadAt for Failing {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn read_at(&self, range: std::ops::Range<u64>) -> lanepack::Result<Buffer> {
+        // Footer and index are read in one piece from the end.
+        if range.contains(&self.at) && range.end < self.len() {
+            return Err(std::io::Error::other("no such bytes").into());
+        }
+        self.bytes.read_at(range)
+    }
+
+    fn gap(&self) -> u64 {
+        0
     }
 }

@@ -28,14 +28,14 @@ use super::{Context, Mark, Memory, Queue};
 use crate::error::{Error, Result};
 use crate::gpu::HostMemory;
 
-/// Uninitialised page-locked memory.
+/// Page-locked memory, initialised by the system: the driver maps pages of it.
 pub(in super::super) struct PageLocked {
     pointer: NonNull<u8>,
     len: usize,
     context: Arc<Context>,
 }
 
-// SAFETY: owns its memory, as a `Box<[MaybeUninit<u8>]>` would.
+// SAFETY: owns its memory, as a `Box<[u8]>` would.
 unsafe impl Send for PageLocked {}
 // SAFETY: as above.
 unsafe impl Sync for PageLocked {}
