@@ -34,11 +34,12 @@ use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
 use arrow_schema::{DataType, Field, Schema};
 use common::{Rng, carried_arrays};
 use lanepack::{
-    CompressedColumn, Encoding, FORMAT_VERSION, Options, columns, compress, compress_array, ipc,
+    CompressedColumn, Encoding, Engine, FORMAT_VERSION, Options, columns, compress, compress_array,
+    file, ipc,
 };
 
 /// The golden files.
-const FILES: [&str; 41] = [
+const FILES: [&str; 42] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -62,6 +63,7 @@ const FILES: [&str; 41] = [
     "fsst_binary",
     "fsst_long",
     "gcd",
+    "indexed",
     "keys",
     "limbs",
     "list",
@@ -600,6 +602,74 @@ fn several_chunks() {
         ("late", Arc::new(Float64Array::from_iter((0..2500).map(|i| (i > 1100).then_some(0.5))))),
     ];
     golden("chunks", &simple().with_chunk_rows(1024), &batch(columns));
+}
+
+/// A file with an index, whose chunks have the packed storage.
+#[test]
+fn files_with_an_index() {
+    let rows = 0..3000_i64;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(rows.clone()))),
+        (
+            "price",
+            Arc::new(Float64Array::from_iter(
+                rows.clone().map(|row| (row % 7 > 0).then_some(row as f64 / 8.0)),
+            )),
+        ),
+        (
+            "name",
+            Arc::new(StringArray::from_iter_values(rows.clone().map(|row| format!("name {row}")))),
+        ),
+        (
+            "code",
+            Arc::new(BinaryArray::from_iter_values(
+                rows.clone().map(|row| vec![row as u8; 1 + row as usize / 40]),
+            )),
+        ),
+        ("flag", Arc::new(BooleanArray::from_iter(rows.clone().map(|row| Some(row > 2000))))),
+        (
+            "amount",
+            Arc::new(Decimal128Array::from_iter_values(
+                rows.clone().map(|row| i128::from(row) << 70),
+            )),
+        ),
+        ("nothing", Arc::new(Int32Array::new_null(3000))),
+        ("part", Arc::new(nested(&rows.map(|row| row as i32).collect::<Vec<_>>()))),
+    ];
+    let (batch, options) = (batch(columns), Options::default().with_chunk_rows(1024));
+    let mut writer = file::Writer::try_new(Vec::new(), &batch.schema(), options).unwrap();
+    for half in [batch.slice(0, 1500), batch.slice(1500, 1500)] {
+        writer.write(&half).unwrap();
+        writer.flush().unwrap();
+    }
+    let written = writer.into_inner().unwrap();
+    let path = folder().join("indexed.arrow");
+    if std::env::var_os("LANEPACK_BLESS").is_some_and(|bless| bless == "1") {
+        fs::write(&path, &written).unwrap();
+        panic!("{} written; now test without LANEPACK_BLESS", path.display());
+    }
+    let golden = fs::read(&path).unwrap();
+    let [stored, made] =
+        [golden, written].map(|bytes| file::File::from_bytes(bytes.into()).unwrap());
+    assert_eq!(stored.verify(&Engine::cpu()).len(), 0);
+    let names: Vec<&str> =
+        batch.schema_ref().fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(stored.scan().gather(&names, &Engine::cpu()).unwrap(), batch);
+    for (name, stored_column) in names.iter().zip(stored.columns(&names).unwrap()) {
+        assert_same_bytes(&stored_column, &made.columns(&[name]).unwrap()[0]);
+        let [stored, made] = [&stored, &made].map(|file| file.statistics(name).unwrap());
+        assert_eq!((stored.rows, stored.null_counts), (made.rows, made.null_counts));
+        assert_eq!((&stored.min, &stored.max), (&made.min, &made.max));
+        assert_eq!(stored.bytes, made.bytes);
+    }
+}
+
+/// A struct of a list.
+fn nested(values: &[i32]) -> StructArray {
+    let lists = values.iter().map(|value| Some((0..value % 4).map(Some).collect::<Vec<_>>()));
+    let lists = ListArray::from_iter_primitive::<arrow_array::types::Int32Type, _, _>(lists);
+    let field = Arc::new(Field::new("list", lists.data_type().clone(), true));
+    StructArray::from(vec![(field, Arc::new(lists) as ArrayRef)])
 }
 
 #[test]

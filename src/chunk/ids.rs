@@ -323,8 +323,13 @@ impl TryFrom<u8> for Encoding {
             .iter()
             .copied()
             .find(|encoding| *encoding as u8 == id)
-            .ok_or_else(|| Error::corrupt(format!("unknown encoding {id}")))
+            .ok_or_else(|| later(format!("unknown encoding {id}")))
     }
+}
+
+/// The error for a number that a later version of the library may know: the checksum of the header was right.
+fn later(what: String) -> Error {
+    Error::unsupported(format!("{what}, maybe of a later version of lanepack"))
 }
 
 /// What the values of a node are, apart from their Arrow type.
@@ -439,6 +444,6 @@ impl TryFrom<u8> for Physical {
         Self::ALL
             .get(usize::from(id))
             .copied()
-            .ok_or_else(|| Error::corrupt(format!("unknown physical type {id}")))
+            .ok_or_else(|| later(format!("unknown physical type {id}")))
     }
 }

@@ -11,7 +11,6 @@
 //! bytes as a buffer of the host, of which chunks are made and checked. [`Landing::column`] finds the bodies
 //! of these chunks on the device by where they lie in host memory.
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_buffer::Buffer;
@@ -22,31 +21,26 @@ use super::pinned::{Piece, ResultMemory, WrittenPiece};
 use crate::chunk::{Chunk, aligned};
 use crate::column::CompressedColumn;
 use crate::error::Result;
-use crate::gpu::{DeviceBuffer, DevicePtr, Event};
+use crate::gpu::{DeviceBuffer, DevicePtr, Priority, Stream};
 
-/// Parts that have arrived, or are to, in the memory of a device.
+/// Parts that are in the memory of a device, or on their way.
 #[derive(Debug)]
 pub(crate) struct Landing {
     context: Arc<Context>,
+    /// That of all copies.
+    stream: Arc<dyn Stream>,
     landed: Mutex<Vec<Landed>>,
 }
 
-/// A part that has arrived.
+/// A part that has been read.
 #[derive(Debug, Clone)]
 struct Landed {
-    /// Where it lies in host memory.
-    host: Range<usize>,
+    /// Where it lies in host memory, which stays until it has been copied.
+    host: Arc<WrittenPiece>,
     /// Where on the device.
     at: DevicePtr<u8>,
     /// In which memory.
-    memory: Arc<DeviceMemory>,
-}
-
-/// Memory of a device, and since when it is there.
-#[derive(Debug)]
-struct DeviceMemory {
-    buffer: Arc<DeviceBuffer>,
-    ready: Arc<dyn Event>,
+    memory: Arc<DeviceBuffer>,
 }
 
 /// Room for a part.
@@ -55,13 +49,17 @@ pub(crate) struct Room<'a> {
     landing: &'a Landing,
     piece: Piece,
     at: usize,
-    memory: Arc<DeviceMemory>,
+    memory: Arc<DeviceBuffer>,
 }
 
 impl Landing {
     /// A place for parts that are to be on a device.
-    pub fn new(context: &Arc<Context>) -> Self {
-        Self { context: context.clone(), landed: Mutex::default() }
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device).
+    pub fn new(context: &Arc<Context>) -> Result<Self> {
+        let stream = context.lend_stream(Priority::Usual)?;
+        Ok(Self { context: context.clone(), stream, landed: Mutex::default() })
     }
 
     /// Whether this is on a device.
@@ -77,10 +75,7 @@ impl Landing {
     pub fn rooms(&self, lens: &[usize]) -> Result<Vec<Room<'_>>> {
         let all = lens.iter().map(|len| aligned(*len)).sum();
         let host = ResultMemory::new(self.context.pool(), all);
-        let memory = self.context.with_stream(|stream| {
-            let buffer = Arc::new(stream.allocate(all)?);
-            Ok(Arc::new(DeviceMemory { buffer, ready: stream.record()? }))
-        })?;
+        let memory = Arc::new(self.stream.allocate(all)?);
         let mut end = 0;
         let room = |len: &usize| {
             let at = end;
@@ -91,20 +86,23 @@ impl Landing {
         Ok(lens.iter().map(room).collect())
     }
 
-    /// A column whose chunks have been made of parts that arrived here, on the device. What did not arrive
-    /// here is copied now.
+    /// A column whose chunks have been made of parts that were read to here, on the device. What was not is
+    /// copied now.
     pub fn column(&self, column: &CompressedColumn) -> Result<DeviceColumn> {
         let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        landed.sort_unstable_by_key(|part| part.host.start);
+        landed.sort_unstable_by_key(|part| part.host.as_ptr());
         let place_of = |chunk: &Chunk| {
-            let start = chunk.body().as_ptr() as usize;
-            let part = &landed[..landed.partition_point(|part| part.host.start <= start)].last()?;
-            let is_inside = start + chunk.body().len() <= part.host.end;
-            let at = part.at.add(start - part.host.start);
-            (is_inside && !chunk.body().is_empty()).then_some((at, &part.memory))
+            let body = chunk.body().as_ptr_range();
+            let before = landed.partition_point(|part| part.host.as_ptr() <= body.start);
+            let part = landed[..before].last()?;
+            let is_inside = body.end <= part.host.as_ptr_range().end && !body.is_empty();
+            let at = part.at.add(body.start as usize - part.host.as_ptr() as usize);
+            is_inside.then_some((at, &part.memory))
         };
         let others = column.chunks().iter().filter(|chunk| place_of(chunk).is_none());
+        let arrived = self.stream.record()?;
         self.context.with_stream(|stream| {
+            stream.wait(arrived.as_ref())?;
             let of_others =
                 Arc::new(stream.allocate(others.map(|chunk| chunk.body().len()).sum())?);
             let (mut start, mut copied) = (0, 0);
@@ -112,9 +110,8 @@ impl Landing {
             for chunk in column.chunks() {
                 let at = match place_of(chunk) {
                     Some((at, memory)) => {
-                        if !bodies.iter().any(|known| Arc::ptr_eq(known, &memory.buffer)) {
-                            stream.wait(memory.ready.as_ref())?;
-                            bodies.push(memory.buffer.clone());
+                        if !bodies.iter().any(|known| Arc::ptr_eq(known, memory)) {
+                            bodies.push(memory.clone());
                         }
                         at
                     }
@@ -136,23 +133,29 @@ impl Landing {
     }
 }
 
+impl Drop for Landing {
+    /// Waits for the copies, whose source may be used again then.
+    fn drop(&mut self) {
+        // Where waiting fails the device is lost, and its copies with it.
+        let _ = self.stream.synchronize();
+        self.context.give_back(Priority::Usual, self.stream.clone());
+    }
+}
+
 impl Room<'_> {
-    /// Lets `read` overwrite all bytes, whose content is arbitrary before, and copies them to the device. They
-    /// are there when this returns.
+    /// Lets `read` overwrite all bytes, whose content is arbitrary before, and starts copying them to the
+    /// device.
     pub fn fill(mut self, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
         read(self.piece.arbitrary())?;
-        let written = self.piece.into_written();
-        let context = &self.landing.context;
-        context.with_stream(|stream| {
-            stream.wait(self.memory.ready.as_ref())?;
-            stream.upload(&written, &self.memory.buffer, self.at)?;
-            stream.synchronize()
-        })?;
-        let host = WrittenPiece::to_buffer(&written);
-        let start = host.as_ptr() as usize;
-        let at = self.memory.buffer.pointer_at(self.at);
-        let landed = Landed { host: start..start + host.len(), at, memory: self.memory };
+        let host = self.piece.into_written();
+        let bytes = WrittenPiece::to_buffer(&host);
+        let at = self.memory.pointer_at(self.at);
+        let landed = Landed { host: host.clone(), at, memory: self.memory.clone() };
+        // From now on it stays until the stream has been synchronized, whatever comes of the copy.
         self.landing.landed.lock().unwrap_or_else(PoisonError::into_inner).push(landed);
-        Ok(host)
+        // SAFETY: `host` stays in `landed` until `drop` of the landing has synchronized the stream, and
+        // written pieces are not written to.
+        unsafe { self.landing.stream.start_upload(&host, &self.memory, self.at)? };
+        Ok(bytes)
     }
 }

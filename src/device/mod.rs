@@ -17,7 +17,7 @@ pub(crate) mod parameters;
 pub(crate) mod pinned;
 pub(crate) mod status;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
@@ -86,15 +86,24 @@ impl Context {
         priority: Priority,
         work: impl FnOnce(&Arc<dyn Stream>) -> Result<T>,
     ) -> Result<T> {
-        let streams = &self.streams[priority as usize];
-        let idle = streams.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let stream = match idle {
-            Some(stream) => stream,
-            None => self.device.stream(priority)?,
-        };
+        let stream = self.lend_stream(priority)?;
         let result = work(&stream);
-        streams.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+        self.give_back(priority, stream);
         result
+    }
+
+    /// A stream that nobody else uses until it is given back.
+    fn lend_stream(&self, priority: Priority) -> Result<Arc<dyn Stream>> {
+        let idle = self.idle_streams(priority).pop();
+        idle.map_or_else(|| self.device.stream(priority), Ok)
+    }
+
+    fn give_back(&self, priority: Priority, stream: Arc<dyn Stream>) {
+        self.idle_streams(priority).push(stream);
+    }
+
+    fn idle_streams(&self, priority: Priority) -> MutexGuard<'_, Vec<Arc<dyn Stream>>> {
+        self.streams[priority as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -71,6 +71,20 @@ pub(super) fn statistics(source: &dyn ChunkSource, name: &str) -> Result<ColumnS
     })
 }
 
+/// Reads chunks that have not been announced, all at once where threads wait for one each.
+pub(super) fn read(
+    source: &dyn ChunkSource,
+    columns: &[usize],
+    chunks: &[usize],
+) -> Result<Vec<CompressedColumn>> {
+    source.announce(columns, chunks, true);
+    let read = source.read(columns, chunks, None);
+    if read.is_err() {
+        source.announce(columns, chunks, false);
+    }
+    read
+}
+
 /// See [`File::columns`](super::File::columns).
 pub(super) fn columns<S: AsRef<str>>(
     source: &dyn ChunkSource,
@@ -78,7 +92,7 @@ pub(super) fn columns<S: AsRef<str>>(
 ) -> Result<Vec<CompressedColumn>> {
     let columns = names.iter().map(|name| number_of(source, name.as_ref()));
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    source.read(&columns, &(0..source.chunk_rows().len()).collect::<Vec<_>>(), None)
+    read(source, &columns, &(0..source.chunk_rows().len()).collect::<Vec<_>>())
 }
 
 /// See [`File::to_device`](super::File::to_device).
@@ -104,7 +118,7 @@ pub(super) fn chunk(
         return Err(mismatch(format!("chunk {number} of {chunks}")));
     }
     let schema = Arc::new(source.schema().clone());
-    let columns = source.read(&(0..schema.fields().len()).collect::<Vec<_>>(), &[number], None)?;
+    let columns = read(source, &(0..schema.fields().len()).collect::<Vec<_>>(), &[number])?;
     check_memory(engine.memory_limit(), &columns)?;
     let arrays: Result<_> = columns.iter().map(|column| engine.decompress_column(column)).collect();
     let arrays = arrays.map_err(|error: Error| source.place(number, error))?;

@@ -20,7 +20,7 @@
 //! write.rs     Writer                      local.rs    files that take their name once they are complete
 //! read.rs      File                        dataset.rs  Dataset: many files as one
 //! source.rs    where bytes come from       access.rs   calls that the two share: columns, chunks, rows
-//! store.rs     object stores
+//! store.rs     object stores              verify.rs    whether a file is what it says
 //! ```
 
 mod access;
@@ -32,6 +32,7 @@ mod read;
 mod source;
 #[cfg(feature = "object_store")]
 mod store;
+mod verify;
 mod write;
 
 pub use access::ColumnStatistics;

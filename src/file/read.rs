@@ -70,6 +70,8 @@ pub struct File {
     source: Arc<dyn ReadAt>,
     schema: SchemaRef,
     index: Arc<Index>,
+    /// Where the index begins.
+    chunks_end: u64,
     rows: usize,
     checksums: bool,
     window_bytes: Option<u64>,
@@ -132,18 +134,7 @@ impl File {
             Some(at) => Ok(tail.slice_with_length(at as usize, (range.end - range.start) as usize)),
             None => read_exact(source.as_ref(), range),
         };
-        let trailer = read(len - TRAILER..len)?;
-        ensure!(
-            trailer.ends_with(MAGIC),
-            "a file of {len} bytes without the end of an IPC file: it was cut, its writer did not finish, or it \
-             is of another format"
-        );
-        let trailer: [u8; TRAILER as usize] =
-            trailer.as_slice().try_into().map_err(|_| Error::corrupt("a short read"))?;
-        let footer_len = fenced(|| read_footer_length(trailer))? as u64;
-        ensure!(footer_len + TRAILER <= len, "a footer of {footer_len} bytes in a file of {len}");
-        let footer_at = len - TRAILER - footer_len;
-        let footer = read(footer_at..footer_at + footer_len)?;
+        let (footer_at, footer) = footer_of(len, &read)?;
         let footer = root_as_footer(&footer)
             .map_err(|error| Error::corrupt(format!("footer of the IPC file: {error}")))?;
         let schema = footer.schema().ok_or_else(|| Error::corrupt("an IPC file without schema"))?;
@@ -163,7 +154,16 @@ impl File {
         let index = Index::parse(read(place)?, &schema, end)?;
         let rows = index.rows.iter().sum();
         let (schema, index) = (Arc::new(schema), Arc::new(index));
-        Ok(Self { source, schema, index, rows, checksums: true, window_bytes: None, name: None })
+        Ok(Self {
+            source,
+            schema,
+            index,
+            chunks_end: end,
+            rows,
+            checksums: true,
+            window_bytes: None,
+            name: None,
+        })
     }
 
     /// Calls the file so in errors; a file of the system is called by its path.
@@ -286,8 +286,23 @@ impl File {
         access::take(self, rows, &names.iter().map(AsRef::as_ref).collect::<Vec<_>>(), engine)
     }
 
+    /// Where its bytes come from.
+    pub(super) fn source(&self) -> &dyn ReadAt {
+        self.source.as_ref()
+    }
+
+    /// Where the index begins, in front of which all chunks are.
+    pub(super) fn chunks_end(&self) -> u64 {
+        self.chunks_end
+    }
+
+    /// Where a chunk of a column is.
+    pub(super) fn entry(&self, column: usize, chunk: usize) -> Entry {
+        self.index.entry(column, chunk)
+    }
+
     /// An error with the name of the file.
-    fn named(&self, error: Error) -> Error {
+    pub(super) fn named(&self, error: Error) -> Error {
         match self.name() {
             Some(name) => error.in_file(name),
             None => error,
@@ -304,8 +319,27 @@ impl File {
             .map(|chunk| all.iter().map(|column| self.bytes(*column, chunk)).sum());
         let portions = windows(of_chunks, bytes);
         let portions = portions.into_iter().filter(|chunks| chunks.start < chunks.end);
-        portions.map(move |chunks| self.read(&all, &chunks.collect::<Vec<_>>(), None))
+        portions.map(move |chunks| access::read(self, &all, &chunks.collect::<Vec<_>>()))
     }
+}
+
+/// Where the footer of a file of `len` bytes is, and its bytes.
+pub(super) fn footer_of(
+    len: u64,
+    read: &dyn Fn(Range<u64>) -> Result<Buffer>,
+) -> Result<(u64, Buffer)> {
+    let trailer = read(len - TRAILER..len)?;
+    ensure!(
+        trailer.ends_with(MAGIC),
+        "a file of {len} bytes without the end of an IPC file: it was cut, its writer did not finish, or it is \
+         of another format"
+    );
+    let trailer: [u8; TRAILER as usize] =
+        trailer.as_slice().try_into().map_err(|_| Error::corrupt("a short read"))?;
+    let footer_len = fenced(|| read_footer_length(trailer))? as u64;
+    ensure!(footer_len + TRAILER <= len, "a footer of {footer_len} bytes in a file of {len}");
+    let footer_at = len - TRAILER - footer_len;
+    Ok((footer_at, read(footer_at..footer_at + footer_len)?))
 }
 
 impl ChunkSource for File {
@@ -350,17 +384,11 @@ impl ChunkSource for File {
         landing: Option<&Landing>,
     ) -> Result<Vec<CompressedColumn>> {
         let ranges = self.ranges(columns, chunks);
-        // All at once, where threads wait for one each.
-        ranges.iter().for_each(|range| self.source.will_read(range.bytes.clone()));
-        let read = match landing {
+        let read: Result<Vec<_>> = match landing {
             None => ranges.par_iter().map(|range| self.read_range(range)).collect(),
             Some(landing) => self.read_to(landing, &ranges),
         };
-        let read: Result<Vec<_>> = read;
-        let read = read.map_err(|error| {
-            ranges.iter().for_each(|range| self.source.will_not_read(range.bytes.clone()));
-            self.named(error)
-        })?;
+        let read = read.map_err(|error| self.named(error))?;
         let mut read: Vec<(Wanted, Chunk)> = read.into_iter().flatten().collect();
         read.sort_unstable_by_key(|(wanted, _)| wanted.place);
         let mut read = read.into_iter().map(|(_, chunk)| chunk);

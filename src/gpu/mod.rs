@@ -244,6 +244,12 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// memory, whoever has locked it, the device copies by itself.
     fn upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()>;
 
+    /// As [`Stream::upload`], without waiting for copies from page-locked memory.
+    ///
+    /// # Safety
+    /// `source` stays, and is not written to, until this stream has been synchronized.
+    unsafe fn start_upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()>;
+
     /// Copies bytes from the device; waits for them, and so for all work before. To
     /// page-locked memory the device copies by itself. Every byte of `target` has been
     /// written unless this fails, and none is ever made uninitialised.

@@ -381,6 +381,10 @@ impl Stream for SimtStream {
         Ok(())
     }
 
+    unsafe fn start_upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()> {
+        self.upload(source, target, at)
+    }
+
     fn download_to(
         &self,
         source: &DeviceBuffer,

@@ -16,9 +16,8 @@ use arrow_schema::{ArrowError, SchemaRef};
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Vector};
 
 use crate::error::{Error, Result, ensure};
+use crate::extension::ROWS_KEY;
 
-/// Key of the number of rows, of the columns before compression.
-const ROWS: &str = "lanepack.rows";
 /// Key of the number of batches.
 const BATCHES: &str = "lanepack.batches";
 /// Key of the bytes of a file before its end marker.
@@ -50,7 +49,7 @@ impl Counts {
     }
 
     fn of(pairs: KeyValues<'_>) -> Option<Self> {
-        Some(Self { rows: number(pairs, ROWS)?, batches: number(pairs, BATCHES)? })
+        Some(Self { rows: number(pairs, ROWS_KEY)?, batches: number(pairs, BATCHES)? })
     }
 
     /// Those of a message in a stream: of an empty batch that has them.
@@ -66,7 +65,7 @@ impl Counts {
     }
 
     fn pairs(self) -> [(&'static str, String); 2] {
-        [(ROWS, self.rows.to_string()), (BATCHES, self.batches.to_string())]
+        [(ROWS_KEY, self.rows.to_string()), (BATCHES, self.batches.to_string())]
     }
 
     /// Counts a batch of so many rows.

@@ -164,6 +164,16 @@ impl<'a> ChunkScan<'a> {
         self.chunks.iter().any(|chunk| nulls(chunk) > 0)
     }
 
+    /// Reads everything at once.
+    fn read_all(&self) -> Result<HostScan<'static>> {
+        self.source.announce(&self.used, &numbers(&self.chunks), true);
+        let read = self.read(&self.chunks, By::Cpu);
+        if read.is_err() {
+            self.source.announce(&self.used, &numbers(&self.chunks), false);
+        }
+        read
+    }
+
     /// The chunks of each window, one window at least.
     fn windows(&self, by: By<'_>) -> Vec<Range<usize>> {
         let most = self.source.window_bytes().unwrap_or_else(|| match by {
@@ -183,7 +193,7 @@ impl<'a> ChunkScan<'a> {
     fn read(&self, window: &[(usize, usize)], by: By<'_>) -> Result<HostScan<'static>> {
         let chunks = numbers(window);
         let landing = match by {
-            By::Device(context) => Some(Arc::new(Landing::new(context))),
+            By::Device(context) => Some(Arc::new(Landing::new(context)?)),
             By::Cpu | By::Devices => None,
         };
         let columns = self.source.read(&self.used, &chunks, landing.as_deref())?;
@@ -230,12 +240,14 @@ impl<'a> ChunkScan<'a> {
                 self.read(own, by)?
             }
         };
-        announce(windows.at + AHEAD);
         let following = window(windows.at + 1);
         let mut next = None;
         let result = rayon::in_place_scope(|scope| {
             if let Some(following) = following {
-                scope.spawn(|_| next = Some(self.read(following, by)));
+                scope.spawn(|_| {
+                    announce(windows.at + AHEAD);
+                    next = Some(self.read(following, by));
+                });
             }
             work(&read, own)
         });
@@ -381,7 +393,7 @@ impl<'a> HostSource<'a> {
     pub fn read_all(self) -> Result<HostScan<'a>> {
         match self {
             Self::Memory(scan) => Ok(scan),
-            Self::Chunks(scan) => scan.read(&scan.chunks, By::Cpu),
+            Self::Chunks(scan) => scan.read_all(),
         }
     }
 

@@ -223,6 +223,9 @@ fn rejects_unknown_encodings() {
         let mut image = integers();
         image.change(|tree| tree.nodes[0].encoding = encoding);
         image.rejects(&format!("unknown encoding {encoding}"));
+        // Its checksum is right: not damage, but a later version.
+        let error = image.read().unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error:?}");
     }
 }
 

@@ -97,6 +97,24 @@ impl Staging {
         })
     }
 
+    /// The same, without waiting for copies from page-locked memory.
+    ///
+    /// # Safety
+    /// `source` stays, and is not written to, until the queue has been synchronized.
+    pub unsafe fn start_upload(
+        &self,
+        queue: &Arc<Queue>,
+        source: &[u8],
+        memory: &Memory,
+        at: usize,
+    ) -> Result<()> {
+        if source.len() > SMALL && self.context.is_page_locked(source.as_ptr(), source.len()) {
+            // SAFETY: the caller's promise.
+            return unsafe { queue.start_upload(source, memory, at) };
+        }
+        self.upload(queue, source, memory, at)
+    }
+
     /// Copies bytes from the device, and waits for them.
     pub fn download(
         &self,

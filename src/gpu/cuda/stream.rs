@@ -86,6 +86,12 @@ impl Stream for CudaStream {
         self.shared.staging.upload(&self.queue, source, memory(target)?, at)
     }
 
+    unsafe fn start_upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()> {
+        self.queue.check(memory(target)?, range(at, source.len()), "upload")?;
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.staging.start_upload(&self.queue, source, memory(target)?, at) }
+    }
+
     fn download_to(
         &self,
         source: &DeviceBuffer,

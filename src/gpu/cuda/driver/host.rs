@@ -141,6 +141,23 @@ impl Queue {
         self.arrived(&mark)
     }
 
+    /// Starts copying page-locked bytes to the device.
+    ///
+    /// # Safety
+    /// `source` stays, and is not written to, until this queue has been synchronized.
+    pub unsafe fn start_upload(
+        self: &Arc<Self>,
+        source: &[u8],
+        memory: &Memory,
+        at: usize,
+    ) -> Result<()> {
+        let address = self.use_of(memory, at..at.saturating_add(source.len()), "upload")?;
+        // SAFETY: `use_of` has checked the range, and keeps the memory until this is done; the source stays,
+        // as the caller promises.
+        let copy = unsafe { result::memcpy_htod_async(address, source, self.raw) };
+        copy.during("cuMemcpyHtoDAsync")
+    }
+
     /// Copies bytes from the device to page-locked memory, and waits.
     pub fn download(
         self: &Arc<Self>,
