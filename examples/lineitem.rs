@@ -194,7 +194,7 @@ fn query_6(scan: &Scan<'_>, engine: &Engine) -> Result<i128, Failure> {
     Ok(total.column(0).as_primitive::<Decimal128Type>().value(0))
 }
 
-/// The median.
+/// The median, in milliseconds.
 fn milliseconds(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times[times.len() / 2].as_secs_f64() * 1e3

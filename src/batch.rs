@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::column::{CompressedColumn, check_memory, compress_field};
 use crate::error::{Error, Result, ensure};
-use crate::extension::{ROWS_KEY, is_compressed, storage_field, value_field};
+use crate::extension::{is_compressed, remove_own_keys, storage_field, value_field};
 use crate::memory::MemoryLimit;
 use crate::options::Options;
 pub(crate) use pending::{PendingRows, Portion};
@@ -110,9 +110,9 @@ pub fn decompressed_schema(schema: &Schema) -> Result<Schema> {
     let fields: Vec<_> = (schema.fields().iter())
         .map(|field| value_field(field).map_err(|error| error.in_column(field.name())))
         .collect::<Result<_>>()?;
-    let mut metadata = schema.metadata().clone();
-    metadata.remove(ROWS_KEY);
-    Ok(Schema::new_with_metadata(fields, metadata))
+    let mut schema = Schema::new_with_metadata(fields, schema.metadata().clone());
+    remove_own_keys(&mut schema);
+    Ok(schema)
 }
 
 /// The columns of a compressed batch, validated.

@@ -42,6 +42,13 @@ pub const EXTENSION_NAME: &str = "lanepack.column";
 /// Metadata of the schema of a file with an index: the number of rows of the columns before compression, for
 /// other tools.
 pub(crate) const ROWS_KEY: &str = "lanepack.rows";
+/// What keys of schemas begin with that are lanepack's, some maybe of later versions.
+const OWN_KEYS: &str = "lanepack.";
+
+/// Removes keys that say something of a file, and not of its values.
+pub(crate) fn remove_own_keys(schema: &mut Schema) {
+    schema.metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
+}
 
 /// Where a field says what extension type it has.
 const INNER_KEYS: [&str; 2] = [EXTENSION_TYPE_NAME_KEY, EXTENSION_TYPE_METADATA_KEY];

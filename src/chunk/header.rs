@@ -87,14 +87,27 @@ pub(crate) fn aligned(len: usize) -> usize {
 
 impl Header {
     /// How many bytes the header has that these begin with, which may be more than there are.
+    ///
+    /// # Errors
+    /// [`Error::Version`], [`Error::Corrupt`].
     pub(crate) fn stated_len(bytes: &[u8]) -> Result<usize> {
-        ensure!(
-            bytes.len() >= FIXED,
-            "a header of {} bytes, at least {FIXED} are needed",
-            bytes.len()
-        );
+        Self::check_version(bytes)?;
         let count = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
         Ok(FIXED + NODE * count(2) + size_of::<u64>() * count(12))
+    }
+
+    /// Checks that there are the bytes that every header has, and the version.
+    fn check_version(bytes: &[u8]) -> Result<()> {
+        ensure!(bytes.len() >= FIXED, "header of {} bytes, at least {FIXED} needed", bytes.len());
+        let version = u16_at(bytes, 0);
+        if version != FORMAT_VERSION {
+            return Err(Error::Version {
+                place: Place::default(),
+                found: version.into(),
+                supported: FORMAT_VERSION.into(),
+            });
+        }
+        Ok(())
     }
 
     /// How many bytes the header has.
@@ -141,15 +154,7 @@ impl Header {
     /// # Errors
     /// [`Error::Version`], [`Error::Checksum`] or [`Error::Corrupt`].
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
-        ensure!(bytes.len() >= FIXED, "header of {} bytes, at least {FIXED} needed", bytes.len());
-        let version = u16_at(bytes, 0);
-        if version != FORMAT_VERSION {
-            return Err(Error::Version {
-                place: Place::default(),
-                found: version.into(),
-                supported: FORMAT_VERSION.into(),
-            });
-        }
+        Self::check_version(bytes)?;
         let (node_count, buffer_count) =
             (usize::from(u16_at(bytes, 2)), usize::from(u16_at(bytes, 12)));
         let expected = FIXED + node_count * NODE + buffer_count * 8;

@@ -27,7 +27,7 @@ use crate::gpu::{DeviceBuffer, DevicePtr, Priority, Stream};
 #[derive(Debug)]
 pub(crate) struct Landing {
     context: Arc<Context>,
-    /// That of all copies.
+    /// The stream of all copies.
     stream: Arc<dyn Stream>,
     landed: Mutex<Vec<Landed>>,
 }
@@ -67,21 +67,20 @@ impl Landing {
         Arc::ptr_eq(&self.context, context)
     }
 
-    /// Room for parts of so many bytes, each from a multiple of 64 bytes on. Host memory is page-locked within
-    /// the engine's limit.
+    /// Room for parts of so many bytes, multiples of 64. Host memory is page-locked within the engine's limit.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error::DeviceMemory), [`Error::Device`](crate::Error::Device).
     pub fn rooms(&self, lens: &[usize]) -> Result<Vec<Room<'_>>> {
-        let all = lens.iter().map(|len| aligned(*len)).sum();
+        debug_assert!(lens.iter().all(|len| *len == aligned(*len)), "multiples of 64");
+        let all = lens.iter().sum();
         let host = ResultMemory::new(self.context.pool(), all);
         let memory = Arc::new(self.stream.allocate(all)?);
         let mut end = 0;
         let room = |len: &usize| {
-            let at = end;
-            end += aligned(*len);
-            let piece = host.cut(end - at).expect("as many bytes as all parts");
-            Room { landing: self, piece: piece.split(*len).0, at, memory: memory.clone() }
+            let (at, piece) = (end, host.cut(*len).expect("as many bytes as all parts"));
+            end += len;
+            Room { landing: self, piece, at, memory: memory.clone() }
         };
         Ok(lens.iter().map(room).collect())
     }
@@ -136,8 +135,12 @@ impl Landing {
 impl Drop for Landing {
     /// Waits for the copies, whose source may be used again then.
     fn drop(&mut self) {
-        // Where waiting fails the device is lost, and its copies with it.
-        let _ = self.stream.synchronize();
+        // By an event, as synchronizing a stream takes errors that were kept for somebody else.
+        let copied = self.stream.record().and_then(|event| event.synchronize());
+        if copied.is_err() {
+            // Where this fails as well the device is lost, and its copies with it.
+            let _ = self.stream.synchronize();
+        }
         self.context.give_back(Priority::Usual, self.stream.clone());
     }
 }
@@ -153,8 +156,8 @@ impl Room<'_> {
         let landed = Landed { host: host.clone(), at, memory: self.memory.clone() };
         // From now on it stays until the stream has been synchronized, whatever comes of the copy.
         self.landing.landed.lock().unwrap_or_else(PoisonError::into_inner).push(landed);
-        // SAFETY: `host` stays in `landed` until `drop` of the landing has synchronized the stream, and
-        // written pieces are not written to.
+        // SAFETY: `host` stays in `landed` until `drop` of the landing has waited for the stream, and written
+        // pieces are not written to.
         unsafe { self.landing.stream.start_upload(&host, &self.memory, self.at)? };
         Ok(bytes)
     }

@@ -315,8 +315,8 @@ impl Engine {
             Kind::Devices(contexts) => {
                 let work = look_up(asked());
                 let (_, times) = self.model().choose(&work, &[Side::Devices]);
-                let plan = match alone(contexts).filter(|_| !self.with_cpu) {
-                    Some(context) => Plan::Device(context, None),
+                let plan = match self.only_device() {
+                    Some(context) => Plan::Device(context.clone(), None),
                     None => Plan::Shared(workers(&work, contexts, self.with_cpu, false, times)),
                 };
                 let predicted = Some(times.into());

@@ -442,10 +442,12 @@ impl Engine {
         }
     }
 
-    /// The GPU that does all work, if there is one that does.
+    /// The GPU that does all work, if there is one that does, and as a whole.
     pub(crate) fn only_device(&self) -> Option<&Arc<Context>> {
         match &self.kind {
-            Kind::Devices(contexts) if contexts.len() == 1 => contexts.first(),
+            Kind::Devices(contexts) if !self.with_cpu && self.device_memory.is_none() => {
+                contexts.first().filter(|_| contexts.len() == 1)
+            }
             _ => None,
         }
     }

@@ -30,11 +30,12 @@ use crate::scan::{ChunkSource, Scan, windows};
 const TRAILER: u64 = 10;
 /// Bytes that are read at first, from the end: footer and index of most files.
 const FIRST_READ: u64 = 64 << 10;
-/// Bytes that are read in one range at most, if a chunk has no more.
-const MOST_BYTES: u64 = 8 << 20;
-/// Bytes that are copied to a device at a time: enough for the speed of the bus, and few enough that all
-/// threads read.
-const LANDED_BYTES: u64 = 1 << 20;
+/// Bytes that are read in one range at most, if a chunk has no more: of sources where each range costs little,
+/// few enough that all threads read, and enough for copies to a device at the speed of the bus; of others more.
+const SHORT_RANGE: u64 = 1 << 20;
+const LONG_RANGE: u64 = 8 << 20;
+/// The longest gap that sources are better read with where each range costs little.
+const SHORT_GAP: u64 = 64 << 10;
 
 /// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
 /// read, the rest is not.
@@ -417,8 +418,16 @@ struct ReadRange {
     wanted: Vec<Wanted>,
 }
 
-/// Joins neighbouring chunks with gaps of at most `gap` bytes, which are not more than the chunks have.
-fn ranges(mut wanted: Vec<Wanted>, gap: u64) -> Vec<ReadRange> {
+impl ReadRange {
+    /// Bytes.
+    fn len(&self) -> usize {
+        (self.bytes.end - self.bytes.start) as usize
+    }
+}
+
+/// Joins neighbouring chunks with gaps of at most `gap` bytes, which are not more than the chunks have, to
+/// ranges of at most `most` bytes, or of one chunk.
+fn ranges(mut wanted: Vec<Wanted>, gap: u64, most: u64) -> Vec<ReadRange> {
     wanted.sort_by_key(|wanted| wanted.entry.at);
     let mut ranges: Vec<ReadRange> = Vec::new();
     let mut gaps = 0;
@@ -430,7 +439,7 @@ fn ranges(mut wanted: Vec<Wanted>, gap: u64) -> Vec<ReadRange> {
             && let Some(between) = at.checked_sub(last.bytes.end)
             && between <= gap
             && gaps + between <= used + len
-            && end - last.bytes.start <= MOST_BYTES
+            && end - last.bytes.start <= most
         {
             last.bytes.end = end;
             last.wanted.push(wanted);
@@ -454,7 +463,9 @@ impl File {
                 entry: self.index.entry(*column, *chunk),
             })
         });
-        ranges(wanted.collect(), self.source.gap())
+        let gap = self.source.gap();
+        let most = if gap <= SHORT_GAP { SHORT_RANGE } else { LONG_RANGE };
+        ranges(wanted.collect(), gap, most)
     }
 
     fn read_range(&self, range: &ReadRange) -> Result<Vec<(Wanted, Chunk)>> {
@@ -469,8 +480,8 @@ impl File {
         landing: &Landing,
         ranges: &[ReadRange],
     ) -> Result<Vec<Vec<(Wanted, Chunk)>>> {
-        let len = |range: &ReadRange| aligned((range.bytes.end - range.bytes.start) as usize);
-        let together = windows(ranges.iter().map(|range| len(range) as u64), LANDED_BYTES);
+        let len = |range: &ReadRange| aligned(range.len());
+        let together = windows(ranges.iter().map(|range| len(range) as u64), SHORT_RANGE);
         let parts: Vec<&[ReadRange]> = together
             .into_iter()
             .map(|part| &ranges[part])
@@ -484,7 +495,8 @@ impl File {
                 part.iter().try_for_each(|range| {
                     let (own, behind) = std::mem::take(&mut rest).split_at_mut(len(range));
                     rest = behind;
-                    let own = &mut own[..(range.bytes.end - range.bytes.start) as usize];
+                    let (own, padding) = own.split_at_mut(range.len());
+                    padding.fill(0);
                     (self.source.read_into(range.bytes.clone(), own))
                         .map_err(|error| self.in_place(&range.wanted[0], error))
                 })
@@ -492,7 +504,7 @@ impl File {
             let mut at = 0;
             let chunks = |range: &ReadRange| {
                 at += len(range);
-                self.chunks_of(range, &bytes.slice_with_length(at - len(range), len(range)))
+                self.chunks_of(range, &bytes.slice_with_length(at - len(range), range.len()))
             };
             part.iter().map(chunks).collect::<Result<Vec<_>>>()
         };
@@ -549,7 +561,7 @@ mod tests {
                 entry: Entry { at: *at, len: *len },
             };
             let wanted = entries.iter().enumerate().map(wanted).collect();
-            let ranges = ranges(wanted, gap).into_iter();
+            let ranges = ranges(wanted, gap, 1 << 20).into_iter();
             ranges.map(|range| (range.bytes.start, range.bytes.end)).collect()
         };
         assert_eq!(of(&[], 100), []);
@@ -562,6 +574,6 @@ mod tests {
         assert_eq!(of(&[(0, 100), (150, 10), (231, 10)], 100), [(0, 160), (231, 241)]);
         // Overlapping ones, as of a file that lies, by themselves; long ones as well.
         assert_eq!(of(&[(0, 100), (50, 100)], 100), [(0, 100), (50, 150)]);
-        assert_eq!(of(&[(0, MOST_BYTES), (MOST_BYTES, 1)], 0).len(), 2);
+        assert_eq!(of(&[(0, 1 << 20), (1 << 20, 1)], 0).len(), 2);
     }
 }

@@ -26,7 +26,8 @@ pub trait ReadAt: Debug + Send + Sync {
     /// What the source reports, and an error if there are fewer bytes than it said.
     fn read_at(&self, range: Range<u64>) -> Result<Buffer>;
 
-    /// Reads all bytes of a range into memory of as many bytes.
+    /// Reads all bytes of a range into memory of as many bytes, whose content is arbitrary before: every byte is
+    /// written unless this fails.
     ///
     /// # Errors
     /// As [`ReadAt::read_at`].
@@ -123,7 +124,8 @@ impl ReadAt for SystemFile {
         let Some(len) = std::num::NonZeroU64::new(range.end.saturating_sub(range.start)) else {
             return;
         };
-        // Asking for what is in memory takes as long as copying a tenth of it.
+        // Asking for what is in memory takes as long as copying a tenth of it. What is there at both ends is
+        // taken for all of it: where it is not, reading waits.
         if !(self.is_cached(range.start) && self.is_cached(range.end - 1)) {
             // It is a hint, which the system may refuse.
             let _ = fadvise(&self.file, range.start, Some(len), Advice::WillNeed);

@@ -1,4 +1,4 @@
-//! Whether a file is what it says: all of it is read, and every claim compared with what it is about.
+//! Whether a file is what it says: all of it is read, and what is said of parts is compared with them.
 //!
 //! ```text
 //! messages   ARROW1 | schema | batch | .. | end marker   one behind the other up to the index, with no byte between
@@ -28,7 +28,7 @@ use crate::chunk::Statistics;
 use crate::column::check_memory;
 use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
-use crate::extension::ROWS_KEY;
+use crate::extension::{ROWS_KEY, remove_own_keys};
 use crate::fence::{message_of, schema_of};
 use crate::scan::ChunkSource;
 
@@ -39,12 +39,14 @@ const PREFIX: u64 = 8;
 const UNIT: u64 = 8;
 
 impl File {
-    /// Reads all of the file and checks every claim of it: that its messages are one behind the other and have
-    /// the chunks that the index has, and of every chunk the header, the checksums, that it decodes, and the
-    /// nulls and bounds that are stated of its values. An engine decompresses, chunk by chunk, each within its
+    /// Reads all of the file and checks what it says: that its messages are one behind the other and have the
+    /// chunks that the index has, and of every chunk the header, the checksums, that it decodes, and the nulls
+    /// and bounds that are stated of its values. Bytes that have no meaning, such as those between parts, are
+    /// not looked at. An engine decompresses, chunk by chunk, each within its
     /// [`Engine::with_memory_limit`].
     ///
-    /// Gives what is wrong, in order, one error for each chunk at most; nothing of a file that is sound.
+    /// Gives what is wrong: one error for the messages, then one for each damaged chunk of a column. A sound
+    /// file has none.
     ///
     /// ```
     /// use arrow_array::record_batch;
@@ -92,19 +94,27 @@ impl File {
             .map_err(|error| Error::corrupt(format!("footer of the IPC file: {error}")))?;
         let schema = footer.schema().ok_or_else(|| Error::corrupt("an IPC file without schema"))?;
         let mut schema = schema_of(schema)?;
-        let rows = schema.metadata.remove(ROWS_KEY);
+        let rows = schema.metadata.get(ROWS_KEY);
         ensure!(
-            rows.as_ref().is_some_and(|rows| rows.parse() == Ok(self.num_rows())),
+            rows.is_some_and(|rows| rows.parse() == Ok(self.num_rows())),
             "{ROWS_KEY} is {rows:?}, and the index has {} rows",
             self.num_rows()
         );
+        ensure!(
+            footer.dictionaries().is_none_or(|dictionaries| dictionaries.is_empty()),
+            "dictionaries beside columns of binary values"
+        );
         let head = read_exact(source, 0..PREFIX)?;
-        ensure!(head.starts_with(MAGIC), "a file that does not begin as an IPC file");
+        ensure!(
+            head[..] == [&MAGIC[..], &[0; 2]].concat(),
+            "a file that does not begin as an IPC file"
+        );
         let (metadata, mut at) = metadata_at(source, PREFIX, self.chunks_end())?;
         let message = message_of(&metadata)?;
         let first = message.header_as_schema().map(schema_of);
-        let first =
+        let mut first =
             first.ok_or_else(|| Error::corrupt("a file that begins without a schema"))??;
+        [&mut first, &mut schema].into_iter().for_each(remove_own_keys);
         ensure!(first == schema, "the schema in front of the batches is not that of the footer");
 
         let mut chunks = 0;
@@ -143,6 +153,9 @@ impl File {
         let end = end.ok_or_else(|| Error::corrupt("a batch that ends behind the index"))?;
         let batch = message.header_as_record_batch();
         let batch = batch.ok_or_else(|| Error::corrupt("a message that is not a batch"))?;
+        ensure!(batch.compression().is_none(), "a batch that Arrow has compressed");
+        let variadic = batch.variadicBufferCounts().into_iter().flatten();
+        ensure!(variadic.count() == 0, "buffers of views in a batch of binary values");
         let count = usize::try_from(batch.length()).ok();
         let count = count.filter(|count| first + count <= self.num_chunks());
         let count = count.ok_or_else(|| Error::corrupt("more chunks than in the index"))?;
@@ -205,11 +218,6 @@ impl File {
     fn verify_chunk(&self, chunk: usize, column: usize, engine: &Engine) -> Result<()> {
         let read = access::read(self, &[column], &[chunk])?.remove(0);
         let (_, stated) = self.facts(column, chunk);
-        let header = read.chunks()[0].parsed_header();
-        ensure!(
-            header.bounds_checksum == stated.checksum(),
-            "other bounds in the index than its header has a checksum of"
-        );
         check_memory(engine.memory_limit(), std::slice::from_ref(&read))?;
         verify_bounds(&stated, &engine.decompress_column(&read)?)
     }

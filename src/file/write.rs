@@ -82,11 +82,16 @@ type Compressed = Vec<Vec<CompressedColumn>>;
 /// The result of a compression, or what it has panicked with.
 type Outcome = std::thread::Result<Result<Compressed>>;
 
-/// Threads that compress for writers.
+/// Threads that compress for writers, unless options say otherwise. Each has 6 MB of its own while it works on
+/// chunks of lineitem.
+const THREADS: usize = 8;
+
+/// The pool of these threads.
 fn pool() -> Result<&'static ThreadPool> {
     static POOL: OnceLock<Result<ThreadPool, ThreadPoolBuildError>> = OnceLock::new();
     let name = |number| format!("lanepack writer {number}");
-    POOL.get_or_init(|| ThreadPoolBuilder::new().thread_name(name).build())
+    let threads = rayon::current_num_threads().min(THREADS);
+    POOL.get_or_init(|| ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build())
         .as_ref()
         .map_err(|error| Error::from(std::io::Error::other(error.to_string())))
 }

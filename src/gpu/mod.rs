@@ -247,7 +247,8 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// As [`Stream::upload`], without waiting for copies from page-locked memory.
     ///
     /// # Safety
-    /// `source` stays, and is not written to, until this stream has been synchronized.
+    /// `source` stays, and is not written to, until this stream, or an event that it records later, has been
+    /// waited for.
     unsafe fn start_upload(&self, source: &[u8], target: &DeviceBuffer, at: usize) -> Result<()>;
 
     /// Copies bytes from the device; waits for them, and so for all work before. To

@@ -9,7 +9,8 @@
 //! Chunks are read a window at a time: neighbours that have a limited number of bytes in the columns that are
 //! used ([`ChunkSource::window_bytes`]). While a window is scanned like columns in host memory ([`HostScan`]),
 //! the next one is read: two are in memory. The source is told of those after it, so that a disk can fetch
-//! them. A window that one GPU scans is copied there while it is read ([`Landing`]). Window results are combined in the order of chunks, so that they equal those of columns in memory.
+//! them. A window that one GPU scans is copied there while it is read ([`Landing`]). Window results are combined
+//! in the order of chunks, so that they equal those of columns in memory.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -54,8 +55,8 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool);
     /// An error of a chunk, with the names that this and what it lies in have.
     fn place(&self, chunk: usize, error: Error) -> Error;
-    /// Reads some chunks of some columns, which are validated, to where a device gets them if there is a place;
-    /// errors have theirs.
+    /// Reads some chunks of some columns, which are validated; to a landing if there is one, which copies them to
+    /// its device. Errors name file, column and chunk.
     fn read(
         &self,
         columns: &[usize],
@@ -236,8 +237,11 @@ impl<'a> ChunkScan<'a> {
         let read = match windows.read.take() {
             Some(read) => read?,
             None => {
-                (0..AHEAD).for_each(|ahead| announce(windows.at + ahead));
-                self.read(own, by)?
+                announce(windows.at);
+                rayon::in_place_scope(|scope| {
+                    scope.spawn(|_| (1..AHEAD).for_each(|ahead| announce(windows.at + ahead)));
+                    self.read(own, by)
+                })?
             }
         };
         let following = window(windows.at + 1);

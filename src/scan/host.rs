@@ -317,7 +317,11 @@ impl HostScan<'_> {
         let upload = |column: &Cow<'_, CompressedColumn>| {
             self.to_device(column, context).map_err(|error| error.in_column(column.field().name()))
         };
-        let columns: Vec<DeviceColumn> = columns.par_iter().map(upload).collect::<Result<_>>()?;
+        let columns: Vec<DeviceColumn> = match self.landing {
+            // They are there, and threads that would be waited for are reading the next window.
+            Some(_) => columns.iter().map(upload).collect::<Result<_>>()?,
+            None => columns.par_iter().map(upload).collect::<Result<_>>()?,
+        };
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
         device::on_columns(context, &columns, self.rows(), marks, work)
     }
@@ -337,7 +341,7 @@ impl HostScan<'_> {
     /// The first columns as devices get them: of those that only the CPU reads, and whose values nothing
     /// needs, the validity.
     fn for_devices(&self, needed: &[bool]) -> Result<Vec<Cow<'_, CompressedColumn>>> {
-        let pairs = self.columns.par_iter().zip(needed);
+        let pairs = self.columns.iter().zip(needed);
         pairs
             .map(|(column, needed)| match *needed || decodes_on_device(column) {
                 true => Ok(Cow::Borrowed(column.as_ref())),

@@ -55,6 +55,12 @@ fn rejects_other_versions_in_the_metadata_before_anything_else() {
 }
 
 #[test]
+fn ignores_keys_of_later_versions() {
+    let image = with_metadata(METADATA, Some(r#"{"later": [1], "version": 1, "type": "Int64"}"#));
+    assert_eq!(image.read().unwrap().len(), 100);
+}
+
+#[test]
 fn rejects_broken_metadata() {
     for json in [
         "",

@@ -118,6 +118,46 @@ fn files_without_errors_answer_as_they_should() {
 }
 
 #[test]
+fn keys_of_later_versions_are_ignored() {
+    let bytes = file_of(&[facts()], &options());
+    // The last one is in the footer.
+    let found = bytes.windows(13).rposition(|window| window == b"lanepack.rows");
+    let mut later = bytes.clone();
+    later[found.unwrap()..][..13].copy_from_slice(b"lanepack.more");
+    let file = open(&later).unwrap();
+    assert_eq!(file.schema(), open(&bytes).unwrap().schema());
+    // Rows are not stated any more; all else is as it was.
+    let errors = file.verify(&Engine::cpu());
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].to_string().contains("lanepack.rows"), "{errors:?}");
+    // A key of the footer.
+    let found = bytes.windows(14).rposition(|window| window == b"lanepack.index");
+    let mut other = bytes;
+    other[found.unwrap()..][..14].copy_from_slice(b"lanepack.newer");
+    let error = open(&other).unwrap_err();
+    assert!(matches!(error, Error::NotLanepack { .. }), "{error}");
+}
+
+#[test]
+fn chunks_of_later_versions_are_said_to_be_so() {
+    let bytes = file_of(&[facts()], &options());
+    let file = open(&bytes).unwrap();
+    let chunk = file.columns(&["shop"]).unwrap()[0].chunks()[2].clone();
+    let at = bytes.windows(48).position(|window| window == &chunk.header()[..48]).unwrap();
+    // Another version of the header, with other counts: whatever they mean there.
+    let mut later = bytes;
+    later[at] = 2;
+    later[at + 2..at + 4].fill(0xff);
+    let later = open(&later).unwrap();
+    let errors = later.verify(&Engine::cpu());
+    assert!(matches!(errors[..], [Error::Version { .. }]), "{errors:?}");
+    // What does not need it does not fail.
+    assert_eq!(later.chunk(1, &Engine::cpu()).unwrap().num_rows(), 1024);
+    let days = later.scan().filter(col("day").lt(3)).count(&Engine::cpu()).unwrap();
+    assert_eq!(days, 30);
+}
+
+#[test]
 fn what_the_ipc_file_says_is_compared_with_the_index() {
     let batch = record_batch!(("id", Int64, (0..4000_i64).map(|id| id * id).collect::<Vec<_>>()));
     let bytes = file_of(&[batch.unwrap()], &options());

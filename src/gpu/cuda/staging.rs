@@ -100,7 +100,7 @@ impl Staging {
     /// The same, without waiting for copies from page-locked memory.
     ///
     /// # Safety
-    /// `source` stays, and is not written to, until the queue has been synchronized.
+    /// `source` stays, and is not written to, until the copy is done.
     pub unsafe fn start_upload(
         &self,
         queue: &Arc<Queue>,

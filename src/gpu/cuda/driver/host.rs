@@ -144,7 +144,7 @@ impl Queue {
     /// Starts copying page-locked bytes to the device.
     ///
     /// # Safety
-    /// `source` stays, and is not written to, until this queue has been synchronized.
+    /// `source` stays, and is not written to, until the copy is done.
     pub unsafe fn start_upload(
         self: &Arc<Self>,
         source: &[u8],
