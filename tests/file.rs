@@ -285,12 +285,12 @@ fn small_files_are_small() {
     let batch = record_batch!(("id", Int64, [1, 2, 3, 4]), ("name", Utf8, ["a", "b", "c", "d"]));
     let len = file_of(&[batch.unwrap()], &Options::default()).len();
     println!("4 rows of 2 columns: {len} bytes");
-    assert!(len <= 2300, "{len} bytes");
+    assert!(len <= 1900, "{len} bytes");
     let Some(folder) = shared_data() else { return };
     let dates = read_parquet(&folder.join("tables/ssb_date.parquet"));
     let len = file_of(&[dates], &Options::default()).len();
     println!("ssb_date: {len} bytes");
-    assert!(len <= 22_000, "ssb_date: {len} bytes");
+    assert!(len <= 15_000, "ssb_date: {len} bytes");
 }
 
 #[test]

@@ -1,18 +1,19 @@
 //! Messages and footer of the IPC file format, written without a copy of the chunks.
 //!
 //! arrow-ipc's writer takes arrays, whose bytes would have to be put together first, and ends a file by
-//! itself, which leaves no place for the index.
+//! itself, which leaves no place for the index. Its schemas repeat keys and types for each column, 200 bytes;
+//! here columns share what is equal.
 
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
-use arrow_ipc::convert::{IpcSchemaEncoder, metadata_to_fb};
-use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions};
 use arrow_ipc::{
-    Block, Buffer as BufferPlace, FieldNode, FooterBuilder, Message, MessageArgs, MessageHeader,
-    MetadataVersion, RecordBatch, RecordBatchArgs,
+    Block, Buffer as BufferPlace, Endianness, FieldArgs, FieldNode, FooterBuilder, KeyValue,
+    KeyValueArgs, LargeBinary, LargeBinaryArgs, Message, MessageArgs, MessageHeader,
+    MetadataVersion, RecordBatch, RecordBatchArgs, SchemaArgs, Type,
 };
-use arrow_schema::Schema;
-use flatbuffers::FlatBufferBuilder;
+use arrow_schema::{DataType, Schema};
+use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, UnionWIPOffset, Vector, WIPOffset};
 
 use super::index::Entry;
 use crate::chunk::{ALIGNMENT, Chunk, aligned};
@@ -39,13 +40,9 @@ impl<W: Write> Framing<W> {
         let mut framing = Self { sink, at: 0, blocks: Vec::new() };
         framing.put(MAGIC)?;
         framing.put(&[0; 2])?;
-        let mut tracker = DictionaryTracker::new(false);
-        let encoded = IpcDataGenerator::default().schema_to_bytes_with_dictionary_tracker(
-            schema,
-            &mut tracker,
-            &IpcWriteOptions::default(),
-        );
-        framing.metadata(&encoded.ipc_message, UNIT)?;
+        let mut builder = FlatBufferBuilder::new();
+        let header = schema_in(&mut builder, schema).as_union_value();
+        framing.metadata(&message(builder, MessageHeader::Schema, header, 0), UNIT)?;
         Ok(framing)
     }
 
@@ -136,15 +133,15 @@ impl<W: Write> Framing<W> {
         let mut builder = FlatBufferBuilder::new();
         let dictionaries = builder.create_vector::<Block>(&[]);
         let blocks = builder.create_vector(&self.blocks);
-        let schema = IpcSchemaEncoder::new().schema_to_fb_offset(&mut builder, schema);
+        let schema = schema_in(&mut builder, schema);
         let metadata = [(super::index::KEY.to_owned(), place)].into();
-        let metadata = metadata_to_fb(&mut builder, &metadata);
+        let metadata = Pairs::default().write(&mut builder, &metadata);
         let mut footer = FooterBuilder::new(&mut builder);
         footer.add_version(MetadataVersion::V5);
         footer.add_schema(schema);
         footer.add_dictionaries(dictionaries);
         footer.add_recordBatches(blocks);
-        footer.add_custom_metadata(metadata);
+        metadata.into_iter().for_each(|metadata| footer.add_custom_metadata(metadata));
         let root = footer.finish();
         builder.finish(root, None);
         let footer = builder.finished_data();
@@ -177,15 +174,81 @@ fn batch_message(
         buffers: Some(buffers),
         ..RecordBatchArgs::default()
     };
-    let batch = RecordBatch::create(&mut builder, &args);
+    let batch = RecordBatch::create(&mut builder, &args).as_union_value();
+    message(builder, MessageHeader::RecordBatch, batch, body)
+}
+
+/// The metadata of a message with this header, and a body of so many bytes.
+fn message(
+    mut builder: FlatBufferBuilder<'_>,
+    header_type: MessageHeader,
+    header: WIPOffset<UnionWIPOffset>,
+    body: usize,
+) -> Vec<u8> {
     let args = MessageArgs {
         version: MetadataVersion::V5,
-        header_type: MessageHeader::RecordBatch,
-        header: Some(batch.as_union_value()),
+        header_type,
+        header: Some(header),
         bodyLength: body as i64,
         custom_metadata: None,
     };
     let root = Message::create(&mut builder, &args);
     builder.finish(root, None);
     builder.finished_data().to_vec()
+}
+
+/// Writes the schema of packed columns.
+fn schema_in<'b>(
+    builder: &mut FlatBufferBuilder<'b>,
+    schema: &Schema,
+) -> WIPOffset<arrow_ipc::Schema<'b>> {
+    let binary = LargeBinary::create(builder, &LargeBinaryArgs {}).as_union_value();
+    let no_children = builder.create_vector::<WIPOffset<arrow_ipc::Field<'_>>>(&[]);
+    let mut pairs = Pairs::default();
+    let mut fields = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        debug_assert_eq!(*field.data_type(), DataType::LargeBinary, "packed columns");
+        let args = FieldArgs {
+            name: Some(builder.create_string(field.name())),
+            nullable: field.is_nullable(),
+            type_type: Type::LargeBinary,
+            type_: Some(binary),
+            dictionary: None,
+            children: Some(no_children),
+            custom_metadata: pairs.write(builder, field.metadata()),
+        };
+        fields.push(arrow_ipc::Field::create(builder, &args));
+    }
+    let args = SchemaArgs {
+        endianness: Endianness::Little,
+        fields: Some(builder.create_vector(&fields)),
+        custom_metadata: pairs.write(builder, schema.metadata()),
+        features: None,
+    };
+    arrow_ipc::Schema::create(builder, &args)
+}
+
+/// Pairs of keys and values that a builder has.
+#[derive(Default)]
+struct Pairs<'b>(HashMap<(String, String), WIPOffset<KeyValue<'b>>>);
+
+impl<'b> Pairs<'b> {
+    /// Writes metadata, of which equal pairs are there once; none if there is none.
+    fn write(
+        &mut self,
+        builder: &mut FlatBufferBuilder<'b>,
+        metadata: &HashMap<String, String>,
+    ) -> Option<WIPOffset<Vector<'b, ForwardsUOffset<KeyValue<'b>>>>> {
+        // In order, so that equal schemas have equal bytes.
+        let sorted: BTreeMap<&String, &String> = metadata.iter().collect();
+        let pair = |(key, value): (&String, &String)| {
+            *self.0.entry((key.clone(), value.clone())).or_insert_with(|| {
+                let key = builder.create_shared_string(key);
+                let value = builder.create_shared_string(value);
+                KeyValue::create(builder, &KeyValueArgs { key: Some(key), value: Some(value) })
+            })
+        };
+        let written: Vec<_> = sorted.into_iter().map(pair).collect();
+        (!written.is_empty()).then(|| builder.create_vector(&written))
+    }
 }
