@@ -262,7 +262,7 @@ impl SampledValues {
     }
 }
 
-/// [`saves`] or [`strings_save`].
+/// [`saves`], [`strings_save`] or [`saves_any`].
 pub(crate) type Saves = fn(usize, usize) -> bool;
 
 /// Whether so many bytes are 1/16 less than `limit`: less is not worth the way round for readers.
@@ -274,6 +274,11 @@ pub(crate) fn saves(bytes: usize, limit: usize) -> bool {
 /// of the speed of decoding them in place.
 pub(crate) fn strings_save(bytes: usize, limit: usize) -> bool {
     bytes <= limit - limit.div_ceil(10)
+}
+
+/// Whether so many bytes are less than `limit` at all.
+pub(crate) fn saves_any(bytes: usize, limit: usize) -> bool {
+    bytes < limit
 }
 
 /// Bits of the bitmap in which values of a sample are counted, eight for each, and those of a

@@ -25,7 +25,7 @@ use std::ops::Range;
 pub(crate) use select::select;
 
 pub(crate) use distinct::{
-    COUNTED, COUNTED_OF_VECTOR, Distinct, HASHED, SampledValues, saves, strings_save,
+    COUNTED, COUNTED_OF_VECTOR, Distinct, HASHED, SampledValues, saves, saves_any, strings_save,
 };
 
 use super::constant::MAX_VALUE_BYTES;
@@ -344,7 +344,12 @@ impl Codec for Dict {
         if is_bytes && values.value_bytes()? > rows * MAX_VALUE_BYTES {
             return Ok(None);
         }
-        let saves = if is_bytes { strings_save } else { saves };
+        // Who allows front coding asks for the smallest.
+        let saves = match (context.allowed.has(Encoding::Front), is_bytes) {
+            (true, _) => saves_any,
+            (false, true) => strings_save,
+            (false, false) => saves,
+        };
         let Some(counted) = values.sampled_values()? else { return Ok(None) };
         let (repeats, most) = (counted.repeats(), counted.most(rows));
         if !repeats || most == 0 || !counted.may_pay(rows, counted.distinct, limit, saves) {
