@@ -386,7 +386,10 @@ impl ChunkSource for File {
     ) -> Result<Vec<CompressedColumn>> {
         let ranges = self.ranges(columns, chunks);
         let read: Result<Vec<_>> = match landing {
-            None => ranges.par_iter().map(|range| self.read_range(range)).collect(),
+            None => {
+                let ranges = ranges.par_iter().with_max_len(1);
+                ranges.map(|range| self.read_range(range)).collect()
+            }
             Some(landing) => self.read_to(landing, &ranges),
         };
         let read = read.map_err(|error| self.named(error))?;
@@ -508,8 +511,8 @@ impl File {
             };
             part.iter().map(chunks).collect::<Result<Vec<_>>>()
         };
-        let read: Vec<Vec<_>> =
-            parts.into_par_iter().zip(rooms).map(read).collect::<Result<_>>()?;
+        let parts = parts.into_par_iter().zip(rooms).with_max_len(1);
+        let read: Vec<Vec<_>> = parts.map(read).collect::<Result<_>>()?;
         Ok(read.into_iter().flatten().collect())
     }
 
@@ -521,7 +524,7 @@ impl File {
             let chunk = self.chunk_of(wanted, packed);
             Ok((*wanted, chunk.map_err(|error| self.in_place(wanted, error))?))
         };
-        range.wanted.par_iter().map(chunk).collect()
+        range.wanted.iter().map(chunk).collect()
     }
 
     /// An error of a chunk that was being read.
