@@ -29,6 +29,7 @@ use arrow_schema::extension::{
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::arrow_type;
 use crate::chunk::{Chunk, FORMAT_VERSION, Header, Statistics, aligned, joined, realigned};
@@ -454,14 +455,8 @@ pub(crate) fn chunk_of_packed(
     statistics: Option<Statistics>,
     data_type: &DataType,
 ) -> Result<Chunk> {
-    let header_len = Header::stated_len(&packed)?;
-    let body_at = aligned(header_len);
-    ensure!(
-        packed.len() >= body_at,
-        "a packed chunk of {} bytes, whose header and gap take {body_at}",
-        packed.len()
-    );
-    let header = packed.slice_with_length(0, header_len);
+    let body_at = packed_body(&packed)?;
+    let header = packed.slice_with_length(0, Header::stated_len(&packed)?);
     let chunk = Chunk::parse(
         header,
         packed.slice(body_at),
@@ -471,6 +466,22 @@ pub(crate) fn chunk_of_packed(
     )?;
     crate::column::check_type(&chunk, data_type)?;
     Ok(chunk)
+}
+
+/// Where the body of a packed chunk begins.
+fn packed_body(packed: &[u8]) -> Result<usize> {
+    let body_at = aligned(Header::stated_len(packed)?);
+    ensure!(
+        packed.len() >= body_at,
+        "a packed chunk of {} bytes, whose header and gap take {body_at}",
+        packed.len()
+    );
+    Ok(body_at)
+}
+
+/// The checksum of the body of a packed chunk.
+pub(crate) fn packed_checksum(packed: &[u8]) -> Result<u64> {
+    Ok(xxh3_64(&packed[packed_body(packed)?..]))
 }
 
 /// The values of an array of any type of binary, without copies of those longer than a view.

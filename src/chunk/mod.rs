@@ -185,11 +185,16 @@ impl Chunk {
     /// # Errors
     /// [`Error::Checksum`] if they differ.
     pub fn verify_checksum(&self) -> Result<()> {
+        self.verify_checksum_of(xxh3_64(&self.body))
+    }
+
+    /// The same, given the checksum of the body.
+    pub(crate) fn verify_checksum_of(&self, found: u64) -> Result<()> {
         if let Some(found) = self.other_bounds {
             let (place, expected) = (Place::default(), self.header.bounds_checksum);
             return Err(Error::Checksum { place, part: "bounds", expected, found });
         }
-        let (expected, found) = (self.header.body_checksum, xxh3_64(&self.body));
+        let expected = self.header.body_checksum;
         if expected == found {
             return Ok(());
         }

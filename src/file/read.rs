@@ -22,7 +22,7 @@ use crate::column::CompressedColumn;
 use crate::device::{CompressedDeviceBatch, Landing, Room};
 use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
-use crate::extension::chunk_of_packed;
+use crate::extension::{chunk_of_packed, packed_checksum};
 use crate::fence::{fenced, schema_of};
 use crate::scan::{ChunkSource, Scan, windows};
 
@@ -30,10 +30,13 @@ use crate::scan::{ChunkSource, Scan, windows};
 const TRAILER: u64 = 10;
 /// Bytes that are read at first, from the end: footer and index of most files.
 const FIRST_READ: u64 = 64 << 10;
-/// Bytes that are read in one range at most, if a chunk has no more: of sources where each range costs little,
-/// few enough that all threads read, and enough for copies to a device at the speed of the bus; of others more.
-const SHORT_RANGE: u64 = 1 << 20;
+/// Bytes that are read in one range at most, if a chunk has no more: of sources where each range costs little
+/// what a processor's cache holds until its checksum is made; of others more.
+const SHORT_RANGE: u64 = 256 << 10;
 const LONG_RANGE: u64 = 8 << 20;
+/// Bytes that are copied to a device at a time: enough for the speed of the bus, and few enough that all
+/// threads read.
+const COPIED: u64 = 1 << 20;
 /// The longest gap that sources are better read with where each range costs little.
 const SHORT_GAP: u64 = 64 << 10;
 
@@ -426,6 +429,12 @@ impl ReadRange {
     fn len(&self) -> usize {
         (self.bytes.end - self.bytes.start) as usize
     }
+
+    /// Where in these a chunk is.
+    fn place_of(&self, wanted: &Wanted) -> Range<usize> {
+        let at = (wanted.entry.at - self.bytes.start) as usize;
+        at..at + wanted.entry.len as usize
+    }
 }
 
 /// Joins neighbouring chunks with gaps of at most `gap` bytes, which are not more than the chunks have, to
@@ -474,7 +483,18 @@ impl File {
     fn read_range(&self, range: &ReadRange) -> Result<Vec<(Wanted, Chunk)>> {
         let bytes = read_exact(self.source.as_ref(), range.bytes.clone())
             .map_err(|error| self.in_place(&range.wanted[0], error))?;
-        self.chunks_of(range, &bytes)
+        let sums = self.checksums_of(range, &bytes)?;
+        self.chunks_of(range, &bytes, &sums)
+    }
+
+    /// The checksums of the bodies of the chunks of a range; none if they are not compared.
+    fn checksums_of(&self, range: &ReadRange, bytes: &[u8]) -> Result<Vec<Option<u64>>> {
+        let sum = |wanted: &Wanted| {
+            let packed = &bytes[range.place_of(wanted)];
+            let sum = self.checksums.then(|| packed_checksum(packed)).transpose();
+            sum.map_err(|error| self.in_place(wanted, error))
+        };
+        range.wanted.iter().map(sum).collect()
     }
 
     /// Reads ranges to where a device gets them.
@@ -484,7 +504,7 @@ impl File {
         ranges: &[ReadRange],
     ) -> Result<Vec<Vec<(Wanted, Chunk)>>> {
         let len = |range: &ReadRange| aligned(range.len());
-        let together = windows(ranges.iter().map(|range| len(range) as u64), SHORT_RANGE);
+        let together = windows(ranges.iter().map(|range| len(range) as u64), COPIED);
         let parts: Vec<&[ReadRange]> = together
             .into_iter()
             .map(|part| &ranges[part])
@@ -493,6 +513,8 @@ impl File {
         let lens: Vec<usize> = parts.iter().map(|part| part.iter().map(len).sum()).collect();
         let rooms = landing.rooms(&lens)?;
         let read = |(part, room): (&[ReadRange], Room<'_>)| {
+            // Made while what was read is in the cache.
+            let mut sums = Vec::new();
             let bytes = room.fill(|target| {
                 let mut rest = target;
                 part.iter().try_for_each(|range| {
@@ -501,30 +523,37 @@ impl File {
                     let (own, padding) = own.split_at_mut(range.len());
                     padding.fill(0);
                     (self.source.read_into(range.bytes.clone(), own))
-                        .map_err(|error| self.in_place(&range.wanted[0], error))
+                        .map_err(|error| self.in_place(&range.wanted[0], error))?;
+                    sums.push(self.checksums_of(range, own)?);
+                    Ok(())
                 })
             })?;
             let mut at = 0;
-            let chunks = |range: &ReadRange| {
+            let chunks = |(range, sums): (&ReadRange, Vec<Option<u64>>)| {
                 at += len(range);
-                self.chunks_of(range, &bytes.slice_with_length(at - len(range), range.len()))
+                self.chunks_of(range, &bytes.slice_with_length(at - len(range), range.len()), &sums)
             };
-            part.iter().map(chunks).collect::<Result<Vec<_>>>()
+            part.iter().zip(sums).map(chunks).collect::<Result<Vec<_>>>()
         };
         let parts = parts.into_par_iter().zip(rooms).with_max_len(1);
         let read: Vec<Vec<_>> = parts.map(read).collect::<Result<_>>()?;
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// The chunks of a range, given its bytes.
-    fn chunks_of(&self, range: &ReadRange, bytes: &Buffer) -> Result<Vec<(Wanted, Chunk)>> {
-        let chunk = |wanted: &Wanted| {
-            let at = (wanted.entry.at - range.bytes.start) as usize;
-            let packed = bytes.slice_with_length(at, wanted.entry.len as usize);
-            let chunk = self.chunk_of(wanted, packed);
+    /// The chunks of a range, given its bytes, and the checksums of their bodies.
+    fn chunks_of(
+        &self,
+        range: &ReadRange,
+        bytes: &Buffer,
+        sums: &[Option<u64>],
+    ) -> Result<Vec<(Wanted, Chunk)>> {
+        let chunk = |(wanted, sum): (&Wanted, &Option<u64>)| {
+            let place = range.place_of(wanted);
+            let packed = bytes.slice_with_length(place.start, place.len());
+            let chunk = self.chunk_of(wanted, packed, *sum);
             Ok((*wanted, chunk.map_err(|error| self.in_place(wanted, error))?))
         };
-        range.wanted.iter().map(chunk).collect()
+        range.wanted.iter().zip(sums).map(chunk).collect()
     }
 
     /// An error of a chunk that was being read.
@@ -532,8 +561,8 @@ impl File {
         error.in_chunk(wanted.chunk).in_column(self.schema.field(wanted.column).name())
     }
 
-    /// Checks a chunk that has been read.
-    fn chunk_of(&self, wanted: &Wanted, packed: Buffer) -> Result<Chunk> {
+    /// Checks a chunk that has been read; given the checksum of its body, if that is compared.
+    fn chunk_of(&self, wanted: &Wanted, packed: Buffer, sum: Option<u64>) -> Result<Chunk> {
         let statistics = self.index.statistics(wanted.column, wanted.chunk);
         let data_type = self.schema.field(wanted.column).data_type();
         let chunk = chunk_of_packed(packed, Some(statistics), data_type)?;
@@ -543,9 +572,7 @@ impl File {
         ] {
             ensure!(stated == found, "{stated} {what} in the index, {found} in the header");
         }
-        if self.checksums {
-            chunk.verify_checksum()?;
-        }
+        sum.map_or(Ok(()), |sum| chunk.verify_checksum_of(sum))?;
         Ok(chunk)
     }
 }
