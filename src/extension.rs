@@ -15,6 +15,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::checksum::xxh3_64;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{
@@ -29,7 +30,6 @@ use arrow_schema::extension::{
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::arrow_type;
 use crate::chunk::{Chunk, FORMAT_VERSION, Header, Statistics, aligned, joined, realigned};

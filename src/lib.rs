@@ -64,6 +64,7 @@ mod arrow_type;
 mod batch;
 mod cache;
 mod calibrate;
+mod checksum;
 mod chunk;
 mod column;
 mod decode;

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use xxhash_rust::xxh3::xxh3_64;
+use crate::checksum::xxh3_64;
 
 use super::ids::{Encoding, Physical};
 use crate::error::{Error, Place, Result, ensure};

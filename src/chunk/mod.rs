@@ -17,11 +17,11 @@ mod write;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
+use crate::checksum::xxh3_64;
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use arrow_schema::DataType;
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Error, Place, Result, ensure};
 use crate::memory::zeros;

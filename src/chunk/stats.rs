@@ -6,6 +6,7 @@
 //! and an upper bound is a prefix with its last character or byte increased;
 //! where none can be increased there is no upper bound.
 
+use crate::checksum::xxh3_64;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, ByteViewType};
 use arrow_array::{
@@ -17,7 +18,6 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::DataType;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::lanes::simd::multiversion;
 

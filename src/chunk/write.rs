@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::checksum::xxh3_64;
 use arrow_buffer::{Buffer, MutableBuffer};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::header::{Header, MAX_DEPTH, Node, aligned, node_bytes};
 use super::ids::{Encoding, Physical};

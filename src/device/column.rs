@@ -9,11 +9,11 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::checksum::xxh3_64;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_buffer::{Buffer, i256};
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::Context;
 use super::pinned::{Piece, ResultMemory, WrittenPiece};

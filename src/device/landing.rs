@@ -2,54 +2,106 @@
 //! scan is going to read there.
 //!
 //! ```text
-//! read, by threads of the host   [part 0] [part 2]          page-locked memory
-//!                                [part 1]  [part 3]
-//! copied, by the device                  [0][1]   [2][3]    device memory, at the same distances
+//! read and checked, by threads of the host   [part 0] [part 2] [part 4]     page-locked memory, used again
+//!                                            [part 1]  [part 3]             as soon as it has been copied
+//! copied, by the device                            [0][1]  [2][3]           device memory
 //! ```
 //!
-//! A [`Landing`] gives room for some parts at a time. Whoever reads a part fills its [`Room`] and gets the
-//! bytes as a buffer of the host, of which chunks are made and checked. [`Landing::column`] finds the bodies
-//! of these chunks on the device by where they lie in host memory.
+//! Some MiB of the host's memory are used, however much is read: memory that stays in the processor's cache is
+//! read into twice as fast as other memory. A part is copied once it has been read; of its chunks the host keeps
+//! headers and bounds ([`LandedChunk`]). A part of [`PART_BYTES`] costs the bus a tenth more than a long copy,
+//! one of half as many bytes a fifth (docs/experiments.md, "Files to a GPU").
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arrow_buffer::Buffer;
+use arrow_schema::FieldRef;
 
 use super::Context;
 use super::column::{Bounds, DeviceChunk, DeviceColumn};
-use super::pinned::{Piece, ResultMemory, WrittenPiece};
-use crate::chunk::{Chunk, aligned};
-use crate::column::CompressedColumn;
+use super::pinned::{ResultMemory, WrittenPiece};
+use crate::chunk::{ALIGNMENT, Chunk, Header, Statistics};
 use crate::error::Result;
-use crate::gpu::{DeviceBuffer, DevicePtr, Priority, Stream};
+use crate::gpu::{DeviceBuffer, DevicePtr, Event, Priority, Stream};
 
-/// Parts that are in the memory of a device, or on their way.
+/// Bytes that are best copied at a time.
+pub(crate) const PART_BYTES: usize = 2 << 20;
+/// Bytes of host memory whose copies are under way, for each thread that reads, and of all together.
+const UNDER_WAY: usize = PART_BYTES;
+const MOST_UNDER_WAY: usize = 16 * UNDER_WAY;
+/// Parts of so few bytes lie in memory that is not page-locked, and are copied before they are given back.
+const SHORT: usize = 64 << 10;
+
+/// Copies to the memory of a device.
 #[derive(Debug)]
 pub(crate) struct Landing {
     context: Arc<Context>,
-    /// The stream of all copies.
+    /// The stream of all copies, which are done in the order of their start.
     stream: Arc<dyn Stream>,
-    landed: Mutex<Vec<Landed>>,
+    under_way: Mutex<UnderWay>,
+    /// Held by the thread that starts copies, for all others.
+    starting: Mutex<()>,
 }
 
-/// A part that has been read.
-#[derive(Debug, Clone)]
-struct Landed {
-    /// Where it lies in host memory, which stays until it has been copied.
-    host: Arc<WrittenPiece>,
-    /// Where on the device.
-    at: DevicePtr<u8>,
-    /// In which memory.
-    memory: Arc<DeviceBuffer>,
+#[derive(Debug, Default)]
+struct UnderWay {
+    /// Those that have been read, and are not started yet.
+    read: VecDeque<Copy>,
+    /// Those that have been started, about in that order, and events behind them.
+    started: VecDeque<(Copy, Arc<dyn Event>)>,
+    /// Host memory of both.
+    bytes: usize,
+    /// Events of copies that are done, to be used again.
+    events: Vec<Arc<dyn Event>>,
 }
 
-/// Room for a part.
+/// A part that is copied to the device.
 #[derive(Debug)]
-pub(crate) struct Room<'a> {
-    landing: &'a Landing,
-    piece: Piece,
+struct Copy {
+    source: Arc<WrittenPiece>,
+    /// Bytes of the memory of the source.
+    bytes: usize,
+    target: Arc<DeviceBuffer>,
     at: usize,
-    memory: Arc<DeviceBuffer>,
+}
+
+/// A chunk that has been read and checked.
+#[derive(Debug, Clone)]
+pub(crate) struct LandedChunk {
+    header: Header,
+    statistics: Statistics,
+    body: Body,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    /// On the device, or on its way.
+    Device(Arc<DeviceBuffer>, DevicePtr<u8>),
+    /// Still to be copied.
+    Host(Buffer),
+}
+
+impl LandedChunk {
+    /// A chunk whose body goes to byte `at` of device memory. One that would not be aligned there is copied once
+    /// more, from host memory of its own.
+    pub fn on_device(chunk: &Chunk, memory: &Arc<DeviceBuffer>, at: usize) -> Self {
+        let body = match at % ALIGNMENT {
+            0 => Body::Device(memory.clone(), memory.pointer_at(at)),
+            _ => Body::Host(Buffer::from(chunk.body().as_slice())),
+        };
+        Self::new(chunk, body)
+    }
+
+    /// A chunk whose body is in host memory, and stays there until its column is put together.
+    pub fn on_host(chunk: &Chunk) -> Self {
+        Self::new(chunk, Body::Host(chunk.body().clone()))
+    }
+
+    fn new(chunk: &Chunk, body: Body) -> Self {
+        let header = chunk.parsed_header().clone();
+        Self { header, statistics: chunk.statistics().clone(), body }
+    }
 }
 
 impl Landing {
@@ -59,74 +111,169 @@ impl Landing {
     /// [`Error::Device`](crate::Error::Device).
     pub fn new(context: &Arc<Context>) -> Result<Self> {
         let stream = context.lend_stream(Priority::Usual)?;
-        Ok(Self { context: context.clone(), stream, landed: Mutex::default() })
+        let (under_way, starting) = Default::default();
+        Ok(Self { context: context.clone(), stream, under_way, starting })
     }
 
-    /// Whether this is on a device.
-    pub fn is_on(&self, context: &Arc<Context>) -> bool {
-        Arc::ptr_eq(&self.context, context)
+    /// The device.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
     }
 
-    /// Room for parts of so many bytes, multiples of 64. Host memory is page-locked within the engine's limit.
+    /// Device memory that parts are to be copied to.
     ///
     /// # Errors
     /// [`Error::DeviceMemory`](crate::Error::DeviceMemory), [`Error::Device`](crate::Error::Device).
-    pub fn rooms(&self, lens: &[usize]) -> Result<Vec<Room<'_>>> {
-        debug_assert!(lens.iter().all(|len| *len == aligned(*len)), "multiples of 64");
-        let all = lens.iter().sum();
-        let host = ResultMemory::new(self.context.pool(), all);
-        let memory = Arc::new(self.stream.allocate(all)?);
-        let mut end = 0;
-        let room = |len: &usize| {
-            let (at, piece) = (end, host.cut(*len).expect("as many bytes as all parts"));
-            end += len;
-            Room { landing: self, piece, at, memory: memory.clone() }
-        };
-        Ok(lens.iter().map(room).collect())
+    pub fn allocate(&self, len: usize) -> Result<Arc<DeviceBuffer>> {
+        Ok(Arc::new(self.stream.allocate(len)?))
     }
 
-    /// A column whose chunks have been made of parts that were read to here, on the device. What was not is
-    /// copied now.
-    pub fn column(&self, column: &CompressedColumn) -> Result<DeviceColumn> {
-        let mut landed = self.landed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        landed.sort_unstable_by_key(|part| part.host.as_ptr());
-        let place_of = |chunk: &Chunk| {
-            let body = chunk.body().as_ptr_range();
-            let before = landed.partition_point(|part| part.host.as_ptr() <= body.start);
-            let part = landed[..before].last()?;
-            let is_inside = body.end <= part.host.as_ptr_range().end && !body.is_empty();
-            let at = part.at.add(body.start as usize - part.host.as_ptr() as usize);
-            is_inside.then_some((at, &part.memory))
+    /// Lets `read` overwrite all of `len` bytes, whose content is arbitrary before, to be copied to byte `at` of
+    /// device memory; waits before that while many bytes are under way. The copy is started by this call, or by
+    /// one of another thread that has not returned yet. Gives the bytes, to make chunks of, which should go soon,
+    /// as their memory is what the next parts are read to. It is page-locked within the engine's limit.
+    pub fn copy(
+        &self,
+        len: usize,
+        target: &Arc<DeviceBuffer>,
+        at: usize,
+        read: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<Buffer> {
+        self.wait_for_room()?;
+        // Memory of one size is used again for any part.
+        let room = if len <= SHORT { len } else { len.max(PART_BYTES) };
+        let memory = ResultMemory::new(self.context.pool(), room);
+        let mut piece = memory.cut(len).expect("as many bytes");
+        read(piece.arbitrary())?;
+        let source = piece.into_written();
+        let bytes = WrittenPiece::to_buffer(&source);
+        let copy = Copy { source, bytes: room, target: target.clone(), at };
+        self.under_way().bytes += room;
+        match memory.is_page_locked() {
+            true => {
+                self.under_way().read.push_back(copy);
+                self.start_copies()?;
+            }
+            // Threads of the pool share it, so it waits for work of others.
+            false => self.start(copy)?,
+        }
+        Ok(bytes)
+    }
+
+    /// Starts the copies that wait for it, unless another thread does: starting one takes some 20 us, and threads
+    /// that wait for each other in the driver would read nothing.
+    fn start_copies(&self) -> Result<()> {
+        loop {
+            let Some(starting) = (match self.starting.try_lock() {
+                Ok(starting) => Some(starting),
+                Err(TryLockError::Poisoned(starting)) => Some(starting.into_inner()),
+                // That thread looks again after it has let go.
+                Err(TryLockError::WouldBlock) => None,
+            }) else {
+                return Ok(());
+            };
+            loop {
+                let Some(copy) = self.under_way().read.pop_front() else { break };
+                self.start(copy)?;
+            }
+            drop(starting);
+            if self.under_way().read.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn start(&self, copy: Copy) -> Result<()> {
+        let used = self.under_way().events.pop();
+        // SAFETY: the source is kept until the stream, or an event behind the copy, has been waited for: here if
+        // there is an error, else by `wait_for_room` or `drop`. Written pieces are not written to.
+        let started = unsafe { self.stream.start_upload(&copy.source, &copy.target, copy.at) };
+        match started.and_then(|()| self.stream.record_again(used)) {
+            Ok(done) => {
+                self.under_way().started.push_back((copy, done));
+                Ok(())
+            }
+            Err(error) => {
+                self.synchronize();
+                Err(error)
+            }
+        }
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for all copies.
+    fn synchronize(&self) {
+        // Where this fails the device is lost, and its copies with it.
+        let _ = self.stream.synchronize();
+    }
+
+    /// Waits for the oldest copies while there are many.
+    fn wait_for_room(&self) -> Result<()> {
+        let most = (UNDER_WAY * rayon::current_num_threads()).min(MOST_UNDER_WAY);
+        loop {
+            let oldest = {
+                let mut under_way = self.under_way();
+                if under_way.bytes < most {
+                    return Ok(());
+                }
+                let Some(oldest) = under_way.started.pop_front() else { return Ok(()) };
+                under_way.bytes -= oldest.0.bytes;
+                oldest
+            };
+            let (copy, done) = oldest;
+            if let Err(error) = done.synchronize() {
+                self.synchronize();
+                return Err(error);
+            }
+            drop(copy);
+            self.under_way().events.push(done);
+        }
+    }
+
+    /// An event behind the copies of all calls that have returned.
+    pub fn arrival(&self) -> Result<Arc<dyn Event>> {
+        self.stream.record()
+    }
+
+    /// A column of chunks, of which those that are on the device are there at `arrival`. What is not is copied
+    /// now.
+    pub fn column(
+        &self,
+        field: FieldRef,
+        landed: Vec<LandedChunk>,
+        arrival: &dyn Event,
+    ) -> Result<DeviceColumn> {
+        let on_host = |chunk: &LandedChunk| match &chunk.body {
+            Body::Host(body) => body.len(),
+            Body::Device(..) => 0,
         };
-        let others = column.chunks().iter().filter(|chunk| place_of(chunk).is_none());
-        let arrived = self.stream.record()?;
         self.context.with_stream(|stream| {
-            stream.wait(arrived.as_ref())?;
-            let of_others =
-                Arc::new(stream.allocate(others.map(|chunk| chunk.body().len()).sum())?);
+            stream.wait(arrival)?;
+            let others = Arc::new(stream.allocate(landed.iter().map(on_host).sum())?);
             let (mut start, mut copied) = (0, 0);
-            let (mut chunks, mut bodies) = (Vec::new(), vec![of_others.clone()]);
-            for chunk in column.chunks() {
-                let at = match place_of(chunk) {
-                    Some((at, memory)) => {
-                        if !bodies.iter().any(|known| Arc::ptr_eq(known, memory)) {
-                            bodies.push(memory.clone());
+            let (mut chunks, mut bodies) = (Vec::with_capacity(landed.len()), vec![others.clone()]);
+            for LandedChunk { header, statistics, body } in landed {
+                let at = match body {
+                    Body::Device(memory, at) => {
+                        if !bodies.iter().any(|known| Arc::ptr_eq(known, &memory)) {
+                            bodies.push(memory);
                         }
                         at
                     }
-                    None => {
-                        stream.upload(chunk.body(), &of_others, copied)?;
-                        copied += chunk.body().len();
-                        of_others.pointer_at(copied - chunk.body().len())
+                    Body::Host(body) => {
+                        stream.upload(&body, &others, copied)?;
+                        copied += body.len();
+                        others.pointer_at(copied - body.len())
                     }
                 };
-                let bounds = Bounds::Known(chunk.statistics().clone());
-                let header = chunk.parsed_header().clone();
-                chunks.push(DeviceChunk::new(header, true, bounds, at, start));
-                start += chunk.rows();
+                let rows = header.rows;
+                chunks.push(DeviceChunk::new(header, true, Bounds::Known(statistics), at, start));
+                start += rows;
             }
             let ready = stream.record()?;
-            let field = column.field().clone();
             Ok(DeviceColumn::new(self.context.clone(), field, chunks, bodies, ready))
         })
     }
@@ -138,27 +285,52 @@ impl Drop for Landing {
         // By an event, as synchronizing a stream takes errors that were kept for somebody else.
         let copied = self.stream.record().and_then(|event| event.synchronize());
         if copied.is_err() {
-            // Where this fails as well the device is lost, and its copies with it.
-            let _ = self.stream.synchronize();
+            self.synchronize();
         }
         self.context.give_back(Priority::Usual, self.stream.clone());
     }
 }
 
-impl Room<'_> {
-    /// Lets `read` overwrite all bytes, whose content is arbitrary before, and starts copying them to the
-    /// device.
-    pub fn fill(mut self, read: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Buffer> {
-        read(self.piece.arbitrary())?;
-        let host = self.piece.into_written();
-        let bytes = WrittenPiece::to_buffer(&host);
-        let at = self.memory.pointer_at(self.at);
-        let landed = Landed { host: host.clone(), at, memory: self.memory.clone() };
-        // From now on it stays until the stream has been synchronized, whatever comes of the copy.
-        self.landing.landed.lock().unwrap_or_else(PoisonError::into_inner).push(landed);
-        // SAFETY: `host` stays in `landed` until `drop` of the landing has waited for the stream, and written
-        // pieces are not written to.
-        unsafe { self.landing.stream.start_upload(&host, &self.memory, self.at)? };
-        Ok(bytes)
+#[cfg(all(test, lanepack_simt))]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    fn context() -> Arc<Context> {
+        Context::new(crate::gpu::simt::open(0, crate::gpu::simt::Emulation::default()))
+    }
+
+    #[test]
+    fn parts_arrive_and_their_memory_is_used_again() {
+        let context = context();
+        let landing = Landing::new(&context).unwrap();
+        let most = (UNDER_WAY * rayon::current_num_threads()).min(MOST_UNDER_WAY);
+        let (len, parts) = (PART_BYTES - 64, most / PART_BYTES + 3);
+        let memory = landing.allocate(len * parts).unwrap();
+        let mut starts = std::collections::HashSet::new();
+        for part in 0..parts {
+            let bytes = landing.copy(len, &memory, len * part, |bytes| {
+                starts.insert(bytes.as_ptr() as usize);
+                bytes.fill(part as u8);
+                Ok(())
+            });
+            assert!(bytes.unwrap().iter().all(|byte| *byte == part as u8));
+            assert!(landing.under_way().bytes < most + PART_BYTES);
+        }
+        assert!(starts.len() < parts, "{} places for {parts} parts", starts.len());
+        landing.arrival().unwrap().synchronize().unwrap();
+        let mut found = vec![0; len * parts];
+        landing.stream.download(&memory, 0, &mut found).unwrap();
+        let is_there = |(part, bytes): (usize, &[u8])| bytes.iter().all(|byte| *byte == part as u8);
+        assert!(found.chunks(len).enumerate().all(is_there));
+    }
+
+    #[test]
+    fn what_was_not_read_is_not_copied() {
+        let context = context();
+        let landing = Landing::new(&context).unwrap();
+        let memory = landing.allocate(64).unwrap();
+        let failed = landing.copy(64, &memory, 0, |_| Err(Error::corrupt("unreadable")));
+        assert!(failed.is_err() && landing.under_way().started.is_empty());
     }
 }

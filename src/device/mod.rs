@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use array::DeviceArray;
 pub use c_device::{ArrowDeviceArray, ArrowDeviceType};
 pub use column::{CompressedDeviceBatch, DeviceColumn};
-pub(crate) use landing::{Landing, Room};
+pub(crate) use landing::{LandedChunk, Landing, PART_BYTES};
 pub(crate) use marks::Marks;
 pub use pinned::PinnedBuffer;
 

@@ -62,10 +62,11 @@ impl State {
         self.idle.iter().map(|memory| memory.len()).sum()
     }
 
-    /// The shortest idle memory of `len` bytes, unless it is more than twice as long.
+    /// The shortest idle memory of `len` bytes, unless it is more than twice as long; of some that are as short
+    /// what was used last, which may still be in the processor's cache.
     fn take(&mut self, len: usize) -> Option<Box<dyn HostMemory>> {
         let fits = |memory: &dyn HostMemory| (len..=len.saturating_mul(2)).contains(&memory.len());
-        let shortest = (self.idle.iter().enumerate())
+        let shortest = (self.idle.iter().enumerate().rev())
             .filter(|(_, memory)| fits(memory.as_ref()))
             .min_by_key(|(_, memory)| memory.len());
         let index = shortest?.0;
@@ -292,6 +293,11 @@ impl ResultMemory {
             }
         };
         Arc::new(Self { room, start, len, cut: Mutex::new(0) })
+    }
+
+    /// Whether a device copies from it by itself.
+    pub fn is_page_locked(&self) -> bool {
+        matches!(self.room, Room::PageLocked(_))
     }
 
     /// Bytes that there is room for.

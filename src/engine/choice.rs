@@ -38,7 +38,8 @@ pub struct Choice {
     pub devices: Vec<DeviceInfo>,
     /// Why.
     pub reason: Reason,
-    /// What the call was predicted to take; none for engines without a GPU.
+    /// What the call was predicted to take; none for engines without a GPU, and for chunks of files that are
+    /// read to a GPU.
     pub predicted: Option<Predicted>,
     /// What it has taken; none before.
     pub took: Option<Duration>,
@@ -408,6 +409,22 @@ impl Engine {
                 self.model().learn(&work, side, took);
             }
         }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
+        result
+    }
+
+    /// Has a device do work on what is in its memory; remembers that it did, and what it took.
+    pub(crate) fn run_on<T>(
+        &self,
+        context: &Context,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let start = Instant::now();
+        let result = work();
+        let took = result.is_ok().then(|| start.elapsed());
+        let devices = vec![context.device().info().clone()];
+        let (reason, predicted, shares) = (Reason::AskedFor, None, None);
+        let choice = Choice { cpu: false, devices, reason, predicted, took, shares };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
         result
     }

@@ -78,7 +78,7 @@ pub(super) fn read(
     chunks: &[usize],
 ) -> Result<Vec<CompressedColumn>> {
     source.announce(columns, chunks, true);
-    let read = source.read(columns, chunks, None);
+    let read = source.read(columns, chunks);
     if read.is_err() {
         source.announce(columns, chunks, false);
     }

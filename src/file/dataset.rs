@@ -12,7 +12,7 @@ use super::access::{self, ColumnStatistics};
 use super::read::File;
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{CompressedColumn, compress_field};
-use crate::device::{CompressedDeviceBatch, Landing};
+use crate::device::{CompressedDeviceBatch, LandedChunk, Landing};
 use crate::engine::Engine;
 use crate::error::{Error, Place, Result};
 use crate::options::Options;
@@ -55,6 +55,9 @@ pub struct Dataset {
     nulls: Arc<Mutex<NullChunks>>,
 }
 
+/// Files that stay open at most.
+const OPEN_FILES: usize = 256;
+
 type NullChunks = HashMap<(usize, usize), Vec<Chunk>>;
 
 #[derive(Debug)]
@@ -65,12 +68,15 @@ struct Part {
 }
 
 impl Dataset {
-    /// Opens files of the system.
+    /// Opens files of the system. If there are more than 256, on Unix they are open only while they are read, as
+    /// systems limit how many a process has open; a file that has been changed or replaced is an error then.
     ///
     /// # Errors
     /// As [`File::open`] and [`Dataset::try_new`].
     pub fn open<P: AsRef<Path> + Sync>(paths: &[P]) -> Result<Self> {
-        Self::try_new(paths.par_iter().map(File::open).collect::<Result<_>>()?)
+        let stay_open = paths.len() <= OPEN_FILES;
+        let open = |path: &P| File::open_path(path.as_ref(), stay_open);
+        Self::try_new(paths.par_iter().map(open).collect::<Result<_>>()?)
     }
 
     /// Opens the files of the system whose paths match a pattern, in the order of their paths: `*` stands for
@@ -98,8 +104,7 @@ impl Dataset {
     }
 
     /// Files whose columns have the same names and types, in any order. The columns have the order of the first
-    /// file, and may have nulls if they may in some file. Each file is open as long as the dataset is: systems
-    /// limit how many a process has.
+    /// file, and may have nulls if they may in some file.
     ///
     /// # Errors
     /// [`Error::Mismatch`], which says what differs in which file, or that there is no file.
@@ -338,30 +343,28 @@ impl ChunkSource for Dataset {
     }
 
     /// Reads the files in parallel.
-    fn read(
-        &self,
-        columns: &[usize],
-        chunks: &[usize],
-        landing: Option<&Landing>,
-    ) -> Result<Vec<CompressedColumn>> {
-        let of_files: Vec<_> = self.by_file(columns, chunks).collect();
-        let read = |(part, own, chunks): &(&Part, Vec<usize>, Vec<usize>)| {
-            let mut read = part.file.read(own, chunks, landing)?.into_iter();
-            let rows = part.file.chunk_rows();
-            let column = |column: &usize| match part.columns[*column] {
-                Some(_) => Ok(read.next().map_or_else(Vec::new, CompressedColumn::into_chunks)),
-                None => self.nulls(*column, chunks.iter().map(|chunk| rows[*chunk])),
-            };
-            columns.iter().map(column).collect::<Result<Vec<Vec<Chunk>>>>()
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
+        let read = |file: &File, columns: &[usize], chunks: &[usize]| {
+            let read = file.read(columns, chunks)?.into_iter();
+            Ok(read.map(CompressedColumn::into_chunks).collect())
         };
-        let mut of_columns = vec![Vec::with_capacity(chunks.len()); columns.len()];
-        for part in of_files.par_iter().map(read).collect::<Result<Vec<_>>>()? {
-            of_columns.iter_mut().zip(part).for_each(|(all, own)| all.extend(own));
-        }
+        let read = self.read_files(columns, chunks, read, |nulls| nulls)?;
         let column = |(column, chunks): (&usize, Vec<Chunk>)| {
             CompressedColumn::new(self.schema.fields()[*column].clone(), chunks, Vec::new())
         };
-        Ok(columns.iter().zip(of_columns).map(column).collect())
+        Ok(columns.iter().zip(read).map(column).collect())
+    }
+
+    fn read_to(
+        &self,
+        landing: &Landing,
+        columns: &[usize],
+        chunks: &[usize],
+    ) -> Result<Vec<Vec<LandedChunk>>> {
+        let read = |file: &File, columns: &[usize], chunks: &[usize]| {
+            file.read_to(landing, columns, chunks)
+        };
+        self.read_files(columns, chunks, read, |nulls| LandedChunk::on_host(&nulls))
     }
 }
 
@@ -379,6 +382,35 @@ impl Dataset {
             let columns = columns.iter().filter_map(|column| part.columns[*column]).collect();
             (part, columns, chunks.iter().map(|chunk| self.chunks[*chunk].1).collect())
         })
+    }
+
+    /// The chunks of each column: those that `read` gives of the columns that a file has, others of nulls. Files
+    /// are read in parallel.
+    fn read_files<C: Send>(
+        &self,
+        columns: &[usize],
+        chunks: &[usize],
+        read: impl Fn(&File, &[usize], &[usize]) -> Result<Vec<Vec<C>>> + Sync,
+        of_nulls: impl Fn(Chunk) -> C + Sync,
+    ) -> Result<Vec<Vec<C>>> {
+        let of_files: Vec<_> = self.by_file(columns, chunks).collect();
+        let read = |(part, own, chunks): &(&Part, Vec<usize>, Vec<usize>)| {
+            let mut read = read(&part.file, own, chunks)?.into_iter();
+            let rows = part.file.chunk_rows();
+            let column = |column: &usize| match part.columns[*column] {
+                Some(_) => Ok(read.next().unwrap_or_default()),
+                None => {
+                    let nulls = self.nulls(*column, chunks.iter().map(|chunk| rows[*chunk]))?;
+                    Ok(nulls.into_iter().map(&of_nulls).collect())
+                }
+            };
+            columns.iter().map(column).collect::<Result<Vec<Vec<C>>>>()
+        };
+        let mut of_columns: Vec<Vec<C>> = columns.iter().map(|_| Vec::new()).collect();
+        for part in of_files.par_iter().map(read).collect::<Result<Vec<_>>>()? {
+            of_columns.iter_mut().zip(part).for_each(|(all, own)| all.extend(own));
+        }
+        Ok(of_columns)
     }
 
     /// Chunks of nulls of so many rows, of a column that a file does not have.

@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
+use crate::checksum::xxh3_64;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, make_array, new_null_array};
 use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::chunk::{MAX_CHUNK_ROWS, Statistics};
 use crate::error::{Error, Place, Result, ensure};

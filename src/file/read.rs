@@ -4,6 +4,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
@@ -15,15 +16,18 @@ use rayon::prelude::*;
 use super::access::{self, ColumnStatistics};
 use super::framing::MAGIC;
 use super::index::{self, Entry, Index};
+#[cfg(unix)]
+use super::source::SystemFile;
 use super::source::{ReadAt, Seeking, read_exact};
 use crate::batch::decompressed_schema;
 use crate::chunk::{Chunk, Statistics, aligned};
 use crate::column::CompressedColumn;
-use crate::device::{CompressedDeviceBatch, Landing, Room};
+use crate::device::{CompressedDeviceBatch, LandedChunk, Landing, PART_BYTES};
 use crate::engine::Engine;
 use crate::error::{Error, Result, ensure};
 use crate::extension::{chunk_of_packed, packed_checksum};
 use crate::fence::{fenced, schema_of};
+use crate::gpu::DeviceBuffer;
 use crate::scan::{ChunkSource, Scan, windows};
 
 /// The end of a file: length of the footer, and the magic bytes.
@@ -34,9 +38,6 @@ const FIRST_READ: u64 = 64 << 10;
 /// what a processor's cache holds until its checksum is made; of others more.
 const SHORT_RANGE: u64 = 256 << 10;
 const LONG_RANGE: u64 = 8 << 20;
-/// Bytes that are copied to a device at a time: enough for the speed of the bus, and few enough that all
-/// threads read.
-const COPIED: u64 = 1 << 20;
 /// The longest gap that sources are better read with where each range costs little.
 const SHORT_GAP: u64 = 64 << 10;
 
@@ -89,13 +90,23 @@ impl File {
     /// # Errors
     /// As [`File::from_reader`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let name = path.as_ref().display().to_string();
+        Self::open_path(path.as_ref(), true)
+    }
+
+    /// Opens a file of the system. It stays open, or is opened again for each read, where the system is a Unix.
+    pub(super) fn open_path(path: &Path, stays_open: bool) -> Result<Self> {
+        let name = path.display().to_string();
         let open = || {
-            let file = std::fs::File::open(path)?;
             #[cfg(unix)]
-            return Self::from_source(Arc::new(super::source::SystemFile::new(file)?));
+            return Self::from_source(Arc::new(match stays_open {
+                true => SystemFile::open(path)?,
+                false => SystemFile::reopened(path)?,
+            }));
             #[cfg(not(unix))]
-            Self::from_reader(file)
+            {
+                let _ = stays_open;
+                Self::from_reader(std::fs::File::open(path)?)
+            }
         };
         open().map(|file| file.with_name(&name)).map_err(|error| error.in_file(&name))
     }
@@ -381,29 +392,27 @@ impl ChunkSource for File {
     }
 
     /// Reads neighbouring chunks in one range, ranges in parallel.
-    fn read(
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>> {
+        let ranges = self.ranges(columns, chunks);
+        let read = ranges.par_iter().with_max_len(1).map(|range| self.read_range(range));
+        let read = read.collect::<Result<Vec<_>>>().map_err(|error| self.named(error))?;
+        let chunks = by_column(read, columns.len(), chunks.len()).into_iter();
+        let column = |(column, chunks): (&usize, Vec<Chunk>)| {
+            CompressedColumn::new(self.schema.fields()[*column].clone(), chunks, Vec::new())
+        };
+        Ok(columns.iter().zip(chunks).map(column).collect())
+    }
+
+    /// Reads some neighbouring chunks at a time, which are copied together.
+    fn read_to(
         &self,
+        landing: &Landing,
         columns: &[usize],
         chunks: &[usize],
-        landing: Option<&Landing>,
-    ) -> Result<Vec<CompressedColumn>> {
+    ) -> Result<Vec<Vec<LandedChunk>>> {
         let ranges = self.ranges(columns, chunks);
-        let read: Result<Vec<_>> = match landing {
-            None => {
-                let ranges = ranges.par_iter().with_max_len(1);
-                ranges.map(|range| self.read_range(range)).collect()
-            }
-            Some(landing) => self.read_to(landing, &ranges),
-        };
-        let read = read.map_err(|error| self.named(error))?;
-        let mut read: Vec<(Wanted, Chunk)> = read.into_iter().flatten().collect();
-        read.sort_unstable_by_key(|(wanted, _)| wanted.place);
-        let mut read = read.into_iter().map(|(_, chunk)| chunk);
-        let column = |column: &usize| {
-            let own = read.by_ref().take(chunks.len()).collect();
-            CompressedColumn::new(self.schema.fields()[*column].clone(), own, Vec::new())
-        };
-        Ok(columns.iter().map(column).collect())
+        let read = self.read_ranges_to(landing, &ranges).map_err(|error| self.named(error))?;
+        Ok(by_column(read, columns.len(), chunks.len()))
     }
 }
 
@@ -465,6 +474,34 @@ fn ranges(mut wanted: Vec<Wanted>, gap: u64, most: u64) -> Vec<ReadRange> {
     ranges
 }
 
+/// Parts of neighbouring ranges that are copied to a device together, given the bytes of ranges: where each part
+/// begins, and the numbers of its ranges. The last parts are shorter, so that all threads are done at about the
+/// same time.
+fn parts(lens: impl Iterator<Item = usize> + Clone, threads: usize) -> Vec<(usize, Range<usize>)> {
+    let all: usize = lens.clone().sum();
+    let mut parts: Vec<(usize, Range<usize>)> = Vec::new();
+    let (mut at, mut most) = (0, 0);
+    for (number, len) in lens.enumerate() {
+        match parts.last_mut() {
+            Some((start, part)) if at + len - *start <= most => part.end = number + 1,
+            _ => {
+                most = ((all - at) / (2 * threads)).clamp(PART_BYTES / 2, PART_BYTES);
+                parts.push((at, number..number + 1));
+            }
+        }
+        at += len;
+    }
+    parts
+}
+
+/// What has been read of ranges, column by column, in the order of chunks.
+fn by_column<C>(read: Vec<Vec<(Wanted, C)>>, columns: usize, chunks: usize) -> Vec<Vec<C>> {
+    let mut read: Vec<(Wanted, C)> = read.into_iter().flatten().collect();
+    read.sort_unstable_by_key(|(wanted, _)| wanted.place);
+    let mut read = read.into_iter().map(|(_, chunk)| chunk);
+    (0..columns).map(|_| read.by_ref().take(chunks).collect()).collect()
+}
+
 impl File {
     fn ranges(&self, columns: &[usize], chunks: &[usize]) -> Vec<ReadRange> {
         let wanted = columns.iter().enumerate().flat_map(|(of_column, column)| {
@@ -498,46 +535,66 @@ impl File {
     }
 
     /// Reads ranges to where a device gets them.
-    fn read_to(
+    fn read_ranges_to(
         &self,
         landing: &Landing,
         ranges: &[ReadRange],
-    ) -> Result<Vec<Vec<(Wanted, Chunk)>>> {
+    ) -> Result<Vec<Vec<(Wanted, LandedChunk)>>> {
+        // In device memory each begins at a multiple of 64 bytes.
         let len = |range: &ReadRange| aligned(range.len());
-        let together = windows(ranges.iter().map(|range| len(range) as u64), COPIED);
-        let parts: Vec<&[ReadRange]> = together
-            .into_iter()
-            .map(|part| &ranges[part])
-            .filter(|part| !part.is_empty())
-            .collect();
-        let lens: Vec<usize> = parts.iter().map(|part| part.iter().map(len).sum()).collect();
-        let rooms = landing.rooms(&lens)?;
-        let read = |(part, room): (&[ReadRange], Room<'_>)| {
-            // Made while what was read is in the cache.
-            let mut sums = Vec::new();
-            let bytes = room.fill(|target| {
-                let mut rest = target;
-                part.iter().try_for_each(|range| {
-                    let (own, behind) = std::mem::take(&mut rest).split_at_mut(len(range));
-                    rest = behind;
-                    let (own, padding) = own.split_at_mut(range.len());
-                    padding.fill(0);
-                    (self.source.read_into(range.bytes.clone(), own))
-                        .map_err(|error| self.in_place(&range.wanted[0], error))?;
-                    sums.push(self.checksums_of(range, own)?);
-                    Ok(())
-                })
-            })?;
-            let mut at = 0;
-            let chunks = |(range, sums): (&ReadRange, Vec<Option<u64>>)| {
-                at += len(range);
-                self.chunks_of(range, &bytes.slice_with_length(at - len(range), range.len()), &sums)
-            };
-            part.iter().zip(sums).map(chunks).collect::<Result<Vec<_>>>()
+        let all: usize = ranges.iter().map(len).sum();
+        let memory = landing.allocate(all)?;
+        let parts = parts(ranges.iter().map(len), rayon::current_num_threads());
+        let next = AtomicUsize::new(0);
+        // Parts are taken in order, so that the short ones are the last.
+        let read = |_| {
+            let mut landed = Vec::new();
+            while let Some((at, part)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let read = self.read_part_to(landing, &ranges[part.clone()], &memory, *at);
+                // Nothing more is read if this cannot be.
+                landed.extend(read.inspect_err(|_| next.store(parts.len(), Ordering::Relaxed))?);
+            }
+            Ok(landed)
         };
-        let parts = parts.into_par_iter().zip(rooms).with_max_len(1);
-        let read: Vec<Vec<_>> = parts.map(read).collect::<Result<_>>()?;
-        Ok(read.into_iter().flatten().collect())
+        let threads = rayon::current_num_threads().min(parts.len());
+        (0..threads).into_par_iter().with_max_len(1).map(read).collect()
+    }
+
+    /// Reads neighbouring ranges to page-locked memory, to be copied to byte `at` of device memory.
+    fn read_part_to(
+        &self,
+        landing: &Landing,
+        ranges: &[ReadRange],
+        memory: &Arc<DeviceBuffer>,
+        at: usize,
+    ) -> Result<Vec<(Wanted, LandedChunk)>> {
+        let len = |range: &ReadRange| aligned(range.len());
+        // Made while what was read is in the cache.
+        let mut sums = Vec::with_capacity(ranges.len());
+        let bytes = landing.copy(ranges.iter().map(len).sum(), memory, at, |target| {
+            let mut rest = target;
+            ranges.iter().try_for_each(|range| {
+                let (own, behind) = std::mem::take(&mut rest).split_at_mut(len(range));
+                rest = behind;
+                let (own, padding) = own.split_at_mut(range.len());
+                padding.fill(0);
+                (self.source.read_into(range.bytes.clone(), own))
+                    .map_err(|error| self.in_place(&range.wanted[0], error))?;
+                sums.push(self.checksums_of(range, own)?);
+                Ok(())
+            })
+        })?;
+        let (mut landed, mut start) = (Vec::new(), 0);
+        for (range, sums) in ranges.iter().zip(sums) {
+            let own = bytes.slice_with_length(start, range.len());
+            for (wanted, chunk) in self.chunks_of(range, &own, &sums)? {
+                // The body ends where the chunk ends.
+                let body = range.place_of(&wanted).end - chunk.body().len();
+                landed.push((wanted, LandedChunk::on_device(&chunk, memory, at + start + body)));
+            }
+            start += len(range);
+        }
+        Ok(landed)
     }
 
     /// The chunks of a range, given its bytes, and the checksums of their bodies.
@@ -580,6 +637,23 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_get_shorter_at_the_end() {
+        const RANGE: usize = PART_BYTES / 8;
+        let of = |lens: &[usize], threads| parts(lens.iter().copied(), threads);
+        assert_eq!(of(&[], 3), []);
+        assert_eq!(of(&[64, 128, 64], 3), [(0, 0..3)]);
+        assert_eq!(of(&[5 * PART_BYTES, 64], 3), [(0, 0..1), (5 * PART_BYTES, 1..2)]);
+        let lens = [RANGE; 200];
+        let parts = of(&lens, 3);
+        let counts: Vec<usize> = parts.iter().map(|(_, part)| part.len()).collect();
+        assert!(counts.is_sorted_by(|one, next| one >= next), "{counts:?}");
+        assert!(counts[0] == 8 && counts[counts.len() - 1] <= 4);
+        let starts = parts.iter().all(|(at, part)| *at == part.start * RANGE);
+        assert!(starts && counts.iter().sum::<usize>() == 200);
+        assert!(parts.windows(2).all(|pair| pair[0].1.end == pair[1].1.start));
+    }
 
     #[test]
     fn neighbours_are_read_together() {

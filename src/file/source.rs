@@ -3,6 +3,8 @@
 use std::fmt::Debug;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
+#[cfg(unix)]
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use arrow_buffer::{Buffer, MutableBuffer};
@@ -78,27 +80,85 @@ fn len_of(range: &Range<u64>) -> Result<usize> {
 #[cfg(unix)]
 #[derive(Debug)]
 pub(super) struct SystemFile {
-    file: std::fs::File,
+    handle: Handle,
     len: u64,
 }
 
 #[cfg(unix)]
-impl SystemFile {
-    pub fn new(file: std::fs::File) -> Result<Self> {
-        let len = file.metadata()?.len();
-        Ok(Self { file, len })
+#[derive(Debug)]
+enum Handle {
+    Open(std::fs::File),
+    /// A file that is opened for each read, and has to be the one that it was.
+    Reopened(PathBuf, Identity),
+}
+
+/// What tells a file from others, and from itself after a change.
+#[cfg(unix)]
+#[derive(Debug, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+}
+
+#[cfg(unix)]
+impl Identity {
+    fn of(file: &std::fs::File) -> std::io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = file.metadata()?;
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 impl SystemFile {
-    /// Whether a byte is in memory, as far as the system tells.
-    fn is_cached(&self, at: u64) -> bool {
-        use rustix::io::{ReadWriteFlags, preadv2};
-        let mut byte = [0];
-        let mut target = [std::io::IoSliceMut::new(&mut byte)];
-        preadv2(&self.file, &mut target, at, ReadWriteFlags::NOWAIT).is_ok()
+    /// A file that stays open.
+    pub fn open(path: &Path) -> Result<Self> {
+        let file = std::fs::File::open(path)?;
+        let len = file.metadata()?.len();
+        Ok(Self { handle: Handle::Open(file), len })
     }
+
+    /// A file that is open while it is read only, for those who have more files than a process may have open.
+    pub fn reopened(path: &Path) -> Result<Self> {
+        let identity = Identity::of(&std::fs::File::open(path)?)?;
+        let len = identity.len;
+        // As the folder of the process may change.
+        Ok(Self { handle: Handle::Reopened(std::path::absolute(path)?, identity), len })
+    }
+
+    fn with_file<T>(
+        &self,
+        work: impl FnOnce(&std::fs::File) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        match &self.handle {
+            Handle::Open(file) => work(file),
+            Handle::Reopened(path, identity) => {
+                let file = std::fs::File::open(path)?;
+                if Identity::of(&file)? != *identity {
+                    let what = "the file was changed or replaced after it had been opened";
+                    return Err(std::io::Error::other(what));
+                }
+                work(&file)
+            }
+        }
+    }
+}
+
+/// Whether a byte is in memory, as far as the system tells.
+#[cfg(target_os = "linux")]
+fn is_cached(file: &std::fs::File, at: u64) -> bool {
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let mut byte = [0];
+    let mut target = [std::io::IoSliceMut::new(&mut byte)];
+    preadv2(file, &mut target, at, ReadWriteFlags::NOWAIT).is_ok()
 }
 
 #[cfg(unix)]
@@ -115,7 +175,7 @@ impl ReadAt for SystemFile {
 
     fn read_into(&self, range: Range<u64>, target: &mut [u8]) -> Result<()> {
         use std::os::unix::fs::FileExt;
-        Ok(self.file.read_exact_at(target, range.start)?)
+        Ok(self.with_file(|file| file.read_exact_at(target, range.start))?)
     }
 
     #[cfg(target_os = "linux")]
@@ -124,12 +184,15 @@ impl ReadAt for SystemFile {
         let Some(len) = std::num::NonZeroU64::new(range.end.saturating_sub(range.start)) else {
             return;
         };
-        // Asking for what is in memory takes as long as copying a tenth of it. What is there at both ends is
-        // taken for all of it: where it is not, reading waits.
-        if !(self.is_cached(range.start) && self.is_cached(range.end - 1)) {
-            // It is a hint, which the system may refuse.
-            let _ = fadvise(&self.file, range.start, Some(len), Advice::WillNeed);
-        }
+        // It is a hint, which the system may refuse.
+        let _ = self.with_file(|file| {
+            // Asking for what is in memory takes as long as copying a tenth of it. What is there at both ends
+            // is taken for all of it: where it is not, reading waits.
+            if !(is_cached(file, range.start) && is_cached(file, range.end - 1)) {
+                fadvise(file, range.start, Some(len), Advice::WillNeed)?;
+            }
+            Ok(())
+        });
     }
 }
 

@@ -289,6 +289,10 @@ pub(crate) trait Stream: fmt::Debug + Send + Sync {
     /// Marks this place in the stream.
     fn record(&self) -> Result<Arc<dyn Event>>;
 
+    /// The same without a time, for threads that sleep while they wait. Takes an event that nobody waits for any
+    /// more, if there is one: making and destroying events holds up other threads.
+    fn record_again(&self, used: Option<Arc<dyn Event>>) -> Result<Arc<dyn Event>>;
+
     /// Work given from now on waits for an event of any stream of this device.
     fn wait(&self, event: &dyn Event) -> Result<()>;
 

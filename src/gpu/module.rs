@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use crate::checksum::xxh3_128;
 
 use super::Origin;
 use super::cuda::Version;
@@ -128,17 +128,17 @@ fn compiled(
 }
 
 fn cache_name(input: &Input<'_>, target: Target, nvrtc: Version) -> String {
-    let mut hash = Xxh3::new();
+    let mut all = Vec::new();
     let mut add = |text: &str| {
-        hash.update(&(text.len() as u64).to_le_bytes());
-        hash.update(text.as_bytes());
+        all.extend((text.len() as u64).to_le_bytes());
+        all.extend(text.as_bytes());
     };
     [input.name, &input.text].into_iter().for_each(&mut add);
     input.headers.iter().for_each(|(name, text)| [*name, *text].into_iter().for_each(&mut add));
     input.options.iter().copied().for_each(&mut add);
     add(&target.option());
     add(&nvrtc.to_string());
-    format!("{:032x}.cubin", hash.digest128())
+    format!("{:032x}.cubin", xxh3_128(&all))
 }
 
 /// The bytes kept in a file, or those that `make` makes, which are then kept.

@@ -489,6 +489,10 @@ impl Stream for SimtStream {
         Ok(Arc::new(SimtEvent { shared: self.shared.clone(), time: Instant::now() }))
     }
 
+    fn record_again(&self, _: Option<Arc<dyn Event>>) -> Result<Arc<dyn Event>> {
+        self.record()
+    }
+
     fn wait(&self, event: &dyn Event) -> Result<()> {
         SimtEvent::of(event, &self.shared).map(|_| ())
     }

@@ -8,6 +8,7 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use super::bind::Binder;
 use super::chunks::{By, ChunkScan, HostSource, Windows};
+use super::window::Window;
 use super::{Gathered, Scan};
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::engine::Engine;
@@ -19,12 +20,19 @@ const CHUNKS_OF_DEVICE: usize = 64;
 
 /// The values of some columns in the rows that a scan keeps, batch by batch: what [`Scan::batches`] gives.
 pub struct Batches<'a> {
-    chunks: Option<(ChunkScan<'a>, Windows)>,
+    chunks: Option<Reading<'a>>,
     wanted: Gathered,
     engine: Engine,
     schema: SchemaRef,
     /// Batches of the last window.
     queue: VecDeque<RecordBatch>,
+}
+
+/// A scan of chunks that are read.
+struct Reading<'a> {
+    chunks: ChunkScan<'a>,
+    windows: Windows<Window>,
+    by: By,
 }
 
 impl<'a> Scan<'a> {
@@ -64,14 +72,15 @@ impl<'a> Scan<'a> {
             let (source, wanted) =
                 self.bind(|binder: &mut Binder<'_>| Gathered::of(names, binder))?;
             if let HostSource::Chunks(chunks) = source {
-                let by = By::of(engine);
+                let by = By::of(engine)?;
                 let most = match by {
                     By::Cpu => CHUNKS_OF_THREAD * rayon::current_num_threads(),
                     By::Device(_) | By::Devices => CHUNKS_OF_DEVICE,
                 };
                 let schema = wanted.schema(&|column| chunks.field(column));
-                let windows = chunks.begin(by, most);
-                return Ok(batches(Some((chunks, windows)), wanted, schema, VecDeque::new()));
+                let windows = chunks.begin(by.window_bytes(), most);
+                let reading = Reading { chunks, windows, by };
+                return Ok(batches(Some(reading), wanted, schema, VecDeque::new()));
             }
         }
         let all = self.gather(names, engine)?;
@@ -96,29 +105,31 @@ impl Batches<'_> {
             if let Some(batch) = self.queue.pop_front() {
                 return Ok(Some(batch));
             }
-            let Some((chunks, mut windows)) = self.chunks.take() else { return Ok(None) };
+            let Some(mut reading) = self.chunks.take() else { return Ok(None) };
             let limit = self.engine.memory_limit();
-            let by = By::of(&self.engine);
-            let gathered = chunks.step(&mut windows, by, |scan, _| {
-                let batch = scan.gather(&self.wanted.columns, limit, &self.engine)?;
+            let Reading { chunks, windows, by } = &mut reading;
+            let read = |window: &[(usize, usize)]| chunks.read(window, by);
+            let gathered = chunks.step(windows, read, |scan, _| {
+                let wanted = &self.wanted.columns;
+                let batch = scan.in_memory().gather(wanted, limit, &self.engine)?;
                 self.wanted.with_joined(batch, limit)
             });
             match gathered {
                 Ok(Some(batch)) => self.queue = parts(&batch),
                 Ok(None) => return Ok(None),
                 Err(error) => {
-                    chunks.give_up(&windows);
+                    chunks.give_up(windows);
                     return Err(error);
                 }
             }
-            self.chunks = Some((chunks, windows));
+            self.chunks = Some(reading);
         }
     }
 }
 
 impl Drop for Batches<'_> {
     fn drop(&mut self) {
-        if let Some((chunks, windows)) = &self.chunks {
+        if let Some(Reading { chunks, windows, .. }) = &self.chunks {
             chunks.give_up(windows);
         }
     }

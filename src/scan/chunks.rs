@@ -9,12 +9,12 @@
 //! Chunks are read a window at a time: neighbours that have a limited number of bytes in the columns that are
 //! used ([`ChunkSource::window_bytes`]). While a window is scanned like columns in host memory ([`HostScan`]),
 //! the next one is read: two are in memory. The source is told of those after it, so that a disk can fetch
-//! them. A window that one GPU scans is copied there while it is read ([`Landing`]). Window results are combined
-//! in the order of chunks, so that they equal those of columns in memory.
+//! them. A window that one GPU scans is copied there while it is read ([`Landing`]), and is not kept by the host
+//! ([`DeviceWindow`]). Window results are combined in the order of chunks, so that they equal those of columns in
+//! memory.
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, i256};
@@ -27,10 +27,11 @@ use super::group::{GroupTable, Grouping};
 use super::host::HostScan;
 use super::order::RowSet;
 use super::predicate::Predicate;
+use super::window::{DeviceWindow, InMemory, Window};
 use super::{bounds_of, gathered, integer_bounds};
 use crate::chunk::Statistics;
 use crate::column::{self, CompressedColumn, array_bytes, physical_of};
-use crate::device::{CompressedDeviceBatch, Context, DeviceColumn, Landing};
+use crate::device::{CompressedDeviceBatch, DeviceColumn, LandedChunk, Landing};
 use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -55,14 +56,15 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool);
     /// An error of a chunk, with the names that this and what it lies in have.
     fn place(&self, chunk: usize, error: Error) -> Error;
-    /// Reads some chunks of some columns, which are validated; to a landing if there is one, which copies them to
-    /// its device. Errors name file, column and chunk.
-    fn read(
+    /// Reads some chunks of some columns, which are validated. Errors name file, column and chunk.
+    fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
+    /// The same, to a device: the chunks of each column.
+    fn read_to(
         &self,
+        landing: &Landing,
         columns: &[usize],
         chunks: &[usize],
-        landing: Option<&Landing>,
-    ) -> Result<Vec<CompressedColumn>>;
+    ) -> Result<Vec<Vec<LandedChunk>>>;
 }
 
 /// Bytes of a window for each thread of the CPU, and the least and the most of all together: windows are
@@ -82,20 +84,20 @@ pub(super) enum HostSource<'a> {
 }
 
 /// Windows of a scan, of which one is read ahead.
-pub(super) struct Windows {
+pub(super) struct Windows<W> {
     ranges: Vec<Range<usize>>,
     /// The next one.
     at: usize,
     /// It, or why it could not be read.
-    read: Option<Result<HostScan<'static>>>,
+    read: Option<Result<W>>,
 }
 
 /// Who scans windows.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum By<'e> {
+#[derive(Debug)]
+pub(super) enum By {
     Cpu,
     /// One GPU, to which chunks are copied while they are read.
-    Device(&'e Arc<Context>),
+    Device(Landing),
     /// GPUs, maybe beside the CPU: who gets which chunks is decided once they are read.
     Devices,
 }
@@ -168,47 +170,58 @@ impl<'a> ChunkScan<'a> {
     /// Reads everything at once.
     fn read_all(&self) -> Result<HostScan<'static>> {
         self.source.announce(&self.used, &numbers(&self.chunks), true);
-        let read = self.read(&self.chunks, By::Cpu);
+        let read = self.read_to_host(&self.chunks);
         if read.is_err() {
             self.source.announce(&self.used, &numbers(&self.chunks), false);
         }
         read
     }
 
-    /// The chunks of each window, one window at least.
-    fn windows(&self, by: By<'_>) -> Vec<Range<usize>> {
-        let most = self.source.window_bytes().unwrap_or_else(|| match by {
-            By::Device(_) | By::Devices => DEVICE_BYTES,
-            By::Cpu => {
-                let threads = rayon::current_num_threads() as u64;
-                (threads * THREAD_BYTES).clamp(LEAST_BYTES, MOST_BYTES)
-            }
-        });
+    /// The chunks of each window, one window at least; `bytes` unless the source says how many.
+    fn windows(&self, bytes: u64) -> Vec<Range<usize>> {
         let bytes_of = |(chunk, _): &(usize, usize)| {
             self.used.iter().map(|column| self.source.bytes(*column, *chunk)).sum()
         };
-        windows(self.chunks.iter().map(bytes_of), most)
+        windows(self.chunks.iter().map(bytes_of), self.source.window_bytes().unwrap_or(bytes))
     }
 
-    /// Reads a window, to the device that scans it if there is one.
-    fn read(&self, window: &[(usize, usize)], by: By<'_>) -> Result<HostScan<'static>> {
+    /// Reads a window for those who scan it.
+    pub fn read(&self, window: &[(usize, usize)], by: &By) -> Result<Window> {
+        match by {
+            By::Device(landing) => self.read_to(landing, window).map(Window::Device),
+            By::Cpu | By::Devices => self.read_to_host(window).map(Window::Host),
+        }
+    }
+
+    fn read_to_host(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
         let chunks = numbers(window);
-        let landing = match by {
-            By::Device(context) => Some(Arc::new(Landing::new(context)?)),
-            By::Cpu | By::Devices => None,
-        };
-        let columns = self.source.read(&self.used, &chunks, landing.as_deref())?;
+        let columns = self.source.read(&self.used, &chunks)?;
         Ok(HostScan {
-            landing,
             columns: columns.into_iter().map(Cow::Owned).collect(),
             predicate: self.predicate.clone(),
             chunk_rows: chunks.iter().map(|chunk| self.rows_of(*chunk)).collect(),
         })
     }
 
-    /// The windows, of at most so many chunks, before the first.
-    pub fn begin(&self, by: By<'_>, most_chunks: usize) -> Windows {
-        let windows = self.windows(by).into_iter().flat_map(|range| {
+    fn read_to(&self, landing: &Landing, window: &[(usize, usize)]) -> Result<DeviceWindow> {
+        let landed = self.source.read_to(landing, &self.used, &numbers(window))?;
+        let arrival = landing.arrival()?;
+        let column = |(number, chunks): (usize, Vec<LandedChunk>)| {
+            let field = self.field(number);
+            let column = landing.column(field.clone(), chunks, arrival.as_ref());
+            column.map_err(|error| error.in_column(field.name()))
+        };
+        Ok(DeviceWindow {
+            context: landing.context().clone(),
+            columns: landed.into_iter().enumerate().map(column).collect::<Result<_>>()?,
+            predicate: self.predicate.clone(),
+            rows: window.iter().map(|(chunk, _)| self.rows_of(*chunk)).sum(),
+        })
+    }
+
+    /// The windows, of so many bytes and of at most so many chunks, before the first.
+    pub fn begin<W>(&self, bytes: u64, most_chunks: usize) -> Windows<W> {
+        let windows = self.windows(bytes).into_iter().flat_map(|range| {
             // An empty one stays.
             let parts = range.len().div_ceil(most_chunks).max(1);
             (0..parts).map(move |part| {
@@ -221,11 +234,11 @@ impl<'a> ChunkScan<'a> {
 
     /// Does `work` with the next window while the one behind it is read, and more are announced; nothing behind
     /// the last.
-    pub fn step<T>(
+    pub fn step<W: Send, T>(
         &self,
-        windows: &mut Windows,
-        by: By<'_>,
-        work: impl FnOnce(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
+        windows: &mut Windows<W>,
+        read: impl Fn(&[(usize, usize)]) -> Result<W> + Sync,
+        work: impl FnOnce(&W, &[(usize, usize)]) -> Result<T>,
     ) -> Result<Option<T>> {
         let window = |at: usize| windows.ranges.get(at).map(|range| &self.chunks[range.clone()]);
         let announce = |at: usize| {
@@ -234,26 +247,27 @@ impl<'a> ChunkScan<'a> {
             }
         };
         let Some(own) = window(windows.at) else { return Ok(None) };
-        let read = match windows.read.take() {
-            Some(read) => read?,
+        let at = windows.at;
+        let current = match windows.read.take() {
+            Some(current) => current?,
             None => {
-                announce(windows.at);
+                announce(at);
                 rayon::in_place_scope(|scope| {
-                    scope.spawn(|_| (1..AHEAD).for_each(|ahead| announce(windows.at + ahead)));
-                    self.read(own, by)
+                    scope.spawn(|_| (1..AHEAD).for_each(|ahead| announce(at + ahead)));
+                    read(own)
                 })?
             }
         };
-        let following = window(windows.at + 1);
+        let following = window(at + 1);
         let mut next = None;
         let result = rayon::in_place_scope(|scope| {
             if let Some(following) = following {
                 scope.spawn(|_| {
-                    announce(windows.at + AHEAD);
-                    next = Some(self.read(following, by));
+                    announce(at + AHEAD);
+                    next = Some(read(following));
                 });
             }
-            work(&read, own)
+            work(&current, own)
         });
         let result = result.map_err(|error| self.placed(own, error));
         windows.at += 1;
@@ -262,22 +276,23 @@ impl<'a> ChunkScan<'a> {
     }
 
     /// Says that the windows which were announced will not be read.
-    pub fn give_up(&self, windows: &Windows) {
+    pub fn give_up<W>(&self, windows: &Windows<W>) {
         for range in windows.ranges.iter().skip(windows.at).take(AHEAD) {
             self.source.announce(&self.used, &numbers(&self.chunks[range.clone()]), false);
         }
     }
 
-    /// Does `work` with each window, in order.
-    fn for_each<T>(
+    /// Does `work` with each window of so many bytes, in order.
+    fn for_each<W: Send, T>(
         &self,
-        by: By<'_>,
-        mut work: impl FnMut(&HostScan<'_>, &[(usize, usize)]) -> Result<T>,
+        bytes: u64,
+        read: impl Fn(&[(usize, usize)]) -> Result<W> + Sync,
+        mut work: impl FnMut(&W, &[(usize, usize)]) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let mut windows = self.begin(by, usize::MAX);
+        let mut windows = self.begin(bytes, usize::MAX);
         let mut results = Vec::with_capacity(windows.ranges.len());
         loop {
-            match self.step(&mut windows, by, &mut work) {
+            match self.step(&mut windows, &read, &mut work) {
                 Ok(Some(result)) => results.push(result),
                 Ok(None) => return Ok(results),
                 Err(error) => {
@@ -333,10 +348,12 @@ pub(crate) fn copied_to_device(
     let context = engine.context()?;
     let mut of_columns: Vec<Vec<DeviceColumn>> = columns.iter().map(|_| Vec::new()).collect();
     let scan = ChunkScan::new(source, Predicate::Constant(true), columns, None)?;
-    scan.for_each(By::Device(context), |window, _| {
+    let landing = Landing::new(context)?;
+    let read = |window: &[(usize, usize)]| scan.read_to(&landing, window);
+    scan.for_each(DEVICE_BYTES, read, |window, _| {
         for (column, parts) in window.columns.iter().zip(&mut of_columns) {
             // The memory of a window is shared by its columns, and has gaps.
-            let part = window.to_device(column, context).and_then(|part| part.compacted());
+            let part = column.compacted();
             parts.push(part.map_err(|error| error.in_column(column.field().name()))?);
         }
         Ok(())
@@ -382,14 +399,28 @@ fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) -> ChunkFacts
     }
 }
 
-impl<'e> By<'e> {
-    pub fn of(engine: &'e Engine) -> Self {
-        match (engine.only_device(), engine.device()) {
-            (Some(context), _) => Self::Device(context),
+impl By {
+    /// Who scans for an engine.
+    pub fn of(engine: &Engine) -> Result<Self> {
+        Ok(match (engine.only_device(), engine.device()) {
+            (Some(context), _) => Self::Device(Landing::new(context)?),
             (None, Some(_)) => Self::Devices,
             (None, None) => Self::Cpu,
+        })
+    }
+
+    /// Bytes of a window.
+    pub fn window_bytes(&self) -> u64 {
+        match self {
+            Self::Device(_) | Self::Devices => DEVICE_BYTES,
+            Self::Cpu => cpu_bytes(),
         }
     }
+}
+
+/// Bytes of a window that the CPU scans.
+fn cpu_bytes() -> u64 {
+    (rayon::current_num_threads() as u64 * THREAD_BYTES).clamp(LEAST_BYTES, MOST_BYTES)
 }
 
 impl<'a> HostSource<'a> {
@@ -405,11 +436,15 @@ impl<'a> HostSource<'a> {
     fn for_each_window<T>(
         &self,
         engine: &Engine,
-        mut work: impl FnMut(&HostScan<'_>) -> Result<T>,
+        mut work: impl FnMut(&dyn InMemory) -> Result<T>,
     ) -> Result<Vec<T>> {
         match self {
             Self::Memory(scan) => Ok(vec![work(scan)?]),
-            Self::Chunks(scan) => scan.for_each(By::of(engine), |window, _| work(window)),
+            Self::Chunks(scan) => {
+                let by = By::of(engine)?;
+                let read = |window: &[(usize, usize)]| scan.read(window, &by);
+                scan.for_each(by.window_bytes(), read, |window, _| work(window.in_memory()))
+            }
         }
     }
 
@@ -508,7 +543,8 @@ impl<'a> HostSource<'a> {
             }
             Self::Chunks(chunks) => {
                 limit = limit.of_input(chunks.bytes());
-                chunks.for_each(By::Cpu, |scan, window| {
+                let read = |window: &[(usize, usize)]| chunks.read_to_host(window);
+                chunks.for_each(cpu_bytes(), read, |scan, window| {
                     let batch = scan.gather_rows(&chunks.bits_of(window, rows), wanted, limit)?;
                     limit = limit.after(bytes_of(&batch));
                     Ok(batch)

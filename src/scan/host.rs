@@ -26,9 +26,10 @@ use super::device::{self, DeviceScan, Selection};
 use super::gathered;
 use super::group::{GroupTable, Grouping};
 use super::predicate::Predicate;
+use super::window::InMemory;
 use crate::column::{self, CompressedColumn};
 use crate::decode::decodes_on_device;
-use crate::device::{Context, DeviceColumn, Landing, Marks};
+use crate::device::{Context, DeviceColumn, Marks};
 use crate::engine::{Asked, Engine};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR, mask};
@@ -41,8 +42,6 @@ pub(super) struct HostScan<'a> {
     pub columns: Vec<Cow<'a, CompressedColumn>>,
     pub predicate: Predicate,
     pub chunk_rows: Vec<usize>,
-    /// Where chunks are on a device already, if they were read to one.
-    pub landing: Option<Arc<Landing>>,
 }
 
 /// What has come of chunks on the CPU, one by one, or of all of a span on a device.
@@ -57,9 +56,8 @@ type Parts<C, D> = Vec<(Range<usize>, Part<C, D>)>;
 /// A mask for each vector of a chunk; none if no row is kept.
 type ChunkMasks = Option<Vec<Mask>>;
 
-impl HostScan<'_> {
-    /// See [`Scan::mask`](super::Scan::mask).
-    pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
+impl InMemory for HostScan<'_> {
+    fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
         let parts = self.parts(engine, Self::chunk_masks, Selection::mask)?;
         let mut bits = BooleanBufferBuilder::new(self.rows());
         for (chunks, part) in parts {
@@ -71,8 +69,7 @@ impl HostScan<'_> {
         Ok(BooleanArray::new(bits.finish(), None))
     }
 
-    /// See [`Scan::count`](super::Scan::count).
-    pub fn count(&self, engine: &Engine) -> Result<usize> {
+    fn count(&self, engine: &Engine) -> Result<usize> {
         let of_chunk = |_: &Self, _, filter: &Filter<'_>, rows: usize| {
             if let Some(all) = filter.constant() {
                 return Ok(if all { rows } else { 0 });
@@ -88,8 +85,7 @@ impl HostScan<'_> {
         Ok(parts.into_iter().map(count).sum())
     }
 
-    /// What the kept rows come to, after rows that came to `before`.
-    pub fn aggregate(
+    fn aggregate(
         &self,
         plans: &[&Plan],
         before: Vec<State>,
@@ -108,8 +104,7 @@ impl HostScan<'_> {
         }))
     }
 
-    /// The groups of the kept rows, or of those that a filter keeps as well.
-    pub fn groups(
+    fn groups(
         &self,
         filter: Option<&Predicate>,
         grouping: Grouping<'_>,
@@ -119,8 +114,7 @@ impl HostScan<'_> {
             let columns = self.columns.iter().map(|column| Cow::Borrowed(column.as_ref()));
             let predicate = self.predicate.clone().and(filter);
             let chunk_rows = self.chunk_rows.clone();
-            let landing = self.landing.clone();
-            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows, landing };
+            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows };
             return scan.groups(None, grouping, engine);
         }
         let (columns, reads) = (self.columns(), grouping.reads());
@@ -153,13 +147,7 @@ impl HostScan<'_> {
         )
     }
 
-    /// See [`Scan::gather`](super::Scan::gather).
-    pub fn gather(
-        &self,
-        wanted: &[usize],
-        limit: MemoryLimit,
-        engine: &Engine,
-    ) -> Result<RecordBatch> {
+    fn gather(&self, wanted: &[usize], limit: MemoryLimit, engine: &Engine) -> Result<RecordBatch> {
         engine.run(
             || self.work(engine, wanted, wanted.len()),
             || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
@@ -185,7 +173,9 @@ impl HostScan<'_> {
             },
         )
     }
+}
 
+impl HostScan<'_> {
     /// The values of some columns in rows that have been found, by the CPU.
     pub fn gather_rows(
         &self,
@@ -315,27 +305,12 @@ impl HostScan<'_> {
     ) -> Result<D> {
         let columns = self.for_devices(needed)?;
         let upload = |column: &Cow<'_, CompressedColumn>| {
-            self.to_device(column, context).map_err(|error| error.in_column(column.field().name()))
+            DeviceColumn::upload(context, column)
+                .map_err(|error| error.in_column(column.field().name()))
         };
-        let columns: Vec<DeviceColumn> = match self.landing {
-            // They are there, and threads that would be waited for are reading the next window.
-            Some(_) => columns.iter().map(upload).collect::<Result<_>>()?,
-            None => columns.par_iter().map(upload).collect::<Result<_>>()?,
-        };
+        let columns: Vec<DeviceColumn> = columns.par_iter().map(upload).collect::<Result<_>>()?;
         let columns: Vec<&DeviceColumn> = columns.iter().collect();
         device::on_columns(context, &columns, self.rows(), marks, work)
-    }
-
-    /// A column on a device, copied unless it is there.
-    pub fn to_device(
-        &self,
-        column: &CompressedColumn,
-        context: &Arc<Context>,
-    ) -> Result<DeviceColumn> {
-        match &self.landing {
-            Some(landing) if landing.is_on(context) => landing.column(column),
-            _ => DeviceColumn::upload(context, column),
-        }
     }
 
     /// The first columns as devices get them: of those that only the CPU reads, and whose values nothing

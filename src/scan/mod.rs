@@ -68,6 +68,7 @@ mod lookup;
 mod number;
 mod order;
 pub(crate) mod predicate;
+mod window;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -90,7 +91,6 @@ pub(crate) use order::{RowSet, taken};
 use crate::batch;
 use crate::chunk::Statistics;
 use crate::column::{CompressedColumn, physical_of};
-use crate::decode::check_decodable;
 use crate::device::{CompressedDeviceBatch, Context, DeviceColumn, Marks};
 use crate::encoding::Physical;
 use crate::engine::Engine;
@@ -390,8 +390,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Checks the filter and `more`, and does `work` with the columns in the memory of a GPU;
-    /// `reads` are the columns whose values `more` needs. Columns that only the CPU reads, and
-    /// whose values nothing needs, are replaced by their validity.
+    /// `reads` are the columns whose values `more` needs.
     fn on<M, T>(
         &self,
         context: &Arc<Context>,
@@ -407,17 +406,9 @@ impl<'a> Scan<'a> {
             return scan.on(context, &needed, marks, |on| work(on, &scan.predicate, more));
         };
         let (mut predicate, used, more) = self.read(more)?;
-        let column = |(index, is_needed): (&usize, bool)| {
-            let column = &batch.columns()[*index];
-            match is_needed || check_decodable(column).is_ok() {
-                true => Ok(column),
-                false => (column.validity_column())
-                    .map_err(|error| error.in_column(column.field().name())),
-            }
-        };
         let needed = device::needed(&predicate, &reads(&more), used.len());
-        let columns: Vec<&DeviceColumn> =
-            used.iter().zip(needed).map(column).collect::<Result<_>>()?;
+        let columns = used.iter().map(|index| &batch.columns()[*index]);
+        let columns = device::readable(columns, &needed)?;
         predicate.fit(&|of| bounds_on_device(columns[of]))?;
         device::on_columns(context, &columns, batch.num_rows(), marks, |scan| {
             work(scan, &predicate, more)
@@ -496,7 +487,7 @@ impl<'a> Scan<'a> {
             (None, _) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        let scan = HostScan { columns, predicate, chunk_rows, landing: None };
+        let scan = HostScan { columns, predicate, chunk_rows };
         Ok((HostSource::Memory(scan), more))
     }
 }

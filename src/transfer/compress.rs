@@ -8,11 +8,11 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::checksum::xxh3_64;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::Buffer;
 use arrow_schema::FieldRef;
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::{download_piece, part_bytes, pipeline};
 use crate::arrow_type;

@@ -11,7 +11,7 @@ use arrow_array::types::UInt32Type;
 use arrow_array::*;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use lanepack::{CompressedColumn, Encoding, Error, Options, compress_array};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::{Nulls, Rng, Shape, array_of, carried_arrays, encoded_types};
 
@@ -27,7 +27,7 @@ pub fn checksum_of_bounds(bounds: [Option<i64>; 2]) -> u64 {
         None => vec![0],
         Some(value) => [&[1], value.to_le_bytes().as_slice()].concat(),
     });
-    xxh3_64(&bytes.collect::<Vec<u8>>())
+    XxHash3_64::oneshot(&bytes.collect::<Vec<u8>>())
 }
 
 /// A column of which one chunk is laid open.
@@ -105,10 +105,10 @@ impl Image {
     /// Makes the checksums of header and body right.
     pub fn seal(&mut self) {
         if self.header.len() >= FIXED {
-            let body = xxh3_64(&self.body);
+            let body = XxHash3_64::oneshot(&self.body);
             self.header[24..32].copy_from_slice(&body.to_le_bytes());
             self.header[32..40].fill(0);
-            let header = xxh3_64(&self.header);
+            let header = XxHash3_64::oneshot(&self.header);
             self.header[32..40].copy_from_slice(&header.to_le_bytes());
         }
     }
@@ -361,8 +361,8 @@ impl Tree {
             header.extend(node.parameters.iter().flat_map(|parameter| parameter.to_le_bytes()));
         }
         header.extend(self.buffers.iter().flat_map(|buffer| (buffer.len() as u64).to_le_bytes()));
-        header[24..32].copy_from_slice(&xxh3_64(&body).to_le_bytes());
-        let checksum = xxh3_64(&header);
+        header[24..32].copy_from_slice(&XxHash3_64::oneshot(&body).to_le_bytes());
+        let checksum = XxHash3_64::oneshot(&header);
         header[32..40].copy_from_slice(&checksum.to_le_bytes());
         (header, body)
     }

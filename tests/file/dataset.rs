@@ -236,3 +236,36 @@ fn files_are_found_by_a_pattern_and_errors_name_them() {
         assert_eq!((place.column.as_deref(), place.chunk), (Some("name"), Some(2)), "{error}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn many_files_do_not_stay_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let batch = record_batch!(("id", Int64, [1, 2, 3, 4])).unwrap();
+    let bytes = file_of(std::slice::from_ref(&batch), &options());
+    let paths: Vec<_> = (0..257).map(|n| folder.path().join(format!("{n:03}.lanepack"))).collect();
+    paths.iter().for_each(|path| std::fs::write(path, &bytes).unwrap());
+    let open_files = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap();
+        let files = links.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+        files.filter(|file| file.starts_with(folder.path())).count()
+    };
+    let few = Dataset::open(&paths[..256]).unwrap();
+    assert_eq!(open_files(), 256);
+    drop(few);
+    let all = Dataset::open(&paths).unwrap();
+    assert_eq!(open_files(), 0);
+    let total = |all: &Dataset| all.scan().aggregate(&[sum(col("id"))], &Engine::cpu());
+    let expected = record_batch!(("sum(id)", Int64, [2570])).unwrap();
+    assert_eq!(total(&all).unwrap().columns(), expected.columns());
+    // Another file of the same bytes in its place, and none.
+    for replace in [true, false] {
+        std::fs::remove_file(&paths[7]).unwrap();
+        if replace {
+            std::fs::write(&paths[7], &bytes).unwrap();
+        }
+        let error = total(&all).unwrap_err();
+        assert!(matches!(error, Error::Io { .. }), "{error}");
+        assert_eq!(error.place().unwrap().file.as_deref(), paths[7].to_str());
+    }
+}

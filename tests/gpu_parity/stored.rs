@@ -1,13 +1,19 @@
 //! Scans of files: chunks that bounds exclude are not read, windows are scanned one by one, and what a GPU
 //! gives is what the CPU gives of the same columns in memory.
 
-use arrow_array::{RecordBatch, RecordBatchReader, record_batch};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{
+    ArrayRef, BinaryArray, Int64Array, ListArray, RecordBatch, RecordBatchReader, record_batch,
+};
 use arrow_buffer::Buffer;
 use lanepack::file::{Dataset, File, ReadAt, Writer};
 use lanepack::scan::{Expr, Lookup, Scan, col, count_distinct, count_rows, max, min, sum};
 use lanepack::{Engine, Error, Options, columns, compress};
 
-use super::engines;
+use super::{engines, without_compiler};
 
 /// 9,000 rows in order of `day`.
 fn facts() -> RecordBatch {
@@ -156,7 +162,7 @@ fn damage_and_failures_are_found_on_the_way_to_the_device() {
     damaged[at + 40] ^= 1;
     let damaged = File::from_bytes(Buffer::from_vec(damaged)).unwrap().with_name("damaged");
     let failing = Failing { bytes: Buffer::from_vec(bytes), at: at as u64 };
-    let failing = File::from_source(std::sync::Arc::new(failing)).unwrap().with_name("failing");
+    let failing = File::from_source(Arc::new(failing)).unwrap().with_name("failing");
     for engine in engines() {
         for (file, is_expected) in [
             (&damaged, (|error| matches!(error, Error::Checksum { .. })) as fn(&Error) -> bool),
@@ -219,7 +225,7 @@ fn what_fails_on_the_way_leaves_memory_to_others() {
     let chunk = file.columns(&["c"]).unwrap()[0].chunks()[4].clone();
     let at = bytes.windows(256).position(|window| window == &chunk.body()[..256]).unwrap();
     let failing = Failing { bytes: Buffer::from_vec(bytes), at: at as u64 };
-    let failing = File::from_source(std::sync::Arc::new(failing)).unwrap();
+    let failing = File::from_source(Arc::new(failing)).unwrap();
     let filter = || col("a").gt(0).and(col("b").lt(col("c")));
     let names = ["d", "c"];
     let expected = file.scan().filter(filter()).gather(&names, &Engine::cpu()).unwrap();
@@ -249,6 +255,113 @@ fn what_fails_on_the_way_leaves_memory_to_others() {
             let found = file.scan().filter(filter()).gather(&names, &engine).unwrap();
             assert_eq!(found, expected);
         }
+    }
+}
+
+/// Parts that are longer than what is copied at a time, of which the host keeps nothing.
+#[test]
+fn chunks_of_many_bytes_go_to_the_device() {
+    let mut state = 5_u64;
+    let mut byte = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let values: Vec<Vec<u8>> = (0..9000).map(|_| (0..600).map(|_| byte()).collect()).collect();
+    let values = BinaryArray::from_iter_values(values);
+    let id = Int64Array::from_iter_values(0..9000);
+    let batch = RecordBatch::try_from_iter([
+        ("value", Arc::new(values) as ArrayRef),
+        ("id", Arc::new(id) as ArrayRef),
+    ])
+    .unwrap();
+    let options = Options::default().with_chunk_rows(4096);
+    let mut writer = Writer::try_new(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("values.lanepack");
+    std::fs::write(&path, writer.into_inner().unwrap()).unwrap();
+    let file = File::open(&path).unwrap();
+    assert!(file.statistics("value").unwrap().bytes.value(0) > 2 << 20);
+    for engine in engines() {
+        for limit in [1 << 30, 3 << 20, 0] {
+            let engine = engine.clone().with_pinned_limit(limit);
+            for _ in 0..3 {
+                assert_eq!(file.scan().gather(&["value", "id"], &engine).unwrap(), batch);
+            }
+        }
+    }
+}
+
+#[test]
+fn chunks_at_odd_places_go_to_the_device() {
+    let batch = facts().project(&[1, 2, 3]).unwrap();
+    let mut bytes = written(&batch);
+    let file = File::from_bytes(Buffer::from_vec(bytes.clone())).unwrap();
+    let len = |name: &str, chunk: usize| file.statistics(name).unwrap().bytes.value(chunk) as usize;
+    // The index begins where the footer says; its parts are described in docs/FORMAT.md.
+    let key = b"lanepack.index";
+    let at = bytes.windows(key.len()).rposition(|window| window == key).unwrap();
+    let digits: Vec<u64> = bytes[at - 64..at + 64]
+        .split(|byte| !byte.is_ascii_digit())
+        .filter_map(|number| std::str::from_utf8(number).unwrap().parse().ok())
+        .collect();
+    let index = digits.windows(2).find(|pair| pair[0] + pair[1] < bytes.len() as u64).unwrap();
+    let (at, end) = (index[0] as usize, (index[0] + index[1]) as usize);
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    let entry = |bytes: &[u8], column: usize, chunk: usize| {
+        at + word(bytes, at + 24 + 8 * column) as usize + 8 * chunk
+    };
+    // A chunk of `price` moves into one of `name`, which has more bytes and is not read.
+    let (from, to) = (entry(&bytes, 1, 3), entry(&bytes, 2, 3));
+    let (from_at, to_at) = (word(&bytes, from) as usize, word(&bytes, to) as usize + 8);
+    let moved = bytes[from_at..from_at + len("price", 3)].to_vec();
+    assert!(moved.len() + 8 <= len("name", 3));
+    bytes[to_at..to_at + moved.len()].copy_from_slice(&moved);
+    bytes[from..from + 8].copy_from_slice(&(to_at as u64).to_le_bytes());
+    let sum = twox_hash::XxHash3_64::oneshot(&bytes[at + 8..end]);
+    bytes[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+    let file = File::from_bytes(Buffer::from_vec(bytes)).unwrap();
+    let expected = batch.project(&[1, 0]).unwrap();
+    for engine in engines() {
+        for limit in [1 << 30, 0] {
+            let engine = engine.clone().with_pinned_limit(limit);
+            assert_eq!(file.scan().gather(&["price", "shop"], &engine).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn nested_columns_and_files_without_rows_are_scanned() {
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
+        (0..3000).map(|row| (row % 7 > 0).then(|| vec![Some(row), None])),
+    );
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("id", Arc::new(Int64Array::from_iter_values(0..3000)) as ArrayRef, false),
+        ("lists", Arc::new(lists) as ArrayRef, true),
+    ])
+    .unwrap();
+    let file = File::from_bytes(Buffer::from_vec(written(&batch))).unwrap();
+    let none = File::from_bytes(Buffer::from_vec(written(&batch.slice(0, 0)))).unwrap();
+    let filter = || col("lists").is_not_null().and(col("id").gt_eq(1500));
+    let expected = file.scan().filter(filter()).gather(&["id"], &Engine::cpu()).unwrap();
+    assert_eq!(expected.num_rows(), 1286);
+    for engine in engines().into_iter().chain(without_compiler()) {
+        assert_eq!(file.scan().filter(filter()).gather(&["id"], &engine).unwrap(), expected);
+        let lists = file.scan().filter(filter()).gather(&["lists"], &engine);
+        let error = lists.unwrap_err();
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        assert_eq!(none.scan().filter(filter()).count(&engine).unwrap(), 0);
+        let sums = none.scan().aggregate(&[count_rows(), sum(col("id"))], &engine).unwrap();
+        assert_eq!(sums.column(0).as_primitive::<Int64Type>().value(0), 0);
+        assert_eq!(file.scan().count(&engine).unwrap(), 3000);
+        // Some of the batches, and no more.
+        let file = file.clone().with_window_bytes(1);
+        let mut batches = file.scan().batches(&["id"], &engine).unwrap();
+        assert_eq!(batches.next_batch().unwrap().unwrap().num_rows(), 1024);
+        drop(batches);
+        let choice = engine.last_choice().unwrap();
+        assert_eq!(choice.devices.len(), 1);
+        assert!(choice.took.is_some());
     }
 }
 

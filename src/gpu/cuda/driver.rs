@@ -721,7 +721,7 @@ impl Mark {
     }
 
     /// One that a thread sleeps for; others spin.
-    fn restful(context: &Arc<Context>) -> Result<Self> {
+    pub fn restful(context: &Arc<Context>) -> Result<Self> {
         context.bind()?;
         let flags = CUevent_flags::CU_EVENT_BLOCKING_SYNC as u32
             | CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;

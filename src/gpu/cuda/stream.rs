@@ -144,6 +144,15 @@ impl Stream for CudaStream {
         Ok(Arc::new(CudaEvent { mark }))
     }
 
+    fn record_again(&self, used: Option<Arc<dyn Event>>) -> Result<Arc<dyn Event>> {
+        let event = match used {
+            Some(used) => used,
+            None => Arc::new(CudaEvent { mark: Mark::restful(&self.shared.context)? }),
+        };
+        self.queue.record(mark(event.as_ref())?)?;
+        Ok(event)
+    }
+
     fn wait(&self, event: &dyn Event) -> Result<()> {
         self.queue.wait(mark(event)?)
     }

@@ -19,8 +19,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use crate::checksum::xxh3_128;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
-use xxhash_rust::xxh3::Xxh3;
 
 use super::ffi::Object;
 use crate::error::{Error, Result};
@@ -73,10 +73,10 @@ pub(super) fn path(source: &str) -> Result<PathBuf> {
 }
 
 fn name(source: &str) -> std::io::Result<String> {
-    let mut hash = Xxh3::new();
+    let mut all = Vec::new();
     let mut add = |bytes: &[u8]| {
-        hash.update(&(bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
+        all.extend((bytes.len() as u64).to_le_bytes());
+        all.extend(bytes);
     };
     add(source.as_bytes());
     add(COMPILER.0.as_bytes());
@@ -85,7 +85,7 @@ fn name(source: &str) -> std::io::Result<String> {
     for path in headers()? {
         add(&fs::read(path)?);
     }
-    Ok(format!("{:032x}.so", hash.digest128()))
+    Ok(format!("{:032x}.so", xxh3_128(&all)))
 }
 
 /// What a source may include, directly or not.

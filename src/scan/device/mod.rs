@@ -656,6 +656,21 @@ pub(super) fn on_columns<T>(
     context.with_stream(on_stream).map_err(explained)
 }
 
+/// Columns as scans read them: those that only the CPU reads, and whose values nothing needs, are replaced by
+/// their validity.
+pub(super) fn readable<'c>(
+    columns: impl Iterator<Item = &'c DeviceColumn>,
+    needed: &[bool],
+) -> Result<Vec<&'c DeviceColumn>> {
+    let column = |(column, is_needed): (&'c DeviceColumn, &bool)| match *is_needed
+        || decode::check_decodable(column).is_ok()
+    {
+        true => Ok(column),
+        false => column.validity_column().map_err(|error| error.in_column(column.field().name())),
+    };
+    columns.zip(needed).map(column).collect()
+}
+
 /// For each of `count` columns whether its values are needed: by a predicate, or because they are
 /// read.
 pub(super) fn needed(predicate: &Predicate, reads: &[usize], count: usize) -> Vec<bool> {
