@@ -70,9 +70,9 @@ pub enum Error {
     Checksum {
         /// Where it was found.
         place: Place,
-        /// `"header"`, `"bounds"` or `"body"`.
+        /// `"header"`, `"bounds"`, `"body"`, `"index"` or `"filter"`.
         part: &'static str,
-        /// The checksum that the header states.
+        /// The checksum that is stated: by the header of a chunk, or by the index of a file.
         expected: u64,
         /// The checksum of the bytes.
         found: u64,

@@ -62,6 +62,7 @@ compile_error!(
 
 mod arrow_type;
 mod batch;
+mod bloom;
 mod cache;
 mod calibrate;
 mod checksum;

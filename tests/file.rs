@@ -4,6 +4,8 @@
 mod common;
 #[path = "file/dataset.rs"]
 mod dataset;
+#[path = "file/filters.rs"]
+mod filters;
 #[path = "file/verify.rs"]
 mod verify;
 #[path = "file/writing.rs"]

@@ -33,6 +33,7 @@ use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
 use arrow_schema::{DataType, Field, Schema};
 use common::{Rng, carried_arrays};
+use lanepack::scan::col;
 use lanepack::{
     CompressedColumn, Encoding, Engine, FORMAT_VERSION, Options, columns, compress, compress_array,
     file, ipc,
@@ -604,7 +605,7 @@ fn several_chunks() {
     golden("chunks", &simple().with_chunk_rows(1024), &batch(columns));
 }
 
-/// A file with an index, whose chunks have the packed storage.
+/// A file with an index, whose chunks have the packed storage, and filters of some columns.
 #[test]
 fn files_with_an_index() {
     let rows = 0..3000_i64;
@@ -637,7 +638,8 @@ fn files_with_an_index() {
         ("part", Arc::new(nested(&rows.map(|row| row as i32).collect::<Vec<_>>()))),
     ];
     let (batch, options) = (batch(columns), Options::default().with_chunk_rows(1024));
-    let mut writer = file::Writer::try_new(Vec::new(), &batch.schema(), options).unwrap();
+    let writer = file::Writer::try_new(Vec::new(), &batch.schema(), options).unwrap();
+    let mut writer = writer.with_filters(&["id", "name", "nothing"]).unwrap();
     for half in [batch.slice(0, 1500), batch.slice(1500, 1500)] {
         writer.write(&half).unwrap();
         writer.flush().unwrap();
@@ -660,7 +662,17 @@ fn files_with_an_index() {
         let [stored, made] = [&stored, &made].map(|file| file.statistics(name).unwrap());
         assert_eq!((stored.rows, stored.null_counts), (made.rows, made.null_counts));
         assert_eq!((&stored.min, &stored.max), (&made.min, &made.max));
-        assert_eq!(stored.bytes, made.bytes);
+        assert_eq!((stored.bytes, stored.filter_bytes), (made.bytes, made.filter_bytes));
+    }
+    let of_filters = |name: &str| stored.statistics(name).unwrap().filter_bytes;
+    // 10.5 bits for each of 1,024 and of 476 values.
+    assert_eq!(of_filters("name").values(), &[1344, 640, 1344, 640]);
+    assert_eq!(of_filters("nothing").values(), &[0; 4]);
+    for row in (0..3000).step_by(97) {
+        for filter in [col("id").eq(row), col("name").eq(format!("name {row}"))] {
+            let rows = stored.scan().filter(filter).rows(&Engine::cpu()).unwrap();
+            assert_eq!(rows.values(), &[row as u64]);
+        }
     }
 }
 

@@ -85,10 +85,13 @@ fn write(path: &Path, batch: &RecordBatch) {
     writer.finish().unwrap();
 }
 
-/// The same with an index, and packed columns.
+/// The same with an index, packed columns, and membership filters.
 fn write_with_index(path: &Path, batch: &RecordBatch) {
     let file = File::create(path).unwrap();
-    let mut writer = file::Writer::try_new(file, &batch.schema(), options()).unwrap();
+    let writer = file::Writer::try_new(file, &batch.schema(), options()).unwrap();
+    let names = filter_columns(&batch.schema());
+    assert!(names.len() > 20);
+    let mut writer = writer.with_filters(&names).unwrap();
     writer.write(batch).unwrap();
     writer.finish().unwrap();
 }
@@ -283,7 +286,8 @@ fn other_tools_see_a_binary_value_for_each_chunk_of_files_with_an_index() {
     )
     .unwrap();
     let options = Options::default().with_chunk_rows(1024);
-    let mut writer = file::Writer::create(&path, &batch.schema(), options).unwrap();
+    let writer = file::Writer::create(&path, &batch.schema(), options).unwrap();
+    let mut writer = writer.with_filters(&["name", "id"]).unwrap();
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/interop/tools.py");

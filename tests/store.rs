@@ -347,6 +347,52 @@ async fn faults_of_a_store_are_errors_with_their_place() {
     assert!(error.to_string().contains("bytes came of bytes"), "{error}");
 }
 
+/// Objects with membership filters: their requests are in flight together, and their faults have a place.
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_of_objects_are_asked() {
+    let scattered = |row: i64| row.wrapping_mul(0x5851_f42d_4c95_7f2d);
+    let ids: Vec<i64> = (0..20_000).map(scattered).collect();
+    let batch = record_batch!(("id", Int64, ids), ("day", Int64, (0..20_000).collect::<Vec<_>>()));
+    let batch = batch.unwrap();
+    let (path, inner) = (Path::from("ids"), Arc::new(InMemory::new()));
+    let store: Arc<dyn ObjectStore> = inner.clone();
+    let writer = ObjectWriter::try_new(store.clone(), &path, &batch.schema(), options()).unwrap();
+    assert!(writer.with_filters(&["none"]).is_err());
+    let writer = ObjectWriter::try_new(store.clone(), &path, &batch.schema(), options()).unwrap();
+    let mut writer = writer.with_filters(&["id"]).unwrap();
+    writer.write(&batch).await.unwrap();
+    writer.finish().await.unwrap();
+    assert!(writer.with_filters(&["day"]).is_err());
+    let bytes = inner.get(&path).await.unwrap().bytes().await.unwrap();
+    for fault in [Fault::Slow, Fault::From(1)] {
+        let store = Faulty::new(fault, &path, &facts(1)).await;
+        store.inner.put(&path, bytes.clone().into()).await.unwrap();
+        let file = File::open_object_async(store.clone(), &path).await.unwrap();
+        let found = tokio::task::spawn_blocking(move || {
+            let scan = file.scan().filter(col("id").eq(scattered(7000)));
+            scan.gather(&["day"], &Engine::cpu())
+        });
+        match (fault, found.await.unwrap()) {
+            (Fault::Slow, found) => {
+                assert_eq!(found.unwrap(), record_batch!(("day", Int64, [7000_i64])).unwrap());
+                // The footer; the filters of three messages; both columns of a chunk, maybe of two.
+                let requests = store.requests.load(Ordering::SeqCst);
+                assert!(requests <= 8, "{requests} requests");
+            }
+            (_, found) => {
+                let error = found.unwrap_err();
+                let place = error.place().unwrap();
+                assert!(matches!(error, Error::Io { .. }), "{error}");
+                assert_eq!(
+                    (place.file.as_deref(), place.column.as_deref()),
+                    (Some("ids"), Some("id"))
+                );
+                assert_eq!(place.chunk, Some(0));
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_that_pass_are_forgotten() {
     let path = Path::from("facts");

@@ -26,6 +26,8 @@ pub struct ColumnStatistics {
     pub max: ArrayRef,
     /// Bytes of each chunk in the file.
     pub bytes: UInt64Array,
+    /// Bytes of the membership filter of each chunk; 0 of chunks without one.
+    pub filter_bytes: UInt64Array,
 }
 
 fn mismatch(what: String) -> Error {
@@ -67,7 +69,11 @@ pub(super) fn statistics(source: &dyn ChunkSource, name: &str) -> Result<ColumnS
         null_counts: nulls.into(),
         min: together(min)?,
         max: together(max)?,
-        bytes: chunks.map(|chunk| source.bytes(column, chunk)).collect::<Vec<_>>().into(),
+        bytes: chunks.clone().map(|chunk| source.bytes(column, chunk)).collect::<Vec<_>>().into(),
+        filter_bytes: chunks
+            .map(|chunk| source.filter_bytes(column, chunk))
+            .collect::<Vec<_>>()
+            .into(),
     })
 }
 

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::access::{self, ColumnStatistics};
 use super::read::File;
+use crate::bloom::BloomFilter;
 use crate::chunk::{Chunk, Statistics};
 use crate::column::{CompressedColumn, compress_field};
 use crate::device::{CompressedDeviceBatch, LandedChunk, Landing};
@@ -323,6 +324,28 @@ impl ChunkSource for Dataset {
     fn bytes(&self, column: usize, chunk: usize) -> u64 {
         let (part, within) = self.chunks[chunk];
         self.parts[part].columns[column].map_or(0, |own| self.parts[part].file.bytes(own, within))
+    }
+
+    fn filter_bytes(&self, column: usize, chunk: usize) -> u64 {
+        let (part, within) = self.chunks[chunk];
+        let own = self.parts[part].columns[column];
+        own.map_or(0, |own| self.parts[part].file.filter_bytes(own, within))
+    }
+
+    /// Reads the files in parallel.
+    fn read_filters(&self, wanted: &[(usize, usize)]) -> Result<Vec<BloomFilter>> {
+        let file_of = |chunk: usize| self.chunks[chunk].0;
+        let of_files: Vec<_> =
+            wanted.chunk_by(|(_, one), (_, next)| file_of(*one) == file_of(*next)).collect();
+        let read = |wanted: &&[(usize, usize)]| {
+            let part = &self.parts[file_of(wanted[0].1)];
+            let own = |(column, chunk): &(usize, usize)| {
+                let column = part.columns[*column].expect("a column with filters");
+                (column, self.chunks[*chunk].1)
+            };
+            part.file.filters(&wanted.iter().map(own).collect::<Vec<_>>())
+        };
+        Ok(of_files.par_iter().map(read).collect::<Result<Vec<_>>>()?.concat())
     }
 
     fn window_bytes(&self) -> Option<u64> {

@@ -15,6 +15,7 @@ use arrow_ipc::{
 use arrow_schema::{DataType, Schema};
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, UnionWIPOffset, Vector, WIPOffset};
 
+use super::filter::StoredFilter;
 use super::index::Entry;
 use crate::chunk::{ALIGNMENT, Chunk, aligned};
 use crate::error::{Error, Result};
@@ -25,6 +26,13 @@ pub(super) const MAGIC: &[u8; 6] = b"ARROW1";
 const PREFIX: usize = 8;
 /// Bytes of a message and its parts begin at a multiple of this.
 const UNIT: usize = 8;
+
+/// Where the chunks of a batch are in the file, column by column, and the filters of columns that have some.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    pub chunks: Vec<Vec<Entry>>,
+    pub filters: Vec<Vec<Entry>>,
+}
 
 /// A sink of messages.
 pub(super) struct Framing<W> {
@@ -74,9 +82,10 @@ impl<W: Write> Framing<W> {
         Ok(PREFIX + len)
     }
 
-    /// Writes a batch: for each column its chunks, of which all columns have as many. Where each chunk is,
-    /// column by column.
-    pub fn batch(&mut self, columns: &[&[Chunk]]) -> Result<Vec<Vec<Entry>>> {
+    /// Writes a batch: for each column its chunks, of which all columns have as many, and behind all these the
+    /// filters of some columns, one for each chunk, which have no bytes where there is none. Where chunks and
+    /// filters are.
+    pub fn batch(&mut self, columns: &[&[Chunk]], filters: &[Vec<StoredFilter>]) -> Result<Placed> {
         let chunks = columns.first().map_or(0, |column| column.len());
         // Offsets of all columns come first, so that chunks need no gaps of their own.
         let offset_bytes = (chunks + 1) * size_of::<i64>();
@@ -91,6 +100,10 @@ impl<W: Write> Framing<W> {
             buffers.push(BufferPlace::new(end as i64, len as i64));
             end += len;
         }
+        // No buffer of the batch refers to filters: other readers pass over them.
+        for filter in filters.iter().flatten().filter(|filter| !filter.bytes.is_empty()) {
+            end = aligned(end) + filter.bytes.len();
+        }
         let block_at = self.at;
         let metadata = batch_message(chunks, &nodes, &buffers, end);
         let metadata_len = self.metadata(&metadata, ALIGNMENT)?;
@@ -104,7 +117,7 @@ impl<W: Write> Framing<W> {
             }
         }
         self.zeros(data_at - columns.len() * offset_bytes)?;
-        let mut entries = Vec::with_capacity(columns.len());
+        let mut placed = Placed::default();
         for column in columns {
             let mut of_column = Vec::with_capacity(chunks);
             for chunk in *column {
@@ -113,13 +126,26 @@ impl<W: Write> Framing<W> {
                 self.zeros(aligned(chunk.header().len()) - chunk.header().len())?;
                 self.put(chunk.body())?;
             }
-            entries.push(of_column);
+            placed.chunks.push(of_column);
+        }
+        for column in filters {
+            let mut of_column = Vec::with_capacity(column.len());
+            for StoredFilter { bytes, .. } in column {
+                if bytes.is_empty() {
+                    of_column.push(Entry { at: 0, len: 0 });
+                    continue;
+                }
+                self.pad(ALIGNMENT)?;
+                of_column.push(Entry { at: self.at, len: bytes.len() as u64 });
+                self.put(bytes)?;
+            }
+            placed.filters.push(of_column);
         }
         debug_assert_eq!(self.at - body_at, end as u64);
         let metadata_len = i32::try_from(metadata_len)
             .map_err(|_| Error::too_large("metadata of 2 GiB of an IPC message"))?;
         self.blocks.push(Block::new(block_at as i64, metadata_len, end as i64));
-        Ok(entries)
+        Ok(placed)
     }
 
     /// Ends the file: the end of the messages, the index, the footer with this schema.

@@ -1,5 +1,5 @@
-//! The index of a file: of each chunk of each column where it is, its nulls and its bounds. Its bytes are
-//! described in docs/FORMAT.md, "Index".
+//! The index of a file: of each chunk of each column where it is, its nulls and its bounds, and of columns with
+//! membership filters where the filter is. Its bytes are described in docs/FORMAT.md, "Files with an index".
 
 use std::ops::Range;
 
@@ -10,6 +10,8 @@ use arrow_buffer::Buffer;
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema};
 
+use super::filter::check_field;
+use crate::bloom;
 use crate::chunk::{MAX_CHUNK_ROWS, Statistics};
 use crate::error::{Error, Place, Result, ensure};
 
@@ -22,11 +24,24 @@ const HEAD: usize = 24;
 /// Every part begins at a multiple of this.
 const UNIT: usize = 8;
 
-/// Where a chunk of a column is.
+/// In the place of a column's parts, which is a multiple of [`UNIT`]: the column has filters.
+const HAS_FILTERS: u64 = 1;
+/// Bytes of a filter at most: those of as many values as a chunk may have.
+const MOST_FILTER_BYTES: u64 = bloom::bytes_for(MAX_CHUNK_ROWS) as u64;
+
+/// Where a chunk of a column is, or its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub at: u64,
     pub len: u64,
+}
+
+/// Where the filter of a chunk is, and the checksum of its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FilterEntry {
+    /// Of no bytes, at 0, if the chunk has no filter.
+    pub entry: Entry,
+    pub checksum: u64,
 }
 
 /// What a writer gathers of a column.
@@ -34,6 +49,8 @@ pub(super) struct Entry {
 pub(super) struct ColumnParts {
     pub entries: Vec<Entry>,
     pub nulls: Vec<u32>,
+    /// A value for each chunk, if the column has filters.
+    pub filters: Option<Vec<FilterEntry>>,
     /// Bounds of some chunks in each array.
     bounds: Vec<Statistics>,
 }
@@ -62,7 +79,8 @@ pub(super) fn to_bytes(schema: &Schema, rows: &[u32], columns: &[ColumnParts]) -
     bytes[16..24].copy_from_slice(&(rows.len() as u64).to_le_bytes());
     put(&mut bytes, rows.iter().flat_map(|rows| rows.to_le_bytes()));
     for (number, (column, field)) in columns.iter().zip(schema.fields()).enumerate() {
-        let at = (bytes.len() as u64).to_le_bytes();
+        let flags = if column.filters.is_some() { HAS_FILTERS } else { 0 };
+        let at = (bytes.len() as u64 | flags).to_le_bytes();
         bytes[HEAD + 8 * number..][..8].copy_from_slice(&at);
         put(&mut bytes, column.entries.iter().flat_map(|entry| entry.at.to_le_bytes()));
         put(&mut bytes, column.entries.iter().flat_map(|entry| entry.len.to_le_bytes()));
@@ -70,6 +88,11 @@ pub(super) fn to_bytes(schema: &Schema, rows: &[u32], columns: &[ColumnParts]) -
         for bound in [|of: &Statistics| of.min.clone(), |of: &Statistics| of.max.clone()] {
             let bounds: Vec<ArrayRef> = column.bounds.iter().map(bound).collect();
             put_bounds(&mut bytes, &bounds, &Statistics::data_type(field.data_type()));
+        }
+        if let Some(filters) = &column.filters {
+            put(&mut bytes, filters.iter().flat_map(|filter| filter.entry.at.to_le_bytes()));
+            put(&mut bytes, filters.iter().flat_map(|filter| filter.entry.len.to_le_bytes()));
+            put(&mut bytes, filters.iter().flat_map(|filter| filter.checksum.to_le_bytes()));
         }
     }
     let checksum = xxh3_64(&bytes[8..]);
@@ -152,17 +175,59 @@ struct Column {
     lens: Range<usize>,
     nulls: Range<usize>,
     bounds: [ArrayRef; 2],
+    filters: Option<Filters>,
+}
+
+/// Where the filters of a column are, their bytes and their checksums.
+#[derive(Debug)]
+struct Filters {
+    entries: Range<usize>,
+    lens: Range<usize>,
+    checksums: Range<usize>,
+}
+
+impl Filters {
+    /// Reads where the filters of so many chunks are, which are in the first `end` bytes of the file.
+    fn parse(parts: &mut Parts<'_>, chunks: usize, end: u64) -> Result<Self> {
+        let mut take = || parts.take(8 * chunks);
+        let filters = Self { entries: take()?, lens: take()?, checksums: take()? };
+        for chunk in 0..chunks {
+            let Entry { at, len } = filters.of(parts.bytes, chunk).entry;
+            if len == 0 {
+                continue;
+            }
+            let check = || {
+                bloom::check_len(len)?;
+                ensure!(
+                    len <= MOST_FILTER_BYTES,
+                    "a filter of {len} bytes, {MOST_FILTER_BYTES} are the most"
+                );
+                let is_inside = at.checked_add(len).is_some_and(|last| last <= end);
+                ensure!(is_inside, "a filter of {len} bytes at {at} in a file of {end}");
+                Ok(())
+            };
+            check().map_err(|error: Error| error.in_chunk(chunk))?;
+        }
+        Ok(filters)
+    }
+
+    fn of(&self, bytes: &[u8], chunk: usize) -> FilterEntry {
+        let [at, len, checksum] =
+            [&self.entries, &self.lens, &self.checksums].map(|part| u64_at(bytes, part, chunk));
+        FilterEntry { entry: Entry { at, len }, checksum }
+    }
 }
 
 impl Column {
-    /// Reads the parts of a column from byte `start` on, whose bounds have a type; of chunks of so many rows,
-    /// which are in the first `end` bytes of the file.
+    /// Reads the parts of a column from byte `start` on, whose bounds have a type, and the filters if there are
+    /// some; of chunks of so many rows, which are in the first `end` bytes of the file.
     fn parse(
         parts: &mut Parts<'_>,
         (start, bound): (u64, &DataType),
         rows: &[usize],
         end: u64,
     ) -> Result<Self> {
+        let (start, has_filters) = (start & !HAS_FILTERS, start & HAS_FILTERS != 0);
         ensure!(start == parts.at as u64, "its part of the index is not where it should be");
         let (entries, lens) = (parts.take(8 * rows.len())?, parts.take(8 * rows.len())?);
         let nulls = parts.take(4 * rows.len())?;
@@ -175,7 +240,8 @@ impl Column {
             ensure!(nulls <= *rows, "chunk {chunk}: {nulls} nulls among {rows} rows in the index");
         }
         let bounds = [bounds(parts, bound, rows.len())?, bounds(parts, bound, rows.len())?];
-        Ok(Self { entries, lens, nulls, bounds })
+        let filters = has_filters.then(|| Filters::parse(parts, rows.len(), end)).transpose()?;
+        Ok(Self { entries, lens, nulls, bounds, filters })
     }
 }
 
@@ -224,13 +290,22 @@ impl Index {
             let start = u64_at(&bytes, &starts, number);
             let data_type = Statistics::data_type(field.data_type());
             let column = Column::parse(&mut parts, (start, &data_type), &rows, end);
-            columns.push(column.map_err(|error| error.in_column(field.name()))?);
+            let column = column.map_err(|error| error.in_column(field.name()))?;
+            if column.filters.is_some() {
+                check_field(field)?;
+            }
+            columns.push(column);
         }
-        // Chunks do not overlap, so that nobody reads more than there is.
+        // Chunks and filters do not overlap, so that nobody reads more than there is.
         let mut left = end;
         for column in &columns {
-            for chunk in 0..rows.len() {
-                let rest = left.checked_sub(u64_at(&bytes, &column.lens, chunk));
+            let lens = [Some(&column.lens), column.filters.as_ref().map(|filters| &filters.lens)];
+            for (lens, chunk) in lens
+                .into_iter()
+                .flatten()
+                .flat_map(|lens| (0..rows.len()).map(move |chunk| (lens, chunk)))
+            {
+                let rest = left.checked_sub(u64_at(&bytes, lens, chunk));
                 left = rest.ok_or_else(|| Error::corrupt("chunks overlap in the index"))?;
             }
         }
@@ -243,6 +318,17 @@ impl Index {
         let (at, len) =
             (u64_at(&self.bytes, &of.entries, chunk), u64_at(&self.bytes, &of.lens, chunk));
         Entry { at, len }
+    }
+
+    /// Whether some chunks of a column may have filters.
+    pub fn has_filters(&self, column: usize) -> bool {
+        self.columns[column].filters.is_some()
+    }
+
+    /// The filter of a chunk, if it has one.
+    pub fn filter(&self, column: usize, chunk: usize) -> Option<FilterEntry> {
+        let filter = self.columns[column].filters.as_ref()?.of(&self.bytes, chunk);
+        (filter.entry.len > 0).then_some(filter)
     }
 
     pub fn nulls(&self, column: usize, chunk: usize) -> usize {

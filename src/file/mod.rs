@@ -5,7 +5,8 @@
 //!                    |                            |        |
 //!                    |                            |        '- where the index is; blocks of batches
 //!                    |                            '- of each chunk of each column: where it is, nulls, bounds
-//!                    '- packed storage: for each column its chunks, header and body, one behind the other
+//!                    '- packed storage: for each column its chunks, header and body, one behind the other;
+//!                       then membership filters, of columns that have some
 //! ```
 //!
 //! [`Writer`] takes ordinary batches and writes packed chunks as it goes; the index stays in memory until the
@@ -20,11 +21,13 @@
 //! write.rs     Writer                      local.rs    files that take their name once they are complete
 //! read.rs      File                        dataset.rs  Dataset: many files as one
 //! source.rs    where bytes come from       access.rs   calls that the two share: columns, chunks, rows
-//! store.rs     object stores              verify.rs    whether a file is what it says
+//! store.rs     object stores               verify.rs   whether a file is what it says
+//! filter.rs    membership filters of chunks
 //! ```
 
 mod access;
 mod dataset;
+mod filter;
 mod framing;
 mod index;
 mod local;

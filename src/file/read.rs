@@ -15,11 +15,12 @@ use rayon::prelude::*;
 
 use super::access::{self, ColumnStatistics};
 use super::framing::MAGIC;
-use super::index::{self, Entry, Index};
+use super::index::{self, Entry, FilterEntry, Index};
 #[cfg(unix)]
 use super::source::SystemFile;
 use super::source::{ReadAt, Seeking, read_exact};
 use crate::batch::decompressed_schema;
+use crate::bloom::BloomFilter;
 use crate::chunk::{Chunk, Statistics, aligned};
 use crate::column::CompressedColumn;
 use crate::device::{CompressedDeviceBatch, LandedChunk, Landing, PART_BYTES};
@@ -44,8 +45,8 @@ const SHORT_GAP: u64 = 64 << 10;
 /// A file of compressed columns with an index, as [`Writer`](super::Writer) writes them: what is asked for is
 /// read, the rest is not.
 ///
-/// [`File::scan`] gives a scan, which reads the columns that it uses, and of these the chunks that their
-/// bounds do not exclude. Checksums of what is read are compared, unless [`File::with_checksums`] says
+/// [`File::scan`] gives a scan, which reads the columns that it uses, and of these the chunks that neither their
+/// bounds nor their membership filters ([`Writer::with_filters`](super::Writer::with_filters)) exclude. Checksums of what is read are compared, unless [`File::with_checksums`] says
 /// otherwise.
 ///
 /// ```
@@ -193,7 +194,7 @@ impl File {
         self.name.as_deref()
     }
 
-    /// Whether to compare the checksums of chunks that are read (the default).
+    /// Whether to compare the checksums of chunks and filters that are read (the default).
     #[must_use]
     pub fn with_checksums(mut self, checksums: bool) -> Self {
         self.checksums = checksums;
@@ -232,7 +233,9 @@ impl File {
         access::statistics(self, name)
     }
 
-    /// A scan of the file, which reads what it needs when it is asked for a result.
+    /// A scan of the file, which reads what it needs when it is asked for a result: of columns that have
+    /// membership filters and are tested for equality with few constants, first the filters of the chunks that
+    /// bounds do not exclude, up to 64 MiB at a time; then the chunks that are left.
     pub fn scan(&self) -> Scan<'_> {
         Scan::of_chunks(self)
     }
@@ -316,6 +319,21 @@ impl File {
         self.index.entry(column, chunk)
     }
 
+    /// Whether some chunks of a column may have filters.
+    pub(super) fn has_filters(&self, column: usize) -> bool {
+        self.index.has_filters(column)
+    }
+
+    /// Where the filter of a chunk of a column is, if it has one.
+    pub(super) fn filter(&self, column: usize, chunk: usize) -> Option<FilterEntry> {
+        self.index.filter(column, chunk)
+    }
+
+    /// Whether checksums of what is read are compared.
+    pub(super) fn compares_checksums(&self) -> bool {
+        self.checksums
+    }
+
     /// An error with the name of the file.
     pub(super) fn named(&self, error: Error) -> Error {
         match self.name() {
@@ -324,17 +342,20 @@ impl File {
         }
     }
 
-    /// All columns as they are stored, so many bytes at a time, and a chunk at least.
+    /// All columns as they are stored, so many bytes at a time, and a chunk at least; and which chunks these are.
     pub(super) fn portions(
         &self,
         bytes: u64,
-    ) -> impl Iterator<Item = Result<Vec<CompressedColumn>>> + '_ {
+    ) -> impl Iterator<Item = Result<(Range<usize>, Vec<CompressedColumn>)>> + '_ {
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let of_chunks = (0..self.num_chunks())
             .map(|chunk| all.iter().map(|column| self.bytes(*column, chunk)).sum());
         let portions = windows(of_chunks, bytes);
         let portions = portions.into_iter().filter(|chunks| chunks.start < chunks.end);
-        portions.map(move |chunks| access::read(self, &all, &chunks.collect::<Vec<_>>()))
+        portions.map(move |chunks| {
+            let columns = access::read(self, &all, &chunks.clone().collect::<Vec<_>>())?;
+            Ok((chunks, columns))
+        })
     }
 }
 
@@ -372,6 +393,14 @@ impl ChunkSource for File {
 
     fn bytes(&self, column: usize, chunk: usize) -> u64 {
         self.index.entry(column, chunk).len
+    }
+
+    fn filter_bytes(&self, column: usize, chunk: usize) -> u64 {
+        self.index.filter(column, chunk).map_or(0, |filter| filter.entry.len)
+    }
+
+    fn read_filters(&self, wanted: &[(usize, usize)]) -> Result<Vec<BloomFilter>> {
+        self.filters(wanted)
     }
 
     fn window_bytes(&self) -> Option<u64> {
@@ -416,21 +445,21 @@ impl ChunkSource for File {
     }
 }
 
-/// A chunk that is asked for.
+/// A chunk that is asked for, or its filter.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+pub(super) struct Wanted {
     /// The number of its column, and that of the chunk, among those that are asked for.
-    place: (usize, usize),
-    column: usize,
-    chunk: usize,
-    entry: Entry,
+    pub place: (usize, usize),
+    pub column: usize,
+    pub chunk: usize,
+    pub entry: Entry,
 }
 
-/// Chunks that are read together.
+/// Chunks or filters that are read together.
 #[derive(Debug)]
-struct ReadRange {
-    bytes: Range<u64>,
-    wanted: Vec<Wanted>,
+pub(super) struct ReadRange {
+    pub bytes: Range<u64>,
+    pub wanted: Vec<Wanted>,
 }
 
 impl ReadRange {
@@ -440,7 +469,7 @@ impl ReadRange {
     }
 
     /// Where in these a chunk is.
-    fn place_of(&self, wanted: &Wanted) -> Range<usize> {
+    pub(super) fn place_of(&self, wanted: &Wanted) -> Range<usize> {
         let at = (wanted.entry.at - self.bytes.start) as usize;
         at..at + wanted.entry.len as usize
     }
@@ -502,6 +531,13 @@ fn by_column<C>(read: Vec<Vec<(Wanted, C)>>, columns: usize, chunks: usize) -> V
     (0..columns).map(|_| read.by_ref().take(chunks).collect()).collect()
 }
 
+/// The ranges that a source is best read by.
+pub(super) fn wanted_ranges(source: &dyn ReadAt, wanted: Vec<Wanted>) -> Vec<ReadRange> {
+    let gap = source.gap();
+    let most = if gap <= SHORT_GAP { SHORT_RANGE } else { LONG_RANGE };
+    ranges(wanted, gap, most)
+}
+
 impl File {
     fn ranges(&self, columns: &[usize], chunks: &[usize]) -> Vec<ReadRange> {
         let wanted = columns.iter().enumerate().flat_map(|(of_column, column)| {
@@ -512,9 +548,7 @@ impl File {
                 entry: self.index.entry(*column, *chunk),
             })
         });
-        let gap = self.source.gap();
-        let most = if gap <= SHORT_GAP { SHORT_RANGE } else { LONG_RANGE };
-        ranges(wanted.collect(), gap, most)
+        wanted_ranges(self.source(), wanted.collect())
     }
 
     fn read_range(&self, range: &ReadRange) -> Result<Vec<(Wanted, Chunk)>> {
@@ -614,7 +648,7 @@ impl File {
     }
 
     /// An error of a chunk that was being read.
-    fn in_place(&self, wanted: &Wanted, error: Error) -> Error {
+    pub(super) fn in_place(&self, wanted: &Wanted, error: Error) -> Error {
         error.in_chunk(wanted.chunk).in_column(self.schema.field(wanted.column).name())
     }
 

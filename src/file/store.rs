@@ -418,6 +418,25 @@ impl ObjectWriter {
         self.with_writer(|writer| writer.with_batch_bytes(bytes))
     }
 
+    /// Writes membership filters of these columns, as [`Writer::with_filters`].
+    ///
+    /// # Errors
+    /// As [`Writer::with_filters`].
+    pub fn with_filters<S: AsRef<str>>(self, names: &[S]) -> Result<Self> {
+        let Self { store, location, schema, state } = self;
+        let state = match state {
+            State::Open(upload) => {
+                let Upload { writer, parts } = *upload;
+                State::Open(Box::new(Upload { writer: writer.with_filters(names)?, parts }))
+            }
+            _ => {
+                let what = "filters of an object in which something has been written".to_owned();
+                return Err(Error::Mismatch { place: Place::default(), what });
+            }
+        };
+        Ok(Self { store, location, schema, state })
+    }
+
     /// Uploads parts of so many bytes, by default 10 MiB. Stores limit the size of a part (S3: 5 MiB at least)
     /// and their number (S3: 10,000). For a writer that has written nothing.
     #[must_use]

@@ -4,7 +4,7 @@
 //! messages   ARROW1 | schema | batch | .. | end marker   one behind the other up to the index, with no byte between
 //!                                  |
 //!                                  '- where its chunks are, which is what the index says
-//! chunks     header, checksums, tree of encodings, values; then nulls and bounds of the values
+//! chunks     header, checksums, tree of encodings, values; then nulls, bounds and filters of the values
 //! ```
 //!
 //! [`File::open`] and what reads a file check the parts that they use; this checks all, and goes on behind the
@@ -40,8 +40,8 @@ const UNIT: u64 = 8;
 
 impl File {
     /// Reads all of the file and checks what it says: that its messages are one behind the other and have the
-    /// chunks that the index has, and of every chunk the header, the checksums, that it decodes, and the nulls
-    /// and bounds that are stated of its values. Bytes that have no meaning, such as those between parts, are
+    /// chunks that the index has, and of every chunk the header, the checksums, that it decodes, the nulls
+    /// and bounds that are stated of its values, and that its filter has all values. Bytes that have no meaning, such as those between parts, are
     /// not looked at. An engine decompresses, chunk by chunk, each within its
     /// [`Engine::with_memory_limit`].
     ///
@@ -176,12 +176,33 @@ impl File {
             .collect::<Option<_>>()
             .ok_or_else(|| Error::corrupt("a buffer that is not in its batch"))?;
         ensure!(buffers.len() == 3 * columns, "a batch of {} buffers", buffers.len());
+        let behind = buffers.iter().map(|buffer| buffer.end).max().unwrap_or(body_at);
         for (column, buffers) in buffers.chunks_exact(3).enumerate() {
             let name = self.schema().field(column).name();
-            (self.verify_places(&buffers[1], &buffers[2], column, first..first + count))
+            let chunks = first..first + count;
+            (self.verify_places(&buffers[1], &buffers[2], column, chunks.clone()))
+                .and_then(|()| self.verify_filter_places(behind..end, column, chunks))
                 .map_err(|error| error.in_column(name))?;
         }
         Ok(count)
+    }
+
+    /// Checks that the filters of the chunks of a batch are in its body behind the buffers, given that range.
+    fn verify_filter_places(
+        &self,
+        within: Range<u64>,
+        column: usize,
+        chunks: Range<usize>,
+    ) -> Result<()> {
+        for chunk in chunks {
+            let Some(filter) = self.filter(column, chunk) else { continue };
+            let Entry { at, len } = filter.entry;
+            if at < within.start || at + len > within.end {
+                let what = format!("a filter of {len} bytes at {at}, not in its batch");
+                return Err(Error::corrupt(what).in_chunk(chunk));
+            }
+        }
+        Ok(())
     }
 
     /// Compares where the chunks of a column are in a batch, by its buffers, with the index.
@@ -219,7 +240,9 @@ impl File {
         let read = access::read(self, &[column], &[chunk])?.remove(0);
         let (_, stated) = self.facts(column, chunk);
         check_memory(engine.memory_limit(), std::slice::from_ref(&read))?;
-        verify_bounds(&stated, &engine.decompress_column(&read)?)
+        let values = engine.decompress_column(&read)?;
+        verify_bounds(&stated, &values)?;
+        self.verify_filter(column, chunk, &values)
     }
 }
 

@@ -20,8 +20,9 @@ use arrow_array::{RecordBatch, RecordBatchWriter};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 
+use super::filter::{self, StoredFilter};
 use super::framing::Framing;
-use super::index::{self, ColumnParts};
+use super::index::{self, ColumnParts, Entry, FilterEntry};
 use super::local::LocalFile;
 use super::read::File;
 use crate::batch::{PendingRows, Portion, check_uncompressed};
@@ -42,7 +43,7 @@ const PORTION_BYTES: usize = 32 << 20;
 /// Pending rows are lost unless [`Writer::finish`], [`Writer::into_inner`] or `close` is called; a file without
 /// its end does not open. Memory holds two portions of rows ([`Writer::with_batch_bytes`]), one that is
 /// gathered and one that is compressed, the scratch memory of that, and the index: 20 bytes and two bounds for
-/// each chunk of a column.
+/// each chunk of a column, and 24 bytes more if the column has filters ([`Writer::with_filters`]).
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -76,11 +77,15 @@ pub struct Writer<W: Write> {
     state: State,
 }
 
-/// The columns of compressed batches.
-type Compressed = Vec<Vec<CompressedColumn>>;
+/// A batch that was compressed.
+struct Compressed {
+    columns: Vec<CompressedColumn>,
+    /// The filters of its chunks, for each column that has some, else none.
+    filters: Vec<Vec<StoredFilter>>,
+}
 
 /// The result of a compression, or what it has panicked with.
-type Outcome = std::thread::Result<Result<Compressed>>;
+type Outcome = std::thread::Result<Result<Vec<Compressed>>>;
 
 /// Threads that compress for writers, unless options say otherwise. Each has 6 MB of its own while it works on
 /// chunks of lineitem.
@@ -138,15 +143,18 @@ impl Writer<LocalFile> {
         Ok(writer)
     }
 
-    /// A writer of more rows for a file. Its chunks are copied as they are; as with [`Writer::create`] the file
-    /// stays as it was until the writer finishes. Of two writers that append at a time, the last to finish
-    /// replaces what the other has written.
+    /// A writer of more rows for a file, with filters of the columns that have some there. Its chunks are copied as
+    /// they are; as with [`Writer::create`] the file stays as it was until the writer finishes. Of two writers that
+    /// append at a time, the last to finish replaces what the other has written.
     ///
     /// # Errors
     /// As [`File::open`], [`Writer::create`] and [`Writer::write_file`].
     pub fn append(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let file = File::open(path.as_ref())?;
         let mut writer = Self::create(path, file.schema(), options)?;
+        for (column, parts) in writer.columns.iter_mut().enumerate() {
+            parts.filters = file.has_filters(column).then(Vec::new);
+        }
         writer.write_file(&file)?;
         Ok(writer)
     }
@@ -204,6 +212,55 @@ impl<W: Write> Writer<W> {
         self
     }
 
+    /// Writes a membership filter for each chunk of these columns, beside those of earlier calls: some 1.3
+    /// bytes for each distinct value. A scan with `=` or `IN` on such a column reads the filters of chunks that
+    /// bounds do not exclude, and skips those that do not have the values, but for one in a hundred: for
+    /// columns of many scattered values, such as ids and addresses. Filters are made by the threads that
+    /// compress. Columns may be of numbers, decimals, dates, times, strings and binary values.
+    ///
+    /// ```
+    /// use arrow_array::record_batch;
+    /// use arrow_buffer::Buffer;
+    /// use lanepack::scan::col;
+    /// use lanepack::{Engine, Options, file};
+    ///
+    /// let scattered = |row: i64| row.wrapping_mul(0x5851_f42d_4c95_7f2d);
+    /// let batch = record_batch!(("id", Int64, (0..9000).map(scattered).collect::<Vec<_>>()))?;
+    /// let options = Options::default().with_chunk_rows(1024);
+    /// let writer = file::Writer::try_new(Vec::new(), &batch.schema(), options)?;
+    /// let mut writer = writer.with_filters(&["id"])?;
+    /// writer.write(&batch)?;
+    /// let file = file::File::from_bytes(Buffer::from_vec(writer.into_inner()?))?;
+    /// // Reads the filters of nine chunks, and one chunk.
+    /// let found = file.scan().filter(col("id").eq(scattered(7000)));
+    /// assert_eq!(found.rows(&Engine::cpu())?.values(), &[7000]);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if there is no column of a name, or something has been written;
+    /// [`Error::Unsupported`] for columns of booleans, intervals, nested types and others that are carried as
+    /// Arrow IPC.
+    pub fn with_filters<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self> {
+        self.check_open()?;
+        let is_new = self.chunk_rows.is_empty() && self.pending.rows() == 0;
+        let compressing = self.compressing.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if !is_new || compressing.is_some() {
+            let what = "filters of a file in which something has been written".to_owned();
+            return Err(mismatch(what));
+        }
+        let schema = self.schema().clone();
+        for name in names.iter().map(AsRef::as_ref) {
+            let mut fields = schema.fields().iter().enumerate();
+            let (column, field) = fields
+                .find(|(_, field)| field.name() == name)
+                .ok_or_else(|| mismatch(format!("no column {name:?}")))?;
+            filter::check_field(field)?;
+            self.columns[column].filters = Some(Vec::new());
+        }
+        Ok(self)
+    }
+
     /// The schema of the batches that it takes.
     pub fn schema(&self) -> &SchemaRef {
         self.pending.schema()
@@ -247,7 +304,8 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes all rows of another file behind those of earlier calls, without decompressing them: its chunks
-    /// are copied. Checksums of what is copied are compared, if the file does that.
+    /// are copied. Checksums of what is copied are compared, if the file does that. Filters of columns that this
+    /// file has filters of ([`Writer::with_filters`]) are copied as well; chunks without one there have none here.
     ///
     /// # Errors
     /// As [`Writer::write`], and as [`File::columns`].
@@ -258,9 +316,19 @@ impl<W: Write> Writer<W> {
             return Err(mismatch(what));
         }
         self.write_rest()?;
-        for columns in file.portions(self.portion.bytes as u64) {
-            let columns = self.or_fail(columns)?;
-            self.write_columns(&columns)?;
+        for portion in file.portions(self.portion.bytes as u64) {
+            let filters = |chunks: std::ops::Range<usize>| {
+                let of_column = |(column, parts): (usize, &ColumnParts)| match parts.filters {
+                    Some(_) => file.stored_filters(column, chunks.clone()),
+                    None => Ok(Vec::new()),
+                };
+                self.columns.iter().enumerate().map(of_column).collect::<Result<_>>()
+            };
+            let compressed = portion.and_then(|(chunks, columns)| {
+                Ok(Compressed { columns, filters: filters(chunks)? })
+            });
+            let compressed = self.or_fail(compressed)?;
+            self.write_compressed(&compressed)?;
         }
         Ok(())
     }
@@ -291,8 +359,15 @@ impl<W: Write> Writer<W> {
         self.state = State::Failed;
         let batches = self.pending.take(rows);
         let (engine, options) = (self.engine.clone(), self.options.clone());
-        let work = move || -> Result<Compressed> {
-            batches.iter().map(|batch| engine.compress_columns(batch, &options)).collect()
+        let has_filters: Vec<bool> =
+            self.columns.iter().map(|parts| parts.filters.is_some()).collect();
+        let work = move || -> Result<Vec<Compressed>> {
+            let compress = |batch: &RecordBatch| {
+                let columns = engine.compress_columns(batch, &options)?;
+                let filters = filter::build(batch.columns(), &columns, &has_filters);
+                Ok(Compressed { columns, filters })
+            };
+            batches.iter().map(compress).collect()
         };
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let compress = move || {
@@ -307,11 +382,11 @@ impl<W: Write> Writer<W> {
         }
         *self.compressing.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(receiver);
         self.state = State::Open;
-        before.iter().try_for_each(|columns| self.write_columns(columns))
+        before.iter().try_for_each(|compressed| self.write_compressed(compressed))
     }
 
     /// The result of the compression that was started, once it is there.
-    fn compressed(&mut self) -> Result<Compressed> {
+    fn compressed(&mut self) -> Result<Vec<Compressed>> {
         let compressing = self.compressing.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(receiver) = compressing.take() else { return Ok(Vec::new()) };
         self.state = State::Failed;
@@ -331,16 +406,26 @@ impl<W: Write> Writer<W> {
         if self.pending.rows() > 0 {
             self.compress(self.pending.rows())?;
         }
-        self.compressed()?.iter().try_for_each(|columns| self.write_columns(columns))
+        self.compressed()?.iter().try_for_each(|compressed| self.write_compressed(compressed))
     }
 
-    fn write_columns(&mut self, columns: &[CompressedColumn]) -> Result<()> {
+    fn write_compressed(&mut self, Compressed { columns, filters }: &Compressed) -> Result<()> {
         let chunks: Vec<&[Chunk]> = columns.iter().map(CompressedColumn::chunks).collect();
         // Also if the sink panics.
         self.state = State::Failed;
-        let entries = self.framing.batch(&chunks)?;
+        let placed = self.framing.batch(&chunks, filters)?;
         self.state = State::Open;
-        for ((parts, chunks), entries) in self.columns.iter_mut().zip(&chunks).zip(entries) {
+        for ((parts, filters), entries) in self.columns.iter_mut().zip(filters).zip(placed.filters)
+        {
+            let entry = |(filter, entry): (&StoredFilter, Entry)| FilterEntry {
+                entry,
+                checksum: filter.checksum,
+            };
+            if let Some(stated) = &mut parts.filters {
+                stated.extend(filters.iter().zip(entries).map(entry));
+            }
+        }
+        for ((parts, chunks), entries) in self.columns.iter_mut().zip(&chunks).zip(placed.chunks) {
             parts.entries.extend(entries);
             parts.nulls.extend(chunks.iter().map(|chunk| chunk.null_count() as u32));
             chunks.iter().for_each(|chunk| parts.push_bounds(chunk.statistics().clone()));

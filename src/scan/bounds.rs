@@ -54,10 +54,19 @@ pub(super) fn may_have_keys(probe: &Probe, key: Option<Key>, statistics: &Statis
 
 /// The share of a chunk's rows that a predicate keeps, given the chunk's facts by column.
 pub(super) fn of_predicate(predicate: &Predicate, facts: &impl Fn(usize) -> ChunkFacts) -> Share {
+    of_predicate_within(predicate, facts, &|_, _| false)
+}
+
+/// The same, given also tests of columns that are known to pass for no row; those below NOT are not asked about.
+pub(super) fn of_predicate_within(
+    predicate: &Predicate,
+    facts: &impl Fn(usize) -> ChunkFacts,
+    passes_none: &impl Fn(usize, &Test) -> bool,
+) -> Share {
     let of_all = |parts: &[Predicate], decisive: Share| {
         let mut is_decided = true;
         for part in parts {
-            match of_predicate(part, facts) {
+            match of_predicate_within(part, facts, passes_none) {
                 share if share == decisive => return decisive,
                 Share::Some => is_decided = false,
                 _ => {}
@@ -73,6 +82,7 @@ pub(super) fn of_predicate(predicate: &Predicate, facts: &impl Fn(usize) -> Chun
         Predicate::Constant(true) => Share::All,
         Predicate::Constant(false) => Share::None,
         Predicate::IsValid(column) => valid(&facts(*column)),
+        Predicate::Test(column, test) if passes_none(*column, test) => Share::None,
         Predicate::Test(column, test) => {
             let facts = facts(*column);
             match valid(&facts) {

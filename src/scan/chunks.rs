@@ -1,7 +1,7 @@
 //! Scans of columns that are in host memory, or are read on demand, from a file for example.
 //!
 //! ```text
-//! chunks that bounds do not exclude     [0 2 3]   [5 6 9]   [10 11]
+//! chunks that bounds and filters leave  [0 2 3]   [5 6 9]   [10 11]
 //! read, by threads of the pool          ####----- ####----- ####
 //! scanned, by the engine                     #######   #######   ####
 //! ```
@@ -28,7 +28,8 @@ use super::host::HostScan;
 use super::order::RowSet;
 use super::predicate::Predicate;
 use super::window::{DeviceWindow, InMemory, Window};
-use super::{bounds_of, gathered, integer_bounds};
+use super::{bounds_of, gathered, integer_bounds, membership};
+use crate::bloom::BloomFilter;
 use crate::chunk::Statistics;
 use crate::column::{self, CompressedColumn, array_bytes, physical_of};
 use crate::device::{CompressedDeviceBatch, DeviceColumn, LandedChunk, Landing};
@@ -39,7 +40,7 @@ use crate::memory::MemoryLimit;
 use crate::ranges::{Key, Share};
 
 /// A source of compressed chunks that are read on demand: a scan reads the columns that it uses, and of them
-/// the chunks that their bounds do not exclude.
+/// the chunks that their bounds and their filters do not exclude.
 pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     /// The fields of the values.
     fn schema(&self) -> &Schema;
@@ -49,6 +50,11 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     fn facts(&self, column: usize, chunk: usize) -> (usize, Statistics);
     /// Bytes of a chunk of a column, as it is stored.
     fn bytes(&self, column: usize, chunk: usize) -> u64;
+    /// Bytes of the membership filter of a chunk of a column; 0 if it has none.
+    fn filter_bytes(&self, column: usize, chunk: usize) -> u64;
+    /// Reads the filters of some chunks that have some: pairs of a column and a chunk, in the order of chunks.
+    /// Errors name file, column and chunk.
+    fn read_filters(&self, wanted: &[(usize, usize)]) -> Result<Vec<BloomFilter>>;
     /// Bytes of chunks that are read at a time, if a chunk of all columns has no more; none where engines
     /// decide.
     fn window_bytes(&self) -> Option<u64>;
@@ -130,6 +136,7 @@ impl<'a> ChunkScan<'a> {
             }
             at += count;
         }
+        let chunks = membership::kept(source, &predicate, &used, chunks)?;
         let mut scan = Self { source, predicate: Predicate::Constant(true), used, chunks };
         predicate.fit(&|column| scan.bounds(column))?;
         scan.predicate = predicate;
@@ -387,7 +394,7 @@ fn numbers(window: &[(usize, usize)]) -> Vec<usize> {
     window.iter().map(|(chunk, _)| *chunk).collect()
 }
 
-fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) -> ChunkFacts {
+pub(super) fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) -> ChunkFacts {
     let data_type = source.schema().field(column).data_type();
     let (nulls, statistics) = source.facts(column, chunk);
     ChunkFacts {

@@ -65,6 +65,7 @@ mod host;
 pub(crate) mod join;
 mod literal;
 mod lookup;
+mod membership;
 mod number;
 mod order;
 pub(crate) mod predicate;

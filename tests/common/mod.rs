@@ -16,7 +16,7 @@ use arrow_array::builder::*;
 use arrow_array::types::*;
 use arrow_array::*;
 use arrow_buffer::{BooleanBuffer, NullBuffer, i256};
-use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit, UnionFields};
+use arrow_schema::{DataType, Field, IntervalUnit, Schema, TimeUnit, UnionFields};
 
 /// A small generator of pseudo-random numbers (SplitMix64): tests need the same
 /// numbers on every machine.
@@ -152,6 +152,18 @@ pub fn encoded_types() -> Vec<DataType> {
         BinaryView,
         FixedSizeBinary(5),
     ]
+}
+
+/// Whether columns of a type may have membership filters.
+pub fn may_have_filters(data_type: &DataType) -> bool {
+    let is_encoded = encoded_types().contains(data_type);
+    is_encoded && !matches!(data_type, DataType::Boolean | DataType::Interval(_))
+}
+
+/// The names of the columns that may.
+pub fn filter_columns(schema: &Schema) -> Vec<String> {
+    let fields = schema.fields().iter().filter(|field| may_have_filters(field.data_type()));
+    fields.map(|field| field.name().clone()).collect()
 }
 
 /// An array of a type of [`encoded_types`].
