@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use parquet::bloom_filter::Sbbf;
     use proptest::prelude::*;
-    use xxhash_rust::xxh64::xxh64;
+    use twox_hash::XxHash64;
 
     fn filter_of(hashes: impl IntoIterator<Item = u64>) -> BloomFilter {
         BloomFilter::try_new(Buffer::from_vec(build(hashes.into_iter().collect()))).unwrap()
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn blocks_are_those_of_parquet() {
         // Parquet's hash, which is not ours.
-        let hash = |value: u64| xxh64(&value.to_le_bytes(), 0);
+        let hash = |value: u64| XxHash64::oneshot(0, &value.to_le_bytes());
         for blocks in [1, 2, 64, 1024] {
             let mut parquet = Sbbf::new(&vec![0; blocks * BLOCK_BYTES]);
             let mut bytes = vec![0; blocks * BLOCK_BYTES];

@@ -14,7 +14,7 @@ use arrow_select::concat::concat_batches;
 use lanepack::file::{Dataset, File, Writer};
 use lanepack::scan::{Expr, col, lit};
 use lanepack::{Engine, Error, Options, ipc};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use crate::common::*;
 use crate::{Counting, every_type, facts, file_of, open, options};
@@ -59,7 +59,7 @@ fn index_of(bytes: &[u8]) -> Range<usize> {
 
 /// Makes the checksum of an index right.
 fn seal(bytes: &mut [u8], index: Range<usize>) {
-    let checksum = xxh3_64(&bytes[index.start + 8..index.end]);
+    let checksum = XxHash3_64::oneshot(&bytes[index.start + 8..index.end]);
     bytes[index.start..index.start + 8].copy_from_slice(&checksum.to_le_bytes());
 }
 
@@ -402,7 +402,8 @@ fn damaged_filters_are_errors_with_their_place() {
     let place = places[1].start as usize..places[1].end as usize;
     forged[place.clone()].fill(0);
     let index = index_of(&bytes);
-    let [old, new] = [&bytes, &forged].map(|bytes| xxh3_64(&bytes[place.clone()]).to_le_bytes());
+    let [old, new] =
+        [&bytes, &forged].map(|bytes| XxHash3_64::oneshot(&bytes[place.clone()]).to_le_bytes());
     let at = bytes[index.clone()].windows(8).position(|window| window == old).unwrap();
     forged[index.start + at..][..8].copy_from_slice(&new);
     seal(&mut forged, index);
