@@ -22,6 +22,9 @@ pub(crate) const BLOCK_BYTES: usize = 32;
 /// Words of a block.
 const WORDS: usize = 8;
 
+/// Blocks of a filter at most: 64 bits for each value of a full chunk.
+const MOST_BLOCKS: u64 = 32_768;
+
 /// Bits of a filter for each distinct value, in halves: 10.5, which give a false positive rate of 1 % with
 /// blocks that have more values than others taken into account (the formula in BloomFilter.md, 9.7 for 1 %,
 /// leaves these out).
@@ -109,7 +112,10 @@ impl BloomFilter {
 /// Checks the length of a filter in bytes.
 pub(crate) fn check_len(len: u64) -> Result<()> {
     let is_whole = len > 0 && len.is_multiple_of(BLOCK_BYTES as u64);
-    ensure!(is_whole, "a filter of {len} bytes, expected blocks of {BLOCK_BYTES}");
+    ensure!(
+        is_whole && len <= MOST_BLOCKS * BLOCK_BYTES as u64,
+        "a filter of {len} bytes, expected 1 to {MOST_BLOCKS} blocks of {BLOCK_BYTES}"
+    );
     Ok(())
 }
 

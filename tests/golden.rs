@@ -2,16 +2,16 @@
 //! bit, and compressing the same input gives the same bytes again, on any
 //! machine.
 //!
-//! Inputs are generated here. After a change of an encoder (before version 1 is
-//! released: of the format, too) write all files anew, and look at the
-//! difference in size, with
+//! Inputs are generated here. The files never change, as every version of the library reads them:
+//! tests/golden/v1.xxh3 has their checksums. A file of another name is written by
 //!
 //! ```text
 //! LANEPACK_BLESS=1 cargo test --test golden
 //! ```
 //!
-//! which fails, so that nobody leaves it switched on. Chunks that carry Arrow IPC
-//! streams have arrow-ipc's bytes; these are only read, not compared.
+//! which fails, so that nobody leaves it switched on, and says what to add to the checksums. Where an encoder
+//! is to write other bytes than it did, the name of the old file goes to `ONLY_READ`, and a new file shows
+//! what it writes. Chunks that carry Arrow IPC streams have arrow-ipc's bytes; these are only read.
 
 mod common;
 #[path = "golden/integers.rs"]
@@ -40,7 +40,7 @@ use lanepack::{
 };
 
 /// The golden files.
-const FILES: [&str; 42] = [
+const FILES: [&str; 43] = [
     "alp_f32",
     "alp_f64",
     "alp_rd",
@@ -58,6 +58,7 @@ const FILES: [&str; 42] = [
     "ffor_64",
     "ffor_8",
     "ffor_nulls",
+    "filters",
     "fixed_list",
     "front",
     "fsst",
@@ -85,6 +86,12 @@ const FILES: [&str; 42] = [
     "struct",
 ];
 
+/// Files whose input becomes other bytes by now.
+const ONLY_READ: [&str; 0] = [];
+
+/// The checksum of each file, XXH3 of 64 bits.
+const SUMS: &str = include_str!("golden/v1.xxh3");
+
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
 }
@@ -92,6 +99,38 @@ fn folder() -> PathBuf {
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let columns = columns.into_iter().map(|(name, array)| (name, array, true));
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+}
+
+/// The golden file of this name; one that is not there yet is written where that is asked for.
+#[track_caller]
+fn stored(name: &str, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path = folder().join(format!("{name}.arrow"));
+    let is_asked = std::env::var_os("LANEPACK_BLESS").is_some_and(|bless| bless == "1");
+    if is_asked && !path.exists() {
+        let file = write();
+        fs::write(&path, &file).unwrap();
+        panic!(
+            "{} written, {} bytes; now add \"{}\" to tests/golden/v1.xxh3, and test without LANEPACK_BLESS",
+            path.display(),
+            file.len(),
+            sum(name, &file)
+        );
+    }
+    fs::read(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}; LANEPACK_BLESS=1 cargo test --test golden writes it", path.display())
+    })
+}
+
+/// The line of a file in [`SUMS`].
+fn sum(name: &str, file: &[u8]) -> String {
+    format!("{:016x} {name}.arrow", twox_hash::XxHash3_64::oneshot(file))
+}
+
+#[test]
+fn golden_files_never_change() {
+    let found = FILES
+        .map(|name| sum(name, &fs::read(folder().join(name).with_extension("arrow")).unwrap()));
+    assert_eq!(found.to_vec(), SUMS.lines().collect::<Vec<_>>());
 }
 
 /// Compares with the golden file of this name, or writes it.
@@ -107,21 +146,17 @@ fn golden(name: &str, options: &Options, batch: &RecordBatch) {
             assert!(column.encoding().to_string().starts_with(encoding), "{}", column.explain());
         }
     }
-    let path = folder().join(format!("{name}.arrow"));
-    if std::env::var_os("LANEPACK_BLESS").is_some_and(|bless| bless == "1") {
+    let file = stored(name, || {
         let mut writer = ipc::Writer::file(Vec::new(), &batch.schema(), options.clone()).unwrap();
         writer.write(batch).unwrap();
-        let file = writer.into_inner().unwrap();
-        fs::create_dir_all(folder()).unwrap();
-        fs::write(&path, &file).unwrap();
-        panic!("{} written, {} bytes; now test without LANEPACK_BLESS", path.display(), file.len());
-    }
-    let file = fs::read(&path).unwrap_or_else(|error| {
-        panic!("{}: {error}; LANEPACK_BLESS=1 cargo test --test golden writes it", path.display())
+        writer.into_inner().unwrap()
     });
     let read: Vec<RecordBatch> =
         ipc::Reader::file(Cursor::new(&file)).unwrap().map(Result::unwrap).collect();
     assert!(read == std::slice::from_ref(batch), "{name} does not decode to its input");
+    if ONLY_READ.contains(&name) {
+        return;
+    }
 
     let mut reader = ipc::Reader::file(Cursor::new(&file)).unwrap();
     let (stored, stored_columns) = reader.next_columns().unwrap().unwrap();
@@ -645,12 +680,7 @@ fn files_with_an_index() {
         writer.flush().unwrap();
     }
     let written = writer.into_inner().unwrap();
-    let path = folder().join("indexed.arrow");
-    if std::env::var_os("LANEPACK_BLESS").is_some_and(|bless| bless == "1") {
-        fs::write(&path, &written).unwrap();
-        panic!("{} written; now test without LANEPACK_BLESS", path.display());
-    }
-    let golden = fs::read(&path).unwrap();
+    let golden = stored("indexed", || written.clone());
     let [stored, made] =
         [golden, written].map(|bytes| file::File::from_bytes(bytes.into()).unwrap());
     assert_eq!(stored.verify(&Engine::cpu()).len(), 0);
@@ -674,6 +704,91 @@ fn files_with_an_index() {
             assert_eq!(rows.values(), &[row as u64]);
         }
     }
+}
+
+/// Membership filters of columns of each kind of bytes that are hashed.
+#[test]
+fn filters_of_all_kinds_of_values() {
+    let rows = || 0..300_i64;
+    let scattered = |row: i64| row.wrapping_mul(0x5851_f42d_4c95_7f2d);
+    let special = |row: i64| special(row as usize / 3);
+    let double = |row: i64| if row % 3 == 0 { special(row) } else { row as f64 / 8.0 };
+    let text = |row: i64| format!("{:x}", scattered(row) as u16);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("i8", Arc::new(Int8Array::from_iter_values(rows().map(|row| scattered(row) as i8)))),
+        ("u16", Arc::new(UInt16Array::from_iter_values(rows().map(|row| scattered(row) as u16)))),
+        (
+            "i32",
+            Arc::new(Int32Array::from_iter(
+                rows().map(|row| (row % 9 > 0).then(|| scattered(row) as i32)),
+            )),
+        ),
+        ("u64", Arc::new(UInt64Array::from_iter_values(rows().map(|row| scattered(row) as u64)))),
+        (
+            "f16",
+            Arc::new(Float16Array::from_iter_values(
+                rows().map(|row| half::f16::from_bits(scattered(row) as u16)),
+            )),
+        ),
+        ("f32", Arc::new(Float32Array::from_iter_values(rows().map(|row| double(row) as f32)))),
+        ("f64", Arc::new(Float64Array::from_iter_values(rows().map(double)))),
+        (
+            "date",
+            Arc::new(Date32Array::from_iter_values(
+                rows().map(|row| 19_000 + (scattered(row) >> 50) as i32),
+            )),
+        ),
+        (
+            "at",
+            Arc::new(
+                TimestampNanosecondArray::from_iter_values(rows().map(scattered))
+                    .with_timezone("Asia/Tokyo"),
+            ),
+        ),
+        (
+            "decimal",
+            Arc::new(Decimal128Array::from_iter_values(
+                rows().map(|row| i128::from(scattered(row)) * -3),
+            )),
+        ),
+        (
+            "wide",
+            Arc::new(Decimal256Array::from_iter_values(
+                rows().map(|row| i256::from_i128(i128::from(scattered(row)) << 50)),
+            )),
+        ),
+        ("utf8", Arc::new(StringArray::from_iter_values(rows().map(text)))),
+        (
+            "view",
+            Arc::new(StringViewArray::from_iter(
+                rows().map(|row| (row % 5 > 0).then(|| text(row))),
+            )),
+        ),
+        (
+            "binary",
+            Arc::new(LargeBinaryArray::from_iter_values(
+                rows().map(|row| scattered(row).to_be_bytes()),
+            )),
+        ),
+        (
+            "fixed",
+            Arc::new(
+                FixedSizeBinaryArray::try_from_iter(rows().map(|row| scattered(row).to_le_bytes()))
+                    .unwrap(),
+            ),
+        ),
+    ];
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let batch = batch(columns.clone());
+    let options = Options::default().with_chunk_rows(1024);
+    let writer = file::Writer::try_new(Vec::new(), &batch.schema(), options).unwrap();
+    let mut writer = writer.with_filters(&names).unwrap();
+    writer.write(&batch).unwrap();
+    let written = writer.into_inner().unwrap();
+    let golden = stored("filters", || written.clone());
+    assert!(golden == written, "other bytes of chunks or filters");
+    let file = file::File::from_bytes(golden.into()).unwrap();
+    assert_eq!(file.verify(&Engine::cpu()).len(), 0);
 }
 
 /// A struct of a list.

@@ -337,15 +337,23 @@ impl ChunkSource for Dataset {
         let file_of = |chunk: usize| self.chunks[chunk].0;
         let of_files: Vec<_> =
             wanted.chunk_by(|(_, one), (_, next)| file_of(*one) == file_of(*next)).collect();
-        let read = |wanted: &&[(usize, usize)]| {
+        let own = |wanted: &&[(usize, usize)]| {
             let part = &self.parts[file_of(wanted[0].1)];
             let own = |(column, chunk): &(usize, usize)| {
                 let column = part.columns[*column].expect("a column with filters");
                 (column, self.chunks[*chunk].1)
             };
-            part.file.filters(&wanted.iter().map(own).collect::<Vec<_>>())
+            (&part.file, wanted.iter().map(own).collect::<Vec<_>>())
         };
-        Ok(of_files.par_iter().map(read).collect::<Result<Vec<_>>>()?.concat())
+        let of_files: Vec<(&File, Vec<_>)> = of_files.iter().map(own).collect();
+        // More of them at a time than there are threads.
+        of_files.iter().for_each(|(file, wanted)| file.announce_filters(wanted, true));
+        let read = of_files.par_iter().map(|(file, wanted)| file.filters(wanted));
+        let read: Result<Vec<_>> = read.collect();
+        if read.is_err() {
+            of_files.iter().for_each(|(file, wanted)| file.announce_filters(wanted, false));
+        }
+        Ok(read?.concat())
     }
 
     fn window_bytes(&self) -> Option<u64> {

@@ -19,7 +19,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field};
 use rayon::prelude::*;
 
-use super::read::{File, Wanted, wanted_ranges};
+use super::read::{File, ReadRange, Wanted, wanted_ranges};
 use super::source::read_exact;
 use crate::bloom::{self, BloomFilter};
 use crate::column::CompressedColumn;
@@ -101,16 +101,10 @@ pub(super) fn build(
 }
 
 impl File {
-    /// Reads the filters of some chunks that have some: pairs of a column and a chunk. Neighbours are read in one
-    /// range, ranges in parallel. Checksums are compared, if the file does that.
+    /// Reads the filters of some chunks that have some: pairs of a column and a chunk, which have been announced.
+    /// Neighbours are read in one range, ranges in parallel. Checksums are compared, if the file does that.
     pub(super) fn filters(&self, wanted: &[(usize, usize)]) -> Result<Vec<BloomFilter>> {
-        let place = |(number, (column, chunk)): (usize, &(usize, usize))| {
-            let filter = self.filter(*column, *chunk).expect("a chunk with a filter");
-            Wanted { place: (0, number), column: *column, chunk: *chunk, entry: filter.entry }
-        };
-        let wanted = wanted.iter().enumerate().map(place).collect();
-        let ranges = wanted_ranges(self.source(), wanted);
-        ranges.iter().for_each(|range| self.source().will_read(range.bytes.clone()));
+        let ranges = self.filter_ranges(wanted);
         let read: Result<Vec<_>> = ranges
             .par_iter()
             .with_max_len(1)
@@ -126,12 +120,37 @@ impl File {
                 range.wanted.iter().map(filter).collect::<Result<Vec<_>>>()
             })
             .collect();
-        if read.is_err() {
-            ranges.iter().for_each(|range| self.source().will_not_read(range.bytes.clone()));
-        }
         let mut read = read.map_err(|error| self.named(error))?.concat();
         read.sort_unstable_by_key(|(place, _)| *place);
         Ok(read.into_iter().map(|(_, filter)| filter).collect())
+    }
+
+    /// Says that filters will be read soon, or, after that, that they will not.
+    pub(super) fn announce_filters(&self, wanted: &[(usize, usize)], will_read: bool) {
+        for range in self.filter_ranges(wanted) {
+            match will_read {
+                true => self.source().will_read(range.bytes),
+                false => self.source().will_not_read(range.bytes),
+            }
+        }
+    }
+
+    fn filter_ranges(&self, wanted: &[(usize, usize)]) -> Vec<ReadRange> {
+        let place = |(number, (column, chunk)): (usize, &(usize, usize))| {
+            let filter = self.filter(*column, *chunk).expect("a chunk with a filter");
+            Wanted { place: (0, number), column: *column, chunk: *chunk, entry: filter.entry }
+        };
+        wanted_ranges(self.source(), wanted.iter().enumerate().map(place).collect())
+    }
+
+    /// Reads filters that have not been announced.
+    pub(super) fn announced_filters(&self, wanted: &[(usize, usize)]) -> Result<Vec<BloomFilter>> {
+        self.announce_filters(wanted, true);
+        let read = self.filters(wanted);
+        if read.is_err() {
+            self.announce_filters(wanted, false);
+        }
+        read
     }
 
     fn checked_filter(&self, wanted: &Wanted, bytes: Buffer) -> Result<BloomFilter> {
@@ -156,10 +175,10 @@ impl File {
         let wanted: Vec<_> = (stated.iter())
             .filter_map(|(chunk, stated)| stated.map(|_| (column, *chunk)))
             .collect();
-        let mut read = self.filters(&wanted)?.into_iter();
+        let mut read = self.announced_filters(&wanted)?.into_iter();
         let filter = |(_, stated): (usize, Option<super::index::FilterEntry>)| match stated {
             Some(stated) => StoredFilter {
-                bytes: read.next().map_or_else(empty, BloomFilter::into_bytes),
+                bytes: read.next().expect("one for each").into_bytes(),
                 checksum: stated.checksum,
             },
             None => StoredFilter::of(empty()),
@@ -178,7 +197,7 @@ impl File {
             return Ok(());
         }
         check_field(self.schema().field(column))?;
-        let filter = self.filters(&[(column, chunk)])?.remove(0);
+        let filter = self.announced_filters(&[(column, chunk)])?.remove(0);
         let has_all = hashes_of(values).into_iter().all(|hash| filter.may_contain(hash));
         ensure!(has_all, "a filter that lacks a value of its chunk");
         Ok(())

@@ -26,8 +26,6 @@ const UNIT: usize = 8;
 
 /// In the place of a column's parts, which is a multiple of [`UNIT`]: the column has filters.
 const HAS_FILTERS: u64 = 1;
-/// Bytes of a filter at most: those of as many values as a chunk may have.
-const MOST_FILTER_BYTES: u64 = bloom::bytes_for(MAX_CHUNK_ROWS) as u64;
 
 /// Where a chunk of a column is, or its filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,10 +196,6 @@ impl Filters {
             }
             let check = || {
                 bloom::check_len(len)?;
-                ensure!(
-                    len <= MOST_FILTER_BYTES,
-                    "a filter of {len} bytes, {MOST_FILTER_BYTES} are the most"
-                );
                 let is_inside = at.checked_add(len).is_some_and(|last| last <= end);
                 ensure!(is_inside, "a filter of {len} bytes at {at} in a file of {end}");
                 Ok(())
@@ -290,11 +284,7 @@ impl Index {
             let start = u64_at(&bytes, &starts, number);
             let data_type = Statistics::data_type(field.data_type());
             let column = Column::parse(&mut parts, (start, &data_type), &rows, end);
-            let column = column.map_err(|error| error.in_column(field.name()))?;
-            if column.filters.is_some() {
-                check_field(field)?;
-            }
-            columns.push(column);
+            columns.push(column.map_err(|error| error.in_column(field.name()))?);
         }
         // Chunks and filters do not overlap, so that nobody reads more than there is.
         let mut left = end;
@@ -306,8 +296,13 @@ impl Index {
                 .flat_map(|lens| (0..rows.len()).map(move |chunk| (lens, chunk)))
             {
                 let rest = left.checked_sub(u64_at(&bytes, lens, chunk));
-                left = rest.ok_or_else(|| Error::corrupt("chunks overlap in the index"))?;
+                left =
+                    rest.ok_or_else(|| Error::corrupt("chunks or filters overlap in the index"))?;
             }
+        }
+        // A later version may know how to hash other types.
+        for (column, field) in columns.iter_mut().zip(schema.fields()) {
+            column.filters = column.filters.take().filter(|_| check_field(field).is_ok());
         }
         ensure!(parts.at == bytes.len(), "an index with {} bytes too many", bytes.len() - parts.at);
         Ok(Self { rows, columns, bytes })

@@ -46,8 +46,8 @@ const SHORT_GAP: u64 = 64 << 10;
 /// read, the rest is not.
 ///
 /// [`File::scan`] gives a scan, which reads the columns that it uses, and of these the chunks that neither their
-/// bounds nor their membership filters ([`Writer::with_filters`](super::Writer::with_filters)) exclude. Checksums of what is read are compared, unless [`File::with_checksums`] says
-/// otherwise.
+/// bounds nor their membership filters ([`Writer::with_filters`](super::Writer::with_filters)) exclude. Checksums of
+/// what is read are compared, unless [`File::with_checksums`] says otherwise.
 ///
 /// ```
 /// use arrow_array::record_batch;
@@ -342,14 +342,16 @@ impl File {
         }
     }
 
-    /// All columns as they are stored, so many bytes at a time, and a chunk at least; and which chunks these are.
+    /// All columns as they are stored, so many bytes with their filters at a time, and a chunk at least; and which
+    /// chunks these are.
     pub(super) fn portions(
         &self,
         bytes: u64,
     ) -> impl Iterator<Item = Result<(Range<usize>, Vec<CompressedColumn>)>> + '_ {
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let of_chunks = (0..self.num_chunks())
-            .map(|chunk| all.iter().map(|column| self.bytes(*column, chunk)).sum());
+        let of_chunks = (0..self.num_chunks()).map(|chunk| {
+            all.iter().map(|of| self.bytes(*of, chunk) + self.filter_bytes(*of, chunk)).sum()
+        });
         let portions = windows(of_chunks, bytes);
         let portions = portions.into_iter().filter(|chunks| chunks.start < chunks.end);
         portions.map(move |chunks| {
@@ -400,7 +402,7 @@ impl ChunkSource for File {
     }
 
     fn read_filters(&self, wanted: &[(usize, usize)]) -> Result<Vec<BloomFilter>> {
-        self.filters(wanted)
+        self.announced_filters(wanted)
     }
 
     fn window_bytes(&self) -> Option<u64> {

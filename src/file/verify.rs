@@ -40,9 +40,9 @@ const UNIT: u64 = 8;
 
 impl File {
     /// Reads all of the file and checks what it says: that its messages are one behind the other and have the
-    /// chunks that the index has, and of every chunk the header, the checksums, that it decodes, the nulls
-    /// and bounds that are stated of its values, and that its filter has all values. Bytes that have no meaning, such as those between parts, are
-    /// not looked at. An engine decompresses, chunk by chunk, each within its
+    /// chunks that the index has, and of every chunk the header, the checksums, that it decodes, the nulls and
+    /// bounds that are stated of its values, and that its filter has all values. Bytes that have no meaning, such
+    /// as those between parts, are not looked at. An engine decompresses, chunk by chunk, each within its
     /// [`Engine::with_memory_limit`].
     ///
     /// Gives what is wrong: one error for the messages, then one for each damaged chunk of a column. A sound

@@ -136,7 +136,11 @@ impl<'a> ChunkScan<'a> {
             }
             at += count;
         }
-        let chunks = membership::kept(source, &predicate, &used, chunks)?;
+        // Rows that are given have passed the predicate: their chunks are not excluded.
+        let chunks = match rows {
+            None => membership::chunks_not_excluded(source, &predicate, &used, chunks)?,
+            Some(_) => chunks,
+        };
         let mut scan = Self { source, predicate: Predicate::Constant(true), used, chunks };
         predicate.fit(&|column| scan.bounds(column))?;
         scan.predicate = predicate;

@@ -14,6 +14,7 @@
 
 use std::collections::HashMap;
 
+use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::bounds::{self, ChunkFacts};
@@ -30,21 +31,20 @@ use crate::ranges::{Key, Share};
 /// that a chunk does not have, a quarter of the chunks are excluded, which still pays for the filters; with
 /// more few are.
 const MOST_VALUES: u64 = 128;
-/// Bytes of filters that are in memory at a time, or those of one chunk if they have more.
+/// Bytes of filters that are read at a time, or those of one chunk if they have more, unless the source says how
+/// many bytes of chunks are.
 const PORTION_BYTES: u64 = 64 << 20;
 
 /// The chunks, of some with the numbers of their first rows, that filters do not exclude; `used` are the columns
 /// that the predicate numbers.
-pub(super) fn kept(
+pub(super) fn chunks_not_excluded(
     source: &dyn ChunkSource,
     predicate: &Predicate,
     used: &[usize],
     chunks: Vec<(usize, usize)>,
 ) -> Result<Vec<(usize, usize)>> {
     let mut tested = Vec::new();
-    columns_tested(predicate, &mut tested);
-    tested.sort_unstable();
-    tested.dedup();
+    columns_of(predicate, &|_, test| is_of_values(test), &mut tested);
     tested.retain(|column| {
         chunks.iter().any(|(chunk, _)| source.filter_bytes(used[*column], *chunk) > 0)
     });
@@ -54,13 +54,13 @@ pub(super) fn kept(
     // The filters that may exclude each chunk.
     let wanted: Vec<Vec<usize>> = chunks
         .iter()
-        .map(|(chunk, _)| Asked { source, predicate, used, chunk: *chunk }.wanted(&tested))
+        .map(|(chunk, _)| ChunkQuery { source, predicate, used, chunk: *chunk }.wanted(&tested))
         .collect();
     let bytes = chunks.iter().zip(&wanted).map(|((chunk, _), columns)| {
         columns.iter().map(|column| source.filter_bytes(used[*column], *chunk)).sum()
     });
     let mut kept = Vec::with_capacity(chunks.len());
-    for portion in windows(bytes, PORTION_BYTES) {
+    for portion in windows(bytes, source.window_bytes().unwrap_or(PORTION_BYTES)) {
         let (chunks, wanted) = (&chunks[portion.clone()], &wanted[portion]);
         let pairs: Vec<(usize, usize)> = (chunks.iter().zip(wanted))
             .flat_map(|((chunk, _), columns)| columns.iter().map(|column| (used[*column], *chunk)))
@@ -72,7 +72,7 @@ pub(super) fn kept(
         let mut filters = source.read_filters(&pairs)?.into_iter();
         for (chunk, columns) in chunks.iter().zip(wanted) {
             let own = columns.iter().copied().zip(filters.by_ref()).collect();
-            let asked = Asked { source, predicate, used, chunk: chunk.0 };
+            let asked = ChunkQuery { source, predicate, used, chunk: chunk.0 };
             if columns.is_empty() || !asked.is_excluded(&own) {
                 kept.push(*chunk);
             }
@@ -81,12 +81,18 @@ pub(super) fn kept(
     Ok(kept)
 }
 
-/// Adds the columns of tests that filters may be asked for.
-fn columns_tested(predicate: &Predicate, columns: &mut Vec<usize>) {
+/// Adds each column once of whose tests one fits.
+fn columns_of(
+    predicate: &Predicate,
+    fits: &impl Fn(usize, &Test) -> bool,
+    columns: &mut Vec<usize>,
+) {
     match predicate {
-        Predicate::Test(column, test) if is_of_values(test) => columns.push(*column),
+        Predicate::Test(column, test) if !columns.contains(column) && fits(*column, test) => {
+            columns.push(*column);
+        }
         Predicate::All(parts) | Predicate::Any(parts) => {
-            parts.iter().for_each(|part| columns_tested(part, columns));
+            parts.iter().for_each(|part| columns_of(part, fits, columns));
         }
         _ => {}
     }
@@ -102,14 +108,14 @@ fn is_of_values(test: &Test) -> bool {
 }
 
 /// A chunk of a source that a predicate is asked about.
-struct Asked<'a> {
+struct ChunkQuery<'a> {
     source: &'a dyn ChunkSource,
     predicate: &'a Predicate,
     used: &'a [usize],
     chunk: usize,
 }
 
-impl Asked<'_> {
+impl ChunkQuery<'_> {
     fn facts(&self, column: usize) -> ChunkFacts {
         facts_of(self.source, self.used[column], self.chunk)
     }
@@ -131,7 +137,11 @@ impl Asked<'_> {
             |column: usize, test: &Test| has_filter(column) && self.hashes(column, test).is_some();
         let facts = |column: usize| self.facts(column);
         match bounds::of_predicate_within(self.predicate, &facts, &excludes) {
-            Share::None => tested.iter().copied().filter(|column| has_filter(*column)).collect(),
+            Share::None => {
+                let mut columns = Vec::new();
+                columns_of(self.predicate, &excludes, &mut columns);
+                columns
+            }
             _ => Vec::new(),
         }
     }
@@ -150,8 +160,8 @@ impl Asked<'_> {
     }
 }
 
-/// The hashes of the values that pass a test and lie within the bounds of a chunk of a type, if the test is one
-/// for few values.
+/// The hashes of the values that pass a test, in its ranges that meet the bounds of a chunk of a type, if these
+/// are few.
 fn hashes(test: &Test, data_type: &DataType, statistics: &Statistics) -> Option<Vec<u64>> {
     match test {
         Test::Words(key, ranges) => {
@@ -160,10 +170,10 @@ fn hashes(test: &Test, data_type: &DataType, statistics: &Statistics) -> Option<
                 Some((Value::Word(least), Value::Word(greatest))) => ranges.within(least, greatest),
                 _ => ranges.as_slice(),
             };
-            let count = within.iter().try_fold(0_u64, |count, (low, high)| {
-                count.checked_add((high - low).checked_add(1)?)
+            let rest = within.iter().try_fold(MOST_VALUES, |rest, (low, high)| {
+                rest.checked_sub((high - low).checked_add(1)?)
             });
-            count.filter(|count| *count <= MOST_VALUES)?;
+            rest?;
             let values = within.iter().flat_map(|(low, high)| *low..=*high);
             Some(
                 values.map(|word| bloom::hash(&key.to_bits(word).to_le_bytes()[..bytes])).collect(),
@@ -179,12 +189,21 @@ fn hashes(test: &Test, data_type: &DataType, statistics: &Statistics) -> Option<
                 Some((Value::Wide(least), Value::Wide(greatest))) => ranges.within(least, greatest),
                 _ => ranges.as_slice(),
             };
-            // Of single values: ranges of decimals seldom have few.
-            let is_few = within.len() as u64 <= MOST_VALUES;
-            let is_one = |(low, high): &(_, _)| low == high;
-            let value =
-                |(low, _): &(arrow_buffer::i256, _)| bloom::hash(&low.to_le_bytes()[..bytes]);
-            (is_few && within.iter().all(is_one)).then(|| within.iter().map(value).collect())
+            let mut hashes = Vec::new();
+            for (low, high) in within {
+                let mut value = *low;
+                loop {
+                    if hashes.len() as u64 == MOST_VALUES {
+                        return None;
+                    }
+                    hashes.push(bloom::hash(&value.to_le_bytes()[..bytes]));
+                    if value == *high {
+                        break;
+                    }
+                    value = value.wrapping_add(i256::ONE);
+                }
+            }
+            Some(hashes)
         }
         Test::Bytes(test) => {
             let BytesForm::OneOf(values) = &test.form else { return None };

@@ -12,7 +12,7 @@ use arrow_ipc::reader::FileReader;
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
 use lanepack::file::{Dataset, File, Writer};
-use lanepack::scan::{Expr, col, lit};
+use lanepack::scan::{Expr, Literal, col, count_distinct, count_rows, lit};
 use lanepack::{Engine, Error, Options, ipc};
 use twox_hash::XxHash3_64;
 
@@ -459,15 +459,15 @@ fn an_index_that_lies_about_filters_is_found_or_does_no_harm() {
     };
     let filter = || col("id").eq(id(2500));
     assert_eq!(rows_of(&forged(&[]).unwrap(), filter()).unwrap(), [2500]);
-    let (most, file_len) = (172_032, bytes.len() as u64);
+    let (most, file_len) = (1 << 20, bytes.len() as u64);
     let refused: &[(&[(usize, u64)], &str)] = &[
         (&[(places, u64::MAX)], "a filter of"),
         (&[(places, file_len)], "a filter of"),
         (&[(places, index.start as u64 - 32)], "a filter of"),
         (&[(lens, 31)], "a filter of 31 bytes"),
         (&[(lens, word(lens) + 1)], "blocks of 32"),
-        (&[(lens, u64::MAX - 31)], "are the most"),
-        (&[(lens, most + 32)], "are the most"),
+        (&[(lens, u64::MAX - 31)], "1 to 32768 blocks"),
+        (&[(lens, most + 32)], "1 to 32768 blocks"),
         (&[(lens, most), (places, 0)], "a filter of"),
         // No part of a filter, or one where there is none.
         (&[(24, word(24) & !1)], "index"),
@@ -506,13 +506,120 @@ fn an_index_that_lies_about_filters_is_found_or_does_no_harm() {
     let moved = forged(&[(places, 64), (lens, 32)]).unwrap();
     let errors = moved.verify(&Engine::cpu());
     assert!(errors[0].to_string().contains("not in its batch"), "{errors:?}");
-    // Filters of a type that has none.
-    let flags = record_batch!(("flag", Boolean, [true, false]), ("x", Int32, [1, 2])).unwrap();
-    let mut bytes = filtered(&[flags], &["x"], &options());
+}
+
+#[test]
+fn filters_of_types_without_a_rule_are_not_used() {
+    let batch = record_batch!(("flag", Boolean, [true, false]), ("x", Int32, [1, 2])).unwrap();
+    let mut bytes = filtered(std::slice::from_ref(&batch), &["x"], &options());
     let index = index_of(&bytes);
-    bytes[index.start + 24] |= 1;
-    seal(&mut bytes, index);
-    assert!(open(&bytes).is_err());
+    let [flag, x] = [24, 32].map(|at| index.start + at);
+    let start = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    // The parts of `flag` get places, lengths and checksums of filters: 24 bytes for one chunk, whose filter is
+    // the first block of the file.
+    let (of_flag, of_x) = (start(flag) | 1, start(x) + 24);
+    let behind = index.start + (start(x) & !7) as usize;
+    bytes[flag..flag + 8].copy_from_slice(&of_flag.to_le_bytes());
+    bytes[x..x + 8].copy_from_slice(&of_x.to_le_bytes());
+    let filter = [0, 32, 5_u64].map(u64::to_le_bytes).concat();
+    bytes.splice(behind..behind, filter);
+    let [old, new] = [0, 24].map(|more| format!("{},{}", index.start, index.len() + more));
+    assert_eq!(old.len(), new.len());
+    let text = bytes.windows(old.len()).rposition(|text| text == old.as_bytes()).unwrap();
+    bytes[text..text + new.len()].copy_from_slice(new.as_bytes());
+    seal(&mut bytes, index.start..index.end + 24);
+
+    let file = open(&bytes).unwrap();
+    let filters = ["flag", "x"].map(|name| file.statistics(name).unwrap().filter_bytes.value(0));
+    assert_eq!(filters, [0, 32]);
+    assert_eq!(rows_of(&file, col("flag").eq(true)).unwrap(), [0]);
+    assert_eq!(rows_of(&file, col("x").eq(2)).unwrap(), [1]);
+    // Nor are they copied.
+    let mut writer = Writer::try_new(Vec::new(), &batch.schema(), options()).unwrap();
+    writer.write_file(&file).unwrap();
+    assert_eq!(open(&writer.into_inner().unwrap()).unwrap().num_rows(), 2);
+}
+
+#[test]
+fn literals_of_other_types_find_their_rows() {
+    let seconds = |row: i64| 1_700_000_000 + id(row).rem_euclid(1 << 30);
+    let names = ["small", "price", "view", "large", "at"];
+    let rows = 0..3000_i64;
+    let at = rows.clone().map(|row| seconds(row) * 1_000_000);
+    let batch = RecordBatch::try_from_iter([
+        (
+            "small",
+            Arc::new(UInt32Array::from_iter_values(rows.clone().map(|row| id(row) as u32)))
+                as ArrayRef,
+        ),
+        (
+            "price",
+            Arc::new(
+                Decimal128Array::from_iter_values(
+                    rows.clone().map(|row| i128::from(id(row) >> 20) * 10),
+                )
+                .with_precision_and_scale(38, 3)
+                .unwrap(),
+            ),
+        ),
+        ("view", Arc::new(StringViewArray::from_iter_values(rows.clone().map(mail)))),
+        ("large", Arc::new(LargeStringArray::from_iter_values(rows.clone().map(mail)))),
+        ("at", Arc::new(TimestampMicrosecondArray::from_iter_values(at).with_timezone("+02:00"))),
+    ])
+    .unwrap();
+    let file = open(&filtered(std::slice::from_ref(&batch), &names, &options())).unwrap();
+    let expected = open(&file_of(std::slice::from_ref(&batch), &options())).unwrap();
+    for row in [0, 1111, 2999] {
+        let time = TimestampSecondArray::from(vec![seconds(row)]).with_timezone("UTC");
+        let mail_of =
+            |row| lit(Scalar::new(Arc::new(StringArray::from(vec![mail(row)])) as ArrayRef));
+        let filters = [
+            col("small").eq(i64::from(id(row) as u32)),
+            col("small").in_list([i64::from(id(row) as u32), 0, 1]),
+            col("price").eq(Literal::decimal(i128::from(id(row) >> 20), 2)),
+            col("price").in_list([
+                Literal::decimal(i128::from(id(row) >> 20), 2),
+                Literal::decimal(1, 3),
+                Literal::decimal(2, 3),
+            ]),
+            col("view").eq(mail_of(row)),
+            col("large").in_list([mail_of(row), mail_of(-5)]),
+            col("at").eq(lit(Scalar::new(Arc::new(time) as ArrayRef))),
+        ];
+        for filter in filters {
+            let text = filter.to_string();
+            let found = rows_of(&file, filter.clone()).unwrap();
+            assert!(found.contains(&(row as u64)), "{text}: {found:?}");
+            assert_eq!(found, rows_of(&expected, filter).unwrap(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn filters_are_read_in_portions_and_for_all_calls() {
+    let batch = people(0..9000);
+    let file = open(&filtered(std::slice::from_ref(&batch), &["id", "mail"], &options())).unwrap();
+    let expected = open(&file_of(std::slice::from_ref(&batch), &options())).unwrap();
+    let filter =
+        || col("id").eq(id(4000)).or(col("mail").in_list([mail(17), mail(8002), mail(-3)]));
+    for window in [u64::MAX, 3000, 1] {
+        let [found, expected] = [&file, &expected].map(|file| {
+            let file = file.clone().with_window_bytes(window);
+            let scan = file.scan().filter(filter());
+            let cpu = Engine::cpu();
+            (
+                scan.gather(&["row"], &cpu).unwrap(),
+                scan.clone().order_by([("mail", true)]).limit(2).gather(&["row"], &cpu).unwrap(),
+                scan.aggregate(&[count_distinct(col("mail")), count_rows()], &cpu).unwrap(),
+                scan.clone().group_by([col("mail")]).aggregate(&[count_rows()], &cpu).unwrap(),
+            )
+        });
+        assert_eq!(
+            (&found.0, &found.1, &found.2, &found.3),
+            (&expected.0, &expected.1, &expected.2, &expected.3)
+        );
+        assert_eq!(found.0.column(0).as_primitive::<Int64Type>().values(), &[17, 4000, 8002]);
+    }
 }
 
 #[test]

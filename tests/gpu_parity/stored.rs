@@ -32,7 +32,8 @@ fn facts() -> RecordBatch {
 fn files_are_scanned_as_columns_in_memory() {
     let options = Options::default().with_chunk_rows(1024);
     let batch = facts();
-    let mut writer = Writer::try_new(Vec::new(), &batch.schema(), options.clone()).unwrap();
+    let writer = Writer::try_new(Vec::new(), &batch.schema(), options.clone()).unwrap();
+    let mut writer = writer.with_filters(&["shop", "name"]).unwrap();
     writer.write(&batch).unwrap();
     let file = File::from_bytes(Buffer::from_vec(writer.into_inner().unwrap())).unwrap();
     let packed = compress(&batch, &options).unwrap();
@@ -41,12 +42,15 @@ fn files_are_scanned_as_columns_in_memory() {
         ("town", Utf8, (0..20).map(|id| format!("town {}", id % 4)).collect::<Vec<_>>())
     );
     let shops = Lookup::try_new(&shops.unwrap(), "id").unwrap();
-    let filters: [Option<Expr>; 4] = [
+    let filters: [Option<Expr>; 6] = [
         None,
         // Chunks in the middle, two chunks with others between, none.
         Some(col("day").between(200, 450)),
         Some(col("day").lt(60).or(col("day").gt(800)).and(col("name").not_eq("item 31"))),
         Some(col("day").gt(5000)),
+        // Membership filters exclude all chunks, or those of one side.
+        Some(col("name").eq("item 100")),
+        Some(col("shop").eq(29).or(col("name").eq("item 31").and(col("day").lt(500)))),
     ];
     let aggregates = [count_rows(), sum(col("price")), max(col("price")), min(col("day"))];
     let all = |scan: &Scan<'_>, engine: &Engine| {
