@@ -11,7 +11,7 @@
 //!
 //! - `raw_bytes`: Arrow's buffers, without padding;
 //! - `packed_bytes`: headers and bodies of the compressed column; of a file, the
-//!   Arrow IPC file with all compressed columns;
+//!   file with an index that has all compressed columns;
 //! - `round_trip`: `ok`, or `DIFFERENT` if any value, null, type or metadata
 //!   came back different or not at all.
 //!
@@ -36,7 +36,7 @@ use arrow_schema::Field;
 use clap::Parser;
 use files::{Source, Unreadable, find};
 use indicatif::{ProgressBar, ProgressStyle};
-use lanepack::{CompressedColumn, Effort, Options, ipc};
+use lanepack::{CompressedColumn, Effort, Options, file, ipc};
 use raw_bytes::RawBytes;
 
 const HEADER: &str = "file,column,type,rows,raw_bytes,packed_bytes,encoding,round_trip";
@@ -184,9 +184,9 @@ fn measure(path: &Path, options: &Options, report: &mut Report) -> Result<(), Fa
     compare(packed, Source::open(path, Some(schema))?, report)
 }
 
-/// Writes all batches to an Arrow IPC file in memory.
+/// Writes all batches to a file in memory.
 fn compress(source: Source, options: &Options, report: &mut Report) -> Result<Vec<u8>, Failure> {
-    let mut writer = ipc::Writer::file(Vec::new(), &source.schema, options.clone());
+    let mut writer = file::Writer::try_new(Vec::new(), &source.schema, options.clone());
     for batch in source.batches {
         let batch = batch.map_err(Unreadable::from)?;
         report.rows += batch.num_rows();
@@ -196,7 +196,7 @@ fn compress(source: Source, options: &Options, report: &mut Report) -> Result<Ve
         // After an error, what is left of the file is only counted.
         writer = writer.and_then(|mut writer| writer.write(&batch).map(|()| writer));
     }
-    Ok(writer.and_then(ipc::Writer::into_inner)?)
+    Ok(writer.and_then(file::Writer::into_inner)?)
 }
 
 /// Reads the file in memory, beside the one that went in.
