@@ -309,13 +309,13 @@ fn other_tools_see_a_binary_value_for_each_chunk_of_files_with_an_index() {
 }
 
 /// docs/FORMAT.md is enough to read files by: a reader in Python, of numpy and pyarrow, gives the values of all
-/// flat encodings of the golden files, in both storages.
+/// flat encodings of the golden files, in both storages, and finds in indexes and filters what is said of them.
 #[test]
 fn an_independent_reader_gives_the_same_values() {
     let Some(python) = python() else { return };
     let folder = Folder::new("reader");
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let (mut chunks, mut encodings) = (0, BTreeSet::new());
+    let (mut chunks, mut filters, mut encodings) = (0, 0, BTreeSet::new());
     let mut check = |compressed: &Path, batch: &RecordBatch| {
         let plain = folder.0.join("plain.arrow");
         let file = File::create(&plain).unwrap();
@@ -329,6 +329,7 @@ fn an_independent_reader_gives_the_same_values() {
         assert!(output.status.success(), "reader.py {}: {said}", compressed.display());
         let seen: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         chunks += seen["chunks"].as_u64().unwrap();
+        filters += seen["filters"].as_u64().unwrap();
         let names = seen["encodings"].as_array().unwrap().iter();
         encodings.extend(names.map(|name| name.as_str().unwrap().to_owned()));
     };
@@ -358,6 +359,8 @@ fn an_independent_reader_gives_the_same_values() {
     writer.finish().unwrap();
     check(&path, &flat);
     assert!(chunks > 200, "{chunks} chunks");
+    // Those of two golden files.
+    assert_eq!(filters, 23);
     let every = lanepack::Encoding::ALL.iter().map(|encoding| encoding.name());
     let nested = ["pieces", "struct", "list", "fixed_list", "keys", "run_ends"];
     let missing: Vec<&str> =

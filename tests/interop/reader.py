@@ -1,18 +1,22 @@
-"""A reader of compressed columns after docs/FORMAT.md, and nothing else: numpy and pyarrow.
+"""A reader of compressed columns after docs/FORMAT.md, and nothing else: numpy and pyarrow, and xxhash for
+checksums and filters.
 
     reader.py COMPRESSED PLAIN
 
 Both are Arrow IPC files, one of compressed columns in either storage, one of the same values. Each chunk of a
-column of a flat type is decoded here and compared with the plain values, bit for bit where they are valid. Prints
-the encodings that it has met, as JSON. It trusts what it reads, and does not compare checksums.
+column of a flat type is decoded here and compared with the plain values, bit for bit where they are valid. Of a file
+with an index the index is read as well: places, nulls, bounds and filters have to be those of the chunks. Prints
+what it has met, as JSON. It trusts what it reads, and compares the checksums of the index and of filters only.
 """
 
 import json
+import struct
 import sys
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
+import xxhash
 
 VECTOR = 1024
 FL_ORDER = [0, 4, 2, 6, 1, 5, 3, 7]
@@ -362,9 +366,118 @@ def expected(plain):
     return valid, np.frombuffer(data, "<u8").reshape(-1, size // 8)
 
 
+SALTS = [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31]
+
+
+def contains(blocks, value):
+    """Whether a filter may have a value, given the bytes that are hashed."""
+    digest = xxhash.xxh3_64_intdigest(value)
+    block = blocks[((digest >> 32) * len(blocks)) >> 32]
+    bits = [((digest & 0xFFFFFFFF) * salt & 0xFFFFFFFF) >> 27 for salt in SALTS]
+    return all(int(word) >> bit & 1 for word, bit in zip(block, bits))
+
+
+class Index:
+    """The index of a file, read part by part."""
+
+    def __init__(self, data, place):
+        self.file, (at, length) = data, map(int, place.split(b","))
+        self.bytes, self.at = data[at:at + length], 24
+        checksum, version, columns, self.chunks = struct.unpack_from("<QIIQ", self.bytes)
+        assert checksum == xxhash.xxh3_64_intdigest(self.bytes[8:]) and version == 1, "the head of the index"
+        self.starts, self.rows = self.part("<u8", columns), self.part("<u4", self.chunks)
+
+    def part(self, kind, count):
+        found = np.frombuffer(self.bytes, kind, count, self.at)
+        self.at += -(-found.nbytes // 8) * 8
+        return found
+
+    def bounds(self, kind):
+        """The least or the greatest values of a column: integers or bytes, none where there is none."""
+        if kind is None:
+            return [None] * self.chunks
+        valid = np.unpackbits(self.part("u1", -(-self.chunks // 8)), bitorder="little")
+        if kind is bytes:
+            ends = self.part("<u4", self.chunks + 1)
+            text = self.part("u1", int(ends[-1])).tobytes()
+            found = [text[start:end] for start, end in zip(ends, ends[1:])]
+        elif kind is bool:
+            found = np.unpackbits(self.part("u1", -(-self.chunks // 8)), bitorder="little").tolist()
+        else:
+            size = int(kind[2:])
+            raw = self.part("u1", size * self.chunks).tobytes()
+            found = [raw[at:at + size] for at in range(0, len(raw), size)]
+            if kind[1] in "iu":
+                found = [int.from_bytes(value, "little", signed=kind[1] == "i") for value in found]
+        return [value if valid[at] else None for at, value in enumerate(found)]
+
+    def column(self, number, values, packed):
+        """Compares what is said of a column with its values and its chunks; the filters that it has."""
+        start = int(self.starts[number])
+        assert start & ~1 == self.at, "where parts begin"
+        places, lengths = self.part("<u8", self.chunks), self.part("<u8", self.chunks)
+        nulls = self.part("<u4", self.chunks)
+        kind, size = bound_of(values.type)
+        least, greatest = self.bounds(kind), self.bounds(kind)
+        filters = [self.part("<u8", self.chunks) for _ in range(3 if start & 1 else 0)]
+        row = read = 0
+        for chunk in range(self.chunks):
+            own = values[row:row + int(self.rows[chunk])]
+            row += len(own)
+            at, length = int(places[chunk]), int(lengths[chunk])
+            assert self.file[at:at + length] == packed[chunk], f"chunk {chunk}: its place"
+            if kind is None:
+                continue
+            valid, found = expected(own)
+            assert nulls[chunk] == len(own) - valid.sum(), f"chunk {chunk}: nulls"
+            found = [found[at] for at in np.nonzero(valid)[0]]
+            low, high = least[chunk], greatest[chunk]
+            if kind is bytes or kind is bool or kind[1] in "iu":
+                if kind is not bytes and kind is not bool:
+                    found = [int.from_bytes(np.asarray(value).tobytes()[:size], "little", signed=kind[1] == "i")
+                             for value in found]
+                assert not found or low is None or low <= min(found), f"chunk {chunk}: least value"
+                assert not found or high is None or max(found) <= high, f"chunk {chunk}: greatest value"
+            if not filters or not filters[1][chunk]:
+                continue
+            at, length, checksum = (int(part[chunk]) for part in filters)
+            raw = self.file[at:at + length]
+            assert checksum == xxhash.xxh3_64_intdigest(raw), f"chunk {chunk}: checksum of the filter"
+            blocks, read = np.frombuffer(raw, "<u4").reshape(-1, 8), read + 1
+            for value in found:
+                if isinstance(value, int):
+                    value = value.to_bytes(size, "little", signed=kind[1] == "i")
+                elif not isinstance(value, bytes):
+                    value = np.asarray(value).tobytes()[:size]
+                assert contains(blocks, value), f"chunk {chunk}: {value} is not in its filter"
+            assert not all(contains(blocks, b"absent %d" % absent) for absent in range(9)), "a filter of all"
+        return read
+
+
+def bound_of(kind):
+    """How bounds of a type are stored, if it has some, and the bytes of a value."""
+    if pa.types.is_boolean(kind):
+        return bool, 1
+    names = ["string", "large_string", "string_view", "binary", "large_binary", "binary_view", "fixed_size_binary"]
+    if any(getattr(pa.types, f"is_{name}")(kind) for name in names):
+        return bytes, 0
+    if pa.types.is_null(kind) or not (pa.types.is_primitive(kind) or pa.types.is_decimal(kind)):
+        return None, 0
+    size = kind.bit_width // 8
+    if pa.types.is_floating(kind):
+        return f"<f{size}", size
+    if size > 8:
+        # Of 128 and 256 bits: the first byte of the name only says that it is signed.
+        return f"<i{size}", size
+    return f"<{'u' if pa.types.is_unsigned_integer(kind) else 'i'}{size}", size
+
+
 def main():
-    compressed, plain = (pyarrow.ipc.open_file(path).read_all() for path in sys.argv[1:])
-    flat = 0
+    files = [pyarrow.ipc.open_file(path) for path in sys.argv[1:]]
+    compressed, plain = (file.read_all() for file in files)
+    place = (files[0].metadata or {}).get(b"lanepack.index")
+    index = Index(open(sys.argv[1], "rb").read(), place) if place else None
+    flat = filters = 0
     for name, column, values in zip(compressed.schema.names, compressed.columns, plain.columns):
         start = 0
         values = values.combine_chunks()
@@ -388,7 +501,10 @@ def main():
                     same = np.array_equal(found[row], wanted[row])
                     assert same, f"{name}, chunk {number}, row {row}: {found[row]} != {wanted[row]}"
         assert start == len(values), f"{name}: {start} rows of {len(values)}"
-    json.dump({"chunks": flat, "encodings": sorted(seen)}, sys.stdout)
+        if index:
+            number = compressed.schema.names.index(name)
+            filters += index.column(number, values, column.to_pylist())
+    json.dump({"chunks": flat, "encodings": sorted(seen), "filters": filters}, sys.stdout)
 
 
 seen = set()
