@@ -48,15 +48,15 @@ pub(crate) struct Landing {
 struct UnderWay {
     /// Those that have been read, and are not started yet.
     read: VecDeque<Copy>,
-    /// Those that have been started, about in that order, and events behind them.
-    started: VecDeque<(Copy, Arc<dyn Event>)>,
+    /// Those that have been started, about in that order.
+    started: VecDeque<StartedCopy>,
     /// Host memory of both.
     bytes: usize,
     /// Events of copies that are done, to be used again.
     events: Vec<Arc<dyn Event>>,
 }
 
-/// A part that is copied to the device.
+/// A part that is to be copied to the device.
 #[derive(Debug)]
 struct Copy {
     source: Arc<WrittenPiece>,
@@ -64,6 +64,15 @@ struct Copy {
     bytes: usize,
     target: Arc<DeviceBuffer>,
     at: usize,
+}
+
+/// A part that is being copied.
+#[derive(Debug)]
+struct StartedCopy {
+    source: Arc<WrittenPiece>,
+    bytes: usize,
+    /// Behind the copy.
+    done: Arc<dyn Event>,
 }
 
 /// A chunk that has been read and checked.
@@ -190,7 +199,8 @@ impl Landing {
         let started = unsafe { self.stream.start_upload(&copy.source, &copy.target, copy.at) };
         match started.and_then(|()| self.stream.record_again(used)) {
             Ok(done) => {
-                self.under_way().started.push_back((copy, done));
+                let Copy { source, bytes, .. } = copy;
+                self.under_way().started.push_back(StartedCopy { source, bytes, done });
                 Ok(())
             }
             Err(error) => {
@@ -220,15 +230,15 @@ impl Landing {
                     return Ok(());
                 }
                 let Some(oldest) = under_way.started.pop_front() else { return Ok(()) };
-                under_way.bytes -= oldest.0.bytes;
+                under_way.bytes -= oldest.bytes;
                 oldest
             };
-            let (copy, done) = oldest;
+            let StartedCopy { source, done, .. } = oldest;
             if let Err(error) = done.synchronize() {
                 self.synchronize();
                 return Err(error);
             }
-            drop(copy);
+            drop(source);
             self.under_way().events.push(done);
         }
     }
